@@ -1,1 +1,50 @@
-//! Skeleton.
+//! The `sluice.dev/v1alpha1` API types, and exact quantities. The YAML beside this crate is generated
+//! from these types (`make generate`); a test keeps the two equal. No behaviour lives here.
+//!
+//! Field names are those of Kueue's `v1beta2` wherever a field means the same, so that a manifest
+//! moves over by changing its `apiVersion`.
+#![deny(missing_docs)]
+// The KubeSchema derive emits `pub` twins of the types inside their private modules.
+#![allow(unreachable_pub)]
+
+mod cluster_queue;
+mod cohort;
+mod generate;
+mod job_kind;
+mod local_queue;
+mod priority_class;
+pub mod quantity;
+mod resource_flavor;
+mod schema;
+mod workload;
+
+pub use cluster_queue::{
+    ClusterQueue, ClusterQueueSpec, ClusterQueueStatus, FlavorFungibility, FlavorQuotas,
+    FlavorUsage, QueueingStrategy, ResourceGroup, ResourceList, ResourceQuota, ResourceUsage,
+    StopPolicy, WhenCanBorrow,
+};
+pub use cohort::{Cohort, CohortSpec, CohortStatus};
+pub use generate::{GeneratedFile, crd_files};
+pub use job_kind::{FinishedRule, JobKind, JobKindSpec, JobKindStatus, PodSetRule};
+pub use local_queue::{LocalQueue, LocalQueueSpec, LocalQueueStatus};
+pub use priority_class::{WorkloadPriorityClass, WorkloadPriorityClassFields};
+pub use quantity::Quantity;
+pub use resource_flavor::{ResourceFlavor, ResourceFlavorSpec};
+pub use workload::{
+    Admission, PodSet, PodSetAssignment, PriorityClassRef, RequeueState, Workload, WorkloadSpec,
+    WorkloadStatus,
+};
+
+/// The API group of every type in this crate.
+pub const GROUP: &str = "sluice.dev";
+/// The only version so far.
+pub const VERSION: &str = "v1alpha1";
+/// Label on a Job-like object: the name of its LocalQueue.
+pub const QUEUE_NAME_LABEL: &str = "sluice.dev/queue-name";
+/// Label on a Job-like object: the name of its `WorkloadPriorityClass`.
+pub const PRIORITY_CLASS_LABEL: &str = "sluice.dev/priority-class";
+/// Label that Sluice puts on a Workload: the UID of the Job-like object it stands for.
+pub const JOB_UID_LABEL: &str = "sluice.dev/job-uid";
+/// Annotation that Sluice puts on a Job-like object when it lets it go, holding what it injected
+/// into the pod templates, so that it can be taken out again exactly.
+pub const RELEASED_ANNOTATION: &str = "sluice.dev/released";

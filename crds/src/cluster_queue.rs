@@ -1,0 +1,192 @@
+//! `ClusterQueue`: quota for many namespaces, and the quota types that a Cohort shares with it.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, LabelSelector};
+use kube::{CustomResource, KubeSchema};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::quantity::Quantity;
+
+/// Quota that LocalQueues of many namespaces draw from.
+#[derive(CustomResource, KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
+#[kube(
+    group = "sluice.dev",
+    version = "v1alpha1",
+    kind = "ClusterQueue",
+    plural = "clusterqueues",
+    shortname = "cq",
+    category = "sluice",
+    derive = "PartialEq",
+    derive = "Default",
+    status = "ClusterQueueStatus",
+    doc = "Quota that LocalQueues of many namespaces draw from.",
+    printcolumn(name = "Cohort", type_ = "string", json_path = ".spec.cohortName"),
+    printcolumn(name = "Strategy", type_ = "string", json_path = ".spec.queueingStrategy", priority = 1),
+    printcolumn(name = "Active", type_ = "string", json_path = ".status.conditions[?(@.type==\"Active\")].status"),
+    printcolumn(name = "Pending", type_ = "integer", json_path = ".status.pendingWorkloads"),
+    printcolumn(name = "Admitted", type_ = "integer", json_path = ".status.admittedWorkloads"),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
+)]
+#[serde(rename_all = "camelCase")]
+pub struct ClusterQueueSpec {
+    /// The quota: groups of resources, each with the flavors it is to be had in. A resource
+    /// belongs to one group; within a group every flavor has quota for every resource.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16))]
+    pub resource_groups: Vec<ResourceGroup>,
+    /// The cohort to borrow unused quota from and to lend it to. A cohort needs no Cohort object to
+    /// exist. Empty: this queue neither borrows nor lends.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 253), regex(pattern = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"))]
+    pub cohort_name: Option<String>,
+    /// Which pending job is looked at. StrictFIFO: jobs go in order of priority, then age, and a
+    /// head that doesn't fit blocks the rest. BestEffortFIFO: younger jobs that fit may pass it.
+    #[serde(default)]
+    pub queueing_strategy: QueueingStrategy,
+    /// Namespaces whose LocalQueues may point here. `{}` selects all; absent selects none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub namespace_selector: Option<LabelSelector>,
+    /// What to do when a flavor fits only in part.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flavor_fungibility: Option<FlavorFungibility>,
+    /// Whether jobs are admitted. Hold: admit no more, running jobs stay. HoldAndDrain: admit no more
+    /// and evict what runs.
+    #[serde(default)]
+    pub stop_policy: StopPolicy,
+}
+
+/// A set of resources and the flavors they are to be had in.
+#[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
+#[serde(rename_all = "camelCase")]
+#[x_kube(validation = Rule::new("self.flavors.all(f, size(f.resources) == size(self.coveredResources) && f.resources.all(r, r.name in self.coveredResources))").message("every flavor must have quota for exactly the coveredResources of its group"))]
+pub struct ResourceGroup {
+    /// The resources of this group, for instance cpu, memory and pods. `pods` counts pods.
+    #[schemars(length(min = 1, max = 16))]
+    #[x_kube(merge_strategy = ListMerge::Set)]
+    pub covered_resources: Vec<String>,
+    /// The flavors, in the order in which they are tried.
+    #[schemars(length(min = 1, max = 16))]
+    #[x_kube(merge_strategy = ListMerge::Map(vec!["name".into()]))]
+    pub flavors: Vec<FlavorQuotas>,
+}
+
+/// The quota of one flavor.
+#[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
+#[serde(rename_all = "camelCase")]
+pub struct FlavorQuotas {
+    /// The name of a ResourceFlavor.
+    #[schemars(length(min = 1, max = 253))]
+    pub name: String,
+    /// The quota, one entry for each of the group's coveredResources.
+    #[schemars(length(min = 1, max = 16), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    pub resources: Vec<ResourceQuota>,
+}
+
+/// The quota of one resource in one flavor.
+#[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
+#[serde(rename_all = "camelCase")]
+pub struct ResourceQuota {
+    /// The resource: cpu, memory, pods, nvidia.com/gpu …
+    #[schemars(length(min = 1, max = 253))]
+    pub name: String,
+    /// How much may always be used here.
+    pub nominal_quota: Quantity,
+    /// How much more than nominalQuota may be borrowed from the cohort. Absent: as much as it has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub borrowing_limit: Option<Quantity>,
+    /// How much of nominalQuota the cohort may use while it is free here. Absent: all of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lending_limit: Option<Quantity>,
+}
+
+/// The order in which pending jobs are looked at.
+#[derive(JsonSchema, Serialize, Deserialize, Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum QueueingStrategy {
+    /// By priority, then age; a job that doesn't fit is passed by younger ones that do.
+    #[default]
+    BestEffortFIFO,
+    /// By priority, then age; a job that doesn't fit blocks those behind it.
+    StrictFIFO,
+}
+
+/// Whether a queue admits jobs.
+#[derive(JsonSchema, Serialize, Deserialize, Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum StopPolicy {
+    /// Jobs are admitted.
+    #[default]
+    None,
+    /// No job is admitted; running ones stay.
+    Hold,
+    /// No job is admitted; running ones are evicted.
+    HoldAndDrain,
+}
+
+/// What to do when a flavor fits only in part.
+#[derive(JsonSchema, Serialize, Deserialize, Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub struct FlavorFungibility {
+    /// Whether a flavor that fits only by borrowing is taken (MayStopSearch, the default) or later
+    /// flavors are looked at first (TryNextFlavor).
+    #[serde(default)]
+    pub when_can_borrow: WhenCanBorrow,
+}
+
+/// Whether a flavor that fits only by borrowing ends the search.
+#[derive(JsonSchema, Serialize, Deserialize, Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WhenCanBorrow {
+    /// Take it.
+    #[default]
+    MayStopSearch,
+    /// Look first whether a later flavor fits without borrowing.
+    TryNextFlavor,
+}
+
+/// What is known of a ClusterQueue.
+#[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
+#[serde(rename_all = "camelCase")]
+pub struct ClusterQueueStatus {
+    /// Active: whether jobs are admitted, and why not.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "crate::schema::conditions")]
+    pub conditions: Vec<Condition>,
+    /// Workloads that wait for quota.
+    #[serde(default)]
+    pub pending_workloads: i32,
+    /// Workloads that hold quota.
+    #[serde(default)]
+    pub reserving_workloads: i32,
+    /// Workloads that hold quota and may run.
+    #[serde(default)]
+    pub admitted_workloads: i32,
+    /// What is charged, by flavor and resource.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub flavors_usage: Vec<FlavorUsage>,
+}
+
+/// What is charged to one flavor.
+#[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub struct FlavorUsage {
+    /// The ResourceFlavor.
+    pub name: String,
+    /// The usage by resource.
+    pub resources: Vec<ResourceUsage>,
+}
+
+/// What is charged of one resource.
+#[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub struct ResourceUsage {
+    /// The resource.
+    pub name: String,
+    /// All that is charged.
+    pub total: Quantity,
+    /// The part of total that is above nominalQuota. Absent for a LocalQueue.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub borrowed: Option<Quantity>,
+}
+
+/// Amounts by resource name.
+pub type ResourceList = BTreeMap<String, Quantity>;

@@ -1,0 +1,47 @@
+//! `Cohort`: a node of the tree in which ClusterQueues lend and borrow quota.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kube::{CustomResource, KubeSchema};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::cluster_queue::ResourceGroup;
+
+/// A node of the tree in which ClusterQueues lend and borrow quota.
+#[derive(CustomResource, KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
+#[kube(
+    group = "sluice.dev",
+    version = "v1alpha1",
+    kind = "Cohort",
+    plural = "cohorts",
+    category = "sluice",
+    derive = "PartialEq",
+    derive = "Default",
+    status = "CohortStatus",
+    doc = "A node of the tree in which ClusterQueues lend and borrow quota. Needed only to give a cohort a parent or quota of its own.",
+    validation = Rule::new("!has(self.spec.parentName) || self.spec.parentName != self.metadata.name").message("spec.parentName must not be the cohort itself"),
+    printcolumn(name = "Parent", type_ = "string", json_path = ".spec.parentName"),
+    printcolumn(name = "Active", type_ = "string", json_path = ".status.conditions[?(@.type==\"Active\")].status"),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
+)]
+#[serde(rename_all = "camelCase")]
+pub struct CohortSpec {
+    /// The cohort above this one. Empty: this is the root of its tree.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 253), regex(pattern = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"))]
+    pub parent_name: Option<String>,
+    /// Quota that belongs to the cohort itself and that all below it may borrow.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16))]
+    pub resource_groups: Vec<ResourceGroup>,
+}
+
+/// What is known of a Cohort.
+#[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
+#[serde(rename_all = "camelCase")]
+pub struct CohortStatus {
+    /// Active: False while the cohort is part of a cycle.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "crate::schema::conditions")]
+    pub conditions: Vec<Condition>,
+}

@@ -1,0 +1,139 @@
+//! `Workload`: the durable record of one queued Job-like object.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::{NodeSelectorTerm, Toleration};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use kube::{CustomResource, KubeSchema};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::cluster_queue::ResourceList;
+
+/// The durable record of one queued Job-like object: what it asks for, and its admission.
+#[derive(CustomResource, KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
+#[kube(
+    group = "sluice.dev",
+    version = "v1alpha1",
+    kind = "Workload",
+    plural = "workloads",
+    namespaced,
+    shortname = "wl",
+    category = "sluice",
+    derive = "PartialEq",
+    derive = "Default",
+    status = "WorkloadStatus",
+    doc = "The durable record of one queued Job-like object: what it asks for, and its admission. Made and kept by Sluice; not for users to write.",
+    printcolumn(name = "Queue", type_ = "string", json_path = ".spec.queueName"),
+    printcolumn(name = "Priority", type_ = "integer", json_path = ".spec.priority"),
+    printcolumn(name = "Reserved In", type_ = "string", json_path = ".status.admission.clusterQueue"),
+    printcolumn(name = "Admitted", type_ = "string", json_path = ".status.conditions[?(@.type==\"Admitted\")].status"),
+    printcolumn(name = "Finished", type_ = "string", json_path = ".status.conditions[?(@.type==\"Finished\")].status"),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
+    printcolumn(name = "Message", type_ = "string", json_path = ".status.conditions[?(@.type==\"QuotaReserved\")].message", priority = 1)
+)]
+#[serde(rename_all = "camelCase")]
+pub struct WorkloadSpec {
+    /// The LocalQueue, in the Workload's namespace.
+    pub queue_name: String,
+    /// What the job asks for: its sets of equal pods.
+    #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    pub pod_sets: Vec<PodSet>,
+    /// Its priority in the queue.
+    #[serde(default)]
+    pub priority: i32,
+    /// Where the priority comes from. Absent: the default priority, 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub priority_class_ref: Option<PriorityClassRef>,
+}
+
+/// The class that a priority comes from.
+#[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub struct PriorityClassRef {
+    /// `sluice.dev` or `scheduling.k8s.io`.
+    pub group: String,
+    /// `WorkloadPriorityClass` or `PriorityClass`.
+    pub kind: String,
+    /// The name of the class.
+    pub name: String,
+}
+
+/// A set of equal pods.
+#[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
+#[serde(rename_all = "camelCase")]
+pub struct PodSet {
+    /// The name of the set, unique in the Workload.
+    pub name: String,
+    /// How many pods.
+    #[schemars(range(min = 0))]
+    pub count: i32,
+    /// What the scheduler will charge for one pod.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub requests: ResourceList,
+    /// The pods' own nodeSelector.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub node_selector: BTreeMap<String, String>,
+    /// The terms of the pods' own required node affinity: one of them must match.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub required_node_affinity: Vec<NodeSelectorTerm>,
+    /// The pods' own tolerations.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tolerations: Vec<Toleration>,
+}
+
+/// What is known of a Workload.
+#[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
+#[serde(rename_all = "camelCase")]
+pub struct WorkloadStatus {
+    /// QuotaReserved, Admitted, Evicted, Requeued, Finished. The message of QuotaReserved says what
+    /// a pending Workload waits for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "crate::schema::conditions")]
+    pub conditions: Vec<Condition>,
+    /// The quota this Workload holds. Absent: none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub admission: Option<Admission>,
+    /// How often it was evicted, and when it may be admitted again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requeue_state: Option<RequeueState>,
+}
+
+/// The quota that a Workload holds.
+#[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
+#[serde(rename_all = "camelCase")]
+pub struct Admission {
+    /// The ClusterQueue that is charged.
+    pub cluster_queue: String,
+    /// What is charged for each pod set.
+    #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    pub pod_set_assignments: Vec<PodSetAssignment>,
+}
+
+/// What is charged for a pod set.
+#[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
+#[serde(rename_all = "camelCase")]
+pub struct PodSetAssignment {
+    /// The name of the pod set.
+    pub name: String,
+    /// How many pods are admitted.
+    pub count: i32,
+    /// The flavor of each resource.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub flavors: BTreeMap<String, String>,
+    /// What is charged for all pods of the set together.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub resource_usage: ResourceList,
+}
+
+/// How often a Workload was evicted.
+#[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
+#[serde(rename_all = "camelCase")]
+pub struct RequeueState {
+    /// The number of evictions that were followed by a wait.
+    #[serde(default)]
+    pub count: i32,
+    /// When the Workload may be admitted again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requeue_at: Option<Time>,
+}
