@@ -1,1 +1,38 @@
-//! Skeleton.
+//! The decision: what is admitted, from which flavors, and why everything else waits.
+//!
+//! Pure: no I/O, no clock, no randomness, no async, no floats, no hash order, no Kubernetes types.
+//! [`Engine::apply`] takes note of a change, [`Engine::decide`] says what to do.
+#![forbid(unsafe_code)]
+#![deny(missing_docs)]
+
+mod amount;
+mod engine;
+mod event;
+mod explain;
+pub mod limits;
+mod model;
+mod names;
+mod nodes;
+mod status;
+
+pub use amount::Amount;
+pub use engine::Engine;
+pub use event::{Decision, Event, EvictReason};
+pub use explain::{
+    Explanation, FlavorMiss, FormatAmount, MissReason, Outlook, RequestProblem, Shortage,
+};
+pub use model::{
+    Admission, ClusterQueue, Cohort, Flavor, FlavorQuotas, LocalQueue, PodSet, PodSetAssignment,
+    QueueingStrategy, Quota, ResourceGroup, StopPolicy, WhenCanBorrow, Workload, WorkloadState,
+};
+pub use names::{
+    CohortName, FlavorName, LocalQueueKey, PodSetName, QueueName, ResourceName, WorkloadId,
+};
+pub use nodes::{
+    LabelExpression, LabelOperator, Mismatch, NodeSelectorTerm, Taint, TaintEffect, Toleration,
+    TolerationOperator,
+};
+pub use status::{
+    ByFlavor, CohortStatus, InactiveReason, LocalQueueInactiveReason, LocalQueueStatus,
+    QueueStatus, Snapshot, Usage,
+};

@@ -1,0 +1,109 @@
+//! Exact integer amounts of a resource. The engine doesn't know their unit: whoever fills it in
+//! chooses one per resource and keeps to it. Parsing and formatting of quantities live elsewhere.
+
+use std::fmt;
+
+/// An exact amount of some resource, in the unit that the caller chose.
+///
+/// Any `i128` can be held; the engine charges only what lies between zero and
+/// [`Amount::LIMIT`], and has a defined answer for everything else.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Amount(i128);
+
+impl Amount {
+    /// Nothing.
+    pub const ZERO: Self = Self(0);
+
+    /// The largest amount that one request, one quota or one charge may have: 2^96.
+    ///
+    /// In nano-units that is 7.9e19 whole units, eight times what fits an `i64`. A sum of 2^30
+    /// such amounts still fits an `i128`, and so sums over all workloads or all nodes of a tree
+    /// can't overflow.
+    pub const LIMIT: Self = Self(1 << 96);
+
+    /// An amount of `units` of the caller's unit.
+    pub const fn new(units: i128) -> Self {
+        Self(units)
+    }
+
+    /// The number of units.
+    pub const fn get(self) -> i128 {
+        self.0
+    }
+
+    /// The sum, or `None` if it can't be represented.
+    pub const fn checked_add(self, other: Self) -> Option<Self> {
+        match self.0.checked_add(other.0) {
+            Some(sum) => Some(Self(sum)),
+            None => None,
+        }
+    }
+
+    /// The difference, or `None` if it can't be represented.
+    pub const fn checked_sub(self, other: Self) -> Option<Self> {
+        match self.0.checked_sub(other.0) {
+            Some(difference) => Some(Self(difference)),
+            None => None,
+        }
+    }
+
+    /// `count` times this amount, or `None` if it can't be represented.
+    pub const fn checked_mul(self, count: u32) -> Option<Self> {
+        match self.0.checked_mul(count as i128) {
+            Some(product) => Some(Self(product)),
+            None => None,
+        }
+    }
+
+    /// The sum, held at the ends of the range. For sums of clamped amounts, which can't get there.
+    pub(crate) const fn plus(self, other: Self) -> Self {
+        Self(self.0.saturating_add(other.0))
+    }
+
+    /// The difference, held at the ends of the range. As [`Amount::plus`].
+    pub(crate) const fn minus(self, other: Self) -> Self {
+        Self(self.0.saturating_sub(other.0))
+    }
+
+    /// This amount, or zero if it is negative.
+    pub(crate) fn at_least_zero(self) -> Self {
+        self.max(Self::ZERO)
+    }
+
+    /// The nearest amount that may be charged. A quota is cut *down* to it, which is safe; a
+    /// charge that a stored admission names is brought to it the same way each time, so that
+    /// what is added is also what is taken back.
+    pub(crate) fn clamped(self) -> Self {
+        self.clamp(Self::ZERO, Self::LIMIT)
+    }
+}
+
+impl From<i64> for Amount {
+    fn from(units: i64) -> Self {
+        Self(i128::from(units))
+    }
+}
+
+impl fmt::Display for Amount {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn extremes_are_errors_or_clamped_but_never_wrap() {
+        let (min, max) = (Amount::new(i128::MIN), Amount::new(i128::MAX));
+        assert_eq!(max.checked_add(Amount::new(1)), None);
+        assert_eq!(min.checked_sub(Amount::new(1)), None);
+        assert_eq!(max.checked_mul(2), None);
+        assert_eq!(max.checked_mul(0), Some(Amount::ZERO));
+        assert_eq!(max.clamped(), Amount::LIMIT);
+        assert_eq!(min.clamped(), Amount::ZERO);
+        assert_eq!(max.plus(max), max);
+        assert_eq!(min.minus(max), min);
+    }
+}

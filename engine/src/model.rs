@@ -1,0 +1,201 @@
+//! What the engine is told about: flavors, cohorts, queues and workloads, in plain data. Where
+//! they come from and how they are validated is the caller's business.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::amount::Amount;
+use crate::names::{
+    CohortName, FlavorName, LocalQueueKey, PodSetName, QueueName, ResourceName, WorkloadId,
+};
+use crate::nodes::{NodeSelectorTerm, Taint, Toleration};
+
+/// A kind of node that quota is given for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Flavor {
+    /// Its name.
+    pub name: FlavorName,
+    /// The labels that nodes of this flavor have.
+    pub node_labels: BTreeMap<String, String>,
+    /// The taints that nodes of this flavor have.
+    pub node_taints: Vec<Taint>,
+    /// Tolerations that pods get when they are admitted to this flavor.
+    pub tolerations: Vec<Toleration>,
+}
+
+/// A node of the tree in which queues share their quota.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cohort {
+    /// Its name.
+    pub name: CohortName,
+    /// The cohort above; none for a root.
+    pub parent: Option<CohortName>,
+    /// Quota that belongs to the cohort itself.
+    pub resource_groups: Vec<ResourceGroup>,
+}
+
+/// A queue that holds quota.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClusterQueue {
+    /// Its name.
+    pub name: QueueName,
+    /// The cohort that it shares with. A cohort that has no object is a root without quota.
+    pub cohort: Option<CohortName>,
+    /// Whether a workload that doesn't fit blocks those behind it.
+    pub strategy: QueueingStrategy,
+    /// Its quota. If two groups cover a resource, the first counts.
+    pub resource_groups: Vec<ResourceGroup>,
+    /// Whether it admits, and keeps what it admitted.
+    pub stop: StopPolicy,
+    /// Whether a flavor that fits only by borrowing ends the search.
+    pub when_can_borrow: WhenCanBorrow,
+}
+
+/// Whether a workload that doesn't fit blocks those behind it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum QueueingStrategy {
+    /// It doesn't.
+    #[default]
+    BestEffortFifo,
+    /// It does.
+    StrictFifo,
+}
+
+/// Whether a queue admits, and what becomes of what it has admitted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum StopPolicy {
+    /// It admits.
+    #[default]
+    None,
+    /// It admits nothing more.
+    Hold,
+    /// It admits nothing more, and what it has admitted is evicted.
+    HoldAndDrain,
+}
+
+/// What to do when a flavor fits only by borrowing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WhenCanBorrow {
+    /// Take it.
+    #[default]
+    MayStopSearch,
+    /// Look for a later flavor that fits without borrowing; if there is none, take the first that
+    /// fits by borrowing.
+    TryNextFlavor,
+}
+
+/// Resources that are always taken from one flavor together, and the flavors in order.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ResourceGroup {
+    /// The resources of this group.
+    pub covered_resources: BTreeSet<ResourceName>,
+    /// The flavors, in the order in which they are tried.
+    pub flavors: Vec<FlavorQuotas>,
+}
+
+/// The quota of one flavor. A covered resource that is not listed can't be had in this flavor.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FlavorQuotas {
+    /// The flavor.
+    pub name: FlavorName,
+    /// Its quota for each resource.
+    pub resources: BTreeMap<ResourceName, Quota>,
+}
+
+/// How much of one resource in one flavor. Amounts below zero count as zero, amounts above
+/// [`Amount::LIMIT`] as that limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Quota {
+    /// What is one's own.
+    pub nominal: Amount,
+    /// How much more than its own quota (for a cohort: than that of its subtree) may be used;
+    /// none means as much as there is. Without a cohort above it means nothing.
+    pub borrowing_limit: Option<Amount>,
+    /// How much of its quota others may use; none means all of it.
+    pub lending_limit: Option<Amount>,
+}
+
+/// A queue of a namespace: the way into a ClusterQueue.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LocalQueue {
+    /// Its namespace and name.
+    pub key: LocalQueueKey,
+    /// The ClusterQueue that its workloads wait in.
+    pub cluster_queue: QueueName,
+    /// Whether its workloads are admitted, and stay so.
+    pub stop: StopPolicy,
+    /// Whether the ClusterQueue's namespace selector matches this namespace.
+    pub namespace_selected: bool,
+}
+
+/// Something that waits for quota as a whole, or holds it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Workload {
+    /// Its UID.
+    pub id: WorkloadId,
+    /// The LocalQueue that it names.
+    pub queue: LocalQueueKey,
+    /// Higher goes first.
+    pub priority: i32,
+    /// Earlier goes first, at equal priority. Any unit, the same for all workloads.
+    pub created: i64,
+    /// What it asks for.
+    pub pod_sets: Vec<PodSet>,
+    /// Where it is on its way.
+    pub state: WorkloadState,
+}
+
+/// A number of equal pods.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct PodSet {
+    /// Its name within the workload.
+    pub name: PodSetName,
+    /// How many pods.
+    pub count: u32,
+    /// What each pod asks for. The resource `pods` is ignored here: the engine counts pods itself
+    /// where a queue has quota for them.
+    pub requests: BTreeMap<ResourceName, Amount>,
+    /// Labels that the node must have.
+    pub node_selector: BTreeMap<String, String>,
+    /// Required node affinity: one of the terms must match, if there are any.
+    pub affinity: Vec<NodeSelectorTerm>,
+    /// Taints of nodes that the pods put up with.
+    pub tolerations: Vec<Toleration>,
+}
+
+/// Where a workload is on its way, as the durable record says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WorkloadState {
+    /// It waits for quota.
+    Pending,
+    /// It takes no part for now: deactivated, or backing off.
+    Inactive,
+    /// It holds quota.
+    Admitted(Admission),
+    /// It still holds quota, on its way out.
+    Evicting(Admission),
+    /// It has ended.
+    Finished,
+}
+
+/// What a workload holds, and from which queue, whatever its LocalQueue points to by now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Admission {
+    /// The ClusterQueue that is charged.
+    pub queue: QueueName,
+    /// What each pod set holds.
+    pub pod_sets: Vec<PodSetAssignment>,
+}
+
+/// What one pod set holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PodSetAssignment {
+    /// The pod set.
+    pub name: PodSetName,
+    /// How many pods.
+    pub count: u32,
+    /// The flavor that each resource is taken from.
+    pub flavors: BTreeMap<ResourceName, FlavorName>,
+    /// What is charged, for all pods of the set together. A resource without a flavor is charged
+    /// to nothing.
+    pub usage: BTreeMap<ResourceName, Amount>,
+}
