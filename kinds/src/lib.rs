@@ -3,5 +3,18 @@
 //! clock, no decisions about quota.
 #![deny(missing_docs)]
 
+mod expression;
+#[cfg(test)]
+mod fixtures;
 pub mod gates;
+pub mod jobkind;
+pub mod names;
+pub mod patch;
+pub mod path;
 pub mod problem;
+pub mod requests;
+pub mod template;
+pub mod view;
+
+pub use jobkind::CompiledKind;
+pub use problem::Problem;

@@ -27,6 +27,8 @@ pub enum ProblemKind {
     Required,
     /// There are more elements than allowed. Holds how many there are.
     TooMany(usize),
+    /// The value is longer than allowed. The value itself is not repeated.
+    TooLong,
 }
 
 /// Longest value that is quoted back to the user, in bytes: enough to recognise it, too short to
@@ -35,40 +37,83 @@ const QUOTED_BYTES_MAX: usize = 128;
 
 impl Problem {
     /// The value at `field` breaks the rule in `detail`.
-    pub fn invalid(field: impl Into<String>, value: impl Into<String>, detail: impl Into<String>) -> Self {
-        Self { field: field.into(), kind: ProblemKind::Invalid(value.into()), detail: detail.into() }
+    pub fn invalid(
+        field: impl Into<String>,
+        value: impl Into<String>,
+        detail: impl Into<String>,
+    ) -> Self {
+        Self {
+            field: field.into(),
+            kind: ProblemKind::Invalid(value.into()),
+            detail: detail.into(),
+        }
     }
 
     /// The value at `field` stands there twice.
     pub fn duplicate(field: impl Into<String>, value: impl Into<String>) -> Self {
-        Self { field: field.into(), kind: ProblemKind::Duplicate(value.into()), detail: String::new() }
+        Self {
+            field: field.into(),
+            kind: ProblemKind::Duplicate(value.into()),
+            detail: String::new(),
+        }
     }
 
     /// The edit of `field` is not allowed, for the reason in `detail`.
     pub fn forbidden(field: impl Into<String>, detail: impl Into<String>) -> Self {
-        Self { field: field.into(), kind: ProblemKind::Forbidden, detail: detail.into() }
+        Self {
+            field: field.into(),
+            kind: ProblemKind::Forbidden,
+            detail: detail.into(),
+        }
     }
 
     /// There is nothing at `field`; `detail` says what belongs there.
     pub fn required(field: impl Into<String>, detail: impl Into<String>) -> Self {
-        Self { field: field.into(), kind: ProblemKind::Required, detail: detail.into() }
+        Self {
+            field: field.into(),
+            kind: ProblemKind::Required,
+            detail: detail.into(),
+        }
     }
 
     /// There are `count` elements at `field`; `detail` says how many are allowed.
     pub fn too_many(field: impl Into<String>, count: usize, detail: impl Into<String>) -> Self {
-        Self { field: field.into(), kind: ProblemKind::TooMany(count), detail: detail.into() }
+        Self {
+            field: field.into(),
+            kind: ProblemKind::TooMany(count),
+            detail: detail.into(),
+        }
+    }
+
+    /// The value at `field` is longer than `bytes_max` bytes.
+    pub fn too_long(field: impl Into<String>, bytes_max: usize) -> Self {
+        let detail = format!("may not be more than {bytes_max} bytes");
+        Self {
+            field: field.into(),
+            kind: ProblemKind::TooLong,
+            detail,
+        }
     }
 }
 
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { field, kind, detail } = self;
+        let Self {
+            field,
+            kind,
+            detail,
+        } = self;
         match kind {
-            ProblemKind::Invalid(value) => write!(f, "{field}: Invalid value: {}: {detail}", quote(value)),
-            ProblemKind::Duplicate(value) => write!(f, "{field}: Duplicate value: {}", quote(value)),
+            ProblemKind::Invalid(value) => {
+                write!(f, "{field}: Invalid value: {}: {detail}", quote(value))
+            }
+            ProblemKind::Duplicate(value) => {
+                write!(f, "{field}: Duplicate value: {}", quote(value))
+            }
             ProblemKind::Forbidden => write!(f, "{field}: Forbidden: {detail}"),
             ProblemKind::Required => write!(f, "{field}: Required value: {detail}"),
             ProblemKind::TooMany(count) => write!(f, "{field}: Too many: {count}: {detail}"),
+            ProblemKind::TooLong => write!(f, "{field}: Too long: {detail}"),
         }
     }
 }
@@ -88,7 +133,12 @@ fn quote(value: &str) -> String {
 /// All problems in one line, the first ten spelled out.
 pub fn summarize(problems: &[Problem]) -> String {
     const SHOWN_MAX: usize = 10;
-    let mut text = problems.iter().take(SHOWN_MAX).map(ToString::to_string).collect::<Vec<_>>().join("; ");
+    let mut text = problems
+        .iter()
+        .take(SHOWN_MAX)
+        .map(ToString::to_string)
+        .collect::<Vec<_>>()
+        .join("; ");
     if problems.len() > SHOWN_MAX {
         text.push_str(&format!("; and {} more", problems.len() - SHOWN_MAX));
     }

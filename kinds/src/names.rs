@@ -1,0 +1,65 @@
+//! The name formats of apimachinery that Sluice checks by itself, with apimachinery's own texts, so
+//! that a user reads the same sentence whoever refuses a name.
+
+use crate::problem::Problem;
+
+/// Longest RFC 1123 subdomain in bytes.
+const SUBDOMAIN_BYTES_MAX: usize = 253;
+
+/// What apimachinery says of a bad subdomain.
+const SUBDOMAIN_RULE: &str = "a lowercase RFC 1123 subdomain must consist of lower case \
+     alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character \
+     (e.g. 'example.com', regex used for validation is \
+     '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
+
+/// What apimachinery says of a bad path.
+const PATH_RULE: &str =
+    "Invalid path (regex used for validation is '[A-Za-z0-9/\\-._~%!$&'()*+,;=:]+')";
+
+/// The characters that a path may hold beside letters and digits.
+const PATH_PUNCTUATION: &[u8] = b"/-._~%!$&'()*+,;=:";
+
+/// What is wrong with `value` as an RFC 1123 subdomain: the name of most objects.
+pub fn subdomain(value: &str, field: &str) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    if SUBDOMAIN_BYTES_MAX < value.len() {
+        let detail = format!("must be no more than {SUBDOMAIN_BYTES_MAX} bytes");
+        problems.push(Problem::invalid(field, value, detail));
+    }
+    if !value.split('.').all(is_label) {
+        problems.push(Problem::invalid(field, value, SUBDOMAIN_RULE));
+    }
+    problems
+}
+
+/// What is wrong with `value` as a domain-prefixed path such as `acme.io/foo`; the rule of
+/// `Job.spec.managedBy`, its length apart.
+pub fn domain_prefixed_path(value: &str, field: &str) -> Vec<Problem> {
+    let parts = value
+        .split_once('/')
+        .filter(|(host, path)| !host.is_empty() && !path.is_empty());
+    let Some((host, path)) = parts else {
+        let detail = "must be a domain-prefixed path (such as \"acme.io/foo\")";
+        return vec![Problem::invalid(field, value, detail)];
+    };
+    let mut problems = subdomain(host, field);
+    if !path
+        .bytes()
+        .all(|b| b.is_ascii_alphanumeric() || PATH_PUNCTUATION.contains(&b))
+    {
+        problems.push(Problem::invalid(field, path, PATH_RULE));
+    }
+    problems
+}
+
+/// Whether `text` is one dot-free part of a subdomain.
+fn is_label(text: &str) -> bool {
+    let edge = |b: Option<u8>| b.is_some_and(is_lower_alphanumeric);
+    edge(text.bytes().next())
+        && edge(text.bytes().last())
+        && text.bytes().all(|b| is_lower_alphanumeric(b) || b == b'-')
+}
+
+fn is_lower_alphanumeric(byte: u8) -> bool {
+    byte.is_ascii_lowercase() || byte.is_ascii_digit()
+}

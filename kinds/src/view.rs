@@ -1,0 +1,105 @@
+//! What Sluice sees of a Job-like object: checked values, no JSON. How they are read is said in
+//! `jobkind`, what follows from them is said by the controller.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::NodeSelectorTerm;
+
+use crate::names;
+use crate::problem::Problem;
+use crate::requests::Amounts;
+use crate::template::Placement;
+
+/// A set of equal pods.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PodSetView {
+    /// The name of the set, unique in the object.
+    pub name: Arc<str>,
+    /// How many pods run at the same time.
+    pub count: u32,
+    /// What the scheduler will charge for one pod, in nano-units.
+    pub requests: Amounts,
+    /// The template's nodeSelector and tolerations.
+    pub placement: Placement,
+    /// The terms of the template's required node affinity: one of them must match.
+    pub required_affinity: Vec<NodeSelectorTerm>,
+    /// The template's PriorityClass.
+    pub priority_class: Option<String>,
+}
+
+/// How an object ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finished {
+    /// Whether it did what it was for.
+    pub succeeded: bool,
+    /// What its own controller says about it.
+    pub message: String,
+}
+
+/// The queue that an object names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum QueueName {
+    /// No queue label.
+    None,
+    /// The name of a LocalQueue.
+    Named(String),
+    /// A label that names no queue, with the reason.
+    Invalid(Problem),
+}
+
+/// The keys of the labels that name a queue, Sluice's own first.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct QueueLabels(Vec<String>);
+
+impl QueueLabels {
+    /// Sluice's own label and the `aliases` that the configuration adds.
+    pub fn new(aliases: impl IntoIterator<Item = String>) -> Self {
+        let own = sluice_crds::QUEUE_NAME_LABEL.to_owned();
+        Self(std::iter::once(own).chain(aliases).collect())
+    }
+
+    /// The keys.
+    pub fn keys(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(String::as_str)
+    }
+
+    /// The queue that `labels` name.
+    pub fn read(&self, labels: &BTreeMap<String, String>) -> QueueName {
+        let mut named: Option<(&str, &String)> = None;
+        for key in self.keys() {
+            let Some(value) = labels.get(key) else {
+                continue;
+            };
+            match named {
+                Some((first, other)) if other != value => {
+                    return QueueName::Invalid(Problem::invalid(
+                        format!("metadata.labels[{key}]"),
+                        value.clone(),
+                        format!("must equal the label {first}, which names {other:?}"),
+                    ));
+                }
+                Some(_) => {}
+                None => named = Some((key, value)),
+            }
+        }
+        match named {
+            None => QueueName::None,
+            Some((key, value)) => {
+                match names::subdomain(value, &format!("metadata.labels[{key}]"))
+                    .into_iter()
+                    .next()
+                {
+                    None => QueueName::Named(value.clone()),
+                    Some(problem) => QueueName::Invalid(problem),
+                }
+            }
+        }
+    }
+}
+
+impl Default for QueueLabels {
+    fn default() -> Self {
+        Self::new([])
+    }
+}
