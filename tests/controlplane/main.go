@@ -52,7 +52,7 @@ func serve(command func() *cobra.Command) {
 
 func runKubectl() {
 	// As in kubectl's own main: the verbosity is needed before the flags are parsed.
-	_ = logs.GlogSetter(kubectl.GetLogVerbosity(os.Args))
+	_, _ = logs.GlogSetter(kubectl.GetLogVerbosity(os.Args))
 	if err := cli.RunNoErrOutput(kubectl.NewDefaultKubectlCommand()); err != nil {
 		kubectlutil.CheckErr(err)
 	}
