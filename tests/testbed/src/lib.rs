@@ -1,1 +1,46 @@
-//! Skeleton.
+//! A throwaway Kubernetes control plane on this machine, for black-box tests, the demo and the
+//! benches: real etcd, API server, controller manager and scheduler; KWOK plays the nodes.
+//! Everything listens on loopback only and ends with the process that started it.
+//!
+//! ```no_run
+//! # async fn example() -> anyhow::Result<()> {
+//! use sluice_testbed::{ControlPlane, Options};
+//!
+//! let cp = ControlPlane::start(Options::default()).await?;
+//! let nodes = cp.kubectl(["get", "nodes"], None).await?.ok()?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Pods on the played nodes go Running at once. A pod of a Job then succeeds at once; two
+//! annotations on the pod change that: [`RUN_SECONDS`] and [`EXIT`].
+
+mod assets;
+mod certificates;
+mod components;
+mod controlplane;
+mod kubeconfig;
+mod kubectl;
+mod nodes;
+mod options;
+mod ports;
+mod processes;
+mod reaper;
+mod start;
+mod wait;
+
+pub use assets::Assets;
+pub use components::Component;
+pub use controlplane::ControlPlane;
+pub use kubectl::KubectlOutput;
+pub use nodes::NodeSpec;
+pub use options::Options;
+pub use processes::{Launch, Process, send_signal};
+pub use wait::{eventually, wait_for};
+
+/// Pod annotation: how long the pod runs, in seconds (`"2"`, `"0.5"`) or `"forever"`. Without it
+/// a pod of a Job runs for no time at all and any other pod forever.
+pub const RUN_SECONDS: &str = "testbed.sluice.dev/run-seconds";
+
+/// Pod annotation: with the value `fail` the pod ends as Failed instead of Succeeded.
+pub const EXIT: &str = "testbed.sluice.dev/exit";

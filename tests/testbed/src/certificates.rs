@@ -1,0 +1,112 @@
+//! The keys of one run: a CA, the API server's certificate, a client certificate for each user,
+//! and the key that signs service account tokens. All new for every run, in the run's folder.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+use rcgen::{
+    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
+    KeyUsagePurpose,
+};
+
+/// The certificate and key files of the run.
+#[derive(Debug)]
+pub(crate) struct Certificates {
+    dir: PathBuf,
+    issuer: Issuer<'static, KeyPair>,
+    ca_der: Vec<u8>,
+}
+
+impl Certificates {
+    /// Makes the CA, the API server's certificate and the service account key in `dir`.
+    pub(crate) fn create(dir: &Path) -> Result<Self> {
+        std::fs::create_dir_all(dir)?;
+        let mut params = CertificateParams::default();
+        params
+            .distinguished_name
+            .push(DnType::CommonName, "sluice-testbed");
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.key_usages = vec![
+            KeyUsagePurpose::KeyCertSign,
+            KeyUsagePurpose::DigitalSignature,
+        ];
+        let key = KeyPair::generate()?;
+        let ca = params.self_signed(&key)?;
+        std::fs::write(dir.join("ca.crt"), ca.pem())?;
+
+        let ca_der = ca.der().to_vec();
+        let issuer = Issuer::new(params, key);
+        let certificates = Self {
+            dir: dir.to_owned(),
+            issuer,
+            ca_der,
+        };
+        certificates.server()?;
+        certificates.service_accounts()?;
+        Ok(certificates)
+    }
+
+    /// A client certificate for a user in a group: its certificate and key file.
+    pub(crate) fn client(&self, user: &str, group: Option<&str>) -> Result<(PathBuf, PathBuf)> {
+        let mut params = CertificateParams::default();
+        params.distinguished_name.push(DnType::CommonName, user);
+        if let Some(group) = group {
+            params
+                .distinguished_name
+                .push(DnType::OrganizationName, group);
+        }
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+        self.issue(params, &user.replace(':', "-"))
+    }
+
+    /// A file of [`Certificates::create`]: `ca.crt`, `apiserver.crt`, `apiserver.key`,
+    /// `service-accounts.key`, `service-accounts.pub`.
+    pub(crate) fn path(&self, file: &str) -> PathBuf {
+        self.dir.join(file)
+    }
+
+    /// The CA's certificate, as clients need it.
+    pub(crate) fn ca_der(&self) -> Vec<u8> {
+        self.ca_der.clone()
+    }
+
+    fn server(&self) -> Result<()> {
+        let names = [
+            "127.0.0.1",
+            "localhost",
+            "kubernetes",
+            "kubernetes.default",
+            "kubernetes.default.svc",
+            "kubernetes.default.svc.cluster.local",
+            "10.0.0.1",
+        ];
+        let mut params = CertificateParams::new(names.map(String::from))?;
+        params
+            .distinguished_name
+            .push(DnType::CommonName, "kube-apiserver");
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+        self.issue(params, "apiserver")?;
+        Ok(())
+    }
+
+    fn service_accounts(&self) -> Result<()> {
+        let key = KeyPair::generate()?;
+        std::fs::write(self.path("service-accounts.key"), key.serialize_pem())?;
+        std::fs::write(self.path("service-accounts.pub"), key.public_key_pem())?;
+        Ok(())
+    }
+
+    fn issue(&self, mut params: CertificateParams, name: &str) -> Result<(PathBuf, PathBuf)> {
+        params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+        params.use_authority_key_identifier_extension = true;
+        let key = KeyPair::generate()?;
+        let certificate = params.signed_by(&key, &self.issuer)?;
+        let files = (
+            self.path(&format!("{name}.crt")),
+            self.path(&format!("{name}.key")),
+        );
+        std::fs::write(&files.0, certificate.pem())?;
+        std::fs::write(&files.1, key.serialize_pem())?;
+        Ok(files)
+    }
+}

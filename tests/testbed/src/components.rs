@@ -1,0 +1,193 @@
+//! The five processes of a control plane and how each is called. What is not set here is as
+//! Kubernetes has it by default, so that what holds here holds on a real cluster.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+
+use crate::assets::Assets;
+use crate::certificates::Certificates;
+use crate::kubeconfig::{self, Credentials};
+use crate::options::Options;
+use crate::processes::Launch;
+
+/// A process of the control plane.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Component {
+    /// etcd, without fsync.
+    Etcd,
+    /// kube-apiserver.
+    ApiServer,
+    /// kube-controller-manager.
+    ControllerManager,
+    /// kube-scheduler.
+    Scheduler,
+    /// kwok, which plays the kubelets.
+    Kwok,
+}
+
+/// Client-go's defaults for the controllers (20 a second, for each) would be what a bench
+/// measures; these are out of the way.
+const QPS: [&str; 2] = ["--kube-api-qps=2000", "--kube-api-burst=4000"];
+
+/// KWOK's "fast" stages, with our annotations.
+const STAGES: &str = include_str!("stages.yaml");
+
+/// What the arguments are made from: one for each try to start.
+#[derive(Debug)]
+pub(crate) struct Setup<'a> {
+    pub(crate) assets: &'a Assets,
+    pub(crate) options: &'a Options,
+    pub(crate) certificates: &'a Certificates,
+    pub(crate) dir: &'a Path,
+    pub(crate) etcd_port: u16,
+    pub(crate) api_port: u16,
+}
+
+impl Setup<'_> {
+    /// The API server's address.
+    pub(crate) fn server(&self) -> String {
+        format!("https://127.0.0.1:{}", self.api_port)
+    }
+
+    /// The administrator's kubeconfig.
+    pub(crate) fn admin_kubeconfig(&self) -> PathBuf {
+        self.dir.join("kubeconfig")
+    }
+
+    /// Writes the files that the components read.
+    pub(crate) fn write_files(&self) -> Result<()> {
+        std::fs::write(
+            self.dir.join("audit-policy.yaml"),
+            &self.options.audit_policy,
+        )?;
+        std::fs::write(self.dir.join("stages.yaml"), STAGES)?;
+        let masters = Some("system:masters");
+        self.user("kubernetes-admin", masters, &self.admin_kubeconfig())?;
+        self.user("testbed-kwok", masters, &self.kubeconfig_of("kwok"))?;
+        // Under their usual names, with the roles that the API server makes for them.
+        for name in ["kube-controller-manager", "kube-scheduler"] {
+            self.user(&format!("system:{name}"), None, &self.kubeconfig_of(name))?;
+        }
+        Ok(())
+    }
+
+    /// How this component is started.
+    pub(crate) fn launch(&self, component: Component) -> Result<Launch> {
+        match component {
+            Component::Etcd => self.etcd(),
+            Component::ApiServer => self.api_server(),
+            Component::ControllerManager => self.controller_manager(),
+            Component::Scheduler => self.scheduler(),
+            Component::Kwok => Ok(self.kwok()),
+        }
+    }
+
+    fn etcd(&self) -> Result<Launch> {
+        let client = format!("http://127.0.0.1:{}", self.etcd_port);
+        Ok(Launch::new("etcd", self.assets.binary("etcd")?)
+            .args(["--name=testbed", "--unsafe-no-fsync", "--log-level=warn"])
+            .arg(self.path_flag("data-dir", "etcd"))
+            .arg(format!("--listen-client-urls={client}"))
+            .arg(format!("--advertise-client-urls={client}"))
+            // Nobody joins: any port will do.
+            .arg("--listen-peer-urls=http://127.0.0.1:0")
+            .arg("--quota-backend-bytes=4294967296"))
+    }
+
+    fn api_server(&self) -> Result<Launch> {
+        let certificates = self.certificates;
+        let file = |flag: &str, file: &str| path_flag(flag, &certificates.path(file));
+        Ok(
+            Launch::new("kube-apiserver", self.assets.binary("kube-apiserver")?)
+                .arg(format!(
+                    "--etcd-servers=http://127.0.0.1:{}",
+                    self.etcd_port
+                ))
+                .arg("--bind-address=127.0.0.1")
+                .arg(format!("--secure-port={}", self.api_port))
+                .arg(file("tls-cert-file", "apiserver.crt"))
+                .arg(file("tls-private-key-file", "apiserver.key"))
+                .arg(file("client-ca-file", "ca.crt"))
+                .arg("--authorization-mode=RBAC")
+                .arg("--service-account-issuer=https://kubernetes.default.svc.cluster.local")
+                .arg(file(
+                    "service-account-signing-key-file",
+                    "service-accounts.key",
+                ))
+                .arg(file("service-account-key-file", "service-accounts.pub"))
+                .arg("--service-cluster-ip-range=10.0.0.0/24")
+                // It would refuse to publish a loopback address.
+                .arg("--endpoint-reconciler-type=none")
+                .arg("--allow-privileged=true")
+                .arg(self.path_flag("audit-policy-file", "audit-policy.yaml"))
+                .arg(self.path_flag("audit-log-path", "audit.log"))
+                // In MB: a run's log stays one file.
+                .arg("--audit-log-maxsize=10240")
+                .args(self.options.api_server_args.iter()),
+        )
+    }
+
+    fn controller_manager(&self) -> Result<Launch> {
+        let name = "kube-controller-manager";
+        let certificates = self.certificates;
+        Ok(Launch::new(name, self.assets.binary(name)?)
+            .arg(path_flag("kubeconfig", &self.kubeconfig_of(name)))
+            .args([
+                "--leader-elect=false",
+                "--use-service-account-credentials=true",
+            ])
+            // Serves nothing: what it did shows in the API.
+            .arg("--secure-port=0")
+            .arg(path_flag("root-ca-file", &certificates.path("ca.crt")))
+            .arg(path_flag(
+                "service-account-private-key-file",
+                &certificates.path("service-accounts.key"),
+            ))
+            .args(QPS)
+            .args(self.options.controller_manager_args.iter()))
+    }
+
+    fn scheduler(&self) -> Result<Launch> {
+        let name = "kube-scheduler";
+        Ok(Launch::new(name, self.assets.binary(name)?)
+            .arg(path_flag("kubeconfig", &self.kubeconfig_of(name)))
+            .args(["--leader-elect=false", "--secure-port=0"])
+            .args(QPS)
+            .args(self.options.scheduler_args.iter()))
+    }
+
+    fn kwok(&self) -> Launch {
+        Launch::new("kwok", self.assets.kwok())
+            .arg(path_flag("kubeconfig", &self.kubeconfig_of("kwok")))
+            .arg(self.path_flag("config", "stages.yaml"))
+            .arg("--manage-all-nodes=true")
+            .arg("--node-ip=127.0.0.1")
+            // No server: there are no containers to look into.
+            .arg("--node-port=0")
+            .arg("--node-lease-duration-seconds=40")
+            .arg("--cidr=10.64.0.0/10")
+    }
+
+    fn user(&self, user: &str, group: Option<&str>, path: &Path) -> Result<()> {
+        let (certificate, key) = self.certificates.client(user, group)?;
+        let ca = self.certificates.path("ca.crt");
+        let credentials = Credentials::Certificate(&certificate, &key);
+        kubeconfig::write(path, &self.server(), &ca, "default", &credentials)
+            .with_context(|| format!("user {user}"))
+    }
+
+    fn kubeconfig_of(&self, name: &str) -> PathBuf {
+        self.dir.join(format!("{name}.kubeconfig"))
+    }
+
+    fn path_flag(&self, flag: &str, file: &str) -> std::ffi::OsString {
+        path_flag(flag, &self.dir.join(file))
+    }
+}
+
+fn path_flag(flag: &str, path: &Path) -> std::ffi::OsString {
+    let mut text = std::ffi::OsString::from(format!("--{flag}="));
+    text.push(path);
+    text
+}

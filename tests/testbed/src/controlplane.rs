@@ -1,0 +1,326 @@
+//! A running control plane: what tests hold in their hands. Its processes depend on no async
+//! runtime; clients do, so each test makes its own.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow};
+use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
+use k8s_openapi::api::core::v1::ServiceAccount;
+use kube::api::{Api, PostParams};
+
+use crate::assets::{self, Assets};
+use crate::certificates::Certificates;
+use crate::components::Component;
+use crate::kubeconfig::{self, Credentials};
+use crate::kubectl::{self, KubectlOutput};
+use crate::nodes::{self, NodeSpec};
+use crate::options::Options;
+use crate::processes::{Launch, Process};
+use crate::reaper::Reaper;
+use crate::start;
+use crate::wait::eventually;
+
+/// A restarted API server is ready in 1–2 s; the rest is for a loaded machine.
+const RESTART_DEADLINE: Duration = Duration::from_mins(2);
+
+/// Longer than any run: tests of expiry ask for their own tokens.
+const TOKEN_SECONDS: i64 = 24 * 3600;
+
+/// A control plane of our own. It ends when this is dropped, and with the process in any case.
+#[derive(Debug)]
+pub struct ControlPlane {
+    /// Dropped first, then the reaper, which removes the folder.
+    processes: BTreeMap<Component, Process>,
+    reaper: Arc<Reaper>,
+    assets: Assets,
+    certificates: Certificates,
+    server: String,
+    kubeconfig: PathBuf,
+}
+
+impl ControlPlane {
+    /// Starts one, and builds its programs first when that was never done.
+    ///
+    /// # Errors
+    /// When a step of the start fails: with the end of the log of the component that did.
+    pub async fn start(options: Options) -> Result<Self> {
+        tokio::task::spawn_blocking(move || Self::start_blocking(&options)).await?
+    }
+
+    /// Like [`ControlPlane::start`], for callers that are not async (or are, and may block).
+    ///
+    /// # Errors
+    /// When a step of the start fails.
+    pub fn start_blocking(options: &Options) -> Result<Self> {
+        // A thread of its own: the caller's may already be inside a runtime.
+        std::thread::scope(|scope| {
+            let thread = scope.spawn(|| {
+                let assets = Assets::ensure()?;
+                let runtime = tokio::runtime::Builder::new_current_thread()
+                    .enable_all()
+                    .build()?;
+                runtime.block_on(start::start(&assets, options))
+            });
+            thread
+                .join()
+                .map_err(|_| anyhow!("the start of the control plane panicked"))?
+        })
+    }
+
+    /// The one control plane that all tests of this process share, started by the first who asks.
+    /// Blocks the calling thread meanwhile, which is fine in a `#[tokio::test]`.
+    ///
+    /// # Panics
+    /// When it can't be started: no test could go on.
+    pub fn shared() -> &'static Self {
+        Self::shared_with(Options::default)
+    }
+
+    /// Like [`ControlPlane::shared`]; the options count only for the call that starts it.
+    ///
+    /// # Panics
+    /// When it can't be started: no test could go on.
+    #[allow(
+        clippy::panic,
+        reason = "no test can go on without it, and each shall say why"
+    )]
+    pub fn shared_with(options: impl FnOnce() -> Options) -> &'static Self {
+        static SHARED: OnceLock<std::result::Result<ControlPlane, String>> = OnceLock::new();
+        let started = SHARED
+            .get_or_init(|| Self::start_blocking(&options()).map_err(|error| format!("{error:#}")));
+        match started {
+            Ok(control_plane) => control_plane,
+            Err(error) => panic!("the shared control plane did not start: {error}"),
+        }
+    }
+
+    pub(crate) fn new(
+        processes: BTreeMap<Component, Process>,
+        reaper: Arc<Reaper>,
+        assets: Assets,
+        certificates: Certificates,
+        server: String,
+        kubeconfig: PathBuf,
+    ) -> Self {
+        Self {
+            processes,
+            reaper,
+            assets,
+            certificates,
+            server,
+            kubeconfig,
+        }
+    }
+
+    /// The administrator's kubeconfig.
+    pub fn kubeconfig(&self) -> &Path {
+        &self.kubeconfig
+    }
+
+    /// The API server's address.
+    pub fn server(&self) -> &str {
+        &self.server
+    }
+
+    /// The run's folder, with logs, keys and kubeconfigs. It goes with the run, unless
+    /// `TESTBED_KEEP=1` is set.
+    pub fn dir(&self) -> &Path {
+        self.reaper.dir()
+    }
+
+    /// The API server's audit log, one JSON object a line.
+    pub fn audit_log(&self) -> PathBuf {
+        self.dir().join("audit.log")
+    }
+
+    /// The programs it was started from.
+    pub fn assets(&self) -> &Assets {
+        &self.assets
+    }
+
+    /// A client for the administrator, without kube's retries: a test sees what the server says.
+    /// A client belongs to the runtime it was made in, so each test makes its own.
+    ///
+    /// # Errors
+    /// When the certificates can't be read.
+    pub fn client(&self) -> Result<kube::Client> {
+        admin_client(&self.server, &self.certificates)
+    }
+
+    /// Runs kubectl as the administrator.
+    ///
+    /// # Errors
+    /// When it can't be started. What it answers is in the output: see [`KubectlOutput::ok`].
+    pub async fn kubectl<A: AsRef<OsStr>>(
+        &self,
+        args: impl IntoIterator<Item = A>,
+        stdin: Option<&str>,
+    ) -> Result<KubectlOutput> {
+        self.kubectl_as(&self.kubeconfig, args, stdin).await
+    }
+
+    /// Runs kubectl with another kubeconfig.
+    ///
+    /// # Errors
+    /// When it can't be started.
+    pub async fn kubectl_as<A: AsRef<OsStr>>(
+        &self,
+        kubeconfig: &Path,
+        args: impl IntoIterator<Item = A>,
+        stdin: Option<&str>,
+    ) -> Result<KubectlOutput> {
+        let program = self.assets.binary("kubectl")?;
+        kubectl::run(&program, kubeconfig, self.dir(), args, stdin).await
+    }
+
+    /// Adds a node and waits until the scheduler may use it.
+    ///
+    /// # Errors
+    /// When it can't be created, or does not get ready.
+    pub async fn add_node(&self, node: NodeSpec) -> Result<()> {
+        self.add_nodes(&[node]).await
+    }
+
+    /// Adds nodes and waits until the scheduler may use all of them.
+    ///
+    /// # Errors
+    /// When one can't be created, or does not get ready.
+    pub async fn add_nodes(&self, nodes: &[NodeSpec]) -> Result<()> {
+        nodes::create(self.client()?, nodes).await?;
+        nodes::wait_ready(self.client()?, nodes).await
+    }
+
+    /// Makes a kubeconfig for a service account that exists, by a token that lasts a day.
+    ///
+    /// # Errors
+    /// When the API server gives no token.
+    pub async fn service_account_kubeconfig(&self, namespace: &str, name: &str) -> Result<PathBuf> {
+        let api: Api<ServiceAccount> = Api::namespaced(self.client()?, namespace);
+        let spec = TokenRequestSpec {
+            expiration_seconds: Some(TOKEN_SECONDS),
+            ..Default::default()
+        };
+        let request = TokenRequest {
+            spec: Some(spec),
+            ..Default::default()
+        };
+        let made = api
+            .create_token_request(name, &PostParams::default(), &request)
+            .await
+            .with_context(|| format!("asking for a token of {namespace}/{name}"))?;
+        let token = made.status.and_then(|status| status.token);
+        let token = token.context("the token request came back without a token")?;
+        let path = self.dir().join(format!("{namespace}.{name}.kubeconfig"));
+        let ca = self.certificates.path("ca.crt");
+        kubeconfig::write(
+            &path,
+            &self.server,
+            &ca,
+            namespace,
+            &Credentials::Token(&token),
+        )?;
+        Ok(path)
+    }
+
+    /// Kills the API server (SIGKILL), until [`ControlPlane::restart_api_server`].
+    ///
+    /// # Errors
+    /// When this control plane was started without one.
+    pub fn kill_api_server(&self) -> Result<()> {
+        self.process(Component::ApiServer)?.stop();
+        Ok(())
+    }
+
+    /// Starts the API server again, on the same port and data, and waits until it is ready. One
+    /// that still runs is killed first.
+    ///
+    /// # Errors
+    /// When it does not get ready.
+    pub async fn restart_api_server(&self) -> Result<()> {
+        self.restart(Component::ApiServer).await
+    }
+
+    /// Starts a component again. One that still runs is killed first.
+    ///
+    /// # Errors
+    /// When it can't be started, or the API server does not get ready.
+    pub async fn restart(&self, component: Component) -> Result<()> {
+        let process = self.process(component)?;
+        process.stop();
+        process.start_again()?;
+        if matches!(component, Component::ApiServer | Component::Etcd) {
+            self.wait_ready().await?;
+        }
+        Ok(())
+    }
+
+    /// The process of a component: to pause it (signals `STOP` and `CONT`), kill it, or read its
+    /// log.
+    ///
+    /// # Errors
+    /// When this control plane was started without it.
+    pub fn process(&self, component: Component) -> Result<&Process> {
+        self.processes
+            .get(&component)
+            .with_context(|| format!("started without {component:?}"))
+    }
+
+    /// Starts another program that ends with this run, its log beside those of the components.
+    ///
+    /// # Errors
+    /// When it can't be started.
+    pub fn spawn(&self, launch: Launch) -> Result<Process> {
+        Process::start(launch, &self.reaper)
+    }
+
+    /// Has a process that the caller started end with this run too; [`ControlPlane::disown`] it
+    /// once it has ended.
+    pub fn adopt(&self, pid: u32) {
+        self.reaper.remember(pid);
+    }
+
+    /// Says that an adopted process has ended and was waited for.
+    pub fn disown(&self, pid: u32) {
+        self.reaper.forget(pid);
+    }
+
+    /// PATH with this control plane's kubectl first.
+    ///
+    /// # Errors
+    /// When the folder's name can't be part of a PATH.
+    pub fn path(&self) -> Result<std::ffi::OsString> {
+        assets::path_with(self.assets.dir())
+    }
+
+    /// Until the API server says that it is ready.
+    ///
+    /// # Errors
+    /// When it ends, or does not get ready in time.
+    pub async fn wait_ready(&self) -> Result<()> {
+        let client = self.client()?;
+        let process = self.process(Component::ApiServer)?;
+        eventually(
+            "the API server to be ready again",
+            RESTART_DEADLINE,
+            async || match process.check_alive() {
+                Ok(()) => start::readyz(&client).await.map(Ok),
+                ended => Ok(ended),
+            },
+        )
+        .await?
+    }
+}
+
+pub(crate) fn admin_client(server: &str, certificates: &Certificates) -> Result<kube::Client> {
+    let mut config = kube::Config::new(server.parse()?);
+    config.root_cert = Some(vec![certificates.ca_der()]);
+    config.default_retry = false;
+    let file = |name: &str| certificates.path(name).to_string_lossy().into_owned();
+    config.auth_info.client_certificate = Some(file("kubernetes-admin.crt"));
+    config.auth_info.client_key = Some(file("kubernetes-admin.key"));
+    Ok(kube::Client::try_from(config)?)
+}

@@ -1,0 +1,47 @@
+//! Kubeconfig files: one for each user of the control plane, by certificate or by token.
+
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use serde_json::{Value, json};
+
+/// How a user proves who they are.
+pub(crate) enum Credentials<'a> {
+    /// A certificate file and its key file.
+    Certificate(&'a Path, &'a Path),
+    /// A bearer token.
+    Token(&'a str),
+}
+
+/// Writes a kubeconfig that speaks to `server` and trusts the CA in `ca`.
+pub(crate) fn write(
+    path: &Path,
+    server: &str,
+    ca: &Path,
+    namespace: &str,
+    credentials: &Credentials<'_>,
+) -> Result<()> {
+    let user = match credentials {
+        Credentials::Certificate(certificate, key) => {
+            json!({ "client-certificate": certificate, "client-key": key })
+        }
+        Credentials::Token(token) => json!({ "token": token }),
+    };
+    let config: Value = json!({
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "testbed",
+        "clusters": [{
+            "name": "testbed",
+            "cluster": { "server": server, "certificate-authority": ca },
+        }],
+        "contexts": [{
+            "name": "testbed",
+            "context": { "cluster": "testbed", "user": "testbed", "namespace": namespace },
+        }],
+        "users": [{ "name": "testbed", "user": user }],
+    });
+    // JSON is YAML: every reader of kubeconfigs takes it.
+    std::fs::write(path, serde_json::to_string_pretty(&config)?)
+        .with_context(|| format!("writing {}", path.display()))
+}

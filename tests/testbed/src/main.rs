@@ -1,0 +1,162 @@
+//! The command line of the test bed: builds the control plane, starts one for a person, or runs
+//! a command against one.
+
+#![allow(clippy::print_stdout, reason = "a command line answers on stdout")]
+
+use std::ffi::OsString;
+use std::io::Read;
+use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use clap::{Parser, Subcommand};
+use sluice_testbed::{Assets, ControlPlane, Options, send_signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+/// A throwaway Kubernetes control plane on this machine.
+#[derive(Parser)]
+#[command(version, propagate_version = true)]
+struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Build the programs (once) and print their folder, as `KUBEBUILDER_ASSETS` wants it.
+    Build,
+    /// Start one, print how to reach it, and stop it at the end of stdin, Ctrl-C or SIGTERM.
+    Up(Start),
+    /// Start one, run a command with KUBECONFIG and kubectl at hand, and exit as it does.
+    Run {
+        #[command(flatten)]
+        start: Start,
+        /// The command and its arguments, after `--`.
+        #[arg(last = true, required = true, num_args = 1..)]
+        command: Vec<OsString>,
+    },
+}
+
+#[derive(clap::Args)]
+struct Start {
+    /// How many nodes to play.
+    #[arg(long, default_value_t = 2)]
+    nodes: usize,
+    /// YAML to apply before the controllers start, CRDs for example; may be repeated.
+    #[arg(long, value_name = "FILE")]
+    manifest: Vec<PathBuf>,
+}
+
+fn main() -> Result<ExitCode> {
+    let args = Args::parse();
+    if matches!(args.command, Command::Build) {
+        println!("{}", Assets::ensure()?.dir().display());
+        return Ok(ExitCode::SUCCESS);
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()?;
+    let result = runtime.block_on(async {
+        match args.command {
+            Command::Up(start) => up(start).await,
+            Command::Run { start, command } => run(start, &command).await,
+            Command::Build => Ok(ExitCode::SUCCESS),
+        }
+    });
+    // The thread that reads stdin can't be told to stop.
+    runtime.shutdown_background();
+    result
+}
+
+impl Start {
+    fn options(&self) -> Result<Options> {
+        let read = |path: &PathBuf| {
+            std::fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))
+        };
+        let manifests = self.manifest.iter().map(read).collect::<Result<_>>()?;
+        Ok(Options {
+            nodes: self.nodes,
+            manifests,
+            ..Options::default()
+        })
+    }
+}
+
+async fn up(start: Start) -> Result<ExitCode> {
+    let mut signals = Signals::new()?;
+    let options = start.options()?;
+    // A signal during the start ends us here and now: the reaper ends what was started.
+    let cp = tokio::select! {
+        cp = ControlPlane::start(options) => cp?,
+        code = signals.next() => std::process::exit(code),
+    };
+    println!("export KUBECONFIG={}", cp.kubeconfig().display());
+    println!("export PATH={}:\"$PATH\"", cp.assets().dir().display());
+    eprintln!("sluice-testbed: up; ends at the end of stdin, at Ctrl-C and at SIGTERM");
+    let stdin = tokio::task::spawn_blocking(|| {
+        let mut rest = std::io::stdin().lock();
+        while rest.read(&mut [0; 1024]).is_ok_and(|n| n > 0) {}
+    });
+    tokio::select! {
+        _ = stdin => {}
+        _ = signals.next() => {}
+    }
+    drop(cp);
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn run(start: Start, command: &[OsString]) -> Result<ExitCode> {
+    let mut signals = Signals::new()?;
+    let options = start.options()?;
+    let cp = tokio::select! {
+        cp = ControlPlane::start(options) => cp?,
+        code = signals.next() => std::process::exit(code),
+    };
+    let (program, args) = command.split_first().context("no command given")?;
+    let mut child = tokio::process::Command::new(program)
+        .args(args)
+        .env("KUBECONFIG", cp.kubeconfig())
+        .env("PATH", cp.path()?)
+        .spawn()
+        .with_context(|| format!("starting {}", program.display()))?;
+    let pid = child.id().context("the command has no process id")?;
+    cp.adopt(pid);
+    let status = loop {
+        tokio::select! {
+            status = child.wait() => break status?,
+            // Ctrl-C reached the command too, being in our process group: it decides.
+            _ = signals.interrupt.recv() => {}
+            _ = signals.terminate.recv() => send_signal(pid, "TERM")?,
+        }
+    };
+    cp.disown(pid);
+    drop(cp);
+    let code = status
+        .code()
+        .or_else(|| Some(128 + status.signal()?))
+        .unwrap_or(1);
+    Ok(ExitCode::from(u8::try_from(code).unwrap_or(1)))
+}
+
+struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+}
+
+impl Signals {
+    fn new() -> Result<Self> {
+        Ok(Self {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+        })
+    }
+
+    /// The exit code that the next signal stands for.
+    async fn next(&mut self) -> i32 {
+        tokio::select! {
+            _ = self.interrupt.recv() => 130,
+            _ = self.terminate.recv() => 143,
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! What a run may change about its control plane. The defaults are what most tests want.
+
+use std::time::Duration;
+
+use crate::components::Component;
+use crate::nodes::NodeSpec;
+
+/// How to start a control plane.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// How many nodes to begin with: `node-0`, `node-1`, …
+    pub nodes: usize,
+    /// What each of them is like.
+    pub node: NodeSpec,
+    /// The audit policy, as YAML; by default every request at the level Metadata, once.
+    pub audit_policy: String,
+    /// YAML applied before the controllers start. CRDs belong here: the garbage collector sees
+    /// them at once, where it takes up to 30 s to notice those that come later.
+    pub manifests: Vec<String>,
+    /// More arguments for the API server.
+    pub api_server_args: Vec<String>,
+    /// More arguments for the controller manager.
+    pub controller_manager_args: Vec<String>,
+    /// More arguments for the scheduler.
+    pub scheduler_args: Vec<String>,
+    /// Components not to start. Without KWOK or the controller manager no node gets ready.
+    pub without: Vec<Component>,
+    /// How long each step of the start may take. It takes 1–2 s; the rest is for a loaded machine.
+    pub deadline: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            nodes: 2,
+            node: NodeSpec::default(),
+            audit_policy: "apiVersion: audit.k8s.io/v1\nkind: Policy\n\
+                           omitStages: [RequestReceived]\nrules:\n- level: Metadata\n"
+                .into(),
+            manifests: Vec::new(),
+            api_server_args: Vec::new(),
+            controller_manager_args: Vec::new(),
+            scheduler_args: Vec::new(),
+            without: Vec::new(),
+            deadline: Duration::from_mins(2),
+        }
+    }
+}
+
+impl Options {
+    pub(crate) fn initial_nodes(&self) -> Vec<NodeSpec> {
+        let playing = [Component::ControllerManager, Component::Kwok];
+        if playing.iter().any(|c| self.without.contains(c)) {
+            return Vec::new();
+        }
+        (0..self.nodes)
+            .map(|i| self.node.named(format!("node-{i}")))
+            .collect()
+    }
+}

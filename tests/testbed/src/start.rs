@@ -1,0 +1,213 @@
+//! The start: one step after the other, each waited for by a condition. A port that was taken
+//! between the look and the bind makes the whole start again, with other ports.
+
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, TcpStream};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow};
+use k8s_openapi::api::core::v1::ServiceAccount;
+use kube::api::{Api, GetParams};
+
+use crate::assets::Assets;
+use crate::certificates::Certificates;
+use crate::components::{Component, Setup};
+use crate::controlplane::{ControlPlane, admin_client};
+use crate::options::Options;
+use crate::processes::Process;
+use crate::reaper::Reaper;
+use crate::wait::eventually;
+use crate::{kubectl, nodes, ports};
+
+/// Two runs that choose the same port at the same moment are rare; five times in a row, a bug.
+const TRIES: usize = 5;
+
+/// Each look at the API server: more than it ever takes, less than the deadline of the start.
+const LOOK: Duration = Duration::from_secs(2);
+
+pub(crate) async fn start(assets: &Assets, options: &Options) -> Result<ControlPlane> {
+    let mut tries = 1;
+    loop {
+        let result = start_once(assets, options).await;
+        match result {
+            Err(error)
+                if tries < TRIES && format!("{error:#}").contains("address already in use") =>
+            {
+                tries += 1;
+            }
+            other => return other,
+        }
+    }
+}
+
+async fn start_once(assets: &Assets, options: &Options) -> Result<ControlPlane> {
+    let reaper = Arc::new(Reaper::start()?);
+    let dir = reaper.dir().to_owned();
+    let certificates = Certificates::create(&dir.join("pki"))?;
+    let setup = Setup {
+        assets,
+        options,
+        certificates: &certificates,
+        dir: &dir,
+        etcd_port: ports::free()?,
+        api_port: ports::free()?,
+    };
+    setup.write_files()?;
+
+    let mut starting = Starting {
+        setup,
+        reaper,
+        processes: BTreeMap::new(),
+    };
+    starting.launch(Component::Etcd)?;
+    starting.etcd_listens().await?;
+    starting.launch(Component::ApiServer)?;
+    starting.api_server_ready().await?;
+    starting.apply_manifests().await?;
+    for component in [
+        Component::ControllerManager,
+        Component::Scheduler,
+        Component::Kwok,
+    ] {
+        starting.launch(component)?;
+    }
+    starting.controllers_work().await?;
+    starting.nodes_ready().await?;
+
+    let Starting {
+        setup,
+        reaper,
+        processes,
+    } = starting;
+    let server = setup.server();
+    let kubeconfig = setup.admin_kubeconfig();
+    Ok(ControlPlane::new(
+        processes,
+        reaper,
+        assets.clone(),
+        certificates,
+        server,
+        kubeconfig,
+    ))
+}
+
+/// A control plane on its way up.
+struct Starting<'a> {
+    setup: Setup<'a>,
+    reaper: Arc<Reaper>,
+    processes: BTreeMap<Component, Process>,
+}
+
+impl Starting<'_> {
+    fn launch(&mut self, component: Component) -> Result<()> {
+        if !self.setup.options.without.contains(&component) {
+            let process = Process::start(self.setup.launch(component)?, &self.reaper)?;
+            self.processes.insert(component, process);
+        }
+        Ok(())
+    }
+
+    async fn etcd_listens(&self) -> Result<()> {
+        let address = (Ipv4Addr::LOCALHOST, self.setup.etcd_port);
+        self.wait("etcd to listen", async || {
+            Ok(TcpStream::connect(address).map(drop)?)
+        })
+        .await
+    }
+
+    async fn api_server_ready(&self) -> Result<()> {
+        let client = self.client()?;
+        self.wait("the API server to be ready", async || readyz(&client).await)
+            .await
+    }
+
+    async fn apply_manifests(&self) -> Result<()> {
+        for manifest in &self.setup.options.manifests {
+            self.kubectl(&["apply", "--server-side", "-f", "-"], manifest)
+                .await?;
+        }
+        let manifests = self.setup.options.manifests.join("\n");
+        if manifests.contains("kind: CustomResourceDefinition") {
+            let wait = [
+                "wait",
+                "--for=condition=Established",
+                "crd",
+                "--all",
+                "--timeout=60s",
+            ];
+            self.kubectl(&wait, "").await?;
+        }
+        Ok(())
+    }
+
+    /// No pod can be made in a namespace before its service account is there.
+    async fn controllers_work(&self) -> Result<()> {
+        if self
+            .setup
+            .options
+            .without
+            .contains(&Component::ControllerManager)
+        {
+            return Ok(());
+        }
+        let api: Api<ServiceAccount> = Api::namespaced(self.client()?, "default");
+        self.wait(
+            "the controllers to make the default service account",
+            async || Ok(api.get("default").await.map(drop)?),
+        )
+        .await
+    }
+
+    async fn nodes_ready(&self) -> Result<()> {
+        let specs = self.setup.options.initial_nodes();
+        nodes::create(self.client()?, &specs).await?;
+        let ready = nodes::wait_ready(self.client()?, &specs).await;
+        self.check_alive()?;
+        ready.with_context(|| match self.processes.get(&Component::Kwok) {
+            Some(kwok) => format!("KWOK's log ends:\n{}", kwok.log_tail()),
+            None => "KWOK was not started".to_owned(),
+        })
+    }
+
+    /// Waits for a condition, and fails at once when a component ends meanwhile.
+    async fn wait(&self, what: &str, mut look: impl AsyncFnMut() -> Result<()>) -> Result<()> {
+        let deadline = self.setup.options.deadline;
+        eventually(what, deadline, async || {
+            if let Err(ended) = self.check_alive() {
+                return Ok::<_, anyhow::Error>(Err(ended));
+            }
+            match tokio::time::timeout(LOOK, look()).await {
+                Ok(Ok(())) => Ok(Ok(())),
+                Ok(Err(reason)) => Err(reason),
+                Err(_) => Err(anyhow!("no answer in {LOOK:?}")),
+            }
+        })
+        .await?
+    }
+
+    fn check_alive(&self) -> Result<()> {
+        self.processes.values().try_for_each(Process::check_alive)
+    }
+
+    fn client(&self) -> Result<kube::Client> {
+        admin_client(&self.setup.server(), self.setup.certificates)
+    }
+
+    async fn kubectl(&self, args: &[&str], stdin: &str) -> Result<()> {
+        let program = self.setup.assets.binary("kubectl")?;
+        let kubeconfig = self.setup.admin_kubeconfig();
+        let run = kubectl::run(&program, &kubeconfig, self.setup.dir, args, Some(stdin)).await?;
+        run.ok().context("applying the manifests of the options")?;
+        Ok(())
+    }
+}
+
+/// The API server's own word on it.
+pub(crate) async fn readyz(client: &kube::Client) -> Result<()> {
+    let root = kube::core::Request::new("");
+    client
+        .request_text(root.get("readyz", &GetParams::default())?)
+        .await?;
+    Ok(())
+}
