@@ -1,57 +1,530 @@
-//! The engine's state.
+//! The engine's state, and what each event changes in it. Deciding is `decide.rs`, answering
+//! questions `why.rs` and `report.rs`.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use crate::amount::Amount;
-use crate::event::{Decision, Event};
-use crate::explain::{Explanation, Outlook};
-use crate::model::Admission;
-use crate::names::{CohortName, LocalQueueKey, QueueName, WorkloadId};
-use crate::status::{CohortStatus, LocalQueueStatus, QueueStatus, Snapshot};
+use crate::event::{Event, EvictReason};
+use crate::forest::{Config, Forest, NodeName};
+use crate::ledger::{Ledger, charge_of};
+use crate::model::{
+    Admission, ClusterQueue, Cohort, Flavor, LocalQueue, StopPolicy, Workload, WorkloadState,
+};
+use crate::names::{CohortName, FlavorName, LocalQueueKey, QueueName, WorkloadId};
+use crate::pending::{OrderKey, PendingQueue};
+use crate::shape::{Shape, Shapes};
 
-/// The admission decision.
+/// The admission decision: [`Engine::apply`] takes note of changes, [`Engine::decide`] says what
+/// is to be done. The state after a `decide` depends on what exists, not on the order in which
+/// the engine was told.
 #[derive(Clone, Debug)]
 pub struct Engine {
-    pod: Amount,
+    pub(crate) config: Config,
+    pub(crate) forest: Forest,
+    pub(crate) accounts: BTreeMap<QueueName, Account>,
+    pub(crate) locals: BTreeMap<LocalQueueKey, Local>,
+    pub(crate) workloads: BTreeMap<WorkloadId, Record>,
+    pub(crate) shapes: Shapes,
+    /// Admitted workloads whose queue or LocalQueue may have begun to drain.
+    pub(crate) drained: BTreeSet<WorkloadId>,
 }
+
+/// What belongs to a ClusterQueue's name, whether or not its object exists.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Account {
+    pub(crate) pending: PendingQueue,
+    pub(crate) ledger: Ledger,
+    /// The workloads that are charged here.
+    pub(crate) charged: BTreeSet<WorkloadId>,
+    /// The LocalQueues that point here.
+    pub(crate) locals: BTreeSet<LocalQueueKey>,
+}
+
+/// What belongs to a LocalQueue's name, whether or not its object exists.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Local {
+    pub(crate) object: Option<LocalQueue>,
+    pub(crate) workloads: BTreeSet<WorkloadId>,
+    pub(crate) pending: usize,
+    pub(crate) ledger: Ledger,
+}
+
+/// A workload. There are many, so this is kept small: names and shape are shared.
+#[derive(Clone, Debug)]
+pub(crate) struct Record {
+    pub(crate) queue: LocalQueueKey,
+    pub(crate) priority: i32,
+    pub(crate) created: i64,
+    pub(crate) shape: Arc<Shape>,
+    pub(crate) state: State,
+}
+
+/// Where a workload is on its way.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    Pending,
+    Inactive,
+    Finished,
+    /// Decided here, not yet seen in the durable record.
+    Assumed(Box<Admission>),
+    /// With the reason for which its eviction was decided, if it was.
+    Admitted(Box<Admission>, Option<EvictReason>),
+    Evicting(Box<Admission>),
+}
+
+impl State {
+    pub(crate) fn admission(&self) -> Option<&Admission> {
+        match self {
+            Self::Assumed(admission) | Self::Admitted(admission, _) | Self::Evicting(admission) => {
+                Some(admission)
+            }
+            Self::Pending | Self::Inactive | Self::Finished => None,
+        }
+    }
+
+    pub(crate) fn is_admitted(&self) -> bool {
+        matches!(self, Self::Admitted(..))
+    }
+}
+
+impl Record {
+    pub(crate) fn order(&self, id: &WorkloadId) -> OrderKey {
+        OrderKey::new(self.priority, self.created, id.clone())
+    }
+
+    fn same_as(&self, other: &Self) -> bool {
+        self.queue == other.queue
+            && (self.priority, self.created) == (other.priority, other.created)
+            && self.shape.id == other.shape.id
+            && self.state == other.state
+    }
+}
+
+impl Local {
+    /// The ClusterQueue that workloads of this LocalQueue wait in, if they may.
+    fn target(&self) -> Option<&QueueName> {
+        let local = self.object.as_ref()?;
+        let open = local.stop == StopPolicy::None && local.namespace_selected;
+        open.then_some(&local.cluster_queue)
+    }
+
+    fn drains(&self) -> bool {
+        self.object
+            .as_ref()
+            .is_some_and(|local| local.stop == StopPolicy::HoldAndDrain)
+    }
+
+    fn is_empty(&self) -> bool {
+        self.object.is_none() && self.workloads.is_empty()
+    }
+}
+
+impl Account {
+    fn is_empty(&self) -> bool {
+        self.pending.is_empty() && self.charged.is_empty() && self.locals.is_empty()
+    }
+}
+
 impl Engine {
     /// An engine that knows nothing yet. `pod` is what one pod costs of the resource `pods`, in
-    /// the unit that the caller uses for it.
+    /// the unit that the caller uses for that resource.
     pub fn new(pod: Amount) -> Self {
-        Self { pod }
+        Self {
+            config: Config::default(),
+            forest: Forest::default(),
+            accounts: BTreeMap::new(),
+            locals: BTreeMap::new(),
+            workloads: BTreeMap::new(),
+            shapes: Shapes::new(pod),
+            drained: BTreeSet::new(),
+        }
     }
+
     /// Takes note of a change.
     pub fn apply(&mut self, event: Event) {
-        drop(event);
+        match event {
+            Event::UpsertFlavor(flavor) => self.set_flavor(&flavor.name.clone(), Some(flavor)),
+            Event::RemoveFlavor(name) => self.set_flavor(&name, None),
+            Event::UpsertCohort(cohort) => self.set_cohort(&cohort.name.clone(), Some(cohort)),
+            Event::RemoveCohort(name) => self.set_cohort(&name, None),
+            Event::UpsertClusterQueue(queue) => self.set_queue(&queue.name.clone(), Some(queue)),
+            Event::RemoveClusterQueue(name) => self.set_queue(&name, None),
+            Event::UpsertLocalQueue(local) => self.set_local(&local.key.clone(), Some(local)),
+            Event::RemoveLocalQueue(key) => self.set_local(&key, None),
+            Event::UpsertWorkload(workload) => self.upsert_workload(workload),
+            Event::RemoveWorkload(id) => self.remove_workload(&id),
+            Event::AdmissionFailed(id) => self.admission_failed(&id),
+            Event::EvictionFailed(id) => self.eviction_failed(&id),
+        }
     }
-    /// Decides.
-    pub fn decide(&mut self) -> Vec<Decision> {
-        Vec::new()
-    }
-    /// Why a workload waits.
-    pub fn explain(&self, _id: &WorkloadId) -> Option<Explanation> {
-        None
-    }
-    /// Live numbers about a workload that waits in a ClusterQueue's order.
-    pub fn outlook(&self, _id: &WorkloadId) -> Option<Outlook> {
-        None
-    }
+
     /// What a workload holds, assumed or confirmed.
-    pub fn admission(&self, _id: &WorkloadId) -> Option<&Admission> {
-        None
+    pub fn admission(&self, id: &WorkloadId) -> Option<&Admission> {
+        self.workloads.get(id)?.state.admission()
     }
-    /// How a ClusterQueue stands; none if it has no object.
-    pub fn queue_status(&self, _name: &QueueName) -> Option<QueueStatus> {
-        None
+
+    fn set_flavor(&mut self, name: &FlavorName, flavor: Option<Flavor>) {
+        if self.config.flavors.get(name) == flavor.as_ref() {
+            return;
+        }
+        match flavor {
+            Some(flavor) => self.config.flavors.insert(name.clone(), flavor),
+            None => self.config.flavors.remove(name),
+        };
+        for (queue, config) in &self.config.queues {
+            let mut named = config
+                .resource_groups
+                .iter()
+                .flat_map(|group| &group.flavors);
+            if named.any(|flavor| flavor.name == *name) {
+                self.forest.uproot(&NodeName::Queue(queue.clone()));
+            }
+        }
     }
-    /// How a LocalQueue stands; none if it has no object.
-    pub fn local_queue_status(&self, _key: &LocalQueueKey) -> Option<LocalQueueStatus> {
-        None
+
+    fn set_cohort(&mut self, name: &CohortName, cohort: Option<Cohort>) {
+        if self.config.cohorts.get(name) == cohort.as_ref() {
+            return;
+        }
+        let node = NodeName::Cohort(name.clone());
+        let parent = cohort.as_ref().and_then(|cohort| cohort.parent.clone());
+        let before = match cohort {
+            Some(cohort) => self.config.cohorts.insert(name.clone(), cohort),
+            None => self.config.cohorts.remove(name),
+        };
+        self.relink(&node, before.and_then(|cohort| cohort.parent), parent);
     }
-    /// How a cohort stands; none if nothing names it.
-    pub fn cohort_status(&self, _name: &CohortName) -> Option<CohortStatus> {
-        None
+
+    fn set_queue(&mut self, name: &QueueName, queue: Option<ClusterQueue>) {
+        if self.config.queues.get(name).map(|known| &**known) == queue.as_ref() {
+            return;
+        }
+        let node = NodeName::Queue(name.clone());
+        let parent = queue.as_ref().and_then(|queue| queue.cohort.clone());
+        let before = match queue {
+            Some(queue) => self.config.queues.insert(name.clone(), Arc::new(queue)),
+            None => self.config.queues.remove(name),
+        };
+        self.relink(&node, before.and_then(|queue| queue.cohort.clone()), parent);
+        let charged = self
+            .accounts
+            .get(name)
+            .map(|account| account.charged.clone());
+        self.review_drain(charged.unwrap_or_default());
     }
-    /// The state in a form that can be compared.
-    pub fn snapshot(&self) -> Snapshot {
-        Snapshot::default()
+
+    /// Uproots a node and both the tree that it leaves and the tree that it joins.
+    fn relink(&mut self, node: &NodeName, from: Option<CohortName>, to: Option<CohortName>) {
+        self.config.move_child(node, from.as_ref(), to.as_ref());
+        self.forest.uproot(node);
+        for cohort in from.into_iter().chain(to) {
+            self.forest.uproot(&NodeName::Cohort(cohort));
+        }
     }
+
+    fn set_local(&mut self, key: &LocalQueueKey, object: Option<LocalQueue>) {
+        let local = self.locals.entry(key.clone()).or_default();
+        if local.object == object {
+            self.drop_empty_local(key);
+            return;
+        }
+        let before = local.target().cloned();
+        let pointed = local.object.take().map(|local| local.cluster_queue);
+        let points = object.as_ref().map(|local| local.cluster_queue.clone());
+        local.object = object;
+        let after = local.target().cloned();
+        let workloads = local.workloads.clone();
+        if pointed != points {
+            if let Some(queue) = points {
+                self.accounts
+                    .entry(queue)
+                    .or_default()
+                    .locals
+                    .insert(key.clone());
+            }
+            if let Some(queue) = pointed
+                && let Some(account) = self.accounts.get_mut(&queue)
+            {
+                account.locals.remove(key);
+                self.drop_empty_account(&queue);
+            }
+        }
+        if before != after {
+            for id in &workloads {
+                self.dequeue(id, before.as_ref());
+                self.enqueue(id, after.as_ref());
+            }
+        }
+        self.review_drain(workloads);
+        self.drop_empty_local(key);
+    }
+
+    /// Looks at these workloads again: a reason for eviction may have come or gone.
+    fn review_drain(&mut self, workloads: BTreeSet<WorkloadId>) {
+        for id in workloads {
+            let Some(record) = self.workloads.get(&id) else {
+                continue;
+            };
+            let State::Admitted(_, asked) = &record.state else {
+                continue;
+            };
+            let gone = asked.is_some_and(|reason| !self.has_reason(record, reason));
+            if let Some(record) = self.workloads.get_mut(&id)
+                && gone
+                && let State::Admitted(_, asked) = &mut record.state
+            {
+                *asked = None;
+            }
+            self.drained.insert(id);
+        }
+    }
+
+    /// Whether this reason to evict a workload holds.
+    pub(crate) fn has_reason(&self, record: &Record, reason: EvictReason) -> bool {
+        match reason {
+            EvictReason::ClusterQueueStopped => {
+                let queue = record.state.admission().map(|admission| &admission.queue);
+                let config = queue.and_then(|queue| self.config.queues.get(queue));
+                config.is_some_and(|config| config.stop == StopPolicy::HoldAndDrain)
+            }
+            EvictReason::LocalQueueStopped => {
+                self.locals.get(&record.queue).is_some_and(Local::drains)
+            }
+        }
+    }
+
+    fn upsert_workload(&mut self, workload: Workload) {
+        let Workload {
+            id,
+            queue,
+            priority,
+            created,
+            pod_sets,
+            state,
+        } = workload;
+        let before = self.workloads.get(&id);
+        let state = next_state(before.map(|record| &record.state), state);
+        let shape = self.shapes.acquire(pod_sets);
+        // One copy of a name that many workloads have.
+        let known = self
+            .locals
+            .get_key_value(&queue)
+            .map(|(key, _)| key.clone());
+        let queue = known.unwrap_or(queue);
+        let record = Record {
+            queue,
+            priority,
+            created,
+            shape,
+            state,
+        };
+        match before {
+            Some(before) if before.same_as(&record) => self.shapes.release(&record.shape),
+            Some(before) if keeps_charge(before, &record) => self.replace_charged(&id, record),
+            _ => {
+                let id = self
+                    .workloads
+                    .get_key_value(&id)
+                    .map_or(id, |(known, _)| known.clone());
+                let left = self.detach(&id);
+                self.attach(id, record);
+                if let Some(left) = left {
+                    self.drop_empty_local(&left);
+                }
+            }
+        }
+    }
+
+    fn remove_workload(&mut self, id: &WorkloadId) {
+        if let Some(key) = self.detach(id) {
+            self.drop_empty_local(&key);
+        }
+    }
+
+    fn admission_failed(&mut self, id: &WorkloadId) {
+        if let Some(record) = self.workloads.get(id)
+            && matches!(record.state, State::Assumed(_))
+        {
+            let record = Record {
+                state: State::Pending,
+                ..record.clone()
+            };
+            // `detach` gives the shape back; the record goes on using it.
+            let shape = self.shapes.acquire(record.shape.pod_sets.clone());
+            self.detach(id);
+            self.attach(id.clone(), Record { shape, ..record });
+        }
+    }
+
+    fn eviction_failed(&mut self, id: &WorkloadId) {
+        if let Some(record) = self.workloads.get_mut(id)
+            && let State::Admitted(_, asked) = &mut record.state
+        {
+            *asked = None;
+            self.drained.insert(id.clone());
+        }
+    }
+
+    /// Replaces a record without touching what is charged.
+    fn replace_charged(&mut self, id: &WorkloadId, record: Record) {
+        let Some(admission) = record.state.admission().cloned() else {
+            return;
+        };
+        let key = record.queue.clone();
+        let now = record.state.is_admitted();
+        let Some(before) = self.workloads.insert(id.clone(), record) else {
+            return;
+        };
+        self.shapes.release(&before.shape);
+        let was = before.state.is_admitted();
+        if was != now {
+            let charge = charge_of(&admission);
+            let account = self
+                .accounts
+                .get_mut(&admission.queue)
+                .map(|a| &mut a.ledger);
+            let local = self.locals.get_mut(&key).map(|local| &mut local.ledger);
+            for ledger in account.into_iter().chain(local) {
+                ledger.remove(&charge, was);
+                ledger.add(&charge, now);
+            }
+        }
+        self.review_drain(BTreeSet::from([id.clone()]));
+    }
+
+    /// Takes in a workload that isn't known.
+    fn attach(&mut self, id: WorkloadId, record: Record) {
+        let local = self.locals.entry(record.queue.clone()).or_default();
+        local.workloads.insert(id.clone());
+        let target = local.target().cloned();
+        if record.state == State::Pending {
+            local.pending = local.pending.saturating_add(1);
+        }
+        if let Some(admission) = record.state.admission() {
+            let (charge, admitted) = (charge_of(admission), record.state.is_admitted());
+            local.ledger.add(&charge, admitted);
+            let account = self.accounts.entry(admission.queue.clone()).or_default();
+            account.ledger.add(&charge, admitted);
+            account.charged.insert(id.clone());
+            if let Some(tree) = self.forest.touch(&admission.queue) {
+                tree.charge(&admission.queue, &charge);
+                let restless = tree.restless.iter().cloned();
+                tree.woken.classes.extend(restless);
+            }
+        }
+        self.workloads.insert(id.clone(), record);
+        self.enqueue(&id, target.as_ref());
+        self.review_drain(BTreeSet::from([id]));
+    }
+
+    /// Forgets a workload and undoes all that it did; returns its LocalQueue.
+    fn detach(&mut self, id: &WorkloadId) -> Option<LocalQueueKey> {
+        let target = self
+            .locals
+            .get(&self.workloads.get(id)?.queue)?
+            .target()
+            .cloned();
+        self.dequeue(id, target.as_ref());
+        let record = self.workloads.remove(id)?;
+        self.shapes.release(&record.shape);
+        let local = self.locals.get_mut(&record.queue)?;
+        local.workloads.remove(id);
+        if record.state == State::Pending {
+            local.pending = local.pending.saturating_sub(1);
+        }
+        if let Some(admission) = record.state.admission() {
+            let (charge, admitted) = (charge_of(admission), record.state.is_admitted());
+            local.ledger.remove(&charge, admitted);
+            if let Some(account) = self.accounts.get_mut(&admission.queue) {
+                account.ledger.remove(&charge, admitted);
+                account.charged.remove(id);
+            }
+            if let Some(tree) = self.forest.touch(&admission.queue) {
+                tree.discharge(&admission.queue, &charge);
+                tree.woken.all = true;
+            }
+            self.drop_empty_account(&admission.queue);
+        }
+        Some(record.queue)
+    }
+
+    /// Puts a workload in the order of a ClusterQueue, if it waits and can be counted.
+    fn enqueue(&mut self, id: &WorkloadId, queue: Option<&QueueName>) {
+        let (Some(record), Some(queue)) = (self.workloads.get(id), queue) else {
+            return;
+        };
+        if record.state != State::Pending || record.shape.problem.is_some() {
+            return;
+        }
+        let account = self.accounts.entry(queue.clone()).or_default();
+        account.pending.insert(record.order(id), &record.shape);
+        let parked = account
+            .pending
+            .class(record.shape.id)
+            .is_some_and(|class| class.parked);
+        if !parked && let Some(tree) = self.forest.touch(queue) {
+            tree.woken.classes.insert((queue.clone(), record.shape.id));
+        }
+    }
+
+    /// Takes a workload out of the order of a ClusterQueue, if it is there.
+    fn dequeue(&mut self, id: &WorkloadId, queue: Option<&QueueName>) {
+        let (Some(record), Some(queue)) = (self.workloads.get(id), queue) else {
+            return;
+        };
+        if record.state != State::Pending {
+            return;
+        }
+        let Some(account) = self.accounts.get_mut(queue) else {
+            return;
+        };
+        account.pending.remove(&record.order(id), record.shape.id);
+        // It may have been the head that blocked the queue.
+        if let Some((_, shape)) = account.pending.head()
+            && account
+                .pending
+                .class(shape)
+                .is_some_and(|class| !class.parked)
+            && let Some(tree) = self.forest.touch(queue)
+        {
+            tree.woken.classes.insert((queue.clone(), shape));
+        }
+        self.drop_empty_account(queue);
+    }
+
+    fn drop_empty_local(&mut self, key: &LocalQueueKey) {
+        if self.locals.get(key).is_some_and(Local::is_empty) {
+            self.locals.remove(key);
+        }
+    }
+
+    fn drop_empty_account(&mut self, queue: &QueueName) {
+        if self.accounts.get(queue).is_some_and(Account::is_empty) {
+            self.accounts.remove(queue);
+        }
+    }
+}
+
+/// The state that a durable record and what was decided here come to.
+fn next_state(before: Option<&State>, told: WorkloadState) -> State {
+    match (told, before) {
+        (WorkloadState::Pending, Some(State::Assumed(admission))) => {
+            State::Assumed(admission.clone())
+        }
+        (WorkloadState::Pending, _) => State::Pending,
+        (WorkloadState::Inactive, _) => State::Inactive,
+        (WorkloadState::Finished, _) => State::Finished,
+        (WorkloadState::Admitted(admission), Some(State::Admitted(_, asked))) => {
+            State::Admitted(Box::new(admission), *asked)
+        }
+        (WorkloadState::Admitted(admission), _) => State::Admitted(Box::new(admission), None),
+        (WorkloadState::Evicting(admission), _) => State::Evicting(Box::new(admission)),
+    }
+}
+
+/// Whether both records hold the same, so that nothing is freed and nothing taken.
+fn keeps_charge(before: &Record, after: &Record) -> bool {
+    let admission = after.state.admission();
+    admission.is_some() && before.state.admission() == admission && before.queue == after.queue
 }

@@ -6,14 +6,23 @@
 #![deny(missing_docs)]
 
 mod amount;
+mod decide;
 mod engine;
 mod event;
 mod explain;
+mod flavors;
+mod forest;
+mod ledger;
 pub mod limits;
 mod model;
 mod names;
 mod nodes;
+mod pending;
+mod report;
+mod shape;
 mod status;
+mod tree;
+mod why;
 
 pub use amount::Amount;
 pub use engine::Engine;

@@ -1,0 +1,398 @@
+//! Which queues and cohorts make up which tree, and when a tree has to be built anew. The
+//! arithmetic within one tree is `tree.rs`.
+//!
+//! A change of the configuration uproots the trees that it touches: their members become orphans.
+//! [`Forest::settle`] gathers orphans into trees again. Nothing here recurses, so a chain of any
+//! length is safe; one deeper than the limit becomes an inactive tree.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crate::ledger::{Charge, Ledger};
+use crate::limits::TREE_DEPTH_MAX;
+use crate::model::{ClusterQueue, Cohort, Flavor, StopPolicy};
+use crate::names::{CohortName, FlavorName, QueueName};
+use crate::shape::ShapeId;
+use crate::status::InactiveReason;
+use crate::tree::{NodeId, QuotaTree};
+
+/// A queue or a cohort.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum NodeName {
+    Cohort(CohortName),
+    Queue(QueueName),
+}
+
+/// Flavors, cohorts and ClusterQueues as they are configured.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Config {
+    pub(crate) flavors: BTreeMap<FlavorName, Flavor>,
+    pub(crate) cohorts: BTreeMap<CohortName, Cohort>,
+    pub(crate) queues: BTreeMap<QueueName, Arc<ClusterQueue>>,
+    /// What names each cohort as the one above. None is empty.
+    children: BTreeMap<CohortName, BTreeSet<NodeName>>,
+}
+
+/// One cohort tree, or a single queue without cohort.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Tree {
+    members: Vec<NodeName>,
+    pub(crate) quota: QuotaTree,
+    /// Empty in an inactive tree.
+    pub(crate) queues: BTreeMap<QueueName, QueueNode>,
+    /// Empty in an inactive tree.
+    pub(crate) cohorts: BTreeMap<CohortName, NodeId>,
+    /// Why nothing in this tree is admitted.
+    pub(crate) inactive: Option<InactiveReason>,
+    /// What the next decision has to look at.
+    pub(crate) woken: Woken,
+    /// Classes that may come to fit when usage grows; see `Slots::fit_is_monotone`.
+    pub(crate) restless: BTreeSet<ClassRef>,
+}
+
+/// A queue in its tree.
+#[derive(Clone, Debug)]
+pub(crate) struct QueueNode {
+    pub(crate) id: NodeId,
+    pub(crate) config: Arc<ClusterQueue>,
+    pub(crate) inactive: Option<InactiveReason>,
+}
+
+/// A class of waiting workloads: a queue and a shape.
+pub(crate) type ClassRef = (QueueName, ShapeId);
+
+/// What a decision has to look at.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Woken {
+    /// Something was freed or changed: everything.
+    pub(crate) all: bool,
+    /// Otherwise these.
+    pub(crate) classes: BTreeSet<ClassRef>,
+}
+
+/// All trees.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Forest {
+    /// By root; a tree with a cycle by the first cohort of the cycle.
+    trees: BTreeMap<NodeName, Tree>,
+    homes: BTreeMap<NodeName, NodeName>,
+    orphans: BTreeSet<NodeName>,
+    touched: BTreeSet<NodeName>,
+}
+
+impl Config {
+    fn parent(&self, node: &NodeName) -> Option<&CohortName> {
+        match node {
+            NodeName::Cohort(name) => self.cohorts.get(name)?.parent.as_ref(),
+            NodeName::Queue(name) => self.queues.get(name)?.cohort.as_ref(),
+        }
+    }
+
+    fn children(&self, node: &NodeName) -> impl Iterator<Item = &NodeName> {
+        let children = match node {
+            NodeName::Cohort(name) => self.children.get(name),
+            NodeName::Queue(_) => None,
+        };
+        children.into_iter().flatten()
+    }
+
+    /// Whether there is an object of this name, or a cohort that something names.
+    fn exists(&self, node: &NodeName) -> bool {
+        match node {
+            NodeName::Cohort(name) => {
+                self.cohorts.contains_key(name) || self.children.contains_key(name)
+            }
+            NodeName::Queue(name) => self.queues.contains_key(name),
+        }
+    }
+
+    /// Keeps `children` when what `child` names as the cohort above changes.
+    pub(crate) fn move_child(
+        &mut self,
+        child: &NodeName,
+        from: Option<&CohortName>,
+        to: Option<&CohortName>,
+    ) {
+        if let Some(from) = from
+            && let Some(children) = self.children.get_mut(from)
+        {
+            children.remove(child);
+            if children.is_empty() {
+                self.children.remove(from);
+            }
+        }
+        if let Some(to) = to {
+            self.children
+                .entry(to.clone())
+                .or_default()
+                .insert(child.clone());
+        }
+    }
+
+    /// The flavors that a queue has quota for and that don't exist.
+    fn missing_flavors(&self, queue: &ClusterQueue) -> Vec<FlavorName> {
+        let named = queue
+            .resource_groups
+            .iter()
+            .flat_map(|group| &group.flavors);
+        let missing = named
+            .map(|f| &f.name)
+            .filter(|name| !self.flavors.contains_key(*name));
+        missing
+            .cloned()
+            .collect::<BTreeSet<_>>()
+            .into_iter()
+            .collect()
+    }
+
+    fn queue_inactive(&self, queue: &ClusterQueue) -> Option<InactiveReason> {
+        if queue.stop != StopPolicy::None {
+            return Some(InactiveReason::Stopped);
+        }
+        let missing = self.missing_flavors(queue);
+        (!missing.is_empty()).then_some(InactiveReason::FlavorNotFound(missing))
+    }
+
+    /// Everything that hangs together with `start`, however it is linked.
+    fn component(&self, start: &NodeName) -> BTreeSet<NodeName> {
+        let mut found = BTreeSet::from([start.clone()]);
+        let mut open = vec![start.clone()];
+        while let Some(node) = open.pop() {
+            let parent = self.parent(&node).cloned().map(NodeName::Cohort);
+            for next in self.children(&node).cloned().chain(parent) {
+                if found.insert(next.clone()) {
+                    open.push(next);
+                }
+            }
+        }
+        found
+    }
+
+    /// The cohorts of the cycle that parents lead into from `start`, in a component without root.
+    fn cycle(&self, start: &NodeName) -> BTreeSet<CohortName> {
+        let mut seen: BTreeSet<&CohortName> = BTreeSet::new();
+        let mut next = self.parent(start);
+        while let Some(name) = next
+            && seen.insert(name)
+        {
+            next = self
+                .cohorts
+                .get(name)
+                .and_then(|cohort| cohort.parent.as_ref());
+        }
+        // `next` was met before, so it is on the cycle: once around from there.
+        let mut cycle = BTreeSet::new();
+        while let Some(name) = next
+            && cycle.insert(name.clone())
+        {
+            next = self
+                .cohorts
+                .get(name)
+                .and_then(|cohort| cohort.parent.as_ref());
+        }
+        cycle
+    }
+
+    /// Builds the tree that `start` is part of; also says what it goes by.
+    fn tree<'a>(
+        &self,
+        start: &NodeName,
+        ledger: impl Fn(&QueueName) -> Option<&'a Ledger>,
+    ) -> (NodeName, Tree) {
+        let members = self.component(start);
+        let woken = Woken {
+            all: true,
+            classes: BTreeSet::new(),
+        };
+        let mut tree = Tree {
+            woken,
+            ..Tree::default()
+        };
+        let root = members
+            .iter()
+            .find(|node| self.parent(node).is_none())
+            .cloned();
+        let Some(root) = root else {
+            let cycle = self.cycle(start);
+            let key = cycle
+                .first()
+                .cloned()
+                .map_or_else(|| start.clone(), NodeName::Cohort);
+            tree.members = members.into_iter().collect();
+            tree.inactive = Some(InactiveReason::CohortCycle(cycle.into_iter().collect()));
+            return (key, tree);
+        };
+        let mut level = vec![(root.clone(), None)];
+        for _ in 0..TREE_DEPTH_MAX {
+            let mut below = Vec::new();
+            for (node, parent) in level {
+                let id = self.plant(&mut tree, &node, parent, &ledger);
+                below.extend(self.children(&node).map(|child| (child.clone(), Some(id))));
+            }
+            level = below;
+        }
+        if level.is_empty() {
+            tree.quota.sum_up();
+        } else {
+            let inactive = Some(InactiveReason::CohortTreeTooDeep);
+            tree = Tree {
+                inactive,
+                ..Tree::default()
+            };
+        }
+        tree.members = members.into_iter().collect();
+        (root, tree)
+    }
+
+    /// Adds one node to a tree.
+    fn plant<'a>(
+        &self,
+        tree: &mut Tree,
+        node: &NodeName,
+        parent: Option<NodeId>,
+        ledger: impl Fn(&QueueName) -> Option<&'a Ledger>,
+    ) -> NodeId {
+        match node {
+            NodeName::Cohort(name) => {
+                let groups = self
+                    .cohorts
+                    .get(name)
+                    .map(|cohort| cohort.resource_groups.as_slice());
+                let id = tree.quota.add(parent, groups.unwrap_or_default(), None);
+                tree.cohorts.insert(name.clone(), id);
+                id
+            }
+            NodeName::Queue(name) => {
+                let config = self.queues.get(name);
+                let groups = config.map(|config| config.resource_groups.as_slice());
+                let charged = ledger(name).map(Ledger::usage);
+                let charged = charged.into_iter().flatten();
+                let id = tree.quota.add(parent, groups.unwrap_or_default(), charged);
+                if let Some(config) = config {
+                    let (config, inactive) = (Arc::clone(config), self.queue_inactive(config));
+                    tree.queues.insert(
+                        name.clone(),
+                        QueueNode {
+                            id,
+                            config,
+                            inactive,
+                        },
+                    );
+                }
+                id
+            }
+        }
+    }
+}
+
+impl Tree {
+    /// Why a queue of this tree admits nothing.
+    pub(crate) fn queue_inactive(&self, queue: &QueueName) -> Option<&InactiveReason> {
+        let own = || {
+            self.queues
+                .get(queue)
+                .and_then(|node| node.inactive.as_ref())
+        };
+        self.inactive.as_ref().or_else(own)
+    }
+
+    pub(crate) fn charge(&mut self, queue: &QueueName, charge: &Charge) {
+        let Some(node) = self.queues.get(queue) else {
+            return;
+        };
+        for (cell, amount) in charge {
+            let cell = self.quota.intern(cell);
+            self.quota.charge(node.id, cell, *amount);
+        }
+    }
+
+    pub(crate) fn discharge(&mut self, queue: &QueueName, charge: &Charge) {
+        let Some(node) = self.queues.get(queue) else {
+            return;
+        };
+        for (cell, amount) in charge {
+            let cell = self.quota.intern(cell);
+            self.quota.discharge(node.id, cell, *amount);
+        }
+    }
+}
+
+impl Forest {
+    /// Notes that a node, or what it is linked to, has changed.
+    pub(crate) fn uproot(&mut self, node: &NodeName) {
+        if let Some(key) = self.homes.get(node)
+            && let Some(tree) = self.trees.remove(key)
+        {
+            self.touched.remove(&key.clone());
+            for member in tree.members {
+                self.homes.remove(&member);
+                self.orphans.insert(member);
+            }
+        }
+        self.orphans.insert(node.clone());
+    }
+
+    /// Builds all trees that are missing, and returns the queues in them.
+    pub(crate) fn settle<'a>(
+        &mut self,
+        config: &Config,
+        ledger: impl Fn(&QueueName) -> Option<&'a Ledger>,
+    ) -> Vec<QueueName> {
+        let mut queues = Vec::new();
+        while let Some(node) = self.orphans.pop_first() {
+            // The new tree may swallow one that the change didn't name, by a link from here.
+            if !config.exists(&node) || self.homes.contains_key(&node) {
+                continue;
+            }
+            let (key, tree) = config.tree(&node, &ledger);
+            for member in &tree.members {
+                self.homes.insert(member.clone(), key.clone());
+                self.orphans.remove(member);
+                if let NodeName::Queue(queue) = member {
+                    queues.push(queue.clone());
+                }
+            }
+            self.touched.insert(key.clone());
+            self.trees.insert(key, tree);
+        }
+        queues
+    }
+
+    /// The tree of a node, built for the occasion if it is missing.
+    pub(crate) fn tree_of<'a, 'b>(
+        &'b self,
+        node: &NodeName,
+        config: &Config,
+        ledger: impl Fn(&QueueName) -> Option<&'a Ledger>,
+    ) -> Option<Cow<'b, Tree>> {
+        if let Some(tree) = self.homes.get(node).and_then(|key| self.trees.get(key)) {
+            return Some(Cow::Borrowed(tree));
+        }
+        config
+            .exists(node)
+            .then(|| Cow::Owned(config.tree(node, ledger).1))
+    }
+
+    /// The tree of a queue, if it is there, for a change of its usage or of what it has to look at.
+    pub(crate) fn touch(&mut self, queue: &QueueName) -> Option<&mut Tree> {
+        let key = self.homes.get(&NodeName::Queue(queue.clone()))?;
+        self.touched.insert(key.clone());
+        self.trees.get_mut(key)
+    }
+
+    /// Takes out the trees that were touched, in order.
+    pub(crate) fn take_touched(&mut self) -> Vec<(NodeName, Tree)> {
+        let touched = std::mem::take(&mut self.touched);
+        let tree = |key: NodeName| self.trees.remove(&key).map(|tree| (key, tree));
+        touched.into_iter().filter_map(tree).collect()
+    }
+
+    pub(crate) fn trees(&self) -> impl Iterator<Item = &Tree> {
+        self.trees.values()
+    }
+
+    pub(crate) fn put_back(&mut self, key: NodeName, tree: Tree) {
+        self.trees.insert(key, tree);
+    }
+}

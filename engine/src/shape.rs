@@ -1,0 +1,141 @@
+//! Shapes: what a workload asks for, shared by all workloads that ask for the same. In one queue
+//! they share one fate, and so are looked at once.
+
+use std::borrow::Borrow;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::amount::Amount;
+use crate::explain::RequestProblem;
+use crate::model::PodSet;
+use crate::names::ResourceName;
+
+/// A shape's number. Numbers are given out in order of arrival, so no decision may depend on them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct ShapeId(u64);
+
+/// What a workload asks for.
+#[derive(Debug)]
+pub(crate) struct Shape {
+    pub(crate) id: ShapeId,
+    pub(crate) pod_sets: Vec<PodSet>,
+    /// Why it can't be counted; such a workload takes no part in any queue's order.
+    pub(crate) problem: Option<RequestProblem>,
+}
+
+/// All shapes in use, each with the number of workloads that have it.
+#[derive(Clone, Debug)]
+pub(crate) struct Shapes {
+    users: BTreeMap<ByContent, usize>,
+    next: u64,
+    /// What one pod costs of the resource `pods`.
+    pod: Amount,
+}
+
+#[derive(Clone, Debug)]
+struct ByContent(Arc<Shape>);
+
+impl Borrow<[PodSet]> for ByContent {
+    fn borrow(&self) -> &[PodSet] {
+        &self.0.pod_sets
+    }
+}
+
+impl PartialEq for ByContent {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.pod_sets == other.0.pod_sets
+    }
+}
+
+impl Eq for ByContent {}
+
+impl PartialOrd for ByContent {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for ByContent {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.0.pod_sets.cmp(&other.0.pod_sets)
+    }
+}
+
+impl Shapes {
+    pub(crate) fn new(pod: Amount) -> Self {
+        Self {
+            users: BTreeMap::new(),
+            next: 0,
+            pod: pod.clamped(),
+        }
+    }
+
+    /// What one pod costs of the resource `pods`.
+    pub(crate) fn pod(&self) -> Amount {
+        self.pod
+    }
+
+    /// The one shape with these pod sets, for one more workload.
+    pub(crate) fn acquire(&mut self, pod_sets: Vec<PodSet>) -> Arc<Shape> {
+        if let Some((known, _)) = self.users.get_key_value(pod_sets.as_slice()) {
+            let shape = Arc::clone(&known.0);
+            if let Some(users) = self.users.get_mut(pod_sets.as_slice()) {
+                *users = users.saturating_add(1);
+            }
+            return shape;
+        }
+        let problem = problem(&pod_sets, self.pod);
+        let shape = Arc::new(Shape {
+            id: ShapeId(self.next),
+            pod_sets,
+            problem,
+        });
+        self.next = self.next.saturating_add(1);
+        self.users.insert(ByContent(Arc::clone(&shape)), 1);
+        shape
+    }
+
+    /// One workload less has this shape.
+    pub(crate) fn release(&mut self, shape: &Shape) {
+        if let Some(users) = self.users.get_mut(shape.pod_sets.as_slice()) {
+            *users = users.saturating_sub(1);
+            if *users == 0 {
+                self.users.remove(shape.pod_sets.as_slice());
+            }
+        }
+    }
+}
+
+/// Why these requests can't be counted, if they can't: each amount and each sum over all pods must
+/// lie between zero and [`Amount::LIMIT`].
+fn problem(pod_sets: &[PodSet], pod: Amount) -> Option<RequestProblem> {
+    let mut sums: BTreeMap<&ResourceName, Amount> = BTreeMap::new();
+    let mut pods = Some(Amount::ZERO);
+    for pod_set in pod_sets {
+        for (resource, amount) in pod_set.requests.iter().filter(|(r, _)| !r.is_pods()) {
+            if *amount < Amount::ZERO {
+                let (pod_set, resource) = (pod_set.name.clone(), resource.clone());
+                return Some(RequestProblem::Negative { pod_set, resource });
+            }
+            let sum = sums.entry(resource).or_default();
+            match add(*sum, *amount, pod_set.count) {
+                Some(total) => *sum = total,
+                None => {
+                    return Some(RequestProblem::TooLarge {
+                        resource: resource.clone(),
+                    });
+                }
+            }
+        }
+        pods = pods.and_then(|pods| add(pods, pod, pod_set.count));
+    }
+    let too_many = || RequestProblem::TooLarge {
+        resource: ResourceName::PODS.into(),
+    };
+    pods.is_none().then(too_many)
+}
+
+fn add(sum: Amount, amount: Amount, count: u32) -> Option<Amount> {
+    let total = sum.checked_add(amount.checked_mul(count)?)?;
+    (total <= Amount::LIMIT).then_some(total)
+}

@@ -1,0 +1,247 @@
+//! Finds out why a workload waits. The words for it are `explain.rs`. Nothing here changes state.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use crate::amount::Amount;
+use crate::engine::{Engine, Record, State};
+use crate::explain::{Explanation, FlavorMiss, MissReason, Outlook, Shortage};
+use crate::flavors::{self, Choice, Obstacle, Place, Plan, Slots};
+use crate::forest::{NodeName, QueueNode, Tree};
+use crate::model::{FlavorQuotas, QueueingStrategy, StopPolicy};
+use crate::names::{QueueName, WorkloadId};
+use crate::shape::Shape;
+use crate::tree::{self, CellId};
+
+/// A shape in a queue, and everything that is needed to judge it.
+struct Case<'a> {
+    engine: &'a Engine,
+    tree: &'a Tree,
+    node: &'a QueueNode,
+    shape: &'a Shape,
+}
+
+impl Engine {
+    /// How a workload stands, and what keeps it from being admitted; none if it isn't known. Ask
+    /// after [`Engine::decide`]: before, the answer may be that nothing is known against it.
+    pub fn explain(&self, id: &WorkloadId) -> Option<Explanation> {
+        let record = self.workloads.get(id)?;
+        let queue = || {
+            record
+                .state
+                .admission()
+                .map(|admission| admission.queue.clone())
+        };
+        match &record.state {
+            State::Pending => Some(self.explain_pending(id, record)),
+            State::Inactive => Some(Explanation::Inactive),
+            State::Finished => Some(Explanation::Finished),
+            State::Evicting(_) => Some(Explanation::Evicting { queue: queue()? }),
+            State::Assumed(_) | State::Admitted(..) => {
+                Some(Explanation::Admitted { queue: queue()? })
+            }
+        }
+    }
+
+    /// Live numbers about a workload that is considered by a ClusterQueue; none for any other.
+    pub fn outlook(&self, id: &WorkloadId) -> Option<Outlook> {
+        let record = self.workloads.get(id)?;
+        let local = self.locals.get(&record.queue)?.object.as_ref()?;
+        let queue = &local.cluster_queue;
+        let account = self.accounts.get(queue)?;
+        let order = record.order(id);
+        if !account.pending.contains(&order, record.shape.id) {
+            return None;
+        }
+        let tree = self.tree_of_queue(queue)?;
+        let node = tree.queues.get(queue)?;
+        let cells = tree::quotas(&node.config.resource_groups).into_keys();
+        let free = cells.filter_map(|cell| {
+            let available = tree.quota.available(node.id, tree.quota.cell(&cell)?);
+            Some((cell.0, cell.1, available))
+        });
+        let free = free.collect();
+        Some(Outlook {
+            queue: queue.clone(),
+            ahead: account.pending.ahead_of(&order),
+            free,
+        })
+    }
+
+    pub(crate) fn tree_of_queue(&self, queue: &QueueName) -> Option<Cow<'_, Tree>> {
+        self.tree_of(&NodeName::Queue(queue.clone()))
+    }
+
+    /// The tree of a node, built for the occasion if a change has just uprooted it.
+    pub(crate) fn tree_of(&self, node: &NodeName) -> Option<Cow<'_, Tree>> {
+        let ledger = |queue: &QueueName| self.accounts.get(queue).map(|account| &account.ledger);
+        self.forest.tree_of(node, &self.config, ledger)
+    }
+
+    fn explain_pending(&self, id: &WorkloadId, record: &Record) -> Explanation {
+        let key = || record.queue.clone();
+        if let Some(problem) = &record.shape.problem {
+            return Explanation::Uncountable(problem.clone());
+        }
+        let local = self
+            .locals
+            .get(&record.queue)
+            .and_then(|local| local.object.as_ref());
+        let Some(local) = local else {
+            return Explanation::LocalQueueNotFound(key());
+        };
+        if local.stop != StopPolicy::None {
+            return Explanation::LocalQueueStopped(key());
+        }
+        let queue = local.cluster_queue.clone();
+        let Some(tree) = self.tree_of_queue(&queue) else {
+            return Explanation::ClusterQueueNotFound {
+                local_queue: key(),
+                queue,
+            };
+        };
+        if !local.namespace_selected {
+            return Explanation::NamespaceNotSelected {
+                local_queue: key(),
+                queue,
+            };
+        }
+        if let Some(reason) = tree.queue_inactive(&queue).cloned() {
+            return Explanation::ClusterQueueInactive { queue, reason };
+        }
+        let Some(node) = tree.queues.get(&queue) else {
+            return Explanation::ClusterQueueNotFound {
+                local_queue: key(),
+                queue,
+            };
+        };
+        Case {
+            engine: self,
+            tree: &tree,
+            node,
+            shape: &record.shape,
+        }
+        .explain(id)
+    }
+}
+
+impl Case<'_> {
+    fn explain(&self, id: &WorkloadId) -> Explanation {
+        let queue = self.node.config.name.clone();
+        let plan = flavors::plan(
+            &self.engine.config,
+            &self.tree.quota,
+            &self.node.config,
+            self.shape,
+            self.engine.shapes.pod(),
+        );
+        let slots = match plan {
+            Plan::Slots(slots) => slots,
+            Plan::Hopeless(Obstacle::NoQuota(resource)) => {
+                return Explanation::NoQuota { queue, resource };
+            }
+            Plan::Hopeless(Obstacle::NoFlavor(place)) => return self.does_not_fit(None, place),
+        };
+        // What can never fit is said before what doesn't fit now, wherever the search got stuck.
+        let places = || slots.iter().map(|slot| slot.place);
+        if let Some(place) = places().find(|place| self.never_fits(&slots, *place)) {
+            return self.does_not_fit(Some(&slots), place);
+        }
+        let account = self.engine.accounts.get(&queue);
+        if self.node.config.strategy == QueueingStrategy::StrictFifo
+            && let Some((head, _)) = account.and_then(|account| account.pending.head())
+            && head.id() != id
+        {
+            return Explanation::BehindHead {
+                queue,
+                head: head.id().clone(),
+            };
+        }
+        match slots.fit(
+            &self.tree.quota,
+            self.node.id,
+            self.node.config.when_can_borrow,
+        ) {
+            Ok(_) => Explanation::Queued { queue },
+            Err(stuck) => self.does_not_fit(Some(&slots), stuck),
+        }
+    }
+
+    fn never_fits(&self, slots: &Slots, place: Place) -> bool {
+        let misses = self.misses(Some(slots), place);
+        !misses
+            .iter()
+            .any(|miss| matches!(miss.reason, MissReason::NotFreeNow(_)))
+    }
+
+    fn does_not_fit(&self, slots: Option<&Slots>, place: Place) -> Explanation {
+        let several = self.shape.pod_sets.len() > 1;
+        let pod_set = self.shape.pod_sets.get(place.pod_set).filter(|_| several);
+        Explanation::DoesNotFit {
+            queue: self.node.config.name.clone(),
+            pod_set: pod_set.map(|pod_set| pod_set.name.clone()),
+            flavors: self.misses(slots, place),
+        }
+    }
+
+    /// What speaks against each flavor for one pod set and resource group. Of earlier pod sets only
+    /// what they take in any case counts, so that the text doesn't depend on what is used.
+    fn misses(&self, slots: Option<&Slots>, place: Place) -> Vec<FlavorMiss> {
+        let config = &self.node.config;
+        let pod = self.engine.shapes.pod();
+        let group = config.resource_groups.get(place.group);
+        let pod_set = self.shape.pod_sets.get(place.pod_set);
+        let (Some(group), Some(pod_set)) = (group, pod_set) else {
+            return Vec::new();
+        };
+        let groups = flavors::by_group(config, pod_set, pod).unwrap_or_default();
+        let requests = groups.get(&place.group).cloned().unwrap_or_default();
+        let forced = slots
+            .map(|slots| slots.forced_before(place))
+            .unwrap_or_default();
+        let miss = |flavor: &FlavorQuotas| {
+            let (config, tree) = (&self.engine.config, &self.tree.quota);
+            let reason = match flavors::choice(config, tree, group, flavor, pod_set, &requests) {
+                Ok(choice) => self.shortage(&choice, &forced)?,
+                Err(reason) => reason,
+            };
+            Some(FlavorMiss {
+                flavor: flavor.name.clone(),
+                reason,
+            })
+        };
+        group.flavors.iter().filter_map(miss).collect()
+    }
+
+    /// The resource that a flavor is short of: one that there will never be enough of, else the
+    /// first that doesn't fit now, else (what other pod sets happen to take is in the way) the
+    /// first.
+    fn shortage(&self, choice: &Choice, forced: &BTreeMap<CellId, Amount>) -> Option<MissReason> {
+        let (tree, node) = (&self.tree.quota, self.node.id);
+        let mut first = None;
+        let mut short = None;
+        for (resource, cell, amount) in &choice.charges {
+            if *amount == Amount::ZERO {
+                continue;
+            }
+            let request = amount.plus(forced.get(cell).copied().unwrap_or_default());
+            let (nominal, potential) = (tree.nominal(node, *cell), tree.potential(node, *cell));
+            let may_borrow = potential.minus(nominal).at_least_zero();
+            let shortage = Shortage {
+                resource: resource.clone(),
+                request,
+                nominal,
+                may_borrow,
+            };
+            if request > potential {
+                return Some(MissReason::TooLarge(shortage));
+            }
+            if short.is_none() && !tree.fits(node, *cell, request) {
+                short = Some(shortage);
+            } else if first.is_none() {
+                first = Some(shortage);
+            }
+        }
+        short.or(first).map(MissReason::NotFreeNow)
+    }
+}
