@@ -23,11 +23,32 @@ use crate::quantity::Quantity;
     status = "ClusterQueueStatus",
     doc = "Quota that LocalQueues of many namespaces draw from.",
     printcolumn(name = "Cohort", type_ = "string", json_path = ".spec.cohortName"),
-    printcolumn(name = "Strategy", type_ = "string", json_path = ".spec.queueingStrategy", priority = 1),
-    printcolumn(name = "Active", type_ = "string", json_path = ".status.conditions[?(@.type==\"Active\")].status"),
-    printcolumn(name = "Pending", type_ = "integer", json_path = ".status.pendingWorkloads"),
-    printcolumn(name = "Admitted", type_ = "integer", json_path = ".status.admittedWorkloads"),
-    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
+    printcolumn(
+        name = "Strategy",
+        type_ = "string",
+        json_path = ".spec.queueingStrategy",
+        priority = 1
+    ),
+    printcolumn(
+        name = "Active",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type==\"Active\")].status"
+    ),
+    printcolumn(
+        name = "Pending",
+        type_ = "integer",
+        json_path = ".status.pendingWorkloads"
+    ),
+    printcolumn(
+        name = "Admitted",
+        type_ = "integer",
+        json_path = ".status.admittedWorkloads"
+    ),
+    printcolumn(
+        name = "Age",
+        type_ = "date",
+        json_path = ".metadata.creationTimestamp"
+    )
 )]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterQueueSpec {
@@ -39,7 +60,10 @@ pub struct ClusterQueueSpec {
     /// The cohort to borrow unused quota from and to lend it to. A cohort needs no Cohort object to
     /// exist. Empty: this queue neither borrows nor lends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 253), regex(pattern = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"))]
+    #[schemars(
+        length(max = 253),
+        regex(pattern = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$")
+    )]
     pub cohort_name: Option<String>,
     /// Which pending job is looked at. StrictFIFO: jobs go in order of priority, then age, and a
     /// head that doesn't fit blocks the rest. BestEffortFIFO: younger jobs that fit may pass it.

@@ -28,7 +28,10 @@ use crate::cluster_queue::ResourceGroup;
 pub struct CohortSpec {
     /// The cohort above this one. Empty: this is the root of its tree.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 253), regex(pattern = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"))]
+    #[schemars(
+        length(max = 253),
+        regex(pattern = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$")
+    )]
     pub parent_name: Option<String>,
     /// Quota that belongs to the cohort itself and that all below it may borrow.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

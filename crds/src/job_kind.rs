@@ -21,8 +21,16 @@ use serde::{Deserialize, Serialize};
     printcolumn(name = "Group", type_ = "string", json_path = ".spec.group"),
     printcolumn(name = "Version", type_ = "string", json_path = ".spec.version"),
     printcolumn(name = "Kind", type_ = "string", json_path = ".spec.kind"),
-    printcolumn(name = "Ready", type_ = "string", json_path = ".status.conditions[?(@.type==\"Ready\")].status"),
-    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
+    printcolumn(
+        name = "Ready",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type==\"Ready\")].status"
+    ),
+    printcolumn(
+        name = "Age",
+        type_ = "date",
+        json_path = ".metadata.creationTimestamp"
+    )
 )]
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = Rule::new("self.group == oldSelf.group && self.kind == oldSelf.kind").message("group and kind are immutable: create another JobKind"))]
@@ -56,7 +64,10 @@ pub struct JobKindSpec {
 #[serde(rename_all = "camelCase")]
 pub struct PodSetRule {
     /// The name of the set, unique in the JobKind.
-    #[schemars(length(min = 1, max = 63), regex(pattern = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"))]
+    #[schemars(
+        length(min = 1, max = 63),
+        regex(pattern = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")
+    )]
     pub name: String,
     /// The path of the pod template, for instance `.spec.template`.
     #[schemars(length(min = 2, max = 512))]

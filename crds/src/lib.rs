@@ -31,7 +31,7 @@ pub use priority_class::{WorkloadPriorityClass, WorkloadPriorityClassFields};
 pub use quantity::Quantity;
 pub use resource_flavor::{ResourceFlavor, ResourceFlavorSpec};
 pub use workload::{
-    Admission, PodSet, PodSetAssignment, PriorityClassRef, RequeueState, Workload, WorkloadSpec,
+    Admission, PodSet, PodSetAssignment, PriorityClassRef, Workload, WorkloadSpec,
     WorkloadStatus,
 };
 
@@ -45,6 +45,9 @@ pub const QUEUE_NAME_LABEL: &str = "sluice.dev/queue-name";
 pub const PRIORITY_CLASS_LABEL: &str = "sluice.dev/priority-class";
 /// Label that Sluice puts on a Workload: the UID of the Job-like object it stands for.
 pub const JOB_UID_LABEL: &str = "sluice.dev/job-uid";
-/// Annotation that Sluice puts on a Job-like object when it lets it go, holding what it injected
-/// into the pod templates, so that it can be taken out again exactly.
+/// Annotation on a Job-like object that is held by a gate and names no queue: Sluice starts it when
+/// its last gate goes.
+pub const HELD_ANNOTATION: &str = "sluice.dev/held";
+/// Annotation that Sluice puts on a Job-like object without a queue when its last gate has gone: a
+/// gate that turns up later has no effect.
 pub const RELEASED_ANNOTATION: &str = "sluice.dev/released";

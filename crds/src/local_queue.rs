@@ -22,17 +22,44 @@ use crate::cluster_queue::{FlavorUsage, StopPolicy};
     derive = "Default",
     status = "LocalQueueStatus",
     doc = "A namespace's door to a ClusterQueue: jobs name it in their label `sluice.dev/queue-name`.",
-    printcolumn(name = "ClusterQueue", type_ = "string", json_path = ".spec.clusterQueue"),
-    printcolumn(name = "Active", type_ = "string", json_path = ".status.conditions[?(@.type==\"Active\")].status"),
-    printcolumn(name = "Gated", type_ = "integer", json_path = ".status.gatedWorkloads"),
-    printcolumn(name = "Pending", type_ = "integer", json_path = ".status.pendingWorkloads"),
-    printcolumn(name = "Admitted", type_ = "integer", json_path = ".status.admittedWorkloads"),
-    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
+    printcolumn(
+        name = "ClusterQueue",
+        type_ = "string",
+        json_path = ".spec.clusterQueue"
+    ),
+    printcolumn(
+        name = "Active",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type==\"Active\")].status"
+    ),
+    printcolumn(
+        name = "Gated",
+        type_ = "integer",
+        json_path = ".status.gatedWorkloads"
+    ),
+    printcolumn(
+        name = "Pending",
+        type_ = "integer",
+        json_path = ".status.pendingWorkloads"
+    ),
+    printcolumn(
+        name = "Admitted",
+        type_ = "integer",
+        json_path = ".status.admittedWorkloads"
+    ),
+    printcolumn(
+        name = "Age",
+        type_ = "date",
+        json_path = ".metadata.creationTimestamp"
+    )
 )]
 #[serde(rename_all = "camelCase")]
 pub struct LocalQueueSpec {
     /// The ClusterQueue whose quota this queue draws from. Immutable.
-    #[schemars(length(min = 1, max = 253), regex(pattern = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"))]
+    #[schemars(
+        length(min = 1, max = 253),
+        regex(pattern = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$")
+    )]
     #[x_kube(validation = Rule::new("self == oldSelf").message("clusterQueue is immutable: delete the LocalQueue and create it anew"))]
     pub cluster_queue: String,
     /// Whether jobs of this queue are admitted. Hold: admit no more, running jobs stay.

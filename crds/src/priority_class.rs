@@ -17,7 +17,11 @@ use serde::{Deserialize, Serialize};
     derive = "Default",
     doc = "A priority in queues. It has no effect on the priority of pods.",
     printcolumn(name = "Value", type_ = "integer", json_path = ".value"),
-    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
+    printcolumn(
+        name = "Age",
+        type_ = "date",
+        json_path = ".metadata.creationTimestamp"
+    )
 )]
 #[serde(rename_all = "camelCase")]
 pub struct WorkloadPriorityClassFields {

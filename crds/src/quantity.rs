@@ -93,8 +93,9 @@ fn parse_nanos(text: &str) -> Result<i128, QuantityError> {
         Some(b'+') => (false, text.get(1..).unwrap_or_default()),
         _ => (false, text),
     };
-    let number_end =
-        unsigned.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(unsigned.len());
+    let number_end = unsigned
+        .find(|c: char| !c.is_ascii_digit() && c != '.')
+        .unwrap_or(unsigned.len());
     let (number, suffix) = unsigned.split_at(number_end);
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     if (whole.is_empty() && fraction.is_empty()) || fraction.contains('.') {
@@ -130,7 +131,10 @@ fn parse_exponent(text: &str) -> Result<i32, QuantityError> {
     if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
         return Err(QuantityError::Malformed);
     }
-    let size = digits.parse::<i32>().unwrap_or(EXPONENT_MAX).min(EXPONENT_MAX);
+    let size = digits
+        .parse::<i32>()
+        .unwrap_or(EXPONENT_MAX)
+        .min(EXPONENT_MAX);
     Ok(if text.starts_with('-') { -size } else { size })
 }
 
@@ -144,7 +148,9 @@ fn decimal(whole: &str, fraction: &str, exponent: i32) -> Result<i128, QuantityE
     let fraction_len = i32::try_from(fraction.len()).map_err(|_| QuantityError::Malformed)?;
     let power = exponent - fraction_len + 9;
     if power >= 0 {
-        let value = significant.parse::<i128>().map_err(|_| QuantityError::Overflow)?;
+        let value = significant
+            .parse::<i128>()
+            .map_err(|_| QuantityError::Overflow)?;
         let scale = power_of_ten(power).ok_or(QuantityError::Overflow)?;
         return value.checked_mul(scale).ok_or(QuantityError::Overflow);
     }
@@ -164,8 +170,14 @@ fn decimal(whole: &str, fraction: &str, exponent: i32) -> Result<i128, QuantityE
 /// `whole.fraction × 1024^power`, in nano-units, rounded up.
 fn binary(whole: &str, fraction: &str, power: u32) -> Result<i128, QuantityError> {
     let scale = 1024_i128.pow(power);
-    let whole_nanos = if whole.is_empty() { 0 } else { decimal(whole, "", 0)? };
-    let scaled = whole_nanos.checked_mul(scale).ok_or(QuantityError::Overflow)?;
+    let whole_nanos = if whole.is_empty() {
+        0
+    } else {
+        decimal(whole, "", 0)?
+    };
+    let scaled = whole_nanos
+        .checked_mul(scale)
+        .ok_or(QuantityError::Overflow)?;
     let fraction = fraction.trim_end_matches('0');
     if fraction.is_empty() {
         return Ok(scaled);
@@ -182,7 +194,9 @@ fn binary(whole: &str, fraction: &str, power: u32) -> Result<i128, QuantityError
         .and_then(|n| n.checked_mul(NANOS))
         .ok_or(QuantityError::Overflow)?;
     let round_up = i128::from(product % denominator != 0 || !lost.is_empty());
-    scaled.checked_add(product / denominator + round_up).ok_or(QuantityError::Overflow)
+    scaled
+        .checked_add(product / denominator + round_up)
+        .ok_or(QuantityError::Overflow)
 }
 
 fn power_of_ten(power: i32) -> Option<i128> {
@@ -212,12 +226,19 @@ fn format_nanos(resource: &str, nanos: i128) -> String {
     if nanos == 0 {
         return "0".to_owned();
     }
-    let large = if is_bytes(resource) { &BINARY_SUFFIXES } else { &DECIMAL_SUFFIXES };
+    let large = if is_bytes(resource) {
+        &BINARY_SUFFIXES
+    } else {
+        &DECIMAL_SUFFIXES
+    };
     large
         .iter()
         .chain(&SMALL_SUFFIXES)
         .find(|(_, unit)| nanos % unit == 0)
-        .map_or_else(|| format!("{nanos}n"), |(suffix, unit)| format!("{}{suffix}", nanos / unit))
+        .map_or_else(
+            || format!("{nanos}n"),
+            |(suffix, unit)| format!("{}{suffix}", nanos / unit),
+        )
 }
 
 fn is_bytes(resource: &str) -> bool {
@@ -255,7 +276,10 @@ mod tests {
             ("9223372036854775808", Ok(9_223_372_036_854_775_808 * NANOS)),
             ("1e400", Err(QuantityError::Overflow)),
             ("0e400", Ok(0)),
-            ("99999999999999999999999999999999999999", Err(QuantityError::Overflow)),
+            (
+                "99999999999999999999999999999999999999",
+                Err(QuantityError::Overflow),
+            ),
             ("", Err(QuantityError::Malformed)),
             (" 5", Err(QuantityError::Malformed)),
             ("5 ", Err(QuantityError::Malformed)),

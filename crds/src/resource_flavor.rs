@@ -21,7 +21,11 @@ use serde::{Deserialize, Serialize};
     derive = "Default",
     doc = "A kind of node (a model of GPU, spot or on-demand, a zone) that ClusterQueues give quota for.",
     printcolumn(name = "Node Labels", type_ = "string", json_path = ".spec.nodeLabels"),
-    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
+    printcolumn(
+        name = "Age",
+        type_ = "date",
+        json_path = ".metadata.creationTimestamp"
+    )
 )]
 #[serde(rename_all = "camelCase")]
 pub struct ResourceFlavorSpec {

@@ -4,8 +4,8 @@ use schemars::{Schema, SchemaGenerator, json_schema};
 
 /// Conditions as an associative list keyed by `type`, so that appliers merge them by type.
 pub(crate) fn conditions(generator: &mut SchemaGenerator) -> Schema {
-    let item = generator
-        .subschema_for::<k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition>();
+    let item =
+        generator.subschema_for::<k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition>();
     json_schema!({
         "type": "array",
         "description": "The object's conditions, one for each type.",

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{NodeSelectorTerm, Toleration};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -26,11 +26,32 @@ use crate::cluster_queue::ResourceList;
     doc = "The durable record of one queued Job-like object: what it asks for, and its admission. Made and kept by Sluice; not for users to write.",
     printcolumn(name = "Queue", type_ = "string", json_path = ".spec.queueName"),
     printcolumn(name = "Priority", type_ = "integer", json_path = ".spec.priority"),
-    printcolumn(name = "Reserved In", type_ = "string", json_path = ".status.admission.clusterQueue"),
-    printcolumn(name = "Admitted", type_ = "string", json_path = ".status.conditions[?(@.type==\"Admitted\")].status"),
-    printcolumn(name = "Finished", type_ = "string", json_path = ".status.conditions[?(@.type==\"Finished\")].status"),
-    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
-    printcolumn(name = "Message", type_ = "string", json_path = ".status.conditions[?(@.type==\"QuotaReserved\")].message", priority = 1)
+    printcolumn(
+        name = "Reserved In",
+        type_ = "string",
+        json_path = ".status.admission.clusterQueue"
+    ),
+    printcolumn(
+        name = "Admitted",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type==\"Admitted\")].status"
+    ),
+    printcolumn(
+        name = "Finished",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type==\"Finished\")].status"
+    ),
+    printcolumn(
+        name = "Age",
+        type_ = "date",
+        json_path = ".metadata.creationTimestamp"
+    ),
+    printcolumn(
+        name = "Message",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type==\"QuotaReserved\")].message",
+        priority = 1
+    )
 )]
 #[serde(rename_all = "camelCase")]
 pub struct WorkloadSpec {
@@ -94,9 +115,6 @@ pub struct WorkloadStatus {
     /// The quota this Workload holds. Absent: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub admission: Option<Admission>,
-    /// How often it was evicted, and when it may be admitted again.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub requeue_state: Option<RequeueState>,
 }
 
 /// The quota that a Workload holds.
@@ -124,16 +142,10 @@ pub struct PodSetAssignment {
     /// What is charged for all pods of the set together.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub resource_usage: ResourceList,
-}
-
-/// How often a Workload was evicted.
-#[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
-#[serde(rename_all = "camelCase")]
-pub struct RequeueState {
-    /// The number of evictions that were followed by a wait.
-    #[serde(default)]
-    pub count: i32,
-    /// When the Workload may be admitted again.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub requeue_at: Option<Time>,
+    /// The flavors' labels, which the pod template gets as nodeSelector besides its own.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub node_selector: BTreeMap<String, String>,
+    /// The flavors' tolerations, which the pod template gets besides its own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tolerations: Vec<Toleration>,
 }

@@ -18,6 +18,10 @@ fn yaml_files_are_up_to_date() {
             fs::write(&path, &expected).unwrap();
         }
         let found = fs::read_to_string(&path).unwrap_or_default();
-        assert!(found == expected, "{} is stale: run `make generate`", file.name);
+        assert!(
+            found == expected,
+            "{} is stale: run `make generate`",
+            file.name
+        );
     }
 }
