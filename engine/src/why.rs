@@ -169,9 +169,11 @@ impl Case<'_> {
 
     fn never_fits(&self, slots: &Slots, place: Place) -> bool {
         let misses = self.misses(Some(slots), place);
-        !misses
-            .iter()
-            .any(|miss| matches!(miss.reason, MissReason::NotFreeNow(_)))
+        let group = self.node.config.resource_groups.get(place.group);
+        group.is_some_and(|group| misses.len() == group.flavors.len())
+            && !misses
+                .iter()
+                .any(|miss| matches!(miss.reason, MissReason::NotFreeNow(_)))
     }
 
     fn does_not_fit(&self, slots: Option<&Slots>, place: Place) -> Explanation {
@@ -185,7 +187,8 @@ impl Case<'_> {
     }
 
     /// What speaks against each flavor for one pod set and resource group. Of earlier pod sets only
-    /// what they take in any case counts, so that the text doesn't depend on what is used.
+    /// what they take in any case counts, so that the text doesn't depend on what is used. Against
+    /// a flavor that nothing is wanted of, nothing speaks.
     fn misses(&self, slots: Option<&Slots>, place: Place) -> Vec<FlavorMiss> {
         let config = &self.node.config;
         let pod = self.engine.shapes.pod();

@@ -1,0 +1,13 @@
+//! The engine from outside: rules as small scripts, and random histories against an oracle.
+#![allow(
+    missing_docs,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing
+)]
+
+mod oracle;
+mod random;
+mod rules;
+mod script;

@@ -1,0 +1,472 @@
+//! Random histories: the engine against the oracle, and against an engine that was told the same
+//! state from scratch, in another order.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use proptest::prelude::*;
+use sluice_engine::{
+    Admission, Amount, ClusterQueue, Cohort, Decision, Engine, Event, Explanation, Flavor,
+    FlavorQuotas, LocalQueue, LocalQueueKey, PodSet, PodSetAssignment, QueueingStrategy, Quota,
+    ResourceGroup, StopPolicy, Taint, TaintEffect, Toleration, TolerationOperator, WhenCanBorrow,
+    Workload, WorkloadId, WorkloadState,
+};
+
+use crate::oracle::Oracle;
+
+const FLAVORS: [&str; 2] = ["f0", "f1"];
+const COHORTS: [&str; 4] = ["c0", "c1", "c2", "c3"];
+const QUEUES: [&str; 4] = ["q0", "q1", "q2", "q3"];
+const LOCALS: [&str; 5] = ["l0", "l1", "l2", "l3", "l4"];
+const RESOURCES: [&str; 3] = ["cpu", "mem", "pods"];
+const WORKLOADS: [&str; 12] = [
+    "w0", "w1", "w2", "w3", "w4", "w5", "w6", "w7", "w8", "w9", "w10", "w11",
+];
+
+/// One step of a history. What needs the state (which admission is confirmed) is filled in when
+/// the step is taken.
+#[derive(Clone, Debug)]
+enum Step {
+    Tell(Event),
+    Arrive(Workload),
+    Move(WorkloadId, Move),
+    Decide,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Move {
+    Pend,
+    Confirm,
+    Evict,
+    Finish,
+    Deactivate,
+}
+
+fn amounts() -> impl Strategy<Value = Amount> {
+    prop_oneof![
+        60 => (0i128..9).prop_map(Amount::new),
+        1 => prop_oneof![
+            Just(Amount::new(i128::MAX)),
+            Just(Amount::new(i128::MIN)),
+            Just(Amount::LIMIT),
+            Just(Amount::new(-1)),
+        ],
+    ]
+}
+
+fn one_of(names: &'static [&'static str]) -> impl Strategy<Value = &'static str> {
+    proptest::sample::select(names)
+}
+
+fn quotas() -> impl Strategy<Value = Quota> {
+    let limit = || proptest::option::weighted(0.4, amounts());
+    (amounts(), limit(), limit()).prop_map(|(nominal, borrowing_limit, lending_limit)| Quota {
+        nominal,
+        borrowing_limit,
+        lending_limit,
+    })
+}
+
+/// One group of one or two flavors; sometimes `mem` is a group of its own.
+fn groups() -> impl Strategy<Value = Vec<ResourceGroup>> {
+    let cells = proptest::collection::vec(quotas(), 6);
+    (cells, 1..=2usize, any::<bool>(), 1..=3usize).prop_map(|(cells, flavors, split, resources)| {
+        let covered: Vec<&str> = RESOURCES.into_iter().take(resources).collect();
+        let group = |covered: &[&str]| ResourceGroup {
+            covered_resources: covered.iter().copied().map(Into::into).collect(),
+            flavors: (0..flavors)
+                .map(|flavor| FlavorQuotas {
+                    name: FLAVORS[flavor].into(),
+                    resources: (covered.iter().enumerate())
+                        .map(|(index, r)| ((*r).into(), cells[flavor * 3 + index]))
+                        .collect(),
+                })
+                .collect(),
+        };
+        if split && covered.len() > 1 {
+            vec![group(&covered[..1]), group(&covered[1..])]
+        } else {
+            vec![group(&covered)]
+        }
+    })
+}
+
+fn stops() -> impl Strategy<Value = StopPolicy> {
+    prop_oneof![
+        8 => Just(StopPolicy::None),
+        1 => Just(StopPolicy::Hold),
+        1 => Just(StopPolicy::HoldAndDrain),
+    ]
+}
+
+fn queues() -> impl Strategy<Value = ClusterQueue> {
+    let cohort = proptest::option::weighted(0.8, one_of(&COHORTS));
+    (
+        one_of(&QUEUES),
+        cohort,
+        any::<bool>(),
+        groups(),
+        stops(),
+        any::<bool>(),
+    )
+        .prop_map(
+            |(name, cohort, strict, resource_groups, stop, look_on)| ClusterQueue {
+                name: name.into(),
+                cohort: cohort.map(Into::into),
+                strategy: if strict {
+                    QueueingStrategy::StrictFifo
+                } else {
+                    QueueingStrategy::BestEffortFifo
+                },
+                resource_groups,
+                stop,
+                when_can_borrow: if look_on {
+                    WhenCanBorrow::TryNextFlavor
+                } else {
+                    WhenCanBorrow::MayStopSearch
+                },
+            },
+        )
+}
+
+fn cohorts() -> impl Strategy<Value = Cohort> {
+    // Mostly a later one as parent, so that cycles are rare but there.
+    let names = prop_oneof![
+        9 => (0..3usize, 1..4usize).prop_map(|(a, b)| (a, (a + b).min(3))),
+        1 => (0..4usize, 0..4usize),
+    ];
+    (names, any::<bool>(), groups()).prop_map(|((name, parent), root, resource_groups)| Cohort {
+        name: COHORTS[name].into(),
+        parent: (!root).then(|| COHORTS[parent].into()),
+        resource_groups,
+    })
+}
+
+fn flavors() -> impl Strategy<Value = Flavor> {
+    (
+        one_of(&FLAVORS),
+        any::<bool>(),
+        proptest::bool::weighted(0.2),
+    )
+        .prop_map(|(name, labelled, tainted)| Flavor {
+            name: name.into(),
+            node_labels: if labelled {
+                BTreeMap::from([("kind".to_string(), name.to_string())])
+            } else {
+                BTreeMap::new()
+            },
+            node_taints: if tainted {
+                vec![Taint {
+                    key: "spot".into(),
+                    value: String::new(),
+                    effect: TaintEffect::NoSchedule,
+                }]
+            } else {
+                Vec::new()
+            },
+            tolerations: Vec::new(),
+        })
+}
+
+fn locals() -> impl Strategy<Value = LocalQueue> {
+    (
+        one_of(&LOCALS),
+        one_of(&QUEUES),
+        stops(),
+        proptest::bool::weighted(0.95),
+    )
+        .prop_map(|(name, queue, stop, namespace_selected)| LocalQueue {
+            key: LocalQueueKey::new("ns", name),
+            cluster_queue: queue.into(),
+            stop,
+            namespace_selected,
+        })
+}
+
+fn pod_sets() -> impl Strategy<Value = PodSet> {
+    let requests = proptest::collection::btree_map(one_of(&RESOURCES[..2]), amounts(), 0..=2);
+    let selector = proptest::option::weighted(0.2, one_of(&FLAVORS));
+    let count = prop_oneof![9 => 0..3u32, 1 => Just(u32::MAX)];
+    (requests, count, selector, any::<bool>()).prop_map(|(requests, count, selector, tolerant)| {
+        PodSet {
+            name: "main".into(),
+            count: if requests.len() == 1 {
+                count
+            } else {
+                count.min(1)
+            },
+            requests: requests
+                .into_iter()
+                .map(|(r, amount)| (r.into(), amount))
+                .collect(),
+            node_selector: selector
+                .map(|v| ("kind".to_string(), v.to_string()))
+                .into_iter()
+                .collect(),
+            affinity: Vec::new(),
+            tolerations: if tolerant {
+                vec![Toleration {
+                    key: Some("spot".into()),
+                    operator: TolerationOperator::Exists,
+                    value: String::new(),
+                    effect: None,
+                }]
+            } else {
+                Vec::new()
+            },
+        }
+    })
+}
+
+fn admissions() -> impl Strategy<Value = Admission> {
+    let usage = proptest::collection::btree_map(one_of(&RESOURCES), amounts(), 0..=3);
+    (one_of(&QUEUES), one_of(&["f0", "f1", "gone"]), usage).prop_map(|(queue, flavor, usage)| {
+        Admission {
+            queue: queue.into(),
+            pod_sets: vec![PodSetAssignment {
+                name: "main".into(),
+                count: 1,
+                flavors: usage.keys().map(|r| ((*r).into(), flavor.into())).collect(),
+                usage: usage
+                    .into_iter()
+                    .map(|(r, amount)| (r.into(), amount))
+                    .collect(),
+            }],
+        }
+    })
+}
+
+fn workloads() -> impl Strategy<Value = Workload> {
+    let state = prop_oneof![
+        9 => Just(WorkloadState::Pending),
+        1 => admissions().prop_map(WorkloadState::Admitted),
+    ];
+    let pod_sets = proptest::collection::vec(pod_sets(), 1..=3);
+    (
+        one_of(&WORKLOADS),
+        one_of(&LOCALS),
+        0..3i32,
+        0..4i64,
+        pod_sets,
+        state,
+    )
+        .prop_map(|(id, queue, priority, created, pod_sets, state)| Workload {
+            id: id.into(),
+            queue: LocalQueueKey::new("ns", queue),
+            priority,
+            created,
+            pod_sets,
+            state,
+        })
+}
+
+fn steps() -> impl Strategy<Value = Step> {
+    let moves = prop_oneof![
+        1 => Just(Move::Pend),
+        3 => Just(Move::Confirm),
+        1 => Just(Move::Evict),
+        3 => Just(Move::Finish),
+        1 => Just(Move::Deactivate),
+    ];
+    let id = || one_of(&WORKLOADS).prop_map(WorkloadId::from);
+    prop_oneof![
+        2 => flavors().prop_map(Event::UpsertFlavor).prop_map(Step::Tell),
+        6 => cohorts().prop_map(Event::UpsertCohort).prop_map(Step::Tell),
+        6 => queues().prop_map(Event::UpsertClusterQueue).prop_map(Step::Tell),
+        6 => locals().prop_map(Event::UpsertLocalQueue).prop_map(Step::Tell),
+        1 => one_of(&FLAVORS).prop_map(|n| Step::Tell(Event::RemoveFlavor(n.into()))),
+        1 => one_of(&COHORTS).prop_map(|n| Step::Tell(Event::RemoveCohort(n.into()))),
+        1 => one_of(&QUEUES).prop_map(|n| Step::Tell(Event::RemoveClusterQueue(n.into()))),
+        1 => one_of(&LOCALS)
+            .prop_map(|n| Step::Tell(Event::RemoveLocalQueue(LocalQueueKey::new("ns", n)))),
+        24 => workloads().prop_map(Step::Arrive),
+        16 => (id(), moves).prop_map(|(id, to)| Step::Move(id, to)),
+        2 => id().prop_map(|id| Step::Tell(Event::RemoveWorkload(id))),
+        2 => id().prop_map(|id| Step::Tell(Event::AdmissionFailed(id))),
+        1 => id().prop_map(|id| Step::Tell(Event::EvictionFailed(id))),
+        16 => Just(Step::Decide),
+    ]
+}
+
+/// A configuration in which something can happen, then random steps.
+fn histories() -> impl Strategy<Value = Vec<Step>> {
+    let start = (
+        proptest::collection::vec(queues(), 4),
+        proptest::collection::vec(locals(), 5),
+        proptest::collection::vec(cohorts(), 3),
+    );
+    (start, proptest::collection::vec(steps(), 1..60)).prop_map(
+        |((queues, locals, cohorts), steps)| {
+            let flavors = FLAVORS.map(|name| {
+                let label = ("kind".to_string(), name.to_string());
+                Event::UpsertFlavor(Flavor {
+                    name: name.into(),
+                    node_labels: BTreeMap::from([label]),
+                    node_taints: Vec::new(),
+                    tolerations: Vec::new(),
+                })
+            });
+            let named = |(index, queue): (usize, ClusterQueue)| {
+                Event::UpsertClusterQueue(ClusterQueue {
+                    name: QUEUES[index].into(),
+                    ..queue
+                })
+            };
+            let keyed = |(index, local): (usize, LocalQueue)| {
+                let key = LocalQueueKey::new("ns", LOCALS[index]);
+                Event::UpsertLocalQueue(LocalQueue { key, ..local })
+            };
+            let config = (flavors.into_iter())
+                .chain(queues.into_iter().enumerate().map(named))
+                .chain(locals.into_iter().enumerate().map(keyed))
+                .chain(cohorts.into_iter().map(Event::UpsertCohort));
+            config.map(Step::Tell).chain(steps).collect()
+        },
+    )
+}
+
+/// The event that a step stands for, as things are.
+fn event(step: Step, oracle: &Oracle, engine: &Engine) -> Option<Event> {
+    match step {
+        Step::Tell(event) => Some(event),
+        Step::Arrive(workload) => Some(Event::UpsertWorkload(workload)),
+        Step::Move(id, to) => {
+            let workload = oracle.workloads.get(&id)?.clone();
+            let admission = engine.admission(&id).cloned();
+            let state = match to {
+                Move::Pend => WorkloadState::Pending,
+                Move::Confirm => WorkloadState::Admitted(admission?),
+                Move::Evict => WorkloadState::Evicting(admission?),
+                Move::Finish => WorkloadState::Finished,
+                Move::Deactivate => WorkloadState::Inactive,
+            };
+            Some(Event::UpsertWorkload(Workload { state, ..workload }))
+        }
+        Step::Decide => None,
+    }
+}
+
+/// Trees don't influence each other, so their order among each other is no matter.
+fn sorted(mut decisions: Vec<Decision>) -> Vec<Decision> {
+    decisions.sort_by_key(|decision| match decision {
+        Decision::Evict { id, .. } | Decision::Admit { id, .. } => id.clone(),
+    });
+    decisions
+}
+
+/// An engine that is told what the oracle knows, in an order that depends on `salt`.
+fn rebuilt(oracle: &Oracle, salt: u64) -> Engine {
+    let mut events: Vec<Event> = Vec::new();
+    events.extend(oracle.flavors.values().cloned().map(Event::UpsertFlavor));
+    events.extend(oracle.cohorts.values().cloned().map(Event::UpsertCohort));
+    events.extend(
+        oracle
+            .queues
+            .values()
+            .cloned()
+            .map(Event::UpsertClusterQueue),
+    );
+    events.extend(oracle.locals.values().cloned().map(Event::UpsertLocalQueue));
+    for (id, workload) in &oracle.workloads {
+        let assumed = oracle.assumed.get(id).cloned();
+        let state = assumed.map_or(workload.state.clone(), WorkloadState::Admitted);
+        events.push(Event::UpsertWorkload(Workload {
+            state,
+            ..workload.clone()
+        }));
+    }
+    let mut order: Vec<(u64, Event)> = (0u64..)
+        .map(|n| {
+            (n ^ salt)
+                .wrapping_mul(0x9e37_79b9_7f4a_7c15)
+                .rotate_left(29)
+        })
+        .zip(events)
+        .collect();
+    order.sort_by_key(|(key, _)| *key);
+    let mut engine = Engine::new(Amount::new(1));
+    for (_, event) in order {
+        engine.apply(event);
+    }
+    engine
+}
+
+fn admits(decisions: &[Decision]) -> Vec<&WorkloadId> {
+    let admits = decisions.iter().filter_map(|decision| match decision {
+        Decision::Admit { id, .. } => Some(id),
+        Decision::Evict { .. } => None,
+    });
+    admits.collect()
+}
+
+/// Every workload that waits is told why, and what "can never fit" doesn't even fit alone.
+fn check_explanations(engine: &Engine, oracle: &Oracle) {
+    for (id, workload) in &oracle.workloads {
+        let explanation = engine.explain(id).unwrap();
+        let text = explanation
+            .display(&|_, amount| amount.to_string())
+            .to_string();
+        assert!(!text.is_empty());
+        assert!(
+            !matches!(explanation, Explanation::Queued { .. }),
+            "{id}: {text}"
+        );
+        if explanation.never_fits() {
+            let mut alone = oracle.clone();
+            alone.assumed.clear();
+            alone.workloads.clear();
+            alone.workloads.insert(id.clone(), workload.clone());
+            assert_eq!(
+                admits(&rebuilt(&alone, 0).decide()),
+                Vec::<&WorkloadId>::new(),
+                "{text}"
+            );
+        }
+    }
+}
+
+fn check_history(history: Vec<Step>, salt: u64) {
+    let mut engine = Engine::new(Amount::new(1));
+    let mut oracle = Oracle::default();
+    for step in history {
+        if let Step::Decide = step {
+            let decided = engine.decide();
+            let admitted: BTreeSet<_> = admits(&decided).into_iter().collect();
+            assert_eq!(admitted.len(), admits(&decided).len(), "admitted twice");
+            assert_eq!(sorted(decided), sorted(oracle.decide()));
+            assert_eq!(engine.snapshot(), oracle.snapshot());
+            assert_eq!(
+                engine.decide(),
+                [],
+                "a second decision has nothing left to do"
+            );
+            let mut anew = rebuilt(&oracle, salt);
+            assert_eq!(admits(&anew.decide()), Vec::<&WorkloadId>::new());
+            assert_eq!(anew.snapshot(), engine.snapshot());
+            check_explanations(&engine, &oracle);
+        } else if let Some(event) = event(step, &oracle, &engine) {
+            engine.apply(event.clone());
+            oracle.apply(event);
+            // Questions may be asked at any time, also between a change and the next decision.
+            for queue in QUEUES {
+                let _ = engine.queue_status(&queue.into());
+            }
+        }
+    }
+    let mut fresh = rebuilt(&oracle, salt);
+    let mut other = rebuilt(&oracle, salt.wrapping_add(1));
+    assert_eq!(
+        fresh.decide(),
+        other.decide(),
+        "the order of events doesn't show"
+    );
+    assert_eq!(fresh.snapshot(), other.snapshot());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+
+    #[test]
+    fn the_engine_decides_as_the_oracle_does(history in histories(), salt: u64) {
+        check_history(history, salt);
+    }
+}

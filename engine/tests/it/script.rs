@@ -1,0 +1,370 @@
+//! Small scripts: what is configured, what arrives, and what must come of it. One line, one step.
+//!
+//! ```text
+//! flavor NAME [label=K:V] [taint=K:V]
+//! cohort NAME [in=PARENT] [QUOTA…]
+//! queue NAME [in=COHORT] [strict] [next-flavor] [hold|drain] QUOTA… [| QUOTA…]   and a LocalQueue
+//! local NAME queue=QUEUE [hold|drain] [unselected]
+//! job NAME QUEUE [priority=N] [at=N] [RESOURCE=N…] [pods=N] [select=K:V] [tolerate=K] [/ …]
+//! confirm JOB | evicting JOB | pend JOB | finish JOB | gone JOB | fail JOB | inactive JOB
+//! held JOB QUEUE FLAVOR.RESOURCE=N                admitted before the engine started
+//! no-flavor NAME | no-cohort NAME | no-queue NAME | no-local NAME
+//! decide => JOB… | !JOB…                            admitted and, with `!`, evicted, in order
+//! flavors JOB => [POD SET.RESOURCE=FLAVOR…]
+//! why JOB => TEXT
+//! use QUEUE => FLAVOR.RESOURCE=TOTAL+BORROWED…      what is used, other than nothing
+//! ```
+//! A quota is `FLAVOR.RESOURCE=NOMINAL[/BORROWING[/LENDING]]`, `-` being no limit; `|` begins a new
+//! resource group, `/` a new pod set. Flavors that aren't mentioned exist, without labels.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+
+use sluice_engine::{
+    Admission, Amount, ClusterQueue, Cohort, Decision, Engine, Event, Flavor, FlavorQuotas,
+    LocalQueue, LocalQueueKey, PodSet, PodSetAssignment, QueueName, QueueingStrategy, Quota,
+    ResourceGroup, ResourceName, StopPolicy, Taint, TaintEffect, Toleration, TolerationOperator,
+    WhenCanBorrow, Workload, WorkloadState,
+};
+
+pub(crate) fn check(script: &str) {
+    let mut world = World {
+        engine: Engine::new(Amount::new(1)),
+        jobs: BTreeMap::new(),
+        clock: 0,
+    };
+    let declared = |name: &str| {
+        script
+            .lines()
+            .any(|l| l.trim() == format!("no-flavor {name}"))
+    };
+    for name in ["default", "spot", "x"] {
+        if !declared(name) {
+            world.line(&format!("flavor {name}"));
+        }
+    }
+    for (number, line) in script.lines().enumerate() {
+        let line = line.trim();
+        let (step, expected) = line
+            .split_once("=>")
+            .map_or((line, None), |(s, e)| (s, Some(e)));
+        let found = world.line(step);
+        if let Some(expected) = expected {
+            assert_eq!(found.trim(), expected.trim(), "line {}: {line}", number + 1);
+        }
+    }
+}
+
+struct World {
+    engine: Engine,
+    jobs: BTreeMap<String, Workload>,
+    clock: i64,
+}
+
+/// `K=V` words of a line.
+struct Words<'a>(Vec<&'a str>);
+
+impl<'a> Words<'a> {
+    fn has(&self, word: &str) -> bool {
+        self.0.contains(&word)
+    }
+
+    fn all(&self, key: &str) -> Vec<&'a str> {
+        let values = self.0.iter().filter_map(|word| word.split_once('='));
+        values
+            .filter(|(found, _)| *found == key)
+            .map(|(_, value)| value)
+            .collect()
+    }
+
+    fn one(&self, key: &str) -> Option<&'a str> {
+        self.all(key).first().copied()
+    }
+
+    fn stop(&self) -> StopPolicy {
+        match () {
+            () if self.has("drain") => StopPolicy::HoldAndDrain,
+            () if self.has("hold") => StopPolicy::Hold,
+            () => StopPolicy::None,
+        }
+    }
+
+    fn groups(&self) -> Vec<ResourceGroup> {
+        self.0
+            .split(|word| *word == "|")
+            .map(group)
+            .filter(|g| !g.flavors.is_empty())
+            .collect()
+    }
+}
+
+fn amount(text: &str) -> Amount {
+    Amount::new(text.parse().unwrap())
+}
+
+fn pair(text: &str) -> (String, String) {
+    let (key, value) = text.split_once(':').unwrap_or((text, ""));
+    (key.into(), value.into())
+}
+
+fn local_key(name: &str) -> LocalQueueKey {
+    LocalQueueKey::new("ns", name)
+}
+
+fn group(words: &[&str]) -> ResourceGroup {
+    let mut group = ResourceGroup::default();
+    for word in words {
+        let Some((cell, quota)) = word.split_once('=') else {
+            continue;
+        };
+        let Some((flavor, resource)) = cell.split_once('.') else {
+            continue;
+        };
+        let mut limits = quota
+            .split('/')
+            .map(|text| (text != "-").then(|| amount(text)));
+        let quota = Quota {
+            nominal: limits.next().flatten().unwrap(),
+            borrowing_limit: limits.next().flatten(),
+            lending_limit: limits.next().flatten(),
+        };
+        group.covered_resources.insert(resource.into());
+        let known = group
+            .flavors
+            .iter_mut()
+            .position(|f| f.name.as_str() == flavor);
+        let index = known.unwrap_or_else(|| {
+            group.flavors.push(FlavorQuotas {
+                name: flavor.into(),
+                resources: BTreeMap::new(),
+            });
+            group.flavors.len() - 1
+        });
+        group.flavors[index]
+            .resources
+            .insert(resource.into(), quota);
+    }
+    group
+}
+
+fn pod_set(index: usize, words: &[&str]) -> PodSet {
+    let words = Words(words.to_vec());
+    let reserved = ["priority", "at", "pods", "select", "tolerate"];
+    let requests = words.0.iter().filter_map(|word| word.split_once('='));
+    PodSet {
+        name: format!("{index}").into(),
+        count: words.one("pods").map_or(1, |n| n.parse().unwrap()),
+        requests: requests
+            .filter(|(key, _)| !reserved.contains(key))
+            .map(|(key, value)| (key.into(), amount(value)))
+            .collect(),
+        node_selector: words.all("select").into_iter().map(pair).collect(),
+        affinity: Vec::new(),
+        tolerations: (words.all("tolerate").into_iter())
+            .map(|key| Toleration {
+                key: Some(key.into()),
+                operator: TolerationOperator::Exists,
+                value: String::new(),
+                effect: None,
+            })
+            .collect(),
+    }
+}
+
+impl World {
+    fn line(&mut self, line: &str) -> String {
+        let mut words = line.split_whitespace();
+        let Some(verb) = words.next() else {
+            return String::new();
+        };
+        let name = words.next().unwrap_or_default();
+        let words = Words(words.collect());
+        let event = match verb {
+            "decide" => return self.decide(),
+            "why" => return self.why(name),
+            "flavors" => return self.flavors(name),
+            "use" => return self.usage(name),
+            "job" => return self.job(name, &words),
+            "held" => return self.held(name, &words),
+            "confirm" | "evicting" | "pend" | "finish" | "inactive" => {
+                return self.move_on(verb, name);
+            }
+            "queue" => {
+                self.engine.apply(queue(name, &words));
+                local(name, &Words(vec![&format!("queue={name}")]))
+            }
+            "flavor" => Event::UpsertFlavor(Flavor {
+                name: name.into(),
+                node_labels: words.all("label").into_iter().map(pair).collect(),
+                node_taints: (words.all("taint").into_iter().map(pair))
+                    .map(|(key, value)| Taint {
+                        key,
+                        value,
+                        effect: TaintEffect::NoSchedule,
+                    })
+                    .collect(),
+                tolerations: Vec::new(),
+            }),
+            "cohort" => Event::UpsertCohort(Cohort {
+                name: name.into(),
+                parent: words.one("in").map(Into::into),
+                resource_groups: words.groups(),
+            }),
+            "local" => local(name, &words),
+            "gone" => Event::RemoveWorkload(name.into()),
+            "fail" => Event::AdmissionFailed(name.into()),
+            "no-flavor" => Event::RemoveFlavor(name.into()),
+            "no-cohort" => Event::RemoveCohort(name.into()),
+            "no-queue" => Event::RemoveClusterQueue(name.into()),
+            "no-local" => Event::RemoveLocalQueue(local_key(name)),
+            _ => panic!("what is {verb:?}?"),
+        };
+        self.engine.apply(event);
+        String::new()
+    }
+
+    fn decide(&mut self) -> String {
+        let mut text = String::new();
+        for decision in self.engine.decide() {
+            match decision {
+                Decision::Admit { id, .. } => write!(text, "{id} "),
+                Decision::Evict { id, .. } => write!(text, "!{id} "),
+            }
+            .unwrap();
+        }
+        text
+    }
+
+    fn why(&self, job: &str) -> String {
+        let explanation = self.engine.explain(&job.into()).unwrap();
+        explanation
+            .display(&|_, amount| amount.to_string())
+            .to_string()
+    }
+
+    fn flavors(&self, job: &str) -> String {
+        let mut text = String::new();
+        for pod_set in &self.engine.admission(&job.into()).unwrap().pod_sets {
+            for (resource, flavor) in &pod_set.flavors {
+                write!(text, "{}.{resource}={flavor} ", pod_set.name).unwrap();
+            }
+        }
+        text
+    }
+
+    fn usage(&self, queue: &str) -> String {
+        let mut text = String::new();
+        let status = self.engine.queue_status(&queue.into()).unwrap();
+        for (flavor, resources) in &status.usage {
+            for (resource, usage) in resources.iter().filter(|(_, u)| u.total > Amount::ZERO) {
+                let (total, borrowed) = (usage.total, usage.borrowed);
+                write!(text, "{flavor}.{resource}={total}+{borrowed} ").unwrap();
+            }
+        }
+        text
+    }
+
+    fn job(&mut self, name: &str, words: &Words<'_>) -> String {
+        self.clock += 1;
+        let (queue, words) = (words.0[0], Words(words.0[1..].to_vec()));
+        let pod_sets = words.0.split(|word| *word == "/").enumerate();
+        let workload = Workload {
+            id: name.into(),
+            queue: local_key(queue),
+            priority: words.one("priority").map_or(0, |n| n.parse().unwrap()),
+            created: words.one("at").map_or(self.clock, |n| n.parse().unwrap()),
+            pod_sets: pod_sets
+                .map(|(index, words)| pod_set(index, words))
+                .collect(),
+            state: WorkloadState::Pending,
+        };
+        self.jobs.insert(name.into(), workload.clone());
+        self.engine.apply(Event::UpsertWorkload(workload));
+        String::new()
+    }
+
+    fn held(&mut self, name: &str, words: &Words<'_>) -> String {
+        let queue = words.0[0];
+        self.job(name, &Words(vec![queue]));
+        let group = group(&words.0);
+        let mut assignment = PodSetAssignment {
+            name: "0".into(),
+            count: 1,
+            flavors: BTreeMap::new(),
+            usage: BTreeMap::new(),
+        };
+        for flavor in &group.flavors {
+            for (resource, quota) in &flavor.resources {
+                assignment
+                    .flavors
+                    .insert(resource.clone(), flavor.name.clone());
+                assignment.usage.insert(resource.clone(), quota.nominal);
+            }
+        }
+        let admission = Admission {
+            queue: QueueName::from(queue),
+            pod_sets: vec![assignment],
+        };
+        self.tell(name, WorkloadState::Admitted(admission));
+        String::new()
+    }
+
+    fn move_on(&mut self, verb: &str, name: &str) -> String {
+        let admission = self.engine.admission(&name.into()).cloned();
+        let state = match verb {
+            "confirm" => WorkloadState::Admitted(admission.unwrap()),
+            "evicting" => WorkloadState::Evicting(admission.unwrap()),
+            "pend" => WorkloadState::Pending,
+            "inactive" => WorkloadState::Inactive,
+            _ => WorkloadState::Finished,
+        };
+        self.tell(name, state);
+        String::new()
+    }
+
+    fn tell(&mut self, name: &str, state: WorkloadState) {
+        let workload = self.jobs.get_mut(name).unwrap();
+        workload.state = state;
+        self.engine.apply(Event::UpsertWorkload(workload.clone()));
+    }
+}
+
+fn queue(name: &str, words: &Words<'_>) -> Event {
+    Event::UpsertClusterQueue(ClusterQueue {
+        name: name.into(),
+        cohort: words.one("in").map(Into::into),
+        strategy: if words.has("strict") {
+            QueueingStrategy::StrictFifo
+        } else {
+            QueueingStrategy::BestEffortFifo
+        },
+        resource_groups: words.groups(),
+        stop: words.stop(),
+        when_can_borrow: if words.has("next-flavor") {
+            WhenCanBorrow::TryNextFlavor
+        } else {
+            WhenCanBorrow::MayStopSearch
+        },
+    })
+}
+
+fn local(name: &str, words: &Words<'_>) -> Event {
+    Event::UpsertLocalQueue(LocalQueue {
+        key: local_key(name),
+        cluster_queue: words.one("queue").unwrap().into(),
+        stop: words.stop(),
+        namespace_selected: !words.has("unselected"),
+    })
+}
+
+#[test]
+fn a_script_says_what_it_means() {
+    let group = group(&["f.cpu=4/-/2", "f.memory=8", "g.cpu=1"]);
+    let names: BTreeSet<ResourceName> = ["cpu", "memory"].map(Into::into).into();
+    assert_eq!(group.covered_resources, names);
+    let cpu = group.flavors[0].resources.get("cpu").unwrap();
+    assert_eq!(
+        (cpu.borrowing_limit, cpu.lending_limit),
+        (None, Some(Amount::new(2)))
+    );
+}
