@@ -9,8 +9,9 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
 use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
-use k8s_openapi::api::core::v1::ServiceAccount;
-use kube::api::{Api, PostParams};
+use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
+use kube::ResourceExt;
+use kube::api::{Api, ObjectMeta, PostParams};
 
 use crate::assets::{self, Assets};
 use crate::certificates::Certificates;
@@ -26,6 +27,9 @@ use crate::wait::eventually;
 
 /// A restarted API server is ready in 1–2 s; the rest is for a loaded machine.
 const RESTART_DEADLINE: Duration = Duration::from_mins(2);
+
+/// The controllers need milliseconds; the rest is for a loaded machine.
+const NAMESPACE_DEADLINE: Duration = Duration::from_mins(1);
 
 /// Longer than any run: tests of expiry ask for their own tokens.
 const TOKEN_SECONDS: i64 = 24 * 3600;
@@ -175,6 +179,35 @@ impl ControlPlane {
     ) -> Result<KubectlOutput> {
         let program = self.assets.binary("kubectl")?;
         kubectl::run(&program, kubeconfig, self.dir(), args, stdin).await
+    }
+
+    /// Makes a namespace of a name that begins so and is nobody else's, and waits until pods can
+    /// be made in it.
+    ///
+    /// # Errors
+    /// When it can't be created, or the controllers give it no service account.
+    pub async fn create_namespace(&self, prefix: &str) -> Result<String> {
+        let client = self.client()?;
+        let metadata = ObjectMeta {
+            generate_name: Some(format!("{prefix}-")),
+            ..ObjectMeta::default()
+        };
+        let namespace = Namespace {
+            metadata,
+            ..Namespace::default()
+        };
+        let api: Api<Namespace> = Api::all(client.clone());
+        let name = api
+            .create(&PostParams::default(), &namespace)
+            .await?
+            .name_any();
+        let accounts: Api<ServiceAccount> = Api::namespaced(client, &name);
+        let what = format!("the default service account of {name}");
+        eventually(&what, NAMESPACE_DEADLINE, async || {
+            accounts.get("default").await.map(drop)
+        })
+        .await?;
+        Ok(name)
     }
 
     /// Adds a node and waits until the scheduler may use it.

@@ -14,6 +14,9 @@
 //!
 //! Pods on the played nodes go Running at once. A pod of a Job then succeeds at once; two
 //! annotations on the pod change that: [`RUN_SECONDS`] and [`EXIT`].
+//!
+//! Logs, keys and the audit log lie in a folder that goes with the run; with `TESTBED_KEEP=1` it
+//! stays, and its path is printed.
 
 mod assets;
 mod certificates;

@@ -15,7 +15,8 @@ pub struct Options {
     /// The audit policy, as YAML; by default every request at the level Metadata, once.
     pub audit_policy: String,
     /// YAML applied before the controllers start. CRDs belong here: the garbage collector sees
-    /// them at once, where it takes up to 30 s to notice those that come later.
+    /// them at once, where it takes up to 30 s to notice those that come later. Objects of these
+    /// CRDs can't be among them: apply those afterwards.
     pub manifests: Vec<String>,
     /// More arguments for the API server.
     pub api_server_args: Vec<String>,

@@ -13,8 +13,8 @@ use std::sync::{Mutex, PoisonError};
 use anyhow::{Context, Result};
 
 /// Lines: `+PID` began, `-PID` ended and was waited for (so its number may mean another one now).
-/// Ctrl-C reaches a whole process group: the reaper has its own and ignores it. Killed processes
-/// may still write for a moment, so they must be gone before the folder goes.
+/// Ctrl-C reaches a whole process group: the reaper has its own and ignores it. A killed process
+/// may end a write meanwhile, so removing the folder may need more than one try.
 const SCRIPT: &str = r#"
 trap '' INT HUP TERM QUIT
 pids=
@@ -29,14 +29,12 @@ while read -r line; do
     esac
 done
 for pid in $pids; do kill -9 "$pid" 2>/dev/null; done
+[ "$2" = remove ] && [ -e "$1/.sluice-testbed" ] || exit
 tries=0
-for pid in $pids; do
-    while kill -0 "$pid" 2>/dev/null && [ $tries -lt 100 ]; do
-        tries=$((tries + 1))
-        sleep 0.05
-    done
+until rm -rf -- "$1" || [ $tries -ge 100 ]; do
+    tries=$((tries + 1))
+    sleep 0.05
 done
-[ "$2" = keep ] || [ ! -e "$1/.sluice-testbed" ] || rm -rf -- "$1"
 "#;
 
 /// The run's folder and the process that cleans up after us.

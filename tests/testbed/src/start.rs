@@ -123,11 +123,11 @@ impl Starting<'_> {
     }
 
     async fn apply_manifests(&self) -> Result<()> {
-        for manifest in &self.setup.options.manifests {
-            self.kubectl(&["apply", "--server-side", "-f", "-"], manifest)
+        let manifests = self.setup.options.manifests.join("\n---\n");
+        if !manifests.is_empty() {
+            self.kubectl(&["apply", "--server-side", "-f", "-"], &manifests)
                 .await?;
         }
-        let manifests = self.setup.options.manifests.join("\n");
         if manifests.contains("kind: CustomResourceDefinition") {
             let wait = [
                 "wait",

@@ -14,14 +14,6 @@ use sluice_testbed::{Component, ControlPlane, EXIT, NodeSpec, RUN_SECONDS, event
 
 const DEADLINE: Duration = Duration::from_mins(1);
 
-async fn namespace(client: &kube::Client, name: &str) -> Result<()> {
-    let object = serde_json::from_value(json!({ "metadata": { "name": name } }))?;
-    Api::<Namespace>::all(client.clone())
-        .create(&PostParams::default(), &object)
-        .await?;
-    Ok(())
-}
-
 fn job(name: &str, annotations: &Value, node_selector: &Value) -> Result<Job> {
     Ok(serde_json::from_value(json!({
         "metadata": { "name": name },
@@ -69,14 +61,14 @@ async fn condition(jobs: &Api<Job>, name: &str, condition: &str) -> Result<()> {
 async fn jobs_run_as_their_annotations_say() -> Result<()> {
     let cp = ControlPlane::shared();
     let client = cp.client()?;
-    namespace(&client, "jobs").await?;
+    let ns = cp.create_namespace("jobs").await?;
     cp.add_node(
         NodeSpec::new("jobs-only")
             .resource("cpu", "8")
             .label("pool", "jobs"),
     )
     .await?;
-    let jobs: Api<Job> = Api::namespaced(client.clone(), "jobs");
+    let jobs: Api<Job> = Api::namespaced(client.clone(), &ns);
     let here = json!({ "pool": "jobs" });
     let params = PostParams::default();
 
@@ -98,7 +90,7 @@ async fn jobs_run_as_their_annotations_say() -> Result<()> {
     condition(&jobs, "short", "Complete").await?;
     condition(&jobs, "failing", "Failed").await?;
 
-    let pods: Api<Pod> = Api::namespaced(client, "jobs");
+    let pods: Api<Pod> = Api::namespaced(client, &ns);
     let of_endless = ListParams::default().labels("job-name=endless");
     eventually("the endless job's pod to run", DEADLINE, async || {
         let pods = pods.list(&of_endless).await.map_err(|e| e.to_string())?;
@@ -133,14 +125,16 @@ async fn jobs_run_as_their_annotations_say() -> Result<()> {
 #[tokio::test]
 async fn a_service_account_may_do_what_rbac_says() -> Result<()> {
     let cp = ControlPlane::shared();
-    namespace(&cp.client()?, "rbac").await?;
-    cp.kubectl(["create", "serviceaccount", "reader", "-n", "rbac"], None)
+    let ns = cp.create_namespace("rbac").await?;
+    let account = format!("{ns}:reader");
+    cp.kubectl(["create", "serviceaccount", "reader", "-n", &ns], None)
         .await?
         .ok()?;
-    let bind = "create rolebinding reader -n rbac --clusterrole=view --serviceaccount=rbac:reader";
+    let bind =
+        format!("create rolebinding reader -n {ns} --clusterrole=view --serviceaccount={account}");
     cp.kubectl(bind.split(' '), None).await?.ok()?;
 
-    let kubeconfig = cp.service_account_kubeconfig("rbac", "reader").await?;
+    let kubeconfig = cp.service_account_kubeconfig(&ns, "reader").await?;
     cp.kubectl_as(&kubeconfig, ["get", "pods"], None)
         .await?
         .ok()?;
@@ -152,7 +146,7 @@ async fn a_service_account_may_do_what_rbac_says() -> Result<()> {
 
     let audit = std::fs::read_to_string(cp.audit_log())?;
     ensure!(
-        audit.contains("system:serviceaccount:rbac:reader"),
+        audit.contains(&format!("system:serviceaccount:{account}")),
         "the audit log lacks the reader"
     );
     Ok(())
@@ -167,23 +161,23 @@ async fn the_api_server_comes_back_with_its_data() -> Result<()> {
     })
     .await?;
     let client = cp.client()?;
-    namespace(&client, "kept").await?;
+    let ns = cp.create_namespace("kept").await?;
     cp.kill_api_server()?;
     let namespaces: Api<Namespace> = Api::all(client.clone());
     ensure!(
-        namespaces.get("kept").await.is_err(),
+        namespaces.get(&ns).await.is_err(),
         "a killed API server answered"
     );
     cp.restart_api_server().await?;
-    namespaces.get("kept").await?;
+    namespaces.get(&ns).await?;
 
     let server = cp.process(Component::ApiServer)?;
     server.signal("STOP")?;
-    let hung = tokio::time::timeout(Duration::from_millis(300), namespaces.get("kept")).await;
+    let hung = tokio::time::timeout(Duration::from_millis(300), namespaces.get(&ns)).await;
     server.signal("CONT")?;
     ensure!(hung.is_err(), "a stopped API server answered");
 
-    let jobs: Api<Job> = Api::namespaced(client, "kept");
+    let jobs: Api<Job> = Api::namespaced(client, &ns);
     jobs.create(
         &PostParams::default(),
         &job("after", &json!({}), &json!({}))?,
