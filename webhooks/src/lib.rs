@@ -1,1 +1,44 @@
-//! Skeleton.
+//! Admission: verdicts as pure functions of the request, one handler, the TLS server that gives
+//! them, and the manifests that send requests here.
+//!
+//! ```text
+//! API server ──TLS──▶ server ──▶ handler ──▶ Request ──▶ review::{validate, mutate} ──▶ Verdict
+//!                       │                                    ▲
+//!               CertificateSlot                     Policy (swapped whole)
+//! ```
+//!
+//! Nothing here calls the API or keeps state about objects: a verdict depends on the request and the
+//! [`Policy`] alone. The rules themselves live in `sluice-kinds`, shared with the controller.
+//!
+//! The caller holds the two things that change: an `Arc<ArcSwap<Policy>>` and a [`CertificateSlot`].
+//! It swaps in a new policy or certificate; connections and requests under way are not disturbed.
+#![deny(missing_docs)]
+
+mod body;
+pub mod certificates;
+mod connection;
+mod growth;
+mod handler;
+mod jobs;
+pub mod manifests;
+mod metadata;
+mod own;
+mod policy;
+mod probation;
+mod queue_label;
+mod request;
+pub mod review;
+mod server;
+mod tls;
+mod unsuspend;
+mod verdict;
+
+#[cfg(test)]
+mod tests;
+
+pub use handler::router;
+pub use policy::Policy;
+pub use request::{GroupVersionKind, Malformed, Operation, Request};
+pub use server::Server;
+pub use tls::CertificateSlot;
+pub use verdict::Verdict;

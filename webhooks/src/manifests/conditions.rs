@@ -1,0 +1,110 @@
+//! The match conditions: CEL that the API server evaluates before it asks. `object` is null on
+//! deletion, which no rule names; `oldObject` is null on creation; labels and annotations may be
+//! absent.
+
+use k8s_openapi::api::admissionregistration::v1::MatchCondition;
+use sluice_kinds::gates::GATE_ANNOTATIONS;
+
+use super::Options;
+
+/// What Sluice does itself must not depend on its own webhook.
+pub(super) fn not_by(username: &str) -> MatchCondition {
+    condition(
+        "not-by-sluice",
+        format!("request.userInfo.username != '{username}'"),
+    )
+}
+
+/// Whatever is wrong with an object, it can be got rid of.
+pub(super) fn not_being_deleted() -> MatchCondition {
+    condition(
+        "not-being-deleted",
+        "!has(object.metadata.deletionTimestamp)".to_owned(),
+    )
+}
+
+/// The object asks to be held.
+pub(super) fn hold_job(options: &Options) -> MatchCondition {
+    condition("has-queue-or-gate", concerns("object", options))
+}
+
+/// The object asks to be held, or did, and the edit touches what there are rules for.
+pub(super) fn validate_job(options: &Options) -> MatchCondition {
+    let mut touched: Vec<_> = entries(options).map(|entry| entry.differs()).collect();
+    touched.push(differs("has({}.spec)", "{}.spec"));
+    let expression = format!(
+        "request.operation == 'CREATE' ? (\n{}) : (\n{} ||\n{}) && (\n{})",
+        concerns("object", options),
+        concerns("object", options),
+        concerns("oldObject", options),
+        touched.join(" ||\n")
+    );
+    condition("has-queue-or-gate-and-touches-it-or-the-spec", expression)
+}
+
+/// The object is new, or its spec is.
+pub(super) fn spec_is_new() -> MatchCondition {
+    let expression = format!(
+        "request.operation == 'CREATE' ||\n{}",
+        differs("has({}.spec)", "{}.spec")
+    );
+    condition("spec-is-new", expression)
+}
+
+fn condition(name: &str, expression: String) -> MatchCondition {
+    MatchCondition {
+        name: name.to_owned(),
+        expression,
+    }
+}
+
+/// A label or annotation that concerns Sluice.
+struct Entry<'a> {
+    map: &'static str,
+    key: &'a str,
+}
+
+impl Entry<'_> {
+    /// CEL with `{}` for the object: it has the entry.
+    fn present(&self) -> String {
+        let Self { map, key } = self;
+        format!("has({{}}.metadata.{map}) && '{key}' in {{}}.metadata.{map}")
+    }
+
+    /// CEL: the entry is not the same before and after.
+    fn differs(&self) -> String {
+        let Self { map, key } = self;
+        differs(&self.present(), &format!("{{}}.metadata.{map}['{key}']"))
+    }
+}
+
+fn entries(options: &Options) -> impl Iterator<Item = Entry<'_>> {
+    let labels = options
+        .queue_labels
+        .iter()
+        .map(|key| Entry { map: "labels", key });
+    labels.chain(GATE_ANNOTATIONS.into_iter().map(|key| Entry {
+        map: "annotations",
+        key,
+    }))
+}
+
+/// CEL: `object` has an entry.
+fn concerns(object: &str, options: &Options) -> String {
+    let present: Vec<_> = entries(options)
+        .map(|e| format!("({})", e.present().replace("{}", object)))
+        .collect();
+    present.join(" ||\n")
+}
+
+/// CEL: `value` before and after are not equal; a list of none or one tells absent from empty.
+fn differs(present: &str, value: &str) -> String {
+    let of = |object: &str| {
+        format!(
+            "({} ? [{}] : [])",
+            present.replace("{}", object),
+            value.replace("{}", object)
+        )
+    };
+    format!("{} != {}", of("object"), of("oldObject"))
+}

@@ -1,0 +1,53 @@
+//! What a verdict depends on besides the request: the kinds that are managed, the labels that name a
+//! queue, and who Sluice is. A value: the caller builds a new one and swaps it in whole.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use sluice_kinds::CompiledKind;
+use sluice_kinds::view::QueueLabels;
+
+/// What verdicts depend on besides the request.
+#[derive(Debug, Default)]
+pub struct Policy {
+    kinds: BTreeMap<(String, String), Arc<CompiledKind>>,
+    queue_labels: QueueLabels,
+    username: String,
+}
+
+impl Policy {
+    /// A policy for these kinds. `username` is Sluice's own:
+    /// `system:serviceaccount:<namespace>:<name>`.
+    pub fn new(
+        kinds: impl IntoIterator<Item = Arc<CompiledKind>>,
+        queue_labels: QueueLabels,
+        username: impl Into<String>,
+    ) -> Self {
+        let kinds = kinds
+            .into_iter()
+            .map(|k| ((k.group.clone(), k.kind.clone()), k))
+            .collect();
+        Self {
+            kinds,
+            queue_labels,
+            username: username.into(),
+        }
+    }
+
+    /// The managed kind of this group and name, whatever its version.
+    pub(crate) fn kind(&self, group: &str, kind: &str) -> Option<&CompiledKind> {
+        self.kinds
+            .get(&(group.to_owned(), kind.to_owned()))
+            .map(AsRef::as_ref)
+    }
+
+    /// The labels that name a queue.
+    pub(crate) fn queue_labels(&self) -> &QueueLabels {
+        &self.queue_labels
+    }
+
+    /// Whether `username` is Sluice itself.
+    pub(crate) fn is_sluice(&self, username: &str) -> bool {
+        self.username == username
+    }
+}

@@ -1,0 +1,92 @@
+//! The label that names the queue: its form, and when it may change.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+use sluice_kinds::problem::Problem;
+use sluice_kinds::view::{QueueLabels, QueueName};
+
+use crate::metadata::label;
+
+/// The queue that an object names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct QueueLabel<'a> {
+    /// Under which label.
+    pub(crate) key: &'a str,
+    /// The LocalQueue.
+    pub(crate) queue: &'a str,
+}
+
+impl QueueLabel<'_> {
+    /// The field path of the label.
+    pub(crate) fn field(&self) -> String {
+        format!("metadata.labels[{}]", self.key)
+    }
+}
+
+/// Whether a job that was let go stays so.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Running {
+    /// It runs on.
+    Still,
+    /// The same edit suspends it.
+    Stopping,
+}
+
+/// The queue that `object` names, well or badly: under the first queue label that it carries.
+pub(crate) fn queue_of<'a>(object: &'a Value, labels: &'a QueueLabels) -> Option<QueueLabel<'a>> {
+    labels
+        .keys()
+        .find_map(|key| label(object, key).map(|queue| QueueLabel { key, queue }))
+}
+
+/// What is wrong with the queue labels that `new` brings in. Those that `old` carried too are left
+/// alone, however bad.
+pub(crate) fn check_value(
+    new: &Value,
+    old: Option<&Value>,
+    labels: &QueueLabels,
+) -> Option<Problem> {
+    let values = carried(new, labels);
+    if old.is_some_and(|old| carried(old, labels) == values) {
+        return None;
+    }
+    match labels.read(&values) {
+        QueueName::Invalid(problem) => Some(problem),
+        QueueName::None | QueueName::Named(_) => None,
+    }
+}
+
+/// Whether the queue of a job that was let go may change as it does from `old` to `new`.
+pub(crate) fn check_change(
+    old: Option<QueueLabel<'_>>,
+    new: Option<QueueLabel<'_>>,
+    running: Running,
+) -> Option<Problem> {
+    match (old, new) {
+        (Some(was), Some(is)) if was.queue != is.queue => Some(Problem::forbidden(
+            is.field(),
+            "is immutable while the job is admitted; delete the job and create it again in the \
+             other queue",
+        )),
+        (Some(was), None) => Some(Problem::forbidden(
+            was.field(),
+            "may not be removed while the job is admitted; delete the job and create it again \
+             without the label",
+        )),
+        (None, Some(is)) if running == Running::Still => Some(Problem::forbidden(
+            is.field(),
+            "may not be added while the job runs; suspend the job in the same update, and it is \
+             queued",
+        )),
+        _ => None,
+    }
+}
+
+/// The queue labels that `object` carries.
+fn carried(object: &Value, labels: &QueueLabels) -> BTreeMap<String, String> {
+    labels
+        .keys()
+        .filter_map(|key| label(object, key).map(|value| (key.to_owned(), value.to_owned())))
+        .collect()
+}

@@ -1,0 +1,117 @@
+//! The tests, by subject, and what they share: a policy with the shipped JobKind of batch Job, a
+//! JobSet-like second kind, and requests about them.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic
+)]
+
+mod certificates;
+mod conditions;
+mod http;
+mod jobs;
+mod manifests;
+mod mutation;
+mod own;
+mod requests;
+mod tls;
+
+use std::sync::{Arc, LazyLock};
+
+use serde_json::{Value, json};
+use sluice_crds::JobKind;
+use sluice_kinds::CompiledKind;
+use sluice_kinds::view::QueueLabels;
+
+use crate::{Policy, Request, Verdict};
+
+pub(crate) const SLUICE: &str = "system:serviceaccount:sluice-system:sluice";
+pub(crate) const USER: &str = "ann";
+pub(crate) const ALIAS: &str = "kueue.x-k8s.io/queue-name";
+pub(crate) const QUEUE: &str = "sluice.dev/queue-name";
+pub(crate) const GATED: &str = "kueue.x-k8s.io/scheduling-gated-by";
+pub(crate) const GATES: &str = "kueue.x-k8s.io/admission-gated-by";
+
+const JOB_KIND: &str = include_str!("../../config/jobkinds/job.yaml");
+
+pub(crate) fn mk_job_kind(group: &str, kind: &str) -> JobKind {
+    let mut job_kind: JobKind = serde_saphyr::from_str(JOB_KIND).unwrap();
+    job_kind.spec.group = group.to_owned();
+    job_kind.spec.kind = kind.to_owned();
+    job_kind
+}
+
+pub(crate) fn mk_policy() -> Policy {
+    static KINDS: LazyLock<[Arc<CompiledKind>; 2]> = LazyLock::new(|| {
+        [("batch", "Job"), ("jobset.x-k8s.io", "JobSet")].map(|(group, kind)| {
+            Arc::new(CompiledKind::compile(&mk_job_kind(group, kind)).unwrap())
+        })
+    });
+    Policy::new(KINDS.iter().cloned(), QueueLabels::new([ALIAS.to_owned()]), SLUICE)
+}
+
+/// A Job with these labels, annotations and suspend field, 2 pods of 1 cpu.
+pub(crate) fn mk_job(
+    labels: &[(&str, &str)],
+    annotations: &[(&str, &str)],
+    suspend: bool,
+) -> Value {
+    let map = |pairs: &[(&str, &str)]| -> Value {
+        pairs
+            .iter()
+            .map(|(k, v)| ((*k).to_owned(), json!(v)))
+            .collect::<serde_json::Map<_, _>>()
+            .into()
+    };
+    json!({
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {
+            "name": "j", "namespace": "n", "uid": "u1",
+            "labels": map(labels), "annotations": map(annotations),
+        },
+        "spec": {
+            "suspend": suspend, "parallelism": 2, "completions": 2,
+            "template": {"spec": {"containers": [
+                {"name": "c", "resources": {"requests": {"cpu": "1"}}}]}},
+        },
+    })
+}
+
+/// `object` with the field at `pointer` set.
+pub(crate) fn with(mut object: Value, pointer: &str, value: Value) -> Value {
+    let (parent, name) = pointer.rsplit_once('/').unwrap();
+    object.pointer_mut(parent).unwrap()[name] = value;
+    object
+}
+
+/// The body of a review; `old` makes it an update.
+pub(crate) fn mk_review(user: &str, old: Option<&Value>, new: &Value) -> Value {
+    let (group, version) = new["apiVersion"].as_str().unwrap().split_once('/').unwrap();
+    json!({
+        "apiVersion": "admission.k8s.io/v1",
+        "kind": "AdmissionReview",
+        "request": {
+            "uid": "r1",
+            "kind": {"group": group, "version": version, "kind": new["kind"]},
+            "resource": {"group": group, "version": version, "resource": "things"},
+            "name": "j",
+            "namespace": "n",
+            "operation": if old.is_some() { "UPDATE" } else { "CREATE" },
+            "userInfo": {"username": user, "groups": ["system:authenticated"]},
+            "object": new,
+            "oldObject": old,
+            "dryRun": false,
+            "options": {"kind": "CreateOptions", "apiVersion": "meta.k8s.io/v1"},
+        },
+    })
+}
+
+pub(crate) fn mk_request(user: &str, old: Option<&Value>, new: &Value) -> Request {
+    Request::parse(mk_review(user, old, new).to_string().as_bytes()).unwrap()
+}
+
+pub(crate) fn validate(user: &str, old: Option<&Value>, new: &Value) -> Verdict {
+    crate::review::validate(&mk_request(user, old, new), &mk_policy())
+}

@@ -1,0 +1,280 @@
+//! Verdicts about Jobs, row by row, with the whole message.
+
+use rstest::rstest;
+use serde_json::{Value, json};
+
+use super::*;
+
+type Pairs = &'static [(&'static str, &'static str)];
+
+const Q: Pairs = &[(QUEUE, "a")];
+
+#[rstest]
+#[case::plain(&[], &[], "")]
+#[case::queue(Q, &[], "")]
+#[case::gate(&[], &[(GATED, "acme.io/foo")], "")]
+#[case::queue_and_alias_agree(&[(QUEUE, "a"), (ALIAS, "a")], &[], "")]
+#[case::alias_alone(&[(ALIAS, "a")], &[], "")]
+#[case::bad_gate(&[], &[(GATED, "mygate")],
+    "metadata.annotations[kueue.x-k8s.io/scheduling-gated-by]: Invalid value: \"mygate\": must be a \
+     domain-prefixed path (such as \"acme.io/foo\")")]
+#[case::aliases_disagree(&[(QUEUE, "a"), (ALIAS, "b")], &[],
+    "metadata.labels[kueue.x-k8s.io/queue-name]: Invalid value: \"b\": must equal the label \
+     sluice.dev/queue-name, which names \"a\"")]
+fn create(#[case] labels: Pairs, #[case] annotations: Pairs, #[case] expected: &str) {
+    assert_eq!(
+        validate(USER, None, &mk_job(labels, annotations, true)).message(),
+        expected
+    );
+}
+
+#[rstest]
+#[case::empty("")]
+#[case::upper("Team")]
+#[case::underscore("a_b")]
+#[case::path("../x")]
+fn create_in_no_queue(#[case] queue: &str) {
+    let message = validate(USER, None, &mk_job(&[(QUEUE, queue)], &[], true)).message();
+    let start = format!("metadata.labels[sluice.dev/queue-name]: Invalid value: {queue:?}: ");
+    assert!(message.starts_with(&start), "{message}");
+    assert!(
+        message.contains("a lowercase RFC 1123 subdomain must consist of"),
+        "{message}"
+    );
+}
+
+const START_GATED: &str = "spec.suspend: Forbidden: the job is held by acme.io/foo; it goes on by \
+     itself once the last gate is removed from its annotations";
+const START_QUEUED: &str = "spec.suspend: Forbidden: the job starts by itself once LocalQueue \"a\" \
+     admits it; to run it outside of Sluice, remove the label sluice.dev/queue-name in the same update";
+const START_INVALID: &str = "spec.suspend: Forbidden: the job is held by an invalid value of \
+     metadata.annotations[kueue.x-k8s.io/scheduling-gated-by]; remove the annotation";
+const MOVED: &str = "metadata.labels[sluice.dev/queue-name]: Forbidden: is immutable while the job \
+     is admitted; delete the job and create it again in the other queue";
+const LEFT: &str = "metadata.labels[sluice.dev/queue-name]: Forbidden: may not be removed while the \
+     job is admitted; delete the job and create it again without the label";
+const JOINED: &str = "metadata.labels[sluice.dev/queue-name]: Forbidden: may not be added while the \
+     job runs; suspend the job in the same update, and it is queued";
+const REGATED: &str = "metadata.annotations[kueue.x-k8s.io/scheduling-gated-by]: Forbidden: may only \
+     be set at creation and removed later";
+
+/// Labels, annotations and the suspend field of a Job.
+struct At(Pairs, Pairs, bool);
+
+#[rstest]
+#[case::start_plain(At(&[], &[], true), At(&[], &[], false), "")]
+#[case::start_gated(At(&[], &[(GATED, "acme.io/foo")], true), At(&[], &[(GATED, "acme.io/foo")], false), START_GATED)]
+#[case::start_ungated(At(&[], &[(GATED, "acme.io/foo")], true), At(&[], &[], false), "")]
+#[case::start_queued(At(Q, &[], true), At(Q, &[], false), START_QUEUED)]
+#[case::start_gated_and_queued(At(Q, &[(GATED, "acme.io/foo")], true), At(Q, &[(GATED, "acme.io/foo")], false), START_GATED)]
+#[case::start_ungated_but_queued(At(Q, &[(GATED, "acme.io/foo")], true), At(Q, &[], false), START_QUEUED)]
+#[case::start_invalid(At(Q, &[(GATED, "x")], true), At(Q, &[(GATED, "x")], false), START_INVALID)]
+#[case::leave_queue_and_start(At(Q, &[], true), At(&[], &[], false), "")]
+#[case::join_and_start(At(&[], &[], true), At(Q, &[], false), START_QUEUED)]
+#[case::change_queue_while_suspended(At(Q, &[], true), At(&[(QUEUE, "b")], &[], true), "")]
+#[case::leave_queue_while_suspended(At(Q, &[], true), At(&[], &[], true), "")]
+#[case::join_queue_while_suspended(At(&[], &[], true), At(Q, &[], true), "")]
+#[case::move_running(At(Q, &[], false), At(&[(QUEUE, "b")], &[], false), MOVED)]
+#[case::move_and_suspend(At(Q, &[], false), At(&[(QUEUE, "b")], &[], true), MOVED)]
+#[case::leave_running(At(Q, &[], false), At(&[], &[], false), LEFT)]
+#[case::join_running(At(&[], &[], false), At(Q, &[], false), JOINED)]
+#[case::join_and_suspend(At(&[], &[], false), At(Q, &[], true), "")]
+#[case::respell_running(At(Q, &[], false), At(&[(ALIAS, "a")], &[], false), "")]
+#[case::gate_after_creation(At(&[], &[], true), At(&[], &[(GATED, "acme.io/foo")], true), REGATED)]
+#[case::gate_on_running(At(&[], &[], false), At(&[], &[(GATED, "acme.io/foo")], false), REGATED)]
+#[case::shrink(At(&[], &[(GATES, "a.io/x,b.io/y")], true), At(&[], &[(GATES, "b.io/y")], true), "")]
+#[case::stored_bad_label_tolerated(At(&[(QUEUE, "A")], &[], true), At(&[(QUEUE, "A")], &[], true), "")]
+#[case::stored_disagreement_tolerated(
+    At(&[(QUEUE, "a"), (ALIAS, "b")], &[], true), At(&[(QUEUE, "a"), (ALIAS, "b")], &[], true), "")]
+#[case::suspend_by_hand(At(Q, &[], false), At(Q, &[], true), "")]
+fn update(#[case] old: At, #[case] new: At, #[case] expected: &str) {
+    let (old, new) = (mk_job(old.0, old.1, old.2), mk_job(new.0, new.1, new.2));
+    assert_eq!(validate(USER, Some(&old), &new).message(), expected);
+}
+
+#[test]
+fn sluice_itself_starts_a_job() {
+    let (old, new) = (mk_job(Q, &[], true), mk_job(Q, &[], false));
+    assert_eq!(validate(SLUICE, Some(&old), &new).message(), "");
+    // The full name counts, not its end.
+    let other = "system:serviceaccount:tenant:sluice";
+    assert_eq!(validate(other, Some(&old), &new).message(), START_QUEUED);
+}
+
+#[test]
+fn a_child_is_started_by_its_controller() {
+    let owner = json!([{"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "name": "s",
+        "uid": "u0", "controller": true}]);
+    let child = |suspend| {
+        with(
+            mk_job(Q, &[], suspend),
+            "/metadata/ownerReferences",
+            owner.clone(),
+        )
+    };
+    assert_eq!(
+        validate(USER, Some(&child(true)), &child(false)).message(),
+        ""
+    );
+    let other = json!([{"apiVersion": "batch/v1", "kind": "CronJob", "name": "c", "uid": "u0",
+        "controller": true}]);
+    let root = |suspend| {
+        with(
+            mk_job(Q, &[], suspend),
+            "/metadata/ownerReferences",
+            other.clone(),
+        )
+    };
+    assert_eq!(
+        validate(USER, Some(&root(true)), &root(false)).message(),
+        START_QUEUED
+    );
+}
+
+const ADVICE: &str =
+    "while the job is admitted; suspend it in the same update, and it is queued with the new value";
+
+#[rstest]
+#[case::grow("/spec/parallelism", json!(3), "may not grow from 2 to 3 pods")]
+#[case::request("/spec/template/spec/containers",
+    json!([{"name": "c", "resources": {"requests": {"cpu": "2"}}}]),
+    "the requests of its pods may not change")]
+fn grow_while_admitted(#[case] pointer: &str, #[case] value: Value, #[case] what: &str) {
+    let old = with(mk_job(Q, &[], false), "/spec/completions", json!(9));
+    let new = with(old.clone(), pointer, value);
+    let expected = format!("pod set \"main\": Forbidden: {what} {ADVICE}");
+    assert_eq!(validate(USER, Some(&old), &new).message(), expected);
+    assert_eq!(validate(SLUICE, Some(&old), &new).message(), "");
+    // The same update suspends it.
+    let suspended = with(new.clone(), "/spec/suspend", json!(true));
+    assert_eq!(validate(USER, Some(&old), &suspended).message(), "");
+    // Not admitted by Sluice: none of its business.
+    let plain = |job: &Value| with(job.clone(), "/metadata/labels", json!({}));
+    assert_eq!(
+        validate(USER, Some(&plain(&old)), &plain(&new)).message(),
+        ""
+    );
+}
+
+#[test]
+fn shrink_while_admitted() {
+    let old = mk_job(Q, &[], false);
+    let new = with(old.clone(), "/spec/parallelism", json!(1));
+    assert_eq!(validate(USER, Some(&old), &new).message(), "");
+}
+
+#[test]
+fn unreadable_while_admitted() {
+    let old = mk_job(Q, &[], false);
+    let containers = json!([{"name": "c", "resources": {"requests": {"cpu": "-1"}}}]);
+    let new = with(old.clone(), "/spec/template/spec/containers", containers);
+    let message = validate(USER, Some(&old), &new).message();
+    assert!(
+        message.contains("spec.template.spec.containers[0].resources.requests[cpu]"),
+        "{message}"
+    );
+    assert_eq!(
+        validate(USER, Some(&new), &old).message(),
+        "",
+        "it can be mended"
+    );
+}
+
+#[test]
+fn deletion_is_never_blocked() {
+    let old = mk_job(Q, &[(GATED, "acme.io/foo")], true);
+    let new = with(
+        mk_job(&[(QUEUE, "B!")], &[(GATED, "x")], false),
+        "/metadata/deletionTimestamp",
+        json!("2026-01-01T00:00:00Z"),
+    );
+    assert_eq!(validate(USER, Some(&old), &new), Verdict::allowed());
+    let mut review = mk_review(USER, Some(&old), &new);
+    review["request"]["operation"] = json!("DELETE");
+    review["request"]["object"] = Value::Null;
+    let request = Request::parse(review.to_string().as_bytes()).unwrap();
+    assert_eq!(
+        crate::review::validate(&request, &mk_policy()),
+        Verdict::allowed()
+    );
+}
+
+#[test]
+fn the_status_road_meets_the_same_rules() {
+    let (old, new) = (
+        mk_job(&[], &[], true),
+        mk_job(&[], &[(GATED, "acme.io/foo")], true),
+    );
+    let mut review = mk_review(USER, Some(&old), &new);
+    review["request"]["subResource"] = json!("status");
+    let request = Request::parse(review.to_string().as_bytes()).unwrap();
+    assert_eq!(
+        crate::review::validate(&request, &mk_policy()).message(),
+        REGATED
+    );
+}
+
+#[test]
+fn what_cannot_be_held_does_not_start_in_silence() {
+    let pod = |labels| {
+        let job = with(mk_job(labels, &[], false), "/kind", json!("Sparkle"));
+        with(job, "/apiVersion", json!("acme.io/v1"))
+    };
+    assert_eq!(
+        validate(USER, None, &pod(Q)).message(),
+        "metadata.labels[sluice.dev/queue-name]: Forbidden: no JobKind declares Sparkle of API group \
+         \"acme.io\", so Sluice can't hold it"
+    );
+    assert_eq!(validate(USER, None, &pod(&[])).message(), "");
+    assert_eq!(validate(USER, Some(&pod(&[])), &pod(Q)).message(), "");
+}
+
+#[test]
+fn all_problems_are_told_at_once() {
+    let (old, new) = (
+        mk_job(Q, &[], false),
+        mk_job(&[(QUEUE, "b")], &[(GATED, "acme.io/foo")], false),
+    );
+    assert_eq!(
+        validate(USER, Some(&old), &new).message(),
+        format!("{REGATED}; {MOVED}")
+    );
+}
+
+#[test]
+fn a_refusal_reads_like_one_of_the_api_server() {
+    let answer =
+        |verdict: Verdict| serde_json::to_value(verdict.into_answer("r1".into()).unwrap()).unwrap();
+    let forbidden = answer(validate(
+        USER,
+        Some(&mk_job(Q, &[], true)),
+        &mk_job(Q, &[], false),
+    ));
+    assert_eq!(
+        forbidden,
+        json!({
+            "apiVersion": "admission.k8s.io/v1",
+            "kind": "AdmissionReview",
+            "response": {
+                "uid": "r1",
+                "allowed": false,
+                "status": {
+                    "apiVersion": "v1",
+                    "kind": "Status",
+                    "metadata": {},
+                    "status": "Failure",
+                    "code": 403,
+                    "reason": "Forbidden",
+                    "message": START_QUEUED,
+                    "details": {"causes": [{
+                        "field": "spec.suspend", "reason": "FieldValueForbidden", "message": START_QUEUED}]},
+                },
+            },
+        })
+    );
+    let invalid = answer(validate(USER, None, &mk_job(&[], &[(GATED, "x")], true)));
+    assert_eq!(invalid["response"]["status"]["code"], 422);
+    assert_eq!(invalid["response"]["status"]["reason"], "Invalid");
+    let allowed = answer(Verdict::allowed());
+    assert_eq!(allowed["response"], json!({"uid": "r1", "allowed": true}));
+}

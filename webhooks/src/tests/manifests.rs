@@ -1,0 +1,62 @@
+//! The generated configurations.
+
+use std::path::Path;
+
+use serde_json::json;
+
+use crate::manifests::*;
+
+#[test]
+fn the_file_is_fresh() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../config/webhook/manifests.yaml");
+    let generated = yaml(&Options::default()).unwrap();
+    if std::env::var_os("UPDATE_GENERATED").is_some() {
+        std::fs::write(&path, &generated).unwrap();
+    }
+    let stored = std::fs::read_to_string(&path).unwrap_or_default();
+    assert_eq!(
+        stored, generated,
+        "UPDATE_GENERATED=1 cargo test -p sluice-webhooks writes it anew"
+    );
+}
+
+#[test]
+fn no_rule_is_wider_than_it_must_be() {
+    let options = Options::default();
+    let validating = serde_json::to_value(validating(&options)).unwrap();
+    let mutating = serde_json::to_value(mutating(&options)).unwrap();
+    let webhooks: Vec<_> = [&validating, &mutating]
+        .into_iter()
+        .flat_map(|configuration| configuration["webhooks"].as_array().unwrap())
+        .collect();
+    assert_eq!(webhooks.len(), 3);
+    for webhook in webhooks {
+        assert!(webhook["name"].as_str().unwrap().ends_with(".sluice.dev"));
+        assert_eq!(webhook["failurePolicy"], "Fail");
+        assert_eq!(webhook["sideEffects"], "None");
+        assert_eq!(webhook["matchPolicy"], "Equivalent");
+        assert_eq!(webhook["timeoutSeconds"], 3);
+        assert_eq!(
+            webhook["namespaceSelector"]["matchExpressions"],
+            json!([{"key": "kubernetes.io/metadata.name", "operator": "NotIn",
+                "values": ["kube-system", "sluice-system"]}])
+        );
+        let rules = webhook["rules"].to_string();
+        for banned in ["\"*\"", "DELETE", "CONNECT", "leases", "pods"] {
+            assert!(!rules.contains(banned), "{rules}");
+        }
+        assert_eq!(webhook["matchConditions"].as_array().unwrap().len(), 3);
+    }
+    assert_eq!(mutating["webhooks"][0]["reinvocationPolicy"], "IfNeeded");
+}
+
+#[test]
+fn the_ca_bundle_is_all_that_is_patched() {
+    assert_eq!(
+        ca_bundle_patch(&[VALIDATE_JOBS, VALIDATE_OBJECTS], "PEM"),
+        json!({"webhooks": [
+            {"name": "validate.jobs.sluice.dev", "clientConfig": {"caBundle": "UEVN"}},
+            {"name": "validate.objects.sluice.dev", "clientConfig": {"caBundle": "UEVN"}},
+        ]})
+    );
+}

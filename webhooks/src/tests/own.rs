@@ -1,0 +1,158 @@
+//! Verdicts about Sluice's own objects.
+
+use rstest::rstest;
+use serde_json::{Value, json};
+
+use super::*;
+
+fn quota(name: &str, nominal: Value) -> Value {
+    json!({"name": name, "nominalQuota": nominal})
+}
+
+/// A ClusterQueue in a cohort, with one group of one flavor.
+fn mk_queue(resources: &[Value]) -> Value {
+    let covered: Vec<_> = resources.iter().map(|r| r["name"].clone()).collect();
+    mk_groups(json!([{"coveredResources": covered,
+        "flavors": [{"name": "spot", "resources": resources}]}]))
+}
+
+fn mk_groups(groups: Value) -> Value {
+    json!({"apiVersion": "sluice.dev/v1alpha1", "kind": "ClusterQueue", "metadata": {"name": "q"},
+        "spec": {"cohortName": "all", "resourceGroups": groups}})
+}
+
+const AT: &str = "spec.resourceGroups[0].flavors[0].resources[0]";
+const MALFORMED: &str = "must be a quantity: a number with an optional suffix (such as \"500m\", \
+     \"2\", \"1.5Gi\" or \"1e3\")";
+
+#[rstest]
+#[case::zero(json!("0"), None)]
+#[case::integer(json!(4), None)]
+#[case::milli(json!("500m"), None)]
+#[case::large(json!("9223372036854775808"), None)]
+#[case::negative(json!("-1"), Some("must be greater than or equal to 0"))]
+#[case::empty(json!(""), Some(MALFORMED))]
+#[case::hex(json!("0x10"), Some(MALFORMED))]
+#[case::spaced(json!(" 5"), Some(MALFORMED))]
+#[case::overflow(json!("1e400"), Some("is too large to be counted: must be below 1e29"))]
+fn amounts(#[case] value: Value, #[case] rule: Option<&str>) {
+    let text = value.as_str().unwrap_or_default().to_owned();
+    let queue = mk_queue(&[quota("cpu", value)]);
+    let expected = rule
+        .map(|rule| format!("{AT}.nominalQuota: Invalid value: {text:?}: {rule}"))
+        .unwrap_or_default();
+    assert_eq!(validate(USER, None, &queue).message(), expected);
+}
+
+#[test]
+fn limits() {
+    let queue = |lending: &str| {
+        mk_queue(&[
+            json!({"name": "cpu", "nominalQuota": 4, "borrowingLimit": "-2", "lendingLimit": lending}),
+        ])
+    };
+    assert_eq!(
+        validate(USER, None, &queue("5")).message(),
+        format!(
+            "{AT}.borrowingLimit: Invalid value: \"-2\": must be greater than or equal to 0; \
+             {AT}.lendingLimit: Invalid value: \"5\": must be less than or equal to the nominalQuota"
+        )
+    );
+    let queue = mk_queue(&[json!({"name": "cpu", "nominalQuota": 4, "borrowingLimit": "2"})]);
+    assert_eq!(validate(USER, None, &queue).message(), "");
+    let alone = with(queue, "/spec/cohortName", Value::Null);
+    assert_eq!(
+        validate(USER, None, &alone).message(),
+        format!(
+            "{AT}.borrowingLimit: Invalid value: \"2\": must be absent without spec.cohortName: \
+             there is no one to share with"
+        )
+    );
+}
+
+#[test]
+fn nothing_twice_across_groups() {
+    let group = |resource: &str, flavor: &str| {
+        json!({"coveredResources": [resource],
+            "flavors": [{"name": flavor, "resources": [quota(resource, json!(1))]}]})
+    };
+    let verdict = validate(
+        USER,
+        None,
+        &mk_groups(json!([group("cpu", "spot"), group("cpu", "spot")])),
+    );
+    assert_eq!(
+        verdict.message(),
+        "spec.resourceGroups[1].coveredResources[0]: Duplicate value: \"cpu\"; \
+         spec.resourceGroups[1].flavors[0].name: Duplicate value: \"spot\""
+    );
+    let fine = mk_groups(json!([group("cpu", "spot"), group("memory", "memory")]));
+    assert_eq!(validate(USER, None, &fine).message(), "");
+}
+
+#[test]
+fn quota_for_exactly_what_is_covered() {
+    let queue = mk_groups(json!([{"coveredResources": ["cpu", "memory"], "flavors": [
+        {"name": "spot", "resources": [quota("cpu", json!(1)), quota("cpu", json!(1)), quota("pods", json!(1))]}]}]));
+    assert_eq!(
+        validate(USER, None, &queue).message(),
+        "spec.resourceGroups[0].flavors[0].resources[1].name: Duplicate value: \"cpu\"; \
+         spec.resourceGroups[0].flavors[0].resources[2].name: Invalid value: \"pods\": must be one of \
+         the coveredResources of its group; spec.resourceGroups[0].flavors[0].resources: Required \
+         value: must have quota for \"memory\", one of the coveredResources"
+    );
+}
+
+#[test]
+fn cohorts_meet_the_same_rules() {
+    let cohort = with(
+        mk_queue(&[quota("cpu", json!("-1"))]),
+        "/kind",
+        json!("Cohort"),
+    );
+    assert_eq!(
+        validate(USER, None, &cohort).message(),
+        format!("{AT}.nominalQuota: Invalid value: \"-1\": must be greater than or equal to 0")
+    );
+}
+
+#[test]
+fn what_was_stored_blocks_no_edit() {
+    let old = mk_queue(&[quota("cpu", json!("-1"))]);
+    let renamed = with(old.clone(), "/spec/cohortName", json!("other"));
+    assert_eq!(validate(USER, Some(&old), &renamed).message(), "");
+    let worse = mk_queue(&[quota("cpu", json!("-2"))]);
+    assert!(!validate(USER, Some(&old), &worse).is_allowed());
+}
+
+#[test]
+fn at_most_ten_problems_are_shown() {
+    let resources: Vec<_> = (0..12)
+        .map(|i| quota(&format!("r{i}"), json!("-1")))
+        .collect();
+    let message = validate(USER, None, &mk_queue(&resources)).message();
+    assert!(message.ends_with("; and 2 more"), "{message}");
+}
+
+#[test]
+fn job_kinds_must_compile() {
+    let judge =
+        |kind: &JobKind| validate(USER, None, &serde_json::to_value(kind).unwrap()).message();
+    assert_eq!(judge(&mk_job_kind("acme.io", "Sparkle")), "");
+    assert_eq!(
+        judge(&mk_job_kind("", "Secret")),
+        "spec.kind: Forbidden: Secret of group \"\" may not be managed: it secures or runs the cluster"
+    );
+    let mut kind = mk_job_kind("acme.io", "Sparkle");
+    kind.spec.suspend = "spec.suspend".to_owned();
+    kind.spec.active = "object.".to_owned();
+    let message = judge(&kind);
+    assert!(
+        message.starts_with("spec.suspend: Invalid value: \"spec.suspend\": must start with a dot"),
+        "{message}"
+    );
+    assert!(
+        message.contains("; spec.active: Invalid value: \"object.\": "),
+        "{message}"
+    );
+}

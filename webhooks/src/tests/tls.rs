@@ -1,0 +1,248 @@
+//! The server over loopback, with a real TLS client.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use axum::body::{Body, Bytes};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use jiff::Timestamp;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, RootCertStore};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+
+use super::*;
+use crate::certificates::{Pair, certified_key, issue_ca, issue_serving, merge_bundle};
+use crate::{CertificateSlot, Server, router};
+
+const WAIT: Duration = Duration::from_secs(20);
+
+struct Running {
+    address: SocketAddr,
+    slot: Arc<CertificateSlot>,
+    stop: oneshot::Sender<()>,
+    task: JoinHandle<()>,
+}
+
+async fn start() -> Running {
+    let slot = Arc::new(CertificateSlot::default());
+    let router = router(Arc::new(ArcSwap::from_pointee(mk_policy())));
+    let server = Server::bind(([127, 0, 0, 1], 0).into(), slot.clone(), router)
+        .await
+        .unwrap();
+    let address = server.local_addr().unwrap();
+    let (stop, stopped) = oneshot::channel();
+    let task = tokio::spawn(server.serve(async {
+        let _ = stopped.await;
+    }));
+    Running {
+        address,
+        slot,
+        stop,
+        task,
+    }
+}
+
+fn mk_ca() -> Pair {
+    issue_ca(Timestamp::now()).unwrap()
+}
+
+fn serve_with(slot: &CertificateSlot, ca: &Pair) {
+    let address = "127.0.0.1".parse().unwrap();
+    let serving = issue_serving(ca, &[], &[address], Timestamp::now()).unwrap();
+    slot.set(certified_key(&serving).unwrap());
+}
+
+async fn connect(
+    address: SocketAddr,
+    bundle_pem: &str,
+    alpn: &[u8],
+) -> std::io::Result<TlsStream<TcpStream>> {
+    let mut roots = RootCertStore::empty();
+    for certificate in CertificateDer::pem_slice_iter(bundle_pem.as_bytes()) {
+        roots.add(certificate.unwrap()).unwrap();
+    }
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let mut config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    config.alpn_protocols = vec![alpn.to_vec()];
+    let stream = TcpStream::connect(address).await?;
+    let name = ServerName::from(address.ip());
+    TlsConnector::from(Arc::new(config))
+        .connect(name, stream)
+        .await
+}
+
+/// Sends one review over HTTP/1.1 and returns the raw answer, up to the end of its JSON.
+async fn ask(stream: &mut TlsStream<TcpStream>) -> String {
+    let body = mk_review(USER, None, &mk_job(&[(QUEUE, "a")], &[], false)).to_string();
+    let head = format!(
+        "POST /mutate HTTP/1.1\r\nhost: x\r\ncontent-length: {}\r\n\r\n",
+        body.len()
+    );
+    stream
+        .write_all(format!("{head}{body}").as_bytes())
+        .await
+        .unwrap();
+    let mut answer = String::new();
+    while !answer.ends_with("}}") {
+        let mut buffer = [0; 4096];
+        let count = timeout(WAIT, stream.read(&mut buffer))
+            .await
+            .unwrap()
+            .unwrap();
+        assert_ne!(count, 0, "closed after {answer:?}");
+        answer.push_str(std::str::from_utf8(&buffer[..count]).unwrap());
+    }
+    answer
+}
+
+/// Waits until the server closes the connection.
+async fn closed(stream: &mut (impl tokio::io::AsyncRead + Unpin)) {
+    let mut buffer = Vec::new();
+    let _ = timeout(WAIT, stream.read_to_end(&mut buffer))
+        .await
+        .expect("still open");
+}
+
+#[tokio::test]
+async fn certificates_are_swapped_under_way() {
+    let server = start().await;
+    let (old, new) = (mk_ca(), mk_ca());
+    assert!(
+        connect(server.address, &old.certificate_pem, b"http/1.1")
+            .await
+            .is_err(),
+        "no certificate yet"
+    );
+    serve_with(&server.slot, &old);
+    assert!(server.slot.is_set());
+    let mut before = connect(server.address, &old.certificate_pem, b"http/1.1")
+        .await
+        .unwrap();
+    assert!(ask(&mut before).await.contains("\"allowed\":true"));
+
+    // Clients trust both, then the server changes over, then they drop the old one.
+    let both = merge_bundle(&new.certificate_pem, &old.certificate_pem, Timestamp::now());
+    connect(server.address, &both, b"http/1.1").await.unwrap();
+    serve_with(&server.slot, &new);
+    connect(server.address, &both, b"http/1.1").await.unwrap();
+    let mut after = connect(server.address, &new.certificate_pem, b"http/1.1")
+        .await
+        .unwrap();
+    assert!(ask(&mut after).await.contains("\"allowed\":true"));
+    assert!(
+        connect(server.address, &old.certificate_pem, b"http/1.1")
+            .await
+            .is_err()
+    );
+    // The connection of before goes on.
+    assert!(ask(&mut before).await.contains("\"allowed\":true"));
+}
+
+#[tokio::test]
+async fn http2_carries_many_requests_on_one_connection() {
+    let server = start().await;
+    let ca = mk_ca();
+    serve_with(&server.slot, &ca);
+    let stream = connect(server.address, &ca.certificate_pem, b"h2")
+        .await
+        .unwrap();
+    assert_eq!(stream.get_ref().1.alpn_protocol(), Some(&b"h2"[..]));
+    let (sender, connection) =
+        hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream))
+            .await
+            .unwrap();
+    tokio::spawn(connection);
+    let body = Bytes::from(mk_review(USER, None, &mk_job(&[(QUEUE, "a")], &[], false)).to_string());
+    let requests = (0..100).map(|_| {
+        let mut sender = sender.clone();
+        let request = hyper::Request::post("https://x/mutate")
+            .body(Body::from(body.clone()))
+            .unwrap();
+        async move { sender.send_request(request).await.unwrap().status() }
+    });
+    for status in timeout(WAIT, futures::future::join_all(requests))
+        .await
+        .unwrap()
+    {
+        assert_eq!(status, 200);
+    }
+}
+
+#[tokio::test]
+async fn a_slow_head_ends_the_connection() {
+    let server = start().await;
+    let ca = mk_ca();
+    serve_with(&server.slot, &ca);
+    let mut stream = connect(server.address, &ca.certificate_pem, b"http/1.1")
+        .await
+        .unwrap();
+    stream
+        .write_all(b"POST /mutate HTTP/1.1\r\nhost:")
+        .await
+        .unwrap();
+    closed(&mut stream).await;
+}
+
+#[tokio::test]
+async fn silent_connections_do_not_keep_others_out() {
+    let server = start().await;
+    let ca = mk_ca();
+    serve_with(&server.slot, &ca);
+    let mut early = connect(server.address, &ca.certificate_pem, b"http/1.1")
+        .await
+        .unwrap();
+    ask(&mut early).await;
+    let mut silent = Vec::new();
+    for _ in 0..400 {
+        silent.push(TcpStream::connect(server.address).await.unwrap());
+    }
+    let asked = async {
+        let mut late = connect(server.address, &ca.certificate_pem, b"http/1.1")
+            .await
+            .unwrap();
+        ask(&mut late).await
+    };
+    // Sooner than the handshake limit, after which the silent ones would go by themselves.
+    let answer = timeout(Duration::from_millis(2_500), asked)
+        .await
+        .expect("kept out");
+    assert!(answer.contains("\"allowed\":true"));
+    assert!(
+        ask(&mut early).await.contains("\"allowed\":true"),
+        "who was served before stays"
+    );
+    closed(&mut silent[0]).await;
+}
+
+#[tokio::test]
+async fn stopping_closes_idle_connections_and_the_port() {
+    let Running {
+        address,
+        slot,
+        stop,
+        task,
+    } = start().await;
+    let ca = mk_ca();
+    serve_with(&slot, &ca);
+    let mut stream = connect(address, &ca.certificate_pem, b"http/1.1")
+        .await
+        .unwrap();
+    ask(&mut stream).await;
+    stop.send(()).unwrap();
+    closed(&mut stream).await;
+    timeout(WAIT, task).await.unwrap().unwrap();
+    assert!(TcpStream::connect(address).await.is_err());
+}

@@ -1,0 +1,136 @@
+//! The answer: what is wrong, what to warn of and what to change; and how that is told to the API
+//! server.
+
+use json_patch::PatchOperation;
+use k8s_openapi::ByteString;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Status, StatusCause, StatusDetails};
+use serde::Serialize;
+use sluice_kinds::problem::{Problem, ProblemKind, summarize};
+
+use crate::request::{API_VERSION, KIND};
+
+/// Most causes listed one by one in a denial.
+const CAUSES_MAX: usize = 10;
+
+/// The answer to one request.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Verdict {
+    /// What is wrong. Empty: the request is allowed.
+    pub problems: Vec<Problem>,
+    /// What the user is told although the request is allowed.
+    pub warnings: Vec<String>,
+    /// What to change in the object. Empty unless the request is allowed.
+    pub patch: Vec<PatchOperation>,
+}
+
+/// An `AdmissionReview` that answers.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Answer {
+    api_version: &'static str,
+    kind: &'static str,
+    response: Response,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Response {
+    uid: String,
+    allowed: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    status: Option<Status>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    patch_type: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    patch: Option<ByteString>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    warnings: Vec<String>,
+}
+
+impl Verdict {
+    /// Allows the request as it is.
+    pub fn allowed() -> Self {
+        Self::default()
+    }
+
+    /// Refuses the request if there are problems.
+    pub fn of(problems: Vec<Problem>) -> Self {
+        Self {
+            problems,
+            ..Self::default()
+        }
+    }
+
+    /// Whether the request may go on.
+    pub fn is_allowed(&self) -> bool {
+        self.problems.is_empty()
+    }
+
+    /// The problems in one line; empty if the request is allowed.
+    pub fn message(&self) -> String {
+        summarize(&self.problems)
+    }
+
+    /// The answer to the request `uid`.
+    pub(crate) fn into_answer(self, uid: String) -> Result<Answer, serde_json::Error> {
+        let patch = match self.is_allowed() && !self.patch.is_empty() {
+            true => Some(ByteString(serde_json::to_vec(&self.patch)?)),
+            false => None,
+        };
+        let response = Response {
+            uid,
+            allowed: self.is_allowed(),
+            status: (!self.is_allowed()).then(|| self.status()),
+            patch_type: patch.as_ref().map(|_| "JSONPatch"),
+            patch,
+            warnings: self.warnings,
+        };
+        Ok(Answer {
+            api_version: API_VERSION,
+            kind: KIND,
+            response,
+        })
+    }
+
+    /// The status of a refusal: 403 if all that is wrong is that the edit is not allowed, 422 if a
+    /// value is wrong; as the API server itself tells the two apart.
+    fn status(&self) -> Status {
+        let only_forbidden = self
+            .problems
+            .iter()
+            .all(|p| p.kind == ProblemKind::Forbidden);
+        let (code, reason) = if only_forbidden {
+            (403, "Forbidden")
+        } else {
+            (422, "Invalid")
+        };
+        let causes = self.problems.iter().take(CAUSES_MAX).map(cause).collect();
+        Status {
+            status: Some("Failure".to_owned()),
+            code: Some(code),
+            reason: Some(reason.to_owned()),
+            message: Some(self.message()),
+            details: Some(StatusDetails {
+                causes: Some(causes),
+                ..StatusDetails::default()
+            }),
+            ..Status::default()
+        }
+    }
+}
+
+fn cause(problem: &Problem) -> StatusCause {
+    let reason = match problem.kind {
+        ProblemKind::Invalid(_) => "FieldValueInvalid",
+        ProblemKind::Duplicate(_) => "FieldValueDuplicate",
+        ProblemKind::Forbidden => "FieldValueForbidden",
+        ProblemKind::Required => "FieldValueRequired",
+        ProblemKind::TooMany(_) => "FieldValueTooMany",
+        ProblemKind::TooLong => "FieldValueTooLong",
+    };
+    StatusCause {
+        field: Some(problem.field.clone()),
+        message: Some(problem.to_string()),
+        reason: Some(reason.to_owned()),
+    }
+}
