@@ -42,7 +42,7 @@ pub(crate) struct Place {
 /// What has to be chosen.
 #[derive(Debug)]
 pub(crate) struct Slots {
-    slots: Vec<Slot>,
+    in_order: Vec<Slot>,
     /// More usage in the tree never makes it fit. Not so when an early pod set that is pushed to
     /// another flavor leaves room to a later one.
     pub(crate) fit_is_monotone: bool,
@@ -194,7 +194,7 @@ pub(crate) fn plan(
     let searches_on = queue.when_can_borrow == WhenCanBorrow::TryNextFlavor;
     let rank_is_monotone = one_choice || (fit_is_monotone && searches_on);
     Plan::Slots(Slots {
-        slots,
+        in_order: slots,
         fit_is_monotone,
         rank_is_monotone,
     })
@@ -233,7 +233,7 @@ impl Slots {
             borrows: false,
         };
         let mut taken: BTreeMap<CellId, Amount> = BTreeMap::new();
-        for slot in &self.slots {
+        for slot in &self.in_order {
             let mut pick = None;
             for choice in &slot.choices {
                 let Some(borrows) = choice.borrows_if_fits(tree, node, &taken) else {
@@ -262,7 +262,7 @@ impl Slots {
     /// What slots before `place` take in any case, because they have only one choice.
     pub(crate) fn forced_before(&self, place: Place) -> BTreeMap<CellId, Amount> {
         let mut forced: BTreeMap<CellId, Amount> = BTreeMap::new();
-        for slot in self.slots.iter().take_while(|slot| slot.place != place) {
+        for slot in self.in_order.iter().take_while(|slot| slot.place != place) {
             let [choice] = slot.choices.as_slice() else {
                 continue;
             };
@@ -275,7 +275,7 @@ impl Slots {
     }
 
     pub(crate) fn iter(&self) -> std::slice::Iter<'_, Slot> {
-        self.slots.iter()
+        self.in_order.iter()
     }
 }
 

@@ -462,8 +462,23 @@ fn check_history(history: Vec<Step>, salt: u64) {
     assert_eq!(fresh.snapshot(), other.snapshot());
 }
 
+/// As many as take ten seconds in a debug build, or `PROPTEST_CASES`.
+fn config() -> ProptestConfig {
+    let config = ProptestConfig::default();
+    let cases = if std::env::var_os("PROPTEST_CASES").is_some() {
+        config.cases
+    } else {
+        400
+    };
+    ProptestConfig {
+        cases,
+        failure_persistence: None,
+        ..config
+    }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+    #![proptest_config(config())]
 
     #[test]
     fn the_engine_decides_as_the_oracle_does(history in histories(), salt: u64) {

@@ -1,5 +1,7 @@
 //! The rules, one script each.
 
+use std::fmt::Write as _;
+
 use crate::script::check;
 
 #[test]
@@ -402,12 +404,14 @@ fn a_tree_that_is_too_deep_is_inactive_and_a_chain_of_any_length_is_survived() {
     for (levels, admitted) in [(62, "j"), (63, "j"), (64, ""), (10_000, "")] {
         let mut script = String::from("queue q in=c0 default.cpu=1\njob j q cpu=2\n");
         for level in 1..levels {
-            script += &format!("cohort c{} in=c{level}\n", level - 1);
+            writeln!(script, "cohort c{} in=c{level}", level - 1).unwrap();
         }
-        script += &format!(
-            "cohort c{} default.cpu=1\ndecide => {admitted}\n",
+        writeln!(
+            script,
+            "cohort c{} default.cpu=1\ndecide => {admitted}",
             levels - 1
-        );
+        )
+        .unwrap();
         if admitted.is_empty() {
             script += "why j => ClusterQueue \"q\" is inactive: the cohort tree has more than 64 \
                        levels\ncohort c10\ncohort c10 default.cpu=1\ndecide => j";
