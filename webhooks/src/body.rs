@@ -19,8 +19,14 @@ const _: () = assert!(BODY_BYTES_MAX < BUDGET_BYTES);
 
 /// A body, and the part of the budget that it holds.
 pub(crate) struct Content {
-    pub(crate) bytes: Vec<u8>,
-    _held: Option<OwnedSemaphorePermit>,
+    bytes: Vec<u8>,
+    held: Option<OwnedSemaphorePermit>,
+}
+
+impl Content {
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
 }
 
 /// Why a body was not read.
@@ -52,9 +58,9 @@ impl Budget {
         let mut body = body;
         let mut content = Content {
             bytes: Vec::new(),
-            _held: None,
+            held: None,
         };
-        let mut chunks_held = 0;
+        let mut chunksheld = 0;
         loop {
             let frame = std::future::poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await;
             let data = match frame {
@@ -67,11 +73,11 @@ impl Budget {
                 return Err(Unread::TooLarge);
             }
             let chunks = size.div_ceil(CHUNK_BYTES);
-            content._held = self
-                .take(content._held.take(), chunks - chunks_held)
+            content.held = self
+                .take(content.held.take(), chunks - chunksheld)
                 .await?
                 .into();
-            chunks_held = chunks;
+            chunksheld = chunks;
             content.bytes.extend_from_slice(&data);
         }
     }

@@ -33,7 +33,7 @@ struct Handler {
 
 /// The paths `/validate`, `/mutate` and `/healthz`. Every request is judged by the policy that
 /// `policy` holds when its body is complete.
-pub fn router(policy: Arc<ArcSwap<Policy>>) -> Router {
+pub fn router(policy: &Arc<ArcSwap<Policy>>) -> Router {
     let budget = Budget::new();
     let road = |review: Review| {
         let handler = Handler {
@@ -56,7 +56,7 @@ async fn handle(State(handler): State<Handler>, headers: HeaderMap, body: Body) 
         Ok(Err(Unread::Broken)) => return StatusCode::BAD_REQUEST.into_response(),
         Err(_) => return StatusCode::REQUEST_TIMEOUT.into_response(),
     };
-    let request = match Request::parse(&content.bytes) {
+    let request = match Request::parse(content.bytes()) {
         Ok(request) => request,
         // Anyone who reaches the port can send this: answer, and leave the log alone.
         Err(malformed) => return (StatusCode::BAD_REQUEST, malformed.to_string()).into_response(),

@@ -4,7 +4,8 @@
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::indexing_slicing,
-    clippy::panic
+    clippy::panic,
+    clippy::needless_pass_by_value
 )]
 
 mod certificates;
@@ -48,7 +49,11 @@ pub(crate) fn mk_policy() -> Policy {
             Arc::new(CompiledKind::compile(&mk_job_kind(group, kind)).unwrap())
         })
     });
-    Policy::new(KINDS.iter().cloned(), QueueLabels::new([ALIAS.to_owned()]), SLUICE)
+    Policy::new(
+        KINDS.iter().cloned(),
+        QueueLabels::new([ALIAS.to_owned()]),
+        SLUICE,
+    )
 }
 
 /// A Job with these labels, annotations and suspend field, 2 pods of 1 cpu.

@@ -73,9 +73,10 @@ impl Verdict {
 
     /// The answer to the request `uid`.
     pub(crate) fn into_answer(self, uid: String) -> Result<Answer, serde_json::Error> {
-        let patch = match self.is_allowed() && !self.patch.is_empty() {
-            true => Some(ByteString(serde_json::to_vec(&self.patch)?)),
-            false => None,
+        let patch = if self.is_allowed() && !self.patch.is_empty() {
+            Some(ByteString(serde_json::to_vec(&self.patch)?))
+        } else {
+            None
         };
         let response = Response {
             uid,

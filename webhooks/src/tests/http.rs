@@ -14,7 +14,7 @@ use super::*;
 use crate::router;
 
 fn mk_router() -> Router {
-    router(Arc::new(ArcSwap::from_pointee(mk_policy())))
+    router(&Arc::new(ArcSwap::from_pointee(mk_policy())))
 }
 
 async fn post(path: &str, body: impl Into<Body>) -> (StatusCode, Vec<u8>) {
@@ -64,7 +64,7 @@ async fn the_same_question_gets_the_same_answer() {
 #[tokio::test]
 async fn a_new_policy_counts_from_the_next_request() {
     let policy = Arc::new(ArcSwap::from_pointee(Policy::default()));
-    let router = router(policy.clone());
+    let router = router(&policy);
     let allowed = async || {
         let body = mk_review(USER, None, &mk_job(&[(QUEUE, "a")], &[], true)).to_string();
         let request = HttpRequest::post("/validate")
