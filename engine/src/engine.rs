@@ -1,5 +1,6 @@
-//! The engine's state, and what each event changes in it. Deciding is `decide.rs`, answering
-//! questions `why.rs` and `report.rs`.
+//! The engine's state, and what events about the configuration change in it. Events about
+//! workloads are `workloads.rs`, deciding is `decide.rs`, answering questions `why.rs` and
+//! `report.rs`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -7,10 +8,8 @@ use std::sync::Arc;
 use crate::amount::Amount;
 use crate::event::{Event, EvictReason};
 use crate::forest::{Config, Forest, NodeName};
-use crate::ledger::{Ledger, charge_of};
-use crate::model::{
-    Admission, ClusterQueue, Cohort, Flavor, LocalQueue, StopPolicy, Workload, WorkloadState,
-};
+use crate::ledger::Ledger;
+use crate::model::{Admission, ClusterQueue, Cohort, Flavor, LocalQueue, StopPolicy};
 use crate::names::{CohortName, FlavorName, LocalQueueKey, QueueName, WorkloadId};
 use crate::pending::{OrderKey, PendingQueue};
 use crate::shape::{Shape, Shapes};
@@ -93,7 +92,7 @@ impl Record {
         OrderKey::new(self.priority, self.created, id.clone())
     }
 
-    fn same_as(&self, other: &Self) -> bool {
+    pub(crate) fn same_as(&self, other: &Self) -> bool {
         self.queue == other.queue
             && (self.priority, self.created) == (other.priority, other.created)
             && self.shape.id == other.shape.id
@@ -103,7 +102,7 @@ impl Record {
 
 impl Local {
     /// The ClusterQueue that workloads of this LocalQueue wait in, if they may.
-    fn target(&self) -> Option<&QueueName> {
+    pub(crate) fn target(&self) -> Option<&QueueName> {
         let local = self.object.as_ref()?;
         let open = local.stop == StopPolicy::None && local.namespace_selected;
         open.then_some(&local.cluster_queue)
@@ -261,7 +260,7 @@ impl Engine {
     }
 
     /// Looks at these workloads again: a reason for eviction may have come or gone.
-    fn review_drain(&mut self, workloads: BTreeSet<WorkloadId>) {
+    pub(crate) fn review_drain(&mut self, workloads: BTreeSet<WorkloadId>) {
         for id in workloads {
             let Some(record) = self.workloads.get(&id) else {
                 continue;
@@ -294,237 +293,15 @@ impl Engine {
         }
     }
 
-    fn upsert_workload(&mut self, workload: Workload) {
-        let Workload {
-            id,
-            queue,
-            priority,
-            created,
-            pod_sets,
-            state,
-        } = workload;
-        let before = self.workloads.get(&id);
-        let state = next_state(before.map(|record| &record.state), state);
-        let shape = self.shapes.acquire(pod_sets);
-        // One copy of a name that many workloads have.
-        let known = self
-            .locals
-            .get_key_value(&queue)
-            .map(|(key, _)| key.clone());
-        let queue = known.unwrap_or(queue);
-        let record = Record {
-            queue,
-            priority,
-            created,
-            shape,
-            state,
-        };
-        match before {
-            Some(before) if before.same_as(&record) => self.shapes.release(&record.shape),
-            Some(before) if keeps_charge(before, &record) => self.replace_charged(&id, record),
-            _ => {
-                let id = self
-                    .workloads
-                    .get_key_value(&id)
-                    .map_or(id, |(known, _)| known.clone());
-                let left = self.detach(&id);
-                self.attach(id, record);
-                if let Some(left) = left {
-                    self.drop_empty_local(&left);
-                }
-            }
-        }
-    }
-
-    fn remove_workload(&mut self, id: &WorkloadId) {
-        if let Some(key) = self.detach(id) {
-            self.drop_empty_local(&key);
-        }
-    }
-
-    fn admission_failed(&mut self, id: &WorkloadId) {
-        if let Some(record) = self.workloads.get(id)
-            && matches!(record.state, State::Assumed(_))
-        {
-            let record = Record {
-                state: State::Pending,
-                ..record.clone()
-            };
-            // `detach` gives the shape back; the record goes on using it.
-            let shape = self.shapes.acquire(record.shape.pod_sets.clone());
-            self.detach(id);
-            self.attach(id.clone(), Record { shape, ..record });
-        }
-    }
-
-    fn eviction_failed(&mut self, id: &WorkloadId) {
-        if let Some(record) = self.workloads.get_mut(id)
-            && let State::Admitted(_, asked) = &mut record.state
-        {
-            *asked = None;
-            self.drained.insert(id.clone());
-        }
-    }
-
-    /// Replaces a record without touching what is charged.
-    fn replace_charged(&mut self, id: &WorkloadId, record: Record) {
-        let Some(admission) = record.state.admission().cloned() else {
-            return;
-        };
-        let key = record.queue.clone();
-        let now = record.state.is_admitted();
-        let Some(before) = self.workloads.insert(id.clone(), record) else {
-            return;
-        };
-        self.shapes.release(&before.shape);
-        let was = before.state.is_admitted();
-        if was != now {
-            let charge = charge_of(&admission);
-            let account = self
-                .accounts
-                .get_mut(&admission.queue)
-                .map(|a| &mut a.ledger);
-            let local = self.locals.get_mut(&key).map(|local| &mut local.ledger);
-            for ledger in account.into_iter().chain(local) {
-                ledger.remove(&charge, was);
-                ledger.add(&charge, now);
-            }
-        }
-        self.review_drain(BTreeSet::from([id.clone()]));
-    }
-
-    /// Takes in a workload that isn't known.
-    fn attach(&mut self, id: WorkloadId, record: Record) {
-        let local = self.locals.entry(record.queue.clone()).or_default();
-        local.workloads.insert(id.clone());
-        let target = local.target().cloned();
-        if record.state == State::Pending {
-            local.pending = local.pending.saturating_add(1);
-        }
-        if let Some(admission) = record.state.admission() {
-            let (charge, admitted) = (charge_of(admission), record.state.is_admitted());
-            local.ledger.add(&charge, admitted);
-            let account = self.accounts.entry(admission.queue.clone()).or_default();
-            account.ledger.add(&charge, admitted);
-            account.charged.insert(id.clone());
-            if let Some(tree) = self.forest.touch(&admission.queue) {
-                tree.charge(&admission.queue, &charge);
-                let restless = tree.restless.iter().cloned();
-                tree.woken.classes.extend(restless);
-            }
-        }
-        self.workloads.insert(id.clone(), record);
-        self.enqueue(&id, target.as_ref());
-        self.review_drain(BTreeSet::from([id]));
-    }
-
-    /// Forgets a workload and undoes all that it did; returns its LocalQueue.
-    fn detach(&mut self, id: &WorkloadId) -> Option<LocalQueueKey> {
-        let target = self
-            .locals
-            .get(&self.workloads.get(id)?.queue)?
-            .target()
-            .cloned();
-        self.dequeue(id, target.as_ref());
-        let record = self.workloads.remove(id)?;
-        self.shapes.release(&record.shape);
-        let local = self.locals.get_mut(&record.queue)?;
-        local.workloads.remove(id);
-        if record.state == State::Pending {
-            local.pending = local.pending.saturating_sub(1);
-        }
-        if let Some(admission) = record.state.admission() {
-            let (charge, admitted) = (charge_of(admission), record.state.is_admitted());
-            local.ledger.remove(&charge, admitted);
-            if let Some(account) = self.accounts.get_mut(&admission.queue) {
-                account.ledger.remove(&charge, admitted);
-                account.charged.remove(id);
-            }
-            if let Some(tree) = self.forest.touch(&admission.queue) {
-                tree.discharge(&admission.queue, &charge);
-                tree.woken.all = true;
-            }
-            self.drop_empty_account(&admission.queue);
-        }
-        Some(record.queue)
-    }
-
-    /// Puts a workload in the order of a ClusterQueue, if it waits and can be counted.
-    fn enqueue(&mut self, id: &WorkloadId, queue: Option<&QueueName>) {
-        let (Some(record), Some(queue)) = (self.workloads.get(id), queue) else {
-            return;
-        };
-        if record.state != State::Pending || record.shape.problem.is_some() {
-            return;
-        }
-        let account = self.accounts.entry(queue.clone()).or_default();
-        account.pending.insert(record.order(id), &record.shape);
-        let parked = account
-            .pending
-            .class(record.shape.id)
-            .is_some_and(|class| class.parked);
-        if !parked && let Some(tree) = self.forest.touch(queue) {
-            tree.woken.classes.insert((queue.clone(), record.shape.id));
-        }
-    }
-
-    /// Takes a workload out of the order of a ClusterQueue, if it is there.
-    fn dequeue(&mut self, id: &WorkloadId, queue: Option<&QueueName>) {
-        let (Some(record), Some(queue)) = (self.workloads.get(id), queue) else {
-            return;
-        };
-        if record.state != State::Pending {
-            return;
-        }
-        let Some(account) = self.accounts.get_mut(queue) else {
-            return;
-        };
-        account.pending.remove(&record.order(id), record.shape.id);
-        // It may have been the head that blocked the queue.
-        if let Some((_, shape)) = account.pending.head()
-            && account
-                .pending
-                .class(shape)
-                .is_some_and(|class| !class.parked)
-            && let Some(tree) = self.forest.touch(queue)
-        {
-            tree.woken.classes.insert((queue.clone(), shape));
-        }
-        self.drop_empty_account(queue);
-    }
-
-    fn drop_empty_local(&mut self, key: &LocalQueueKey) {
+    pub(crate) fn drop_empty_local(&mut self, key: &LocalQueueKey) {
         if self.locals.get(key).is_some_and(Local::is_empty) {
             self.locals.remove(key);
         }
     }
 
-    fn drop_empty_account(&mut self, queue: &QueueName) {
+    pub(crate) fn drop_empty_account(&mut self, queue: &QueueName) {
         if self.accounts.get(queue).is_some_and(Account::is_empty) {
             self.accounts.remove(queue);
         }
     }
-}
-
-/// The state that a durable record and what was decided here come to.
-fn next_state(before: Option<&State>, told: WorkloadState) -> State {
-    match (told, before) {
-        (WorkloadState::Pending, Some(State::Assumed(admission))) => {
-            State::Assumed(admission.clone())
-        }
-        (WorkloadState::Pending, _) => State::Pending,
-        (WorkloadState::Inactive, _) => State::Inactive,
-        (WorkloadState::Finished, _) => State::Finished,
-        (WorkloadState::Admitted(admission), Some(State::Admitted(_, asked))) => {
-            State::Admitted(Box::new(admission), *asked)
-        }
-        (WorkloadState::Admitted(admission), _) => State::Admitted(Box::new(admission), None),
-        (WorkloadState::Evicting(admission), _) => State::Evicting(Box::new(admission)),
-    }
-}
-
-/// Whether both records hold the same, so that nothing is freed and nothing taken.
-fn keeps_charge(before: &Record, after: &Record) -> bool {
-    let admission = after.state.admission();
-    admission.is_some() && before.state.admission() == admission && before.queue == after.queue
 }

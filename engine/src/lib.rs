@@ -1,7 +1,20 @@
 //! The decision: what is admitted, from which flavors, and why everything else waits.
 //!
 //! Pure: no I/O, no clock, no randomness, no async, no floats, no hash order, no Kubernetes types.
-//! [`Engine::apply`] takes note of a change, [`Engine::decide`] says what to do.
+//! [`Engine::apply`] takes note of a change, [`Engine::decide`] says what to do. After that,
+//! [`Engine::explain`] and the `*_status` questions say how things stand.
+//!
+//! | file | what it holds |
+//! |---|---|
+//! | `model`, `event`, `names`, `amount`, `nodes` | what goes in and out, and what it means |
+//! | `engine`, `workloads` | the state, and what each event changes in it |
+//! | `tree`, `forest` | quota arithmetic of one cohort tree; which nodes make up which tree |
+//! | `ledger` | what is charged to a queue |
+//! | `shape`, `pending` | equal requests; the order in a queue |
+//! | `flavors` | which flavors a shape takes |
+//! | `decide` | who is admitted, who has to go |
+//! | `explain`, `why` | why a workload waits, in words; how that is found out |
+//! | `status`, `report` | how queues and cohorts stand; how that is found out |
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
@@ -23,6 +36,7 @@ mod shape;
 mod status;
 mod tree;
 mod why;
+mod workloads;
 
 pub use amount::Amount;
 pub use engine::Engine;

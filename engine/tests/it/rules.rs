@@ -51,8 +51,8 @@ fn a_strict_head_blocks_only_its_own_queue() {
          decide => first
          finish b1
          decide =>
-         why big => can never be admitted to ClusterQueue \"a\": needs cpu 9 in flavor \"default\": \
-         more than there can ever be (nominal quota 2, may borrow 2)",
+         why big => can never be admitted to ClusterQueue \"a\": needs cpu 9 in flavor \
+         \"default\": more than there can ever be (nominal quota 2, may borrow 2)",
     );
 }
 
@@ -65,7 +65,8 @@ fn what_can_not_be_counted_blocks_nobody() {
          job fine q cpu=1
          decide => fine
          why negative => can't be admitted: the request for \"cpu\" of pod set \"0\" is negative
-         why huge => can't be admitted: the requests for \"cpu\" add up to more than can be counted",
+         why huge => can't be admitted: the requests for \"cpu\" add up to more than can be \
+         counted",
     );
 }
 
