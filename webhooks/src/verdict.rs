@@ -3,14 +3,11 @@
 
 use json_patch::PatchOperation;
 use k8s_openapi::ByteString;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Status, StatusCause, StatusDetails};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Status;
 use serde::Serialize;
 use sluice_kinds::problem::{Problem, ProblemKind, summarize};
 
 use crate::request::{API_VERSION, KIND};
-
-/// Most causes listed one by one in a denial.
-const CAUSES_MAX: usize = 10;
 
 /// The answer to one request.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -95,6 +92,9 @@ impl Verdict {
 
     /// The status of a refusal: 403 if all that is wrong is that the edit is not allowed, 422 if a
     /// value is wrong; as the API server itself tells the two apart.
+    ///
+    /// Without `details`: kubectl would show its causes in place of the message, which is where the
+    /// API server names the webhook.
     fn status(&self) -> Status {
         let only_forbidden = self
             .problems
@@ -105,33 +105,12 @@ impl Verdict {
         } else {
             (422, "Invalid")
         };
-        let causes = self.problems.iter().take(CAUSES_MAX).map(cause).collect();
         Status {
             status: Some("Failure".to_owned()),
             code: Some(code),
             reason: Some(reason.to_owned()),
             message: Some(self.message()),
-            details: Some(StatusDetails {
-                causes: Some(causes),
-                ..StatusDetails::default()
-            }),
             ..Status::default()
         }
-    }
-}
-
-fn cause(problem: &Problem) -> StatusCause {
-    let reason = match problem.kind {
-        ProblemKind::Invalid(_) => "FieldValueInvalid",
-        ProblemKind::Duplicate(_) => "FieldValueDuplicate",
-        ProblemKind::Forbidden => "FieldValueForbidden",
-        ProblemKind::Required => "FieldValueRequired",
-        ProblemKind::TooMany(_) => "FieldValueTooMany",
-        ProblemKind::TooLong => "FieldValueTooLong",
-    };
-    StatusCause {
-        field: Some(problem.field.clone()),
-        message: Some(problem.to_string()),
-        reason: Some(reason.to_owned()),
     }
 }

@@ -266,8 +266,6 @@ fn a_refusal_reads_like_one_of_the_api_server() {
                     "code": 403,
                     "reason": "Forbidden",
                     "message": START_QUEUED,
-                    "details": {"causes": [{
-                        "field": "spec.suspend", "reason": "FieldValueForbidden", "message": START_QUEUED}]},
                 },
             },
         })
