@@ -327,15 +327,15 @@ fn histories() -> impl Strategy<Value = Vec<Step>> {
 /// Little room, two flavors, pod sets that may go to one or both: where the choice of one workload
 /// or pod set decides what is left to the next. No change of the configuration helps out.
 fn tight_histories() -> impl Strategy<Value = Vec<Step>> {
-    let cells = proptest::collection::vec((0..4i128, proptest::option::of(0..3i128)), 2);
+    let cells = proptest::collection::vec((0..5i128, proptest::option::of(0..3i128)), 2);
     let queue = (
         cells,
         any::<bool>(),
         proptest::bool::weighted(0.2),
         any::<bool>(),
     );
-    let pod_set = (1..4i128, proptest::option::of(one_of(&FLAVORS)));
-    let pod_sets = proptest::collection::vec(pod_set, 1..=3);
+    let pod_set = (1..4i128, proptest::option::weighted(0.4, one_of(&FLAVORS)));
+    let pod_sets = proptest::collection::vec(pod_set, 1..=2);
     let arrival = (one_of(&WORKLOADS), 0..3usize, 0..3i32, pod_sets).prop_map(
         |(id, local, priority, pod_sets)| {
             let pod_set = |(cpu, kind): (i128, Option<&str>)| PodSet {
@@ -360,14 +360,14 @@ fn tight_histories() -> impl Strategy<Value = Vec<Step>> {
         },
     );
     let step = prop_oneof![
-        4 => arrival,
+        8 => arrival,
         1 => one_of(&WORKLOADS).prop_map(|id| Step::Move(id.into(), Move::Finish)),
         1 => (one_of(&WORKLOADS), admissions())
             .prop_map(|(id, held)| Step::Arrive(holder(id, held))),
         1 => Just(Step::Decide),
     ];
     let queues = proptest::collection::vec(queue, 3);
-    (queues, proptest::collection::vec(step, 4..40)).prop_map(|(queues, steps)| {
+    (queues, proptest::collection::vec(step, 4..50)).prop_map(|(queues, steps)| {
         let flavors = FLAVORS.map(|name| {
             Event::UpsertFlavor(Flavor {
                 name: name.into(),
