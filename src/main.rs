@@ -1,2 +1,185 @@
-//! Skeleton.
-fn main() {}
+//! The process: watches in, engine in the middle, writes out. This file wires the parts together
+//! and says what ends the process; it decides nothing.
+//!
+//! Webhooks, their certificate and their policy run on every replica. The controller runs on the one
+//! that holds the Lease; a process that loses the Lease ends and starts anew with fresh lists.
+#![forbid(unsafe_code)]
+// In a binary `pub` says what a module offers to the others.
+#![allow(unreachable_pub)]
+
+mod args;
+mod certificate;
+mod client;
+mod conditions;
+mod controller;
+mod events;
+mod health;
+mod lease;
+mod metrics;
+mod plan;
+mod policy;
+mod translate;
+mod watch;
+mod world;
+mod write;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::{Context, Result};
+use arc_swap::ArcSwap;
+use clap::Parser;
+use sluice_kinds::view::QueueLabels;
+use sluice_webhooks::{CertificateSlot, Policy, Server, router};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+use tracing::info;
+use tracing_subscriber::EnvFilter;
+
+use args::{Args, Config, LogFormat};
+use certificate::Keeper;
+use client::Clients;
+use controller::{Controller, Options};
+use lease::Election;
+use metrics::Metrics;
+
+fn main() -> Result<()> {
+    let args = Args::parse();
+    start_log(args.log_format);
+    rustls_provider();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()?;
+    runtime.block_on(run(args))
+}
+
+async fn run(args: Args) -> Result<()> {
+    let config = Config::load(args.config.as_deref())?;
+    let queue_labels = QueueLabels::new(config.queue_label_aliases);
+    let clients = Clients::infer().await?;
+    let metrics = Arc::new(Metrics::new());
+    let stop = CancellationToken::new();
+    stop_on_signals(stop.clone())?;
+
+    let slot = Arc::new(CertificateSlot::default());
+    let policy = Arc::new(ArcSwap::from_pointee(Policy::default()));
+    let knows_kinds = Arc::new(AtomicBool::new(false));
+    let basis = policy::Basis {
+        queue_labels: queue_labels.clone(),
+        username: format!(
+            "system:serviceaccount:{}:{}",
+            args.namespace, args.service_account
+        ),
+    };
+    let server = Server::bind(args.webhook_bind, slot.clone(), router(&policy)).await;
+    let server = server.with_context(|| format!("listen on {}", args.webhook_bind))?;
+    let keeper = Keeper::new(
+        clients.write.clone(),
+        &args.namespace,
+        &args.webhook_san,
+        slot.clone(),
+    );
+    tokio::spawn(keeper.run(stop.clone()));
+    tokio::spawn(policy::follow(
+        clients.clone(),
+        metrics.clone(),
+        basis,
+        policy,
+        knows_kinds.clone(),
+    ));
+    let ready: health::Ready =
+        Arc::new(move || slot.is_set() && knows_kinds.load(Ordering::Acquire));
+    let serving = async {
+        tokio::try_join!(
+            async { Ok(server.serve(stop.clone().cancelled_owned()).await) },
+            health::serve_health(args.health_bind, ready, stop.clone()),
+            health::serve_metrics(args.metrics_bind, metrics.clone(), stop.clone()),
+        )
+    };
+    info!(version = env!("CARGO_PKG_VERSION"), "started");
+    let options = Options {
+        queue_labels,
+        instance: args.instance.clone(),
+    };
+    let identity = format!("{}_{}", args.instance, std::process::id());
+    let mut election = Election::new(clients.write.clone(), &args.namespace, identity);
+    let leading = lead(
+        &mut election,
+        options,
+        clients,
+        metrics.clone(),
+        stop.clone(),
+    );
+    let (served, led) = tokio::join!(
+        async {
+            let served = serving.await;
+            stop.cancel();
+            served
+        },
+        async {
+            let led = leading.await;
+            stop.cancel();
+            led
+        }
+    );
+    served?;
+    led
+}
+
+/// Waits for the Lease and controls while it is held.
+async fn lead(
+    election: &mut Election,
+    options: Options,
+    clients: Clients,
+    metrics: Arc<Metrics>,
+    stop: CancellationToken,
+) -> Result<()> {
+    if !election.acquire(&stop).await {
+        return Ok(());
+    }
+    info!("leading");
+    metrics.leader(true);
+    let controller = Controller::new(options, clients, metrics.clone());
+    let step_down = stop.child_token();
+    let controlling = tokio::spawn(controller.run(step_down.clone()));
+    election.keep(&stop).await;
+    step_down.cancel();
+    let ended = controlling.await.context("the controller ended")?;
+    metrics.leader(false);
+    if stop.is_cancelled() {
+        election.release().await;
+        return ended;
+    }
+    ended?;
+    anyhow::bail!("the lease is lost: ending, to start anew with fresh lists")
+}
+
+fn stop_on_signals(stop: CancellationToken) -> Result<()> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    tokio::spawn(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+        info!("told to stop");
+        stop.cancel();
+    });
+    Ok(())
+}
+
+fn start_log(format: LogFormat) {
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
+    let log = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr);
+    match format {
+        LogFormat::Text => log.init(),
+        LogFormat::Json => log.json().init(),
+    }
+}
+
+/// The cryptography of every TLS connection of the process. Fails only if it was chosen before.
+fn rustls_provider() {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+}

@@ -13,6 +13,7 @@ pub mod patch;
 pub mod path;
 pub mod problem;
 pub mod requests;
+pub mod schema;
 pub mod template;
 pub mod view;
 

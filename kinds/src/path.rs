@@ -77,6 +77,26 @@ impl FieldPath {
         )
     }
 
+    /// Makes the merge patch `patch` (RFC 7386) set the field to `value`.
+    pub fn merge_into(&self, patch: &mut Value, value: Value) {
+        let Some((last, above)) = self.segments.split_last() else {
+            return;
+        };
+        let mut here = patch;
+        for segment in above {
+            if !here.is_object() {
+                *here = Value::Object(Map::new());
+            }
+            let Value::Object(map) = here else { return };
+            here = map
+                .entry(segment.clone())
+                .or_insert_with(|| Value::Object(Map::new()));
+        }
+        if let Value::Object(map) = here {
+            map.insert(last.clone(), value);
+        }
+    }
+
     /// The one operation that makes the field of `object` hold `value`, making the objects above it
     /// where they are missing.
     pub fn set(&self, object: &Value, value: Value) -> PatchOperation {

@@ -1,0 +1,50 @@
+//! Clients of the API server. Two of them: watches may stay open and may be repeated, writes may
+//! not. kube's own client repeats any verb on 429, 503 and 504, and a repeated POST makes two
+//! objects; ours sends each request once.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use hyper_util::client::legacy::Client as HttpClient;
+use hyper_util::rt::TokioExecutor;
+use kube::client::{ClientBuilder, ConfigExt};
+use kube::{Client, Config};
+use tower::{BoxError, ServiceBuilder};
+
+/// How long a watch may be silent: watches are renewed within [`crate::watch::WATCH_SECONDS`], and
+/// a server that says nothing for this long after that is gone.
+const READ_TIMEOUT: Duration = Duration::from_secs(75);
+
+/// The clients of one process.
+#[derive(Clone)]
+pub struct Clients {
+    /// For lists and watches.
+    pub read: Client,
+    /// For everything else: sends each request exactly once.
+    pub write: Client,
+}
+
+impl Clients {
+    /// Connects as the environment says: `KUBECONFIG`, or the pod's service account.
+    pub async fn infer() -> Result<Self> {
+        let mut config = Config::infer().await.context("find the API server")?;
+        config.connect_timeout = Some(Duration::from_secs(5));
+        config.read_timeout = Some(READ_TIMEOUT);
+        let read = ClientBuilder::try_from(config.clone())
+            .context("set up the client for watches")?
+            .build();
+        let write = write_client(&config).context("set up the client for writes")?;
+        Ok(Self { read, write })
+    }
+}
+
+fn write_client(config: &Config) -> Result<Client> {
+    let connector = config.rustls_https_connector()?;
+    let http = HttpClient::builder(TokioExecutor::new()).build(connector);
+    let service = ServiceBuilder::new()
+        .layer(config.base_uri_layer())
+        .option_layer(config.auth_layer()?)
+        .map_err(BoxError::from)
+        .service(http);
+    Ok(ClientBuilder::new(service, config.default_namespace.clone()).build())
+}

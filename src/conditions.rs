@@ -1,0 +1,140 @@
+//! The one table of condition types and reasons, and how a condition changes. Time is an argument.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use k8s_openapi::jiff::Timestamp;
+
+/// Longest message that is written, in bytes.
+const MESSAGE_BYTES_MAX: usize = 1024;
+
+/// The types of conditions that Sluice writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Type {
+    /// A queue or cohort admits.
+    Active,
+    /// A JobKind's objects are watched.
+    Ready,
+    /// A Workload holds quota.
+    QuotaReserved,
+    /// A Workload holds quota and may run.
+    Admitted,
+    /// A Workload has to go, or had to the last time.
+    Evicted,
+    /// A Workload was put back into its queue.
+    Requeued,
+    /// A Workload's job has ended.
+    Finished,
+}
+
+impl Type {
+    /// The name in the API.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Active => "Active",
+            Self::Ready => "Ready",
+            Self::QuotaReserved => "QuotaReserved",
+            Self::Admitted => "Admitted",
+            Self::Evicted => "Evicted",
+            Self::Requeued => "Requeued",
+            Self::Finished => "Finished",
+        }
+    }
+}
+
+/// What a condition is to say.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Saying {
+    /// The type.
+    pub kind: Type,
+    /// True or False.
+    pub is_true: bool,
+    /// One CamelCase word of a closed set.
+    pub reason: &'static str,
+    /// A sentence for people. Without times and counts that change by themselves.
+    pub message: String,
+}
+
+/// Whether the condition `kind` is True.
+pub fn is_true(conditions: &[Condition], kind: Type) -> bool {
+    find(conditions, kind).is_some_and(|c| c.status == "True")
+}
+
+/// The condition `kind`.
+pub fn find(conditions: &[Condition], kind: Type) -> Option<&Condition> {
+    conditions.iter().find(|c| c.type_ == kind.name())
+}
+
+/// Makes `conditions` say so. `lastTransitionTime` moves only when the status changes. Returns
+/// whether anything a reader is told has changed.
+pub fn say(
+    conditions: &mut Vec<Condition>,
+    saying: Saying,
+    generation: Option<i64>,
+    now: Timestamp,
+) -> bool {
+    let status = if saying.is_true { "True" } else { "False" };
+    let message = cut(saying.message);
+    match conditions
+        .iter_mut()
+        .find(|c| c.type_ == saying.kind.name())
+    {
+        Some(known) => {
+            let told =
+                known.status == status && known.reason == saying.reason && known.message == message;
+            if known.status != status {
+                status.clone_into(&mut known.status);
+                known.last_transition_time = Time(now);
+            }
+            saying.reason.clone_into(&mut known.reason);
+            known.message = message;
+            known.observed_generation = generation;
+            !told
+        }
+        None => {
+            conditions.push(Condition {
+                type_: saying.kind.name().to_owned(),
+                status: status.to_owned(),
+                reason: saying.reason.to_owned(),
+                message,
+                observed_generation: generation,
+                last_transition_time: Time(now),
+            });
+            true
+        }
+    }
+}
+
+fn cut(mut message: String) -> String {
+    let mut end = message.len().min(MESSAGE_BYTES_MAX);
+    while !message.is_char_boundary(end) {
+        end -= 1;
+    }
+    message.truncate(end);
+    message
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn admitted(is_true: bool, message: &str) -> Saying {
+        Saying {
+            kind: Type::Admitted,
+            is_true,
+            reason: "Admitted",
+            message: message.to_owned(),
+        }
+    }
+
+    #[test]
+    fn the_transition_time_moves_with_the_status_only() {
+        let (first, later) = (Timestamp::UNIX_EPOCH, Timestamp::from_second(100).unwrap());
+        let mut conditions = Vec::new();
+        assert!(say(&mut conditions, admitted(true, "a"), Some(1), first));
+        assert!(!say(&mut conditions, admitted(true, "a"), Some(1), later));
+        assert!(say(&mut conditions, admitted(true, "b"), Some(1), later));
+        assert_eq!(conditions[0].last_transition_time.0, first);
+        assert!(say(&mut conditions, admitted(false, "b"), Some(1), later));
+        assert_eq!(conditions[0].last_transition_time.0, later);
+        assert_eq!(conditions.len(), 1);
+    }
+}

@@ -1,0 +1,153 @@
+//! Writes under way: at most one for each job and a bounded number in all, those that let jobs go
+//! before those that only explain.
+
+use std::collections::{HashMap, VecDeque};
+
+use kube::api::ApiResource;
+use tokio::task::JoinSet;
+
+use crate::plan::{Note, StatusPurpose, Write};
+use crate::world::Uid;
+use crate::write::{Reply, Writer};
+
+/// Writes at the same time. Each takes some milliseconds; more only queue up in the API server.
+const CONCURRENCY: usize = 24;
+/// Of those, how many may be explanations.
+const EXPLAINING_MAX: usize = 4;
+
+/// A write that waits or is under way.
+#[derive(Debug, Clone)]
+pub struct Flight {
+    /// The job.
+    pub job: Uid,
+    /// The write.
+    pub write: Write,
+    /// The resource of the job.
+    pub resource: ApiResource,
+    /// What to tell the user once it is done.
+    pub notes: Vec<Note>,
+}
+
+/// A write that has ended.
+#[derive(Debug)]
+pub struct Landing {
+    /// What was under way.
+    pub flight: Flight,
+    /// How it ended.
+    pub reply: Reply,
+}
+
+/// All writes for jobs.
+pub struct Flights {
+    writer: Writer,
+    waiting: VecDeque<Flight>,
+    explaining: VecDeque<Flight>,
+    running: JoinSet<Landing>,
+    /// What is under way or waits, by job.
+    by_job: HashMap<Uid, Kind>,
+    explaining_now: usize,
+}
+
+/// What a flight means for the engine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// An admission: the engine assumes it.
+    Admission,
+    /// Anything else.
+    Other,
+}
+
+impl Flights {
+    /// No writes.
+    pub fn new(writer: Writer) -> Self {
+        Self {
+            writer,
+            waiting: VecDeque::new(),
+            explaining: VecDeque::new(),
+            running: JoinSet::new(),
+            by_job: HashMap::new(),
+            explaining_now: 0,
+        }
+    }
+
+    /// What is under way for a job.
+    pub fn of(&self, job: &str) -> Option<Kind> {
+        self.by_job.get(job).copied()
+    }
+
+    /// Sends a write as soon as there is room. The job must have none.
+    pub fn send(&mut self, flight: Flight) {
+        let kind = if is(&flight, StatusPurpose::Admit) {
+            Kind::Admission
+        } else {
+            Kind::Other
+        };
+        self.by_job.insert(flight.job.clone(), kind);
+        if is(&flight, StatusPurpose::Explain) {
+            self.explaining.push_back(flight);
+        } else {
+            self.waiting.push_back(flight);
+        }
+        self.fill();
+    }
+
+    /// The next write that has ended. None if none is under way.
+    pub async fn next(&mut self) -> Option<Landing> {
+        let landing = self.running.join_next().await?;
+        Some(self.landed(landing))
+    }
+
+    /// A further write that has ended already.
+    pub fn try_next(&mut self) -> Option<Landing> {
+        let landing = self.running.try_join_next()?;
+        Some(self.landed(landing))
+    }
+
+    /// Waits for what is under way; what has not been sent is dropped.
+    pub async fn finish(&mut self) {
+        self.waiting.clear();
+        self.explaining.clear();
+        while self.running.join_next().await.is_some() {}
+    }
+
+    #[allow(clippy::panic)] // A panic in a task aborts the process in release; in tests it must not pass unseen.
+    fn landed(&mut self, landing: Result<Landing, tokio::task::JoinError>) -> Landing {
+        let landing = match landing {
+            Ok(landing) => landing,
+            Err(error) => panic!("a write ended without a reply: {error}"),
+        };
+        self.by_job.remove(&landing.flight.job);
+        if is(&landing.flight, StatusPurpose::Explain) {
+            self.explaining_now = self.explaining_now.saturating_sub(1);
+        }
+        self.fill();
+        landing
+    }
+
+    fn fill(&mut self) {
+        while self.running.len() < CONCURRENCY {
+            let flight = match self.waiting.pop_front() {
+                Some(flight) => flight,
+                None if self.explaining_now < EXPLAINING_MAX => match self.explaining.pop_front() {
+                    Some(flight) => {
+                        self.explaining_now += 1;
+                        flight
+                    }
+                    None => return,
+                },
+                None => return,
+            };
+            let writer = self.writer.clone();
+            self.running.spawn(async move {
+                let reply = writer
+                    .send(flight.write.clone(), flight.resource.clone())
+                    .await;
+                Landing { flight, reply }
+            });
+        }
+    }
+}
+
+fn is(flight: &Flight, wanted: StatusPurpose) -> bool {
+    matches!(&flight.write, Write::WriteWorkloadStatus { purpose, .. } if *purpose == wanted)
+}

@@ -1,0 +1,411 @@
+//! The life of JobKinds: compile, find the resource, hold the paths against its schema, watch its
+//! objects; try again while it isn't there; stop when the JobKind goes. Each kind has a task of its
+//! own, so that a broken one slows no other.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kube::api::{ApiResource, GroupVersionKind};
+use kube::discovery::{self, Scope};
+use kube::{Client, Error};
+use sluice_crds::{JobKind, JobKindStatus};
+use sluice_kinds::problem::summarize;
+use sluice_kinds::{CompiledKind, Problem, schema};
+use tokio::sync::mpsc;
+use tokio::task::AbortHandle;
+use tokio::time::timeout;
+use tracing::{info, warn};
+
+use super::Controller;
+use crate::client::Clients;
+use crate::metrics::Metrics;
+use crate::watch::{self, Observation, Source};
+use crate::world::cluster::Kept;
+
+/// How often a kind that isn't served is looked for.
+const RETRY: Duration = Duration::from_secs(3);
+/// Longest time for one look.
+const DEADLINE: Duration = Duration::from_secs(10);
+/// Reports that may wait.
+const REPORTS_MAX: usize = 64;
+
+/// All JobKinds.
+pub struct Kinds {
+    clients: Clients,
+    observations: mpsc::Sender<Observation>,
+    metrics: Arc<Metrics>,
+    entries: BTreeMap<Arc<str>, Entry>,
+    lives: u64,
+    may_start: bool,
+    sender: mpsc::Sender<Report>,
+    receiver: mpsc::Receiver<Report>,
+}
+
+struct Entry {
+    kept: Kept<JobKindStatus>,
+    spec: sluice_crds::JobKindSpec,
+    compiled: Option<Arc<CompiledKind>>,
+    resource: Option<ApiResource>,
+    standing: Standing,
+    life: u64,
+    task: Option<AbortHandle>,
+}
+
+/// How a JobKind stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Standing {
+    /// It has not been looked for, or its first list is under way.
+    Starting,
+    /// Its objects are watched and all are known.
+    Listed,
+    /// Its objects can't be watched.
+    Unavailable {
+        /// One CamelCase word of a closed set.
+        reason: &'static str,
+        /// A sentence for people.
+        message: String,
+    },
+}
+
+/// What the task of a kind has found out.
+pub struct Report {
+    name: Arc<str>,
+    life: u64,
+    found: Result<ApiResource, Standing>,
+}
+
+impl Kinds {
+    /// No JobKinds.
+    pub fn new(
+        clients: Clients,
+        observations: mpsc::Sender<Observation>,
+        metrics: Arc<Metrics>,
+    ) -> Self {
+        let (sender, receiver) = mpsc::channel(REPORTS_MAX);
+        Self {
+            clients,
+            observations,
+            metrics,
+            entries: BTreeMap::new(),
+            lives: 0,
+            may_start: false,
+            sender,
+            receiver,
+        }
+    }
+
+    /// The names of all JobKinds.
+    pub fn names(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.entries.keys()
+    }
+
+    /// The JobKind, ready to read objects.
+    pub fn compiled(&self, name: &str) -> Option<Arc<CompiledKind>> {
+        self.entries.get(name)?.compiled.clone()
+    }
+
+    /// The resource of the JobKind's objects.
+    pub fn resource(&self, name: &str) -> Option<ApiResource> {
+        self.entries.get(name)?.resource.clone()
+    }
+
+    /// Whether observations of this life of a watch still count.
+    pub fn is_current(&self, name: &str, life: u64) -> bool {
+        self.entries
+            .get(name)
+            .is_some_and(|entry| entry.life == life)
+    }
+
+    /// Which life of its watch the JobKind is in.
+    pub fn life(&self, name: &str) -> Option<u64> {
+        self.entries.get(name).map(|entry| entry.life)
+    }
+
+    /// Whether all objects of the group and kind are known.
+    pub fn is_listed(&self, (group, kind): &(String, String)) -> bool {
+        self.entries.values().any(|entry| {
+            entry.spec.group == *group
+                && entry.spec.kind == *kind
+                && entry.standing == Standing::Listed
+        })
+    }
+
+    /// Whether no JobKind is about to show objects for the first time.
+    pub fn all_settled(&self) -> bool {
+        self.may_start
+            && self
+                .entries
+                .values()
+                .all(|entry| entry.standing != Standing::Starting)
+    }
+
+    /// What is kept for the status of each JobKind, and how it stands.
+    pub fn standings(&self) -> impl Iterator<Item = (&Arc<str>, &Kept<JobKindStatus>, &Standing)> {
+        self.entries
+            .iter()
+            .map(|(name, entry)| (name, &entry.kept, &entry.standing))
+    }
+
+    /// Notes that the first list of a kind is complete.
+    pub fn listed(&mut self, name: &str) {
+        if let Some(entry) = self.entries.get_mut(name) {
+            entry.standing = Standing::Listed;
+        }
+    }
+
+    /// The next report of a kind's task.
+    pub async fn next_report(&mut self) -> Option<Report> {
+        self.receiver.recv().await
+    }
+
+    /// Begins to watch: what jobs are judged by is known.
+    pub fn start_all(&mut self) {
+        self.may_start = true;
+        let names: Vec<_> = self.entries.keys().cloned().collect();
+        for name in names {
+            self.start(&name);
+        }
+    }
+
+    /// Takes in a JobKind. Returns whether objects have to be read anew.
+    fn put(&mut self, object: JobKind) -> bool {
+        let name: Arc<str> = object.metadata.name.as_deref().unwrap_or_default().into();
+        let kept = |broken| Kept {
+            generation: object.metadata.generation,
+            status: object.status.clone().unwrap_or_default(),
+            broken,
+        };
+        if let Some(entry) = self.entries.get_mut(&name)
+            && entry.spec == object.spec
+        {
+            entry.kept = kept(entry.kept.broken.take());
+            return false;
+        }
+        self.remove(&name);
+        self.lives += 1;
+        let mut entry = Entry {
+            kept: kept(None),
+            spec: object.spec.clone(),
+            compiled: None,
+            resource: None,
+            standing: Standing::Starting,
+            life: self.lives,
+            task: None,
+        };
+        match CompiledKind::compile(&object) {
+            Ok(compiled) if self.is_taken(&object) => {
+                entry.standing = unavailable(
+                    "AlreadyManaged",
+                    format!(
+                        "Another JobKind reads {} of group {:?}; delete one of them",
+                        compiled.kind, compiled.group
+                    ),
+                );
+            }
+            Ok(compiled) => entry.compiled = Some(Arc::new(compiled)),
+            Err(problems) => entry.standing = unavailable("Invalid", summarize(&problems)),
+        }
+        self.entries.insert(name.clone(), entry);
+        if self.may_start {
+            self.start(&name);
+        }
+        true
+    }
+
+    fn is_taken(&self, object: &JobKind) -> bool {
+        self.entries.values().any(|entry| {
+            entry.spec.group == object.spec.group
+                && entry.spec.kind == object.spec.kind
+                && entry.compiled.is_some()
+        })
+    }
+
+    fn remove(&mut self, name: &str) -> bool {
+        let Some(entry) = self.entries.remove(name) else {
+            return false;
+        };
+        if let Some(task) = entry.task {
+            task.abort();
+        }
+        true
+    }
+
+    fn start(&mut self, name: &Arc<str>) {
+        let Some(entry) = self.entries.get_mut(name) else {
+            return;
+        };
+        let Some(compiled) = entry.compiled.clone() else {
+            return;
+        };
+        let task = Task {
+            name: name.clone(),
+            life: entry.life,
+            kind: compiled,
+            client: self.clients.read.clone(),
+            reports: self.sender.clone(),
+        };
+        let (observations, metrics) = (self.observations.clone(), self.metrics.clone());
+        entry.task = Some(tokio::spawn(task.run(observations, metrics)).abort_handle());
+    }
+}
+
+impl Controller {
+    pub(super) fn job_kind_applied(&mut self, object: &kube::api::DynamicObject) {
+        let parsed = serde_json::to_value(object).and_then(serde_json::from_value::<JobKind>);
+        match parsed {
+            Ok(kind) => {
+                self.kinds.put(kind);
+            }
+            Err(error) => warn!(%error, "JobKind can't be read and is passed over"),
+        }
+    }
+
+    pub(super) fn job_kind_gone(&mut self, name: &Arc<str>) {
+        if self.kinds.remove(name) {
+            // What is admitted stays charged: nobody can tell any more whether it has ended.
+            info!(jobkind = %name, "JobKind is gone, its objects are not looked after any more");
+            let keys: Vec<_> = self
+                .world
+                .jobs()
+                .filter(|(key, _)| key.kind == *name)
+                .map(|(key, _)| key.clone())
+                .collect();
+            for key in keys {
+                if let Some(job) = self.world.remove_job(&key) {
+                    self.told.remove(&job.uid);
+                    self.sync_engine(&job.uid);
+                }
+            }
+        }
+    }
+
+    pub(super) fn kind_report(&mut self, report: Report) {
+        let Some(entry) = self.kinds.entries.get_mut(&report.name) else {
+            return;
+        };
+        if entry.life != report.life {
+            return;
+        }
+        match report.found {
+            Ok(resource) => {
+                entry.resource = Some(resource);
+                entry.standing = Standing::Starting;
+            }
+            Err(standing) => {
+                if entry.standing != standing {
+                    info!(jobkind = %report.name, ?standing, "JobKind can't be watched");
+                }
+                entry.standing = standing;
+            }
+        }
+    }
+}
+
+/// Looks for the resource of a kind and watches it.
+struct Task {
+    name: Arc<str>,
+    life: u64,
+    kind: Arc<CompiledKind>,
+    client: Client,
+    reports: mpsc::Sender<Report>,
+}
+
+impl Task {
+    async fn run(self, observations: mpsc::Sender<Observation>, metrics: Arc<Metrics>) {
+        loop {
+            let found = match timeout(DEADLINE, self.look()).await {
+                Ok(found) => found,
+                Err(_) => Err(unavailable(
+                    "Unreachable",
+                    "The API server did not answer; trying again".to_owned(),
+                )),
+            };
+            let resource = found.as_ref().ok().cloned();
+            let report = Report {
+                name: self.name.clone(),
+                life: self.life,
+                found,
+            };
+            if self.reports.send(report).await.is_err() {
+                return;
+            }
+            if let Some(resource) = resource {
+                let source = Source::Jobs(self.name.clone(), self.life);
+                return watch::watch(self.client, resource, source, observations, metrics).await;
+            }
+            tokio::time::sleep(RETRY).await;
+        }
+    }
+
+    async fn look(&self) -> Result<ApiResource, Standing> {
+        let CompiledKind {
+            group,
+            version,
+            kind,
+            ..
+        } = &*self.kind;
+        let wanted = GroupVersionKind::gvk(group, version, kind);
+        let (resource, capabilities) = match discovery::pinned_kind(&self.client, &wanted).await {
+            Ok(found) => found,
+            Err(error) => return Err(self.not_found(&error)),
+        };
+        if capabilities.scope != Scope::Namespaced {
+            let message = format!("{kind} is not namespaced; only namespaced kinds can be managed");
+            return Err(unavailable("NotNamespaced", message));
+        }
+        let problems = self.check_schema().await?;
+        if problems.is_empty() {
+            return Ok(resource);
+        }
+        Err(unavailable("SchemaMismatch", summarize(&problems)))
+    }
+
+    async fn check_schema(&self) -> Result<Vec<Problem>, Standing> {
+        let CompiledKind { group, version, .. } = &*self.kind;
+        let path = match group.as_str() {
+            "" => format!("/openapi/v3/api/{version}"),
+            group => format!("/openapi/v3/apis/{group}/{version}"),
+        };
+        let unreachable = |error: String| {
+            unavailable(
+                "Unreachable",
+                format!("The schema can't be read: {error}; trying again"),
+            )
+        };
+        let request = http::Request::get(path)
+            .body(Vec::new())
+            .map_err(|e| unreachable(e.to_string()))?;
+        let document = self
+            .client
+            .request(request)
+            .await
+            .map_err(|e| unreachable(e.to_string()))?;
+        Ok(schema::check(&self.kind, &document))
+    }
+
+    fn not_found(&self, error: &Error) -> Standing {
+        let CompiledKind {
+            group,
+            version,
+            kind,
+            ..
+        } = &*self.kind;
+        match error {
+            Error::Api(status) if status.code != 404 => {
+                unavailable("Unreachable", format!("{}; trying again", status.message))
+            }
+            Error::Api(_) | Error::Discovery(_) => unavailable(
+                "KindNotServed",
+                format!(
+                    "{kind} is not served in {group}/{version}; install its CRD, or correct spec.version"
+                ),
+            ),
+            other => unavailable("Unreachable", format!("{other}; trying again")),
+        }
+    }
+}
+
+fn unavailable(reason: &'static str, message: String) -> Standing {
+    Standing::Unavailable { reason, message }
+}

@@ -1,0 +1,250 @@
+//! The one task that holds all state: observations in, engine in the middle, writes out. No lock is
+//! needed, and what happens in what order can be read here. I/O runs in tasks of its own, bounded.
+//!
+//! ```text
+//! watches ──▶ observe ──▶ World, Cluster, Engine ──▶ settle ──▶ Flights (writes)
+//!                ▲                                                  │
+//!                └──────────────── replies are observations ◀───────┘
+//! ```
+
+mod flights;
+mod kinds;
+mod observe;
+mod reply;
+mod settle;
+mod statuses;
+
+use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Result;
+use kube::api::ApiResource;
+use sluice_crds as crds;
+use sluice_engine::{Amount, Engine};
+use sluice_kinds::view::QueueLabels;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, MissedTickBehavior, interval};
+use tokio_util::sync::CancellationToken;
+use tokio_util::time::DelayQueue;
+use tracing::info;
+
+use crate::client::Clients;
+use crate::events::Events;
+use crate::metrics::Metrics;
+use crate::plan::Note;
+use crate::watch::{self, Observation, Source};
+use crate::world::cluster::Cluster;
+use crate::world::{Uid, World};
+use crate::write::Writer;
+use flights::Flights;
+use kinds::Kinds;
+use reply::Attempts;
+use statuses::Statuses;
+
+/// Observations that may wait before watches are held back: some pages of a list.
+const OBSERVATIONS_MAX: usize = 2048;
+/// Observations that are taken in before anything is decided: a burst is decided as one.
+const BATCH_MAX: usize = 512;
+/// How often statuses and explanations are looked after.
+const HOUSEKEEPING: Duration = Duration::from_secs(1);
+
+/// What the controller is told at its start.
+pub struct Options {
+    /// The labels that name a queue.
+    pub queue_labels: QueueLabels,
+    /// The name under which events are reported: the pod's.
+    pub instance: String,
+}
+
+/// All state of the controller.
+pub struct Controller {
+    options: Options,
+    clients: Clients,
+    metrics: Arc<Metrics>,
+    events: Events,
+    engine: Engine,
+    world: World,
+    cluster: Cluster,
+    kinds: Kinds,
+    flights: Flights,
+    statuses: Statuses,
+    /// For each list that is under way, what it has shown so far.
+    listings: HashMap<Source, HashSet<(Arc<str>, Arc<str>)>>,
+    /// Fixed kinds whose first list is not complete.
+    unsynced: BTreeSet<Source>,
+    /// Whether everything has been listed once. Nothing is decided before.
+    started: bool,
+    /// Jobs to be planned, by UID.
+    dirty: BTreeSet<Uid>,
+    /// Jobs to be planned later.
+    wake: DelayQueue<Uid>,
+    /// What was last said about a job without a write, so that it isn't said twice.
+    told: HashMap<Uid, Note>,
+    /// Pending jobs that were not told yet what they wait for, with the time they were queued.
+    unexplained: VecDeque<(Instant, Uid)>,
+    /// Jobs whose last write failed, until they are woken.
+    resting: HashSet<Uid>,
+    /// Admissions that nobody knows the outcome of, to be sent again.
+    unanswered: HashMap<Uid, flights::Flight>,
+    attempts: Attempts,
+    sender: mpsc::Sender<Observation>,
+    receiver: mpsc::Receiver<Observation>,
+}
+
+impl Controller {
+    /// A controller that knows nothing yet.
+    pub fn new(options: Options, clients: Clients, metrics: Arc<Metrics>) -> Self {
+        let (sender, receiver) = mpsc::channel(OBSERVATIONS_MAX);
+        let writer = Writer::new(clients.write.clone(), metrics.clone());
+        let events = Events::start(
+            clients.write.clone(),
+            options.instance.clone(),
+            metrics.clone(),
+        );
+        Self {
+            flights: Flights::new(writer.clone()),
+            statuses: Statuses::new(writer),
+            kinds: Kinds::new(clients.clone(), sender.clone(), metrics.clone()),
+            engine: Engine::new(Amount::new(crds::quantity::NANOS)),
+            world: World::default(),
+            cluster: Cluster::default(),
+            listings: HashMap::new(),
+            unsynced: BTreeSet::new(),
+            started: false,
+            dirty: BTreeSet::new(),
+            wake: DelayQueue::new(),
+            told: HashMap::new(),
+            unexplained: VecDeque::new(),
+            resting: HashSet::new(),
+            unanswered: HashMap::new(),
+            attempts: Attempts::default(),
+            options,
+            clients,
+            metrics,
+            events,
+            sender,
+            receiver,
+        }
+    }
+
+    /// Runs until `stop`; then writes under way are given time to end.
+    pub async fn run(mut self, stop: CancellationToken) -> Result<()> {
+        self.start_watches();
+        let mut housekeeping = interval(HOUSEKEEPING);
+        housekeeping.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                () = stop.cancelled() => break,
+                Some(observation) = self.receiver.recv() => {
+                    self.observe(observation);
+                    self.drain_observations();
+                }
+                Some(landing) = self.flights.next() => {
+                    self.land(landing);
+                    while let Some(landing) = self.flights.try_next() {
+                        self.land(landing);
+                    }
+                }
+                Some(report) = self.kinds.next_report() => self.kind_report(report),
+                Some(expired) = futures::StreamExt::next(&mut self.wake) => {
+                    self.awake(expired.into_inner());
+                }
+                _ = housekeeping.tick() => self.housekeep(),
+            }
+            if self.is_ready() {
+                self.settle();
+            }
+        }
+        info!("stopping: waiting for writes under way");
+        self.flights.finish().await;
+        Ok(())
+    }
+
+    fn drain_observations(&mut self) {
+        for _ in 1..BATCH_MAX {
+            match self.receiver.try_recv() {
+                Ok(observation) => self.observe(observation),
+                Err(_) => break,
+            }
+        }
+    }
+
+    /// Whether everything has been listed once.
+    fn is_ready(&mut self) -> bool {
+        if !self.started && self.unsynced.is_empty() && self.kinds.all_settled() {
+            self.started = true;
+            info!(
+                jobs = self.world.jobs().count(),
+                workloads = self.world.workloads().count(),
+                "everything is listed, deciding begins"
+            );
+            self.dirty
+                .extend(self.world.jobs().map(|(_, job)| job.uid.clone()));
+            let owners = self.world.workloads().filter_map(|(_, w)| w.job.as_ref());
+            self.dirty.extend(owners.map(|owner| owner.uid.clone()));
+        }
+        self.started
+    }
+
+    fn start_watches(&mut self) {
+        let resource_of = |group: &str, version: &str, kind: &str, plural: &str| ApiResource {
+            group: group.to_owned(),
+            version: version.to_owned(),
+            api_version: if group.is_empty() {
+                version.to_owned()
+            } else {
+                format!("{group}/{version}")
+            },
+            kind: kind.to_owned(),
+            plural: plural.to_owned(),
+        };
+        let own = |kind: &str, plural: &str| resource_of(crds::GROUP, crds::VERSION, kind, plural);
+        let table = [
+            (
+                Source::ResourceFlavor,
+                own("ResourceFlavor", "resourceflavors"),
+            ),
+            (Source::Cohort, own("Cohort", "cohorts")),
+            (Source::ClusterQueue, own("ClusterQueue", "clusterqueues")),
+            (Source::LocalQueue, own("LocalQueue", "localqueues")),
+            (
+                Source::WorkloadPriorityClass,
+                own("WorkloadPriorityClass", "workloadpriorityclasses"),
+            ),
+            (Source::JobKind, own("JobKind", "jobkinds")),
+            (Source::Workload, own("Workload", "workloads")),
+            (
+                Source::Namespace,
+                resource_of("", "v1", "Namespace", "namespaces"),
+            ),
+            (
+                Source::LimitRange,
+                resource_of("", "v1", "LimitRange", "limitranges"),
+            ),
+            (
+                Source::RuntimeClass,
+                resource_of("node.k8s.io", "v1", "RuntimeClass", "runtimeclasses"),
+            ),
+            (
+                Source::PriorityClass,
+                resource_of(
+                    "scheduling.k8s.io",
+                    "v1",
+                    "PriorityClass",
+                    "priorityclasses",
+                ),
+            ),
+        ];
+        for (source, resource) in table {
+            self.unsynced.insert(source.clone());
+            tokio::spawn(watch::watch(
+                self.clients.read.clone(),
+                resource,
+                source,
+                self.sender.clone(),
+                self.metrics.clone(),
+            ));
+        }
+    }
+}

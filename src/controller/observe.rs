@@ -1,0 +1,336 @@
+//! Taking in what watches and replies show: into the world, the settings and the engine. Nothing is
+//! decided and nothing is written here.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use kube::api::DynamicObject;
+use sluice_engine::{Event, LocalQueueKey, WorkloadId, WorkloadState};
+use tracing::{debug, warn};
+
+use super::Controller;
+use super::flights::Kind;
+use crate::plan::Note;
+use crate::translate;
+use crate::watch::{Change, Observation, Source};
+use crate::world::workload::Owner;
+use crate::world::{JobKey, JobRecord, Uid, WorkloadKey, WorkloadRecord};
+
+impl Controller {
+    pub(super) fn observe(&mut self, observation: Observation) {
+        let Observation { source, change } = observation;
+        if let Source::Jobs(kind, life) = &source
+            && !self.kinds.is_current(kind, *life)
+        {
+            return;
+        }
+        match change {
+            Change::Listing => {
+                self.listings.insert(source, HashSet::new());
+            }
+            Change::InList(object) | Change::Applied(object) => self.applied(&source, *object),
+            Change::Deleted(object) => {
+                let (namespace, name) = place(&object);
+                self.gone(&source, &namespace, &name, object.metadata.uid.as_deref());
+            }
+            Change::Listed => self.listed(&source),
+        }
+    }
+
+    /// An object exists, like this.
+    pub(super) fn applied(&mut self, source: &Source, object: DynamicObject) {
+        let (namespace, name) = place(&object);
+        if let Some(seen) = self.listings.get_mut(source) {
+            seen.insert((namespace.clone(), name.clone()));
+        }
+        match source {
+            Source::Workload => self.workload_applied(object),
+            Source::Jobs(kind, _) => self.job_applied(
+                JobKey {
+                    kind: kind.clone(),
+                    namespace,
+                    name,
+                },
+                &object,
+            ),
+            Source::JobKind => self.job_kind_applied(&object),
+            _ => self.setting(source, &namespace, &name, Some(&object)),
+        }
+    }
+
+    fn gone(&mut self, source: &Source, namespace: &Arc<str>, name: &Arc<str>, uid: Option<&str>) {
+        match source {
+            Source::Workload => {
+                let key = WorkloadKey {
+                    namespace: namespace.clone(),
+                    name: name.clone(),
+                };
+                self.workload_gone(&key, uid);
+            }
+            Source::Jobs(kind, _) => {
+                let key = JobKey {
+                    kind: kind.clone(),
+                    namespace: namespace.clone(),
+                    name: name.clone(),
+                };
+                self.job_gone(&key, uid);
+            }
+            Source::JobKind => self.job_kind_gone(name),
+            _ => self.setting(source, namespace, name, None),
+        }
+    }
+
+    /// A list is complete: what is known and was not in it is gone.
+    fn listed(&mut self, source: &Source) {
+        let Some(seen) = self.listings.remove(source) else {
+            return;
+        };
+        let known: Vec<(Arc<str>, Arc<str>)> = match source {
+            Source::Workload => self
+                .world
+                .workloads()
+                .map(|(key, _)| (key.namespace.clone(), key.name.clone()))
+                .collect(),
+            Source::Jobs(kind, _) => self
+                .world
+                .jobs()
+                .filter(|(key, _)| key.kind == *kind)
+                .map(|(key, _)| (key.namespace.clone(), key.name.clone()))
+                .collect(),
+            Source::JobKind => self
+                .kinds
+                .names()
+                .map(|name| ("".into(), name.clone()))
+                .collect(),
+            _ => self.cluster.known(source),
+        };
+        for (namespace, name) in known {
+            if !seen.contains(&(namespace.clone(), name.clone())) {
+                self.gone(source, &namespace, &name, None);
+            }
+        }
+        debug!(?source, objects = seen.len(), "listed");
+        if let Source::Jobs(kind, _) = source {
+            self.kinds.listed(kind);
+            self.workloads_without_job();
+        } else if self.unsynced.remove(source) && self.unsynced.is_empty() {
+            self.kinds.start_all();
+        }
+    }
+
+    /// Workloads whose job was not in a complete list are looked at again.
+    fn workloads_without_job(&mut self) {
+        let orphans: Vec<Uid> = self
+            .world
+            .workloads()
+            .filter_map(|(_, workload)| workload.job.as_ref())
+            .filter(|owner| self.world.job_key(&owner.uid).is_none())
+            .map(|owner| owner.uid.clone())
+            .collect();
+        self.dirty.extend(orphans);
+    }
+
+    fn setting(
+        &mut self,
+        source: &Source,
+        namespace: &str,
+        name: &str,
+        object: Option<&DynamicObject>,
+    ) {
+        match self.cluster.change(source, namespace, name, object) {
+            Ok(effect) => {
+                for event in effect.events {
+                    self.engine.apply(event);
+                }
+                if effect.priorities {
+                    let uids = self.world.jobs().map(|(_, job)| job.uid.clone());
+                    self.dirty.extend(uids);
+                }
+                if object.is_none() && *source == Source::ClusterQueue {
+                    self.metrics.forget_queue(name);
+                }
+            }
+            Err(error) => warn!(
+                ?source,
+                namespace, name, error, "object can't be read and is passed over"
+            ),
+        }
+    }
+
+    fn job_applied(&mut self, key: JobKey, object: &DynamicObject) {
+        let Some(kind) = self.kinds.compiled(&key.kind) else {
+            return;
+        };
+        let defaults = self.cluster.pod_defaults(&key.namespace);
+        let record = JobRecord::read(object, &kind, &self.options.queue_labels, &defaults);
+        let uid = record.uid.clone();
+        let before = self.world.job(&key);
+        if let Some(before) = before
+            && before.uid != uid
+        {
+            let replaced = before.uid.clone();
+            self.job_gone(&key, Some(&replaced));
+        }
+        let has_workload = self.world.workload_of(&uid).is_some();
+        if !record.is_managed() && !has_workload {
+            if self.world.remove_job(&key).is_some() {
+                self.forget(&uid);
+            }
+            return;
+        }
+        let lifted = self.world.job(&key).is_some_and(|known| {
+            known.gates.is_held() && !record.gates.is_held() && known.revision < record.revision
+        });
+        if self.world.put_job(key.clone(), record) {
+            if lifted {
+                self.tell(
+                    &key,
+                    &uid,
+                    Note::normal("GateLifted", "The last gate is gone"),
+                );
+            }
+            self.dirty.insert(uid.clone());
+            self.sync_engine(&uid);
+        }
+    }
+
+    fn job_gone(&mut self, key: &JobKey, uid: Option<&str>) {
+        let Some(known) = self.world.job(key) else {
+            return;
+        };
+        if uid.is_some_and(|uid| *known.uid != *uid) {
+            return;
+        }
+        let uid = known.uid.clone();
+        self.world.remove_job(key);
+        self.told.remove(&uid);
+        // Its Workload, if it holds quota, is deleted: until then the quota stays charged.
+        self.dirty.insert(uid.clone());
+        self.sync_engine(&uid);
+    }
+
+    fn workload_applied(&mut self, object: DynamicObject) {
+        let (namespace, name) = place(&object);
+        let (key, record) = match WorkloadRecord::read(object) {
+            Ok(read) => read,
+            Err(error) => {
+                warn!(%namespace, %name, %error, "Workload can't be read and is passed over");
+                return;
+            }
+        };
+        let job = record.job.clone();
+        if self.world.put_workload(key, record)
+            && let Some(Owner { uid, .. }) = job
+        {
+            self.dirty.insert(uid.clone());
+            self.sync_engine(&uid);
+        }
+    }
+
+    pub(super) fn workload_gone(&mut self, key: &WorkloadKey, uid: Option<&str>) {
+        let Some(known) = self.world.workload(key) else {
+            return;
+        };
+        if uid.is_some_and(|uid| *known.uid != *uid) {
+            return;
+        }
+        if let Some(Owner { uid, .. }) = self
+            .world
+            .remove_workload(key)
+            .and_then(|record| record.job)
+        {
+            self.dirty.insert(uid.clone());
+            self.sync_engine(&uid);
+        }
+    }
+
+    /// Makes the engine see a job's Workload as it is recorded.
+    pub(super) fn sync_engine(&mut self, uid: &Uid) {
+        let id = WorkloadId::new(uid.clone());
+        let flight = self.flights.of(uid);
+        let job = self.world.job_key(uid).and_then(|key| self.world.job(key));
+        let Some((key, workload)) = self.world.workload_of(uid) else {
+            // Somebody deleted the Workload of a job whose pods may run: the quota is not free yet.
+            let may_run = job.is_some_and(|job| {
+                job.finished().is_none()
+                    && job.reading.as_ref().is_ok_and(|r| !r.suspended || r.active)
+            });
+            if !(may_run && self.engine.admission(&id).is_some()) {
+                self.engine.apply(Event::RemoveWorkload(id));
+            }
+            return;
+        };
+        let state = match &workload.status.admission {
+            _ if workload.is_finished() => WorkloadState::Finished,
+            Some(admission) => match translate::admission(admission) {
+                Ok(admission) if workload.is_evicting() => WorkloadState::Evicting(admission),
+                Ok(admission) => WorkloadState::Admitted(admission),
+                Err(problems) => {
+                    warn!(workload = %key.name, ?problems, "admission can't be counted");
+                    WorkloadState::Inactive
+                }
+            },
+            // The engine assumes an admission that is under way.
+            None if flight == Some(Kind::Admission) || self.unanswered.contains_key(uid) => return,
+            None => match job {
+                Some(job)
+                    if flight.is_none()
+                        && !self.resting.contains(uid)
+                        && may_wait(job, workload) =>
+                {
+                    WorkloadState::Pending
+                }
+                _ => WorkloadState::Inactive,
+            },
+        };
+        let Ok(pod_sets) = translate::pod_sets(&workload.spec) else {
+            warn!(workload = %key.name, "requests can't be counted");
+            self.engine.apply(Event::RemoveWorkload(id));
+            return;
+        };
+        let created = workload
+            .created
+            .map_or(i64::MAX, |created| created.as_second());
+        self.engine
+            .apply(Event::UpsertWorkload(sluice_engine::Workload {
+                id,
+                queue: LocalQueueKey::new(key.namespace.clone(), workload.spec.queue_name.as_str()),
+                priority: workload.spec.priority,
+                created,
+                pod_sets,
+                state,
+            }));
+    }
+
+    fn forget(&mut self, uid: &Uid) {
+        self.told.remove(uid);
+        self.dirty.remove(uid);
+        self.sync_engine(uid);
+    }
+}
+
+/// Whether a job with a Workload may be admitted: its gates are gone and it asks for what is recorded.
+fn may_wait(job: &JobRecord, workload: &WorkloadRecord) -> bool {
+    use sluice_kinds::view::QueueName;
+    let is_queued =
+        matches!(&job.queue, QueueName::Named(queue) if *queue == workload.spec.queue_name);
+    let reading = job.reading.as_ref();
+    let is_held = job.gates.is_held() && !job.released;
+    let is_recorded = reading.is_ok_and(|reading| {
+        reading.finished.is_none()
+            && reading.suspended
+            && reading
+                .pod_sets
+                .as_ref()
+                .is_ok_and(|sets| crate::plan::workload::covers(workload, sets, true))
+    });
+    is_queued && is_recorded && !is_held && !job.deleting && !workload.deleting
+}
+
+fn place(object: &DynamicObject) -> (Arc<str>, Arc<str>) {
+    let metadata = &object.metadata;
+    (
+        metadata.namespace.as_deref().unwrap_or_default().into(),
+        metadata.name.as_deref().unwrap_or_default().into(),
+    )
+}

@@ -1,0 +1,358 @@
+//! After each batch of observations: plan the jobs that were touched, let the engine decide, send
+//! the writes. And once a second: tell waiting jobs what they wait for.
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::ObjectReference;
+use k8s_openapi::jiff::Timestamp;
+use kube::api::ApiResource;
+use sluice_crds::PriorityClassRef;
+use sluice_engine::{Decision, Event, EvictReason, WorkloadId};
+use tokio::time::Instant;
+use tracing::{debug, info};
+
+use super::Controller;
+use super::flights::Flight;
+use crate::plan::job::{Situation, plan};
+use crate::plan::workload::{self, Priority};
+use crate::plan::{Note, Plan, StatusPurpose, Write, explain};
+use crate::translate;
+use crate::world::workload::Owner;
+use crate::world::{JobKey, JobRecord, Uid};
+
+/// A job that is admitted within this time is never told what it waits for.
+const EXPLAIN_AFTER: Duration = Duration::from_secs(2);
+/// Waiting jobs whose explanation is looked at again in a second: bounds the work, so that 10,000
+/// waiting jobs are gone through in 20 seconds.
+const EXPLAINED_PER_SECOND: usize = 500;
+
+impl Controller {
+    pub(super) fn settle(&mut self) {
+        let dirty = std::mem::take(&mut self.dirty);
+        for uid in dirty {
+            self.plan_job(&uid);
+        }
+        let begun = Instant::now();
+        let decisions = self.engine.decide();
+        self.metrics.decided(begun.elapsed().as_secs_f64());
+        for decision in decisions {
+            match decision {
+                Decision::Admit { id, admission } => self.admit(&id, &admission),
+                Decision::Evict { id, reason } => self.evict(&id, reason),
+            }
+        }
+    }
+
+    fn plan_job(&mut self, uid: &Uid) {
+        if self.flights.of(uid).is_some() || self.resting.contains(uid) {
+            return;
+        }
+        let Some(key) = self.world.job_key(uid).cloned() else {
+            return self.plan_orphan(uid);
+        };
+        let (Some(job), Some(kind)) = (self.world.job(&key), self.kinds.compiled(&key.kind)) else {
+            return;
+        };
+        let workload = self.world.workload_of(uid);
+        let still_charged = workload.is_none()
+            && self
+                .engine
+                .admission(&WorkloadId::new(uid.clone()))
+                .is_some();
+        let situation = Situation {
+            key: &key,
+            job,
+            kind: &kind,
+            workload,
+            still_charged,
+            priority: &|| self.priority(job),
+            now: Timestamp::now(),
+        };
+        let Plan { write, notes } = plan(&situation);
+        match write {
+            None => {
+                for note in notes {
+                    self.tell(&key, uid, note);
+                }
+            }
+            Some(write) => {
+                let Some(resource) = self.kinds.resource(&key.kind) else {
+                    return;
+                };
+                self.send(Flight {
+                    job: uid.clone(),
+                    write,
+                    resource,
+                    notes,
+                });
+            }
+        }
+    }
+
+    /// A Workload whose job is gone: what holds quota is deleted, so that quota is exactly what
+    /// Workloads hold; the rest too, as nobody else may (an orphaning deletion of the job).
+    fn plan_orphan(&mut self, uid: &Uid) {
+        let Some((key, record)) = self.world.workload_of(uid) else {
+            return;
+        };
+        let Some(Owner { group_kind, .. }) = &record.job else {
+            return;
+        };
+        if record.deleting || !self.kinds.is_listed(group_kind) {
+            return;
+        }
+        let write = Write::DeleteWorkload {
+            key: key.clone(),
+            uid: record.uid.to_string(),
+        };
+        let resource = ApiResource::erase::<sluice_crds::Workload>(&());
+        self.send(Flight {
+            job: uid.clone(),
+            write,
+            resource,
+            notes: Vec::new(),
+        });
+    }
+
+    fn send(&mut self, flight: Flight) {
+        let uid = flight.job.clone();
+        debug!(job = %uid, write = ?flight.write, "write");
+        self.flights.send(flight);
+        // What is about to change is not decided about.
+        self.sync_engine(&uid);
+    }
+
+    fn admit(&mut self, id: &WorkloadId, admission: &sluice_engine::Admission) {
+        let uid = Uid::from(id.as_str());
+        let now = Timestamp::now();
+        let found = self.world.workload_of(&uid).zip(self.resource_of(&uid));
+        let (Some(((key, record), resource)), None) = (found, self.flights.of(&uid)) else {
+            self.engine.apply(Event::AdmissionFailed(id.clone()));
+            return;
+        };
+        let admission = translate::admission_record(admission, &self.cluster.flavors);
+        let note = Note::normal("Admitted", admitted_text(&admission));
+        let write = Write::WriteWorkloadStatus {
+            key: key.clone(),
+            revision: record.revision,
+            status: Box::new(workload::admitted(record, admission, now)),
+            purpose: StatusPurpose::Admit,
+        };
+        self.flights.send(Flight {
+            job: uid,
+            write,
+            resource,
+            notes: vec![note],
+        });
+    }
+
+    fn evict(&mut self, id: &WorkloadId, reason: EvictReason) {
+        let uid = Uid::from(id.as_str());
+        let found = self.world.workload_of(&uid).zip(self.resource_of(&uid));
+        let is_busy = self.flights.of(&uid).is_some() || self.resting.contains(&uid);
+        let (Some(((key, record), resource)), false) = (found, is_busy) else {
+            self.engine.apply(Event::EvictionFailed(id.clone()));
+            return;
+        };
+        let (reason, message) = match reason {
+            EvictReason::ClusterQueueStopped => (
+                "ClusterQueueStopped",
+                "Its ClusterQueue is stopped (stopPolicy HoldAndDrain): it waits until that is taken back",
+            ),
+            EvictReason::LocalQueueStopped => (
+                "LocalQueueStopped",
+                "Its LocalQueue is stopped (stopPolicy HoldAndDrain): it waits until that is taken back",
+            ),
+        };
+        let queue = record
+            .status
+            .admission
+            .as_ref()
+            .map_or("", |a| a.cluster_queue.as_str());
+        self.metrics.evicted(queue, reason);
+        let write = Write::WriteWorkloadStatus {
+            key: key.clone(),
+            revision: record.revision,
+            status: Box::new(workload::evicted(record, reason, message, Timestamp::now())),
+            purpose: StatusPurpose::Evict,
+        };
+        let notes = vec![Note::normal("Evicted", message)];
+        self.flights.send(Flight {
+            job: uid,
+            write,
+            resource,
+            notes,
+        });
+    }
+
+    fn resource_of(&self, uid: &Uid) -> Option<ApiResource> {
+        self.kinds.resource(&self.world.job_key(uid)?.kind)
+    }
+
+    /// The priority of a job: its WorkloadPriorityClass, or its pods' PriorityClass, or 0.
+    fn priority(&self, job: &JobRecord) -> Result<Priority, Note> {
+        if let Some(name) = &job.priority_class {
+            let Some(value) = self.cluster.workload_priorities.get(name) else {
+                return Err(Note::warning(
+                    "PriorityClassNotFound",
+                    format!(
+                        "Can't be queued: there is no WorkloadPriorityClass {name:?}; create it, or change the label {}",
+                        sluice_crds::PRIORITY_CLASS_LABEL
+                    ),
+                ));
+            };
+            let class = PriorityClassRef {
+                group: sluice_crds::GROUP.to_owned(),
+                kind: "WorkloadPriorityClass".to_owned(),
+                name: name.clone(),
+            };
+            return Ok(Priority {
+                value: *value,
+                class: Some(class),
+            });
+        }
+        let pod_sets = job
+            .reading
+            .as_ref()
+            .ok()
+            .and_then(|r| r.pod_sets.as_ref().ok());
+        let class = pod_sets
+            .into_iter()
+            .flat_map(|sets| sets.iter())
+            .find_map(|set| set.priority_class.clone());
+        let Some((name, value)) = class.and_then(|name| {
+            self.cluster
+                .pod_priorities
+                .get(&name)
+                .map(|value| (name, *value))
+        }) else {
+            return Ok(Priority::default());
+        };
+        let class = PriorityClassRef {
+            group: "scheduling.k8s.io".to_owned(),
+            kind: "PriorityClass".to_owned(),
+            name,
+        };
+        Ok(Priority {
+            value,
+            class: Some(class),
+        })
+    }
+
+    pub(super) fn housekeep(&mut self) {
+        if !self.started {
+            return;
+        }
+        self.explain_waiting();
+        let gated: i64 = self
+            .world
+            .gated()
+            .values()
+            .map(|count| i64::from(*count))
+            .sum();
+        self.metrics.gated(gated);
+        self.statuses.refresh(
+            &self.engine,
+            &self.cluster,
+            &self.world,
+            &self.kinds,
+            &self.metrics,
+        );
+    }
+
+    fn explain_waiting(&mut self) {
+        for _ in 0..self.unexplained.len().min(EXPLAINED_PER_SECOND) {
+            let Some((since, uid)) = self.unexplained.pop_front() else {
+                return;
+            };
+            if since.elapsed() < EXPLAIN_AFTER {
+                self.unexplained.push_front((since, uid));
+                return;
+            }
+            if self.explain(&uid) {
+                self.unexplained.push_back((Instant::now(), uid));
+            }
+        }
+    }
+
+    /// Writes what a job waits for, if that is news. Returns whether it waits.
+    fn explain(&mut self, uid: &Uid) -> bool {
+        let Some((key, record)) = self.world.workload_of(uid) else {
+            return false;
+        };
+        if record.status.admission.is_some() || record.is_finished() || record.deleting {
+            return false;
+        }
+        if self.flights.of(uid).is_some() {
+            return true;
+        }
+        let Some(explanation) = self.engine.explain(&WorkloadId::new(uid.clone())) else {
+            return true;
+        };
+        let Some((reason, message)) = explain::waiting(&explanation) else {
+            return true;
+        };
+        let status = workload::waiting(record, reason, message.clone(), Timestamp::now());
+        if let (Some(status), Some(resource)) = (status, self.resource_of(uid)) {
+            let write = Write::WriteWorkloadStatus {
+                key: key.clone(),
+                revision: record.revision,
+                status: Box::new(status),
+                purpose: StatusPurpose::Explain,
+            };
+            let notes = vec![if reason == "Inadmissible" {
+                Note::warning("Inadmissible", message)
+            } else {
+                Note::normal("Pending", message)
+            }];
+            self.send(Flight {
+                job: uid.clone(),
+                write,
+                resource,
+                notes,
+            });
+        }
+        true
+    }
+
+    /// Tells the user about a job, once.
+    pub(super) fn tell(&mut self, key: &JobKey, uid: &Uid, note: Note) {
+        if self.told.get(uid) == Some(&note) {
+            return;
+        }
+        self.told.insert(uid.clone(), note.clone());
+        let Some(resource) = self.kinds.resource(&key.kind) else {
+            return;
+        };
+        let object = ObjectReference {
+            api_version: Some(resource.api_version),
+            kind: Some(resource.kind),
+            namespace: Some(key.namespace.to_string()),
+            name: Some(key.name.to_string()),
+            uid: Some(uid.to_string()),
+            ..ObjectReference::default()
+        };
+        if note.is_warning {
+            info!(namespace = %key.namespace, job = %key.name, reason = note.reason, message = %note.message, "problem");
+        }
+        self.events.tell(object, note);
+    }
+}
+
+fn admitted_text(admission: &sluice_crds::Admission) -> String {
+    let mut flavors: Vec<&str> = admission
+        .pod_set_assignments
+        .iter()
+        .flat_map(|set| set.flavors.values().map(String::as_str))
+        .collect();
+    flavors.sort_unstable();
+    flavors.dedup();
+    let queue = &admission.cluster_queue;
+    match flavors.as_slice() {
+        [] => format!("Admitted by ClusterQueue {queue:?}"),
+        flavors => format!(
+            "Admitted by ClusterQueue {queue:?} with flavor {}",
+            flavors.join(", ")
+        ),
+    }
+}

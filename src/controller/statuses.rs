@@ -1,0 +1,173 @@
+//! The statuses of queues, cohorts and JobKinds: looked at once a second, written when a reader
+//! would be told something else. They are reports: nothing is decided by them.
+
+use std::collections::HashSet;
+
+use k8s_openapi::jiff::Timestamp;
+use kube::api::ApiResource;
+use serde::Serialize;
+use sluice_crds::{ClusterQueue, Cohort, JobKind, JobKindStatus, LocalQueue};
+use sluice_engine::{CohortName, Engine, QueueName};
+use tokio::task::JoinSet;
+
+use super::kinds::{Kinds, Standing};
+use crate::conditions::{self, Saying, Type};
+use crate::metrics::Metrics;
+use crate::plan::status;
+use crate::world::World;
+use crate::world::cluster::{Cluster, Kept};
+use crate::write::Writer;
+
+/// Status writes at the same time. What finds no room waits for the next second.
+const CONCURRENCY: usize = 8;
+
+/// Which status.
+type Place = (String, String, String);
+
+/// Writes statuses.
+pub struct Statuses {
+    writer: Writer,
+    running: JoinSet<Place>,
+    under_way: HashSet<Place>,
+}
+
+impl Statuses {
+    /// Nothing under way.
+    pub fn new(writer: Writer) -> Self {
+        Self {
+            writer,
+            running: JoinSet::new(),
+            under_way: HashSet::new(),
+        }
+    }
+
+    /// Writes all statuses that would say something else.
+    pub fn refresh(
+        &mut self,
+        engine: &Engine,
+        cluster: &Cluster,
+        world: &World,
+        kinds: &Kinds,
+        metrics: &Metrics,
+    ) {
+        while let Some(ended) = self.running.try_join_next() {
+            if let Ok(place) = ended {
+                self.under_way.remove(&place);
+            }
+        }
+        let now = Timestamp::now();
+        self.cluster_queues(engine, cluster, metrics, now);
+        self.local_queues(engine, cluster, world, now);
+        self.cohorts(engine, cluster, now);
+        self.job_kinds(kinds, now);
+    }
+
+    fn cluster_queues(
+        &mut self,
+        engine: &Engine,
+        cluster: &Cluster,
+        metrics: &Metrics,
+        now: Timestamp,
+    ) {
+        let resource = ApiResource::erase::<ClusterQueue>(&());
+        for (name, kept) in &cluster.queues {
+            let Some(report) = engine.queue_status(&QueueName::from(name.as_str())) else {
+                continue;
+            };
+            metrics.queue(name, report.pending, report.reserving);
+            let Kept {
+                generation,
+                status: known,
+                broken,
+            } = kept;
+            let status = status::cluster_queue(known, &report, broken.as_deref(), *generation, now);
+            if status != *known {
+                self.write(&resource, "", name, &status);
+            }
+        }
+    }
+
+    fn local_queues(&mut self, engine: &Engine, cluster: &Cluster, world: &World, now: Timestamp) {
+        let resource = ApiResource::erase::<LocalQueue>(&());
+        for (key, kept) in &cluster.local_queues {
+            let Some(report) = engine.local_queue_status(key) else {
+                continue;
+            };
+            let place = (key.namespace.clone(), key.name.to_string());
+            let gated = world.gated().get(&place).copied().unwrap_or_default();
+            let status = status::local_queue(&kept.status, &report, gated, kept.generation, now);
+            if status != kept.status {
+                self.write(&resource, &key.namespace, &key.name, &status);
+            }
+        }
+    }
+
+    fn cohorts(&mut self, engine: &Engine, cluster: &Cluster, now: Timestamp) {
+        let resource = ApiResource::erase::<Cohort>(&());
+        for (name, kept) in &cluster.cohorts {
+            let Some(report) = engine.cohort_status(&CohortName::from(name.as_str())) else {
+                continue;
+            };
+            let status = status::cohort(
+                &kept.status,
+                &report,
+                kept.broken.as_deref(),
+                kept.generation,
+                now,
+            );
+            if status != kept.status {
+                self.write(&resource, "", name, &status);
+            }
+        }
+    }
+
+    fn job_kinds(&mut self, kinds: &Kinds, now: Timestamp) {
+        let resource = ApiResource::erase::<JobKind>(&());
+        for (name, kept, standing) in kinds.standings() {
+            let saying = match standing {
+                Standing::Starting => continue,
+                Standing::Listed => Saying {
+                    kind: Type::Ready,
+                    is_true: true,
+                    reason: "Watched",
+                    message: "Objects of this kind are looked after".to_owned(),
+                },
+                Standing::Unavailable { reason, message } => Saying {
+                    kind: Type::Ready,
+                    is_true: false,
+                    reason,
+                    message: message.clone(),
+                },
+            };
+            let mut conditions = kept.status.conditions.clone();
+            conditions::say(&mut conditions, saying, kept.generation, now);
+            let status = JobKindStatus { conditions };
+            if status != kept.status {
+                self.write(&resource, "", name, &status);
+            }
+        }
+    }
+
+    fn write(
+        &mut self,
+        resource: &ApiResource,
+        namespace: &str,
+        name: &str,
+        status: &impl Serialize,
+    ) {
+        let place: Place = (resource.kind.clone(), namespace.to_owned(), name.to_owned());
+        if self.running.len() >= CONCURRENCY || self.under_way.contains(&place) {
+            return;
+        }
+        let Ok(status) = serde_json::to_value(status) else {
+            return;
+        };
+        self.under_way.insert(place.clone());
+        let (writer, resource) = (self.writer.clone(), resource.clone());
+        self.running.spawn(async move {
+            let namespace = Some(place.1.as_str()).filter(|n| !n.is_empty());
+            writer.status(&resource, namespace, &place.2, status).await;
+            place
+        });
+    }
+}

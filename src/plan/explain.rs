@@ -1,0 +1,22 @@
+//! "Why is my job waiting?": the engine's explanation as the message of the QuotaReserved condition.
+
+use sluice_crds::Quantity;
+use sluice_engine::{Amount, Explanation, ResourceName};
+
+/// The reason and message of a Workload that waits. None for one that doesn't.
+pub fn waiting(explanation: &Explanation) -> Option<(&'static str, String)> {
+    let reason = match explanation {
+        Explanation::Admitted { .. }
+        | Explanation::Evicting { .. }
+        | Explanation::Finished
+        | Explanation::Inactive => return None,
+        Explanation::BehindHead { .. } | Explanation::Queued { .. } => "Pending",
+        Explanation::DoesNotFit { .. } if !explanation.never_fits() => "Pending",
+        _ => "Inadmissible",
+    };
+    Some((reason, explanation.display(&format_amount).to_string()))
+}
+
+fn format_amount(resource: &ResourceName, amount: Amount) -> String {
+    Quantity::of(resource.as_str(), amount.get()).0
+}

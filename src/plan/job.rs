@@ -1,0 +1,359 @@
+//! The way of one job (design, section 5): held by gates, queued, admitted, let go, finished;
+//! evicted and queued again. Says the one next write; the record of each step is in the API, so a
+//! restart at any point goes on from there.
+
+use serde_json::json;
+use sluice_crds::{HELD_ANNOTATION, RELEASED_ANNOTATION};
+use sluice_kinds::gates::GateState;
+use sluice_kinds::patch::{Placing, Target};
+use sluice_kinds::problem::summarize;
+use sluice_kinds::view::QueueName;
+use sluice_kinds::{CompiledKind, Problem};
+
+use super::workload::{self, Priority};
+use super::{JobPatch, JobPurpose, Note, Now, Plan, StatusPurpose, Write};
+use crate::world::job::Reading;
+use crate::world::{JobKey, JobRecord, WorkloadKey, WorkloadRecord};
+
+/// All that the plan for a job depends on.
+pub struct Situation<'a> {
+    /// Where the job is.
+    pub key: &'a JobKey,
+    /// The job.
+    pub job: &'a JobRecord,
+    /// Its kind.
+    pub kind: &'a CompiledKind,
+    /// Its Workload, if there is one.
+    pub workload: Option<(&'a WorkloadKey, &'a WorkloadRecord)>,
+    /// Whether quota is still charged to a Workload of this job that somebody has deleted.
+    pub still_charged: bool,
+    /// Its priority, or why that can't be known.
+    pub priority: &'a dyn Fn() -> Result<Priority, Note>,
+    /// The present.
+    pub now: Now,
+}
+
+/// What to do about a job.
+pub fn plan(situation: &Situation<'_>) -> Plan {
+    let Situation { job, workload, .. } = situation;
+    // What is being deleted takes its Workload with it; its quota is free when it is gone.
+    if job.deleting {
+        return Plan::default();
+    }
+    let reading = match &job.reading {
+        Ok(reading) => reading,
+        Err(problems) => return unreadable(problems),
+    };
+    if let Some(finished) = &reading.finished {
+        return match workload {
+            Some((key, record)) if !record.is_finished() => {
+                let status = workload::finished(record, finished, situation.now);
+                status_write(key, record, status, StatusPurpose::Finish)
+                    .and_note(workload::finished_note(finished))
+            }
+            _ => Plan::default(),
+        };
+    }
+    let admitted = workload.filter(|(_, record)| record.status.admission.is_some());
+    match admitted {
+        Some((key, record)) if record.is_evicting() => evicting(situation, reading, key, record),
+        Some((key, record)) => plan_admitted(situation, reading, key, record),
+        None if job.gates.is_held() && !job.released => gated(situation, reading),
+        None => match &job.queue {
+            QueueName::None => unqueued(situation, reading),
+            QueueName::Named(queue) => pending(situation, reading, queue),
+            QueueName::Invalid(problem) => hold(
+                situation,
+                reading,
+                Note::warning("InvalidQueueName", problem.to_string()),
+            ),
+        },
+    }
+}
+
+fn unreadable(problems: &[Problem]) -> Plan {
+    Plan::note(Note::warning(
+        "Unreadable",
+        format!(
+            "This object does not fit its JobKind: {}",
+            summarize(problems)
+        ),
+    ))
+}
+
+/// A job with gates: no Workload, not running.
+fn gated(situation: &Situation<'_>, reading: &Reading) -> Plan {
+    let Situation {
+        key, job, workload, ..
+    } = situation;
+    let note = match &job.gates {
+        GateState::Invalid(problems) => Note::warning(
+            "InvalidGate",
+            format!(
+                "Held because a gate annotation can't be read: {}; remove the annotation, or create the object anew with a valid one",
+                summarize(problems)
+            ),
+        ),
+        gates => Note::normal(
+            "Gated",
+            format!(
+                "Held until these gates are removed: {}",
+                gates
+                    .names()
+                    .map(ToString::to_string)
+                    .collect::<Vec<_>>()
+                    .join(", ")
+            ),
+        ),
+    };
+    if !reading.suspended {
+        return suspend(situation, note);
+    }
+    if let Some((workload_key, record)) = workload
+        && !record.deleting
+    {
+        return Plan::write(Write::DeleteWorkload {
+            key: (*workload_key).clone(),
+            uid: record.uid.to_string(),
+        })
+        .and_note(note);
+    }
+    if job.queue == QueueName::None && !job.held {
+        let patch = json!({"metadata": {
+            "resourceVersion": job.revision.0.to_string(),
+            "annotations": {HELD_ANNOTATION: "true"},
+        }});
+        return Plan::write(Write::PatchJob {
+            key: (*key).clone(),
+            patch: JobPatch::Merge(patch),
+            purpose: JobPurpose::MarkHeld,
+        })
+        .and_note(note);
+    }
+    Plan::note(note)
+}
+
+/// A job without gates and without a queue: Sluice has something to do with it only if it held it.
+fn unqueued(situation: &Situation<'_>, reading: &Reading) -> Plan {
+    let Situation {
+        key,
+        job,
+        kind,
+        workload,
+        ..
+    } = situation;
+    if let Some((workload_key, record)) = workload
+        && !record.deleting
+    {
+        return Plan::write(Write::DeleteWorkload {
+            key: (*workload_key).clone(),
+            uid: record.uid.to_string(),
+        });
+    }
+    if !job.held {
+        return Plan::default();
+    }
+    let mut patch = json!({"metadata": {
+        "resourceVersion": job.revision.0.to_string(),
+        "annotations": {HELD_ANNOTATION: null, RELEASED_ANNOTATION: "true"},
+    }});
+    if reading.suspended {
+        kind.suspend_path().merge_into(&mut patch, json!(false));
+    }
+    Plan::write(Write::PatchJob {
+        key: (*key).clone(),
+        patch: JobPatch::Merge(patch),
+        purpose: JobPurpose::Release,
+    })
+    .and_note(Note::normal(
+        "Started",
+        "Its last gate is gone and it names no queue: started",
+    ))
+}
+
+/// A job that waits for quota.
+fn pending(situation: &Situation<'_>, reading: &Reading, queue: &str) -> Plan {
+    let pod_sets = match &reading.pod_sets {
+        Ok(pod_sets) => pod_sets,
+        Err(problems) => {
+            let message = format!("Can't be queued: {}", summarize(problems));
+            return hold(situation, reading, Note::warning("InvalidPodSets", message));
+        }
+    };
+    if !reading.suspended {
+        let message = format!(
+            "Suspended: it ran without being admitted. It starts by itself when LocalQueue {queue:?} has room"
+        );
+        return suspend(situation, Note::warning("Stopped", message));
+    }
+    let priority = match (situation.priority)() {
+        Ok(priority) => priority,
+        Err(note) => return Plan::note(note),
+    };
+    let spec = workload::spec(queue, pod_sets, None, &priority);
+    match situation.workload {
+        // Its quota is free, and it can ask for some again, when its pods are gone.
+        None if situation.still_charged && reading.active => Plan::default(),
+        None => {
+            let workload = workload::object(situation.key, situation.job, situation.kind, spec);
+            Plan::write(Write::CreateWorkload(Box::new(workload))).and_note(Note::normal(
+                "Queued",
+                format!("Waits for quota in LocalQueue {queue:?}"),
+            ))
+        }
+        Some((key, record)) if record.spec != spec && !record.deleting => {
+            Plan::write(Write::UpdateWorkloadSpec {
+                key: key.clone(),
+                revision: record.revision,
+                spec: Box::new(spec),
+            })
+        }
+        Some(_) => Plan::default(),
+    }
+}
+
+/// A job that holds quota: let it go, if it asks for no more than it was given.
+fn plan_admitted(
+    situation: &Situation<'_>,
+    reading: &Reading,
+    workload_key: &WorkloadKey,
+    record: &WorkloadRecord,
+) -> Plan {
+    let Situation {
+        key,
+        job,
+        kind,
+        now,
+        ..
+    } = situation;
+    let Ok(pod_sets) = &reading.pod_sets else {
+        return evict_changed(workload_key, record, *now);
+    };
+    if !workload::covers(record, pod_sets, reading.suspended) {
+        return evict_changed(workload_key, record, *now);
+    }
+    if !reading.suspended {
+        return match &job.gates {
+            GateState::None => Plan::default(),
+            _ => Plan::note(Note::warning(
+                "GateIgnored",
+                "A gate was added after this object was let go: it has no effect. Gates may only be set at creation",
+            )),
+        };
+    }
+    let placements = workload::placements(record, pod_sets);
+    let placings: Vec<Placing<'_>> = placements
+        .iter()
+        .map(|(view, _, to)| Placing {
+            pod_set: &view.name,
+            from: &view.placement,
+            to: to.clone(),
+        })
+        .collect();
+    let target = Target {
+        uid: &job.uid,
+        generation: job.generation,
+    };
+    Plan::write(Write::PatchJob {
+        key: (*key).clone(),
+        patch: JobPatch::Json(kind.release_patch(target, &placings)),
+        purpose: JobPurpose::Release,
+    })
+}
+
+/// A job that has to go: suspend it, wait until its pods are gone, give its templates back, free
+/// its quota.
+fn evicting(
+    situation: &Situation<'_>,
+    reading: &Reading,
+    workload_key: &WorkloadKey,
+    record: &WorkloadRecord,
+) -> Plan {
+    let Situation {
+        key,
+        job,
+        kind,
+        now,
+        ..
+    } = situation;
+    if !reading.suspended {
+        return Plan::write(suspend_write(situation));
+    }
+    if reading.active {
+        return Plan::default();
+    }
+    if let Ok(pod_sets) = &reading.pod_sets {
+        let placements = workload::placements(record, pod_sets);
+        let placings: Vec<Placing<'_>> = placements
+            .iter()
+            .filter(|(view, own, placed)| view.placement == *placed && placed != own)
+            .map(|(view, own, _)| Placing {
+                pod_set: &view.name,
+                from: &view.placement,
+                to: own.clone(),
+            })
+            .collect();
+        if !placings.is_empty() {
+            let target = Target {
+                uid: &job.uid,
+                generation: job.generation,
+            };
+            return Plan::write(Write::PatchJob {
+                key: (*key).clone(),
+                patch: JobPatch::Json(kind.place_patch(target, &placings)),
+                purpose: JobPurpose::Restore,
+            });
+        }
+    }
+    let status = workload::requeued(record, *now);
+    status_write(workload_key, record, status, StatusPurpose::Requeue).and_note(Note::normal(
+        "Requeued",
+        "Its pods are gone and its quota is free: it waits in its queue again",
+    ))
+}
+
+fn evict_changed(key: &WorkloadKey, record: &WorkloadRecord, now: Now) -> Plan {
+    const MESSAGE: &str =
+        "It asks for more than it was admitted with: it is queued again with what it asks for now";
+    let status = workload::evicted(record, "PodSetsChanged", MESSAGE, now);
+    status_write(key, record, status, StatusPurpose::Evict)
+        .and_note(Note::warning("Evicted", MESSAGE))
+}
+
+fn hold(situation: &Situation<'_>, reading: &Reading, note: Note) -> Plan {
+    if reading.suspended {
+        Plan::note(note)
+    } else {
+        suspend(situation, note)
+    }
+}
+
+fn suspend(situation: &Situation<'_>, note: Note) -> Plan {
+    Plan::write(suspend_write(situation)).and_note(note)
+}
+
+fn suspend_write(situation: &Situation<'_>) -> Write {
+    let target = Target {
+        uid: &situation.job.uid,
+        generation: None,
+    };
+    Write::PatchJob {
+        key: situation.key.clone(),
+        patch: JobPatch::Json(situation.kind.suspend_patch(target)),
+        purpose: JobPurpose::Suspend,
+    }
+}
+
+fn status_write(
+    key: &WorkloadKey,
+    record: &WorkloadRecord,
+    status: sluice_crds::WorkloadStatus,
+    purpose: StatusPurpose,
+) -> Plan {
+    Plan::write(Write::WriteWorkloadStatus {
+        key: key.clone(),
+        revision: record.revision,
+        status: Box::new(status),
+        purpose,
+    })
+}

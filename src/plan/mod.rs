@@ -1,0 +1,156 @@
+//! What to do about what is known: pure functions from records to the next write, events and the
+//! engine's view. No I/O; time is an argument. Planning again after the write plans nothing more.
+
+pub mod explain;
+pub mod job;
+pub mod status;
+pub mod workload;
+
+use k8s_openapi::jiff::Timestamp;
+use sluice_crds::{Workload, WorkloadStatus};
+
+use crate::world::{JobKey, Revision, WorkloadKey};
+
+/// The next write for one job. There is at most one in flight for each job.
+#[derive(Debug, Clone)]
+pub enum Write {
+    /// Create the job's Workload.
+    CreateWorkload(Box<Workload>),
+    /// Make the Workload ask for what the job asks for now.
+    UpdateWorkloadSpec {
+        /// Which.
+        key: WorkloadKey,
+        /// The revision this was planned from.
+        revision: Revision,
+        /// The whole spec.
+        spec: Box<sluice_crds::WorkloadSpec>,
+    },
+    /// Write the Workload's status.
+    WriteWorkloadStatus {
+        /// Which.
+        key: WorkloadKey,
+        /// The revision this was planned from: the write fails if there is a newer one.
+        revision: Revision,
+        /// The whole status.
+        status: Box<WorkloadStatus>,
+        /// What it is for.
+        purpose: StatusPurpose,
+    },
+    /// Delete the Workload: its job is not queued any more.
+    DeleteWorkload {
+        /// Which.
+        key: WorkloadKey,
+        /// Its UID.
+        uid: String,
+    },
+    /// Patch the job.
+    PatchJob {
+        /// Which.
+        key: JobKey,
+        /// The patch.
+        patch: JobPatch,
+        /// What it is for.
+        purpose: JobPurpose,
+    },
+}
+
+/// A patch of a job.
+#[derive(Debug, Clone)]
+pub enum JobPatch {
+    /// RFC 6902. A failed `test` means that the job has changed: plan again.
+    Json(json_patch::Patch),
+    /// RFC 7386, with the resourceVersion it was planned from.
+    Merge(serde_json::Value),
+}
+
+/// Why a Workload's status is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StatusPurpose {
+    /// It is admitted.
+    Admit,
+    /// It has to go.
+    Evict,
+    /// It has gone: its quota is free.
+    Requeue,
+    /// Its job has ended.
+    Finish,
+    /// Say what it waits for.
+    Explain,
+}
+
+/// Why a job is patched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum JobPurpose {
+    /// It may not run (yet).
+    Suspend,
+    /// It may run.
+    Release,
+    /// Take out of its templates what was put in.
+    Restore,
+    /// Mark it as held without a queue.
+    MarkHeld,
+}
+
+/// Something that the user is told about a job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Note {
+    /// One CamelCase word of a closed set.
+    pub reason: &'static str,
+    /// Whether something is wrong.
+    pub is_warning: bool,
+    /// A sentence that helps.
+    pub message: String,
+}
+
+impl Note {
+    /// All is well.
+    pub fn normal(reason: &'static str, message: impl Into<String>) -> Self {
+        Self {
+            reason,
+            is_warning: false,
+            message: message.into(),
+        }
+    }
+
+    /// Something is wrong.
+    pub fn warning(reason: &'static str, message: impl Into<String>) -> Self {
+        Self {
+            reason,
+            is_warning: true,
+            message: message.into(),
+        }
+    }
+}
+
+/// What to do about a job.
+#[derive(Debug, Clone, Default)]
+pub struct Plan {
+    /// The next write.
+    pub write: Option<Write>,
+    /// What to tell the user once the write has succeeded; at once if there is none.
+    pub notes: Vec<Note>,
+}
+
+impl Plan {
+    fn write(write: Write) -> Self {
+        Self {
+            write: Some(write),
+            notes: Vec::new(),
+        }
+    }
+
+    fn and_note(mut self, note: Note) -> Self {
+        self.notes.push(note);
+        self
+    }
+
+    fn note(note: Note) -> Self {
+        Self {
+            write: None,
+            notes: vec![note],
+        }
+    }
+}
+
+/// The present.
+pub type Now = Timestamp;

@@ -1,0 +1,167 @@
+//! What the statuses of queues, cohorts and JobKinds say. Pure: from the engine's account to the
+//! API types.
+
+use sluice_crds::{ClusterQueueStatus, CohortStatus, FlavorUsage, LocalQueueStatus, ResourceUsage};
+use sluice_engine::{ByFlavor, InactiveReason, LocalQueueInactiveReason, ResourceName};
+
+use super::Now;
+use crate::conditions::{self, Saying, Type};
+use crate::translate::quantity;
+
+/// The status of a ClusterQueue. `broken` says why the object can't be used at all.
+pub fn cluster_queue(
+    known: &ClusterQueueStatus,
+    status: &sluice_engine::QueueStatus,
+    broken: Option<&str>,
+    generation: Option<i64>,
+    now: Now,
+) -> ClusterQueueStatus {
+    let saying = match (broken, &status.active) {
+        (Some(message), _) => inactive("Invalid", format!("Can't admit: {message}")),
+        (None, Ok(())) => active("Admits jobs"),
+        (None, Err(reason)) => inactive(
+            reason.reason(),
+            format!("Can't admit: {}{}", reason, remedy(reason)),
+        ),
+    };
+    let mut conditions = known.conditions.clone();
+    conditions::say(&mut conditions, saying, generation, now);
+    ClusterQueueStatus {
+        conditions,
+        pending_workloads: count(status.pending),
+        reserving_workloads: count(status.reserving),
+        admitted_workloads: count(status.admitted),
+        flavors_usage: usage(&status.usage, |resource, usage| ResourceUsage {
+            name: resource.to_string(),
+            total: quantity(resource, usage.total),
+            borrowed: Some(quantity(resource, usage.borrowed)),
+        }),
+    }
+}
+
+/// The status of a LocalQueue with `gated` held jobs.
+pub fn local_queue(
+    known: &LocalQueueStatus,
+    status: &sluice_engine::LocalQueueStatus,
+    gated: i32,
+    generation: Option<i64>,
+    now: Now,
+) -> LocalQueueStatus {
+    let saying = match &status.active {
+        Ok(()) => active("Jobs of this queue can be admitted"),
+        Err(reason) => inactive(
+            local_reason(reason),
+            format!("Can't admit: {}{}", reason, local_remedy(reason)),
+        ),
+    };
+    let mut conditions = known.conditions.clone();
+    conditions::say(&mut conditions, saying, generation, now);
+    LocalQueueStatus {
+        conditions,
+        gated_workloads: gated,
+        pending_workloads: count(status.pending),
+        reserving_workloads: count(status.reserving),
+        admitted_workloads: count(status.admitted),
+        flavors_usage: usage(&status.usage, |resource, amount| ResourceUsage {
+            name: resource.to_string(),
+            total: quantity(resource, *amount),
+            borrowed: None,
+        }),
+    }
+}
+
+/// The status of a Cohort.
+pub fn cohort(
+    known: &CohortStatus,
+    status: &sluice_engine::CohortStatus,
+    broken: Option<&str>,
+    generation: Option<i64>,
+    now: Now,
+) -> CohortStatus {
+    let saying = match (broken, &status.active) {
+        (Some(message), _) => inactive("Invalid", format!("Quota can't be counted: {message}")),
+        (None, Ok(())) => active("Queues of this cohort can admit jobs"),
+        (None, Err(reason)) => inactive(
+            reason.reason(),
+            format!(
+                "Queues of this cohort can't admit: {}{}",
+                reason,
+                remedy(reason)
+            ),
+        ),
+    };
+    let mut conditions = known.conditions.clone();
+    conditions::say(&mut conditions, saying, generation, now);
+    CohortStatus { conditions }
+}
+
+fn active(message: &str) -> Saying {
+    Saying {
+        kind: Type::Active,
+        is_true: true,
+        reason: "Ready",
+        message: message.to_owned(),
+    }
+}
+
+fn inactive(reason: &'static str, message: String) -> Saying {
+    Saying {
+        kind: Type::Active,
+        is_true: false,
+        reason,
+        message,
+    }
+}
+
+fn remedy(reason: &InactiveReason) -> &'static str {
+    match reason {
+        InactiveReason::Stopped => "; set spec.stopPolicy to None to go on",
+        InactiveReason::FlavorNotFound(_) => {
+            "; create them or take them out of spec.resourceGroups"
+        }
+        InactiveReason::CohortCycle(_) => "; change spec.parentName of one of them",
+        InactiveReason::CohortTreeTooDeep => "; make the tree flatter",
+    }
+}
+
+fn local_reason(reason: &LocalQueueInactiveReason) -> &'static str {
+    match reason {
+        LocalQueueInactiveReason::Stopped => "Stopped",
+        LocalQueueInactiveReason::NamespaceNotSelected => "NamespaceNotSelected",
+        LocalQueueInactiveReason::ClusterQueueNotFound(_) => "ClusterQueueNotFound",
+        LocalQueueInactiveReason::ClusterQueueInactive(_) => "ClusterQueueInactive",
+    }
+}
+
+fn local_remedy(reason: &LocalQueueInactiveReason) -> &'static str {
+    match reason {
+        LocalQueueInactiveReason::Stopped => "; set spec.stopPolicy to None to go on",
+        LocalQueueInactiveReason::NamespaceNotSelected => {
+            "; change its spec.namespaceSelector or the labels of this namespace"
+        }
+        LocalQueueInactiveReason::ClusterQueueNotFound(_) => {
+            "; create it, or create this LocalQueue anew"
+        }
+        LocalQueueInactiveReason::ClusterQueueInactive(reason) => remedy(reason),
+    }
+}
+
+fn usage<T>(
+    by_flavor: &ByFlavor<T>,
+    record: impl Fn(&ResourceName, &T) -> ResourceUsage,
+) -> Vec<FlavorUsage> {
+    by_flavor
+        .iter()
+        .map(|(flavor, resources)| FlavorUsage {
+            name: flavor.to_string(),
+            resources: resources
+                .iter()
+                .map(|(resource, usage)| record(resource, usage))
+                .collect(),
+        })
+        .collect()
+}
+
+fn count(number: usize) -> i32 {
+    i32::try_from(number).unwrap_or(i32::MAX)
+}

@@ -1,0 +1,294 @@
+//! The Workload of a job: what its spec and its status say at each turn of the job's life.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use kube::api::ObjectMeta;
+use sluice_crds::{JOB_UID_LABEL, PriorityClassRef, Workload, WorkloadSpec, WorkloadStatus};
+use sluice_kinds::CompiledKind;
+use sluice_kinds::template::Placement;
+use sluice_kinds::view::{Finished, PodSetView};
+
+use super::{Note, Now};
+use crate::conditions::{self, Saying, Type};
+use crate::translate;
+use crate::world::workload::workload_name;
+use crate::world::{JobKey, JobRecord, WorkloadRecord};
+
+/// A priority and where it comes from.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Priority {
+    /// The priority.
+    pub value: i32,
+    /// The class, if there is one.
+    pub class: Option<PriorityClassRef>,
+}
+
+/// The spec of the Workload of a job that asks for `pod_sets`. With `record`, what Sluice put into
+/// the templates is left out.
+pub fn spec(
+    queue: &str,
+    pod_sets: &[PodSetView],
+    record: Option<&WorkloadRecord>,
+    priority: &Priority,
+) -> WorkloadSpec {
+    let pod_sets = pod_sets.iter().map(|view| {
+        let own = record.and_then(|record| own_placement(record, view));
+        translate::pod_set_record(view, own.as_ref().unwrap_or(&view.placement))
+    });
+    WorkloadSpec {
+        queue_name: queue.to_owned(),
+        pod_sets: pod_sets.collect(),
+        priority: priority.value,
+        priority_class_ref: priority.class.clone(),
+    }
+}
+
+/// The Workload of a job, to be created.
+pub fn object(key: &JobKey, job: &JobRecord, kind: &CompiledKind, spec: WorkloadSpec) -> Workload {
+    let api_version = match kind.group.as_str() {
+        "" => kind.version.clone(),
+        group => format!("{group}/{}", kind.version),
+    };
+    Workload {
+        metadata: ObjectMeta {
+            name: Some(workload_name(&key.name, &job.uid)),
+            namespace: Some(key.namespace.to_string()),
+            labels: Some([(JOB_UID_LABEL.to_owned(), job.uid.to_string())].into()),
+            owner_references: Some(vec![OwnerReference {
+                api_version,
+                kind: kind.kind.clone(),
+                name: key.name.to_string(),
+                uid: job.uid.to_string(),
+                controller: Some(true),
+                block_owner_deletion: None,
+            }]),
+            ..ObjectMeta::default()
+        },
+        spec,
+        status: None,
+    }
+}
+
+/// For each pod set: the view, the placement that is the user's own, and the one it has when it is
+/// let go.
+pub fn placements<'a>(
+    record: &WorkloadRecord,
+    pod_sets: &'a [PodSetView],
+) -> Vec<(&'a PodSetView, Placement, Placement)> {
+    pod_sets
+        .iter()
+        .map(|view| {
+            let own = own_placement(record, view).unwrap_or_else(|| view.placement.clone());
+            let placed = own.with(&assigned_placement(record, &view.name));
+            (view, own, placed)
+        })
+        .collect()
+}
+
+/// The user's own placement of a pod set whose template may hold what Sluice put in: it is the
+/// recorded one, if the template says that or what follows from it.
+fn own_placement(record: &WorkloadRecord, view: &PodSetView) -> Option<Placement> {
+    let recorded = record
+        .spec
+        .pod_sets
+        .iter()
+        .find(|set| set.name == *view.name)?;
+    let own = Placement {
+        node_selector: recorded.node_selector.clone(),
+        tolerations: recorded.tolerations.clone(),
+    };
+    let placed = own.with(&assigned_placement(record, &view.name));
+    (view.placement == own || view.placement == placed).then_some(own)
+}
+
+fn assigned_placement(record: &WorkloadRecord, pod_set: &str) -> Placement {
+    let assignments = record
+        .status
+        .admission
+        .iter()
+        .flat_map(|a| &a.pod_set_assignments);
+    assignments
+        .into_iter()
+        .find(|assignment| assignment.name == pod_set)
+        .map(|assignment| Placement {
+            node_selector: assignment.node_selector.clone(),
+            tolerations: assignment.tolerations.clone(),
+        })
+        .unwrap_or_default()
+}
+
+/// Whether what a job asks for is what it was admitted with. Before it is let go (`exactly`) all
+/// must be equal; once it runs, fewer pods are fine.
+pub fn covers(record: &WorkloadRecord, pod_sets: &[PodSetView], exactly: bool) -> bool {
+    let asked = spec(
+        &record.spec.queue_name,
+        pod_sets,
+        Some(record),
+        &Priority::default(),
+    );
+    if exactly {
+        return asked.pod_sets == record.spec.pod_sets;
+    }
+    asked.pod_sets.iter().all(|set| {
+        let admitted = record
+            .spec
+            .pod_sets
+            .iter()
+            .find(|known| known.name == set.name);
+        admitted.is_some_and(|known| set.count <= known.count && set.requests == known.requests)
+    })
+}
+
+/// The status of a Workload that is admitted.
+pub fn admitted(
+    record: &WorkloadRecord,
+    admission: sluice_crds::Admission,
+    now: Now,
+) -> WorkloadStatus {
+    let queue = &admission.cluster_queue;
+    let mut sayings = vec![
+        Saying {
+            kind: Type::QuotaReserved,
+            is_true: true,
+            reason: "QuotaReserved",
+            message: format!("Holds quota in ClusterQueue {queue:?}"),
+        },
+        Saying {
+            kind: Type::Admitted,
+            is_true: true,
+            reason: "Admitted",
+            message: format!("Admitted by ClusterQueue {queue:?}: the job is let go"),
+        },
+    ];
+    if conditions::is_true(&record.status.conditions, Type::Evicted) {
+        sayings.push(Saying {
+            kind: Type::Evicted,
+            is_true: false,
+            reason: "QuotaReserved",
+            message: format!("Admitted again by ClusterQueue {queue:?}"),
+        });
+    }
+    if conditions::is_true(&record.status.conditions, Type::Requeued) {
+        sayings.push(Saying {
+            kind: Type::Requeued,
+            is_true: false,
+            reason: "Admitted",
+            message: "It has left the queue".to_owned(),
+        });
+    }
+    WorkloadStatus {
+        conditions: said(record, sayings, now),
+        admission: Some(admission),
+    }
+}
+
+/// The status of a Workload that has to go.
+pub fn evicted(
+    record: &WorkloadRecord,
+    reason: &'static str,
+    message: &str,
+    now: Now,
+) -> WorkloadStatus {
+    let sayings = vec![
+        Saying {
+            kind: Type::Evicted,
+            is_true: true,
+            reason,
+            message: message.to_owned(),
+        },
+        Saying {
+            kind: Type::Admitted,
+            is_true: false,
+            reason: "Evicted",
+            message: "Its quota is freed when its pods are gone".to_owned(),
+        },
+    ];
+    WorkloadStatus {
+        conditions: said(record, sayings, now),
+        admission: record.status.admission.clone(),
+    }
+}
+
+/// The status of a Workload that has gone and waits again.
+pub fn requeued(record: &WorkloadRecord, now: Now) -> WorkloadStatus {
+    let sayings = vec![
+        Saying {
+            kind: Type::QuotaReserved,
+            is_true: false,
+            reason: "Pending",
+            message: "Waits for quota again after its eviction".to_owned(),
+        },
+        Saying {
+            kind: Type::Requeued,
+            is_true: true,
+            reason: "Evicted",
+            message: "Put back into its queue".to_owned(),
+        },
+    ];
+    WorkloadStatus {
+        conditions: said(record, sayings, now),
+        admission: None,
+    }
+}
+
+/// The status of a Workload whose job has ended.
+pub fn finished(record: &WorkloadRecord, finished: &Finished, now: Now) -> WorkloadStatus {
+    let (reason, text) = outcome(finished);
+    let message = if finished.message.is_empty() {
+        text.to_owned()
+    } else {
+        finished.message.clone()
+    };
+    let saying = Saying {
+        kind: Type::Finished,
+        is_true: true,
+        reason,
+        message,
+    };
+    WorkloadStatus {
+        conditions: said(record, vec![saying], now),
+        admission: record.status.admission.clone(),
+    }
+}
+
+/// What the user is told when a job has ended.
+pub fn finished_note(finished: &Finished) -> Note {
+    let (_, text) = outcome(finished);
+    Note::normal("Finished", format!("{text}; its quota is free"))
+}
+
+fn outcome(finished: &Finished) -> (&'static str, &'static str) {
+    if finished.succeeded {
+        ("Succeeded", "The job finished successfully")
+    } else {
+        ("Failed", "The job failed")
+    }
+}
+
+/// The status of a Workload that waits, if it is to say something new.
+pub fn waiting(
+    record: &WorkloadRecord,
+    reason: &'static str,
+    message: String,
+    now: Now,
+) -> Option<WorkloadStatus> {
+    let mut status = record.status.clone();
+    let saying = Saying {
+        kind: Type::QuotaReserved,
+        is_true: false,
+        reason,
+        message,
+    };
+    conditions::say(&mut status.conditions, saying, record.generation, now).then_some(status)
+}
+
+fn said(
+    record: &WorkloadRecord,
+    sayings: Vec<Saying>,
+    now: Now,
+) -> Vec<k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition> {
+    let mut conditions = record.status.conditions.clone();
+    for saying in sayings {
+        conditions::say(&mut conditions, saying, record.generation, now);
+    }
+    conditions
+}

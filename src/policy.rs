@@ -1,0 +1,89 @@
+//! Keeps the webhooks' policy in step with the JobKinds. Runs on every replica, as webhooks are
+//! served by all of them, whoever leads.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use arc_swap::ArcSwap;
+use kube::api::{ApiResource, DynamicObject};
+use sluice_crds::JobKind;
+use sluice_kinds::CompiledKind;
+use sluice_kinds::problem::summarize;
+use sluice_kinds::view::QueueLabels;
+use sluice_webhooks::Policy;
+use tokio::sync::mpsc;
+use tracing::warn;
+
+use crate::client::Clients;
+use crate::metrics::Metrics;
+use crate::watch::{self, Change, Observation, Source};
+
+/// Observations that may wait.
+const OBSERVATIONS_MAX: usize = 64;
+
+/// What the policy is made of besides JobKinds.
+pub struct Basis {
+    /// The labels that name a queue.
+    pub queue_labels: QueueLabels,
+    /// Sluice's own user name.
+    pub username: String,
+}
+
+/// Follows the JobKinds until the process ends. `is_listed` becomes true when all are known.
+pub async fn follow(
+    clients: Clients,
+    metrics: Arc<Metrics>,
+    basis: Basis,
+    policy: Arc<ArcSwap<Policy>>,
+    is_listed: Arc<AtomicBool>,
+) {
+    let (sender, mut receiver) = mpsc::channel(OBSERVATIONS_MAX);
+    let resource = ApiResource::erase::<JobKind>(&());
+    tokio::spawn(watch::watch(
+        clients.read,
+        resource,
+        Source::JobKind,
+        sender,
+        metrics,
+    ));
+    let mut kinds: BTreeMap<String, Arc<CompiledKind>> = BTreeMap::new();
+    let mut listing: Option<BTreeMap<String, Arc<CompiledKind>>> = None;
+    while let Some(Observation { change, .. }) = receiver.recv().await {
+        match change {
+            Change::Listing => listing = Some(BTreeMap::new()),
+            Change::InList(object) => put(listing.get_or_insert_default(), &object),
+            Change::Listed => kinds = listing.take().unwrap_or_default(),
+            Change::Applied(object) => put(&mut kinds, &object),
+            Change::Deleted(object) => {
+                kinds.remove(object.metadata.name.as_deref().unwrap_or_default());
+            }
+        }
+        if listing.is_none() {
+            let compiled = kinds.values().cloned();
+            let next = Policy::new(compiled, basis.queue_labels.clone(), basis.username.clone());
+            policy.store(Arc::new(next));
+            is_listed.store(true, Ordering::Release);
+        }
+    }
+}
+
+fn put(kinds: &mut BTreeMap<String, Arc<CompiledKind>>, object: &DynamicObject) {
+    let name = object.metadata.name.clone().unwrap_or_default();
+    let parsed = serde_json::to_value(object).and_then(serde_json::from_value::<JobKind>);
+    let compiled = match parsed.as_ref().map(CompiledKind::compile) {
+        Ok(Ok(compiled)) => Some(compiled),
+        Ok(Err(problems)) => {
+            warn!(jobkind = %name, problems = summarize(&problems), "JobKind is passed over");
+            None
+        }
+        Err(error) => {
+            warn!(jobkind = %name, %error, "JobKind is passed over");
+            None
+        }
+    };
+    match compiled {
+        Some(compiled) => kinds.insert(name, Arc::new(compiled)),
+        None => kinds.remove(&name),
+    };
+}

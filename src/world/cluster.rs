@@ -1,0 +1,354 @@
+//! The cluster-wide settings that jobs are judged by: flavors, queues, cohorts, priority classes,
+//! namespaces and what namespaces add to pods. Turns each change into engine events.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::LimitRange;
+use k8s_openapi::api::node::v1::RuntimeClass;
+use k8s_openapi::api::scheduling::v1::PriorityClass;
+use kube::api::DynamicObject;
+use kube::core::{Selector, SelectorExt};
+use sluice_crds::{
+    ClusterQueue, ClusterQueueStatus, Cohort, CohortStatus, LocalQueue, LocalQueueSpec,
+    LocalQueueStatus, Quantity, ResourceFlavor, ResourceFlavorSpec, WorkloadPriorityClass,
+};
+use sluice_engine::{Event, LocalQueueKey};
+use sluice_kinds::problem::summarize;
+use sluice_kinds::requests::{Amounts, PodDefaults};
+
+use crate::translate;
+use crate::watch::Source;
+
+/// What is kept of a queue or cohort beside what the engine knows.
+#[derive(Debug, Clone)]
+pub struct Kept<Status> {
+    /// `metadata.generation`.
+    pub generation: Option<i64>,
+    /// The status that the API server has.
+    pub status: Status,
+    /// Why the object can't be used, if it can't.
+    pub broken: Option<String>,
+}
+
+/// The settings.
+#[derive(Debug, Default)]
+pub struct Cluster {
+    /// Flavors by name.
+    pub flavors: BTreeMap<String, ResourceFlavorSpec>,
+    /// ClusterQueues by name.
+    pub queues: BTreeMap<String, Kept<ClusterQueueStatus>>,
+    /// Cohorts by name.
+    pub cohorts: BTreeMap<String, Kept<CohortStatus>>,
+    /// LocalQueues.
+    pub local_queues: BTreeMap<LocalQueueKey, Kept<LocalQueueStatus>>,
+    /// WorkloadPriorityClasses by name.
+    pub workload_priorities: BTreeMap<String, i32>,
+    /// PriorityClasses by name.
+    pub pod_priorities: BTreeMap<String, i32>,
+    local_specs: BTreeMap<LocalQueueKey, LocalQueueSpec>,
+    /// Which namespaces each ClusterQueue takes. None: the selector can't be read and selects none.
+    selectors: BTreeMap<String, Option<Selector>>,
+    namespaces: BTreeMap<String, BTreeMap<String, String>>,
+    limit_ranges: BTreeMap<(String, String), Amounts>,
+    overheads: BTreeMap<String, Amounts>,
+}
+
+/// What a change of the settings means for others.
+#[derive(Debug, Default)]
+pub struct Effect {
+    /// What to tell the engine.
+    pub events: Vec<Event>,
+    /// Whether the priority of jobs may have changed.
+    pub priorities: bool,
+}
+
+impl Cluster {
+    /// Takes in the object `name` from `source`; `None` if it is gone.
+    ///
+    /// # Errors
+    /// What can't be read in the object. What was known of it stays.
+    pub fn change(
+        &mut self,
+        source: &Source,
+        namespace: &str,
+        name: &str,
+        object: Option<&DynamicObject>,
+    ) -> Result<Effect, String> {
+        let events = match source {
+            Source::ResourceFlavor => self.flavor(name, parse(object)?),
+            Source::ClusterQueue => self.cluster_queue(name, parse(object)?),
+            Source::Cohort => self.cohort(name, parse(object)?),
+            Source::LocalQueue => {
+                self.local_queue(LocalQueueKey::new(namespace, name), parse(object)?)
+            }
+            Source::Namespace => {
+                let labels = object.map(|o| o.metadata.labels.clone().unwrap_or_default());
+                set(&mut self.namespaces, name.to_owned(), labels);
+                self.select(|key, _| &*key.namespace == name)
+            }
+            Source::WorkloadPriorityClass => {
+                let class: Option<WorkloadPriorityClass> = parse(object)?;
+                set(
+                    &mut self.workload_priorities,
+                    name.to_owned(),
+                    class.map(|c| c.spec.value),
+                );
+                return Ok(Effect {
+                    events: Vec::new(),
+                    priorities: true,
+                });
+            }
+            Source::PriorityClass => {
+                let class: Option<PriorityClass> = parse(object)?;
+                set(
+                    &mut self.pod_priorities,
+                    name.to_owned(),
+                    class.map(|c| c.value.unwrap_or_default()),
+                );
+                return Ok(Effect {
+                    events: Vec::new(),
+                    priorities: true,
+                });
+            }
+            Source::LimitRange => {
+                let range: Option<LimitRange> = parse(object)?;
+                let amounts = range.map(|range| container_requests(&range));
+                set(
+                    &mut self.limit_ranges,
+                    (namespace.to_owned(), name.to_owned()),
+                    amounts,
+                );
+                Vec::new()
+            }
+            Source::RuntimeClass => {
+                let class: Option<RuntimeClass> = parse(object)?;
+                let overhead = class.and_then(|c| c.overhead).and_then(|o| o.pod_fixed);
+                let amounts = overhead.map(|o| countable(o.iter().map(|(name, q)| (name, &q.0))));
+                set(&mut self.overheads, name.to_owned(), amounts);
+                Vec::new()
+            }
+            Source::JobKind | Source::Workload | Source::Jobs(..) => Vec::new(),
+        };
+        Ok(Effect {
+            events,
+            priorities: false,
+        })
+    }
+
+    /// The namespace and name of every object from `source` that is known.
+    pub fn known(&self, source: &Source) -> Vec<(Arc<str>, Arc<str>)> {
+        let plain = |names: Vec<&String>| {
+            names
+                .into_iter()
+                .map(|name| ("".into(), name.as_str().into()))
+                .collect()
+        };
+        match source {
+            Source::ResourceFlavor => plain(self.flavors.keys().collect()),
+            Source::Cohort => plain(self.cohorts.keys().collect()),
+            Source::ClusterQueue => plain(self.queues.keys().collect()),
+            Source::LocalQueue => self
+                .local_queues
+                .keys()
+                .map(|key| (key.namespace.clone(), key.name.clone()))
+                .collect(),
+            Source::WorkloadPriorityClass => plain(self.workload_priorities.keys().collect()),
+            Source::PriorityClass => plain(self.pod_priorities.keys().collect()),
+            Source::Namespace => plain(self.namespaces.keys().collect()),
+            Source::RuntimeClass => plain(self.overheads.keys().collect()),
+            Source::LimitRange => self
+                .limit_ranges
+                .keys()
+                .map(|(namespace, name)| (namespace.as_str().into(), name.as_str().into()))
+                .collect(),
+            Source::JobKind | Source::Workload | Source::Jobs(..) => Vec::new(),
+        }
+    }
+
+    /// What the API server adds to pods of `namespace`.
+    pub fn pod_defaults(&self, namespace: &str) -> PodDefaults {
+        let mut container_requests = Amounts::new();
+        let first = (namespace.to_owned(), String::new());
+        for ((_, _), amounts) in self
+            .limit_ranges
+            .range(first..)
+            .take_while(|((ns, _), _)| ns == namespace)
+        {
+            for (name, amount) in amounts {
+                container_requests.entry(name.clone()).or_insert(*amount);
+            }
+        }
+        PodDefaults {
+            container_requests,
+            overheads: self.overheads.clone(),
+        }
+    }
+
+    fn flavor(&mut self, name: &str, flavor: Option<ResourceFlavor>) -> Vec<Event> {
+        let event = match &flavor {
+            Some(flavor) => Event::UpsertFlavor(translate::flavor(name, &flavor.spec)),
+            None => Event::RemoveFlavor(name.into()),
+        };
+        set(&mut self.flavors, name.to_owned(), flavor.map(|f| f.spec));
+        vec![event]
+    }
+
+    fn cluster_queue(&mut self, name: &str, queue: Option<ClusterQueue>) -> Vec<Event> {
+        let Some(queue) = queue else {
+            self.queues.remove(name);
+            self.selectors.remove(name);
+            let mut events = vec![Event::RemoveClusterQueue(name.into())];
+            events.extend(self.select(|_, spec| spec.cluster_queue == name));
+            return events;
+        };
+        let translated = translate::cluster_queue(name, &queue.spec);
+        let selector = queue.spec.namespace_selector.map(Selector::try_from);
+        let mut broken = translated
+            .as_ref()
+            .err()
+            .map(|problems| summarize(problems));
+        if let Some(Err(error)) = &selector {
+            broken.get_or_insert_with(|| format!("spec.namespaceSelector: Invalid value: {error}"));
+        }
+        self.selectors
+            .insert(name.to_owned(), selector.and_then(Result::ok));
+        self.queues.insert(
+            name.to_owned(),
+            Kept {
+                generation: queue.metadata.generation,
+                status: queue.status.unwrap_or_default(),
+                broken,
+            },
+        );
+        // A queue whose quota can't be counted admits nothing and keeps what it holds.
+        let queue = translated.unwrap_or_else(|_| sluice_engine::ClusterQueue {
+            name: name.into(),
+            cohort: None,
+            strategy: sluice_engine::QueueingStrategy::default(),
+            resource_groups: Vec::new(),
+            stop: sluice_engine::StopPolicy::Hold,
+            when_can_borrow: sluice_engine::WhenCanBorrow::default(),
+        });
+        let mut events = vec![Event::UpsertClusterQueue(queue)];
+        events.extend(self.select(|_, spec| spec.cluster_queue == name));
+        events
+    }
+
+    fn cohort(&mut self, name: &str, cohort: Option<Cohort>) -> Vec<Event> {
+        let Some(cohort) = cohort else {
+            self.cohorts.remove(name);
+            return vec![Event::RemoveCohort(name.into())];
+        };
+        let translated = translate::cohort(name, &cohort.spec);
+        let kept = Kept {
+            generation: cohort.metadata.generation,
+            status: cohort.status.unwrap_or_default(),
+            broken: translated
+                .as_ref()
+                .err()
+                .map(|problems| summarize(problems)),
+        };
+        self.cohorts.insert(name.to_owned(), kept);
+        let cohort = translated.unwrap_or_else(|_| sluice_engine::Cohort {
+            name: name.into(),
+            parent: cohort.spec.parent_name.as_deref().map(Into::into),
+            resource_groups: Vec::new(),
+        });
+        vec![Event::UpsertCohort(cohort)]
+    }
+
+    fn local_queue(&mut self, key: LocalQueueKey, queue: Option<LocalQueue>) -> Vec<Event> {
+        let Some(queue) = queue else {
+            self.local_queues.remove(&key);
+            self.local_specs.remove(&key);
+            return vec![Event::RemoveLocalQueue(key)];
+        };
+        let kept = Kept {
+            generation: queue.metadata.generation,
+            status: queue.status.unwrap_or_default(),
+            broken: None,
+        };
+        self.local_queues.insert(key.clone(), kept);
+        let event = self.local_event(&key, &queue.spec);
+        self.local_specs.insert(key, queue.spec);
+        vec![event]
+    }
+
+    /// Tells the engine again about the LocalQueues that `affected` picks: whether their namespace
+    /// is selected may have changed.
+    fn select(&self, affected: impl Fn(&LocalQueueKey, &LocalQueueSpec) -> bool) -> Vec<Event> {
+        self.local_specs
+            .iter()
+            .filter(|(key, spec)| affected(key, spec))
+            .map(|(key, spec)| self.local_event(key, spec))
+            .collect()
+    }
+
+    fn local_event(&self, key: &LocalQueueKey, spec: &LocalQueueSpec) -> Event {
+        let labels = self.namespaces.get(&*key.namespace);
+        let selector = self
+            .selectors
+            .get(&spec.cluster_queue)
+            .and_then(Option::as_ref);
+        let is_selected = match (labels, selector) {
+            (Some(labels), Some(selector)) => selector.matches(labels),
+            _ => false,
+        };
+        Event::UpsertLocalQueue(sluice_engine::LocalQueue {
+            key: key.clone(),
+            cluster_queue: spec.cluster_queue.as_str().into(),
+            stop: translate::stop_policy(spec.stop_policy),
+            namespace_selected: is_selected,
+        })
+    }
+}
+
+fn parse<T: serde::de::DeserializeOwned + Clone>(
+    object: Option<&DynamicObject>,
+) -> Result<Option<T>, String> {
+    let Some(object) = object else {
+        return Ok(None);
+    };
+    let value = serde_json::to_value(object).map_err(|e| e.to_string())?;
+    serde_json::from_value(value)
+        .map(Some)
+        .map_err(|e| e.to_string())
+}
+
+fn set<K: Ord, V>(map: &mut BTreeMap<K, V>, key: K, value: Option<V>) {
+    match value {
+        Some(value) => map.insert(key, value),
+        None => map.remove(&key),
+    };
+}
+
+/// The requests that containers get which have none.
+fn container_requests(range: &LimitRange) -> Amounts {
+    let items = range.spec.iter().flat_map(|spec| &spec.limits);
+    let defaults = items
+        .filter(|item| item.type_ == "Container")
+        .flat_map(|item| {
+            item.default_request
+                .iter()
+                .flatten()
+                .chain(item.default.iter().flatten())
+        });
+    let mut requests = Amounts::new();
+    for (name, amount) in countable(defaults.map(|(name, quantity)| (name, &quantity.0))) {
+        requests.entry(name).or_insert(amount);
+    }
+    requests
+}
+
+/// Amounts that can be counted; the API server lets no others into these objects. The first of
+/// two with the same name counts.
+fn countable<'a>(quantities: impl Iterator<Item = (&'a String, &'a String)>) -> Amounts {
+    let mut amounts = Amounts::new();
+    for (name, text) in quantities {
+        if let Ok(nanos) = Quantity(text.clone()).nanos() {
+            amounts.entry(name.clone()).or_insert(nanos);
+        }
+    }
+    amounts
+}

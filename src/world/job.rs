@@ -1,0 +1,122 @@
+//! What is kept of a Job-like object: the checked view of it, and no JSON.
+
+use std::sync::Arc;
+
+use kube::api::DynamicObject;
+use sluice_crds::{HELD_ANNOTATION, PRIORITY_CLASS_LABEL, RELEASED_ANNOTATION};
+use sluice_kinds::gates::{self, GateState};
+use sluice_kinds::requests::PodDefaults;
+use sluice_kinds::view::{Finished, PodSetView, QueueLabels, QueueName};
+use sluice_kinds::{CompiledKind, Problem};
+
+use super::{Revision, Uid};
+
+/// Where a job is: its JobKind, namespace and name.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct JobKey {
+    /// The name of the JobKind.
+    pub kind: Arc<str>,
+    /// The namespace.
+    pub namespace: Arc<str>,
+    /// The name.
+    pub name: Arc<str>,
+}
+
+/// What is kept of a job.
+#[derive(Debug, Clone)]
+pub struct JobRecord {
+    /// `metadata.uid`.
+    pub uid: Uid,
+    /// `metadata.resourceVersion`.
+    pub revision: Revision,
+    /// `metadata.generation`.
+    pub generation: Option<i64>,
+    /// Whether it is being deleted.
+    pub deleting: bool,
+    /// The LocalQueue that it names.
+    pub queue: QueueName,
+    /// Its gates.
+    pub gates: GateState,
+    /// Its WorkloadPriorityClass.
+    pub priority_class: Option<String>,
+    /// Whether it carries the mark of an object held without a queue.
+    pub held: bool,
+    /// Whether it carries the mark of an object let go without a queue.
+    pub released: bool,
+    /// What its JobKind reads in it, or why it can't be read.
+    pub reading: Result<Reading, Vec<Problem>>,
+}
+
+/// What a JobKind reads in an object.
+#[derive(Debug, Clone)]
+pub struct Reading {
+    /// Whether it is suspended.
+    pub suspended: bool,
+    /// How it ended, if it has.
+    pub finished: Option<Finished>,
+    /// Whether pods of it run or may still be made.
+    pub active: bool,
+    /// Its pod sets, or why they can't be counted.
+    pub pod_sets: Result<Arc<[PodSetView]>, Vec<Problem>>,
+}
+
+impl JobRecord {
+    /// Reads `object`.
+    pub fn read(
+        object: &DynamicObject,
+        kind: &CompiledKind,
+        labels: &QueueLabels,
+        defaults: &PodDefaults,
+    ) -> Self {
+        let metadata = &object.metadata;
+        let own_labels = metadata.labels.clone().unwrap_or_default();
+        let annotations = metadata.annotations.clone().unwrap_or_default();
+        Self {
+            uid: metadata.uid.as_deref().unwrap_or_default().into(),
+            revision: Revision::of(object),
+            generation: metadata.generation,
+            deleting: metadata.deletion_timestamp.is_some(),
+            queue: labels.read(&own_labels),
+            gates: gates::read(&annotations),
+            priority_class: own_labels.get(PRIORITY_CLASS_LABEL).cloned(),
+            held: annotations.contains_key(HELD_ANNOTATION),
+            released: annotations.contains_key(RELEASED_ANNOTATION),
+            reading: Reading::read(object, kind, defaults),
+        }
+    }
+
+    /// Whether Sluice has anything to do with the object by what it carries.
+    pub fn is_managed(&self) -> bool {
+        self.queue != QueueName::None || self.gates.is_held() || self.held
+    }
+
+    /// The queue that counts this job as gated.
+    pub fn gated_queue(&self) -> Option<&str> {
+        match &self.queue {
+            QueueName::Named(queue) if self.gates.is_held() && !self.released => Some(queue),
+            _ => None,
+        }
+    }
+
+    /// How it ended, if it has.
+    pub fn finished(&self) -> Option<&Finished> {
+        self.reading.as_ref().ok()?.finished.as_ref()
+    }
+}
+
+impl Reading {
+    fn read(
+        object: &DynamicObject,
+        kind: &CompiledKind,
+        defaults: &PodDefaults,
+    ) -> Result<Self, Vec<Problem>> {
+        let data = &object.data;
+        let pod_sets = kind.pod_sets(data, defaults);
+        Ok(Self {
+            suspended: kind.suspended(data).map_err(|p| vec![p])?,
+            finished: kind.finished(data).map_err(|p| vec![p])?,
+            active: kind.active(data).map_err(|p| vec![p])?,
+            pod_sets: pod_sets.map(Into::into),
+        })
+    }
+}

@@ -1,0 +1,143 @@
+//! What is known of the cluster: records of the objects that matter, kept small. Filled from
+//! watches and from the replies to our own writes, whichever is newer. Decides nothing.
+
+pub mod cluster;
+pub mod job;
+pub mod workload;
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use kube::api::DynamicObject;
+
+pub use job::{JobKey, JobRecord};
+pub use workload::{WorkloadKey, WorkloadRecord};
+
+/// A UID, shared.
+pub type Uid = Arc<str>;
+
+/// A point in an object's history. Resource versions are compared as numbers (KEP-5504).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Revision(pub u128);
+
+impl Revision {
+    /// The revision of `object`; one that can't be read is older than all others.
+    pub fn of(object: &DynamicObject) -> Self {
+        Self(
+            object
+                .metadata
+                .resource_version
+                .as_deref()
+                .and_then(|v| v.parse().ok())
+                .unwrap_or(0),
+        )
+    }
+}
+
+/// The jobs and Workloads that are known.
+#[derive(Debug, Default)]
+pub struct World {
+    jobs: HashMap<JobKey, JobRecord>,
+    job_by_uid: HashMap<Uid, JobKey>,
+    workloads: HashMap<WorkloadKey, WorkloadRecord>,
+    workload_by_job: HashMap<Uid, WorkloadKey>,
+    gated: BTreeMap<(Arc<str>, String), i32>,
+}
+
+impl World {
+    /// Takes in a job. Returns false if a newer one is known.
+    pub fn put_job(&mut self, key: JobKey, record: JobRecord) -> bool {
+        if let Some(known) = self.jobs.get(&key) {
+            if known.uid == record.uid && known.revision > record.revision {
+                return false;
+            }
+            self.remove_job(&key);
+        }
+        self.count_gated(&key, &record, 1);
+        self.job_by_uid.insert(record.uid.clone(), key.clone());
+        self.jobs.insert(key, record);
+        true
+    }
+
+    /// Forgets a job.
+    pub fn remove_job(&mut self, key: &JobKey) -> Option<JobRecord> {
+        let record = self.jobs.remove(key)?;
+        self.count_gated(key, &record, -1);
+        self.job_by_uid.remove(&record.uid);
+        Some(record)
+    }
+
+    /// The job at `key`.
+    pub fn job(&self, key: &JobKey) -> Option<&JobRecord> {
+        self.jobs.get(key)
+    }
+
+    /// Where the job with this UID is.
+    pub fn job_key(&self, uid: &str) -> Option<&JobKey> {
+        self.job_by_uid.get(uid)
+    }
+
+    /// All jobs.
+    pub fn jobs(&self) -> impl Iterator<Item = (&JobKey, &JobRecord)> {
+        self.jobs.iter()
+    }
+
+    /// Takes in a Workload. Returns false if a newer one is known.
+    pub fn put_workload(&mut self, key: WorkloadKey, record: WorkloadRecord) -> bool {
+        if let Some(known) = self.workloads.get(&key) {
+            if known.uid == record.uid && known.revision > record.revision {
+                return false;
+            }
+            self.remove_workload(&key);
+        }
+        if let Some(job) = &record.job {
+            self.workload_by_job.insert(job.uid.clone(), key.clone());
+        }
+        self.workloads.insert(key, record);
+        true
+    }
+
+    /// Forgets a Workload.
+    pub fn remove_workload(&mut self, key: &WorkloadKey) -> Option<WorkloadRecord> {
+        let record = self.workloads.remove(key)?;
+        if let Some(job) = &record.job
+            && self.workload_by_job.get(&job.uid) == Some(key)
+        {
+            self.workload_by_job.remove(&job.uid);
+        }
+        Some(record)
+    }
+
+    /// The Workload at `key`.
+    pub fn workload(&self, key: &WorkloadKey) -> Option<&WorkloadRecord> {
+        self.workloads.get(key)
+    }
+
+    /// The Workload of the job with this UID.
+    pub fn workload_of(&self, uid: &str) -> Option<(&WorkloadKey, &WorkloadRecord)> {
+        let key = self.workload_by_job.get(uid)?;
+        Some((key, self.workloads.get(key)?))
+    }
+
+    /// All Workloads.
+    pub fn workloads(&self) -> impl Iterator<Item = (&WorkloadKey, &WorkloadRecord)> {
+        self.workloads.iter()
+    }
+
+    /// How many jobs are held by gates, by namespace and LocalQueue.
+    pub fn gated(&self) -> &BTreeMap<(Arc<str>, String), i32> {
+        &self.gated
+    }
+
+    fn count_gated(&mut self, key: &JobKey, record: &JobRecord, change: i32) {
+        let Some(queue) = record.gated_queue() else {
+            return;
+        };
+        let place = (key.namespace.clone(), queue.to_owned());
+        let count = self.gated.entry(place.clone()).or_default();
+        *count = count.saturating_add(change);
+        if *count == 0 {
+            self.gated.remove(&place);
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! What is kept of a Workload.
+
+use std::sync::Arc;
+
+use k8s_openapi::jiff::Timestamp;
+use kube::api::DynamicObject;
+use sluice_crds::{Workload, WorkloadSpec, WorkloadStatus};
+
+use super::{Revision, Uid};
+use crate::conditions::{self, Type};
+
+/// Where a Workload is.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct WorkloadKey {
+    /// The namespace.
+    pub namespace: Arc<str>,
+    /// The name.
+    pub name: Arc<str>,
+}
+
+/// The job that a Workload stands for, by its owner reference.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Owner {
+    /// The API group and kind.
+    pub group_kind: (String, String),
+    /// The UID. Names are not trusted (design, section 8, 10).
+    pub uid: Uid,
+}
+
+/// What is kept of a Workload.
+#[derive(Debug, Clone)]
+pub struct WorkloadRecord {
+    /// `metadata.uid`.
+    pub uid: Uid,
+    /// `metadata.resourceVersion`.
+    pub revision: Revision,
+    /// `metadata.generation`.
+    pub generation: Option<i64>,
+    /// `metadata.creationTimestamp`.
+    pub created: Option<Timestamp>,
+    /// Whether it is being deleted.
+    pub deleting: bool,
+    /// The job. None for an object that a user made: it counts for nothing.
+    pub job: Option<Owner>,
+    /// `spec`.
+    pub spec: WorkloadSpec,
+    /// `status`.
+    pub status: WorkloadStatus,
+}
+
+impl WorkloadRecord {
+    /// Reads `object`.
+    ///
+    /// # Errors
+    /// What does not fit the type.
+    pub fn read(object: DynamicObject) -> Result<(WorkloadKey, Self), serde_json::Error> {
+        let revision = Revision::of(&object);
+        let workload: Workload = object.try_parse().map_err(serde::de::Error::custom)?;
+        let metadata = workload.metadata;
+        let name: Arc<str> = metadata.name.unwrap_or_default().into();
+        let owner = metadata
+            .owner_references
+            .unwrap_or_default()
+            .into_iter()
+            .find(|o| o.controller == Some(true));
+        let job = owner
+            .filter(|owner| *name == *workload_name(&owner.name, &owner.uid))
+            .map(|owner| Owner {
+                group_kind: (group_of(&owner.api_version).to_owned(), owner.kind),
+                uid: owner.uid.into(),
+            });
+        let key = WorkloadKey {
+            namespace: metadata.namespace.unwrap_or_default().into(),
+            name,
+        };
+        let record = Self {
+            uid: metadata.uid.unwrap_or_default().into(),
+            revision,
+            generation: metadata.generation,
+            created: metadata.creation_timestamp.map(|t| t.0),
+            deleting: metadata.deletion_timestamp.is_some(),
+            job,
+            spec: workload.spec,
+            status: workload.status.unwrap_or_default(),
+        };
+        Ok((key, record))
+    }
+
+    /// Whether it holds quota and is on its way out.
+    pub fn is_evicting(&self) -> bool {
+        self.status.admission.is_some() && self.is(Type::Evicted)
+    }
+
+    /// Whether its job has ended.
+    pub fn is_finished(&self) -> bool {
+        self.is(Type::Finished)
+    }
+
+    fn is(&self, kind: Type) -> bool {
+        conditions::is_true(&self.status.conditions, kind)
+    }
+}
+
+/// The name of the Workload of a job: the job's name, so that people find it, and 64 bits of its
+/// UID, so that a job that is deleted and made again gets another one.
+pub fn workload_name(job: &str, uid: &str) -> String {
+    /// 253 that a name may have, less 16 digits and a dash.
+    const PREFIX_MAX: usize = 236;
+    let digits: String = uid
+        .chars()
+        .filter(char::is_ascii_alphanumeric)
+        .take(16)
+        .collect();
+    let prefix = job
+        .get(..PREFIX_MAX)
+        .unwrap_or(job)
+        .trim_end_matches(['-', '.']);
+    format!("{prefix}-{digits}")
+}
+
+fn group_of(api_version: &str) -> &str {
+    api_version.split_once('/').map_or("", |(group, _)| group)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_differ_by_uid_and_fit() {
+        let uid = "0f8fad5b-d9cb-469f-a165-70867728950e";
+        assert_eq!(workload_name("train", uid), "train-0f8fad5bd9cb469f");
+        assert_eq!(workload_name(&"x".repeat(253), uid).len(), 253);
+    }
+}

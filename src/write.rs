@@ -1,0 +1,278 @@
+//! The only place that writes to jobs, Workloads and statuses. Every write has a deadline, is sent
+//! once, and ends in a [`Reply`] that says whether it has happened, has not, or might have.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kube::api::{
+    Api, ApiResource, DeleteParams, DynamicObject, Patch, PatchParams, PostParams, Preconditions,
+};
+use kube::{Client, Error};
+use serde_json::json;
+use sluice_crds::Workload;
+use tracing::debug;
+
+use crate::metrics::Metrics;
+use crate::plan::{JobPatch, JobPurpose, StatusPurpose, Write};
+use crate::world::WorkloadKey;
+
+/// Longest time for one request.
+const DEADLINE: Duration = Duration::from_secs(5);
+/// The name under which our fields are recorded in managedFields.
+pub const FIELD_MANAGER: &str = "sluice";
+
+/// How a write ended.
+#[derive(Debug)]
+pub enum Reply {
+    /// It has happened, and this is the object now. None for a deletion.
+    Done(Option<Box<DynamicObject>>),
+    /// It has not happened: the object has changed. This is the object now; none if it is gone.
+    Conflict(Option<Box<DynamicObject>>),
+    /// It has not happened and never will as it is: the API server's own words.
+    Refused(String),
+    /// It has not happened, or nobody knows: to be looked at again.
+    Unknown(String),
+}
+
+/// Sends writes.
+#[derive(Clone)]
+pub struct Writer {
+    client: Client,
+    metrics: Arc<Metrics>,
+    workloads: ApiResource,
+}
+
+impl Writer {
+    /// A writer that uses `client`, which must not repeat requests by itself.
+    pub fn new(client: Client, metrics: Arc<Metrics>) -> Self {
+        Self {
+            client,
+            metrics,
+            workloads: ApiResource::erase::<Workload>(&()),
+        }
+    }
+
+    /// Sends `write`. `resource` is the resource of the job.
+    pub async fn send(&self, write: Write, resource: ApiResource) -> Reply {
+        let operation = operation(&write);
+        let reply = match write {
+            Write::CreateWorkload(workload) => self.create(*workload).await,
+            Write::UpdateWorkloadSpec {
+                key,
+                revision,
+                spec,
+            } => {
+                let patch = json!({
+                    "metadata": {"resourceVersion": revision.0.to_string()},
+                    "spec": *spec,
+                });
+                let api = self.workload_api(&key);
+                // The pod sets are a list and are replaced as a whole by a merge patch.
+                self.settle(
+                    &api,
+                    &key.name,
+                    deadline(api.patch(&key.name, &params(), &Patch::Merge(patch))).await,
+                )
+                .await
+            }
+            Write::WriteWorkloadStatus {
+                key,
+                revision,
+                status,
+                ..
+            } => {
+                let patch = json!({
+                    "metadata": {"resourceVersion": revision.0.to_string()},
+                    "status": {"conditions": status.conditions, "admission": status.admission},
+                });
+                let api = self.workload_api(&key);
+                let sent =
+                    deadline(api.patch_status(&key.name, &params(), &Patch::Merge(patch))).await;
+                self.settle(&api, &key.name, sent).await
+            }
+            Write::DeleteWorkload { key, uid } => {
+                let api = self.workload_api(&key);
+                let preconditions = Preconditions {
+                    uid: Some(uid),
+                    resource_version: None,
+                };
+                let params = DeleteParams {
+                    preconditions: Some(preconditions),
+                    ..DeleteParams::default()
+                };
+                match deadline(api.delete(&key.name, &params)).await {
+                    Ok(_) => Reply::Done(None),
+                    Err(Failure::Api(error)) if error.code == 404 || error.code == 409 => {
+                        Reply::Done(None)
+                    }
+                    Err(failure) => failure.into_reply(),
+                }
+            }
+            Write::PatchJob { key, patch, .. } => {
+                let api = Api::namespaced_with(self.client.clone(), &key.namespace, &resource);
+                let sent = match patch {
+                    JobPatch::Json(patch) => {
+                        deadline(api.patch(&key.name, &params(), &Patch::Json::<()>(patch))).await
+                    }
+                    JobPatch::Merge(patch) => {
+                        deadline(api.patch(&key.name, &params(), &Patch::Merge(patch))).await
+                    }
+                };
+                self.settle(&api, &key.name, sent).await
+            }
+        };
+        self.metrics.write(operation, outcome(&reply));
+        reply
+    }
+
+    /// Writes the status of one of our own objects. Nobody waits for it: what fails is planned again.
+    pub async fn status(
+        &self,
+        resource: &ApiResource,
+        namespace: Option<&str>,
+        name: &str,
+        status: serde_json::Value,
+    ) -> bool {
+        let api: Api<DynamicObject> = match namespace {
+            Some(namespace) => Api::namespaced_with(self.client.clone(), namespace, resource),
+            None => Api::all_with(self.client.clone(), resource),
+        };
+        let patch = Patch::Merge(json!({ "status": status }));
+        let sent = deadline(api.patch_status(name, &params(), &patch)).await;
+        let is_done = sent.is_ok();
+        if let Err(failure) = sent {
+            debug!(kind = %resource.kind, name, failure = %failure.text(), "status was not written");
+        }
+        self.metrics
+            .write("queue_status", if is_done { "done" } else { "unknown" });
+        is_done
+    }
+
+    async fn create(&self, workload: Workload) -> Reply {
+        let namespace = workload.metadata.namespace.clone().unwrap_or_default();
+        let name = workload.metadata.name.clone().unwrap_or_default();
+        let api: Api<DynamicObject> =
+            Api::namespaced_with(self.client.clone(), &namespace, &self.workloads);
+        let object = match serde_json::to_value(&workload)
+            .and_then(serde_json::from_value::<DynamicObject>)
+        {
+            Ok(object) => object,
+            Err(error) => return Reply::Refused(error.to_string()),
+        };
+        let params = PostParams {
+            dry_run: false,
+            field_manager: Some(FIELD_MANAGER.to_owned()),
+        };
+        let sent = deadline(api.create(&params, &object)).await;
+        self.settle(&api, &name, sent).await
+    }
+
+    /// Turns the outcome of a request into a reply. After a conflict the object is read afresh, so
+    /// that the next plan is made from what is there and not from a watch that lags.
+    async fn settle(
+        &self,
+        api: &Api<DynamicObject>,
+        name: &str,
+        sent: Result<DynamicObject, Failure>,
+    ) -> Reply {
+        match sent {
+            Ok(object) => Reply::Done(Some(Box::new(object))),
+            Err(failure) if failure.is_conflict() => match deadline(api.get_opt(name)).await {
+                Ok(object) => Reply::Conflict(object.map(Box::new)),
+                Err(failure) => Reply::Unknown(failure.text()),
+            },
+            Err(failure) => failure.into_reply(),
+        }
+    }
+
+    fn workload_api(&self, key: &WorkloadKey) -> Api<DynamicObject> {
+        Api::namespaced_with(self.client.clone(), &key.namespace, &self.workloads)
+    }
+}
+
+/// Why a request failed.
+#[derive(Debug)]
+enum Failure {
+    Api(Box<kube::core::Status>),
+    Other(String),
+}
+
+impl Failure {
+    /// The object has changed since the write was planned: 409; 422 for a JSON patch whose `test`
+    /// failed; 404 for an object that is gone.
+    fn is_conflict(&self) -> bool {
+        match self {
+            Self::Api(status) => {
+                status.code == 409
+                    || status.code == 404
+                    || (status.code == 422 && status.message.contains("testing path"))
+            }
+            Self::Other(_) => false,
+        }
+    }
+
+    fn into_reply(self) -> Reply {
+        match self {
+            Self::Api(status) if matches!(status.code, 400 | 403 | 405 | 413 | 415 | 422) => {
+                Reply::Refused(status.message.clone())
+            }
+            other => Reply::Unknown(other.text()),
+        }
+    }
+
+    fn text(&self) -> String {
+        match self {
+            Self::Api(status) => format!("{} ({})", status.message, status.code),
+            Self::Other(text) => text.clone(),
+        }
+    }
+}
+
+async fn deadline<T>(request: impl Future<Output = Result<T, Error>>) -> Result<T, Failure> {
+    match tokio::time::timeout(DEADLINE, request).await {
+        Ok(Ok(value)) => Ok(value),
+        Ok(Err(Error::Api(status))) => Err(Failure::Api(status)),
+        Ok(Err(error)) => Err(Failure::Other(error.to_string())),
+        Err(_) => Err(Failure::Other(format!(
+            "no reply within {} s",
+            DEADLINE.as_secs()
+        ))),
+    }
+}
+
+fn params() -> PatchParams {
+    PatchParams {
+        field_manager: Some(FIELD_MANAGER.to_owned()),
+        ..PatchParams::default()
+    }
+}
+
+fn operation(write: &Write) -> &'static str {
+    match write {
+        Write::CreateWorkload(_) => "create_workload",
+        Write::UpdateWorkloadSpec { .. } => "update_workload",
+        Write::DeleteWorkload { .. } => "delete_workload",
+        Write::WriteWorkloadStatus { purpose, .. } => match purpose {
+            StatusPurpose::Admit => "admit",
+            StatusPurpose::Evict => "evict",
+            StatusPurpose::Requeue => "requeue",
+            StatusPurpose::Finish => "finish",
+            StatusPurpose::Explain => "explain",
+        },
+        Write::PatchJob { purpose, .. } => match purpose {
+            JobPurpose::Suspend => "suspend",
+            JobPurpose::Release => "release",
+            JobPurpose::Restore => "restore",
+            JobPurpose::MarkHeld => "mark_held",
+        },
+    }
+}
+
+fn outcome(reply: &Reply) -> &'static str {
+    match reply {
+        Reply::Done(_) => "done",
+        Reply::Conflict(_) => "conflict",
+        Reply::Refused(_) => "refused",
+        Reply::Unknown(_) => "unknown",
+    }
+}
