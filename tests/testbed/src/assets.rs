@@ -212,7 +212,7 @@ impl Build {
 }
 
 /// The repository that this crate was built in, else the one around the current folder.
-fn repository() -> Result<PathBuf> {
+pub(crate) fn repository() -> Result<PathBuf> {
     let built_in = Path::new(env!("CARGO_MANIFEST_DIR"));
     let here = std::env::current_dir()?;
     built_in

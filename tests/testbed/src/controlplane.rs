@@ -310,6 +310,11 @@ impl ControlPlane {
         Process::start(launch, &self.reaper)
     }
 
+    /// Like [`ControlPlane::spawn`], but does not start it yet.
+    pub(crate) fn prepare(&self, launch: Launch) -> Process {
+        Process::stopped(launch, &self.reaper)
+    }
+
     /// Has a process that the caller started end with this run too; [`ControlPlane::disown`] it
     /// once it has ended.
     pub fn adopt(&self, pid: u32) {

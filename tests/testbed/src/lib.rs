@@ -15,6 +15,17 @@
 //! Pods on the played nodes go Running at once. A pod of a Job then succeeds at once; two
 //! annotations on the pod change that: [`RUN_SECONDS`] and [`EXIT`].
 //!
+//! [`Sluice`] installs Sluice on it and runs it as a process of this machine. Tests that can share
+//! one do:
+//!
+//! ```no_run
+//! # async fn example() -> anyhow::Result<()> {
+//! let shared = sluice_testbed::Sluice::shared("target/debug/sluice");
+//! let namespace = shared.control_plane.create_namespace("mine").await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! Logs, keys and the audit log lie in a folder that goes with the run; with `TESTBED_KEEP=1` it
 //! stays, and its path is printed.
 
@@ -29,6 +40,7 @@ mod options;
 mod ports;
 mod processes;
 mod reaper;
+mod sluice;
 mod start;
 mod wait;
 
@@ -39,6 +51,7 @@ pub use kubectl::KubectlOutput;
 pub use nodes::NodeSpec;
 pub use options::Options;
 pub use processes::{Launch, Process, send_signal};
+pub use sluice::{NAMESPACE, Shared, Sluice, SluiceOptions};
 pub use wait::{eventually, wait_for};
 
 /// Pod annotation: how long the pod runs, in seconds (`"2"`, `"0.5"`) or `"forever"`. Without it

@@ -11,7 +11,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
-use sluice_testbed::{Assets, ControlPlane, Options, send_signal};
+use sluice_testbed::{Assets, ControlPlane, Options, Sluice, SluiceOptions, send_signal};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// A throwaway Kubernetes control plane on this machine.
@@ -46,6 +46,9 @@ struct Start {
     /// YAML to apply before the controllers start, CRDs for example; may be repeated.
     #[arg(long, value_name = "FILE")]
     manifest: Vec<PathBuf>,
+    /// Install Sluice and run this program as its controller.
+    #[arg(long, value_name = "BINARY")]
+    sluice: Option<PathBuf>,
 }
 
 fn main() -> Result<ExitCode> {
@@ -74,25 +77,68 @@ impl Start {
         let read = |path: &PathBuf| {
             std::fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))
         };
-        let manifests = self.manifest.iter().map(read).collect::<Result<_>>()?;
-        Ok(Options {
-            nodes: self.nodes,
-            manifests,
-            ..Options::default()
-        })
+        let mut options = match self.sluice {
+            Some(_) => Options::with_crds()?,
+            None => Options::default(),
+        };
+        for path in &self.manifest {
+            options.manifests.push(read(path)?);
+        }
+        options.nodes = self.nodes;
+        Ok(options)
+    }
+
+    async fn start(&self) -> Result<Started> {
+        let cp = ControlPlane::start(self.options()?).await?;
+        let sluice = match &self.sluice {
+            Some(binary) => {
+                let sluice = Sluice::install(&cp, SluiceOptions::new(binary)).await?;
+                sluice.start().await?;
+                Some(sluice)
+            }
+            None => None,
+        };
+        Ok(Started { sluice, cp })
+    }
+}
+
+/// What runs; dropped in this order.
+struct Started {
+    sluice: Option<Sluice>,
+    cp: ControlPlane,
+}
+
+impl Started {
+    /// What a command or a person needs to know of it.
+    fn env(&self) -> Result<Vec<(&'static str, OsString)>> {
+        let mut env = vec![
+            ("KUBECONFIG", self.cp.kubeconfig().into()),
+            ("PATH", self.cp.path()?),
+        ];
+        if let Some(sluice) = &self.sluice {
+            env.push(("TESTBED_SLUICE_METRICS", sluice.metrics_url().into()));
+            env.push(("TESTBED_SLUICE_LOG", sluice.process().log().into()));
+        }
+        Ok(env)
     }
 }
 
 async fn up(start: Start) -> Result<ExitCode> {
     let mut signals = Signals::new()?;
-    let options = start.options()?;
     // A signal during the start ends us here and now: the reaper ends what was started.
-    let cp = tokio::select! {
-        cp = ControlPlane::start(options) => cp?,
+    let started = tokio::select! {
+        started = start.start() => started?,
         code = signals.next() => std::process::exit(code),
     };
-    println!("export KUBECONFIG={}", cp.kubeconfig().display());
-    println!("export PATH={}:\"$PATH\"", cp.assets().dir().display());
+    for (name, value) in started.env()? {
+        match name {
+            "PATH" => println!(
+                "export PATH={}:\"$PATH\"",
+                started.cp.assets().dir().display()
+            ),
+            _ => println!("export {name}={}", value.display()),
+        }
+    }
     eprintln!("sluice-testbed: up; ends at the end of stdin, at Ctrl-C and at SIGTERM");
     let stdin = tokio::task::spawn_blocking(|| {
         let mut rest = std::io::stdin().lock();
@@ -102,26 +148,24 @@ async fn up(start: Start) -> Result<ExitCode> {
         _ = stdin => {}
         _ = signals.next() => {}
     }
-    drop(cp);
+    drop(started);
     Ok(ExitCode::SUCCESS)
 }
 
 async fn run(start: Start, command: &[OsString]) -> Result<ExitCode> {
     let mut signals = Signals::new()?;
-    let options = start.options()?;
-    let cp = tokio::select! {
-        cp = ControlPlane::start(options) => cp?,
+    let started = tokio::select! {
+        started = start.start() => started?,
         code = signals.next() => std::process::exit(code),
     };
     let (program, args) = command.split_first().context("no command given")?;
     let mut child = tokio::process::Command::new(program)
         .args(args)
-        .env("KUBECONFIG", cp.kubeconfig())
-        .env("PATH", cp.path()?)
+        .envs(started.env()?)
         .spawn()
         .with_context(|| format!("starting {}", program.display()))?;
     let pid = child.id().context("the command has no process id")?;
-    cp.adopt(pid);
+    started.cp.adopt(pid);
     let status = loop {
         tokio::select! {
             status = child.wait() => break status?,
@@ -130,8 +174,8 @@ async fn run(start: Start, command: &[OsString]) -> Result<ExitCode> {
             _ = signals.terminate.recv() => send_signal(pid, "TERM")?,
         }
     };
-    cp.disown(pid);
-    drop(cp);
+    started.cp.disown(pid);
+    drop(started);
     let code = status
         .code()
         .or_else(|| Some(128 + status.signal()?))

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use anyhow::Result;
+
 use crate::components::Component;
 use crate::nodes::NodeSpec;
 
@@ -49,6 +51,17 @@ impl Default for Options {
 }
 
 impl Options {
+    /// The defaults and Sluice's CRDs, for a control plane that gets a [`crate::Sluice`].
+    ///
+    /// # Errors
+    /// When the CRDs can't be read.
+    pub fn with_crds() -> Result<Self> {
+        Ok(Self {
+            manifests: crate::sluice::crds()?,
+            ..Self::default()
+        })
+    }
+
     pub(crate) fn initial_nodes(&self) -> Vec<NodeSpec> {
         let playing = [Component::ControllerManager, Component::Kwok];
         if playing.iter().any(|c| self.without.contains(c)) {

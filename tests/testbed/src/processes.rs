@@ -73,15 +73,20 @@ pub struct Process {
 
 impl Process {
     pub(crate) fn start(launch: Launch, reaper: &Arc<Reaper>) -> Result<Self> {
+        let process = Self::stopped(launch, reaper);
+        process.start_again()?;
+        Ok(process)
+    }
+
+    /// One that waits to be started.
+    pub(crate) fn stopped(launch: Launch, reaper: &Arc<Reaper>) -> Self {
         let log = reaper.dir().join(format!("{}.log", launch.name));
-        let process = Self {
+        Self {
             launch,
             log,
             reaper: Arc::clone(reaper),
             child: Mutex::new(None),
-        };
-        process.start_again()?;
-        Ok(process)
+        }
     }
 
     /// Starts it again the same way, after [`Process::stop`]; its log goes on in the same file.

@@ -1,0 +1,504 @@
+//! Sluice as its users have it: installed by kubectl from the manifests, and running beside the
+//! control plane with the rights of its own service account and no others.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow, bail, ensure};
+use k8s_openapi::api::admissionregistration::v1::{
+    MutatingWebhookConfiguration, ValidatingWebhookConfiguration, WebhookClientConfig,
+};
+use k8s_openapi::api::batch::v1::Job;
+use kube::api::{Api, PostParams};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use serde_json::json;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use crate::controlplane::ControlPlane;
+use crate::options::Options;
+use crate::processes::{Launch, Process};
+use crate::wait::eventually;
+use crate::{assets, ports};
+
+/// Where the manifests put it.
+pub const NAMESPACE: &str = "sluice-system";
+
+/// The name of its service account, lease, roles and webhook configurations.
+const NAME: &str = "sluice";
+
+/// The address in `config/local`, in whose place comes one with a free port.
+const URL: &str = "https://127.0.0.1:9443/";
+
+/// It takes a second or two; the rest is for a loaded machine and a debug build.
+const READY_DEADLINE: Duration = Duration::from_mins(1);
+
+/// The controllers aggregate roles in milliseconds; the rest is for a loaded machine.
+const RIGHTS_DEADLINE: Duration = Duration::from_mins(1);
+
+/// As long as the Deployment gives it.
+const STOP_DEADLINE: Duration = Duration::from_secs(30);
+
+/// One request to a port of its own: more than it ever takes.
+const REQUEST_DEADLINE: Duration = Duration::from_secs(5);
+
+/// What to install and start.
+#[derive(Clone, Debug)]
+pub struct SluiceOptions {
+    /// The program: in tests of the root package `env!("CARGO_BIN_EXE_sluice")`.
+    pub binary: PathBuf,
+    /// Whether the webhook configurations are applied. Without them nothing holds a job at its
+    /// creation, and Sluice has to see to it afterwards.
+    pub webhooks: bool,
+    /// The configuration file, as YAML.
+    pub config: Option<String>,
+    /// More arguments.
+    pub args: Vec<String>,
+}
+
+impl SluiceOptions {
+    /// With webhooks and without a configuration file.
+    pub fn new(binary: impl Into<PathBuf>) -> Self {
+        Self {
+            binary: binary.into(),
+            webhooks: true,
+            config: None,
+            args: Vec::new(),
+        }
+    }
+}
+
+/// An installed Sluice and its process. It ends when this is dropped, or with the control plane.
+#[derive(Debug)]
+pub struct Sluice {
+    process: Process,
+    webhooks: bool,
+    metrics_port: u16,
+    health_port: u16,
+    /// Its own kubeconfig and the administrator's.
+    kubeconfig: PathBuf,
+    admin_kubeconfig: PathBuf,
+}
+
+/// A control plane and the Sluice on it: what the tests of a process share.
+#[derive(Debug)]
+pub struct Shared {
+    /// Dropped first.
+    pub sluice: Sluice,
+    /// With Sluice's CRDs from the start.
+    pub control_plane: ControlPlane,
+}
+
+impl Sluice {
+    /// Applies the CRDs and `config/local` as a user would, and gets ready to start the process.
+    ///
+    /// # Errors
+    /// When kubectl refuses a manifest, or the service account does not get its rights.
+    pub async fn install(control_plane: &ControlPlane, options: SluiceOptions) -> Result<Self> {
+        let SluiceOptions {
+            binary,
+            webhooks,
+            config,
+            args,
+        } = options;
+        let binary = std::fs::canonicalize(&binary)
+            .with_context(|| format!("no Sluice at {}: build it first", binary.display()))?;
+        let webhook_port = ports::free()?;
+        let (metrics_port, health_port) = (ports::free()?, ports::free()?);
+        apply_manifests(control_plane, webhooks.then_some(webhook_port)).await?;
+        let kubeconfig = control_plane
+            .service_account_kubeconfig(NAMESPACE, NAME)
+            .await?;
+        wait_for_rights(control_plane, &kubeconfig).await?;
+
+        let level = std::env::var_os("RUST_LOG").unwrap_or_else(|| "info".into());
+        // Two on one control plane don't share a log: the port tells them apart.
+        let name = format!("{NAME}-{health_port}");
+        let mut launch = Launch::new(&name, binary)
+            .arg(format!("--namespace={NAMESPACE}"))
+            .arg(format!("--webhook-bind=127.0.0.1:{webhook_port}"))
+            .arg("--webhook-san=127.0.0.1")
+            .arg(format!("--metrics-bind=127.0.0.1:{metrics_port}"))
+            .arg(format!("--health-bind=127.0.0.1:{health_port}"))
+            .args(args)
+            .env("KUBECONFIG", &kubeconfig)
+            // Its name among replicas, as a pod's is.
+            .env("HOSTNAME", &name)
+            .env("RUST_LOG", level)
+            .env("RUST_BACKTRACE", "1");
+        if let Some(config) = config {
+            let path = control_plane.dir().join(format!("{name}.yaml"));
+            std::fs::write(&path, config)?;
+            launch = launch.arg("--config").arg(path);
+        }
+        Ok(Self {
+            process: control_plane.prepare(launch),
+            webhooks,
+            metrics_port,
+            health_port,
+            kubeconfig,
+            admin_kubeconfig: control_plane.kubeconfig().to_owned(),
+        })
+    }
+
+    /// The one control plane with the one Sluice that all tests of this process share, started by
+    /// the first who asks. Blocks the calling thread meanwhile, which is fine in a
+    /// `#[tokio::test]`. The binary counts only for the call that starts it.
+    ///
+    /// # Panics
+    /// When it can't be started: no test could go on.
+    #[allow(
+        clippy::panic,
+        reason = "no test can go on without it, and each shall say why"
+    )]
+    pub fn shared(binary: impl AsRef<Path>) -> &'static Shared {
+        static SHARED: OnceLock<std::result::Result<Shared, String>> = OnceLock::new();
+        let started = SHARED.get_or_init(|| {
+            Shared::start(binary.as_ref().to_owned()).map_err(|error| format!("{error:#}"))
+        });
+        match started {
+            Ok(shared) => shared,
+            Err(error) => panic!("the shared Sluice did not start: {error}"),
+        }
+    }
+
+    /// Starts the process and waits until it is ready.
+    ///
+    /// # Errors
+    /// When it still runs, ends, or does not get ready: with the end of its log.
+    pub async fn start(&self) -> Result<()> {
+        self.process.start_again()?;
+        self.wait_ready().await
+    }
+
+    /// Starts it again the same way, after [`Sluice::kill`] or [`Sluice::stop`]; its log goes on
+    /// in the same file.
+    ///
+    /// # Errors
+    /// As [`Sluice::start`].
+    pub async fn start_again(&self) -> Result<()> {
+        self.start().await
+    }
+
+    /// Ends it as a crash does (SIGKILL), and waits until it is gone.
+    pub fn kill(&self) {
+        self.process.stop();
+    }
+
+    /// Asks it to end (SIGTERM), as Kubernetes does with a pod, and waits until it is gone.
+    ///
+    /// # Errors
+    /// When it does not run, or does not end: with the end of its log.
+    pub async fn stop(&self) -> Result<ExitStatus> {
+        self.process.signal("TERM")?;
+        let ended = eventually("Sluice to end", STOP_DEADLINE, async || {
+            self.process.exit_status().ok_or("it still runs")
+        });
+        let status = ended.await.with_context(|| self.log())?;
+        self.process.stop();
+        Ok(status)
+    }
+
+    /// Until `/readyz` says so and, with webhooks, a job that is created is held.
+    ///
+    /// # Errors
+    /// When it ends meanwhile, or does not get ready: with the end of its log.
+    pub async fn wait_ready(&self) -> Result<()> {
+        let client = self.admin_client().await?;
+        eventually("Sluice to be ready", READY_DEADLINE, async || {
+            if let Err(ended) = self.process.check_alive() {
+                return Ok(Err(ended));
+            }
+            self.look_ready(&client).await.map(Ok)
+        })
+        .await
+        .with_context(|| self.log())?
+    }
+
+    /// What it says on `/metrics`.
+    ///
+    /// # Errors
+    /// When it does not answer with 200.
+    pub async fn metrics(&self) -> Result<String> {
+        let (status, body) = get(self.metrics_port, "/metrics").await?;
+        ensure!(status == 200, "/metrics answered {status}: {body}");
+        Ok(body)
+    }
+
+    /// Where its metrics are.
+    pub fn metrics_url(&self) -> String {
+        format!("http://127.0.0.1:{}/metrics", self.metrics_port)
+    }
+
+    /// The status of `/healthz` or `/readyz`.
+    ///
+    /// # Errors
+    /// When it does not answer.
+    pub async fn health(&self, path: &str) -> Result<u16> {
+        Ok(get(self.health_port, path).await?.0)
+    }
+
+    /// Its process: to pause it (signals `STOP` and `CONT`), or to see whether it lives.
+    pub fn process(&self) -> &Process {
+        &self.process
+    }
+
+    /// Its process id, while it runs.
+    pub fn pid(&self) -> Option<u32> {
+        self.process.pid()
+    }
+
+    /// Its kubeconfig: that of its service account.
+    pub fn kubeconfig(&self) -> &Path {
+        &self.kubeconfig
+    }
+
+    /// The end of its log.
+    pub fn log_tail(&self) -> String {
+        self.process.log_tail()
+    }
+
+    /// The memory that it has resident, in bytes. Only on Linux.
+    ///
+    /// # Errors
+    /// When it does not run, or this is no Linux.
+    pub fn resident_memory(&self) -> Result<u64> {
+        let pid = self.pid().context("Sluice is stopped")?;
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
+        resident(&status).with_context(|| format!("no VmRSS in /proc/{pid}/status"))
+    }
+
+    async fn look_ready(&self, client: &kube::Client) -> Result<()> {
+        let (status, body) = get(self.health_port, "/readyz").await?;
+        ensure!(status == 200, "/readyz answered {status}: {body}");
+        if self.webhooks {
+            trusted(client).await?;
+            holds(client).await?;
+        }
+        Ok(())
+    }
+
+    async fn admin_client(&self) -> Result<kube::Client> {
+        let file = Kubeconfig::read_from(&self.admin_kubeconfig)?;
+        let mut config =
+            kube::Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await?;
+        config.default_retry = false;
+        Ok(kube::Client::try_from(config)?)
+    }
+
+    fn log(&self) -> String {
+        format!("Sluice's log ends:\n{}", self.log_tail())
+    }
+}
+
+impl Shared {
+    fn start(binary: PathBuf) -> Result<Self> {
+        let control_plane = ControlPlane::start_blocking(&Options::with_crds()?)?;
+        // A thread of its own: the caller's may already be inside a runtime.
+        let sluice = std::thread::scope(|scope| {
+            let thread = scope.spawn(|| {
+                let runtime = tokio::runtime::Builder::new_current_thread()
+                    .enable_all()
+                    .build()?;
+                runtime.block_on(async {
+                    let options = SluiceOptions::new(binary);
+                    let sluice = Sluice::install(&control_plane, options).await?;
+                    sluice.start().await?;
+                    anyhow::Ok(sluice)
+                })
+            });
+            thread
+                .join()
+                .map_err(|_| anyhow!("the start of Sluice panicked"))?
+        });
+        Ok(Self {
+            sluice: sluice?,
+            control_plane,
+        })
+    }
+}
+
+/// The texts of Sluice's CRDs.
+pub(crate) fn crds() -> Result<Vec<String>> {
+    let dir = assets::repository()?.join("crds");
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(&dir).with_context(|| format!("reading {}", dir.display()))? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|e| e == "yaml") {
+            files.push(path);
+        }
+    }
+    files.sort();
+    let read = |path: &PathBuf| {
+        std::fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))
+    };
+    files.iter().map(read).collect()
+}
+
+async fn apply_manifests(control_plane: &ControlPlane, webhook_port: Option<u16>) -> Result<()> {
+    let root = assets::repository()?;
+    let path = |dir: &str| root.join(dir).to_string_lossy().into_owned();
+    let crds = path("crds");
+    let kubectl = async |args: &[&str], stdin: Option<&str>| {
+        let output = control_plane.kubectl(args, stdin).await?.ok();
+        output.with_context(|| format!("kubectl {}", args.join(" ")))
+    };
+    kubectl(&["apply", "--server-side", "-k", &crds], None).await?;
+    let established = [
+        "wait",
+        "--for=condition=Established",
+        "--timeout=60s",
+        "-f",
+        &crds,
+    ];
+    kubectl(&established, None).await?;
+    let local = kubectl(&["kustomize", &path("config/local")], None).await?;
+    kubectl(&["apply", "-f", "-"], Some(&adapt(&local, webhook_port)?)).await?;
+    Ok(())
+}
+
+/// `config/local` with another port, or without webhook configurations.
+fn adapt(manifests: &str, webhook_port: Option<u16>) -> Result<String> {
+    ensure!(manifests.contains(URL), "config/local does not name {URL}");
+    if let Some(port) = webhook_port {
+        return Ok(manifests.replace(URL, &format!("https://127.0.0.1:{port}/")));
+    }
+    let is_webhook = |document: &&str| {
+        let mut lines = document.lines();
+        lines.any(|l| l.starts_with("kind: ") && l.ends_with("WebhookConfiguration"))
+    };
+    let kept: Vec<_> = manifests
+        .split("\n---\n")
+        .filter(|d| !is_webhook(d))
+        .collect();
+    Ok(kept.join("\n---\n"))
+}
+
+/// The roles of all kinds come together a moment after they were applied.
+async fn wait_for_rights(control_plane: &ControlPlane, kubeconfig: &Path) -> Result<()> {
+    let may = async |verb: &str, resource: &str| {
+        let args = ["auth", "can-i", verb, resource, "--all-namespaces"];
+        control_plane
+            .kubectl_as(kubeconfig, args, None)
+            .await
+            .and_then(|output| match output.code {
+                0 => Ok(()),
+                _ => bail!("may not {verb} {resource}: {}", output.stderr),
+            })
+    };
+    eventually("Sluice to get its rights", RIGHTS_DEADLINE, async || {
+        may("list", "jobs.batch").await?;
+        may("create", "workloads.sluice.dev").await
+    })
+    .await
+}
+
+/// Whether the API server has a CA to trust for every webhook.
+async fn trusted(client: &kube::Client) -> Result<()> {
+    let validating: Api<ValidatingWebhookConfiguration> = Api::all(client.clone());
+    let mutating: Api<MutatingWebhookConfiguration> = Api::all(client.clone());
+    let check = |webhook: &str, config: &WebhookClientConfig| {
+        ensure!(config.ca_bundle.is_some(), "{webhook} has no caBundle");
+        Ok(())
+    };
+    for webhook in validating.get(NAME).await?.webhooks.iter().flatten() {
+        check(&webhook.name, &webhook.client_config)?;
+    }
+    for webhook in mutating.get(NAME).await?.webhooks.iter().flatten() {
+        check(&webhook.name, &webhook.client_config)?;
+    }
+    Ok(())
+}
+
+/// Whether a job with a gate would be held: the API server has heard of the webhooks and the
+/// certificate, and Sluice of the `JobKind`. A dry run, so nothing stays.
+async fn holds(client: &kube::Client) -> Result<()> {
+    let job: Job = serde_json::from_value(json!({
+        "metadata": {
+            "generateName": "testbed-probe-",
+            "annotations": { "kueue.x-k8s.io/scheduling-gated-by": "testbed.sluice.dev/probe" },
+        },
+        "spec": { "template": { "spec": {
+            "restartPolicy": "Never",
+            "containers": [{ "name": "main", "image": "example.com/none" }],
+        } } },
+    }))?;
+    let jobs: Api<Job> = Api::namespaced(client.clone(), "default");
+    let dry_run = PostParams {
+        dry_run: true,
+        ..PostParams::default()
+    };
+    let held = jobs.create(&dry_run, &job).await?.spec;
+    let held = held.and_then(|spec| spec.suspend);
+    ensure!(held == Some(true), "a job with a gate is not held");
+    Ok(())
+}
+
+/// A GET by hand: as HTTP/1.0, so that the answer ends with the connection and comes in one piece.
+async fn get(port: u16, path: &str) -> Result<(u16, String)> {
+    let exchange = async {
+        let mut stream = TcpStream::connect(("127.0.0.1", port)).await?;
+        let request = format!("GET {path} HTTP/1.0\r\nHost: 127.0.0.1\r\n\r\n");
+        stream.write_all(request.as_bytes()).await?;
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).await?;
+        std::io::Result::Ok(String::from_utf8_lossy(&answer).into_owned())
+    };
+    let answer = tokio::time::timeout(REQUEST_DEADLINE, exchange)
+        .await
+        .with_context(|| format!("no answer to GET {path} in {REQUEST_DEADLINE:?}"))?
+        .with_context(|| format!("GET {path} on port {port}"))?;
+    parse(&answer).with_context(|| format!("GET {path} on port {port}: {answer:?}"))
+}
+
+fn parse(answer: &str) -> Option<(u16, String)> {
+    let (head, body) = answer.split_once("\r\n\r\n")?;
+    let status = head.split(' ').nth(1)?.parse().ok()?;
+    Some((status, body.to_owned()))
+}
+
+/// `VmRSS:     1234 kB`, in bytes.
+fn resident(status: &str) -> Option<u64> {
+    let line = status.lines().find_map(|l| l.strip_prefix("VmRSS:"))?;
+    let kib: u64 = line.trim().strip_suffix(" kB")?.parse().ok()?;
+    kib.checked_mul(1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MANIFESTS: &str = "kind: JobKind\nmetadata:\n  name: job\n---\n\
+        kind: ValidatingWebhookConfiguration\nwebhooks:\n- clientConfig:\n    \
+        url: https://127.0.0.1:9443/validate\n";
+
+    #[test]
+    fn the_port_comes_into_the_webhooks() {
+        let got = adapt(MANIFESTS, Some(1234)).unwrap_or_default();
+        assert!(
+            got.contains("https://127.0.0.1:1234/validate\n") && !got.contains("9443"),
+            "{got}"
+        );
+        assert!(adapt("kind: JobKind\n", Some(1234)).is_err());
+    }
+
+    #[test]
+    fn webhooks_can_be_left_out() {
+        let got = adapt(MANIFESTS, None).unwrap_or_default();
+        assert_eq!(got, "kind: JobKind\nmetadata:\n  name: job");
+    }
+
+    #[test]
+    fn reads_answers_and_memory() {
+        let answer = "HTTP/1.0 200 OK\r\ncontent-length: 3\r\n\r\nok\n";
+        assert_eq!(parse(answer), Some((200, "ok\n".to_owned())));
+        assert_eq!(parse("garbage"), None);
+        assert_eq!(
+            resident("VmSize:\t 9 kB\nVmRSS:\t   12 kB\n"),
+            Some(12 * 1024)
+        );
+        assert_eq!(resident("VmRSS: many"), None);
+    }
+}
