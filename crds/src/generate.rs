@@ -1,6 +1,6 @@
 //! Renders the CRDs as the YAML files that users apply. Which files exist is said here and nowhere else.
 
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{CustomResourceDefinition, JSON};
 use kube::CustomResourceExt;
 
 use crate::{
@@ -19,9 +19,9 @@ pub struct GeneratedFile {
 /// All CRDs of the group, each with the name of its file.
 pub fn crd_files() -> Vec<GeneratedFile> {
     [
-        ResourceFlavor::crd(),
-        ClusterQueue::crd(),
-        Cohort::crd(),
+        with_empty_spec(ResourceFlavor::crd()),
+        with_empty_spec(ClusterQueue::crd()),
+        with_empty_spec(Cohort::crd()),
         LocalQueue::crd(),
         Workload::crd(),
         WorkloadPriorityClass::crd(),
@@ -33,4 +33,16 @@ pub fn crd_files() -> Vec<GeneratedFile> {
         definition,
     })
     .collect()
+}
+
+/// Lets `spec` be left out, as Kueue does: nothing in it is required.
+fn with_empty_spec(mut definition: CustomResourceDefinition) -> CustomResourceDefinition {
+    for version in &mut definition.spec.versions {
+        let schema = version.schema.as_mut().and_then(|s| s.open_api_v3_schema.as_mut());
+        let spec = schema.and_then(|s| s.properties.as_mut()).and_then(|p| p.get_mut("spec"));
+        if let Some(spec) = spec {
+            spec.default = Some(JSON(serde_json::json!({})));
+        }
+    }
+    definition
 }
