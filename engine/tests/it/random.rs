@@ -112,18 +112,10 @@ fn queues() -> impl Strategy<Value = ClusterQueue> {
             |(name, cohort, strict, resource_groups, stop, look_on)| ClusterQueue {
                 name: name.into(),
                 cohort: cohort.map(Into::into),
-                strategy: if strict {
-                    QueueingStrategy::StrictFifo
-                } else {
-                    QueueingStrategy::BestEffortFifo
-                },
+                strategy: strategy(strict),
                 resource_groups,
                 stop,
-                when_can_borrow: if look_on {
-                    WhenCanBorrow::TryNextFlavor
-                } else {
-                    WhenCanBorrow::MayStopSearch
-                },
+                when_can_borrow: when_can_borrow(look_on),
             },
         )
 }
@@ -296,15 +288,6 @@ fn histories() -> impl Strategy<Value = Vec<Step>> {
     );
     (start, proptest::collection::vec(steps(), 1..60)).prop_map(
         |((queues, locals, cohorts), steps)| {
-            let flavors = FLAVORS.map(|name| {
-                let label = ("kind".to_string(), name.to_string());
-                Event::UpsertFlavor(Flavor {
-                    name: name.into(),
-                    node_labels: BTreeMap::from([label]),
-                    node_taints: Vec::new(),
-                    tolerations: Vec::new(),
-                })
-            });
             let named = |(index, queue): (usize, ClusterQueue)| {
                 Event::UpsertClusterQueue(ClusterQueue {
                     name: QUEUES[index].into(),
@@ -315,7 +298,7 @@ fn histories() -> impl Strategy<Value = Vec<Step>> {
                 let key = LocalQueueKey::new("ns", LOCALS[index]);
                 Event::UpsertLocalQueue(LocalQueue { key, ..local })
             };
-            let config = (flavors.into_iter())
+            let config = (labelled_flavors().into_iter())
                 .chain(queues.into_iter().enumerate().map(named))
                 .chain(locals.into_iter().enumerate().map(keyed))
                 .chain(cohorts.into_iter().map(Event::UpsertCohort));
@@ -368,58 +351,8 @@ fn tight_histories() -> impl Strategy<Value = Vec<Step>> {
     ];
     let queues = proptest::collection::vec(queue, 3);
     (queues, proptest::collection::vec(step, 4..50)).prop_map(|(queues, steps)| {
-        let flavors = FLAVORS.map(|name| {
-            Event::UpsertFlavor(Flavor {
-                name: name.into(),
-                node_labels: BTreeMap::from([("kind".to_string(), name.to_string())]),
-                node_taints: Vec::new(),
-                tolerations: Vec::new(),
-            })
-        });
-        let queues = queues.into_iter().enumerate().flat_map(|(index, queue)| {
-            let (cells, look_on, strict, shares) = queue;
-            let flavor = |(name, (nominal, borrowing)): (&str, (i128, Option<i128>))| {
-                let quota = Quota {
-                    nominal: Amount::new(nominal),
-                    borrowing_limit: borrowing.map(Amount::new),
-                    lending_limit: None,
-                };
-                FlavorQuotas {
-                    name: name.into(),
-                    resources: BTreeMap::from([("cpu".into(), quota)]),
-                }
-            };
-            let group = ResourceGroup {
-                covered_resources: BTreeSet::from(["cpu".into()]),
-                flavors: FLAVORS.into_iter().zip(cells).map(flavor).collect(),
-            };
-            let queue = ClusterQueue {
-                name: QUEUES[index].into(),
-                cohort: shares.then(|| "c0".into()),
-                strategy: if strict {
-                    QueueingStrategy::StrictFifo
-                } else {
-                    QueueingStrategy::BestEffortFifo
-                },
-                resource_groups: vec![group],
-                stop: StopPolicy::None,
-                when_can_borrow: if look_on {
-                    WhenCanBorrow::TryNextFlavor
-                } else {
-                    WhenCanBorrow::MayStopSearch
-                },
-            };
-            let local = LocalQueue {
-                key: LocalQueueKey::new("ns", LOCALS[index]),
-                cluster_queue: QUEUES[index].into(),
-                stop: StopPolicy::None,
-                namespace_selected: true,
-            };
-            [
-                Event::UpsertClusterQueue(queue),
-                Event::UpsertLocalQueue(local),
-            ]
-        });
+        let queues = queues.into_iter().enumerate();
+        let queues = queues.flat_map(|(index, queue)| tight_queue(index, queue));
         let end = std::iter::once(Step::Decide);
         flavors
             .into_iter()
@@ -428,6 +361,73 @@ fn tight_histories() -> impl Strategy<Value = Vec<Step>> {
             .chain(steps)
             .chain(end)
             .collect()
+    })
+}
+
+/// For each flavor quota and borrowing limit; looks on, strict, shares.
+type TightQueue = (Vec<(i128, Option<i128>)>, bool, bool, bool);
+
+fn tight_queue(index: usize, (cells, look_on, strict, shares): TightQueue) -> [Event; 2] {
+    let flavor = |(name, (nominal, borrowing)): (&str, (i128, Option<i128>))| {
+        let quota = Quota {
+            nominal: Amount::new(nominal),
+            borrowing_limit: borrowing.map(Amount::new),
+            lending_limit: None,
+        };
+        FlavorQuotas {
+            name: name.into(),
+            resources: BTreeMap::from([("cpu".into(), quota)]),
+        }
+    };
+    let group = ResourceGroup {
+        covered_resources: BTreeSet::from(["cpu".into()]),
+        flavors: FLAVORS.into_iter().zip(cells).map(flavor).collect(),
+    };
+    let queue = ClusterQueue {
+        name: QUEUES[index].into(),
+        cohort: shares.then(|| "c0".into()),
+        strategy: strategy(strict),
+        resource_groups: vec![group],
+        stop: StopPolicy::None,
+        when_can_borrow: when_can_borrow(look_on),
+    };
+    let local = LocalQueue {
+        key: LocalQueueKey::new("ns", LOCALS[index]),
+        cluster_queue: QUEUES[index].into(),
+        stop: StopPolicy::None,
+        namespace_selected: true,
+    };
+    [
+        Event::UpsertClusterQueue(queue),
+        Event::UpsertLocalQueue(local),
+    ]
+}
+
+fn strategy(strict: bool) -> QueueingStrategy {
+    if strict {
+        QueueingStrategy::StrictFifo
+    } else {
+        QueueingStrategy::BestEffortFifo
+    }
+}
+
+fn when_can_borrow(look_on: bool) -> WhenCanBorrow {
+    if look_on {
+        WhenCanBorrow::TryNextFlavor
+    } else {
+        WhenCanBorrow::MayStopSearch
+    }
+}
+
+/// Flavors that a node selector can tell apart.
+fn labelled_flavors() -> [Event; 2] {
+    FLAVORS.map(|name| {
+        Event::UpsertFlavor(Flavor {
+            name: name.into(),
+            node_labels: BTreeMap::from([("kind".to_string(), name.to_string())]),
+            node_taints: Vec::new(),
+            tolerations: Vec::new(),
+        })
     })
 }
 
