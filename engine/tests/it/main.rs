@@ -7,6 +7,7 @@
     clippy::indexing_slicing
 )]
 
+mod histories;
 mod oracle;
 mod random;
 mod rules;
