@@ -127,7 +127,8 @@ impl Sluice {
             // Its name among replicas, as a pod's is.
             .env("HOSTNAME", &name)
             .env("RUST_LOG", level)
-            .env("RUST_BACKTRACE", "1");
+            .env("RUST_BACKTRACE", "1")
+            .env("NO_COLOR", "1");
         if let Some(config) = config {
             let path = control_plane.dir().join(format!("{name}.yaml"));
             std::fs::write(&path, config)?;
