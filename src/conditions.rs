@@ -73,34 +73,29 @@ pub fn say(
 ) -> bool {
     let status = if saying.is_true { "True" } else { "False" };
     let message = cut(saying.message);
-    match conditions
+    let Some(known) = conditions
         .iter_mut()
         .find(|c| c.type_ == saying.kind.name())
-    {
-        Some(known) => {
-            let told =
-                known.status == status && known.reason == saying.reason && known.message == message;
-            if known.status != status {
-                status.clone_into(&mut known.status);
-                known.last_transition_time = Time(now);
-            }
-            saying.reason.clone_into(&mut known.reason);
-            known.message = message;
-            known.observed_generation = generation;
-            !told
-        }
-        None => {
-            conditions.push(Condition {
-                type_: saying.kind.name().to_owned(),
-                status: status.to_owned(),
-                reason: saying.reason.to_owned(),
-                message,
-                observed_generation: generation,
-                last_transition_time: Time(now),
-            });
-            true
-        }
+    else {
+        conditions.push(Condition {
+            type_: saying.kind.name().to_owned(),
+            status: status.to_owned(),
+            reason: saying.reason.to_owned(),
+            message,
+            observed_generation: generation,
+            last_transition_time: Time(now),
+        });
+        return true;
+    };
+    let told = known.status == status && known.reason == saying.reason && known.message == message;
+    if known.status != status {
+        status.clone_into(&mut known.status);
+        known.last_transition_time = Time(now);
     }
+    saying.reason.clone_into(&mut known.reason);
+    known.message = message;
+    known.observed_generation = generation;
+    !told
 }
 
 fn cut(mut message: String) -> String {

@@ -91,7 +91,10 @@ async fn run(args: Args) -> Result<()> {
         Arc::new(move || slot.is_set() && knows_kinds.load(Ordering::Acquire));
     let serving = async {
         tokio::try_join!(
-            async { Ok(server.serve(stop.clone().cancelled_owned()).await) },
+            async {
+                server.serve(stop.clone().cancelled_owned()).await;
+                Ok(())
+            },
             health::serve_health(args.health_bind, ready, stop.clone()),
             health::serve_metrics(args.metrics_bind, metrics.clone(), stop.clone()),
         )

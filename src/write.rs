@@ -75,7 +75,7 @@ impl Writer {
                 )
                 .await
             }
-            Write::WriteWorkloadStatus {
+            Write::SetWorkloadStatus {
                 key,
                 revision,
                 status,
@@ -252,7 +252,7 @@ fn operation(write: &Write) -> &'static str {
         Write::CreateWorkload(_) => "create_workload",
         Write::UpdateWorkloadSpec { .. } => "update_workload",
         Write::DeleteWorkload { .. } => "delete_workload",
-        Write::WriteWorkloadStatus { purpose, .. } => match purpose {
+        Write::SetWorkloadStatus { purpose, .. } => match purpose {
             StatusPurpose::Admit => "admit",
             StatusPurpose::Evict => "evict",
             StatusPurpose::Requeue => "requeue",

@@ -1,6 +1,8 @@
 //! Renders the CRDs as the YAML files that users apply. Which files exist is said here and nowhere else.
 
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{CustomResourceDefinition, JSON};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
+    CustomResourceDefinition, JSON,
+};
 use kube::CustomResourceExt;
 
 use crate::{
@@ -38,8 +40,13 @@ pub fn crd_files() -> Vec<GeneratedFile> {
 /// Lets `spec` be left out, as Kueue does: nothing in it is required.
 fn with_empty_spec(mut definition: CustomResourceDefinition) -> CustomResourceDefinition {
     for version in &mut definition.spec.versions {
-        let schema = version.schema.as_mut().and_then(|s| s.open_api_v3_schema.as_mut());
-        let spec = schema.and_then(|s| s.properties.as_mut()).and_then(|p| p.get_mut("spec"));
+        let schema = version
+            .schema
+            .as_mut()
+            .and_then(|s| s.open_api_v3_schema.as_mut());
+        let spec = schema
+            .and_then(|s| s.properties.as_mut())
+            .and_then(|p| p.get_mut("spec"));
         if let Some(spec) = spec {
             spec.default = Some(JSON(serde_json::json!({})));
         }

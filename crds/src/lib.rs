@@ -31,8 +31,7 @@ pub use priority_class::{WorkloadPriorityClass, WorkloadPriorityClassFields};
 pub use quantity::Quantity;
 pub use resource_flavor::{ResourceFlavor, ResourceFlavorSpec};
 pub use workload::{
-    Admission, PodSet, PodSetAssignment, PriorityClassRef, Workload, WorkloadSpec,
-    WorkloadStatus,
+    Admission, PodSet, PodSetAssignment, PriorityClassRef, Workload, WorkloadSpec, WorkloadStatus,
 };
 
 /// The API group of every type in this crate.

@@ -167,6 +167,9 @@ fn decimal(whole: &str, fraction: &str, exponent: i32) -> Result<i128, QuantityE
     value.checked_add(round_up).ok_or(QuantityError::Overflow)
 }
 
+/// 2^60 × 10^9 needs 90 bits, which leaves room for 11 digits; more of them can only round up.
+const FRACTION_DIGITS_MAX: usize = 11;
+
 /// `whole.fraction × 1024^power`, in nano-units, rounded up.
 fn binary(whole: &str, fraction: &str, power: u32) -> Result<i128, QuantityError> {
     let scale = 1024_i128.pow(power);
@@ -182,8 +185,6 @@ fn binary(whole: &str, fraction: &str, power: u32) -> Result<i128, QuantityError
     if fraction.is_empty() {
         return Ok(scaled);
     }
-    // 2^60 × 10^9 needs 90 bits, which leaves room for 11 digits; more of them can only round up.
-    const FRACTION_DIGITS_MAX: usize = 11;
     let kept_len = fraction.len().min(FRACTION_DIGITS_MAX);
     let (kept, lost) = fraction.split_at(kept_len);
     let numerator = kept.parse::<i128>().map_err(|_| QuantityError::Malformed)?;

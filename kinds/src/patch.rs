@@ -89,7 +89,7 @@ impl CompiledKind {
                     (false, _) => {}
                     (true, false) => operations.push(add(path, value)),
                     (true, true) => {
-                        operations.push(PatchOperation::Remove(RemoveOperation { path }))
+                        operations.push(PatchOperation::Remove(RemoveOperation { path }));
                     }
                 }
             }

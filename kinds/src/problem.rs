@@ -1,7 +1,7 @@
 //! What is wrong with an object, in the API server's own words: field path, value, rule and what
 //! would be accepted. One type serves webhook replies, conditions and events; it decides nothing.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 
 /// One thing that is wrong with one field.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -140,7 +140,8 @@ pub fn summarize(problems: &[Problem]) -> String {
         .collect::<Vec<_>>()
         .join("; ");
     if problems.len() > SHOWN_MAX {
-        text.push_str(&format!("; and {} more", problems.len() - SHOWN_MAX));
+        // Writing to a String can't fail.
+        let _ = write!(text, "; and {} more", problems.len() - SHOWN_MAX);
     }
     text
 }

@@ -149,5 +149,5 @@ impl Flights {
 }
 
 fn is(flight: &Flight, wanted: StatusPurpose) -> bool {
-    matches!(&flight.write, Write::WriteWorkloadStatus { purpose, .. } if *purpose == wanted)
+    matches!(&flight.write, Write::SetWorkloadStatus { purpose, .. } if *purpose == wanted)
 }

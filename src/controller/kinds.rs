@@ -169,7 +169,7 @@ impl Kinds {
     }
 
     /// Takes in a JobKind. Returns whether objects have to be read anew.
-    fn put(&mut self, object: JobKind) -> bool {
+    fn put(&mut self, object: &JobKind) -> bool {
         let name: Arc<str> = object.metadata.name.as_deref().unwrap_or_default().into();
         let kept = |broken| Kept {
             generation: object.metadata.generation,
@@ -193,8 +193,8 @@ impl Kinds {
             life: self.lives,
             task: None,
         };
-        match CompiledKind::compile(&object) {
-            Ok(compiled) if self.is_taken(&object) => {
+        match CompiledKind::compile(object) {
+            Ok(compiled) if self.is_taken(object) => {
                 entry.standing = unavailable(
                     "AlreadyManaged",
                     format!(
@@ -255,7 +255,7 @@ impl Controller {
         let parsed = serde_json::to_value(object).and_then(serde_json::from_value::<JobKind>);
         match parsed {
             Ok(kind) => {
-                self.kinds.put(kind);
+                self.kinds.put(&kind);
             }
             Err(error) => warn!(%error, "JobKind can't be read and is passed over"),
         }

@@ -49,6 +49,9 @@ const BATCH_MAX: usize = 512;
 /// How often statuses and explanations are looked after.
 const HOUSEKEEPING: Duration = Duration::from_secs(1);
 
+/// The namespace and name of an object.
+type Place = (Arc<str>, Arc<str>);
+
 /// What the controller is told at its start.
 pub struct Options {
     /// The labels that name a queue.
@@ -70,7 +73,7 @@ pub struct Controller {
     flights: Flights,
     statuses: Statuses,
     /// For each list that is under way, what it has shown so far.
-    listings: HashMap<Source, HashSet<(Arc<str>, Arc<str>)>>,
+    listings: HashMap<Source, HashSet<Place>>,
     /// Fixed kinds whose first list is not complete.
     unsynced: BTreeSet<Source>,
     /// Whether everything has been listed once. Nothing is decided before.
@@ -148,7 +151,7 @@ impl Controller {
                 }
                 Some(report) = self.kinds.next_report() => self.kind_report(report),
                 Some(expired) = futures::StreamExt::next(&mut self.wake) => {
-                    self.awake(expired.into_inner());
+                    self.awake(&expired.into_inner());
                 }
                 _ = housekeeping.tick() => self.housekeep(),
             }

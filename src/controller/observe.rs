@@ -4,6 +4,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use k8s_openapi::jiff::Timestamp;
 use kube::api::DynamicObject;
 use sluice_engine::{Event, LocalQueueKey, WorkloadId, WorkloadState};
 use tracing::{debug, warn};
@@ -46,7 +47,7 @@ impl Controller {
         match source {
             Source::Workload => self.workload_applied(object),
             Source::Jobs(kind, _) => self.job_applied(
-                JobKey {
+                &JobKey {
                     kind: kind.clone(),
                     namespace,
                     name,
@@ -157,34 +158,34 @@ impl Controller {
         }
     }
 
-    fn job_applied(&mut self, key: JobKey, object: &DynamicObject) {
+    fn job_applied(&mut self, key: &JobKey, object: &DynamicObject) {
         let Some(kind) = self.kinds.compiled(&key.kind) else {
             return;
         };
         let defaults = self.cluster.pod_defaults(&key.namespace);
         let record = JobRecord::read(object, &kind, &self.options.queue_labels, &defaults);
         let uid = record.uid.clone();
-        let before = self.world.job(&key);
+        let before = self.world.job(key);
         if let Some(before) = before
             && before.uid != uid
         {
             let replaced = before.uid.clone();
-            self.job_gone(&key, Some(&replaced));
+            self.job_gone(key, Some(&replaced));
         }
         let has_workload = self.world.workload_of(&uid).is_some();
         if !record.is_managed() && !has_workload {
-            if self.world.remove_job(&key).is_some() {
+            if self.world.remove_job(key).is_some() {
                 self.forget(&uid);
             }
             return;
         }
-        let lifted = self.world.job(&key).is_some_and(|known| {
+        let lifted = self.world.job(key).is_some_and(|known| {
             known.gates.is_held() && !record.gates.is_held() && known.revision < record.revision
         });
         if self.world.put_job(key.clone(), record) {
             if lifted {
                 self.tell(
-                    &key,
+                    key,
                     &uid,
                     Note::normal("GateLifted", "The last gate is gone"),
                 );
@@ -288,9 +289,7 @@ impl Controller {
             self.engine.apply(Event::RemoveWorkload(id));
             return;
         };
-        let created = workload
-            .created
-            .map_or(i64::MAX, |created| created.as_second());
+        let created = workload.created.map_or(i64::MAX, Timestamp::as_second);
         self.engine
             .apply(Event::UpsertWorkload(sluice_engine::Workload {
                 id,

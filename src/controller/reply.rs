@@ -49,7 +49,7 @@ impl Controller {
         match reply {
             Reply::Done(object) => self.done(flight, object.map(|o| *o)),
             Reply::Conflict(object) => self.conflict(&flight, object.map(|o| *o)),
-            Reply::Refused(message) => self.refused(&flight, message),
+            Reply::Refused(message) => self.refused(&flight, &message),
             Reply::Unknown(why) => self.unknown(flight, &why),
         }
     }
@@ -59,7 +59,7 @@ impl Controller {
         self.attempts.succeeded(&uid);
         self.take_in(&flight.write, object);
         match &flight.write {
-            Write::WriteWorkloadStatus {
+            Write::SetWorkloadStatus {
                 purpose: StatusPurpose::Admit,
                 status,
                 ..
@@ -78,7 +78,7 @@ impl Controller {
                 self.metrics.admitted(queue, waited);
             }
             Write::CreateWorkload(_) => self.unexplained.push_back((Instant::now(), uid.clone())),
-            Write::WriteWorkloadStatus {
+            Write::SetWorkloadStatus {
                 purpose: StatusPurpose::Requeue,
                 ..
             } => {
@@ -86,7 +86,12 @@ impl Controller {
             }
             _ => {}
         }
-        if let Some(key) = self.world.job_key(&uid).cloned() {
+        // A job that was let go without a queue is not looked after any more, so its key may be gone.
+        let key = match &flight.write {
+            Write::PatchJob { key, .. } => Some(key.clone()),
+            _ => self.world.job_key(&uid).cloned(),
+        };
+        if let Some(key) = key {
             for note in flight.notes {
                 self.tell(&key, &uid, note);
             }
@@ -109,7 +114,7 @@ impl Controller {
         self.later(&uid);
     }
 
-    fn refused(&mut self, flight: &Flight, message: String) {
+    fn refused(&mut self, flight: &Flight, message: &str) {
         self.take_back(flight);
         warn!(job = %flight.job, message, "the API server refuses a write");
         if let Some(key) = self.world.job_key(&flight.job).cloned() {
@@ -140,13 +145,13 @@ impl Controller {
     fn take_back(&mut self, flight: &Flight) {
         let id = WorkloadId::new(flight.job.clone());
         match &flight.write {
-            Write::WriteWorkloadStatus {
+            Write::SetWorkloadStatus {
                 purpose: StatusPurpose::Admit,
                 ..
             } => {
                 self.engine.apply(Event::AdmissionFailed(id));
             }
-            Write::WriteWorkloadStatus {
+            Write::SetWorkloadStatus {
                 purpose: StatusPurpose::Evict,
                 ..
             } => {
@@ -164,16 +169,15 @@ impl Controller {
                 }
             }
             // The watch will say that the job is gone.
-            (Write::PatchJob { .. }, None) => {}
+            (Write::PatchJob { .. } | Write::CreateWorkload(_), None) => {}
             (_, Some(object)) => self.applied(&Source::Workload, object),
             (Write::DeleteWorkload { key, uid }, None) => self.workload_gone(key, Some(uid)),
             (
-                Write::UpdateWorkloadSpec { key, .. } | Write::WriteWorkloadStatus { key, .. },
+                Write::UpdateWorkloadSpec { key, .. } | Write::SetWorkloadStatus { key, .. },
                 None,
             ) => {
                 self.workload_gone(key, None);
             }
-            (Write::CreateWorkload(_), None) => {}
         }
     }
 
@@ -192,13 +196,13 @@ impl Controller {
     }
 
     /// The wait of a job is over.
-    pub(super) fn awake(&mut self, uid: Uid) {
-        self.resting.remove(&uid);
-        if let Some(flight) = self.unanswered.remove(&uid) {
+    pub(super) fn awake(&mut self, uid: &Uid) {
+        self.resting.remove(uid);
+        if let Some(flight) = self.unanswered.remove(uid) {
             self.flights.send(flight);
             return;
         }
-        self.again(&uid);
+        self.again(uid);
     }
 }
 
@@ -206,7 +210,7 @@ impl Controller {
 pub fn is_admission(write: &Write) -> bool {
     matches!(
         write,
-        Write::WriteWorkloadStatus {
+        Write::SetWorkloadStatus {
             purpose: StatusPurpose::Admit,
             ..
         }

@@ -132,7 +132,7 @@ impl Controller {
         };
         let admission = translate::admission_record(admission, &self.cluster.flavors);
         let note = Note::normal("Admitted", admitted_text(&admission));
-        let write = Write::WriteWorkloadStatus {
+        let write = Write::SetWorkloadStatus {
             key: key.clone(),
             revision: record.revision,
             status: Box::new(workload::admitted(record, admission, now)),
@@ -170,7 +170,7 @@ impl Controller {
             .as_ref()
             .map_or("", |a| a.cluster_queue.as_str());
         self.metrics.evicted(queue, reason);
-        let write = Write::WriteWorkloadStatus {
+        let write = Write::SetWorkloadStatus {
             key: key.clone(),
             revision: record.revision,
             status: Box::new(workload::evicted(record, reason, message, Timestamp::now())),
@@ -294,7 +294,7 @@ impl Controller {
         };
         let status = workload::waiting(record, reason, message.clone(), Timestamp::now());
         if let (Some(status), Some(resource)) = (status, self.resource_of(uid)) {
-            let write = Write::WriteWorkloadStatus {
+            let write = Write::SetWorkloadStatus {
                 key: key.clone(),
                 revision: record.revision,
                 status: Box::new(status),

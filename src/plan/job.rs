@@ -350,7 +350,7 @@ fn status_write(
     status: sluice_crds::WorkloadStatus,
     purpose: StatusPurpose,
 ) -> Plan {
-    Plan::write(Write::WriteWorkloadStatus {
+    Plan::write(Write::SetWorkloadStatus {
         key: key.clone(),
         revision: record.revision,
         status: Box::new(status),

@@ -26,7 +26,7 @@ pub enum Write {
         spec: Box<sluice_crds::WorkloadSpec>,
     },
     /// Write the Workload's status.
-    WriteWorkloadStatus {
+    SetWorkloadStatus {
         /// Which.
         key: WorkloadKey,
         /// The revision this was planned from: the write fails if there is a newer one.

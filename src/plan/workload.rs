@@ -238,14 +238,23 @@ pub fn finished(record: &WorkloadRecord, finished: &Finished, now: Now) -> Workl
     } else {
         finished.message.clone()
     };
-    let saying = Saying {
+    let mut sayings = vec![Saying {
         kind: Type::Finished,
         is_true: true,
         reason,
         message,
-    };
+    }];
+    if let Some(admission) = &record.status.admission {
+        let queue = &admission.cluster_queue;
+        sayings.push(Saying {
+            kind: Type::QuotaReserved,
+            is_true: true,
+            reason: "QuotaReserved",
+            message: format!("Held quota in ClusterQueue {queue:?} until it finished"),
+        });
+    }
     WorkloadStatus {
-        conditions: said(record, vec![saying], now),
+        conditions: said(record, sayings, now),
         admission: record.status.admission.clone(),
     }
 }
