@@ -151,14 +151,7 @@ existing() {
     local server found
     server=$(kubectl config view --minify -o 'jsonpath={.clusters[0].cluster.server}')
     echo "Using the cluster at $server (context $(kubectl config current-context))."
-    # By name, or by a label that only Sluice's own objects have. An answer, so that no answer at
-    # all is not taken for "nothing there".
-    found=$(kubectl get --ignore-not-found -o name namespace sluice-system team-blue team-red)
-    found+=$(kubectl get --ignore-not-found -o name clusterrole,clusterrolebinding \
-        -l app.kubernetes.io/name=sluice)
-    found+=$(kubectl get --ignore-not-found -o name \
-        validatingwebhookconfiguration,mutatingwebhookconfiguration sluice)
-    found+=$(kubectl get -o name crd | grep -F .sluice.dev || true)
+    found=$(there_already)
     if [ -n "$found" ]; then
         printf 'demo: these are there already, and the demo would delete them at its end:\n%s\n' \
             "$found" >&2
@@ -222,6 +215,16 @@ cleanup() {
     kubectl delete --ignore-not-found -k crds
     rm -rf -- "$work"
     exit $code
+}
+
+# What has the name, or a label, of something that the demo applies. It fails when there is no
+# answer, so that this is not taken for "nothing there".
+there_already() {
+    kubectl get --ignore-not-found -o name namespace sluice-system team-blue team-red
+    kubectl get -o name clusterrole,clusterrolebinding -l app.kubernetes.io/name=sluice
+    kubectl get --ignore-not-found -o name \
+        validatingwebhookconfiguration,mutatingwebhookconfiguration sluice
+    kubectl get -o name crd | { grep -F .sluice.dev || true; }
 }
 
 # Of a stream of YAML documents, those that are no webhook configuration.

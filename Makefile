@@ -1,0 +1,47 @@
+# The tasks of the repository. `make` alone lists them.
+
+CARGO ?= cargo
+# Black-box tests mostly wait for the control plane: more of them at a time than there are cores.
+TEST_THREADS ?= 8
+
+.PHONY: help build test lint generate demo bench controlplane
+
+help: ## List the tasks.
+	@awk -F':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+build: ## Build the release binary.
+	$(CARGO) build --release --locked --bin sluice
+
+# The first build of the control plane takes minutes, mostly in Go: the tests build meanwhile.
+test: ## Run all tests, black-box tests against a real control plane included.
+	$(CARGO) build --locked -p sluice-testbed
+	@$(CARGO) run --quiet --locked -p sluice-testbed -- build & controlplane=$$!; \
+		$(CARGO) test --locked --workspace --no-run; built=$$?; \
+		wait $$controlplane && exit $$built
+	RUST_TEST_THREADS=$(TEST_THREADS) $(CARGO) test --locked --workspace --no-fail-fast
+
+lint: ## Formatting, clippy, documentation, and what dependencies may be.
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --workspace --no-deps --document-private-items
+	$(CARGO) deny --locked --workspace check bans licenses sources
+	@# The advisory database is fetched from the network, and only what was fetched can fail.
+	@if $(CARGO) deny fetch db >/dev/null 2>&1; then \
+		$(CARGO) deny --locked --workspace check --disable-fetch advisories; \
+	else \
+		echo "lint: the advisory database can't be fetched; advisories were not checked" >&2; \
+	fi
+
+generate: ## Write the CRDs and webhook configurations anew from their types.
+	UPDATE_GENERATED=1 $(CARGO) test --quiet -p sluice-crds --test generated
+	UPDATE_GENERATED=1 $(CARGO) test --quiet -p sluice-webhooks manifests
+
+controlplane: ## Build the control plane of the tests (once; about five minutes on two cores).
+	$(CARGO) run --quiet -p sluice-testbed -- build
+
+demo: ## Tell the story of a few jobs on a throwaway cluster; KEEP=1 leaves it up.
+	$(CARGO) build --locked --bin sluice --bin sluice-testbed
+	@KEEP=$(KEEP) tests/demo.sh
+
+bench: ## Measure the engine's decisions.
+	$(CARGO) bench --locked -p sluice-engine --bench decide
