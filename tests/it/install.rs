@@ -1,0 +1,286 @@
+//! What is installed: that the manifests are complete and accepted, and who may do what with them.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use anyhow::{Context, Result, ensure};
+use k8s_openapi::api::authorization::v1::SelfSubjectRulesReview;
+use serde_json::{Value, json};
+use sluice_testbed::{NAMESPACE, Shared, Sluice};
+
+use crate::support::bed::BINARY;
+
+const ROOT: &str = env!("CARGO_MANIFEST_DIR");
+
+/// All that the controller may do anywhere, besides what Kubernetes gives everybody.
+const RIGHTS: &str = "\
+admissionregistration.k8s.io/mutatingwebhookconfigurations sluice: get patch
+admissionregistration.k8s.io/validatingwebhookconfigurations sluice: get patch
+batch/jobs: get list patch watch
+core/limitranges: get list watch
+core/namespaces: get list watch
+events.k8s.io/events: create patch
+node.k8s.io/runtimeclasses: get list watch
+scheduling.k8s.io/priorityclasses: get list watch
+sluice.dev/clusterqueues/status: patch
+sluice.dev/clusterqueues: get list watch
+sluice.dev/cohorts/status: patch
+sluice.dev/cohorts: get list watch
+sluice.dev/jobkinds/status: patch
+sluice.dev/jobkinds: get list watch
+sluice.dev/localqueues/status: patch
+sluice.dev/localqueues: get list watch
+sluice.dev/resourceflavors: get list watch
+sluice.dev/workloadpriorityclasses: get list watch
+sluice.dev/workloads/status: patch
+sluice.dev/workloads: create delete get list patch watch
+";
+
+/// What it may do besides in its own namespace.
+const RIGHTS_AT_HOME: &str = "\
+coordination.k8s.io/leases sluice: get patch update
+coordination.k8s.io/leases: create
+core/secrets sluice-webhook-certificate: get list patch update watch
+";
+
+/// May (y) or may not (-) somebody with a role of Kubernetes in a namespace: view, edit, admin.
+const TENANTS: &str = "\
+get workloads: y y y
+create workloads: - - -
+update workloads: - - -
+patch workloads: - - -
+delete workloads: - - -
+patch workloads/status: - - -
+update workloads/finalizers: - - -
+get localqueues: y y y
+create localqueues: - - y
+patch localqueues: - - y
+delete localqueues: - - y
+patch localqueues/status: - - -
+create clusterqueues: - - -
+patch clusterqueues: - - -
+patch clusterqueues/status: - - -
+create cohorts: - - -
+create resourceflavors: - - -
+create workloadpriorityclasses: - - -
+create jobkinds: - - -
+";
+
+fn shared() -> &'static Shared {
+    Sluice::shared(BINARY)
+}
+
+fn path(relative: &str) -> String {
+    Path::new(ROOT)
+        .join(relative)
+        .to_string_lossy()
+        .into_owned()
+}
+
+/// Standard output and standard error of a kubectl that went well.
+async fn kubectl(args: &[&str], stdin: Option<&str>) -> Result<(String, String)> {
+    let output = shared().control_plane.kubectl(args, stdin).await?;
+    let stderr = output.stderr.clone();
+    let stdout = output.ok().with_context(|| args.join(" "))?;
+    Ok((stdout, stderr))
+}
+
+#[test]
+fn every_crd_is_in_the_kustomization() -> Result<()> {
+    let kustomization = std::fs::read_to_string(path("crds/Kustomization"))?;
+    let listed: BTreeSet<_> = kustomization
+        .lines()
+        .filter_map(|line| line.strip_prefix("  - "))
+        .map(str::to_owned)
+        .collect();
+    let mut there = BTreeSet::new();
+    for entry in std::fs::read_dir(path("crds"))? {
+        let name = entry?.file_name().to_string_lossy().into_owned();
+        if Path::new(&name).extension().is_some_and(|e| e == "yaml") {
+            there.insert(name);
+        }
+    }
+    assert_eq!(listed, there);
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_local_variant_has_every_webhook_on_this_machine() -> Result<()> {
+    let (default, _) = kubectl(&["kustomize", &path("config/default")], None).await?;
+    let (local, _) = kubectl(&["kustomize", &path("config/local")], None).await?;
+    let webhooks = |text: &str| text.matches("  clientConfig:\n").count();
+    ensure!(
+        webhooks(&default) > 0 && webhooks(&default) == webhooks(&local),
+        "{local}"
+    );
+    ensure!(
+        local.matches("    url: https://127.0.0.1:9443/").count() == webhooks(&local),
+        "{local}"
+    );
+    ensure!(
+        !local.contains("\n    service:\n") && !local.contains("kind: Deployment"),
+        "{local}"
+    );
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_manifests_are_accepted_and_restricted() -> Result<()> {
+    for folder in ["config/default", "config/monitoring"] {
+        let args = ["apply", "--dry-run=server", "-k", &path(folder)];
+        let (_, warnings) = kubectl(&args, None).await?;
+        // The namespace warns of pods that are less than restricted.
+        ensure!(!warnings.contains("Warning"), "{folder}: {warnings}");
+    }
+    let privileged = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: x}\nspec:\n  \
+        selector: {matchLabels: {a: b}}\n  template:\n    metadata: {labels: {a: b}}\n    \
+        spec: {containers: [{name: x, image: x}]}\n";
+    let args = ["apply", "--dry-run=server", "-n", NAMESPACE, "-f", "-"];
+    let (_, warnings) = kubectl(&args, Some(privileged)).await?;
+    ensure!(
+        warnings.contains("would violate PodSecurity"),
+        "no warning at all: {warnings}"
+    );
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_samples_are_accepted() -> Result<()> {
+    // What is in them needs their namespaces; nothing else of them is kept.
+    kubectl(
+        &["apply", "-f", &path("config/samples/namespaces.yaml")],
+        None,
+    )
+    .await?;
+    for flags in [["-k", "config/samples"], ["-f", "config/samples/jobs"]] {
+        let [flag, folder] = flags;
+        let args = ["apply", "--dry-run=server", flag, &path(folder)];
+        let (_, warnings) = kubectl(&args, None).await?;
+        ensure!(!warnings.contains("Warning"), "{folder}: {warnings}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn no_role_has_a_wildcard() -> Result<()> {
+    let args = [
+        "get",
+        "clusterroles,roles",
+        "-A",
+        "-l",
+        "app.kubernetes.io/name=sluice",
+        "-o",
+        "json",
+    ];
+    let (roles, _) = kubectl(&args, None).await?;
+    let roles: Value = serde_json::from_str(&roles)?;
+    let items = roles["items"].as_array().context("no items")?;
+    ensure!(items.len() >= 7, "only {} roles", items.len());
+    for role in items {
+        let rules = role["rules"].to_string();
+        ensure!(
+            rules.contains("verbs"),
+            "{} has no rules",
+            role["metadata"]["name"]
+        );
+        ensure!(
+            !rules.contains('*'),
+            "{}: {rules}",
+            role["metadata"]["name"]
+        );
+        for verb in ["escalate", "bind", "impersonate"] {
+            ensure!(!rules.contains(&format!("{verb:?}")), "{rules}");
+        }
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_controller_may_do_this_and_no_more() -> Result<()> {
+    assert_eq!(rights_in("default").await?, lines(RIGHTS));
+    let more: BTreeSet<_> = rights_in(NAMESPACE)
+        .await?
+        .difference(&lines(RIGHTS))
+        .cloned()
+        .collect();
+    assert_eq!(more, lines(RIGHTS_AT_HOME));
+    Ok(())
+}
+
+#[tokio::test]
+async fn tenants_can_not_admit_their_own_jobs() -> Result<()> {
+    let cp = &shared().control_plane;
+    let ns = cp.create_namespace("tenants").await?;
+    let roles = ["view", "edit", "admin"];
+    for role in roles {
+        let bind = format!("create rolebinding {role} -n {ns} --clusterrole={role} --user={role}");
+        kubectl(&bind.split(' ').collect::<Vec<_>>(), None).await?;
+    }
+    let mut table = String::new();
+    for line in TENANTS.lines() {
+        let (what, _) = line.split_once(':').context("no colon")?;
+        let (verb, resource) = what.split_once(' ').context("no verb")?;
+        let (resource, subresource) = resource.split_once('/').unwrap_or((resource, ""));
+        table += &format!("{what}:");
+        for role in roles {
+            let review = json!({
+                "apiVersion": "authorization.k8s.io/v1",
+                "kind": "SubjectAccessReview",
+                "spec": { "user": role, "resourceAttributes": {
+                    "namespace": ns, "verb": verb, "group": "sluice.dev", "version": "v1alpha1",
+                    "resource": resource, "subresource": subresource,
+                } },
+            });
+            let args = ["create", "-o", "jsonpath={.status.allowed}", "-f", "-"];
+            let (allowed, _) = kubectl(&args, Some(&review.to_string())).await?;
+            table += if allowed == "true" { " y" } else { " -" };
+        }
+        table += "\n";
+    }
+    assert_eq!(table, TENANTS);
+    Ok(())
+}
+
+/// What the API server says that the controller may do in a namespace, one line for each resource.
+async fn rights_in(namespace: &str) -> Result<BTreeSet<String>> {
+    let Shared {
+        control_plane,
+        sluice,
+    } = shared();
+    let review = json!({
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SelfSubjectRulesReview",
+        "spec": { "namespace": namespace },
+    });
+    // Validation would look at CRDs, which it may not.
+    let args = ["create", "--validate=false", "-o", "json", "-f", "-"];
+    let answer = control_plane
+        .kubectl_as(sluice.kubeconfig(), args, Some(&review.to_string()))
+        .await?
+        .ok()?;
+    let review: SelfSubjectRulesReview = serde_json::from_str(&answer)?;
+    let status = review.status.context("no status")?;
+    ensure!(!status.incomplete, "{:?}", status.evaluation_error);
+    let mut rights = BTreeSet::new();
+    for rule in status.resource_rules {
+        let names = rule.resource_names.unwrap_or_default().join(" ");
+        let mut verbs = rule.verbs;
+        verbs.sort();
+        for group in rule.api_groups.iter().flatten() {
+            // What everybody may: ask who they are and what they may.
+            if ["authentication.k8s.io", "authorization.k8s.io"].contains(&group.as_str()) {
+                continue;
+            }
+            let group = if group.is_empty() { "core" } else { group };
+            for resource in rule.resources.iter().flatten() {
+                let what = format!("{group}/{resource} {names}");
+                rights.insert(format!("{}: {}", what.trim_end(), verbs.join(" ")));
+            }
+        }
+    }
+    Ok(rights)
+}
+
+fn lines(text: &str) -> BTreeSet<String> {
+    text.lines().map(str::to_owned).collect()
+}
