@@ -1,13 +1,17 @@
 //! The rules for objects of a managed kind, in the order in which a user meets them: gates, queue
 //! label, who lets the job go, how it may change once it runs.
 
+use json_patch::jsonptr::PointerBuf;
+use json_patch::{AddOperation, PatchOperation};
 use serde_json::Value;
+use sluice_crds::{HELD_ANNOTATION, RELEASED_ANNOTATION};
 use sluice_kinds::CompiledKind;
 use sluice_kinds::gates::{self, GateState};
 use sluice_kinds::problem::Problem;
+use sluice_kinds::requests::PodDefaults;
 
 use crate::growth;
-use crate::metadata::{controller, gate_annotations};
+use crate::metadata::{annotation, controller, gate_annotations};
 use crate::policy::Policy;
 use crate::queue_label::{self, QueueLabel, Running, queue_of};
 use crate::request::Request;
@@ -15,15 +19,29 @@ use crate::review::Edit;
 use crate::unsuspend;
 
 /// The patch that holds an object at its creation; empty if nothing holds it.
-pub(crate) fn hold(
-    request: &Request,
-    object: &Value,
-    policy: &Policy,
-) -> Vec<json_patch::PatchOperation> {
+pub(crate) fn hold(request: &Request, object: &Value, policy: &Policy) -> Vec<PatchOperation> {
     match policy.kind(&request.kind.group, &request.kind.kind) {
-        Some(kind) if reason_to_hold(object, policy).is_some() => kind.hold_patch(object).0,
+        Some(kind) if reason_to_hold(object, policy).is_some() => {
+            let mut patch = kind.hold_patch(object).0;
+            patch.extend(mark_held(object, policy));
+            patch
+        }
         Some(_) | None => Vec::new(),
     }
+}
+
+/// Marks an object that a gate holds and that names no queue, so that the controller knows to start
+/// it even if the last gate goes while no controller runs.
+fn mark_held(object: &Value, policy: &Policy) -> Option<PatchOperation> {
+    let is_gated = !gate_annotations(object).is_empty();
+    let is_queued = queue_of(object, policy.queue_labels()).is_some();
+    if !is_gated || is_queued || annotation(object, HELD_ANNOTATION).is_some() {
+        return None;
+    }
+    Some(PatchOperation::Add(AddOperation {
+        path: PointerBuf::from_tokens(["metadata", "annotations", HELD_ANNOTATION]),
+        value: "true".into(),
+    }))
 }
 
 /// What is wrong with creating or editing an object.
@@ -38,8 +56,16 @@ pub(crate) fn validate(request: &Request, edit: &Edit<'_>, policy: &Policy) -> V
         edit.old,
         policy.queue_labels(),
     ));
+    if !policy.is_sluice(&request.user_info.username) {
+        problems.extend(check_released(edit));
+    }
     let kind = policy.kind(&request.kind.group, &request.kind.kind);
     match (kind, edit.old) {
+        (Some(kind), None) if queue_of(edit.new, policy.queue_labels()).is_some() => {
+            // What can't be counted could never be admitted: better told now than by an event.
+            let counted = kind.pod_sets(edit.new, &PodDefaults::default());
+            problems.extend(counted.err().unwrap_or_default());
+        }
         (Some(kind), Some(old)) => {
             let change = Change {
                 old,
@@ -55,6 +81,16 @@ pub(crate) fn validate(request: &Request, edit: &Edit<'_>, policy: &Policy) -> V
         (Some(_), None) | (None, _) => {}
     }
     problems
+}
+
+/// The mark of an object that was let go switches its gates off: nobody but Sluice sets it.
+fn check_released(edit: &Edit<'_>) -> Option<Problem> {
+    let new = annotation(edit.new, RELEASED_ANNOTATION)?;
+    let old = edit
+        .old
+        .and_then(|old| annotation(old, RELEASED_ANNOTATION));
+    let field = gates::field_of(RELEASED_ANNOTATION);
+    (old != Some(new)).then(|| Problem::forbidden(field, "is set by Sluice alone"))
 }
 
 /// The field for whose sake an object is held at its creation.

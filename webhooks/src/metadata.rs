@@ -26,6 +26,11 @@ pub(crate) fn label<'a>(object: &'a Value, key: &str) -> Option<&'a str> {
     object.pointer("/metadata/labels")?.get(key)?.as_str()
 }
 
+/// The annotation `key` of `object`.
+pub(crate) fn annotation<'a>(object: &'a Value, key: &str) -> Option<&'a Value> {
+    object.pointer("/metadata/annotations")?.get(key)
+}
+
 /// Whether the deletion of `object` has begun.
 pub(crate) fn is_being_deleted(object: &Value) -> bool {
     object

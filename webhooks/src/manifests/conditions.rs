@@ -3,6 +3,7 @@
 //! absent.
 
 use k8s_openapi::api::admissionregistration::v1::MatchCondition;
+use sluice_crds::RELEASED_ANNOTATION;
 use sluice_kinds::gates::GATE_ANNOTATIONS;
 
 use super::Options;
@@ -30,7 +31,12 @@ pub(super) fn hold_job(options: &Options) -> MatchCondition {
 
 /// The object asks to be held, or did, and the edit touches what there are rules for.
 pub(super) fn validate_job(options: &Options) -> MatchCondition {
-    let mut touched: Vec<_> = entries(options).map(|entry| entry.differs()).collect();
+    let released = Entry {
+        map: "annotations",
+        key: RELEASED_ANNOTATION,
+    };
+    let entries = entries(options).chain([released]);
+    let mut touched: Vec<_> = entries.map(|entry| entry.differs()).collect();
     touched.push(differs("has({}.spec)", "{}.spec"));
     let expression = format!(
         "request.operation == 'CREATE' ? (\n{}) : (\n{} ||\n{}) && (\n{})",

@@ -21,11 +21,33 @@ const Q: Pairs = &[(QUEUE, "a")];
 #[case::aliases_disagree(&[(QUEUE, "a"), (ALIAS, "b")], &[],
     "metadata.labels[kueue.x-k8s.io/queue-name]: Invalid value: \"b\": must equal the label \
      sluice.dev/queue-name, which names \"a\"")]
+#[case::released_by_hand(&[], &[(GATED, "acme.io/foo"), ("sluice.dev/released", "true")],
+    "metadata.annotations[sluice.dev/released]: Forbidden: is set by Sluice alone")]
 fn create(#[case] labels: Pairs, #[case] annotations: Pairs, #[case] expected: &str) {
     assert_eq!(
         validate(USER, None, &mk_job(labels, annotations, true)).message(),
         expected
     );
+}
+
+#[test]
+fn what_cannot_be_counted_is_refused_at_once() {
+    let requests = json!({"cpu": "-1", "memory": "1e400"});
+    let pointer = "/spec/template/spec/containers/0/resources";
+    let job = with(mk_job(Q, &[], true), pointer, json!({"requests": requests}));
+    assert_eq!(
+        validate(USER, None, &job).message(),
+        "spec.template.spec.containers[0].resources.requests[cpu]: Invalid value: \"-1\": must be \
+         greater than or equal to 0; \
+         spec.template.spec.containers[0].resources.requests[memory]: Invalid value: \"1e400\": is \
+         too large to be counted: must be below 1e29"
+    );
+    let unqueued = with(
+        mk_job(&[], &[], true),
+        pointer,
+        json!({"requests": {"cpu": "-1"}}),
+    );
+    assert_eq!(validate(USER, None, &unqueued).message(), "");
 }
 
 #[rstest]

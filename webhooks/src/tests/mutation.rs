@@ -17,13 +17,22 @@ fn hold() -> Value {
     json!([{"op": "add", "path": "/spec/suspend", "value": true}])
 }
 
+/// A gate without a queue is marked, so that the controller starts the job when the gate goes.
+fn hold_and_mark() -> Value {
+    json!([
+        {"op": "add", "path": "/spec/suspend", "value": true},
+        {"op": "add", "path": "/metadata/annotations/sluice.dev~1held", "value": "true"},
+    ])
+}
+
 #[rstest]
 #[case::plain(mk_job(&[], &[], false), json!([]))]
 #[case::queue(mk_job(&[(QUEUE, "a")], &[], false), hold())]
 #[case::alias(mk_job(&[(ALIAS, "a")], &[], false), hold())]
-#[case::gate(mk_job(&[], &[(GATED, "acme.io/foo")], false), hold())]
-#[case::gates(mk_job(&[], &[(GATES, "acme.io/foo")], false), hold())]
-#[case::invalid_gate(mk_job(&[], &[(GATED, "")], false), hold())]
+#[case::gate(mk_job(&[], &[(GATED, "acme.io/foo")], false), hold_and_mark())]
+#[case::gates(mk_job(&[], &[(GATES, "acme.io/foo")], false), hold_and_mark())]
+#[case::queue_and_gate(mk_job(&[(QUEUE, "a")], &[(GATES, "acme.io/foo")], false), hold())]
+#[case::invalid_gate(mk_job(&[], &[(GATED, "")], false), hold_and_mark())]
 #[case::already_suspended(mk_job(&[(QUEUE, "a")], &[], true), json!([]))]
 #[case::suspend_null(
     with(mk_job(&[(QUEUE, "a")], &[], false), "/spec/suspend", Value::Null), hold())]
@@ -33,7 +42,7 @@ fn creation(#[case] object: Value, #[case] expected: Value) {
 
 #[rstest]
 #[case::queued_child(mk_job(&[(QUEUE, "a")], &[], false), json!([]))]
-#[case::gated_child(mk_job(&[], &[(GATED, "acme.io/foo")], false), hold())]
+#[case::gated_child(mk_job(&[], &[(GATED, "acme.io/foo")], false), hold_and_mark())]
 fn child_of_a_managed_kind(#[case] object: Value, #[case] expected: Value) {
     let owner = json!([{"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "name": "s",
         "uid": "u0", "controller": true}]);
