@@ -53,6 +53,8 @@ pub struct Flights {
 pub enum Kind {
     /// An admission: the engine assumes it.
     Admission,
+    /// An explanation: the job keeps its place in the queue.
+    Explanation,
     /// Anything else.
     Other,
 }
@@ -79,11 +81,13 @@ impl Flights {
     pub fn send(&mut self, flight: Flight) {
         let kind = if is(&flight, StatusPurpose::Admit) {
             Kind::Admission
+        } else if is(&flight, StatusPurpose::Explain) {
+            Kind::Explanation
         } else {
             Kind::Other
         };
         self.by_job.insert(flight.job.clone(), kind);
-        if is(&flight, StatusPurpose::Explain) {
+        if kind == Kind::Explanation {
             self.explaining.push_back(flight);
         } else {
             self.waiting.push_back(flight);

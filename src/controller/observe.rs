@@ -173,7 +173,13 @@ impl Controller {
             self.job_gone(key, Some(&replaced));
         }
         let has_workload = self.world.workload_of(&uid).is_some();
-        if !record.is_managed() && !has_workload {
+        // Its owner is queued, by UID and not by name, and lets it go by its own means.
+        let is_child = record.owner.as_ref().is_some_and(|owner| {
+            self.world
+                .job_key(owner)
+                .is_some_and(|owner| owner.namespace == key.namespace)
+        });
+        if (is_child || !record.is_managed()) && !has_workload {
             if self.world.remove_job(key).is_some() {
                 self.forget(&uid);
             }
@@ -275,7 +281,7 @@ impl Controller {
             None if flight == Some(Kind::Admission) || self.unanswered.contains_key(uid) => return,
             None => match job {
                 Some(job)
-                    if flight.is_none()
+                    if flight.is_none_or(|kind| kind == Kind::Explanation)
                         && !self.resting.contains(uid)
                         && may_wait(job, workload) =>
                 {

@@ -6,6 +6,7 @@ use std::collections::HashSet;
 use k8s_openapi::jiff::Timestamp;
 use kube::api::ApiResource;
 use serde::Serialize;
+use serde_json::Value;
 use sluice_crds::{ClusterQueue, Cohort, JobKind, JobKindStatus, LocalQueue};
 use sluice_engine::{CohortName, Engine, QueueName};
 use tokio::task::JoinSet;
@@ -159,9 +160,13 @@ impl Statuses {
         if self.running.len() >= CONCURRENCY || self.under_way.contains(&place) {
             return;
         }
-        let Ok(status) = serde_json::to_value(status) else {
+        let Ok(mut status) = serde_json::to_value(status) else {
             return;
         };
+        // What is empty is left out, and a merge patch takes away only what it names.
+        if let Some(fields) = status.as_object_mut() {
+            fields.entry("flavorsUsage").or_insert(Value::Null);
+        }
         self.under_way.insert(place.clone());
         let (writer, resource) = (self.writer.clone(), resource.clone());
         self.running.spawn(async move {

@@ -6,6 +6,9 @@ pub mod job;
 pub mod status;
 pub mod workload;
 
+#[cfg(test)]
+mod tests;
+
 use k8s_openapi::jiff::Timestamp;
 use sluice_crds::{Workload, WorkloadStatus};
 

@@ -33,6 +33,8 @@ pub struct JobRecord {
     pub generation: Option<i64>,
     /// Whether it is being deleted.
     pub deleting: bool,
+    /// The UID of the controller that owns it.
+    pub owner: Option<Uid>,
     /// The LocalQueue that it names.
     pub queue: QueueName,
     /// Its gates.
@@ -76,6 +78,12 @@ impl JobRecord {
             revision: Revision::of(object),
             generation: metadata.generation,
             deleting: metadata.deletion_timestamp.is_some(),
+            owner: metadata
+                .owner_references
+                .iter()
+                .flatten()
+                .find(|owner| owner.controller == Some(true))
+                .map(|owner| owner.uid.as_str().into()),
             queue: labels.read(&own_labels),
             gates: gates::read(&annotations),
             priority_class: own_labels.get(PRIORITY_CLASS_LABEL).cloned(),

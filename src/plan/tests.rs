@@ -1,0 +1,391 @@
+//! Where a job stands and what is done about it: one row for each turn of its life.
+
+use k8s_openapi::jiff::Timestamp;
+use kube::api::DynamicObject;
+use serde_json::{Value, json};
+use sluice_crds::JobKind;
+use sluice_kinds::CompiledKind;
+use sluice_kinds::requests::PodDefaults;
+use sluice_kinds::view::QueueLabels;
+
+use super::job::{Situation, plan};
+use super::workload::Priority;
+use super::{JobPatch, JobPurpose, Plan, StatusPurpose, Write};
+use crate::world::{JobKey, JobRecord, WorkloadKey, WorkloadRecord};
+
+/// A job, and its Workload if it has one.
+struct Case {
+    job: Value,
+    workload: Option<Value>,
+}
+
+const GATE: &str = "kueue.x-k8s.io/scheduling-gated-by";
+const QUEUED: &str = "sluice.dev/queue-name";
+
+fn kind() -> CompiledKind {
+    let kind: JobKind =
+        serde_saphyr::from_str(include_str!("../../config/jobkinds/job.yaml")).unwrap();
+    CompiledKind::compile(&kind).unwrap()
+}
+
+fn mk_job(labels: Value, annotations: Value, suspended: bool) -> Value {
+    json!({
+        "apiVersion": "batch/v1", "kind": "Job",
+        "metadata": {
+            "name": "train", "namespace": "blue", "uid": "11111111-2222-3333", "generation": 1,
+            "resourceVersion": "7", "labels": labels, "annotations": annotations,
+        },
+        "spec": {
+            "suspend": suspended, "parallelism": 2,
+            "template": {"spec": {
+                "nodeSelector": {"disk": "ssd"},
+                "containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}],
+            }},
+        },
+        "status": {"conditions": [{"type": "Suspended", "status": if suspended { "True" } else { "False" }}]},
+    })
+}
+
+fn queued(suspended: bool) -> Value {
+    mk_job(json!({QUEUED: "main"}), json!({}), suspended)
+}
+
+fn mk_workload(status: Value) -> Value {
+    json!({
+        "apiVersion": "sluice.dev/v1alpha1", "kind": "Workload",
+        "metadata": {
+            "name": "train-1111111122223333", "namespace": "blue", "uid": "w1", "resourceVersion": "9",
+            "ownerReferences": [{"apiVersion": "batch/v1", "kind": "Job", "name": "train",
+                "uid": "11111111-2222-3333", "controller": true}],
+        },
+        "spec": {
+            "queueName": "main", "priority": 0,
+            "podSets": [{"name": "main", "count": 2, "requests": {"cpu": "1"}, "nodeSelector": {"disk": "ssd"}}],
+        },
+        "status": status,
+    })
+}
+
+fn admission() -> Value {
+    json!({"clusterQueue": "cq", "podSetAssignments": [{
+        "name": "main", "count": 2, "flavors": {"cpu": "spot"}, "resourceUsage": {"cpu": "2"},
+        "nodeSelector": {"spot": "true"},
+    }]})
+}
+
+fn condition(kind: &str) -> Value {
+    json!({"type": kind, "status": "True", "reason": "X", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"})
+}
+
+fn admitted() -> Value {
+    mk_workload(json!({"admission": admission(), "conditions": [condition("Admitted")]}))
+}
+
+fn evicting() -> Value {
+    mk_workload(json!({"admission": admission(), "conditions": [condition("Evicted")]}))
+}
+
+fn with(mut object: Value, pointer: &str, value: Value) -> Value {
+    let (parent, name) = pointer.rsplit_once('/').unwrap();
+    object.pointer_mut(parent).unwrap()[name] = value;
+    object
+}
+
+fn planned(case: &Case) -> Plan {
+    let (kind, object): (_, DynamicObject) =
+        (kind(), serde_json::from_value(case.job.clone()).unwrap());
+    let job = JobRecord::read(
+        &object,
+        &kind,
+        &QueueLabels::default(),
+        &PodDefaults::default(),
+    );
+    let workload: Option<(WorkloadKey, WorkloadRecord)> = case
+        .workload
+        .clone()
+        .map(|value| WorkloadRecord::read(serde_json::from_value(value).unwrap()).unwrap());
+    let key = JobKey {
+        kind: "job".into(),
+        namespace: "blue".into(),
+        name: "train".into(),
+    };
+    plan(&Situation {
+        key: &key,
+        job: &job,
+        kind: &kind,
+        workload: workload.as_ref().map(|(key, record)| (key, record)),
+        still_charged: false,
+        priority: &|| Ok(Priority::default()),
+        now: Timestamp::UNIX_EPOCH,
+    })
+}
+
+/// The plan in words: the write and the reasons of the notes.
+fn in_words(plan: &Plan) -> String {
+    let write = match &plan.write {
+        None => "nothing",
+        Some(Write::CreateWorkload(_)) => "create workload",
+        Some(Write::UpdateWorkloadSpec { .. }) => "update workload",
+        Some(Write::DeleteWorkload { .. }) => "delete workload",
+        Some(Write::SetWorkloadStatus { purpose, .. }) => match purpose {
+            StatusPurpose::Admit => "admit",
+            StatusPurpose::Evict => "evict",
+            StatusPurpose::Requeue => "requeue",
+            StatusPurpose::Finish => "finish",
+            StatusPurpose::Explain => "explain",
+        },
+        Some(Write::PatchJob { purpose, .. }) => match purpose {
+            JobPurpose::Suspend => "suspend",
+            JobPurpose::Release => "release",
+            JobPurpose::Restore => "restore",
+            JobPurpose::MarkHeld => "mark held",
+        },
+    };
+    let notes: Vec<_> = plan.notes.iter().map(|note| note.reason).collect();
+    format!("{write} {notes:?}")
+}
+
+#[test]
+fn each_turn_of_a_jobs_life() {
+    let gate = json!({GATE: "acme.io/budget"});
+    let gated = |suspended| mk_job(json!({QUEUED: "main"}), gate.clone(), suspended);
+    let ungoverned = |annotations, suspended| mk_job(json!({}), annotations, suspended);
+    let done = json!({"conditions": [{"type": "Complete", "status": "True"}]});
+    let pending = || Some(mk_workload(json!({})));
+    let placed = |job| {
+        with(
+            job,
+            "/spec/template/spec/nodeSelector",
+            json!({"disk": "ssd", "spot": "true"}),
+        )
+    };
+    let more_cpu = |job| {
+        with(
+            job,
+            "/spec/template/spec/containers/0/resources",
+            json!({"requests": {"cpu": "2"}}),
+        )
+    };
+    let cases = [
+        (
+            "gated and suspended",
+            gated(true),
+            None,
+            "nothing [\"Gated\"]",
+        ),
+        (
+            "gated and running: no webhook saw it",
+            gated(false),
+            None,
+            "suspend [\"Gated\"]",
+        ),
+        (
+            "gated with a Workload: the gate came by a road without webhook",
+            gated(true),
+            pending(),
+            "delete workload [\"Gated\"]",
+        ),
+        (
+            "a gate that can't be read holds",
+            mk_job(json!({QUEUED: "main"}), json!({GATE: "x"}), false),
+            None,
+            "suspend [\"InvalidGate\"]",
+        ),
+        (
+            "gated without a queue",
+            ungoverned(gate.clone(), true),
+            None,
+            "mark held [\"Gated\"]",
+        ),
+        (
+            "held, its gate is gone, no queue",
+            ungoverned(json!({"sluice.dev/held": "true"}), true),
+            None,
+            "release [\"Started\"]",
+        ),
+        (
+            "somebody else's suspended job",
+            ungoverned(json!({}), true),
+            None,
+            "nothing []",
+        ),
+        ("queued", queued(true), None, "create workload [\"Queued\"]"),
+        (
+            "queued and running",
+            queued(false),
+            None,
+            "suspend [\"Stopped\"]",
+        ),
+        ("waiting", queued(true), pending(), "nothing []"),
+        (
+            "edited while it waits",
+            more_cpu(queued(true)),
+            pending(),
+            "update workload []",
+        ),
+        (
+            "its label names no queue",
+            mk_job(json!({QUEUED: "A_B"}), json!({}), true),
+            None,
+            "nothing [\"InvalidQueueName\"]",
+        ),
+        (
+            "its queue label is gone",
+            ungoverned(json!({}), true),
+            pending(),
+            "delete workload []",
+        ),
+        ("admitted", queued(true), Some(admitted()), "release []"),
+        (
+            "admitted and running",
+            placed(queued(false)),
+            Some(admitted()),
+            "nothing []",
+        ),
+        (
+            "edited between admission and release",
+            more_cpu(queued(true)),
+            Some(admitted()),
+            "evict [\"Evicted\"]",
+        ),
+        (
+            "grown while it runs",
+            with(placed(queued(false)), "/spec/parallelism", json!(3)),
+            Some(admitted()),
+            "evict [\"Evicted\"]",
+        ),
+        (
+            "shrunk while it runs",
+            with(placed(queued(false)), "/spec/parallelism", json!(1)),
+            Some(admitted()),
+            "nothing []",
+        ),
+        (
+            "gated after it was let go",
+            with(placed(queued(false)), "/metadata/annotations", gate.clone()),
+            Some(admitted()),
+            "nothing [\"GateIgnored\"]",
+        ),
+        (
+            "evicted and running",
+            placed(queued(false)),
+            Some(evicting()),
+            "suspend []",
+        ),
+        (
+            "evicted, its pods still run",
+            with(placed(queued(true)), "/status/active", json!(1)),
+            Some(evicting()),
+            "nothing []",
+        ),
+        (
+            "evicted, its pods are gone",
+            placed(queued(true)),
+            Some(evicting()),
+            "restore []",
+        ),
+        (
+            "evicted and restored",
+            queued(true),
+            Some(evicting()),
+            "requeue [\"Requeued\"]",
+        ),
+        (
+            "finished",
+            with(queued(false), "/status", done.clone()),
+            Some(admitted()),
+            "finish [\"Finished\"]",
+        ),
+        (
+            "finished without ever being queued",
+            with(queued(false), "/status", done),
+            None,
+            "nothing []",
+        ),
+        (
+            "being deleted",
+            with(
+                queued(false),
+                "/metadata/deletionTimestamp",
+                json!("2026-01-01T00:00:00Z"),
+            ),
+            None,
+            "nothing []",
+        ),
+        (
+            "not what its JobKind says",
+            with(queued(false), "/spec/suspend", json!("no")),
+            None,
+            "nothing [\"Unreadable\"]",
+        ),
+    ];
+    for (name, job, workload, expected) in cases {
+        assert_eq!(
+            in_words(&planned(&Case { job, workload })),
+            expected,
+            "{name}"
+        );
+    }
+}
+
+#[test]
+fn letting_go_is_one_patch_that_fails_on_any_other_spec() {
+    let case = Case {
+        job: queued(true),
+        workload: Some(admitted()),
+    };
+    let Some(Write::PatchJob {
+        patch: JobPatch::Json(patch),
+        ..
+    }) = planned(&case).write
+    else {
+        panic!("no JSON patch");
+    };
+    assert_eq!(
+        serde_json::to_value(patch).unwrap(),
+        json!([
+            {"op": "test", "path": "/metadata/uid", "value": "11111111-2222-3333"},
+            {"op": "test", "path": "/metadata/generation", "value": 1},
+            {"op": "test", "path": "/spec/suspend", "value": true},
+            {"op": "add", "path": "/spec/template/spec/nodeSelector", "value": {"disk": "ssd", "spot": "true"}},
+            {"op": "add", "path": "/spec/suspend", "value": false},
+        ])
+    );
+}
+
+#[test]
+fn a_job_planned_again_after_its_write_needs_nothing_more() {
+    for mut case in [
+        Case {
+            job: queued(true),
+            workload: Some(admitted()),
+        },
+        Case {
+            job: queued(false),
+            workload: None,
+        },
+        Case {
+            job: queued(false),
+            workload: Some(evicting()),
+        },
+    ] {
+        let before = planned(&case);
+        let Some(Write::PatchJob {
+            patch: JobPatch::Json(patch),
+            ..
+        }) = &before.write
+        else {
+            panic!("no JSON patch");
+        };
+        json_patch::patch(&mut case.job, patch).unwrap();
+        let after = planned(&case);
+        assert_ne!(in_words(&after), in_words(&before));
+    }
+}
+
+#[test]
+fn a_workload_that_only_looks_like_ours_stands_for_no_job() {
+    let forged = with(admitted(), "/metadata/name", json!("train"));
+    let (_, record) = WorkloadRecord::read(serde_json::from_value(forged).unwrap()).unwrap();
+    assert_eq!(record.job, None);
+}
