@@ -1,1 +1,23 @@
-//! Skeleton.
+//! Black-box tests: they apply YAML to a real API server and look at objects, and know nothing of
+//! the code. Most share one control plane with one Sluice, each in a namespace of its own; those that
+//! kill something have a control plane to themselves. They mostly wait: `RUST_TEST_THREADS=8` makes
+//! the suite several times faster than one thread for each core.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::missing_panics_doc,
+    reason = "a failed assumption is a failed test, and says where"
+)]
+#![allow(
+    missing_docs,
+    unreachable_pub,
+    reason = "a test binary offers nothing to anybody"
+)]
+
+mod gates_life;
+mod gates_roads;
+mod install;
+mod quota;
+mod support;

@@ -1,0 +1,66 @@
+//! Where a test plays: on the control plane that all share, or, if it kills something, on its own.
+
+use anyhow::Result;
+use sluice_testbed::{ControlPlane, Options, Sluice, SluiceOptions};
+use tokio::sync::Semaphore;
+
+use super::Scene;
+
+/// The program under test.
+pub const BINARY: &str = env!("CARGO_BIN_EXE_sluice");
+
+/// Control planes of their own at the same time: each takes 600 MB and, to start, both cores.
+static OWN: Semaphore = Semaphore::const_new(2);
+
+/// Plays on the shared control plane, in a namespace whose name begins so.
+pub async fn shared(
+    prefix: &str,
+    test: impl AsyncFnOnce(&Scene<'static>) -> Result<()>,
+) -> Result<()> {
+    let shared = Sluice::shared(BINARY);
+    let log = || shared.sluice.log_tail();
+    Scene::play(&shared.control_plane, log, prefix, test).await
+}
+
+/// A control plane and a Sluice of one's own, to be killed at will.
+pub struct Bed {
+    /// Dropped first.
+    pub sluice: Sluice,
+    pub cp: ControlPlane,
+}
+
+/// Plays on a control plane of its own, where Sluice is installed and not started yet.
+pub async fn own(
+    prefix: &str,
+    sluice: SluiceOptions,
+    options: Options,
+    test: impl AsyncFnOnce(&Bed, &Scene<'_>) -> Result<()>,
+) -> Result<()> {
+    let _permit = OWN.acquire().await?;
+    let cp = ControlPlane::start(options).await?;
+    let sluice = Sluice::install(&cp, sluice).await?;
+    let bed = Bed { sluice, cp };
+    let log = || bed.sluice.log_tail();
+    Scene::play(&bed.cp, log, prefix, async |scene: &Scene<'_>| {
+        test(&bed, scene).await
+    })
+    .await
+}
+
+/// As [`own`], with Sluice running.
+pub async fn own_running(
+    prefix: &str,
+    test: impl AsyncFnOnce(&Bed, &Scene<'_>) -> Result<()>,
+) -> Result<()> {
+    let options = Options::with_crds()?;
+    own(
+        prefix,
+        SluiceOptions::new(BINARY),
+        options,
+        async |bed: &Bed, scene: &Scene<'_>| {
+            bed.sluice.start().await?;
+            test(bed, scene).await
+        },
+    )
+    .await
+}

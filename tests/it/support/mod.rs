@@ -1,0 +1,395 @@
+//! What the tests share: a namespace of one's own on a control plane with Sluice, objects as users
+//! write them, waiting for what shall be, and what is printed when it never comes.
+
+pub mod audit;
+pub mod bed;
+pub mod history;
+pub mod objects;
+pub mod queues;
+
+use std::fmt::Write;
+use std::panic::AssertUnwindSafe;
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow, bail, ensure};
+use futures::FutureExt;
+use k8s_openapi::api::batch::v1::Job as BatchJob;
+use k8s_openapi::api::core::v1::{Namespace, Pod};
+use k8s_openapi::api::events::v1::Event;
+use k8s_openapi::api::node::v1::RuntimeClass;
+use k8s_openapi::api::scheduling::v1::PriorityClass;
+use kube::api::{
+    Api, ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams,
+};
+use serde_json::Value;
+use sluice_crds as crds;
+use sluice_testbed::{ControlPlane, KubectlOutput, eventually};
+
+use history::History;
+use objects::{condition, name_of};
+
+/// What is waited for comes within a second or two; the rest is for a loaded machine.
+pub const DEADLINE: Duration = Duration::from_mins(1);
+
+/// A namespace of one test, and the means to act in it as the administrator.
+pub struct Scene<'a> {
+    pub cp: &'a ControlPlane,
+    pub client: kube::Client,
+    /// The namespace. Names of cluster-scoped objects begin with it, so that they are unique too.
+    pub ns: String,
+}
+
+impl<'a> Scene<'a> {
+    /// Runs a test in a namespace whose name begins so. If it fails, what is there is printed.
+    pub async fn play(
+        cp: &'a ControlPlane,
+        log_tail: impl Fn() -> String,
+        prefix: &str,
+        test: impl AsyncFnOnce(&Scene<'a>) -> Result<()>,
+    ) -> Result<()> {
+        let scene = Self {
+            cp,
+            client: cp.client()?,
+            ns: cp.create_namespace(prefix).await?,
+        };
+        let outcome = AssertUnwindSafe(test(&scene)).catch_unwind().await;
+        if matches!(outcome, Ok(Ok(()))) {
+            // In the background: pods that run for ever shall leave room for others.
+            scene.delete("Namespace", &scene.ns).await?;
+        } else {
+            eprintln!("{}\nSluice's log ends:\n{}", scene.dump().await, log_tail());
+        }
+        outcome.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    }
+
+    /// A name for a cluster-scoped object of this test.
+    pub fn name(&self, name: &str) -> String {
+        format!("{}-{name}", self.ns)
+    }
+
+    /// Runs kubectl in the namespace.
+    pub async fn kubectl(&self, args: &[&str], stdin: Option<&str>) -> Result<KubectlOutput> {
+        let args = [&["--namespace", self.ns.as_str()], args].concat();
+        self.cp.kubectl(args, stdin).await
+    }
+
+    /// Applies a manifest with kubectl.
+    pub async fn apply(&self, manifest: &Value) -> Result<()> {
+        let args = ["apply", "-f", "-"];
+        self.kubectl(&args, Some(&manifest.to_string()))
+            .await?
+            .ok()?;
+        Ok(())
+    }
+
+    /// The objects of a kind: those of the namespace, if they live in namespaces.
+    pub fn api(&self, kind: &str) -> Api<DynamicObject> {
+        let (resource, is_namespaced) = resource(kind);
+        if is_namespaced {
+            Api::namespaced_with(self.client.clone(), &self.ns, &resource)
+        } else {
+            Api::all_with(self.client.clone(), &resource)
+        }
+    }
+
+    /// Creates an object and returns it as it was stored.
+    pub async fn create(&self, object: &Value) -> Result<Value> {
+        Ok(self.try_create(object).await?)
+    }
+
+    /// Creates an object, for tests of what the API server answers.
+    pub async fn try_create(&self, object: &Value) -> kube::Result<Value> {
+        let api = self.api(object["kind"].as_str().unwrap());
+        let object: DynamicObject = serde_json::from_value(object.clone()).unwrap();
+        api.create(&PostParams::default(), &object)
+            .await
+            .map(into_value)
+    }
+
+    pub async fn create_all(&self, objects: &[Value]) -> Result<()> {
+        for object in objects {
+            self.create(object)
+                .await
+                .with_context(|| format!("create {object}"))?;
+        }
+        Ok(())
+    }
+
+    pub async fn get(&self, kind: &str, name: &str) -> Result<Value> {
+        let object = self.api(kind).get(name).await;
+        Ok(into_value(
+            object.with_context(|| format!("get {kind} {name}"))?,
+        ))
+    }
+
+    pub async fn find(&self, kind: &str, name: &str) -> Result<Option<Value>> {
+        Ok(self.api(kind).get_opt(name).await?.map(into_value))
+    }
+
+    pub async fn list(&self, kind: &str) -> Result<Vec<Value>> {
+        let list = self.api(kind).list(&ListParams::default()).await?;
+        Ok(list.items.into_iter().map(into_value).collect())
+    }
+
+    /// Merges a patch into an object (RFC 7386).
+    pub async fn merge(&self, kind: &str, name: &str, patch: Value) -> Result<Value> {
+        Ok(self.try_merge(kind, name, patch).await?)
+    }
+
+    /// Merges a patch, for tests of what the API server answers.
+    pub async fn try_merge(&self, kind: &str, name: &str, patch: Value) -> kube::Result<Value> {
+        let params = PatchParams::default();
+        self.api(kind)
+            .patch(name, &params, &Patch::Merge(patch))
+            .await
+            .map(into_value)
+    }
+
+    /// Deletes an object and its dependents in the background.
+    pub async fn delete(&self, kind: &str, name: &str) -> Result<()> {
+        self.api(kind)
+            .delete(name, &DeleteParams::background())
+            .await?;
+        Ok(())
+    }
+
+    /// Waits until an object exists and is so, and returns it.
+    pub async fn see(
+        &self,
+        kind: &str,
+        name: &str,
+        what: &str,
+        is_so: impl Fn(&Value) -> bool,
+    ) -> Result<Value> {
+        eventually(
+            &format!("{kind} {name} to be {what}"),
+            DEADLINE,
+            async || match self.find(kind, name).await {
+                Ok(Some(object)) if is_so(&object) => Ok(object),
+                Ok(Some(object)) => Err(brief(&object)),
+                Ok(None) => Err("it does not exist".to_owned()),
+                Err(error) => Err(format!("{error:#}")),
+            },
+        )
+        .await
+    }
+
+    /// Waits until an object is gone.
+    pub async fn see_gone(&self, kind: &str, name: &str) -> Result<()> {
+        eventually(
+            &format!("{kind} {name} to be gone"),
+            DEADLINE,
+            async || match self.find(kind, name).await {
+                Ok(None) => Ok(()),
+                Ok(Some(object)) => Err(brief(&object)),
+                Err(error) => Err(format!("{error:#}")),
+            },
+        )
+        .await
+    }
+
+    /// Waits until the condition of an object is so, and returns its message.
+    pub async fn see_condition(
+        &self,
+        kind: &str,
+        name: &str,
+        type_: &str,
+        status: &str,
+        reason: &str,
+    ) -> Result<String> {
+        let object = self
+            .see(
+                kind,
+                name,
+                &format!("{type_}={status} ({reason})"),
+                |object| {
+                    condition(object, type_).is_some_and(|(s, r, _)| (s, r) == (status, reason))
+                },
+            )
+            .await?;
+        let (.., message) = condition(&object, type_).unwrap();
+        Ok(message.to_owned())
+    }
+
+    /// The Workload of the job with this name, by the job's UID.
+    pub async fn find_workload(&self, job: &str) -> Result<Option<Value>> {
+        let Some(job) = self.find("Job", job).await? else {
+            return Ok(None);
+        };
+        let uid = &job["metadata"]["uid"];
+        let mut of_job = self.list("Workload").await?;
+        of_job.retain(|w| w["metadata"]["ownerReferences"][0]["uid"] == *uid);
+        ensure!(of_job.len() < 2, "a job has two Workloads: {of_job:?}");
+        Ok(of_job.pop())
+    }
+
+    /// Waits until the Workload of a job exists and is so, and returns it.
+    pub async fn see_workload(
+        &self,
+        job: &str,
+        what: &str,
+        is_so: impl Fn(&Value) -> bool,
+    ) -> Result<Value> {
+        eventually(
+            &format!("the Workload of {job} to be {what}"),
+            DEADLINE,
+            async || match self.find_workload(job).await {
+                Ok(Some(workload)) if is_so(&workload) => Ok(workload),
+                Ok(Some(workload)) => Err(brief(&workload)),
+                Ok(None) => Err("it does not exist".to_owned()),
+                Err(error) => Err(format!("{error:#}")),
+            },
+        )
+        .await
+    }
+
+    /// Waits until the Workload of a job says that it waits, with this in the message.
+    pub async fn see_waiting(&self, job: &str, reason: &str, message: &str) -> Result<Value> {
+        self.see_workload(job, &format!("waiting: {reason}: {message}"), |workload| {
+            condition(workload, "QuotaReserved") == Some(("False", reason, message))
+        })
+        .await
+    }
+
+    pub async fn see_admitted(&self, job: &str) -> Result<Value> {
+        self.see_workload(job, "admitted", objects::is_admitted)
+            .await
+    }
+
+    pub async fn see_complete(&self, job: &str) -> Result<Value> {
+        self.see("Job", job, "complete", objects::is_complete).await
+    }
+
+    /// Waits until as many pods of the namespace are in this phase as are wanted.
+    pub async fn see_pods(&self, phase: &str, count: usize) -> Result<Vec<Value>> {
+        eventually(
+            &format!("{count} pods to be {phase}"),
+            DEADLINE,
+            async || {
+                let mut pods = self.list("Pod").await.map_err(|e| format!("{e:#}"))?;
+                pods.retain(|pod| pod["status"]["phase"] == phase);
+                if pods.len() == count {
+                    Ok(pods)
+                } else {
+                    Err(format!("{} are", pods.len()))
+                }
+            },
+        )
+        .await
+    }
+
+    /// Waits until this was told about an object, and returns the text.
+    pub async fn see_event(&self, object: &str, reason: &str) -> Result<String> {
+        let what = format!("an event {reason} about {object}");
+        eventually(&what, DEADLINE, async || {
+            let events = self.events(object).await.map_err(|e| format!("{e:#}"))?;
+            let found = events.iter().find(|(r, _)| r == reason);
+            found
+                .map(|(_, note)| note.clone())
+                .ok_or_else(|| format!("{events:?}"))
+        })
+        .await
+    }
+
+    /// What Sluice told about an object of the namespace: reasons and notes.
+    pub async fn events(&self, object: &str) -> Result<Vec<(String, String)>> {
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let events = self.list("Event").await?;
+        let by_sluice = events
+            .iter()
+            .filter(|e| e["reportingController"] == "sluice");
+        let about = by_sluice.filter(|e| e["regarding"]["name"] == object);
+        Ok(about
+            .map(|e| (text(&e["reason"]), text(&e["note"])))
+            .collect())
+    }
+
+    /// Records the objects of a kind from now on.
+    pub async fn record(&self, kind: &str) -> Result<History> {
+        History::start(self.api(kind)).await
+    }
+
+    /// All that happened to the objects of a kind up to now. Touches one of them to know.
+    pub async fn history(&self, kind: &str, recorded: &History) -> Result<Vec<history::Revision>> {
+        let object = self
+            .list(kind)
+            .await?
+            .pop()
+            .context("there is no object to touch")?;
+        let mark = serde_json::json!({"metadata": {"annotations": {"tests/mark": "end"}}});
+        let touched = self.merge(kind, name_of(&object), mark).await?;
+        recorded.until(objects::revision_of(&touched)).await
+    }
+
+    /// The sum of what there is, for a failure.
+    async fn dump(&self) -> String {
+        let mut text = format!("what there is in {}:\n", self.ns);
+        let kinds = "jobs,workloads,localqueues,pods,events.events.k8s.io";
+        for args in [
+            ["get", kinds, "--output", "yaml"],
+            ["get", "clusterqueues,cohorts,jobkinds", "--output", "yaml"],
+        ] {
+            let said = match self.kubectl(&args, None).await {
+                Ok(output) => output.stdout + &output.stderr,
+                Err(error) => format!("{error:#}"),
+            };
+            let _ = writeln!(text, "{said}");
+        }
+        text
+    }
+}
+
+/// The message of a refusal by a webhook or the API server.
+pub fn refusal<T: std::fmt::Debug>(answer: kube::Result<T>) -> Result<String> {
+    match answer {
+        Err(kube::Error::Api(status)) => Ok(status.message),
+        Err(error) => Err(anyhow!(error)),
+        Ok(object) => bail!("it should have been refused, and was taken: {object:?}"),
+    }
+}
+
+/// What a refusal by the webhook for jobs says.
+pub fn by_jobs_webhook(problem: &str) -> String {
+    format!("admission webhook \"validate.jobs.sluice.dev\" denied the request: {problem}")
+}
+
+/// What a refusal by the webhook for Sluice's own objects says.
+pub fn by_objects_webhook(problem: &str) -> String {
+    format!("admission webhook \"validate.objects.sluice.dev\" denied the request: {problem}")
+}
+
+pub fn into_value(object: DynamicObject) -> Value {
+    serde_json::to_value(object).unwrap()
+}
+
+/// An object without what nobody reads in a failure.
+fn brief(object: &Value) -> String {
+    let metadata = &object["metadata"];
+    format!(
+        "labels {} annotations {} spec {} status {}",
+        metadata["labels"], metadata["annotations"], object["spec"], object["status"]
+    )
+}
+
+/// The resource of a kind, and whether it lives in namespaces.
+fn resource(kind: &str) -> (ApiResource, bool) {
+    match kind {
+        "Job" => (ApiResource::erase::<BatchJob>(&()), true),
+        "Pod" => (ApiResource::erase::<Pod>(&()), true),
+        "Event" => (ApiResource::erase::<Event>(&()), true),
+        "Workload" => (ApiResource::erase::<crds::Workload>(&()), true),
+        "LocalQueue" => (ApiResource::erase::<crds::LocalQueue>(&()), true),
+        "Namespace" => (ApiResource::erase::<Namespace>(&()), false),
+        "PriorityClass" => (ApiResource::erase::<PriorityClass>(&()), false),
+        "RuntimeClass" => (ApiResource::erase::<RuntimeClass>(&()), false),
+        "ClusterQueue" => (ApiResource::erase::<crds::ClusterQueue>(&()), false),
+        "Cohort" => (ApiResource::erase::<crds::Cohort>(&()), false),
+        "ResourceFlavor" => (ApiResource::erase::<crds::ResourceFlavor>(&()), false),
+        "WorkloadPriorityClass" => (
+            ApiResource::erase::<crds::WorkloadPriorityClass>(&()),
+            false,
+        ),
+        "JobKind" => (ApiResource::erase::<crds::JobKind>(&()), false),
+        kind => panic!("the tests know no kind {kind}"),
+    }
+}
