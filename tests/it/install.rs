@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::authorization::v1::SelfSubjectRulesReview;
 use serde_json::{Value, json};
-use sluice_testbed::{NAMESPACE, Shared, Sluice};
+use sluice_testbed::{ControlPlane, NAMESPACE, Options, Shared, Sluice, SluiceOptions};
 
 use crate::support::bed::BINARY;
 
@@ -221,7 +221,8 @@ async fn tenants_can_not_admit_their_own_jobs() -> Result<()> {
         let (what, _) = line.split_once(':').context("no colon")?;
         let (verb, resource) = what.split_once(' ').context("no verb")?;
         let (resource, subresource) = resource.split_once('/').unwrap_or((resource, ""));
-        table += &format!("{what}:");
+        table.push_str(what);
+        table.push(':');
         for role in roles {
             let review = json!({
                 "apiVersion": "authorization.k8s.io/v1",
@@ -239,6 +240,38 @@ async fn tenants_can_not_admit_their_own_jobs() -> Result<()> {
     }
     assert_eq!(table, TENANTS);
     Ok(())
+}
+
+#[tokio::test]
+async fn the_process_is_small_ends_when_asked_and_comes_back() -> Result<()> {
+    let cp = ControlPlane::start(Options::with_crds()?).await?;
+    let options = SluiceOptions {
+        webhooks: false,
+        config: Some("queueLabelAliases: [kueue.x-k8s.io/queue-name]\n".to_owned()),
+        ..SluiceOptions::new(BINARY)
+    };
+    let sluice = Sluice::install(&cp, options).await?;
+    sluice.start().await?;
+    ensure!(sluice.health("/healthz").await? == 200);
+    ensure!(
+        sluice
+            .metrics()
+            .await?
+            .contains("\n# TYPE sluice_leader gauge\n")
+    );
+    // Tens of MiB, a debug build included.
+    let memory = sluice.resident_memory()?;
+    ensure!(memory < 100 << 20, "{memory} bytes");
+
+    let status = sluice.stop().await?;
+    ensure!(status.success(), "{status}: {}", sluice.log_tail());
+    sluice.start_again().await?;
+    sluice.kill();
+    ensure!(
+        sluice.pid().is_none() && sluice.metrics().await.is_err(),
+        "it lives"
+    );
+    sluice.start_again().await
 }
 
 /// What the API server says that the controller may do in a namespace, one line for each resource.
