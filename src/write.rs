@@ -15,6 +15,7 @@ use tracing::debug;
 use crate::metrics::Metrics;
 use crate::plan::{JobPatch, JobPurpose, StatusPurpose, Write};
 use crate::world::WorkloadKey;
+use crate::world::workload::Owner;
 
 /// Longest time for one request.
 const DEADLINE: Duration = Duration::from_secs(5);
@@ -90,7 +91,12 @@ impl Writer {
                     deadline(api.patch_status(&key.name, &params(), &Patch::Merge(patch))).await;
                 self.settle(&api, &key.name, sent).await
             }
-            Write::DeleteWorkload { key, uid } => {
+            Write::DeleteWorkload { key, uid, unless } => {
+                if let Some(job) = unless
+                    && let Some(reply) = self.still_there(&key, &job, &resource).await
+                {
+                    return reply;
+                }
                 let api = self.workload_api(&key);
                 let preconditions = Preconditions {
                     uid: Some(uid),
@@ -182,6 +188,24 @@ impl Writer {
                 Err(failure) => Reply::Unknown(failure.text()),
             },
             Err(failure) => failure.into_reply(),
+        }
+    }
+
+    /// Why a Workload without a job may not be deleted yet, if so: its job is there after all.
+    async fn still_there(
+        &self,
+        key: &WorkloadKey,
+        job: &Owner,
+        resource: &ApiResource,
+    ) -> Option<Reply> {
+        let api: Api<DynamicObject> =
+            Api::namespaced_with(self.client.clone(), &key.namespace, resource);
+        match deadline(api.get_opt(&job.name)).await {
+            Ok(Some(found)) if found.metadata.uid.as_deref() == Some(&*job.uid) => Some(
+                Reply::Unknown("its job is there, the watch lags".to_owned()),
+            ),
+            Ok(_) => None,
+            Err(failure) => Some(Reply::Unknown(failure.text())),
         }
     }
 

@@ -27,6 +27,8 @@ use crate::world::cluster::Kept;
 const RETRY: Duration = Duration::from_secs(3);
 /// Longest time for one look.
 const DEADLINE: Duration = Duration::from_secs(10);
+/// The reason of a JobKind whose kind another one reads already.
+const TAKEN: &str = "AlreadyManaged";
 /// Reports that may wait.
 const REPORTS_MAX: usize = 64;
 
@@ -122,13 +124,15 @@ impl Kinds {
         self.entries.get(name).map(|entry| entry.life)
     }
 
-    /// Whether all objects of the group and kind are known.
-    pub fn is_listed(&self, (group, kind): &(String, String)) -> bool {
-        self.entries.values().any(|entry| {
+    /// The resource of this group and kind, if all its objects are known.
+    pub fn listed_resource(&self, (group, kind): &(String, String)) -> Option<ApiResource> {
+        let mut entries = self.entries.values();
+        let entry = entries.find(|entry| {
             entry.spec.group == *group
                 && entry.spec.kind == *kind
                 && entry.standing == Standing::Listed
-        })
+        })?;
+        entry.resource.clone()
     }
 
     /// Whether no JobKind is about to show objects for the first time.
@@ -196,7 +200,7 @@ impl Kinds {
         match CompiledKind::compile(object) {
             Ok(compiled) if self.is_taken(object) => {
                 entry.standing = unavailable(
-                    "AlreadyManaged",
+                    TAKEN,
                     format!(
                         "Another JobKind reads {} of group {:?}; delete one of them",
                         compiled.kind, compiled.group
@@ -219,6 +223,25 @@ impl Kinds {
                 && entry.spec.kind == object.spec.kind
                 && entry.compiled.is_some()
         })
+    }
+
+    /// JobKinds that stood back behind another one that is gone now.
+    fn revive(&mut self) {
+        let waiting: Vec<_> = self
+            .entries
+            .iter()
+            .filter(|(_, entry)| {
+                matches!(&entry.standing, Standing::Unavailable { reason, .. } if *reason == TAKEN)
+            })
+            .map(|(name, entry)| (name.clone(), entry.kept.clone(), entry.spec.clone()))
+            .collect();
+        for (name, kept, spec) in waiting {
+            self.remove(&name);
+            let mut object = JobKind::new(&name, spec);
+            object.metadata.generation = kept.generation;
+            object.status = Some(kept.status);
+            self.put(&object);
+        }
     }
 
     fn remove(&mut self, name: &str) -> bool {
@@ -263,6 +286,7 @@ impl Controller {
 
     pub(super) fn job_kind_gone(&mut self, name: &Arc<str>) {
         if self.kinds.remove(name) {
+            self.kinds.revive();
             // What is admitted stays charged: nobody can tell any more whether it has ended.
             info!(jobkind = %name, "JobKind is gone, its objects are not looked after any more");
             let keys: Vec<_> = self

@@ -32,7 +32,6 @@ use tracing::info;
 use crate::client::Clients;
 use crate::events::Events;
 use crate::metrics::Metrics;
-use crate::plan::Note;
 use crate::watch::{self, Observation, Source};
 use crate::world::cluster::Cluster;
 use crate::world::{Uid, World};
@@ -82,8 +81,10 @@ pub struct Controller {
     dirty: BTreeSet<Uid>,
     /// Jobs to be planned later.
     wake: DelayQueue<Uid>,
-    /// What was last said about a job without a write, so that it isn't said twice.
-    told: HashMap<Uid, Note>,
+    /// A digest of what was last said about a job, so that it isn't said twice.
+    told: HashMap<Uid, u64>,
+    /// Whether only warnings are told.
+    is_quiet: bool,
     /// Pending jobs that were not told yet what they wait for, with the time they were queued.
     unexplained: VecDeque<(Instant, Uid)>,
     /// Jobs whose last write failed, until they are woken.
@@ -118,6 +119,7 @@ impl Controller {
             dirty: BTreeSet::new(),
             wake: DelayQueue::new(),
             told: HashMap::new(),
+            is_quiet: false,
             unexplained: VecDeque::new(),
             resting: HashSet::new(),
             unanswered: HashMap::new(),
@@ -185,7 +187,15 @@ impl Controller {
             self.dirty
                 .extend(self.world.jobs().map(|(_, job)| job.uid.clone()));
             let owners = self.world.workloads().filter_map(|(_, w)| w.job.as_ref());
-            self.dirty.extend(owners.map(|owner| owner.uid.clone()));
+            let owners: Vec<Uid> = owners.map(|owner| owner.uid.clone()).collect();
+            let now = Instant::now();
+            self.unexplained
+                .extend(owners.iter().map(|uid| (now, uid.clone())));
+            self.dirty.extend(owners);
+            // What jobs were told before the start is not told again.
+            self.is_quiet = true;
+            self.settle();
+            self.is_quiet = false;
         }
         self.started
     }

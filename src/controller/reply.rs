@@ -171,7 +171,7 @@ impl Controller {
             // The watch will say that the job is gone.
             (Write::PatchJob { .. } | Write::CreateWorkload(_), None) => {}
             (_, Some(object)) => self.applied(&Source::Workload, object),
-            (Write::DeleteWorkload { key, uid }, None) => self.workload_gone(key, Some(uid)),
+            (Write::DeleteWorkload { key, uid, .. }, None) => self.workload_gone(key, Some(uid)),
             (
                 Write::UpdateWorkloadSpec { key, .. } | Write::SetWorkloadStatus { key, .. },
                 None,

@@ -1,6 +1,7 @@
 //! After each batch of observations: plan the jobs that were touched, let the engine decide, send
 //! the writes. And once a second: tell waiting jobs what they wait for.
 
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ObjectReference;
@@ -17,7 +18,6 @@ use crate::plan::job::{Situation, plan};
 use crate::plan::workload::{self, Priority};
 use crate::plan::{Note, Plan, StatusPurpose, Write, explain};
 use crate::translate;
-use crate::world::workload::Owner;
 use crate::world::{JobKey, JobRecord, Uid};
 
 /// A job that is admitted within this time is never told what it waits for.
@@ -95,17 +95,20 @@ impl Controller {
         let Some((key, record)) = self.world.workload_of(uid) else {
             return;
         };
-        let Some(Owner { group_kind, .. }) = &record.job else {
+        let Some(owner) = &record.job else {
             return;
         };
-        if record.deleting || !self.kinds.is_listed(group_kind) {
+        let Some(resource) = self.kinds.listed_resource(&owner.group_kind) else {
+            return;
+        };
+        if record.deleting {
             return;
         }
         let write = Write::DeleteWorkload {
             key: key.clone(),
             uid: record.uid.to_string(),
+            unless: Some(owner.clone()),
         };
-        let resource = ApiResource::erase::<sluice_crds::Workload>(&());
         self.send(Flight {
             job: uid.clone(),
             write,
@@ -317,10 +320,11 @@ impl Controller {
 
     /// Tells the user about a job, once.
     pub(super) fn tell(&mut self, key: &JobKey, uid: &Uid, note: Note) {
-        if self.told.get(uid) == Some(&note) {
+        let digest = BuildHasherDefault::<DefaultHasher>::default().hash_one(&note);
+        let before = self.told.insert(uid.clone(), digest);
+        if before == Some(digest) || (self.is_quiet && !note.is_warning) {
             return;
         }
-        self.told.insert(uid.clone(), note.clone());
         let Some(resource) = self.kinds.resource(&key.kind) else {
             return;
         };

@@ -115,6 +115,7 @@ fn gated(situation: &Situation<'_>, reading: &Reading) -> Plan {
         return Plan::write(Write::DeleteWorkload {
             key: (*workload_key).clone(),
             uid: record.uid.to_string(),
+            unless: None,
         })
         .and_note(note);
     }
@@ -148,6 +149,7 @@ fn unqueued(situation: &Situation<'_>, reading: &Reading) -> Plan {
         return Plan::write(Write::DeleteWorkload {
             key: (*workload_key).clone(),
             uid: record.uid.to_string(),
+            unless: None,
         });
     }
     if !job.held {

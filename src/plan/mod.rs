@@ -12,6 +12,7 @@ mod tests;
 use k8s_openapi::jiff::Timestamp;
 use sluice_crds::{Workload, WorkloadStatus};
 
+use crate::world::workload::Owner;
 use crate::world::{JobKey, Revision, WorkloadKey};
 
 /// The next write for one job. There is at most one in flight for each job.
@@ -45,6 +46,8 @@ pub enum Write {
         key: WorkloadKey,
         /// Its UID.
         uid: String,
+        /// The job that must be gone first, for a Workload without one: a watch may lag.
+        unless: Option<Owner>,
     },
     /// Patch the job.
     PatchJob {
@@ -95,7 +98,7 @@ pub enum JobPurpose {
 }
 
 /// Something that the user is told about a job.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Note {
     /// One CamelCase word of a closed set.
     pub reason: &'static str,

@@ -23,6 +23,8 @@ pub struct WorkloadKey {
 pub struct Owner {
     /// The API group and kind.
     pub group_kind: (String, String),
+    /// The name.
+    pub name: String,
     /// The UID. Names are not trusted (design, section 8, 10).
     pub uid: Uid,
 }
@@ -67,6 +69,7 @@ impl WorkloadRecord {
             .filter(|owner| *name == *workload_name(&owner.name, &owner.uid))
             .map(|owner| Owner {
                 group_kind: (group_of(&owner.api_version).to_owned(), owner.kind),
+                name: owner.name,
                 uid: owner.uid.into(),
             });
         let key = WorkloadKey {
