@@ -20,9 +20,11 @@ pub struct Args {
     /// Sluice's own service account: its writes are not judged by the webhooks.
     #[arg(long, env = "SLUICE_SERVICE_ACCOUNT", default_value = "sluice")]
     pub service_account: String,
-    /// Name that tells this process from its replicas.
-    #[arg(long, env = "HOSTNAME", default_value = "sluice")]
-    pub instance: String,
+    /// Name of this process, which no other process has at the same time: the pod's. A process
+    /// that starts again under its old name takes its Lease back at once. Default: made from the
+    /// process ID.
+    #[arg(long, env = "POD_NAME")]
+    pub instance: Option<String>,
     /// Where webhooks are served.
     #[arg(long, env = "SLUICE_WEBHOOK_BIND", default_value = "0.0.0.0:9443")]
     pub webhook_bind: SocketAddr,

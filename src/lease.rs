@@ -22,6 +22,8 @@ const LEASE: Duration = Duration::from_secs(15);
 const RENEW_DEADLINE: Duration = Duration::from_secs(9);
 /// How often the lease is renewed or looked at.
 const RETRY: Duration = Duration::from_secs(2);
+/// Requests that a dead leader had under way end with its connection; until then nothing is listed.
+const AFTERMATH: Duration = Duration::from_secs(1);
 /// Longest time for one request.
 const REQUEST: Duration = Duration::from_secs(3);
 const _: () = assert!(RENEW_DEADLINE.as_secs() + 5 < LEASE.as_secs());
@@ -33,6 +35,8 @@ pub struct Election {
     identity: String,
     /// The lease as it was last seen, and when it was first seen so.
     observed: Option<(LeaseSpec, Instant)>,
+    /// Whether the lease was taken from somebody who had not given it back.
+    took_over: bool,
 }
 
 impl Election {
@@ -42,14 +46,20 @@ impl Election {
             api: Api::namespaced(client, namespace),
             identity,
             observed: None,
+            took_over: false,
         }
     }
 
-    /// Waits until this candidate leads. False if `stop` came first.
+    /// Waits until this candidate leads and whoever led before writes no more. False if `stop` came
+    /// first.
     pub async fn acquire(&mut self, stop: &CancellationToken) -> bool {
         info!(identity = %self.identity, "waiting for the lease");
         loop {
             match self.attempt(false).await {
+                Ok(true) if self.took_over => {
+                    sleep(AFTERMATH).await;
+                    return true;
+                }
                 Ok(true) => return true,
                 Ok(false) => {}
                 Err(error) => warn!(error, "the lease can't be looked at, trying again"),
@@ -102,6 +112,7 @@ impl Election {
         }
         let holder = spec.holder_identity.clone().unwrap_or_default();
         let is_ours = holder == self.identity;
+        self.took_over = !holder.is_empty();
         if !is_ours && !holder.is_empty() && !self.has_expired() {
             return Ok(false);
         }

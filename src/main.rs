@@ -100,12 +100,14 @@ async fn run(args: Args) -> Result<()> {
         )
     };
     info!(version = env!("CARGO_PKG_VERSION"), "started");
+    let instance = args
+        .instance
+        .unwrap_or_else(|| format!("sluice-{}", std::process::id()));
+    let mut election = Election::new(clients.write.clone(), &args.namespace, instance.clone());
     let options = Options {
         queue_labels,
-        instance: args.instance.clone(),
+        instance,
     };
-    let identity = format!("{}_{}", args.instance, std::process::id());
-    let mut election = Election::new(clients.write.clone(), &args.namespace, identity);
     let leading = lead(
         &mut election,
         options,

@@ -125,7 +125,7 @@ impl Sluice {
             .args(args)
             .env("KUBECONFIG", &kubeconfig)
             // Its name among replicas, as a pod's is.
-            .env("HOSTNAME", &name)
+            .env("POD_NAME", &name)
             .env("RUST_LOG", level)
             .env("RUST_BACKTRACE", "1")
             .env("NO_COLOR", "1");
