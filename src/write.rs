@@ -8,8 +8,8 @@ use kube::api::{
     Api, ApiResource, DeleteParams, DynamicObject, Patch, PatchParams, PostParams, Preconditions,
 };
 use kube::{Client, Error};
-use serde_json::json;
-use sluice_crds::Workload;
+use serde_json::{Value, json};
+use sluice_crds::{Workload, WorkloadSpec};
 use tracing::debug;
 
 use crate::metrics::Metrics;
@@ -63,9 +63,21 @@ impl Writer {
                 revision,
                 spec,
             } => {
+                // Every field is named: what is left out of a merge patch stays as it was.
+                let WorkloadSpec {
+                    queue_name,
+                    pod_sets,
+                    priority,
+                    priority_class_ref,
+                } = *spec;
                 let patch = json!({
                     "metadata": {"resourceVersion": revision.0.to_string()},
-                    "spec": *spec,
+                    "spec": {
+                        "queueName": queue_name,
+                        "podSets": pod_sets,
+                        "priority": priority,
+                        "priorityClassRef": priority_class_ref,
+                    },
                 });
                 let api = self.workload_api(&key);
                 // The pod sets are a list and are replaced as a whole by a merge patch.
@@ -137,7 +149,7 @@ impl Writer {
         resource: &ApiResource,
         namespace: Option<&str>,
         name: &str,
-        status: serde_json::Value,
+        status: Value,
     ) -> bool {
         let api: Api<DynamicObject> = match namespace {
             Some(namespace) => Api::namespaced_with(self.client.clone(), namespace, resource),

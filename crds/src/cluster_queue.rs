@@ -172,7 +172,7 @@ pub enum WhenCanBorrow {
 #[serde(rename_all = "camelCase")]
 pub struct ClusterQueueStatus {
     /// Active: whether jobs are admitted, and why not.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default)]
     #[schemars(schema_with = "crate::schema::conditions")]
     pub conditions: Vec<Condition>,
     /// Workloads that wait for quota.
@@ -185,7 +185,7 @@ pub struct ClusterQueueStatus {
     #[serde(default)]
     pub admitted_workloads: i32,
     /// What is charged, by flavor and resource.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default)]
     pub flavors_usage: Vec<FlavorUsage>,
 }
 

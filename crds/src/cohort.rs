@@ -44,7 +44,7 @@ pub struct CohortSpec {
 #[serde(rename_all = "camelCase")]
 pub struct CohortStatus {
     /// Active: False while the cohort is part of a cycle.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default)]
     #[schemars(schema_with = "crate::schema::conditions")]
     pub conditions: Vec<Condition>,
 }

@@ -99,7 +99,7 @@ pub struct FinishedRule {
 #[serde(rename_all = "camelCase")]
 pub struct JobKindStatus {
     /// Ready: whether objects of the kind are watched, and why not.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default)]
     #[schemars(schema_with = "crate::schema::conditions")]
     pub conditions: Vec<Condition>,
 }

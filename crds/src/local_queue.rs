@@ -73,7 +73,7 @@ pub struct LocalQueueSpec {
 #[serde(rename_all = "camelCase")]
 pub struct LocalQueueStatus {
     /// Active: whether jobs of this queue can be admitted, and why not.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default)]
     #[schemars(schema_with = "crate::schema::conditions")]
     pub conditions: Vec<Condition>,
     /// Job-like objects of this queue that are held by a gate annotation. They have no Workload.
@@ -89,6 +89,6 @@ pub struct LocalQueueStatus {
     #[serde(default)]
     pub admitted_workloads: i32,
     /// What is charged to jobs of this queue, by flavor and resource.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default)]
     pub flavors_usage: Vec<FlavorUsage>,
 }
