@@ -46,12 +46,14 @@ refused() {
     fi
 }
 
+# `kubectl auth can-i` fails when the answer is no.
+can_i() { run kubectl auth can-i "$@" || true; }
+
 # Waits up to 60 s until a command succeeds. Not shown.
 until_ok() {
-    local tries=0
+    local end=$((SECONDS + 60))
     until "$@" >/dev/null 2>&1; do
-        tries=$((tries + 1))
-        if [ $tries -ge 240 ]; then
+        if [ $SECONDS -ge $end ]; then
             echo "demo: waited in vain for: $*" >&2
             exit 1
         fi
@@ -77,7 +79,13 @@ running() { [ "$(kubectl -n team-blue get job "$1" -o jsonpath='{.status.ready}'
 # --- the story ---------------------------------------------------------------------------------
 
 story() { # webhooks: yes or no
-    local jobs=config/samples/jobs
+    local jobs=config/samples/jobs me=system:serviceaccount:sluice-system:sluice
+    chapter "Sluice is here; it knows batch Jobs, and may patch them but neither make nor delete any"
+    until_ok kubectl wait --for=condition=Ready jobkind/job --timeout=1s
+    run kubectl get jobkinds
+    can_i patch jobs --as $me
+    can_i delete jobs --as $me
+
     chapter "Two teams share 4 CPUs: 2 each, and what the other does not use"
     run kubectl apply -k config/samples
     until_ok kubectl wait --for=condition=Active clusterqueue/blue clusterqueue/red --timeout=1s
