@@ -7,7 +7,7 @@ TEST_THREADS ?= 8
 .PHONY: help build test lint generate demo bench controlplane
 
 help: ## List the tasks.
-	@awk -F':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## Build the release binary.
 	$(CARGO) build --release --locked --bin sluice
@@ -43,5 +43,6 @@ demo: ## Tell the story of a few jobs on a throwaway cluster; KEEP=1 leaves it u
 	$(CARGO) build --locked --bin sluice --bin sluice-testbed
 	@KEEP=$(KEEP) tests/demo.sh
 
-bench: ## Measure the engine's decisions.
+bench: ## Measure the engine's decisions, and the controller on a real control plane.
 	$(CARGO) bench --locked -p sluice-engine --bench decide
+	$(CARGO) bench --locked -p sluice --bench cluster
