@@ -83,9 +83,7 @@ fn unreadable(problems: &[Problem]) -> Plan {
 
 /// A job with gates: no Workload, not running.
 fn gated(situation: &Situation<'_>, reading: &Reading) -> Plan {
-    let Situation {
-        key, job, workload, ..
-    } = situation;
+    let Situation { job, workload, .. } = situation;
     let note = match &job.gates {
         GateState::Invalid(problems) => Note::warning(
             "InvalidGate",
@@ -106,6 +104,9 @@ fn gated(situation: &Situation<'_>, reading: &Reading) -> Plan {
             ),
         ),
     };
+    if job.queue == QueueName::None && !job.held {
+        return mark_held(situation, reading).and_note(note);
+    }
     if !reading.suspended {
         return suspend(situation, note);
     }
@@ -119,19 +120,28 @@ fn gated(situation: &Situation<'_>, reading: &Reading) -> Plan {
         })
         .and_note(note);
     }
-    if job.queue == QueueName::None && !job.held {
-        let patch = json!({"metadata": {
-            "resourceVersion": job.revision.0.to_string(),
-            "annotations": {HELD_ANNOTATION: "true"},
-        }});
-        return Plan::write(Write::PatchJob {
-            key: (*key).clone(),
-            patch: JobPatch::Merge(patch),
-            purpose: JobPurpose::MarkHeld,
-        })
-        .and_note(note);
-    }
     Plan::note(note)
+}
+
+/// Marks a gated job that names no queue, and suspends it in the same write: if its gate goes right
+/// after that, the mark says who held it.
+fn mark_held(situation: &Situation<'_>, reading: &Reading) -> Plan {
+    let Situation { key, job, kind, .. } = situation;
+    let mut patch = json!({"metadata": {
+        "resourceVersion": job.revision.0.to_string(),
+        "annotations": {HELD_ANNOTATION: "true"},
+    }});
+    let purpose = if reading.suspended {
+        JobPurpose::MarkHeld
+    } else {
+        kind.suspend_path().merge_into(&mut patch, json!(true));
+        JobPurpose::Suspend
+    };
+    Plan::write(Write::PatchJob {
+        key: (*key).clone(),
+        patch: JobPatch::Merge(patch),
+        purpose,
+    })
 }
 
 /// A job without gates and without a queue: Sluice has something to do with it only if it held it.

@@ -198,6 +198,12 @@ fn each_turn_of_a_jobs_life() {
             "mark held [\"Gated\"]",
         ),
         (
+            "gated without a queue and running",
+            ungoverned(gate.clone(), false),
+            None,
+            "suspend [\"Gated\"]",
+        ),
+        (
             "held, its gate is gone, no queue",
             ungoverned(json!({"sluice.dev/held": "true"}), true),
             None,
@@ -350,6 +356,26 @@ fn letting_go_is_one_patch_that_fails_on_any_other_spec() {
             {"op": "add", "path": "/spec/template/spec/nodeSelector", "value": {"disk": "ssd", "spot": "true"}},
             {"op": "add", "path": "/spec/suspend", "value": false},
         ])
+    );
+}
+
+#[test]
+fn a_gated_job_without_a_queue_is_marked_by_the_write_that_suspends_it() {
+    let case = Case {
+        job: mk_job(json!({}), json!({GATE: "acme.io/x"}), false),
+        workload: None,
+    };
+    let Some(Write::PatchJob {
+        patch: JobPatch::Merge(patch),
+        ..
+    }) = planned(&case).write
+    else {
+        panic!("no merge patch");
+    };
+    assert_eq!(patch["spec"], json!({"suspend": true}));
+    assert_eq!(
+        patch["metadata"]["annotations"],
+        json!({"sluice.dev/held": "true"})
     );
 }
 
