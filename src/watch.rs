@@ -7,6 +7,7 @@ use std::time::Duration;
 use futures::{StreamExt, TryStreamExt};
 use kube::Client;
 use kube::api::{Api, ApiResource, DynamicObject};
+use kube::core::Status;
 use kube::runtime::watcher::{self, Event};
 use tokio::sync::mpsc;
 use tracing::{debug, warn};
@@ -74,14 +75,15 @@ pub enum Change {
     Deleted(Box<DynamicObject>),
 }
 
-/// Watches all objects of `resource` until the receiver is gone.
+/// Watches all objects of `resource` until the receiver is gone. The watch of a JobKind's objects ends
+/// too when the API server does not serve them, or not to Sluice: then this is what it said.
 pub async fn watch(
     client: Client,
     resource: ApiResource,
     source: Source,
     sender: mpsc::Sender<Observation>,
     metrics: Arc<Metrics>,
-) {
+) -> Option<Box<Status>> {
     let api: Api<DynamicObject> = Api::all_with(client, &resource);
     let config = watcher::Config::default()
         .timeout(WATCH_SECONDS)
@@ -100,10 +102,13 @@ pub async fn watch(
                     Event::Delete(object) => Change::Deleted(Box::new(object)),
                 }
             }
-            Ok(None) => return,
+            Ok(None) => return None,
             Err(error) => {
                 metrics.watch_error(&resource.plural);
                 warn!(resource = %resource.plural, %error, "watch failed, trying again");
+                if let (Source::Jobs(..), Some(status)) = (&source, refusal(error)) {
+                    return Some(status);
+                }
                 tokio::time::sleep(backoff).await;
                 backoff = (backoff * 2).min(BACKOFF_MAX);
                 continue;
@@ -115,7 +120,20 @@ pub async fn watch(
         };
         if sender.send(observation).await.is_err() {
             debug!(resource = %resource.plural, "nobody listens, watch ends");
-            return;
+            return None;
         }
+    }
+}
+
+/// What the API server said, if it was that there are no such objects or that Sluice may not see them.
+fn refusal(error: watcher::Error) -> Option<Box<Status>> {
+    match error {
+        watcher::Error::InitialListFailed(kube::Error::Api(status))
+        | watcher::Error::WatchStartFailed(kube::Error::Api(status))
+            if matches!(status.code, 403 | 404) =>
+        {
+            Some(status)
+        }
+        _ => None,
     }
 }

@@ -312,10 +312,8 @@ impl Controller {
             return;
         }
         match report.found {
-            Ok(resource) => {
-                entry.resource = Some(resource);
-                entry.standing = Standing::Starting;
-            }
+            // It stands as it did until its objects are listed: finding it is not reading it.
+            Ok(resource) => entry.resource = Some(resource),
             Err(standing) => {
                 if entry.standing != standing {
                     info!(jobkind = %report.name, ?standing, "JobKind can't be watched");
@@ -346,20 +344,33 @@ impl Task {
                 )),
             };
             let resource = found.as_ref().ok().cloned();
-            let report = Report {
-                name: self.name.clone(),
-                life: self.life,
-                found,
-            };
-            if self.reports.send(report).await.is_err() {
+            if !self.report(found).await {
                 return;
             }
             if let Some(resource) = resource {
                 let source = Source::Jobs(self.name.clone(), self.life);
-                return watch::watch(self.client, resource, source, observations, metrics).await;
+                let (client, observations) = (self.client.clone(), observations.clone());
+                let watch = watch::watch(client, resource, source, observations, metrics.clone());
+                let Some(refusal) = watch.await else {
+                    return;
+                };
+                let standing = self.not_found(&Error::Api(refusal));
+                if !self.report(Err(standing)).await {
+                    return;
+                }
             }
             tokio::time::sleep(RETRY).await;
         }
+    }
+
+    /// Returns whether anybody listens.
+    async fn report(&self, found: Result<ApiResource, Standing>) -> bool {
+        let report = Report {
+            name: self.name.clone(),
+            life: self.life,
+            found,
+        };
+        self.reports.send(report).await.is_ok()
     }
 
     async fn look(&self) -> Result<ApiResource, Standing> {
@@ -416,6 +427,13 @@ impl Task {
             ..
         } = &*self.kind;
         match error {
+            Error::Api(status) if status.code == 403 => unavailable(
+                "Forbidden",
+                format!(
+                    "{}; give Sluice the right by a ClusterRole with the label sluice.dev/aggregate-to-controller: \"true\"",
+                    status.message
+                ),
+            ),
             Error::Api(status) if status.code != 404 => {
                 unavailable("Unreachable", format!("{}; trying again", status.message))
             }
