@@ -26,7 +26,7 @@ const CREATING: usize = 16;
 const DEADLINE: Duration = Duration::from_mins(20);
 const SLUICE: &str = "system:serviceaccount:sluice-system:sluice";
 
-const QUEUES: &str = r#"
+const QUEUES: &str = "
 apiVersion: sluice.dev/v1alpha1
 kind: ResourceFlavor
 metadata: {name: bench}
@@ -44,7 +44,7 @@ apiVersion: sluice.dev/v1alpha1
 kind: LocalQueue
 metadata: {name: bench, namespace: default}
 spec: {clusterQueue: bench}
-"#;
+";
 
 #[tokio::main]
 async fn main() -> Result<()> {

@@ -138,7 +138,12 @@ impl Keeper {
         let mut names = self.names.clone();
         names.extend(self.addresses.iter().map(ToString::to_string));
         let names = names.join(",");
-        let is_current = text(&data, NAMES) == names
+        let serving = Pair {
+            certificate_pem: text(&data, CERTIFICATE),
+            key_pem: text(&data, KEY),
+        };
+        let is_current = certified_key(&serving).is_ok()
+            && text(&data, NAMES) == names
             && !needs_renewal(&text(&data, CERTIFICATE), now)
             && !needs_renewal(&text(&data, CA), now);
         if is_current {
@@ -174,7 +179,16 @@ impl Keeper {
         } else {
             stored
         };
-        let serving = issue_serving(&ca, &self.names, &self.addresses, now)?;
+        let issue = |ca: &Pair| issue_serving(ca, &self.names, &self.addresses, now);
+        let (ca, serving) = match issue(&ca) {
+            Ok(serving) => (ca, serving),
+            Err(error) => {
+                warn!(%error, "the stored CA can't sign: making a new one");
+                let ca = issue_ca(now)?;
+                let serving = issue(&ca)?;
+                (ca, serving)
+            }
+        };
         let bundle = merge_bundle(&ca.certificate_pem, &text(data, BUNDLE), now);
         let entries = [
             (CA, ca.certificate_pem),

@@ -1,6 +1,6 @@
-//! Clients of the API server. Two of them: watches may stay open and may be repeated, writes may
-//! not. kube's own client repeats any verb on 429, 503 and 504, and a repeated POST makes two
-//! objects; ours sends each request once.
+//! Clients of the API server. Two of them: watches stay open for long, writes don't. kube's own
+//! client repeats any verb on 429, 503 and 504, and a repeated POST makes two objects; ours send each
+//! request once.
 
 use std::time::Duration;
 
@@ -30,6 +30,8 @@ impl Clients {
         let mut config = Config::infer().await.context("find the API server")?;
         config.connect_timeout = Some(Duration::from_secs(5));
         config.read_timeout = Some(READ_TIMEOUT);
+        // Watches have their own way to try again, which is quicker and is counted.
+        config.default_retry = false;
         let read = ClientBuilder::try_from(config.clone())
             .context("set up the client for watches")?
             .build();

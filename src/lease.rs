@@ -2,6 +2,8 @@
 //! unchanged for its whole duration on the local monotonic clock, whatever its timestamps say. A
 //! leader that can't renew gives up well before others may take over.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
@@ -9,7 +11,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use k8s_openapi::jiff::Timestamp;
 use kube::api::{Api, ObjectMeta, PostParams};
 use kube::{Client, Error};
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
@@ -29,8 +31,61 @@ const REQUEST: Duration = Duration::from_secs(3);
 const _: () = assert!(RENEW_DEADLINE.as_secs() + 5 < LEASE.as_secs());
 const _: () = assert!(RETRY.as_secs() + REQUEST.as_secs() < RENEW_DEADLINE.as_secs());
 
+/// For how long this process may write: until some time after the last renewal that is known, on the
+/// monotonic clock. It ends by itself, whoever is asleep.
+pub struct Term {
+    base: Instant,
+    ends_ms: AtomicU64,
+}
+
+impl Term {
+    /// A term that has ended.
+    pub fn new() -> Self {
+        Self {
+            base: Instant::now(),
+            ends_ms: AtomicU64::new(0),
+        }
+    }
+
+    /// Whether it lasts.
+    pub fn is_valid(&self) -> bool {
+        Instant::now() < self.ends()
+    }
+
+    fn ends(&self) -> Instant {
+        self.base + Duration::from_millis(self.ends_ms.load(Ordering::Acquire))
+    }
+
+    fn extend(&self, until: Instant) {
+        let since = until.duration_since(self.base).as_millis();
+        self.ends_ms
+            .store(u64::try_from(since).unwrap_or(u64::MAX), Ordering::Release);
+    }
+
+    fn end(&self) {
+        self.ends_ms.store(0, Ordering::Release);
+    }
+}
+
+/// How an attempt to hold the lease ended.
+enum Outcome {
+    /// This candidate holds it.
+    Held,
+    /// Another one does.
+    NotHeld,
+    /// The lease changed meanwhile: look again.
+    Conflict,
+}
+
+/// Why a request failed.
+enum Failure {
+    Conflict,
+    Other(String),
+}
+
 /// One candidate.
 pub struct Election {
+    term: Arc<Term>,
     api: Api<Lease>,
     identity: String,
     /// The lease as it was last seen, and when it was first seen so.
@@ -47,7 +102,13 @@ impl Election {
             identity,
             observed: None,
             took_over: false,
+            term: Arc::new(Term::new()),
         }
+    }
+
+    /// The term of this candidate.
+    pub fn term(&self) -> Arc<Term> {
+        self.term.clone()
     }
 
     /// Waits until this candidate leads and whoever led before writes no more. False if `stop` came
@@ -55,13 +116,16 @@ impl Election {
     pub async fn acquire(&mut self, stop: &CancellationToken) -> bool {
         info!(identity = %self.identity, "waiting for the lease");
         loop {
+            let sent = Instant::now();
             match self.attempt(false).await {
-                Ok(true) if self.took_over => {
-                    sleep(AFTERMATH).await;
+                Ok(Outcome::Held) => {
+                    self.term.extend(sent + RENEW_DEADLINE);
+                    if self.took_over {
+                        sleep(AFTERMATH).await;
+                    }
                     return true;
                 }
-                Ok(true) => return true,
-                Ok(false) => {}
+                Ok(Outcome::NotHeld | Outcome::Conflict) => {}
                 Err(error) => warn!(error, "the lease can't be looked at, trying again"),
             }
             tokio::select! {
@@ -71,22 +135,30 @@ impl Election {
         }
     }
 
-    /// Keeps the lease until `stop`, then gives it back. Returns earlier if the lease is lost.
+    /// Keeps the lease until `stop`, or until it is lost.
     pub async fn keep(&mut self, stop: &CancellationToken) {
-        let mut renewed = Instant::now();
-        while renewed.elapsed() < RENEW_DEADLINE {
+        loop {
+            let ends = self.term.ends();
             let sent = Instant::now();
-            match self.attempt(false).await {
-                Ok(true) => renewed = sent,
-                Ok(false) => {
+            let attempt = tokio::select! {
+                attempt = self.attempt(false) => attempt,
+                () = sleep_until(ends) => break,
+                () = stop.cancelled() => return,
+            };
+            match attempt {
+                Ok(Outcome::Held) => self.term.extend(sent + RENEW_DEADLINE),
+                Ok(Outcome::Conflict) => continue,
+                Ok(Outcome::NotHeld) => {
                     warn!("another process holds the lease");
+                    self.term.end();
                     return;
                 }
                 Err(error) => warn!(error, "the lease can't be renewed, trying again"),
             }
             tokio::select! {
-                () = stop.cancelled() => return,
                 () = sleep(RETRY) => {}
+                () = sleep_until(self.term.ends()) => break,
+                () = stop.cancelled() => return,
             }
         }
         warn!("the lease could not be renewed in time");
@@ -102,8 +174,22 @@ impl Election {
     }
 
     /// Takes or renews the lease. Whether this candidate holds it now.
-    async fn attempt(&mut self, give_back: bool) -> Result<bool, String> {
-        let Some(mut lease) = self.request(self.api.get_opt(NAME)).await? else {
+    async fn attempt(&mut self, give_back: bool) -> Result<Outcome, String> {
+        let found = match self.request(self.api.get_opt(NAME)).await {
+            Ok(found) => found,
+            Err(Failure::Conflict) => return Ok(Outcome::Conflict),
+            Err(Failure::Other(error)) => return Err(error),
+        };
+        let Some(mut lease) = found else {
+            // Somebody deleted it: whoever held it does not know yet.
+            let is_foreign = self.observed.as_ref().is_some_and(|(seen, _)| {
+                let holder = seen.holder_identity.as_deref().unwrap_or_default();
+                !holder.is_empty() && holder != self.identity
+            });
+            if is_foreign && !self.has_expired() {
+                return Ok(Outcome::NotHeld);
+            }
+            self.took_over = true;
             return self.create().await;
         };
         let spec = lease.spec.clone().unwrap_or_default();
@@ -114,10 +200,10 @@ impl Election {
         let is_ours = holder == self.identity;
         self.took_over = !holder.is_empty();
         if !is_ours && !holder.is_empty() && !self.has_expired() {
-            return Ok(false);
+            return Ok(Outcome::NotHeld);
         }
         if give_back && !is_ours {
-            return Ok(false);
+            return Ok(Outcome::NotHeld);
         }
         let mut next = self.spec(&spec, is_ours);
         if give_back {
@@ -132,14 +218,14 @@ impl Election {
         {
             Ok(written) => {
                 self.observed = written.spec.map(|spec| (spec, Instant::now()));
-                Ok(true)
+                Ok(Outcome::Held)
             }
-            Err(error) if error.starts_with("conflict") => Ok(false),
-            Err(error) => Err(error),
+            Err(Failure::Conflict) => Ok(Outcome::Conflict),
+            Err(Failure::Other(error)) => Err(error),
         }
     }
 
-    async fn create(&mut self) -> Result<bool, String> {
+    async fn create(&mut self) -> Result<Outcome, String> {
         let lease = Lease {
             metadata: ObjectMeta {
                 name: Some(NAME.to_owned()),
@@ -151,9 +237,9 @@ impl Election {
             .request(self.api.create(&PostParams::default(), &lease))
             .await
         {
-            Ok(_) => Ok(true),
-            Err(error) if error.starts_with("conflict") => Ok(false),
-            Err(error) => Err(error),
+            Ok(_) => Ok(Outcome::Held),
+            Err(Failure::Conflict) => Ok(Outcome::Conflict),
+            Err(Failure::Other(error)) => Err(error),
         }
     }
 
@@ -191,14 +277,12 @@ impl Election {
     async fn request<T>(
         &self,
         request: impl Future<Output = Result<T, Error>>,
-    ) -> Result<T, String> {
+    ) -> Result<T, Failure> {
         match timeout(REQUEST, request).await {
             Ok(Ok(value)) => Ok(value),
-            Ok(Err(Error::Api(status))) if status.code == 409 => {
-                Err(format!("conflict: {}", status.message))
-            }
-            Ok(Err(error)) => Err(error.to_string()),
-            Err(_) => Err("no reply in time".to_owned()),
+            Ok(Err(Error::Api(status))) if status.code == 409 => Err(Failure::Conflict),
+            Ok(Err(error)) => Err(Failure::Other(error.to_string())),
+            Err(_) => Err(Failure::Other("no reply in time".to_owned())),
         }
     }
 }

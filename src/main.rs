@@ -144,7 +144,7 @@ async fn lead(
     }
     info!("leading");
     metrics.leader(true);
-    let controller = Controller::new(options, clients, metrics.clone());
+    let controller = Controller::new(options, clients, metrics.clone(), election.term());
     let step_down = stop.child_token();
     let controlling = tokio::spawn(controller.run(step_down.clone()));
     election.keep(&stop).await;

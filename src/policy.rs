@@ -51,7 +51,7 @@ pub async fn follow(
     let mut listing: Option<BTreeMap<String, Arc<CompiledKind>>> = None;
     while let Some(Observation { change, .. }) = receiver.recv().await {
         match change {
-            Change::Listing => listing = Some(BTreeMap::new()),
+            Change::Listing(_) => listing = Some(BTreeMap::new()),
             Change::InList(object) => put(listing.get_or_insert_default(), &object),
             Change::Listed => kinds = listing.take().unwrap_or_default(),
             Change::Applied(object) => put(&mut kinds, &object),
@@ -60,7 +60,8 @@ pub async fn follow(
             }
         }
         if listing.is_none() {
-            let compiled = kinds.values().cloned();
+            // Of two JobKinds for one kind the first by name counts, as for the controller.
+            let compiled = kinds.values().rev().cloned();
             let next = Policy::new(compiled, basis.queue_labels.clone(), basis.username.clone());
             policy.store(Arc::new(next));
             is_listed.store(true, Ordering::Release);

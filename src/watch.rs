@@ -7,9 +7,8 @@ use std::time::Duration;
 use futures::{StreamExt, TryStreamExt};
 use kube::Client;
 use kube::api::{Api, ApiResource, DynamicObject};
-use kube::core::Status;
 use kube::runtime::watcher::{self, Event};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tracing::{debug, warn};
 
 use crate::metrics::Metrics;
@@ -18,7 +17,8 @@ use crate::metrics::Metrics;
 pub const WATCH_SECONDS: u32 = 50;
 /// Objects in a page of a list: bounds the memory that a list takes.
 const PAGE_SIZE: u32 = 500;
-/// Longest wait after a failed watch.
+/// Shortest and longest wait after a failed watch.
+const BACKOFF_MIN: Duration = Duration::from_millis(100);
 const BACKOFF_MAX: Duration = Duration::from_secs(10);
 
 /// Which watch an observation comes from: a fixed kind, or the objects of a JobKind.
@@ -63,8 +63,9 @@ pub struct Observation {
 /// What a watch has seen.
 #[derive(Debug)]
 pub enum Change {
-    /// A list begins: what is not in it by [`Change::Listed`] is gone.
-    Listing,
+    /// A list begins: what is not in it by [`Change::Listed`] is gone. It is asked for when this
+    /// was taken in.
+    Listing(oneshot::Sender<()>),
     /// An object is part of the list.
     InList(Box<DynamicObject>),
     /// The list is complete.
@@ -76,28 +77,41 @@ pub enum Change {
 }
 
 /// Watches all objects of `resource` until the receiver is gone. The watch of a JobKind's objects ends
-/// too when the API server does not serve them, or not to Sluice: then this is what it said.
+/// too when they can't be listed, or are not served any more, or not to Sluice: then this says why.
 pub async fn watch(
     client: Client,
     resource: ApiResource,
     source: Source,
     sender: mpsc::Sender<Observation>,
     metrics: Arc<Metrics>,
-) -> Option<Box<Status>> {
+) -> Option<kube::Error> {
     let api: Api<DynamicObject> = Api::all_with(client, &resource);
     let config = watcher::Config::default()
         .timeout(WATCH_SECONDS)
         .page_size(PAGE_SIZE);
     let mut stream = watcher::watcher(api, config).into_stream().boxed();
-    let mut backoff = Duration::from_millis(100);
+    let mut backoff = BACKOFF_MIN;
     loop {
         let change = match stream.try_next().await {
+            Ok(Some(Event::Init)) => {
+                let (ack, taken) = oneshot::channel();
+                let change = Change::Listing(ack);
+                let observation = Observation {
+                    source: source.clone(),
+                    change,
+                };
+                if sender.send(observation).await.is_err() {
+                    return None;
+                }
+                // An error says that the receiver does not care.
+                let _ = taken.await;
+                continue;
+            }
             Ok(Some(event)) => {
-                backoff = Duration::from_millis(100);
+                backoff = BACKOFF_MIN;
                 match event {
-                    Event::Init => Change::Listing,
+                    Event::Init | Event::InitDone => Change::Listed,
                     Event::InitApply(object) => Change::InList(Box::new(object)),
-                    Event::InitDone => Change::Listed,
                     Event::Apply(object) => Change::Applied(Box::new(object)),
                     Event::Delete(object) => Change::Deleted(Box::new(object)),
                 }
@@ -106,8 +120,8 @@ pub async fn watch(
             Err(error) => {
                 metrics.watch_error(&resource.plural);
                 warn!(resource = %resource.plural, %error, "watch failed, trying again");
-                if let (Source::Jobs(..), Some(status)) = (&source, refusal(error)) {
-                    return Some(status);
+                if let (Source::Jobs(..), Some(refusal)) = (&source, refusal(error)) {
+                    return Some(refusal);
                 }
                 tokio::time::sleep(backoff).await;
                 backoff = (backoff * 2).min(BACKOFF_MAX);
@@ -125,14 +139,14 @@ pub async fn watch(
     }
 }
 
-/// What the API server said, if it was that there are no such objects or that Sluice may not see them.
-fn refusal(error: watcher::Error) -> Option<Box<Status>> {
+/// Why objects can't be seen, if trying again by itself is not enough.
+fn refusal(error: watcher::Error) -> Option<kube::Error> {
     match error {
-        watcher::Error::InitialListFailed(kube::Error::Api(status))
-        | watcher::Error::WatchStartFailed(kube::Error::Api(status))
+        watcher::Error::InitialListFailed(error) => Some(error),
+        watcher::Error::WatchStartFailed(kube::Error::Api(status))
             if matches!(status.code, 403 | 404) =>
         {
-            Some(status)
+            Some(kube::Error::Api(status))
         }
         _ => None,
     }

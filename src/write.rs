@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use sluice_crds::{Workload, WorkloadSpec};
 use tracing::debug;
 
+use crate::lease::Term;
 use crate::metrics::Metrics;
 use crate::plan::{JobPatch, JobPurpose, StatusPurpose, Write};
 use crate::world::WorkloadKey;
@@ -21,6 +22,10 @@ use crate::world::workload::Owner;
 const DEADLINE: Duration = Duration::from_secs(5);
 /// The name under which our fields are recorded in managedFields.
 pub const FIELD_MANAGER: &str = "sluice";
+
+/// What the API server says of a JSON patch whose `test` failed (`NewGenericServerResponse` in
+/// apimachinery): it leaves the cause out, and no other 422 reads so.
+const FAILED_TEST: &str = "the server rejected our request due to an error in our request";
 
 /// How a write ended.
 #[derive(Debug)]
@@ -40,21 +45,27 @@ pub enum Reply {
 pub struct Writer {
     client: Client,
     metrics: Arc<Metrics>,
+    term: Arc<Term>,
     workloads: ApiResource,
 }
 
 impl Writer {
-    /// A writer that uses `client`, which must not repeat requests by itself.
-    pub fn new(client: Client, metrics: Arc<Metrics>) -> Self {
+    /// A writer that uses `client`, which must not repeat requests by itself, and writes to jobs and
+    /// Workloads only within `term`.
+    pub fn new(client: Client, metrics: Arc<Metrics>, term: Arc<Term>) -> Self {
         Self {
             client,
             metrics,
+            term,
             workloads: ApiResource::erase::<Workload>(&()),
         }
     }
 
     /// Sends `write`. `resource` is the resource of the job.
     pub async fn send(&self, write: Write, resource: ApiResource) -> Reply {
+        if !self.term.is_valid() {
+            return Reply::Unknown("the lease is lost".to_owned());
+        }
         let operation = operation(&write);
         let reply = match write {
             Write::CreateWorkload(workload) => self.create(*workload).await,
@@ -195,7 +206,7 @@ impl Writer {
     ) -> Reply {
         match sent {
             Ok(object) => Reply::Done(Some(Box::new(object))),
-            Err(failure) if failure.is_conflict() => match deadline(api.get_opt(name)).await {
+            Err(failure) if failure.is_conflict() => match read(api, name).await {
                 Ok(object) => Reply::Conflict(object.map(Box::new)),
                 Err(failure) => Reply::Unknown(failure.text()),
             },
@@ -212,7 +223,7 @@ impl Writer {
     ) -> Option<Reply> {
         let api: Api<DynamicObject> =
             Api::namespaced_with(self.client.clone(), &key.namespace, resource);
-        match deadline(api.get_opt(&job.name)).await {
+        match read(&api, &job.name).await {
             Ok(Some(found)) if found.metadata.uid.as_deref() == Some(&*job.uid) => Some(
                 Reply::Unknown("its job is there, the watch lags".to_owned()),
             ),
@@ -241,7 +252,7 @@ impl Failure {
             Self::Api(status) => {
                 status.code == 409
                     || status.code == 404
-                    || (status.code == 422 && status.message.contains("testing path"))
+                    || (status.code == 422 && status.message.starts_with(FAILED_TEST))
             }
             Self::Other(_) => false,
         }
@@ -264,6 +275,24 @@ impl Failure {
     }
 }
 
+/// The object as it is now; none if there is no such object. That its kind is not served is another
+/// matter: such a 404 names no object.
+async fn read(api: &Api<DynamicObject>, name: &str) -> Result<Option<DynamicObject>, Failure> {
+    match deadline(api.get(name)).await {
+        Ok(object) => Ok(Some(object)),
+        Err(Failure::Api(status))
+            if status.code == 404
+                && status
+                    .details
+                    .as_ref()
+                    .is_some_and(|details| !details.name.is_empty()) =>
+        {
+            Ok(None)
+        }
+        Err(failure) => Err(failure),
+    }
+}
+
 async fn deadline<T>(request: impl Future<Output = Result<T, Error>>) -> Result<T, Failure> {
     match tokio::time::timeout(DEADLINE, request).await {
         Ok(Ok(value)) => Ok(value),
@@ -283,7 +312,8 @@ fn params() -> PatchParams {
     }
 }
 
-fn operation(write: &Write) -> &'static str {
+/// What a write does, in a word of a closed set.
+pub fn operation(write: &Write) -> &'static str {
     match write {
         Write::CreateWorkload(_) => "create_workload",
         Write::UpdateWorkloadSpec { .. } => "update_workload",

@@ -242,6 +242,13 @@ impl CompiledPodSet {
         let requests = pod_requests(pod, &field, defaults)
             .map_err(|p| problems.extend(p))
             .unwrap_or_default();
+        let plain = PodDefaults::default();
+        let declared = if *defaults == plain {
+            requests.clone()
+        } else {
+            // What can't be counted was told above.
+            pod_requests(pod, &field, &plain).unwrap_or_default()
+        };
         let placement = Placement::read(pod, &field)
             .map_err(|p| problems.push(p))
             .unwrap_or_default();
@@ -255,6 +262,7 @@ impl CompiledPodSet {
             name: self.name.clone(),
             count,
             requests,
+            declared,
             placement,
             required_affinity: affinity,
             priority_class: pod

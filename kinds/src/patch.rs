@@ -38,13 +38,6 @@ impl CompiledKind {
         Patch(vec![self.suspend_path().set(object, json!(true))])
     }
 
-    /// Suspends the object that `target` names, whose suspend field exists.
-    pub fn suspend_patch(&self, target: Target<'_>) -> Patch {
-        let mut operations = tests(target);
-        operations.push(add(self.suspend_path().pointer(&[]), json!(true)));
-        Patch(operations)
-    }
-
     /// Lets the object go with its templates placed, in one patch. Fails on an object that is no
     /// longer suspended.
     pub fn release_patch(&self, target: Target<'_>, placings: &[Placing<'_>]) -> Patch {
@@ -175,14 +168,7 @@ mod tests {
             placed
         );
 
-        json_patch::patch(
-            &mut job,
-            &kind.suspend_patch(Target {
-                generation: None,
-                ..target
-            }),
-        )
-        .unwrap();
+        job["spec"]["suspend"] = json!(true);
         let placing = Placing {
             pod_set: "main",
             from: &placed,

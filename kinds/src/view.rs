@@ -20,6 +20,8 @@ pub struct PodSetView {
     pub count: u32,
     /// What the scheduler will charge for one pod, in nano-units.
     pub requests: Amounts,
+    /// The part of that which the object itself says, whatever the namespace adds today.
+    pub declared: Amounts,
     /// The template's nodeSelector and tolerations.
     pub placement: Placement,
     /// The terms of the template's required node affinity: one of them must match.

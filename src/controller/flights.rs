@@ -95,6 +95,16 @@ impl Flights {
         self.fill();
     }
 
+    /// Drops an explanation that has not been sent: there is something better to say.
+    pub fn withdraw_explanation(&mut self, job: &Uid) {
+        if self.of(job) == Some(Kind::Explanation)
+            && let Some(at) = self.explaining.iter().position(|flight| flight.job == *job)
+        {
+            self.explaining.remove(at);
+            self.by_job.remove(job);
+        }
+    }
+
     /// The next write that has ended. None if none is under way.
     pub async fn next(&mut self) -> Option<Landing> {
         let landing = self.running.join_next().await?;

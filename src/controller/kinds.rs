@@ -14,7 +14,7 @@ use sluice_kinds::problem::summarize;
 use sluice_kinds::{CompiledKind, Problem, schema};
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use tracing::{info, warn};
 
 use super::Controller;
@@ -29,6 +29,8 @@ const RETRY: Duration = Duration::from_secs(3);
 const DEADLINE: Duration = Duration::from_secs(10);
 /// The reason of a JobKind whose kind another one reads already.
 const TAKEN: &str = "AlreadyManaged";
+/// How long the start waits for the first list of a kind.
+const PATIENCE: Duration = Duration::from_secs(30);
 /// Reports that may wait.
 const REPORTS_MAX: usize = 64;
 
@@ -51,6 +53,7 @@ struct Entry {
     resource: Option<ApiResource>,
     standing: Standing,
     life: u64,
+    since: Instant,
     task: Option<AbortHandle>,
 }
 
@@ -135,13 +138,20 @@ impl Kinds {
         entry.resource.clone()
     }
 
-    /// Whether no JobKind is about to show objects for the first time.
+    /// Whether all objects of this JobKind are known and watched.
+    pub fn is_listed(&self, name: &str) -> bool {
+        self.entries
+            .get(name)
+            .is_some_and(|entry| entry.standing == Standing::Listed)
+    }
+
+    /// Whether no JobKind is about to show objects for the first time. One that takes too long is
+    /// not waited for: it must not hold up the others.
     pub fn all_settled(&self) -> bool {
         self.may_start
-            && self
-                .entries
-                .values()
-                .all(|entry| entry.standing != Standing::Starting)
+            && self.entries.values().all(|entry| {
+                entry.standing != Standing::Starting || PATIENCE < entry.since.elapsed()
+            })
     }
 
     /// What is kept for the status of each JobKind, and how it stands.
@@ -195,6 +205,7 @@ impl Kinds {
             resource: None,
             standing: Standing::Starting,
             life: self.lives,
+            since: Instant::now(),
             task: None,
         };
         match CompiledKind::compile(object) {
@@ -278,7 +289,11 @@ impl Controller {
         let parsed = serde_json::to_value(object).and_then(serde_json::from_value::<JobKind>);
         match parsed {
             Ok(kind) => {
-                self.kinds.put(&kind);
+                if self.kinds.put(&kind) {
+                    self.kinds.revive();
+                    self.forget_listings();
+                    self.review_kind(kind.metadata.name.as_deref().unwrap_or_default());
+                }
             }
             Err(error) => warn!(%error, "JobKind can't be read and is passed over"),
         }
@@ -287,6 +302,7 @@ impl Controller {
     pub(super) fn job_kind_gone(&mut self, name: &Arc<str>) {
         if self.kinds.remove(name) {
             self.kinds.revive();
+            self.forget_listings();
             // What is admitted stays charged: nobody can tell any more whether it has ended.
             info!(jobkind = %name, "JobKind is gone, its objects are not looked after any more");
             let keys: Vec<_> = self
@@ -304,6 +320,15 @@ impl Controller {
         }
     }
 
+    /// Drops what unfinished lists of ended watches have shown.
+    fn forget_listings(&mut self) {
+        let kinds = &self.kinds;
+        self.listings.retain(|source, _| match source {
+            Source::Jobs(name, life) => kinds.is_current(name, *life),
+            _ => true,
+        });
+    }
+
     pub(super) fn kind_report(&mut self, report: Report) {
         let Some(entry) = self.kinds.entries.get_mut(&report.name) else {
             return;
@@ -314,13 +339,13 @@ impl Controller {
         match report.found {
             // It stands as it did until its objects are listed: finding it is not reading it.
             Ok(resource) => entry.resource = Some(resource),
+            Err(standing) if entry.standing == standing => return,
             Err(standing) => {
-                if entry.standing != standing {
-                    info!(jobkind = %report.name, ?standing, "JobKind can't be watched");
-                }
+                info!(jobkind = %report.name, ?standing, "JobKind can't be watched");
                 entry.standing = standing;
             }
         }
+        self.review_kind(&report.name);
     }
 }
 
@@ -354,7 +379,7 @@ impl Task {
                 let Some(refusal) = watch.await else {
                     return;
                 };
-                let standing = self.not_found(&Error::Api(refusal));
+                let standing = self.not_found(&refusal);
                 if !self.report(Err(standing)).await {
                     return;
                 }

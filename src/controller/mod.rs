@@ -31,6 +31,7 @@ use tracing::info;
 
 use crate::client::Clients;
 use crate::events::Events;
+use crate::lease::Term;
 use crate::metrics::Metrics;
 use crate::watch::{self, Observation, Source};
 use crate::world::cluster::Cluster;
@@ -85,8 +86,10 @@ pub struct Controller {
     told: HashMap<Uid, u64>,
     /// Whether only warnings are told.
     is_quiet: bool,
-    /// Pending jobs that were not told yet what they wait for, with the time they were queued.
+    /// Waiting jobs, with the time since when they wait or were last looked at.
     unexplained: VecDeque<(Instant, Uid)>,
+    /// The same jobs, to find them by.
+    is_unexplained: HashSet<Uid>,
     /// Jobs whose last write failed, until they are woken.
     resting: HashSet<Uid>,
     /// Admissions that nobody knows the outcome of, to be sent again.
@@ -97,10 +100,10 @@ pub struct Controller {
 }
 
 impl Controller {
-    /// A controller that knows nothing yet.
-    pub fn new(options: Options, clients: Clients, metrics: Arc<Metrics>) -> Self {
+    /// A controller that knows nothing yet and may write within `term`.
+    pub fn new(options: Options, clients: Clients, metrics: Arc<Metrics>, term: Arc<Term>) -> Self {
         let (sender, receiver) = mpsc::channel(OBSERVATIONS_MAX);
-        let writer = Writer::new(clients.write.clone(), metrics.clone());
+        let writer = Writer::new(clients.write.clone(), metrics.clone(), term);
         let events = Events::start(
             clients.write.clone(),
             options.instance.clone(),
@@ -121,6 +124,7 @@ impl Controller {
             told: HashMap::new(),
             is_quiet: false,
             unexplained: VecDeque::new(),
+            is_unexplained: HashSet::new(),
             resting: HashSet::new(),
             unanswered: HashMap::new(),
             attempts: Attempts::default(),
@@ -155,6 +159,7 @@ impl Controller {
                 Some(expired) = futures::StreamExt::next(&mut self.wake) => {
                     self.awake(&expired.into_inner());
                 }
+                Some(()) = self.statuses.next() => continue,
                 _ = housekeeping.tick() => self.housekeep(),
             }
             if self.is_ready() {
@@ -188,9 +193,6 @@ impl Controller {
                 .extend(self.world.jobs().map(|(_, job)| job.uid.clone()));
             let owners = self.world.workloads().filter_map(|(_, w)| w.job.as_ref());
             let owners: Vec<Uid> = owners.map(|owner| owner.uid.clone()).collect();
-            let now = Instant::now();
-            self.unexplained
-                .extend(owners.iter().map(|uid| (now, uid.clone())));
             self.dirty.extend(owners);
             // What jobs were told before the start is not told again.
             self.is_quiet = true;

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use k8s_openapi::jiff::Timestamp;
 use kube::api::DynamicObject;
 use sluice_engine::{Event, LocalQueueKey, WorkloadId, WorkloadState};
+use tokio::time::Instant;
 use tracing::{debug, warn};
 
 use super::Controller;
@@ -26,8 +27,10 @@ impl Controller {
             return;
         }
         match change {
-            Change::Listing => {
+            Change::Listing(ack) => {
                 self.listings.insert(source, HashSet::new());
+                // The list is asked for after this: it has all that replies have shown by now.
+                let _ = ack.send(());
             }
             Change::InList(object) | Change::Applied(object) => self.applied(&source, *object),
             Change::Deleted(object) => {
@@ -113,6 +116,7 @@ impl Controller {
         debug!(?source, objects = seen.len(), "listed");
         if let Source::Jobs(kind, _) = source {
             self.kinds.listed(kind);
+            self.review_kind(kind);
             self.workloads_without_job();
         } else if self.unsynced.remove(source) && self.unsynced.is_empty() {
             self.kinds.start_all();
@@ -165,20 +169,19 @@ impl Controller {
         let defaults = self.cluster.pod_defaults(&key.namespace);
         let record = JobRecord::read(object, &kind, &self.options.queue_labels, &defaults);
         let uid = record.uid.clone();
-        let before = self.world.job(key);
-        if let Some(before) = before
+        if let Some(before) = self.world.job(key)
             && before.uid != uid
         {
+            // What a watch that lags still shows is older than what is known.
+            if record.revision < before.revision {
+                return;
+            }
             let replaced = before.uid.clone();
             self.job_gone(key, Some(&replaced));
         }
-        let has_workload = self.world.workload_of(&uid).is_some();
-        // Its owner is queued, by UID and not by name, and lets it go by its own means.
-        let is_child = record.owner.as_ref().is_some_and(|owner| {
-            self.world
-                .job_key(owner)
-                .is_some_and(|owner| owner.namespace == key.namespace)
-        });
+        let has_workload =
+            self.world.workload_of(&uid).is_some() || self.flights.of(&uid).is_some();
+        let is_child = self.is_child(key, &record);
         if (is_child || !record.is_managed()) && !has_workload {
             if self.world.remove_job(key).is_some() {
                 self.forget(&uid);
@@ -201,7 +204,7 @@ impl Controller {
         }
     }
 
-    fn job_gone(&mut self, key: &JobKey, uid: Option<&str>) {
+    pub(super) fn job_gone(&mut self, key: &JobKey, uid: Option<&str>) {
         let Some(known) = self.world.job(key) else {
             return;
         };
@@ -210,25 +213,35 @@ impl Controller {
         }
         let uid = known.uid.clone();
         self.world.remove_job(key);
-        self.told.remove(&uid);
         // Its Workload, if it holds quota, is deleted: until then the quota stays charged.
         self.dirty.insert(uid.clone());
         self.sync_engine(&uid);
+        self.prune(&uid);
     }
 
     fn workload_applied(&mut self, object: DynamicObject) {
         let (namespace, name) = place(&object);
-        let (key, record) = match WorkloadRecord::read(object) {
+        let (key, mut record) = match WorkloadRecord::read(object) {
             Ok(read) => read,
             Err(error) => {
                 warn!(%namespace, %name, %error, "Workload can't be read and is passed over");
                 return;
             }
         };
-        let job = record.job.clone();
+        // An owner in another namespace is none (a forged reference).
+        let job = record.job.clone().filter(|owner| {
+            self.world
+                .job_key(&owner.uid)
+                .is_none_or(|job| job.namespace == key.namespace)
+        });
+        record.job.clone_from(&job);
+        let waits = record.status.admission.is_none() && !record.is_finished();
         if self.world.put_workload(key, record)
             && let Some(Owner { uid, .. }) = job
         {
+            if waits && self.is_unexplained.insert(uid.clone()) {
+                self.unexplained.push_back((Instant::now(), uid.clone()));
+            }
             self.dirty.insert(uid.clone());
             self.sync_engine(&uid);
         }
@@ -248,6 +261,7 @@ impl Controller {
         {
             self.dirty.insert(uid.clone());
             self.sync_engine(&uid);
+            self.prune(&uid);
         }
     }
 
@@ -260,7 +274,10 @@ impl Controller {
             // Somebody deleted the Workload of a job whose pods may run: the quota is not free yet.
             let may_run = job.is_some_and(|job| {
                 job.finished().is_none()
-                    && job.reading.as_ref().is_ok_and(|r| !r.suspended || r.active)
+                    && job
+                        .reading
+                        .as_ref()
+                        .map_or(true, |r| !r.suspended || r.active)
             });
             if !(may_run && self.engine.admission(&id).is_some()) {
                 self.engine.apply(Event::RemoveWorkload(id));
@@ -283,6 +300,7 @@ impl Controller {
                 Some(job)
                     if flight.is_none_or(|kind| kind == Kind::Explanation)
                         && !self.resting.contains(uid)
+                        && self.is_watched(uid)
                         && may_wait(job, workload) =>
                 {
                     WorkloadState::Pending
@@ -307,10 +325,50 @@ impl Controller {
             }));
     }
 
+    /// Whether a job's kind is watched, so that what is known of the job is so.
+    fn is_watched(&self, uid: &Uid) -> bool {
+        self.world
+            .job_key(uid)
+            .is_some_and(|key| self.kinds.is_listed(&key.kind))
+    }
+
+    /// Looks again at all jobs of a JobKind that stands otherwise than before.
+    pub(super) fn review_kind(&mut self, kind: &str) {
+        let uids: Vec<Uid> = self
+            .world
+            .jobs()
+            .filter(|(key, _)| *key.kind == *kind)
+            .map(|(_, job)| job.uid.clone())
+            .collect();
+        for uid in uids {
+            self.sync_engine(&uid);
+            self.dirty.insert(uid);
+        }
+    }
+
+    /// Whether the controller that owns a job is itself looked after: then that one is queued, by
+    /// UID and not by name, and lets its children go by its own means.
+    pub(super) fn is_child(&self, key: &JobKey, job: &JobRecord) -> bool {
+        job.owner.as_ref().is_some_and(|owner| {
+            self.world
+                .job_key(owner)
+                .is_some_and(|owner| owner.namespace == key.namespace)
+        })
+    }
+
     fn forget(&mut self, uid: &Uid) {
-        self.told.remove(uid);
         self.dirty.remove(uid);
         self.sync_engine(uid);
+        self.prune(uid);
+    }
+
+    /// Forgets what was noted about a job that has neither an object nor a Workload any more.
+    pub(super) fn prune(&mut self, uid: &Uid) {
+        if self.world.job_key(uid).is_none() && self.world.workload_of(uid).is_none() {
+            self.told.remove(uid);
+            self.attempts.forget(uid);
+            self.unanswered.remove(uid);
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! What follows from how a write ended. A reply is an observation: it goes the same way as what a
 //! watch shows, so that the next plan is made from it.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
@@ -14,19 +15,28 @@ use super::flights::{Flight, Landing};
 use crate::plan::{Note, StatusPurpose, Write};
 use crate::watch::Source;
 use crate::world::Uid;
-use crate::write::Reply;
+use crate::write::{Reply, operation};
 
 /// First and longest wait after a write that did not happen.
 const BACKOFF_MIN: Duration = Duration::from_millis(50);
 const BACKOFF_MAX: Duration = Duration::from_secs(30);
 
-/// How often a job's writes have failed in a row.
+/// A write that succeeds again within this time has changed nothing that lasts.
+const LASTING: Duration = Duration::from_secs(10);
+/// How often the same write may succeed within that time: a user may well undo one.
+const REPEATS_MAX: u32 = 3;
+
+/// How often a job's writes have failed in a row, or succeeded in vain.
 #[derive(Debug, Default)]
-pub struct Attempts(std::collections::HashMap<Uid, u32>);
+pub struct Attempts {
+    failed: HashMap<Uid, u32>,
+    /// The last write of each job, when it succeeded first, and how often since.
+    repeated: HashMap<Uid, (&'static str, Instant, u32)>,
+}
 
 impl Attempts {
     fn wait(&mut self, uid: &Uid) -> Duration {
-        let failed = self.0.entry(uid.clone()).or_default();
+        let failed = self.failed.entry(uid.clone()).or_default();
         *failed = failed.saturating_add(1);
         let doubled =
             BACKOFF_MIN.saturating_mul(1_u32.checked_shl((*failed).min(12)).unwrap_or(u32::MAX));
@@ -38,8 +48,27 @@ impl Attempts {
         wait + wait / 5 * (spread % 100) / 100
     }
 
-    fn succeeded(&mut self, uid: &Uid) {
-        self.0.remove(uid);
+    /// A write has succeeded. Returns whether it may be expected to last.
+    fn succeeded(&mut self, uid: &Uid, operation: &'static str) -> bool {
+        let now = Instant::now();
+        let entry = self
+            .repeated
+            .entry(uid.clone())
+            .or_insert((operation, now, 0));
+        if entry.0 != operation || LASTING < now.duration_since(entry.1) {
+            *entry = (operation, now, 0);
+        }
+        entry.2 = entry.2.saturating_add(1);
+        let lasts = entry.2 <= REPEATS_MAX;
+        if lasts {
+            self.failed.remove(uid);
+        }
+        lasts
+    }
+
+    pub(super) fn forget(&mut self, uid: &Uid) {
+        self.failed.remove(uid);
+        self.repeated.remove(uid);
     }
 }
 
@@ -56,35 +85,20 @@ impl Controller {
 
     fn done(&mut self, flight: Flight, object: Option<DynamicObject>) {
         let uid = flight.job.clone();
-        self.attempts.succeeded(&uid);
-        self.take_in(&flight.write, object);
-        match &flight.write {
-            Write::SetWorkloadStatus {
-                purpose: StatusPurpose::Admit,
-                status,
-                ..
-            } => {
-                let created = self.world.workload_of(&uid).and_then(|(_, w)| w.created);
-                let waited = created.map_or(0.0, |created| {
-                    Timestamp::now()
-                        .duration_since(created)
-                        .as_secs_f64()
-                        .max(0.0)
-                });
-                let queue = status
-                    .admission
-                    .as_ref()
-                    .map_or("", |a| a.cluster_queue.as_str());
-                self.metrics.admitted(queue, waited);
-            }
-            Write::CreateWorkload(_) => self.unexplained.push_back((Instant::now(), uid.clone())),
-            Write::SetWorkloadStatus {
-                purpose: StatusPurpose::Requeue,
-                ..
-            } => {
-                self.unexplained.push_back((Instant::now(), uid.clone()));
-            }
-            _ => {}
+        let lasts = self.attempts.succeeded(&uid, operation(&flight.write));
+        self.take_in(&uid, &flight.write, object);
+        if let Write::SetWorkloadStatus {
+            purpose: StatusPurpose::Admit,
+            status,
+            ..
+        } = &flight.write
+        {
+            let created = self.world.workload_of(&uid).and_then(|(_, w)| w.created);
+            let waited = created.map(|created| Timestamp::now().duration_since(created));
+            let waited = waited.map_or(0.0, |waited| waited.as_secs_f64().max(0.0));
+            let admission = status.admission.as_ref();
+            let queue = admission.map_or("", |admission| admission.cluster_queue.as_str());
+            self.metrics.admitted(queue, waited);
         }
         // A job that was let go without a queue is not looked after any more, so its key may be gone.
         let key = match &flight.write {
@@ -95,16 +109,27 @@ impl Controller {
             for note in flight.notes {
                 self.tell(&key, &uid, note);
             }
+            if !lasts {
+                let text = "What Sluice writes is changed back at once by somebody else: trying again less often";
+                self.tell(&key, &uid, Note::warning("ChangedBack", text));
+            }
         }
-        self.again(&uid);
+        self.prune(&uid);
+        if lasts {
+            self.again(&uid);
+        } else {
+            self.later(&uid);
+        }
     }
 
     /// The object has changed: what it is now has been read, and the job is planned again.
     fn conflict(&mut self, flight: &Flight, object: Option<DynamicObject>) {
         let uid = flight.job.clone();
         self.take_back(flight);
-        self.take_in(&flight.write, object);
+        let is_there = object.is_some();
+        self.take_in(&uid, &flight.write, object);
         if let Write::CreateWorkload(_) = &flight.write
+            && is_there
             && self.world.workload_of(&uid).is_none()
             && let Some(key) = self.world.job_key(&uid).cloned()
         {
@@ -131,11 +156,13 @@ impl Controller {
 
     /// Nobody knows whether the write has happened. An admission is sent again as it was: it names
     /// the revision it was planned from, so it happens once at most, and until it is known its
-    /// quota stays charged. Everything else is planned again.
+    /// quota stays charged. An eviction is decided again, everything else is planned again.
     fn unknown(&mut self, flight: Flight, why: &str) {
         warn!(job = %flight.job, why, "a write may or may not have happened");
         let uid = flight.job.clone();
-        if is_admission(&flight.write) && self.world.job_key(&uid).is_some() {
+        if !is_admission(&flight.write) {
+            self.take_back(&flight);
+        } else if self.world.job_key(&uid).is_some() {
             self.unanswered.insert(uid.clone(), flight);
         }
         self.later(&uid);
@@ -161,15 +188,23 @@ impl Controller {
         }
     }
 
-    fn take_in(&mut self, write: &Write, object: Option<DynamicObject>) {
+    /// What a reply shows. An object that a watch has shown to be gone since stays gone: no watch
+    /// would ever take it back.
+    fn take_in(&mut self, uid: &Uid, write: &Write, object: Option<DynamicObject>) {
         match (write, object) {
             (Write::PatchJob { key, .. }, Some(object)) => {
-                if let Some(life) = self.kinds.life(&key.kind) {
+                if self.world.job(key).is_some()
+                    && let Some(life) = self.kinds.life(&key.kind)
+                {
                     self.applied(&Source::Jobs(key.kind.clone(), life), object);
                 }
             }
-            // The watch will say that the job is gone.
-            (Write::PatchJob { .. } | Write::CreateWorkload(_), None) => {}
+            (Write::PatchJob { key, .. }, None) => self.job_gone(key, Some(uid)),
+            (Write::CreateWorkload(_), None) => {}
+            (
+                Write::UpdateWorkloadSpec { key, .. } | Write::SetWorkloadStatus { key, .. },
+                Some(_),
+            ) if self.world.workload(key).is_none() => {}
             (_, Some(object)) => self.applied(&Source::Workload, object),
             (Write::DeleteWorkload { key, uid, .. }, None) => self.workload_gone(key, Some(uid)),
             (
@@ -198,6 +233,7 @@ impl Controller {
     /// The wait of a job is over.
     pub(super) fn awake(&mut self, uid: &Uid) {
         self.resting.remove(uid);
+        self.prune(uid);
         if let Some(flight) = self.unanswered.remove(uid) {
             self.flights.send(flight);
             return;

@@ -54,6 +54,9 @@ impl Controller {
             return;
         };
         let workload = self.world.workload_of(uid);
+        if workload.is_none() && self.is_child(&key, job) {
+            return;
+        }
         let still_charged = workload.is_none()
             && self
                 .engine
@@ -128,6 +131,7 @@ impl Controller {
     fn admit(&mut self, id: &WorkloadId, admission: &sluice_engine::Admission) {
         let uid = Uid::from(id.as_str());
         let now = Timestamp::now();
+        self.flights.withdraw_explanation(&uid);
         let found = self.world.workload_of(&uid).zip(self.resource_of(&uid));
         let (Some(((key, record), resource)), None) = (found, self.flights.of(&uid)) else {
             self.engine.apply(Event::AdmissionFailed(id.clone()));
@@ -274,6 +278,8 @@ impl Controller {
             }
             if self.explain(&uid) {
                 self.unexplained.push_back((Instant::now(), uid));
+            } else {
+                self.is_unexplained.remove(&uid);
             }
         }
     }

@@ -1,7 +1,7 @@
 //! The statuses of queues, cohorts and JobKinds: looked at once a second, written when a reader
 //! would be told something else. They are reports: nothing is decided by them.
 
-use std::collections::HashSet;
+use std::collections::{HashSet, VecDeque};
 
 use k8s_openapi::jiff::Timestamp;
 use kube::api::ApiResource;
@@ -19,15 +19,23 @@ use crate::world::World;
 use crate::world::cluster::{Cluster, Kept};
 use crate::write::Writer;
 
-/// Status writes at the same time. What finds no room waits for the next second.
+/// Status writes at the same time.
 const CONCURRENCY: usize = 8;
 
 /// Which status.
 type Place = (String, String, String);
 
+/// A status to be written.
+struct Report {
+    place: Place,
+    resource: ApiResource,
+    status: Value,
+}
+
 /// Writes statuses.
 pub struct Statuses {
     writer: Writer,
+    waiting: VecDeque<Report>,
     running: JoinSet<Place>,
     under_way: HashSet<Place>,
 }
@@ -37,9 +45,19 @@ impl Statuses {
     pub fn new(writer: Writer) -> Self {
         Self {
             writer,
+            waiting: VecDeque::new(),
             running: JoinSet::new(),
             under_way: HashSet::new(),
         }
+    }
+
+    /// Waits until a write has ended and sends the next. None if none is under way.
+    pub async fn next(&mut self) -> Option<()> {
+        if let Ok(place) = self.running.join_next().await? {
+            self.under_way.remove(&place);
+        }
+        self.fill();
+        Some(())
     }
 
     /// Writes all statuses that would say something else.
@@ -51,16 +69,14 @@ impl Statuses {
         kinds: &Kinds,
         metrics: &Metrics,
     ) {
-        while let Some(ended) = self.running.try_join_next() {
-            if let Ok(place) = ended {
-                self.under_way.remove(&place);
-            }
-        }
+        // What still waits is looked at afresh.
+        self.waiting.clear();
         let now = Timestamp::now();
         self.cluster_queues(engine, cluster, metrics, now);
         self.local_queues(engine, cluster, world, now);
         self.cohorts(engine, cluster, now);
         self.job_kinds(kinds, now);
+        self.fill();
     }
 
     fn cluster_queues(
@@ -157,22 +173,36 @@ impl Statuses {
         status: &impl Serialize,
     ) {
         let place: Place = (resource.kind.clone(), namespace.to_owned(), name.to_owned());
-        if self.running.len() >= CONCURRENCY || self.under_way.contains(&place) {
-            return;
-        }
-        let Ok(mut status) = serde_json::to_value(status) else {
+        let Ok(status) = serde_json::to_value(status) else {
             return;
         };
-        // What is empty is left out, and a merge patch takes away only what it names.
-        if let Some(fields) = status.as_object_mut() {
-            fields.entry("flavorsUsage").or_insert(Value::Null);
+        if !self.under_way.contains(&place) {
+            let resource = resource.clone();
+            self.waiting.push_back(Report {
+                place,
+                resource,
+                status,
+            });
         }
-        self.under_way.insert(place.clone());
-        let (writer, resource) = (self.writer.clone(), resource.clone());
-        self.running.spawn(async move {
-            let namespace = Some(place.1.as_str()).filter(|n| !n.is_empty());
-            writer.status(&resource, namespace, &place.2, status).await;
-            place
-        });
+    }
+
+    fn fill(&mut self) {
+        while self.running.len() < CONCURRENCY {
+            let Some(report) = self.waiting.pop_front() else {
+                return;
+            };
+            let Report {
+                place,
+                resource,
+                status,
+            } = report;
+            self.under_way.insert(place.clone());
+            let writer = self.writer.clone();
+            self.running.spawn(async move {
+                let namespace = Some(place.1.as_str()).filter(|n| !n.is_empty());
+                writer.status(&resource, namespace, &place.2, status).await;
+                place
+            });
+        }
     }
 }

@@ -42,7 +42,7 @@ pub fn plan(situation: &Situation<'_>) -> Plan {
     }
     let reading = match &job.reading {
         Ok(reading) => reading,
-        Err(problems) => return unreadable(problems),
+        Err(problems) => return unreadable(situation, problems),
     };
     if let Some(finished) = &reading.finished {
         return match workload {
@@ -53,6 +53,11 @@ pub fn plan(situation: &Situation<'_>) -> Plan {
             }
             _ => Plan::default(),
         };
+    }
+    if let Some((key, record)) = workload
+        && record.is_finished()
+    {
+        return unfinished(situation, reading, key, record);
     }
     let admitted = workload.filter(|(_, record)| record.status.admission.is_some());
     match admitted {
@@ -71,14 +76,47 @@ pub fn plan(situation: &Situation<'_>) -> Plan {
     }
 }
 
-fn unreadable(problems: &[Problem]) -> Plan {
-    Plan::note(Note::warning(
+/// A job that can't be read is held if it must not run: it fails closed.
+fn unreadable(situation: &Situation<'_>, problems: &[Problem]) -> Plan {
+    let Situation { job, workload, .. } = situation;
+    let note = Note::warning(
         "Unreadable",
         format!(
             "This object does not fit its JobKind: {}",
             summarize(problems)
         ),
-    ))
+    );
+    let is_admitted = workload.is_some_and(|(_, record)| record.status.admission.is_some());
+    let must_wait = !is_admitted && !job.released && job.is_managed();
+    if must_wait && job.suspended == Some(false) {
+        return suspend(situation, note);
+    }
+    Plan::note(note)
+}
+
+/// A job that had ended and goes on: it has given its quota back, and has to queue for it anew.
+fn unfinished(
+    situation: &Situation<'_>,
+    reading: &Reading,
+    key: &WorkloadKey,
+    record: &WorkloadRecord,
+) -> Plan {
+    let note = Note::warning(
+        "Unfinished",
+        "It had ended and goes on: it is queued anew, as its quota was given back",
+    );
+    if !reading.suspended {
+        return suspend(situation, note);
+    }
+    if record.deleting {
+        return Plan::default();
+    }
+    Plan::write(Write::DeleteWorkload {
+        key: key.clone(),
+        uid: record.uid.to_string(),
+        unless: None,
+    })
+    .and_note(note)
 }
 
 /// A job with gates: no Workload, not running.
@@ -345,13 +383,15 @@ fn suspend(situation: &Situation<'_>, note: Note) -> Plan {
 }
 
 fn suspend_write(situation: &Situation<'_>) -> Write {
-    let target = Target {
-        uid: &situation.job.uid,
-        generation: None,
-    };
+    // A merge patch makes the objects above the field where they are missing.
+    let mut patch = json!({"metadata": {"uid": &*situation.job.uid}});
+    situation
+        .kind
+        .suspend_path()
+        .merge_into(&mut patch, json!(true));
     Write::PatchJob {
         key: situation.key.clone(),
-        patch: JobPatch::Json(situation.kind.suspend_patch(target)),
+        patch: JobPatch::Merge(patch),
         purpose: JobPurpose::Suspend,
     }
 }

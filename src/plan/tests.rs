@@ -85,6 +85,10 @@ fn evicting() -> Value {
     mk_workload(json!({"admission": admission(), "conditions": [condition("Evicted")]}))
 }
 
+fn finished() -> Value {
+    mk_workload(json!({"admission": admission(), "conditions": [condition("Finished")]}))
+}
+
 fn with(mut object: Value, pointer: &str, value: Value) -> Value {
     let (parent, name) = pointer.rsplit_once('/').unwrap();
     object.pointer_mut(parent).unwrap()[name] = value;
@@ -324,6 +328,24 @@ fn each_turn_of_a_jobs_life() {
             None,
             "nothing [\"Unreadable\"]",
         ),
+        (
+            "running, and its end can't be read",
+            with(queued(false), "/status/conditions", json!("none")),
+            None,
+            "suspend [\"Unreadable\"]",
+        ),
+        (
+            "it had ended and runs again",
+            queued(false),
+            Some(finished()),
+            "suspend [\"Unfinished\"]",
+        ),
+        (
+            "it had ended and is suspended now",
+            queued(true),
+            Some(finished()),
+            "delete workload [\"Unfinished\"]",
+        ),
     ];
     for (name, job, workload, expected) in cases {
         assert_eq!(
@@ -396,14 +418,13 @@ fn a_job_planned_again_after_its_write_needs_nothing_more() {
         },
     ] {
         let before = planned(&case);
-        let Some(Write::PatchJob {
-            patch: JobPatch::Json(patch),
-            ..
-        }) = &before.write
-        else {
-            panic!("no JSON patch");
+        let Some(Write::PatchJob { patch, .. }) = &before.write else {
+            panic!("no patch of the job");
         };
-        json_patch::patch(&mut case.job, patch).unwrap();
+        match patch {
+            JobPatch::Json(patch) => json_patch::patch(&mut case.job, patch).unwrap(),
+            JobPatch::Merge(patch) => json_patch::merge(&mut case.job, patch),
+        }
         let after = planned(&case);
         assert_ne!(in_words(&after), in_words(&before));
     }

@@ -2,7 +2,9 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::api::ObjectMeta;
-use sluice_crds::{JOB_UID_LABEL, PriorityClassRef, Workload, WorkloadSpec, WorkloadStatus};
+use sluice_crds::{
+    JOB_UID_LABEL, PriorityClassRef, Quantity, Workload, WorkloadSpec, WorkloadStatus,
+};
 use sluice_kinds::CompiledKind;
 use sluice_kinds::template::Placement;
 use sluice_kinds::view::{Finished, PodSetView};
@@ -119,22 +121,22 @@ fn assigned_placement(record: &WorkloadRecord, pod_set: &str) -> Placement {
 /// Whether what a job asks for is what it was admitted with. Before it is let go (`exactly`) all
 /// must be equal; once it runs, fewer pods are fine.
 pub fn covers(record: &WorkloadRecord, pod_sets: &[PodSetView], exactly: bool) -> bool {
-    let asked = spec(
-        &record.spec.queue_name,
-        pod_sets,
-        Some(record),
-        &Priority::default(),
-    );
     if exactly {
+        let queue = &record.spec.queue_name;
+        let asked = spec(queue, pod_sets, Some(record), &Priority::default());
         return asked.pod_sets == record.spec.pod_sets;
     }
-    asked.pod_sets.iter().all(|set| {
-        let admitted = record
-            .spec
-            .pod_sets
-            .iter()
-            .find(|known| known.name == set.name);
-        admitted.is_some_and(|known| set.count <= known.count && set.requests == known.requests)
+    pod_sets.iter().all(|view| {
+        let mut recorded = record.spec.pod_sets.iter();
+        let Some(known) = recorded.find(|known| known.name == *view.name) else {
+            return false;
+        };
+        // What a namespace adds to pods may have changed since these were made.
+        let asks_no_more = view.declared.iter().all(|(name, asked)| {
+            let given = known.requests.get(name).map(Quantity::nanos);
+            given.is_some_and(|given| given.is_ok_and(|given| *asked <= given))
+        });
+        i32::try_from(view.count).is_ok_and(|count| count <= known.count) && asks_no_more
     })
 }
 

@@ -45,6 +45,8 @@ pub struct JobRecord {
     pub held: bool,
     /// Whether it carries the mark of an object let go without a queue.
     pub released: bool,
+    /// Whether it is suspended, where that can be read.
+    pub suspended: Option<bool>,
     /// What its JobKind reads in it, or why it can't be read.
     pub reading: Result<Reading, Vec<Problem>>,
 }
@@ -89,6 +91,7 @@ impl JobRecord {
             priority_class: own_labels.get(PRIORITY_CLASS_LABEL).cloned(),
             held: annotations.contains_key(HELD_ANNOTATION),
             released: annotations.contains_key(RELEASED_ANNOTATION),
+            suspended: kind.suspended(&object.data).ok(),
             reading: Reading::read(object, kind, defaults),
         }
     }
@@ -101,7 +104,11 @@ impl JobRecord {
     /// The queue that counts this job as gated.
     pub fn gated_queue(&self) -> Option<&str> {
         match &self.queue {
-            QueueName::Named(queue) if self.gates.is_held() && !self.released => Some(queue),
+            QueueName::Named(queue)
+                if self.gates.is_held() && !self.released && self.suspended == Some(true) =>
+            {
+                Some(queue)
+            }
             _ => None,
         }
     }
