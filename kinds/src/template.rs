@@ -92,16 +92,16 @@ mod tests {
 
     use super::*;
 
-    fn placement(value: Value) -> Placement {
-        Placement::read(&value, "spec").unwrap()
+    fn placement(value: &Value) -> Placement {
+        Placement::read(value, "spec").unwrap()
     }
 
     #[test]
     fn adding_keeps_what_the_user_wrote() {
         let user = placement(
-            json!({"nodeSelector": {"disk": "ssd"}, "tolerations": [{"key": "a", "operator": "Exists"}]}),
+            &json!({"nodeSelector": {"disk": "ssd"}, "tolerations": [{"key": "a", "operator": "Exists"}]}),
         );
-        let flavor = placement(json!({
+        let flavor = placement(&json!({
             "nodeSelector": {"zone": "a"},
             "tolerations": [{"key": "a", "operator": "Exists"}, {"key": "spot", "operator": "Exists"}],
         }));

@@ -1,4 +1,9 @@
 //! Where a job stands and what is done about it: one row for each turn of its life.
+#![allow(
+    clippy::needless_pass_by_value,
+    clippy::too_many_lines,
+    reason = "a table of JSON reads better so"
+)]
 
 use k8s_openapi::jiff::Timestamp;
 use kube::api::DynamicObject;
