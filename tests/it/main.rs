@@ -11,13 +11,28 @@
     reason = "a failed assumption is a failed test, and says where"
 )]
 #![allow(
+    clippy::needless_pass_by_value,
+    reason = "what is made with json!() is given away where it is made"
+)]
+#![allow(
     missing_docs,
     unreachable_pub,
     reason = "a test binary offers nothing to anybody"
 )]
 
+mod bad_objects;
+mod crash;
+mod gates_create;
+mod gates_kubectl;
 mod gates_life;
 mod gates_roads;
 mod install;
+mod late_objects;
+mod life;
 mod quota;
+mod status;
+mod stop;
 mod support;
+mod uninstall;
+mod webhook_down;
+mod writes;

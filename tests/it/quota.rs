@@ -79,11 +79,9 @@ async fn a_mixed_load_keeps_within_quota_and_ends() -> Result<()> {
         }
         see_all_complete(scene, 30).await?;
         for queue in ["a", "b"] {
+            scene.see("LocalQueue", queue, "idle", is_idle).await?;
             scene
-                .see("LocalQueue", queue, "idle", |q| is_idle(q))
-                .await?;
-            scene
-                .see("ClusterQueue", &scene.name(queue), "idle", |q| is_idle(q))
+                .see("ClusterQueue", &scene.name(queue), "idle", is_idle)
                 .await?;
         }
         let history = scene.history("Workload", &workloads).await?;
@@ -393,6 +391,40 @@ async fn raised_quota_is_handed_out_at_once() -> Result<()> {
         scene.see_waiting("large", "Inadmissible", &message).await?;
         scene.set_cpu("3").await?;
         scene.see_complete("large").await?;
+        Ok(())
+    })
+    .await
+}
+
+/// What a queue does not lend stays at home, and what it lends comes back only when it is free.
+#[tokio::test]
+async fn lent_quota_comes_back_when_it_is_free() -> Result<()> {
+    bed::shared("quota-lend", async |scene| {
+        let cohort = scene.name("cohort");
+        scene.create(&objects::flavor(&scene.ns)).await?;
+        for (queue, quotas) in [("a", quota("cpu", "4").lend("1")), ("b", quota("cpu", "2"))] {
+            let name = scene.name(queue);
+            let cluster_queue = objects::cluster_queue(&name, &scene.ns, &[quotas]);
+            scene.create(&with(cluster_queue, "/spec/cohortName", json!(cohort))).await?;
+            scene.create(&objects::local_queue(queue, &name)).await?;
+        }
+        let b = scene.name("b");
+        scene.create(&Job::new("greedy").queue("b").cpu("4").json()).await?;
+        let message = format!(
+            "can never be admitted to ClusterQueue \"{b}\": needs cpu 4 in flavor \"{}\": more than there \
+             can ever be (nominal quota 2, may borrow 1)",
+            scene.ns
+        );
+        scene.see_waiting("greedy", "Inadmissible", &message).await?;
+        scene.create(&Job::new("borrower").queue("b").cpu("3").runs_forever().json()).await?;
+        scene.see_admitted("borrower").await?;
+        scene.create(&Job::new("lender").queue("a").cpu("4").json()).await?;
+        let told = |w: &Value| objects::condition(w, "QuotaReserved").is_some() && !is_admitted(w);
+        scene.see_workload("lender", "waiting for what it lent", told).await?;
+        scene.create(&Job::new("small").queue("a").cpu("3").json()).await?;
+        scene.see_complete("small").await?;
+        scene.delete("Job", "borrower").await?;
+        scene.see_complete("lender").await?;
         Ok(())
     })
     .await

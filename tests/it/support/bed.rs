@@ -10,7 +10,7 @@ use super::Scene;
 pub const BINARY: &str = env!("CARGO_BIN_EXE_sluice");
 
 /// Control planes of their own at the same time: each takes 600 MB and, to start, both cores.
-static OWN: Semaphore = Semaphore::const_new(2);
+static OWN: Semaphore = Semaphore::const_new(3);
 
 /// Plays on the shared control plane, in a namespace whose name begins so.
 pub async fn shared(
@@ -19,7 +19,25 @@ pub async fn shared(
 ) -> Result<()> {
     let shared = Sluice::shared(BINARY);
     let log = || shared.sluice.log_tail();
-    Scene::play(&shared.control_plane, log, prefix, test).await
+    Scene::play(
+        &shared.control_plane,
+        log,
+        prefix,
+        async |scene: &Scene<'static>| {
+            see_leading(scene).await?;
+            test(scene).await
+        },
+    )
+    .await
+}
+
+/// Waits until a Sluice that was started for the first time has come to decide. What is there before
+/// that it takes over in silence.
+async fn see_leading(scene: &Scene<'_>) -> Result<()> {
+    scene
+        .see_condition("JobKind", "job", "Ready", "True", "Watched")
+        .await?;
+    Ok(())
 }
 
 /// A control plane and a Sluice of one's own, to be killed at will.
@@ -59,6 +77,7 @@ pub async fn own_running(
         options,
         async |bed: &Bed, scene: &Scene<'_>| {
             bed.sluice.start().await?;
+            see_leading(scene).await?;
             test(bed, scene).await
         },
     )

@@ -1,0 +1,224 @@
+//! stopPolicy: Hold admits no more, HoldAndDrain takes back what runs; taken back, all goes on.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Result, ensure};
+use serde_json::{Value, json};
+
+use crate::support::objects::{
+    Job, cluster_queue, condition, holds_quota, is, is_admitted, is_suspended, local_queue, own,
+    quota,
+};
+use crate::support::{Scene, bed};
+
+async fn stop_local(scene: &Scene<'_>, policy: &str) -> Result<()> {
+    scene
+        .merge("LocalQueue", "q", json!({"spec": {"stopPolicy": policy}}))
+        .await
+        .map(drop)
+}
+
+#[tokio::test]
+async fn hold_admits_no_more() -> Result<()> {
+    bed::shared("stop-hold", async |scene| {
+        let ns = &scene.ns;
+        scene.queue(&[quota("cpu", "4")]).await?;
+        scene
+            .create(&Job::new("running").queue("q").runs_forever().json())
+            .await?;
+        scene.see_admitted("running").await?;
+        scene.stop("Hold").await?;
+        let told = scene
+            .see_condition("ClusterQueue", ns, "Active", "False", "Stopped")
+            .await?;
+        assert_eq!(
+            told,
+            "Can't admit: it is stopped; set spec.stopPolicy to None to go on"
+        );
+        scene.create(&Job::new("waiting").queue("q").json()).await?;
+        let message = format!("ClusterQueue \"{ns}\" is inactive: it is stopped");
+        scene
+            .see_waiting("waiting", "Inadmissible", &message)
+            .await?;
+        let running = scene.get("Job", "running").await?;
+        ensure!(!is_suspended(&running), "{running}");
+        scene.stop("None").await?;
+        scene.see_complete("waiting").await?;
+        scene
+            .see_condition("ClusterQueue", ns, "Active", "True", "Ready")
+            .await?;
+
+        stop_local(scene, "Hold").await?;
+        let told = scene
+            .see_condition("LocalQueue", "q", "Active", "False", "Stopped")
+            .await?;
+        assert_eq!(
+            told,
+            "Can't admit: it is stopped; set spec.stopPolicy to None to go on"
+        );
+        // Another LocalQueue of the same ClusterQueue is not stopped.
+        scene.create(&local_queue("open", ns)).await?;
+        scene.create(&Job::new("closed").queue("q").json()).await?;
+        scene.create(&Job::new("open").queue("open").json()).await?;
+        scene.see_complete("open").await?;
+        let message = format!("LocalQueue \"{ns}/q\" is stopped");
+        scene
+            .see_waiting("closed", "Inadmissible", &message)
+            .await?;
+        let running = scene.get("Job", "running").await?;
+        ensure!(!is_suspended(&running), "{running}");
+        stop_local(scene, "None").await?;
+        scene.see_complete("closed").await?;
+        Ok(())
+    })
+    .await
+}
+
+/// A queue whose flavor puts something into the template.
+async fn queue_that_places(scene: &Scene<'_>) -> Result<()> {
+    let spec = json!({
+        "nodeLabels": {"kubernetes.io/os": "linux"},
+        "tolerations": [{"key": "acme.io/spot", "operator": "Exists"}],
+    });
+    scene
+        .create(&own("ResourceFlavor", &scene.ns, spec))
+        .await?;
+    scene
+        .create(&cluster_queue(&scene.ns, &scene.ns, &[quota("cpu", "3")]))
+        .await?;
+    scene.create(&local_queue("q", &scene.ns)).await?;
+    Ok(())
+}
+
+/// Stops with HoldAndDrain and opens again: the job is evicted, gets back its template, and runs.
+async fn drains(
+    scene: &Scene<'_>,
+    stop: impl AsyncFn(&str) -> Result<()>,
+    reason: &str,
+    words: &str,
+) -> Result<()> {
+    queue_that_places(scene).await?;
+    let own = json!([{"key": "mine", "operator": "Exists"}]);
+    let job = Job::new("drained").queue("q").pods(2).runs_forever();
+    let job = job.with(&["spec", "template", "spec", "tolerations"], own);
+    let created = scene.create(&job.json()).await?;
+    let (workloads, pods) = (scene.record("Workload").await?, scene.record("Pod").await?);
+    scene.see_pods("Running", 2).await?;
+    let placed = scene.get("Job", "drained").await?;
+    ensure!(
+        placed["spec"]["template"] != created["spec"]["template"],
+        "{placed}"
+    );
+
+    stop("HoldAndDrain").await?;
+    let is_out = |w: &Value| !is_admitted(w) && is(w, "Evicted") && is(w, "Requeued");
+    let workload = scene
+        .see_workload("drained", "evicted and queued again", is_out)
+        .await?;
+    assert_eq!(
+        condition(&workload, "Evicted"),
+        Some(("True", reason, words))
+    );
+    let evicted = scene
+        .see("Job", "drained", "suspended", is_suspended)
+        .await?;
+    assert_eq!(evicted["spec"]["template"], created["spec"]["template"]);
+    ensure!(scene.list("Pod").await?.is_empty(), "it has pods left");
+    for reason in ["Evicted", "Requeued"] {
+        scene.see_event("drained", reason).await?;
+    }
+    // Something that comes later waits too.
+    scene.create(&Job::new("later").queue("q").json()).await?;
+    scene
+        .see_workload("later", "told why", |w| {
+            condition(w, "QuotaReserved").is_some()
+        })
+        .await?;
+
+    stop("None").await?;
+    scene.see_complete("later").await?;
+    let workload = scene.see_admitted("drained").await?;
+    ensure!(!is(&workload, "Evicted"), "{workload}");
+    scene.see_pods("Running", 2).await?;
+    let again = scene.get("Job", "drained").await?;
+    assert_eq!(again["spec"]["template"], placed["spec"]["template"]);
+
+    // Quota is freed only when no pod of it is left: all kinds share one order of revisions.
+    let workloads = scene.history("Workload", &workloads).await?;
+    let pods = scene.history("Pod", &pods).await?;
+    let mut held = false;
+    for revision in workloads.iter().filter(|r| {
+        r.object["metadata"]["name"]
+            .as_str()
+            .unwrap()
+            .starts_with("drained-")
+    }) {
+        let holds = holds_quota(&revision.object);
+        if held && !holds {
+            let mut alive: BTreeMap<&str, bool> = BTreeMap::new();
+            for pod in pods.iter().filter(|p| p.number < revision.number) {
+                alive.insert(
+                    pod.object["metadata"]["name"].as_str().unwrap(),
+                    !pod.is_deleted,
+                );
+            }
+            ensure!(
+                !alive.values().any(|alive| *alive),
+                "quota was freed while pods ran: {alive:?}"
+            );
+        }
+        held = holds;
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn hold_and_drain_of_a_cluster_queue_takes_back_what_runs() -> Result<()> {
+    bed::shared("stop-drain", async |scene| {
+        let words =
+            "Its ClusterQueue is stopped (stopPolicy HoldAndDrain): it waits until that is taken back";
+        drains(scene, async |policy| scene.stop(policy).await, "ClusterQueueStopped", words).await
+    })
+    .await
+}
+
+#[tokio::test]
+async fn hold_and_drain_of_a_local_queue_takes_back_what_runs() -> Result<()> {
+    bed::shared("stop-local", async |scene| {
+        let words =
+            "Its LocalQueue is stopped (stopPolicy HoldAndDrain): it waits until that is taken back";
+        drains(scene, async |policy| stop_local(scene, policy).await, "LocalQueueStopped", words).await
+    })
+    .await
+}
+
+/// Drained and opened over and over: nothing is lost and nothing is left charged.
+#[tokio::test]
+async fn a_queue_can_be_stopped_again_and_again() -> Result<()> {
+    bed::shared("stop-often", async |scene| {
+        scene.queue(&[quota("cpu", "2")]).await?;
+        for name in ["a", "b", "c"] {
+            scene
+                .create(&Job::new(name).queue("q").runs("1").json())
+                .await?;
+        }
+        for round in 0..6 {
+            scene.stop("HoldAndDrain").await?;
+            if round % 2 == 0 {
+                scene
+                    .see_condition("ClusterQueue", &scene.ns, "Active", "False", "Stopped")
+                    .await?;
+            }
+            scene.stop("None").await?;
+        }
+        crate::quota::see_all_complete(scene, 3).await?;
+        scene
+            .see("LocalQueue", "q", "idle", crate::quota::is_idle)
+            .await?;
+        scene
+            .see("ClusterQueue", &scene.ns, "idle", crate::quota::is_idle)
+            .await?;
+        Ok(())
+    })
+    .await
+}
