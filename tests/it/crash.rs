@@ -89,13 +89,13 @@ async fn killed_in_the_middle_nothing_is_lost_and_nothing_happens_twice() -> Res
     .await
 }
 
-async fn count_admitted(scene: &Scene<'_>) -> Result<usize> {
+pub async fn count_admitted(scene: &Scene<'_>) -> Result<usize> {
     let workloads = scene.list("Workload").await?;
     Ok(workloads.iter().filter(|w| is_admitted(w)).count())
 }
 
 /// One Workload for each job, made once, admitted once, none deleted.
-fn check_workloads(history: &[Revision], count: usize) -> Result<()> {
+pub fn check_workloads(history: &[Revision], count: usize) -> Result<()> {
     let mut uids = BTreeSet::new();
     let mut of_job: BTreeMap<&str, &str> = BTreeMap::new();
     let mut admitted: BTreeMap<&str, bool> = BTreeMap::new();
@@ -126,7 +126,7 @@ fn check_workloads(history: &[Revision], count: usize) -> Result<()> {
 }
 
 /// Each job was let go once and never stopped again.
-fn check_releases(history: &[Revision]) -> Result<()> {
+pub fn check_releases(history: &[Revision]) -> Result<()> {
     let mut suspended: BTreeMap<&str, bool> = BTreeMap::new();
     for revision in history {
         let job = &revision.object;

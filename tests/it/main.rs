@@ -22,6 +22,7 @@
 
 mod bad_objects;
 mod crash;
+mod failover;
 mod gates_create;
 mod gates_kubectl;
 mod gates_life;
@@ -30,6 +31,7 @@ mod install;
 mod late_objects;
 mod life;
 mod quota;
+mod races;
 mod status;
 mod stop;
 mod support;

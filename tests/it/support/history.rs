@@ -1,7 +1,10 @@
 //! Every revision of the objects of one kind in one namespace, in the order of the API server: what
 //! was ever so, not only what a test happened to see.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use futures::TryStreamExt;
@@ -12,6 +15,9 @@ use tokio::task::JoinHandle;
 
 use super::DEADLINE;
 use super::objects::revision_of;
+
+/// How often a watch is tried that can't be had: the API server may be away.
+const LOOK: Duration = Duration::from_millis(50);
 
 /// One change of one object.
 #[derive(Clone, Debug)]
@@ -26,7 +32,7 @@ pub struct Revision {
 
 /// What is recorded, from its start to its drop.
 pub struct History {
-    revisions: Arc<Mutex<Vec<Revision>>>,
+    revisions: Shared,
     recorder: JoinHandle<()>,
 }
 
@@ -66,10 +72,7 @@ impl History {
 
     /// All that is recorded so far.
     pub fn so_far(&self) -> Vec<Revision> {
-        self.revisions
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        lock(&self.revisions).clone()
     }
 }
 
@@ -79,9 +82,13 @@ impl Drop for History {
     }
 }
 
-async fn record(api: Api<DynamicObject>, mut from: String, revisions: Arc<Mutex<Vec<Revision>>>) {
+type Shared = Arc<Mutex<Vec<Revision>>>;
+
+async fn record(api: Api<DynamicObject>, mut from: String, revisions: Shared) {
+    let mut looks = tokio::time::interval(LOOK);
     loop {
         let params = WatchParams::default().timeout(60);
+        looks.tick().await;
         let Ok(stream) = api.watch(&params, &from).await else {
             continue;
         };
@@ -94,20 +101,79 @@ async fn record(api: Api<DynamicObject>, mut from: String, revisions: Arc<Mutex<
                     from = bookmark.metadata.resource_version;
                     continue;
                 }
-                WatchEvent::Error(_) => break,
+                WatchEvent::Error(_) => {
+                    from = catch_up(&api, &revisions).await.unwrap_or(from);
+                    break;
+                }
             };
             let object = serde_json::to_value(object).unwrap();
             let number = revision_of(&object);
             from = number.to_string();
-            let revision = Revision {
-                number,
-                is_deleted,
-                object,
-            };
-            revisions
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .push(revision);
+            push(
+                &revisions,
+                Revision {
+                    number,
+                    is_deleted,
+                    object,
+                },
+            );
         }
     }
+}
+
+/// After a gap that the API server has no history of, as when it was started again: what has changed
+/// meanwhile, in the order of the last changes. Returns where to go on from.
+async fn catch_up(api: &Api<DynamicObject>, revisions: &Shared) -> Option<String> {
+    let list = api.list(&ListParams::default()).await.ok()?;
+    let version = list.metadata.resource_version?;
+    let objects = list
+        .items
+        .into_iter()
+        .map(|o| serde_json::to_value(o).unwrap());
+    let mut objects: Vec<Value> = objects.collect();
+    objects.sort_by_key(revision_of);
+    let known: BTreeMap<String, Revision> = lock(revisions)
+        .iter()
+        .map(|r| (uid_of(&r.object).to_owned(), r.clone()))
+        .collect();
+    let last = known.values().map(|r| r.number).max().unwrap_or_default();
+    for object in objects.iter().filter(|o| last < revision_of(o)) {
+        let number = revision_of(object);
+        let object = object.clone();
+        push(
+            revisions,
+            Revision {
+                number,
+                is_deleted: false,
+                object,
+            },
+        );
+    }
+    let number = version.parse().ok()?;
+    for (uid, revision) in known {
+        let is_there = objects.iter().any(|o| uid_of(o) == uid);
+        if !is_there && !revision.is_deleted {
+            push(
+                revisions,
+                Revision {
+                    number,
+                    is_deleted: true,
+                    object: revision.object,
+                },
+            );
+        }
+    }
+    Some(version)
+}
+
+fn uid_of(object: &Value) -> &str {
+    object["metadata"]["uid"].as_str().unwrap_or_default()
+}
+
+fn push(revisions: &Shared, revision: Revision) {
+    lock(revisions).push(revision);
+}
+
+fn lock(revisions: &Shared) -> MutexGuard<'_, Vec<Revision>> {
+    revisions.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,0 +1,152 @@
+//! Two controllers, a leader that is dead, asleep or back from the dead, an API server that goes and
+//! comes: the same end, within quota.
+
+use anyhow::{Result, ensure};
+use sluice_testbed::{Sluice, SluiceOptions, eventually};
+
+use crate::crash::{check_releases, check_workloads, count_admitted};
+use crate::quota::{is_idle, mixed_job, see_all_complete, two_queues};
+use crate::support::audit;
+use crate::support::objects::Job;
+use crate::support::queues::{admission_order, check_quota};
+use crate::support::{DEADLINE, Scene, bed};
+
+/// Who holds the lease.
+async fn leader(scene: &Scene<'_>) -> Result<String> {
+    let path = "--output=jsonpath={.spec.holderIdentity}";
+    let args = ["get", "lease", "sluice", "--namespace=sluice-system", path];
+    scene.cp.kubectl(args, None).await?.ok()
+}
+
+/// Waits until somebody else holds the lease.
+async fn see_another_leader(scene: &Scene<'_>, before: &str) -> Result<String> {
+    eventually("another leader", DEADLINE, async || {
+        match leader(scene).await {
+            Ok(now) if now != before && !now.is_empty() => Ok(now),
+            other => Err(format!("{other:?}")),
+        }
+    })
+    .await
+}
+
+/// Waits for this many admissions more.
+async fn see_admissions(scene: &Scene<'_>, more: usize) -> Result<()> {
+    let before = count_admitted(scene).await?;
+    eventually(
+        &format!("{more} admissions more than {before}"),
+        DEADLINE,
+        async || {
+            let now = count_admitted(scene).await.map_err(|e| format!("{e:#}"))?;
+            if before + more <= now {
+                Ok(())
+            } else {
+                Err(format!("{now}"))
+            }
+        },
+    )
+    .await
+}
+
+#[tokio::test]
+async fn a_leader_that_wakes_up_too_late_does_no_harm() -> Result<()> {
+    bed::own_running("failover", async |bed, scene| {
+        let second = SluiceOptions {
+            webhooks: false,
+            ..SluiceOptions::new(bed::BINARY)
+        };
+        let second = Sluice::install(&bed.cp, second).await?;
+        second.start().await?;
+        let limits = two_queues(scene).await?;
+        let workloads = scene.record("Workload").await?;
+        let jobs = scene.record("Job").await?;
+        let count = 24;
+        for index in 0..count {
+            scene.create(&mixed_job(index).json()).await?;
+        }
+        see_admissions(scene, 1).await?;
+        let first_leader = leader(scene).await?;
+        // Asleep in the middle of its work, past its lease.
+        bed.sluice.process().signal("STOP")?;
+        see_another_leader(scene, &first_leader).await?;
+        see_admissions(scene, 2).await?;
+        bed.sluice.process().signal("CONT")?;
+        eventually("the leader of before to end", DEADLINE, async || {
+            bed.sluice.process().exit_status().ok_or("it runs")
+        })
+        .await?;
+        bed.sluice.kill();
+        bed.sluice.start_again().await?;
+        see_all_complete(scene, count).await?;
+        // And back: the second is killed, the first takes over.
+        second.kill();
+        scene.create(&Job::new("after").queue("a").json()).await?;
+        scene.see_complete("after").await?;
+        for queue in ["a", "b"] {
+            scene.see("LocalQueue", queue, "idle", is_idle).await?;
+        }
+        let history = scene.history("Workload", &workloads).await?;
+        check_quota(&history, &limits)?;
+        check_workloads(&history, count + 1)?;
+        check_releases(&scene.history("Job", &jobs).await?)?;
+        let requests = audit::writes(&bed.cp.audit_log())?;
+        let released = requests
+            .iter()
+            .filter(|r| r.what() == "patch jobs" && r.has_succeeded());
+        let released = released.count();
+        ensure!(
+            released <= count + 1,
+            "{released} successful patches of {} jobs",
+            count + 1
+        );
+        Ok(())
+    })
+    .await
+}
+
+/// Starts Sluice again whenever it has ended, as Kubernetes does.
+async fn keep_running(sluice: &Sluice) -> Result<()> {
+    loop {
+        eventually("Sluice to end", 60 * DEADLINE, async || {
+            sluice.process().exit_status().ok_or("it runs")
+        })
+        .await?;
+        sluice.kill();
+        sluice.process().start_again()?;
+    }
+}
+
+#[tokio::test]
+async fn an_api_server_that_goes_and_comes_does_no_harm() -> Result<()> {
+    bed::own_running("outage", async |bed, scene| {
+        let limits = two_queues(scene).await?;
+        let workloads = scene.record("Workload").await?;
+        let jobs = scene.record("Job").await?;
+        let count = 20;
+        for index in 0..count {
+            scene.create(&mixed_job(index).json()).await?;
+        }
+        let outages = async {
+            for _ in 0..2 {
+                see_admissions(scene, 2).await?;
+                bed.cp.kill_api_server()?;
+                bed.cp.restart_api_server().await?;
+            }
+            see_all_complete(scene, count).await?;
+            for queue in ["a", "b"] {
+                scene.see("LocalQueue", queue, "idle", is_idle).await?;
+            }
+            anyhow::Ok(())
+        };
+        // It may end when it can't renew its lease in time.
+        tokio::select! {
+            done = outages => done?,
+            broken = keep_running(&bed.sluice) => broken?,
+        }
+        let history = scene.history("Workload", &workloads).await?;
+        check_quota(&history, &limits)?;
+        assert_eq!(admission_order(&history).len(), count);
+        check_workloads(&history, count)?;
+        check_releases(&scene.history("Job", &jobs).await?)
+    })
+    .await
+}
