@@ -192,6 +192,60 @@ async fn hold_and_drain_of_a_local_queue_takes_back_what_runs() -> Result<()> {
     .await
 }
 
+/// Pods that take their time to end hold the quota of an evicted job until the last of them is gone.
+#[tokio::test]
+async fn quota_of_an_evicted_job_is_held_until_its_pods_are_gone() -> Result<()> {
+    bed::shared("stop-slow", async |scene| {
+        scene.queue(&[quota("cpu", "1")]).await?;
+        scene.create(&local_queue("open", &scene.ns)).await?;
+        let slow = Job::new("slow").queue("q").runs_forever();
+        let finalizers = ["spec", "template", "metadata", "finalizers"];
+        let slow = slow.with(&finalizers, json!(["tests.sluice.dev/slow"]));
+        scene.create(&slow.json()).await?;
+        let running = scene.see_pods("Running", 1).await?;
+        let (workloads, pods) = (scene.record("Workload").await?, scene.record("Pod").await?);
+        scene.create(&Job::new("next").queue("open").json()).await?;
+        scene.see_workload("next", "there", |_| true).await?;
+        stop_local(scene, "HoldAndDrain").await?;
+        let is_ending = |job: &Value| is_suspended(job) && job["status"]["terminating"] == 1;
+        scene
+            .see("Job", "slow", "suspended, its pod still there", is_ending)
+            .await?;
+        // Told so, it has had the time to be admitted, were there quota.
+        scene.create(&Job::new("last").queue("open").json()).await?;
+        scene
+            .see_workload("last", "told why it waits", |w| {
+                condition(w, "QuotaReserved").is_some()
+            })
+            .await?;
+        let next = scene.find_workload("next").await?.unwrap();
+        ensure!(!is_admitted(&next), "its quota was handed on: {next}");
+        let pod = running[0]["metadata"]["name"].as_str().unwrap();
+        let gone = json!({"metadata": {"finalizers": null}});
+        scene.merge("Pod", pod, gone).await?;
+        scene.see_complete("next").await?;
+        scene.see_complete("last").await?;
+
+        let ended = pods
+            .so_far()
+            .into_iter()
+            .find(|r| r.is_deleted && r.object["metadata"]["name"] == pod);
+        let ended = ended.map_or(u128::MAX, |r| r.number);
+        let history = scene.history("Workload", &workloads).await?;
+        let admitted = history.iter().find(|r| {
+            let owner = &r.object["metadata"]["ownerReferences"][0]["name"];
+            *owner == "next" && is_admitted(&r.object)
+        });
+        let admitted = admitted.map_or(0, |r| r.number);
+        ensure!(
+            ended < admitted,
+            "the pod was gone at {ended}, the quota handed on at {admitted}"
+        );
+        Ok(())
+    })
+    .await
+}
+
 /// Drained and opened over and over: nothing is lost and nothing is left charged.
 #[tokio::test]
 async fn a_queue_can_be_stopped_again_and_again() -> Result<()> {
