@@ -49,7 +49,13 @@ impl Attempts {
     }
 
     /// A write has succeeded. Returns whether it may be expected to last.
-    fn succeeded(&mut self, uid: &Uid, operation: &'static str) -> bool {
+    fn succeeded(&mut self, uid: &Uid, write: &Write) -> bool {
+        // What a job waits for changes by itself: to say so again is no struggle with anybody.
+        if is_explanation(write) {
+            self.failed.remove(uid);
+            return true;
+        }
+        let operation = operation(write);
         let now = Instant::now();
         let entry = self
             .repeated
@@ -85,7 +91,7 @@ impl Controller {
 
     fn done(&mut self, flight: Flight, object: Option<DynamicObject>) {
         let uid = flight.job.clone();
-        let lasts = self.attempts.succeeded(&uid, operation(&flight.write));
+        let lasts = self.attempts.succeeded(&uid, &flight.write);
         self.take_in(&uid, &flight.write, object);
         if let Write::SetWorkloadStatus {
             purpose: StatusPurpose::Admit,
@@ -240,6 +246,17 @@ impl Controller {
         }
         self.again(uid);
     }
+}
+
+/// Whether this write says what a job waits for.
+fn is_explanation(write: &Write) -> bool {
+    matches!(
+        write,
+        Write::SetWorkloadStatus {
+            purpose: StatusPurpose::Explain,
+            ..
+        }
+    )
 }
 
 /// Whether this write admits a job.
