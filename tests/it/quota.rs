@@ -244,11 +244,15 @@ async fn strict_fifo_lets_nobody_pass() -> Result<()> {
     bed::shared("quota-head", async |scene| {
         a_head_that_does_not_fit(scene, "StrictFIFO").await?;
         let ns = &scene.ns;
-        let message = format!(
-            "couldn't be admitted to ClusterQueue \"{ns}\": needs cpu 2 in flavor \"{ns}\": more than \
-             is free now (nominal quota 2)"
-        );
-        scene.see_waiting("large", "Pending", &message).await?;
+        // Each time that the head is told anew what it waits for, it keeps its place meanwhile.
+        for nominal in ["2", "2100m", "2200m", "2300m", "2400m"] {
+            scene.set_cpu(nominal).await?;
+            let message = format!(
+                "couldn't be admitted to ClusterQueue \"{ns}\": needs cpu 2 in flavor \"{ns}\": more \
+                 than is free now (nominal quota {nominal})"
+            );
+            scene.see_waiting("large", "Pending", &message).await?;
+        }
         let message = format!(
             "waits in ClusterQueue \"{ns}\" (StrictFIFO) behind a workload that doesn't fit"
         );
