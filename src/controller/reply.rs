@@ -30,8 +30,8 @@ const REPEATS_MAX: u32 = 3;
 #[derive(Debug, Default)]
 pub struct Attempts {
     failed: HashMap<Uid, u32>,
-    /// The last write of each job, when it succeeded first, and how often since.
-    repeated: HashMap<Uid, (&'static str, Instant, u32)>,
+    /// The last write of each job in words, when it succeeded first, and how often since.
+    repeated: HashMap<Uid, (String, Instant, u32)>,
 }
 
 impl Attempts {
@@ -55,14 +55,12 @@ impl Attempts {
             self.failed.remove(uid);
             return true;
         }
-        let operation = operation(write);
+        let words = in_words(write);
         let now = Instant::now();
-        let entry = self
-            .repeated
-            .entry(uid.clone())
-            .or_insert((operation, now, 0));
-        if entry.0 != operation || LASTING < now.duration_since(entry.1) {
-            *entry = (operation, now, 0);
+        let entry = self.repeated.entry(uid.clone());
+        let entry = entry.or_insert_with(|| (words.clone(), now, 0));
+        if entry.0 != words || LASTING < now.duration_since(entry.1) {
+            *entry = (words, now, 0);
         }
         entry.2 = entry.2.saturating_add(1);
         let lasts = entry.2 <= REPEATS_MAX;
@@ -246,6 +244,15 @@ impl Controller {
         }
         self.again(uid);
     }
+}
+
+/// What a write does. A job that its user edits again and again asks for something else each time.
+fn in_words(write: &Write) -> String {
+    let asks_for = match write {
+        Write::UpdateWorkloadSpec { spec, .. } => serde_json::to_string(spec).unwrap_or_default(),
+        _ => String::new(),
+    };
+    operation(write).to_owned() + &asks_for
 }
 
 /// Whether this write says what a job waits for.
