@@ -193,6 +193,28 @@ async fn a_job_can_be_edited_while_it_waits_and_not_grow_while_it_runs() -> Resu
     .await
 }
 
+/// A user who edits a waiting job many times is followed, and not told that somebody meddles.
+#[tokio::test]
+async fn a_waiting_job_can_be_edited_often() -> Result<()> {
+    bed::shared("life-often", async |scene| {
+        scene.queue(&[quota("cpu", "1")]).await?;
+        let job = Job::new("edited").queue("q").runs_forever();
+        for cpu in ["11", "12", "13", "14", "15", "16", "17", "1"] {
+            scene.apply(&job.clone().cpu(cpu).json()).await?;
+            let follows = |w: &Value| w["spec"]["podSets"][0]["requests"]["cpu"] == cpu;
+            scene.see_workload("edited", "as edited", follows).await?;
+        }
+        scene.see_admitted("edited").await?;
+        let events = scene.events("edited").await?;
+        ensure!(
+            !events.iter().any(|(reason, _)| reason == "ChangedBack"),
+            "{events:?}"
+        );
+        Ok(())
+    })
+    .await
+}
+
 #[tokio::test]
 async fn priority_comes_from_the_classes_of_job_and_pods() -> Result<()> {
     bed::shared("life-priority", async |scene| {
