@@ -7,7 +7,7 @@ use anyhow::{Result, ensure};
 use sluice_testbed::{Options, SluiceOptions, eventually};
 
 use crate::quota::{is_idle, mixed_job, see_all_complete, two_queues};
-use crate::support::history::Revision;
+use crate::support::history::{Revision, check_conditions};
 use crate::support::objects::{is_admitted, is_suspended, name_of};
 use crate::support::queues::{admission_order, check_quota};
 use crate::support::{DEADLINE, Scene, audit, bed};
@@ -73,6 +73,7 @@ async fn killed_in_the_middle_nothing_is_lost_and_nothing_happens_twice() -> Res
 
             let history = scene.history("Workload", &workloads).await?;
             check_quota(&history, &limits)?;
+            check_conditions(&history)?;
             assert_eq!(admission_order(&history).len(), count);
             check_workloads(&history, count)?;
             check_releases(&scene.history("Job", &jobs).await?)?;

@@ -270,6 +270,33 @@ async fn priority_comes_from_the_classes_of_job_and_pods() -> Result<()> {
         let history = scene.history("Workload", &workloads).await?;
         let order = crate::support::queues::admission_order(&history);
         assert_eq!(order, ["of-both", "of-pods", "of-none"]);
+
+        // What is admitted keeps the priority that it was admitted with.
+        scene
+            .create(
+                &Job::new("kept")
+                    .queue("q")
+                    .priority_class(&own_class)
+                    .runs_forever()
+                    .json(),
+            )
+            .await?;
+        scene.see_admitted("kept").await?;
+        scene
+            .merge(
+                "Job",
+                "kept",
+                json!({"metadata": {"labels": {"sluice.dev/priority-class": null}}}),
+            )
+            .await?;
+        scene.create(&Job::new("late").queue("q").json()).await?;
+        scene
+            .see_workload("late", "told why it waits", |w| {
+                condition(w, "QuotaReserved").is_some()
+            })
+            .await?;
+        let kept = scene.see_admitted("kept").await?;
+        assert_eq!(kept["spec"]["priority"], 30);
         scene.delete("PriorityClass", &pod_class).await
     })
     .await

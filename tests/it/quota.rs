@@ -7,6 +7,7 @@ use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 use sluice_testbed::eventually;
 
+use crate::support::history::check_conditions;
 use crate::support::objects::{
     self, Job, is_admitted, is_complete, is_suspended, name_of, quota, with,
 };
@@ -87,6 +88,7 @@ async fn a_mixed_load_keeps_within_quota_and_ends() -> Result<()> {
         let history = scene.history("Workload", &workloads).await?;
         assert_eq!(admission_order(&history).len(), 30);
         check_quota(&history, &limits)?;
+        check_conditions(&history)?;
         // Proof that the quota was the bottleneck, and that borrowing happened.
         let borrowed = history
             .iter()

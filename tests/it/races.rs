@@ -184,3 +184,37 @@ async fn a_deleted_workload_frees_nothing_that_runs() -> Result<()> {
     })
     .await
 }
+
+/// Somebody who suspends a job again each time that it is let go: Sluice says so, tries less and less
+/// often, and goes on when it is over.
+#[tokio::test]
+async fn a_struggle_about_a_job_is_told_and_slowed_down() -> Result<()> {
+    bed::shared("race-struggle", async |scene| {
+        scene.queue(&[quota("cpu", "1")]).await?;
+        let jobs = scene.record("Job").await?;
+        scene
+            .create(&Job::new("torn").queue("q").runs("3").json())
+            .await?;
+        loop {
+            scene
+                .see("Job", "torn", "let go", |job| !is_suspended(job))
+                .await?;
+            scene
+                .merge("Job", "torn", json!({"spec": {"suspend": true}}))
+                .await?;
+            let told = scene.events("torn").await?;
+            if told.iter().any(|(reason, _)| reason == "ChangedBack") {
+                break;
+            }
+            let times = jobs
+                .so_far()
+                .iter()
+                .filter(|r| !is_suspended(&r.object))
+                .count();
+            ensure!(times < 200, "let go over and over, and nobody is told");
+        }
+        scene.see_complete("torn").await?;
+        Ok(())
+    })
+    .await
+}

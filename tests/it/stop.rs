@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 
+use crate::support::history::check_conditions;
 use crate::support::objects::{
     Job, cluster_queue, condition, holds_quota, is, is_admitted, is_suspended, local_queue, own,
     quota,
@@ -145,6 +146,7 @@ async fn drains(
 
     // Quota is freed only when no pod of it is left: all kinds share one order of revisions.
     let workloads = scene.history("Workload", &workloads).await?;
+    check_conditions(&workloads)?;
     let pods = scene.history("Pod", &pods).await?;
     let mut held = false;
     for revision in workloads.iter().filter(|r| {

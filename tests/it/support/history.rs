@@ -1,12 +1,12 @@
 //! Every revision of the objects of one kind in one namespace, in the order of the API server: what
 //! was ever so, not only what a test happened to see.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use futures::TryStreamExt;
 use kube::api::{Api, DynamicObject, ListParams, WatchEvent, WatchParams};
 use serde_json::Value;
@@ -80,6 +80,43 @@ impl Drop for History {
     fn drop(&mut self) {
         self.recorder.abort();
     }
+}
+
+/// Checks the conditions of every revision: one of each type, of a generation that there was, with a
+/// message that fits, and a time that moves with the status and never back.
+pub fn check_conditions(history: &[Revision]) -> Result<()> {
+    let mut times: BTreeMap<(String, String), (String, String)> = BTreeMap::new();
+    for revision in history {
+        let object = &revision.object;
+        let conditions = object["status"]["conditions"].as_array();
+        let mut types = BTreeSet::new();
+        for condition in conditions.into_iter().flatten() {
+            let text = |field: &str| condition[field].as_str().unwrap_or_default().to_owned();
+            ensure!(
+                types.insert(text("type")),
+                "twice in one revision: {condition}"
+            );
+            ensure!(text("message").len() <= 1024, "too long: {condition}");
+            let observed = condition["observedGeneration"].as_i64();
+            ensure!(
+                observed <= object["metadata"]["generation"].as_i64(),
+                "too new: {condition}"
+            );
+            let place = (uid_of(object).to_owned(), text("type"));
+            let now = (text("status"), text("lastTransitionTime"));
+            if let Some(before) = times.insert(place, now.clone()) {
+                ensure!(
+                    before.1 <= now.1,
+                    "back in time: {before:?}, then {condition}"
+                );
+                ensure!(
+                    before.0 != now.0 || before.1 == now.1,
+                    "moved without a change: {condition}"
+                );
+            }
+        }
+    }
+    Ok(())
 }
 
 type Shared = Arc<Mutex<Vec<Revision>>>;
