@@ -79,6 +79,61 @@ pub struct ClusterQueueSpec {
     /// and evict what runs.
     #[serde(default)]
     pub stop_policy: StopPolicy,
+    /// How long quota may be held by pods that no node has room for. Absent: for ever.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reservation: Option<Reservation>,
+}
+
+/// How long quota may be held without being used, and what happens then.
+#[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub struct Reservation {
+    /// A job whose pods are not all bound to nodes this long after they were let go gives its quota
+    /// back and waits again. A pod that is admitted by itself is deleted if a controller makes
+    /// another one in its place.
+    #[schemars(range(min = 1, max = 604_800))]
+    pub timeout_seconds: i32,
+    /// How long such a job stands back before it waits again.
+    #[serde(default)]
+    pub backoff: Backoff,
+}
+
+/// How long a job that gave its quota back stands back: `baseSeconds`, and twice as long each time.
+#[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub struct Backoff {
+    /// After the first time.
+    #[serde(default = "backoff_base")]
+    #[schemars(range(min = 1, max = 86_400))]
+    pub base_seconds: i32,
+    /// At most.
+    #[serde(default = "backoff_max")]
+    #[schemars(range(min = 1, max = 604_800))]
+    pub max_seconds: i32,
+    /// A job that has given its quota back this often is deactivated (`Workload.spec.active`)
+    /// instead of queued again. Absent: never. Pods that are admitted by themselves have no such
+    /// limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 1000))]
+    pub limit_count: Option<i32>,
+}
+
+impl Default for Backoff {
+    fn default() -> Self {
+        Self {
+            base_seconds: backoff_base(),
+            max_seconds: backoff_max(),
+            limit_count: None,
+        }
+    }
+}
+
+fn backoff_base() -> i32 {
+    60
+}
+
+fn backoff_max() -> i32 {
+    3600
 }
 
 /// A set of resources and the flavors they are to be had in.
@@ -175,18 +230,21 @@ pub struct ClusterQueueStatus {
     #[serde(default)]
     #[schemars(schema_with = "crate::schema::conditions")]
     pub conditions: Vec<Condition>,
-    /// Workloads that wait for quota.
+    /// Workloads, and pods that are admitted by themselves, that wait for quota.
     #[serde(default)]
     pub pending_workloads: i32,
-    /// Workloads that hold quota.
+    /// Workloads and pods that hold quota.
     #[serde(default)]
     pub reserving_workloads: i32,
-    /// Workloads that hold quota and may run.
+    /// Workloads and pods that hold quota and may run.
     #[serde(default)]
     pub admitted_workloads: i32,
     /// What is charged, by flavor and resource.
     #[serde(default)]
     pub flavors_usage: Vec<FlavorUsage>,
+    /// What pending Workloads and pods ask for in all, by resource.
+    #[serde(default)]
+    pub pending_requests: ResourceList,
 }
 
 /// What is charged to one flavor.
@@ -205,8 +263,14 @@ pub struct FlavorUsage {
 pub struct ResourceUsage {
     /// The resource.
     pub name: String,
-    /// All that is charged.
+    /// All that is charged: allocated and reserved.
     pub total: Quantity,
+    /// The part of total whose pods are bound to nodes.
+    #[serde(default)]
+    pub allocated: Quantity,
+    /// The part of total whose pods are not bound to nodes yet.
+    #[serde(default)]
+    pub reserved: Quantity,
     /// The part of total that is above nominalQuota. Absent for a LocalQueue.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub borrowed: Option<Quantity>,

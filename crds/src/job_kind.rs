@@ -33,6 +33,7 @@ use serde::{Deserialize, Serialize};
     )
 )]
 #[serde(rename_all = "camelCase")]
+#[x_kube(validation = Rule::new("!has(self.suspend) || has(self.active)").message("active is required with suspend: it says when the pods of a suspended object are gone"))]
 #[x_kube(validation = Rule::new("self.group == oldSelf.group && self.kind == oldSelf.kind").message("group and kind are immutable: create another JobKind"))]
 pub struct JobKindSpec {
     /// The API group of the kind, for instance `batch`.
@@ -45,18 +46,35 @@ pub struct JobKindSpec {
     #[schemars(length(min = 1, max = 63))]
     pub kind: String,
     /// The path of the boolean field that stops the kind's controller from making pods, for
-    /// instance `.spec.suspend`.
+    /// instance `.spec.suspend`. Absent: objects of this kind can't be suspended, and their pods are
+    /// held behind scheduling gates.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 2, max = 512))]
-    pub suspend: String,
+    pub suspend: Option<String>,
+    /// How objects of this kind are admitted when their annotation `sluice.dev/admission` is absent.
+    #[serde(default)]
+    pub admission: AdmissionMode,
     /// The sets of equal pods that an object of this kind makes.
     #[schemars(length(min = 1, max = 16), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub pod_sets: Vec<PodSetRule>,
-    /// How to tell that an object has ended.
-    pub finished: FinishedRule,
+    /// How to tell that an object has ended. Absent: objects of this kind never end by themselves.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub finished: Option<FinishedRule>,
     /// A CEL expression over `object`: true while pods of the object run or may still be made. Quota
-    /// of a suspended object is freed only once it is false.
+    /// of a suspended object is freed only once it is false. Required with `suspend`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 2048))]
-    pub active: String,
+    pub active: Option<String>,
+}
+
+/// How a Job-like object is admitted.
+#[derive(JsonSchema, Serialize, Deserialize, Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum AdmissionMode {
+    /// All or nothing: one Workload, and quota for all pods at once.
+    #[default]
+    Whole,
+    /// Each pod by itself, as quota is there for it.
+    PerPod,
 }
 
 /// How to read a set of equal pods.

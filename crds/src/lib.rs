@@ -19,19 +19,20 @@ mod schema;
 mod workload;
 
 pub use cluster_queue::{
-    ClusterQueue, ClusterQueueSpec, ClusterQueueStatus, FlavorFungibility, FlavorQuotas,
-    FlavorUsage, QueueingStrategy, ResourceGroup, ResourceList, ResourceQuota, ResourceUsage,
-    StopPolicy, WhenCanBorrow,
+    Backoff, ClusterQueue, ClusterQueueSpec, ClusterQueueStatus, FlavorFungibility, FlavorQuotas,
+    FlavorUsage, QueueingStrategy, Reservation, ResourceGroup, ResourceList, ResourceQuota,
+    ResourceUsage, StopPolicy, WhenCanBorrow,
 };
 pub use cohort::{Cohort, CohortSpec, CohortStatus};
 pub use generate::{GeneratedFile, crd_files};
-pub use job_kind::{FinishedRule, JobKind, JobKindSpec, JobKindStatus, PodSetRule};
+pub use job_kind::{AdmissionMode, FinishedRule, JobKind, JobKindSpec, JobKindStatus, PodSetRule};
 pub use local_queue::{LocalQueue, LocalQueueSpec, LocalQueueStatus};
 pub use priority_class::{WorkloadPriorityClass, WorkloadPriorityClassFields};
 pub use quantity::Quantity;
 pub use resource_flavor::{ResourceFlavor, ResourceFlavorSpec};
 pub use workload::{
-    Admission, PodSet, PodSetAssignment, PriorityClassRef, Workload, WorkloadSpec, WorkloadStatus,
+    Admission, PodSet, PodSetAssignment, PriorityClassRef, RequeueState, Workload, WorkloadSpec,
+    WorkloadStatus,
 };
 
 /// The API group of every type in this crate.
@@ -50,3 +51,26 @@ pub const HELD_ANNOTATION: &str = "sluice.dev/held";
 /// Annotation that Sluice puts on a Job-like object without a queue when its last gate has gone: a
 /// gate that turns up later has no effect.
 pub const RELEASED_ANNOTATION: &str = "sluice.dev/released";
+/// Annotation on a Job-like object: `Whole` or `PerPod`, see [`AdmissionMode`].
+pub const ADMISSION_ANNOTATION: &str = "sluice.dev/admission";
+/// The scheduling gate of a pod that waits for queue capacity; and the annotation on a pod or pod
+/// template by which the pod, with the value `true`, asks to be admitted by itself.
+pub const QUEUE_GATE: &str = "sluice.dev/queue-allocation-gate";
+/// Label on every pod that Sluice looks after, with the value `true`: what it watches pods by.
+pub const MANAGED_LABEL: &str = "sluice.dev/managed";
+/// Annotation on the pods of a Job-like object: the name of their pod set.
+pub const POD_SET_ANNOTATION: &str = "sluice.dev/pod-set";
+/// Annotation on a pod or pod template: the scheduling gates, separated by commas, that stand for
+/// the gate annotation of the Job-like object. Sluice removes them as that shrinks.
+pub const PROPAGATED_GATES_ANNOTATION: &str = "sluice.dev/propagated-gates";
+/// Annotation that Sluice puts on a pod when it removes the queue gate: from which `ClusterQueue` and
+/// flavors the pod's quota is taken. For a pod that is admitted by itself this is the record of its
+/// admission.
+pub const ADMITTED_ANNOTATION: &str = "sluice.dev/admitted";
+/// Label on bare pods that are admitted together: the name of their group.
+pub const POD_GROUP_LABEL: &str = "sluice.dev/pod-group-name";
+/// Annotation on the pods of a group: how many pods it has.
+pub const POD_GROUP_TOTAL_ANNOTATION: &str = "sluice.dev/pod-group-total-count";
+/// Annotation on a pod of a group: with the value `false` the group ends when this pod has failed,
+/// instead of waiting for a replacement.
+pub const RETRIABLE_IN_GROUP_ANNOTATION: &str = "sluice.dev/retriable-in-group";

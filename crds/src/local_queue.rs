@@ -5,7 +5,7 @@ use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::cluster_queue::{FlavorUsage, StopPolicy};
+use crate::cluster_queue::{FlavorUsage, ResourceList, StopPolicy};
 
 /// A namespace's door to a ClusterQueue: jobs name it in their label `sluice.dev/queue-name`.
 #[derive(CustomResource, KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
@@ -76,19 +76,23 @@ pub struct LocalQueueStatus {
     #[serde(default)]
     #[schemars(schema_with = "crate::schema::conditions")]
     pub conditions: Vec<Condition>,
-    /// Job-like objects of this queue that are held by a gate annotation. They have no Workload.
+    /// Job-like objects of this queue that are held by a gate annotation, and pods that would be
+    /// admitted by themselves but for another gate than Sluice's. They are not queued.
     #[serde(default)]
     pub gated_workloads: i32,
-    /// Workloads that wait for quota.
+    /// Workloads, and pods that are admitted by themselves, that wait for quota.
     #[serde(default)]
     pub pending_workloads: i32,
-    /// Workloads that hold quota.
+    /// Workloads and pods that hold quota.
     #[serde(default)]
     pub reserving_workloads: i32,
-    /// Workloads that hold quota and may run.
+    /// Workloads and pods that hold quota and may run.
     #[serde(default)]
     pub admitted_workloads: i32,
     /// What is charged to jobs of this queue, by flavor and resource.
     #[serde(default)]
     pub flavors_usage: Vec<FlavorUsage>,
+    /// What pending Workloads and pods of this queue ask for in all, by resource.
+    #[serde(default)]
+    pub pending_requests: ResourceList,
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{NodeSelectorTerm, Toleration};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::cluster_queue::ResourceList;
 
 /// The durable record of one queued Job-like object: what it asks for, and its admission.
-#[derive(CustomResource, KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
+#[derive(CustomResource, KubeSchema, Serialize, Deserialize, Clone, Debug, PartialEq)]
 #[kube(
     group = "sluice.dev",
     version = "v1alpha1",
@@ -66,6 +66,26 @@ pub struct WorkloadSpec {
     /// Where the priority comes from. Absent: the default priority, 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub priority_class_ref: Option<PriorityClassRef>,
+    /// Whether it takes part in the queue. Sluice sets this to false when it has given its quota back
+    /// as often as `ClusterQueue.spec.reservation.backoff.limitCount` allows; true lets it wait again.
+    #[serde(default = "active")]
+    pub active: bool,
+}
+
+impl Default for WorkloadSpec {
+    fn default() -> Self {
+        Self {
+            queue_name: String::new(),
+            pod_sets: Vec::new(),
+            priority: 0,
+            priority_class_ref: None,
+            active: true,
+        }
+    }
+}
+
+fn active() -> bool {
+    true
 }
 
 /// The class that a priority comes from.
@@ -115,6 +135,22 @@ pub struct WorkloadStatus {
     /// The quota this Workload holds. Absent: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub admission: Option<Admission>,
+    /// How often it has given back quota that it could not use, and until when it waits because of
+    /// that. Absent: never.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requeue_state: Option<RequeueState>,
+}
+
+/// Quota that was given back because it could not be used.
+#[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
+#[serde(rename_all = "camelCase")]
+pub struct RequeueState {
+    /// How often.
+    #[schemars(range(min = 0))]
+    pub count: i32,
+    /// It is not looked at before. Absent: at once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requeue_at: Option<Time>,
 }
 
 /// The quota that a Workload holds.
