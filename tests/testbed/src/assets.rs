@@ -1,5 +1,6 @@
 //! The programs of a control plane: built from source once and kept in `.cache/controlplane`
-//! under the repository's root, or taken from the folder that `KUBEBUILDER_ASSETS` names.
+//! under the repository's root, or taken from the folder that `KUBEBUILDER_ASSETS` names. Karpenter,
+//! which few tests need, is built for the first of them.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -8,8 +9,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 
+use crate::karpenter;
 use crate::processes::tail;
 
 /// What the one binary of `tests/controlplane` serves as.
@@ -21,7 +23,7 @@ const NAMES: [&str; 5] = [
     "kubectl",
 ];
 
-const MISSING_GO: &str = "the control plane is built from source with Go 1.26 or newer, but there \
+const MISSING_GO: &str = "the control plane is built from source with Go 1.26.6 or newer, but there \
     is no `go` on the PATH. Get it from https://go.dev/dl/, or set KUBEBUILDER_ASSETS to a folder \
     with etcd, kube-apiserver, kube-controller-manager, kube-scheduler, kubectl and kwok";
 
@@ -53,6 +55,14 @@ impl Assets {
         let dir = control_plane_build(&root)?.ensure()?;
         let kwok = kwok_build(&root)?.ensure()?.join("kwok");
         Ok(Self { dir, kwok })
+    }
+
+    /// The folder with `karpenter` and its `source`, built as in [`Assets::ensure`].
+    ///
+    /// # Errors
+    /// When there is no Go, or the build fails.
+    pub fn ensure_karpenter() -> Result<PathBuf> {
+        karpenter_build(&repository()?)?.ensure()
     }
 
     /// The folder, as envtest lays it out.
@@ -91,6 +101,9 @@ struct Build {
     output: &'static str,
     ldflags: String,
     links: &'static [&'static str],
+    /// How the source is changed first, if it is: writes another go.mod into a folder, and
+    /// returns its path.
+    patch: Option<fn(module: &Path, dir: &Path) -> Result<PathBuf>>,
 }
 
 fn control_plane_build(root: &Path) -> Result<Build> {
@@ -114,6 +127,7 @@ fn control_plane_build(root: &Path) -> Result<Build> {
              -X {version}.gitMinor={minor} -X {version}.gitTreeState=clean"
         ),
         links: &NAMES,
+        patch: None,
     })
 }
 
@@ -130,6 +144,27 @@ fn kwok_build(root: &Path) -> Result<Build> {
         output: "kwok",
         ldflags: "-s -w".into(),
         links: &[],
+        patch: None,
+    })
+}
+
+fn karpenter_build(root: &Path) -> Result<Build> {
+    let module = root.join("tests/controlplane/karpenter");
+    let karpenter = required_version(&read(&module.join("go.mod"))?, karpenter::MODULE)?;
+    let hash = hash_files(&module, &["go.mod", "go.sum"])?;
+    Ok(Build {
+        what: "Karpenter",
+        cache: root.join(".cache/controlplane"),
+        key: format!("karpenter-{karpenter}-loopback-{hash}"),
+        module,
+        package: "sigs.k8s.io/karpenter/kwok",
+        output: "karpenter",
+        ldflags: format!(
+            "-s -w -X {}/pkg/operator.Version={karpenter}",
+            karpenter::MODULE
+        ),
+        links: &[],
+        patch: Some(karpenter::on_loopback),
     })
 }
 
@@ -174,7 +209,8 @@ impl Build {
         let start = Instant::now();
         let log = dir.join("build.log");
         let output = File::create(&log)?;
-        let status = Command::new("go")
+        let mut command = Command::new("go");
+        command
             .args([
                 "build",
                 "-trimpath",
@@ -184,7 +220,11 @@ impl Build {
             ])
             .arg(&self.ldflags)
             .arg("-o")
-            .arg(dir.join(self.output))
+            .arg(dir.join(self.output));
+        if let Some(patch) = self.patch {
+            command.arg("-modfile").arg(patch(&self.module, dir)?);
+        }
+        let status = command
             .arg(self.package)
             .current_dir(&self.module)
             .env("CGO_ENABLED", "0")
@@ -193,21 +233,22 @@ impl Build {
             .stdout(output.try_clone()?)
             .stderr(output)
             .status();
-        match status {
-            Err(e) if e.kind() == ErrorKind::NotFound => bail!(MISSING_GO),
-            Err(e) => return Err(e).context("starting go"),
-            Ok(status) if !status.success() => {
-                bail!(
-                    "go build of {} failed ({status}):\n{}",
-                    self.what,
-                    tail(&log)?
-                )
-            }
-            Ok(_) => {}
+        let status = status.map_err(no_go)?;
+        if !status.success() {
+            let tail = tail(&log)?;
+            bail!("go build of {} failed ({status}):\n{tail}", self.what);
         }
         let seconds = start.elapsed().as_secs();
         eprintln!("sluice-testbed: built {} in {seconds} s", self.what);
         Ok(())
+    }
+}
+
+/// Why go did not start.
+pub(crate) fn no_go(error: std::io::Error) -> anyhow::Error {
+    match error.kind() {
+        ErrorKind::NotFound => anyhow!(MISSING_GO),
+        _ => anyhow!(error).context("starting go"),
     }
 }
 

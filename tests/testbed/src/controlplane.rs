@@ -227,6 +227,24 @@ impl ControlPlane {
         nodes::wait_ready(self.client()?, nodes).await
     }
 
+    /// Takes a node away, and waits until it is gone.
+    ///
+    /// # Errors
+    /// When there is none of this name, or it does not go.
+    pub async fn remove_node(&self, name: &str) -> Result<()> {
+        nodes::remove(self.client()?, name).await
+    }
+
+    /// Makes a kubeconfig for another administrator: the audit log tells the two apart.
+    pub(crate) fn another_admin(&self, user: &str) -> Result<PathBuf> {
+        let (certificate, key) = self.certificates.client(user, Some("system:masters"))?;
+        let path = self.dir().join(format!("{user}.kubeconfig"));
+        let ca = self.certificates.path("ca.crt");
+        let credentials = Credentials::Certificate(&certificate, &key);
+        kubeconfig::write(&path, &self.server, &ca, "default", &credentials)?;
+        Ok(path)
+    }
+
     /// Makes a kubeconfig for a service account that exists, by a token that lasts a day.
     ///
     /// # Errors

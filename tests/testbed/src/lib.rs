@@ -26,6 +26,8 @@
 //! # }
 //! ```
 //!
+//! [`Karpenter`] runs the real Karpenter, with nodes that are played like the others.
+//!
 //! Logs, keys and the audit log lie in a folder that goes with the run; with `TESTBED_KEEP=1` it
 //! stays, and its path is printed.
 
@@ -33,6 +35,8 @@ mod assets;
 mod certificates;
 mod components;
 mod controlplane;
+mod http;
+mod karpenter;
 mod kubeconfig;
 mod kubectl;
 mod nodes;
@@ -47,6 +51,7 @@ mod wait;
 pub use assets::Assets;
 pub use components::Component;
 pub use controlplane::ControlPlane;
+pub use karpenter::Karpenter;
 pub use kubectl::KubectlOutput;
 pub use nodes::NodeSpec;
 pub use options::Options;

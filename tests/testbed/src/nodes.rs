@@ -6,12 +6,15 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use k8s_openapi::api::core::v1::{Node, NodeSpec as KubeNodeSpec, NodeStatus, Taint};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
-use kube::api::{Api, ObjectMeta, PostParams};
+use kube::api::{Api, DeleteParams, ObjectMeta, PostParams};
 
 use crate::wait::eventually;
 
 /// KWOK answers in well under a second; the rest is for a loaded machine.
 const READY_DEADLINE: Duration = Duration::from_mins(1);
+
+/// Only a finalizer keeps a node at all.
+const GONE_DEADLINE: Duration = Duration::from_mins(1);
 
 /// A node to be played.
 #[derive(Clone, Debug)]
@@ -153,6 +156,22 @@ pub(crate) async fn wait_ready(client: kube::Client, nodes: &[NodeSpec]) -> Resu
         .await?;
     }
     Ok(())
+}
+
+pub(crate) async fn remove(client: kube::Client, name: &str) -> Result<()> {
+    let api: Api<Node> = Api::all(client);
+    api.delete(name, &DeleteParams::default())
+        .await
+        .with_context(|| format!("deleting node {name}"))?;
+    eventually(
+        &format!("node {name} to be gone"),
+        GONE_DEADLINE,
+        async || match api.get_opt(name).await.map_err(|e| e.to_string())? {
+            None => Ok(()),
+            Some(node) => Err(format!("{:?}", node.metadata)),
+        },
+    )
+    .await
 }
 
 fn usable(node: &Node) -> bool {

@@ -14,10 +14,9 @@ use k8s_openapi::api::batch::v1::Job;
 use kube::api::{Api, PostParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use serde_json::json;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
 
 use crate::controlplane::ControlPlane;
+use crate::http::get;
 use crate::options::Options;
 use crate::processes::{Launch, Process};
 use crate::wait::eventually;
@@ -40,9 +39,6 @@ const RIGHTS_DEADLINE: Duration = Duration::from_mins(1);
 
 /// As long as the Deployment gives it.
 const STOP_DEADLINE: Duration = Duration::from_secs(30);
-
-/// One request to a port of its own: more than it ever takes.
-const REQUEST_DEADLINE: Duration = Duration::from_secs(5);
 
 /// What to install and start.
 #[derive(Clone, Debug)]
@@ -437,29 +433,6 @@ async fn holds(client: &kube::Client) -> Result<()> {
     Ok(())
 }
 
-/// A GET by hand: as HTTP/1.0, so that the answer ends with the connection and comes in one piece.
-async fn get(port: u16, path: &str) -> Result<(u16, String)> {
-    let exchange = async {
-        let mut stream = TcpStream::connect(("127.0.0.1", port)).await?;
-        let request = format!("GET {path} HTTP/1.0\r\nHost: 127.0.0.1\r\n\r\n");
-        stream.write_all(request.as_bytes()).await?;
-        let mut answer = Vec::new();
-        stream.read_to_end(&mut answer).await?;
-        std::io::Result::Ok(String::from_utf8_lossy(&answer).into_owned())
-    };
-    let answer = tokio::time::timeout(REQUEST_DEADLINE, exchange)
-        .await
-        .with_context(|| format!("no answer to GET {path} in {REQUEST_DEADLINE:?}"))?
-        .with_context(|| format!("GET {path} on port {port}"))?;
-    parse(&answer).with_context(|| format!("GET {path} on port {port}: {answer:?}"))
-}
-
-fn parse(answer: &str) -> Option<(u16, String)> {
-    let (head, body) = answer.split_once("\r\n\r\n")?;
-    let status = head.split(' ').nth(1)?.parse().ok()?;
-    Some((status, body.to_owned()))
-}
-
 /// `VmRSS:     1234 kB`, in bytes.
 fn resident(status: &str) -> Option<u64> {
     let line = status.lines().find_map(|l| l.strip_prefix("VmRSS:"))?;
@@ -492,10 +465,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_answers_and_memory() {
-        let answer = "HTTP/1.0 200 OK\r\ncontent-length: 3\r\n\r\nok\n";
-        assert_eq!(parse(answer), Some((200, "ok\n".to_owned())));
-        assert_eq!(parse("garbage"), None);
+    fn reads_memory() {
         assert_eq!(
             resident("VmSize:\t 9 kB\nVmRSS:\t   12 kB\n"),
             Some(12 * 1024)

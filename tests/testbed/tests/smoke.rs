@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::batch::v1::Job;
-use k8s_openapi::api::core::v1::{Namespace, Pod};
+use k8s_openapi::api::core::v1::{Namespace, Node, Pod};
 use kube::api::{Api, DeleteParams, ListParams, PostParams};
 use serde_json::{Value, json};
-use sluice_testbed::{Component, ControlPlane, EXIT, NodeSpec, RUN_SECONDS, eventually};
+use sluice_testbed::{Component, ControlPlane, EXIT, Karpenter, NodeSpec, RUN_SECONDS, eventually};
 
 const DEADLINE: Duration = Duration::from_mins(1);
 
@@ -120,6 +120,67 @@ async fn jobs_run_as_their_annotations_say() -> Result<()> {
         }
     })
     .await
+}
+
+#[tokio::test]
+async fn karpenter_makes_a_node_for_a_pod_that_fits_nowhere() -> Result<()> {
+    // Its own: on the nodes of the others the pod would fit.
+    let cp = ControlPlane::start(sluice_testbed::Options {
+        nodes: 0,
+        ..Default::default()
+    })
+    .await?;
+    let karpenter = Karpenter::start(&cp).await?;
+    karpenter.node_pool(&cp, "smoke", 2).await?;
+    let ns = cp.create_namespace("karpenter").await?;
+    let pods: Api<Pod> = Api::namespaced(cp.client()?, &ns);
+    let pod: Pod = serde_json::from_value(json!({
+        "metadata": { "name": "homeless" },
+        "spec": { "containers": [{
+            "name": "main",
+            "image": "example.com/none",
+            "resources": { "requests": { "cpu": "1" } },
+        }] },
+    }))?;
+    pods.create(&PostParams::default(), &pod).await?;
+    let running = eventually("the pod to run", DEADLINE, async || {
+        karpenter
+            .process()
+            .check_alive()
+            .map_err(|e| e.to_string())?;
+        let pod = pods.get("homeless").await.map_err(|e| e.to_string())?;
+        match pod.status.as_ref().and_then(|s| s.phase.as_deref()) {
+            Some("Running") => Ok(pod),
+            _ => Err(format!("{:?}", pod.status)),
+        }
+    })
+    .await
+    .with_context(|| karpenter.process().log_tail())?;
+
+    let node = running.spec.and_then(|spec| spec.node_name);
+    let node = node.context("it runs nowhere")?;
+    let columns = "custom-columns=NODE:.status.nodeName";
+    let claims = cp
+        .kubectl(["get", "nodeclaims", "--no-headers", "-o", columns], None)
+        .await?
+        .ok()?;
+    ensure!(
+        claims.trim() == node,
+        "it runs on {node}, claimed is {claims}"
+    );
+    Ok(())
+}
+
+#[tokio::test]
+async fn nodes_come_and_go() -> Result<()> {
+    let cp = ControlPlane::shared();
+    let nodes: Api<Node> = Api::all(cp.client()?);
+    cp.add_node(NodeSpec::new("passing").taint("only", "passing", "NoSchedule"))
+        .await?;
+    nodes.get("passing").await?;
+    cp.remove_node("passing").await?;
+    ensure!(nodes.get_opt("passing").await?.is_none(), "it came back");
+    Ok(())
 }
 
 #[tokio::test]
