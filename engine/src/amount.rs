@@ -55,6 +55,17 @@ impl Amount {
         }
     }
 
+    /// `some` of `all` equal parts of this amount, rounded down; the whole if there are no more
+    /// parts than those.
+    pub(crate) const fn share(self, some: u32, all: u32) -> Self {
+        if some >= all {
+            return self;
+        }
+        // Quotient and remainder apart: their products can't overflow, that of the whole could.
+        let (some, all) = (some as i128, all as i128);
+        Self(self.0 / all * some + self.0 % all * some / all)
+    }
+
     /// The sum, held at the ends of the range. For sums of clamped amounts, which can't get there.
     pub(crate) const fn plus(self, other: Self) -> Self {
         Self(self.0.saturating_add(other.0))
@@ -105,5 +116,25 @@ mod tests {
         assert_eq!(min.clamped(), Amount::ZERO);
         assert_eq!(max.plus(max), max);
         assert_eq!(min.minus(max), min);
+        let most = u32::MAX;
+        assert_eq!(
+            max.share(most - 1, most).get(),
+            max.get() - max.get() / i128::from(most) - 1
+        );
+    }
+
+    #[test]
+    fn a_share_is_exact_and_rounded_down() {
+        let seven = Amount::new(7);
+        let share = |some, all| seven.share(some, all).get();
+        assert_eq!([0, 1, 2, 3].map(|some| share(some, 3)), [0, 2, 4, 7]);
+        assert_eq!([0, 1, 9, 10].map(|some| share(some, 10)), [0, 0, 6, 7]);
+        assert_eq!((share(4, 3), share(0, 0)), (7, 7));
+        // The whole times its share is more than an i128 holds.
+        let limit = Amount::LIMIT.share(u32::MAX - 1, u32::MAX);
+        assert_eq!(
+            Amount::LIMIT.minus(limit),
+            Amount::LIMIT.share(1, u32::MAX).plus(Amount::new(1))
+        );
     }
 }

@@ -23,7 +23,8 @@ pub enum Event {
     /// A LocalQueue is gone.
     RemoveLocalQueue(LocalQueueKey),
     /// A workload exists, like this. While its admission is assumed, `Pending` is taken for an
-    /// echo from before the admission, and the assumption stays.
+    /// echo from before the admission, and the assumption stays. That more or fewer of its pods
+    /// are bound frees nothing and takes nothing.
     UpsertWorkload(Workload),
     /// A workload is gone, and with it what it held.
     RemoveWorkload(WorkloadId),

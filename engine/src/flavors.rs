@@ -311,6 +311,7 @@ impl Fit<'_> {
                 count: pod_set.count,
                 flavors: BTreeMap::new(),
                 usage: BTreeMap::new(),
+                bound: 0,
             })
             .collect();
         for (place, choice) in &self.picks {

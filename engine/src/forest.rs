@@ -266,8 +266,7 @@ impl Config {
             NodeName::Queue(name) => {
                 let config = self.queues.get(name);
                 let groups = config.map(|config| config.resource_groups.as_slice());
-                let charged = ledger(name).map(Ledger::usage);
-                let charged = charged.into_iter().flatten();
+                let charged = ledger(name).into_iter().flat_map(Ledger::totals);
                 let id = tree.quota.add(parent, groups.unwrap_or_default(), charged);
                 if let Some(config) = config {
                     let (config, inactive) = (Arc::clone(config), self.queue_inactive(config));
@@ -301,9 +300,9 @@ impl Tree {
         let Some(node) = self.queues.get(queue) else {
             return;
         };
-        for (cell, amount) in charge {
+        for (cell, charged) in charge {
             let cell = self.quota.intern(cell);
-            self.quota.charge(node.id, cell, *amount);
+            self.quota.charge(node.id, cell, charged.total);
         }
     }
 
@@ -311,9 +310,9 @@ impl Tree {
         let Some(node) = self.queues.get(queue) else {
             return;
         };
-        for (cell, amount) in charge {
+        for (cell, charged) in charge {
             let cell = self.quota.intern(cell);
-            self.quota.discharge(node.id, cell, *amount);
+            self.quota.discharge(node.id, cell, charged.total);
         }
     }
 }

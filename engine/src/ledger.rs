@@ -1,15 +1,16 @@
 //! What is charged to one queue: sums by flavor and resource, and how many workloads. The same for
-//! ClusterQueues and LocalQueues; who may charge what is decided elsewhere.
+//! ClusterQueues and LocalQueues; who may charge what is decided elsewhere, and what of it is
+//! allocated matters to nobody there.
 
 use std::collections::BTreeMap;
 
 use crate::amount::Amount;
 use crate::model::Admission;
-use crate::status::ByFlavor;
+use crate::status::{ByFlavor, Charged};
 use crate::tree::FlavorResource;
 
 /// What one admission charges.
-pub(crate) type Charge = BTreeMap<FlavorResource, Amount>;
+pub(crate) type Charge = BTreeMap<FlavorResource, Charged>;
 
 /// What an admission charges. Amounts are clamped one by one, so that an absurd one that got
 /// stored can be taken back exactly as it was added.
@@ -18,10 +19,14 @@ pub(crate) fn charge_of(admission: &Admission) -> Charge {
     for pod_set in &admission.pod_sets {
         for (resource, amount) in &pod_set.usage {
             if let Some(flavor) = pod_set.flavors.get(resource) {
+                let total = amount.clamped();
                 let sum = charge
                     .entry((flavor.clone(), resource.clone()))
                     .or_default();
-                *sum = sum.plus(amount.clamped());
+                *sum = sum.plus(Charged {
+                    total,
+                    allocated: pod_set.allocated(total),
+                });
             }
         }
     }
@@ -32,17 +37,17 @@ pub(crate) fn charge_of(admission: &Admission) -> Charge {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Ledger {
     /// Only what is above zero.
-    usage: BTreeMap<FlavorResource, Amount>,
+    usage: BTreeMap<FlavorResource, Charged>,
     reserving: usize,
     admitted: usize,
 }
 
 impl Ledger {
     pub(crate) fn add(&mut self, charge: &Charge, admitted: bool) {
-        for (cell, amount) in charge {
-            if *amount > Amount::ZERO {
+        for (cell, charged) in charge {
+            if charged.total > Amount::ZERO {
                 let sum = self.usage.entry(cell.clone()).or_default();
-                *sum = sum.plus(*amount);
+                *sum = sum.plus(*charged);
             }
         }
         self.reserving = self.reserving.saturating_add(1);
@@ -50,10 +55,10 @@ impl Ledger {
     }
 
     pub(crate) fn remove(&mut self, charge: &Charge, admitted: bool) {
-        for (cell, amount) in charge {
+        for (cell, charged) in charge {
             if let Some(sum) = self.usage.get_mut(cell) {
-                *sum = sum.minus(*amount);
-                if *sum <= Amount::ZERO {
+                *sum = sum.minus(*charged);
+                if sum.total <= Amount::ZERO {
                     self.usage.remove(cell);
                 }
             }
@@ -62,8 +67,12 @@ impl Ledger {
         self.admitted = self.admitted.saturating_sub(usize::from(admitted));
     }
 
-    pub(crate) fn usage(&self) -> &BTreeMap<FlavorResource, Amount> {
+    pub(crate) fn usage(&self) -> &BTreeMap<FlavorResource, Charged> {
         &self.usage
+    }
+
+    pub(crate) fn totals(&self) -> impl Iterator<Item = (&FlavorResource, &Amount)> {
+        self.usage.iter().map(|(cell, sum)| (cell, &sum.total))
     }
 
     pub(crate) fn reserving(&self) -> usize {
@@ -74,14 +83,30 @@ impl Ledger {
         self.admitted
     }
 
-    pub(crate) fn usage_by_flavor(&self) -> ByFlavor<Amount> {
+    pub(crate) fn by_flavor<T>(&self, what: impl Fn(Charged) -> T) -> ByFlavor<T> {
         let mut usage = ByFlavor::new();
-        for ((flavor, resource), amount) in &self.usage {
+        for ((flavor, resource), sum) in &self.usage {
             usage
                 .entry(flavor.clone())
                 .or_default()
-                .insert(resource.clone(), *amount);
+                .insert(resource.clone(), what(*sum));
         }
         usage
+    }
+}
+
+impl Charged {
+    fn plus(self, other: Self) -> Self {
+        Self {
+            total: self.total.plus(other.total),
+            allocated: self.allocated.plus(other.allocated),
+        }
+    }
+
+    fn minus(self, other: Self) -> Self {
+        Self {
+            total: self.total.minus(other.total),
+            allocated: self.allocated.minus(other.allocated),
+        }
     }
 }

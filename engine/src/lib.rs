@@ -56,6 +56,6 @@ pub use nodes::{
     TolerationOperator,
 };
 pub use status::{
-    ByFlavor, CohortStatus, InactiveReason, LocalQueueInactiveReason, LocalQueueStatus,
+    ByFlavor, Charged, CohortStatus, InactiveReason, LocalQueueInactiveReason, LocalQueueStatus,
     QueueStatus, Snapshot, Usage,
 };

@@ -198,4 +198,37 @@ pub struct PodSetAssignment {
     /// What is charged, for all pods of the set together. A resource without a flavor is charged
     /// to nothing.
     pub usage: BTreeMap<ResourceName, Amount>,
+    /// How many of these pods are bound to a node; at most `count` of them count. That part of the
+    /// usage is *allocated*, the rest is *reserved*; the charge is the same.
+    pub bound: u32,
+}
+
+impl Admission {
+    /// Whether both are charged the same to the same queue, on whichever nodes their pods are.
+    pub(crate) fn holds_the_same_as(&self, other: &Self) -> bool {
+        let Self { queue, pod_sets } = self;
+        *queue == other.queue
+            && pod_sets.len() == other.pod_sets.len()
+            && (pod_sets.iter().zip(&other.pod_sets))
+                .all(|(one, other)| one.holds_the_same_as(other))
+    }
+}
+
+impl PodSetAssignment {
+    fn holds_the_same_as(&self, other: &Self) -> bool {
+        // What `bound` and `count` say about a usage, they say about what part of it is allocated.
+        let Self {
+            name: _,
+            count: _,
+            flavors,
+            usage,
+            bound: _,
+        } = self;
+        (flavors, usage) == (&other.flavors, &other.usage)
+    }
+
+    /// What of an amount that all pods of the set use together is used by those on a node.
+    pub(crate) fn allocated(&self, amount: Amount) -> Amount {
+        amount.share(self.bound, self.count)
+    }
 }

@@ -8,7 +8,7 @@ use crate::ledger::Ledger;
 use crate::model::StopPolicy;
 use crate::names::{CohortName, LocalQueueKey, QueueName};
 use crate::status::{
-    ByFlavor, CohortStatus, InactiveReason, LocalQueueInactiveReason, LocalQueueStatus,
+    ByFlavor, Charged, CohortStatus, InactiveReason, LocalQueueInactiveReason, LocalQueueStatus,
     QueueStatus, Snapshot, Usage,
 };
 use crate::tree;
@@ -31,18 +31,19 @@ impl Engine {
                 .or_default()
                 .insert(resource.clone(), Usage::default());
         }
-        for (cell, total) in ledger.into_iter().flat_map(Ledger::usage) {
+        for (cell, charged) in ledger.into_iter().flat_map(Ledger::usage) {
             let nominal = quotas
                 .get(cell)
                 .map(|quota| quota.nominal)
                 .unwrap_or_default();
-            let borrowed = total.minus(nominal).at_least_zero();
+            let Charged { total, allocated } = *charged;
             let (flavor, resource) = cell.clone();
             usage.entry(flavor).or_default().insert(
                 resource,
                 Usage {
-                    total: *total,
-                    borrowed,
+                    total,
+                    allocated,
+                    borrowed: total.minus(nominal).at_least_zero(),
                 },
             );
         }
@@ -77,7 +78,7 @@ impl Engine {
             pending: local.pending,
             reserving: local.ledger.reserving(),
             admitted: local.ledger.admitted(),
-            usage: local.ledger.usage_by_flavor(),
+            usage: local.ledger.by_flavor(|charged| charged),
         })
     }
 
@@ -118,7 +119,7 @@ impl Engine {
             if !ledger.usage().is_empty() {
                 snapshot
                     .queues
-                    .insert(name.clone(), ledger.usage_by_flavor());
+                    .insert(name.clone(), ledger.by_flavor(|charged| charged.total));
             }
             if !pending.is_empty() {
                 snapshot.pending.insert(name.clone(), pending.in_order());

@@ -25,13 +25,24 @@ pub struct QueueStatus {
     pub usage: ByFlavor<Usage>,
 }
 
-/// How much is used.
+/// How much is used of what a ClusterQueue may use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     /// All of it.
     pub total: Amount,
+    /// What of it is used by pods that are bound to a node.
+    pub allocated: Amount,
     /// What of it is above the nominal quota.
     pub borrowed: Amount,
+}
+
+/// How much is charged.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Charged {
+    /// All of it.
+    pub total: Amount,
+    /// What of it is charged for pods that are bound to a node.
+    pub allocated: Amount,
 }
 
 /// How a LocalQueue stands.
@@ -45,8 +56,8 @@ pub struct LocalQueueStatus {
     pub reserving: usize,
     /// How many of those have a durable admission: assumed ones and evicted ones don't count.
     pub admitted: usize,
-    /// What they use.
-    pub usage: ByFlavor<Amount>,
+    /// What they use, whichever ClusterQueues are charged for it.
+    pub usage: ByFlavor<Charged>,
 }
 
 /// How a cohort stands.
@@ -97,6 +108,20 @@ pub struct Snapshot {
     pub cohorts: BTreeMap<CohortName, ByFlavor<Amount>>,
     /// The workloads that each ClusterQueue considers, in order.
     pub pending: BTreeMap<QueueName, Vec<crate::names::WorkloadId>>,
+}
+
+impl Usage {
+    /// What is charged for pods that aren't bound to a node yet.
+    pub fn reserved(self) -> Amount {
+        self.total.minus(self.allocated)
+    }
+}
+
+impl Charged {
+    /// What is charged for pods that aren't bound to a node yet.
+    pub fn reserved(self) -> Amount {
+        self.total.minus(self.allocated)
+    }
 }
 
 impl InactiveReason {

@@ -81,30 +81,23 @@ impl Engine {
         }
     }
 
-    /// Replaces a record without touching what is charged.
+    /// Replaces a record by one that holds the same: what it counts as may change, and which part
+    /// of its charge is allocated, but nothing that a tree knows.
     fn replace_charged(&mut self, id: &WorkloadId, record: Record) {
-        let Some(admission) = record.state.admission().cloned() else {
+        let Some(before) = self.workloads.get(id) else {
             return;
         };
-        let key = record.queue.clone();
-        let now = record.state.is_admitted();
-        let Some(before) = self.workloads.insert(id.clone(), record) else {
+        let (Some(old), Some(new)) = (before.state.admission(), record.state.admission()) else {
             return;
         };
-        self.shapes.release(&before.shape);
-        let was = before.state.is_admitted();
-        if was != now {
-            let charge = charge_of(&admission);
-            let account = self
-                .accounts
-                .get_mut(&admission.queue)
-                .map(|a| &mut a.ledger);
-            let local = self.locals.get_mut(&key).map(|local| &mut local.ledger);
-            for ledger in account.into_iter().chain(local) {
-                ledger.remove(&charge, was);
-                ledger.add(&charge, now);
-            }
+        let account = self.accounts.get_mut(&new.queue).map(|a| &mut a.ledger);
+        let local = self.locals.get_mut(&record.queue).map(|l| &mut l.ledger);
+        for ledger in account.into_iter().chain(local) {
+            ledger.remove(&charge_of(old), before.state.is_admitted());
+            ledger.add(&charge_of(new), record.state.is_admitted());
         }
+        self.shapes.release(&before.shape);
+        self.workloads.insert(id.clone(), record);
         self.review_drain(BTreeSet::from([id.clone()]));
     }
 
@@ -226,8 +219,82 @@ fn next_state(before: Option<&State>, told: WorkloadState) -> State {
     }
 }
 
-/// Whether both records hold the same, so that nothing is freed and nothing taken.
+/// Whether both records hold the same, so that nothing is freed and nothing taken. On which nodes
+/// their pods are is no matter.
 fn keeps_charge(before: &Record, after: &Record) -> bool {
-    let admission = after.state.admission();
-    admission.is_some() && before.state.admission() == admission && before.queue == after.queue
+    let (Some(old), Some(new)) = (before.state.admission(), after.state.admission()) else {
+        return false;
+    };
+    old.holds_the_same_as(new) && before.queue == after.queue
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::amount::Amount;
+    use crate::event::{Decision, Event};
+    use crate::model::{
+        ClusterQueue, LocalQueue, PodSet, QueueingStrategy, StopPolicy, WhenCanBorrow,
+    };
+
+    fn mk_engine() -> Engine {
+        let mut engine = Engine::new(Amount::new(1));
+        engine.apply(Event::UpsertClusterQueue(ClusterQueue {
+            name: "q".into(),
+            cohort: Some("c".into()),
+            strategy: QueueingStrategy::BestEffortFifo,
+            resource_groups: Vec::new(),
+            stop: StopPolicy::None,
+            when_can_borrow: WhenCanBorrow::MayStopSearch,
+        }));
+        engine.apply(Event::UpsertLocalQueue(LocalQueue {
+            key: LocalQueueKey::new("ns", "l"),
+            cluster_queue: "q".into(),
+            stop: StopPolicy::None,
+            namespace_selected: true,
+        }));
+        engine
+    }
+
+    fn mk_workload(state: WorkloadState) -> Event {
+        Event::UpsertWorkload(Workload {
+            id: "w".into(),
+            queue: LocalQueueKey::new("ns", "l"),
+            priority: 0,
+            created: 0,
+            pod_sets: vec![PodSet {
+                name: "main".into(),
+                count: 3,
+                requests: BTreeMap::new(),
+                node_selector: BTreeMap::new(),
+                affinity: Vec::new(),
+                tolerations: Vec::new(),
+            }],
+            state,
+        })
+    }
+
+    #[test]
+    fn where_pods_are_wakes_no_tree() {
+        let mut engine = mk_engine();
+        engine.apply(mk_workload(WorkloadState::Pending));
+        let decisions = engine.decide();
+        let [Decision::Admit { admission, .. }] = decisions.as_slice() else {
+            unreachable!("one workload, one admission, not {decisions:?}");
+        };
+        for bound in [1, 3, 2, 0] {
+            let mut admission = admission.clone();
+            for pod_set in &mut admission.pod_sets {
+                pod_set.bound = bound;
+            }
+            engine.apply(mk_workload(WorkloadState::Admitted(admission.clone())));
+            assert_eq!(engine.admission(&"w".into()), Some(&admission));
+            let touched = engine.clone().forest.take_touched();
+            assert!(touched.is_empty(), "{bound} bound: {touched:?}");
+        }
+        engine.apply(mk_workload(WorkloadState::Finished));
+        assert_eq!(engine.clone().forest.take_touched().len(), 1);
+    }
 }

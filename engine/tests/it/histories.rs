@@ -12,7 +12,7 @@ use sluice_engine::{
 
 const FLAVORS: [&str; 2] = ["f0", "f1"];
 const COHORTS: [&str; 4] = ["c0", "c1", "c2", "c3"];
-pub(crate) const QUEUES: [&str; 4] = ["q0", "q1", "q2", "q3"];
+const QUEUES: [&str; 4] = ["q0", "q1", "q2", "q3"];
 const LOCALS: [&str; 5] = ["l0", "l1", "l2", "l3", "l4"];
 const RESOURCES: [&str; 3] = ["cpu", "mem", "pods"];
 const WORKLOADS: [&str; 12] = [
@@ -33,6 +33,8 @@ pub(crate) enum Step {
 pub(crate) enum Move {
     Pend,
     Confirm,
+    /// So many pods of the first pod set are on nodes, one more of the second, and so on.
+    Bind(u32),
     Evict,
     Finish,
     Deactivate,
@@ -208,20 +210,27 @@ fn pod_sets() -> impl Strategy<Value = PodSet> {
 
 fn admissions() -> impl Strategy<Value = Admission> {
     let usage = proptest::collection::btree_map(one_of(&RESOURCES), amounts(), 0..=3);
-    (one_of(&QUEUES), one_of(&["f0", "f1", "gone"]), usage).prop_map(|(queue, flavor, usage)| {
-        Admission {
-            queue: queue.into(),
-            pod_sets: vec![PodSetAssignment {
-                name: "main".into(),
-                count: 1,
-                flavors: usage.keys().map(|r| ((*r).into(), flavor.into())).collect(),
-                usage: usage
-                    .into_iter()
-                    .map(|(r, amount)| (r.into(), amount))
-                    .collect(),
-            }],
-        }
+    let pod_set = (one_of(&["f0", "f1", "gone"]), usage, 0..5u32, bounds()).prop_map(
+        |(flavor, usage, count, bound)| PodSetAssignment {
+            name: "main".into(),
+            count,
+            flavors: usage.keys().map(|r| ((*r).into(), flavor.into())).collect(),
+            usage: usage
+                .into_iter()
+                .map(|(r, amount)| (r.into(), amount))
+                .collect(),
+            bound,
+        },
+    );
+    let pod_sets = proptest::collection::vec(pod_set, 1..=2);
+    (one_of(&QUEUES), pod_sets).prop_map(|(queue, pod_sets)| Admission {
+        queue: queue.into(),
+        pod_sets,
     })
+}
+
+fn bounds() -> impl Strategy<Value = u32> {
+    prop_oneof![9 => 0..4u32, 1 => Just(u32::MAX - 1)]
 }
 
 fn workloads() -> impl Strategy<Value = Workload> {
@@ -252,6 +261,7 @@ fn steps() -> impl Strategy<Value = Step> {
     let moves = prop_oneof![
         1 => Just(Move::Pend),
         3 => Just(Move::Confirm),
+        4 => bounds().prop_map(Move::Bind),
         1 => Just(Move::Evict),
         3 => Just(Move::Finish),
         1 => Just(Move::Deactivate),
@@ -342,6 +352,8 @@ pub(crate) fn tight_histories() -> impl Strategy<Value = Vec<Step>> {
     let step = prop_oneof![
         8 => arrival,
         1 => one_of(&WORKLOADS).prop_map(|id| Step::Move(id.into(), Move::Finish)),
+        1 => (one_of(&WORKLOADS), bounds())
+            .prop_map(|(id, bound)| Step::Move(id.into(), Move::Bind(bound))),
         1 => (one_of(&WORKLOADS), admissions())
             .prop_map(|(id, held)| Step::Arrive(holder(id, held))),
         1 => Just(Step::Decide),

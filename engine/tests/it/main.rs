@@ -7,8 +7,10 @@
     clippy::indexing_slicing
 )]
 
+mod account;
 mod histories;
 mod oracle;
 mod random;
+mod recount;
 mod rules;
 mod script;

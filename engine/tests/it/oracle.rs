@@ -313,6 +313,7 @@ impl Oracle {
                 count: pod_set.count,
                 flavors: BTreeMap::new(),
                 usage: BTreeMap::new(),
+                bound: 0,
             };
             let mut wanted: BTreeMap<usize, BTreeMap<ResourceName, i128>> = BTreeMap::new();
             let mut requests = pod_set.requests.clone();
@@ -437,7 +438,7 @@ fn by_flavor(cells: BTreeMap<Cell, i128>) -> ByFlavor<Amount> {
     usage
 }
 
-fn clamp(amount: Amount) -> i128 {
+pub(crate) fn clamp(amount: Amount) -> i128 {
     amount.get().clamp(0, LIMIT)
 }
 

@@ -5,11 +5,12 @@ use std::collections::BTreeSet;
 
 use proptest::prelude::*;
 use sluice_engine::{
-    Amount, Decision, Engine, Event, Explanation, Workload, WorkloadId, WorkloadState,
+    Admission, Amount, Decision, Engine, Event, Explanation, Workload, WorkloadId, WorkloadState,
 };
 
-use crate::histories::{Move, QUEUES, Step, histories, tight_histories};
+use crate::histories::{Move, Step, histories, tight_histories};
 use crate::oracle::Oracle;
+use crate::recount::check_account;
 
 /// The event that a step stands for, as things are.
 fn event(step: Step, oracle: &Oracle, engine: &Engine) -> Option<Event> {
@@ -22,6 +23,13 @@ fn event(step: Step, oracle: &Oracle, engine: &Engine) -> Option<Event> {
             let state = match to {
                 Move::Pend => WorkloadState::Pending,
                 Move::Confirm => WorkloadState::Admitted(admission?),
+                Move::Bind(bound) => {
+                    let admission = bind(admission?, bound);
+                    match workload.state {
+                        WorkloadState::Evicting(_) => WorkloadState::Evicting(admission),
+                        _ => WorkloadState::Admitted(admission),
+                    }
+                }
                 Move::Evict => WorkloadState::Evicting(admission?),
                 Move::Finish => WorkloadState::Finished,
                 Move::Deactivate => WorkloadState::Inactive,
@@ -30,6 +38,13 @@ fn event(step: Step, oracle: &Oracle, engine: &Engine) -> Option<Event> {
         }
         Step::Decide => None,
     }
+}
+
+fn bind(mut admission: Admission, bound: u32) -> Admission {
+    for (pod_set, more) in admission.pod_sets.iter_mut().zip(0..) {
+        pod_set.bound = bound.saturating_add(more);
+    }
+    admission
 }
 
 /// Trees don't influence each other, so their order among each other is no matter.
@@ -133,11 +148,9 @@ fn check_history(history: Vec<Step>, salt: u64) {
         } else if let Some(event) = event(step, &oracle, &engine) {
             engine.apply(event.clone());
             oracle.apply(event);
-            // Questions may be asked at any time, also between a change and the next decision.
-            for queue in QUEUES {
-                let _ = engine.queue_status(&queue.into());
-            }
         }
+        // Questions may be asked at any time, also between a change and the next decision.
+        check_account(&engine, &oracle);
     }
     let mut fresh = rebuilt(&oracle, salt);
     let mut other = rebuilt(&oracle, salt.wrapping_add(1));

@@ -7,12 +7,16 @@
 //! local NAME queue=QUEUE [hold|drain] [unselected]
 //! job NAME QUEUE [priority=N] [at=N] [RESOURCE=N…] [pods=N] [select=K:V] [tolerate=K] [/ …]
 //! confirm JOB | evicting JOB | pend JOB | finish JOB | gone JOB | fail JOB | inactive JOB
-//! held JOB QUEUE FLAVOR.RESOURCE=N                admitted before the engine started
+//! held JOB QUEUE [from=QUEUE] [pods=N] [bound=N] FLAVOR.RESOURCE=N… [/ …]
+//!                                                   admitted before the engine started
+//! bind JOB N…                                       so many pods of each pod set are on nodes
 //! no-flavor NAME | no-cohort NAME | no-queue NAME | no-local NAME
 //! decide => JOB… | !JOB…                            admitted and, with `!`, evicted, in order
 //! flavors JOB => [POD SET.RESOURCE=FLAVOR…]
 //! why JOB => TEXT
 //! use QUEUE => FLAVOR.RESOURCE=TOTAL+BORROWED…      what is used, other than nothing
+//! parts QUEUE | local-parts LOCAL => FLAVOR.RESOURCE=ALLOCATED+RESERVED…
+//! counts QUEUE | local-counts LOCAL => PENDING RESERVING ADMITTED
 //! ```
 //! A quota is `FLAVOR.RESOURCE=NOMINAL[/BORROWING[/LENDING]]`, `-` being no limit; `|` begins a new
 //! resource group, `/` a new pod set. Flavors that aren't mentioned exist, without labels.
@@ -21,10 +25,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use sluice_engine::{
-    Admission, Amount, ClusterQueue, Cohort, Decision, Engine, Event, Flavor, FlavorQuotas,
-    LocalQueue, LocalQueueKey, PodSet, PodSetAssignment, QueueName, QueueingStrategy, Quota,
-    ResourceGroup, ResourceName, StopPolicy, Taint, TaintEffect, Toleration, TolerationOperator,
-    WhenCanBorrow, Workload, WorkloadState,
+    Admission, Amount, ClusterQueue, Cohort, Decision, Engine, Event, Flavor, FlavorName,
+    FlavorQuotas, LocalQueue, LocalQueueKey, LocalQueueStatus, PodSet, PodSetAssignment, QueueName,
+    QueueStatus, QueueingStrategy, Quota, ResourceGroup, ResourceName, StopPolicy, Taint,
+    TaintEffect, Toleration, TolerationOperator, WhenCanBorrow, Workload, WorkloadState,
 };
 
 pub(crate) fn check(script: &str) {
@@ -171,6 +175,27 @@ fn pod_set(index: usize, words: &[&str]) -> PodSet {
     }
 }
 
+fn assignment(index: usize, words: &[&str]) -> PodSetAssignment {
+    let group = group(words);
+    let words = Words(words.to_vec());
+    let mut assignment = PodSetAssignment {
+        name: format!("{index}").into(),
+        count: words.one("pods").map_or(1, |n| n.parse().unwrap()),
+        flavors: BTreeMap::new(),
+        usage: BTreeMap::new(),
+        bound: words.one("bound").map_or(0, |n| n.parse().unwrap()),
+    };
+    for flavor in &group.flavors {
+        for (resource, quota) in &flavor.resources {
+            assignment
+                .flavors
+                .insert(resource.clone(), flavor.name.clone());
+            assignment.usage.insert(resource.clone(), quota.nominal);
+        }
+    }
+    assignment
+}
+
 impl World {
     fn line(&mut self, line: &str) -> String {
         let mut words = line.split_whitespace();
@@ -184,8 +209,11 @@ impl World {
             "why" => return self.why(name),
             "flavors" => return self.flavors(name),
             "use" => return self.usage(name),
+            "parts" | "counts" => return self.status(verb, name),
+            "local-parts" | "local-counts" => return self.local_status(verb, name),
             "job" => return self.job(name, &words),
             "held" => return self.held(name, &words),
+            "bind" => return self.bind(name, &words),
             "confirm" | "evicting" | "pend" | "finish" | "inactive" => {
                 return self.move_on(verb, name);
             }
@@ -264,7 +292,50 @@ impl World {
         text
     }
 
+    fn status(&self, verb: &str, queue: &str) -> String {
+        let QueueStatus {
+            active: _,
+            pending,
+            reserving,
+            admitted,
+            usage,
+        } = self.engine.queue_status(&queue.into()).unwrap();
+        let parts = usage.iter().flat_map(|(flavor, resources)| {
+            (resources
+                .iter()
+                .filter(|(_, usage)| usage.total > Amount::ZERO))
+            .map(move |(r, usage)| (flavor, r, usage.allocated, usage.reserved()))
+        });
+        match verb {
+            "parts" => parts_text(parts),
+            _ => format!("{pending} {reserving} {admitted}"),
+        }
+    }
+
+    fn local_status(&self, verb: &str, local: &str) -> String {
+        let LocalQueueStatus {
+            active: _,
+            pending,
+            reserving,
+            admitted,
+            usage,
+        } = self.engine.local_queue_status(&local_key(local)).unwrap();
+        let parts = usage.iter().flat_map(|(flavor, resources)| {
+            (resources.iter()).map(move |(r, usage)| (flavor, r, usage.allocated, usage.reserved()))
+        });
+        match verb {
+            "local-parts" => parts_text(parts),
+            _ => format!("{pending} {reserving} {admitted}"),
+        }
+    }
+
     fn job(&mut self, name: &str, words: &Words<'_>) -> String {
+        self.know(name, words);
+        self.tell(name, WorkloadState::Pending);
+        String::new()
+    }
+
+    fn know(&mut self, name: &str, words: &Words<'_>) {
         self.clock += 1;
         let (queue, words) = (words.0[0], Words(words.0[1..].to_vec()));
         let pod_sets = words.0.split(|word| *word == "/").enumerate();
@@ -278,34 +349,36 @@ impl World {
                 .collect(),
             state: WorkloadState::Pending,
         };
-        self.jobs.insert(name.into(), workload.clone());
-        self.engine.apply(Event::UpsertWorkload(workload));
-        String::new()
+        self.jobs.insert(name.into(), workload);
     }
 
     fn held(&mut self, name: &str, words: &Words<'_>) -> String {
         let queue = words.0[0];
-        self.job(name, &Words(vec![queue]));
-        let group = group(&words.0);
-        let mut assignment = PodSetAssignment {
-            name: "0".into(),
-            count: 1,
-            flavors: BTreeMap::new(),
-            usage: BTreeMap::new(),
-        };
-        for flavor in &group.flavors {
-            for (resource, quota) in &flavor.resources {
-                assignment
-                    .flavors
-                    .insert(resource.clone(), flavor.name.clone());
-                assignment.usage.insert(resource.clone(), quota.nominal);
-            }
-        }
+        self.know(name, &Words(vec![queue]));
+        let pod_sets = words.0.split(|word| *word == "/").enumerate();
         let admission = Admission {
-            queue: QueueName::from(queue),
-            pod_sets: vec![assignment],
+            queue: QueueName::from(words.one("from").unwrap_or(queue)),
+            pod_sets: pod_sets
+                .map(|(index, words)| assignment(index, words))
+                .collect(),
         };
         self.tell(name, WorkloadState::Admitted(admission));
+        String::new()
+    }
+
+    /// Tells how many pods are on nodes, and nothing else that isn't known; an assumed admission
+    /// is confirmed by that.
+    fn bind(&mut self, name: &str, words: &Words<'_>) -> String {
+        let mut admission = self.engine.admission(&name.into()).cloned().unwrap();
+        assert_eq!(admission.pod_sets.len(), words.0.len());
+        for (pod_set, bound) in admission.pod_sets.iter_mut().zip(&words.0) {
+            pod_set.bound = bound.parse().unwrap();
+        }
+        let state = match self.jobs[name].state {
+            WorkloadState::Evicting(_) => WorkloadState::Evicting(admission),
+            _ => WorkloadState::Admitted(admission),
+        };
+        self.tell(name, state);
         String::new()
     }
 
@@ -327,6 +400,17 @@ impl World {
         workload.state = state;
         self.engine.apply(Event::UpsertWorkload(workload.clone()));
     }
+}
+
+/// What is on nodes and what isn't, by flavor and resource.
+fn parts_text<'a>(
+    parts: impl Iterator<Item = (&'a FlavorName, &'a ResourceName, Amount, Amount)>,
+) -> String {
+    let mut text = String::new();
+    for (flavor, resource, allocated, reserved) in parts {
+        write!(text, "{flavor}.{resource}={allocated}+{reserved} ").unwrap();
+    }
+    text
 }
 
 fn queue(name: &str, words: &Words<'_>) -> Event {

@@ -1,0 +1,188 @@
+//! The rules of the account, one script each: what is allocated and what is reserved.
+
+use crate::script::check;
+
+#[test]
+fn what_is_charged_is_reserved_until_its_pods_are_on_nodes() {
+    check(
+        "queue q in=c default.cpu=5 default.pods=9
+         queue lender in=c default.cpu=5
+         job j q cpu=2 pods=3
+         decide => j
+         parts q => default.cpu=0+6 default.pods=0+3
+         local-parts q => default.cpu=0+6 default.pods=0+3
+         confirm j
+         parts q => default.cpu=0+6 default.pods=0+3
+         bind j 1
+         parts q => default.cpu=2+4 default.pods=1+2
+         local-parts q => default.cpu=2+4 default.pods=1+2
+         use q => default.cpu=6+1 default.pods=3+0
+         bind j 3
+         parts q => default.cpu=6+0 default.pods=3+0
+         bind j 2
+         parts q => default.cpu=4+2 default.pods=2+1
+         evicting j
+         parts q => default.cpu=4+2 default.pods=2+1
+         bind j 1
+         parts q => default.cpu=2+4 default.pods=1+2
+         local-parts q => default.cpu=2+4 default.pods=1+2
+         finish j
+         parts q =>
+         local-parts q =>",
+    );
+}
+
+#[test]
+fn what_is_allocated_is_rounded_down_and_never_more_than_all() {
+    check(
+        "queue q default.cpu=9
+         held j q pods=3 bound=1 default.cpu=7
+         parts q => default.cpu=2+5
+         bind j 2
+         parts q => default.cpu=4+3
+         bind j 7
+         parts q => default.cpu=7+0
+         held none q pods=0 default.cpu=1
+         parts q => default.cpu=8+0",
+    );
+}
+
+#[test]
+fn the_pod_sets_of_a_flavor_and_the_workloads_of_a_queue_add_up() {
+    check(
+        "flavor spot label=kind:spot
+         queue q default.cpu=9 spot.cpu=9
+         local l queue=q
+         job j q cpu=2 pods=2 / cpu=1 / cpu=3 pods=2 select=kind:spot
+         job k l cpu=1 pods=2
+         decide => j k
+         bind j 1 1 1
+         bind k 1
+         parts q => default.cpu=4+3 spot.cpu=3+3
+         local-parts q => default.cpu=3+2 spot.cpu=3+3
+         local-parts l => default.cpu=1+1
+         gone j
+         parts q => default.cpu=1+1
+         local-parts q =>",
+    );
+}
+
+#[test]
+fn an_absurd_usage_is_split_without_overflow() {
+    check(
+        "queue q default.cpu=1
+         held j q pods=4294967295 bound=4294967294 \
+         default.cpu=170141183460469231731687303715884105727
+         parts q => default.cpu=79228162495817593515539431422+18446744078004518914
+         gone j
+         parts q =>",
+    );
+}
+
+#[test]
+fn a_local_queue_says_what_its_workloads_hold_wherever_they_hold_it() {
+    check(
+        "queue a default.cpu=2
+         queue b default.cpu=2
+         local l queue=a
+         job j l cpu=2
+         decide => j
+         local l queue=b
+         bind j 1
+         parts a => default.cpu=2+0
+         parts b =>
+         local-parts l => default.cpu=2+0
+         no-queue a
+         bind j 0
+         local-parts l => default.cpu=0+2
+         queue a default.cpu=2
+         parts a => default.cpu=0+2",
+    );
+}
+
+#[test]
+fn where_pods_are_moves_no_quota_and_is_no_second_admission() {
+    check(
+        "queue q default.cpu=4
+         job j q cpu=1 pods=3
+         decide => j
+         counts q => 0 1 0
+         job big q cpu=2
+         decide =>
+         bind j 2
+         counts q => 1 1 1
+         local-counts q => 1 1 1
+         decide =>
+         bind j 0
+         bind j 3
+         counts q => 1 1 1
+         local-counts q => 1 1 1
+         decide =>
+         use q => default.cpu=3+0
+         fail j
+         decide =>
+         use q => default.cpu=3+0
+         evicting j
+         counts q => 1 1 0
+         bind j 1
+         counts q => 1 1 0
+         finish j
+         counts q => 1 0 0
+         decide => big",
+    );
+}
+
+#[test]
+fn a_different_charge_is_a_change_whatever_is_bound() {
+    check(
+        "queue q default.cpu=4
+         held j q pods=2 bound=1 default.cpu=4
+         job next q cpu=2
+         decide =>
+         held j q pods=2 bound=1 default.cpu=2
+         decide => next
+         parts q => default.cpu=1+3
+         held j q pods=4 bound=1 default.cpu=2
+         parts q => default.cpu=0+4
+         held j q default.cpu=1 / default.cpu=1
+         job third q cpu=1
+         job fourth q cpu=1
+         decide =>
+         held j q default.cpu=1
+         decide => third
+         held j q spot.cpu=1
+         decide => fourth
+         use q => default.cpu=4+0 spot.cpu=1+1",
+    );
+    check(
+        "queue a default.cpu=2
+         queue b default.cpu=2
+         held j a default.cpu=2
+         job next a cpu=2
+         decide =>
+         held j a from=b default.cpu=2
+         decide => next
+         use b => default.cpu=2+0
+         local-counts a => 0 2 1
+         held j b from=b bound=1 default.cpu=2
+         parts b => default.cpu=2+0
+         local-parts a => default.cpu=0+2
+         local-parts b => default.cpu=2+0",
+    );
+}
+
+#[test]
+fn an_eviction_is_asked_for_once_wherever_the_pods_are() {
+    check(
+        "queue q default.cpu=2
+         job j q cpu=1 pods=2
+         decide => j
+         bind j 1
+         queue q drain default.cpu=2
+         decide => !j
+         bind j 2
+         decide =>
+         bind j 0
+         decide =>",
+    );
+}
