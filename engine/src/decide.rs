@@ -242,6 +242,9 @@ impl Pass<'_> {
         self.tree.charge(queue, &charge);
         let id = order.id().clone();
         if let Some(account) = self.accounts.get_mut(queue) {
+            if let Some(class) = account.pending.class(*shape) {
+                account.demand.remove(&class.shape);
+            }
             account.pending.remove(order, *shape);
             account.ledger.add(&charge, false);
             account.charged.insert(id.clone());
@@ -249,7 +252,7 @@ impl Pass<'_> {
         if let Some(record) = self.workloads.get_mut(&id) {
             record.state = State::Assumed(Box::new(admission.clone()));
             if let Some(local) = self.locals.get_mut(&record.queue) {
-                local.pending = local.pending.saturating_sub(1);
+                local.demand.remove(&record.shape);
                 local.ledger.add(&charge, false);
             }
         }

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::amount::Amount;
+use crate::demand::Demand;
 use crate::event::{Event, EvictReason};
 use crate::forest::{Config, Forest, NodeName};
 use crate::ledger::Ledger;
@@ -34,6 +35,8 @@ pub struct Engine {
 pub(crate) struct Account {
     pub(crate) pending: PendingQueue,
     pub(crate) ledger: Ledger,
+    /// What waits in the LocalQueues that point here, stopped ones included.
+    pub(crate) demand: Demand,
     /// The workloads that are charged here.
     pub(crate) charged: BTreeSet<WorkloadId>,
     /// The LocalQueues that point here.
@@ -45,7 +48,8 @@ pub(crate) struct Account {
 pub(crate) struct Local {
     pub(crate) object: Option<LocalQueue>,
     pub(crate) workloads: BTreeSet<WorkloadId>,
-    pub(crate) pending: usize,
+    /// What waits here.
+    pub(crate) demand: Demand,
     pub(crate) ledger: Ledger,
 }
 
@@ -236,16 +240,15 @@ impl Engine {
         let workloads = local.workloads.clone();
         if pointed != points {
             if let Some(queue) = points {
-                self.accounts
-                    .entry(queue)
-                    .or_default()
-                    .locals
-                    .insert(key.clone());
+                let account = self.accounts.entry(queue).or_default();
+                account.locals.insert(key.clone());
+                account.demand.add_all(&local.demand);
             }
             if let Some(queue) = pointed
                 && let Some(account) = self.accounts.get_mut(&queue)
             {
                 account.locals.remove(key);
+                account.demand.remove_all(&local.demand);
                 self.drop_empty_account(&queue);
             }
         }

@@ -9,7 +9,7 @@
 //! | `model`, `event`, `names`, `amount`, `nodes` | what goes in and out, and what it means |
 //! | `engine`, `workloads` | the state, and what each event changes in it |
 //! | `tree`, `forest` | quota arithmetic of one cohort tree; which nodes make up which tree |
-//! | `ledger` | what is charged to a queue |
+//! | `ledger`, `demand` | what is charged to a queue; what waits there, in sum |
 //! | `shape`, `pending` | equal requests; the order in a queue |
 //! | `flavors` | which flavors a shape takes |
 //! | `decide` | who is admitted, who has to go |
@@ -20,6 +20,7 @@
 
 mod amount;
 mod decide;
+mod demand;
 mod engine;
 mod event;
 mod explain;

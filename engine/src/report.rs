@@ -2,6 +2,7 @@
 //! answers take are `status.rs`. Nothing here changes state.
 
 use crate::amount::Amount;
+use crate::demand::Demand;
 use crate::engine::{Account, Engine};
 use crate::forest::NodeName;
 use crate::ledger::Ledger;
@@ -18,10 +19,7 @@ impl Engine {
     pub fn queue_status(&self, name: &QueueName) -> Option<QueueStatus> {
         let config = self.config.queues.get(name)?;
         let account = self.accounts.get(name);
-        let locals = account.into_iter().flat_map(|account| &account.locals);
-        let pending = locals
-            .filter_map(|key| self.locals.get(key))
-            .map(|local| local.pending);
+        let demand = account.map(|account| &account.demand);
         let ledger = account.map(|account| &account.ledger);
         let mut usage: ByFlavor<Usage> = ByFlavor::new();
         let quotas = tree::quotas(&config.resource_groups);
@@ -49,7 +47,8 @@ impl Engine {
         }
         Some(QueueStatus {
             active: self.queue_active(name),
-            pending: pending.sum(),
+            pending: demand.map_or(0, Demand::workloads),
+            pending_requests: demand.map(Demand::requests).cloned().unwrap_or_default(),
             reserving: ledger.map_or(0, Ledger::reserving),
             admitted: ledger.map_or(0, Ledger::admitted),
             usage,
@@ -75,7 +74,8 @@ impl Engine {
         };
         Some(LocalQueueStatus {
             active,
-            pending: local.pending,
+            pending: local.demand.workloads(),
+            pending_requests: local.demand.requests().clone(),
             reserving: local.ledger.reserving(),
             admitted: local.ledger.admitted(),
             usage: local.ledger.by_flavor(|charged| charged),

@@ -19,6 +19,9 @@ pub(crate) struct ShapeId(u64);
 pub(crate) struct Shape {
     pub(crate) id: ShapeId,
     pub(crate) pod_sets: Vec<PodSet>,
+    /// What all of it adds up to, the pods included: what is above zero, and nothing at all if it
+    /// can't be counted.
+    pub(crate) requests: Box<[(ResourceName, Amount)]>,
     /// Why it can't be counted; such a workload takes no part in any queue's order.
     pub(crate) problem: Option<RequestProblem>,
 }
@@ -84,10 +87,14 @@ impl Shapes {
             }
             return shape;
         }
-        let problem = problem(&pod_sets, self.pod);
+        let (requests, problem) = match sums(&pod_sets, self.pod) {
+            Ok(requests) => (requests, None),
+            Err(problem) => (Box::default(), Some(problem)),
+        };
         let shape = Arc::new(Shape {
             id: ShapeId(self.next),
             pod_sets,
+            requests,
             problem,
         });
         self.next = self.next.saturating_add(1);
@@ -106,36 +113,64 @@ impl Shapes {
     }
 }
 
-/// Why these requests can't be counted, if they can't: each amount and each sum over all pods must
-/// lie between zero and [`Amount::LIMIT`].
-fn problem(pod_sets: &[PodSet], pod: Amount) -> Option<RequestProblem> {
+/// What these requests add up to, as far as it is above zero; or why they can't be counted: each
+/// amount and each sum over all pods must lie between zero and [`Amount::LIMIT`].
+fn sums(pod_sets: &[PodSet], pod: Amount) -> Result<Box<[(ResourceName, Amount)]>, RequestProblem> {
     let mut sums: BTreeMap<&ResourceName, Amount> = BTreeMap::new();
     let mut pods = Some(Amount::ZERO);
     for pod_set in pod_sets {
         for (resource, amount) in pod_set.requests.iter().filter(|(r, _)| !r.is_pods()) {
             if *amount < Amount::ZERO {
                 let (pod_set, resource) = (pod_set.name.clone(), resource.clone());
-                return Some(RequestProblem::Negative { pod_set, resource });
+                return Err(RequestProblem::Negative { pod_set, resource });
             }
             let sum = sums.entry(resource).or_default();
-            match add(*sum, *amount, pod_set.count) {
-                Some(total) => *sum = total,
-                None => {
-                    return Some(RequestProblem::TooLarge {
-                        resource: resource.clone(),
-                    });
-                }
-            }
+            *sum = add(*sum, *amount, pod_set.count).ok_or_else(|| too_large(resource))?;
         }
         pods = pods.and_then(|pods| add(pods, pod, pod_set.count));
     }
-    let too_many = || RequestProblem::TooLarge {
-        resource: ResourceName::PODS.into(),
-    };
-    pods.is_none().then(too_many)
+    let name = ResourceName::from(ResourceName::PODS);
+    let pods = pods.ok_or_else(|| too_large(&name))?;
+    let all = sums.into_iter().chain([(&name, pods)]);
+    Ok(all
+        .filter(|(_, sum)| *sum > Amount::ZERO)
+        .map(|(resource, sum)| (resource.clone(), sum))
+        .collect())
+}
+
+fn too_large(resource: &ResourceName) -> RequestProblem {
+    RequestProblem::TooLarge {
+        resource: resource.clone(),
+    }
 }
 
 fn add(sum: Amount, amount: Amount, count: u32) -> Option<Amount> {
     let total = sum.checked_add(amount.checked_mul(count)?)?;
     (total <= Amount::LIMIT).then_some(total)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pods_are_counted_and_not_asked_for() {
+        let pod_set = PodSet {
+            name: "main".into(),
+            count: 2,
+            requests: BTreeMap::from([
+                ("pods".into(), Amount::new(-5)),
+                ("cpu".into(), Amount::new(3)),
+            ]),
+            node_selector: BTreeMap::new(),
+            affinity: Vec::new(),
+            tolerations: Vec::new(),
+        };
+        let shape = Shapes::new(Amount::new(10)).acquire(vec![pod_set]);
+        let sums = [
+            ("cpu".into(), Amount::new(6)),
+            ("pods".into(), Amount::new(20)),
+        ];
+        assert_eq!((&*shape.requests, &shape.problem), (&sums[..], &None));
+    }
 }

@@ -17,6 +17,9 @@ pub struct QueueStatus {
     pub active: Result<(), InactiveReason>,
     /// How many workloads wait for it, those of stopped LocalQueues included.
     pub pending: usize,
+    /// What those ask for together, the pods themselves as `pods`: what is above zero, and of
+    /// those workloads only whose requests can be counted.
+    pub pending_requests: BTreeMap<ResourceName, Amount>,
     /// How many workloads are charged to it.
     pub reserving: usize,
     /// How many of those have a durable admission: assumed ones and evicted ones don't count.
@@ -52,6 +55,8 @@ pub struct LocalQueueStatus {
     pub active: Result<(), LocalQueueInactiveReason>,
     /// How many of its workloads wait.
     pub pending: usize,
+    /// What those ask for together, counted as in [`QueueStatus::pending_requests`].
+    pub pending_requests: BTreeMap<ResourceName, Amount>,
     /// How many of its workloads hold quota.
     pub reserving: usize,
     /// How many of those have a durable admission: assumed ones and evicted ones don't count.

@@ -1,9 +1,10 @@
 //! What the events about workloads change: who waits where, and what is charged to whom. The state
 //! itself, and events about the configuration, are `engine.rs`.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use crate::engine::{Engine, Record, State};
+use crate::demand::Demand;
+use crate::engine::{Account, Engine, Local, Record, State};
 use crate::ledger::charge_of;
 use crate::model::{Workload, WorkloadState};
 use crate::names::{LocalQueueKey, QueueName, WorkloadId};
@@ -107,7 +108,9 @@ impl Engine {
         local.workloads.insert(id.clone());
         let target = local.target().cloned();
         if record.state == State::Pending {
-            local.pending = local.pending.saturating_add(1);
+            for demand in demands(local, &mut self.accounts) {
+                demand.add(&record.shape);
+            }
         }
         if let Some(admission) = record.state.admission() {
             let (charge, admitted) = (charge_of(admission), record.state.is_admitted());
@@ -139,7 +142,9 @@ impl Engine {
         let local = self.locals.get_mut(&record.queue)?;
         local.workloads.remove(id);
         if record.state == State::Pending {
-            local.pending = local.pending.saturating_sub(1);
+            for demand in demands(local, &mut self.accounts) {
+                demand.remove(&record.shape);
+            }
         }
         if let Some(admission) = record.state.admission() {
             let (charge, admitted) = (charge_of(admission), record.state.is_admitted());
@@ -202,6 +207,16 @@ impl Engine {
     }
 }
 
+/// Where the workloads that wait in a LocalQueue are counted: there, and where it points to.
+fn demands<'a>(
+    local: &'a mut Local,
+    accounts: &'a mut BTreeMap<QueueName, Account>,
+) -> impl Iterator<Item = &'a mut Demand> {
+    let object = local.object.as_ref();
+    let pointed = object.and_then(|object| accounts.get_mut(&object.cluster_queue));
+    std::iter::once(&mut local.demand).chain(pointed.map(|account| &mut account.demand))
+}
+
 /// The state that a durable record and what was decided here come to.
 fn next_state(before: Option<&State>, told: WorkloadState) -> State {
     match (told, before) {
@@ -230,8 +245,6 @@ fn keeps_charge(before: &Record, after: &Record) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use super::*;
     use crate::amount::Amount;
     use crate::event::{Decision, Event};

@@ -1,4 +1,4 @@
-//! The rules of the account, one script each: what is allocated and what is reserved.
+//! The rules of the account, one script each: what is allocated, what is reserved, what is pending.
 
 use crate::script::check;
 
@@ -184,5 +184,108 @@ fn an_eviction_is_asked_for_once_wherever_the_pods_are() {
          decide =>
          bind j 0
          decide =>",
+    );
+}
+
+#[test]
+fn what_waits_is_added_up_with_its_pods() {
+    check(
+        "queue q default.cpu=4
+         local l queue=q hold
+         job one q cpu=5 memory=1 pods=2
+         job two q cpu=5 gpu=0 / cpu=1 pods=2
+         job three l cpu=5 memory=7
+         asked q => cpu=22 memory=9 pods=6
+         local-asked q => cpu=17 memory=2 pods=5
+         local-asked l => cpu=5 memory=7 pods=1
+         decide =>
+         asked q => cpu=22 memory=9 pods=6
+         gone one
+         asked q => cpu=12 memory=7 pods=4
+         local-asked q => cpu=7 pods=3
+         inactive three
+         asked q => cpu=7 pods=3
+         local-asked l =>
+         counts q => 1 0 0",
+    );
+}
+
+#[test]
+fn what_is_admitted_no_longer_waits_until_that_fails() {
+    check(
+        "queue q default.cpu=2
+         job a q cpu=1
+         job b q cpu=2
+         asked q => cpu=3 pods=2
+         decide => a
+         asked q => cpu=2 pods=1
+         local-asked q => cpu=2 pods=1
+         pend a
+         asked q => cpu=2 pods=1
+         fail a
+         asked q => cpu=3 pods=2
+         local-asked q => cpu=3 pods=2
+         counts q => 2 0 0
+         decide => a
+         confirm a
+         asked q => cpu=2 pods=1
+         evicting a
+         asked q => cpu=2 pods=1
+         pend a
+         asked q => cpu=3 pods=2
+         job b q cpu=1
+         asked q => cpu=2 pods=2
+         decide => a b
+         asked q =>
+         local-asked q =>",
+    );
+}
+
+#[test]
+fn what_can_not_be_counted_waits_and_asks_for_nothing() {
+    check(
+        "queue q default.cpu=2
+         job huge q cpu=170141183460469231731687303715884105727
+         job negative q cpu=3 / cpu=-1
+         job fine q cpu=9
+         decide =>
+         counts q => 3 0 0
+         asked q => cpu=9 pods=1
+         gone huge
+         gone negative
+         asked q => cpu=9 pods=1
+         counts q => 1 0 0",
+    );
+}
+
+#[test]
+fn what_waits_in_a_local_queue_goes_where_that_points() {
+    check(
+        "job early l cpu=7
+         queue a default.cpu=1
+         queue b default.cpu=1
+         asked a =>
+         local l queue=a
+         job late l cpu=8
+         job own b cpu=9
+         asked a => cpu=15 pods=2
+         asked b => cpu=9 pods=1
+         local l queue=b
+         asked a =>
+         counts a => 0 0 0
+         asked b => cpu=24 pods=3
+         counts b => 3 0 0
+         local l queue=b drain
+         asked b => cpu=24 pods=3
+         no-queue b
+         gone early
+         queue b default.cpu=1
+         asked b => cpu=17 pods=2
+         no-local l
+         asked b => cpu=9 pods=1
+         counts b => 1 0 0
+         local l queue=a
+         asked a => cpu=8 pods=1
+         local-counts l => 1 0 0",
     );
 }

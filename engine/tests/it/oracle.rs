@@ -460,7 +460,7 @@ fn group_of<'a>(
         .find(|(_, group)| group.covered_resources.contains(resource))
 }
 
-fn countable(workload: &Workload) -> bool {
+pub(crate) fn countable(workload: &Workload) -> bool {
     let mut sums: BTreeMap<&ResourceName, i128> = BTreeMap::new();
     for pod_set in &workload.pod_sets {
         for (resource, amount) in &pod_set.requests {

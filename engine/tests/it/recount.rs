@@ -1,10 +1,13 @@
 //! What the account says, counted anew from every workload.
 
+use std::collections::BTreeMap;
+
 use sluice_engine::{
-    Admission, Amount, ByFlavor, Engine, LocalQueueKey, PodSetAssignment, Workload, WorkloadState,
+    Admission, Amount, ByFlavor, Engine, LocalQueueKey, PodSetAssignment, ResourceName, Workload,
+    WorkloadState,
 };
 
-use crate::oracle::{Oracle, clamp};
+use crate::oracle::{Oracle, clamp, countable};
 
 /// Total, allocated and reserved.
 type Parts = (i128, i128, i128);
@@ -19,6 +22,11 @@ pub(crate) fn check_account(engine: &Engine, oracle: &Oracle) {
         };
         let waiting = pending(oracle, |workload| points_here(&workload.queue));
         assert_eq!(status.pending, waiting.len(), "pending in {name}");
+        assert_eq!(
+            status.pending_requests,
+            requests(&waiting),
+            "asked of {name}"
+        );
         let held = held(oracle, |_, admission| admission.queue == *name);
         assert_eq!(status.reserving, held.len(), "reserving in {name}");
         assert_eq!(status.admitted, admitted(&held), "admitted in {name}");
@@ -31,6 +39,11 @@ pub(crate) fn check_account(engine: &Engine, oracle: &Oracle) {
         let status = engine.local_queue_status(key).unwrap();
         let waiting = pending(oracle, |workload| workload.queue == *key);
         assert_eq!(status.pending, waiting.len(), "pending in {key}");
+        assert_eq!(
+            status.pending_requests,
+            requests(&waiting),
+            "asked of {key}"
+        );
         let held = held(oracle, |workload, _| workload.queue == *key);
         assert_eq!(status.reserving, held.len(), "reserving in {key}");
         assert_eq!(status.admitted, admitted(&held), "admitted in {key}");
@@ -47,6 +60,23 @@ fn pending(oracle: &Oracle, of: impl Fn(&Workload) -> bool) -> Vec<&Workload> {
     };
     let workloads = oracle.workloads.values().filter(waits);
     workloads.filter(|workload| of(workload)).collect()
+}
+
+fn requests(workloads: &[&Workload]) -> BTreeMap<ResourceName, Amount> {
+    let mut sums: BTreeMap<ResourceName, i128> = BTreeMap::new();
+    for workload in workloads.iter().filter(|workload| countable(workload)) {
+        for pod_set in &workload.pod_sets {
+            for (resource, amount) in &pod_set.requests {
+                *sums.entry(resource.clone()).or_default() +=
+                    amount.get() * i128::from(pod_set.count);
+            }
+            *sums.entry("pods".into()).or_default() += i128::from(pod_set.count);
+        }
+    }
+    sums.retain(|_, sum| *sum != 0);
+    sums.into_iter()
+        .map(|(resource, sum)| (resource, Amount::new(sum)))
+        .collect()
 }
 
 fn held(

@@ -17,6 +17,7 @@
 //! use QUEUE => FLAVOR.RESOURCE=TOTAL+BORROWED…      what is used, other than nothing
 //! parts QUEUE | local-parts LOCAL => FLAVOR.RESOURCE=ALLOCATED+RESERVED…
 //! counts QUEUE | local-counts LOCAL => PENDING RESERVING ADMITTED
+//! asked QUEUE | local-asked LOCAL => RESOURCE=N…    by all that wait
 //! ```
 //! A quota is `FLAVOR.RESOURCE=NOMINAL[/BORROWING[/LENDING]]`, `-` being no limit; `|` begins a new
 //! resource group, `/` a new pod set. Flavors that aren't mentioned exist, without labels.
@@ -209,8 +210,10 @@ impl World {
             "why" => return self.why(name),
             "flavors" => return self.flavors(name),
             "use" => return self.usage(name),
-            "parts" | "counts" => return self.status(verb, name),
-            "local-parts" | "local-counts" => return self.local_status(verb, name),
+            "parts" | "counts" | "asked" => return self.status(verb, name),
+            "local-parts" | "local-counts" | "local-asked" => {
+                return self.local_status(verb, name);
+            }
             "job" => return self.job(name, &words),
             "held" => return self.held(name, &words),
             "bind" => return self.bind(name, &words),
@@ -296,6 +299,7 @@ impl World {
         let QueueStatus {
             active: _,
             pending,
+            pending_requests,
             reserving,
             admitted,
             usage,
@@ -308,7 +312,8 @@ impl World {
         });
         match verb {
             "parts" => parts_text(parts),
-            _ => format!("{pending} {reserving} {admitted}"),
+            "counts" => format!("{pending} {reserving} {admitted}"),
+            _ => amounts_text(&pending_requests),
         }
     }
 
@@ -316,6 +321,7 @@ impl World {
         let LocalQueueStatus {
             active: _,
             pending,
+            pending_requests,
             reserving,
             admitted,
             usage,
@@ -325,7 +331,8 @@ impl World {
         });
         match verb {
             "local-parts" => parts_text(parts),
-            _ => format!("{pending} {reserving} {admitted}"),
+            "local-counts" => format!("{pending} {reserving} {admitted}"),
+            _ => amounts_text(&pending_requests),
         }
     }
 
@@ -409,6 +416,14 @@ fn parts_text<'a>(
     let mut text = String::new();
     for (flavor, resource, allocated, reserved) in parts {
         write!(text, "{flavor}.{resource}={allocated}+{reserved} ").unwrap();
+    }
+    text
+}
+
+fn amounts_text(amounts: &BTreeMap<ResourceName, Amount>) -> String {
+    let mut text = String::new();
+    for (resource, amount) in amounts {
+        write!(text, "{resource}={amount} ").unwrap();
     }
     text
 }
