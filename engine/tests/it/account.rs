@@ -289,3 +289,61 @@ fn what_waits_in_a_local_queue_goes_where_that_points() {
          local-counts l => 1 0 0",
     );
 }
+
+#[test]
+fn single_pods_of_siblings_share_what_their_parent_has() {
+    check(
+        "cohort root default.cpu=9
+         cohort team in=root default.cpu=3/0 default.pods=4/0
+         queue a in=team default.cpu=0 default.pods=0
+         queue b in=team default.cpu=0 default.pods=0
+         queue other in=root default.cpu=0 default.pods=9
+         job a1 a cpu=1
+         job b1 b cpu=1
+         job a2 a cpu=1
+         job b2 b cpu=1
+         decide => a1 b1 a2
+         bind a1 1
+         bind a2 1
+         decide =>
+         why b2 => couldn't be admitted to ClusterQueue \"b\": needs cpu 1 in flavor \
+         \"default\": more than is free now (nominal quota 0, may borrow 3)
+         job free1 b
+         job free2 a
+         decide => free1
+         use b => default.cpu=1+1 default.pods=2+2
+         job c other cpu=6
+         decide => c
+         finish a1
+         decide => b2
+         finish b1
+         decide => free2
+         parts a => default.cpu=1+0 default.pods=1+1",
+    );
+}
+
+#[test]
+fn a_pod_that_asks_for_nothing_is_one_pod_where_pods_are_counted_and_else_nothing() {
+    check(
+        "queue q default.cpu=0 default.pods=2
+         job a q
+         job b q cpu=0
+         job c q
+         asked q => pods=3
+         decide => a b
+         use q => default.pods=2+0
+         bind a 1
+         parts q => default.pods=1+1
+         asked q => pods=1
+         why c => couldn't be admitted to ClusterQueue \"q\": needs pods 1 in flavor \
+         \"default\": more than is free now (nominal quota 2)
+         queue r default.cpu=0
+         job d r
+         decide => d
+         use r =>
+         counts r => 0 1 0
+         bind d 1
+         parts r =>
+         counts r => 0 1 1",
+    );
+}
