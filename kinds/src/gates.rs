@@ -9,6 +9,7 @@
 //! * **Ratchet.** An edit is judged by what it brings in. What was stored before, good or bad,
 //!   blocks no other edit and may always be removed.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
@@ -33,6 +34,9 @@ pub const GATES_MAX: usize = 16;
 pub const VALUE_BYTES_MAX: usize = 1024;
 
 const _: () = assert!(GATES_MAX * GATE_BYTES_MAX + (GATES_MAX - 1) <= VALUE_BYTES_MAX);
+
+/// What every queue gate is called behind its prefix, Volcano's too.
+const QUEUE_GATE_NAME: &str = "queue-allocation-gate";
 
 /// The rule that every refused addition breaks.
 const CREATE_ONLY: &str = "may only be set at creation and removed later";
@@ -67,6 +71,17 @@ impl Gate {
     /// The name as the user wrote it.
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+
+    /// The name of the scheduling gate that stands for this gate on a pod: its own name where that is
+    /// a valid one, else one made from a hash of it. So is a gate that is called like a queue gate.
+    pub fn scheduling_gate(&self) -> Cow<'_, str> {
+        let name = self.0.split_once('/').map_or("", |(_, name)| name);
+        if names::is_qualified_name_part(name) && name != QUEUE_GATE_NAME {
+            Cow::Borrowed(&self.0)
+        } else {
+            Cow::Owned(format!("sluice.dev/gate-{:016x}", stable_hash(&self.0)))
+        }
     }
 }
 
@@ -147,7 +162,14 @@ pub fn check_update(
         .collect()
 }
 
-/// The field path of the gate annotation `key`.
+/// 64 bits of FNV-1a: the same in every version, as pods keep names made from it.
+pub(crate) fn stable_hash(text: &str) -> u64 {
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}
+
+/// The field path of the annotation `key`.
 pub fn field_of(key: &str) -> String {
     format!("metadata.annotations[{key}]")
 }

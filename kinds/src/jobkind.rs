@@ -4,14 +4,18 @@
 use std::sync::Arc;
 
 use serde_json::Value;
-use sluice_crds::{JobKind, JobKindSpec};
+use sluice_crds::{AdmissionMode, FinishedRule, JobKind, JobKindSpec};
 
 use crate::expression::Expression;
 use crate::path::FieldPath;
+use crate::pod_set::Reader;
 use crate::problem::Problem;
-use crate::requests::{PodDefaults, pod_requests};
-use crate::template::{self, Placement};
+use crate::queue_gates::QueueGates;
+use crate::requests::PodDefaults;
 use crate::view::{Finished, PodSetView};
+
+#[cfg(test)]
+mod tests;
 
 /// Most pods in a set: what a Kubernetes count field can hold.
 const COUNT_MAX: i64 = i32::MAX as i64;
@@ -52,12 +56,19 @@ pub struct CompiledKind {
     pub version: String,
     /// The kind.
     pub kind: String,
-    suspend: FieldPath,
+    suspend: Option<FieldPath>,
+    admission: AdmissionMode,
     pod_sets: Vec<CompiledPodSet>,
-    finished: Expression,
+    finished: Option<CompiledFinished>,
+    active: Option<Expression>,
+    queue_gates: QueueGates,
+}
+
+#[derive(Debug)]
+struct CompiledFinished {
+    when: Expression,
     succeeded: Expression,
     message: Option<Expression>,
-    active: Expression,
 }
 
 #[derive(Debug)]
@@ -76,41 +87,65 @@ impl CompiledKind {
         let mut problems = Vec::new();
         let spec = &kind.spec;
         check_allowed(spec, &mut problems);
-        let suspend = compile_path("spec.suspend", &spec.suspend, &mut problems);
+        let suspend = spec
+            .suspend
+            .as_ref()
+            .and_then(|path| compile_path("spec.suspend", path, &mut problems));
         let pod_sets = compile_pod_sets(spec, &mut problems);
-        let mut expression =
-            |field: &str, source: &str| compile_expression(field, source, &mut problems);
-        let finished = expression("spec.finished.when", &spec.finished.when);
-        let succeeded = expression("spec.finished.succeeded", &spec.finished.succeeded);
-        let message = match &spec.finished.message {
-            Some(source) => expression("spec.finished.message", source).map(Some),
-            None => Some(None),
-        };
-        let active = expression("spec.active", &spec.active);
-        match (suspend, finished, succeeded, message, active) {
-            (Some(suspend), Some(finished), Some(succeeded), Some(message), Some(active))
-                if problems.is_empty() =>
-            {
-                Ok(Self {
-                    name: kind.metadata.name.clone().unwrap_or_default(),
-                    group: spec.group.clone(),
-                    version: spec.version.clone(),
-                    kind: spec.kind.clone(),
-                    suspend,
-                    pod_sets,
-                    finished,
-                    succeeded,
-                    message,
-                    active,
-                })
-            }
-            _ => Err(problems),
+        let finished = spec
+            .finished
+            .as_ref()
+            .and_then(|rule| compile_finished(rule, &mut problems));
+        let active = spec
+            .active
+            .as_ref()
+            .and_then(|source| compile_expression("spec.active", source, &mut problems));
+        if spec.suspend.is_some() && spec.active.is_none() {
+            problems.push(Problem::required(
+                "spec.active",
+                "required with spec.suspend: it says when the pods of a suspended object are gone",
+            ));
+        }
+        if !problems.is_empty() {
+            return Err(problems);
+        }
+        Ok(Self {
+            name: kind.metadata.name.clone().unwrap_or_default(),
+            group: spec.group.clone(),
+            version: spec.version.clone(),
+            kind: spec.kind.clone(),
+            suspend,
+            admission: spec.admission,
+            pod_sets,
+            finished,
+            active,
+            queue_gates: QueueGates::default(),
+        })
+    }
+
+    /// The same kind, whose pod templates are read with these names of the queue gate. Without it
+    /// only Sluice's own name is known, and a configured alias is a gate of somebody else.
+    #[must_use]
+    pub fn with_queue_gates(self, queue_gates: QueueGates) -> Self {
+        Self {
+            queue_gates,
+            ..self
         }
     }
 
-    /// The path of the suspend field.
-    pub fn suspend_path(&self) -> &FieldPath {
-        &self.suspend
+    /// The path of the suspend field; none if objects of this kind can't be suspended.
+    pub fn suspend_path(&self) -> Option<&FieldPath> {
+        self.suspend.as_ref()
+    }
+
+    /// How objects of this kind are admitted that don't say it themselves.
+    pub fn admission(&self) -> AdmissionMode {
+        self.admission
+    }
+
+    /// The accepted names of the queue gate.
+    pub(crate) fn queue_gates(&self) -> &QueueGates {
+        &self.queue_gates
     }
 
     /// The paths of the pod templates, each with the field of the JobKind that names it.
@@ -121,16 +156,30 @@ impl CompiledKind {
             .map(|(index, set)| (format!("spec.podSets[{index}].template"), &set.template))
     }
 
-    /// Whether `object` is suspended. A missing field is `false`, as the API conventions have it.
+    /// The pod templates of `object`: the name of the set, the path, and what lies there.
+    pub(crate) fn templates<'a>(
+        &'a self,
+        object: &'a Value,
+    ) -> impl Iterator<Item = (&'a str, &'a FieldPath, Option<&'a Value>)> {
+        self.pod_sets
+            .iter()
+            .map(move |set| (&*set.name, &set.template, set.template.get(object)))
+    }
+
+    /// Whether `object` is suspended. A missing field is `false`, as the API conventions have it;
+    /// so is that of a kind that has none.
     ///
     /// # Errors
     /// The field holds something that is not a boolean.
     pub fn suspended(&self, object: &Value) -> Result<bool, Problem> {
-        match self.suspend.get(object) {
+        let Some(path) = &self.suspend else {
+            return Ok(false);
+        };
+        match path.get(object) {
             None => Ok(false),
             Some(Value::Bool(suspended)) => Ok(*suspended),
             Some(other) => Err(Problem::invalid(
-                self.suspend.field(),
+                path.field(),
                 other.to_string(),
                 format!("must be a boolean, as JobKind {:?} says", self.name),
             )),
@@ -146,10 +195,14 @@ impl CompiledKind {
         object: &Value,
         defaults: &PodDefaults,
     ) -> Result<Vec<PodSetView>, Vec<Problem>> {
+        let reader = Reader {
+            defaults,
+            queue_gates: &self.queue_gates,
+        };
         let mut problems = Vec::new();
         let mut views = Vec::with_capacity(self.pod_sets.len());
         for set in &self.pod_sets {
-            match set.read(object, defaults, &self.name) {
+            match set.read(object, reader, &self.name) {
                 Ok(view) => views.push(view),
                 Err(found) => problems.extend(found),
             }
@@ -161,16 +214,19 @@ impl CompiledKind {
         }
     }
 
-    /// How `object` ended, if it has.
+    /// How `object` ended, if it has. One of a kind without such a rule never ends.
     ///
     /// # Errors
     /// An expression of the JobKind does not fit the object.
     pub fn finished(&self, object: &Value) -> Result<Option<Finished>, Problem> {
-        if !self.truth(&self.finished, "spec.finished.when", object)? {
+        let Some(rule) = &self.finished else {
+            return Ok(None);
+        };
+        if !self.truth(&rule.when, "spec.finished.when", object)? {
             return Ok(None);
         }
-        let succeeded = self.truth(&self.succeeded, "spec.finished.succeeded", object)?;
-        let message = match &self.message {
+        let succeeded = self.truth(&rule.succeeded, "spec.finished.succeeded", object)?;
+        let message = match &rule.message {
             None => String::new(),
             Some(expression) => match expression.evaluate(object) {
                 Ok(cel::Value::String(text)) => text.to_string(),
@@ -186,12 +242,16 @@ impl CompiledKind {
         Ok(Some(Finished { succeeded, message }))
     }
 
-    /// Whether pods of `object` run or may still be made.
+    /// Whether pods of `object` run or may still be made. Not known, and so false, for a kind without
+    /// such an expression: its pods themselves tell.
     ///
     /// # Errors
     /// The expression of the JobKind does not fit the object.
     pub fn active(&self, object: &Value) -> Result<bool, Problem> {
-        self.truth(&self.active, "spec.active", object)
+        match &self.active {
+            Some(expression) => self.truth(expression, "spec.active", object),
+            None => Ok(false),
+        }
     }
 
     /// The template path of the pod set `name`.
@@ -222,7 +282,7 @@ impl CompiledPodSet {
     fn read(
         &self,
         object: &Value,
-        defaults: &PodDefaults,
+        reader: Reader<'_>,
         kind: &str,
     ) -> Result<PodSetView, Vec<Problem>> {
         let Some(template) = self.template.get(object).filter(|t| t.is_object()) else {
@@ -232,44 +292,20 @@ impl CompiledPodSet {
             )]);
         };
         let field = format!("{}.spec", self.template.field());
-        let empty = Value::Null;
-        let pod = template.get("spec").unwrap_or(&empty);
-        let mut problems = Vec::new();
-        let count = self
-            .count(object)
-            .map_err(|p| problems.push(p))
-            .unwrap_or_default();
-        let requests = pod_requests(pod, &field, defaults)
-            .map_err(|p| problems.extend(p))
-            .unwrap_or_default();
-        let plain = PodDefaults::default();
-        let declared = if *defaults == plain {
-            requests.clone()
-        } else {
-            // What can't be counted was told above.
-            pod_requests(pod, &field, &plain).unwrap_or_default()
-        };
-        let placement = Placement::read(pod, &field)
-            .map_err(|p| problems.push(p))
-            .unwrap_or_default();
-        let affinity = template::required_affinity(pod, &field)
-            .map_err(|p| problems.push(p))
-            .unwrap_or_default();
-        if !problems.is_empty() {
-            return Err(problems);
+        let count = self.count(object);
+        let view = reader.read(
+            self.name.clone(),
+            count.as_ref().copied().unwrap_or_default(),
+            template,
+            &field,
+        );
+        match (count, view) {
+            (Ok(_), view) => view,
+            (Err(problem), Ok(_)) => Err(vec![problem]),
+            (Err(problem), Err(problems)) => {
+                Err(std::iter::once(problem).chain(problems).collect())
+            }
         }
-        Ok(PodSetView {
-            name: self.name.clone(),
-            count,
-            requests,
-            declared,
-            placement,
-            required_affinity: affinity,
-            priority_class: pod
-                .get("priorityClassName")
-                .and_then(Value::as_str)
-                .map(str::to_owned),
-        })
     }
 
     fn count(&self, object: &Value) -> Result<u32, Problem> {
@@ -305,6 +341,12 @@ impl CompiledPodSet {
 }
 
 fn check_allowed(spec: &JobKindSpec, problems: &mut Vec<Problem>) {
+    if spec.group.is_empty() && spec.kind == "Pod" {
+        problems.push(Problem::forbidden(
+            "spec.kind",
+            "Pod needs no JobKind: pods that ask for it are queued by themselves",
+        ));
+    }
     let forbidden = FORBIDDEN_KINDS
         .iter()
         .any(|(group, kind)| *group == spec.group && (*kind == "*" || *kind == spec.kind));
@@ -317,6 +359,20 @@ fn check_allowed(spec: &JobKindSpec, problems: &mut Vec<Problem>) {
             ),
         ));
     }
+}
+
+fn compile_finished(rule: &FinishedRule, problems: &mut Vec<Problem>) -> Option<CompiledFinished> {
+    let when = compile_expression("spec.finished.when", &rule.when, problems);
+    let succeeded = compile_expression("spec.finished.succeeded", &rule.succeeded, problems);
+    let message = rule
+        .message
+        .as_ref()
+        .and_then(|source| compile_expression("spec.finished.message", source, problems));
+    Some(CompiledFinished {
+        when: when?,
+        succeeded: succeeded?,
+        message,
+    })
 }
 
 fn compile_pod_sets(spec: &JobKindSpec, problems: &mut Vec<Problem>) -> Vec<CompiledPodSet> {
@@ -365,124 +421,4 @@ fn compile_expression(
     Expression::compile(source)
         .map_err(|rule| problems.push(Problem::invalid(field, source, rule)))
         .ok()
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-    use crate::fixtures::{batch_job, job_kind};
-
-    #[test]
-    fn reads_a_job() {
-        let kind = CompiledKind::compile(&job_kind()).unwrap();
-        let mut job = batch_job();
-        assert!(!kind.suspended(&job).unwrap());
-        assert_eq!(kind.finished(&job).unwrap(), None);
-        let sets = kind.pod_sets(&job, &PodDefaults::default()).unwrap();
-        assert_eq!((sets.len(), sets[0].count), (1, 2));
-
-        job["status"] = json!({"active": 2});
-        assert!(kind.active(&job).unwrap());
-        job["status"] = json!({"conditions": [{"type": "Suspended", "status": "True"}]});
-        assert!(!kind.active(&job).unwrap());
-        job["status"] = json!({"conditions": [
-            {"type": "Failed", "status": "True", "message": "Job has reached the specified backoff limit"}]});
-        assert_eq!(
-            kind.finished(&job).unwrap(),
-            Some(Finished {
-                succeeded: false,
-                message: "Job has reached the specified backoff limit".to_owned()
-            })
-        );
-    }
-
-    #[test]
-    fn the_smaller_of_parallelism_and_completions_counts() {
-        let kind = CompiledKind::compile(&job_kind()).unwrap();
-        let cases = [
-            (json!({}), 1),
-            (json!({"parallelism": 3}), 3),
-            (json!({"parallelism": 3, "completions": 2}), 2),
-            (json!({"parallelism": 3, "completions": 9}), 3),
-            (json!({"parallelism": 0}), 0),
-        ];
-        for (spec, expected) in cases {
-            let mut job = batch_job();
-            job["spec"]["parallelism"] = spec["parallelism"].clone();
-            job["spec"]["completions"] = spec["completions"].clone();
-            if spec["parallelism"].is_null() {
-                job["spec"].as_object_mut().unwrap().remove("parallelism");
-            }
-            if spec["completions"].is_null() {
-                job["spec"].as_object_mut().unwrap().remove("completions");
-            }
-            let sets = kind.pod_sets(&job, &PodDefaults::default()).unwrap();
-            assert_eq!(sets[0].count, expected, "{spec}");
-        }
-    }
-
-    #[test]
-    fn all_that_is_wrong_is_said_at_once() {
-        let mut kind = job_kind();
-        kind.spec.suspend = "spec.suspend".to_owned();
-        kind.spec.pod_sets[0].template = ".spec.templates[*]".to_owned();
-        kind.spec.active = "jobs.x".to_owned();
-        let texts: Vec<String> = CompiledKind::compile(&kind)
-            .unwrap_err()
-            .iter()
-            .map(ToString::to_string)
-            .collect();
-        assert_eq!(
-            texts,
-            [
-                "spec.suspend: Invalid value: \"spec.suspend\": must start with a dot (such as \".spec.suspend\")",
-                "spec.podSets[0].template: Invalid value: \".spec.templates[*]\": must be field names with a dot before each (such as \".spec.suspend\"); lists and wildcards are not supported",
-                "spec.active: Invalid value: \"jobs.x\": undeclared reference to \"jobs\": only \"object\" is declared",
-            ]
-        );
-    }
-
-    #[test]
-    fn what_secures_the_cluster_is_refused() {
-        for (group, name) in [
-            ("", "Secret"),
-            ("", "Node"),
-            ("rbac.authorization.k8s.io", "ClusterRole"),
-            ("coordination.k8s.io", "Lease"),
-            (
-                "admissionregistration.k8s.io",
-                "ValidatingWebhookConfiguration",
-            ),
-        ] {
-            let mut kind = job_kind();
-            kind.spec.group = group.to_owned();
-            kind.spec.kind = name.to_owned();
-            let problems = CompiledKind::compile(&kind).unwrap_err();
-            assert_eq!(
-                problems[0].to_string(),
-                format!(
-                    "spec.kind: Forbidden: {name} of group {group:?} may not be managed: it secures or runs the cluster"
-                )
-            );
-        }
-    }
-
-    #[test]
-    fn an_object_that_does_not_fit_is_told_where() {
-        let kind = CompiledKind::compile(&job_kind()).unwrap();
-        let mut job = batch_job();
-        job["spec"]["suspend"] = json!("yes");
-        assert_eq!(
-            kind.suspended(&job).unwrap_err().to_string(),
-            "spec.suspend: Invalid value: \"\\\"yes\\\"\": must be a boolean, as JobKind \"job\" says"
-        );
-        job["spec"].as_object_mut().unwrap().remove("template");
-        let problems = kind.pod_sets(&job, &PodDefaults::default()).unwrap_err();
-        assert_eq!(
-            problems[0].to_string(),
-            "spec.template: Required value: JobKind \"job\" says that a pod template lies here"
-        );
-    }
 }

@@ -7,15 +7,25 @@ mod expression;
 #[cfg(test)]
 mod fixtures;
 pub mod gates;
+mod gating;
+pub mod hold;
 pub mod jobkind;
+pub mod metadata;
 pub mod names;
 pub mod patch;
 pub mod path;
+pub mod pod;
+mod pod_group;
+mod pod_patch;
+mod pod_set;
 pub mod problem;
+mod queue_gates;
 pub mod requests;
 pub mod schema;
 pub mod template;
 pub mod view;
 
+pub use hold::Hold;
 pub use jobkind::CompiledKind;
+pub use pod::{PodView, QueueGates};
 pub use problem::Problem;

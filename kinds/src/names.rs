@@ -6,6 +6,9 @@ use crate::problem::Problem;
 /// Longest RFC 1123 subdomain in bytes.
 const SUBDOMAIN_BYTES_MAX: usize = 253;
 
+/// Longest name part of a qualified name (a label key, a scheduling gate) in bytes.
+const NAME_PART_BYTES_MAX: usize = 63;
+
 /// What apimachinery says of a bad subdomain.
 const SUBDOMAIN_RULE: &str = "a lowercase RFC 1123 subdomain must consist of lower case \
      alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character \
@@ -50,6 +53,17 @@ pub fn domain_prefixed_path(value: &str, field: &str) -> Vec<Problem> {
         problems.push(Problem::invalid(field, path, PATH_RULE));
     }
     problems
+}
+
+/// Whether `text` can stand behind the slash of a qualified name.
+pub(crate) fn is_qualified_name_part(text: &str) -> bool {
+    let edge = |b: Option<u8>| b.is_some_and(|b| b.is_ascii_alphanumeric());
+    text.len() <= NAME_PART_BYTES_MAX
+        && edge(text.bytes().next())
+        && edge(text.bytes().last())
+        && text
+            .bytes()
+            .all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b))
 }
 
 /// Whether `text` is one dot-free part of a subdomain.

@@ -3,9 +3,12 @@
 
 use json_patch::{AddOperation, Patch, PatchOperation, RemoveOperation, TestOperation};
 use serde_json::{Value, json};
+use sluice_crds::{MANAGED_LABEL, POD_SET_ANNOTATION};
 
 use crate::jobkind::CompiledKind;
+use crate::path::FieldPath;
 use crate::template::Placement;
+use crate::view::{Mark, PodSetView, TemplateMarks};
 
 /// The object that a patch is meant for. A patch does nothing to an object of the same name with
 /// another UID.
@@ -21,43 +24,62 @@ pub struct Target<'a> {
 /// What a pod template is to say from now on.
 #[derive(Debug, Clone)]
 pub struct Placing<'a> {
-    /// The name of the pod set.
-    pub pod_set: &'a str,
-    /// What its template says today.
-    pub from: &'a Placement,
-    /// What it is to say.
+    /// The pod set as it is today.
+    pub set: &'a PodSetView,
+    /// What its template is to say.
     pub to: Placement,
 }
 
 impl CompiledKind {
-    /// Suspends `object`. Empty if it is suspended.
+    /// Suspends `object`. Empty if it is suspended or can't be.
     pub fn hold_patch(&self, object: &Value) -> Patch {
-        if self.suspend_path().get(object) == Some(&Value::Bool(true)) {
-            return Patch(Vec::new());
+        match self.suspend_path() {
+            Some(path) if path.get(object) != Some(&Value::Bool(true)) => {
+                Patch(vec![path.set(object, json!(true))])
+            }
+            Some(_) | None => Patch(Vec::new()),
         }
-        Patch(vec![self.suspend_path().set(object, json!(true))])
     }
 
-    /// Lets the object go with its templates placed, in one patch. Fails on an object that is no
-    /// longer suspended.
+    /// Lets the object go with its templates placed, and marked so that Sluice knows their pods, in
+    /// one patch. Fails on an object that is no longer suspended. Empty for a kind that has no
+    /// suspend field: its pods are let go instead.
     pub fn release_patch(&self, target: Target<'_>, placings: &[Placing<'_>]) -> Patch {
-        let mut operations = self.place(target, placings);
-        operations.push(add(self.suspend_path().pointer(&[]), json!(false)));
+        let Some(suspend) = self.suspend_path() else {
+            return Patch(Vec::new());
+        };
+        let mut operations = self.place(target, placings, suspend);
+        for placing in placings {
+            if let Some(template) = self.template_of(&placing.set.name) {
+                operations.extend(mark(placing.set, template));
+            }
+        }
+        operations.push(add(suspend.pointer(&[]), json!(false)));
         Patch(operations)
     }
 
-    /// Places the templates of a suspended object and leaves it suspended.
+    /// Places the templates of a suspended object and leaves it suspended. Empty for a kind that has
+    /// no suspend field.
     pub fn place_patch(&self, target: Target<'_>, placings: &[Placing<'_>]) -> Patch {
-        Patch(self.place(target, placings))
+        let operations = self
+            .suspend_path()
+            .map(|suspend| self.place(target, placings, suspend));
+        Patch(operations.unwrap_or_default())
     }
 
-    fn place(&self, target: Target<'_>, placings: &[Placing<'_>]) -> Vec<PatchOperation> {
+    fn place(
+        &self,
+        target: Target<'_>,
+        placings: &[Placing<'_>],
+        suspend: &FieldPath,
+    ) -> Vec<PatchOperation> {
         let mut operations = tests(target);
-        operations.push(test(self.suspend_path().pointer(&[]), json!(true)));
+        operations.push(test(suspend.pointer(&[]), json!(true)));
         for placing in placings {
-            let Some(template) = self.template_of(placing.pod_set) else {
+            let Some(template) = self.template_of(&placing.set.name) else {
                 continue;
             };
+            let from = &placing.set.placement;
             let Placement {
                 node_selector,
                 tolerations,
@@ -65,13 +87,13 @@ impl CompiledKind {
             let changes = [
                 (
                     "nodeSelector",
-                    placing.from.node_selector != *node_selector,
+                    from.node_selector != *node_selector,
                     node_selector.is_empty(),
                     json!(node_selector),
                 ),
                 (
                     "tolerations",
-                    placing.from.tolerations != *tolerations,
+                    from.tolerations != *tolerations,
                     tolerations.is_empty(),
                     json!(tolerations),
                 ),
@@ -89,6 +111,40 @@ impl CompiledKind {
         }
         operations
     }
+}
+
+/// Puts the marks on the template of `set`: the label by which its pods are watched, the annotation
+/// that names their set.
+fn mark(set: &PodSetView, template: &FieldPath) -> Vec<PatchOperation> {
+    let TemplateMarks {
+        has_metadata,
+        managed,
+        pod_set,
+    } = set.marks;
+    let marks = [
+        (managed, "labels", MANAGED_LABEL, json!("true")),
+        (
+            pod_set,
+            "annotations",
+            POD_SET_ANNOTATION,
+            json!(&*set.name),
+        ),
+    ];
+    let mut operations = Vec::new();
+    if !has_metadata {
+        operations.push(add(template.pointer(&["metadata"]), json!({})));
+    }
+    for (mark, map, key, value) in marks {
+        match mark {
+            Mark::Set => {}
+            Mark::Unset => operations.push(add(template.pointer(&["metadata", map, key]), value)),
+            Mark::NoMap => {
+                let map = template.pointer(&["metadata", map]);
+                operations.push(add(map, json!({key: value})));
+            }
+        }
+    }
+    operations
 }
 
 fn tests(target: Target<'_>) -> Vec<PatchOperation> {
@@ -117,7 +173,7 @@ fn add(path: json_patch::jsonptr::PointerBuf, value: Value) -> PatchOperation {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixtures::{batch_job, job_kind};
+    use crate::fixtures::{batch_job, deployment, deployment_kind, job_kind};
     use crate::requests::PodDefaults;
 
     fn spot() -> Placement {
@@ -138,8 +194,14 @@ mod tests {
         assert!(kind.hold_patch(&job).is_empty());
     }
 
+    fn set(kind: &CompiledKind, job: &Value) -> PodSetView {
+        kind.pod_sets(job, &PodDefaults::default())
+            .unwrap()
+            .remove(0)
+    }
+
     #[test]
-    fn letting_go_and_taking_back_leaves_the_template_as_it_was() {
+    fn letting_go_and_taking_back_leaves_the_template_as_it_was_but_for_the_marks() {
         let kind = CompiledKind::compile(&job_kind()).unwrap();
         let mut job = batch_job();
         job["metadata"]["generation"] = json!(3);
@@ -151,31 +213,100 @@ mod tests {
             uid: "u1",
             generation: Some(3),
         };
-        let clean = kind.pod_sets(&job, &PodDefaults::default()).unwrap()[0]
-            .placement
-            .clone();
-        let placed = clean.with(&spot());
+        let clean = set(&kind, &job);
+        let placed = clean.placement.with(&spot());
 
         let placing = Placing {
-            pod_set: "main",
-            from: &clean,
+            set: &clean,
             to: placed.clone(),
         };
         json_patch::patch(&mut job, &kind.release_patch(target, &[placing])).unwrap();
         assert_eq!(job["spec"]["suspend"], json!(false));
-        assert_eq!(
-            kind.pod_sets(&job, &PodDefaults::default()).unwrap()[0].placement,
-            placed
-        );
+        assert_eq!(set(&kind, &job).placement, placed);
 
         job["spec"]["suspend"] = json!(true);
         let placing = Placing {
-            pod_set: "main",
-            from: &placed,
-            to: clean,
+            set: &set(&kind, &job),
+            to: clean.placement,
         };
         json_patch::patch(&mut job, &kind.place_patch(target, &[placing])).unwrap();
-        assert_eq!(job, before);
+        let marks = json!({
+            "labels": {"sluice.dev/managed": "true"},
+            "annotations": {"sluice.dev/pod-set": "main"},
+        });
+        let mut expected = before;
+        expected["spec"]["template"]["metadata"] = marks;
+        assert_eq!(job, expected);
+    }
+
+    #[test]
+    fn the_marks_leave_other_metadata_alone() {
+        let kind = CompiledKind::compile(&job_kind()).unwrap();
+        let target = Target {
+            uid: "u1",
+            generation: None,
+        };
+        let cases = [
+            ("none", Value::Null),
+            ("empty", json!({})),
+            ("null maps", json!({"labels": null, "annotations": null})),
+            ("labels alone", json!({"labels": {"a": "b"}})),
+            (
+                "all",
+                json!({"name": "x", "labels": {"a": "b"}, "annotations": {"c": "d"}}),
+            ),
+            (
+                "other values",
+                json!({"labels": {"sluice.dev/managed": "false"}, "annotations": {"sluice.dev/pod-set": "x"}}),
+            ),
+        ];
+        for (name, metadata) in cases {
+            let mut job = batch_job();
+            job["spec"]["suspend"] = json!(true);
+            job["spec"]["template"]["metadata"] = metadata.clone();
+            let release = |job: &mut Value| {
+                let set = set(&kind, job);
+                let placing = Placing {
+                    set: &set,
+                    to: set.placement.clone(),
+                };
+                let patch = kind.release_patch(target, &[placing]);
+                json_patch::patch(job, &patch).unwrap();
+                patch
+            };
+            release(&mut job);
+            let got = &job["spec"]["template"]["metadata"];
+            assert_eq!(got["labels"]["sluice.dev/managed"], "true", "{name}");
+            assert_eq!(got["annotations"]["sluice.dev/pod-set"], "main", "{name}");
+            for (map, key) in [("labels", "a"), ("annotations", "c")] {
+                let was = metadata.pointer(&format!("/{map}/{key}"));
+                assert_eq!(got.pointer(&format!("/{map}/{key}")), was, "{name}");
+            }
+            job["spec"]["suspend"] = json!(true);
+            // The UID, that it is suspended, and that it no longer is.
+            assert_eq!(release(&mut job).len(), 3, "{name}: once is enough");
+        }
+    }
+
+    #[test]
+    fn a_kind_that_cannot_be_suspended_is_not_patched() {
+        let kind = CompiledKind::compile(&deployment_kind()).unwrap();
+        let deployment = deployment();
+        let set = set(&kind, &deployment);
+        let placing = Placing {
+            set: &set,
+            to: spot(),
+        };
+        let target = Target {
+            uid: "u1",
+            generation: None,
+        };
+        assert!(kind.hold_patch(&deployment).is_empty());
+        assert!(
+            kind.release_patch(target, std::slice::from_ref(&placing))
+                .is_empty()
+        );
+        assert!(kind.place_patch(target, &[placing]).is_empty());
     }
 
     #[test]

@@ -21,6 +21,8 @@ pub enum ProblemKind {
     Invalid(String),
     /// The value appears twice where it may appear once.
     Duplicate(String),
+    /// The value is none of those that there are.
+    NotSupported(String),
     /// The edit is not allowed.
     Forbidden,
     /// The value is missing.
@@ -55,6 +57,20 @@ impl Problem {
             field: field.into(),
             kind: ProblemKind::Duplicate(value.into()),
             detail: String::new(),
+        }
+    }
+
+    /// The value at `field` is none of the `supported` ones.
+    pub fn not_supported(
+        field: impl Into<String>,
+        value: impl Into<String>,
+        supported: &[&str],
+    ) -> Self {
+        let supported: Vec<_> = supported.iter().map(|value| format!("{value:?}")).collect();
+        Self {
+            field: field.into(),
+            kind: ProblemKind::NotSupported(value.into()),
+            detail: format!("supported values: {}", supported.join(", ")),
         }
     }
 
@@ -109,6 +125,9 @@ impl fmt::Display for Problem {
             }
             ProblemKind::Duplicate(value) => {
                 write!(f, "{field}: Duplicate value: {}", quote(value))
+            }
+            ProblemKind::NotSupported(value) => {
+                write!(f, "{field}: Unsupported value: {}: {detail}", quote(value))
             }
             ProblemKind::Forbidden => write!(f, "{field}: Forbidden: {detail}"),
             ProblemKind::Required => write!(f, "{field}: Required value: {detail}"),

@@ -26,18 +26,8 @@ pub fn check(kind: &CompiledKind, document: &Value) -> Vec<Problem> {
         )];
     };
     let mut problems = Vec::new();
-    let suspend = kind.suspend_path();
-    match look_up(root, suspend, document) {
-        Ok(Some(schema)) if type_of(schema) != Some("boolean") => problems.push(Problem::invalid(
-            "spec.suspend",
-            suspend.to_string(),
-            format!(
-                "must name a boolean field: this one is {}",
-                type_of(schema).unwrap_or("of no one type")
-            ),
-        )),
-        Ok(_) => {}
-        Err(rule) => problems.push(Problem::invalid("spec.suspend", suspend.to_string(), rule)),
+    if let Some(suspend) = kind.suspend_path() {
+        problems.extend(check_suspend(root, suspend, document));
     }
     for (field, path) in kind.template_paths() {
         match look_up(root, path, document) {
@@ -51,6 +41,18 @@ pub fn check(kind: &CompiledKind, document: &Value) -> Vec<Problem> {
         }
     }
     problems
+}
+
+fn check_suspend(root: &Value, suspend: &FieldPath, document: &Value) -> Option<Problem> {
+    let rule = match look_up(root, suspend, document) {
+        Ok(Some(schema)) if type_of(schema) != Some("boolean") => format!(
+            "must name a boolean field: this one is {}",
+            type_of(schema).unwrap_or("of no one type")
+        ),
+        Ok(_) => return None,
+        Err(rule) => rule,
+    };
+    Some(Problem::invalid("spec.suspend", suspend.to_string(), rule))
 }
 
 fn find_kind<'a>(kind: &CompiledKind, document: &'a Value) -> Option<&'a Value> {
@@ -186,7 +188,7 @@ mod tests {
 
     fn problems(suspend: &str, template: &str) -> Vec<String> {
         let mut kind = job_kind();
-        kind.spec.suspend = suspend.to_owned();
+        kind.spec.suspend = Some(suspend.to_owned());
         kind.spec.pod_sets[0].template = template.to_owned();
         let kind = CompiledKind::compile(&kind).unwrap();
         check(&kind, &document())

@@ -28,6 +28,53 @@ pub struct PodSetView {
     pub required_affinity: Vec<NodeSelectorTerm>,
     /// The template's PriorityClass.
     pub priority_class: Option<String>,
+    /// Whether the pods carry scheduling gates that are none of Sluice's: neither the queue gate nor
+    /// one that stands for a gate annotation.
+    pub has_external_gates: bool,
+    /// What of the marks by which Sluice knows its pods the template carries.
+    pub marks: TemplateMarks,
+}
+
+/// What of the marks by which Sluice knows its pods a pod template carries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TemplateMarks {
+    /// Whether it has any metadata.
+    pub(crate) has_metadata: bool,
+    /// The label `sluice.dev/managed`.
+    pub(crate) managed: Mark,
+    /// The annotation `sluice.dev/pod-set`.
+    pub(crate) pod_set: Mark,
+}
+
+/// Whether a label or annotation is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mark {
+    /// There are no labels, or annotations, at all.
+    NoMap,
+    /// There are others.
+    Unset,
+    /// It is there.
+    Set,
+}
+
+impl PodSetView {
+    /// A name for what these pods ask for: equal for pods that ask for the same, and the same for
+    /// ever, as it is stored.
+    pub fn role(&self) -> String {
+        let Self {
+            requests,
+            placement,
+            required_affinity,
+            ..
+        } = self;
+        let asked = serde_json::json!([
+            requests.iter().map(|(name, amount)| (name, amount.to_string())).collect::<Vec<_>>(),
+            placement.node_selector,
+            placement.tolerations,
+            required_affinity,
+        ]);
+        format!("{:016x}", crate::gates::stable_hash(&asked.to_string()))
+    }
 }
 
 /// How an object ended.
@@ -66,7 +113,7 @@ impl QueueLabels {
         self.0.iter().map(String::as_str)
     }
 
-    /// The queue that `labels` name.
+    /// The queue that `labels` name, which may be all labels of an object.
     pub fn read(&self, labels: &BTreeMap<String, String>) -> QueueName {
         let mut named: Option<(&str, &String)> = None;
         for key in self.keys() {

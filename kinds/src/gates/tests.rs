@@ -309,3 +309,17 @@ proptest! {
         }
     }
 }
+
+#[rstest]
+#[case::valid("acme.io/foo", "acme.io/foo")]
+#[case::dots_and_dashes("acme.io/a-b_c.d", "acme.io/a-b_c.d")]
+#[case::capitals("acme.io/Foo", "acme.io/Foo")]
+#[case::deeper_path("acme.io/foo/bar", "sluice.dev/gate-bb8b9c9bfb2e3326")]
+#[case::tilde("acme.io/~", "sluice.dev/gate-2da8cade6fed587e")]
+#[case::dash_at_the_end("acme.io/a-", "sluice.dev/gate-834e6af8306cd466")]
+#[case::called_like_the_queue_gate(sluice_crds::QUEUE_GATE, "sluice.dev/gate-449c527bb45934d6")]
+fn stands_on_a_pod_as(#[case] gate: &str, #[case] expected: &str) {
+    // The names are stored on pods: they may never change.
+    let gate = Gate::parse(gate, "x").unwrap();
+    assert_eq!(gate.scheduling_gate(), expected);
+}

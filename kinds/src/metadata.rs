@@ -1,0 +1,62 @@
+//! Reads the few fields of `metadata` that anything depends on, from an object or a pod template.
+//! What they mean is said elsewhere.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use crate::gates::GATE_ANNOTATIONS;
+
+/// The label `key` of `object`.
+pub fn label<'a>(object: &'a Value, key: &str) -> Option<&'a str> {
+    object.pointer("/metadata/labels")?.get(key)?.as_str()
+}
+
+/// The annotation `key` of `object`.
+pub fn annotation<'a>(object: &'a Value, key: &str) -> Option<&'a Value> {
+    object.pointer("/metadata/annotations")?.get(key)
+}
+
+/// The annotation `key` of `object`, where it is a string: an API server stores no other.
+pub fn annotation_text<'a>(object: &'a Value, key: &str) -> Option<&'a str> {
+    annotation(object, key)?.as_str()
+}
+
+/// Those labels of `object` that `keys` name.
+pub fn labels<'k>(object: &Value, keys: impl Iterator<Item = &'k str>) -> BTreeMap<String, String> {
+    keys.filter_map(|key| label(object, key).map(|value| (key.to_owned(), value.to_owned())))
+        .collect()
+}
+
+/// The gate annotations of `object`, and no others. A value that is no string can't come from an API
+/// server; it is read as its JSON text, which names no gate and so holds the object.
+pub fn gate_annotations(object: &Value) -> BTreeMap<String, String> {
+    GATE_ANNOTATIONS
+        .into_iter()
+        .filter_map(|key| annotation(object, key).map(|value| (key.to_owned(), text(value))))
+        .collect()
+}
+
+/// Whether the deletion of `object` has begun.
+pub fn is_being_deleted(object: &Value) -> bool {
+    object
+        .pointer("/metadata/deletionTimestamp")
+        .is_some_and(|at| !at.is_null())
+}
+
+/// API group and kind of the controller that owns `object`.
+pub fn controller(object: &Value) -> Option<(&str, &str)> {
+    let owners = object.pointer("/metadata/ownerReferences")?.as_array()?;
+    let owner = owners
+        .iter()
+        .find(|o| o.get("controller").and_then(Value::as_bool) == Some(true))?;
+    let api_version = owner.get("apiVersion")?.as_str()?;
+    let group = api_version.split_once('/').map_or("", |(group, _)| group);
+    Some((group, owner.get("kind")?.as_str()?))
+}
+
+fn text(value: &Value) -> String {
+    value
+        .as_str()
+        .map_or_else(|| value.to_string(), str::to_owned)
+}

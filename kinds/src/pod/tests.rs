@@ -1,0 +1,356 @@
+//! What is seen of pods, case by case, and how new ones are made to wait.
+#![allow(clippy::needless_pass_by_value)]
+
+use proptest::prelude::*;
+use rstest::rstest;
+use serde_json::json;
+
+use super::*;
+
+const ALIAS: &str = "scheduling.volcano.sh/queue-allocation-gate";
+const QUEUE: &str = "sluice.dev/queue-name";
+const GATED: &str = "kueue.x-k8s.io/scheduling-gated-by";
+
+fn gates() -> QueueGates {
+    QueueGates::new([ALIAS.to_owned()])
+}
+
+/// A pod of 1 cpu with these labels and annotations.
+fn mk_pod(labels: Value, annotations: Value) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {"name": "p", "namespace": "n", "labels": labels, "annotations": annotations},
+        "spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]},
+    })
+}
+
+fn owned(mut pod: Value, api_version: &str, kind: &str) -> Value {
+    pod["metadata"]["ownerReferences"] = json!([{"apiVersion": api_version, "kind": kind, "name": "o", "uid": "u0", "controller": true}]);
+    pod
+}
+
+fn gated(mut pod: Value, names: &[&str]) -> Value {
+    pod["spec"]["schedulingGates"] = names.iter().map(|name| json!({"name": name})).collect();
+    pod
+}
+
+fn view(pod: &Value) -> PodView {
+    PodView::read(pod, &QueueLabels::default(), &gates())
+}
+
+fn names(gates: &[Arc<str>]) -> Vec<&str> {
+    gates.iter().map(|name| &**name).collect()
+}
+
+#[test]
+fn all_that_matters_is_read() {
+    let mut pod = gated(
+        mk_pod(
+            json!({QUEUE: "a", "sluice.dev/priority-class": "high", "sluice.dev/managed": "true"}),
+            json!({
+                QUEUE_GATE: "true",
+                GATED: "b.io/y",
+                POD_SET_ANNOTATION: "workers",
+                "sluice.dev/propagated-gates": "b.io/y,c.io/z",
+                ADMITTED_ANNOTATION: "{\"clusterQueue\":\"q\",\"flavors\":{\"cpu\":\"spot\"},\"at\":\"2026-01-02T03:04:05Z\"}",
+            }),
+        ),
+        &["acme.io/x", QUEUE_GATE, "b.io/y"],
+    );
+    pod["spec"]["priority"] = json!(7);
+    pod["spec"]["priorityClassName"] = json!("seven");
+    pod["spec"]["nodeName"] = json!("n1");
+    pod["status"] = json!({"phase": "Running"});
+    let view = view(&pod);
+    assert_eq!(view.queue, QueueName::Named("a".to_owned()));
+    assert_eq!(view.mode, PodMode::Single);
+    assert_eq!(view.queue_gate.as_deref(), Some(QUEUE_GATE));
+    assert_eq!(names(&view.other_gates), ["acme.io/x", "b.io/y"]);
+    assert_eq!(names(&view.propagated), ["b.io/y", "c.io/z"]);
+    assert_eq!(view.propagated_left().count(), 1);
+    assert!(view.gates.is_held());
+    assert_eq!(view.priority_class_label.as_deref(), Some("high"));
+    assert_eq!(view.priority, Some(7));
+    assert_eq!(view.priority_class.as_deref(), Some("seven"));
+    assert_eq!(view.phase, PodPhase::Live);
+    assert!(view.is_bound);
+    assert_eq!(view.pod_set.as_deref(), Some("workers"));
+    let admission = view.admitted.unwrap().unwrap();
+    assert_eq!(admission.cluster_queue, "q");
+    assert_eq!(admission.flavors["cpu"], "spot");
+    let asks = view.asks.unwrap();
+    assert_eq!((&*asks.name, asks.count), ("main", 1));
+    assert_eq!(asks.requests["cpu"], sluice_crds::quantity::NANOS);
+    assert!(asks.has_external_gates, "acme.io/x is somebody else's");
+}
+
+#[rstest]
+#[case::nothing(json!({}))]
+#[case::null(Value::Null)]
+#[case::odd(json!({"metadata": 7, "spec": [], "status": "x"}))]
+#[case::odd_below(json!({"metadata": {"labels": [], "annotations": 7},
+    "spec": {"schedulingGates": {"name": 7}, "nodeName": 7, "priority": 1e99}, "status": {"phase": 7}}))]
+fn what_is_no_pod_is_read_as_nothing(#[case] pod: Value) {
+    let view = view(&pod);
+    assert_eq!(view.queue, QueueName::None);
+    assert_eq!(view.mode, PodMode::Child);
+    assert_eq!(view.queue_gate, None);
+    assert!(view.other_gates.is_empty() && !view.is_bound);
+    assert_eq!(view.phase, PodPhase::Live);
+}
+
+#[rstest]
+#[case::own(&[QUEUE_GATE], Some(QUEUE_GATE), false)]
+#[case::alias(&[ALIAS], Some(ALIAS), false)]
+#[case::own_and_external(&["acme.io/x", QUEUE_GATE], Some(QUEUE_GATE), true)]
+#[case::external(&["acme.io/x"], None, true)]
+#[case::none(&[], None, false)]
+fn gates_are_told_apart(
+    #[case] carried: &[&str],
+    #[case] queue_gate: Option<&str>,
+    #[case] has_external: bool,
+) {
+    let view = view(&gated(mk_pod(json!({}), json!({})), carried));
+    assert_eq!(view.queue_gate.as_deref(), queue_gate);
+    assert_eq!(view.asks.unwrap().has_external_gates, has_external);
+}
+
+#[rstest]
+#[case::succeeded("Succeeded", PodPhase::Succeeded)]
+#[case::failed("Failed", PodPhase::Failed)]
+#[case::pending("Pending", PodPhase::Live)]
+#[case::unknown("Unknown", PodPhase::Live)]
+fn phases(#[case] phase: &str, #[case] expected: PodPhase) {
+    let mut pod = mk_pod(json!({}), json!({}));
+    pod["status"] = json!({"phase": phase});
+    assert_eq!(view(&pod).phase, expected);
+}
+
+#[test]
+fn what_cannot_be_read_is_said() {
+    let mut pod = mk_pod(json!({QUEUE: "A!"}), json!({ADMITTED_ANNOTATION: "yes"}));
+    pod["spec"]["containers"][0]["resources"]["requests"]["cpu"] = json!("-1");
+    let view = view(&pod);
+    assert!(matches!(view.queue, QueueName::Invalid(_)));
+    assert_eq!(
+        view.admitted.unwrap().unwrap_err().to_string(),
+        "metadata.annotations[sluice.dev/admitted]: Invalid value: \"yes\": must be the record of an \
+         admission: expected value at line 1 column 1"
+    );
+    assert_eq!(
+        view.asks.unwrap_err()[0].to_string(),
+        "spec.containers[0].resources.requests[cpu]: Invalid value: \"-1\": must be greater than or \
+         equal to 0"
+    );
+}
+
+fn group(name: &str, total: Option<&str>, retriable: Option<&str>) -> Value {
+    let mut annotations = json!({});
+    if let Some(total) = total {
+        annotations[POD_GROUP_TOTAL] = json!(total);
+    }
+    if let Some(retriable) = retriable {
+        annotations["sluice.dev/retriable-in-group"] = json!(retriable);
+    }
+    mk_pod(json!({POD_GROUP_LABEL: name}), annotations)
+}
+
+const POD_GROUP_TOTAL: &str = "sluice.dev/pod-group-total-count";
+const TOTAL_RULE: &str = "must be a whole number between 1 and 1000";
+
+#[rstest]
+#[case::plain(group("g", Some("3"), None), 3, true)]
+#[case::one(group("g", Some("1"), Some("true")), 1, true)]
+#[case::most(group("g", Some("1000"), Some("false")), 1000, false)]
+fn a_group(#[case] pod: Value, #[case] total: u32, #[case] is_retriable: bool) {
+    let expected = PodGroup {
+        name: "g".into(),
+        total,
+        is_retriable,
+    };
+    assert_eq!(view(&pod).mode, PodMode::Group(Ok(expected)));
+    // What a controller makes belongs to that.
+    let child = owned(pod, "batch/v1", "Job");
+    assert_eq!(view(&child).mode, PodMode::Child);
+}
+
+#[rstest]
+#[case::no_total(
+    group("g", None, None),
+    "metadata.annotations[sluice.dev/pod-group-total-count]: Required value: must say how many pods \
+     the group has"
+)]
+#[case::zero(group("g", Some("0"), None), &format!(
+    "metadata.annotations[sluice.dev/pod-group-total-count]: Invalid value: \"0\": {TOTAL_RULE}"))]
+#[case::too_many(group("g", Some("1001"), None), &format!(
+    "metadata.annotations[sluice.dev/pod-group-total-count]: Invalid value: \"1001\": {TOTAL_RULE}"))]
+#[case::no_number(group("g", Some("two"), None), &format!(
+    "metadata.annotations[sluice.dev/pod-group-total-count]: Invalid value: \"two\": {TOTAL_RULE}"))]
+#[case::retriable(
+    group("g", Some("1"), Some("no")),
+    "metadata.annotations[sluice.dev/retriable-in-group]: Unsupported value: \"no\": supported \
+     values: \"false\", \"true\""
+)]
+fn a_bad_group(#[case] pod: Value, #[case] expected: &str) {
+    let PodMode::Group(Err(problem)) = view(&pod).mode else {
+        panic!("not refused");
+    };
+    assert_eq!(problem.to_string(), expected);
+}
+
+#[test]
+fn a_bad_group_name_and_a_total_without_a_group() {
+    let problems = PodGroup::read(&group("G!", Some("1"), None)).unwrap_err();
+    let start =
+        "metadata.labels[sluice.dev/pod-group-name]: Invalid value: \"G!\": a lowercase RFC 1123";
+    assert!(
+        problems[0].to_string().starts_with(start),
+        "{}",
+        problems[0]
+    );
+    let problems = PodGroup::read(&mk_pod(json!({}), json!({POD_GROUP_TOTAL: "2"}))).unwrap_err();
+    assert_eq!(
+        problems[0].to_string(),
+        "metadata.labels[sluice.dev/pod-group-name]: Required value: must name the group whose pods \
+         sluice.dev/pod-group-total-count counts"
+    );
+    assert_eq!(PodGroup::read(&mk_pod(json!({}), json!({}))), Ok(None));
+}
+
+fn bare(labels: Value, annotations: Value) -> Value {
+    mk_pod(labels, annotations)
+}
+
+#[rstest]
+#[case::plain(bare(json!({}), json!({})), None)]
+#[case::opt_in(bare(json!({}), json!({QUEUE_GATE: "true"})), Some(PodHold::Single))]
+#[case::opt_in_alias(bare(json!({}), json!({ALIAS: "true"})), Some(PodHold::Single))]
+#[case::opted_out(bare(json!({}), json!({QUEUE_GATE: "false"})), None)]
+#[case::opt_in_of_a_job(
+    owned(bare(json!({}), json!({QUEUE_GATE: "true"})), "batch/v1", "Job"), Some(PodHold::Single))]
+#[case::queue(bare(json!({QUEUE: "a"}), json!({})), Some(PodHold::Single))]
+#[case::queue_of_a_replicaset(
+    owned(bare(json!({QUEUE: "a"}), json!({})), "apps/v1", "ReplicaSet"), Some(PodHold::Single))]
+#[case::queue_of_a_statefulset(
+    owned(bare(json!({QUEUE: "a"}), json!({})), "apps/v1", "StatefulSet"), Some(PodHold::Single))]
+#[case::queue_of_a_daemonset(
+    owned(bare(json!({QUEUE: "a"}), json!({})), "apps/v1", "DaemonSet"), None)]
+#[case::queue_of_a_job(owned(bare(json!({QUEUE: "a"}), json!({})), "batch/v1", "Job"), None)]
+#[case::queue_of_another_replicaset(
+    owned(bare(json!({QUEUE: "a"}), json!({})), "acme.io/v1", "ReplicaSet"), None)]
+#[case::group(bare(json!({POD_GROUP_LABEL: "g", QUEUE: "a"}), json!({})), Some(PodHold::Group))]
+#[case::group_of_a_job(
+    owned(bare(json!({POD_GROUP_LABEL: "g"}), json!({})), "batch/v1", "Job"), None)]
+#[case::gate(bare(json!({}), json!({GATED: "a.io/x"})), Some(PodHold::Gates))]
+#[case::gate_and_queue(bare(json!({QUEUE: "a"}), json!({GATED: "a.io/x"})), Some(PodHold::Single))]
+#[case::gate_of_a_job(owned(bare(json!({}), json!({GATED: "a.io/x"})), "batch/v1", "Job"), None)]
+#[case::mirror(
+    bare(json!({QUEUE: "a"}), json!({QUEUE_GATE: "true", "kubernetes.io/config.mirror": "x"})), None)]
+fn who_waits(#[case] pod: Value, #[case] expected: Option<PodHold>) {
+    let hold = PodHold::at_creation(&pod, &QueueLabels::default(), &gates());
+    assert_eq!(hold, expected);
+}
+
+fn held(mut pod: Value) -> Value {
+    let hold = PodHold::at_creation(&pod, &QueueLabels::default(), &gates()).unwrap();
+    let patch = hold.patch(&pod, &gates());
+    json_patch::patch(&mut pod, &patch).unwrap();
+    pod
+}
+
+#[test]
+fn a_single_pod_is_gated_and_marked() {
+    let pod = held(gated(
+        bare(json!({QUEUE: "a"}), json!({GATED: "b.io/y"})),
+        &["acme.io/x"],
+    ));
+    assert_eq!(
+        pod["metadata"]["labels"],
+        json!({QUEUE: "a", "sluice.dev/managed": "true"})
+    );
+    assert_eq!(
+        pod["metadata"]["annotations"],
+        json!({GATED: "b.io/y", QUEUE_GATE: "true", "sluice.dev/propagated-gates": "b.io/y"})
+    );
+    assert_eq!(
+        pod["spec"]["schedulingGates"],
+        json!([{"name": "acme.io/x"}, {"name": QUEUE_GATE}, {"name": "b.io/y"}])
+    );
+}
+
+#[test]
+fn an_alias_is_mark_and_gate() {
+    let pod = held(bare(json!({}), json!({ALIAS: "true"})));
+    assert_eq!(pod["metadata"]["annotations"], json!({ALIAS: "true"}));
+    assert_eq!(pod["spec"]["schedulingGates"], json!([{"name": ALIAS}]));
+    assert_eq!(view(&pod).mode, PodMode::Single);
+}
+
+#[test]
+fn a_pod_of_a_group_is_gated_and_not_marked() {
+    let pod = held(group("g", Some("2"), None));
+    assert_eq!(
+        pod["spec"]["schedulingGates"],
+        json!([{"name": QUEUE_GATE}])
+    );
+    assert_eq!(
+        pod["metadata"]["annotations"],
+        json!({POD_GROUP_TOTAL: "2"})
+    );
+    assert!(matches!(view(&pod).mode, PodMode::Group(Ok(_))));
+}
+
+#[test]
+fn gates_alone_bring_no_queue_gate() {
+    let pod = held(bare(json!({}), json!({GATED: "b.io/y"})));
+    assert_eq!(pod["spec"]["schedulingGates"], json!([{"name": "b.io/y"}]));
+    assert_eq!(view(&pod).queue_gate, None);
+    assert_eq!(names(&view(&pod).propagated), ["b.io/y"]);
+}
+
+#[test]
+fn names_listed_without_a_gate_are_dropped() {
+    let pod = held(bare(
+        json!({QUEUE: "a"}),
+        json!({"sluice.dev/propagated-gates": "acme.io/x"}),
+    ));
+    assert_eq!(pod["metadata"]["annotations"], json!({QUEUE_GATE: "true"}));
+}
+
+proptest! {
+    #[test]
+    fn twice_is_once(
+        queue in proptest::option::of("[a-z]"),
+        gate in proptest::option::of("[a-z~]{1,3}\\.io/[a-z~]{1,3}"),
+        mark in proptest::option::of(prop_oneof![Just("true"), Just("false"), Just("x")]),
+        listed in proptest::option::of("[a-b]\\.io/x(,[a-b]\\.io/x)?"),
+        carried in proptest::option::of(proptest::collection::vec(
+            prop_oneof![Just("a.io/x"), Just("b.io/x"), Just(QUEUE_GATE), Just(ALIAS)], 0..3)),
+        has_metadata: bool,
+    ) {
+        let mut pod = mk_pod(json!({}), json!({}));
+        let entries = [
+            ("labels", QUEUE, queue.as_deref()), ("annotations", GATED, gate.as_deref()),
+            ("annotations", ALIAS, mark), ("annotations", "sluice.dev/propagated-gates", listed.as_deref()),
+        ];
+        for (map, key, value) in entries {
+            if let Some(value) = value {
+                pod["metadata"][map][key] = json!(value);
+            }
+        }
+        if !has_metadata {
+            pod.as_object_mut().unwrap().remove("metadata");
+        }
+        let carried = carried.unwrap_or_default();
+        pod = gated(pod, &carried);
+        for hold in [PodHold::Single, PodHold::Group, PodHold::Gates] {
+            let mut pod = pod.clone();
+            let patch = hold.patch(&pod, &gates());
+            json_patch::patch(&mut pod, &patch).unwrap();
+            prop_assert!(hold.patch(&pod, &gates()).is_empty());
+            let after: Vec<_> = scheduling_gates(&pod).take(carried.len()).collect();
+            prop_assert_eq!(&after, &carried, "what was there stays first and in order");
+            prop_assert_eq!(hold == PodHold::Gates || gates().carried(&pod).is_some(), true);
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! Reads one set of equal pods: what each asks for and where it may go, from a pod template or from
+//! a pod itself.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+use sluice_crds::{MANAGED_LABEL, POD_SET_ANNOTATION};
+
+use crate::metadata::{annotation_text, label};
+use crate::problem::Problem;
+use crate::queue_gates::QueueGates;
+use crate::requests::{PodDefaults, pod_requests};
+use crate::template::{self, Placement};
+use crate::view::{Mark, PodSetView, TemplateMarks};
+
+/// What a pod set is read with.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Reader<'a> {
+    pub(crate) defaults: &'a PodDefaults,
+    pub(crate) queue_gates: &'a QueueGates,
+}
+
+impl Reader<'_> {
+    /// The set `name` of `count` pods like `pod`, a pod or a pod template, whose spec lies at
+    /// `field`.
+    pub(crate) fn read(
+        self,
+        name: Arc<str>,
+        count: u32,
+        pod: &Value,
+        field: &str,
+    ) -> Result<PodSetView, Vec<Problem>> {
+        let empty = Value::Null;
+        let spec = pod.get("spec").unwrap_or(&empty);
+        let mut problems = Vec::new();
+        let requests = pod_requests(spec, field, self.defaults)
+            .map_err(|p| problems.extend(p))
+            .unwrap_or_default();
+        let plain = PodDefaults::default();
+        let declared = if *self.defaults == plain {
+            requests.clone()
+        } else {
+            // What can't be counted was told above.
+            pod_requests(spec, field, &plain).unwrap_or_default()
+        };
+        let placement = Placement::read(spec, field)
+            .map_err(|p| problems.push(p))
+            .unwrap_or_default();
+        let required_affinity = template::required_affinity(spec, field)
+            .map_err(|p| problems.push(p))
+            .unwrap_or_default();
+        if !problems.is_empty() {
+            return Err(problems);
+        }
+        Ok(PodSetView {
+            marks: marks(pod, &name),
+            name,
+            count,
+            requests,
+            declared,
+            placement,
+            required_affinity,
+            priority_class: spec
+                .get("priorityClassName")
+                .and_then(Value::as_str)
+                .map(str::to_owned),
+            has_external_gates: self.queue_gates.has_external(pod),
+        })
+    }
+}
+
+fn marks(pod: &Value, pod_set: &str) -> TemplateMarks {
+    let mark = |map: &str, is_set: bool| {
+        let there = pod.get("metadata").and_then(|metadata| metadata.get(map));
+        match (there, is_set) {
+            (_, true) => Mark::Set,
+            (Some(Value::Object(_)), false) => Mark::Unset,
+            (_, false) => Mark::NoMap,
+        }
+    };
+    TemplateMarks {
+        has_metadata: pod.get("metadata").is_some_and(Value::is_object),
+        managed: mark("labels", label(pod, MANAGED_LABEL) == Some("true")),
+        pod_set: mark(
+            "annotations",
+            annotation_text(pod, POD_SET_ANNOTATION) == Some(pod_set),
+        ),
+    }
+}
