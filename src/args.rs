@@ -58,6 +58,10 @@ pub struct Config {
     /// Labels that name a queue besides `sluice.dev/queue-name`, for instance
     /// `kueue.x-k8s.io/queue-name`. The webhook configurations must match them too.
     pub queue_label_aliases: Vec<String>,
+    /// Names of the queue gate, and of the annotation by which a pod asks for it, besides
+    /// `sluice.dev/queue-allocation-gate`: for instance Volcano's,
+    /// `scheduling.volcano.sh/queue-allocation-gate`. The webhook configurations must match them too.
+    pub queue_gate_aliases: Vec<String>,
 }
 
 impl Config {

@@ -29,6 +29,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use anyhow::{Context, Result};
 use arc_swap::ArcSwap;
 use clap::Parser;
+use sluice_kinds::pod::QueueGates;
 use sluice_kinds::view::QueueLabels;
 use sluice_webhooks::{CertificateSlot, Policy, Server, router};
 use tokio::signal::unix::{SignalKind, signal};
@@ -56,6 +57,7 @@ fn main() -> Result<()> {
 async fn run(args: Args) -> Result<()> {
     let config = Config::load(args.config.as_deref())?;
     let queue_labels = QueueLabels::new(config.queue_label_aliases);
+    let queue_gates = QueueGates::new(config.queue_gate_aliases);
     let clients = Clients::infer().await?;
     let metrics = Arc::new(Metrics::new());
     let stop = CancellationToken::new();
@@ -106,6 +108,7 @@ async fn run(args: Args) -> Result<()> {
     let mut election = Election::new(clients.write.clone(), &args.namespace, instance.clone());
     let options = Options {
         queue_labels,
+        queue_gates,
         instance,
     };
     let leading = lead(

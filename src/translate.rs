@@ -1,7 +1,7 @@
 //! API types to engine types and back. Amounts are exact; what can't be counted is an error that
 //! names the field, never zero.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use k8s_openapi::api::core::v1 as core;
 use sluice_crds as crds;
@@ -216,11 +216,14 @@ fn amounts(
     translated
 }
 
-/// What a Workload holds, for the engine.
+/// What a Workload holds, for the engine. `bound` says how many pods of each set have a node.
 ///
 /// # Errors
 /// All usage that can't be counted.
-pub fn admission(admission: &crds::Admission) -> Result<engine::Admission, Vec<Problem>> {
+pub fn admission(
+    admission: &crds::Admission,
+    bound: &HashMap<String, u32>,
+) -> Result<engine::Admission, Vec<Problem>> {
     let mut problems = Vec::new();
     let pod_sets = admission
         .pod_set_assignments
@@ -229,6 +232,7 @@ pub fn admission(admission: &crds::Admission) -> Result<engine::Admission, Vec<P
         .map(|(index, set)| engine::PodSetAssignment {
             name: set.name.as_str().into(),
             count: u32::try_from(set.count).unwrap_or_default(),
+            bound: bound.get(&set.name).copied().unwrap_or_default(),
             flavors: set
                 .flavors
                 .iter()
@@ -249,6 +253,65 @@ pub fn admission(admission: &crds::Admission) -> Result<engine::Admission, Vec<P
     } else {
         Err(problems)
     }
+}
+
+/// What a pod asks for that is admitted by itself.
+pub fn pod_set(view: &PodSetView) -> engine::PodSet {
+    engine::PodSet {
+        name: (&*view.name).into(),
+        count: view.count,
+        requests: view
+            .requests
+            .iter()
+            .map(|(name, nanos)| (name.as_str().into(), Amount::new(*nanos)))
+            .collect(),
+        node_selector: view.placement.node_selector.clone(),
+        affinity: view.required_affinity.iter().map(affinity_term).collect(),
+        tolerations: view.placement.tolerations.iter().map(toleration).collect(),
+    }
+}
+
+/// What a pod holds that was let go by itself: what it asks for, of the flavors that it was given.
+pub fn pod_admission(
+    queue: &str,
+    flavors: &BTreeMap<String, String>,
+    asks: &PodSetView,
+    is_bound: bool,
+) -> engine::Admission {
+    let amount = |resource: &ResourceName| {
+        if resource.as_str() == ResourceName::PODS {
+            return Some(Amount::new(crds::quantity::NANOS));
+        }
+        asks.requests
+            .get(resource.as_str())
+            .map(|nanos| Amount::new(*nanos))
+    };
+    let usage: BTreeMap<ResourceName, Amount> = flavors
+        .keys()
+        .map(|name| ResourceName::from(name.as_str()))
+        .filter_map(|resource| Some((resource.clone(), amount(&resource)?)))
+        .collect();
+    engine::Admission {
+        queue: QueueName::from(queue),
+        pod_sets: vec![engine::PodSetAssignment {
+            name: (&*asks.name).into(),
+            count: 1,
+            bound: u32::from(is_bound),
+            flavors: flavors
+                .iter()
+                .map(|(resource, flavor)| (resource.as_str().into(), flavor.as_str().into()))
+                .collect(),
+            usage,
+        }],
+    }
+}
+
+/// Amounts as they are written in the API.
+pub fn resource_list(amounts: &BTreeMap<ResourceName, Amount>) -> crds::ResourceList {
+    amounts
+        .iter()
+        .map(|(resource, amount)| (resource.to_string(), quantity(resource, *amount)))
+        .collect()
 }
 
 /// What the engine gave, as it is written. `flavors` says what each flavor adds to a template.

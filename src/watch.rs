@@ -38,6 +38,8 @@ pub enum Source {
     JobKind,
     /// `Workload`.
     Workload,
+    /// `Pod`, those that Sluice looks after.
+    Pod,
     /// `Namespace`.
     Namespace,
     /// `LimitRange`.
@@ -86,9 +88,12 @@ pub async fn watch(
     metrics: Arc<Metrics>,
 ) -> Option<kube::Error> {
     let api: Api<DynamicObject> = Api::all_with(client, &resource);
-    let config = watcher::Config::default()
+    let mut config = watcher::Config::default()
         .timeout(WATCH_SECONDS)
         .page_size(PAGE_SIZE);
+    if source == Source::Pod {
+        config = config.labels(&format!("{}=true", sluice_crds::MANAGED_LABEL));
+    }
     let mut stream = watcher::watcher(api, config).into_stream().boxed();
     let mut backoff = BACKOFF_MIN;
     loop {

@@ -1,4 +1,4 @@
-//! The only place that writes to jobs, Workloads and statuses. Every write has a deadline, is sent
+//! The only place that writes to jobs, pods, Workloads and statuses. Every write has a deadline, is sent
 //! once, and ends in a [`Reply`] that says whether it has happened, has not, or might have.
 
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use tracing::debug;
 
 use crate::lease::Term;
 use crate::metrics::Metrics;
-use crate::plan::{JobPatch, JobPurpose, StatusPurpose, Write};
+use crate::plan::{JobPatch, JobPurpose, PodPurpose, StatusPurpose, Write};
 use crate::world::WorkloadKey;
 use crate::world::workload::Owner;
 
@@ -80,6 +80,7 @@ impl Writer {
                     pod_sets,
                     priority,
                     priority_class_ref,
+                    active,
                 } = *spec;
                 let patch = json!({
                     "metadata": {"resourceVersion": revision.0.to_string()},
@@ -88,6 +89,7 @@ impl Writer {
                         "podSets": pod_sets,
                         "priority": priority,
                         "priorityClassRef": priority_class_ref,
+                        "active": active,
                     },
                 });
                 let api = self.workload_api(&key);
@@ -105,9 +107,18 @@ impl Writer {
                 status,
                 ..
             } => {
+                let sluice_crds::WorkloadStatus {
+                    conditions,
+                    admission,
+                    requeue_state,
+                } = *status;
                 let patch = json!({
                     "metadata": {"resourceVersion": revision.0.to_string()},
-                    "status": {"conditions": status.conditions, "admission": status.admission},
+                    "status": {
+                        "conditions": conditions,
+                        "admission": admission,
+                        "requeueState": requeue_state,
+                    },
                 });
                 let api = self.workload_api(&key);
                 let sent =
@@ -120,22 +131,7 @@ impl Writer {
                 {
                     return reply;
                 }
-                let api = self.workload_api(&key);
-                let preconditions = Preconditions {
-                    uid: Some(uid),
-                    resource_version: None,
-                };
-                let params = DeleteParams {
-                    preconditions: Some(preconditions),
-                    ..DeleteParams::default()
-                };
-                match deadline(api.delete(&key.name, &params)).await {
-                    Ok(_) => Reply::Done(None),
-                    Err(Failure::Api(error)) if error.code == 404 || error.code == 409 => {
-                        Reply::Done(None)
-                    }
-                    Err(failure) => failure.into_reply(),
-                }
+                delete(&self.workload_api(&key), &key.name, uid).await
             }
             Write::PatchJob { key, patch, .. } => {
                 let api = Api::namespaced_with(self.client.clone(), &key.namespace, &resource);
@@ -148,6 +144,17 @@ impl Writer {
                     }
                 };
                 self.settle(&api, &key.name, sent).await
+            }
+            Write::PatchPod { key, patch, .. } => {
+                let api = Api::namespaced_with(self.client.clone(), &key.namespace, &resource);
+                let patch = Patch::Strategic(patch);
+                let sent = deadline(api.patch(&key.name, &params(), &patch)).await;
+                self.settle(&api, &key.name, sent).await
+            }
+            Write::DeletePod { key, uid, .. } => {
+                let api: Api<DynamicObject> =
+                    Api::namespaced_with(self.client.clone(), &key.namespace, &resource);
+                delete(&api, &key.name, uid).await
             }
         };
         self.metrics.write(operation, outcome(&reply));
@@ -275,6 +282,23 @@ impl Failure {
     }
 }
 
+/// Deletes the object with this UID; that it is gone already is as good.
+async fn delete(api: &Api<DynamicObject>, name: &str, uid: String) -> Reply {
+    let preconditions = Preconditions {
+        uid: Some(uid),
+        resource_version: None,
+    };
+    let params = DeleteParams {
+        preconditions: Some(preconditions),
+        ..DeleteParams::default()
+    };
+    match deadline(api.delete(name, &params)).await {
+        Ok(_) => Reply::Done(None),
+        Err(Failure::Api(error)) if error.code == 404 || error.code == 409 => Reply::Done(None),
+        Err(failure) => failure.into_reply(),
+    }
+}
+
 /// The object as it is now; none if there is no such object. That its kind is not served is another
 /// matter: such a 404 names no object.
 async fn read(api: &Api<DynamicObject>, name: &str) -> Result<Option<DynamicObject>, Failure> {
@@ -330,6 +354,14 @@ pub fn operation(write: &Write) -> &'static str {
             JobPurpose::Release => "release",
             JobPurpose::Restore => "restore",
             JobPurpose::MarkHeld => "mark_held",
+        },
+        Write::PatchPod { purpose, .. } | Write::DeletePod { purpose, .. } => match purpose {
+            PodPurpose::Admit => "admit_pod",
+            PodPurpose::Release => "release_pod",
+            PodPurpose::LiftGates => "lift_gates",
+            PodPurpose::Relabel => "relabel_pod",
+            PodPurpose::Evict => "evict_pod",
+            PodPurpose::TimeOut => "time_out_pod",
         },
     }
 }

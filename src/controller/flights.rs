@@ -1,4 +1,4 @@
-//! Writes under way: at most one for each job and a bounded number in all, those that let jobs go
+//! Writes under way: at most one for each job or pod and a bounded number in all, those that let jobs go
 //! before those that only explain.
 
 use std::collections::{HashMap, VecDeque};
@@ -6,7 +6,7 @@ use std::collections::{HashMap, VecDeque};
 use kube::api::ApiResource;
 use tokio::task::JoinSet;
 
-use crate::plan::{Note, StatusPurpose, Write};
+use crate::plan::{Note, PodPurpose, StatusPurpose, Write};
 use crate::world::Uid;
 use crate::write::{Reply, Writer};
 
@@ -18,11 +18,11 @@ const EXPLAINING_MAX: usize = 4;
 /// A write that waits or is under way.
 #[derive(Debug, Clone)]
 pub struct Flight {
-    /// The job.
-    pub job: Uid,
+    /// The job, group or pod that it is for.
+    pub subject: Uid,
     /// The write.
     pub write: Write,
-    /// The resource of the job.
+    /// The resource of the subject.
     pub resource: ApiResource,
     /// What to tell the user once it is done.
     pub notes: Vec<Note>,
@@ -37,14 +37,14 @@ pub struct Landing {
     pub reply: Reply,
 }
 
-/// All writes for jobs.
+/// All writes for jobs, groups and pods.
 pub struct Flights {
     writer: Writer,
     waiting: VecDeque<Flight>,
     explaining: VecDeque<Flight>,
     running: JoinSet<Landing>,
-    /// What is under way or waits, by job.
-    by_job: HashMap<Uid, Kind>,
+    /// What is under way or waits, by subject.
+    by_subject: HashMap<Uid, Kind>,
     explaining_now: usize,
 }
 
@@ -67,26 +67,26 @@ impl Flights {
             waiting: VecDeque::new(),
             explaining: VecDeque::new(),
             running: JoinSet::new(),
-            by_job: HashMap::new(),
+            by_subject: HashMap::new(),
             explaining_now: 0,
         }
     }
 
-    /// What is under way for a job.
-    pub fn of(&self, job: &str) -> Option<Kind> {
-        self.by_job.get(job).copied()
+    /// What is under way for a job, group or pod.
+    pub fn of(&self, subject: &str) -> Option<Kind> {
+        self.by_subject.get(subject).copied()
     }
 
-    /// Sends a write as soon as there is room. The job must have none.
+    /// Sends a write as soon as there is room. Its subject must have none.
     pub fn send(&mut self, flight: Flight) {
-        let kind = if is(&flight, StatusPurpose::Admit) {
+        let kind = if is_admission(&flight.write) {
             Kind::Admission
         } else if is(&flight, StatusPurpose::Explain) {
             Kind::Explanation
         } else {
             Kind::Other
         };
-        self.by_job.insert(flight.job.clone(), kind);
+        self.by_subject.insert(flight.subject.clone(), kind);
         if kind == Kind::Explanation {
             self.explaining.push_back(flight);
         } else {
@@ -96,12 +96,15 @@ impl Flights {
     }
 
     /// Drops an explanation that has not been sent: there is something better to say.
-    pub fn withdraw_explanation(&mut self, job: &Uid) {
-        if self.of(job) == Some(Kind::Explanation)
-            && let Some(at) = self.explaining.iter().position(|flight| flight.job == *job)
+    pub fn withdraw_explanation(&mut self, subject: &Uid) {
+        if self.of(subject) == Some(Kind::Explanation)
+            && let Some(at) = self
+                .explaining
+                .iter()
+                .position(|flight| flight.subject == *subject)
         {
             self.explaining.remove(at);
-            self.by_job.remove(job);
+            self.by_subject.remove(subject);
         }
     }
 
@@ -130,7 +133,7 @@ impl Flights {
             Ok(landing) => landing,
             Err(error) => panic!("a write ended without a reply: {error}"),
         };
-        self.by_job.remove(&landing.flight.job);
+        self.by_subject.remove(&landing.flight.subject);
         if is(&landing.flight, StatusPurpose::Explain) {
             self.explaining_now = self.explaining_now.saturating_sub(1);
         }
@@ -160,6 +163,20 @@ impl Flights {
             });
         }
     }
+}
+
+/// Whether this write admits a job or a pod.
+pub fn is_admission(write: &Write) -> bool {
+    matches!(
+        write,
+        Write::SetWorkloadStatus {
+            purpose: StatusPurpose::Admit,
+            ..
+        } | Write::PatchPod {
+            purpose: PodPurpose::Admit,
+            ..
+        }
+    )
 }
 
 fn is(flight: &Flight, wanted: StatusPurpose) -> bool {

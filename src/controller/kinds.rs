@@ -10,6 +10,7 @@ use kube::api::{ApiResource, GroupVersionKind};
 use kube::discovery::{self, Scope};
 use kube::{Client, Error};
 use sluice_crds::{JobKind, JobKindStatus};
+use sluice_kinds::pod::QueueGates;
 use sluice_kinds::problem::summarize;
 use sluice_kinds::{CompiledKind, Problem, schema};
 use tokio::sync::mpsc;
@@ -39,6 +40,7 @@ pub struct Kinds {
     clients: Clients,
     observations: mpsc::Sender<Observation>,
     metrics: Arc<Metrics>,
+    queue_gates: QueueGates,
     entries: BTreeMap<Arc<str>, Entry>,
     lives: u64,
     may_start: bool,
@@ -86,12 +88,14 @@ impl Kinds {
         clients: Clients,
         observations: mpsc::Sender<Observation>,
         metrics: Arc<Metrics>,
+        queue_gates: QueueGates,
     ) -> Self {
         let (sender, receiver) = mpsc::channel(REPORTS_MAX);
         Self {
             clients,
             observations,
             metrics,
+            queue_gates,
             entries: BTreeMap::new(),
             lives: 0,
             may_start: false,
@@ -218,7 +222,10 @@ impl Kinds {
                     ),
                 );
             }
-            Ok(compiled) => entry.compiled = Some(Arc::new(compiled)),
+            Ok(compiled) => {
+                let compiled = compiled.with_queue_gates(self.queue_gates.clone());
+                entry.compiled = Some(Arc::new(compiled));
+            }
             Err(problems) => entry.standing = unavailable("Invalid", summarize(&problems)),
         }
         self.entries.insert(name.clone(), entry);

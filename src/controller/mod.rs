@@ -10,7 +10,10 @@
 mod flights;
 mod kinds;
 mod observe;
+mod owners;
+mod pods;
 mod reply;
+mod reservations;
 mod settle;
 mod statuses;
 
@@ -22,6 +25,7 @@ use anyhow::Result;
 use kube::api::ApiResource;
 use sluice_crds as crds;
 use sluice_engine::{Amount, Engine};
+use sluice_kinds::pod::QueueGates;
 use sluice_kinds::view::QueueLabels;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior, interval};
@@ -39,7 +43,9 @@ use crate::world::{Uid, World};
 use crate::write::Writer;
 use flights::Flights;
 use kinds::Kinds;
+use owners::Owners;
 use reply::Attempts;
+use reservations::{Blocked, PodBackoff};
 use statuses::Statuses;
 
 /// Observations that may wait before watches are held back: some pages of a list.
@@ -56,6 +62,8 @@ type Place = (Arc<str>, Arc<str>);
 pub struct Options {
     /// The labels that name a queue.
     pub queue_labels: QueueLabels,
+    /// The names of the queue gate.
+    pub queue_gates: QueueGates,
     /// The name under which events are reported: the pod's.
     pub instance: String,
 }
@@ -78,9 +86,11 @@ pub struct Controller {
     unsynced: BTreeSet<Source>,
     /// Whether everything has been listed once. Nothing is decided before.
     started: bool,
-    /// Jobs to be planned, by UID.
+    /// Jobs, groups and pods to be planned, by UID.
     dirty: BTreeSet<Uid>,
-    /// Jobs to be planned later.
+    /// Jobs and groups whose pods have changed.
+    recount: BTreeSet<Uid>,
+    /// Jobs, groups and pods to be planned later; and controllers whose pods stand back until then.
     wake: DelayQueue<Uid>,
     /// A digest of what was last said about a job, so that it isn't said twice.
     told: HashMap<Uid, u64>,
@@ -90,11 +100,22 @@ pub struct Controller {
     unexplained: VecDeque<(Instant, Uid)>,
     /// The same jobs, to find them by.
     is_unexplained: HashSet<Uid>,
-    /// Jobs whose last write failed, until they are woken.
+    /// How many waiting pods may still be told in this second what they wait for.
+    pod_notes: usize,
+    /// Jobs, groups and pods whose last write failed, until they are woken.
     resting: HashSet<Uid>,
     /// Admissions that nobody knows the outcome of, to be sent again.
     unanswered: HashMap<Uid, flights::Flight>,
     attempts: Attempts,
+    owners: Owners,
+    /// JobKinds whose objects' pods are found by their label.
+    shows_pods: HashSet<Arc<str>>,
+    /// Pods of jobs and groups for which the write is under way that lets them go.
+    leaving: HashSet<Uid>,
+    /// Controllers whose pods have timed out.
+    pod_backoffs: HashMap<Uid, PodBackoff>,
+    /// Admitted jobs and groups that can't be let go.
+    blocked: HashMap<Uid, Blocked>,
     sender: mpsc::Sender<Observation>,
     receiver: mpsc::Receiver<Observation>,
 }
@@ -112,7 +133,12 @@ impl Controller {
         Self {
             flights: Flights::new(writer.clone()),
             statuses: Statuses::new(writer),
-            kinds: Kinds::new(clients.clone(), sender.clone(), metrics.clone()),
+            kinds: Kinds::new(
+                clients.clone(),
+                sender.clone(),
+                metrics.clone(),
+                options.queue_gates.clone(),
+            ),
             engine: Engine::new(Amount::new(crds::quantity::NANOS)),
             world: World::default(),
             cluster: Cluster::default(),
@@ -128,6 +154,13 @@ impl Controller {
             resting: HashSet::new(),
             unanswered: HashMap::new(),
             attempts: Attempts::default(),
+            recount: BTreeSet::new(),
+            pod_notes: 0,
+            owners: Owners::new(clients.read.clone()),
+            shows_pods: HashSet::new(),
+            leaving: HashSet::new(),
+            pod_backoffs: HashMap::new(),
+            blocked: HashMap::new(),
             options,
             clients,
             metrics,
@@ -159,6 +192,7 @@ impl Controller {
                 Some(expired) = futures::StreamExt::next(&mut self.wake) => {
                     self.awake(&expired.into_inner());
                 }
+                Some(answer) = self.owners.next() => self.owner_found(&answer),
                 Some(()) = self.statuses.next() => continue,
                 _ = housekeeping.tick() => self.housekeep(),
             }
@@ -191,6 +225,11 @@ impl Controller {
             );
             self.dirty
                 .extend(self.world.jobs().map(|(_, job)| job.uid.clone()));
+            let pods = self.world.pods.all().map(|(_, pod)| pod.uid.clone());
+            let pods: Vec<Uid> = pods.collect();
+            for uid in pods {
+                self.pod_changed(&uid);
+            }
             let owners = self.world.workloads().filter_map(|(_, w)| w.job.as_ref());
             let owners: Vec<Uid> = owners.map(|owner| owner.uid.clone()).collect();
             self.dirty.extend(owners);
@@ -229,6 +268,7 @@ impl Controller {
             ),
             (Source::JobKind, own("JobKind", "jobkinds")),
             (Source::Workload, own("Workload", "workloads")),
+            (Source::Pod, resource_of("", "v1", "Pod", "pods")),
             (
                 Source::Namespace,
                 resource_of("", "v1", "Namespace", "namespaces"),

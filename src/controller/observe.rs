@@ -1,22 +1,25 @@
 //! Taking in what watches and replies show: into the world, the settings and the engine. Nothing is
 //! decided and nothing is written here.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
 use kube::api::DynamicObject;
 use sluice_engine::{Event, LocalQueueKey, WorkloadId, WorkloadState};
+use sluice_kinds::hold::Hold;
 use tokio::time::Instant;
 use tracing::{debug, warn};
 
 use super::Controller;
 use super::flights::Kind;
-use crate::plan::Note;
+use crate::plan::workload::Fit;
+use crate::plan::{Note, group};
 use crate::translate;
 use crate::watch::{Change, Observation, Source};
-use crate::world::workload::Owner;
-use crate::world::{JobKey, JobRecord, Uid, WorkloadKey, WorkloadRecord};
+use crate::world::workload::{Owner, group_key};
+use crate::world::{JobKey, JobRecord, PodKey, Uid, WorkloadKey, WorkloadRecord};
 
 impl Controller {
     pub(super) fn observe(&mut self, observation: Observation) {
@@ -35,6 +38,9 @@ impl Controller {
             Change::InList(object) | Change::Applied(object) => self.applied(&source, *object),
             Change::Deleted(object) => {
                 let (namespace, name) = place(&object);
+                if source == Source::Pod {
+                    return self.pod_deleted(&PodKey { namespace, name }, &object);
+                }
                 self.gone(&source, &namespace, &name, object.metadata.uid.as_deref());
             }
             Change::Listed => self.listed(&source),
@@ -49,6 +55,7 @@ impl Controller {
         }
         match source {
             Source::Workload => self.workload_applied(object),
+            Source::Pod => self.pod_applied(&PodKey { namespace, name }, object),
             Source::Jobs(kind, _) => self.job_applied(
                 &JobKey {
                     kind: kind.clone(),
@@ -79,6 +86,10 @@ impl Controller {
                 };
                 self.job_gone(&key, uid);
             }
+            Source::Pod => {
+                let (namespace, name) = (namespace.clone(), name.clone());
+                self.pod_gone(&PodKey { namespace, name }, uid);
+            }
             Source::JobKind => self.job_kind_gone(name),
             _ => self.setting(source, namespace, name, None),
         }
@@ -93,6 +104,12 @@ impl Controller {
             Source::Workload => self
                 .world
                 .workloads()
+                .map(|(key, _)| (key.namespace.clone(), key.name.clone()))
+                .collect(),
+            Source::Pod => self
+                .world
+                .pods
+                .all()
                 .map(|(key, _)| (key.namespace.clone(), key.name.clone()))
                 .collect(),
             Source::Jobs(kind, _) => self
@@ -150,6 +167,11 @@ impl Controller {
                 if effect.priorities {
                     let uids = self.world.jobs().map(|(_, job)| job.uid.clone());
                     self.dirty.extend(uids);
+                    self.look_at_all_pods();
+                }
+                // What runs without a record of its admission is charged to what its queue says.
+                if matches!(source, Source::LocalQueue | Source::ClusterQueue) {
+                    self.recharge_unrecorded_pods();
                 }
                 if object.is_none() && *source == Source::ClusterQueue {
                     self.metrics.forget_queue(name);
@@ -188,10 +210,19 @@ impl Controller {
             }
             return;
         }
-        let lifted = self.world.job(key).is_some_and(|known| {
+        let before = self.world.job(key);
+        let lifted = before.is_some_and(|known| {
             known.gates.is_held() && !record.gates.is_held() && known.revision < record.revision
         });
+        let is_other_for_pods = before.is_none_or(|known| {
+            known.gates != record.gates
+                || known.queue != record.queue
+                || known.released != record.released
+        });
         if self.world.put_job(key.clone(), record) {
+            if is_other_for_pods {
+                self.dirty.extend(self.world.pods.children(&uid));
+            }
             if lifted {
                 self.tell(
                     key,
@@ -200,6 +231,7 @@ impl Controller {
                 );
             }
             self.dirty.insert(uid.clone());
+            self.recount.remove(&uid);
             self.sync_engine(&uid);
         }
     }
@@ -235,6 +267,13 @@ impl Controller {
                 .is_none_or(|job| job.namespace == key.namespace)
         });
         record.job.clone_from(&job);
+        let wait = record
+            .requeue_at()
+            .map(|at| at.duration_since(Timestamp::now()));
+        if let (Some(Owner { uid, .. }), Some(Ok(wait))) = (&job, wait.map(Duration::try_from)) {
+            self.wake
+                .insert(uid.clone(), wait + Duration::from_millis(10));
+        }
         let waits = record.status.admission.is_none() && !record.is_finished();
         if self.world.put_workload(key, record)
             && let Some(Owner { uid, .. }) = job
@@ -274,11 +313,13 @@ impl Controller {
             // Somebody deleted the Workload of a job whose pods may run: the quota is not free yet.
             let may_run = job.is_some_and(|job| {
                 job.finished().is_none()
+                    && job.hold == Hold::Suspend
                     && job
                         .reading
                         .as_ref()
                         .map_or(true, |r| !r.suspended || r.active)
             });
+            let may_run = may_run || 0 < self.live_pods(uid);
             if !(may_run && self.engine.admission(&id).is_some()) {
                 self.engine.apply(Event::RemoveWorkload(id));
             }
@@ -286,7 +327,7 @@ impl Controller {
         };
         let state = match &workload.status.admission {
             _ if workload.is_finished() => WorkloadState::Finished,
-            Some(admission) => match translate::admission(admission) {
+            Some(admission) => match translate::admission(admission, &self.bound_pods(uid)) {
                 Ok(admission) if workload.is_evicting() => WorkloadState::Evicting(admission),
                 Ok(admission) => WorkloadState::Admitted(admission),
                 Err(problems) => {
@@ -296,17 +337,15 @@ impl Controller {
             },
             // The engine assumes an admission that is under way.
             None if flight == Some(Kind::Admission) || self.unanswered.contains_key(uid) => return,
-            None => match job {
-                Some(job)
-                    if flight.is_none_or(|kind| kind == Kind::Explanation)
-                        && !self.resting.contains(uid)
-                        && self.is_watched(uid)
-                        && may_wait(job, workload) =>
-                {
-                    WorkloadState::Pending
-                }
-                _ => WorkloadState::Inactive,
-            },
+            None if flight.is_none_or(|kind| kind == Kind::Explanation)
+                && !self.resting.contains(uid)
+                && !workload.deleting
+                && !workload.stands_back(Timestamp::now())
+                && self.may_wait(uid, workload) =>
+            {
+                WorkloadState::Pending
+            }
+            None => WorkloadState::Inactive,
         };
         let Ok(pod_sets) = translate::pod_sets(&workload.spec) else {
             warn!(workload = %key.name, "requests can't be counted");
@@ -323,6 +362,101 @@ impl Controller {
                 pod_sets,
                 state,
             }));
+    }
+
+    /// Makes the engine see a job, group or pod as it is recorded.
+    pub(super) fn sync(&mut self, uid: &Uid) {
+        if self.world.pods.key(uid).is_some() {
+            self.sync_pod(uid);
+        } else {
+            self.sync_engine(uid);
+        }
+    }
+
+    /// Whether a job or group with a Workload may be admitted.
+    fn may_wait(&self, uid: &Uid, workload: &WorkloadRecord) -> bool {
+        if group_key(uid).is_some() {
+            return group::is_ready(&self.world.pods_of(uid), workload);
+        }
+        let job = self.world.job_key(uid).and_then(|key| self.world.job(key));
+        job.is_some_and(|job| {
+            self.is_watched(uid) && may_wait(job, workload) && self.pods_are_free(uid, job)
+        })
+    }
+
+    /// Whether no gate but Sluice's holds a pod of a job that waits behind gates. Where its templates
+    /// bring such gates, all its pods must be there to tell.
+    fn pods_are_free(&self, uid: &Uid, job: &JobRecord) -> bool {
+        if job.hold != Hold::Pods {
+            return true;
+        }
+        let pods = self.world.pods_of(uid);
+        let is_gated = pods.iter().any(|(_, pod)| pod.is_gated_elsewhere());
+        let sets = job.reading.as_ref().ok();
+        let sets = sets.and_then(|reading| reading.pod_sets.as_ref().ok());
+        let are_there = sets.is_some_and(|sets| {
+            sets.iter().all(|set| {
+                let of_set = pods
+                    .iter()
+                    .filter(|(_, pod)| pod.pod_set.as_deref() == Some(&*set.name) && pod.is_live());
+                let count = usize::try_from(set.count).unwrap_or(usize::MAX);
+                !set.has_external_gates || count <= of_set.count()
+            })
+        });
+        !is_gated && are_there
+    }
+
+    /// How many pods of a job or group may run.
+    pub(super) fn live_pods(&self, uid: &Uid) -> usize {
+        let pods = self.world.pods_of(uid);
+        pods.iter().filter(|(_, pod)| pod.is_let_go()).count()
+    }
+
+    /// How many pods of each pod set are bound to nodes.
+    fn bound_pods(&self, uid: &Uid) -> HashMap<String, u32> {
+        let is_group = group_key(uid).is_some();
+        let mut bound: HashMap<String, u32> = HashMap::new();
+        for (_, pod) in self.world.pods_of(uid) {
+            if !(pod.is_let_go() && pod.is_bound) {
+                continue;
+            }
+            let set = if is_group {
+                Some(group::role_of(pod))
+            } else {
+                pod.pod_set.as_deref().map(str::to_owned)
+            };
+            if let Some(set) = set {
+                let count = bound.entry(set).or_default();
+                *count = count.saturating_add(1);
+            }
+        }
+        bound
+    }
+
+    /// Looks again at all pods that are admitted by themselves.
+    fn look_at_all_pods(&mut self) {
+        let uids: Vec<Uid> = self
+            .world
+            .pods
+            .all()
+            .map(|(_, pod)| pod.uid.clone())
+            .collect();
+        for uid in uids {
+            self.pod_changed(&uid);
+        }
+    }
+
+    fn recharge_unrecorded_pods(&mut self) {
+        let uids: Vec<Uid> = self
+            .world
+            .pods
+            .all()
+            .filter(|(_, pod)| pod.queue_gate.is_none() && !matches!(pod.admitted, Some(Ok(_))))
+            .map(|(_, pod)| pod.uid.clone())
+            .collect();
+        for uid in uids {
+            self.sync_pod(&uid);
+        }
     }
 
     /// Whether a job's kind is watched, so that what is known of the job is so.
@@ -364,10 +498,16 @@ impl Controller {
 
     /// Forgets what was noted about a job that has neither an object nor a Workload any more.
     pub(super) fn prune(&mut self, uid: &Uid) {
-        if self.world.job_key(uid).is_none() && self.world.workload_of(uid).is_none() {
+        if self.world.job_key(uid).is_none()
+            && self.world.workload_of(uid).is_none()
+            && self.world.pods.key(uid).is_none()
+            && self.world.pods_of(uid).is_empty()
+        {
             self.told.remove(uid);
             self.attempts.forget(uid);
             self.unanswered.remove(uid);
+            self.leaving.remove(uid);
+            self.blocked.remove(uid);
         }
     }
 }
@@ -381,13 +521,14 @@ fn may_wait(job: &JobRecord, workload: &WorkloadRecord) -> bool {
     let is_held = job.gates.is_held() && !job.released;
     let is_recorded = reading.is_ok_and(|reading| {
         reading.finished.is_none()
-            && reading.suspended
+            && (reading.suspended || job.hold == Hold::Pods)
             && reading
                 .pod_sets
                 .as_ref()
-                .is_ok_and(|sets| crate::plan::workload::covers(workload, sets, true))
+                .is_ok_and(|sets| crate::plan::workload::covers(workload, sets, Fit::Exact))
     });
-    is_queued && is_recorded && !is_held && !job.deleting && !workload.deleting
+    let can_be_held = job.hold == Hold::Suspend || job.is_gated;
+    is_queued && is_recorded && !is_held && !job.deleting && can_be_held
 }
 
 fn place(object: &DynamicObject) -> (Arc<str>, Arc<str>) {

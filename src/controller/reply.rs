@@ -7,14 +7,18 @@ use std::time::Duration;
 use k8s_openapi::jiff::Timestamp;
 use kube::api::DynamicObject;
 use sluice_engine::{Event, WorkloadId};
+use sluice_kinds::pod::PodMode;
 use tokio::time::Instant;
 use tracing::warn;
 
 use super::Controller;
-use super::flights::{Flight, Landing};
-use crate::plan::{Note, StatusPurpose, Write};
+use super::flights::{Flight, Landing, is_admission};
+use super::pods::pod_reference;
+use crate::plan::{JobPurpose, Note, PodPurpose, StatusPurpose, Write};
 use crate::watch::Source;
 use crate::world::Uid;
+use crate::world::pods::Root;
+use crate::world::workload::{group_key, group_uid};
 use crate::write::{Reply, operation};
 
 /// First and longest wait after a write that did not happen.
@@ -88,7 +92,8 @@ impl Controller {
     }
 
     fn done(&mut self, flight: Flight, object: Option<DynamicObject>) {
-        let uid = flight.job.clone();
+        let uid = flight.subject.clone();
+        self.leaving.remove(&uid);
         let lasts = self.attempts.succeeded(&uid, &flight.write);
         self.take_in(&uid, &flight.write, object);
         if let Write::SetWorkloadStatus {
@@ -104,18 +109,28 @@ impl Controller {
             let queue = admission.map_or("", |admission| admission.cluster_queue.as_str());
             self.metrics.admitted(queue, waited);
         }
-        // A job that was let go without a queue is not looked after any more, so its key may be gone.
-        let key = match &flight.write {
-            Write::PatchJob { key, .. } => Some(key.clone()),
-            _ => self.world.job_key(&uid).cloned(),
-        };
-        if let Some(key) = key {
-            for note in flight.notes {
-                self.tell(&key, &uid, note);
-            }
-            if !lasts {
-                let text = "What Sluice writes is changed back at once by somebody else: trying again less often";
-                self.tell(&key, &uid, Note::warning("ChangedBack", text));
+        match &flight.write {
+            Write::PatchPod {
+                purpose: PodPurpose::Admit,
+                ..
+            } => self.pod_admitted(&uid),
+            Write::DeletePod {
+                purpose: PodPurpose::TimeOut,
+                ..
+            } => self.pod_timed_out(&uid),
+            _ => {}
+        }
+        self.told_of(&flight.write, &uid, flight.notes);
+        if !lasts {
+            let text = "What Sluice writes is changed back at once by somebody else: trying again less often";
+            let note = Note::warning("ChangedBack", text);
+            self.told_of(&flight.write, &uid, vec![note]);
+        }
+        if let Some(root) = self.released_by(&flight.write, &uid) {
+            if lasts {
+                self.blocked.remove(&root);
+            } else {
+                self.is_blocked(&root, "what Sluice writes is changed back at once");
             }
         }
         self.prune(&uid);
@@ -128,7 +143,8 @@ impl Controller {
 
     /// The object has changed: what it is now has been read, and the job is planned again.
     fn conflict(&mut self, flight: &Flight, object: Option<DynamicObject>) {
-        let uid = flight.job.clone();
+        let uid = flight.subject.clone();
+        self.leaving.remove(&uid);
         self.take_back(flight);
         let is_there = object.is_some();
         self.take_in(&uid, &flight.write, object);
@@ -144,29 +160,26 @@ impl Controller {
     }
 
     fn refused(&mut self, flight: &Flight, message: &str) {
+        self.leaving.remove(&flight.subject);
         self.take_back(flight);
-        warn!(job = %flight.job, message, "the API server refuses a write");
-        if let Some(key) = self.world.job_key(&flight.job).cloned() {
-            let text =
-                format!("The API server refuses what is to be written: {message}; trying again");
-            self.tell(
-                &key,
-                &flight.job.clone(),
-                Note::warning("WriteRefused", text),
-            );
+        warn!(subject = %flight.subject, message, "the API server refuses a write");
+        let text = format!("The API server refuses what is to be written: {message}; trying again");
+        let note = Note::warning("WriteRefused", text);
+        self.told_of(&flight.write, &flight.subject, vec![note]);
+        if let Some(root) = self.released_by(&flight.write, &flight.subject) {
+            self.is_blocked(&root, message);
         }
-        self.later(&flight.job);
+        self.later(&flight.subject);
     }
 
-    /// Nobody knows whether the write has happened. An admission is sent again as it was: it names
-    /// the revision it was planned from, so it happens once at most, and until it is known its
-    /// quota stays charged. An eviction is decided again, everything else is planned again.
+    /// Nobody knows whether the write has happened. An admission, or the release of a pod, is sent again
+    /// as it was: it happens once at most, and until it is known its quota or its place stays taken. An eviction is decided again, everything else is planned again.
     fn unknown(&mut self, flight: Flight, why: &str) {
-        warn!(job = %flight.job, why, "a write may or may not have happened");
-        let uid = flight.job.clone();
-        if !is_admission(&flight.write) {
+        warn!(job = %flight.subject, why, "a write may or may not have happened");
+        let uid = flight.subject.clone();
+        if !happens_once(&flight.write) {
             self.take_back(&flight);
-        } else if self.world.job_key(&uid).is_some() {
+        } else if self.is_known(&uid) {
             self.unanswered.insert(uid.clone(), flight);
         }
         self.later(&uid);
@@ -174,12 +187,9 @@ impl Controller {
 
     /// Undoes what was assumed when the write was sent.
     fn take_back(&mut self, flight: &Flight) {
-        let id = WorkloadId::new(flight.job.clone());
+        let id = WorkloadId::new(flight.subject.clone());
         match &flight.write {
-            Write::SetWorkloadStatus {
-                purpose: StatusPurpose::Admit,
-                ..
-            } => {
+            write if is_admission(write) => {
                 self.engine.apply(Event::AdmissionFailed(id));
             }
             Write::SetWorkloadStatus {
@@ -204,7 +214,14 @@ impl Controller {
                 }
             }
             (Write::PatchJob { key, .. }, None) => self.job_gone(key, Some(uid)),
-            (Write::CreateWorkload(_), None) => {}
+            (Write::PatchPod { key, .. }, Some(object)) => {
+                if self.world.pods.get(key).is_some() {
+                    self.applied(&Source::Pod, object);
+                }
+            }
+            (Write::PatchPod { key, .. }, None) => self.pod_gone(key, Some(uid)),
+            // The watch shows how a deleted pod ends.
+            (Write::DeletePod { .. }, _) | (Write::CreateWorkload(_), None) => {}
             (
                 Write::UpdateWorkloadSpec { key, .. } | Write::SetWorkloadStatus { key, .. },
                 Some(_),
@@ -220,8 +237,61 @@ impl Controller {
         }
     }
 
-    /// Plans a job again at once.
+    /// Whether there is anything by this UID.
+    fn is_known(&self, uid: &Uid) -> bool {
+        self.world.job_key(uid).is_some()
+            || self.world.pods.key(uid).is_some()
+            || group_key(uid).is_some()
+    }
+
+    /// The job or group that a write lets go, or a pod of it.
+    fn released_by(&self, write: &Write, uid: &Uid) -> Option<Uid> {
+        match write {
+            Write::PatchJob {
+                purpose: JobPurpose::Release,
+                ..
+            } => Some(uid.clone()),
+            Write::PatchPod {
+                purpose: PodPurpose::Release,
+                ..
+            } => {
+                let (key, pod) = self.world.pods.of(uid)?;
+                match (&pod.mode, &pod.owner) {
+                    (PodMode::Group(Ok(group)), _) => Some(group_uid(&key.namespace, &group.name)),
+                    (_, Some(_)) => match self
+                        .world
+                        .pods
+                        .root(pod, |uid| self.world.job_key(uid).is_some())
+                    {
+                        Root::Uid(root) => Some(root),
+                        Root::None | Root::Unknown(_) => None,
+                    },
+                    (_, None) => None,
+                }
+            }
+            _ => None,
+        }
+    }
+
+    /// Tells about the object that a write was for. A job that was let go without a queue is not
+    /// looked after any more, so it may be known by the write alone.
+    fn told_of(&mut self, write: &Write, uid: &Uid, notes: Vec<Note>) {
+        for note in notes {
+            match write {
+                Write::PatchJob { key, .. } => self.tell(&key.clone(), uid, note),
+                Write::PatchPod { key, .. } | Write::DeletePod { key, .. } => {
+                    self.tell_object(pod_reference(key, uid), uid, note);
+                }
+                _ => self.tell_about(uid, note),
+            }
+        }
+    }
+
+    /// Plans a job or pod again at once.
     fn again(&mut self, uid: &Uid) {
+        if self.world.pods.key(uid).is_some() {
+            return self.pod_changed(uid);
+        }
         self.dirty.insert(uid.clone());
         self.sync_engine(uid);
     }
@@ -231,7 +301,7 @@ impl Controller {
         let wait = self.attempts.wait(uid);
         self.resting.insert(uid.clone());
         self.wake.insert(uid.clone(), wait);
-        self.sync_engine(uid);
+        self.sync(uid);
     }
 
     /// The wait of a job is over.
@@ -243,6 +313,10 @@ impl Controller {
             return;
         }
         self.again(uid);
+        // It may be a controller whose pods stood back.
+        for pod in self.world.pods.children(uid) {
+            self.again(&pod);
+        }
     }
 }
 
@@ -266,13 +340,14 @@ fn is_explanation(write: &Write) -> bool {
     )
 }
 
-/// Whether this write admits a job.
-pub fn is_admission(write: &Write) -> bool {
-    matches!(
+/// Whether a write must not be replaced by another one while nobody knows whether it has happened.
+fn happens_once(write: &Write) -> bool {
+    let is_release = matches!(
         write,
-        Write::SetWorkloadStatus {
-            purpose: StatusPurpose::Admit,
+        Write::PatchPod {
+            purpose: PodPurpose::Release,
             ..
         }
-    )
+    );
+    is_release || is_admission(write)
 }

@@ -14,23 +14,38 @@ use tracing::{debug, info};
 
 use super::Controller;
 use super::flights::Flight;
+use super::pods::{pod_reference, pods_resource};
 use crate::plan::job::{Situation, plan};
 use crate::plan::workload::{self, Priority};
-use crate::plan::{Note, Plan, StatusPurpose, Write, explain};
+use crate::plan::{Note, Plan, PodPurpose, StatusPurpose, Write, explain};
 use crate::translate;
-use crate::world::{JobKey, JobRecord, Uid};
+use crate::world::workload::group_key;
+use crate::world::{JobKey, JobRecord, PodRecord, Uid};
 
 /// A job that is admitted within this time is never told what it waits for.
 const EXPLAIN_AFTER: Duration = Duration::from_secs(2);
 /// Waiting jobs whose explanation is looked at again in a second: bounds the work, so that 10,000
 /// waiting jobs are gone through in 20 seconds.
 const EXPLAINED_PER_SECOND: usize = 500;
+/// Waiting pods that are told what they wait for in a second, by an event: a bound on the events that
+/// thousands of waiting pods make.
+const POD_NOTES_PER_SECOND: usize = 20;
 
 impl Controller {
     pub(super) fn settle(&mut self) {
-        let dirty = std::mem::take(&mut self.dirty);
-        for uid in dirty {
-            self.plan_job(&uid);
+        for uid in std::mem::take(&mut self.recount) {
+            self.sync_engine(&uid);
+        }
+        for uid in std::mem::take(&mut self.dirty) {
+            if self.world.pods.key(&uid).is_some() {
+                self.plan_pod(&uid);
+                continue;
+            }
+            match group_key(&uid) {
+                Some(group) => self.plan_group(&uid, &group),
+                None => self.plan_job(&uid),
+            }
+            self.release_pods(&uid);
         }
         let begun = Instant::now();
         let decisions = self.engine.decide();
@@ -68,6 +83,8 @@ impl Controller {
             kind: &kind,
             workload,
             still_charged,
+            live_pods: self.live_pods(uid),
+            backoff: &|record| self.backoff(record),
             priority: &|| self.priority(job),
             now: Timestamp::now(),
         };
@@ -83,7 +100,7 @@ impl Controller {
                     return;
                 };
                 self.send(Flight {
-                    job: uid.clone(),
+                    subject: uid.clone(),
                     write,
                     resource,
                     notes,
@@ -113,23 +130,26 @@ impl Controller {
             unless: Some(owner.clone()),
         };
         self.send(Flight {
-            job: uid.clone(),
+            subject: uid.clone(),
             write,
             resource,
             notes: Vec::new(),
         });
     }
 
-    fn send(&mut self, flight: Flight) {
-        let uid = flight.job.clone();
-        debug!(job = %uid, write = ?flight.write, "write");
+    pub(super) fn send(&mut self, flight: Flight) {
+        let uid = flight.subject.clone();
+        debug!(subject = %uid, write = ?flight.write, "write");
         self.flights.send(flight);
         // What is about to change is not decided about.
-        self.sync_engine(&uid);
+        self.sync(&uid);
     }
 
     fn admit(&mut self, id: &WorkloadId, admission: &sluice_engine::Admission) {
         let uid = Uid::from(id.as_str());
+        if self.world.pods.key(&uid).is_some() {
+            return self.admit_pod(&uid, admission);
+        }
         let now = Timestamp::now();
         self.flights.withdraw_explanation(&uid);
         let found = self.world.workload_of(&uid).zip(self.resource_of(&uid));
@@ -146,7 +166,7 @@ impl Controller {
             purpose: StatusPurpose::Admit,
         };
         self.flights.send(Flight {
-            job: uid,
+            subject: uid,
             write,
             resource,
             notes: vec![note],
@@ -155,21 +175,21 @@ impl Controller {
 
     fn evict(&mut self, id: &WorkloadId, reason: EvictReason) {
         let uid = Uid::from(id.as_str());
+        let (reason, message) = eviction(reason);
+        if self.world.pods.key(&uid).is_some() {
+            return self.evict_pod(&uid, PodPurpose::Evict, message);
+        }
+        if group_key(&uid).is_some() && 0 < self.live_pods(&uid) {
+            let text = format!(
+                "{message}, but nobody would make the pods of this group again: they stay, and so does their quota; delete them to free that"
+            );
+            return self.tell_about(&uid, Note::warning("NotEvicted", text));
+        }
         let found = self.world.workload_of(&uid).zip(self.resource_of(&uid));
         let is_busy = self.flights.of(&uid).is_some() || self.resting.contains(&uid);
         let (Some(((key, record), resource)), false) = (found, is_busy) else {
             self.engine.apply(Event::EvictionFailed(id.clone()));
             return;
-        };
-        let (reason, message) = match reason {
-            EvictReason::ClusterQueueStopped => (
-                "ClusterQueueStopped",
-                "Its ClusterQueue is stopped (stopPolicy HoldAndDrain): it waits until that is taken back",
-            ),
-            EvictReason::LocalQueueStopped => (
-                "LocalQueueStopped",
-                "Its LocalQueue is stopped (stopPolicy HoldAndDrain): it waits until that is taken back",
-            ),
         };
         let queue = record
             .status
@@ -180,19 +200,28 @@ impl Controller {
         let write = Write::SetWorkloadStatus {
             key: key.clone(),
             revision: record.revision,
-            status: Box::new(workload::evicted(record, reason, message, Timestamp::now())),
+            status: Box::new(workload::evicted(
+                record,
+                reason,
+                message,
+                None,
+                Timestamp::now(),
+            )),
             purpose: StatusPurpose::Evict,
         };
         let notes = vec![Note::normal("Evicted", message)];
         self.flights.send(Flight {
-            job: uid,
+            subject: uid,
             write,
             resource,
             notes,
         });
     }
 
-    fn resource_of(&self, uid: &Uid) -> Option<ApiResource> {
+    pub(super) fn resource_of(&self, uid: &Uid) -> Option<ApiResource> {
+        if group_key(uid).is_some() {
+            return Some(pods_resource());
+        }
         self.kinds.resource(&self.world.job_key(uid)?.kind)
     }
 
@@ -246,15 +275,32 @@ impl Controller {
         })
     }
 
+    /// The priority of a group: that of its oldest pod.
+    pub(super) fn group_priority(&self, pod: &PodRecord) -> Result<Priority, Note> {
+        let value = self.pod_priority(pod)?;
+        let class = pod
+            .priority_class_label
+            .as_ref()
+            .map(|name| PriorityClassRef {
+                group: sluice_crds::GROUP.to_owned(),
+                kind: "WorkloadPriorityClass".to_owned(),
+                name: name.clone(),
+            });
+        Ok(Priority { value, class })
+    }
+
     pub(super) fn housekeep(&mut self) {
         if !self.started {
             return;
         }
         self.explain_waiting();
+        self.check_reservations();
+        self.forget_backoffs();
         let gated: i64 = self
             .world
             .gated()
             .values()
+            .chain(self.world.pods.gated().values())
             .map(|count| i64::from(*count))
             .sum();
         self.metrics.gated(gated);
@@ -268,6 +314,7 @@ impl Controller {
     }
 
     fn explain_waiting(&mut self) {
+        self.pod_notes = POD_NOTES_PER_SECOND;
         for _ in 0..self.unexplained.len().min(EXPLAINED_PER_SECOND) {
             let Some((since, uid)) = self.unexplained.pop_front() else {
                 return;
@@ -286,6 +333,9 @@ impl Controller {
 
     /// Writes what a job waits for, if that is news. Returns whether it waits.
     fn explain(&mut self, uid: &Uid) -> bool {
+        if self.world.pods.key(uid).is_some() {
+            return self.explain_pod(uid);
+        }
         let Some((key, record)) = self.world.workload_of(uid) else {
             return false;
         };
@@ -315,7 +365,7 @@ impl Controller {
                 Note::normal("Pending", message)
             }];
             self.send(Flight {
-                job: uid.clone(),
+                subject: uid.clone(),
                 write,
                 resource,
                 notes,
@@ -326,11 +376,6 @@ impl Controller {
 
     /// Tells the user about a job, once.
     pub(super) fn tell(&mut self, key: &JobKey, uid: &Uid, note: Note) {
-        let digest = BuildHasherDefault::<DefaultHasher>::default().hash_one(&note);
-        let before = self.told.insert(uid.clone(), digest);
-        if before == Some(digest) || (self.is_quiet && !note.is_warning) {
-            return;
-        }
         let Some(resource) = self.kinds.resource(&key.kind) else {
             return;
         };
@@ -342,10 +387,65 @@ impl Controller {
             uid: Some(uid.to_string()),
             ..ObjectReference::default()
         };
+        self.tell_object(object, uid, note);
+    }
+
+    /// Tells the user about a job, a pod or a group, once. A group is told by its oldest pod.
+    pub(super) fn tell_about(&mut self, uid: &Uid, note: Note) {
+        if let Some(key) = self.world.job_key(uid).cloned() {
+            return self.tell(&key, uid, note);
+        }
+        let pod = self.world.pods.of(uid);
+        let pod = pod.or_else(|| {
+            let pods = group_key(uid).map(|_| self.world.pods_of(uid));
+            pods.and_then(|pods| pods.into_iter().next())
+        });
+        if let Some((key, pod)) = pod {
+            let object = pod_reference(key, &pod.uid);
+            self.tell_object(object, uid, note);
+        }
+    }
+
+    /// Whether the last that was told about this was something else.
+    pub(super) fn is_news(&self, uid: &Uid, note: &Note) -> bool {
+        self.told.get(uid) != Some(&digest(note))
+    }
+
+    pub(super) fn tell_object(&mut self, object: ObjectReference, uid: &Uid, note: Note) {
+        let digest = digest(&note);
+        let before = self.told.insert(uid.clone(), digest);
+        if before == Some(digest) || (self.is_quiet && !note.is_warning) {
+            return;
+        }
         if note.is_warning {
-            info!(namespace = %key.namespace, job = %key.name, reason = note.reason, message = %note.message, "problem");
+            info!(
+                kind = object.kind,
+                namespace = object.namespace,
+                name = object.name,
+                reason = note.reason,
+                message = %note.message,
+                "problem"
+            );
         }
         self.events.tell(object, note);
+    }
+}
+
+fn digest(note: &Note) -> u64 {
+    BuildHasherDefault::<DefaultHasher>::default().hash_one(note)
+}
+
+/// The reason of an eviction, and what the user is told.
+fn eviction(reason: EvictReason) -> (&'static str, &'static str) {
+    match reason {
+        EvictReason::ClusterQueueStopped => (
+            "ClusterQueueStopped",
+            "Its ClusterQueue is stopped (stopPolicy HoldAndDrain): it waits until that is taken back",
+        ),
+        EvictReason::LocalQueueStopped => (
+            "LocalQueueStopped",
+            "Its LocalQueue is stopped (stopPolicy HoldAndDrain): it waits until that is taken back",
+        ),
     }
 }
 

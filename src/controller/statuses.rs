@@ -1,7 +1,7 @@
 //! The statuses of queues, cohorts and JobKinds: looked at once a second, written when a reader
 //! would be told something else. They are reports: nothing is decided by them.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::{BTreeMap, HashSet, VecDeque};
 
 use k8s_openapi::jiff::Timestamp;
 use kube::api::ApiResource;
@@ -111,7 +111,8 @@ impl Statuses {
                 continue;
             };
             let place = (key.namespace.clone(), key.name.to_string());
-            let gated = world.gated().get(&place).copied().unwrap_or_default();
+            let of = |counts: &BTreeMap<_, i32>| counts.get(&place).copied().unwrap_or_default();
+            let gated = of(world.gated()).saturating_add(of(world.pods.gated()));
             let status = status::local_queue(&kept.status, &report, gated, kept.generation, now);
             if status != kept.status {
                 self.write(&resource, &key.namespace, &key.name, &status);

@@ -3,14 +3,16 @@
 //! restart at any point goes on from there.
 
 use serde_json::json;
-use sluice_crds::{HELD_ANNOTATION, RELEASED_ANNOTATION};
+use sluice_crds::{HELD_ANNOTATION, RELEASED_ANNOTATION, WorkloadSpec};
 use sluice_kinds::gates::GateState;
+use sluice_kinds::hold::Hold;
 use sluice_kinds::patch::{Placing, Target};
 use sluice_kinds::problem::summarize;
 use sluice_kinds::view::QueueName;
 use sluice_kinds::{CompiledKind, Problem};
 
-use super::workload::{self, Priority};
+use super::reservation::Backoff;
+use super::workload::{self, Fit, Priority};
 use super::{JobPatch, JobPurpose, Note, Now, Plan, StatusPurpose, Write};
 use crate::world::job::Reading;
 use crate::world::{JobKey, JobRecord, WorkloadKey, WorkloadRecord};
@@ -27,6 +29,10 @@ pub struct Situation<'a> {
     pub workload: Option<(&'a WorkloadKey, &'a WorkloadRecord)>,
     /// Whether quota is still charged to a Workload of this job that somebody has deleted.
     pub still_charged: bool,
+    /// How many of its pods may run: let go, and not gone.
+    pub live_pods: usize,
+    /// How long it stands back after it has given its quota back, if it has to.
+    pub backoff: &'a dyn Fn(&WorkloadRecord) -> Backoff,
     /// Its priority, or why that can't be known.
     pub priority: &'a dyn Fn() -> Result<Priority, Note>,
     /// The present.
@@ -39,6 +45,9 @@ pub fn plan(situation: &Situation<'_>) -> Plan {
     // What is being deleted takes its Workload with it; its quota is free when it is gone.
     if job.deleting {
         return Plan::default();
+    }
+    if job.hold == Hold::EachPod {
+        return each_pod(situation);
     }
     let reading = match &job.reading {
         Ok(reading) => reading,
@@ -88,10 +97,32 @@ fn unreadable(situation: &Situation<'_>, problems: &[Problem]) -> Plan {
     );
     let is_admitted = workload.is_some_and(|(_, record)| record.status.admission.is_some());
     let must_wait = !is_admitted && !job.released && job.is_managed();
-    if must_wait && job.suspended == Some(false) {
+    if must_wait && job.suspended == Some(false) && job.hold == Hold::Suspend {
         return suspend(situation, note);
     }
     Plan::note(note)
+}
+
+/// A job whose pods are admitted by themselves: it has no Workload, and it is never suspended. What
+/// there is to do is done to its pods.
+fn each_pod(situation: &Situation<'_>) -> Plan {
+    let Situation { job, workload, .. } = situation;
+    if let Some((key, record)) = workload
+        && record.status.admission.is_none()
+        && !record.deleting
+    {
+        return delete_workload(key, record);
+    }
+    if job.gates.is_held() && !job.released {
+        return Plan::note(held_note(job));
+    }
+    match &job.queue {
+        QueueName::Named(_) if !job.is_gated => Plan::note(not_gated()),
+        QueueName::Invalid(problem) => {
+            Plan::note(Note::warning("InvalidQueueName", problem.to_string()))
+        }
+        QueueName::Named(_) | QueueName::None => Plan::default(),
+    }
 }
 
 /// A job that had ended and goes on: it has given its quota back, and has to queue for it anew.
@@ -105,24 +136,23 @@ fn unfinished(
         "Unfinished",
         "It had ended and goes on: it is queued anew, as its quota was given back",
     );
-    if !reading.suspended {
+    if runs_unheld(situation, reading) {
         return suspend(situation, note);
     }
     if record.deleting {
         return Plan::default();
     }
-    Plan::write(Write::DeleteWorkload {
-        key: key.clone(),
-        uid: record.uid.to_string(),
-        unless: None,
-    })
-    .and_note(note)
+    delete_workload(key, record).and_note(note)
 }
 
-/// A job with gates: no Workload, not running.
-fn gated(situation: &Situation<'_>, reading: &Reading) -> Plan {
-    let Situation { job, workload, .. } = situation;
-    let note = match &job.gates {
+/// Whether a job that waits by being suspended isn't.
+fn runs_unheld(situation: &Situation<'_>, reading: &Reading) -> bool {
+    situation.job.hold == Hold::Suspend && !reading.suspended
+}
+
+/// The note about a job that gates hold.
+fn held_note(job: &JobRecord) -> Note {
+    match &job.gates {
         GateState::Invalid(problems) => Note::warning(
             "InvalidGate",
             format!(
@@ -141,22 +171,31 @@ fn gated(situation: &Situation<'_>, reading: &Reading) -> Plan {
                     .join(", ")
             ),
         ),
-    };
-    if job.queue == QueueName::None && !job.held {
+    }
+}
+
+/// The note about a job whose pods can't be held: they came without Sluice's gate.
+fn not_gated() -> Note {
+    Note::warning(
+        "NotGated",
+        "Not queued, and its pods run: no webhook put Sluice's gate into its pod template when it was created; delete it and create it again",
+    )
+}
+
+/// A job with gates: no Workload, not running.
+fn gated(situation: &Situation<'_>, reading: &Reading) -> Plan {
+    let Situation { job, workload, .. } = situation;
+    let note = held_note(job);
+    if job.queue == QueueName::None && !job.held && job.hold == Hold::Suspend {
         return mark_held(situation, reading).and_note(note);
     }
-    if !reading.suspended {
+    if runs_unheld(situation, reading) {
         return suspend(situation, note);
     }
     if let Some((workload_key, record)) = workload
         && !record.deleting
     {
-        return Plan::write(Write::DeleteWorkload {
-            key: (*workload_key).clone(),
-            uid: record.uid.to_string(),
-            unless: None,
-        })
-        .and_note(note);
+        return delete_workload(workload_key, record).and_note(note);
     }
     Plan::note(note)
 }
@@ -169,11 +208,12 @@ fn mark_held(situation: &Situation<'_>, reading: &Reading) -> Plan {
         "resourceVersion": job.revision.0.to_string(),
         "annotations": {HELD_ANNOTATION: "true"},
     }});
-    let purpose = if reading.suspended {
-        JobPurpose::MarkHeld
-    } else {
-        kind.suspend_path().merge_into(&mut patch, json!(true));
-        JobPurpose::Suspend
+    let purpose = match kind.suspend_path() {
+        Some(path) if !reading.suspended => {
+            path.merge_into(&mut patch, json!(true));
+            JobPurpose::Suspend
+        }
+        Some(_) | None => JobPurpose::MarkHeld,
     };
     Plan::write(Write::PatchJob {
         key: (*key).clone(),
@@ -194,11 +234,7 @@ fn unqueued(situation: &Situation<'_>, reading: &Reading) -> Plan {
     if let Some((workload_key, record)) = workload
         && !record.deleting
     {
-        return Plan::write(Write::DeleteWorkload {
-            key: (*workload_key).clone(),
-            uid: record.uid.to_string(),
-            unless: None,
-        });
+        return delete_workload(workload_key, record);
     }
     if !job.held {
         return Plan::default();
@@ -207,8 +243,8 @@ fn unqueued(situation: &Situation<'_>, reading: &Reading) -> Plan {
         "resourceVersion": job.revision.0.to_string(),
         "annotations": {HELD_ANNOTATION: null, RELEASED_ANNOTATION: "true"},
     }});
-    if reading.suspended {
-        kind.suspend_path().merge_into(&mut patch, json!(false));
+    if let Some(path) = kind.suspend_path().filter(|_| reading.suspended) {
+        path.merge_into(&mut patch, json!(false));
     }
     Plan::write(Write::PatchJob {
         key: (*key).clone(),
@@ -230,7 +266,10 @@ fn pending(situation: &Situation<'_>, reading: &Reading, queue: &str) -> Plan {
             return hold(situation, reading, Note::warning("InvalidPodSets", message));
         }
     };
-    if !reading.suspended {
+    if situation.job.hold == Hold::Pods && !situation.job.is_gated {
+        return Plan::note(not_gated());
+    }
+    if runs_unheld(situation, reading) {
         let message = format!(
             "Suspended: it ran without being admitted. It starts by itself when LocalQueue {queue:?} has room"
         );
@@ -240,16 +279,19 @@ fn pending(situation: &Situation<'_>, reading: &Reading, queue: &str) -> Plan {
         Ok(priority) => priority,
         Err(note) => return Plan::note(note),
     };
-    let spec = workload::spec(queue, pod_sets, None, &priority);
+    let mut spec = workload::spec(queue, pod_sets, None, &priority);
+    spec.active = situation
+        .workload
+        .is_none_or(|(_, record)| record.spec.active);
     match situation.workload {
         // Its quota is free, and it can ask for some again, when its pods are gone.
-        None if situation.still_charged && reading.active => Plan::default(),
+        None if situation.still_charged && (reading.active || 0 < situation.live_pods) => {
+            Plan::default()
+        }
         None => {
             let workload = workload::object(situation.key, situation.job, situation.kind, spec);
-            Plan::write(Write::CreateWorkload(Box::new(workload))).and_note(Note::normal(
-                "Queued",
-                format!("Waits for quota in LocalQueue {queue:?}"),
-            ))
+            let plan = Plan::write(Write::CreateWorkload(Box::new(workload)));
+            plan.and_note(queued_note(situation.job, queue))
         }
         Some((key, record)) if record.spec != spec && !record.deleting => {
             Plan::write(Write::UpdateWorkloadSpec {
@@ -260,6 +302,16 @@ fn pending(situation: &Situation<'_>, reading: &Reading, queue: &str) -> Plan {
         }
         Some(_) => Plan::default(),
     }
+}
+
+fn queued_note(job: &JobRecord, queue: &str) -> Note {
+    if job.wants_each_pod && job.hold != Hold::EachPod {
+        let message = format!(
+            "Waits as a whole in LocalQueue {queue:?}: its pods can't be admitted by themselves, as no webhook put Sluice's gate into its pod template when it was created"
+        );
+        return Note::warning("AdmittedAsAWhole", message);
+    }
+    Note::normal("Queued", format!("Waits for quota in LocalQueue {queue:?}"))
 }
 
 /// A job that holds quota: let it go, if it asks for no more than it was given.
@@ -279,8 +331,17 @@ fn plan_admitted(
     let Ok(pod_sets) = &reading.pod_sets else {
         return evict_changed(workload_key, record, *now);
     };
-    if !workload::covers(record, pod_sets, reading.suspended) {
+    let fit = match job.hold {
+        Hold::Suspend if reading.suspended => Fit::Exact,
+        Hold::Suspend => Fit::Within,
+        Hold::Pods | Hold::EachPod => Fit::EachPodWithin,
+    };
+    if !workload::covers(record, pod_sets, fit) {
         return evict_changed(workload_key, record, *now);
+    }
+    if !record.spec.active {
+        let message = "It was deactivated (spec.active of its Workload)";
+        return evict(workload_key, record, "Deactivated", message, *now);
     }
     if !reading.suspended {
         return match &job.gates {
@@ -291,12 +352,15 @@ fn plan_admitted(
             )),
         };
     }
-    let placements = workload::placements(record, pod_sets);
+    // Pods that wait behind gates get their flavors' placement themselves.
+    let placements = match job.hold {
+        Hold::Suspend => workload::placements(record, pod_sets),
+        Hold::Pods | Hold::EachPod => Vec::new(),
+    };
     let placings: Vec<Placing<'_>> = placements
         .iter()
         .map(|(view, _, to)| Placing {
-            pod_set: &view.name,
-            from: &view.placement,
+            set: view,
             to: to.clone(),
         })
         .collect();
@@ -326,20 +390,23 @@ fn evicting(
         now,
         ..
     } = situation;
-    if !reading.suspended {
-        return Plan::write(suspend_write(situation));
+    if kind.suspend_path().is_some() && !reading.suspended {
+        return suspend_write(situation)
+            .map(Plan::write)
+            .unwrap_or_default();
     }
-    if reading.active {
+    if reading.active || 0 < situation.live_pods {
         return Plan::default();
     }
-    if let Ok(pod_sets) = &reading.pod_sets {
+    if let Ok(pod_sets) = &reading.pod_sets
+        && job.hold == Hold::Suspend
+    {
         let placements = workload::placements(record, pod_sets);
         let placings: Vec<Placing<'_>> = placements
             .iter()
             .filter(|(view, own, placed)| view.placement == *placed && placed != own)
             .map(|(view, own, _)| Placing {
-                pod_set: &view.name,
-                from: &view.placement,
+                set: view,
                 to: own.clone(),
             })
             .collect();
@@ -355,48 +422,99 @@ fn evicting(
             });
         }
     }
-    let status = workload::requeued(record, *now);
-    status_write(workload_key, record, status, StatusPurpose::Requeue).and_note(Note::normal(
-        "Requeued",
-        "Its pods are gone and its quota is free: it waits in its queue again",
-    ))
+    requeue(workload_key, record, (situation.backoff)(record), *now)
+}
+
+/// Frees the quota of a Workload whose pods are gone, and puts it back into its queue.
+pub fn requeue(key: &WorkloadKey, record: &WorkloadRecord, backoff: Backoff, now: Now) -> Plan {
+    let (wait, text) = match backoff {
+        Backoff::None => (
+            None,
+            "Its pods are gone and its quota is free: it waits in its queue again".to_owned(),
+        ),
+        Backoff::For(wait) => (
+            Some(wait),
+            format!(
+                "Its pods are gone and its quota is free: it waits in its queue again in {} s",
+                wait.as_secs()
+            ),
+        ),
+        Backoff::Deactivate if record.spec.active => {
+            let spec = WorkloadSpec {
+                active: false,
+                ..record.spec.clone()
+            };
+            return Plan::write(Write::UpdateWorkloadSpec {
+                key: key.clone(),
+                revision: record.revision,
+                spec: Box::new(spec),
+            })
+            .and_note(Note::warning(
+                "Deactivated",
+                "It has given its quota back as often as its ClusterQueue allows (spec.reservation.backoff.limitCount); set spec.active of its Workload to true to queue it again",
+            ));
+        }
+        Backoff::Deactivate => (None, "Its pods are gone and its quota is free".to_owned()),
+    };
+    let status = workload::requeued(record, wait, now);
+    status_write(key, record, status, StatusPurpose::Requeue)
+        .and_note(Note::normal("Requeued", text))
 }
 
 fn evict_changed(key: &WorkloadKey, record: &WorkloadRecord, now: Now) -> Plan {
     const MESSAGE: &str =
         "It asks for more than it was admitted with: it is queued again with what it asks for now";
-    let status = workload::evicted(record, "PodSetsChanged", MESSAGE, now);
+    evict(key, record, "PodSetsChanged", MESSAGE, now)
+}
+
+fn evict(
+    key: &WorkloadKey,
+    record: &WorkloadRecord,
+    reason: &'static str,
+    message: &str,
+    now: Now,
+) -> Plan {
+    let status = workload::evicted(record, reason, message, None, now);
     status_write(key, record, status, StatusPurpose::Evict)
-        .and_note(Note::warning("Evicted", MESSAGE))
+        .and_note(Note::warning("Evicted", message))
+}
+
+fn delete_workload(key: &WorkloadKey, record: &WorkloadRecord) -> Plan {
+    Plan::write(Write::DeleteWorkload {
+        key: key.clone(),
+        uid: record.uid.to_string(),
+        unless: None,
+    })
 }
 
 fn hold(situation: &Situation<'_>, reading: &Reading, note: Note) -> Plan {
-    if reading.suspended {
-        Plan::note(note)
-    } else {
+    if runs_unheld(situation, reading) {
         suspend(situation, note)
+    } else {
+        Plan::note(note)
     }
 }
 
 fn suspend(situation: &Situation<'_>, note: Note) -> Plan {
-    Plan::write(suspend_write(situation)).and_note(note)
-}
-
-fn suspend_write(situation: &Situation<'_>) -> Write {
-    // A merge patch makes the objects above the field where they are missing.
-    let mut patch = json!({"metadata": {"uid": &*situation.job.uid}});
-    situation
-        .kind
-        .suspend_path()
-        .merge_into(&mut patch, json!(true));
-    Write::PatchJob {
-        key: situation.key.clone(),
-        patch: JobPatch::Merge(patch),
-        purpose: JobPurpose::Suspend,
+    match suspend_write(situation) {
+        Some(write) => Plan::write(write).and_note(note),
+        None => Plan::note(note),
     }
 }
 
-fn status_write(
+fn suspend_write(situation: &Situation<'_>) -> Option<Write> {
+    // A merge patch makes the objects above the field where they are missing.
+    let mut patch = json!({"metadata": {"uid": &*situation.job.uid}});
+    let path = situation.kind.suspend_path()?;
+    path.merge_into(&mut patch, json!(true));
+    Some(Write::PatchJob {
+        key: situation.key.clone(),
+        patch: JobPatch::Merge(patch),
+        purpose: JobPurpose::Suspend,
+    })
+}
+
+pub(super) fn status_write(
     key: &WorkloadKey,
     record: &WorkloadRecord,
     status: sluice_crds::WorkloadStatus,

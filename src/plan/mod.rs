@@ -2,7 +2,10 @@
 //! engine's view. No I/O; time is an argument. Planning again after the write plans nothing more.
 
 pub mod explain;
+pub mod group;
 pub mod job;
+pub mod pod;
+pub mod reservation;
 pub mod status;
 pub mod workload;
 
@@ -13,9 +16,9 @@ use k8s_openapi::jiff::Timestamp;
 use sluice_crds::{Workload, WorkloadStatus};
 
 use crate::world::workload::Owner;
-use crate::world::{JobKey, Revision, WorkloadKey};
+use crate::world::{JobKey, PodKey, Revision, WorkloadKey};
 
-/// The next write for one job. There is at most one in flight for each job.
+/// The next write for one job or pod. There is at most one in flight for each.
 #[derive(Debug, Clone)]
 pub enum Write {
     /// Create the job's Workload.
@@ -58,6 +61,42 @@ pub enum Write {
         /// What it is for.
         purpose: JobPurpose,
     },
+    /// Patch a pod.
+    PatchPod {
+        /// Which.
+        key: PodKey,
+        /// A strategic merge patch with the UID in it: gates go by their names, so no other gate is
+        /// ever touched and nobody's removal makes ours fail.
+        patch: serde_json::Value,
+        /// What it is for.
+        purpose: PodPurpose,
+    },
+    /// Delete a pod.
+    DeletePod {
+        /// Which.
+        key: PodKey,
+        /// Its UID.
+        uid: String,
+        /// What it is for.
+        purpose: PodPurpose,
+    },
+}
+
+/// Why a pod is written to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PodPurpose {
+    /// It is admitted by itself: this write is its admission.
+    Admit,
+    /// Its job or group is admitted, or needs no quota.
+    Release,
+    /// Gates of the annotation that it stands under are gone.
+    LiftGates,
+    /// It lost the label that it is watched by.
+    Relabel,
+    /// It has to go: its job gives its quota back.
+    Evict,
+    /// It has held quota for too long without a node.
+    TimeOut,
 }
 
 /// A patch of a job.

@@ -6,7 +6,7 @@ use sluice_engine::{ByFlavor, InactiveReason, LocalQueueInactiveReason, Resource
 
 use super::Now;
 use crate::conditions::{self, Saying, Type};
-use crate::translate::quantity;
+use crate::translate::{quantity, resource_list};
 
 /// The status of a ClusterQueue. `broken` says why the object can't be used at all.
 pub fn cluster_queue(
@@ -34,12 +34,15 @@ pub fn cluster_queue(
         flavors_usage: usage(&status.usage, |resource, usage| ResourceUsage {
             name: resource.to_string(),
             total: quantity(resource, usage.total),
+            allocated: quantity(resource, usage.allocated),
+            reserved: quantity(resource, usage.reserved()),
             borrowed: Some(quantity(resource, usage.borrowed)),
         }),
+        pending_requests: resource_list(&status.pending_requests),
     }
 }
 
-/// The status of a LocalQueue with `gated` held jobs.
+/// The status of a LocalQueue with `gated` held jobs and pods.
 pub fn local_queue(
     known: &LocalQueueStatus,
     status: &sluice_engine::LocalQueueStatus,
@@ -62,11 +65,14 @@ pub fn local_queue(
         pending_workloads: count(status.pending),
         reserving_workloads: count(status.reserving),
         admitted_workloads: count(status.admitted),
-        flavors_usage: usage(&status.usage, |resource, amount| ResourceUsage {
+        flavors_usage: usage(&status.usage, |resource, charged| ResourceUsage {
             name: resource.to_string(),
-            total: quantity(resource, *amount),
+            total: quantity(resource, charged.total),
+            allocated: quantity(resource, charged.allocated),
+            reserved: quantity(resource, charged.reserved()),
             borrowed: None,
         }),
+        pending_requests: resource_list(&status.pending_requests),
     }
 }
 

@@ -15,7 +15,7 @@ use sluice_kinds::view::QueueLabels;
 
 use super::job::{Situation, plan};
 use super::workload::Priority;
-use super::{JobPatch, JobPurpose, Plan, StatusPurpose, Write};
+use super::{JobPatch, JobPurpose, Plan, StatusPurpose, Write, reservation};
 use crate::world::{JobKey, JobRecord, WorkloadKey, WorkloadRecord};
 
 /// A job, and its Workload if it has one.
@@ -124,6 +124,8 @@ fn planned(case: &Case) -> Plan {
         kind: &kind,
         workload: workload.as_ref().map(|(key, record)| (key, record)),
         still_charged: false,
+        live_pods: 0,
+        backoff: &|record| reservation::backoff(record, None),
         priority: &|| Ok(Priority::default()),
         now: Timestamp::UNIX_EPOCH,
     })
@@ -149,6 +151,7 @@ fn in_words(plan: &Plan) -> String {
             JobPurpose::Restore => "restore",
             JobPurpose::MarkHeld => "mark held",
         },
+        Some(Write::PatchPod { .. } | Write::DeletePod { .. }) => "a write to a pod",
     };
     let notes: Vec<_> = plan.notes.iter().map(|note| note.reason).collect();
     format!("{write} {notes:?}")
@@ -381,6 +384,9 @@ fn letting_go_is_one_patch_that_fails_on_any_other_spec() {
             {"op": "test", "path": "/metadata/generation", "value": 1},
             {"op": "test", "path": "/spec/suspend", "value": true},
             {"op": "add", "path": "/spec/template/spec/nodeSelector", "value": {"disk": "ssd", "spot": "true"}},
+            {"op": "add", "path": "/spec/template/metadata", "value": {}},
+            {"op": "add", "path": "/spec/template/metadata/labels", "value": {"sluice.dev/managed": "true"}},
+            {"op": "add", "path": "/spec/template/metadata/annotations", "value": {"sluice.dev/pod-set": "main"}},
             {"op": "add", "path": "/spec/suspend", "value": false},
         ])
     );

@@ -1,9 +1,10 @@
 //! The Workload of a job: what its spec and its status say at each turn of the job's life.
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{OwnerReference, Time};
+use k8s_openapi::jiff::SignedDuration;
 use kube::api::ObjectMeta;
 use sluice_crds::{
-    JOB_UID_LABEL, PriorityClassRef, Quantity, Workload, WorkloadSpec, WorkloadStatus,
+    JOB_UID_LABEL, PriorityClassRef, Quantity, RequeueState, Workload, WorkloadSpec, WorkloadStatus,
 };
 use sluice_kinds::CompiledKind;
 use sluice_kinds::template::Placement;
@@ -41,6 +42,7 @@ pub fn spec(
         pod_sets: pod_sets.collect(),
         priority: priority.value,
         priority_class_ref: priority.class.clone(),
+        active: record.is_none_or(|record| record.spec.active),
     }
 }
 
@@ -118,10 +120,20 @@ fn assigned_placement(record: &WorkloadRecord, pod_set: &str) -> Placement {
         .unwrap_or_default()
 }
 
-/// Whether what a job asks for is what it was admitted with. Before it is let go (`exactly`) all
-/// must be equal; once it runs, fewer pods are fine.
-pub fn covers(record: &WorkloadRecord, pod_sets: &[PodSetView], exactly: bool) -> bool {
-    if exactly {
+/// How closely what a job asks for must be what it was admitted with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fit {
+    /// It is not let go yet: all must be equal.
+    Exact,
+    /// It runs: fewer pods are fine.
+    Within,
+    /// Its pods are let go one by one, as many as were admitted: what each asks for counts.
+    EachPodWithin,
+}
+
+/// Whether what a job asks for is what it was admitted with.
+pub fn covers(record: &WorkloadRecord, pod_sets: &[PodSetView], fit: Fit) -> bool {
+    if fit == Fit::Exact {
         let queue = &record.spec.queue_name;
         let asked = spec(queue, pod_sets, Some(record), &Priority::default());
         return asked.pod_sets == record.spec.pod_sets;
@@ -136,7 +148,8 @@ pub fn covers(record: &WorkloadRecord, pod_sets: &[PodSetView], exactly: bool) -
             let given = known.requests.get(name).map(Quantity::nanos);
             given.is_some_and(|given| given.is_ok_and(|given| *asked <= given))
         });
-        i32::try_from(view.count).is_ok_and(|count| count <= known.count) && asks_no_more
+        let is_no_more = i32::try_from(view.count).is_ok_and(|count| count <= known.count);
+        (fit == Fit::EachPodWithin || is_no_more) && asks_no_more
     })
 }
 
@@ -180,14 +193,17 @@ pub fn admitted(
     WorkloadStatus {
         conditions: said(record, sayings, now),
         admission: Some(admission),
+        requeue_state: record.status.requeue_state.clone(),
     }
 }
 
-/// The status of a Workload that has to go.
+/// The status of a Workload that has to go. `requeue` says how often it has given its quota back
+/// because it could not use it.
 pub fn evicted(
     record: &WorkloadRecord,
     reason: &'static str,
     message: &str,
+    requeue: Option<RequeueState>,
     now: Now,
 ) -> WorkloadStatus {
     let sayings = vec![
@@ -207,28 +223,71 @@ pub fn evicted(
     WorkloadStatus {
         conditions: said(record, sayings, now),
         admission: record.status.admission.clone(),
+        requeue_state: requeue,
     }
 }
 
-/// The status of a Workload that has gone and waits again.
-pub fn requeued(record: &WorkloadRecord, now: Now) -> WorkloadStatus {
-    let sayings = vec![
-        Saying {
-            kind: Type::QuotaReserved,
-            is_true: false,
-            reason: "Pending",
-            message: "Waits for quota again after its eviction".to_owned(),
+/// The status of a Workload that has gone and waits again, at once or after `backoff`.
+pub fn requeued(
+    record: &WorkloadRecord,
+    backoff: Option<SignedDuration>,
+    now: Now,
+) -> WorkloadStatus {
+    let requeue_at = backoff.and_then(|backoff| now.checked_add(backoff).ok());
+    let (waits, requeued) = match (record.spec.active, requeue_at) {
+        (false, _) => (
+            "It is deactivated and does not wait for quota: set spec.active to true to queue it again".to_owned(),
+            Saying {
+                kind: Type::Requeued,
+                is_true: false,
+                reason: "Deactivated",
+                message: "It is deactivated".to_owned(),
+            },
+        ),
+        (true, Some(at)) => {
+            let at = at.strftime("%Y-%m-%dT%H:%M:%SZ");
+            (
+                format!("Stands back until {at}, as it could not use its quota; then waits for quota again"),
+                Saying {
+                    kind: Type::Requeued,
+                    is_true: false,
+                    reason: "Backoff",
+                    message: format!("Put back into its queue at {at}"),
+                },
+            )
+        }
+        (true, None) => (
+            "Waits for quota again after its eviction".to_owned(),
+            Saying {
+                kind: Type::Requeued,
+                is_true: true,
+                reason: "Evicted",
+                message: "Put back into its queue".to_owned(),
+            },
+        ),
+    };
+    let quota = Saying {
+        kind: Type::QuotaReserved,
+        is_true: false,
+        reason: if record.spec.active {
+            "Pending"
+        } else {
+            "Deactivated"
         },
-        Saying {
-            kind: Type::Requeued,
-            is_true: true,
-            reason: "Evicted",
-            message: "Put back into its queue".to_owned(),
-        },
-    ];
+        message: waits,
+    };
+    let requeue_state = record
+        .status
+        .requeue_state
+        .as_ref()
+        .filter(|_| record.spec.active);
     WorkloadStatus {
-        conditions: said(record, sayings, now),
+        conditions: said(record, vec![quota, requeued], now),
         admission: None,
+        requeue_state: requeue_state.map(|state| RequeueState {
+            count: state.count,
+            requeue_at: requeue_at.map(Time),
+        }),
     }
 }
 
@@ -258,6 +317,7 @@ pub fn finished(record: &WorkloadRecord, finished: &Finished, now: Now) -> Workl
     WorkloadStatus {
         conditions: said(record, sayings, now),
         admission: record.status.admission.clone(),
+        requeue_state: record.status.requeue_state.clone(),
     }
 }
 

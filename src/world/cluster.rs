@@ -11,7 +11,8 @@ use kube::api::DynamicObject;
 use kube::core::{Selector, SelectorExt};
 use sluice_crds::{
     ClusterQueue, ClusterQueueStatus, Cohort, CohortStatus, LocalQueue, LocalQueueSpec,
-    LocalQueueStatus, Quantity, ResourceFlavor, ResourceFlavorSpec, WorkloadPriorityClass,
+    LocalQueueStatus, Quantity, Reservation, ResourceFlavor, ResourceFlavorSpec,
+    WorkloadPriorityClass,
 };
 use sluice_engine::{Event, LocalQueueKey};
 use sluice_kinds::problem::summarize;
@@ -46,7 +47,11 @@ pub struct Cluster {
     pub workload_priorities: BTreeMap<String, i32>,
     /// PriorityClasses by name.
     pub pod_priorities: BTreeMap<String, i32>,
+    /// How long quota may be held without being used, by ClusterQueue.
+    pub reservations: BTreeMap<String, Reservation>,
     local_specs: BTreeMap<LocalQueueKey, LocalQueueSpec>,
+    /// The flavor that each resource of a ClusterQueue is taken from first.
+    first_flavors: BTreeMap<String, BTreeMap<String, String>>,
     /// Which namespaces each ClusterQueue takes. None: the selector can't be read and selects none.
     selectors: BTreeMap<String, Option<Selector>>,
     namespaces: BTreeMap<String, BTreeMap<String, String>>,
@@ -128,7 +133,7 @@ impl Cluster {
                 set(&mut self.overheads, name.to_owned(), amounts);
                 Vec::new()
             }
-            Source::JobKind | Source::Workload | Source::Jobs(..) => Vec::new(),
+            Source::JobKind | Source::Workload | Source::Pod | Source::Jobs(..) => Vec::new(),
         };
         Ok(Effect {
             events,
@@ -162,7 +167,7 @@ impl Cluster {
                 .keys()
                 .map(|(namespace, name)| (namespace.as_str().into(), name.as_str().into()))
                 .collect(),
-            Source::JobKind | Source::Workload | Source::Jobs(..) => Vec::new(),
+            Source::JobKind | Source::Workload | Source::Pod | Source::Jobs(..) => Vec::new(),
         }
     }
 
@@ -185,6 +190,13 @@ impl Cluster {
         }
     }
 
+    /// The ClusterQueue that a LocalQueue points to, and the flavor that each of its resources is
+    /// taken from first: what a pod is charged to that runs without having been admitted.
+    pub fn first_choice(&self, key: &LocalQueueKey) -> Option<(&str, &BTreeMap<String, String>)> {
+        let queue = &self.local_specs.get(key)?.cluster_queue;
+        Some((queue, self.first_flavors.get(queue)?))
+    }
+
     fn flavor(&mut self, name: &str, flavor: Option<ResourceFlavor>) -> Vec<Event> {
         let event = match &flavor {
             Some(flavor) => Event::UpsertFlavor(translate::flavor(name, &flavor.spec)),
@@ -198,11 +210,17 @@ impl Cluster {
         let Some(queue) = queue else {
             self.queues.remove(name);
             self.selectors.remove(name);
+            self.reservations.remove(name);
+            self.first_flavors.remove(name);
             let mut events = vec![Event::RemoveClusterQueue(name.into())];
             events.extend(self.select(|_, spec| spec.cluster_queue == name));
             return events;
         };
         let translated = translate::cluster_queue(name, &queue.spec);
+        let reservation = queue.spec.reservation.clone();
+        set(&mut self.reservations, name.to_owned(), reservation);
+        let flavors = first_flavors(&queue.spec.resource_groups);
+        self.first_flavors.insert(name.to_owned(), flavors);
         let selector = queue.spec.namespace_selector.map(Selector::try_from);
         let mut broken = translated
             .as_ref()
@@ -321,6 +339,20 @@ fn set<K: Ord, V>(map: &mut BTreeMap<K, V>, key: K, value: Option<V>) {
         Some(value) => map.insert(key, value),
         None => map.remove(&key),
     };
+}
+
+fn first_flavors(groups: &[sluice_crds::ResourceGroup]) -> BTreeMap<String, String> {
+    let mut first = BTreeMap::new();
+    for group in groups {
+        for resource in &group.covered_resources {
+            if let Some(flavor) = group.flavors.first() {
+                first
+                    .entry(resource.clone())
+                    .or_insert_with(|| flavor.name.clone());
+            }
+        }
+    }
+    first
 }
 
 /// The requests that containers get which have none.

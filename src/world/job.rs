@@ -3,8 +3,11 @@
 use std::sync::Arc;
 
 use kube::api::DynamicObject;
-use sluice_crds::{HELD_ANNOTATION, PRIORITY_CLASS_LABEL, RELEASED_ANNOTATION};
+use sluice_crds::{
+    ADMISSION_ANNOTATION, HELD_ANNOTATION, PRIORITY_CLASS_LABEL, RELEASED_ANNOTATION,
+};
 use sluice_kinds::gates::{self, GateState};
+use sluice_kinds::hold::Hold;
 use sluice_kinds::requests::PodDefaults;
 use sluice_kinds::view::{Finished, PodSetView, QueueLabels, QueueName};
 use sluice_kinds::{CompiledKind, Problem};
@@ -24,6 +27,10 @@ pub struct JobKey {
 
 /// What is kept of a job.
 #[derive(Debug, Clone)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each says what one mark on the object says"
+)]
 pub struct JobRecord {
     /// `metadata.uid`.
     pub uid: Uid,
@@ -45,6 +52,12 @@ pub struct JobRecord {
     pub held: bool,
     /// Whether it carries the mark of an object let go without a queue.
     pub released: bool,
+    /// How it is held.
+    pub hold: Hold,
+    /// Whether its pods are born with Sluice's gate.
+    pub is_gated: bool,
+    /// Whether it asks for its pods to be admitted by themselves.
+    pub wants_each_pod: bool,
     /// Whether it is suspended, where that can be read.
     pub suspended: Option<bool>,
     /// What its JobKind reads in it, or why it can't be read.
@@ -91,6 +104,11 @@ impl JobRecord {
             priority_class: own_labels.get(PRIORITY_CLASS_LABEL).cloned(),
             held: annotations.contains_key(HELD_ANNOTATION),
             released: annotations.contains_key(RELEASED_ANNOTATION),
+            hold: kind.hold(&object.data, &annotations),
+            is_gated: kind.is_gated(&object.data),
+            wants_each_pod: annotations
+                .get(ADMISSION_ANNOTATION)
+                .is_some_and(|mode| mode == "PerPod"),
             suspended: kind.suspended(&object.data).ok(),
             reading: Reading::read(object, kind, defaults),
         }
@@ -104,11 +122,12 @@ impl JobRecord {
     /// The queue that counts this job as gated.
     pub fn gated_queue(&self) -> Option<&str> {
         match &self.queue {
-            QueueName::Named(queue)
-                if self.gates.is_held() && !self.released && self.suspended == Some(true) =>
-            {
-                Some(queue)
-            }
+            QueueName::Named(queue) if self.gates.is_held() && !self.released => match self.hold {
+                Hold::Suspend => (self.suspended == Some(true)).then_some(queue),
+                Hold::Pods => Some(queue),
+                // Its pods are counted.
+                Hold::EachPod => None,
+            },
             _ => None,
         }
     }

@@ -3,6 +3,8 @@
 
 pub mod cluster;
 pub mod job;
+pub mod pod;
+pub mod pods;
 pub mod workload;
 
 use std::collections::{BTreeMap, HashMap};
@@ -11,6 +13,7 @@ use std::sync::Arc;
 use kube::api::DynamicObject;
 
 pub use job::{JobKey, JobRecord};
+pub use pod::{PodKey, PodRecord};
 pub use workload::{WorkloadKey, WorkloadRecord};
 
 /// A UID, shared.
@@ -34,9 +37,11 @@ impl Revision {
     }
 }
 
-/// The jobs and Workloads that are known.
+/// The jobs, Workloads and pods that are known.
 #[derive(Debug, Default)]
 pub struct World {
+    /// The pods.
+    pub pods: pods::Pods,
     jobs: HashMap<JobKey, JobRecord>,
     job_by_uid: HashMap<Uid, JobKey>,
     workloads: HashMap<WorkloadKey, WorkloadRecord>,
@@ -122,6 +127,17 @@ impl World {
     /// All Workloads.
     pub fn workloads(&self) -> impl Iterator<Item = (&WorkloadKey, &WorkloadRecord)> {
         self.workloads.iter()
+    }
+
+    /// The pods of the job or group with this UID, the oldest first.
+    pub fn pods_of(&self, uid: &str) -> Vec<(&PodKey, &PodRecord)> {
+        let uids = match workload::group_key(uid) {
+            Some(group) => self.pods.members(&group).cloned().collect(),
+            None => self.pods.children(uid),
+        };
+        let mut pods: Vec<_> = uids.iter().filter_map(|uid| self.pods.of(uid)).collect();
+        pods.sort_by_key(|(_, pod)| pod.age());
+        pods
     }
 
     /// How many jobs are held by gates, by namespace and LocalQueue.

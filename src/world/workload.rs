@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use k8s_openapi::jiff::Timestamp;
 use kube::api::DynamicObject;
-use sluice_crds::{Workload, WorkloadSpec, WorkloadStatus};
+use sluice_crds::{POD_GROUP_LABEL, Workload, WorkloadSpec, WorkloadStatus};
 
 use super::{Revision, Uid};
 use crate::conditions::{self, Type};
@@ -18,7 +18,7 @@ pub struct WorkloadKey {
     pub name: Arc<str>,
 }
 
-/// The job that a Workload stands for, by its owner reference.
+/// The job that a Workload stands for, by its owner reference; or the group of pods, by its label.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Owner {
     /// The API group and kind.
@@ -65,17 +65,22 @@ impl WorkloadRecord {
             .unwrap_or_default()
             .into_iter()
             .find(|o| o.controller == Some(true));
-        let job = owner
-            .filter(|owner| *name == *workload_name(&owner.name, &owner.uid))
-            .map(|owner| Owner {
+        let namespace: Arc<str> = metadata.namespace.unwrap_or_default().into();
+        let group = metadata.labels.unwrap_or_default().remove(POD_GROUP_LABEL);
+        let job = match (owner, group) {
+            (Some(owner), _) => (*name == *workload_name(&owner.name, &owner.uid)).then(|| Owner {
                 group_kind: (group_of(&owner.api_version).to_owned(), owner.kind),
                 name: owner.name,
                 uid: owner.uid.into(),
-            });
-        let key = WorkloadKey {
-            namespace: metadata.namespace.unwrap_or_default().into(),
-            name,
+            }),
+            (None, Some(group)) => (*name == *group_workload_name(&group)).then(|| Owner {
+                group_kind: (String::new(), "Pod".to_owned()),
+                uid: group_uid(&namespace, &group),
+                name: group,
+            }),
+            (None, None) => None,
         };
+        let key = WorkloadKey { namespace, name };
         let record = Self {
             uid: metadata.uid.unwrap_or_default().into(),
             revision,
@@ -87,6 +92,17 @@ impl WorkloadRecord {
             status: workload.status.unwrap_or_default(),
         };
         Ok((key, record))
+    }
+
+    /// Whether it stands back from its queue: it is deactivated, or backs off.
+    pub fn stands_back(&self, now: Timestamp) -> bool {
+        !self.spec.active || self.requeue_at().is_some_and(|at| now < at)
+    }
+
+    /// When it waits in its queue again.
+    pub fn requeue_at(&self) -> Option<Timestamp> {
+        let state = self.status.requeue_state.as_ref()?;
+        state.requeue_at.as_ref().map(|at| at.0)
     }
 
     /// Whether it holds quota and is on its way out.
@@ -119,6 +135,25 @@ pub fn workload_name(job: &str, uid: &str) -> String {
         .unwrap_or(job)
         .trim_end_matches(['-', '.']);
     format!("{prefix}-{digits}")
+}
+
+/// The name of the Workload of a group of pods.
+pub fn group_workload_name(group: &str) -> String {
+    /// 253 that a name may have, less the suffix.
+    const PREFIX_MAX: usize = 243;
+    let prefix = group.get(..PREFIX_MAX).unwrap_or(group);
+    format!("{}-pod-group", prefix.trim_end_matches(['-', '.']))
+}
+
+/// What stands for the UID of a group of pods, which has no object. No UID has a slash.
+pub fn group_uid(namespace: &str, group: &str) -> Uid {
+    format!("pod-group/{namespace}/{group}").into()
+}
+
+/// The namespace and name of the group that `uid` stands for.
+pub fn group_key(uid: &str) -> Option<(Arc<str>, Arc<str>)> {
+    let (namespace, group) = uid.strip_prefix("pod-group/")?.split_once('/')?;
+    Some((namespace.into(), group.into()))
 }
 
 fn group_of(api_version: &str) -> &str {

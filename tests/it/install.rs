@@ -16,9 +16,13 @@ const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 const RIGHTS: &str = "\
 admissionregistration.k8s.io/mutatingwebhookconfigurations sluice: get patch
 admissionregistration.k8s.io/validatingwebhookconfigurations sluice: get patch
+apps/deployments: get list watch
+apps/replicasets: get
+apps/statefulsets: get list watch
 batch/jobs: get list patch watch
 core/limitranges: get list watch
 core/namespaces: get list watch
+core/pods: delete get list patch watch
 events.k8s.io/events: create patch
 node.k8s.io/runtimeclasses: get list watch
 scheduling.k8s.io/priorityclasses: get list watch

@@ -1,0 +1,267 @@
+//! The way of a group of bare pods that are admitted together: complete, queued, admitted, ended. Its
+//! record is a Workload that names the group; it has no other object.
+
+use std::collections::BTreeMap;
+
+use kube::api::ObjectMeta;
+use sluice_crds::{JOB_UID_LABEL, POD_GROUP_LABEL, Workload};
+use sluice_kinds::pod::{PodGroup, PodMode, PodPhase};
+use sluice_kinds::problem::summarize;
+use sluice_kinds::view::{Finished, PodSetView, QueueName};
+
+use super::job::{requeue, status_write};
+use super::reservation::Backoff;
+use super::workload::{self, Priority};
+use super::{Note, Now, Plan, StatusPurpose, Write};
+use crate::world::pods::GroupKey;
+use crate::world::workload::group_workload_name;
+use crate::world::{PodKey, PodRecord, WorkloadKey, WorkloadRecord};
+
+/// All that the plan for a group depends on.
+pub struct Situation<'a> {
+    /// Which group.
+    pub key: &'a GroupKey,
+    /// Its pods, the oldest first.
+    pub pods: &'a [(&'a PodKey, &'a PodRecord)],
+    /// Its Workload, if there is one.
+    pub workload: Option<(&'a WorkloadKey, &'a WorkloadRecord)>,
+    /// Whether quota is still charged to a Workload of this group that somebody has deleted.
+    pub still_charged: bool,
+    /// Its priority, or why that can't be known.
+    pub priority: &'a dyn Fn(&PodRecord) -> Result<Priority, Note>,
+    /// How long it stands back after it has given its quota back, if it has to.
+    pub backoff: &'a dyn Fn(&WorkloadRecord) -> Backoff,
+    /// The present.
+    pub now: Now,
+}
+
+/// What to do about a group. Which of its pods are let go is said by [`super::pod::releases`].
+pub fn plan(situation: &Situation<'_>) -> Plan {
+    let Situation {
+        pods,
+        workload,
+        now,
+        ..
+    } = situation;
+    let Some((_, first)) = pods.first() else {
+        return gone(situation);
+    };
+    let Some(group) = group(first) else {
+        return Plan::default();
+    };
+    if let Some((key, record)) = workload {
+        if record.deleting {
+            return Plan::default();
+        }
+        if record.is_finished() {
+            return again(situation, key, record);
+        }
+        if let Some(finished) = finished(pods, group.total) {
+            let status = workload::finished(record, &finished, *now);
+            return status_write(key, record, status, StatusPurpose::Finish)
+                .and_note(workload::finished_note(&finished));
+        }
+        if record.is_evicting() {
+            let is_live = pods.iter().any(|(_, pod)| pod.is_let_go());
+            return if is_live {
+                Plan::default()
+            } else {
+                requeue(key, record, (situation.backoff)(record), *now)
+            };
+        }
+        if record.status.admission.is_some() {
+            return Plan::default();
+        }
+    }
+    waiting(situation, first, group)
+}
+
+/// A group that waits to be complete, and then for quota.
+fn waiting(situation: &Situation<'_>, first: &PodRecord, group: &PodGroup) -> Plan {
+    let Situation { pods, workload, .. } = situation;
+    let queue = match &first.queue {
+        QueueName::Named(queue) => queue,
+        QueueName::None => {
+            return Plan::note(Note::warning(
+                "NoQueue",
+                "The pods of this group name no queue: give the oldest of them the label sluice.dev/queue-name",
+            ));
+        }
+        QueueName::Invalid(problem) => {
+            return Plan::note(Note::warning("InvalidQueueName", problem.to_string()));
+        }
+    };
+    let total = usize::try_from(group.total).unwrap_or(usize::MAX);
+    let present = counted(pods, total).len();
+    if present < total && workload.is_none() {
+        return Plan::note(Note::normal(
+            "GroupIncomplete",
+            format!("{present} of {total} pods of this group are there"),
+        ));
+    }
+    let pod_sets = match pod_sets(pods, total) {
+        Ok(pod_sets) => pod_sets,
+        Err(problem) => return Plan::note(Note::warning("InvalidPodSets", problem)),
+    };
+    let priority = match (situation.priority)(first) {
+        Ok(priority) => priority,
+        Err(note) => return Plan::note(note),
+    };
+    let record = workload.map(|(_, record)| record);
+    let mut spec = workload::spec(queue, &pod_sets, None, &priority);
+    spec.active = record.is_none_or(|record| record.spec.active);
+    match workload {
+        // Its quota is free, and it can ask for some again, when its pods are gone.
+        None if situation.still_charged && pods.iter().any(|(_, pod)| pod.is_let_go()) => {
+            Plan::default()
+        }
+        None => {
+            let (namespace, name) = situation.key;
+            let object = Workload {
+                metadata: ObjectMeta {
+                    name: Some(group_workload_name(name)),
+                    namespace: Some(namespace.to_string()),
+                    labels: Some(
+                        [
+                            (POD_GROUP_LABEL.to_owned(), name.to_string()),
+                            (JOB_UID_LABEL.to_owned(), first.uid.to_string()),
+                        ]
+                        .into(),
+                    ),
+                    ..ObjectMeta::default()
+                },
+                spec,
+                status: None,
+            };
+            Plan::write(Write::CreateWorkload(Box::new(object))).and_note(Note::normal(
+                "Queued",
+                format!("All {total} pods are there: waits for quota in LocalQueue {queue:?}"),
+            ))
+        }
+        // Some pods are gone: it keeps its place and can't be admitted until it is complete again.
+        Some(_) if present < total => Plan::default(),
+        Some((key, record)) if record.spec != spec => Plan::write(Write::UpdateWorkloadSpec {
+            key: (*key).clone(),
+            revision: record.revision,
+            spec: Box::new(spec),
+        }),
+        Some(_) => Plan::default(),
+    }
+}
+
+/// Whether the group can be admitted: it is complete, is what its Workload says, and no other gate
+/// is left on any of its pods.
+pub fn is_ready(pods: &[(&PodKey, &PodRecord)], record: &WorkloadRecord) -> bool {
+    let Some(group) = pods.first().and_then(|(_, first)| group(first)) else {
+        return false;
+    };
+    let total = usize::try_from(group.total).unwrap_or(usize::MAX);
+    let counted = counted(pods, total);
+    let is_free = counted
+        .iter()
+        .all(|(_, pod)| !pod.is_gated_elsewhere() && !pod.deleting);
+    counted.len() == total
+        && is_free
+        && pod_sets(pods, total)
+            .is_ok_and(|sets| workload::covers(record, &sets, workload::Fit::Exact))
+}
+
+/// All pods are gone: the Workload goes too.
+fn gone(situation: &Situation<'_>) -> Plan {
+    match situation.workload {
+        Some((key, record)) if !record.deleting => Plan::write(Write::DeleteWorkload {
+            key: key.clone(),
+            uid: record.uid.to_string(),
+            unless: None,
+        }),
+        _ => Plan::default(),
+    }
+}
+
+/// The group has ended. If there are pods that have not, it is another group by the same name: it
+/// queues for itself.
+fn again(situation: &Situation<'_>, key: &WorkloadKey, record: &WorkloadRecord) -> Plan {
+    let begins = situation.pods.iter().all(|(_, pod)| pod.is_live());
+    if !begins {
+        return Plan::default();
+    }
+    Plan::write(Write::DeleteWorkload {
+        key: key.clone(),
+        uid: record.uid.to_string(),
+        unless: None,
+    })
+}
+
+/// How the group ended, if it has: all pods have succeeded, or one that can't be replaced has failed
+/// and none runs any more.
+fn finished(pods: &[(&PodKey, &PodRecord)], total: u32) -> Option<Finished> {
+    let of = |phase: PodPhase| pods.iter().filter(move |(_, pod)| pod.phase == phase);
+    let succeeded = of(PodPhase::Succeeded).count();
+    if u32::try_from(succeeded).is_ok_and(|succeeded| total <= succeeded) {
+        return Some(Finished {
+            succeeded: true,
+            message: format!("All {total} pods of the group succeeded"),
+        });
+    }
+    let failed = of(PodPhase::Failed).count();
+    let is_final = pods
+        .iter()
+        .filter_map(|(_, pod)| group(pod))
+        .any(|group| !group.is_retriable);
+    let runs = pods.iter().any(|(_, pod)| pod.is_let_go());
+    (0 < failed && is_final && !runs).then(|| Finished {
+        succeeded: false,
+        message: format!(
+            "{failed} of {total} pods of the group failed, and the group is not to be retried"
+        ),
+    })
+}
+
+/// The pods that make up the group: the oldest that have not failed.
+fn counted<'a>(
+    pods: &[(&'a PodKey, &'a PodRecord)],
+    total: usize,
+) -> Vec<(&'a PodKey, &'a PodRecord)> {
+    pods.iter()
+        .filter(|(_, pod)| pod.phase != PodPhase::Failed)
+        .take(total)
+        .copied()
+        .collect()
+}
+
+/// The pod sets of a group: pods that ask for the same play the same role.
+fn pod_sets(pods: &[(&PodKey, &PodRecord)], total: usize) -> Result<Vec<PodSetView>, String> {
+    let mut sets: BTreeMap<String, PodSetView> = BTreeMap::new();
+    for (key, pod) in counted(pods, total) {
+        let asks = pod
+            .asks
+            .as_ref()
+            .as_ref()
+            .map_err(|problems| format!("Pod {}: {}", key.name, summarize(problems)))?;
+        let role = role_of(pod);
+        let set = sets.entry(role.clone()).or_insert_with(|| PodSetView {
+            name: role.as_str().into(),
+            count: 0,
+            ..asks.clone()
+        });
+        set.count = set.count.saturating_add(1);
+    }
+    Ok(sets.into_values().collect())
+}
+
+/// The name of the pod set of a pod in a group: a digest of what it asks for. A pod that was let go
+/// may ask for more by what its flavors put into it; it carries the name that it was let go by.
+pub fn role_of(pod: &PodRecord) -> String {
+    match (&pod.queue_gate, &pod.pod_set, pod.asks.as_ref()) {
+        (None, Some(role), _) => role.to_string(),
+        (_, _, Ok(asks)) => asks.role(),
+        (_, _, Err(_)) => String::new(),
+    }
+}
+
+fn group(pod: &PodRecord) -> Option<&PodGroup> {
+    match &pod.mode {
+        PodMode::Group(Ok(group)) => Some(group),
+        PodMode::Group(Err(_)) | PodMode::Single | PodMode::Child => None,
+    }
+}

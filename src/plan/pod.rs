@@ -1,0 +1,208 @@
+//! What to do about a pod: lift the gates that stand for a lifted gate annotation, let it go, take
+//! it back. Which pods are admitted is decided elsewhere; a pod of a job or group is let go as far as
+//! what its Workload was admitted with.
+
+use std::collections::BTreeSet;
+
+use serde_json::json;
+use sluice_crds::{Admission, MANAGED_LABEL, POD_SET_ANNOTATION, PodSetAssignment};
+use sluice_kinds::gates::{Gate, GateState};
+use sluice_kinds::pod::PodAdmission;
+use sluice_kinds::pod::{Lifting, lifting_patch};
+use sluice_kinds::template::Placement;
+
+use super::{PodPurpose, Write};
+use crate::world::{PodKey, PodRecord};
+
+/// The gates that hold a pod by the annotations of the object that it belongs to, or its own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum HeldBy {
+    /// Nobody knows yet: whom it belongs to is being looked up, or can't be found out.
+    Unknown,
+    /// All of them: an annotation can't be read.
+    All,
+    /// These scheduling gates.
+    Gates(BTreeSet<String>),
+}
+
+impl HeldBy {
+    /// What `gates` mean for pods.
+    pub fn of(gates: &GateState) -> Self {
+        match gates {
+            GateState::Invalid(_) => Self::All,
+            gates => Self::Gates(
+                gates
+                    .names()
+                    .map(|gate: &Gate| gate.scheduling_gate().into_owned())
+                    .collect(),
+            ),
+        }
+    }
+}
+
+/// The write that removes from a pod the gates that stand for gates which are not in the annotation
+/// any more. Never touches a gate that was not put there for the annotation.
+pub fn lift(key: &PodKey, pod: &PodRecord, held_by: &HeldBy) -> Option<Write> {
+    let HeldBy::Gates(held_by) = held_by else {
+        return None;
+    };
+    if !pod.is_gated_elsewhere() {
+        return None;
+    }
+    let gates: Vec<&str> = pod
+        .other_gates
+        .iter()
+        .filter(|gate| pod.propagated.contains(gate) && !held_by.contains(&***gate))
+        .map(|gate| &**gate)
+        .collect();
+    (!gates.is_empty()).then(|| patch(key, pod, gates, None, None, PodPurpose::LiftGates))
+}
+
+/// The write that admits a pod by itself: its queue gate goes, the flavors' placement comes, and the
+/// record of what it is charged to.
+pub fn admit(
+    key: &PodKey,
+    pod: &PodRecord,
+    admission: &PodAdmission,
+    placement: &Placement,
+) -> Option<Write> {
+    let gate = pod.queue_gate.as_deref()?;
+    let purpose = PodPurpose::Admit;
+    Some(patch(
+        key,
+        pod,
+        vec![gate],
+        Some(placement),
+        Some(admission),
+        purpose,
+    ))
+}
+
+/// The write that lets go a pod of an admitted job or group.
+pub fn release(
+    key: &PodKey,
+    pod: &PodRecord,
+    admission: &PodAdmission,
+    assignment: &PodSetAssignment,
+) -> Option<Write> {
+    let gate = pod.queue_gate.as_deref()?;
+    let purpose = PodPurpose::Release;
+    let placement = placement(assignment);
+    let mut write = patch(
+        key,
+        pod,
+        vec![gate],
+        Some(&placement),
+        Some(admission),
+        purpose,
+    );
+    if let Write::PatchPod { patch, .. } = &mut write
+        && let Some(annotations) = patch.pointer_mut("/metadata/annotations")
+        && let Some(annotations) = annotations.as_object_mut()
+    {
+        // The pods of a group are told apart by it once they carry what their flavors added.
+        annotations.insert(POD_SET_ANNOTATION.to_owned(), json!(assignment.name));
+    }
+    Some(write)
+}
+
+/// The write that lets go a pod of an object that names no queue any more: it needs no quota.
+pub fn release_unqueued(key: &PodKey, pod: &PodRecord) -> Option<Write> {
+    let gate = pod.queue_gate.as_deref()?;
+    let purpose = PodPurpose::Release;
+    Some(patch(key, pod, vec![gate], None, None, purpose))
+}
+
+/// The write that gives a pod the label back that it is watched by.
+pub fn relabel(key: &PodKey, pod: &PodRecord) -> Write {
+    Write::PatchPod {
+        key: key.clone(),
+        patch: json!({"metadata": {"uid": &*pod.uid, "labels": {MANAGED_LABEL: "true"}}}),
+        purpose: PodPurpose::Relabel,
+    }
+}
+
+/// The write that deletes a pod.
+pub fn delete(key: &PodKey, pod: &PodRecord, purpose: PodPurpose) -> Write {
+    Write::DeletePod {
+        key: key.clone(),
+        uid: pod.uid.to_string(),
+        purpose,
+    }
+}
+
+fn patch(
+    key: &PodKey,
+    pod: &PodRecord,
+    gates: Vec<&str>,
+    placement: Option<&Placement>,
+    admission: Option<&PodAdmission>,
+    purpose: PodPurpose,
+) -> Write {
+    let own = pod.asks.as_ref().as_ref().ok().map(|set| &set.placement);
+    let lifting = Lifting {
+        uid: &pod.uid,
+        gates,
+        add: own.zip(placement.filter(|placement| !placement.is_empty())),
+        admission,
+        resource_version: &pod.revision.0.to_string(),
+    };
+    Write::PatchPod {
+        key: key.clone(),
+        patch: lifting_patch(&lifting),
+        purpose,
+    }
+}
+
+/// A pod of a job or group, as far as letting it go is concerned.
+#[derive(Debug, Clone, Copy)]
+pub struct Member<'a> {
+    /// Where it is.
+    pub key: &'a PodKey,
+    /// The pod.
+    pub pod: &'a PodRecord,
+    /// The pod set that it belongs to.
+    pub pod_set: &'a str,
+    /// Whether a write for it is under way, or rests after a failure.
+    pub is_busy: bool,
+    /// Whether the write under way lets it go: it counts as let go.
+    pub is_leaving: bool,
+}
+
+/// The pods that may be let go now: the oldest first, of each pod set as many as were admitted.
+/// `used_up` says how many places of a set are taken by pods that have done their part.
+pub fn releases<'a>(
+    members: &[Member<'a>],
+    admission: &'a Admission,
+    used_up: impl Fn(&str) -> usize,
+) -> Vec<(Member<'a>, &'a PodSetAssignment)> {
+    let mut chosen = Vec::new();
+    for assignment in &admission.pod_set_assignments {
+        let of_set = || members.iter().filter(|m| m.pod_set == assignment.name);
+        let count = usize::try_from(assignment.count).unwrap_or(0);
+        let taken = of_set()
+            .filter(|member| member.pod.is_let_go() || member.is_leaving)
+            .count();
+        let room = count
+            .saturating_sub(taken)
+            .saturating_sub(used_up(&assignment.name));
+        let mut waiting: Vec<&Member<'a>> = of_set()
+            .filter(|member| member.pod.is_candidate() && !member.is_leaving)
+            .collect();
+        waiting.sort_by_key(|member| member.pod.age());
+        // A pod that rests after a failure keeps its place, or another would take it meanwhile and
+        // there would be one too many.
+        let next = waiting.into_iter().take(room);
+        let ready = next.filter(|member| !member.is_busy);
+        chosen.extend(ready.map(|member| (*member, assignment)));
+    }
+    chosen
+}
+
+/// What the flavors of `assignment` add to a pod.
+fn placement(assignment: &PodSetAssignment) -> Placement {
+    Placement {
+        node_selector: assignment.node_selector.clone(),
+        tolerations: assignment.tolerations.clone(),
+    }
+}

@@ -1,0 +1,111 @@
+//! Quota that is held and can't be used: when its time is over, and how long who gave it back stands
+//! back (`ClusterQueue.spec.reservation`).
+
+use std::time::Duration;
+
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
+use sluice_crds::{RequeueState, Reservation};
+
+use super::Now;
+use crate::conditions::{self, Type};
+use crate::world::{PodRecord, WorkloadRecord};
+
+/// The reason of an eviction for want of nodes.
+pub const TIMED_OUT: &str = "ReservationTimeout";
+/// The reason of an eviction because the API server, or a webhook, does not let the job go.
+pub const BLOCKED: &str = "ReleaseBlocked";
+/// How long a job that can't be let go keeps its quota where its ClusterQueue says nothing.
+const BLOCKED_DEFAULT: Duration = Duration::from_mins(1);
+
+/// What becomes of a Workload that gives its quota back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Backoff {
+    /// It waits again at once.
+    None,
+    /// It waits again after this time.
+    For(SignedDuration),
+    /// It has done so too often.
+    Deactivate,
+}
+
+/// How long a Workload that has to go will stand back.
+pub fn backoff(record: &WorkloadRecord, terms: Option<&Reservation>) -> Backoff {
+    let Some(state) = &record.status.requeue_state else {
+        return Backoff::None;
+    };
+    let terms = terms.map(|terms| terms.backoff.clone()).unwrap_or_default();
+    if terms.limit_count.is_some_and(|limit| limit < state.count) {
+        return Backoff::Deactivate;
+    }
+    Backoff::For(doubled(&terms, state.count))
+}
+
+/// How long the next pod of a controller stands back after `count` of its pods have timed out.
+pub fn pod_backoff(count: i32, terms: &Reservation) -> Duration {
+    Duration::try_from(doubled(&terms.backoff, count)).unwrap_or_default()
+}
+
+fn doubled(terms: &sluice_crds::Backoff, count: i32) -> SignedDuration {
+    let times = u32::try_from(count.saturating_sub(1)).unwrap_or(0).min(30);
+    let seconds = i64::from(terms.base_seconds).saturating_mul(1_i64 << times);
+    SignedDuration::from_secs(seconds.min(i64::from(terms.max_seconds)))
+}
+
+/// The count of a Workload that gives its quota back once more.
+pub fn once_more(record: &WorkloadRecord) -> RequeueState {
+    let before = record.status.requeue_state.as_ref();
+    RequeueState {
+        count: before.map_or(1, |state| state.count.saturating_add(1)),
+        requeue_at: None,
+    }
+}
+
+/// How long the release of an admitted job may be refused.
+pub fn blocked_for_most(terms: Option<&Reservation>) -> Duration {
+    terms.map_or(BLOCKED_DEFAULT, timeout)
+}
+
+/// Whether a pod that was let go has waited for a node for too long.
+pub fn pod_is_overdue(pod: &PodRecord, terms: &Reservation, now: Now) -> bool {
+    // What was never gated waits since it was made.
+    let admitted = pod.admitted.as_ref().and_then(|found| found.as_ref().ok());
+    let since = admitted.map(|admitted| admitted.at.0).or(pod.created);
+    pod.is_let_go() && !pod.is_bound && !pod.deleting && has_passed(since, terms, now)
+}
+
+/// Whether the pods of an admitted Workload have waited for nodes for too long: one of them has, or,
+/// where pods should be (`expects_pods`), there are none at all.
+pub fn is_overdue<'a>(
+    record: &WorkloadRecord,
+    pods: impl Iterator<Item = &'a PodRecord>,
+    expects_pods: bool,
+    terms: &Reservation,
+    now: Now,
+) -> bool {
+    let admitted = conditions::find(&record.status.conditions, Type::Admitted);
+    let admitted = admitted
+        .filter(|condition| condition.status == "True")
+        .map(|condition| condition.last_transition_time.0);
+    if !has_passed(admitted, terms, now) {
+        return false;
+    }
+    let mut is_empty = true;
+    for pod in pods {
+        is_empty = false;
+        if pod_is_overdue(pod, terms, now) {
+            return true;
+        }
+    }
+    is_empty && expects_pods
+}
+
+fn has_passed(since: Option<Timestamp>, terms: &Reservation, now: Now) -> bool {
+    since.is_some_and(|since| {
+        let waited = now.duration_since(since);
+        SignedDuration::try_from(timeout(terms)).is_ok_and(|timeout| timeout <= waited)
+    })
+}
+
+fn timeout(terms: &Reservation) -> Duration {
+    Duration::from_secs(u64::try_from(terms.timeout_seconds).unwrap_or(0).max(1))
+}

@@ -1,0 +1,148 @@
+//! What is kept of a pod that Sluice looks after: the checked view of it, and no JSON.
+
+use std::sync::Arc;
+
+use k8s_openapi::jiff::Timestamp;
+use kube::api::DynamicObject;
+use sluice_kinds::Problem;
+use sluice_kinds::gates::GateState;
+use sluice_kinds::pod::{PodAdmission, PodMode, PodPhase, PodView, QueueGates};
+use sluice_kinds::view::{PodSetView, QueueLabels, QueueName};
+
+use super::{Revision, Uid};
+
+/// Where a pod is.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct PodKey {
+    /// The namespace.
+    pub namespace: Arc<str>,
+    /// The name.
+    pub name: Arc<str>,
+}
+
+/// The controller that owns an object.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct OwnerRef {
+    /// Its API group and version, as in `apiVersion`.
+    pub api_version: String,
+    /// Its kind.
+    pub kind: String,
+    /// Its name.
+    pub name: String,
+    /// Its UID. Names are not trusted (design, section 8, 10).
+    pub uid: Uid,
+}
+
+/// What a pod asks for, shared by all pods that ask for the same.
+pub type Asks = Result<PodSetView, Vec<Problem>>;
+
+/// What is kept of a pod.
+#[derive(Debug, Clone)]
+pub struct PodRecord {
+    /// `metadata.uid`.
+    pub uid: Uid,
+    /// `metadata.resourceVersion`.
+    pub revision: Revision,
+    /// `metadata.creationTimestamp`.
+    pub created: Option<Timestamp>,
+    /// Whether it is being deleted.
+    pub deleting: bool,
+    /// The controller that owns it; shared by its pods.
+    pub owner: Option<Arc<OwnerRef>>,
+    /// The LocalQueue that it names.
+    pub queue: QueueName,
+    /// Whether it is admitted by itself, in a group, or with the object that owns it.
+    pub mode: PodMode,
+    /// The queue gate that it still carries.
+    pub queue_gate: Option<Arc<str>>,
+    /// All its other scheduling gates.
+    pub other_gates: Vec<Arc<str>>,
+    /// Those of its gates that stand for a gate annotation.
+    pub propagated: Vec<Arc<str>>,
+    /// Its own gate annotations.
+    pub gates: GateState,
+    /// Its WorkloadPriorityClass.
+    pub priority_class_label: Option<String>,
+    /// The priority that the API server gave it.
+    pub priority: i32,
+    /// Whether it has ended.
+    pub phase: PodPhase,
+    /// Whether it is bound to a node.
+    pub is_bound: bool,
+    /// The pod set of its owner that it belongs to.
+    pub pod_set: Option<Arc<str>>,
+    /// The record of its admission.
+    pub admitted: Option<Result<PodAdmission, Problem>>,
+    /// What it asks for.
+    pub asks: Arc<Asks>,
+}
+
+impl PodRecord {
+    /// Reads `object`.
+    pub fn read(object: DynamicObject, labels: &QueueLabels, gates: &QueueGates) -> Self {
+        let revision = Revision::of(&object);
+        let metadata = object.metadata;
+        // The view is read from JSON alone; the metadata of a DynamicObject lies beside it.
+        let mut json = object.data;
+        if let (Some(map), Ok(own)) = (json.as_object_mut(), serde_json::to_value(&metadata)) {
+            map.insert("metadata".to_owned(), own);
+        }
+        let view = PodView::read(&json, labels, gates);
+        let owner = metadata.owner_references.iter().flatten();
+        let owner = owner
+            .filter(|owner| owner.controller == Some(true))
+            .map(|owner| {
+                Arc::new(OwnerRef {
+                    api_version: owner.api_version.clone(),
+                    kind: owner.kind.clone(),
+                    name: owner.name.clone(),
+                    uid: owner.uid.as_str().into(),
+                })
+            });
+        Self {
+            uid: metadata.uid.as_deref().unwrap_or_default().into(),
+            revision,
+            created: metadata.creation_timestamp.as_ref().map(|t| t.0),
+            deleting: metadata.deletion_timestamp.is_some(),
+            owner: owner.into_iter().next(),
+            queue: view.queue,
+            mode: view.mode,
+            queue_gate: view.queue_gate,
+            other_gates: view.other_gates,
+            propagated: view.propagated,
+            gates: view.gates,
+            priority_class_label: view.priority_class_label,
+            priority: view.priority.unwrap_or_default(),
+            phase: view.phase,
+            is_bound: view.is_bound,
+            pod_set: view.pod_set,
+            admitted: view.admitted,
+            asks: Arc::new(view.asks),
+        }
+    }
+
+    /// Whether it has not ended.
+    pub fn is_live(&self) -> bool {
+        self.phase == PodPhase::Live
+    }
+
+    /// Whether it may run: it has not ended, and Sluice's gate is gone. It counts until it is gone.
+    pub fn is_let_go(&self) -> bool {
+        self.is_live() && self.queue_gate.is_none() && self.other_gates.is_empty()
+    }
+
+    /// Whether it waits for nothing but queue capacity.
+    pub fn is_candidate(&self) -> bool {
+        self.is_live() && self.queue_gate.is_some() && self.other_gates.is_empty() && !self.deleting
+    }
+
+    /// Whether a gate that is not for queue capacity holds it.
+    pub fn is_gated_elsewhere(&self) -> bool {
+        self.is_live() && !self.other_gates.is_empty() && !self.deleting
+    }
+
+    /// The order in which pods are let go.
+    pub fn age(&self) -> (Option<Timestamp>, Uid) {
+        (self.created, self.uid.clone())
+    }
+}
