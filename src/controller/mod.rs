@@ -7,11 +7,13 @@
 //!                └──────────────── replies are observations ◀───────┘
 //! ```
 
+mod account;
 mod flights;
 mod kinds;
 mod observe;
 mod owners;
 mod pods;
+mod releases;
 mod reply;
 mod reservations;
 mod settle;

@@ -1,27 +1,22 @@
-//! Pods behind gates: taking in what is seen of them, what the engine is told, and what follows. A pod
-//! that is admitted by itself is its own record: Sluice's gate is gone and it has not ended, so it is
-//! charged. Pods of a job or group are let go as far as its Workload was admitted.
+//! Pods behind gates: taking in what is seen of them, to whom they belong, and the plans for pods and
+//! groups. What the engine is told of them is `account.rs`, who goes and who comes back `releases.rs`.
 
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{ObjectReference, Pod};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
 use kube::api::{ApiResource, DynamicObject};
 use sluice_crds::MANAGED_LABEL;
-use sluice_engine::{Event, LocalQueueKey, WorkloadId, WorkloadState};
+use sluice_engine::{Event, WorkloadId};
 use sluice_kinds::hold::Hold;
-use sluice_kinds::pod::{PodAdmission, PodMode};
+use sluice_kinds::pod::PodMode;
 use sluice_kinds::problem::summarize;
-use sluice_kinds::template::Placement;
 use sluice_kinds::view::QueueName;
-use tokio::time::Instant;
 
 use super::Controller;
-use super::flights::{Flight, Kind};
-use crate::plan::pod::{self as plan, HeldBy, Member};
-use crate::plan::{Note, PodPurpose, Write, explain, group};
-use crate::translate;
+use super::flights::Flight;
+use crate::plan::pod::{self as plan, HeldBy};
+use crate::plan::{Note, Write, group};
 use crate::world::pods::Root;
 use crate::world::workload::group_uid;
 use crate::world::{PodKey, PodRecord, Uid};
@@ -134,92 +129,6 @@ impl Controller {
         }
     }
 
-    /// Makes the engine see a pod that is admitted by itself as it is recorded.
-    pub(super) fn sync_pod(&mut self, uid: &Uid) {
-        let id = WorkloadId::new(uid.clone());
-        let Some((key, pod)) = self.world.pods.of(uid) else {
-            self.engine.apply(Event::RemoveWorkload(id));
-            return;
-        };
-        let (QueueName::Named(queue), Ok(asks), true) =
-            (&pod.queue, pod.asks.as_ref(), pod.is_live())
-        else {
-            self.engine.apply(Event::RemoveWorkload(id));
-            return;
-        };
-        if pod.mode != PodMode::Single {
-            return;
-        }
-        let queue = LocalQueueKey::new(key.namespace.clone(), queue.as_str());
-        let flight = self.flights.of(uid);
-        let state = if pod.queue_gate.is_none() {
-            let recorded = pod.admitted.as_ref().and_then(|found| found.as_ref().ok());
-            let charged = recorded
-                .map(|admitted| (admitted.cluster_queue.as_str(), &admitted.flavors))
-                .or_else(|| self.cluster.first_choice(&queue));
-            match charged {
-                Some((queue, flavors)) => WorkloadState::Admitted(translate::pod_admission(
-                    queue,
-                    flavors,
-                    asks,
-                    pod.is_bound,
-                )),
-                None => WorkloadState::Inactive,
-            }
-        } else if flight == Some(Kind::Admission) || self.unanswered.contains_key(uid) {
-            // The engine assumes an admission that is under way.
-            return;
-        } else if pod.is_candidate()
-            && flight.is_none()
-            && !self.resting.contains(uid)
-            && !self.pod_stands_back(pod)
-            && self.pod_priority(pod).is_ok()
-        {
-            WorkloadState::Pending
-        } else {
-            WorkloadState::Inactive
-        };
-        if state == WorkloadState::Pending && self.is_unexplained.insert(uid.clone()) {
-            self.unexplained.push_back((Instant::now(), uid.clone()));
-        }
-        let created = pod.created.map_or(i64::MAX, Timestamp::as_second);
-        let priority = self.pod_priority(pod).unwrap_or(pod.priority);
-        self.engine
-            .apply(Event::UpsertWorkload(sluice_engine::Workload {
-                id,
-                queue,
-                priority,
-                created,
-                pod_sets: vec![translate::pod_set(asks)],
-                state,
-            }));
-    }
-
-    fn pod_stands_back(&self, pod: &PodRecord) -> bool {
-        let owner = pod.owner.as_ref();
-        owner.is_some_and(|owner| {
-            let backoff = self.pod_backoffs.get(&owner.uid);
-            backoff.is_some_and(|backoff| Instant::now() < backoff.until)
-        })
-    }
-
-    /// The priority of a pod: its WorkloadPriorityClass, or what the API server gave it.
-    pub(super) fn pod_priority(&self, pod: &PodRecord) -> Result<i32, Note> {
-        match &pod.priority_class_label {
-            None => Ok(pod.priority),
-            Some(name) => match self.cluster.workload_priorities.get(name) {
-                Some(value) => Ok(*value),
-                None => Err(Note::warning(
-                    "PriorityClassNotFound",
-                    format!(
-                        "Can't be queued: there is no WorkloadPriorityClass {name:?}; create it, or change the label {}",
-                        sluice_crds::PRIORITY_CLASS_LABEL
-                    ),
-                )),
-            },
-        }
-    }
-
     /// Plans a pod: its gates, and what is to be told about it.
     pub(super) fn plan_pod(&mut self, uid: &Uid) {
         if self.flights.of(uid).is_some() || self.resting.contains(uid) {
@@ -323,193 +232,6 @@ impl Controller {
                 .into_iter()
                 .for_each(|note| self.tell_about(uid, note)),
         }
-    }
-
-    /// Lets go the pods of an admitted job or group, or takes them back when it has to go.
-    pub(super) fn release_pods(&mut self, uid: &Uid) {
-        let Some((_, record)) = self.world.workload_of(uid) else {
-            return;
-        };
-        let (Some(admission), false) = (record.status.admission.clone(), record.is_finished())
-        else {
-            return;
-        };
-        if record.is_evicting() {
-            return self.take_back_pods(uid);
-        }
-        let is_group = crate::world::workload::group_key(uid).is_some();
-        let pods = self.world.pods_of(uid);
-        let sets: Vec<Arc<str>> = pods
-            .iter()
-            .map(|(_, pod)| {
-                if is_group {
-                    group::role_of(pod).into()
-                } else {
-                    pod.pod_set.clone().unwrap_or_else(|| "".into())
-                }
-            })
-            .collect();
-        let members: Vec<Member<'_>> = pods
-            .iter()
-            .zip(&sets)
-            .map(|((key, pod), pod_set)| Member {
-                key,
-                pod,
-                pod_set,
-                is_busy: self.flights.of(&pod.uid).is_some() || self.resting.contains(&pod.uid),
-                is_leaving: self.leaving.contains(&pod.uid),
-            })
-            .collect();
-        // What has succeeded in a group has done its part: nobody takes its place.
-        let used_up = |set: &str| {
-            let done = members.iter().filter(|member| {
-                is_group
-                    && member.pod_set == set
-                    && member.pod.phase == sluice_kinds::pod::PodPhase::Succeeded
-            });
-            done.count()
-        };
-        let at = Time(Timestamp::now());
-        let writes: Vec<(Uid, Write)> = plan::releases(&members, &admission, used_up)
-            .into_iter()
-            .filter_map(|(member, assignment)| {
-                let record = PodAdmission {
-                    cluster_queue: admission.cluster_queue.clone(),
-                    flavors: assignment.flavors.clone(),
-                    at: at.clone(),
-                };
-                let write = plan::release(member.key, member.pod, &record, assignment)?;
-                Some((member.pod.uid.clone(), write))
-            })
-            .collect();
-        for (pod, write) in writes {
-            self.leaving.insert(pod.clone());
-            self.send_for_pod(pod, write, Vec::new());
-        }
-    }
-
-    /// Deletes the pods of a job that has to go and can't be suspended: its controller makes new
-    /// ones, which are born behind the gate.
-    fn take_back_pods(&mut self, uid: &Uid) {
-        let kind = self.world.job_key(uid).map(|key| key.kind.clone());
-        let Some(kind) = kind.and_then(|kind| self.kinds.compiled(&kind)) else {
-            return;
-        };
-        if kind.suspend_path().is_some() {
-            return;
-        }
-        let writes: Vec<(Uid, Write)> = self
-            .world
-            .pods_of(uid)
-            .into_iter()
-            .filter(|(_, pod)| pod.is_let_go() && !pod.deleting)
-            .filter(|(_, pod)| {
-                self.flights.of(&pod.uid).is_none() && !self.resting.contains(&pod.uid)
-            })
-            .map(|(key, pod)| (pod.uid.clone(), plan::delete(key, pod, PodPurpose::Evict)))
-            .collect();
-        for (pod, write) in writes {
-            self.send_for_pod(pod, write, Vec::new());
-        }
-    }
-
-    /// Admits a pod by itself, as the engine has decided.
-    pub(super) fn admit_pod(&mut self, uid: &Uid, admission: &sluice_engine::Admission) {
-        let failed = Event::AdmissionFailed(WorkloadId::new(uid.clone()));
-        let Some((key, pod)) = self.world.pods.of(uid) else {
-            self.engine.apply(failed);
-            return;
-        };
-        let record = translate::admission_record(admission, &self.cluster.flavors);
-        let assignment = record.pod_set_assignments.into_iter().next();
-        let assignment = assignment.unwrap_or_default();
-        let placement = Placement {
-            node_selector: assignment.node_selector,
-            tolerations: assignment.tolerations,
-        };
-        let admitted = PodAdmission {
-            cluster_queue: record.cluster_queue,
-            flavors: assignment.flavors,
-            at: Time(Timestamp::now()),
-        };
-        match plan::admit(key, pod, &admitted, &placement) {
-            Some(write) if self.flights.of(uid).is_none() => {
-                self.flights.send(Flight {
-                    subject: uid.clone(),
-                    write,
-                    resource: pods_resource(),
-                    notes: Vec::new(),
-                });
-            }
-            _ => {
-                self.engine.apply(failed);
-            }
-        }
-    }
-
-    /// Counts a pod that was admitted by itself.
-    pub(super) fn pod_admitted(&self, uid: &Uid) {
-        let Some((_, pod)) = self.world.pods.of(uid) else {
-            return;
-        };
-        if let Some(Ok(admitted)) = &pod.admitted {
-            let waited = pod
-                .created
-                .map(|created| admitted.at.0.duration_since(created));
-            let waited = waited.map_or(0.0, |waited| waited.as_secs_f64().max(0.0));
-            self.metrics.admitted(&admitted.cluster_queue, waited);
-        }
-    }
-
-    /// Tells a pod what it waits for. Returns whether it waits.
-    pub(super) fn explain_pod(&mut self, uid: &Uid) -> bool {
-        let Some((_, pod)) = self.world.pods.of(uid) else {
-            return false;
-        };
-        if !pod.is_candidate() {
-            return false;
-        }
-        if self.pod_notes == 0 || self.flights.of(uid).is_some() {
-            return true;
-        }
-        let explanation = self.engine.explain(&WorkloadId::new(uid.clone()));
-        let Some((reason, message)) = explanation.as_ref().and_then(explain::waiting) else {
-            return true;
-        };
-        let note = if reason == "Inadmissible" {
-            Note::warning("Inadmissible", message)
-        } else {
-            Note::normal("Pending", message)
-        };
-        if self.is_news(uid, &note) {
-            self.pod_notes = self.pod_notes.saturating_sub(1);
-            self.tell_about(uid, note);
-        }
-        true
-    }
-
-    /// Takes back a pod that was admitted by itself. Gates can't be put back: it is deleted if
-    /// somebody makes another one in its place, and else it stays.
-    pub(super) fn evict_pod(&mut self, uid: &Uid, purpose: PodPurpose, message: &str) {
-        let Some((key, pod)) = self.world.pods.of(uid) else {
-            return;
-        };
-        if pod.deleting || self.flights.of(uid).is_some() || self.resting.contains(uid) {
-            return;
-        }
-        if pod.owner.is_none() {
-            let text = format!(
-                "{message}, but nobody would make this pod again: it stays, and so does its quota; delete it to free that"
-            );
-            self.tell_about(uid, Note::warning("NotEvicted", text));
-            return;
-        }
-        let write = plan::delete(key, pod, purpose);
-        let note = Note::warning(
-            "Evicted",
-            format!("{message}: deleted, so that another one takes its place in the queue"),
-        );
-        self.send_for_pod(uid.clone(), write, vec![note]);
     }
 
     /// Sends a write for a pod or a group.

@@ -9,7 +9,8 @@ use sluice_kinds::pod::{PodGroup, PodMode, PodPhase};
 use sluice_kinds::problem::summarize;
 use sluice_kinds::view::{Finished, PodSetView, QueueName};
 
-use super::job::{requeue, status_write};
+use super::eviction::requeue;
+use super::job::status_write;
 use super::reservation::Backoff;
 use super::workload::{self, Priority};
 use super::{Note, Now, Plan, StatusPurpose, Write};

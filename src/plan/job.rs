@@ -3,7 +3,7 @@
 //! restart at any point goes on from there.
 
 use serde_json::json;
-use sluice_crds::{HELD_ANNOTATION, RELEASED_ANNOTATION, WorkloadSpec};
+use sluice_crds::{HELD_ANNOTATION, RELEASED_ANNOTATION};
 use sluice_kinds::gates::GateState;
 use sluice_kinds::hold::Hold;
 use sluice_kinds::patch::{Placing, Target};
@@ -11,6 +11,7 @@ use sluice_kinds::problem::summarize;
 use sluice_kinds::view::QueueName;
 use sluice_kinds::{CompiledKind, Problem};
 
+use super::eviction::{evict, evict_changed, evicting};
 use super::reservation::Backoff;
 use super::workload::{self, Fit, Priority};
 use super::{JobPatch, JobPurpose, Note, Now, Plan, StatusPurpose, Write};
@@ -375,110 +376,6 @@ fn plan_admitted(
     })
 }
 
-/// A job that has to go: suspend it, wait until its pods are gone, give its templates back, free
-/// its quota.
-fn evicting(
-    situation: &Situation<'_>,
-    reading: &Reading,
-    workload_key: &WorkloadKey,
-    record: &WorkloadRecord,
-) -> Plan {
-    let Situation {
-        key,
-        job,
-        kind,
-        now,
-        ..
-    } = situation;
-    if kind.suspend_path().is_some() && !reading.suspended {
-        return suspend_write(situation)
-            .map(Plan::write)
-            .unwrap_or_default();
-    }
-    if reading.active || 0 < situation.live_pods {
-        return Plan::default();
-    }
-    if let Ok(pod_sets) = &reading.pod_sets
-        && job.hold == Hold::Suspend
-    {
-        let placements = workload::placements(record, pod_sets);
-        let placings: Vec<Placing<'_>> = placements
-            .iter()
-            .filter(|(view, own, placed)| view.placement == *placed && placed != own)
-            .map(|(view, own, _)| Placing {
-                set: view,
-                to: own.clone(),
-            })
-            .collect();
-        if !placings.is_empty() {
-            let target = Target {
-                uid: &job.uid,
-                generation: job.generation,
-            };
-            return Plan::write(Write::PatchJob {
-                key: (*key).clone(),
-                patch: JobPatch::Json(kind.place_patch(target, &placings)),
-                purpose: JobPurpose::Restore,
-            });
-        }
-    }
-    requeue(workload_key, record, (situation.backoff)(record), *now)
-}
-
-/// Frees the quota of a Workload whose pods are gone, and puts it back into its queue.
-pub fn requeue(key: &WorkloadKey, record: &WorkloadRecord, backoff: Backoff, now: Now) -> Plan {
-    let (wait, text) = match backoff {
-        Backoff::None => (
-            None,
-            "Its pods are gone and its quota is free: it waits in its queue again".to_owned(),
-        ),
-        Backoff::For(wait) => (
-            Some(wait),
-            format!(
-                "Its pods are gone and its quota is free: it waits in its queue again in {} s",
-                wait.as_secs()
-            ),
-        ),
-        Backoff::Deactivate if record.spec.active => {
-            let spec = WorkloadSpec {
-                active: false,
-                ..record.spec.clone()
-            };
-            return Plan::write(Write::UpdateWorkloadSpec {
-                key: key.clone(),
-                revision: record.revision,
-                spec: Box::new(spec),
-            })
-            .and_note(Note::warning(
-                "Deactivated",
-                "It has given its quota back as often as its ClusterQueue allows (spec.reservation.backoff.limitCount); set spec.active of its Workload to true to queue it again",
-            ));
-        }
-        Backoff::Deactivate => (None, "Its pods are gone and its quota is free".to_owned()),
-    };
-    let status = workload::requeued(record, wait, now);
-    status_write(key, record, status, StatusPurpose::Requeue)
-        .and_note(Note::normal("Requeued", text))
-}
-
-fn evict_changed(key: &WorkloadKey, record: &WorkloadRecord, now: Now) -> Plan {
-    const MESSAGE: &str =
-        "It asks for more than it was admitted with: it is queued again with what it asks for now";
-    evict(key, record, "PodSetsChanged", MESSAGE, now)
-}
-
-fn evict(
-    key: &WorkloadKey,
-    record: &WorkloadRecord,
-    reason: &'static str,
-    message: &str,
-    now: Now,
-) -> Plan {
-    let status = workload::evicted(record, reason, message, None, now);
-    status_write(key, record, status, StatusPurpose::Evict)
-        .and_note(Note::warning("Evicted", message))
-}
-
 fn delete_workload(key: &WorkloadKey, record: &WorkloadRecord) -> Plan {
     Plan::write(Write::DeleteWorkload {
         key: key.clone(),
@@ -502,7 +399,7 @@ fn suspend(situation: &Situation<'_>, note: Note) -> Plan {
     }
 }
 
-fn suspend_write(situation: &Situation<'_>) -> Option<Write> {
+pub(super) fn suspend_write(situation: &Situation<'_>) -> Option<Write> {
     // A merge patch makes the objects above the field where they are missing.
     let mut patch = json!({"metadata": {"uid": &*situation.job.uid}});
     let path = situation.kind.suspend_path()?;

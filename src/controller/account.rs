@@ -1,0 +1,264 @@
+//! What the engine is told: each job, group and pod as its record says. Jobs and groups by their
+//! Workloads; a pod that is admitted by itself is its own record, charged once Sluice's gate is gone and
+//! until it has ended.
+
+use std::collections::HashMap;
+
+use k8s_openapi::jiff::Timestamp;
+use sluice_engine::{Event, LocalQueueKey, WorkloadId, WorkloadState};
+use sluice_kinds::hold::Hold;
+use sluice_kinds::pod::PodMode;
+use sluice_kinds::view::QueueName;
+use tokio::time::Instant;
+use tracing::warn;
+
+use super::Controller;
+use super::flights::Kind;
+use crate::plan::workload::Fit;
+use crate::plan::{Note, group};
+use crate::translate;
+use crate::world::workload::group_key;
+use crate::world::{JobRecord, PodRecord, Uid, WorkloadRecord};
+
+impl Controller {
+    /// Makes the engine see a job's Workload as it is recorded.
+    pub(super) fn sync_engine(&mut self, uid: &Uid) {
+        let id = WorkloadId::new(uid.clone());
+        let flight = self.flights.of(uid);
+        let job = self.world.job_key(uid).and_then(|key| self.world.job(key));
+        let Some((key, workload)) = self.world.workload_of(uid) else {
+            // Somebody deleted the Workload of a job whose pods may run: the quota is not free yet.
+            let may_run = job.is_some_and(|job| {
+                job.finished().is_none()
+                    && job.hold == Hold::Suspend
+                    && job
+                        .reading
+                        .as_ref()
+                        .map_or(true, |r| !r.suspended || r.active)
+            });
+            let may_run = may_run || 0 < self.live_pods(uid);
+            if !(may_run && self.engine.admission(&id).is_some()) {
+                self.engine.apply(Event::RemoveWorkload(id));
+            }
+            return;
+        };
+        let state = match &workload.status.admission {
+            _ if workload.is_finished() => WorkloadState::Finished,
+            Some(admission) => match translate::admission(admission, &self.bound_pods(uid)) {
+                Ok(admission) if workload.is_evicting() => WorkloadState::Evicting(admission),
+                Ok(admission) => WorkloadState::Admitted(admission),
+                Err(problems) => {
+                    warn!(workload = %key.name, ?problems, "admission can't be counted");
+                    WorkloadState::Inactive
+                }
+            },
+            // The engine assumes an admission that is under way.
+            None if flight == Some(Kind::Admission) || self.unanswered.contains_key(uid) => return,
+            None if flight.is_none_or(|kind| kind == Kind::Explanation)
+                && !self.resting.contains(uid)
+                && !workload.deleting
+                && !workload.stands_back(Timestamp::now())
+                && self.may_wait(uid, workload) =>
+            {
+                WorkloadState::Pending
+            }
+            None => WorkloadState::Inactive,
+        };
+        let Ok(pod_sets) = translate::pod_sets(&workload.spec) else {
+            warn!(workload = %key.name, "requests can't be counted");
+            self.engine.apply(Event::RemoveWorkload(id));
+            return;
+        };
+        let created = workload.created.map_or(i64::MAX, Timestamp::as_second);
+        self.engine
+            .apply(Event::UpsertWorkload(sluice_engine::Workload {
+                id,
+                queue: LocalQueueKey::new(key.namespace.clone(), workload.spec.queue_name.as_str()),
+                priority: workload.spec.priority,
+                created,
+                pod_sets,
+                state,
+            }));
+    }
+
+    /// Makes the engine see a job, group or pod as it is recorded.
+    pub(super) fn sync(&mut self, uid: &Uid) {
+        if self.world.pods.key(uid).is_some() {
+            self.sync_pod(uid);
+        } else {
+            self.sync_engine(uid);
+        }
+    }
+
+    /// Whether a job or group with a Workload may be admitted.
+    fn may_wait(&self, uid: &Uid, workload: &WorkloadRecord) -> bool {
+        if group_key(uid).is_some() {
+            return group::is_ready(&self.world.pods_of(uid), workload);
+        }
+        let job = self.world.job_key(uid).and_then(|key| self.world.job(key));
+        job.is_some_and(|job| {
+            self.is_watched(uid) && may_wait(job, workload) && self.pods_are_free(uid, job)
+        })
+    }
+
+    /// Whether no gate but Sluice's holds a pod of a job that waits behind gates. Where its templates
+    /// bring such gates, all its pods must be there to tell.
+    fn pods_are_free(&self, uid: &Uid, job: &JobRecord) -> bool {
+        if job.hold != Hold::Pods {
+            return true;
+        }
+        let pods = self.world.pods_of(uid);
+        let is_gated = pods.iter().any(|(_, pod)| pod.is_gated_elsewhere());
+        let sets = job.reading.as_ref().ok();
+        let sets = sets.and_then(|reading| reading.pod_sets.as_ref().ok());
+        let are_there = sets.is_some_and(|sets| {
+            sets.iter().all(|set| {
+                let of_set = pods
+                    .iter()
+                    .filter(|(_, pod)| pod.pod_set.as_deref() == Some(&*set.name) && pod.is_live());
+                let count = usize::try_from(set.count).unwrap_or(usize::MAX);
+                !set.has_external_gates || count <= of_set.count()
+            })
+        });
+        !is_gated && are_there
+    }
+
+    /// How many pods of a job or group may run.
+    pub(super) fn live_pods(&self, uid: &Uid) -> usize {
+        let pods = self.world.pods_of(uid);
+        pods.iter().filter(|(_, pod)| pod.is_let_go()).count()
+    }
+
+    /// How many pods of each pod set are bound to nodes.
+    fn bound_pods(&self, uid: &Uid) -> HashMap<String, u32> {
+        let is_group = group_key(uid).is_some();
+        let mut bound: HashMap<String, u32> = HashMap::new();
+        for (_, pod) in self.world.pods_of(uid) {
+            if !(pod.is_let_go() && pod.is_bound) {
+                continue;
+            }
+            let set = if is_group {
+                Some(group::role_of(pod))
+            } else {
+                pod.pod_set.as_deref().map(str::to_owned)
+            };
+            if let Some(set) = set {
+                let count = bound.entry(set).or_default();
+                *count = count.saturating_add(1);
+            }
+        }
+        bound
+    }
+
+    /// Whether a job's kind is watched, so that what is known of the job is so.
+    fn is_watched(&self, uid: &Uid) -> bool {
+        self.world
+            .job_key(uid)
+            .is_some_and(|key| self.kinds.is_listed(&key.kind))
+    }
+
+    /// Makes the engine see a pod that is admitted by itself as it is recorded.
+    pub(super) fn sync_pod(&mut self, uid: &Uid) {
+        let id = WorkloadId::new(uid.clone());
+        let Some((key, pod)) = self.world.pods.of(uid) else {
+            self.engine.apply(Event::RemoveWorkload(id));
+            return;
+        };
+        let (QueueName::Named(queue), Ok(asks), true) =
+            (&pod.queue, pod.asks.as_ref(), pod.is_live())
+        else {
+            self.engine.apply(Event::RemoveWorkload(id));
+            return;
+        };
+        if pod.mode != PodMode::Single {
+            return;
+        }
+        let queue = LocalQueueKey::new(key.namespace.clone(), queue.as_str());
+        let flight = self.flights.of(uid);
+        let state = if pod.queue_gate.is_none() {
+            let recorded = pod.admitted.as_ref().and_then(|found| found.as_ref().ok());
+            let charged = recorded
+                .map(|admitted| (admitted.cluster_queue.as_str(), &admitted.flavors))
+                .or_else(|| self.cluster.first_choice(&queue));
+            match charged {
+                Some((queue, flavors)) => WorkloadState::Admitted(translate::pod_admission(
+                    queue,
+                    flavors,
+                    asks,
+                    pod.is_bound,
+                )),
+                None => WorkloadState::Inactive,
+            }
+        } else if flight == Some(Kind::Admission) || self.unanswered.contains_key(uid) {
+            // The engine assumes an admission that is under way.
+            return;
+        } else if pod.is_candidate()
+            && flight.is_none()
+            && !self.resting.contains(uid)
+            && !self.pod_stands_back(pod)
+            && self.pod_priority(pod).is_ok()
+        {
+            WorkloadState::Pending
+        } else {
+            WorkloadState::Inactive
+        };
+        if state == WorkloadState::Pending && self.is_unexplained.insert(uid.clone()) {
+            self.unexplained.push_back((Instant::now(), uid.clone()));
+        }
+        let created = pod.created.map_or(i64::MAX, Timestamp::as_second);
+        let priority = self.pod_priority(pod).unwrap_or(pod.priority);
+        self.engine
+            .apply(Event::UpsertWorkload(sluice_engine::Workload {
+                id,
+                queue,
+                priority,
+                created,
+                pod_sets: vec![translate::pod_set(asks)],
+                state,
+            }));
+    }
+
+    fn pod_stands_back(&self, pod: &PodRecord) -> bool {
+        let owner = pod.owner.as_ref();
+        owner.is_some_and(|owner| {
+            let backoff = self.pod_backoffs.get(&owner.uid);
+            backoff.is_some_and(|backoff| Instant::now() < backoff.until)
+        })
+    }
+
+    /// The priority of a pod: its WorkloadPriorityClass, or what the API server gave it.
+    pub(super) fn pod_priority(&self, pod: &PodRecord) -> Result<i32, Note> {
+        match &pod.priority_class_label {
+            None => Ok(pod.priority),
+            Some(name) => match self.cluster.workload_priorities.get(name) {
+                Some(value) => Ok(*value),
+                None => Err(Note::warning(
+                    "PriorityClassNotFound",
+                    format!(
+                        "Can't be queued: there is no WorkloadPriorityClass {name:?}; create it, or change the label {}",
+                        sluice_crds::PRIORITY_CLASS_LABEL
+                    ),
+                )),
+            },
+        }
+    }
+}
+
+/// Whether a job with a Workload may be admitted: its gates are gone and it asks for what is recorded.
+fn may_wait(job: &JobRecord, workload: &WorkloadRecord) -> bool {
+    use sluice_kinds::view::QueueName;
+    let is_queued =
+        matches!(&job.queue, QueueName::Named(queue) if *queue == workload.spec.queue_name);
+    let reading = job.reading.as_ref();
+    let is_held = job.gates.is_held() && !job.released;
+    let is_recorded = reading.is_ok_and(|reading| {
+        reading.finished.is_none()
+            && (reading.suspended || job.hold == Hold::Pods)
+            && reading
+                .pod_sets
+                .as_ref()
+                .is_ok_and(|sets| crate::plan::workload::covers(workload, sets, Fit::Exact))
+    });
+    let can_be_held = job.hold == Hold::Suspend || job.is_gated;
+    is_queued && is_recorded && !is_held && !job.deleting && can_be_held
+}

@@ -1,0 +1,206 @@
+//! Pods that go and pods that come back: those of admitted jobs and groups are let go, those that the
+//! engine admits by themselves too; and what has to go is deleted, where its controller makes it again.
+
+use std::sync::Arc;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::jiff::Timestamp;
+use sluice_engine::{Event, WorkloadId};
+use sluice_kinds::pod::{PodAdmission, PodPhase};
+use sluice_kinds::template::Placement;
+
+use super::Controller;
+use super::flights::Flight;
+use super::pods::pods_resource;
+use crate::plan::pod::{self as plan, Member};
+use crate::plan::{Note, PodPurpose, Write, explain, group};
+use crate::translate;
+use crate::world::Uid;
+use crate::world::workload::group_key;
+
+impl Controller {
+    /// Lets go the pods of an admitted job or group, or takes them back when it has to go.
+    pub(super) fn release_pods(&mut self, uid: &Uid) {
+        let Some((_, record)) = self.world.workload_of(uid) else {
+            return;
+        };
+        let (Some(admission), false) = (record.status.admission.clone(), record.is_finished())
+        else {
+            return;
+        };
+        if record.is_evicting() {
+            return self.take_back_pods(uid);
+        }
+        let is_group = group_key(uid).is_some();
+        let pods = self.world.pods_of(uid);
+        let sets: Vec<Arc<str>> = pods
+            .iter()
+            .map(|(_, pod)| {
+                if is_group {
+                    group::role_of(pod).into()
+                } else {
+                    pod.pod_set.clone().unwrap_or_else(|| "".into())
+                }
+            })
+            .collect();
+        let members: Vec<Member<'_>> = pods
+            .iter()
+            .zip(&sets)
+            .map(|((key, pod), pod_set)| Member {
+                key,
+                pod,
+                pod_set,
+                is_busy: self.flights.of(&pod.uid).is_some() || self.resting.contains(&pod.uid),
+                is_leaving: self.leaving.contains(&pod.uid),
+            })
+            .collect();
+        // What has succeeded in a group has done its part: nobody takes its place.
+        let used_up = |set: &str| {
+            let done = members.iter().filter(|member| {
+                is_group && member.pod_set == set && member.pod.phase == PodPhase::Succeeded
+            });
+            done.count()
+        };
+        let at = Time(Timestamp::now());
+        let writes: Vec<(Uid, Write)> = plan::releases(&members, &admission, used_up)
+            .into_iter()
+            .filter_map(|(member, assignment)| {
+                let record = PodAdmission {
+                    cluster_queue: admission.cluster_queue.clone(),
+                    flavors: assignment.flavors.clone(),
+                    at: at.clone(),
+                };
+                let write = plan::release(member.key, member.pod, &record, assignment)?;
+                Some((member.pod.uid.clone(), write))
+            })
+            .collect();
+        for (pod, write) in writes {
+            self.leaving.insert(pod.clone());
+            self.send_for_pod(pod, write, Vec::new());
+        }
+    }
+
+    /// Deletes the pods of a job that has to go and can't be suspended: its controller makes new
+    /// ones, which are born behind the gate.
+    fn take_back_pods(&mut self, uid: &Uid) {
+        let kind = self.world.job_key(uid).map(|key| key.kind.clone());
+        let Some(kind) = kind.and_then(|kind| self.kinds.compiled(&kind)) else {
+            return;
+        };
+        if kind.suspend_path().is_some() {
+            return;
+        }
+        let writes: Vec<(Uid, Write)> = self
+            .world
+            .pods_of(uid)
+            .into_iter()
+            .filter(|(_, pod)| pod.is_let_go() && !pod.deleting)
+            .filter(|(_, pod)| {
+                self.flights.of(&pod.uid).is_none() && !self.resting.contains(&pod.uid)
+            })
+            .map(|(key, pod)| (pod.uid.clone(), plan::delete(key, pod, PodPurpose::Evict)))
+            .collect();
+        for (pod, write) in writes {
+            self.send_for_pod(pod, write, Vec::new());
+        }
+    }
+
+    /// Admits a pod by itself, as the engine has decided.
+    pub(super) fn admit_pod(&mut self, uid: &Uid, admission: &sluice_engine::Admission) {
+        let failed = Event::AdmissionFailed(WorkloadId::new(uid.clone()));
+        let Some((key, pod)) = self.world.pods.of(uid) else {
+            self.engine.apply(failed);
+            return;
+        };
+        let record = translate::admission_record(admission, &self.cluster.flavors);
+        let assignment = record.pod_set_assignments.into_iter().next();
+        let assignment = assignment.unwrap_or_default();
+        let placement = Placement {
+            node_selector: assignment.node_selector,
+            tolerations: assignment.tolerations,
+        };
+        let admitted = PodAdmission {
+            cluster_queue: record.cluster_queue,
+            flavors: assignment.flavors,
+            at: Time(Timestamp::now()),
+        };
+        match plan::admit(key, pod, &admitted, &placement) {
+            Some(write) if self.flights.of(uid).is_none() => {
+                self.flights.send(Flight {
+                    subject: uid.clone(),
+                    write,
+                    resource: pods_resource(),
+                    notes: Vec::new(),
+                });
+            }
+            _ => {
+                self.engine.apply(failed);
+            }
+        }
+    }
+
+    /// Counts a pod that was admitted by itself.
+    pub(super) fn pod_admitted(&self, uid: &Uid) {
+        let Some((_, pod)) = self.world.pods.of(uid) else {
+            return;
+        };
+        if let Some(Ok(admitted)) = &pod.admitted {
+            let waited = pod
+                .created
+                .map(|created| admitted.at.0.duration_since(created));
+            let waited = waited.map_or(0.0, |waited| waited.as_secs_f64().max(0.0));
+            self.metrics.admitted(&admitted.cluster_queue, waited);
+        }
+    }
+
+    /// Tells a pod what it waits for. Returns whether it waits.
+    pub(super) fn explain_pod(&mut self, uid: &Uid) -> bool {
+        let Some((_, pod)) = self.world.pods.of(uid) else {
+            return false;
+        };
+        if !pod.is_candidate() {
+            return false;
+        }
+        if self.pod_notes == 0 || self.flights.of(uid).is_some() {
+            return true;
+        }
+        let explanation = self.engine.explain(&WorkloadId::new(uid.clone()));
+        let Some((reason, message)) = explanation.as_ref().and_then(explain::waiting) else {
+            return true;
+        };
+        let note = if reason == "Inadmissible" {
+            Note::warning("Inadmissible", message)
+        } else {
+            Note::normal("Pending", message)
+        };
+        if self.is_news(uid, &note) {
+            self.pod_notes = self.pod_notes.saturating_sub(1);
+            self.tell_about(uid, note);
+        }
+        true
+    }
+
+    /// Takes back a pod that was admitted by itself. Gates can't be put back: it is deleted if
+    /// somebody makes another one in its place, and else it stays.
+    pub(super) fn evict_pod(&mut self, uid: &Uid, purpose: PodPurpose, message: &str) {
+        let Some((key, pod)) = self.world.pods.of(uid) else {
+            return;
+        };
+        if pod.deleting || self.flights.of(uid).is_some() || self.resting.contains(uid) {
+            return;
+        }
+        if pod.owner.is_none() {
+            let text = format!(
+                "{message}, but nobody would make this pod again: it stays, and so does its quota; delete it to free that"
+            );
+            self.tell_about(uid, Note::warning("NotEvicted", text));
+            return;
+        }
+        let write = plan::delete(key, pod, purpose);
+        let note = Note::warning(
+            "Evicted",
+            format!("{message}: deleted, so that another one takes its place in the queue"),
+        );
+        self.send_for_pod(uid.clone(), write, vec![note]);
+    }
+}

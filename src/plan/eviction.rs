@@ -1,0 +1,122 @@
+//! How a job that holds quota gives it back: told to go, stopped, its pods gone, its templates as they
+//! were, its quota free; then queued again, at once, after a while, or not at all.
+
+use sluice_crds::WorkloadSpec;
+use sluice_kinds::hold::Hold;
+use sluice_kinds::patch::{Placing, Target};
+
+use super::job::{Situation, status_write, suspend_write};
+use super::reservation::Backoff;
+use super::workload;
+use super::{JobPatch, JobPurpose, Note, Now, Plan, StatusPurpose, Write};
+use crate::world::job::Reading;
+use crate::world::{WorkloadKey, WorkloadRecord};
+
+/// A job that has to go: suspend it, wait until its pods are gone, give its templates back, free
+/// its quota.
+pub(super) fn evicting(
+    situation: &Situation<'_>,
+    reading: &Reading,
+    workload_key: &WorkloadKey,
+    record: &WorkloadRecord,
+) -> Plan {
+    let Situation {
+        key,
+        job,
+        kind,
+        now,
+        ..
+    } = situation;
+    if kind.suspend_path().is_some() && !reading.suspended {
+        return suspend_write(situation)
+            .map(Plan::write)
+            .unwrap_or_default();
+    }
+    if reading.active || 0 < situation.live_pods {
+        return Plan::default();
+    }
+    if let Ok(pod_sets) = &reading.pod_sets
+        && job.hold == Hold::Suspend
+    {
+        let placements = workload::placements(record, pod_sets);
+        let placings: Vec<Placing<'_>> = placements
+            .iter()
+            .filter(|(view, own, placed)| view.placement == *placed && placed != own)
+            .map(|(view, own, _)| Placing {
+                set: view,
+                to: own.clone(),
+            })
+            .collect();
+        if !placings.is_empty() {
+            let target = Target {
+                uid: &job.uid,
+                generation: job.generation,
+            };
+            return Plan::write(Write::PatchJob {
+                key: (*key).clone(),
+                patch: JobPatch::Json(kind.place_patch(target, &placings)),
+                purpose: JobPurpose::Restore,
+            });
+        }
+    }
+    requeue(workload_key, record, (situation.backoff)(record), *now)
+}
+
+/// Frees the quota of a Workload whose pods are gone, and puts it back into its queue.
+pub(super) fn requeue(
+    key: &WorkloadKey,
+    record: &WorkloadRecord,
+    backoff: Backoff,
+    now: Now,
+) -> Plan {
+    let (wait, text) = match backoff {
+        Backoff::None => (
+            None,
+            "Its pods are gone and its quota is free: it waits in its queue again".to_owned(),
+        ),
+        Backoff::For(wait) => (
+            Some(wait),
+            format!(
+                "Its pods are gone and its quota is free: it waits in its queue again in {} s",
+                wait.as_secs()
+            ),
+        ),
+        Backoff::Deactivate if record.spec.active => {
+            let spec = WorkloadSpec {
+                active: false,
+                ..record.spec.clone()
+            };
+            return Plan::write(Write::UpdateWorkloadSpec {
+                key: key.clone(),
+                revision: record.revision,
+                spec: Box::new(spec),
+            })
+            .and_note(Note::warning(
+                "Deactivated",
+                "It has given its quota back as often as its ClusterQueue allows (spec.reservation.backoff.limitCount); set spec.active of its Workload to true to queue it again",
+            ));
+        }
+        Backoff::Deactivate => (None, "Its pods are gone and its quota is free".to_owned()),
+    };
+    let status = workload::requeued(record, wait, now);
+    status_write(key, record, status, StatusPurpose::Requeue)
+        .and_note(Note::normal("Requeued", text))
+}
+
+pub(super) fn evict_changed(key: &WorkloadKey, record: &WorkloadRecord, now: Now) -> Plan {
+    const MESSAGE: &str =
+        "It asks for more than it was admitted with: it is queued again with what it asks for now";
+    evict(key, record, "PodSetsChanged", MESSAGE, now)
+}
+
+pub(super) fn evict(
+    key: &WorkloadKey,
+    record: &WorkloadRecord,
+    reason: &'static str,
+    message: &str,
+    now: Now,
+) -> Plan {
+    let status = workload::evicted(record, reason, message, None, now);
+    status_write(key, record, status, StatusPurpose::Evict)
+        .and_note(Note::warning("Evicted", message))
+}
