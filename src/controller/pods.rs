@@ -122,6 +122,8 @@ impl Controller {
         match world.pods.root(record, is_known) {
             Root::Uid(uid) => Some(uid),
             Root::None => None,
+            // Before everything is listed it may only not be known yet.
+            Root::Unknown(_) if !self.started => None,
             Root::Unknown(uid) => {
                 self.owners.ask(uid, record.owner.as_ref(), namespace);
                 None

@@ -266,3 +266,6 @@ fn group(pod: &PodRecord) -> Option<&PodGroup> {
         PodMode::Group(Err(_)) | PodMode::Single | PodMode::Child => None,
     }
 }
+
+#[cfg(test)]
+mod tests;

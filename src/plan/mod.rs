@@ -3,6 +3,8 @@
 
 mod eviction;
 pub mod explain;
+#[cfg(test)]
+mod fixtures;
 pub mod group;
 pub mod job;
 pub mod pod;

@@ -206,3 +206,6 @@ fn placement(assignment: &PodSetAssignment) -> Placement {
         tolerations: assignment.tolerations.clone(),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -109,3 +109,6 @@ fn has_passed(since: Option<Timestamp>, terms: &Reservation, now: Now) -> bool {
 fn timeout(terms: &Reservation) -> Duration {
     Duration::from_secs(u64::try_from(terms.timeout_seconds).unwrap_or(0).max(1))
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,219 @@
+use k8s_openapi::jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::plan::fixtures::{let_go, mk_group_workload, mk_pod};
+use crate::plan::reservation;
+
+type Pod = (PodKey, PodRecord);
+
+fn member(name: &str, minute: u32, change: impl FnOnce(&mut Value)) -> Pod {
+    mk_pod(name, minute, &[], |pod| {
+        pod["metadata"]["labels"]["sluice.dev/pod-group-name"] = json!("g");
+        pod["metadata"]["annotations"]["sluice.dev/pod-group-total-count"] = json!("2");
+        change(pod);
+    })
+}
+
+fn waits(name: &str, minute: u32) -> Pod {
+    member(name, minute, |_| ())
+}
+
+fn ended(name: &str, minute: u32, phase: &str, is_retriable: bool) -> Pod {
+    member(name, minute, |pod| {
+        let_go(pod);
+        pod["status"]["phase"] = json!(phase);
+        if !is_retriable {
+            pod["metadata"]["annotations"]["sluice.dev/retriable-in-group"] = json!("false");
+        }
+    })
+}
+
+fn runs(name: &str, minute: u32) -> Pod {
+    member(name, minute, let_go)
+}
+
+fn pod_sets(count: u32) -> Value {
+    json!([{"name": role_of(&waits("a", 0).1), "count": count, "requests": {"cpu": "1"}}])
+}
+
+fn admitted() -> Value {
+    json!({"admission": {"clusterQueue": "cq", "podSetAssignments": []}})
+}
+
+fn finished() -> Value {
+    let condition = json!({"type": "Finished", "status": "True", "reason": "X", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"});
+    json!({"conditions": [condition]})
+}
+
+fn planned(pods: &[Pod], workload: Option<Value>) -> String {
+    let pods: Vec<_> = pods.iter().map(|(key, pod)| (key, pod)).collect();
+    let workload = workload.map(|status| mk_group_workload(&pod_sets(2), &status));
+    let plan = plan(&Situation {
+        key: &("blue".into(), "g".into()),
+        pods: &pods,
+        workload: workload.as_ref().map(|(key, record)| (key, record)),
+        still_charged: false,
+        priority: &|_| Ok(Priority::default()),
+        backoff: &|record| reservation::backoff(record, None),
+        now: Timestamp::UNIX_EPOCH,
+    });
+    let write = match &plan.write {
+        None => "nothing",
+        Some(Write::CreateWorkload(_)) => "create workload",
+        Some(Write::UpdateWorkloadSpec { .. }) => "update workload",
+        Some(Write::DeleteWorkload { .. }) => "delete workload",
+        Some(Write::SetWorkloadStatus { purpose, .. }) => match purpose {
+            StatusPurpose::Finish => "finish",
+            StatusPurpose::Requeue => "requeue",
+            _ => "another status",
+        },
+        Some(_) => "another write",
+    };
+    let notes: Vec<_> = plan.notes.iter().map(|note| note.reason).collect();
+    format!("{write} {notes:?}")
+}
+
+#[test]
+fn each_turn_of_a_groups_life() {
+    let cases = [
+        (
+            "one of two is there",
+            vec![waits("a", 0)],
+            None,
+            r#"nothing ["GroupIncomplete"]"#,
+        ),
+        (
+            "both are there",
+            vec![waits("a", 0), waits("b", 1)],
+            None,
+            r#"create workload ["Queued"]"#,
+        ),
+        (
+            "queued",
+            vec![waits("a", 0), waits("b", 1)],
+            Some(json!({})),
+            "nothing []",
+        ),
+        (
+            "queued, one is gone",
+            vec![waits("a", 0)],
+            Some(json!({})),
+            "nothing []",
+        ),
+        (
+            "queued, one too many",
+            vec![waits("a", 0), waits("b", 1), waits("c", 2)],
+            Some(json!({})),
+            "nothing []",
+        ),
+        (
+            "admitted",
+            vec![runs("a", 0), waits("b", 1)],
+            Some(admitted()),
+            "nothing []",
+        ),
+        (
+            "one has ended",
+            vec![ended("a", 0, "Succeeded", true), runs("b", 1)],
+            Some(admitted()),
+            "nothing []",
+        ),
+        (
+            "both have ended",
+            vec![
+                ended("a", 0, "Succeeded", true),
+                ended("b", 1, "Succeeded", true),
+            ],
+            Some(admitted()),
+            r#"finish ["Finished"]"#,
+        ),
+        (
+            "one has failed, and may be replaced",
+            vec![
+                ended("a", 0, "Failed", true),
+                ended("b", 1, "Succeeded", true),
+            ],
+            Some(admitted()),
+            "nothing []",
+        ),
+        (
+            "one has failed, not to be retried, the other runs",
+            vec![ended("a", 0, "Failed", false), runs("b", 1)],
+            Some(admitted()),
+            "nothing []",
+        ),
+        (
+            "one has failed, not to be retried, the other ended",
+            vec![
+                ended("a", 0, "Failed", false),
+                ended("b", 1, "Succeeded", true),
+            ],
+            Some(admitted()),
+            r#"finish ["Finished"]"#,
+        ),
+        (
+            "ended",
+            vec![ended("a", 0, "Succeeded", true)],
+            Some(finished()),
+            "nothing []",
+        ),
+        (
+            "another group by its name",
+            vec![waits("a", 0), waits("b", 1)],
+            Some(finished()),
+            "delete workload []",
+        ),
+        (
+            "all pods are gone",
+            vec![],
+            Some(admitted()),
+            "delete workload []",
+        ),
+    ];
+    for (name, pods, workload, expected) in cases {
+        assert_eq!(planned(&pods, workload), expected, "{name}");
+    }
+}
+
+#[test]
+fn pods_that_ask_for_the_same_play_the_same_role_also_when_they_have_been_placed() {
+    let big = |pod: &mut Value| {
+        pod["spec"]["containers"][0]["resources"]["requests"]["cpu"] = json!("2");
+    };
+    let role = role_of(&waits("a", 0).1);
+    assert_eq!(role_of(&waits("b", 1).1), role);
+    assert_ne!(role_of(&member("c", 2, big).1), role);
+    let placed = member("d", 3, |pod| {
+        let_go(pod);
+        pod["spec"]["nodeSelector"] = json!({"spot": "true"});
+        pod["metadata"]["annotations"]["sluice.dev/pod-set"] = json!(role);
+    });
+    assert_eq!(role_of(&placed.1), role);
+    let forged = member("e", 4, |pod| {
+        big(pod);
+        pod["metadata"]["annotations"]["sluice.dev/pod-set"] = json!(role);
+    });
+    assert_ne!(
+        role_of(&forged.1),
+        role,
+        "a gated pod is known by what it asks for"
+    );
+}
+
+#[test]
+fn a_group_is_ready_when_it_is_complete_and_free() {
+    let ready = |pods: Vec<Pod>| {
+        let (_, record) = mk_group_workload(&pod_sets(2), &json!({}));
+        let pods: Vec<_> = pods.iter().map(|(key, pod)| (key, pod)).collect();
+        is_ready(&pods, &record)
+    };
+    let gated = |pod: &mut Value| {
+        pod["spec"]["schedulingGates"] = json!([{"name": "a.io/x"}]);
+    };
+    assert!(ready(vec![waits("a", 0), waits("b", 1)]));
+    assert!(ready(vec![waits("a", 0), waits("b", 1), waits("c", 2)]));
+    assert!(!ready(vec![waits("a", 0)]));
+    assert!(!ready(vec![waits("a", 0), member("b", 1, gated)]));
+    assert!(!ready(vec![waits("a", 0), ended("b", 1, "Failed", true)]));
+}
