@@ -37,7 +37,7 @@ const READY_DEADLINE: Duration = Duration::from_mins(1);
 /// A running Karpenter. It ends when this is dropped, or with the control plane.
 ///
 /// It makes nodes for the pods that the scheduler calls unschedulable, once there is a
-/// [`Karpenter::node_pool`].
+/// [`Karpenter::node_pool`]. Start the control plane with [`crate::Options::for_karpenter`].
 #[derive(Debug)]
 pub struct Karpenter {
     process: Process,

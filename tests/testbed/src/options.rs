@@ -62,6 +62,17 @@ impl Options {
         })
     }
 
+    /// Leaves all nodes to a [`crate::Karpenter`].
+    #[must_use]
+    pub fn for_karpenter(mut self) -> Self {
+        self.nodes = 0;
+        // Until Karpenter knows a new node, its taint evicts. The eviction may come late, when the
+        // taint has gone and a pod has come; a test would lose that pod now and then.
+        self.controller_manager_args
+            .push("--controllers=*,-taint-eviction-controller".into());
+        self
+    }
+
     pub(crate) fn initial_nodes(&self) -> Vec<NodeSpec> {
         let playing = [Component::ControllerManager, Component::Kwok];
         if playing.iter().any(|c| self.without.contains(c)) {

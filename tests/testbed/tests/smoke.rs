@@ -10,7 +10,9 @@ use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{Namespace, Node, Pod};
 use kube::api::{Api, DeleteParams, ListParams, PostParams};
 use serde_json::{Value, json};
-use sluice_testbed::{Component, ControlPlane, EXIT, Karpenter, NodeSpec, RUN_SECONDS, eventually};
+use sluice_testbed::{
+    Component, ControlPlane, EXIT, Karpenter, NodeSpec, Options, RUN_SECONDS, eventually,
+};
 
 const DEADLINE: Duration = Duration::from_mins(1);
 
@@ -125,11 +127,7 @@ async fn jobs_run_as_their_annotations_say() -> Result<()> {
 #[tokio::test]
 async fn karpenter_makes_a_node_for_a_pod_that_fits_nowhere() -> Result<()> {
     // Its own: on the nodes of the others the pod would fit.
-    let cp = ControlPlane::start(sluice_testbed::Options {
-        nodes: 0,
-        ..Default::default()
-    })
-    .await?;
+    let cp = ControlPlane::start(Options::default().for_karpenter()).await?;
     let karpenter = Karpenter::start(&cp).await?;
     karpenter.node_pool(&cp, "smoke", 2).await?;
     let ns = cp.create_namespace("karpenter").await?;
@@ -216,7 +214,7 @@ async fn a_service_account_may_do_what_rbac_says() -> Result<()> {
 #[tokio::test]
 async fn the_api_server_comes_back_with_its_data() -> Result<()> {
     // Its own: the other tests want theirs undisturbed.
-    let cp = ControlPlane::start(sluice_testbed::Options {
+    let cp = ControlPlane::start(Options {
         nodes: 1,
         ..Default::default()
     })
