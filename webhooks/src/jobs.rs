@@ -1,33 +1,74 @@
 //! The rules for objects of a managed kind, in the order in which a user meets them: gates, queue
 //! label, who lets the job go, how it may change once it runs.
 
+use std::collections::BTreeMap;
+
 use json_patch::jsonptr::PointerBuf;
 use json_patch::{AddOperation, PatchOperation};
 use serde_json::Value;
-use sluice_crds::{HELD_ANNOTATION, RELEASED_ANNOTATION};
-use sluice_kinds::CompiledKind;
-use sluice_kinds::gates::{self, GateState};
+use sluice_crds::{ADMISSION_ANNOTATION, HELD_ANNOTATION, RELEASED_ANNOTATION};
+use sluice_kinds::gates;
+use sluice_kinds::hold::{Waiting, admission_mode};
+use sluice_kinds::metadata::{annotation, annotation_text, controller, gate_annotations};
 use sluice_kinds::problem::Problem;
 use sluice_kinds::requests::PodDefaults;
+use sluice_kinds::{CompiledKind, Hold};
 
-use crate::growth;
-use crate::metadata::{annotation, controller, gate_annotations};
 use crate::policy::Policy;
-use crate::queue_label::{self, QueueLabel, Running, queue_of};
+use crate::queue_label::{self, queue_of};
 use crate::request::Request;
 use crate::review::Edit;
-use crate::unsuspend;
 
-/// The patch that holds an object at its creation; empty if nothing holds it.
-pub(crate) fn hold(request: &Request, object: &Value, policy: &Policy) -> Vec<PatchOperation> {
-    match policy.kind(&request.kind.group, &request.kind.kind) {
-        Some(kind) if reason_to_hold(object, policy).is_some() => {
-            let mut patch = kind.hold_patch(object).0;
-            patch.extend(mark_held(object, policy));
+mod change;
+
+use change::Change;
+
+/// The patch that holds an object: at its creation, and at each edit of one that its templates hold
+/// and whose templates can be edited. Empty if nothing holds it.
+pub(crate) fn hold(request: &Request, edit: &Edit<'_>, policy: &Policy) -> Vec<PatchOperation> {
+    let kind = policy.kind(&request.kind.group, &request.kind.kind);
+    let Some(kind) = kind.filter(|_| reason_to_hold(edit.new, policy).is_some()) else {
+        return Vec::new();
+    };
+    if edit.old.is_some() && kind.suspend_path().is_some() {
+        return Vec::new();
+    }
+    match hold_of(kind, edit) {
+        Hold::Suspend => {
+            let mut patch = kind.hold_patch(edit.new).0;
+            patch.extend(mark_held(edit.new, policy));
             patch
         }
-        Some(_) | None => Vec::new(),
+        hold @ (Hold::Pods | Hold::EachPod) => {
+            let queue = queue_of(edit.new, policy.queue_labels())
+                .filter(|_| !is_child(edit.new, policy))
+                .map(|label| (label.key, label.queue));
+            let waiting = Waiting {
+                hold,
+                queue,
+                queue_labels: policy.queue_labels(),
+            };
+            kind.gate_patch(edit.new, waiting).0
+        }
     }
+}
+
+/// How the object is to be held. One that is held by its templates stays so in the same way.
+fn hold_of(kind: &CompiledKind, edit: &Edit<'_>) -> Hold {
+    match edit.old {
+        Some(old) if kind.suspend_path().is_some() || kind.is_gated(old) => {
+            kind.hold(old, &admission_annotation(old))
+        }
+        Some(_) | None => kind.hold_at_creation(edit.new, &admission_annotation(edit.new)),
+    }
+}
+
+/// The annotation that says how an object is admitted, if it has it.
+fn admission_annotation(object: &Value) -> BTreeMap<String, String> {
+    annotation_text(object, ADMISSION_ANNOTATION)
+        .map(|value| (ADMISSION_ANNOTATION.to_owned(), value.to_owned()))
+        .into_iter()
+        .collect()
 }
 
 /// Marks an object that a gate holds and that names no queue, so that the controller knows to start
@@ -60,6 +101,10 @@ pub(crate) fn validate(request: &Request, edit: &Edit<'_>, policy: &Policy) -> V
         problems.extend(check_released(edit));
     }
     let kind = policy.kind(&request.kind.group, &request.kind.kind);
+    problems.extend(check_admission(edit, kind, policy));
+    if let Some(kind) = kind {
+        problems.extend(check_templates(kind, edit, policy));
+    }
     match (kind, edit.old) {
         (Some(kind), None) if queue_of(edit.new, policy.queue_labels()).is_some() => {
             // What can't be counted could never be admitted: better told now than by an event.
@@ -80,6 +125,42 @@ pub(crate) fn validate(request: &Request, edit: &Edit<'_>, policy: &Policy) -> V
         }
         (Some(_), None) | (None, _) => {}
     }
+    problems
+}
+
+/// The annotation that says how an object is admitted: one of the known modes, and settled once the
+/// object is held. An object of a kind whose templates can be edited is held from when it joins.
+fn check_admission(
+    edit: &Edit<'_>,
+    kind: Option<&CompiledKind>,
+    policy: &Policy,
+) -> Option<Problem> {
+    let new = annotation_text(edit.new, ADMISSION_ANNOTATION);
+    let settled = edit.old.filter(|old| {
+        kind.is_none_or(|kind| kind.suspend_path().is_some())
+            || reason_to_hold(old, policy).is_some()
+    });
+    match settled {
+        Some(old) if annotation_text(old, ADMISSION_ANNOTATION) != new => Some(Problem::forbidden(
+            gates::field_of(ADMISSION_ANNOTATION),
+            "may only be set at creation: it says how the object is held",
+        )),
+        Some(_) => None,
+        None => admission_mode(new?).err(),
+    }
+}
+
+/// What is wrong with the pod templates that the edit brings in: those of an object that is queued
+/// as a whole may not ask for each pod to be.
+fn check_templates(kind: &CompiledKind, edit: &Edit<'_>, policy: &Policy) -> Vec<Problem> {
+    let is_queued =
+        queue_of(edit.new, policy.queue_labels()).is_some() && !is_child(edit.new, policy);
+    if !is_queued || hold_of(kind, edit) == Hold::EachPod {
+        return Vec::new();
+    }
+    let stored = edit.old.map(|old| kind.check_whole(old));
+    let mut problems = kind.check_whole(edit.new);
+    problems.retain(|problem| !stored.as_ref().is_some_and(|old| old.contains(problem)));
     problems
 }
 
@@ -119,54 +200,4 @@ fn check_is_managed(request: &Request, object: &Value, policy: &Policy) -> Optio
         request.kind.kind, request.kind.group
     );
     Some(Problem::forbidden(field, detail))
-}
-
-/// An edit of an object of a managed kind.
-struct Change<'a> {
-    old: &'a Value,
-    new: &'a Value,
-    kind: &'a CompiledKind,
-    policy: &'a Policy,
-}
-
-impl Change<'_> {
-    fn problems(&self, by_sluice: bool) -> Vec<Problem> {
-        // A suspend field that could not be read before blocks no edit.
-        let Ok(was_suspended) = self.kind.suspended(self.old) else {
-            return Vec::new();
-        };
-        let is_suspended = match self.kind.suspended(self.new) {
-            Ok(is_suspended) => is_suspended,
-            Err(problem) => return vec![problem],
-        };
-        let old_queue = queue_of(self.old, self.policy.queue_labels());
-        let new_queue = queue_of(self.new, self.policy.queue_labels());
-        match (was_suspended, is_suspended) {
-            (true, true) => Vec::new(),
-            (true, false) if by_sluice => Vec::new(),
-            (true, false) => self.started_by_hand(new_queue).into_iter().collect(),
-            (false, true) => queue_label::check_change(old_queue, new_queue, Running::Stopping)
-                .into_iter()
-                .collect(),
-            (false, false) => {
-                let mut problems: Vec<_> =
-                    queue_label::check_change(old_queue, new_queue, Running::Still)
-                        .into_iter()
-                        .collect();
-                if old_queue.is_some() && !by_sluice && !is_child(self.new, self.policy) {
-                    problems.extend(growth::check(self.old, self.new, self.kind));
-                }
-                problems
-            }
-        }
-    }
-
-    fn started_by_hand(&self, queue: Option<QueueLabel<'_>>) -> Option<Problem> {
-        let gates = gates::read(&gate_annotations(self.new));
-        let queue = queue.filter(|_| !is_child(self.new, self.policy));
-        if gates == GateState::None && queue.is_none() {
-            return None;
-        }
-        unsuspend::check(&self.kind.suspend_path().field(), &gates, queue)
-    }
 }

@@ -3,7 +3,9 @@
 //! As few as can be. Match conditions, which the API server evaluates by itself, leave out every
 //! object without a queue label or gate annotation, every edit that touches none of these nor the
 //! spec, everything Sluice does, and everything that is being deleted. So with no webhook server
-//! there, jobs that don't concern Sluice, status, finalizers and deletions are not held up.
+//! there, jobs that don't concern Sluice, status, finalizers and deletions are not held up. Of pods
+//! only those are asked about that wait by themselves: neither pods without a label or annotation of
+//! Sluice's nor those that a held template made, and of edits only those of what Sluice wrote.
 
 mod conditions;
 
@@ -16,7 +18,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{
     LabelSelector, LabelSelectorRequirement, ObjectMeta,
 };
 use serde_json::{Value, json};
-use sluice_crds::QUEUE_NAME_LABEL;
+use sluice_crds::{QUEUE_GATE, QUEUE_NAME_LABEL};
 
 /// Name of both configurations.
 pub const CONFIGURATION: &str = "sluice";
@@ -24,8 +26,12 @@ pub const CONFIGURATION: &str = "sluice";
 pub const VALIDATE_JOBS: &str = "validate.jobs.sluice.dev";
 /// The webhook that judges Sluice's own objects.
 pub const VALIDATE_OBJECTS: &str = "validate.objects.sluice.dev";
+/// The webhook that judges pods.
+pub const VALIDATE_PODS: &str = "validate.pods.sluice.dev";
 /// The webhook that holds objects of managed kinds at their creation.
 pub const MUTATE_JOBS: &str = "mutate.jobs.sluice.dev";
+/// The webhook that makes pods wait at their creation.
+pub const MUTATE_PODS: &str = "mutate.pods.sluice.dev";
 
 /// A verdict takes milliseconds; whoever waits longer waits for a dead server.
 const TIMEOUT_SECONDS: i32 = 3;
@@ -43,6 +49,8 @@ pub struct Options {
     pub service_account: String,
     /// The labels that name a queue.
     pub queue_labels: Vec<String>,
+    /// The names of the queue gate, and of the annotation by which a pod asks for it.
+    pub queue_gates: Vec<String>,
     /// The resources of the managed kinds.
     pub resources: Vec<ManagedResource>,
 }
@@ -58,6 +66,9 @@ pub struct ManagedResource {
     pub resource: String,
     /// Subresources by which annotations, labels or the spec can be edited, such as `status`.
     pub subresources: Vec<String>,
+    /// Whether its objects can be suspended. The pod templates of those that can't be hold them, and
+    /// are seen to at each edit.
+    pub has_suspend: bool,
 }
 
 impl Default for Options {
@@ -69,12 +80,20 @@ impl Default for Options {
             port: 443,
             service_account: "sluice".to_owned(),
             queue_labels: vec![QUEUE_NAME_LABEL.to_owned()],
-            resources: vec![ManagedResource {
-                group: "batch".to_owned(),
+            queue_gates: vec![QUEUE_GATE.to_owned()],
+            resources: [
+                ("batch", "jobs", true),
+                ("apps", "deployments", false),
+                ("apps", "statefulsets", false),
+            ]
+            .map(|(group, resource, has_suspend)| ManagedResource {
+                group: group.to_owned(),
                 version: "v1".to_owned(),
-                resource: "jobs".to_owned(),
+                resource: resource.to_owned(),
                 subresources: vec!["status".to_owned()],
-            }],
+                has_suspend,
+            })
+            .to_vec(),
         }
     }
 }
@@ -107,46 +126,40 @@ pub fn validating(options: &Options) -> ValidatingWebhookConfiguration {
     let jobs = options
         .resources
         .iter()
-        .map(|r| job_rule(r, &["CREATE", "UPDATE"]))
+        .map(|r| job_rule(r, &r.subresources, &["CREATE", "UPDATE"]))
         .collect();
+    let pods = vec![
+        pod_rule("pods", &["CREATE", "UPDATE"]),
+        pod_rule("pods/resize", &["UPDATE"]),
+    ];
+    let webhooks = [
+        (VALIDATE_JOBS, jobs, conditions::validate_job(options)),
+        (
+            VALIDATE_OBJECTS,
+            vec![own_rule()],
+            conditions::spec_is_new(),
+        ),
+        (VALIDATE_PODS, pods, conditions::validate_pod(options)),
+    ];
     ValidatingWebhookConfiguration {
         metadata: metadata(),
-        webhooks: Some(vec![
-            webhook(
-                VALIDATE_JOBS,
-                jobs,
-                conditions(options, conditions::validate_job(options)),
-            ),
-            webhook(
-                VALIDATE_OBJECTS,
-                vec![own_rule()],
-                conditions(options, conditions::spec_is_new()),
-            ),
-        ]),
+        webhooks: Some(
+            webhooks
+                .into_iter()
+                .map(|(name, rules, last)| webhook(name, rules, conditions(options, last)))
+                .collect(),
+        ),
     }
 }
 
-/// The configuration of the mutating webhook.
+/// The configuration of the mutating webhooks.
 pub fn mutating(options: &Options) -> MutatingWebhookConfiguration {
-    let rules = options
-        .resources
-        .iter()
-        .map(|r| {
-            job_rule(
-                &ManagedResource {
-                    subresources: Vec::new(),
-                    ..r.clone()
-                },
-                &["CREATE"],
-            )
-        })
-        .collect();
-    let webhook = MutatingWebhook {
-        name: MUTATE_JOBS.to_owned(),
+    let webhook = |name: &str, rules, match_conditions| MutatingWebhook {
+        name: name.to_owned(),
         admission_review_versions: vec!["v1".to_owned()],
         client_config: client_config(options, "/mutate"),
         failure_policy: Some("Fail".to_owned()),
-        match_conditions: Some(conditions(options, conditions::hold_job(options))),
+        match_conditions: Some(match_conditions),
         match_policy: Some("Equivalent".to_owned()),
         namespace_selector: Some(namespace_selector(options)),
         reinvocation_policy: Some("IfNeeded".to_owned()),
@@ -155,9 +168,33 @@ pub fn mutating(options: &Options) -> MutatingWebhookConfiguration {
         timeout_seconds: Some(TIMEOUT_SECONDS),
         ..MutatingWebhook::default()
     };
+    let jobs = options
+        .resources
+        .iter()
+        .map(|r| {
+            let operations: &[&str] = if r.has_suspend {
+                &["CREATE"]
+            } else {
+                &["CREATE", "UPDATE"]
+            };
+            job_rule(r, &[], operations)
+        })
+        .collect();
+    let pods = vec![pod_rule("pods", &["CREATE"])];
     MutatingWebhookConfiguration {
         metadata: metadata(),
-        webhooks: Some(vec![webhook]),
+        webhooks: Some(vec![
+            webhook(
+                MUTATE_JOBS,
+                jobs,
+                conditions(options, conditions::hold_job(options)),
+            ),
+            webhook(
+                MUTATE_PODS,
+                pods,
+                conditions(options, conditions::hold_pod(options)),
+            ),
+        ]),
     }
 }
 
@@ -225,16 +262,31 @@ fn namespace_selector(options: &Options) -> LabelSelector {
     }
 }
 
-fn job_rule(resource: &ManagedResource, operations: &[&str]) -> RuleWithOperations {
-    let ManagedResource {
-        group,
-        version,
-        resource,
-        subresources,
-    } = resource;
-    let below = subresources.iter().map(|sub| format!("{resource}/{sub}"));
-    let resources = std::iter::once(resource.clone()).chain(below).collect();
-    rule(group, version, operations, resources, "Namespaced")
+fn job_rule(
+    resource: &ManagedResource,
+    subresources: &[String],
+    operations: &[&str],
+) -> RuleWithOperations {
+    let name = &resource.resource;
+    let below = subresources.iter().map(|sub| format!("{name}/{sub}"));
+    let resources = std::iter::once(name.clone()).chain(below).collect();
+    rule(
+        &resource.group,
+        &resource.version,
+        operations,
+        resources,
+        "Namespaced",
+    )
+}
+
+fn pod_rule(resource: &str, operations: &[&str]) -> RuleWithOperations {
+    rule(
+        "",
+        "v1",
+        operations,
+        vec![resource.to_owned()],
+        "Namespaced",
+    )
 }
 
 fn own_rule() -> RuleWithOperations {

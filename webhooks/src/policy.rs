@@ -1,17 +1,19 @@
 //! What a verdict depends on besides the request: the kinds that are managed, the labels that name a
-//! queue, and who Sluice is. A value: the caller builds a new one and swaps it in whole.
+//! queue, the names of the queue gate, and who Sluice is. A value: the caller builds a new one and
+//! swaps it in whole.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use sluice_kinds::CompiledKind;
 use sluice_kinds::view::QueueLabels;
+use sluice_kinds::{CompiledKind, QueueGates};
 
 /// What verdicts depend on besides the request.
 #[derive(Debug, Default)]
 pub struct Policy {
     kinds: BTreeMap<(String, String), Arc<CompiledKind>>,
     queue_labels: QueueLabels,
+    queue_gates: QueueGates,
     username: String,
 }
 
@@ -30,7 +32,18 @@ impl Policy {
         Self {
             kinds,
             queue_labels,
+            queue_gates: QueueGates::default(),
             username: username.into(),
+        }
+    }
+
+    /// The same policy with these names of the queue gate on pods. The kinds have theirs from
+    /// [`CompiledKind::with_queue_gates`], which should be the same.
+    #[must_use]
+    pub fn with_queue_gates(self, queue_gates: QueueGates) -> Self {
+        Self {
+            queue_gates,
+            ..self
         }
     }
 
@@ -44,6 +57,11 @@ impl Policy {
     /// The labels that name a queue.
     pub(crate) fn queue_labels(&self) -> &QueueLabels {
         &self.queue_labels
+    }
+
+    /// The names of the queue gate.
+    pub(crate) fn queue_gates(&self) -> &QueueGates {
+        &self.queue_gates
     }
 
     /// Whether `username` is Sluice itself.

@@ -3,10 +3,9 @@
 use std::collections::BTreeMap;
 
 use serde_json::Value;
+use sluice_kinds::metadata::{self, label};
 use sluice_kinds::problem::Problem;
 use sluice_kinds::view::{QueueLabels, QueueName};
-
-use crate::metadata::label;
 
 /// The queue that an object names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -83,10 +82,42 @@ pub(crate) fn check_change(
     }
 }
 
+/// Whether the queue of an object whose pods carry the queue gate may change as it does from `old`
+/// to `new`. Its pods wait and run under the queue that they were made with.
+pub(crate) fn check_change_of_gated(
+    old: Option<QueueLabel<'_>>,
+    new: Option<QueueLabel<'_>>,
+) -> Option<Problem> {
+    match (old, new) {
+        (Some(was), Some(is)) if was.queue != is.queue => Some(Problem::forbidden(
+            is.field(),
+            "is immutable while the pods carry the queue gate; delete the object and create it \
+             again in the other queue",
+        )),
+        (Some(was), None) => Some(Problem::forbidden(
+            was.field(),
+            "may not be removed while the pods carry the queue gate; delete the object and create \
+             it again without the label",
+        )),
+        _ => None,
+    }
+}
+
+/// Whether an object may join a queue whose pods wait behind gates without the queue gate, in
+/// templates that can't change any more.
+pub(crate) fn check_late_join(
+    old: Option<QueueLabel<'_>>,
+    new: Option<QueueLabel<'_>>,
+) -> Option<Problem> {
+    let joined = new.filter(|_| old.is_none())?;
+    Some(Problem::forbidden(
+        joined.field(),
+        "may only be set at creation: the pods of this object get their scheduling gates then; \
+         delete the object and create it again with the label",
+    ))
+}
+
 /// The queue labels that `object` carries.
 fn carried(object: &Value, labels: &QueueLabels) -> BTreeMap<String, String> {
-    labels
-        .keys()
-        .filter_map(|key| label(object, key).map(|value| (key.to_owned(), value.to_owned())))
-        .collect()
+    metadata::labels(object, labels.keys())
 }

@@ -2,12 +2,12 @@
 //! to change; then [`validate`], whether the outcome is right.
 
 use serde_json::Value;
+use sluice_kinds::metadata::is_being_deleted;
 
-use crate::metadata::is_being_deleted;
 use crate::policy::Policy;
 use crate::request::{Operation, Request};
 use crate::verdict::Verdict;
-use crate::{jobs, own};
+use crate::{jobs, own, pods};
 
 /// Whether the request may go on.
 ///
@@ -17,21 +17,28 @@ pub fn validate(request: &Request, policy: &Policy) -> Verdict {
     let Some(edit) = Edit::of(request) else {
         return Verdict::allowed();
     };
-    if request.kind.group == sluice_crds::GROUP {
-        own::validate(request, &edit)
-    } else {
-        Verdict::of(jobs::validate(request, &edit, policy))
+    match request.kind.group.as_str() {
+        sluice_crds::GROUP => own::validate(request, &edit),
+        "" if request.kind.kind == "Pod" => Verdict::of(pods::validate(request, &edit, policy)),
+        _ => Verdict::of(jobs::validate(request, &edit, policy)),
     }
 }
 
-/// What to change in an object that is being created. Applied to its own outcome it changes nothing.
+/// What to change in an object that is being created; and in the templates of one that is being
+/// edited, where these hold it. Applied to its own outcome it changes nothing.
+///
+/// A pod that breaks a rule is refused here already: [`validate`] is not asked about pods that a
+/// template made, and can't tell them from others once they carry their gates.
 pub fn mutate(request: &Request, policy: &Policy) -> Verdict {
-    match Edit::of(request) {
-        Some(Edit { new, old: None }) => Verdict {
-            patch: jobs::hold(request, new, policy),
-            ..Verdict::allowed()
-        },
-        Some(Edit { old: Some(_), .. }) | None => Verdict::allowed(),
+    let Some(edit) = Edit::of(request).filter(|_| request.sub_resource.is_empty()) else {
+        return Verdict::allowed();
+    };
+    if request.kind.group.is_empty() && request.kind.kind == "Pod" {
+        return pods::hold(&edit, policy);
+    }
+    Verdict {
+        patch: jobs::hold(request, &edit, policy),
+        ..Verdict::allowed()
     }
 }
 

@@ -1,5 +1,5 @@
-//! The tests, by subject, and what they share: a policy with the shipped JobKind of batch Job, a
-//! JobSet-like second kind, and requests about them.
+//! The tests, by subject, and what they share: a policy with the shipped JobKinds of batch Job and of
+//! Deployment, a JobSet-like third kind, and requests about them.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -15,15 +15,18 @@ mod jobs;
 mod manifests;
 mod mutation;
 mod own;
+mod pod_conditions;
+mod pods;
 mod requests;
+mod templates;
 mod tls;
 
 use std::sync::{Arc, LazyLock};
 
 use serde_json::{Value, json};
 use sluice_crds::JobKind;
-use sluice_kinds::CompiledKind;
 use sluice_kinds::view::QueueLabels;
+use sluice_kinds::{CompiledKind, QueueGates};
 
 use crate::{Policy, Request, Verdict};
 
@@ -34,7 +37,11 @@ pub(crate) const QUEUE: &str = "sluice.dev/queue-name";
 pub(crate) const GATED: &str = "kueue.x-k8s.io/scheduling-gated-by";
 pub(crate) const GATES: &str = "kueue.x-k8s.io/admission-gated-by";
 
+pub(crate) const GATE: &str = "sluice.dev/queue-allocation-gate";
+pub(crate) const GATE_ALIAS: &str = "scheduling.volcano.sh/queue-allocation-gate";
+
 const JOB_KIND: &str = include_str!("../../config/jobkinds/job.yaml");
+const DEPLOYMENT_KIND: &str = include_str!("../../config/jobkinds/deployment.yaml");
 
 pub(crate) fn mk_job_kind(group: &str, kind: &str) -> JobKind {
     let mut job_kind: JobKind = serde_saphyr::from_str(JOB_KIND).unwrap();
@@ -44,9 +51,15 @@ pub(crate) fn mk_job_kind(group: &str, kind: &str) -> JobKind {
 }
 
 pub(crate) fn mk_policy() -> Policy {
-    static KINDS: LazyLock<[Arc<CompiledKind>; 2]> = LazyLock::new(|| {
-        [("batch", "Job"), ("jobset.x-k8s.io", "JobSet")].map(|(group, kind)| {
-            Arc::new(CompiledKind::compile(&mk_job_kind(group, kind)).unwrap())
+    static KINDS: LazyLock<[Arc<CompiledKind>; 3]> = LazyLock::new(|| {
+        [
+            mk_job_kind("batch", "Job"),
+            mk_job_kind("jobset.x-k8s.io", "JobSet"),
+            serde_saphyr::from_str(DEPLOYMENT_KIND).unwrap(),
+        ]
+        .map(|kind| {
+            let compiled = CompiledKind::compile(&kind).unwrap();
+            Arc::new(compiled.with_queue_gates(mk_queue_gates()))
         })
     });
     Policy::new(
@@ -54,6 +67,44 @@ pub(crate) fn mk_policy() -> Policy {
         QueueLabels::new([ALIAS.to_owned()]),
         SLUICE,
     )
+    .with_queue_gates(mk_queue_gates())
+}
+
+fn mk_queue_gates() -> QueueGates {
+    QueueGates::new([GATE_ALIAS.to_owned()])
+}
+
+/// A Deployment with these labels and annotations, 2 pods of 1 cpu.
+pub(crate) fn mk_deployment(labels: &[(&str, &str)], annotations: &[(&str, &str)]) -> Value {
+    let mut deployment = mk_job(labels, annotations, false);
+    deployment["apiVersion"] = json!("apps/v1");
+    deployment["kind"] = json!("Deployment");
+    let template = deployment["spec"]["template"].take();
+    deployment["spec"] = json!({"replicas": 2, "template": template});
+    deployment
+}
+
+/// A pod with these labels, annotations and scheduling gates.
+pub(crate) fn mk_pod(
+    labels: &[(&str, &str)],
+    annotations: &[(&str, &str)],
+    gates: &[&str],
+) -> Value {
+    let mut pod = mk_job(labels, annotations, false);
+    pod["apiVersion"] = json!("v1");
+    pod["kind"] = json!("Pod");
+    pod["spec"] = pod["spec"]["template"]["spec"].take();
+    if !gates.is_empty() {
+        pod["spec"]["schedulingGates"] = gates.iter().map(|name| json!({"name": name})).collect();
+    }
+    pod
+}
+
+/// `object` with a controller.
+pub(crate) fn owned(mut object: Value, api_version: &str, kind: &str) -> Value {
+    object["metadata"]["ownerReferences"] = json!([{"apiVersion": api_version, "kind": kind,
+        "name": "o", "uid": "u0", "controller": true}]);
+    object
 }
 
 /// A Job with these labels, annotations and suspend field, 2 pods of 1 cpu.
@@ -93,7 +144,8 @@ pub(crate) fn with(mut object: Value, pointer: &str, value: Value) -> Value {
 
 /// The body of a review; `old` makes it an update.
 pub(crate) fn mk_review(user: &str, old: Option<&Value>, new: &Value) -> Value {
-    let (group, version) = new["apiVersion"].as_str().unwrap().split_once('/').unwrap();
+    let api_version = new["apiVersion"].as_str().unwrap();
+    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
     json!({
         "apiVersion": "admission.k8s.io/v1",
         "kind": "AdmissionReview",

@@ -3,10 +3,14 @@
 //! absent.
 
 use k8s_openapi::api::admissionregistration::v1::MatchCondition;
-use sluice_crds::RELEASED_ANNOTATION;
+use sluice_crds::{ADMISSION_ANNOTATION, RELEASED_ANNOTATION};
 use sluice_kinds::gates::GATE_ANNOTATIONS;
 
 use super::Options;
+
+mod pods;
+
+pub(super) use pods::{hold_pod, validate_pod};
 
 /// What Sluice does itself must not depend on its own webhook.
 pub(super) fn not_by(username: &str) -> MatchCondition {
@@ -24,28 +28,35 @@ pub(super) fn not_being_deleted() -> MatchCondition {
     )
 }
 
-/// The object asks to be held.
+/// The object asks to be held; and if it is not new, the edit touches what there are rules for.
 pub(super) fn hold_job(options: &Options) -> MatchCondition {
-    condition("has-queue-or-gate", concerns("object", options))
+    let expression = format!(
+        "(\n{}) && (\nrequest.operation == 'CREATE' ||\n{})",
+        concerns("object", options),
+        touches_job(options)
+    );
+    condition("has-queue-or-gate", expression)
 }
 
 /// The object asks to be held, or did, and the edit touches what there are rules for.
 pub(super) fn validate_job(options: &Options) -> MatchCondition {
-    let released = Entry {
-        map: "annotations",
-        key: RELEASED_ANNOTATION,
-    };
-    let entries = entries(options).chain([released]);
-    let mut touched: Vec<_> = entries.map(|entry| entry.differs()).collect();
-    touched.push(differs("has({}.spec)", "{}.spec"));
     let expression = format!(
         "request.operation == 'CREATE' ? (\n{}) : (\n{} ||\n{}) && (\n{})",
         concerns("object", options),
         concerns("object", options),
         concerns("oldObject", options),
-        touched.join(" ||\n")
+        touches_job(options)
     );
     condition("has-queue-or-gate-and-touches-it-or-the-spec", expression)
+}
+
+/// CEL: the edit of a job touches what there are rules for.
+fn touches_job(options: &Options) -> String {
+    let ours = [RELEASED_ANNOTATION, ADMISSION_ANNOTATION].map(Entry::annotation);
+    let entries = entries(options).chain(ours);
+    let mut touched: Vec<_> = entries.map(|entry| entry.differs()).collect();
+    touched.push(differs("has({}.spec)", "{}.spec"));
+    touched.join(" ||\n")
 }
 
 /// The object is new, or its spec is.
@@ -70,7 +81,23 @@ struct Entry<'a> {
     key: &'a str,
 }
 
-impl Entry<'_> {
+impl<'a> Entry<'a> {
+    const fn label(key: &'a str) -> Self {
+        Self { map: "labels", key }
+    }
+
+    const fn annotation(key: &'a str) -> Self {
+        Self {
+            map: "annotations",
+            key,
+        }
+    }
+
+    /// CEL: `object` has the entry.
+    fn is_on(&self, object: &str) -> String {
+        format!("({})", self.present().replace("{}", object))
+    }
+
     /// CEL with `{}` for the object: it has the entry.
     fn present(&self) -> String {
         let Self { map, key } = self;
@@ -84,22 +111,26 @@ impl Entry<'_> {
     }
 }
 
+fn queue_labels(options: &Options) -> impl Iterator<Item = Entry<'_>> {
+    options.queue_labels.iter().map(|key| Entry::label(key))
+}
+
+fn gate_annotations<'a>() -> impl Iterator<Item = Entry<'a>> {
+    GATE_ANNOTATIONS.into_iter().map(Entry::annotation)
+}
+
 fn entries(options: &Options) -> impl Iterator<Item = Entry<'_>> {
-    let labels = options
-        .queue_labels
-        .iter()
-        .map(|key| Entry { map: "labels", key });
-    labels.chain(GATE_ANNOTATIONS.into_iter().map(|key| Entry {
-        map: "annotations",
-        key,
-    }))
+    queue_labels(options).chain(gate_annotations())
 }
 
 /// CEL: `object` has an entry.
 fn concerns(object: &str, options: &Options) -> String {
-    let present: Vec<_> = entries(options)
-        .map(|e| format!("({})", e.present().replace("{}", object)))
-        .collect();
+    any(entries(options), object)
+}
+
+/// CEL: `object` has one of the `entries`.
+fn any<'a>(entries: impl Iterator<Item = Entry<'a>>, object: &str) -> String {
+    let present: Vec<_> = entries.map(|entry| entry.is_on(object)).collect();
     present.join(" ||\n")
 }
 

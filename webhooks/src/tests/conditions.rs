@@ -8,14 +8,18 @@ use super::*;
 use crate::manifests::{Options, mutating, validating};
 
 /// Whether the webhook `index` of `configuration` is asked about this request.
-fn is_asked(
+pub(crate) fn is_asked(
     configuration: &Value,
     index: usize,
     user: &str,
     old: Option<&Value>,
     new: &Value,
 ) -> bool {
-    let review = mk_review(user, old, new);
+    matches(configuration, index, &mk_review(user, old, new))
+}
+
+/// Whether the webhook `index` of `configuration` is asked this.
+pub(crate) fn matches(configuration: &Value, index: usize, review: &Value) -> bool {
     let mut context = Context::default();
     context
         .add_variable("request", review["request"].clone())
@@ -108,6 +112,22 @@ fn update(#[case] old: Value, #[case] new: Value, #[case] expected: bool) {
         json!("2026-01-01T00:00:00Z"),
     );
     assert!(!judged(USER, Some(&old), &deleted));
+}
+
+#[rstest]
+#[case::unchanged(queued(), queued(), false)]
+#[case::other_label(queued(), mk_job(&[(QUEUE, "a"), ("x", "y")], &[], true), false)]
+#[case::spec(queued(), with(queued(), "/spec/replicas", json!(3)), true)]
+#[case::queue_added(mk_job(&[], &[], true), queued(), true)]
+#[case::queue_removed(queued(), mk_job(&[], &[], true), false)]
+#[case::plain(mk_job(&[], &[], true), mk_job(&[], &[], false), false)]
+#[case::mode(queued(), mk_job(&[(QUEUE, "a")], &[("sluice.dev/admission", "Whole")], true), true)]
+fn update_of_what_templates_hold(#[case] old: Value, #[case] new: Value, #[case] expected: bool) {
+    let configuration = serde_json::to_value(mutating(&Options::default())).unwrap();
+    assert_eq!(
+        is_asked(&configuration, 0, USER, Some(&old), &new),
+        expected
+    );
 }
 
 #[test]

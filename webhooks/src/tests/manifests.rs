@@ -29,7 +29,7 @@ fn no_rule_is_wider_than_it_must_be() {
         .into_iter()
         .flat_map(|configuration| configuration["webhooks"].as_array().unwrap())
         .collect();
-    assert_eq!(webhooks.len(), 3);
+    assert_eq!(webhooks.len(), 5);
     for webhook in webhooks {
         assert!(webhook["name"].as_str().unwrap().ends_with(".sluice.dev"));
         assert_eq!(webhook["failurePolicy"], "Fail");
@@ -42,12 +42,71 @@ fn no_rule_is_wider_than_it_must_be() {
                 "values": ["kube-system", "sluice-system"]}])
         );
         let rules = webhook["rules"].to_string();
-        for banned in ["\"*\"", "DELETE", "CONNECT", "leases", "pods"] {
+        for banned in [
+            "\"*\"",
+            "DELETE",
+            "CONNECT",
+            "leases",
+            "pods/status",
+            "pods/binding",
+        ] {
             assert!(!rules.contains(banned), "{rules}");
         }
         assert_eq!(webhook["matchConditions"].as_array().unwrap().len(), 3);
     }
-    assert_eq!(mutating["webhooks"][0]["reinvocationPolicy"], "IfNeeded");
+    for webhook in mutating["webhooks"].as_array().unwrap() {
+        assert_eq!(webhook["reinvocationPolicy"], "IfNeeded");
+    }
+}
+
+#[test]
+fn pods_are_asked_about_by_two_webhooks_alone() {
+    let asked = |configuration: serde_json::Value| -> Vec<serde_json::Value> {
+        let webhooks = configuration["webhooks"].as_array().unwrap().clone();
+        webhooks
+            .into_iter()
+            .filter(|webhook| webhook["rules"].to_string().contains("pods"))
+            .map(|webhook| json!([webhook["name"], webhook["rules"]]))
+            .collect()
+    };
+    let rule = |operations: &[&str], resource: &str| {
+        json!({"apiGroups": [""], "apiVersions": ["v1"], "operations": operations,
+            "resources": [resource], "scope": "Namespaced"})
+    };
+    let options = Options::default();
+    assert_eq!(
+        asked(serde_json::to_value(mutating(&options)).unwrap()),
+        [json!([MUTATE_PODS, [rule(&["CREATE"], "pods")]])]
+    );
+    assert_eq!(
+        asked(serde_json::to_value(validating(&options)).unwrap()),
+        [json!([
+            VALIDATE_PODS,
+            [
+                rule(&["CREATE", "UPDATE"], "pods"),
+                rule(&["UPDATE"], "pods/resize")
+            ]
+        ])]
+    );
+}
+
+#[test]
+fn edits_are_mutated_only_of_kinds_that_have_no_suspend_field() {
+    let mutating = serde_json::to_value(mutating(&Options::default())).unwrap();
+    let operations: Vec<_> = mutating["webhooks"][0]["rules"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|rule| (rule["resources"].clone(), rule["operations"].clone()))
+        .collect();
+    assert_eq!(
+        operations,
+        [
+            (json!(["jobs"]), json!(["CREATE"])),
+            (json!(["deployments"]), json!(["CREATE", "UPDATE"])),
+            (json!(["statefulsets"]), json!(["CREATE", "UPDATE"])),
+        ]
+    );
 }
 
 #[test]

@@ -143,9 +143,13 @@ fn job_kinds_must_compile() {
         judge(&mk_job_kind("", "Secret")),
         "spec.kind: Forbidden: Secret of group \"\" may not be managed: it secures or runs the cluster"
     );
+    assert_eq!(
+        judge(&mk_job_kind("", "Pod")),
+        "spec.kind: Forbidden: Pod needs no JobKind: pods that ask for it are queued by themselves"
+    );
     let mut kind = mk_job_kind("acme.io", "Sparkle");
-    kind.spec.suspend = "spec.suspend".to_owned();
-    kind.spec.active = "object.".to_owned();
+    kind.spec.suspend = Some("spec.suspend".to_owned());
+    kind.spec.active = Some("object.".to_owned());
     let message = judge(&kind);
     assert!(
         message.starts_with("spec.suspend: Invalid value: \"spec.suspend\": must start with a dot"),

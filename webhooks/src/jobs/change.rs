@@ -1,0 +1,100 @@
+//! How an object of a managed kind may be edited: who lets it go, what it may not do while it is
+//! admitted.
+
+use serde_json::Value;
+use sluice_kinds::gates::{self, GateState};
+use sluice_kinds::metadata::gate_annotations;
+use sluice_kinds::path::FieldPath;
+use sluice_kinds::problem::Problem;
+use sluice_kinds::{CompiledKind, Hold};
+
+use super::{admission_annotation, is_child};
+use crate::growth;
+use crate::policy::Policy;
+use crate::queue_label::{self, QueueLabel, Running, queue_of};
+use crate::unsuspend;
+
+/// An edit of an object of a managed kind.
+pub(super) struct Change<'a> {
+    pub(super) old: &'a Value,
+    pub(super) new: &'a Value,
+    pub(super) kind: &'a CompiledKind,
+    pub(super) policy: &'a Policy,
+}
+
+impl Change<'_> {
+    /// What is wrong with it.
+    pub(super) fn problems(&self, by_sluice: bool) -> Vec<Problem> {
+        match (self.kind.suspend_path(), self.hold()) {
+            (Some(suspend), Hold::Suspend) => self.problems_of_suspended(suspend, by_sluice),
+            (_, Hold::Suspend | Hold::Pods | Hold::EachPod) => {
+                self.problem_of_gated().into_iter().collect()
+            }
+        }
+    }
+
+    fn hold(&self) -> Hold {
+        self.kind.hold(self.old, &admission_annotation(self.old))
+    }
+
+    /// Of an object that its templates hold. Its user may suspend it and let it go, and make it grow:
+    /// no pod of it runs before its own gate is gone.
+    fn problem_of_gated(&self) -> Option<Problem> {
+        let old_queue = queue_of(self.old, self.policy.queue_labels());
+        let new_queue = queue_of(self.new, self.policy.queue_labels());
+        if self.kind.is_gated(self.old) {
+            queue_label::check_change_of_gated(old_queue, new_queue)
+        } else if self.kind.suspend_path().is_some() {
+            queue_label::check_late_join(old_queue, new_queue)
+        } else {
+            None
+        }
+    }
+
+    fn problems_of_suspended(&self, suspend: &FieldPath, by_sluice: bool) -> Vec<Problem> {
+        // A suspend field that could not be read before blocks no edit.
+        let Ok(was_suspended) = self.kind.suspended(self.old) else {
+            return Vec::new();
+        };
+        let is_suspended = match self.kind.suspended(self.new) {
+            Ok(is_suspended) => is_suspended,
+            Err(problem) => return vec![problem],
+        };
+        let old_queue = queue_of(self.old, self.policy.queue_labels());
+        let new_queue = queue_of(self.new, self.policy.queue_labels());
+        match (was_suspended, is_suspended) {
+            (true, true) => Vec::new(),
+            (true, false) if by_sluice => Vec::new(),
+            (true, false) => self
+                .started_by_hand(suspend, new_queue)
+                .into_iter()
+                .collect(),
+            (false, true) => queue_label::check_change(old_queue, new_queue, Running::Stopping)
+                .into_iter()
+                .collect(),
+            (false, false) => {
+                let mut problems: Vec<_> =
+                    queue_label::check_change(old_queue, new_queue, Running::Still)
+                        .into_iter()
+                        .collect();
+                if old_queue.is_some() && !by_sluice && !is_child(self.new, self.policy) {
+                    problems.extend(growth::check(self.old, self.new, self.kind));
+                }
+                problems
+            }
+        }
+    }
+
+    fn started_by_hand(
+        &self,
+        suspend: &FieldPath,
+        queue: Option<QueueLabel<'_>>,
+    ) -> Option<Problem> {
+        let gates = gates::read(&gate_annotations(self.new));
+        let queue = queue.filter(|_| !is_child(self.new, self.policy));
+        if gates == GateState::None && queue.is_none() {
+            return None;
+        }
+        unsuspend::check(&suspend.field(), &gates, queue)
+    }
+}

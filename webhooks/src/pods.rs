@@ -1,0 +1,60 @@
+//! The rules for pods that wait by themselves: which pods those are, what may be on them at creation,
+//! and what may change later. Pods that a held template made carry all they need and are not asked
+//! about.
+
+mod create;
+mod resize;
+mod update;
+
+use serde_json::Value;
+use sluice_crds::MANAGED_LABEL;
+use sluice_kinds::metadata::{controller, label};
+use sluice_kinds::pod::{PodHold, PodMode, PodPhase, PodView};
+use sluice_kinds::problem::Problem;
+
+use crate::policy::Policy;
+use crate::request::Request;
+use crate::review::Edit;
+use crate::verdict::Verdict;
+
+/// Makes a pod wait that is being created, or refuses it.
+pub(crate) fn hold(edit: &Edit<'_>, policy: &Policy) -> Verdict {
+    if edit.old.is_some() {
+        return Verdict::allowed();
+    }
+    let hold = PodHold::at_creation(edit.new, policy.queue_labels(), policy.queue_gates());
+    let patch = hold.map(|hold| hold.patch(edit.new, policy.queue_gates()).0);
+    Verdict {
+        patch: patch.unwrap_or_default(),
+        ..Verdict::of(create::problems(edit.new, hold, policy))
+    }
+}
+
+/// What is wrong with creating or editing a pod.
+pub(crate) fn validate(request: &Request, edit: &Edit<'_>, policy: &Policy) -> Vec<Problem> {
+    if policy.is_sluice(&request.user_info.username) {
+        return Vec::new();
+    }
+    match (edit.old, request.sub_resource.as_str()) {
+        (None, "") => {
+            let hold = PodHold::at_creation(edit.new, policy.queue_labels(), policy.queue_gates());
+            create::problems(edit.new, hold, policy)
+        }
+        (Some(old), "") => update::problems(old, edit.new, policy),
+        (Some(old), "resize") if is_charged(old, policy) => resize::problems(old, edit.new),
+        _ => Vec::new(),
+    }
+}
+
+/// Whether Sluice looks after `pod`.
+fn is_managed(pod: &Value) -> bool {
+    label(pod, MANAGED_LABEL).is_some()
+}
+
+/// Whether quota is held for `pod`: it waits in no queue any more, has not ended, and was not held by
+/// gates alone.
+fn is_charged(pod: &Value, policy: &Policy) -> bool {
+    let view = PodView::read(pod, policy.queue_labels(), policy.queue_gates());
+    let is_queued = view.mode != PodMode::Child || controller(pod).is_some();
+    is_managed(pod) && is_queued && view.queue_gate.is_none() && view.phase == PodPhase::Live
+}

@@ -1,0 +1,137 @@
+//! What may change on a pod that Sluice looks after. The record of its admission is on the pod
+//! itself, so what decides about quota is Sluice's to write.
+
+use serde_json::Value;
+use sluice_crds::{
+    ADMITTED_ANNOTATION, MANAGED_LABEL, POD_GROUP_LABEL, POD_GROUP_TOTAL_ANNOTATION,
+    POD_SET_ANNOTATION, PROPAGATED_GATES_ANNOTATION, RETRIABLE_IN_GROUP_ANNOTATION,
+};
+use sluice_kinds::gates;
+use sluice_kinds::metadata::{annotation, controller, gate_annotations, label};
+use sluice_kinds::pod::{PodGroup, PodMode, PodPhase, PodView, gates_removed};
+use sluice_kinds::problem::Problem;
+use sluice_kinds::view::QueueName;
+
+use super::{is_charged, is_managed};
+use crate::policy::Policy;
+use crate::queue_label::{self, QueueLabel, queue_of};
+
+const BY_SLUICE_ALONE: &str = "is set by Sluice alone";
+const IMMUTABLE: &str = "is immutable";
+
+/// What is wrong with an edit of a pod by somebody else than Sluice.
+pub(super) fn problems(old: &Value, new: &Value, policy: &Policy) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    if label(old, MANAGED_LABEL) != label(new, MANAGED_LABEL) {
+        problems.push(Problem::forbidden(
+            label_field(MANAGED_LABEL),
+            BY_SLUICE_ALONE,
+        ));
+    }
+    if !is_managed(old) {
+        return problems;
+    }
+    problems.extend(check_annotations(old, new, policy));
+    problems.extend(check_group(old, new));
+    problems.extend(check_queue_gate(old, new, policy));
+    problems.extend(queue_label::check_value(
+        new,
+        Some(old),
+        policy.queue_labels(),
+    ));
+    problems.extend(check_queue(old, new, policy));
+    if controller(new).is_none() {
+        let (before, after) = (gate_annotations(old), gate_annotations(new));
+        problems.extend(gates::check_update(&before, &after));
+    }
+    problems
+}
+
+/// The annotations that say how the pod is held, and that it is admitted.
+fn check_annotations(old: &Value, new: &Value, policy: &Policy) -> Vec<Problem> {
+    let ours = [
+        ADMITTED_ANNOTATION,
+        PROPAGATED_GATES_ANNOTATION,
+        POD_SET_ANNOTATION,
+    ];
+    let fixed = policy.queue_gates().names();
+    ours.into_iter()
+        .map(|key| (key, BY_SLUICE_ALONE))
+        .chain(fixed.map(|key| (key, IMMUTABLE)))
+        .chain([(POD_GROUP_TOTAL_ANNOTATION, IMMUTABLE)])
+        .filter(|(key, _)| annotation(old, key) != annotation(new, key))
+        .map(|(key, rule)| Problem::forbidden(gates::field_of(key), rule))
+        .collect()
+}
+
+/// The group that the pod belongs to. That it may be replaced can be taken back, or given.
+fn check_group(old: &Value, new: &Value) -> Vec<Problem> {
+    if label(old, POD_GROUP_LABEL) != label(new, POD_GROUP_LABEL) {
+        return vec![Problem::forbidden(label_field(POD_GROUP_LABEL), IMMUTABLE)];
+    }
+    let retriable = |pod| annotation(pod, RETRIABLE_IN_GROUP_ANNOTATION);
+    if controller(new).is_some() || retriable(old) == retriable(new) {
+        return Vec::new();
+    }
+    let mut problems = PodGroup::read(new).err().unwrap_or_default();
+    let stored = PodGroup::read(old).err().unwrap_or_default();
+    problems.retain(|problem| !stored.contains(problem));
+    problems
+}
+
+fn check_queue_gate(old: &Value, new: &Value, policy: &Policy) -> Option<Problem> {
+    let gate = gates_removed(old, new)
+        .into_iter()
+        .find(|name| policy.queue_gates().contains(name))?;
+    let queue = match policy.queue_labels().read(&sluice_kinds::metadata::labels(
+        old,
+        policy.queue_labels().keys(),
+    )) {
+        QueueName::Named(queue) => format!("LocalQueue {queue:?}"),
+        QueueName::None | QueueName::Invalid(_) => "its queue".to_owned(),
+    };
+    Some(Problem::forbidden(
+        "spec.schedulingGates",
+        format!("the gate {gate:?} is removed by Sluice when {queue} has room"),
+    ))
+}
+
+/// The queue label of a pod that is queued by itself or with its group: free while it waits, fixed
+/// while its quota is taken from there. Labels of other pods came down from their owners.
+fn check_queue(old: &Value, new: &Value, policy: &Policy) -> Option<Problem> {
+    let before = queue_of(old, policy.queue_labels());
+    let after = queue_of(new, policy.queue_labels());
+    if before.map(|label| label.queue) == after.map(|label| label.queue) {
+        return None;
+    }
+    let view = PodView::read(old, policy.queue_labels(), policy.queue_gates());
+    let field = after.or(before).as_ref().map(QueueLabel::field)?;
+    let is_bare = controller(new).is_none();
+    match view.mode {
+        PodMode::Child if is_bare && view.phase == PodPhase::Live && view.queue_gate.is_none() => {
+            Some(Problem::forbidden(
+                field,
+                "may only be set at creation, when a pod gets its scheduling gates; delete the pod \
+                 and create it again with the label",
+            ))
+        }
+        PodMode::Single | PodMode::Group(_) if is_charged(old, policy) => Some(Problem::forbidden(
+            field,
+            match (before, after) {
+                (Some(_), None) => {
+                    "may not be removed while the pod is admitted; delete the pod and create it \
+                     again without the label"
+                }
+                _ => {
+                    "is immutable while the pod is admitted; delete the pod and create it again in \
+                     the other queue"
+                }
+            },
+        )),
+        PodMode::Child | PodMode::Single | PodMode::Group(_) => None,
+    }
+}
+
+fn label_field(key: &str) -> String {
+    format!("metadata.labels[{key}]")
+}

@@ -1,0 +1,286 @@
+//! Objects that wait by gates on their pods: what goes into their templates, and how they may be
+//! edited.
+
+use proptest::prelude::*;
+use rstest::rstest;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::review::mutate;
+
+type Pairs = &'static [(&'static str, &'static str)];
+
+const Q: Pairs = &[(QUEUE, "a")];
+const PER_POD: Pairs = &[("sluice.dev/admission", "PerPod")];
+const WHOLE: Pairs = &[("sluice.dev/admission", "Whole")];
+
+/// `object` as it is stored when `user` creates it, or edits it from `old`.
+fn stored(old: Option<&Value>, object: Value) -> Value {
+    let verdict = mutate(&mk_request(USER, old, &object), &mk_policy());
+    assert!(verdict.is_allowed());
+    let mut object = object;
+    json_patch::patch(&mut object, &verdict.patch).unwrap();
+    let again = mutate(&mk_request(USER, old, &object), &mk_policy());
+    assert_eq!(again.patch, vec![], "twice is once");
+    object
+}
+
+fn gates(object: &Value) -> Vec<&str> {
+    object["spec"]["template"]["spec"]["schedulingGates"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .map(|gate| gate["name"].as_str().unwrap())
+        .collect()
+}
+
+fn with_gate(object: Value, name: &str) -> Value {
+    with(
+        object,
+        "/spec/template/spec/schedulingGates",
+        json!([{"name": name}]),
+    )
+}
+
+fn opted_in(object: Value) -> Value {
+    with(
+        object,
+        "/spec/template/metadata",
+        json!({"annotations": {GATE: "true"}}),
+    )
+}
+
+#[rstest]
+#[case::suspended(mk_job(Q, &[], false), true, &[])]
+#[case::per_pod(mk_job(Q, PER_POD, false), false, &[GATE])]
+#[case::opted_in(opted_in(mk_job(Q, &[], false)), false, &[GATE])]
+#[case::external(with_gate(mk_job(Q, &[], false), "acme.io/x"), false, &["acme.io/x", GATE])]
+#[case::external_whole(with_gate(mk_job(Q, WHOLE, false), "acme.io/x"), false, &["acme.io/x", GATE])]
+#[case::queue_gate_there(with_gate(mk_job(Q, &[], false), GATE), false, &[GATE])]
+#[case::alias_there(with_gate(mk_job(Q, PER_POD, false), GATE_ALIAS), false, &[GATE_ALIAS])]
+#[case::gate_per_pod(
+    mk_job(&[], &[(GATED, "acme.io/foo"), PER_POD[0]], false), false, &["acme.io/foo"])]
+#[case::gates_and_queue_per_pod(
+    mk_job(Q, &[(GATES, "b.io/y,a.io/x"), PER_POD[0]], false), false, &[GATE, "a.io/x", "b.io/y"])]
+#[case::deployment(mk_deployment(Q, &[]), false, &[GATE])]
+#[case::deployment_whole(mk_deployment(Q, WHOLE), false, &[GATE])]
+#[case::deployment_gated(mk_deployment(&[], &[(GATED, "acme.io/foo")]), false, &["acme.io/foo"])]
+#[case::plain_deployment(mk_deployment(&[], &[]), false, &[])]
+#[case::child(owned(mk_job(Q, PER_POD, false), "jobset.x-k8s.io/v1alpha2", "JobSet"), false, &[])]
+#[case::gated_child_joins_no_queue(
+    owned(mk_job(Q, &[(GATED, "acme.io/foo"), PER_POD[0]], false), "jobset.x-k8s.io/v1alpha2", "JobSet"),
+    false, &["acme.io/foo"])]
+fn creation(#[case] object: Value, #[case] is_suspended: bool, #[case] expected: &[&str]) {
+    let object = stored(None, object);
+    assert_eq!(gates(&object), expected);
+    assert_eq!(object["spec"]["suspend"] == true, is_suspended);
+    let held = object["metadata"]["annotations"].get("sluice.dev/held");
+    assert_eq!(held, None, "gates on pods need no mark");
+    let is_managed =
+        object["spec"]["template"]["metadata"]["labels"]["sluice.dev/managed"] == "true";
+    assert_eq!(is_managed, !expected.is_empty());
+}
+
+#[test]
+fn what_is_taken_out_of_a_template_is_put_in_again() {
+    let mut whole = mk_deployment(Q, &[(GATED, "acme.io/foo"), WHOLE[0]]);
+    let old = stored(None, whole.clone());
+    whole["spec"]["replicas"] = json!(9);
+    let new = stored(Some(&old), whole);
+    assert_eq!(gates(&new), [GATE, "acme.io/foo"]);
+    assert_eq!(
+        new["spec"]["template"]["metadata"],
+        json!({"labels": {"sluice.dev/managed": "true"}, "annotations": {
+            "sluice.dev/pod-set": "main", "sluice.dev/propagated-gates": "acme.io/foo"}})
+    );
+}
+
+#[test]
+fn a_deployment_that_opted_in_stays_so() {
+    let mut kind = mk_job_kind("acme.io", "Sparkle");
+    kind.spec.suspend = None;
+    let kind = Arc::new(CompiledKind::compile(&kind).unwrap());
+    let policy = Policy::new([kind], QueueLabels::default(), SLUICE);
+    let sparkle = |object| {
+        with(
+            with(object, "/apiVersion", json!("acme.io/v1")),
+            "/kind",
+            json!("Sparkle"),
+        )
+    };
+    let store = |old: Option<&Value>, mut object: Value| {
+        let patch = mutate(&mk_request(USER, old, &object), &policy).patch;
+        json_patch::patch(&mut object, &patch).unwrap();
+        object
+    };
+    let old = store(None, sparkle(opted_in(mk_job(Q, &[], false))));
+    let new = store(Some(&old), sparkle(mk_job(Q, &[], false)));
+    assert_eq!(new["spec"]["template"], old["spec"]["template"]);
+}
+
+#[test]
+fn a_deployment_may_join_a_queue_later() {
+    let old = mk_deployment(&[], &[]);
+    let new = stored(Some(&old), mk_deployment(Q, WHOLE));
+    assert_eq!(gates(&new), [GATE]);
+    assert_eq!(validate(USER, Some(&old), &new).message(), "");
+}
+
+#[test]
+fn edits_of_a_job_are_left_alone() {
+    let old = stored(None, mk_job(Q, PER_POD, false));
+    let new = stored(Some(&old), mk_job(Q, PER_POD, false));
+    assert_eq!(gates(&new), [""; 0]);
+    // Nor do its subresources reach a template.
+    let deployment = mk_deployment(Q, &[]);
+    let mut review = mk_review(USER, Some(&deployment), &deployment);
+    review["request"]["subResource"] = json!("status");
+    let request = Request::parse(review.to_string().as_bytes()).unwrap();
+    assert_eq!(mutate(&request, &mk_policy()), Verdict::allowed());
+}
+
+const UNSUPPORTED: &str = "metadata.annotations[sluice.dev/admission]: Unsupported value: \"x\": \
+     supported values: \"PerPod\", \"Whole\"";
+const SETTLED: &str = "metadata.annotations[sluice.dev/admission]: Forbidden: may only be set at \
+     creation: it says how the object is held";
+
+#[rstest]
+#[case::per_pod(PER_POD, "")]
+#[case::whole(WHOLE, "")]
+#[case::other(&[("sluice.dev/admission", "x")], UNSUPPORTED)]
+fn admission_at_creation(#[case] annotations: Pairs, #[case] expected: &str) {
+    let object = mk_job(Q, annotations, true);
+    assert_eq!(validate(USER, None, &object).message(), expected);
+    let object = mk_deployment(Q, annotations);
+    assert_eq!(validate(USER, None, &object).message(), expected);
+    // So when a Deployment joins a queue.
+    let plain = mk_deployment(&[], &[]);
+    assert_eq!(validate(USER, Some(&plain), &object).message(), expected);
+}
+
+#[rstest]
+#[case::same(PER_POD, PER_POD, "")]
+#[case::changed(PER_POD, WHOLE, SETTLED)]
+#[case::added(&[], WHOLE, SETTLED)]
+#[case::removed(WHOLE, &[], SETTLED)]
+#[case::stored_nonsense_kept(&[("sluice.dev/admission", "x")], &[("sluice.dev/admission", "x")], "")]
+fn admission_later(#[case] old: Pairs, #[case] new: Pairs, #[case] expected: &str) {
+    let verdict = validate(USER, Some(&mk_job(Q, old, true)), &mk_job(Q, new, true));
+    assert_eq!(verdict.message(), expected);
+    let (old, new) = (mk_deployment(Q, old), mk_deployment(Q, new));
+    assert_eq!(validate(USER, Some(&old), &new).message(), expected);
+}
+
+const BY_ITSELF: &str = "spec.template.metadata.annotations[sluice.dev/queue-allocation-gate]: \
+     Forbidden: asks for each pod to be admitted by itself, but this object is admitted as a whole; \
+     the annotation sluice.dev/admission with the value \"PerPod\" changes that at creation";
+
+#[test]
+fn pods_of_a_whole_object_do_not_ask_for_themselves() {
+    let judge = |old: Option<&Value>, new: Value| validate(USER, old, &new).message();
+    assert_eq!(judge(None, opted_in(mk_job(Q, WHOLE, true))), BY_ITSELF);
+    assert_eq!(judge(None, opted_in(mk_job(Q, PER_POD, true))), "");
+    assert_eq!(judge(None, opted_in(mk_job(Q, &[], true))), "");
+    assert_eq!(judge(None, opted_in(mk_job(&[], WHOLE, true))), "");
+    assert_eq!(judge(None, opted_in(mk_deployment(Q, WHOLE))), BY_ITSELF);
+    let old = stored(None, mk_deployment(Q, WHOLE));
+    let mut new = old.clone();
+    new["spec"]["template"]["metadata"]["annotations"][GATE] = json!("true");
+    assert_eq!(judge(Some(&old), new.clone()), BY_ITSELF);
+    assert_eq!(
+        judge(Some(&new), new.clone()),
+        "",
+        "what was stored blocks no edit"
+    );
+}
+
+const MOVED: &str = "metadata.labels[sluice.dev/queue-name]: Forbidden: is immutable while the pods \
+     carry the queue gate; delete the object and create it again in the other queue";
+const LEFT: &str = "metadata.labels[sluice.dev/queue-name]: Forbidden: may not be removed while the \
+     pods carry the queue gate; delete the object and create it again without the label";
+const LATE: &str = "metadata.labels[sluice.dev/queue-name]: Forbidden: may only be set at creation: \
+     the pods of this object get their scheduling gates then; delete the object and create it again \
+     with the label";
+
+#[rstest]
+#[case::per_pod(stored(None, mk_job(Q, PER_POD, false)))]
+#[case::whole(stored(None, with_gate(mk_job(Q, &[], false), "acme.io/x")))]
+#[case::deployment(stored(None, mk_deployment(Q, &[])))]
+#[case::deployment_whole(stored(None, mk_deployment(Q, WHOLE)))]
+fn held_by_its_pods(#[case] old: Value) {
+    let judge = |new: &Value| validate(USER, Some(&old), new).message();
+    let labelled = |labels: Value| with(old.clone(), "/metadata/labels", labels);
+    assert_eq!(judge(&labelled(json!({QUEUE: "b"}))), MOVED);
+    assert_eq!(judge(&labelled(json!({}))), LEFT);
+    assert_eq!(judge(&labelled(json!({ALIAS: "a"}))), "");
+    // Its user may stop it, let it go and make it grow.
+    for suspend in [true, false] {
+        assert_eq!(
+            judge(&with(old.clone(), "/spec/suspend", json!(suspend))),
+            ""
+        );
+    }
+    assert_eq!(
+        judge(&with(old.clone(), "/spec/parallelism", json!(99))),
+        ""
+    );
+    assert_eq!(judge(&with(old.clone(), "/spec/replicas", json!(99))), "");
+    let suspended = with(old.clone(), "/spec/suspend", json!(true));
+    assert_eq!(validate(USER, Some(&suspended), &old).message(), "");
+}
+
+#[test]
+fn what_gates_alone_hold_joins_no_queue_unless_its_template_can() {
+    let pairs = [(GATED, "acme.io/foo"), PER_POD[0]];
+    let old = stored(None, mk_job(&[], &pairs, false));
+    let new = with(old.clone(), "/metadata/labels", json!({QUEUE: "a"}));
+    assert_eq!(validate(USER, Some(&old), &new).message(), LATE);
+    let old = stored(None, mk_deployment(&[], &pairs));
+    let new = with(old.clone(), "/metadata/labels", json!({QUEUE: "a"}));
+    assert_eq!(validate(USER, Some(&old), &new).message(), "");
+    assert_eq!(gates(&stored(Some(&old), new)), ["acme.io/foo", GATE]);
+}
+
+#[test]
+fn gate_rules_hold_for_every_kind() {
+    let old = stored(None, mk_deployment(Q, &[]));
+    let new = with(
+        old.clone(),
+        "/metadata/annotations",
+        json!({GATED: "acme.io/foo"}),
+    );
+    assert_eq!(
+        validate(USER, Some(&old), &new).message(),
+        "metadata.annotations[kueue.x-k8s.io/scheduling-gated-by]: Forbidden: may only be set at \
+         creation and removed later"
+    );
+}
+
+proptest! {
+    #[test]
+    fn creating_twice_is_creating_once(
+        queue in proptest::option::of("[a-c]"),
+        gate in proptest::option::of("[a-c~]{1,2}\\.io/[a-c~]{1,2}"),
+        mode in prop_oneof![Just(None), Just(Some("Whole")), Just(Some("PerPod")), Just(Some("x"))],
+        carried in proptest::option::of(
+            prop_oneof![Just("acme.io/x"), Just(GATE), Just(GATE_ALIAS)]),
+        opts_in: bool,
+        is_job: bool,
+    ) {
+        let labels: Vec<_> = queue.iter().map(|q| (QUEUE, q.as_str())).collect();
+        let mut annotations: Vec<_> = gate.iter().map(|g| (GATED, g.as_str())).collect();
+        annotations.extend(mode.map(|mode| ("sluice.dev/admission", mode)));
+        let mut object = if is_job {
+            mk_job(&labels, &annotations, false)
+        } else {
+            mk_deployment(&labels, &annotations)
+        };
+        if let Some(name) = carried {
+            object = with_gate(object, name);
+        }
+        if opts_in {
+            object = opted_in(object);
+        }
+        stored(None, object);
+    }
+}
