@@ -8,23 +8,25 @@
     reason = "a bench prints its figures, and reads JSON that the API server wrote"
 )]
 
+mod shared;
+
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use futures::{StreamExt, TryStreamExt, stream};
 use k8s_openapi::api::batch::v1::Job;
+use kube::Client;
 use kube::api::{Api, PostParams};
 use kube::core::DynamicObject;
-use kube::{Client, discovery::ApiResource};
 use serde_json::{Value, json};
+use shared::{SLUICE, count, mib, queue, ratio, resource};
 use sluice_testbed::{ControlPlane, Options, Sluice, SluiceOptions, wait_for};
 
 /// Jobs created at the same time.
 const CREATING: usize = 16;
 /// Longest wait for anything.
 const DEADLINE: Duration = Duration::from_mins(20);
-const SLUICE: &str = "system:serviceaccount:sluice-system:sluice";
 
 const QUEUES: &str = "
 apiVersion: sluice.dev/v1alpha1
@@ -156,22 +158,6 @@ async fn workloads(client: &Client) -> Result<Vec<DynamicObject>> {
     Ok(api.list(&kube::api::ListParams::default()).await?.items)
 }
 
-async fn queue(client: &Client) -> Result<Value> {
-    let api: Api<DynamicObject> =
-        Api::all_with(client.clone(), &resource("ClusterQueue", "clusterqueues"));
-    Ok(api.get("bench").await?.data)
-}
-
-fn resource(kind: &str, plural: &str) -> ApiResource {
-    ApiResource {
-        group: "sluice.dev".to_owned(),
-        version: "v1alpha1".to_owned(),
-        api_version: "sluice.dev/v1alpha1".to_owned(),
-        kind: kind.to_owned(),
-        plural: plural.to_owned(),
-    }
-}
-
 fn is_finished(workload: &DynamicObject) -> bool {
     let conditions = workload.data["status"]["conditions"].as_array();
     conditions
@@ -217,21 +203,4 @@ fn writes(log: &str) -> BTreeMap<String, usize> {
         *counted.entry(what).or_default() += 1;
     }
     counted
-}
-
-fn count(variable: &str, default: usize) -> usize {
-    std::env::var(variable)
-        .ok()
-        .and_then(|text| text.parse().ok())
-        .unwrap_or(default)
-}
-
-#[allow(clippy::cast_precision_loss, reason = "figures for people")]
-fn ratio(number: usize, of: usize) -> f64 {
-    number as f64 / of.max(1) as f64
-}
-
-#[allow(clippy::cast_precision_loss, reason = "figures for people")]
-fn mib(bytes: u64) -> String {
-    format!("{:.1} MiB", bytes as f64 / 1_048_576.0)
 }
