@@ -266,14 +266,19 @@ pub struct ResourceUsage {
     /// All that is charged: allocated and reserved.
     pub total: Quantity,
     /// The part of total whose pods are bound to nodes.
-    #[serde(default)]
+    #[serde(default = "nothing")]
     pub allocated: Quantity,
     /// The part of total whose pods are not bound to nodes yet.
-    #[serde(default)]
+    #[serde(default = "nothing")]
     pub reserved: Quantity,
     /// The part of total that is above nominalQuota. Absent for a LocalQueue.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub borrowed: Option<Quantity>,
+}
+
+/// In a status from before allocated was told from reserved.
+fn nothing() -> Quantity {
+    Quantity("0".to_owned())
 }
 
 /// Amounts by resource name.
