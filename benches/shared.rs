@@ -4,7 +4,6 @@ use kube::Client;
 use kube::api::Api;
 use kube::core::DynamicObject;
 use kube::discovery::ApiResource;
-use serde_json::Value;
 
 use anyhow::Result;
 use serde_json::Value;

@@ -68,6 +68,7 @@ async fn run(args: Args) -> Result<()> {
     let knows_kinds = Arc::new(AtomicBool::new(false));
     let basis = policy::Basis {
         queue_labels: queue_labels.clone(),
+        queue_gates: queue_gates.clone(),
         username: format!(
             "system:serviceaccount:{}:{}",
             args.namespace, args.service_account

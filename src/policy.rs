@@ -9,6 +9,7 @@ use arc_swap::ArcSwap;
 use kube::api::{ApiResource, DynamicObject};
 use sluice_crds::JobKind;
 use sluice_kinds::CompiledKind;
+use sluice_kinds::pod::QueueGates;
 use sluice_kinds::problem::summarize;
 use sluice_kinds::view::QueueLabels;
 use sluice_webhooks::Policy;
@@ -26,6 +27,8 @@ const OBSERVATIONS_MAX: usize = 64;
 pub struct Basis {
     /// The labels that name a queue.
     pub queue_labels: QueueLabels,
+    /// The names of the queue gate.
+    pub queue_gates: QueueGates,
     /// Sluice's own user name.
     pub username: String,
 }
@@ -52,9 +55,11 @@ pub async fn follow(
     while let Some(Observation { change, .. }) = receiver.recv().await {
         match change {
             Change::Listing(_) => listing = Some(BTreeMap::new()),
-            Change::InList(object) => put(listing.get_or_insert_default(), &object),
+            Change::InList(object) => {
+                put(listing.get_or_insert_default(), &object, &basis.queue_gates);
+            }
             Change::Listed => kinds = listing.take().unwrap_or_default(),
-            Change::Applied(object) => put(&mut kinds, &object),
+            Change::Applied(object) => put(&mut kinds, &object, &basis.queue_gates),
             Change::Deleted(object) => {
                 kinds.remove(object.metadata.name.as_deref().unwrap_or_default());
             }
@@ -62,18 +67,23 @@ pub async fn follow(
         if listing.is_none() {
             // Of two JobKinds for one kind the first by name counts, as for the controller.
             let compiled = kinds.values().rev().cloned();
-            let next = Policy::new(compiled, basis.queue_labels.clone(), basis.username.clone());
+            let next = Policy::new(compiled, basis.queue_labels.clone(), basis.username.clone())
+                .with_queue_gates(basis.queue_gates.clone());
             policy.store(Arc::new(next));
             is_listed.store(true, Ordering::Release);
         }
     }
 }
 
-fn put(kinds: &mut BTreeMap<String, Arc<CompiledKind>>, object: &DynamicObject) {
+fn put(
+    kinds: &mut BTreeMap<String, Arc<CompiledKind>>,
+    object: &DynamicObject,
+    queue_gates: &QueueGates,
+) {
     let name = object.metadata.name.clone().unwrap_or_default();
     let parsed = serde_json::to_value(object).and_then(serde_json::from_value::<JobKind>);
     let compiled = match parsed.as_ref().map(CompiledKind::compile) {
-        Ok(Ok(compiled)) => Some(compiled),
+        Ok(Ok(compiled)) => Some(compiled.with_queue_gates(queue_gates.clone())),
         Ok(Err(problems)) => {
             warn!(jobkind = %name, problems = summarize(&problems), "JobKind is passed over");
             None

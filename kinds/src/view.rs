@@ -68,7 +68,10 @@ impl PodSetView {
             ..
         } = self;
         let asked = serde_json::json!([
-            requests.iter().map(|(name, amount)| (name, amount.to_string())).collect::<Vec<_>>(),
+            requests
+                .iter()
+                .map(|(name, amount)| (name, amount.to_string()))
+                .collect::<Vec<_>>(),
             placement.node_selector,
             placement.tolerations,
             required_affinity,
