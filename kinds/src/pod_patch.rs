@@ -15,7 +15,8 @@ mod tests;
 /// What is to change on a pod.
 #[derive(Debug, Clone)]
 pub struct Lifting<'a> {
-    /// `metadata.uid`: on a pod of the same name with another UID the patch fails.
+    /// `metadata.uid`: on a pod of the same name with another UID the patch fails, with 422 (the
+    /// field is immutable).
     pub uid: &'a str,
     /// The names of the scheduling gates to remove. One that is not there does no harm.
     pub gates: Vec<&'a str>,
@@ -23,8 +24,8 @@ pub struct Lifting<'a> {
     pub add: Option<(&'a Placement, &'a Placement)>,
     /// The record of the pod's admission.
     pub admission: Option<&'a PodAdmission>,
-    /// `metadata.resourceVersion` that this was planned from. Sent only where a list has to be
-    /// written whole.
+    /// `metadata.resourceVersion` that this was planned from: if the pod has changed since, the patch
+    /// fails with 409. Sent only where a list has to be written whole.
     pub resource_version: &'a str,
 }
 

@@ -216,6 +216,24 @@ mod tests {
     }
 
     #[test]
+    fn without_a_suspend_field_there_are_just_the_templates() {
+        let mut kind = job_kind();
+        kind.spec.suspend = None;
+        kind.spec.pod_sets[0].template = ".spec.pods".to_owned();
+        let kind = CompiledKind::compile(&kind).unwrap();
+        let texts: Vec<_> = check(&kind, &document())
+            .iter()
+            .map(ToString::to_string)
+            .collect();
+        assert_eq!(
+            texts,
+            [
+                "spec.podSets[0].template: Invalid value: \".spec.pods\": there is no field \"pods\" in .spec: there are parallelism, suspend, template"
+            ]
+        );
+    }
+
+    #[test]
     fn a_kind_that_is_not_published_is_told() {
         let kind = CompiledKind::compile(&job_kind()).unwrap();
         assert_eq!(

@@ -323,3 +323,17 @@ fn stands_on_a_pod_as(#[case] gate: &str, #[case] expected: &str) {
     let gate = Gate::parse(gate, "x").unwrap();
     assert_eq!(gate.scheduling_gate(), expected);
 }
+
+proptest! {
+    #[test]
+    fn stands_on_a_pod_under_a_valid_name(name in "[a-z.-]{1,8}/[A-Za-z0-9/\\-._~%!$&'()*+,;=:]{1,60}") {
+        let Ok(gate) = Gate::parse(&name, "x") else {
+            return Ok(());
+        };
+        let stands = gate.scheduling_gate().into_owned();
+        let (prefix, rest) = stands.split_once('/').unwrap();
+        prop_assert!(names::subdomain(prefix, "x").is_empty(), "{}", stands);
+        prop_assert!(names::is_qualified_name_part(rest), "{}", stands);
+        prop_assert!(stands == name || stands.starts_with("sluice.dev/gate-"));
+    }
+}
