@@ -74,6 +74,9 @@ waits_for_quota() { # job
 gated_count_is() {
     [ "$(kubectl -n team-blue get localqueue main -o jsonpath='{.status.gatedWorkloads}')" = "$1" ]
 }
+admitted_pods_are() {
+    [ "$(kubectl -n team-red get localqueue main -o jsonpath='{.status.admittedWorkloads}')" = "$1" ]
+}
 running() { [ "$(kubectl -n team-blue get job "$1" -o jsonpath='{.status.ready}')" = 1 ]; }
 
 # --- the story ---------------------------------------------------------------------------------
@@ -128,6 +131,18 @@ story() { # webhooks: yes or no
     run kubectl -n team-blue wait --for=condition=Complete job --all --timeout=180s
     run kubectl -n team-blue get jobs,workloads
     run kubectl -n team-blue events --for job/evaluate --no-headers
+
+    if [ "$1" = yes ]; then
+        chapter "Elastic work: each pod is admitted by itself, and waits behind a scheduling gate"
+        sh_run "grep -A1 annotations: $jobs/sweep.yaml | head -2"
+        run kubectl apply -f $jobs/sweep.yaml
+        until_ok admitted_pods_are 2
+        note "Three pods of 2 CPUs, quota for two. The third is SchedulingGated: schedulers and"
+        note "autoscalers pass it over, so no node is bought for it."
+        run kubectl -n team-red get pods
+        run kubectl -n team-red get localqueues
+        run kubectl -n team-red wait --for=condition=Complete job/sweep --timeout=180s
+    fi
 }
 
 # --- on a throwaway control plane --------------------------------------------------------------
