@@ -1,5 +1,5 @@
-//! The patch that takes scheduling gates off a pod, and with the queue gate writes where the pod may
-//! go and from whose quota. A strategic merge patch: gates go by name, never by index.
+//! The patch that takes scheduling gates off a pod, and with the queue gate writes where the pod
+//! may go and from whose quota. A strategic merge patch: gates go by name, never by index.
 
 use std::collections::BTreeMap;
 
@@ -24,8 +24,8 @@ pub struct Lifting<'a> {
     pub add: Option<(&'a Placement, &'a Placement)>,
     /// The record of the pod's admission.
     pub admission: Option<&'a PodAdmission>,
-    /// `metadata.resourceVersion` that this was planned from: if the pod has changed since, the patch
-    /// fails with 409. Sent only where a list has to be written whole.
+    /// `metadata.resourceVersion` that this was planned from: if the pod has changed since, the
+    /// patch fails with 409. Sent only where a list has to be written whole.
     pub resource_version: &'a str,
 }
 

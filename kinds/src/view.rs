@@ -28,8 +28,8 @@ pub struct PodSetView {
     pub required_affinity: Vec<NodeSelectorTerm>,
     /// The template's PriorityClass.
     pub priority_class: Option<String>,
-    /// Whether the pods carry scheduling gates that are none of Sluice's: neither the queue gate nor
-    /// one that stands for a gate annotation.
+    /// Whether the pods carry scheduling gates that are none of Sluice's: neither the queue gate
+    /// nor one that stands for a gate annotation.
     pub has_external_gates: bool,
     /// What of the marks by which Sluice knows its pods the template carries.
     pub marks: TemplateMarks,
