@@ -253,13 +253,15 @@ enum Failure {
 
 impl Failure {
     /// The object has changed since the write was planned: 409; 422 for a JSON patch whose `test`
-    /// failed; 404 for an object that is gone.
+    /// failed, and for another UID in a patch; 404 for an object that is gone.
     fn is_conflict(&self) -> bool {
         match self {
             Self::Api(status) => {
+                let causes = status.details.iter().flat_map(|details| &details.causes);
                 status.code == 409
                     || status.code == 404
                     || (status.code == 422 && status.message.starts_with(FAILED_TEST))
+                    || (status.code == 422 && causes.into_iter().any(|c| c.field == "metadata.uid"))
             }
             Self::Other(_) => false,
         }

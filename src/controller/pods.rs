@@ -115,9 +115,10 @@ impl Controller {
     /// The job that a pod belongs to. One that is not known is looked up.
     fn root_of(&mut self, record: &PodRecord, namespace: &Arc<str>) -> Option<Uid> {
         let world = &self.world;
-        let is_known = |uid: &str| {
-            let key = world.job_key(uid);
-            key.is_some_and(|key| key.namespace == *namespace)
+        // A job that is gone stays charged while its pods run.
+        let is_known = |uid: &str| match world.job_key(uid) {
+            Some(key) => key.namespace == *namespace,
+            None => self.engine.admission(&WorkloadId::new(uid)).is_some(),
         };
         match world.pods.root(record, is_known) {
             Root::Uid(uid) => Some(uid),

@@ -99,7 +99,7 @@ impl Statuses {
             } = kept;
             let status = status::cluster_queue(known, &report, broken.as_deref(), *generation, now);
             if status != *known {
-                self.write(&resource, "", name, &status);
+                self.write(&resource, "", name, known, &status);
             }
         }
     }
@@ -115,7 +115,7 @@ impl Statuses {
             let gated = of(world.gated()).saturating_add(of(world.pods.gated()));
             let status = status::local_queue(&kept.status, &report, gated, kept.generation, now);
             if status != kept.status {
-                self.write(&resource, &key.namespace, &key.name, &status);
+                self.write(&resource, &key.namespace, &key.name, &kept.status, &status);
             }
         }
     }
@@ -134,7 +134,7 @@ impl Statuses {
                 now,
             );
             if status != kept.status {
-                self.write(&resource, "", name, &status);
+                self.write(&resource, "", name, &kept.status, &status);
             }
         }
     }
@@ -161,7 +161,7 @@ impl Statuses {
             conditions::say(&mut conditions, saying, kept.generation, now);
             let status = JobKindStatus { conditions };
             if status != kept.status {
-                self.write(&resource, "", name, &status);
+                self.write(&resource, "", name, &kept.status, &status);
             }
         }
     }
@@ -171,12 +171,16 @@ impl Statuses {
         resource: &ApiResource,
         namespace: &str,
         name: &str,
+        known: &impl Serialize,
         status: &impl Serialize,
     ) {
         let place: Place = (resource.kind.clone(), namespace.to_owned(), name.to_owned());
-        let Ok(status) = serde_json::to_value(status) else {
+        let (Ok(known), Ok(mut status)) =
+            (serde_json::to_value(known), serde_json::to_value(status))
+        else {
             return;
         };
+        name_what_is_gone(&known, &mut status);
         if !self.under_way.contains(&place) {
             let resource = resource.clone();
             self.waiting.push_back(Report {
@@ -205,5 +209,39 @@ impl Statuses {
                 place
             });
         }
+    }
+}
+
+/// A merge patch leaves alone what it doesn't name: entries of maps that are gone are set to null.
+fn name_what_is_gone(known: &Value, status: &mut Value) {
+    let (Value::Object(known), Value::Object(status)) = (known, status) else {
+        return;
+    };
+    for (key, value) in known {
+        match status.get_mut(key) {
+            Some(next) => name_what_is_gone(value, next),
+            None => {
+                status.insert(key.clone(), Value::Null);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::name_what_is_gone;
+
+    #[test]
+    fn a_merge_patch_names_what_is_gone() {
+        let known = json!({"count": 2, "asks": {"cpu": "1", "pods": "1"}, "list": [{"a": 1}]});
+        let mut status = json!({"count": 1, "asks": {"cpu": "2"}, "list": []});
+        let wanted = status.clone();
+        name_what_is_gone(&known, &mut status);
+        assert_eq!(status["asks"], json!({"cpu": "2", "pods": null}));
+        let mut patched = known;
+        json_patch::merge(&mut patched, &status);
+        assert_eq!(patched, wanted);
     }
 }

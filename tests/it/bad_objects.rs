@@ -376,8 +376,8 @@ async fn a_job_kind_that_does_not_fit_says_so() -> Result<()> {
     bed::shared("bad-fit", async |scene| {
         scene.queue(&[quota("cpu", "2")]).await?;
         // A kind that is there, paths that are not in its schema.
-        let kind = mk_job_kind(&scene.name("deployment"), "apps", "v1", "Deployment");
-        let name = scene.name("deployment");
+        let name = scene.name("controller");
+        let kind = mk_job_kind(&name, "", "v1", "ReplicationController");
         scene.create(&with(kind, "/spec/suspend", json!(".spec.supsend"))).await?;
         let told = scene.see_condition("JobKind", &name, "Ready", "False", "SchemaMismatch").await?;
         let expected = "spec.suspend: Invalid value: \".spec.supsend\": there is no field \"supsend\" in \
@@ -386,13 +386,13 @@ async fn a_job_kind_that_does_not_fit_says_so() -> Result<()> {
         // A field that is no boolean, and one that is no template.
         let paths = json!({"spec": {
             "suspend": ".spec.replicas",
-            "podSets": [{"name": "main", "template": ".spec.strategy"}],
+            "podSets": [{"name": "main", "template": ".spec.minReadySeconds"}],
         }});
         scene.merge("JobKind", &name, paths).await?;
         let both = scene.see("JobKind", &name, "told of both", |kind| {
             condition(kind, "Ready").is_some_and(|(.., told)| {
                 told.contains("spec.suspend: Invalid value: \".spec.replicas\": must name a boolean field")
-                    && told.contains("spec.podSets[0].template: Invalid value: \".spec.strategy\": must name a pod template")
+                    && told.contains("spec.podSets[0].template: Invalid value: \".spec.minReadySeconds\": must name a pod template")
             })
         });
         both.await?;
@@ -410,7 +410,7 @@ async fn a_job_kind_that_does_not_fit_says_so() -> Result<()> {
         let told = scene.see_condition("JobKind", &name, "Ready", "False", "AlreadyManaged").await?;
         ensure!(told.contains("delete one of them"), "{told}");
         the_neighbour_goes_on(scene, "neighbour").await?;
-        for name in ["deployment", "none", "twice"] {
+        for name in ["controller", "none", "twice"] {
             scene.delete("JobKind", &scene.name(name)).await?;
         }
         the_neighbour_goes_on(scene, "neighbour-too").await

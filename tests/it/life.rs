@@ -534,6 +534,10 @@ async fn what_sluice_does_not_know_it_leaves_alone() -> Result<()> {
             .await?;
         let mut expected = created.clone();
         expected["spec"]["suspend"] = json!(false);
+        // Its pods are known by these.
+        let metadata = &mut expected["spec"]["template"]["metadata"];
+        metadata["labels"]["sluice.dev/managed"] = json!("true");
+        metadata["annotations"]["sluice.dev/pod-set"] = json!("main");
         assert_eq!(running["spec"], expected["spec"]);
         for field in [
             "labels",
