@@ -8,6 +8,7 @@
 //! Sluice's nor those that a held template made, and of edits only those of what Sluice wrote.
 
 mod conditions;
+pub mod policies;
 
 use k8s_openapi::ByteString;
 use k8s_openapi::api::admissionregistration::v1::{

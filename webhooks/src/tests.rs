@@ -17,6 +17,7 @@ mod mutation;
 mod own;
 mod pod_conditions;
 mod pods;
+mod policies;
 mod requests;
 mod templates;
 mod tls;

@@ -1,0 +1,197 @@
+//! Admission without a webhook: what the webhooks do to jobs and pods, as ValidatingAdmissionPolicy
+//! and MutatingAdmissionPolicy objects that the API server (1.36 or newer) evaluates by itself.
+//!
+//! They hold the same objects, follow the same rules and refuse with the same words; the texts come
+//! from the code that judges for the webhooks. What CEL can't do is said where it is missing, and
+//! in `docs/`. A policy is made for each managed kind, because the paths of its fields differ.
+//!
+//! The mutating policies use ApplyConfiguration: what is there stays, and applying one to its own
+//! outcome changes nothing.
+
+mod cel;
+mod gate_pods;
+mod gates;
+mod gating;
+mod hold;
+mod jobs;
+mod metadata;
+mod path;
+mod pods;
+mod queue;
+mod resize;
+mod workloads;
+
+use k8s_openapi::api::admissionregistration::v1::{
+    ApplyConfiguration, MatchCondition, MatchResources, MutatingAdmissionPolicy,
+    MutatingAdmissionPolicyBinding, MutatingAdmissionPolicyBindingSpec,
+    MutatingAdmissionPolicySpec, Mutation, NamedRuleWithOperations, RuleWithOperations,
+    ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding,
+    ValidatingAdmissionPolicyBindingSpec, ValidatingAdmissionPolicySpec, Validation, Variable,
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde::Serialize;
+use sluice_crds::JobKindSpec;
+
+use super::{ManagedResource, Options, conditions, namespace_selector};
+
+/// A kind whose objects the policies hold.
+#[derive(Debug, Clone)]
+pub struct HeldKind {
+    /// Its resource.
+    pub resource: ManagedResource,
+    /// How it is read and held. Its expressions must be such as the API server takes.
+    pub job_kind: JobKindSpec,
+}
+
+/// A validating policy and where it counts.
+#[derive(Debug, Clone)]
+pub struct Validating {
+    /// The rules.
+    pub policy: ValidatingAdmissionPolicy,
+    /// Everywhere.
+    pub binding: ValidatingAdmissionPolicyBinding,
+}
+
+/// A mutating policy and where it counts.
+#[derive(Debug, Clone)]
+pub struct Mutating {
+    /// What it changes.
+    pub policy: MutatingAdmissionPolicy,
+    /// Everywhere.
+    pub binding: MutatingAdmissionPolicyBinding,
+}
+
+/// The policies that refuse.
+pub fn validating(options: &Options, kinds: &[HeldKind]) -> Vec<Validating> {
+    let jobs = kinds.iter().map(|kind| jobs::policy(options, kind, kinds));
+    jobs.chain([pods::policy(options), workloads::policy(options)])
+        .map(|rules| rules.validating(options))
+        .collect()
+}
+
+/// The policies that hold.
+pub fn mutating(options: &Options, kinds: &[HeldKind]) -> Vec<Mutating> {
+    let jobs = kinds.iter().map(|kind| hold::policy(options, kind, kinds));
+    jobs.chain([gate_pods::policy(options)])
+        .map(|rules| rules.mutating(options))
+        .collect()
+}
+
+/// The text of `config/policies/manifests.yaml`.
+pub fn yaml(options: &Options, kinds: &[HeldKind]) -> Result<String, serde_saphyr::ser::Error> {
+    let mut text = "# Generated from webhooks/src/manifests/policies.rs by\n\
+                    # UPDATE_GENERATED=1 cargo test -p sluice-webhooks. Do not edit.\n"
+        .to_owned();
+    for Validating { policy, binding } in validating(options, kinds) {
+        text += &document(&policy)?;
+        text += &document(&binding)?;
+    }
+    for Mutating { policy, binding } in mutating(options, kinds) {
+        text += &document(&policy)?;
+        text += &document(&binding)?;
+    }
+    Ok(text)
+}
+
+fn document(object: &impl Serialize) -> Result<String, serde_saphyr::ser::Error> {
+    let text = serde_saphyr::to_string(object)?;
+    Ok(format!("---\n{}\n", text.trim_end()))
+}
+
+/// What a policy says, whichever it is.
+struct Rules<Outcome> {
+    name: String,
+    requests: Vec<RuleWithOperations>,
+    /// Besides that Sluice did not do it and that the object is not being deleted.
+    condition: MatchCondition,
+    variables: Vec<Variable>,
+    outcomes: Vec<Outcome>,
+}
+
+impl<Outcome> Rules<Outcome> {
+    fn match_resources(&self, options: &Options) -> MatchResources {
+        let named = |rule: &RuleWithOperations| NamedRuleWithOperations {
+            api_groups: rule.api_groups.clone(),
+            api_versions: rule.api_versions.clone(),
+            operations: rule.operations.clone(),
+            resources: rule.resources.clone(),
+            scope: rule.scope.clone(),
+            ..NamedRuleWithOperations::default()
+        };
+        MatchResources {
+            match_policy: Some("Equivalent".to_owned()),
+            namespace_selector: Some(namespace_selector(options)),
+            resource_rules: Some(self.requests.iter().map(named).collect()),
+            ..MatchResources::default()
+        }
+    }
+
+    fn metadata(&self) -> ObjectMeta {
+        ObjectMeta {
+            name: Some(self.name.clone()),
+            ..ObjectMeta::default()
+        }
+    }
+
+    fn conditions(&self, options: &Options) -> Vec<MatchCondition> {
+        conditions(options, self.condition.clone())
+    }
+}
+
+impl Rules<Validation> {
+    fn validating(self, options: &Options) -> Validating {
+        let binding = ValidatingAdmissionPolicyBinding {
+            metadata: self.metadata(),
+            spec: ValidatingAdmissionPolicyBindingSpec {
+                policy_name: self.name.clone(),
+                validation_actions: vec!["Deny".to_owned()],
+                ..ValidatingAdmissionPolicyBindingSpec::default()
+            },
+        };
+        let policy = ValidatingAdmissionPolicy {
+            metadata: self.metadata(),
+            spec: Some(ValidatingAdmissionPolicySpec {
+                failure_policy: Some("Fail".to_owned()),
+                match_conditions: Some(self.conditions(options)),
+                match_constraints: Some(self.match_resources(options)),
+                variables: (!self.variables.is_empty()).then_some(self.variables),
+                validations: Some(self.outcomes),
+                ..ValidatingAdmissionPolicySpec::default()
+            }),
+            status: None,
+        };
+        Validating { policy, binding }
+    }
+}
+
+impl Rules<String> {
+    fn mutating(self, options: &Options) -> Mutating {
+        let binding = MutatingAdmissionPolicyBinding {
+            metadata: self.metadata(),
+            spec: Some(MutatingAdmissionPolicyBindingSpec {
+                policy_name: Some(self.name.clone()),
+                ..MutatingAdmissionPolicyBindingSpec::default()
+            }),
+        };
+        let mutation = |expression: &String| Mutation {
+            patch_type: "ApplyConfiguration".to_owned(),
+            apply_configuration: Some(ApplyConfiguration {
+                expression: Some(expression.clone()),
+            }),
+            ..Mutation::default()
+        };
+        let policy = MutatingAdmissionPolicy {
+            metadata: self.metadata(),
+            spec: Some(MutatingAdmissionPolicySpec {
+                failure_policy: Some("Fail".to_owned()),
+                match_conditions: Some(self.conditions(options)),
+                match_constraints: Some(self.match_resources(options)),
+                mutations: Some(self.outcomes.iter().map(mutation).collect()),
+                reinvocation_policy: Some("IfNeeded".to_owned()),
+                variables: Some(self.variables),
+                ..MutatingAdmissionPolicySpec::default()
+            }),
+        };
+        Mutating { policy, binding }
+    }
+}

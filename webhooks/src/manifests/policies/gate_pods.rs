@@ -1,0 +1,76 @@
+//! Has pods that are queued by themselves, or carry a gate, be born behind scheduling gates.
+
+use k8s_openapi::api::admissionregistration::v1::Variable;
+use sluice_crds::{POD_GROUP_LABEL, QUEUE_GATE};
+
+use super::super::pod_rule;
+use super::cel::variable;
+use super::gating::{self, Gating, entry};
+use super::path::Path;
+use super::{Options, Rules, conditions, gates, metadata, queue};
+
+/// The name of both policies for pods.
+pub(super) const NAME: &str = "sluice-pods";
+
+/// CEL: the pod has no controller, or one that only copies its labels, so that nothing above it can
+/// be queued.
+const IS_LOOSE: &str = "object.metadata.?ownerReferences.orValue([]).all(o, !o.?controller.orValue(false) ||\n\
+     o.apiVersion.startsWith('apps/') && o.kind in ['ReplicaSet', 'StatefulSet'])";
+
+/// The mutating policy.
+pub(super) fn policy(options: &Options) -> Rules<String> {
+    let mut variables = metadata::variables();
+    variables.push(gates::held_by());
+    variables.extend(queue::variables(options));
+    variables.extend(self::variables(options));
+    variables.push(gating::propagated("!variables.isOwned"));
+    Rules {
+        name: NAME.to_owned(),
+        requests: vec![pod_rule("pods", &["CREATE"])],
+        condition: conditions::hold_pod(options),
+        variables,
+        outcomes: vec![gate(options)],
+    }
+}
+
+/// `variables.isOwned`: whether the pod has a controller. `hold`: how it waits that is being created:
+/// in a queue (`Single`, or in a `Group`), for its `Gates` alone, or not (`None`). And those of
+/// [`gating::variables`].
+pub(super) fn variables(options: &Options) -> Vec<Variable> {
+    let mut variables = gating::variables("object", "", options);
+    variables.push(variable("isOwned", metadata::is_owned("object")));
+    variables.push(variable(
+        "hold",
+        format!(
+            "variables.optedIn.size() != 0 ? 'Single' :\n\
+             !variables.isOwned && '{POD_GROUP_LABEL}' in variables.labels ? 'Group' :\n\
+             variables.queue.size() != 0 && {IS_LOOSE} ? 'Single' :\n\
+             !variables.isOwned && variables.gateKeys.size() != 0 ? 'Gates' : 'None'"
+        ),
+    ));
+    variables
+}
+
+/// One that is bound to a node can't wait: it is left as it is, and refused.
+fn gate(options: &Options) -> String {
+    // By Sluice's own name, if the pod doesn't ask for another.
+    let is_own = format!("variables.optedIn.all(g, g == '{QUEUE_GATE}')");
+    let gating = Gating {
+        path: Path::default(),
+        suffix: "",
+        labels: Vec::new(),
+        annotations: vec![entry(
+            QUEUE_GATE,
+            &format!("variables.hold == 'Single' && {is_own}"),
+            "'true'",
+        )],
+        queue_gate: format!(
+            "!(variables.hold in ['Single', 'Group']) ? [] :\n\
+             variables.optedIn.size() != 0 ? variables.optedIn.slice(0, 1) : ['{QUEUE_GATE}']"
+        ),
+    };
+    format!(
+        "variables.hold == 'None' || object.spec.?nodeName.orValue('') != '' ? Object{{}} : {}",
+        gating.apply(options)
+    )
+}

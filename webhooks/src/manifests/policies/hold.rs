@@ -1,0 +1,189 @@
+//! Holds objects of a managed kind: suspends them at their creation, or has their pods born behind
+//! scheduling gates. Templates that can be edited are seen to at each edit.
+
+use k8s_openapi::api::admissionregistration::v1::Variable;
+use sluice_crds::{
+    ADMISSION_ANNOTATION, AdmissionMode, HELD_ANNOTATION, JobKindSpec, POD_SET_ANNOTATION,
+    PRIORITY_CLASS_LABEL, PodSetRule, QUEUE_GATE,
+};
+
+use super::super::job_rule;
+use super::cel::{text, variable};
+use super::gating::{self, Gating, entry, has_queue_gate};
+use super::path::Path;
+use super::{HeldKind, Options, Rules, conditions, gates, metadata, queue};
+
+/// The name of both policies of a kind: resource and API group, as in `kubectl get jobs.batch`.
+pub(super) fn name(kind: &HeldKind) -> String {
+    let HeldKind { resource, .. } = kind;
+    let name = ["sluice-", &resource.resource, ".", &resource.group].concat();
+    name.trim_end_matches('.').to_owned()
+}
+
+/// The mutating policy for this kind, one of `kinds`.
+pub(super) fn policy(options: &Options, kind: &HeldKind, kinds: &[HeldKind]) -> Rules<String> {
+    let mut variables = metadata::variables();
+    variables.push(gates::held_by());
+    variables.extend(queue::variables(options));
+    variables.push(variable("isChild", metadata::is_child("object", kinds)));
+    variables.push(gating::propagated("true"));
+    variables.extend(self::variables(options, &kind.job_kind));
+    let mut outcomes: Vec<_> = kind
+        .job_kind
+        .suspend
+        .as_deref()
+        .map(suspend)
+        .into_iter()
+        .collect();
+    let sets = kind.job_kind.pod_sets.iter().enumerate();
+    outcomes.extend(sets.map(|(index, set)| gate(options, set, &index.to_string())));
+    let operations: &[&str] = match kind.job_kind.suspend {
+        Some(_) => &["CREATE"],
+        None => &["CREATE", "UPDATE"],
+    };
+    Rules {
+        name: name(kind),
+        requests: vec![job_rule(&kind.resource, &[], operations)],
+        condition: conditions::hold_job(options),
+        variables,
+        outcomes,
+    }
+}
+
+/// `variables.isHeld`: whether the object has a reason to be: a gate, or a queue that did not come
+/// down from its owner. `hold`: how: `Suspend`, `Pods` or `EachPod`. `wasGated`: whether its
+/// templates held it before, all of them. And those of [`gating::variables`] for the template of each
+/// pod set by its index, before with `Old`. Needs `variables.isChild`.
+pub(super) fn variables(options: &Options, kind: &JobKindSpec) -> Vec<Variable> {
+    let mut variables = Vec::new();
+    for (index, set) in kind.pod_sets.iter().enumerate() {
+        let path = Path::parse(&set.template);
+        let now = path.or("object", "{}");
+        let before = format!("oldObject == null ? {{}} : {}", path.or("oldObject", "{}"));
+        variables.extend(gating::variables(&now, &index.to_string(), options));
+        variables.extend(gating::variables(&before, &format!("Old{index}"), options));
+    }
+    let had_queue_gate = each_set(kind, |set| has_queue_gate(&format!("Old{set}"), options));
+    let default = match kind.admission {
+        AdmissionMode::Whole => "'Whole'",
+        AdmissionMode::PerPod => "'PerPod'",
+    };
+    let by_template = format!("variables.optedIn0.size() != 0 ? 'PerPod' : {default}");
+    variables.extend([
+        variable(
+            "isHeld",
+            "variables.gateKeys.size() != 0 || variables.queue.size() != 0 && !variables.isChild",
+        ),
+        variable(
+            "wasGated",
+            format!("oldObject != null && {}", had_queue_gate.join(" && ")),
+        ),
+        variable("mode", mode("variables.annotations", &by_template)),
+        variable("oldMode", mode("variables.oldAnnotations", default)),
+        variable("hold", hold(kind, &had_queue_gate.join(" || "))),
+    ]);
+    variables
+}
+
+/// CEL: how the object is held. One that its templates hold stays so in the same way, and so does one
+/// whose templates can't be edited.
+fn hold(kind: &JobKindSpec, had_queue_gate: &str) -> String {
+    if kind.suspend.is_none() {
+        return "variables.wasGated && variables.optedInOld0.size() != 0 ? 'EachPod' :\n\
+                (variables.wasGated ? variables.oldMode : variables.mode) == 'PerPod' ? 'EachPod' : 'Pods'"
+            .to_owned();
+    }
+    let had_list = each_set(kind, |set| format!("variables.listedOld{set}.size() != 0"));
+    // A pod with a gate waits anyway, and an object with the queue gate there already is one whose
+    // pods are to be held.
+    let has_gate = each_set(kind, |set| format!("variables.carried{set}.size() != 0"));
+    format!(
+        "oldObject == null ? (\n\
+         variables.mode == 'PerPod' ? 'EachPod' :\n\
+         {} ? 'Pods' : 'Suspend') :\n\
+         !({had_queue_gate} || {}) ? 'Suspend' :\n\
+         variables.optedInOld0.size() != 0 ||\n\
+         !({had_queue_gate}) && variables.oldMode == 'PerPod' ? 'EachPod' : 'Pods'",
+        has_gate.join(" || "),
+        had_list.join(" || "),
+    )
+}
+
+/// An expression for the index of each pod set.
+fn each_set(kind: &JobKindSpec, expression: impl Fn(usize) -> String) -> Vec<String> {
+    (0..kind.pod_sets.len()).map(expression).collect()
+}
+
+/// CEL: the mode that the annotation names, or else this.
+fn mode(annotations: &str, otherwise: &str) -> String {
+    let key = text(ADMISSION_ANNOTATION);
+    format!(
+        "{annotations}[?{key}].orValue('') in ['Whole', 'PerPod'] ? {annotations}[{key}] :\n{otherwise}"
+    )
+}
+
+/// Suspends the object. One that a gate holds and that names no queue is marked, so that the
+/// controller knows to start it even if the last gate goes while no controller runs.
+fn suspend(path: &str) -> String {
+    let path = Path::parse(path);
+    let is_marked = format!(
+        "variables.gateKeys.size() != 0 && variables.queue.size() == 0 && !('{HELD_ANNOTATION}' in variables.annotations)"
+    );
+    format!(
+        "!variables.isHeld || variables.hold != 'Suspend' ? Object{{}} :\n\
+         Object{{\n\
+         metadata: Object.metadata{{annotations: {{\n{}}}}},\n\
+         {}}}",
+        entry(HELD_ANNOTATION, &is_marked, "'true'"),
+        path.field_set("true")
+    )
+}
+
+/// Has the pods of a set born behind gates.
+fn gate(options: &Options, set: &PodSetRule, suffix: &str) -> String {
+    let labels = format!("variables.pod{suffix}.?metadata.?labels.orValue({{}})");
+    let opted_in = format!("variables.optedIn{suffix}");
+    let is_queued = "variables.queue.size() != 0 && !variables.isChild";
+    let each = format!("variables.hold == 'EachPod' && {is_queued}");
+    let keys = queue::keys(options);
+    let mut label_entries: Vec<_> = options
+        .queue_labels
+        .iter()
+        .map(|key| {
+            let is_it = format!(
+                "{each} && variables.queue[0].key == '{key}' && !{keys}.exists(k, k in {labels})"
+            );
+            entry(key, &is_it, "variables.queue[0].name")
+        })
+        .collect();
+    label_entries.push(entry(
+        PRIORITY_CLASS_LABEL,
+        &format!(
+            "{each} && '{PRIORITY_CLASS_LABEL}' in variables.labels && !('{PRIORITY_CLASS_LABEL}' in {labels})"
+        ),
+        &format!("variables.labels['{PRIORITY_CLASS_LABEL}']"),
+    ));
+    // By Sluice's own name, if the pods don't ask for another.
+    let is_own = format!("{opted_in}.all(g, g == '{QUEUE_GATE}')");
+    let gating = Gating {
+        path: Path::parse(&set.template),
+        suffix,
+        labels: label_entries,
+        annotations: vec![
+            entry(QUEUE_GATE, &format!("{each} && {is_own}"), "'true'"),
+            entry(
+                POD_SET_ANNOTATION,
+                "variables.hold == 'Pods'",
+                &text(&set.name),
+            ),
+        ],
+        queue_gate: format!(
+            "!({is_queued}) ? [] :\n\
+             variables.hold == 'EachPod' && {opted_in}.size() != 0 ? {opted_in}.slice(0, 1) : ['{QUEUE_GATE}']"
+        ),
+    };
+    format!(
+        "!variables.isHeld || variables.hold == 'Suspend' ? Object{{}} : {}",
+        gating.apply(options)
+    )
+}

@@ -1,0 +1,269 @@
+//! The rules for objects of a managed kind, in the order in which the webhook tells of them: gates,
+//! queue label, how the object is admitted, who lets it go, how it may change once it runs.
+//!
+//! What CEL can't do is read requests. That those of an admitted job don't change is seen to by the
+//! API server for batch Job, whose template is immutable while it runs; for other kinds that can be
+//! suspended it is left to the controller. Nor are pods counted at creation: a job whose pods can't
+//! be counted is held, and an event says why.
+
+use k8s_openapi::api::admissionregistration::v1::{Validation, Variable};
+use sluice_crds::{ADMISSION_ANNOTATION, JobKindSpec, RELEASED_ANNOTATION};
+
+use super::super::job_rule;
+use super::cel::{forbidden, not_supported, text, variable, when};
+use super::metadata::{Map, differs};
+use super::path::Path;
+use super::{HeldKind, Options, Rules, cel, conditions, gates, hold, metadata, queue};
+
+/// What every refusal to grow ends with.
+const ADVICE: &str =
+    "while the job is admitted; suspend it in the same update, and it is queued with the new value";
+
+/// The validating policy for this kind, one of `kinds`.
+pub(super) fn policy(options: &Options, kind: &HeldKind, kinds: &[HeldKind]) -> Rules<Validation> {
+    let mut variables = metadata::variables();
+    variables.extend(gates::problems());
+    variables.push(gates::held_by());
+    variables.extend(queue::variables(options));
+    variables.push(variable("isChild", metadata::is_child("object", kinds)));
+    variables.push(variable(
+        "wasHeld",
+        format!(
+            "oldObject != null && ({}.size() != 0 || variables.oldQueue.size() != 0 && !{})",
+            metadata::gate_keys("variables.oldAnnotations"),
+            metadata::is_child("oldObject", kinds)
+        ),
+    ));
+    variables.extend(hold::variables(options, &kind.job_kind));
+    if let Some(suspend) = &kind.job_kind.suspend {
+        variables.extend(suspended(suspend));
+        variables.extend(counts(&kind.job_kind));
+    }
+    let spec = &kind.job_kind;
+    let problems = [
+        "variables.gateProblems".to_owned(),
+        queue::problems(options),
+        released(),
+        admission(spec),
+        unpropagated(),
+        templates(spec),
+        change(spec),
+    ];
+    variables.push(variable("problems", problems.join(" +\n")));
+    Rules {
+        name: hold::name(kind),
+        requests: vec![job_rule(
+            &kind.resource,
+            &kind.resource.subresources,
+            &["CREATE", "UPDATE"],
+        )],
+        condition: conditions::validate_job(options),
+        variables,
+        outcomes: vec![cel::no_problems()],
+    }
+}
+
+/// The mark of an object that was let go switches its gates off: nobody but Sluice sets it.
+fn released() -> String {
+    when(
+        &format!(
+            "'{RELEASED_ANNOTATION}' in variables.annotations && {}",
+            differs(Map::Annotations, RELEASED_ANNOTATION)
+        ),
+        &forbidden(
+            &Map::Annotations.field(RELEASED_ANNOTATION),
+            "'is set by Sluice alone'",
+        ),
+    )
+}
+
+/// How the object is admitted: in one of the known ways, and settled once it is held.
+fn admission(kind: &JobKindSpec) -> String {
+    let at = Map::Annotations.field(ADMISSION_ANNOTATION);
+    let is_settled = match kind.suspend {
+        Some(_) => "oldObject != null",
+        None => "variables.wasHeld",
+    };
+    let settled = when(
+        &differs(Map::Annotations, ADMISSION_ANNOTATION),
+        &forbidden(
+            &at,
+            &text("may only be set at creation: it says how the object is held"),
+        ),
+    );
+    let value = format!("variables.annotations['{ADMISSION_ANNOTATION}']");
+    let known = ["PerPod", "Whole"];
+    let unknown = when(
+        &format!(
+            "'{ADMISSION_ANNOTATION}' in variables.annotations && !({value} in {})",
+            cel::texts(known)
+        ),
+        &not_supported(&at, &value, &known),
+    );
+    format!("({is_settled} ? {settled} : {unknown})")
+}
+
+/// A gate whose name a pod can't carry is propagated by a hash of it, which CEL can't make.
+fn unpropagated() -> String {
+    format!(
+        "(request.operation == 'CREATE' && variables.hold != 'Suspend' ? {} : [])",
+        gates::unpropagated()
+    )
+}
+
+/// The pods of an object that is queued as a whole may not ask to be queued by themselves.
+fn templates(kind: &JobKindSpec) -> String {
+    let problem = |index: usize, template: &str| {
+        let at = text(&format!(
+            "{}.metadata.annotations[",
+            Path::parse(template).field()
+        ));
+        let rule = text(&format!(
+            "asks for each pod to be admitted by itself, but this object is admitted as a whole; \
+             the annotation {ADMISSION_ANNOTATION} with the value \"PerPod\" changes that at creation"
+        ));
+        let (now, before) = (
+            format!("variables.optedIn{index}"),
+            format!("variables.optedInOld{index}"),
+        );
+        when(
+            &format!("{now}.size() != 0 && !({before}.size() != 0 && {before}[0] == {now}[0])"),
+            &forbidden(&format!("{at} + {now}[0] + ']'"), &rule),
+        )
+    };
+    let problems: Vec<_> = kind
+        .pod_sets
+        .iter()
+        .enumerate()
+        .map(|(index, set)| problem(index, &set.template))
+        .collect();
+    format!(
+        "(variables.queue.size() == 0 || variables.isChild || variables.hold == 'EachPod' ? [] :\n{})",
+        problems.join(" +\n")
+    )
+}
+
+/// How the object may be edited: who lets it go, what it may not do while it is admitted.
+fn change(kind: &JobKindSpec) -> String {
+    let gated = queue::change_problems(
+        Some(
+            "may not be removed while the pods carry the queue gate; delete the object and create \
+             it again without the label",
+        ),
+        Some(
+            "is immutable while the pods carry the queue gate; delete the object and create it \
+             again in the other queue",
+        ),
+        None,
+    );
+    let Some(suspend) = &kind.suspend else {
+        return format!("(!variables.wasGated ? [] :\n{gated})");
+    };
+    let late = queue::change_problems(
+        None,
+        None,
+        Some(
+            "may only be set at creation: the pods of this object get their scheduling gates then; \
+             delete the object and create it again with the label",
+        ),
+    );
+    format!(
+        "(request.operation == 'CREATE' ? [] :\n\
+         variables.hold == 'Suspend' ? {} :\n\
+         variables.wasGated ? {gated} : {late})",
+        change_of_suspended(suspend, kind)
+    )
+}
+
+fn change_of_suspended(suspend: &str, kind: &JobKindSpec) -> String {
+    let removed = "may not be removed while the job is admitted; delete the job and create it again \
+                   without the label";
+    let changed = "is immutable while the job is admitted; delete the job and create it again in the \
+                   other queue";
+    let added = "may not be added while the job runs; suspend the job in the same update, and it is \
+                 queued";
+    format!(
+        "(variables.wasSuspended && variables.isSuspended ? [] :\n\
+         variables.wasSuspended ? {} :\n\
+         variables.isSuspended ? {} :\n\
+         {} +\n\
+         (variables.oldQueue.size() == 0 || variables.isChild ? [] :\n{}))",
+        started_by_hand(suspend),
+        queue::change_problems(Some(removed), Some(changed), None),
+        queue::change_problems(Some(removed), Some(changed), Some(added)),
+        grown(kind),
+    )
+}
+
+/// `variables.wasSuspended` and `isSuspended`.
+fn suspended(path: &str) -> [Variable; 2] {
+    let path = Path::parse(path);
+    let of = |object: &str| format!("{} == dyn(true)", path.or(object, "false"));
+    [
+        variable(
+            "wasSuspended",
+            format!("oldObject != null && {}", of("oldObject")),
+        ),
+        variable("isSuspended", of("object")),
+    ]
+}
+
+/// `variables.counts` and `oldCounts`: how many pods each pod set has.
+fn counts(kind: &JobKindSpec) -> [Variable; 2] {
+    let of = |object: &str| {
+        let counts: Vec<_> = kind
+            .pod_sets
+            .iter()
+            .map(|set| set.count.as_deref().map_or("1", str::trim))
+            .map(|count| format!("int({count})"))
+            .collect();
+        // A variable of a comprehension hides the one that the kind's expressions name.
+        format!("[{object}].map(object, [{}])[0]", counts.join(",\n"))
+    };
+    [
+        variable("counts", of("object")),
+        variable("oldCounts", of("oldObject")),
+    ]
+}
+
+/// Who lets a job go: Sluice does. A user who does it by hand is told what to do instead.
+fn started_by_hand(suspend: &str) -> String {
+    let at = text(&Path::parse(suspend).field());
+    let invalid = "'the job is held by an invalid value of ' + variables.gateFaults[0].at + '; remove the annotation'";
+    let held = "'the job is held by ' + variables.gates.join(', ') +\n\
+                '; it goes on by itself once the last gate is removed from its annotations'";
+    let queued = "'the job starts by itself once LocalQueue ' + strings.quote(variables.queue[0].name) +\n\
+                  ' admits it; to run it outside of Sluice, remove the label ' + variables.queue[0].key +\n\
+                  ' in the same update'";
+    format!(
+        "(variables.gateFaults.size() != 0 ? [{}] :\n\
+         variables.gates.size() != 0 ? [{}] :\n\
+         variables.queue.size() != 0 && !variables.isChild ? [{}] : [])",
+        forbidden(&at, invalid),
+        forbidden(&at, held),
+        forbidden(&at, queued),
+    )
+}
+
+/// Admitted jobs may shrink.
+fn grown(kind: &JobKindSpec) -> String {
+    let problem = |index: usize, name: &str| {
+        let (is, was) = (
+            format!("variables.counts[{index}]"),
+            format!("variables.oldCounts[{index}]"),
+        );
+        let rule = format!(
+            "'may not grow from ' + string({was}) + ' to ' + string({is}) + {}",
+            text(&format!(" pods {ADVICE}"))
+        );
+        let at = text(&format!("pod set {name:?}"));
+        when(&format!("{was} < {is}"), &forbidden(&at, &rule))
+    };
+    let problems: Vec<_> = kind
+        .pod_sets
+        .iter()
+        .enumerate()
+        .map(|(index, set)| problem(index, &set.name))
+        .collect();
+    problems.join(" +\n")
+}

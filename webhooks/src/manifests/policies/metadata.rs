@@ -1,0 +1,91 @@
+//! What the policies read of labels, annotations and owners. Absent maps are empty, and so is all
+//! that was there before a creation.
+
+use k8s_openapi::api::admissionregistration::v1::Variable;
+use sluice_kinds::gates::GATE_ANNOTATIONS;
+
+use super::HeldKind;
+use super::cel::{text, texts, variable};
+
+/// `variables.labels`, `annotations`, `oldLabels` and `oldAnnotations`; and `gateKeys`, the gate
+/// annotations that the object carries.
+pub(super) fn variables() -> Vec<Variable> {
+    let of = |object: &str, map: &str| {
+        format!("{object}.metadata.?{map}.orValue({{}}).transformMap(k, v, string(v))")
+    };
+    let old = |map: &str| {
+        format!(
+            "oldObject == null ? {{}}.transformMap(k, v, string(v)) : {}",
+            of("oldObject", map)
+        )
+    };
+    vec![
+        variable("labels", of("object", "labels")),
+        variable("annotations", of("object", "annotations")),
+        variable("oldLabels", old("labels")),
+        variable("oldAnnotations", old("annotations")),
+        variable("gateKeys", gate_keys("variables.annotations")),
+    ]
+}
+
+/// CEL: the gate annotations among `annotations`.
+pub(super) fn gate_keys(annotations: &str) -> String {
+    format!("{}.filter(k, k in {annotations})", texts(GATE_ANNOTATIONS))
+}
+
+/// CEL: whether the label or annotation `key` of the `map` is not the same before and after.
+pub(super) fn differs(map: Map, key: &str) -> String {
+    let (new, old) = map.variables();
+    format!("{new}[?{0}] != {old}[?{0}]", text(key))
+}
+
+/// Labels or annotations.
+#[derive(Clone, Copy)]
+pub(super) enum Map {
+    Labels,
+    Annotations,
+}
+
+impl Map {
+    /// The variables of the object, and of the object as it was.
+    fn variables(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Labels => ("variables.labels", "variables.oldLabels"),
+            Self::Annotations => ("variables.annotations", "variables.oldAnnotations"),
+        }
+    }
+
+    /// The literal of the field path of `key`.
+    pub(super) fn field(self, key: &str) -> String {
+        let map = match self {
+            Self::Labels => "labels",
+            Self::Annotations => "annotations",
+        };
+        text(&format!("metadata.{map}[{key}]"))
+    }
+}
+
+/// CEL: whether `object` has a controller.
+pub(super) fn is_owned(object: &str) -> String {
+    format!(
+        "{object}.metadata.?ownerReferences.orValue([]).exists(o, o.?controller.orValue(false))"
+    )
+}
+
+/// CEL: whether a controller of one of these kinds owns `object`.
+pub(super) fn is_child(object: &str, kinds: &[HeldKind]) -> String {
+    let is_kind = |kind: &HeldKind| {
+        let group = format!("{}/", kind.job_kind.group);
+        format!(
+            "o.kind == {} && o.apiVersion.startsWith({})",
+            text(&kind.job_kind.kind),
+            text(&group)
+        )
+    };
+    let is_one: Vec<_> = kinds.iter().map(is_kind).collect();
+    format!(
+        "{object}.metadata.?ownerReferences.orValue([]).exists(o,\n\
+         o.?controller.orValue(false) && (\n{}))",
+        is_one.join(" ||\n")
+    )
+}

@@ -1,0 +1,51 @@
+//! The paths of fields, as a JobKind writes them (`.spec.template`), in CEL.
+
+/// A path to one field. The empty path is the object itself.
+#[derive(Clone, Default)]
+pub(super) struct Path(Vec<String>);
+
+impl Path {
+    pub(super) fn parse(path: &str) -> Self {
+        let segments = path.split('.').filter(|segment| !segment.is_empty());
+        Self(segments.map(str::to_owned).collect())
+    }
+
+    /// The path as the API server writes it.
+    pub(super) fn field(&self) -> String {
+        self.0.join(".")
+    }
+
+    /// CEL: the value there in `object`, or `default` where it or a field above is absent.
+    pub(super) fn or(&self, object: &str, default: &str) -> String {
+        format!("{object}.?{}.orValue({default})", self.0.join(".?"))
+    }
+
+    /// The name of the type there in an ApplyConfiguration.
+    pub(super) fn type_name(&self) -> String {
+        let names: Vec<_> = std::iter::once("Object")
+            .chain(self.0.iter().map(String::as_str))
+            .collect();
+        names.join(".")
+    }
+
+    /// An ApplyConfiguration with nothing but `value` there.
+    pub(super) fn set(&self, value: &str) -> String {
+        match self.0.as_slice() {
+            [] => value.to_owned(),
+            _ => format!("Object{{{}}}", self.field_set(value)),
+        }
+    }
+
+    /// The field of the `Object` of an ApplyConfiguration that has nothing but `value` there.
+    pub(super) fn field_set(&self, value: &str) -> String {
+        let mut text = value.to_owned();
+        let mut path = self.clone();
+        while let Some(name) = path.0.pop() {
+            text = format!("{name}: {text}");
+            if !path.0.is_empty() {
+                text = format!("{}{{{text}}}", path.type_name());
+            }
+        }
+        text
+    }
+}

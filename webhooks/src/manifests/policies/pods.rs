@@ -1,0 +1,252 @@
+//! The rules for pods that wait by themselves, bare, opted in, in a group or with a gate: what may be
+//! on them at creation, and what may change later.
+//!
+//! What CEL can't do is count: a pod whose requests can't be counted is held, and an event says why.
+
+use k8s_openapi::api::admissionregistration::v1::{Validation, Variable};
+use sluice_crds::{
+    ADMITTED_ANNOTATION, MANAGED_LABEL, POD_GROUP_LABEL, POD_GROUP_TOTAL_ANNOTATION,
+    POD_SET_ANNOTATION, PROPAGATED_GATES_ANNOTATION, RETRIABLE_IN_GROUP_ANNOTATION,
+};
+
+use super::super::pod_rule;
+use super::cel::{forbidden, invalid, not_supported, required, text, variable, when};
+use super::gate_pods::{self, NAME};
+use super::gating::{self, has_queue_gate};
+use super::metadata::{Map, differs};
+use super::{Options, Rules, cel, conditions, gates, metadata, queue, resize};
+
+const BY_SLUICE: &str = "'is set by Sluice alone'";
+const IMMUTABLE: &str = "'is immutable'";
+
+/// The validating policy.
+pub(super) fn policy(options: &Options) -> Rules<Validation> {
+    let mut variables = metadata::variables();
+    variables.extend(gates::problems());
+    variables.push(gates::held_by());
+    variables.extend(queue::variables(options));
+    variables.extend(gate_pods::variables(options));
+    variables.extend(before(options));
+    variables.push(variable("groupProblems", group()));
+    variables.push(variable("createProblems", create(options)));
+    variables.push(variable("updateProblems", update(options)));
+    variables.push(variable(
+        "problems",
+        format!(
+            "request.operation == 'CREATE' ? variables.createProblems :\n\
+             request.?subResource.orValue('') != 'resize' ? variables.updateProblems :\n\
+             !variables.wasCharged ? [] :\n{}",
+            resize::problems()
+        ),
+    ));
+    Rules {
+        name: NAME.to_owned(),
+        requests: vec![
+            pod_rule("pods", &["CREATE", "UPDATE"]),
+            pod_rule("pods/status", &["UPDATE"]),
+            pod_rule("pods/resize", &["UPDATE"]),
+        ],
+        condition: conditions::validate_pod(options),
+        variables,
+        outcomes: vec![cel::no_problems()],
+    }
+}
+
+/// `variables.wasManaged`: whether Sluice looked after the pod. `isLive`: whether it had not ended.
+/// `hadQueueGate`: whether it waited in a queue. `wasAlone`: whether it asked to be queued by itself
+/// or with its group. `wasCharged`: whether quota was held for it.
+fn before(options: &Options) -> Vec<Variable> {
+    let mut variables = gating::variables("oldObject == null ? {} : oldObject", "Old", options);
+    variables.extend([
+        variable(
+            "wasManaged",
+            format!("'{MANAGED_LABEL}' in variables.oldLabels"),
+        ),
+        variable(
+            "isLive",
+            "!(variables.podOld.?status.?phase.orValue('') in ['Succeeded', 'Failed'])",
+        ),
+        variable("hadQueueGate", has_queue_gate("Old", options)),
+        variable(
+            "wasAlone",
+            format!(
+                "variables.optedInOld.size() != 0 || !variables.isOwned && '{POD_GROUP_LABEL}' in variables.oldLabels"
+            ),
+        ),
+        variable(
+            "wasCharged",
+            "variables.wasManaged && (variables.wasAlone || variables.isOwned) && !variables.hadQueueGate && variables.isLive",
+        ),
+    ]);
+    variables
+}
+
+/// What may be on a pod at its creation.
+fn create(options: &Options) -> String {
+    let admitted = when(
+        &format!("'{ADMITTED_ANNOTATION}' in variables.annotations"),
+        &forbidden(&Map::Annotations.field(ADMITTED_ANNOTATION), BY_SLUICE),
+    );
+    let opt_ins: Vec<_> = options.queue_gates.iter().map(|key| is_bool(key)).collect();
+    let one_way = when(
+        &format!("'{POD_GROUP_LABEL}' in variables.labels && variables.optedIn.size() != 0"),
+        &forbidden(
+            "'metadata.annotations[' + variables.optedIn[0] + ']'",
+            &text(&format!(
+                "the label {POD_GROUP_LABEL} has the pod admitted with its group, not by itself"
+            )),
+        ),
+    );
+    let bound = when(
+        "variables.hold != 'None' && object.spec.?nodeName.orValue('') != ''",
+        &forbidden(
+            "'spec.nodeName'",
+            "'may not be set on a pod that waits in a queue: it would run at once'",
+        ),
+    );
+    format!(
+        "{admitted} +\n\
+         {} +\n\
+         (variables.isOwned ? [] :\n\
+         variables.gateFaults +\n{} +\n\
+         variables.groupProblems +\n\
+         {one_way}) +\n\
+         {bound} +\n\
+         (!(variables.hold in ['Single', 'Group']) ? [] :\n{})",
+        opt_ins.join(" +\n"),
+        gates::unpropagated(),
+        queue::problems(options)
+    )
+}
+
+/// An annotation that is true or false.
+fn is_bool(key: &str) -> String {
+    let value = format!("variables.annotations[{}]", text(key));
+    when(
+        &format!(
+            "!(variables.annotations[?{}].orValue('true') in ['true', 'false'])",
+            text(key)
+        ),
+        &not_supported(&Map::Annotations.field(key), &value, &["false", "true"]),
+    )
+}
+
+/// What a pod says of its group.
+fn group() -> String {
+    let (label, total) = (
+        format!("'{POD_GROUP_LABEL}' in variables.labels"),
+        format!("'{POD_GROUP_TOTAL_ANNOTATION}' in variables.annotations"),
+    );
+    let (name, count) = (
+        format!("variables.labels['{POD_GROUP_LABEL}']"),
+        format!("variables.annotations['{POD_GROUP_TOTAL_ANNOTATION}']"),
+    );
+    let (at_name, at_count) = (
+        Map::Labels.field(POD_GROUP_LABEL),
+        Map::Annotations.field(POD_GROUP_TOTAL_ANNOTATION),
+    );
+    let counted = format!("must name the group whose pods {POD_GROUP_TOTAL_ANNOTATION} counts");
+    [
+        is_bool(RETRIABLE_IN_GROUP_ANNOTATION),
+        when(
+            &format!("{total} && !({label})"),
+            &required(&at_name, &text(&counted)),
+        ),
+        when(
+            &format!("{label} && !{}", gates::is_subdomain(&name)),
+            &invalid(&at_name, &name, gates::BAD_SUBDOMAIN),
+        ),
+        when(
+            &format!("{label} && !({total})"),
+            &required(&at_count, "'must say how many pods the group has'"),
+        ),
+        when(
+            &format!("{label} && {total} && !{count}.matches('^[+]?0*([1-9][0-9]{{0,2}}|1000)$')"),
+            &invalid(
+                &at_count,
+                &count,
+                "'must be a whole number between 1 and 1000'",
+            ),
+        ),
+    ]
+    .join(" +\n")
+}
+
+/// What may change on a pod that Sluice looks after.
+fn update(options: &Options) -> String {
+    let annotations = [
+        (ADMITTED_ANNOTATION, BY_SLUICE),
+        (PROPAGATED_GATES_ANNOTATION, BY_SLUICE),
+        (POD_SET_ANNOTATION, BY_SLUICE),
+    ];
+    let opt_ins = options
+        .queue_gates
+        .iter()
+        .map(|key| (key.as_str(), IMMUTABLE));
+    let annotations: Vec<_> = annotations
+        .into_iter()
+        .chain(opt_ins)
+        .chain([(POD_GROUP_TOTAL_ANNOTATION, IMMUTABLE)])
+        .map(|(key, rule)| kept(Map::Annotations, key, rule))
+        .collect();
+    // What is wrong with the rest of it was so before: it can't change.
+    let retriable = format!(
+        "(variables.isOwned || !({}) ? [] : {})",
+        differs(Map::Annotations, RETRIABLE_IN_GROUP_ANNOTATION),
+        is_bool(RETRIABLE_IN_GROUP_ANNOTATION)
+    );
+    format!(
+        "{} +\n\
+         (!variables.wasManaged ? [] :\n\
+         {} +\n\
+         {} +\n\
+         {retriable} +\n\
+         {} +\n\
+         {} +\n\
+         {} +\n\
+         (variables.isOwned ? [] : variables.gateProblems))",
+        kept(Map::Labels, MANAGED_LABEL, BY_SLUICE),
+        annotations.join(" +\n"),
+        kept(Map::Labels, POD_GROUP_LABEL, IMMUTABLE),
+        opened(options),
+        queue::problems(options),
+        requeued(),
+    )
+}
+
+/// A label or annotation that stays as it is.
+fn kept(map: Map, key: &str, rule: &str) -> String {
+    when(&differs(map, key), &forbidden(&map.field(key), rule))
+}
+
+/// The queue gate is Sluice's to remove.
+fn opened(options: &Options) -> String {
+    let removed = format!(
+        "variables.carriedOld.filter(g, g in {} && !(g in variables.carried))",
+        gating::queue_gates(options)
+    );
+    let rule = "'the gate ' + strings.quote(g) + ' is removed by Sluice when ' +\n\
+                (variables.oldQueue.size() == 0 ? 'its queue' : 'LocalQueue ' + strings.quote(variables.oldQueue[0].name)) +\n\
+                ' has room'";
+    format!(
+        "{removed}.slice(0, {removed}.size() == 0 ? 0 : 1).map(g,\n{})",
+        forbidden("'spec.schedulingGates'", rule)
+    )
+}
+
+/// The queue label of a pod that is queued by itself or with its group: free while it waits, fixed
+/// while its quota is taken from there.
+fn requeued() -> String {
+    let changed = "is immutable while the pod is admitted; delete the pod and create it again in the \
+                   other queue";
+    let removed = "may not be removed while the pod is admitted; delete the pod and create it again \
+                   without the label";
+    let late = "may only be set at creation, when a pod gets its scheduling gates; delete the pod and \
+                create it again with the label";
+    format!(
+        "(variables.wasAlone && variables.wasCharged ? {} :\n\
+         !variables.wasAlone && !variables.isOwned && variables.isLive && !variables.hadQueueGate ? {} : [])",
+        queue::change_problems(Some(removed), Some(changed), Some(changed)),
+        queue::change_problems(Some(late), Some(late), Some(late)),
+    )
+}

@@ -1,0 +1,29 @@
+//! Nobody but Sluice writes the status of a Workload: it says from which quota a job lives.
+
+use k8s_openapi::api::admissionregistration::v1::{MatchCondition, Validation};
+
+use super::super::rule;
+use super::{Options, Rules};
+
+/// The validating policy.
+pub(super) fn policy(options: &Options) -> Rules<Validation> {
+    let (group, version) = (sluice_crds::GROUP, sluice_crds::VERSION);
+    let resources = vec!["workloads/status".to_owned()];
+    Rules {
+        name: "sluice-workload-status".to_owned(),
+        requests: vec![rule(group, version, &["UPDATE"], resources, "Namespaced")],
+        condition: MatchCondition {
+            name: "status-changes".to_owned(),
+            expression: "object.?status != oldObject.?status".to_owned(),
+        },
+        variables: Vec::new(),
+        outcomes: vec![Validation {
+            expression: "false".to_owned(),
+            message: Some(format!(
+                "status: Forbidden: is written by {} alone",
+                options.username()
+            )),
+            ..Validation::default()
+        }],
+    }
+}
