@@ -79,9 +79,8 @@ impl CompiledKind {
     /// How a stored object with these `annotations` is held. `object` needs no metadata.
     pub fn hold(&self, object: &Value, annotations: &BTreeMap<String, String>) -> Hold {
         let has_queue_gate = self.any_template(object, |t| self.queue_gates().carried(t).is_some());
-        let has_propagated = self.any_template(object, |t| propagated(t).next().is_some());
         let mode = asked(annotations).unwrap_or(self.admission());
-        if self.suspend_path().is_some() && !has_queue_gate && !has_propagated {
+        if self.suspend_path().is_some() && !self.gates_pods(object) {
             return Hold::Suspend;
         }
         let by_mode = self.suspend_path().is_none() || !has_queue_gate;
@@ -92,10 +91,23 @@ impl CompiledKind {
         }
     }
 
+    /// Whether pods of `object` are born with gates that stand for its gate annotations, of today or of
+    /// its creation.
+    pub fn propagates(&self, object: &Value) -> bool {
+        self.any_template(object, |t| propagated(t).next().is_some())
+    }
+
     /// Whether every pod template of `object` carries the queue gate.
     pub fn is_gated(&self, object: &Value) -> bool {
         self.templates(object).all(|(_, _, template)| {
             template.is_some_and(|template| self.queue_gates().carried(template).is_some())
+        })
+    }
+
+    /// Whether a pod template of `object` brings gates that Sluice has to lift from its pods.
+    pub fn gates_pods(&self, object: &Value) -> bool {
+        self.any_template(object, |template| {
+            self.queue_gates().carried(template).is_some() || propagated(template).next().is_some()
         })
     }
 

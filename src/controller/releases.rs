@@ -181,20 +181,20 @@ impl Controller {
     }
 
     /// Takes back a pod that was admitted by itself. Gates can't be put back: it is deleted if
-    /// somebody makes another one in its place, and else it stays.
-    pub(super) fn evict_pod(&mut self, uid: &Uid, purpose: PodPurpose, message: &str) {
+    /// somebody makes another one in its place, and else it stays. Returns whether it is deleted.
+    pub(super) fn evict_pod(&mut self, uid: &Uid, purpose: PodPurpose, message: &str) -> bool {
         let Some((key, pod)) = self.world.pods.of(uid) else {
-            return;
+            return false;
         };
         if pod.deleting || self.flights.of(uid).is_some() || self.resting.contains(uid) {
-            return;
+            return false;
         }
         if pod.owner.is_none() {
             let text = format!(
                 "{message}, but nobody would make this pod again: it stays, and so does its quota; delete it to free that"
             );
             self.tell_about(uid, Note::warning("NotEvicted", text));
-            return;
+            return false;
         }
         let write = plan::delete(key, pod, purpose);
         let note = Note::warning(
@@ -202,5 +202,6 @@ impl Controller {
             format!("{message}: deleted, so that another one takes its place in the queue"),
         );
         self.send_for_pod(uid.clone(), write, vec![note]);
+        true
     }
 }

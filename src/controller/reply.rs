@@ -109,16 +109,8 @@ impl Controller {
             let queue = admission.map_or("", |admission| admission.cluster_queue.as_str());
             self.metrics.admitted(queue, waited);
         }
-        match &flight.write {
-            Write::PatchPod {
-                purpose: PodPurpose::Admit,
-                ..
-            } => self.pod_admitted(&uid),
-            Write::DeletePod {
-                purpose: PodPurpose::TimeOut,
-                ..
-            } => self.pod_timed_out(&uid),
-            _ => {}
+        if is_pod_admission(&flight.write) {
+            self.pod_admitted(&uid);
         }
         self.told_of(&flight.write, &uid, flight.notes);
         if !lasts {
@@ -350,4 +342,8 @@ fn happens_once(write: &Write) -> bool {
         }
     );
     is_release || is_admission(write)
+}
+
+fn is_pod_admission(write: &Write) -> bool {
+    is_admission(write) && matches!(write, Write::PatchPod { .. })
 }

@@ -48,8 +48,10 @@ impl Controller {
             self.give_back(&uid, reason, message);
         }
         for uid in self.overdue_pods() {
-            let message = "No node had room for it in the time that its ClusterQueue allows";
-            self.evict_pod(&uid, PodPurpose::TimeOut, message);
+            let message = "No node had room for it in the time that its ClusterQueue allows (spec.reservation.timeoutSeconds)";
+            if self.evict_pod(&uid, PodPurpose::TimeOut, message) {
+                self.pod_times_out(&uid);
+            }
         }
     }
 
@@ -182,8 +184,9 @@ impl Controller {
         self.cluster.reservations.get(admission.queue.as_str())
     }
 
-    /// A pod was deleted because it had no node in time: those that come in its place stand back.
-    pub(super) fn pod_timed_out(&mut self, uid: &Uid) {
+    /// A pod is deleted because it had no node in time: those that come in its place stand back. Noted
+    /// before the reply: the next pod may be there sooner.
+    fn pod_times_out(&mut self, uid: &Uid) {
         let Some(terms) = self.reservation_of_pod(uid).cloned() else {
             return;
         };

@@ -177,7 +177,8 @@ impl Controller {
         let uid = Uid::from(id.as_str());
         let (reason, message) = eviction(reason);
         if self.world.pods.key(&uid).is_some() {
-            return self.evict_pod(&uid, PodPurpose::Evict, message);
+            self.evict_pod(&uid, PodPurpose::Evict, message);
+            return;
         }
         if group_key(&uid).is_some() && 0 < self.live_pods(&uid) {
             let text = format!(

@@ -56,6 +56,10 @@ pub struct JobRecord {
     pub hold: Hold,
     /// Whether its pods are born with Sluice's gate.
     pub is_gated: bool,
+    /// Whether any of its pods may carry gates that are Sluice's to lift.
+    pub gates_pods: bool,
+    /// Whether its pods are born with gates that stand for its gate annotations.
+    pub propagates: bool,
     /// Whether it asks for its pods to be admitted by themselves.
     pub wants_each_pod: bool,
     /// Whether it is suspended, where that can be read.
@@ -106,6 +110,8 @@ impl JobRecord {
             released: annotations.contains_key(RELEASED_ANNOTATION),
             hold: kind.hold(&object.data, &annotations),
             is_gated: kind.is_gated(&object.data),
+            propagates: kind.propagates(&object.data),
+            gates_pods: kind.gates_pods(&object.data),
             wants_each_pod: annotations
                 .get(ADMISSION_ANNOTATION)
                 .is_some_and(|mode| mode == "PerPod"),
@@ -116,7 +122,7 @@ impl JobRecord {
 
     /// Whether Sluice has anything to do with the object by what it carries.
     pub fn is_managed(&self) -> bool {
-        self.queue != QueueName::None || self.gates.is_held() || self.held
+        self.queue != QueueName::None || self.gates.is_held() || self.held || self.gates_pods
     }
 
     /// The queue that counts this job as gated.
