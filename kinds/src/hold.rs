@@ -91,12 +91,6 @@ impl CompiledKind {
         }
     }
 
-    /// Whether pods of `object` are born with gates that stand for its gate annotations, of today or of
-    /// its creation.
-    pub fn propagates(&self, object: &Value) -> bool {
-        self.any_template(object, |t| propagated(t).next().is_some())
-    }
-
     /// Whether every pod template of `object` carries the queue gate.
     pub fn is_gated(&self, object: &Value) -> bool {
         self.templates(object).all(|(_, _, template)| {

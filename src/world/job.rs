@@ -58,8 +58,6 @@ pub struct JobRecord {
     pub is_gated: bool,
     /// Whether any of its pods may carry gates that are Sluice's to lift.
     pub gates_pods: bool,
-    /// Whether its pods are born with gates that stand for its gate annotations.
-    pub propagates: bool,
     /// Whether it asks for its pods to be admitted by themselves.
     pub wants_each_pod: bool,
     /// Whether it is suspended, where that can be read.
@@ -110,7 +108,6 @@ impl JobRecord {
             released: annotations.contains_key(RELEASED_ANNOTATION),
             hold: kind.hold(&object.data, &annotations),
             is_gated: kind.is_gated(&object.data),
-            propagates: kind.propagates(&object.data),
             gates_pods: kind.gates_pods(&object.data),
             wants_each_pod: annotations
                 .get(ADMISSION_ANNOTATION)
