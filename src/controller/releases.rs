@@ -181,27 +181,44 @@ impl Controller {
     }
 
     /// Takes back a pod that was admitted by itself. Gates can't be put back: it is deleted if
-    /// somebody makes another one in its place, and else it stays. Returns whether it is deleted.
-    pub(super) fn evict_pod(&mut self, uid: &Uid, purpose: PodPurpose, message: &str) -> bool {
+    /// somebody makes another one in its place, and else it stays.
+    pub(super) fn evict_pod(
+        &mut self,
+        uid: &Uid,
+        purpose: PodPurpose,
+        reason: &'static str,
+        message: &str,
+    ) -> Eviction {
         let Some((key, pod)) = self.world.pods.of(uid) else {
-            return false;
+            return Eviction::Stays;
         };
         if pod.deleting || self.flights.of(uid).is_some() || self.resting.contains(uid) {
-            return false;
+            return Eviction::Busy;
         }
         if pod.owner.is_none() {
             let text = format!(
                 "{message}, but nobody would make this pod again: it stays, and so does its quota; delete it to free that"
             );
             self.tell_about(uid, Note::warning("NotEvicted", text));
-            return false;
+            return Eviction::Stays;
         }
         let write = plan::delete(key, pod, purpose);
-        let note = Note::warning(
-            "Evicted",
-            format!("{message}: deleted, so that another one takes its place in the queue"),
-        );
-        self.send_for_pod(uid.clone(), write, vec![note]);
-        true
+        let text = format!("{message}: deleted, so that another one takes its place in the queue");
+        if let Some(admission) = self.engine.admission(&WorkloadId::new(uid.clone())) {
+            self.metrics.evicted(admission.queue.as_str(), reason);
+        }
+        self.send_for_pod(uid.clone(), write, vec![Note::warning("Evicted", text)]);
+        Eviction::Begun
     }
+}
+
+/// What becomes of a pod that has to go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Eviction {
+    /// It is being deleted.
+    Begun,
+    /// Something else is under way: to be tried again.
+    Busy,
+    /// It can't be taken back.
+    Stays,
 }

@@ -187,7 +187,8 @@ impl Controller {
             Write::SetWorkloadStatus {
                 purpose: StatusPurpose::Evict,
                 ..
-            } => {
+            }
+            | Write::DeletePod { .. } => {
                 self.engine.apply(Event::EvictionFailed(id));
             }
             _ => {}

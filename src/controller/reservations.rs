@@ -7,6 +7,7 @@ use sluice_kinds::pod::PodMode;
 use tokio::time::Instant;
 
 use super::Controller;
+use super::releases::Eviction;
 use crate::plan::reservation::{self, BLOCKED, Backoff, TIMED_OUT};
 use crate::plan::{Note, PodPurpose, StatusPurpose, Write, workload};
 use crate::world::workload::group_key;
@@ -49,7 +50,8 @@ impl Controller {
         }
         for uid in self.overdue_pods() {
             let message = "No node had room for it in the time that its ClusterQueue allows (spec.reservation.timeoutSeconds)";
-            if self.evict_pod(&uid, PodPurpose::TimeOut, message) {
+            let evicted = self.evict_pod(&uid, PodPurpose::TimeOut, TIMED_OUT, message);
+            if evicted == Eviction::Begun {
                 self.pod_times_out(&uid);
             }
         }
@@ -190,10 +192,6 @@ impl Controller {
         let Some(terms) = self.reservation_of_pod(uid).cloned() else {
             return;
         };
-        let id = sluice_engine::WorkloadId::new(uid.clone());
-        if let Some(admission) = self.engine.admission(&id) {
-            self.metrics.evicted(admission.queue.as_str(), TIMED_OUT);
-        }
         let Some((_, pod)) = self.world.pods.of(uid) else {
             return;
         };

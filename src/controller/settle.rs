@@ -15,6 +15,7 @@ use tracing::{debug, info};
 use super::Controller;
 use super::flights::Flight;
 use super::pods::{pod_reference, pods_resource};
+use super::releases::Eviction;
 use crate::plan::job::{Situation, plan};
 use crate::plan::workload::{self, Priority};
 use crate::plan::{Note, Plan, PodPurpose, StatusPurpose, Write, explain};
@@ -177,7 +178,9 @@ impl Controller {
         let uid = Uid::from(id.as_str());
         let (reason, message) = eviction(reason);
         if self.world.pods.key(&uid).is_some() {
-            self.evict_pod(&uid, PodPurpose::Evict, message);
+            if self.evict_pod(&uid, PodPurpose::Evict, reason, message) == Eviction::Busy {
+                self.engine.apply(Event::EvictionFailed(id.clone()));
+            }
             return;
         }
         if group_key(&uid).is_some() && 0 < self.live_pods(&uid) {

@@ -8,7 +8,7 @@ use sluice_kinds::gates::GateState;
 use sluice_kinds::hold::Hold;
 use sluice_kinds::patch::{Placing, Target};
 use sluice_kinds::problem::summarize;
-use sluice_kinds::view::QueueName;
+use sluice_kinds::view::{PodSetView, QueueName};
 use sluice_kinds::{CompiledKind, Problem};
 
 use super::eviction::{evict, evict_changed, evicting};
@@ -56,6 +56,10 @@ pub fn plan(situation: &Situation<'_>) -> Plan {
     };
     if let Some(finished) = &reading.finished {
         return match workload {
+            // Whatever the object says of itself: what its pods use is not free while they run.
+            Some((_, record)) if record.status.admission.is_some() && 0 < situation.live_pods => {
+                Plan::default()
+            }
             Some((key, record)) if !record.is_finished() => {
                 let status = workload::finished(record, finished, situation.now);
                 status_write(key, record, status, StatusPurpose::Finish)
@@ -301,8 +305,18 @@ fn pending(situation: &Situation<'_>, reading: &Reading, queue: &str) -> Plan {
                 spec: Box::new(spec),
             })
         }
+        // Its pods bring gates of others, and only they can tell when these are gone. They are born
+        // behind the queue gate too, so that nothing runs.
+        Some(_) if reading.suspended && shows_by_pods(situation.job, pod_sets) => {
+            Plan::write(release(situation, &[]))
+        }
         Some(_) => Plan::default(),
     }
+}
+
+/// Whether only the pods of a job tell whether it may be admitted.
+fn shows_by_pods(job: &JobRecord, pod_sets: &[PodSetView]) -> bool {
+    job.hold == Hold::Pods && pod_sets.iter().any(|set| set.has_external_gates)
 }
 
 fn queued_note(job: &JobRecord, queue: &str) -> Note {
@@ -322,13 +336,7 @@ fn plan_admitted(
     workload_key: &WorkloadKey,
     record: &WorkloadRecord,
 ) -> Plan {
-    let Situation {
-        key,
-        job,
-        kind,
-        now,
-        ..
-    } = situation;
+    let Situation { job, now, .. } = situation;
     let Ok(pod_sets) = &reading.pod_sets else {
         return evict_changed(workload_key, record, *now);
     };
@@ -365,15 +373,20 @@ fn plan_admitted(
             to: to.clone(),
         })
         .collect();
+    Plan::write(release(situation, &placings))
+}
+
+fn release(situation: &Situation<'_>, placings: &[Placing<'_>]) -> Write {
+    let Situation { key, job, kind, .. } = situation;
     let target = Target {
         uid: &job.uid,
         generation: job.generation,
     };
-    Plan::write(Write::PatchJob {
+    Write::PatchJob {
         key: (*key).clone(),
-        patch: JobPatch::Json(kind.release_patch(target, &placings)),
+        patch: JobPatch::Json(kind.release_patch(target, placings)),
         purpose: JobPurpose::Release,
-    })
+    }
 }
 
 fn delete_workload(key: &WorkloadKey, record: &WorkloadRecord) -> Plan {

@@ -8,7 +8,7 @@
 use k8s_openapi::jiff::Timestamp;
 use kube::api::DynamicObject;
 use serde_json::{Value, json};
-use sluice_crds::JobKind;
+use sluice_crds::{JobKind, QUEUE_GATE};
 use sluice_kinds::CompiledKind;
 use sluice_kinds::requests::PodDefaults;
 use sluice_kinds::view::QueueLabels;
@@ -101,6 +101,11 @@ fn with(mut object: Value, pointer: &str, value: Value) -> Value {
 }
 
 fn planned(case: &Case) -> Plan {
+    planned_with_pods(case, 0)
+}
+
+/// The plan while so many of its pods may run.
+fn planned_with_pods(case: &Case, live_pods: usize) -> Plan {
     let (kind, object): (_, DynamicObject) =
         (kind(), serde_json::from_value(case.job.clone()).unwrap());
     let job = JobRecord::read(
@@ -124,7 +129,7 @@ fn planned(case: &Case) -> Plan {
         kind: &kind,
         workload: workload.as_ref().map(|(key, record)| (key, record)),
         still_charged: false,
-        live_pods: 0,
+        live_pods,
         backoff: &|record| reservation::backoff(record, None),
         priority: &|| Ok(Priority::default()),
         now: Timestamp::UNIX_EPOCH,
@@ -361,6 +366,135 @@ fn each_turn_of_a_jobs_life() {
             expected,
             "{name}"
         );
+    }
+}
+
+/// A job whose pods are born behind the queue gate and these.
+fn behind_gates(suspended: bool, gates: &[&str], annotations: Value) -> Value {
+    let job = mk_job(json!({QUEUED: "main"}), annotations, suspended);
+    let names = gates.iter().chain([&QUEUE_GATE]);
+    let gates: Vec<Value> = names.map(|name| json!({ "name": name })).collect();
+    with(job, "/spec/template/spec/schedulingGates", json!(gates))
+}
+
+#[test]
+fn each_turn_of_the_life_of_a_job_whose_pods_wait() {
+    let waits = |suspended| behind_gates(suspended, &[], json!({}));
+    let gated = behind_gates(false, &[], json!({GATE: "acme.io/budget"}));
+    let with_others = |suspended| behind_gates(suspended, &["acme.io/data"], json!({}));
+    let own = json!({"sluice.dev/admission": "PerPod"});
+    let opted_in = |annotations| {
+        let job = behind_gates(false, &[], annotations);
+        with(
+            job,
+            "/spec/template/metadata",
+            json!({"annotations": {QUEUE_GATE: "true"}}),
+        )
+    };
+    let complete = with(
+        waits(false),
+        "/status",
+        json!({"conditions": [{"type": "Complete", "status": "True"}]}),
+    );
+    let cases = [
+        ("new", waits(false), None, 0, "create workload [\"Queued\"]"),
+        (
+            "new and gated: nothing is suspended",
+            gated.clone(),
+            None,
+            0,
+            "nothing [\"Gated\"]",
+        ),
+        (
+            "gated late",
+            gated,
+            Some(mk_workload(json!({}))),
+            0,
+            "delete workload [\"Gated\"]",
+        ),
+        (
+            "queued",
+            waits(false),
+            Some(mk_workload(json!({}))),
+            0,
+            "nothing []",
+        ),
+        (
+            "queued and suspended",
+            waits(true),
+            Some(mk_workload(json!({}))),
+            0,
+            "nothing []",
+        ),
+        (
+            "queued and suspended, others gate its pods",
+            with_others(true),
+            Some(mk_workload(json!({}))),
+            0,
+            "release []",
+        ),
+        ("admitted", waits(false), Some(admitted()), 2, "nothing []"),
+        (
+            "admitted and suspended",
+            waits(true),
+            Some(admitted()),
+            0,
+            "release []",
+        ),
+        ("has to go", waits(false), Some(evicting()), 2, "suspend []"),
+        (
+            "has to go, its pods run",
+            waits(true),
+            Some(evicting()),
+            1,
+            "nothing []",
+        ),
+        (
+            "has to go, its pods are gone",
+            waits(true),
+            Some(evicting()),
+            0,
+            "requeue [\"Requeued\"]",
+        ),
+        (
+            "says it has ended, a pod runs",
+            complete.clone(),
+            Some(admitted()),
+            1,
+            "nothing []",
+        ),
+        (
+            "has ended",
+            complete,
+            Some(admitted()),
+            0,
+            "finish [\"Finished\"]",
+        ),
+        (
+            "each pod by itself",
+            opted_in(own.clone()),
+            None,
+            0,
+            "nothing []",
+        ),
+        (
+            "each pod by itself, and gated",
+            opted_in(json!({"sluice.dev/admission": "PerPod", GATE: "acme.io/budget"})),
+            None,
+            0,
+            "nothing [\"Gated\"]",
+        ),
+        (
+            "each pod by itself, but no webhook gated them",
+            mk_job(json!({QUEUED: "main"}), own, true),
+            None,
+            0,
+            "create workload [\"AdmittedAsAWhole\"]",
+        ),
+    ];
+    for (name, job, workload, live_pods, expected) in cases {
+        let plan = planned_with_pods(&Case { job, workload }, live_pods);
+        assert_eq!(in_words(&plan), expected, "{name}");
     }
 }
 
