@@ -189,7 +189,7 @@ async fn what_is_settled_stays_unwritten() -> Result<()> {
 }
 
 /// Waits until a process that was started again has listed the Workloads and renewed its lease.
-async fn see_leading_again(log: &Path) -> Result<()> {
+pub async fn see_leading_again(log: &Path) -> Result<()> {
     let before = audit::of_sluice(log)?.len();
     eventually("Sluice to lead again", 2 * DEADLINE, async || {
         let requests = audit::of_sluice(log).map_err(|e| format!("{e:#}"))?;

@@ -33,7 +33,7 @@ pub async fn shared(
 
 /// Waits until a Sluice that was started for the first time has come to decide. What is there before
 /// that it takes over in silence.
-async fn see_leading(scene: &Scene<'_>) -> Result<()> {
+pub async fn see_leading(scene: &Scene<'_>) -> Result<()> {
     scene
         .see_condition("JobKind", "job", "Ready", "True", "Watched")
         .await?;

@@ -5,6 +5,7 @@ pub mod audit;
 pub mod bed;
 pub mod history;
 pub mod objects;
+pub mod pods;
 pub mod queues;
 
 use std::fmt::Write;
@@ -13,10 +14,15 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use futures::FutureExt;
+use k8s_openapi::api::admissionregistration::v1::{
+    ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding,
+};
+use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::batch::v1::Job as BatchJob;
 use k8s_openapi::api::core::v1::{Namespace, Pod};
 use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::api::node::v1::RuntimeClass;
+use k8s_openapi::api::rbac::v1::ClusterRole;
 use k8s_openapi::api::scheduling::v1::PriorityClass;
 use kube::api::{
     Api, ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams,
@@ -376,12 +382,23 @@ fn resource(kind: &str) -> (ApiResource, bool) {
     match kind {
         "Job" => (ApiResource::erase::<BatchJob>(&()), true),
         "Pod" => (ApiResource::erase::<Pod>(&()), true),
+        "Deployment" => (ApiResource::erase::<Deployment>(&()), true),
+        "ReplicaSet" => (ApiResource::erase::<ReplicaSet>(&()), true),
+        "StatefulSet" => (ApiResource::erase::<StatefulSet>(&()), true),
         "Event" => (ApiResource::erase::<Event>(&()), true),
         "Workload" => (ApiResource::erase::<crds::Workload>(&()), true),
         "LocalQueue" => (ApiResource::erase::<crds::LocalQueue>(&()), true),
         "Namespace" => (ApiResource::erase::<Namespace>(&()), false),
         "PriorityClass" => (ApiResource::erase::<PriorityClass>(&()), false),
         "RuntimeClass" => (ApiResource::erase::<RuntimeClass>(&()), false),
+        "ClusterRole" => (ApiResource::erase::<ClusterRole>(&()), false),
+        "ValidatingAdmissionPolicy" => {
+            (ApiResource::erase::<ValidatingAdmissionPolicy>(&()), false)
+        }
+        "ValidatingAdmissionPolicyBinding" => (
+            ApiResource::erase::<ValidatingAdmissionPolicyBinding>(&()),
+            false,
+        ),
         "ClusterQueue" => (ApiResource::erase::<crds::ClusterQueue>(&()), false),
         "Cohort" => (ApiResource::erase::<crds::Cohort>(&()), false),
         "ResourceFlavor" => (ApiResource::erase::<crds::ResourceFlavor>(&()), false),

@@ -1,0 +1,181 @@
+//! Deployments and StatefulSets: each pod is admitted by itself, and no controller waits for another.
+
+use std::collections::BTreeSet;
+
+use anyhow::Result;
+use serde_json::{Value, json};
+use sluice_testbed::eventually;
+
+use crate::support::objects::{name_of, quota};
+use crate::support::pods::{
+    Pod, check_charged, check_gates, gates, is_running, is_scheduling_gated, order_of_going,
+    queued, replicated,
+};
+use crate::support::queues::nanos;
+use crate::support::{DEADLINE, Scene, bed};
+
+/// The containers of a revision.
+fn containers(tag: &str) -> Value {
+    json!([{
+        "name": "main",
+        "image": format!("example.com/none:{tag}"),
+        "resources": { "requests": { "cpu": "1" } },
+    }])
+}
+
+fn is_of(pod: &Value, tag: &str) -> bool {
+    pod["spec"]["containers"][0]["image"] == format!("example.com/none:{tag}").as_str()
+}
+
+/// Five replicas over a quota of three; another revision of them; none; and some again.
+#[tokio::test]
+async fn a_deployment_runs_as_far_as_quota_goes() -> Result<()> {
+    bed::shared("deploy-roll", async |scene| {
+        scene.queue(&[quota("cpu", "3")]).await?;
+        let pods = scene.record("Pod").await?;
+        let pod = Pod::new("").with(&["spec", "containers"], containers("1"));
+        let mut web = queued(replicated("Deployment", "web", 5, pod));
+        // By default four of them would have to be available, and without these four Kubernetes takes
+        // none of the first revision away.
+        web["spec"]["strategy"] = json!({"rollingUpdate": {"maxUnavailable": 3}});
+        scene.create(&web).await?;
+        scene
+            .see_so_many("running", 3, |p| is_running(p) && is_of(p, "1"))
+            .await?;
+        scene
+            .see_so_many("gated", 2, |p| is_scheduling_gated(p) && is_of(p, "1"))
+            .await?;
+        scene.see_account("cpu", ("3", "3", "0"), 2).await?;
+
+        let next = json!({"spec": {"template": {"spec": {"containers": containers("2")}}}});
+        scene.merge("Deployment", "web", next).await?;
+        scene
+            .see_so_many("running", 3, |p| is_running(p) && is_of(p, "2"))
+            .await?;
+        // Those of the first revision that never ran go first, and all go.
+        see_replicas(scene, "web", 5, 3).await?;
+        scene
+            .see_so_many("of the second revision", 5, |p| is_of(p, "2"))
+            .await?;
+        scene
+            .see_so_many("left of others", 0, |p| !is_of(p, "2"))
+            .await?;
+        scene.see_account("cpu", ("3", "3", "0"), 2).await?;
+
+        let scale = async |replicas: u32| {
+            let patch = json!({"spec": {"replicas": replicas}});
+            scene.merge("Deployment", "web", patch).await
+        };
+        scale(0).await?;
+        scene.see_so_many("left", 0, |_| true).await?;
+        scene
+            .see("LocalQueue", "q", "idle", crate::quota::is_idle)
+            .await?;
+        scale(2).await?;
+        scene.see_so_many("running", 2, is_running).await?;
+        see_replicas(scene, "web", 2, 2).await?;
+        scene.see_account("cpu", ("2", "2", "0"), 0).await?;
+
+        let history = scene.history("Pod", &pods).await?;
+        let most = check_charged(&history, "cpu", "3", |_| true)?;
+        assert_eq!(most, nanos(&json!(3)));
+        check_gates(&history, &BTreeSet::new())
+    })
+    .await
+}
+
+/// Waits until a Deployment has this many replicas of its newest revision, and so many available.
+async fn see_replicas(scene: &Scene<'_>, name: &str, updated: u32, available: u32) -> Result<()> {
+    let what = format!("at {updated} replicas with {available} available");
+    scene
+        .see("Deployment", name, &what, |deployment| {
+            let status = &deployment["status"];
+            status["replicas"] == updated
+                && status["updatedReplicas"] == updated
+                && status["availableReplicas"] == available
+        })
+        .await
+        .map(drop)
+}
+
+/// A StatefulSet makes its pods one after the other: the one that waits is the last.
+#[tokio::test]
+async fn a_stateful_set_goes_on_when_there_is_room() -> Result<()> {
+    bed::shared("deploy-set", async |scene| {
+        scene.queue(&[quota("cpu", "2")]).await?;
+        let pods = scene.record("Pod").await?;
+        let set = queued(replicated("StatefulSet", "db", 4, Pod::new("")));
+        scene.create(&set).await?;
+        scene.see_so_many("running", 2, is_running).await?;
+        scene
+            .see("Pod", "db-2", "gated", is_scheduling_gated)
+            .await?;
+        scene.set_cpu("4").await?;
+        scene.see_so_many("running", 4, is_running).await?;
+        scene.see_account("cpu", ("4", "4", "0"), 0).await?;
+        // One that is deleted comes again, by the same name, behind the gate.
+        scene.set_cpu("3").await?;
+        let first = scene.get("Pod", "db-1").await?;
+        scene.delete("Pod", "db-1").await?;
+        scene
+            .see("Pod", "db-1", "another one, gated", |pod| {
+                pod["metadata"]["uid"] != first["metadata"]["uid"] && is_scheduling_gated(pod)
+            })
+            .await?;
+        scene.see_account("cpu", ("3", "3", "0"), 1).await?;
+        scene.set_cpu("4").await?;
+        scene.see("Pod", "db-1", "running", is_running).await?;
+        let history = scene.history("Pod", &pods).await?;
+        check_charged(&history, "cpu", "4", |_| true)?;
+        check_gates(&history, &BTreeSet::new())?;
+        assert_eq!(
+            order_of_going(&history),
+            ["db-0", "db-1", "db-2", "db-3", "db-1"]
+        );
+        Ok(())
+    })
+    .await
+}
+
+/// Half of the replicas have a gate of somebody else's: they wait without holding the others up.
+#[tokio::test]
+async fn replicas_behind_a_foreign_gate_hold_nothing() -> Result<()> {
+    bed::shared("deploy-gate", async |scene| {
+        scene.queue(&[quota("cpu", "2")]).await?;
+        let pods = scene.record("Pod").await?;
+        let pod = Pod::new("").scheduling_gate("example.com/data");
+        scene
+            .create(&queued(replicated("Deployment", "held", 2, pod)))
+            .await?;
+        scene
+            .see_so_many("there", 2, |p| gates(p).contains(&"example.com/data"))
+            .await?;
+        let free = queued(replicated("Deployment", "free", 3, Pod::new("")));
+        scene.create(&free).await?;
+        scene.see_so_many("running", 2, is_running).await?;
+        scene.see_account("cpu", ("2", "2", "0"), 1).await?;
+        let held = scene
+            .see_so_many("held", 2, |p| gates(p).contains(&"example.com/data"))
+            .await?;
+        let mut opened = BTreeSet::new();
+        for pod in &held {
+            opened.insert(scene.open_gate(name_of(pod), "example.com/data").await?);
+        }
+        scene.see_account("cpu", ("2", "2", "0"), 3).await?;
+        scene.delete("Deployment", "free").await?;
+        eventually("the held to run", DEADLINE, async || {
+            let all = scene.list("Pod").await.map_err(|e| format!("{e:#}"))?;
+            let is_held = |pod: &&Value| pod["metadata"]["labels"]["app"] == "held";
+            let running = all.iter().filter(is_held).filter(|p| is_running(p));
+            match running.count() {
+                2 => Ok(()),
+                count => Err(format!("{count} do")),
+            }
+        })
+        .await?;
+        let history = scene.history("Pod", &pods).await?;
+        check_charged(&history, "cpu", "2", |_| true)?;
+        check_gates(&history, &opened)
+    })
+    .await
+}

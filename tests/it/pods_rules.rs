@@ -1,0 +1,231 @@
+//! What nobody may do to pods behind gates: rules of the API server, and of the webhook for pods.
+
+use anyhow::{Result, ensure};
+use kube::api::{Patch, PatchParams};
+use serde_json::{Value, json};
+use sluice_crds::{
+    ADMITTED_ANNOTATION, MANAGED_LABEL, POD_GROUP_LABEL, POD_GROUP_TOTAL_ANNOTATION, QUEUE_GATE,
+    QUEUE_NAME_LABEL,
+};
+
+use crate::support::objects::{GATED, quota};
+use crate::support::pods::{Pod, gates, has_queue_gate, is_let_go, is_running};
+use crate::support::{bed, refusal};
+
+/// What a refusal by one of the two webhooks for pods says.
+fn by_webhook(webhook: &str, problem: &str) -> String {
+    format!("admission webhook \"{webhook}.pods.sluice.dev\" denied the request: {problem}")
+}
+
+#[tokio::test]
+async fn pods_that_break_a_rule_are_refused() -> Result<()> {
+    let node_0 = json!("node-0");
+    let rows = [
+        (
+            Pod::new("bound").queue("q").with(&["spec", "nodeName"], node_0.clone()),
+            "spec.nodeName: Forbidden: may not be set on a pod that waits in a queue: it would run at once"
+                .to_owned(),
+        ),
+        (
+            Pod::new("member").queue("q").group("gang", 2).with(&["spec", "nodeName"], node_0),
+            "spec.nodeName: Forbidden: may not be set on a pod that waits in a queue: it would run at once"
+                .to_owned(),
+        ),
+        (
+            Pod::new("admitted").queue("q").annotation(ADMITTED_ANNOTATION, "{}"),
+            format!("metadata.annotations[{ADMITTED_ANNOTATION}]: Forbidden: is set by Sluice alone"),
+        ),
+        (
+            Pod::new("perhaps").annotation(QUEUE_GATE, "perhaps"),
+            format!(
+                "metadata.annotations[{QUEUE_GATE}]: Unsupported value: \"perhaps\": supported values: \
+                 \"false\", \"true\""
+            ),
+        ),
+        (
+            Pod::new("gated").annotation(GATED, "mygate"),
+            format!(
+                "metadata.annotations[{GATED}]: Invalid value: \"mygate\": must be a domain-prefixed path \
+                 (such as \"acme.io/foo\")"
+            ),
+        ),
+        (
+            Pod::new("alone").queue("q").label(POD_GROUP_LABEL, "gang"),
+            format!(
+                "metadata.annotations[{POD_GROUP_TOTAL_ANNOTATION}]: Required value: must say how many pods \
+                 the group has"
+            ),
+        ),
+        (
+            Pod::new("none").queue("q").group("gang", 0),
+            format!(
+                "metadata.annotations[{POD_GROUP_TOTAL_ANNOTATION}]: Invalid value: \"0\": must be a whole \
+                 number between 1 and 1000"
+            ),
+        ),
+    ];
+    bed::shared("rules-create", async |scene| {
+        scene.queue(&[quota("cpu", "1")]).await?;
+        for (pod, problem) in rows {
+            let told = refusal(scene.try_create(&pod.json()).await)?;
+            // The first that is asked: behind a gate and bound, the API server itself would refuse it
+            // before the other is.
+            assert_eq!(told, by_webhook("mutate", &problem));
+        }
+        ensure!(
+            scene.list("Pod").await?.is_empty(),
+            "a refused pod was stored"
+        );
+        Ok(())
+    })
+    .await
+}
+
+#[tokio::test]
+async fn edits_that_break_a_rule_are_refused() -> Result<()> {
+    bed::shared("rules-edit", async |scene| {
+        scene.queue(&[quota("cpu", "1")]).await?;
+        scene.create(&Pod::new("runs").queue("q").json()).await?;
+        scene.see("Pod", "runs", "running", is_running).await?;
+        let waits = Pod::new("waits").queue("q").scheduling_gate("example.com/data");
+        scene.create(&waits.json()).await?;
+        let label = |key: &str, value: Value| json!({"metadata": {"labels": {(key): value}}});
+        let note = |key: &str, value: Value| json!({"metadata": {"annotations": {(key): value}}});
+        let data = json!([{ "name": "example.com/data" }]);
+        let alone = "Forbidden: is set by Sluice alone";
+        let rows = [
+            (
+                "waits",
+                json!({"spec": {"schedulingGates": data}}),
+                format!(
+                    "spec.schedulingGates: Forbidden: the gate \"{QUEUE_GATE}\" is removed by Sluice when \
+                     LocalQueue \"q\" has room"
+                ),
+            ),
+            (
+                "waits",
+                label(MANAGED_LABEL, Value::Null),
+                format!("metadata.labels[{MANAGED_LABEL}]: {alone}"),
+            ),
+            (
+                "waits",
+                note(ADMITTED_ANNOTATION, json!("{}")),
+                format!("metadata.annotations[{ADMITTED_ANNOTATION}]: {alone}"),
+            ),
+            (
+                "waits",
+                note(GATED, json!("acme.io/late")),
+                format!(
+                    "metadata.annotations[{GATED}]: Forbidden: may only be set at creation and removed later"
+                ),
+            ),
+            (
+                "waits",
+                note(QUEUE_GATE, Value::Null),
+                format!("metadata.annotations[{QUEUE_GATE}]: Forbidden: is immutable"),
+            ),
+            (
+                "runs",
+                label(QUEUE_NAME_LABEL, json!("other")),
+                format!(
+                    "metadata.labels[{QUEUE_NAME_LABEL}]: Forbidden: is immutable while the pod is admitted; \
+                     delete the pod and create it again in the other queue"
+                ),
+            ),
+            (
+                "runs",
+                note(ADMITTED_ANNOTATION, Value::Null),
+                format!("metadata.annotations[{ADMITTED_ANNOTATION}]: {alone}"),
+            ),
+        ];
+        for (pod, patch, problem) in rows {
+            let told = refusal(scene.try_merge("Pod", pod, patch).await)?;
+            assert_eq!(told, by_webhook("validate", &problem));
+        }
+        // Gates can't come later: a rule of the API server.
+        let late = json!([{ "name": "example.com/late" }]);
+        for pod in ["runs", "waits"] {
+            let patch = Patch::Strategic(json!({"spec": {"schedulingGates": late}}));
+            let answer = scene.api("Pod").patch(pod, &PatchParams::default(), &patch).await;
+            let told = refusal(answer.map(crate::support::into_value))?;
+            ensure!(told.contains("only deletion is allowed"), "{told}");
+        }
+        // What waits may still go elsewhere, and its other gates are not Sluice's business.
+        scene.merge("Pod", "waits", label(QUEUE_NAME_LABEL, json!("other"))).await?;
+        scene.merge("Pod", "waits", label(QUEUE_NAME_LABEL, json!("q"))).await?;
+        scene.open_gate("waits", "example.com/data").await?;
+        let waits = scene.get("Pod", "waits").await?;
+        assert_eq!(gates(&waits), [QUEUE_GATE]);
+        scene.delete("Pod", "runs").await?;
+        scene.see("Pod", "waits", "let go", is_let_go).await.map(drop)
+    })
+    .await
+}
+
+/// It may shrink and not grow.
+#[tokio::test]
+async fn an_admitted_pod_does_not_grow() -> Result<()> {
+    bed::shared("rules-resize", async |scene| {
+        scene.queue(&[quota("cpu", "2")]).await?;
+        scene.create(&Pod::new("runs").queue("q").json()).await?;
+        scene.see("Pod", "runs", "running", is_running).await?;
+        // Without this, Kubernetes thinks of a node that is too old to resize.
+        let shown = json!({"status": {"containerStatuses": [
+            { "name": "main", "resources": { "requests": { "cpu": "1" } } },
+        ]}});
+        let shown = Patch::Strategic(shown);
+        scene
+            .api("Pod")
+            .patch_status("runs", &PatchParams::default(), &shown)
+            .await?;
+        let resize = async |cpu: &str| {
+            let patch = json!({"spec": {"containers": [
+                { "name": "main", "resources": { "requests": { "cpu": cpu } } },
+            ]}});
+            let patch = Patch::Strategic(patch);
+            let api = scene.api("Pod");
+            let answer = api
+                .patch_subresource("resize", "runs", &PatchParams::default(), &patch)
+                .await;
+            answer.map(crate::support::into_value)
+        };
+        let told = refusal(resize("2").await)?;
+        let problem = "spec.containers[0].resources.requests[cpu]: Forbidden: may not grow from 1 to 2 while \
+                       the pod is admitted";
+        assert_eq!(told, by_webhook("validate", problem));
+        resize("500m").await?;
+        scene.see_account("cpu", ("500m", "500m", "0"), 0).await
+    })
+    .await
+}
+
+/// What has nothing to do with queues is left alone, and not even labelled.
+#[tokio::test]
+async fn other_pods_are_left_alone() -> Result<()> {
+    bed::shared("rules-others", async |scene| {
+        scene.queue(&[quota("cpu", "0")]).await?;
+        let others = [
+            Pod::new("plain"),
+            Pod::new("declines").annotation(QUEUE_GATE, "false"),
+            Pod::new("bound").with(&["spec", "nodeName"], json!("node-0")),
+        ];
+        for pod in &others {
+            let stored = scene.create(&pod.json()).await?;
+            ensure!(gates(&stored).is_empty(), "{stored}");
+            ensure!(
+                stored["metadata"]["labels"][MANAGED_LABEL].is_null(),
+                "{stored}"
+            );
+        }
+        scene
+            .see_so_many("running", others.len(), is_running)
+            .await?;
+        let foreign = Pod::new("foreign").scheduling_gate("example.com/data");
+        let stored = scene.create(&foreign.json()).await?;
+        assert_eq!(gates(&stored), ["example.com/data"]);
+        let waits = scene.create(&Pod::new("waits").queue("q").json()).await?;
+        ensure!(has_queue_gate(&waits), "{waits}");
+        Ok(())
+    })
+    .await
+}
