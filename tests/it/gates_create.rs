@@ -8,8 +8,14 @@ use serde_json::Value;
 use crate::gates_roads::{
     AT_GATED, AT_GATES, Gates, NAMES_NO_GATE, PREFIXED, apply, gates_of, invalid, mk_job,
 };
+use crate::support::admission::{Admission, both_ways, play};
 use crate::support::objects::{GATED, GATES, Job, is_suspended};
-use crate::support::{Scene, bed, by_jobs_webhook, into_value, refusal};
+use crate::support::{Scene, into_value, refusal};
+
+both_ways!(
+    a_bad_gate_is_refused_at_creation,
+    a_good_gate_holds_from_the_first_moment,
+);
 
 const ONE_GATE_ONLY: &str =
     "must be exactly one gate; kueue.x-k8s.io/admission-gated-by takes a comma-separated list";
@@ -40,8 +46,7 @@ fn count(count: usize) -> String {
         .join(",")
 }
 
-#[tokio::test]
-async fn a_bad_gate_is_refused_at_creation() -> Result<()> {
+async fn a_bad_gate_is_refused_at_creation(admission: Admission) -> Result<()> {
     let too_long_name = format!("acme.io/{}", "x".repeat(56));
     let seventeen = count(17);
     let thousands = count(4000);
@@ -104,11 +109,11 @@ async fn a_bad_gate_is_refused_at_creation() -> Result<()> {
             ),
         ),
     ];
-    bed::shared("roads-create", async |scene| {
+    play(admission, "roads-create", async |scene| {
         for (gates, problem) in &rows {
             let job = mk_job("refused", gates);
             for dry_run in [false, true] {
-                let expected = by_jobs_webhook(problem);
+                let expected = admission.of_job(problem);
                 let told = refusal(post(scene, &job, dry_run).await)?;
                 assert_eq!(told, expected, "POST {gates:?}");
                 let told = refusal(apply(scene, &job, dry_run).await)?;
@@ -122,8 +127,7 @@ async fn a_bad_gate_is_refused_at_creation() -> Result<()> {
     .await
 }
 
-#[tokio::test]
-async fn a_good_gate_holds_from_the_first_moment() -> Result<()> {
+async fn a_good_gate_holds_from_the_first_moment(admission: Admission) -> Result<()> {
     let longest_name = format!("acme.io/{}", "x".repeat(55));
     let sixteen = count(16);
     let rows: [Gates<'_>; 7] = [
@@ -135,7 +139,7 @@ async fn a_good_gate_holds_from_the_first_moment() -> Result<()> {
         &[(GATES, &sixteen)],
         &[(GATED, "c.io/z"), (GATES, "a.io/y")],
     ];
-    bed::shared("roads-held", async |scene| {
+    play(admission, "roads-held", async |scene| {
         for (index, gates) in rows.iter().enumerate() {
             let (posted, applied) = (format!("posted-{index}"), format!("applied-{index}"));
             for dry_run in [true, false] {

@@ -4,12 +4,13 @@ use anyhow::Result;
 use serde_json::{Value, json};
 
 use crate::gates_roads::{AT_GATED, CREATE_ONLY, PREFIXED, invalid, mk_job};
+use crate::support::admission::{Admission, both_ways, play};
 use crate::support::objects::{GATED, GATES};
-use crate::support::{bed, by_jobs_webhook};
 
-#[tokio::test]
-async fn kubectl_shows_the_same_words() -> Result<()> {
-    bed::shared("roads-kubectl", async |scene| {
+both_ways!(kubectl_shows_the_same_words,);
+
+async fn kubectl_shows_the_same_words(admission: Admission) -> Result<()> {
+    play(admission, "roads-kubectl", async |scene| {
         let bad = mk_job("bad", &[(GATED, "mygate")]).manifest();
         for args in [
             &["create", "-f", "-"][..],
@@ -19,7 +20,12 @@ async fn kubectl_shows_the_same_words() -> Result<()> {
             &["apply", "-f", "-", "--server-side"],
         ] {
             let told = scene.kubectl(args, Some(&bad)).await?.err()?;
-            check_words(&told, &invalid(AT_GATED, "mygate", PREFIXED), args);
+            check_words(
+                admission,
+                &told,
+                &invalid(AT_GATED, "mygate", PREFIXED),
+                args,
+            );
         }
 
         let plain = mk_job("plain", &[]).manifest();
@@ -73,7 +79,12 @@ async fn kubectl_shows_the_same_words() -> Result<()> {
                 .kubectl(&args, stdin.map(String::as_str))
                 .await?
                 .err()?;
-            check_words(&told, &format!("{AT_GATED}: {CREATE_ONLY}"), &args);
+            check_words(
+                admission,
+                &told,
+                &format!("{AT_GATED}: {CREATE_ONLY}"),
+                &args,
+            );
         }
 
         // And the way that is open: apply with the gate, apply without it.
@@ -105,15 +116,15 @@ fn mk_stored(job: &Value, (key, value): (&str, &str)) -> String {
     job.to_string()
 }
 
-/// The words of the refusal end what kubectl says, and the webhook is named once.
-fn check_words(told: &str, problem: &str, args: &[&str]) {
-    let expected = by_jobs_webhook(problem);
+/// The words of the refusal end what kubectl says, and who refuses is named once.
+fn check_words(admission: Admission, told: &str, problem: &str, args: &[&str]) {
+    let expected = admission.of_job(problem);
     assert!(
         told.trim_end().ends_with(&expected),
         "kubectl {args:?} said: {told}"
     );
     assert_eq!(
-        told.matches("admission webhook").count(),
+        told.matches("denied").count(),
         1,
         "kubectl {args:?} said: {told}"
     );

@@ -7,8 +7,16 @@ use json_patch::Patch as JsonPatch;
 use kube::api::{DynamicObject, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
+use crate::support::admission::{Admission, both_ways, play};
 use crate::support::objects::{GATED, GATES, Job, is_suspended};
-use crate::support::{Scene, bed, by_jobs_webhook, into_value, refusal};
+use crate::support::{Scene, into_value, refusal};
+
+both_ways!(
+    gates_can_not_be_added_later,
+    a_removed_gate_can_not_be_put_back,
+    gates_can_be_removed_by_every_road,
+    the_spec_of_a_gated_job_can_be_edited_by_every_road,
+);
 
 pub const AT_GATED: &str = "metadata.annotations[kueue.x-k8s.io/scheduling-gated-by]";
 pub const AT_GATES: &str = "metadata.annotations[kueue.x-k8s.io/admission-gated-by]";
@@ -171,8 +179,7 @@ pub fn invalid(at: &str, value: &str, rule: &str) -> String {
     format!("{at}: Invalid value: {value:?}: {rule}")
 }
 
-#[tokio::test]
-async fn gates_can_not_be_added_later() -> Result<()> {
+async fn gates_can_not_be_added_later(admission: Admission) -> Result<()> {
     let at = |field: &str| format!("{field}: {CREATE_ONLY}");
     let rows: [(&str, Gates<'_>, Gates<'_>, String); 12] = [
         ("add", &[], &[(GATED, "a.io/x")], at(AT_GATED)),
@@ -233,7 +240,7 @@ async fn gates_can_not_be_added_later() -> Result<()> {
             invalid(AT_GATES, "a.io/x,", NAMES_NO_GATE),
         ),
     ];
-    bed::shared("roads-add", async |scene| {
+    play(admission, "roads-add", async |scene| {
         for (name, stored, wanted, problem) in &rows {
             apply(scene, &mk_job(name, stored), false)
                 .await
@@ -245,7 +252,7 @@ async fn gates_can_not_be_added_later() -> Result<()> {
                         let answer = edit(scene, road, name, stored, wanted).await;
                         let told =
                             refusal(answer).with_context(|| format!("{name} by {road:?}"))?;
-                        assert_eq!(told, by_jobs_webhook(problem), "{name} by {road:?}");
+                        assert_eq!(told, admission.of_job(problem), "{name} by {road:?}");
                     }
                 }
             }
@@ -257,10 +264,9 @@ async fn gates_can_not_be_added_later() -> Result<()> {
     .await
 }
 
-#[tokio::test]
-async fn a_removed_gate_can_not_be_put_back() -> Result<()> {
+async fn a_removed_gate_can_not_be_put_back(admission: Admission) -> Result<()> {
     let gated: Gates<'_> = &[(GATED, "a.io/x")];
-    bed::shared("roads-again", async |scene| {
+    play(admission, "roads-again", async |scene| {
         apply(scene, &mk_job("again", gated), false).await?;
         edit(
             scene,
@@ -276,7 +282,7 @@ async fn a_removed_gate_can_not_be_put_back() -> Result<()> {
                 let told = refusal(edit(scene, road, "again", &[], gated).await)?;
                 assert_eq!(
                     told,
-                    by_jobs_webhook(&format!("{AT_GATED}: {CREATE_ONLY}")),
+                    admission.of_job(&format!("{AT_GATED}: {CREATE_ONLY}")),
                     "{road:?}"
                 );
             }
@@ -286,8 +292,7 @@ async fn a_removed_gate_can_not_be_put_back() -> Result<()> {
     .await
 }
 
-#[tokio::test]
-async fn gates_can_be_removed_by_every_road() -> Result<()> {
+async fn gates_can_be_removed_by_every_road(admission: Admission) -> Result<()> {
     let rows: [(&str, Gates<'_>, Gates<'_>); 6] = [
         ("one", &[(GATED, "a.io/x")], &[]),
         ("list", &[(GATES, "a.io/x,b.io/y")], &[]),
@@ -304,7 +309,7 @@ async fn gates_can_be_removed_by_every_road() -> Result<()> {
             &[(GATES, " b.io/y , a.io/x")],
         ),
     ];
-    bed::shared("roads-remove", async |scene| {
+    play(admission, "roads-remove", async |scene| {
         let mut lifted = Vec::new();
         let mut held = Vec::new();
         for (row, stored, wanted) in rows {
@@ -349,10 +354,9 @@ async fn gates_can_be_removed_by_every_road() -> Result<()> {
     .await
 }
 
-#[tokio::test]
-async fn the_spec_of_a_gated_job_can_be_edited_by_every_road() -> Result<()> {
+async fn the_spec_of_a_gated_job_can_be_edited_by_every_road(admission: Admission) -> Result<()> {
     let gated: Gates<'_> = &[(GATED, "a.io/x")];
-    bed::shared("roads-spec", async |scene| {
+    play(admission, "roads-spec", async |scene| {
         for road in ROADS {
             let name = format!("{road:?}").to_lowercase();
             let job = mk_job(&name, gated).cpu("100m");

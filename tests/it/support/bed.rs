@@ -1,7 +1,7 @@
 //! Where a test plays: on the control plane that all share, or, if it kills something, on its own.
 
 use anyhow::Result;
-use sluice_testbed::{ControlPlane, Options, Sluice, SluiceOptions};
+use sluice_testbed::{ControlPlane, Options, Shared, Sluice, SluiceOptions};
 use tokio::sync::Semaphore;
 
 use super::Scene;
@@ -17,7 +17,15 @@ pub async fn shared(
     prefix: &str,
     test: impl AsyncFnOnce(&Scene<'static>) -> Result<()>,
 ) -> Result<()> {
-    let shared = Sluice::shared(BINARY);
+    shared_on(Sluice::shared(BINARY), prefix, test).await
+}
+
+/// Plays on this control plane that others share too.
+pub async fn shared_on(
+    shared: &'static Shared,
+    prefix: &str,
+    test: impl AsyncFnOnce(&Scene<'static>) -> Result<()>,
+) -> Result<()> {
     let log = || shared.sluice.log_tail();
     Scene::play(
         &shared.control_plane,

@@ -1,6 +1,7 @@
 //! What the tests share: a namespace of one's own on a control plane with Sluice, objects as users
 //! write them, waiting for what shall be, and what is printed when it never comes.
 
+pub mod admission;
 pub mod audit;
 pub mod bed;
 pub mod history;
@@ -345,10 +346,16 @@ impl<'a> Scene<'a> {
     }
 }
 
-/// The message of a refusal by a webhook or the API server.
+/// The message of a refusal by a webhook or the API server; of one by a policy, without the name of
+/// the object.
 pub fn refusal<T: std::fmt::Debug>(answer: kube::Result<T>) -> Result<String> {
     match answer {
-        Err(kube::Error::Api(status)) => Ok(status.message),
+        Err(kube::Error::Api(status)) => {
+            let by_policy = status.message.split_once(" is forbidden: ");
+            let by_policy =
+                by_policy.filter(|(_, told)| told.starts_with("ValidatingAdmissionPolicy "));
+            Ok(by_policy.map_or(status.message.clone(), |(_, told)| told.to_owned()))
+        }
         Err(error) => Err(anyhow!(error)),
         Ok(object) => bail!("it should have been refused, and was taken: {object:?}"),
     }

@@ -1,0 +1,130 @@
+//! The two ways in which objects are held and judged, by webhooks and by admission policies, and
+//! tests that are played with both.
+
+use std::sync::OnceLock;
+
+use anyhow::{Context, Result, anyhow, ensure};
+use serde_json::Value;
+use sluice_testbed::{ControlPlane, Options, Shared, Sluice, SluiceOptions, eventually};
+
+use super::bed::{self, BINARY};
+use super::objects::{GATED, Job, is_suspended};
+use super::{DEADLINE, Scene};
+
+/// Who holds objects at their creation and judges edits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Admission {
+    /// Sluice, asked by the API server: `config/default`.
+    Webhooks,
+    /// The API server, by policies: `config/without-webhook`.
+    Policies,
+}
+
+impl Admission {
+    /// What a refusal about a batch Job says.
+    pub fn of_job(self, problem: &str) -> String {
+        self.of("jobs", "sluice-jobs.batch", problem)
+    }
+
+    fn of(self, webhook: &str, policy: &str, problem: &str) -> String {
+        match self {
+            Self::Webhooks => {
+                let webhook = format!("validate.{webhook}.sluice.dev");
+                format!("admission webhook \"{webhook}\" denied the request: {problem}")
+            }
+            Self::Policies => format!(
+                "ValidatingAdmissionPolicy '{policy}' with binding '{policy}' denied request: {problem}"
+            ),
+        }
+    }
+}
+
+/// Plays on the control plane that all tests with this admission share, in a namespace whose name
+/// begins so.
+pub async fn play(
+    admission: Admission,
+    prefix: &str,
+    test: impl AsyncFnOnce(&Scene<'static>) -> Result<()>,
+) -> Result<()> {
+    match admission {
+        Admission::Webhooks => bed::shared(prefix, test).await,
+        Admission::Policies => bed::shared_on(with_policies(), prefix, test).await,
+    }
+}
+
+/// Plays tests that take an [`Admission`] with each.
+macro_rules! both_ways {
+    ($($test:ident),+ $(,)?) => {
+        mod by_webhooks {
+            $(#[tokio::test]
+            async fn $test() -> anyhow::Result<()> {
+                super::$test($crate::support::admission::Admission::Webhooks).await
+            })+
+        }
+
+        mod by_policies {
+            $(#[tokio::test]
+            async fn $test() -> anyhow::Result<()> {
+                super::$test($crate::support::admission::Admission::Policies).await
+            })+
+        }
+    };
+}
+pub(crate) use both_ways;
+
+/// The one control plane with admission policies, started by the first who asks.
+fn with_policies() -> &'static Shared {
+    static SHARED: OnceLock<Result<Shared, String>> = OnceLock::new();
+    let started = SHARED.get_or_init(|| start().map_err(|error| format!("{error:#}")));
+    match started {
+        Ok(shared) => shared,
+        Err(error) => panic!("the Sluice with policies did not start: {error}"),
+    }
+}
+
+fn start() -> Result<Shared> {
+    let control_plane = ControlPlane::start_blocking(&Options::with_crds()?)?;
+    // A thread of its own: the caller's is inside a runtime.
+    let sluice = std::thread::scope(|scope| {
+        let thread = scope.spawn(|| {
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()?;
+            runtime.block_on(async {
+                let mut options = SluiceOptions::new(BINARY);
+                options.webhooks = false;
+                let sluice = Sluice::install(&control_plane, options).await?;
+                apply_policies(&control_plane).await?;
+                sluice.start().await?;
+                anyhow::Ok(sluice)
+            })
+        });
+        thread
+            .join()
+            .map_err(|_| anyhow!("the start of Sluice panicked"))?
+    });
+    Ok(Shared {
+        sluice: sluice?,
+        control_plane,
+    })
+}
+
+/// Applies `config/policies` and waits until a job with a gate is held and judged.
+async fn apply_policies(cp: &ControlPlane) -> Result<()> {
+    let policies = concat!(env!("CARGO_MANIFEST_DIR"), "/config/policies");
+    cp.kubectl(["apply", "-k", policies], None).await?.ok()?;
+    let create = async |gate: &str| {
+        let probe = Job::new("probe").annotation(GATED, gate).manifest();
+        let args = ["create", "-f", "-", "--dry-run=server", "-o", "json"];
+        cp.kubectl(args, Some(&probe)).await
+    };
+    // The API server hears of one policy after the other, within a second.
+    eventually("the policies to work", DEADLINE, async || {
+        let held = create("tests/probe").await?.ok()?;
+        let held: Value = serde_json::from_str(&held).context("kubectl -o json")?;
+        ensure!(is_suspended(&held), "the probe is not held");
+        create("probe").await?.err()
+    })
+    .await?;
+    Ok(())
+}
