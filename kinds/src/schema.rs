@@ -117,7 +117,8 @@ fn resolve<'a>(schema: &'a Value, document: &'a Value) -> &'a Value {
 }
 
 fn is_template(schema: &Value, document: &Value) -> bool {
-    if keeps_unknown(schema) || schema.get("properties").is_none() {
+    let is_object = schema.get("type").is_none_or(|kind| kind == "object");
+    if keeps_unknown(schema) || (is_object && schema.get("properties").is_none()) {
         return true;
     }
     let Some(spec) = schema
@@ -204,6 +205,12 @@ mod tests {
             problems(".spec.runPolicy.suspend", ".spec.template"),
             [
                 "spec.suspend: Invalid value: \".spec.runPolicy.suspend\": there is no field \"runPolicy\" in .spec: there are parallelism, suspend, template"
+            ]
+        );
+        assert_eq!(
+            problems(".spec.suspend", ".spec.parallelism"),
+            [
+                "spec.podSets[0].template: Invalid value: \".spec.parallelism\": must name a pod template: this field has no spec.containers",
             ]
         );
         assert_eq!(

@@ -122,7 +122,7 @@ async fn the_local_variant_has_every_webhook_on_this_machine() -> Result<()> {
         "{local}"
     );
     ensure!(
-        !local.contains("\n    service:\n") && !local.contains("kind: Deployment"),
+        !local.contains("\n    service:\n") && !local.contains("\nkind: Deployment"),
         "{local}"
     );
     Ok(())

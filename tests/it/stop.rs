@@ -123,7 +123,13 @@ async fn drains(
     let evicted = scene
         .see("Job", "drained", "suspended", is_suspended)
         .await?;
-    assert_eq!(evicted["spec"]["template"], created["spec"]["template"]);
+    let (left, own) = (&evicted["spec"]["template"], &created["spec"]["template"]);
+    assert_eq!(left["spec"], own["spec"]);
+    // By these its pods are known: they stay.
+    let mut marked = own["metadata"].clone();
+    marked["labels"]["sluice.dev/managed"] = json!("true");
+    marked["annotations"]["sluice.dev/pod-set"] = json!("main");
+    assert_eq!(left["metadata"], marked);
     ensure!(scene.list("Pod").await?.is_empty(), "it has pods left");
     for reason in ["Evicted", "Requeued"] {
         scene.see_event("drained", reason).await?;
