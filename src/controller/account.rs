@@ -164,8 +164,7 @@ impl Controller {
             self.engine.apply(Event::RemoveWorkload(id));
             return;
         };
-        let (QueueName::Named(queue), Ok(asks), true) =
-            (&pod.queue, pod.asks.as_ref(), pod.is_live())
+        let (Some(queue), Ok(asks), true) = (queue_of(pod), pod.asks.as_ref(), pod.is_live())
         else {
             self.engine.apply(Event::RemoveWorkload(id));
             return;
@@ -173,7 +172,7 @@ impl Controller {
         if pod.mode != PodMode::Single {
             return;
         }
-        let queue = LocalQueueKey::new(key.namespace.clone(), queue.as_str());
+        let queue = LocalQueueKey::new(key.namespace.clone(), queue);
         let flight = self.flights.of(uid);
         let state = if pod.queue_gate.is_none() {
             let recorded = pod.admitted.as_ref().and_then(|found| found.as_ref().ok());
@@ -261,4 +260,16 @@ fn may_wait(job: &JobRecord, workload: &WorkloadRecord) -> bool {
     });
     let can_be_held = job.hold == Hold::Suspend || job.is_gated;
     is_queued && is_recorded && !is_held && !job.deleting && can_be_held
+}
+
+/// The LocalQueue of a pod that is admitted by itself. One that names none any more keeps what it was
+/// admitted with until it has ended.
+fn queue_of(pod: &PodRecord) -> Option<&str> {
+    match &pod.queue {
+        QueueName::Named(queue) => Some(queue),
+        QueueName::None | QueueName::Invalid(_) => {
+            let is_charged = pod.queue_gate.is_none() && matches!(pod.admitted, Some(Ok(_)));
+            is_charged.then_some("")
+        }
+    }
 }
