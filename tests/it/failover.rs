@@ -12,14 +12,14 @@ use crate::support::queues::{admission_order, check_quota};
 use crate::support::{DEADLINE, Scene, bed};
 
 /// Who holds the lease.
-async fn leader(scene: &Scene<'_>) -> Result<String> {
+pub async fn leader(scene: &Scene<'_>) -> Result<String> {
     let path = "--output=jsonpath={.spec.holderIdentity}";
     let args = ["get", "lease", "sluice", "--namespace=sluice-system", path];
     scene.cp.kubectl(args, None).await?.ok()
 }
 
 /// Waits until somebody else holds the lease.
-async fn see_another_leader(scene: &Scene<'_>, before: &str) -> Result<String> {
+pub async fn see_another_leader(scene: &Scene<'_>, before: &str) -> Result<String> {
     eventually("another leader", DEADLINE, async || {
         match leader(scene).await {
             Ok(now) if now != before && !now.is_empty() => Ok(now),
@@ -104,7 +104,7 @@ async fn a_leader_that_wakes_up_too_late_does_no_harm() -> Result<()> {
 }
 
 /// Starts Sluice again whenever it has ended, as Kubernetes does.
-async fn keep_running(sluice: &Sluice) -> Result<()> {
+pub async fn keep_running(sluice: &Sluice) -> Result<()> {
     loop {
         eventually("Sluice to end", 60 * DEADLINE, async || {
             sluice.process().exit_status().ok_or("it runs")

@@ -32,6 +32,7 @@ mod karpenter;
 mod late_objects;
 mod life;
 mod pods_deployments;
+mod pods_faults;
 mod pods_groups;
 mod pods_jobs;
 mod pods_quota;

@@ -31,7 +31,7 @@ async fn a_pod_is_checked_only_in_what_it_requests() -> Result<()> {
             let pod = Pod::new(name).queue("q").requests(requests);
             scene.create(&pod.json()).await
         };
-        create("cpu-all", json!({"cpu": "2", "pods": "2"})).await?;
+        create("cpu-all", json!({"cpu": "2"})).await?;
         scene.see("Pod", "cpu-all", "let go", is_let_go).await?;
         create("cpu-more", json!({"cpu": "100m"})).await?;
         create("memory-all", json!({"memory": "1Gi"})).await?;
