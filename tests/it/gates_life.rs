@@ -4,11 +4,22 @@
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 
+use crate::support::admission::{Admission, both_ways, play};
 use crate::support::history::History;
 use crate::support::objects::{
     GATED, GATES, Job, is_admitted, is_complete, is_suspended, name_of, quota, revision_of,
 };
-use crate::support::{Scene, bed, by_jobs_webhook};
+use crate::support::{Scene, bed};
+
+both_ways!(
+    a_lifted_gate_queues_the_job_as_it_was_edited,
+    a_gate_without_a_domain_and_a_late_one_are_refused,
+    all_gates_of_a_list_must_go,
+    gates_of_both_annotations_hold_together,
+    a_gate_needs_no_queue,
+    a_suspended_job_without_gate_and_queue_is_left_alone,
+    a_deleted_and_recreated_job_is_judged_anew,
+);
 
 /// Removes a gate annotation and returns the job as it was stored then.
 async fn lift(scene: &Scene<'_>, name: &str, annotation: &str) -> Result<Value> {
@@ -48,9 +59,8 @@ async fn up_to_the_first(
 }
 
 /// KEP-6915, its first case: the Workload comes when the gate goes, with what the job asks for then.
-#[tokio::test]
-async fn a_lifted_gate_queues_the_job_as_it_was_edited() -> Result<()> {
-    bed::shared("life-lift", async |scene| {
+async fn a_lifted_gate_queues_the_job_as_it_was_edited(admission: Admission) -> Result<()> {
+    play(admission, "life-lift", async |scene| {
         scene.queue(&[quota("cpu", "2")]).await?;
         let (workloads, pods) = (scene.record("Workload").await?, scene.record("Pod").await?);
         let job = Job::new("train")
@@ -91,30 +101,28 @@ async fn a_lifted_gate_queues_the_job_as_it_was_edited() -> Result<()> {
 }
 
 /// KEP-6915, the other two, as kubectl shows them.
-#[tokio::test]
-async fn a_gate_without_a_domain_and_a_late_one_are_refused() -> Result<()> {
-    bed::shared("life-refuse", async |scene| {
+async fn a_gate_without_a_domain_and_a_late_one_are_refused(admission: Admission) -> Result<()> {
+    play(admission, "life-refuse", async |scene| {
         let at = "metadata.annotations[kueue.x-k8s.io/scheduling-gated-by]";
         let bad = Job::new("bad").queue("q").gate("mygate").manifest();
         let told = scene.kubectl(&["create", "-f", "-"], Some(&bad)).await?.err()?;
         let expected = format!(
             "{at}: Invalid value: \"mygate\": must be a domain-prefixed path (such as \"acme.io/foo\")"
         );
-        ensure!(told.contains(&by_jobs_webhook(&expected)), "{told}");
+        ensure!(told.contains(&admission.of_job(&expected)), "{told}");
 
         scene.create(&Job::new("late").queue("q").json()).await?;
         let args = ["annotate", "job", "late", "kueue.x-k8s.io/scheduling-gated-by=acme.io/x"];
         let told = scene.kubectl(&args, None).await?.err()?;
         let expected = format!("{at}: Forbidden: may only be set at creation and removed later");
-        ensure!(told.contains(&by_jobs_webhook(&expected)), "{told}");
+        ensure!(told.contains(&admission.of_job(&expected)), "{told}");
         Ok(())
     })
     .await
 }
 
-#[tokio::test]
-async fn all_gates_of_a_list_must_go() -> Result<()> {
-    bed::shared("life-list", async |scene| {
+async fn all_gates_of_a_list_must_go(admission: Admission) -> Result<()> {
+    play(admission, "life-list", async |scene| {
         scene.queue(&[quota("cpu", "4")]).await?;
         let workloads = scene.record("Workload").await?;
         scene
@@ -148,9 +156,8 @@ async fn all_gates_of_a_list_must_go() -> Result<()> {
     .await
 }
 
-#[tokio::test]
-async fn gates_of_both_annotations_hold_together() -> Result<()> {
-    bed::shared("life-both", async |scene| {
+async fn gates_of_both_annotations_hold_together(admission: Admission) -> Result<()> {
+    play(admission, "life-both", async |scene| {
         scene.queue(&[quota("cpu", "4")]).await?;
         let job = Job::new("both")
             .queue("q")
@@ -171,9 +178,8 @@ async fn gates_of_both_annotations_hold_together() -> Result<()> {
     .await
 }
 
-#[tokio::test]
-async fn a_gate_needs_no_queue() -> Result<()> {
-    bed::shared("life-only", async |scene| {
+async fn a_gate_needs_no_queue(admission: Admission) -> Result<()> {
+    play(admission, "life-only", async |scene| {
         let workloads = scene.record("Workload").await?;
         let pods = scene.record("Pod").await?;
         scene
@@ -193,9 +199,8 @@ async fn a_gate_needs_no_queue() -> Result<()> {
 
 /// A job that names no queue and was suspended by its user before its gate went would be started;
 /// one that was never gated is none of Sluice's business.
-#[tokio::test]
-async fn a_suspended_job_without_gate_and_queue_is_left_alone() -> Result<()> {
-    bed::shared("life-alone", async |scene| {
+async fn a_suspended_job_without_gate_and_queue_is_left_alone(admission: Admission) -> Result<()> {
+    play(admission, "life-alone", async |scene| {
         let alone = Job::new("alone").with(&["spec", "suspend"], json!(true));
         scene.create(&alone.json()).await?;
         scene
@@ -210,9 +215,8 @@ async fn a_suspended_job_without_gate_and_queue_is_left_alone() -> Result<()> {
     .await
 }
 
-#[tokio::test]
-async fn a_deleted_and_recreated_job_is_judged_anew() -> Result<()> {
-    bed::shared("life-anew", async |scene| {
+async fn a_deleted_and_recreated_job_is_judged_anew(admission: Admission) -> Result<()> {
+    play(admission, "life-anew", async |scene| {
         scene.queue(&[quota("cpu", "1")]).await?;
         scene
             .create(&Job::new("again").queue("q").runs_forever().json())

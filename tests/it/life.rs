@@ -5,11 +5,26 @@ use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 use sluice_testbed::{NodeSpec, eventually};
 
+use crate::support::admission::{Admission, both_ways, play};
 use crate::support::objects::{
     self, Job, cluster_queue, condition, is_admitted, is_suspended, local_queue, name_of, own,
     priority_class, quota, with,
 };
-use crate::support::{DEADLINE, Scene, bed, by_jobs_webhook, refusal};
+use crate::support::{DEADLINE, Scene, refusal};
+
+both_ways!(
+    starting_a_job_by_hand_is_refused_with_advice_that_works,
+    an_admitted_job_that_is_suspended_by_hand_goes_on_by_the_rules,
+    the_queue_of_a_job_can_change_while_it_waits,
+    a_job_can_be_edited_while_it_waits_and_not_grow_while_it_runs,
+    a_waiting_job_can_be_edited_often,
+    priority_comes_from_the_classes_of_job_and_pods,
+    a_job_lands_on_the_nodes_of_its_flavor,
+    flavors_are_tried_in_order,
+    a_job_is_charged_what_the_scheduler_charges,
+    a_jobs_events_tell_its_story,
+    what_sluice_does_not_know_it_leaves_alone,
+);
 
 const UNSUSPEND: &str = r#"{"spec":{"suspend":false}}"#;
 
@@ -43,9 +58,10 @@ async fn let_ann_edit(scene: &Scene<'_>) -> Result<()> {
     Ok(())
 }
 
-#[tokio::test]
-async fn starting_a_job_by_hand_is_refused_with_advice_that_works() -> Result<()> {
-    bed::shared("life-hand", async |scene| {
+async fn starting_a_job_by_hand_is_refused_with_advice_that_works(
+    admission: Admission,
+) -> Result<()> {
+    play(admission, "life-hand", async |scene| {
         scene.queue(&[quota("cpu", "1")]).await?;
         let_ann_edit(scene).await?;
         scene.create(&Job::new("first").queue("q").runs_forever().json()).await?;
@@ -56,15 +72,15 @@ async fn starting_a_job_by_hand_is_refused_with_advice_that_works() -> Result<()
         let told = patch_as_user(scene, "gated", UNSUSPEND).await?.err()?;
         let expected = "spec.suspend: Forbidden: the job is held by acme.io/a, acme.io/b; it goes on by \
                         itself once the last gate is removed from its annotations";
-        ensure!(told.trim_end().ends_with(&by_jobs_webhook(expected)), "{told}");
+        ensure!(told.trim_end().ends_with(&admission.of_job(expected)), "{told}");
         let told = patch_as_user(scene, "pending", UNSUSPEND).await?.err()?;
         let expected = "spec.suspend: Forbidden: the job starts by itself once LocalQueue \"q\" admits \
                         it; to run it outside of Sluice, remove the label sluice.dev/queue-name in the \
                         same update";
-        ensure!(told.trim_end().ends_with(&by_jobs_webhook(expected)), "{told}");
+        ensure!(told.trim_end().ends_with(&admission.of_job(expected)), "{told}");
         // The administrator is told the same.
         let again = scene.try_merge("Job", "pending", json!({"spec": {"suspend": false}})).await;
-        assert_eq!(refusal(again)?, by_jobs_webhook(expected));
+        assert_eq!(refusal(again)?, admission.of_job(expected));
 
         scene.see_workload("pending", "there", |_| true).await?;
         let advised = r#"{"metadata":{"labels":{"sluice.dev/queue-name":null}},"spec":{"suspend":false}}"#;
@@ -82,9 +98,10 @@ async fn starting_a_job_by_hand_is_refused_with_advice_that_works() -> Result<()
 }
 
 /// Suspending an admitted job by hand takes it off its nodes; it is Sluice that lets it go again.
-#[tokio::test]
-async fn an_admitted_job_that_is_suspended_by_hand_goes_on_by_the_rules() -> Result<()> {
-    bed::shared("life-pause", async |scene| {
+async fn an_admitted_job_that_is_suspended_by_hand_goes_on_by_the_rules(
+    admission: Admission,
+) -> Result<()> {
+    play(admission, "life-pause", async |scene| {
         scene.queue(&[quota("cpu", "1")]).await?;
         scene
             .create(&Job::new("paused").queue("q").runs("2").json())
@@ -103,9 +120,8 @@ async fn an_admitted_job_that_is_suspended_by_hand_goes_on_by_the_rules() -> Res
     .await
 }
 
-#[tokio::test]
-async fn the_queue_of_a_job_can_change_while_it_waits() -> Result<()> {
-    bed::shared("life-queue", async |scene| {
+async fn the_queue_of_a_job_can_change_while_it_waits(admission: Admission) -> Result<()> {
+    play(admission, "life-queue", async |scene| {
         scene.queue(&[quota("cpu", "2")]).await?;
         scene.create(&local_queue("other", &scene.ns)).await?;
         let to = |queue: Value| json!({"metadata": {"labels": {"sluice.dev/queue-name": queue}}});
@@ -119,16 +135,16 @@ async fn the_queue_of_a_job_can_change_while_it_waits() -> Result<()> {
         let told = refusal(scene.try_merge("Job", "mover", to(json!("q"))).await)?;
         let rule = "is immutable while the job is admitted; delete the job and create it again in the \
                     other queue";
-        assert_eq!(told, by_jobs_webhook(&format!("{at}{rule}")));
+        assert_eq!(told, admission.of_job(&format!("{at}{rule}")));
         let told = refusal(scene.try_merge("Job", "mover", to(json!(null))).await)?;
         let rule = "may not be removed while the job is admitted; delete the job and create it again \
                     without the label";
-        assert_eq!(told, by_jobs_webhook(&format!("{at}{rule}")));
+        assert_eq!(told, admission.of_job(&format!("{at}{rule}")));
         scene.create(&Job::new("free").runs_forever().json()).await?;
         let told = refusal(scene.try_merge("Job", "free", to(json!("q"))).await)?;
         let rule = "may not be added while the job runs; suspend the job in the same update, and it is \
                     queued";
-        assert_eq!(told, by_jobs_webhook(&format!("{at}{rule}")));
+        assert_eq!(told, admission.of_job(&format!("{at}{rule}")));
         // The advice works.
         let mut advised = to(json!("q"));
         advised["spec"] = json!({"suspend": true});
@@ -140,9 +156,10 @@ async fn the_queue_of_a_job_can_change_while_it_waits() -> Result<()> {
     .await
 }
 
-#[tokio::test]
-async fn a_job_can_be_edited_while_it_waits_and_not_grow_while_it_runs() -> Result<()> {
-    bed::shared("life-edit", async |scene| {
+async fn a_job_can_be_edited_while_it_waits_and_not_grow_while_it_runs(
+    admission: Admission,
+) -> Result<()> {
+    play(admission, "life-edit", async |scene| {
         scene.queue(&[quota("cpu", "2")]).await?;
         let job = Job::new("edited").queue("q").cpu("3").pods(1).runs_forever();
         scene.apply(&job.json()).await?;
@@ -170,11 +187,13 @@ async fn a_job_can_be_edited_while_it_waits_and_not_grow_while_it_runs() -> Resu
         ensure!(told.is_err(), "raising parallelism above completions is no growth: {told:?}");
         scene.create(&Job::new("wide").queue("q").cpu("250m").with(&["spec", "completions"], json!(9)).runs_forever().json()).await?;
         scene.see_admitted("wide").await?;
+        // Until then it is suspended, and may grow.
+        scene.see_pods("Running", 3).await?;
         let more = json!({"spec": {"parallelism": 2}});
         let told = refusal(scene.try_merge("Job", "wide", more).await)?;
         let expected = "pod set \"main\": Forbidden: may not grow from 1 to 2 pods while the job is \
                         admitted; suspend it in the same update, and it is queued with the new value";
-        assert_eq!(told, by_jobs_webhook(expected));
+        assert_eq!(told, admission.of_job(expected));
         // The advice works: it is queued with the new value, and admitted with it.
         let advised = json!({"spec": {"parallelism": 2, "suspend": true}});
         scene.merge("Job", "wide", advised).await?;
@@ -194,9 +213,8 @@ async fn a_job_can_be_edited_while_it_waits_and_not_grow_while_it_runs() -> Resu
 }
 
 /// A user who edits a waiting job many times is followed, and not told that somebody meddles.
-#[tokio::test]
-async fn a_waiting_job_can_be_edited_often() -> Result<()> {
-    bed::shared("life-often", async |scene| {
+async fn a_waiting_job_can_be_edited_often(admission: Admission) -> Result<()> {
+    play(admission, "life-often", async |scene| {
         scene.queue(&[quota("cpu", "1")]).await?;
         let job = Job::new("edited").queue("q").runs_forever();
         for cpu in ["11", "12", "13", "14", "15", "16", "17", "1"] {
@@ -215,9 +233,8 @@ async fn a_waiting_job_can_be_edited_often() -> Result<()> {
     .await
 }
 
-#[tokio::test]
-async fn priority_comes_from_the_classes_of_job_and_pods() -> Result<()> {
-    bed::shared("life-priority", async |scene| {
+async fn priority_comes_from_the_classes_of_job_and_pods(admission: Admission) -> Result<()> {
+    play(admission, "life-priority", async |scene| {
         scene.queue(&[quota("cpu", "1")]).await?;
         scene.stop("Hold").await?;
         let (own_class, pod_class) = (scene.name("own"), scene.name("pod"));
@@ -303,9 +320,8 @@ async fn priority_comes_from_the_classes_of_job_and_pods() -> Result<()> {
 }
 
 /// A flavor with nodes of its own: the job gets its labels and tolerations and lands there.
-#[tokio::test]
-async fn a_job_lands_on_the_nodes_of_its_flavor() -> Result<()> {
-    bed::shared("life-flavor", async |scene| {
+async fn a_job_lands_on_the_nodes_of_its_flavor(admission: Admission) -> Result<()> {
+    play(admission, "life-flavor", async |scene| {
         let ns = scene.ns.as_str();
         let node = NodeSpec::new(scene.name("node")).resource("cpu", "4");
         let node = node.label("pool", ns).taint("pool", ns, "NoSchedule");
@@ -359,9 +375,8 @@ async fn a_job_lands_on_the_nodes_of_its_flavor() -> Result<()> {
 }
 
 /// Two flavors: the first as long as it has room, then the second.
-#[tokio::test]
-async fn flavors_are_tried_in_order() -> Result<()> {
-    bed::shared("life-order", async |scene| {
+async fn flavors_are_tried_in_order(admission: Admission) -> Result<()> {
+    play(admission, "life-order", async |scene| {
         let (first, second) = (scene.name("first"), scene.name("second"));
         let one = |name: &str| json!({"name": name, "resources": [{"name": "cpu", "nominalQuota": 1}]});
         let queue = with(
@@ -395,9 +410,8 @@ async fn flavors_are_tried_in_order() -> Result<()> {
 }
 
 /// What the scheduler will charge is what is charged: limits, sidecars, overhead, LimitRange.
-#[tokio::test]
-async fn a_job_is_charged_what_the_scheduler_charges() -> Result<()> {
-    bed::shared("life-charge", async |scene| {
+async fn a_job_is_charged_what_the_scheduler_charges(admission: Admission) -> Result<()> {
+    play(admission, "life-charge", async |scene| {
         scene
             .queue(&[
                 quota("cpu", "8"),
@@ -452,9 +466,8 @@ async fn a_job_is_charged_what_the_scheduler_charges() -> Result<()> {
 }
 
 /// The events of a job's life, in words that help.
-#[tokio::test]
-async fn a_jobs_events_tell_its_story() -> Result<()> {
-    bed::shared("life-events", async |scene| {
+async fn a_jobs_events_tell_its_story(admission: Admission) -> Result<()> {
+    play(admission, "life-events", async |scene| {
         let ns = &scene.ns;
         scene.queue(&[quota("cpu", "1")]).await?;
         scene
@@ -507,9 +520,8 @@ async fn a_jobs_events_tell_its_story() -> Result<()> {
 }
 
 /// Sluice touches what is its own and nothing else: the rest of a job survives it.
-#[tokio::test]
-async fn what_sluice_does_not_know_it_leaves_alone() -> Result<()> {
-    bed::shared("life-rest", async |scene| {
+async fn what_sluice_does_not_know_it_leaves_alone(admission: Admission) -> Result<()> {
+    play(admission, "life-rest", async |scene| {
         scene.queue(&[quota("cpu", "1")]).await?;
         let template = ["spec", "template", "spec"];
         let at = |field: &'static str| [&template[..], &[field]].concat();

@@ -6,13 +6,20 @@ use anyhow::Result;
 use serde_json::{Value, json};
 use sluice_testbed::eventually;
 
+use crate::support::admission::{Admission, both_ways, play};
 use crate::support::objects::{name_of, quota};
 use crate::support::pods::{
     Pod, check_charged, check_gates, gates, is_running, is_scheduling_gated, order_of_going,
     queued, replicated,
 };
 use crate::support::queues::nanos;
-use crate::support::{DEADLINE, Scene, bed};
+use crate::support::{DEADLINE, Scene};
+
+both_ways!(
+    a_deployment_runs_as_far_as_quota_goes,
+    a_stateful_set_goes_on_when_there_is_room,
+    replicas_behind_a_foreign_gate_hold_nothing,
+);
 
 /// The containers of a revision.
 fn containers(tag: &str) -> Value {
@@ -28,9 +35,8 @@ fn is_of(pod: &Value, tag: &str) -> bool {
 }
 
 /// Five replicas over a quota of three; another revision of them; none; and some again.
-#[tokio::test]
-async fn a_deployment_runs_as_far_as_quota_goes() -> Result<()> {
-    bed::shared("deploy-roll", async |scene| {
+async fn a_deployment_runs_as_far_as_quota_goes(admission: Admission) -> Result<()> {
+    play(admission, "deploy-roll", async |scene| {
         scene.queue(&[quota("cpu", "3")]).await?;
         let pods = scene.record("Pod").await?;
         let pod = Pod::new("").with(&["spec", "containers"], containers("1"));
@@ -99,9 +105,8 @@ async fn see_replicas(scene: &Scene<'_>, name: &str, updated: u32, available: u3
 }
 
 /// A StatefulSet makes its pods one after the other: the one that waits is the last.
-#[tokio::test]
-async fn a_stateful_set_goes_on_when_there_is_room() -> Result<()> {
-    bed::shared("deploy-set", async |scene| {
+async fn a_stateful_set_goes_on_when_there_is_room(admission: Admission) -> Result<()> {
+    play(admission, "deploy-set", async |scene| {
         scene.queue(&[quota("cpu", "2")]).await?;
         let pods = scene.record("Pod").await?;
         let set = queued(replicated("StatefulSet", "db", 4, Pod::new("")));
@@ -138,9 +143,8 @@ async fn a_stateful_set_goes_on_when_there_is_room() -> Result<()> {
 }
 
 /// Half of the replicas have a gate of somebody else's: they wait without holding the others up.
-#[tokio::test]
-async fn replicas_behind_a_foreign_gate_hold_nothing() -> Result<()> {
-    bed::shared("deploy-gate", async |scene| {
+async fn replicas_behind_a_foreign_gate_hold_nothing(admission: Admission) -> Result<()> {
+    play(admission, "deploy-gate", async |scene| {
         scene.queue(&[quota("cpu", "2")]).await?;
         let pods = scene.record("Pod").await?;
         let pod = Pod::new("").scheduling_gate("example.com/data");

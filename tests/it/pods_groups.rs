@@ -6,11 +6,20 @@ use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 use sluice_testbed::eventually;
 
+use crate::support::admission::{Admission, both_ways, play};
 use crate::support::objects::{condition, is, is_admitted, name_of, quota};
 use crate::support::pods::{
     Pod, check_charged, check_gates, has_queue_gate, is_let_go, is_running, let_go_at, names,
 };
-use crate::support::{DEADLINE, Scene, bed};
+use crate::support::{DEADLINE, Scene};
+
+both_ways!(
+    a_group_starts_as_a_whole,
+    a_failed_pod_is_replaced,
+    a_group_that_is_not_to_be_retried_ends,
+    a_foreign_gate_on_one_holds_the_group,
+    pods_of_a_group_may_differ,
+);
 
 /// A pod of a group of this size.
 fn member(name: &str, total: u32) -> Pod {
@@ -40,9 +49,8 @@ async fn see_told(scene: &Scene<'_>, reason: &str) -> Result<String> {
 }
 
 /// Nobody starts before all are there and all fit; then all do, and one too many waits.
-#[tokio::test]
-async fn a_group_starts_as_a_whole() -> Result<()> {
-    bed::shared("group-whole", async |scene| {
+async fn a_group_starts_as_a_whole(admission: Admission) -> Result<()> {
+    play(admission, "group-whole", async |scene| {
         let ns = &scene.ns;
         scene.queue(&[quota("cpu", "3")]).await?;
         let (pods, workloads) = (scene.record("Pod").await?, scene.record("Workload").await?);
@@ -118,9 +126,8 @@ async fn a_group_starts_as_a_whole() -> Result<()> {
 }
 
 /// One that has failed is replaced: by the excess pod that waits, or one that comes.
-#[tokio::test]
-async fn a_failed_pod_is_replaced() -> Result<()> {
-    bed::shared("group-replace", async |scene| {
+async fn a_failed_pod_is_replaced(admission: Admission) -> Result<()> {
+    play(admission, "group-replace", async |scene| {
         scene.queue(&[quota("cpu", "2")]).await?;
         let pods = scene.record("Pod").await?;
         scene.create(&member("a", 2).json()).await?;
@@ -152,9 +159,8 @@ async fn a_failed_pod_is_replaced() -> Result<()> {
 }
 
 /// With one that is not to be retried, a failure is the end, as soon as nothing runs.
-#[tokio::test]
-async fn a_group_that_is_not_to_be_retried_ends() -> Result<()> {
-    bed::shared("group-final", async |scene| {
+async fn a_group_that_is_not_to_be_retried_ends(admission: Admission) -> Result<()> {
+    play(admission, "group-final", async |scene| {
         scene.queue(&[quota("cpu", "2")]).await?;
         scene.create(&member("a", 2).not_retriable().json()).await?;
         scene
@@ -184,9 +190,8 @@ async fn a_group_that_is_not_to_be_retried_ends() -> Result<()> {
 }
 
 /// A foreign gate on one of them holds all, and their quota is somebody else's meanwhile.
-#[tokio::test]
-async fn a_foreign_gate_on_one_holds_the_group() -> Result<()> {
-    bed::shared("group-gate", async |scene| {
+async fn a_foreign_gate_on_one_holds_the_group(admission: Admission) -> Result<()> {
+    play(admission, "group-gate", async |scene| {
         scene.queue(&[quota("cpu", "2")]).await?;
         let pods = scene.record("Pod").await?;
         scene.create(&member("a", 2).json()).await?;
@@ -209,9 +214,8 @@ async fn a_foreign_gate_on_one_holds_the_group() -> Result<()> {
 }
 
 /// Pods that ask for different things are different sets of one Workload.
-#[tokio::test]
-async fn pods_of_a_group_may_differ() -> Result<()> {
-    bed::shared("group-roles", async |scene| {
+async fn pods_of_a_group_may_differ(admission: Admission) -> Result<()> {
+    play(admission, "group-roles", async |scene| {
         scene
             .queue(&[quota("cpu", "4"), quota("memory", "1Gi")])
             .await?;

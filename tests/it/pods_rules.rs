@@ -8,17 +8,19 @@ use sluice_crds::{
     QUEUE_NAME_LABEL,
 };
 
+use crate::support::admission::{Admission, both_ways, play};
 use crate::support::objects::{GATED, quota};
 use crate::support::pods::{Pod, gates, has_queue_gate, is_let_go, is_running};
-use crate::support::{bed, refusal};
+use crate::support::refusal;
 
-/// What a refusal by one of the two webhooks for pods says.
-fn by_webhook(webhook: &str, problem: &str) -> String {
-    format!("admission webhook \"{webhook}.pods.sluice.dev\" denied the request: {problem}")
-}
+both_ways!(
+    pods_that_break_a_rule_are_refused,
+    edits_that_break_a_rule_are_refused,
+    an_admitted_pod_does_not_grow,
+    other_pods_are_left_alone,
+);
 
-#[tokio::test]
-async fn pods_that_break_a_rule_are_refused() -> Result<()> {
+async fn pods_that_break_a_rule_are_refused(admission: Admission) -> Result<()> {
     let node_0 = json!("node-0");
     let rows = [
         (
@@ -64,13 +66,13 @@ async fn pods_that_break_a_rule_are_refused() -> Result<()> {
             ),
         ),
     ];
-    bed::shared("rules-create", async |scene| {
+    play(admission, "rules-create", async |scene| {
         scene.queue(&[quota("cpu", "1")]).await?;
         for (pod, problem) in rows {
             let told = refusal(scene.try_create(&pod.json()).await)?;
             // The first that is asked: behind a gate and bound, the API server itself would refuse it
             // before the other is.
-            assert_eq!(told, by_webhook("mutate", &problem));
+            assert_eq!(told, admission.of_new_pod(&problem));
         }
         ensure!(
             scene.list("Pod").await?.is_empty(),
@@ -81,9 +83,8 @@ async fn pods_that_break_a_rule_are_refused() -> Result<()> {
     .await
 }
 
-#[tokio::test]
-async fn edits_that_break_a_rule_are_refused() -> Result<()> {
-    bed::shared("rules-edit", async |scene| {
+async fn edits_that_break_a_rule_are_refused(admission: Admission) -> Result<()> {
+    play(admission, "rules-edit", async |scene| {
         scene.queue(&[quota("cpu", "1")]).await?;
         scene.create(&Pod::new("runs").queue("q").json()).await?;
         scene.see("Pod", "runs", "running", is_running).await?;
@@ -140,7 +141,7 @@ async fn edits_that_break_a_rule_are_refused() -> Result<()> {
         ];
         for (pod, patch, problem) in rows {
             let told = refusal(scene.try_merge("Pod", pod, patch).await)?;
-            assert_eq!(told, by_webhook("validate", &problem));
+            assert_eq!(told, admission.of_pod(&problem));
         }
         // Gates can't come later: a rule of the API server.
         let late = json!([{ "name": "example.com/late" }]);
@@ -163,9 +164,8 @@ async fn edits_that_break_a_rule_are_refused() -> Result<()> {
 }
 
 /// It may shrink and not grow.
-#[tokio::test]
-async fn an_admitted_pod_does_not_grow() -> Result<()> {
-    bed::shared("rules-resize", async |scene| {
+async fn an_admitted_pod_does_not_grow(admission: Admission) -> Result<()> {
+    play(admission, "rules-resize", async |scene| {
         scene.queue(&[quota("cpu", "2")]).await?;
         scene.create(&Pod::new("runs").queue("q").json()).await?;
         scene.see("Pod", "runs", "running", is_running).await?;
@@ -192,7 +192,7 @@ async fn an_admitted_pod_does_not_grow() -> Result<()> {
         let told = refusal(resize("2").await)?;
         let problem = "spec.containers[0].resources.requests[cpu]: Forbidden: may not grow from 1 to 2 while \
                        the pod is admitted";
-        assert_eq!(told, by_webhook("validate", problem));
+        assert_eq!(told, admission.of_pod(problem));
         resize("500m").await?;
         scene.see_account("cpu", ("500m", "500m", "0"), 0).await
     })
@@ -200,9 +200,8 @@ async fn an_admitted_pod_does_not_grow() -> Result<()> {
 }
 
 /// What has nothing to do with queues is left alone, and not even labelled.
-#[tokio::test]
-async fn other_pods_are_left_alone() -> Result<()> {
-    bed::shared("rules-others", async |scene| {
+async fn other_pods_are_left_alone(admission: Admission) -> Result<()> {
+    play(admission, "rules-others", async |scene| {
         scene.queue(&[quota("cpu", "0")]).await?;
         let others = [
             Pod::new("plain"),

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use sluice_crds::QUEUE_GATE;
 use sluice_testbed::{Options, SluiceOptions, eventually};
 
+use crate::support::admission::{Admission, both_ways, play};
 use crate::support::history::Revision;
 use crate::support::objects::{
     GATED, Job, condition, is_admitted, is_complete, name_of, own, quota, revision_of,
@@ -17,6 +18,8 @@ use crate::support::pods::{
     is_scheduling_gated, let_go_at, queued, replicated,
 };
 use crate::support::{DEADLINE, Scene, bed};
+
+both_ways!(gates_of_the_template_come_first,);
 
 const GATE: &str = "example.com/node";
 
@@ -34,9 +37,8 @@ fn is_held(pod: &Value) -> bool {
 }
 
 /// No quota while one of them is held; then all start together.
-#[tokio::test]
-async fn gates_of_the_template_come_first() -> Result<()> {
-    bed::shared("whole-gates", async |scene| {
+async fn gates_of_the_template_come_first(admission: Admission) -> Result<()> {
+    play(admission, "whole-gates", async |scene| {
         scene.queue(&[quota("cpu", "3")]).await?;
         let (pods, workloads) = (scene.record("Pod").await?, scene.record("Workload").await?);
         scene

@@ -23,14 +23,23 @@ pub enum Admission {
 impl Admission {
     /// What a refusal about a batch Job says.
     pub fn of_job(self, problem: &str) -> String {
-        self.of("jobs", "sluice-jobs.batch", problem)
+        self.of("validate.jobs", "sluice-jobs.batch", problem)
+    }
+
+    /// What a refusal of a pod at its creation says.
+    pub fn of_new_pod(self, problem: &str) -> String {
+        self.of("mutate.pods", "sluice-pods", problem)
+    }
+
+    /// What a refusal about a pod says.
+    pub fn of_pod(self, problem: &str) -> String {
+        self.of("validate.pods", "sluice-pods", problem)
     }
 
     fn of(self, webhook: &str, policy: &str, problem: &str) -> String {
         match self {
             Self::Webhooks => {
-                let webhook = format!("validate.{webhook}.sluice.dev");
-                format!("admission webhook \"{webhook}\" denied the request: {problem}")
+                format!("admission webhook \"{webhook}.sluice.dev\" denied the request: {problem}")
             }
             Self::Policies => format!(
                 "ValidatingAdmissionPolicy '{policy}' with binding '{policy}' denied request: {problem}"
