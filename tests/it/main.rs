@@ -40,6 +40,7 @@ mod pods_races;
 mod pods_rules;
 mod pods_single;
 mod pods_whole;
+mod policies;
 mod quota;
 mod races;
 mod reservations;

@@ -64,7 +64,7 @@ pub struct Mutating {
 /// The policies that refuse.
 pub fn validating(options: &Options, kinds: &[HeldKind]) -> Vec<Validating> {
     let jobs = kinds.iter().map(|kind| jobs::policy(options, kind, kinds));
-    jobs.chain([pods::policy(options), workloads::policy(options)])
+    jobs.chain([pods::policy(options), workloads::policy()])
         .map(|rules| rules.validating(options))
         .collect()
 }

@@ -30,7 +30,7 @@ fn mk_kinds() -> Vec<HeldKind> {
 }
 
 #[test]
-fn the_file_is_fresh() {
+fn the_manifests_are_fresh() {
     let path = Path::new(ROOT).join("config/policies/manifests.yaml");
     let generated = yaml(&Options::default(), &mk_kinds()).unwrap();
     if std::env::var_os("UPDATE_GENERATED").is_some() {

@@ -3,10 +3,10 @@
 use k8s_openapi::api::admissionregistration::v1::{MatchCondition, Validation};
 
 use super::super::rule;
-use super::{Options, Rules};
+use super::Rules;
 
 /// The validating policy.
-pub(super) fn policy(options: &Options) -> Rules<Validation> {
+pub(super) fn policy() -> Rules<Validation> {
     let (group, version) = (sluice_crds::GROUP, sluice_crds::VERSION);
     let resources = vec!["workloads/status".to_owned()];
     Rules {
@@ -19,10 +19,7 @@ pub(super) fn policy(options: &Options) -> Rules<Validation> {
         variables: Vec::new(),
         outcomes: vec![Validation {
             expression: "false".to_owned(),
-            message: Some(format!(
-                "status: Forbidden: is written by {} alone",
-                options.username()
-            )),
+            message: Some("status: Forbidden: is written by Sluice alone".to_owned()),
             ..Validation::default()
         }],
     }
