@@ -4,10 +4,11 @@ use std::collections::BTreeSet;
 
 use anyhow::Result;
 use serde_json::{Value, json};
+use sluice_crds::QUEUE_GATE;
 use sluice_testbed::eventually;
 
 use crate::support::admission::{Admission, both_ways, play};
-use crate::support::objects::{name_of, quota};
+use crate::support::objects::{GATED, name_of, quota};
 use crate::support::pods::{
     Pod, check_charged, check_gates, gates, is_running, is_scheduling_gated, order_of_going,
     queued, replicated,
@@ -19,6 +20,7 @@ both_ways!(
     a_deployment_runs_as_far_as_quota_goes,
     a_stateful_set_goes_on_when_there_is_room,
     replicas_behind_a_foreign_gate_hold_nothing,
+    gates_of_a_deployment_go_from_all_its_pods,
 );
 
 /// The containers of a revision.
@@ -96,7 +98,8 @@ async fn see_replicas(scene: &Scene<'_>, name: &str, updated: u32, available: u3
     scene
         .see("Deployment", name, &what, |deployment| {
             let status = &deployment["status"];
-            status["replicas"] == updated
+            status["observedGeneration"] == deployment["metadata"]["generation"]
+                && status["replicas"] == updated
                 && status["updatedReplicas"] == updated
                 && status["availableReplicas"] == available
         })
@@ -180,6 +183,51 @@ async fn replicas_behind_a_foreign_gate_hold_nothing(admission: Admission) -> Re
         let history = scene.history("Pod", &pods).await?;
         check_charged(&history, "cpu", "2", |_| true)?;
         check_gates(&history, &opened)
+    })
+    .await
+}
+
+/// Gates of the object hold its pods, and lifted, hold none: neither those that are there, nor those of
+/// a later revision, whose template still names them.
+async fn gates_of_a_deployment_go_from_all_its_pods(admission: Admission) -> Result<()> {
+    play(admission, "deploy-gates", async |scene| {
+        // One more than it has: Kubernetes makes a new pod before it takes one away.
+        scene.queue(&[quota("cpu", "3")]).await?;
+        let pods = scene.record("Pod").await?;
+        let mut web = queued(replicated("Deployment", "web", 2, Pod::new("")));
+        web["metadata"]["annotations"][GATED] = json!("example.com/budget");
+        scene.create(&web).await?;
+        let both = BTreeSet::from(["example.com/budget", QUEUE_GATE]);
+        let held = scene
+            .see_so_many("gated twice", 2, |pod| {
+                gates(pod).into_iter().collect::<BTreeSet<_>>() == both && is_scheduling_gated(pod)
+            })
+            .await?;
+        // Written anew as a whole, it keeps them.
+        let manifest = web.to_string();
+        scene
+            .kubectl(&["replace", "-f", "-"], Some(&manifest))
+            .await?
+            .ok()?;
+        scene.delete("Pod", name_of(&held[0])).await?;
+        scene
+            .see_so_many("gated twice, another one among them", 2, |pod| {
+                gates(pod).len() == 2 && name_of(pod) != name_of(&held[0])
+            })
+            .await?;
+        let lifted = json!({"metadata": {"annotations": {(GATED): null}}});
+        scene.merge("Deployment", "web", lifted).await?;
+        scene.see_so_many("running", 2, is_running).await?;
+        let next = json!({"spec": {"template": {"spec": {"containers": containers("2")}}}});
+        scene.merge("Deployment", "web", next).await?;
+        see_replicas(scene, "web", 2, 2).await?;
+        scene
+            .see_so_many("left of others", 0, |p| !is_of(p, "2"))
+            .await?;
+        scene.see_account("cpu", ("2", "2", "0"), 0).await?;
+        let history = scene.history("Pod", &pods).await?;
+        check_charged(&history, "cpu", "3", |_| true)?;
+        check_gates(&history, &BTreeSet::new())
     })
     .await
 }

@@ -351,3 +351,44 @@ async fn a_label_that_gets_lost_comes_back() -> Result<()> {
     )
     .await
 }
+
+/// Pods that are deleted at any moment, also while the write that lets them go is under way.
+#[tokio::test]
+async fn pods_that_are_deleted_meanwhile_leave_nothing_behind() -> Result<()> {
+    const PODS: usize = 60;
+    bed::shared("pods-churn", async |scene| {
+        scene.queue(&[quota("cpu", "3")]).await?;
+        let pods = scene.record("Pod").await?;
+        let last = Pod::new("last").queue("q");
+        for index in 0..PODS {
+            let name = format!("pod-{index}");
+            scene.create(&Pod::new(&name).queue("q").json()).await?;
+            // At once, a little later, much later.
+            let gone = match index % 3 {
+                0 => Some(index),
+                1 => index.checked_sub(3),
+                _ => index.checked_sub(12),
+            };
+            if let Some(gone) = gone {
+                scene.delete("Pod", &format!("pod-{gone}")).await?;
+            }
+        }
+        scene.create(&last.json()).await?;
+        for pod in scene.list("Pod").await? {
+            if name_of(&pod) != "last" {
+                scene.delete("Pod", name_of(&pod)).await?;
+            }
+        }
+        scene.see("Pod", "last", "running", is_running).await?;
+        scene.see_account("cpu", ("1", "1", "0"), 0).await?;
+        scene.delete("Pod", "last").await?;
+        scene
+            .see("LocalQueue", "q", "idle", crate::quota::is_idle)
+            .await?;
+        scene.create(&Pod::new("other").json()).await?;
+        let history = scene.history("Pod", &pods).await?;
+        check_charged(&history, "cpu", "3", |pod| name_of(pod) != "other")?;
+        check_gates(&history, &BTreeSet::new())
+    })
+    .await
+}

@@ -1,16 +1,17 @@
 //! Quota for pods that are admitted by themselves: counted in what each requests, kept at every level of
 //! the tree, handed on when one has ended, in order.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
+use sluice_crds::{ADMISSION_ANNOTATION, QUEUE_GATE};
 
 use crate::support::bed;
-use crate::support::objects::{self, name_of, quota, with};
+use crate::support::objects::{self, Job, name_of, quota, with};
 use crate::support::pods::{
-    Pod, check_charged, check_gates, has_queue_gate, is_let_go, is_running, is_terminating, names,
-    order_of_going,
+    Pod, check_charged, check_gates, has_queue_gate, is_let_go, is_live, is_running,
+    is_terminating, names, order_of_going, request_of,
 };
 use crate::support::queues::nanos;
 
@@ -253,6 +254,75 @@ async fn pods_go_by_priority() -> Result<()> {
         assert_eq!(order_of_going(&history), ["high", "none", "low"]);
         let unknown = scene.get("Pod", "unknown").await?;
         ensure!(has_queue_gate(&unknown), "{unknown}");
+        Ok(())
+    })
+    .await
+}
+
+/// Jobs that are admitted as a whole, pods of jobs, and bare pods, all from one quota.
+#[tokio::test]
+async fn jobs_and_pods_share_a_quota() -> Result<()> {
+    bed::shared("pods-mixed", async |scene| {
+        scene.queue(&[quota("cpu", "5")]).await?;
+        let (pods, workloads) = (scene.record("Pod").await?, scene.record("Workload").await?);
+        for index in 0..10 {
+            let bare = Pod::new(&format!("bare-{index}")).queue("q");
+            scene.create(&bare.cpu("700m").runs("0.4").json()).await?;
+            let job = Job::new(&format!("whole-{index}")).queue("q");
+            let job = job.cpu(["500m", "1", "1500m"][index % 3]).pods(2);
+            scene.create(&job.runs("0.5").json()).await?;
+            if index % 3 == 0 {
+                let each = Job::new(&format!("each-{index}")).queue("q").pods(4);
+                let each = each.annotation(ADMISSION_ANNOTATION, "PerPod");
+                scene.create(&each.runs("0.3").json()).await?;
+            }
+        }
+        crate::quota::see_all_complete(scene, 14).await?;
+        let is_bare = |pod: &Value| name_of(pod).starts_with("bare");
+        scene
+            .see_so_many("succeeded", 10, |pod| {
+                is_bare(pod) && pod["status"]["phase"] == "Succeeded"
+            })
+            .await?;
+        scene
+            .see("LocalQueue", "q", "idle", crate::quota::is_idle)
+            .await?;
+
+        // The API server counts the revisions of all kinds together.
+        let mut history = scene.history("Pod", &pods).await?;
+        history.extend(scene.history("Workload", &workloads).await?);
+        history.sort_by_key(|revision| revision.number);
+        let mut charged: BTreeMap<String, i128> = BTreeMap::new();
+        let mut most = 0;
+        for revision in &history {
+            let object = &revision.object;
+            let amount = if object["kind"] == "Workload" {
+                let is_charged = objects::holds_quota(object);
+                is_charged.then(|| crate::support::queues::usage(object, "cpu"))
+            } else if object["metadata"]["annotations"][QUEUE_GATE] == "true" {
+                let is_charged = is_live(object) && !has_queue_gate(object);
+                is_charged.then(|| request_of(object, "cpu"))
+            } else {
+                // Of a job that is charged as a whole.
+                continue;
+            };
+            let uid = object["metadata"]["uid"].to_string();
+            match amount.filter(|_| !revision.is_deleted) {
+                Some(amount) => charged.insert(uid, amount),
+                None => charged.remove(&uid),
+            };
+            let total: i128 = charged.values().sum();
+            ensure!(
+                total <= nanos(&json!(5)),
+                "revision {}: {total} is charged: {charged:?}",
+                revision.number
+            );
+            most = most.max(total);
+        }
+        ensure!(
+            nanos(&json!(4)) < most,
+            "the quota was never the limit: {most}"
+        );
         Ok(())
     })
     .await
