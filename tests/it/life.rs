@@ -130,6 +130,8 @@ async fn the_queue_of_a_job_can_change_while_it_waits(admission: Admission) -> R
         scene.merge("Job", "mover", to(json!("other"))).await?;
         let workload = scene.see_admitted("mover").await?;
         assert_eq!(workload["spec"]["queueName"], "other");
+        // Until then it is suspended, and may move.
+        scene.see_pods("Running", 1).await?;
 
         let at = "metadata.labels[sluice.dev/queue-name]: Forbidden: ";
         let told = refusal(scene.try_merge("Job", "mover", to(json!("q"))).await)?;
