@@ -17,8 +17,9 @@ use super::flights::Kind;
 use crate::plan::workload::Fit;
 use crate::plan::{Note, group};
 use crate::translate;
+use crate::world::pods::Root;
 use crate::world::workload::group_key;
-use crate::world::{JobRecord, PodRecord, Uid, WorkloadRecord};
+use crate::world::{JobRecord, PodKey, PodRecord, Uid, WorkloadRecord};
 
 impl Controller {
     /// Makes the engine see a job's Workload as it is recorded.
@@ -93,7 +94,7 @@ impl Controller {
     /// Whether a job or group with a Workload may be admitted.
     fn may_wait(&self, uid: &Uid, workload: &WorkloadRecord) -> bool {
         if group_key(uid).is_some() {
-            return group::is_ready(&self.world.pods_of(uid), workload);
+            return group::is_ready(&self.world.pods_by_age(uid), workload);
         }
         let job = self.world.job_key(uid).and_then(|key| self.world.job(key));
         job.is_some_and(|job| {
@@ -115,7 +116,8 @@ impl Controller {
             sets.iter().all(|set| {
                 let of_set = pods
                     .iter()
-                    .filter(|(_, pod)| pod.pod_set.as_deref() == Some(&*set.name) && pod.is_live());
+                    .filter(|(_, pod)| pod.pod_set.as_deref() == Some(&*set.name))
+                    .filter(|(_, pod)| pod.is_live() && !pod.deleting);
                 let count = usize::try_from(set.count).unwrap_or(usize::MAX);
                 !set.has_external_gates || count <= of_set.count()
             })
@@ -123,10 +125,14 @@ impl Controller {
         !is_gated && are_there
     }
 
-    /// How many pods of a job or group may run.
+    /// How many pods of a job or group may run: those that were let go, and those for which that is
+    /// under way.
     pub(super) fn live_pods(&self, uid: &Uid) -> usize {
         let pods = self.world.pods_of(uid);
-        pods.iter().filter(|(_, pod)| pod.is_let_go()).count()
+        let live = pods
+            .iter()
+            .filter(|(_, pod)| pod.is_let_go() || self.leaving.contains(&pod.uid));
+        live.count()
     }
 
     /// How many pods of each pod set are bound to nodes.
@@ -164,16 +170,23 @@ impl Controller {
             self.engine.apply(Event::RemoveWorkload(id));
             return;
         };
-        let (Some(queue), Ok(asks), true) = (queue_of(pod), pod.asks.as_ref(), pod.is_live())
-        else {
+        let flight = self.flights.of(uid);
+        if pod.queue_gate.is_some()
+            && (flight == Some(Kind::Admission) || self.unanswered.contains_key(uid))
+        {
+            // The engine assumes an admission that is under way.
+            return;
+        }
+        let is_own_record = pod.mode == PodMode::Single || self.is_left_over(key, pod);
+        let (Some(queue), Ok(asks), true) = (
+            queue_of(pod),
+            pod.asks.as_ref(),
+            pod.is_live() && is_own_record,
+        ) else {
             self.engine.apply(Event::RemoveWorkload(id));
             return;
         };
-        if pod.mode != PodMode::Single {
-            return;
-        }
         let queue = LocalQueueKey::new(key.namespace.clone(), queue);
-        let flight = self.flights.of(uid);
         let state = if pod.queue_gate.is_none() {
             let recorded = pod.admitted.as_ref().and_then(|found| found.as_ref().ok());
             let charged = recorded
@@ -188,9 +201,6 @@ impl Controller {
                 )),
                 None => WorkloadState::Inactive,
             }
-        } else if flight == Some(Kind::Admission) || self.unanswered.contains_key(uid) {
-            // The engine assumes an admission that is under way.
-            return;
         } else if pod.is_candidate()
             && flight.is_none()
             && !self.resting.contains(uid)
@@ -215,6 +225,14 @@ impl Controller {
                 pod_sets: vec![translate::pod_set(asks)],
                 state,
             }));
+    }
+
+    /// Whether a pod was let go with a job that is gone: what it holds is said by its own record.
+    fn is_left_over(&self, key: &PodKey, pod: &PodRecord) -> bool {
+        pod.mode == PodMode::Child
+            && pod.is_let_go()
+            && matches!(pod.admitted, Some(Ok(_)))
+            && self.root_of(pod, &key.namespace) == Root::None
     }
 
     fn pod_stands_back(&self, pod: &PodRecord) -> bool {

@@ -102,6 +102,8 @@ pub struct Controller {
     unexplained: VecDeque<(Instant, Uid)>,
     /// The same jobs, to find them by.
     is_unexplained: HashSet<Uid>,
+    /// Counts the rounds of housekeeping.
+    seconds: u64,
     /// How many waiting pods may still be told in this second what they wait for.
     pod_notes: usize,
     /// Jobs, groups and pods whose last write failed, until they are woken.
@@ -116,6 +118,10 @@ pub struct Controller {
     leaving: HashSet<Uid>,
     /// Controllers whose pods have timed out.
     pod_backoffs: HashMap<Uid, PodBackoff>,
+    /// Pods that may run and have lost the label they are watched by.
+    unlabelled: HashSet<Uid>,
+    /// Admitted jobs without pods that should have some, and since when.
+    empty_since: HashMap<Uid, Instant>,
     /// Admitted jobs and groups that can't be let go.
     blocked: HashMap<Uid, Blocked>,
     sender: mpsc::Sender<Observation>,
@@ -161,6 +167,9 @@ impl Controller {
             owners: Owners::new(clients.read.clone()),
             shows_pods: HashSet::new(),
             leaving: HashSet::new(),
+            unlabelled: HashSet::new(),
+            empty_since: HashMap::new(),
+            seconds: 0,
             pod_backoffs: HashMap::new(),
             blocked: HashMap::new(),
             options,
@@ -194,7 +203,7 @@ impl Controller {
                 Some(expired) = futures::StreamExt::next(&mut self.wake) => {
                     self.awake(&expired.into_inner());
                 }
-                Some(answer) = self.owners.next() => self.owner_found(&answer),
+                Some(answer) = self.owners.next() => self.owner_found(answer),
                 Some(()) = self.statuses.next() => continue,
                 _ = housekeeping.tick() => self.housekeep(),
             }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
 use kube::api::DynamicObject;
+use sluice_kinds::pod::PodMode;
 use tokio::time::Instant;
 use tracing::{debug, warn};
 
@@ -164,8 +165,7 @@ impl Controller {
                     self.dirty.extend(uids);
                     self.look_at_all_pods();
                 }
-                // What runs without a record of its admission is charged to what its queue says.
-                if matches!(source, Source::LocalQueue | Source::ClusterQueue) {
+                if effect.first_choice {
                     self.recharge_unrecorded_pods();
                 }
                 if object.is_none() && *source == Source::ClusterQueue {
@@ -216,7 +216,8 @@ impl Controller {
         });
         if self.world.put_job(key.clone(), record) {
             if is_other_for_pods {
-                self.dirty.extend(self.world.pods.children(&uid));
+                self.dirty
+                    .extend(self.world.pods.children(&key.namespace, &uid));
             }
             if lifted {
                 self.tell(
@@ -239,6 +240,8 @@ impl Controller {
             return;
         }
         let uid = known.uid.clone();
+        // While its pods run, what it holds is not free.
+        self.world.remember_gone(uid.clone(), key.namespace.clone());
         self.world.remove_job(key);
         // Its Workload, if it holds quota, is deleted: until then the quota stays charged.
         self.dirty.insert(uid.clone());
@@ -312,12 +315,14 @@ impl Controller {
         }
     }
 
+    /// What runs without a record of its admission is charged to what its queue says.
     fn recharge_unrecorded_pods(&mut self) {
         let uids: Vec<Uid> = self
             .world
             .pods
             .all()
-            .filter(|(_, pod)| pod.queue_gate.is_none() && !matches!(pod.admitted, Some(Ok(_))))
+            .filter(|(_, pod)| pod.mode == PodMode::Single && pod.is_let_go())
+            .filter(|(_, pod)| !matches!(pod.admitted, Some(Ok(_))))
             .map(|(_, pod)| pod.uid.clone())
             .collect();
         for uid in uids {
@@ -367,6 +372,7 @@ impl Controller {
             self.unanswered.remove(uid);
             self.leaving.remove(uid);
             self.blocked.remove(uid);
+            self.world.forget_gone(uid);
         }
     }
 }

@@ -19,46 +19,63 @@ use crate::plan::pod::{self as plan, HeldBy};
 use crate::plan::{Note, Write, group};
 use crate::world::pods::Root;
 use crate::world::workload::group_uid;
-use crate::world::{PodKey, PodRecord, Uid};
+use crate::world::{JobRecord, PodKey, PodRecord, Uid};
 
 impl Controller {
     pub(super) fn pod_applied(&mut self, key: &PodKey, object: DynamicObject) {
         let labels = object.metadata.labels.as_ref();
-        if labels.is_none_or(|labels| labels.get(MANAGED_LABEL).is_none_or(|v| v != "true")) {
-            // Read after a conflict: it is another pod by this name, or not Sluice's any more.
-            return self.pod_gone(key, None);
-        }
+        let is_labelled =
+            labels.is_some_and(|labels| labels.get(MANAGED_LABEL).is_some_and(|v| v == "true"));
         let options = &self.options;
         let record = PodRecord::read(object, &options.queue_labels, &options.queue_gates);
-        if let Some(before) = self.world.pods.get(key)
-            && before.uid != record.uid
-        {
-            if record.revision < before.revision {
-                return;
-            }
-            self.pod_gone(key, None);
-        }
         let uid = record.uid.clone();
+        let before = self.world.pods.get(key).cloned();
+        if !is_labelled {
+            // Read after a conflict: another pod by this name, or one that is not Sluice's any more.
+            match before {
+                Some(before) if before.uid == uid => self.pod_unlabelled(key, &before),
+                _ => self.pod_gone(key, None),
+            }
+            return;
+        }
+        if let Some(before) = &before {
+            if before.uid != uid {
+                if record.revision < before.revision {
+                    return;
+                }
+                self.pod_gone(key, None);
+            } else if record.is_bound && record.is_live() && !before.is_bound {
+                self.has_found_a_node(&record);
+            }
+        }
         if self.world.pods.put(key.clone(), record) {
+            self.unlabelled.remove(&uid);
+            if let Some(before) = before.filter(|before| before.uid == uid) {
+                self.pod_belongs_changed(&before, &key.namespace);
+            }
             self.pod_changed(&uid);
         }
     }
 
-    /// A watch by label shows pods as deleted that have only lost the label. One that is charged is
-    /// given its label back: if it is gone, that says so.
+    /// A watch by label shows pods as deleted that have only lost the label.
     pub(super) fn pod_deleted(&mut self, key: &PodKey, object: &DynamicObject) {
-        let is_charged = self.world.pods.get(key).is_some_and(|pod| {
-            Some(&*pod.uid) == object.metadata.uid.as_deref() && pod.is_let_go() && !pod.deleting
-        });
-        if !is_charged || object.metadata.deletion_timestamp.is_some() {
-            return self.pod_gone(key, object.metadata.uid.as_deref());
+        let known = self.world.pods.get(key);
+        let known = known.filter(|pod| Some(&*pod.uid) == object.metadata.uid.as_deref());
+        match known.cloned() {
+            Some(pod) if object.metadata.deletion_timestamp.is_none() => {
+                self.pod_unlabelled(key, &pod);
+            }
+            _ => self.pod_gone(key, object.metadata.uid.as_deref()),
         }
-        let Some(pod) = self.world.pods.get(key) else {
-            return;
-        };
-        let (uid, write) = (pod.uid.clone(), plan::relabel(key, pod));
-        if self.flights.of(&uid).is_none() {
-            self.send_for_pod(uid, write, Vec::new());
+    }
+
+    /// A pod that may run is given back the label that it is watched by: if it is gone, that says so.
+    fn pod_unlabelled(&mut self, key: &PodKey, pod: &PodRecord) {
+        if pod.is_let_go() && !pod.deleting {
+            self.unlabelled.insert(pod.uid.clone());
+            self.dirty.insert(pod.uid.clone());
+        } else {
+            self.pod_gone(key, Some(&*pod.uid));
         }
     }
 
@@ -69,11 +86,12 @@ impl Controller {
         if uid.is_some_and(|uid| *known.uid != *uid) {
             return;
         }
-        let uid = known.uid.clone();
         let record = known.clone();
+        let uid = record.uid.clone();
         self.pod_belongs_changed(&record, &key.namespace);
         self.world.pods.remove(key);
         self.dirty.remove(&uid);
+        self.unlabelled.remove(&uid);
         self.engine
             .apply(Event::RemoveWorkload(WorkloadId::new(uid.clone())));
         self.prune(&uid);
@@ -85,22 +103,24 @@ impl Controller {
             return;
         };
         let (namespace, record) = (key.namespace.clone(), record.clone());
-        if record.is_bound
-            && let Some(owner) = &record.owner
-        {
-            self.pod_backoffs.remove(&owner.uid);
-        }
         self.dirty.insert(uid.clone());
-        if record.mode == PodMode::Single {
-            self.sync_pod(uid);
+        self.sync_pod(uid);
+        if record.mode == PodMode::Child
+            && let Some(owner) = self.unknown_owner(&record, &namespace)
+        {
+            self.owners.ask(owner, record.owner.as_ref(), &namespace);
         }
         self.pod_belongs_changed(&record, &namespace);
     }
 
+    /// Marks the job or group of a pod to be looked at again.
     fn pod_belongs_changed(&mut self, record: &PodRecord, namespace: &Arc<str>) {
         let root = match &record.mode {
             PodMode::Group(Ok(group)) => Some(group_uid(namespace, &group.name)),
-            PodMode::Child => self.root_of(record, namespace),
+            PodMode::Child => match self.root_of(record, namespace) {
+                Root::Uid(uid) => Some(uid),
+                Root::None | Root::Unknown(_) => None,
+            },
             PodMode::Group(Err(_)) | PodMode::Single => None,
         };
         if let Some(root) = root {
@@ -112,23 +132,22 @@ impl Controller {
         }
     }
 
-    /// The job that a pod belongs to. One that is not known is looked up.
-    fn root_of(&mut self, record: &PodRecord, namespace: &Arc<str>) -> Option<Uid> {
-        let world = &self.world;
+    /// The job that a pod belongs to.
+    pub(super) fn root_of(&self, record: &PodRecord, namespace: &Arc<str>) -> Root {
         // A job that is gone stays charged while its pods run.
-        let is_known = |uid: &str| match world.job_key(uid) {
+        let is_known = |uid: &str| match self.world.job_key(uid) {
             Some(key) => key.namespace == *namespace,
             None => self.engine.admission(&WorkloadId::new(uid)).is_some(),
         };
-        match world.pods.root(record, is_known) {
-            Root::Uid(uid) => Some(uid),
-            Root::None => None,
+        self.world.pods.root(namespace, record, is_known)
+    }
+
+    /// The owner that has to be looked up to tell whom a pod belongs to.
+    fn unknown_owner(&self, record: &PodRecord, namespace: &Arc<str>) -> Option<Uid> {
+        match self.root_of(record, namespace) {
             // Before everything is listed it may only not be known yet.
-            Root::Unknown(_) if !self.started => None,
-            Root::Unknown(uid) => {
-                self.owners.ask(uid, record.owner.as_ref(), namespace);
-                None
-            }
+            Root::Unknown(uid) if self.started => Some(uid),
+            Root::Unknown(_) | Root::Uid(_) | Root::None => None,
         }
     }
 
@@ -140,6 +159,10 @@ impl Controller {
         let Some((key, pod)) = self.world.pods.of(uid) else {
             return;
         };
+        if self.unlabelled.contains(uid) {
+            let write = plan::relabel(key, pod);
+            return self.send_for_pod(uid.clone(), write, Vec::new());
+        }
         if !pod.is_live() || pod.deleting {
             return;
         }
@@ -167,9 +190,10 @@ impl Controller {
         if pod.owner.is_none() {
             return HeldBy::of(&pod.gates);
         }
-        let root = self.root_of(pod, namespace);
-        let key = root.and_then(|uid| self.world.job_key(&uid));
-        match key.and_then(|key| self.world.job(key)) {
+        if let Some(owner) = self.unknown_owner(pod, namespace) {
+            self.owners.ask(owner, pod.owner.as_ref(), namespace);
+        }
+        match self.job_of(pod, namespace) {
             Some(job) if job.released => HeldBy::Gates(std::collections::BTreeSet::new()),
             Some(job) => HeldBy::of(&job.gates),
             None => HeldBy::Unknown,
@@ -177,12 +201,17 @@ impl Controller {
     }
 
     /// Whether the pod's job needs no quota any more: its queue label is gone, and it has no gates.
-    fn is_unqueued(&mut self, pod: &PodRecord, namespace: &Arc<str>) -> bool {
-        let root = self.root_of(pod, namespace);
-        let key = root.and_then(|uid| self.world.job_key(&uid));
-        key.and_then(|key| self.world.job(key)).is_some_and(|job| {
+    fn is_unqueued(&self, pod: &PodRecord, namespace: &Arc<str>) -> bool {
+        self.job_of(pod, namespace).is_some_and(|job| {
             job.hold == Hold::Pods && job.queue == QueueName::None && !job.gates.is_held()
         })
+    }
+
+    fn job_of(&self, pod: &PodRecord, namespace: &Arc<str>) -> Option<&JobRecord> {
+        let Root::Uid(uid) = self.root_of(pod, namespace) else {
+            return None;
+        };
+        self.world.job(self.world.job_key(&uid)?)
     }
 
     /// Why a pod can't be queued, if so.
@@ -216,7 +245,7 @@ impl Controller {
         if self.flights.of(uid).is_some() || self.resting.contains(uid) {
             return;
         }
-        let pods = self.world.pods_of(uid);
+        let pods = self.world.pods_by_age(uid);
         let id = WorkloadId::new(uid.clone());
         let workload = self.world.workload_of(uid);
         let situation = group::Situation {
@@ -224,6 +253,7 @@ impl Controller {
             pods: &pods,
             workload,
             still_charged: workload.is_none() && self.engine.admission(&id).is_some(),
+            live_pods: self.live_pods(uid),
             priority: &|pod| self.group_priority(pod),
             backoff: &|record| self.backoff(record),
             now: Timestamp::now(),

@@ -13,7 +13,7 @@ use super::Controller;
 use super::flights::Flight;
 use super::pods::pods_resource;
 use crate::plan::pod::{self as plan, Member};
-use crate::plan::{Note, PodPurpose, Write, explain, group};
+use crate::plan::{Note, PodPurpose, Write, explain, group, workload};
 use crate::translate;
 use crate::world::Uid;
 use crate::world::workload::group_key;
@@ -21,6 +21,10 @@ use crate::world::workload::group_key;
 impl Controller {
     /// Lets go the pods of an admitted job or group, or takes them back when it has to go.
     pub(super) fn release_pods(&mut self, uid: &Uid) {
+        // What is being written may take the admission back.
+        if self.flights.of(uid).is_some() {
+            return;
+        }
         let Some((_, record)) = self.world.workload_of(uid) else {
             return;
         };
@@ -32,7 +36,21 @@ impl Controller {
             return self.take_back_pods(uid);
         }
         let is_group = group_key(uid).is_some();
-        let pods = self.world.pods_of(uid);
+        let job = self.world.job_key(uid).and_then(|key| self.world.job(key));
+        if !is_group && job.is_none_or(|job| job.deleting) {
+            return;
+        }
+        // Its own charge covers no pod that asks for more. Pods of a group are told apart by what they
+        // ask for.
+        let (pods, too_large): (Vec<_>, Vec<_>) =
+            self.world.pods_of(uid).into_iter().partition(|(_, pod)| {
+                let set = pod.pod_set.as_deref().unwrap_or_default();
+                let asks = pod.asks.as_ref().as_ref();
+                is_group
+                    || !pod.is_candidate()
+                    || asks.is_ok_and(|asks| workload::covers_pod(record, set, asks))
+            });
+        let too_large: Vec<Uid> = too_large.iter().map(|(_, pod)| pod.uid.clone()).collect();
         let sets: Vec<Arc<str>> = pods
             .iter()
             .map(|(_, pod)| {
@@ -77,6 +95,10 @@ impl Controller {
         for (pod, write) in writes {
             self.leaving.insert(pod.clone());
             self.send_for_pod(pod, write, Vec::new());
+        }
+        for pod in too_large {
+            let text = "It asks for more than the pods that its job was admitted with: it waits until the job is queued with what it asks for now";
+            self.tell_about(&pod, Note::warning("AsksForMore", text));
         }
     }
 

@@ -139,6 +139,9 @@ impl Controller {
         self.leaving.remove(&uid);
         self.take_back(flight);
         let is_there = object.is_some();
+        if is_there && let Some(root) = self.released_by(&flight.write, &uid) {
+            self.is_blocked(&root, "it changes each time that it is to be let go");
+        }
         self.take_in(&uid, &flight.write, object);
         if let Write::CreateWorkload(_) = &flight.write
             && is_there
@@ -167,8 +170,11 @@ impl Controller {
     /// Nobody knows whether the write has happened. An admission, or the release of a pod, is sent again
     /// as it was: it happens once at most, and until it is known its quota or its place stays taken. An eviction is decided again, everything else is planned again.
     fn unknown(&mut self, flight: Flight, why: &str) {
-        warn!(job = %flight.subject, why, "a write may or may not have happened");
+        warn!(subject = %flight.subject, why, "a write may or may not have happened");
         let uid = flight.subject.clone();
+        if let Some(root) = self.released_by(&flight.write, &uid) {
+            self.is_blocked(&root, why);
+        }
         if !happens_once(&flight.write) {
             self.take_back(&flight);
         } else if self.is_known(&uid) {
@@ -251,11 +257,7 @@ impl Controller {
                 let (key, pod) = self.world.pods.of(uid)?;
                 match (&pod.mode, &pod.owner) {
                     (PodMode::Group(Ok(group)), _) => Some(group_uid(&key.namespace, &group.name)),
-                    (_, Some(_)) => match self
-                        .world
-                        .pods
-                        .root(pod, |uid| self.world.job_key(uid).is_some())
-                    {
+                    (_, Some(_)) => match self.root_of(pod, &key.namespace) {
                         Root::Uid(root) => Some(root),
                         Root::None | Root::Unknown(_) => None,
                     },
@@ -307,8 +309,10 @@ impl Controller {
         }
         self.again(uid);
         // It may be a controller whose pods stood back.
-        for pod in self.world.pods.children(uid) {
-            self.again(&pod);
+        if let Some(backoff) = self.pod_backoffs.get(uid) {
+            for pod in self.world.pods.children(&backoff.namespace, uid) {
+                self.again(&pod);
+            }
         }
     }
 }

@@ -1,6 +1,9 @@
 //! Quota that is held and not used: once a second, who has held it for too long gives it back
 //! (`ClusterQueue.spec.reservation`), and so does a job that the API server does not let go.
 
+use std::collections::HashMap;
+use std::sync::Arc;
+
 use k8s_openapi::jiff::Timestamp;
 use sluice_crds::Reservation;
 use sluice_kinds::pod::PodMode;
@@ -8,14 +11,16 @@ use tokio::time::Instant;
 
 use super::Controller;
 use super::releases::Eviction;
-use crate::plan::reservation::{self, BLOCKED, Backoff, TIMED_OUT};
+use crate::plan::reservation::{self, BLOCKED, BLOCKED_NEWS, Backoff, TIMED_OUT};
 use crate::plan::{Note, PodPurpose, StatusPurpose, Write, workload};
 use crate::world::workload::group_key;
-use crate::world::{Uid, WorkloadRecord};
+use crate::world::{PodRecord, Uid, WorkloadRecord};
 
 /// How long the pods of a controller stand back, and how often they had to so far.
 #[derive(Debug)]
 pub struct PodBackoff {
+    /// Where its pods are.
+    pub namespace: Arc<str>,
     count: i32,
     /// Until then none of its pods is admitted.
     pub until: Instant,
@@ -25,6 +30,8 @@ pub struct PodBackoff {
 #[derive(Debug)]
 pub struct Blocked {
     since: Instant,
+    /// The last time.
+    told: Instant,
     message: String,
 }
 
@@ -38,8 +45,12 @@ struct Overdue {
 impl Controller {
     pub(super) fn check_reservations(&mut self) {
         if self.cluster.reservations.is_empty() && self.blocked.is_empty() {
+            self.empty_since.clear();
             return;
         }
+        self.blocked
+            .retain(|_, blocked| blocked.told.elapsed() < BLOCKED_NEWS);
+        self.note_empty();
         for Overdue {
             uid,
             reason,
@@ -98,7 +109,34 @@ impl Controller {
     ) -> bool {
         let pods = self.world.pods_of(uid);
         let pods = pods.iter().map(|(_, pod)| *pod);
-        reservation::is_overdue(record, pods, self.expects_pods(uid), terms, now)
+        let empty_for = self.empty_since.get(uid).map(Instant::elapsed);
+        reservation::is_overdue(record, pods, empty_for, terms, now)
+    }
+
+    /// Notes since when the admitted jobs have no pods that should have some.
+    fn note_empty(&mut self) {
+        let mut empty_since = std::mem::take(&mut self.empty_since);
+        let admitted = self.world.workloads().filter_map(|(_, record)| {
+            let admission = record.status.admission.as_ref()?;
+            let wants_pods = admission
+                .pod_set_assignments
+                .iter()
+                .any(|set| 0 < set.count);
+            let is_timed = self
+                .cluster
+                .reservations
+                .contains_key(&admission.cluster_queue);
+            let is_on = is_timed && wants_pods && !record.is_finished() && !record.is_evicting();
+            is_on.then_some(&record.job.as_ref()?.uid)
+        });
+        let empty: HashMap<Uid, Instant> = admitted
+            .filter(|uid| self.world.pods_of(uid).is_empty() && self.expects_pods(uid))
+            .map(|uid| {
+                let since = empty_since.remove(uid).unwrap_or_else(Instant::now);
+                (uid.clone(), since)
+            })
+            .collect();
+        self.empty_since = empty;
     }
 
     /// Whether an admitted job without pods is one whose pods were not made, rather than one whose
@@ -122,13 +160,7 @@ impl Controller {
         let Some((key, record)) = self.world.workload_of(uid) else {
             return;
         };
-        if group_key(uid).is_some()
-            && self
-                .world
-                .pods_of(uid)
-                .iter()
-                .any(|(_, pod)| pod.is_let_go())
-        {
+        if group_key(uid).is_some() && 0 < self.live_pods(uid) {
             let text = format!(
                 "{message}, but nobody would make the pods of this group again: they stay, and so does their quota; delete them to free that"
             );
@@ -192,9 +224,10 @@ impl Controller {
         let Some(terms) = self.reservation_of_pod(uid).cloned() else {
             return;
         };
-        let Some((_, pod)) = self.world.pods.of(uid) else {
+        let Some((key, pod)) = self.world.pods.of(uid) else {
             return;
         };
+        let namespace = key.namespace.clone();
         let Some(owner) = pod.owner.as_ref().map(|owner| owner.uid.clone()) else {
             return;
         };
@@ -203,6 +236,7 @@ impl Controller {
             .pod_backoffs
             .entry(owner.clone())
             .or_insert(PodBackoff {
+                namespace,
                 count: 0,
                 until: now,
             });
@@ -219,16 +253,25 @@ impl Controller {
     pub(super) fn forget_backoffs(&mut self) {
         let pods = &self.world.pods;
         self.pod_backoffs.retain(|owner, backoff| {
-            Instant::now() < backoff.until || !pods.children(owner).is_empty()
+            Instant::now() < backoff.until || pods.is_owner(&backoff.namespace, owner)
         });
+    }
+
+    /// A pod has found a node: those of its controller need not stand back any more.
+    pub(super) fn has_found_a_node(&mut self, pod: &PodRecord) {
+        if let Some(owner) = &pod.owner {
+            self.pod_backoffs.remove(&owner.uid);
+        }
     }
 
     /// Notes that a job can't be let go.
     pub(super) fn is_blocked(&mut self, uid: &Uid, message: &str) {
         let blocked = self.blocked.entry(uid.clone()).or_insert_with(|| Blocked {
             since: Instant::now(),
+            told: Instant::now(),
             message: String::new(),
         });
+        blocked.told = Instant::now();
         message.clone_into(&mut blocked.message);
     }
 

@@ -28,6 +28,8 @@ const EXPLAIN_AFTER: Duration = Duration::from_secs(2);
 /// Waiting jobs whose explanation is looked at again in a second: bounds the work, so that 10,000
 /// waiting jobs are gone through in 20 seconds.
 const EXPLAINED_PER_SECOND: usize = 500;
+/// Every so many seconds owners without an owner are looked up again.
+const OWNERS_ASKED_EVERY: u64 = 60;
 /// Waiting pods that are told what they wait for in a second, by an event: a bound on the events that
 /// thousands of waiting pods make.
 const POD_NOTES_PER_SECOND: usize = 20;
@@ -36,6 +38,7 @@ impl Controller {
     pub(super) fn settle(&mut self) {
         for uid in std::mem::take(&mut self.recount) {
             self.sync_engine(&uid);
+            self.prune(&uid);
         }
         for uid in std::mem::take(&mut self.dirty) {
             if self.world.pods.key(&uid).is_some() {
@@ -300,6 +303,10 @@ impl Controller {
         self.explain_waiting();
         self.check_reservations();
         self.forget_backoffs();
+        self.seconds = self.seconds.wrapping_add(1);
+        if self.seconds.is_multiple_of(OWNERS_ASKED_EVERY) {
+            self.ask_again();
+        }
         let gated: i64 = self
             .world
             .gated()
@@ -401,7 +408,7 @@ impl Controller {
         }
         let pod = self.world.pods.of(uid);
         let pod = pod.or_else(|| {
-            let pods = group_key(uid).map(|_| self.world.pods_of(uid));
+            let pods = group_key(uid).map(|_| self.world.pods_by_age(uid));
             pods.and_then(|pods| pods.into_iter().next())
         });
         if let Some((key, pod)) = pod {

@@ -28,6 +28,8 @@ pub struct Situation<'a> {
     pub workload: Option<(&'a WorkloadKey, &'a WorkloadRecord)>,
     /// Whether quota is still charged to a Workload of this group that somebody has deleted.
     pub still_charged: bool,
+    /// How many of its pods may run: let go, and not gone.
+    pub live_pods: usize,
     /// Its priority, or why that can't be known.
     pub priority: &'a dyn Fn(&PodRecord) -> Result<Priority, Note>,
     /// How long it stands back after it has given its quota back, if it has to.
@@ -63,15 +65,21 @@ pub fn plan(situation: &Situation<'_>) -> Plan {
                 .and_note(workload::finished_note(&finished));
         }
         if record.is_evicting() {
-            let is_live = pods.iter().any(|(_, pod)| pod.is_let_go());
-            return if is_live {
+            return if 0 < situation.live_pods {
                 Plan::default()
             } else {
                 requeue(key, record, (situation.backoff)(record), *now)
             };
         }
         if record.status.admission.is_some() {
-            return Plan::default();
+            return if pods.iter().any(|(_, pod)| pod.is_live()) {
+                Plan::default()
+            } else {
+                Plan::note(Note::normal(
+                    "WaitsForReplacement",
+                    "Pods of this group have failed and none is left: its quota is kept for pods in their place; delete its pods to end it",
+                ))
+            };
         }
     }
     waiting(situation, first, group)
@@ -97,7 +105,7 @@ fn waiting(situation: &Situation<'_>, first: &PodRecord, group: &PodGroup) -> Pl
     if present < total && workload.is_none() {
         return Plan::note(Note::normal(
             "GroupIncomplete",
-            format!("{present} of {total} pods of this group are there"),
+            format!("Not all {total} pods of this group are there"),
         ));
     }
     let pod_sets = match pod_sets(pods, total) {
@@ -113,9 +121,7 @@ fn waiting(situation: &Situation<'_>, first: &PodRecord, group: &PodGroup) -> Pl
     spec.active = record.is_none_or(|record| record.spec.active);
     match workload {
         // Its quota is free, and it can ask for some again, when its pods are gone.
-        None if situation.still_charged && pods.iter().any(|(_, pod)| pod.is_let_go()) => {
-            Plan::default()
-        }
+        None if situation.still_charged && 0 < situation.live_pods => Plan::default(),
         None => {
             let (namespace, name) = situation.key;
             let object = Workload {

@@ -4,7 +4,7 @@
 mod eviction;
 pub mod explain;
 #[cfg(test)]
-mod fixtures;
+pub mod fixtures;
 pub mod group;
 pub mod job;
 pub mod pod;

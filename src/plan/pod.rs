@@ -189,7 +189,9 @@ pub fn releases<'a>(
         let mut waiting: Vec<&Member<'a>> = of_set()
             .filter(|member| member.pod.is_candidate() && !member.is_leaving)
             .collect();
-        waiting.sort_by_key(|member| member.pod.age());
+        waiting.sort_by(|one, other| {
+            (one.pod.created, &one.pod.uid).cmp(&(other.pod.created, &other.pod.uid))
+        });
         // A pod that rests after a failure keeps its place, or another would take it meanwhile and
         // there would be one too many.
         let next = waiting.into_iter().take(room);

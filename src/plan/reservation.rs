@@ -16,6 +16,9 @@ pub const TIMED_OUT: &str = "ReservationTimeout";
 pub const BLOCKED: &str = "ReleaseBlocked";
 /// How long a job that can't be let go keeps its quota where its ClusterQueue says nothing.
 const BLOCKED_DEFAULT: Duration = Duration::from_mins(1);
+/// A release that has not been refused for so long is not tried any more: refused ones are tried again
+/// after 36 s at most.
+pub const BLOCKED_NEWS: Duration = Duration::from_secs(45);
 
 /// What becomes of a Workload that gives its quota back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,11 +77,11 @@ pub fn pod_is_overdue(pod: &PodRecord, terms: &Reservation, now: Now) -> bool {
 }
 
 /// Whether the pods of an admitted Workload have waited for nodes for too long: one of them has, or,
-/// where pods should be (`expects_pods`), there are none at all.
+/// where pods should be, there have been none at all for that time (`empty_for`).
 pub fn is_overdue<'a>(
     record: &WorkloadRecord,
-    pods: impl Iterator<Item = &'a PodRecord>,
-    expects_pods: bool,
+    mut pods: impl Iterator<Item = &'a PodRecord>,
+    empty_for: Option<Duration>,
     terms: &Reservation,
     now: Now,
 ) -> bool {
@@ -86,17 +89,9 @@ pub fn is_overdue<'a>(
     let admitted = admitted
         .filter(|condition| condition.status == "True")
         .map(|condition| condition.last_transition_time.0);
-    if !has_passed(admitted, terms, now) {
-        return false;
-    }
-    let mut is_empty = true;
-    for pod in pods {
-        is_empty = false;
-        if pod_is_overdue(pod, terms, now) {
-            return true;
-        }
-    }
-    is_empty && expects_pods
+    has_passed(admitted, terms, now)
+        && (pods.any(|pod| pod_is_overdue(pod, terms, now))
+            || empty_for.is_some_and(|empty_for| timeout(terms) <= empty_for))
 }
 
 fn has_passed(since: Option<Timestamp>, terms: &Reservation, now: Now) -> bool {

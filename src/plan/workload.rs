@@ -153,6 +153,17 @@ pub fn covers(record: &WorkloadRecord, pod_sets: &[PodSetView], fit: Fit) -> boo
     })
 }
 
+/// Whether a pod of an admitted job asks for no more than each pod of its set was admitted with.
+pub fn covers_pod(record: &WorkloadRecord, pod_set: &str, asks: &PodSetView) -> bool {
+    let known = record.spec.pod_sets.iter().find(|set| set.name == pod_set);
+    known.is_some_and(|known| {
+        asks.requests.iter().all(|(name, asked)| {
+            let given = known.requests.get(name).map(Quantity::nanos);
+            given.is_some_and(|given| given.is_ok_and(|given| *asked <= given))
+        })
+    })
+}
+
 /// The status of a Workload that is admitted.
 pub fn admitted(
     record: &WorkloadRecord,

@@ -66,6 +66,8 @@ pub struct Effect {
     pub events: Vec<Event>,
     /// Whether the priority of jobs may have changed.
     pub priorities: bool,
+    /// Whether what is charged for pods that run without a record may have changed.
+    pub first_choice: bool,
 }
 
 impl Cluster {
@@ -80,6 +82,12 @@ impl Cluster {
         name: &str,
         object: Option<&DynamicObject>,
     ) -> Result<Effect, String> {
+        let choices = (
+            self.first_flavors.get(name).cloned(),
+            self.local_specs
+                .get(&LocalQueueKey::new(namespace, name))
+                .map(|spec| spec.cluster_queue.clone()),
+        );
         let events = match source {
             Source::ResourceFlavor => self.flavor(name, parse(object)?),
             Source::ClusterQueue => self.cluster_queue(name, parse(object)?),
@@ -94,26 +102,22 @@ impl Cluster {
             }
             Source::WorkloadPriorityClass => {
                 let class: Option<WorkloadPriorityClass> = parse(object)?;
-                set(
-                    &mut self.workload_priorities,
-                    name.to_owned(),
-                    class.map(|c| c.spec.value),
-                );
+                let value = class.map(|c| c.spec.value);
+                let priorities = self.workload_priorities.get(name) != value.as_ref();
+                set(&mut self.workload_priorities, name.to_owned(), value);
                 return Ok(Effect {
-                    events: Vec::new(),
-                    priorities: true,
+                    priorities,
+                    ..Effect::default()
                 });
             }
             Source::PriorityClass => {
                 let class: Option<PriorityClass> = parse(object)?;
-                set(
-                    &mut self.pod_priorities,
-                    name.to_owned(),
-                    class.map(|c| c.value.unwrap_or_default()),
-                );
+                let value = class.map(|c| c.value.unwrap_or_default());
+                let priorities = self.pod_priorities.get(name) != value.as_ref();
+                set(&mut self.pod_priorities, name.to_owned(), value);
                 return Ok(Effect {
-                    events: Vec::new(),
-                    priorities: true,
+                    priorities,
+                    ..Effect::default()
                 });
             }
             Source::LimitRange => {
@@ -135,9 +139,18 @@ impl Cluster {
             }
             Source::JobKind | Source::Workload | Source::Pod | Source::Jobs(..) => Vec::new(),
         };
+        let first_choice = match source {
+            Source::ClusterQueue => choices.0.as_ref() != self.first_flavors.get(name),
+            Source::LocalQueue => {
+                let spec = self.local_specs.get(&LocalQueueKey::new(namespace, name));
+                choices.1.as_ref() != spec.map(|spec| &spec.cluster_queue)
+            }
+            _ => false,
+        };
         Ok(Effect {
             events,
-            priorities: false,
+            first_choice,
+            ..Effect::default()
         })
     }
 

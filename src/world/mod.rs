@@ -47,6 +47,8 @@ pub struct World {
     workloads: HashMap<WorkloadKey, WorkloadRecord>,
     workload_by_job: HashMap<Uid, WorkloadKey>,
     gated: BTreeMap<(Arc<str>, String), i32>,
+    /// Jobs that are gone and whose pods may run, with their namespaces.
+    gone_jobs: HashMap<Uid, Arc<str>>,
 }
 
 impl World {
@@ -129,15 +131,43 @@ impl World {
         self.workloads.iter()
     }
 
-    /// The pods of the job or group with this UID, the oldest first.
+    /// The pods of the job or group with this UID.
     pub fn pods_of(&self, uid: &str) -> Vec<(&PodKey, &PodRecord)> {
         let uids = match workload::group_key(uid) {
             Some(group) => self.pods.members(&group).cloned().collect(),
-            None => self.pods.children(uid),
+            None => match self.namespace_of(uid) {
+                Some(namespace) => self.pods.children(namespace, uid),
+                None => Vec::new(),
+            },
         };
-        let mut pods: Vec<_> = uids.iter().filter_map(|uid| self.pods.of(uid)).collect();
-        pods.sort_by_key(|(_, pod)| pod.age());
+        uids.iter().filter_map(|uid| self.pods.of(uid)).collect()
+    }
+
+    /// The same, the oldest first.
+    pub fn pods_by_age(&self, uid: &str) -> Vec<(&PodKey, &PodRecord)> {
+        let mut pods = self.pods_of(uid);
+        pods.sort_by(|(_, one), (_, other)| {
+            (one.created, &one.uid).cmp(&(other.created, &other.uid))
+        });
         pods
+    }
+
+    /// The namespace of a job that is known by itself or by its Workload; of one that is gone, while
+    /// its pods may run.
+    fn namespace_of(&self, uid: &str) -> Option<&Arc<str>> {
+        let job = self.job_by_uid.get(uid).map(|key| &key.namespace);
+        let workload = || self.workload_by_job.get(uid).map(|key| &key.namespace);
+        job.or_else(workload).or_else(|| self.gone_jobs.get(uid))
+    }
+
+    /// Notes where a job was that is gone, while its pods may run.
+    pub fn remember_gone(&mut self, uid: Uid, namespace: Arc<str>) {
+        self.gone_jobs.insert(uid, namespace);
+    }
+
+    /// Forgets a job that is gone, and whose pods are too.
+    pub fn forget_gone(&mut self, uid: &str) {
+        self.gone_jobs.remove(uid);
     }
 
     /// How many jobs are held by gates, by namespace and LocalQueue.

@@ -140,9 +140,4 @@ impl PodRecord {
     pub fn is_gated_elsewhere(&self) -> bool {
         self.is_live() && !self.other_gates.is_empty() && !self.deleting
     }
-
-    /// The order in which pods are let go.
-    pub fn age(&self) -> (Option<Timestamp>, Uid) {
-        (self.created, self.uid.clone())
-    }
 }

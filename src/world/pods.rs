@@ -17,17 +17,20 @@ const CHAIN_MAX: usize = 10;
 /// A group of pods: namespace and name.
 pub type GroupKey = (Arc<str>, Arc<str>);
 
+/// An owner of pods: namespace and UID. A reference from another namespace names nobody.
+type OwnerKey = (Arc<str>, Uid);
+
 /// The pods that Sluice looks after.
 #[derive(Debug, Default)]
 pub struct Pods {
     by_key: HashMap<PodKey, PodRecord>,
     by_uid: HashMap<Uid, PodKey>,
-    by_owner: HashMap<Uid, BTreeSet<Uid>>,
+    by_owner: HashMap<OwnerKey, BTreeSet<Uid>>,
     by_group: HashMap<GroupKey, BTreeSet<Uid>>,
     /// For owners that are no known jobs: the controller that owns them, if any.
-    links: HashMap<Uid, Option<Uid>>,
+    links: HashMap<OwnerKey, Option<Uid>>,
     /// The other way round.
-    linked: HashMap<Uid, BTreeSet<Uid>>,
+    linked: HashMap<OwnerKey, BTreeSet<Uid>>,
     /// One copy of what many pods have: what they ask for, and who owns them.
     asks: HashMap<String, Arc<Asks>>,
     owners: HashSet<Arc<OwnerRef>>,
@@ -52,12 +55,18 @@ impl Pods {
             if known.uid == record.uid && known.revision > record.revision {
                 return false;
             }
-            self.remove(&key);
+            // What was found out about its owner stays known if that is still its owner.
+            let owner = known.owner.clone();
+            self.take_out(&key);
+            if owner != record.owner {
+                self.unlink_unused(&key.namespace, owner.as_deref());
+            }
         }
         self.share(&mut record);
         self.count_gated(&key, &record, 1);
         if let Some(owner) = &record.owner {
-            let pods = self.by_owner.entry(owner.uid.clone()).or_default();
+            let owner = (key.namespace.clone(), owner.uid.clone());
+            let pods = self.by_owner.entry(owner).or_default();
             pods.insert(record.uid.clone());
         }
         if let Some(group) = group_of(&key, &record) {
@@ -71,14 +80,18 @@ impl Pods {
 
     /// Forgets a pod.
     pub fn remove(&mut self, key: &PodKey) -> Option<PodRecord> {
+        let record = self.take_out(key)?;
+        self.unlink_unused(&key.namespace, record.owner.as_deref());
+        Some(record)
+    }
+
+    fn take_out(&mut self, key: &PodKey) -> Option<PodRecord> {
         let record = self.by_key.remove(key)?;
         self.count_gated(key, &record, -1);
         self.by_uid.remove(&record.uid);
         if let Some(owner) = &record.owner {
-            remove_from(&mut self.by_owner, &owner.uid, &record.uid);
-            if !self.by_owner.contains_key(&owner.uid) {
-                self.unlink(&owner.uid.clone());
-            }
+            let owner = (key.namespace.clone(), owner.uid.clone());
+            remove_from(&mut self.by_owner, &owner, &record.uid);
         }
         if let Some(group) = group_of(key, &record) {
             remove_from(&mut self.by_group, &group, &record.uid);
@@ -108,14 +121,18 @@ impl Pods {
     }
 
     /// The UIDs of the pods that belong to the object with this UID, through owners in between.
-    pub fn children(&self, uid: &str) -> Vec<Uid> {
+    pub fn children(&self, namespace: &Arc<str>, uid: &str) -> Vec<Uid> {
         let mut found: Vec<Uid> = Vec::new();
-        let mut owners: Vec<(Uid, usize)> = vec![(uid.into(), 0)];
+        let mut seen: HashSet<OwnerKey> = HashSet::new();
+        let mut owners: Vec<(OwnerKey, usize)> = vec![((namespace.clone(), uid.into()), 0)];
         while let Some((owner, depth)) = owners.pop() {
+            if !seen.insert(owner.clone()) {
+                continue;
+            }
             found.extend(self.by_owner.get(&owner).into_iter().flatten().cloned());
             if depth < CHAIN_MAX {
                 let between = self.linked.get(&owner).into_iter().flatten();
-                owners.extend(between.map(|uid| (uid.clone(), depth + 1)));
+                owners.extend(between.map(|uid| ((namespace.clone(), uid.clone()), depth + 1)));
             }
         }
         found
@@ -127,7 +144,12 @@ impl Pods {
     }
 
     /// Who the pod belongs to. `is_known` says whether a UID is that of a known job.
-    pub fn root(&self, record: &PodRecord, is_known: impl Fn(&str) -> bool) -> Root {
+    pub fn root(
+        &self,
+        namespace: &Arc<str>,
+        record: &PodRecord,
+        is_known: impl Fn(&str) -> bool,
+    ) -> Root {
         let Some(owner) = &record.owner else {
             return Root::None;
         };
@@ -136,7 +158,7 @@ impl Pods {
             if is_known(&uid) {
                 return Root::Uid(uid);
             }
-            match self.links.get(&uid) {
+            match self.links.get(&(namespace.clone(), uid.clone())) {
                 Some(Some(next)) => uid = next.clone(),
                 Some(None) => return Root::None,
                 None => return Root::Unknown(uid),
@@ -145,24 +167,60 @@ impl Pods {
         Root::None
     }
 
-    /// Notes that the controller of the object `uid` is `owner`, and returns the pods below it.
-    pub fn link(&mut self, uid: &Uid, owner: Option<Uid>) -> Vec<Uid> {
-        self.unlink(uid);
-        if let Some(owner) = &owner {
-            let between = self.linked.entry(owner.clone()).or_default();
-            between.insert(uid.clone());
-        }
-        self.links.insert(uid.clone(), owner);
-        self.children(uid)
+    /// Whether anybody needs to know who owns the object `uid`.
+    pub fn is_owner(&self, namespace: &Arc<str>, uid: &Uid) -> bool {
+        let owner = (namespace.clone(), uid.clone());
+        self.by_owner.contains_key(&owner) || self.linked.contains_key(&owner)
     }
 
-    /// Forgets what was found out about an owner, so that it is looked up again.
-    pub fn unlink(&mut self, uid: &Uid) {
-        if let Some(Some(owner)) = self.links.remove(uid) {
-            remove_from(&mut self.linked, &owner, uid);
-            if !self.by_owner.contains_key(&owner) && !self.linked.contains_key(&owner) {
-                self.unlink(&owner);
+    /// Whether the object `uid` is known to own an owner of pods.
+    pub fn is_linked(&self, uid: &Uid) -> bool {
+        self.linked.keys().any(|(_, owner)| owner == uid)
+    }
+
+    /// Notes that the controller of the object `uid` is `owner`, and returns the pods below it.
+    pub fn link(&mut self, namespace: &Arc<str>, uid: &Uid, owner: Option<Uid>) -> Vec<Uid> {
+        self.unlink((namespace.clone(), uid.clone()));
+        if let Some(owner) = &owner {
+            let owner = (namespace.clone(), owner.clone());
+            let between = self.linked.entry(owner).or_default();
+            between.insert(uid.clone());
+        }
+        self.links.insert((namespace.clone(), uid.clone()), owner);
+        self.children(namespace, uid)
+    }
+
+    /// Forgets all owners that seemed to have none themselves, and returns the pods below them: what
+    /// could not be read may be readable by now.
+    pub fn unlink_ownerless(&mut self) -> Vec<Uid> {
+        let ends = self.links.iter().filter(|(_, owner)| owner.is_none());
+        let ends: Vec<OwnerKey> = ends.map(|(uid, _)| uid.clone()).collect();
+        let mut pods = Vec::new();
+        for (namespace, uid) in ends {
+            pods.extend(self.children(&namespace, &uid));
+            self.links.remove(&(namespace, uid));
+        }
+        pods
+    }
+
+    /// Forgets what was found out about an owner that has no pods any more.
+    fn unlink_unused(&mut self, namespace: &Arc<str>, owner: Option<&OwnerRef>) {
+        if let Some(owner) = owner
+            && !self.is_owner(namespace, &owner.uid)
+        {
+            self.unlink((namespace.clone(), owner.uid.clone()));
+        }
+    }
+
+    /// Forgets who owns this owner, and so on upwards where nobody needs it any more.
+    fn unlink(&mut self, mut key: OwnerKey) {
+        while let Some(Some(owner)) = self.links.remove(&key) {
+            let owner = (key.0.clone(), owner);
+            remove_from(&mut self.linked, &owner, &key.1);
+            if self.is_owner(&owner.0, &owner.1) {
+                return;
             }
+            key = owner;
         }
     }
 
@@ -229,5 +287,71 @@ fn remove_from<K: std::hash::Hash + Eq + Clone>(
         if set.is_empty() {
             map.remove(key);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::plan::fixtures::mk_pod;
+
+    fn owned(name: &str, owner: &str, revision: u32) -> (PodKey, PodRecord) {
+        mk_pod(name, 0, &[], |pod| {
+            pod["metadata"]["resourceVersion"] = json!(revision.to_string());
+            pod["metadata"]["ownerReferences"] = json!([{
+                "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "rs", "uid": owner, "controller": true,
+            }]);
+        })
+    }
+
+    fn put(pods: &mut Pods, (key, record): (PodKey, PodRecord)) -> bool {
+        pods.put(key, record)
+    }
+
+    #[test]
+    fn an_update_of_a_pod_does_not_hide_it_from_the_owner_of_its_owner() {
+        let blue: Arc<str> = "blue".into();
+        let mut pods = Pods::default();
+        put(&mut pods, owned("a", "rs-1", 1));
+        pods.link(&blue, &"rs-1".into(), Some("deployment-1".into()));
+        assert_eq!(pods.children(&blue, "deployment-1").len(), 1);
+        put(&mut pods, owned("a", "rs-1", 2));
+        assert_eq!(pods.children(&blue, "deployment-1").len(), 1);
+        assert!(!put(&mut pods, owned("a", "rs-1", 1)), "it is older");
+        pods.remove(&owned("a", "rs-1", 2).0);
+        assert!(
+            pods.links.is_empty() && pods.linked.is_empty(),
+            "nobody needs to know any more"
+        );
+    }
+
+    #[test]
+    fn a_reference_from_another_namespace_names_nobody() {
+        let (blue, red): (Arc<str>, Arc<str>) = ("blue".into(), "red".into());
+        let mut pods = Pods::default();
+        put(&mut pods, owned("a", "job-1", 1));
+        assert_eq!(pods.children(&blue, "job-1").len(), 1);
+        assert!(pods.children(&red, "job-1").is_empty());
+        // What red finds out about that UID is nothing to blue.
+        pods.link(&red, &"job-1".into(), None);
+        let (key, record) = owned("a", "job-1", 1);
+        let root = pods.root(&key.namespace, &record, |_| false);
+        assert_eq!(root, Root::Unknown("job-1".into()));
+    }
+
+    #[test]
+    fn owners_in_a_circle_are_nobody() {
+        let blue: Arc<str> = "blue".into();
+        let mut pods = Pods::default();
+        put(&mut pods, owned("a", "x", 1));
+        pods.link(&blue, &"x".into(), Some("y".into()));
+        pods.link(&blue, &"y".into(), Some("x".into()));
+        let (_, record) = owned("a", "x", 1);
+        assert_eq!(pods.root(&blue, &record, |_| false), Root::None);
+        assert_eq!(pods.children(&blue, "x").len(), 1);
+        pods.remove(&owned("a", "x", 1).0);
+        assert!(pods.children(&blue, "x").is_empty());
     }
 }

@@ -68,6 +68,8 @@ impl WorkloadRecord {
         let namespace: Arc<str> = metadata.namespace.unwrap_or_default().into();
         let group = metadata.labels.unwrap_or_default().remove(POD_GROUP_LABEL);
         let job = match (owner, group) {
+            // No UID has a slash: such an owner would pass for a group of another namespace.
+            (Some(owner), _) if owner.uid.contains('/') => None,
             (Some(owner), _) => (*name == *workload_name(&owner.name, &owner.uid)).then(|| Owner {
                 group_kind: (group_of(&owner.api_version).to_owned(), owner.kind),
                 name: owner.name,

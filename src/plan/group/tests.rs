@@ -54,6 +54,7 @@ fn planned(pods: &[Pod], workload: Option<Value>) -> String {
         pods: &pods,
         workload: workload.as_ref().map(|(key, record)| (key, record)),
         still_charged: false,
+        live_pods: pods.iter().filter(|(_, pod)| pod.is_let_go()).count(),
         priority: &|_| Ok(Priority::default()),
         backoff: &|record| reservation::backoff(record, None),
         now: Timestamp::UNIX_EPOCH,
@@ -135,7 +136,7 @@ fn each_turn_of_a_groups_life() {
                 ended("b", 1, "Succeeded", true),
             ],
             Some(admitted()),
-            "nothing []",
+            r#"nothing ["WaitsForReplacement"]"#,
         ),
         (
             "one has failed, not to be retried, the other runs",

@@ -78,23 +78,28 @@ fn a_workload_is_overdue_when_one_of_its_pods_is_or_none_was_made() {
         let_go(pod);
         pod["spec"]["nodeName"] = json!("n1");
     });
-    let overdue = |pods: &[&PodRecord], expects_pods, minute| {
+    let overdue = |pods: &[&PodRecord], empty_for: Option<u64>, minute| {
+        let empty_for = empty_for.map(Duration::from_secs);
         is_overdue(
             &record,
             pods.iter().copied(),
-            expects_pods,
+            empty_for,
             &terms(None),
             at(minute),
         )
     };
-    assert!(!overdue(&[&waits], true, 10), "only just admitted");
-    assert!(overdue(&[&waits, &bound], true, 11));
-    assert!(!overdue(&[&bound], true, 11));
+    assert!(!overdue(&[&waits], None, 10), "only just admitted");
+    assert!(overdue(&[&waits, &bound], None, 11));
+    assert!(!overdue(&[&bound], None, 11));
     assert!(
-        !overdue(&[&bound, &late], true, 11),
+        !overdue(&[&bound, &late], None, 11),
         "made anew a moment ago"
     );
-    assert!(overdue(&[&bound, &late], true, 12));
-    assert!(overdue(&[], true, 11), "no pods were made");
-    assert!(!overdue(&[], false, 11), "its pods can't be seen");
+    assert!(overdue(&[&bound, &late], None, 12));
+    assert!(overdue(&[], Some(60), 11), "no pods were made");
+    assert!(!overdue(&[], Some(59), 30), "they were there a moment ago");
+    assert!(
+        !overdue(&[], None, 30),
+        "its pods can't be seen, or it wants none"
+    );
 }
