@@ -57,11 +57,8 @@ async fn a_group_starts_as_a_whole(admission: Admission) -> Result<()> {
         for name in ["a", "b"] {
             scene.create(&member(name, 3).json()).await?;
         }
-        let told = scene.see_event("a", "GroupIncomplete").await?;
-        ensure!(
-            told.ends_with("of 3 pods of this group are there"),
-            "{told}"
-        );
+        let told = see_told(scene, "GroupIncomplete").await?;
+        assert_eq!(told, "Not all 3 pods of this group are there");
         // It holds nothing meanwhile: somebody else takes the quota.
         scene.create(&Pod::new("other").queue("q").json()).await?;
         scene.see("Pod", "other", "running", is_running).await?;

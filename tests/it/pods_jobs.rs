@@ -212,7 +212,9 @@ async fn a_bare_pod_has_gates_of_its_own() -> Result<()> {
             .queue("q")
             .annotation(GATED, "example.com/a");
         scene.create(&queued.json()).await?;
-        let only = Pod::new("only").annotation(GATES, "example.com/a, example.com/b");
+        // The last gate is somebody else's, and none of the annotation's business.
+        let only = Pod::new("only").scheduling_gate("example.com/other");
+        let only = only.annotation(GATES, "example.com/a, example.com/b");
         scene.create(&only.json()).await?;
         let queued = scene
             .see("Pod", "queued", "gated", is_scheduling_gated)
@@ -221,7 +223,8 @@ async fn a_bare_pod_has_gates_of_its_own() -> Result<()> {
         let only = scene
             .see("Pod", "only", "gated", is_scheduling_gated)
             .await?;
-        assert_eq!(gates(&only), ["example.com/a", "example.com/b"]);
+        let expected = ["example.com/other", "example.com/a", "example.com/b"];
+        assert_eq!(gates(&only), expected);
         let lift = async |pod: &str, annotations: Value| {
             scene
                 .merge(
@@ -234,17 +237,23 @@ async fn a_bare_pod_has_gates_of_its_own() -> Result<()> {
         lift("only", json!({(GATES): "example.com/b"})).await?;
         scene
             .see("Pod", "only", "rid of one", |pod| {
-                gates(pod) == ["example.com/b"]
+                gates(pod) == ["example.com/other", "example.com/b"]
             })
             .await?;
         lift("queued", json!({(GATED): null})).await?;
         scene.see("Pod", "queued", "running", is_running).await?;
         // Quota is taken, and it needs none.
         lift("only", json!({(GATES): null})).await?;
+        scene
+            .see("Pod", "only", "left to others", |pod| {
+                gates(pod) == ["example.com/other"]
+            })
+            .await?;
+        let opened = scene.open_gate("only", "example.com/other").await?;
         scene.see("Pod", "only", "running", is_running).await?;
         scene.see_account("cpu", ("1", "1", "0"), 0).await?;
         let history = scene.history("Pod", &pods).await?;
-        check_gates(&history, &BTreeSet::new())
+        check_gates(&history, &BTreeSet::from([opened]))
     })
     .await
 }

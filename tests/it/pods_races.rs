@@ -148,7 +148,7 @@ async fn gates_go_in_any_order() -> Result<()> {
 /// Creates pods, several at a time.
 async fn create_all(scene: &Scene<'_>, count: usize, pod: impl Fn(usize) -> Pod) -> Result<()> {
     futures::stream::iter((0..count).map(anyhow::Ok))
-        .try_for_each_concurrent(4 * AT_ONCE, |index| {
+        .try_for_each_concurrent(AT_ONCE, |index| {
             let pod = pod(index).json();
             async move { scene.create(&pod).await.map(drop) }
         })

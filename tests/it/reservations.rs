@@ -213,6 +213,7 @@ async fn a_job_without_nodes_gives_its_quota_back_and_comes_again() -> Result<()
 /// As often as the queue allows, and no more.
 #[tokio::test]
 async fn a_job_without_nodes_is_deactivated_at_last() -> Result<()> {
+    let shared = Sluice::shared(bed::BINARY);
     bed::shared("reserve-limit", async |scene| {
         impatient_queue(scene, json!({ "baseSeconds": 1, "limitCount": 1 })).await?;
         scene.create(&homeless_job(scene, "homeless").json()).await?;
@@ -231,6 +232,9 @@ async fn a_job_without_nodes_is_deactivated_at_last() -> Result<()> {
         let message = "It is deactivated and does not wait for quota: set spec.active to true to queue it again";
         let told = condition(&workload, "QuotaReserved");
         assert_eq!(told, Some(("False", "Deactivated", message)));
+        // Queued again once, as it may, and not a second time.
+        let counted = evictions(&shared.sluice, &scene.ns, "ReservationTimeout").await?;
+        assert_eq!(counted, 2);
         let job = scene.get("Job", "homeless").await?;
         ensure!(is_suspended(&job), "{job}");
         scene.create(&Job::new("next").queue("q").json()).await?;
@@ -352,6 +356,9 @@ async fn a_job_that_may_not_be_let_go_gives_its_quota_back() -> Result<()> {
             );
         scene.create(&job.json()).await?;
         scene.see_admitted("denied").await?;
+        let pods = scene
+            .see_so_many("of the job", 1, |pod| name_of(pod).starts_with("denied"))
+            .await?;
         scene.create(&Job::new("next").queue("q").json()).await?;
         let workload = scene
             .see_workload("denied", "evicted", |w| is(w, "Evicted"))
@@ -362,12 +369,7 @@ async fn a_job_that_may_not_be_let_go_gives_its_quota_back() -> Result<()> {
             message.starts_with("It can't be let go: ") && message.contains(DENIED),
             "{message}"
         );
-        let pods = scene.list("Pod").await?;
-        let pod = pods
-            .iter()
-            .find(|p| name_of(p).starts_with("denied"))
-            .context("no pod")?;
-        let told = scene.see_event(name_of(pod), "WriteRefused").await?;
+        let told = scene.see_event(name_of(&pods[0]), "WriteRefused").await?;
         ensure!(told.contains(DENIED), "{told}");
         scene.see_complete("next").await?;
         allow_release(scene).await?;
