@@ -119,6 +119,13 @@ impl GateState {
         };
         held.into_iter().flatten()
     }
+
+    /// The scheduling gates that stand for them on pods.
+    pub fn scheduling_gates(&self) -> BTreeSet<String> {
+        self.names()
+            .map(|gate| gate.scheduling_gate().into_owned())
+            .collect()
+    }
 }
 
 /// Reads the gates of an object: the union of both annotations.

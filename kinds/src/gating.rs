@@ -19,20 +19,24 @@ pub(crate) struct Gating {
     annotations: BTreeMap<String, String>,
     queue_gate: Option<String>,
     propagated: BTreeSet<String>,
+    may_stay: BTreeSet<String>,
 }
 
 impl Gating {
     /// A pod that Sluice looks after, behind one scheduling gate for each gate of `gates`.
     pub(crate) fn behind(gates: &GateState) -> Self {
-        let propagated = gates
-            .names()
-            .map(|gate| gate.scheduling_gate().into_owned())
-            .collect();
         Self {
-            propagated,
+            propagated: gates.scheduling_gates(),
             ..Self::default()
         }
         .label(MANAGED_LABEL, "true")
+    }
+
+    /// What `before` lists as propagated gates may stay listed. Nothing else may: Sluice removes the
+    /// gates that are listed, and would remove those of others.
+    pub(crate) fn after(mut self, before: &Value) -> Self {
+        self.may_stay = propagated(before).map(str::to_owned).collect();
+        self
     }
 
     /// It also has this label.
@@ -72,28 +76,22 @@ impl Gating {
         let mut annotations = self.annotations.clone();
         let mut operations = Vec::new();
         let listed = self.listed(pod);
-        if !listed.is_empty() {
+        if listed.is_empty() {
+            operations.extend(unlist(pod, at));
+        } else {
             annotations.insert(PROPAGATED_GATES_ANNOTATION.to_owned(), listed);
-        } else if crate::metadata::annotation(pod, PROPAGATED_GATES_ANNOTATION).is_some() {
-            operations.push(PatchOperation::Remove(RemoveOperation {
-                path: path(
-                    at,
-                    &["metadata", "annotations", PROPAGATED_GATES_ANNOTATION],
-                ),
-            }));
         }
         operations.extend(add_metadata(pod, at, &self.labels, &annotations));
         operations.extend(self.add_gates(pod, at, gates));
         operations
     }
 
-    /// The names in the annotation of propagated gates. Those that were listed stay so, as long as
-    /// the gates are there: a name without a gate could be that of a gate that others put on the
-    /// pods later.
+    /// The names in the annotation of propagated gates. Those that may stay do so as long as the
+    /// gates are there: a name without a gate could be that of a gate that others put on the pods
+    /// later.
     fn listed(&self, pod: &Value) -> String {
-        let carried: BTreeSet<&str> = scheduling_gates(pod).collect();
-        let mut names: BTreeSet<&str> = propagated(pod)
-            .filter(|name| carried.contains(name))
+        let mut names: BTreeSet<&str> = scheduling_gates(pod)
+            .filter(|name| self.may_stay.contains(*name))
             .collect();
         names.extend(self.propagated.iter().map(String::as_str));
         names.into_iter().collect::<Vec<_>>().join(",")
@@ -126,6 +124,17 @@ impl Gating {
         }
         vec![add(path(at, &["spec", "schedulingGates"]), missing.into())]
     }
+}
+
+/// Removes the list of propagated gates from `pod`, a pod or a pod template, which lies at `at`.
+pub(crate) fn unlist(pod: &Value, at: &[&str]) -> Option<PatchOperation> {
+    crate::metadata::annotation(pod, PROPAGATED_GATES_ANNOTATION)?;
+    Some(PatchOperation::Remove(RemoveOperation {
+        path: path(
+            at,
+            &["metadata", "annotations", PROPAGATED_GATES_ANNOTATION],
+        ),
+    }))
 }
 
 /// Adds to the metadata of `pod`, making `metadata`, `labels` and `annotations` where absent.

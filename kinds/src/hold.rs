@@ -8,11 +8,11 @@ use serde_json::Value;
 use sluice_crds::{ADMISSION_ANNOTATION, AdmissionMode, POD_SET_ANNOTATION, PRIORITY_CLASS_LABEL};
 
 use crate::gates;
-use crate::gating::Gating;
+use crate::gating::{Gating, unlist};
 use crate::jobkind::CompiledKind;
 use crate::metadata::{self, label};
 use crate::problem::Problem;
-use crate::queue_gates::{propagated, scheduling_gates};
+use crate::queue_gates::{propagated_gates, scheduling_gates};
 use crate::view::QueueLabels;
 
 /// How a Job-like object waits.
@@ -29,8 +29,11 @@ pub enum Hold {
 /// Who waits, and for what: what [`CompiledKind::gate_patch`] depends on besides the object.
 #[derive(Debug, Clone, Copy)]
 pub struct Waiting<'a> {
-    /// How it waits. Nothing is done for [`Hold::Suspend`].
+    /// How it waits. Of [`Hold::Suspend`] the templates say nothing.
     pub hold: Hold,
+    /// The object as it was, if it is being edited: the propagated gates that its templates listed
+    /// may stay listed.
+    pub old: Option<&'a Value>,
     /// Key and value of the label that names its queue; none if only gates hold it.
     pub queue: Option<(&'a str, &'a str)>,
     /// The labels that name a queue.
@@ -101,24 +104,31 @@ impl CompiledKind {
     /// Whether a pod template of `object` brings gates that Sluice has to lift from its pods.
     pub fn gates_pods(&self, object: &Value) -> bool {
         self.any_template(object, |template| {
-            self.queue_gates().carried(template).is_some() || propagated(template).next().is_some()
+            self.queue_gates().carried(template).is_some()
+                || propagated_gates(template).next().is_some()
         })
     }
 
     /// The patch that puts into every pod template of `object` what its pods wait behind: the queue
-    /// gate if it is in a queue, and one gate for each gate of its annotations. Applied to its own
-    /// outcome it is empty.
+    /// gate if it is in a queue, and one gate for each gate of its annotations. What others wrote
+    /// into the list of propagated gates goes, also from the templates of what is suspended. Applied
+    /// to its own outcome it is empty.
     pub fn gate_patch(&self, object: &Value, waiting: Waiting<'_>) -> Patch {
-        if waiting.hold == Hold::Suspend {
-            return Patch(Vec::new());
-        }
         let gates = gates::read(&metadata::gate_annotations(object));
         let mut operations = Vec::new();
         for (name, path, template) in self.templates(object) {
             let Some(template) = template.filter(|template| template.is_object()) else {
                 continue;
             };
+            let at: Vec<&str> = path.segments().iter().map(String::as_str).collect();
+            if waiting.hold == Hold::Suspend {
+                operations.extend(unlist(template, &at));
+                continue;
+            }
             let mut gating = Gating::behind(&gates);
+            if let Some(before) = waiting.old.and_then(|old| path.get(old)) {
+                gating = gating.after(before);
+            }
             if waiting.hold == Hold::Pods {
                 gating = gating.annotation(POD_SET_ANNOTATION, name);
             }
@@ -129,7 +139,6 @@ impl CompiledKind {
                 }
                 (Hold::Pods | Hold::Suspend, Some(_)) => gating.queue_gate(sluice_crds::QUEUE_GATE),
             };
-            let at: Vec<&str> = path.segments().iter().map(String::as_str).collect();
             operations.extend(gating.patch(template, &at, self.queue_gates()));
         }
         Patch(operations)

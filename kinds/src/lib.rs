@@ -10,6 +10,7 @@ pub mod gates;
 mod gating;
 pub mod hold;
 pub mod jobkind;
+pub mod marks;
 pub mod metadata;
 pub mod names;
 pub mod patch;

@@ -9,11 +9,12 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sluice_crds::{
-    ADMITTED_ANNOTATION, POD_GROUP_LABEL, POD_SET_ANNOTATION, PRIORITY_CLASS_LABEL, QUEUE_GATE,
+    ADMITTED_ANNOTATION, POD_GROUP_LABEL, POD_GROUP_TOTAL_ANNOTATION, POD_SET_ANNOTATION,
+    PRIORITY_CLASS_LABEL, QUEUE_GATE,
 };
 
 use crate::gates::{self, GateState};
-use crate::gating::Gating;
+use crate::gating::{Gating, unlist};
 use crate::metadata::{self, annotation_text, label};
 use crate::pod_set::Reader;
 use crate::problem::Problem;
@@ -147,12 +148,17 @@ impl PodView {
 
 impl PodMode {
     /// A pod that asks to be admitted by itself is; of those without a controller, one with the
-    /// label of a group belongs to it.
+    /// label of a group belongs to it. A member that is admitted stays one whatever adopts it: a
+    /// controller may, in good faith, and its quota is that of the group.
     fn read(object: &Value, gates: &QueueGates) -> Self {
         if gates.opt_in(object).is_some() {
             return Self::Single;
         }
-        if label(object, POD_GROUP_LABEL).is_none() || metadata::controller(object).is_some() {
+        let is_admitted = [POD_GROUP_TOTAL_ANNOTATION, ADMITTED_ANNOTATION]
+            .into_iter()
+            .all(|key| metadata::annotation(object, key).is_some());
+        let is_member = metadata::controller(object).is_none() || is_admitted;
+        if label(object, POD_GROUP_LABEL).is_none() || !is_member {
             return Self::Child;
         }
         match PodGroup::read(object) {
@@ -224,14 +230,13 @@ impl PodHold {
     }
 
     /// The patch that makes `pod` wait. Applied to its own outcome it is empty. Gate annotations
-    /// count on pods without a controller; on others they came down from an owner, which is held by
-    /// them itself.
+    /// count on pods without a controller; on others they, and the list of propagated gates, came
+    /// down from an owner, which is held by them itself.
     pub fn patch(self, pod: &Value, gates: &QueueGates) -> Patch {
-        let state = match metadata::controller(pod) {
-            None => gates::read(&metadata::gate_annotations(pod)),
-            Some(_) => GateState::None,
+        let gating = match metadata::controller(pod) {
+            None => Gating::behind(&gates::read(&metadata::gate_annotations(pod))),
+            Some(_) => Gating::behind(&GateState::None).after(pod),
         };
-        let gating = Gating::behind(&state);
         let gating = match self {
             Self::Single => gating.by_itself(pod, gates),
             Self::Group => gating.queue_gate(QUEUE_GATE),
@@ -239,6 +244,15 @@ impl PodHold {
         };
         Patch(gating.patch(pod, &[], gates))
     }
+}
+
+/// The patch for a `pod` that is being created and does not wait: it lists no gates for Sluice to
+/// remove, unless it got them from a controller.
+pub fn unlist_patch(pod: &Value) -> Patch {
+    let listed = metadata::controller(pod)
+        .is_none()
+        .then(|| unlist(pod, &[]));
+    Patch(listed.flatten().into_iter().collect())
 }
 
 /// The names of the gates of `pod` that are in `before` and no longer in `after`.

@@ -9,6 +9,7 @@ use serde_json::Value;
 use sluice_crds::{ADMISSION_ANNOTATION, HELD_ANNOTATION, RELEASED_ANNOTATION};
 use sluice_kinds::gates;
 use sluice_kinds::hold::{Waiting, admission_mode};
+use sluice_kinds::marks::{BY_SLUICE_ALONE, Marking};
 use sluice_kinds::metadata::{annotation, annotation_text, controller, gate_annotations};
 use sluice_kinds::problem::Problem;
 use sluice_kinds::requests::PodDefaults;
@@ -33,22 +34,24 @@ pub(crate) fn hold(request: &Request, edit: &Edit<'_>, policy: &Policy) -> Vec<P
     if edit.old.is_some() && kind.suspend_path().is_some() {
         return Vec::new();
     }
+    let waiting = |hold, queue| Waiting {
+        hold,
+        old: edit.old,
+        queue,
+        queue_labels: policy.queue_labels(),
+    };
     match hold_of(kind, edit) {
         Hold::Suspend => {
             let mut patch = kind.hold_patch(edit.new).0;
             patch.extend(mark_held(edit.new, policy));
+            patch.extend(kind.gate_patch(edit.new, waiting(Hold::Suspend, None)).0);
             patch
         }
         hold @ (Hold::Pods | Hold::EachPod) => {
             let queue = queue_of(edit.new, policy.queue_labels())
                 .filter(|_| !is_child(edit.new, policy))
                 .map(|label| (label.key, label.queue));
-            let waiting = Waiting {
-                hold,
-                queue,
-                queue_labels: policy.queue_labels(),
-            };
-            kind.gate_patch(edit.new, waiting).0
+            kind.gate_patch(edit.new, waiting(hold, queue)).0
         }
     }
 }
@@ -104,6 +107,9 @@ pub(crate) fn validate(request: &Request, edit: &Edit<'_>, policy: &Policy) -> V
     problems.extend(check_admission(edit, kind, policy));
     if let Some(kind) = kind {
         problems.extend(check_templates(kind, edit, policy));
+        if !policy.is_sluice(&request.user_info.username) {
+            problems.extend(check_marks(kind, edit, policy));
+        }
     }
     match (kind, edit.old) {
         (Some(kind), None) if queue_of(edit.new, policy.queue_labels()).is_some() => {
@@ -164,6 +170,21 @@ fn check_templates(kind: &CompiledKind, edit: &Edit<'_>, policy: &Policy) -> Vec
     problems
 }
 
+/// What Sluice alone writes into pod templates. What came down into those of a child was written
+/// there by its owner's controller.
+fn check_marks(kind: &CompiledKind, edit: &Edit<'_>, policy: &Policy) -> Vec<Problem> {
+    let mut problems = kind.check_no_record(edit.old, edit.new);
+    let is_held = reason_to_hold(edit.new, policy).is_some();
+    if is_held || !is_child(edit.new, policy) {
+        problems.extend(kind.check_marks(Marking {
+            old: edit.old,
+            new: edit.new,
+            hold: is_held.then(|| hold_of(kind, edit)),
+        }));
+    }
+    problems
+}
+
 /// The mark of an object that was let go switches its gates off: nobody but Sluice sets it.
 fn check_released(edit: &Edit<'_>) -> Option<Problem> {
     let new = annotation(edit.new, RELEASED_ANNOTATION)?;
@@ -171,7 +192,7 @@ fn check_released(edit: &Edit<'_>) -> Option<Problem> {
         .old
         .and_then(|old| annotation(old, RELEASED_ANNOTATION));
     let field = gates::field_of(RELEASED_ANNOTATION);
-    (old != Some(new)).then(|| Problem::forbidden(field, "is set by Sluice alone"))
+    (old != Some(new)).then(|| Problem::forbidden(field, BY_SLUICE_ALONE))
 }
 
 /// The field for whose sake an object is held at its creation.

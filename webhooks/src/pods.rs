@@ -8,8 +8,9 @@ mod update;
 
 use serde_json::Value;
 use sluice_crds::MANAGED_LABEL;
+use sluice_kinds::marks;
 use sluice_kinds::metadata::{controller, label};
-use sluice_kinds::pod::{PodHold, PodMode, PodPhase, PodView};
+use sluice_kinds::pod::{PodHold, PodMode, PodPhase, PodView, unlist_patch};
 use sluice_kinds::problem::Problem;
 
 use crate::policy::Policy;
@@ -23,9 +24,12 @@ pub(crate) fn hold(edit: &Edit<'_>, policy: &Policy) -> Verdict {
         return Verdict::allowed();
     }
     let hold = PodHold::at_creation(edit.new, policy.queue_labels(), policy.queue_gates());
-    let patch = hold.map(|hold| hold.patch(edit.new, policy.queue_gates()).0);
+    let patch = match hold {
+        Some(hold) => hold.patch(edit.new, policy.queue_gates()),
+        None => unlist_patch(edit.new),
+    };
     Verdict {
-        patch: patch.unwrap_or_default(),
+        patch: patch.0,
         ..Verdict::of(create::problems(edit.new, hold, policy))
     }
 }
@@ -38,7 +42,10 @@ pub(crate) fn validate(request: &Request, edit: &Edit<'_>, policy: &Policy) -> V
     match (edit.old, request.sub_resource.as_str()) {
         (None, "") => {
             let hold = PodHold::at_creation(edit.new, policy.queue_labels(), policy.queue_gates());
-            create::problems(edit.new, hold, policy)
+            let mut problems = create::problems(edit.new, hold, policy);
+            // Corrected by the mutating webhook, where that saw the pod last.
+            problems.extend(marks::check_list_of_pod(edit.new));
+            problems
         }
         (Some(old), "") => update::problems(old, edit.new, policy),
         (Some(old), "resize") if is_charged(old, policy) => resize::problems(old, edit.new),

@@ -90,6 +90,8 @@ fn at_creation(
 #[case::queue_gate_alias(&[], &[(ALIAS, "true")], &[ALIAS], Hold::EachPod, Hold::EachPod)]
 #[case::propagated(&[], LISTED, &["a.io/x"], Hold::Pods, Hold::EachPod)]
 #[case::propagated_per_pod(PER_POD, LISTED, &["a.io/x"], Hold::EachPod, Hold::EachPod)]
+#[case::listed_without_the_gate(&[], LISTED, &[], Hold::Suspend, Hold::EachPod)]
+#[case::listed_beside_another_gate(&[], LISTED, &["b.io/y"], Hold::Suspend, Hold::EachPod)]
 fn stored(
     #[case] annotations: Pairs,
     #[case] template: Pairs,
@@ -100,6 +102,7 @@ fn stored(
     let annotations = map(annotations);
     let object = with_template(batch_job(), template, gates);
     assert_eq!(job().hold(&object, &annotations), of_job);
+    assert_eq!(job().gates_pods(&object), of_job != Hold::Suspend);
     let object = with_template(deployment(), template, gates);
     assert_eq!(deploy().hold(&object, &annotations), of_deployment);
 }
@@ -122,6 +125,17 @@ fn template(
     object: Value,
     hold: Hold,
 ) -> Value {
+    template_after(None, labels, annotations, object, hold)
+}
+
+/// The same of an edit, if there is an `old` object.
+fn template_after(
+    old: Option<&Value>,
+    labels: &[(&str, &str)],
+    annotations: &[(&str, &str)],
+    object: Value,
+    hold: Hold,
+) -> Value {
     let mut object = object;
     object["metadata"]["labels"] = json!(map(labels));
     object["metadata"]["annotations"] = json!(map(annotations));
@@ -129,6 +143,7 @@ fn template(
     let queue = label(&object, QUEUE).map(|queue| (QUEUE.to_owned(), queue.to_owned()));
     let waiting = Waiting {
         hold,
+        old,
         queue: queue.as_ref().map(|(k, v)| (k.as_str(), v.as_str())),
         queue_labels: &queue_labels,
     };
@@ -214,11 +229,36 @@ fn gates_that_went_stay_listed_while_the_template_has_them() {
         &[("sluice.dev/propagated-gates", "a.io/x,gone.io/z")],
         &["a.io/x"],
     );
-    let template = template(&[], &[(GATED, "b.io/y")], object, Hold::EachPod);
+    let template = |old: Option<&Value>| {
+        let object = object.clone();
+        template_after(old, &[], &[(GATED, "b.io/y")], object, Hold::EachPod)
+    };
     assert_eq!(
-        template["metadata"]["annotations"],
+        template(Some(&object))["metadata"]["annotations"],
         json!({"sluice.dev/propagated-gates": "a.io/x,b.io/y"})
     );
+    // Not what its user writes, at creation or later.
+    for old in [None, Some(&deployment())] {
+        assert_eq!(
+            template(old)["metadata"]["annotations"],
+            json!({"sluice.dev/propagated-gates": "b.io/y"})
+        );
+    }
+}
+
+#[test]
+fn a_list_that_a_user_wrote_goes() {
+    for hold in [Hold::Suspend, Hold::Pods, Hold::EachPod] {
+        let object = with_template(deployment(), LISTED, &["a.io/x"]);
+        let template = template(&[(QUEUE, "team")], &[], object, hold);
+        let list = template["metadata"]["annotations"].get("sluice.dev/propagated-gates");
+        assert_eq!(list, None, "{hold:?}");
+        assert_eq!(
+            template["spec"]["schedulingGates"][0],
+            json!({"name": "a.io/x"}),
+            "the gate stays"
+        );
+    }
 }
 
 #[test]
@@ -286,6 +326,7 @@ proptest! {
         let queue_labels = QueueLabels::default();
         let waiting = Waiting {
             hold,
+            old: None,
             queue: is_queued.then_some((QUEUE, "q")),
             queue_labels: &queue_labels,
         };

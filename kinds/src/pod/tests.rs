@@ -170,7 +170,15 @@ fn a_group(#[case] pod: Value, #[case] total: u32, #[case] is_retriable: bool) {
     };
     assert_eq!(view(&pod).mode, PodMode::Group(Ok(expected)));
     // What a controller makes belongs to that.
-    let child = owned(pod, "batch/v1", "Job");
+    let mut child = owned(pod, "batch/v1", "Job");
+    assert_eq!(view(&child).mode, PodMode::Child);
+    // Unless it was admitted with its group: its quota stays there, whatever adopts it.
+    child["metadata"]["annotations"][ADMITTED_ANNOTATION] = json!("{}");
+    assert!(matches!(view(&child).mode, PodMode::Group(Ok(_))));
+    child["metadata"]["annotations"]
+        .as_object_mut()
+        .unwrap()
+        .remove(POD_GROUP_TOTAL);
     assert_eq!(view(&child).mode, PodMode::Child);
 }
 
@@ -315,6 +323,31 @@ fn names_listed_without_a_gate_are_dropped() {
         json!({"sluice.dev/propagated-gates": "acme.io/x"}),
     ));
     assert_eq!(pod["metadata"]["annotations"], json!({QUEUE_GATE: "true"}));
+}
+
+#[test]
+fn the_gates_of_others_are_not_listed() {
+    let listed = || {
+        let annotations = json!({GATED: "b.io/y", "sluice.dev/propagated-gates": "acme.io/x"});
+        gated(bare(json!({QUEUE: "a"}), annotations), &["acme.io/x"])
+    };
+    assert_eq!(names(&view(&held(listed())).propagated), ["b.io/y"]);
+    // What came down from an owner was judged there.
+    let owned = held(owned(listed(), "apps/v1", "ReplicaSet"));
+    assert_eq!(names(&view(&owned).propagated), ["acme.io/x"]);
+}
+
+#[test]
+fn a_pod_that_does_not_wait_lists_nothing() {
+    let mut pod = bare(
+        json!({}),
+        json!({"sluice.dev/propagated-gates": "acme.io/x", "a": "b"}),
+    );
+    assert!(unlist_patch(&owned(pod.clone(), "batch/v1", "Job")).is_empty());
+    let patch = unlist_patch(&pod);
+    json_patch::patch(&mut pod, &patch).unwrap();
+    assert_eq!(pod["metadata"]["annotations"], json!({"a": "b"}));
+    assert!(unlist_patch(&pod).is_empty());
 }
 
 proptest! {

@@ -28,7 +28,11 @@ impl Change<'_> {
         match (self.kind.suspend_path(), self.hold()) {
             (Some(suspend), Hold::Suspend) => self.problems_of_suspended(suspend, by_sluice),
             (_, Hold::Suspend | Hold::Pods | Hold::EachPod) => {
-                self.problem_of_gated().into_iter().collect()
+                let mut problems: Vec<_> = self.problem_of_gated().into_iter().collect();
+                if !by_sluice {
+                    problems.extend(self.let_go_without_gates());
+                }
+                problems
             }
         }
     }
@@ -38,16 +42,40 @@ impl Change<'_> {
     }
 
     /// Of an object that its templates hold. Its user may suspend it and let it go, and make it grow:
-    /// no pod of it runs before its own gate is gone.
+    /// no pod of it runs before its own gate is gone. Where it joins a queue with the gate there
+    /// already, somebody else put that there, and its pods are not watched.
     fn problem_of_gated(&self) -> Option<Problem> {
         let old_queue = queue_of(self.old, self.policy.queue_labels());
         let new_queue = queue_of(self.new, self.policy.queue_labels());
         if self.kind.is_gated(self.old) {
-            queue_label::check_change_of_gated(old_queue, new_queue)
+            let late = self
+                .kind
+                .suspend_path()
+                .and_then(|_| queue_label::check_late_join(old_queue, new_queue));
+            queue_label::check_change_of_gated(old_queue, new_queue).or(late)
         } else if self.kind.suspend_path().is_some() {
             queue_label::check_late_join(old_queue, new_queue)
         } else {
             None
+        }
+    }
+
+    /// Of an object that its templates hold and that its user lets go: all of them must hold it,
+    /// before and after, or pods of it run at once.
+    fn let_go_without_gates(&self) -> Option<Problem> {
+        let suspend = self.kind.suspend_path()?;
+        let suspended = |object| self.kind.suspended(object);
+        if suspended(self.old) != Ok(true) || suspended(self.new) != Ok(false) {
+            return None;
+        }
+        let queue = queue_of(self.new, self.policy.queue_labels());
+        let is_queued = queue.is_some() && !is_child(self.new, self.policy);
+        let are_gated = self.kind.is_gated(self.old) && self.kind.is_gated(self.new);
+        let do_wait = self.kind.gates_pods(self.new) && (!is_queued || are_gated);
+        if do_wait {
+            None
+        } else {
+            self.started_by_hand(suspend, queue)
         }
     }
 

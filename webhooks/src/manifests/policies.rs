@@ -14,6 +14,7 @@ mod gates;
 mod gating;
 mod hold;
 mod jobs;
+mod marks;
 mod metadata;
 mod path;
 mod pods;

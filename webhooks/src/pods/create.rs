@@ -3,6 +3,7 @@
 use serde_json::Value;
 use sluice_crds::{ADMITTED_ANNOTATION, POD_GROUP_LABEL};
 use sluice_kinds::gates;
+use sluice_kinds::marks::BY_SLUICE_ALONE;
 use sluice_kinds::metadata::{annotation, annotation_text, controller, gate_annotations, label};
 use sluice_kinds::pod::{PodGroup, PodHold, PodView};
 use sluice_kinds::problem::Problem;
@@ -15,7 +16,7 @@ pub(super) fn problems(pod: &Value, hold: Option<PodHold>, policy: &Policy) -> V
     let mut problems = Vec::new();
     if annotation(pod, ADMITTED_ANNOTATION).is_some() {
         let field = gates::field_of(ADMITTED_ANNOTATION);
-        problems.push(Problem::forbidden(field, "is set by Sluice alone"));
+        problems.push(Problem::forbidden(field, BY_SLUICE_ALONE));
     }
     problems.extend(check_opt_in(pod, policy));
     if controller(pod).is_none() {

@@ -7,6 +7,7 @@ use sluice_crds::{
     POD_SET_ANNOTATION, PROPAGATED_GATES_ANNOTATION, RETRIABLE_IN_GROUP_ANNOTATION,
 };
 use sluice_kinds::gates;
+use sluice_kinds::marks::BY_SLUICE_ALONE;
 use sluice_kinds::metadata::{annotation, controller, gate_annotations, label};
 use sluice_kinds::pod::{PodGroup, PodMode, PodPhase, PodView, gates_removed};
 use sluice_kinds::problem::Problem;
@@ -16,7 +17,6 @@ use super::{is_charged, is_managed};
 use crate::policy::Policy;
 use crate::queue_label::{self, QueueLabel, queue_of};
 
-const BY_SLUICE_ALONE: &str = "is set by Sluice alone";
 const IMMUTABLE: &str = "is immutable";
 
 /// What is wrong with an edit of a pod by somebody else than Sluice.
@@ -32,7 +32,7 @@ pub(super) fn problems(old: &Value, new: &Value, policy: &Policy) -> Vec<Problem
         return problems;
     }
     problems.extend(check_annotations(old, new, policy));
-    problems.extend(check_group(old, new));
+    problems.extend(check_group(old, new, policy));
     problems.extend(check_queue_gate(old, new, policy));
     problems.extend(queue_label::check_value(
         new,
@@ -65,12 +65,14 @@ fn check_annotations(old: &Value, new: &Value, policy: &Policy) -> Vec<Problem> 
 }
 
 /// The group that the pod belongs to. That it may be replaced can be taken back, or given.
-fn check_group(old: &Value, new: &Value) -> Vec<Problem> {
+fn check_group(old: &Value, new: &Value, policy: &Policy) -> Vec<Problem> {
     if label(old, POD_GROUP_LABEL) != label(new, POD_GROUP_LABEL) {
         return vec![Problem::forbidden(label_field(POD_GROUP_LABEL), IMMUTABLE)];
     }
     let retriable = |pod| annotation(pod, RETRIABLE_IN_GROUP_ANNOTATION);
-    if controller(new).is_some() || retriable(old) == retriable(new) {
+    let mode = PodView::read(new, policy.queue_labels(), policy.queue_gates()).mode;
+    let is_child = mode == PodMode::Child && controller(new).is_some();
+    if is_child || retriable(old) == retriable(new) {
         return Vec::new();
     }
     let mut problems = PodGroup::read(new).err().unwrap_or_default();

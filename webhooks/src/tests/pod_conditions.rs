@@ -11,6 +11,7 @@ const MANAGED: (&str, &str) = ("sluice.dev/managed", "true");
 const GROUP: (&str, &str) = ("sluice.dev/pod-group-name", "g");
 const TOTAL: (&str, &str) = ("sluice.dev/pod-group-total-count", "2");
 const ADMITTED: (&str, &str) = ("sluice.dev/admitted", "{}");
+const LISTED: (&str, &str) = ("sluice.dev/propagated-gates", "acme.io/x");
 const OPT_IN: (&str, &str) = (GATE, "true");
 const Q: (&str, &str) = (QUEUE, "a");
 
@@ -67,6 +68,9 @@ fn bare() -> Value {
 #[case::gate(mk_pod(&[], &[(GATED, "x")], &[]), true)]
 #[case::gate_of_a_job(owned(mk_pod(&[], &[(GATED, "x")], &[]), "batch/v1", "Job"), false)]
 #[case::admitted(mk_pod(&[], &[ADMITTED], &[]), true)]
+#[case::listed(mk_pod(&[MANAGED], &[LISTED], &["acme.io/x"]), true)]
+#[case::listed_from_a_template(
+    owned(mk_pod(&[MANAGED], &[LISTED], &["acme.io/x"]), "batch/v1", "Job"), false)]
 #[case::mirror(mk_pod(&[Q], &[OPT_IN, ("kubernetes.io/config.mirror", "x")], &[]), false)]
 #[case::of_a_held_template(
     owned(mk_pod(&[Q, MANAGED], &[OPT_IN], &["acme.io/x", GATE]), "apps/v1", "ReplicaSet"), false)]

@@ -122,6 +122,43 @@ fn what_concerns_sluice_not(#[case] pod: Value) {
     assert_eq!(validate(USER, None, &pod).message(), "");
 }
 
+const LIST: &str = "sluice.dev/propagated-gates";
+
+#[rstest]
+#[case::waits(mk_pod(Q, &[(LIST, "acme.io/x")], &["acme.io/x"]), None)]
+#[case::gated(mk_pod(&[], &[(LIST, "acme.io/x"), (GATED, "b.io/y")], &["acme.io/x"]), Some("b.io/y"))]
+#[case::does_not_wait(mk_pod(&[MANAGED], &[(LIST, "acme.io/x")], &["acme.io/x"]), None)]
+fn a_pod_lists_no_gates_of_others(#[case] pod: Value, #[case] expected: Option<&str>) {
+    assert_eq!(
+        validate(USER, None, &pod).message(),
+        "metadata.annotations[sluice.dev/propagated-gates]: Forbidden: is set by Sluice alone"
+    );
+    let pod = stored(pod);
+    assert_eq!(pod["metadata"]["annotations"][LIST].as_str(), expected);
+    assert_eq!(gates(&pod)[0], "acme.io/x");
+    assert_eq!(validate(USER, None, &pod).message(), "");
+}
+
+#[test]
+fn a_member_of_a_group_that_is_adopted_stays_charged() {
+    let pod = edited(of_group(&[]), "annotations", ADMITTED, Some("{}"));
+    let old = owned(pod, "apps/v1", "ReplicaSet");
+    let judge = |map, key, value| {
+        let new = edited(old.clone(), map, key, Some(value));
+        validate(USER, Some(&old), &new).message()
+    };
+    assert_eq!(
+        judge("labels", QUEUE, "b"),
+        format!("metadata.labels[{QUEUE}]: Forbidden: {MOVED}")
+    );
+    assert_eq!(
+        judge("annotations", "sluice.dev/retriable-in-group", "no"),
+        format!(
+            "metadata.annotations[sluice.dev/retriable-in-group]: Unsupported value: \"no\": {LISTED}"
+        )
+    );
+}
+
 fn waiting() -> Value {
     stored(mk_pod(Q, &[(GATES, "a.io/x,b.io/y")], &["acme.io/z"]))
 }

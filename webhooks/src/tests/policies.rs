@@ -102,3 +102,65 @@ fn aliases_are_known() {
         assert!(text.contains(&expected), "no {expected} in {text}");
     }
 }
+
+#[test]
+fn what_sluice_alone_writes_is_refused_in_the_words_of_the_webhook() {
+    let policies = validating(&Options::default(), &mk_kinds());
+    let problems = |name: &str| -> String {
+        let policy = policies
+            .iter()
+            .find(|v| v.policy.metadata.name.as_deref() == Some(name))
+            .unwrap();
+        serde_json::to_string(&policy.policy.spec.as_ref().unwrap().variables).unwrap()
+    };
+    let refused = |at: &str| {
+        format!("{{'at': '{at}', 'kind': 'Forbidden', 'rule': 'is set by Sluice alone'}}")
+    };
+    for name in [
+        "sluice-jobs.batch",
+        "sluice-deployments.apps",
+        "sluice-statefulsets.apps",
+    ] {
+        for entry in [
+            "annotations[sluice.dev/propagated-gates]",
+            "annotations[sluice.dev/admitted]",
+            "annotations[sluice.dev/pod-set]",
+            "labels[sluice.dev/managed]",
+        ] {
+            let expected = refused(&format!("spec.template.metadata.{entry}"));
+            assert!(
+                problems(name).contains(&expected),
+                "no {expected} in {name}"
+            );
+        }
+    }
+    let expected = refused("metadata.annotations[sluice.dev/propagated-gates]");
+    assert_eq!(
+        problems("sluice-pods").matches(&expected).count(),
+        2,
+        "at creation and later"
+    );
+    let gate = "' may only be set at creation: it says how the object is held'";
+    assert!(problems("sluice-jobs.batch").contains(gate));
+    assert!(!problems("sluice-deployments.apps").contains(gate));
+}
+
+#[test]
+fn only_the_own_gates_are_listed() {
+    let policies = mutating(&Options::default(), &mk_kinds());
+    let text = |name: &str| {
+        let policy = policies
+            .iter()
+            .find(|m| m.policy.metadata.name.as_deref() == Some(name))
+            .unwrap();
+        serde_json::to_string(&policy.policy.spec.as_ref().unwrap().mutations).unwrap()
+    };
+    let listed = "(variables.listedOld0.filter(g, g in variables.carried0) + variables.propagated)";
+    let unlisted = "annotations: {'sluice.dev/propagated-gates': ''}";
+    for name in ["sluice-jobs.batch", "sluice-deployments.apps"] {
+        assert!(text(name).contains(listed), "{}", text(name));
+    }
+    for name in ["sluice-jobs.batch", "sluice-pods"] {
+        assert!(text(name).contains(unlisted), "{}", text(name));
+    }
+}

@@ -194,6 +194,175 @@ fn pods_of_a_whole_object_do_not_ask_for_themselves() {
     );
 }
 
+const FOO_PER_POD: Pairs = &[(GATED, "acme.io/foo"), ("sluice.dev/admission", "PerPod")];
+const LIST: &str = "sluice.dev/propagated-gates";
+const FORGED: &str = "spec.template.metadata.annotations[sluice.dev/propagated-gates]: Forbidden: is \
+     set by Sluice alone";
+
+/// `object` with `acme.io/x` in the list of propagated gates of its template.
+fn listing(object: Value) -> Value {
+    with(
+        object,
+        "/spec/template/metadata",
+        json!({"annotations": {LIST: "acme.io/x"}}),
+    )
+}
+
+fn list_of(object: &Value) -> Option<&str> {
+    object["spec"]["template"]["metadata"]["annotations"][LIST].as_str()
+}
+
+#[rstest]
+#[case::queued(Q, &[], None)]
+#[case::gated(&[], &[(GATED, "acme.io/foo")], None)]
+#[case::queued_per_pod(Q, PER_POD, None)]
+#[case::gated_per_pod(&[], FOO_PER_POD, Some("acme.io/foo"))]
+fn a_forged_list_is_not_stored(
+    #[case] labels: Pairs,
+    #[case] annotations: Pairs,
+    #[case] expected: Option<&str>,
+) {
+    let forged = [
+        listing(mk_job(labels, annotations, false)),
+        listing(with_gate(mk_job(labels, annotations, false), "acme.io/x")),
+    ];
+    for (object, is_gated) in forged.into_iter().zip([false, true]) {
+        assert_eq!(validate(USER, None, &object).message(), FORGED);
+        let job = stored(None, object);
+        let own = Some("acme.io/foo").filter(|_| is_gated && !annotations.is_empty());
+        let own = own.filter(|_| annotations[0].0 == GATED);
+        assert_eq!(list_of(&job), expected.or(own));
+        assert_eq!(validate(USER, None, &job).message(), "");
+    }
+}
+
+#[test]
+fn a_forged_list_does_not_let_a_job_go() {
+    // Stored before Sluice looked, or while no webhook ran.
+    for (annotations, expected) in [(&[][..], START_QUEUED), (&[(GATED, "a.io/x")], START_HELD)] {
+        let labels = if annotations.is_empty() { Q } else { &[] };
+        let old = listing(mk_job(labels, annotations, true));
+        let new = with(old.clone(), "/spec/suspend", json!(false));
+        assert_eq!(validate(USER, Some(&old), &new).message(), expected);
+        assert_eq!(validate(SLUICE, Some(&old), &new).message(), "");
+    }
+}
+
+const START_QUEUED: &str = "spec.suspend: Forbidden: the job starts by itself once LocalQueue \"a\" \
+     admits it; to run it outside of Sluice, remove the label sluice.dev/queue-name in the same update";
+const START_HELD: &str = "spec.suspend: Forbidden: the job is held by a.io/x; it goes on by itself once \
+     the last gate is removed from its annotations";
+
+#[test]
+fn who_lets_go_an_object_whose_templates_do_not_hold_it() {
+    let suspended = |job: Value| with(job, "/spec/suspend", json!(true));
+    let go = |job: &Value| with(job.clone(), "/spec/suspend", json!(false));
+    let ungated = |job: &Value| {
+        with(
+            job.clone(),
+            "/spec/template/spec/schedulingGates",
+            json!([]),
+        )
+    };
+    // Its gates stand for gate annotations alone.
+    let both = [(GATED, "a.io/x"), PER_POD[0]];
+    let old = suspended(stored(None, mk_job(Q, &both, false)));
+    let no_queue_gate = with(
+        old.clone(),
+        "/spec/template/spec/schedulingGates",
+        json!([{"name": "a.io/x"}]),
+    );
+    let judge = |old: &Value, new: &Value| validate(USER, Some(old), new).message();
+    assert_eq!(judge(&no_queue_gate, &go(&no_queue_gate)), START_HELD);
+    assert_eq!(judge(&old, &go(&no_queue_gate)), START_HELD);
+    assert_eq!(judge(&old, &go(&old)), "");
+    let mut opened = no_queue_gate.clone();
+    opened["metadata"]["annotations"] = json!({PER_POD[0].0: PER_POD[0].1});
+    assert_eq!(judge(&opened, &go(&opened)), START_QUEUED);
+    assert_eq!(validate(SLUICE, Some(&opened), &go(&opened)).message(), "");
+    // The gate goes in the same update.
+    let old = suspended(stored(None, mk_job(Q, PER_POD, false)));
+    assert_eq!(judge(&old, &go(&ungated(&old))), START_QUEUED);
+    assert_eq!(judge(&old, &ungated(&old)), "");
+    // It never was in a queue.
+    let old = suspended(stored(None, mk_job(&[], &both, false)));
+    assert_eq!(judge(&old, &go(&old)), "");
+    assert_eq!(judge(&old, &go(&ungated(&old))), START_HELD);
+}
+
+#[test]
+fn the_queue_gate_is_not_put_into_what_is_suspended() {
+    let old = mk_job(Q, &[], true);
+    let new = with_gate(old.clone(), GATE);
+    assert_eq!(
+        validate(USER, Some(&old), &new).message(),
+        "spec.template.spec.schedulingGates: Forbidden: the gate \"sluice.dev/queue-allocation-gate\" \
+         may only be set at creation: it says how the object is held"
+    );
+    // Nor does what had it without a queue join one.
+    let old = with_gate(mk_job(&[], &[], true), GATE);
+    let new = with_gate(mk_job(Q, &[], true), GATE);
+    assert_eq!(validate(USER, Some(&old), &new).message(), LATE);
+}
+
+#[rstest]
+#[case::list("annotations", LIST, json!("acme.io/x"))]
+#[case::pod_set("annotations", "sluice.dev/pod-set", json!("x"))]
+#[case::record("annotations", "sluice.dev/admitted", json!("{}"))]
+#[case::managed("labels", "sluice.dev/managed", json!("no"))]
+fn what_sluice_alone_writes_into_a_template(
+    #[case] map: &str,
+    #[case] key: &str,
+    #[case] value: Value,
+) {
+    let expected =
+        format!("spec.template.metadata.{map}[{key}]: Forbidden: is set by Sluice alone");
+    let deployment = stored(None, mk_deployment(Q, WHOLE));
+    for old in [mk_job(Q, &[], true), deployment] {
+        let mut new = old.clone();
+        new["spec"]["template"]["metadata"][map][key] = value.clone();
+        assert_eq!(validate(USER, Some(&old), &new).message(), expected);
+        assert_eq!(validate(SLUICE, Some(&old), &new).message(), "");
+        assert_eq!(validate(USER, Some(&new), &new).message(), "");
+    }
+}
+
+#[test]
+fn a_record_is_refused_at_creation() {
+    let mut object = mk_deployment(Q, &[]);
+    object["spec"]["template"]["metadata"] = json!({"annotations": {"sluice.dev/admitted": "{}"}});
+    assert_eq!(
+        validate(USER, None, &stored(None, object)).message(),
+        "spec.template.metadata.annotations[sluice.dev/admitted]: Forbidden: is set by Sluice alone"
+    );
+}
+
+#[test]
+fn the_template_of_a_child_may_say_what_its_owner_says() {
+    let child = |job| owned(job, "jobset.x-k8s.io/v1alpha2", "JobSet");
+    let old = child(mk_job(Q, &[], true));
+    let mut new = listing(with_gate(old.clone(), "acme.io/x"));
+    new["spec"]["template"]["metadata"]["annotations"]["sluice.dev/pod-set"] = json!("main");
+    assert_eq!(validate(USER, None, &new).message(), "");
+    assert_eq!(validate(USER, Some(&old), &new).message(), "");
+}
+
+#[test]
+fn a_list_grows_in_no_edit_of_a_deployment() {
+    let old = stored(None, mk_deployment(Q, &[(GATED, "acme.io/foo")]));
+    let mut new = old.clone();
+    new["spec"]["template"]["metadata"]["annotations"][LIST] = json!("acme.io/foo,acme.io/x");
+    new["spec"]["template"]["spec"]["schedulingGates"] =
+        json!([{"name": GATE}, {"name": "acme.io/foo"}, {"name": "acme.io/x"}]);
+    assert_eq!(validate(USER, Some(&old), &new).message(), FORGED);
+    assert_eq!(list_of(&stored(Some(&old), new)), Some("acme.io/foo"));
+    // What stood for a gate that went stays.
+    let open = with(old.clone(), "/metadata/annotations", json!({}));
+    let new = stored(Some(&old), open);
+    assert_eq!(list_of(&new), Some("acme.io/foo"));
+    assert_eq!(validate(USER, Some(&old), &new).message(), "");
+}
+
 const MOVED: &str = "metadata.labels[sluice.dev/queue-name]: Forbidden: is immutable while the pods \
      carry the queue gate; delete the object and create it again in the other queue";
 const LEFT: &str = "metadata.labels[sluice.dev/queue-name]: Forbidden: may not be removed while the \

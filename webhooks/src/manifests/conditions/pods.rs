@@ -33,10 +33,12 @@ pub(crate) fn validate_pod(options: &Options) -> MatchCondition {
 
 /// CEL: Sluice has to do with the new pod `object`, and it was not made by a held template. Labels and
 /// annotations come down from owners; so a queue label counts on pods without a controller and on
-/// those whose controller only copies them, gates and groups on pods without a controller.
+/// those whose controller only copies them, gates, their list and groups on pods without a
+/// controller.
 fn waits_by_itself(options: &Options) -> String {
     let asking = opt_ins(options).chain([Entry::annotation(ADMITTED_ANNOTATION)]);
-    let alone = group().chain(gate_annotations());
+    let listed = Entry::annotation(PROPAGATED_GATES_ANNOTATION);
+    let alone = group().chain(gate_annotations()).chain([listed]);
     format!(
         "!{} && (\n{} ||\n({}) && !{} ||\n({}) && !{}) &&\n!({} && {} && {} && !{})",
         Entry::annotation(MIRROR).is_on("object"),

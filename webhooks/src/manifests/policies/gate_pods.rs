@@ -64,13 +64,17 @@ fn gate(options: &Options) -> String {
             &format!("variables.hold == 'Single' && {is_own}"),
             "'true'",
         )],
+        // It came down from the owner.
+        may_stay: "(variables.isOwned ? variables.listed : [])".to_owned(),
         queue_gate: format!(
             "!(variables.hold in ['Single', 'Group']) ? [] :\n\
              variables.optedIn.size() != 0 ? variables.optedIn.slice(0, 1) : ['{QUEUE_GATE}']"
         ),
     };
     format!(
-        "variables.hold == 'None' || object.spec.?nodeName.orValue('') != '' ? Object{{}} : {}",
+        "object.spec.?nodeName.orValue('') != '' || variables.hold == 'None' && variables.isOwned ? Object{{}} :\n\
+         variables.hold == 'None' ? ({}) : {}",
+        gating::unlist(&Path::default(), ""),
         gating.apply(options)
     )
 }

@@ -1,8 +1,8 @@
 //! What makes a pod, or the pods of a template, wait: labels, annotations and scheduling gates that
 //! are to be there, as an ApplyConfiguration. The order of the gates that are there stays.
 //!
-//! What ApplyConfiguration can't do is take away: a list of propagated gates that a user wrote, and
-//! that names none, becomes empty.
+//! What ApplyConfiguration can't do is take away: a list of propagated gates that a user wrote becomes
+//! empty.
 
 use k8s_openapi::api::admissionregistration::v1::Variable;
 use sluice_crds::{MANAGED_LABEL, PROPAGATED_GATES_ANNOTATION};
@@ -75,6 +75,8 @@ pub(super) struct Gating<'a> {
     /// Entries of maps.
     pub(super) labels: Vec<String>,
     pub(super) annotations: Vec<String>,
+    /// CEL, a list: what may stay in the list of propagated gates as long as it is carried.
+    pub(super) may_stay: String,
     /// CEL, a list: the queue gate, if it waits for a queue.
     pub(super) queue_gate: String,
 }
@@ -87,12 +89,13 @@ impl Gating<'_> {
             suffix,
             labels,
             annotations,
+            may_stay,
             queue_gate,
         } = self;
         let name = path.type_name();
         // A name without a gate could be that of a gate that others put on the pods later.
         let listed = format!(
-            "(variables.listed{suffix}.filter(g, g in variables.carried{suffix}) + variables.propagated)"
+            "({may_stay}.filter(g, g in variables.carried{suffix}) + variables.propagated)"
         );
         let has_list = format!(
             "variables.propagated.size() != 0 || \
@@ -121,6 +124,16 @@ impl Gating<'_> {
             has_queue_gate(suffix, options),
         ))
     }
+}
+
+/// CEL, an ApplyConfiguration: the pod or template with this suffix, which lies at `path`, lists no
+/// propagated gates.
+pub(super) fn unlist(path: &Path, suffix: &str) -> String {
+    let name = path.type_name();
+    let empty = path.set(&format!(
+        "{name}{{metadata: {name}.metadata{{annotations: {{'{PROPAGATED_GATES_ANNOTATION}': ''}}}}}}"
+    ));
+    format!("variables.listed{suffix}.size() == 0 ? Object{{}} :\n{empty}")
 }
 
 /// The entry of a map that is there under a condition. `value` is an expression.

@@ -51,8 +51,9 @@ pub(super) fn policy(options: &Options, kind: &HeldKind, kinds: &[HeldKind]) -> 
 }
 
 /// `variables.isHeld`: whether the object has a reason to be: a gate, or a queue that did not come
-/// down from its owner. `hold`: how: `Suspend`, `Pods` or `EachPod`. `wasGated`: whether its
-/// templates held it before, all of them. And those of [`gating::variables`] for the template of each
+/// down from its owner. `hold`: how: `Suspend`, `Pods` or `EachPod`. `wasGated` and `isGated`: whether
+/// its templates, all of them, carry the queue gate. `gatesPods`: whether one of them brings gates
+/// that Sluice has to lift. And those of [`gating::variables`] for the template of each
 /// pod set by its index, before with `Old`. Needs `variables.isChild`.
 pub(super) fn variables(options: &Options, kind: &JobKindSpec) -> Vec<Variable> {
     let mut variables = Vec::new();
@@ -64,6 +65,8 @@ pub(super) fn variables(options: &Options, kind: &JobKindSpec) -> Vec<Variable> 
         variables.extend(gating::variables(&before, &format!("Old{index}"), options));
     }
     let had_queue_gate = each_set(kind, |set| has_queue_gate(&format!("Old{set}"), options));
+    let is_gated = each_set(kind, |set| has_queue_gate(&set.to_string(), options));
+    let has_list = each_set(kind, |set| lists_carried(&set.to_string()));
     let default = match kind.admission {
         AdmissionMode::Whole => "'Whole'",
         AdmissionMode::PerPod => "'PerPod'",
@@ -77,6 +80,11 @@ pub(super) fn variables(options: &Options, kind: &JobKindSpec) -> Vec<Variable> 
         variable(
             "wasGated",
             format!("oldObject != null && {}", had_queue_gate.join(" && ")),
+        ),
+        variable("isGated", is_gated.join(" && ")),
+        variable(
+            "gatesPods",
+            format!("{} || {}", is_gated.join(" || "), has_list.join(" || ")),
         ),
         variable("mode", mode("variables.annotations", &by_template)),
         variable("oldMode", mode("variables.oldAnnotations", default)),
@@ -93,7 +101,7 @@ fn hold(kind: &JobKindSpec, had_queue_gate: &str) -> String {
                 (variables.wasGated ? variables.oldMode : variables.mode) == 'PerPod' ? 'EachPod' : 'Pods'"
             .to_owned();
     }
-    let had_list = each_set(kind, |set| format!("variables.listedOld{set}.size() != 0"));
+    let had_list = each_set(kind, |set| lists_carried(&format!("Old{set}")));
     // A pod with a gate waits anyway, and an object with the queue gate there already is one whose
     // pods are to be held.
     let has_gate = each_set(kind, |set| format!("variables.carried{set}.size() != 0"));
@@ -109,8 +117,14 @@ fn hold(kind: &JobKindSpec, had_queue_gate: &str) -> String {
     )
 }
 
+/// CEL: whether the template with this suffix carries gates that its list names. A name without a
+/// gate holds nothing.
+fn lists_carried(suffix: &str) -> String {
+    format!("variables.listed{suffix}.exists(g, g in variables.carried{suffix})")
+}
+
 /// An expression for the index of each pod set.
-fn each_set(kind: &JobKindSpec, expression: impl Fn(usize) -> String) -> Vec<String> {
+pub(super) fn each_set(kind: &JobKindSpec, expression: impl Fn(usize) -> String) -> Vec<String> {
     (0..kind.pod_sets.len()).map(expression).collect()
 }
 
@@ -177,13 +191,16 @@ fn gate(options: &Options, set: &PodSetRule, suffix: &str) -> String {
                 &text(&set.name),
             ),
         ],
+        may_stay: format!("variables.listedOld{suffix}"),
         queue_gate: format!(
             "!({is_queued}) ? [] :\n\
              variables.hold == 'EachPod' && {opted_in}.size() != 0 ? {opted_in}.slice(0, 1) : ['{QUEUE_GATE}']"
         ),
     };
     format!(
-        "!variables.isHeld || variables.hold == 'Suspend' ? Object{{}} : {}",
+        "!variables.isHeld ? Object{{}} :\n\
+         variables.hold == 'Suspend' ? ({}) : {}",
+        gating::unlist(&gating.path, suffix),
         gating.apply(options)
     )
 }

@@ -11,9 +11,12 @@ use sluice_crds::{ADMISSION_ANNOTATION, JobKindSpec, RELEASED_ANNOTATION};
 
 use super::super::job_rule;
 use super::cel::{forbidden, not_supported, text, variable, when};
+use super::marks::BY_SLUICE;
 use super::metadata::{Map, differs};
 use super::path::Path;
-use super::{HeldKind, Options, Rules, cel, conditions, gates, hold, metadata, queue};
+use super::{
+    HeldKind, Options, Rules, cel, conditions, gates, gating, hold, marks, metadata, queue,
+};
 
 /// What every refusal to grow ends with.
 const ADVICE: &str =
@@ -34,6 +37,7 @@ pub(super) fn policy(options: &Options, kind: &HeldKind, kinds: &[HeldKind]) -> 
             metadata::is_child("oldObject", kinds)
         ),
     ));
+    variables.push(gating::propagated("true"));
     variables.extend(hold::variables(options, &kind.job_kind));
     if let Some(suspend) = &kind.job_kind.suspend {
         variables.extend(suspended(suspend));
@@ -47,6 +51,7 @@ pub(super) fn policy(options: &Options, kind: &HeldKind, kinds: &[HeldKind]) -> 
         admission(spec),
         unpropagated(),
         templates(spec),
+        marks::problems(options, spec),
         change(spec),
     ];
     variables.push(variable("problems", problems.join(" +\n")));
@@ -70,10 +75,7 @@ fn released() -> String {
             "'{RELEASED_ANNOTATION}' in variables.annotations && {}",
             differs(Map::Annotations, RELEASED_ANNOTATION)
         ),
-        &forbidden(
-            &Map::Annotations.field(RELEASED_ANNOTATION),
-            "'is set by Sluice alone'",
-        ),
+        &forbidden(&Map::Annotations.field(RELEASED_ANNOTATION), BY_SLUICE),
     )
 }
 
@@ -170,8 +172,12 @@ fn change(kind: &JobKindSpec) -> String {
     format!(
         "(request.operation == 'CREATE' ? [] :\n\
          variables.hold == 'Suspend' ? {} :\n\
-         variables.wasGated ? {gated} : {late})",
-        change_of_suspended(suspend, kind)
+         (variables.wasGated ? {gated} : []) + {late} +\n\
+         (variables.wasSuspended && !variables.isSuspended && !(variables.gatesPods &&\n\
+         (variables.queue.size() == 0 || variables.isChild || variables.wasGated && variables.isGated)) ?\n\
+         {} : []))",
+        change_of_suspended(suspend, kind),
+        started_by_hand(suspend)
     )
 }
 

@@ -13,10 +13,10 @@ use super::super::pod_rule;
 use super::cel::{forbidden, invalid, not_supported, required, text, variable, when};
 use super::gate_pods::{self, NAME};
 use super::gating::{self, has_queue_gate};
+use super::marks::BY_SLUICE;
 use super::metadata::{Map, differs};
 use super::{Options, Rules, cel, conditions, gates, metadata, queue, resize};
 
-const BY_SLUICE: &str = "'is set by Sluice alone'";
 const IMMUTABLE: &str = "'is immutable'";
 
 /// The validating policy.
@@ -26,6 +26,7 @@ pub(super) fn policy(options: &Options) -> Rules<Validation> {
     variables.push(gates::held_by());
     variables.extend(queue::variables(options));
     variables.extend(gate_pods::variables(options));
+    variables.push(gating::propagated("!variables.isOwned"));
     variables.extend(before(options));
     variables.push(variable("groupProblems", group()));
     variables.push(variable("createProblems", create(options)));
@@ -70,7 +71,8 @@ fn before(options: &Options) -> Vec<Variable> {
         variable(
             "wasAlone",
             format!(
-                "variables.optedInOld.size() != 0 || !variables.isOwned && '{POD_GROUP_LABEL}' in variables.oldLabels"
+                "variables.optedInOld.size() != 0 || '{POD_GROUP_LABEL}' in variables.oldLabels &&\n\
+                 (!variables.isOwned || '{POD_GROUP_TOTAL_ANNOTATION}' in variables.oldAnnotations && '{ADMITTED_ANNOTATION}' in variables.oldAnnotations)"
             ),
         ),
         variable(
@@ -86,6 +88,13 @@ fn create(options: &Options) -> String {
     let admitted = when(
         &format!("'{ADMITTED_ANNOTATION}' in variables.annotations"),
         &forbidden(&Map::Annotations.field(ADMITTED_ANNOTATION), BY_SLUICE),
+    );
+    let listed = when(
+        "!variables.isOwned && variables.listed.exists(g, !(g in variables.propagated))",
+        &forbidden(
+            &Map::Annotations.field(PROPAGATED_GATES_ANNOTATION),
+            BY_SLUICE,
+        ),
     );
     let opt_ins: Vec<_> = options.queue_gates.iter().map(|key| is_bool(key)).collect();
     let one_way = when(
@@ -106,6 +115,7 @@ fn create(options: &Options) -> String {
     );
     format!(
         "{admitted} +\n\
+         {listed} +\n\
          {} +\n\
          (variables.isOwned ? [] :\n\
          variables.gateFaults +\n{} +\n\
@@ -191,7 +201,7 @@ fn update(options: &Options) -> String {
         .collect();
     // What is wrong with the rest of it was so before: it can't change.
     let retriable = format!(
-        "(variables.isOwned || !({}) ? [] : {})",
+        "(variables.isOwned && !variables.wasAlone || !({}) ? [] : {})",
         differs(Map::Annotations, RETRIABLE_IN_GROUP_ANNOTATION),
         is_bool(RETRIABLE_IN_GROUP_ANNOTATION)
     );
