@@ -283,6 +283,7 @@ async fn rights_in(namespace: &str) -> Result<BTreeSet<String>> {
     let Shared {
         control_plane,
         sluice,
+        ..
     } = shared();
     let review = json!({
         "apiVersion": "authorization.k8s.io/v1",

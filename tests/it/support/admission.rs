@@ -112,10 +112,7 @@ fn start() -> Result<Shared> {
             .join()
             .map_err(|_| anyhow!("the start of Sluice panicked"))?
     });
-    Ok(Shared {
-        sluice: sluice?,
-        control_plane,
-    })
+    Ok(Shared::new(sluice?, control_plane))
 }
 
 /// Applies `config/policies` and waits until a job with a gate is held and judged.

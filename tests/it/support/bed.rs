@@ -26,6 +26,7 @@ pub async fn shared_on(
     prefix: &str,
     test: impl AsyncFnOnce(&Scene<'static>) -> Result<()>,
 ) -> Result<()> {
+    shared.supervise();
     let log = || shared.sluice.log_tail();
     Scene::play(
         &shared.control_plane,

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
-use std::sync::OnceLock;
+use std::sync::{Once, OnceLock};
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
@@ -37,6 +37,8 @@ const READY_DEADLINE: Duration = Duration::from_mins(1);
 /// The controllers aggregate roles in milliseconds; the rest is for a loaded machine.
 const RIGHTS_DEADLINE: Duration = Duration::from_mins(1);
 
+/// How often it is looked whether the shared Sluice lives.
+const SUPERVISION: Duration = Duration::from_millis(200);
 /// As long as the Deployment gives it.
 const STOP_DEADLINE: Duration = Duration::from_secs(30);
 
@@ -85,6 +87,7 @@ pub struct Shared {
     pub sluice: Sluice,
     /// With Sluice's CRDs from the start.
     pub control_plane: ControlPlane,
+    supervised: Once,
 }
 
 impl Sluice {
@@ -310,10 +313,36 @@ impl Shared {
                 .join()
                 .map_err(|_| anyhow!("the start of Sluice panicked"))?
         });
-        Ok(Self {
-            sluice: sluice?,
+        Ok(Self::new(sluice?, control_plane))
+    }
+
+    /// Both, to be shared.
+    pub fn new(sluice: Sluice, control_plane: ControlPlane) -> Self {
+        Self {
+            sluice,
             control_plane,
-        })
+            supervised: Once::new(),
+        }
+    }
+
+    /// Starts Sluice again when it has lost its Lease, as a kubelet does: on a machine that is busy
+    /// enough it can't renew it in time. If it ends for another reason it stays so, and tests fail.
+    pub fn supervise(&'static self) {
+        self.supervised.call_once(|| {
+            std::thread::spawn(move || {
+                loop {
+                    std::thread::sleep(SUPERVISION);
+                    let process = self.sluice.process();
+                    let log = self.sluice.log_tail();
+                    let error = log.rsplit("Error: ").next().unwrap_or_default();
+                    if process.exit_status().is_some() && error.starts_with("the lease is lost") {
+                        process.stop();
+                        // What goes wrong here fails the tests that wait for it.
+                        let _ = process.start_again();
+                    }
+                }
+            });
+        });
     }
 }
 
