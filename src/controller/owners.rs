@@ -199,8 +199,11 @@ impl Controller {
     }
 
     /// Looks again at owners that could not be read, or seemed to have no owner: rights may have been
-    /// given meanwhile.
+    /// given meanwhile. Forgets jobs that are gone with their pods.
     pub(super) fn ask_again(&mut self) {
+        for uid in self.world.gone_jobs() {
+            self.prune(&uid);
+        }
         for pod in self.world.pods.unlink_ownerless() {
             self.pod_changed(&pod);
         }

@@ -165,6 +165,11 @@ impl World {
         self.gone_jobs.insert(uid, namespace);
     }
 
+    /// The jobs that are gone and whose pods may run.
+    pub fn gone_jobs(&self) -> Vec<Uid> {
+        self.gone_jobs.keys().cloned().collect()
+    }
+
     /// Forgets a job that is gone, and whose pods are too.
     pub fn forget_gone(&mut self, uid: &str) {
         self.gone_jobs.remove(uid);
