@@ -3,6 +3,7 @@
 //! until it has ended.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use k8s_openapi::jiff::Timestamp;
 use sluice_engine::{Event, LocalQueueKey, WorkloadId, WorkloadState};
@@ -14,8 +15,8 @@ use tracing::warn;
 
 use super::Controller;
 use super::flights::Kind;
+use crate::plan::group;
 use crate::plan::workload::Fit;
-use crate::plan::{Note, group};
 use crate::translate;
 use crate::world::pods::Root;
 use crate::world::workload::group_key;
@@ -143,13 +144,8 @@ impl Controller {
             if !(pod.is_let_go() && pod.is_bound) {
                 continue;
             }
-            let set = if is_group {
-                Some(group::role_of(pod))
-            } else {
-                pod.pod_set.as_deref().map(str::to_owned)
-            };
-            if let Some(set) = set {
-                let count = bound.entry(set).or_default();
+            if let Some(set) = pod_set_of(pod, is_group) {
+                let count = bound.entry(set.to_string()).or_default();
                 *count = count.saturating_add(1);
             }
         }
@@ -215,7 +211,7 @@ impl Controller {
             self.unexplained.push_back((Instant::now(), uid.clone()));
         }
         let created = pod.created.map_or(i64::MAX, Timestamp::as_second);
-        let priority = self.pod_priority(pod).unwrap_or(pod.priority);
+        let priority = self.pod_priority(pod).map_or(pod.priority, |p| p.value);
         self.engine
             .apply(Event::UpsertWorkload(sluice_engine::Workload {
                 id,
@@ -241,23 +237,6 @@ impl Controller {
             let backoff = self.pod_backoffs.get(&owner.uid);
             backoff.is_some_and(|backoff| Instant::now() < backoff.until)
         })
-    }
-
-    /// The priority of a pod: its WorkloadPriorityClass, or what the API server gave it.
-    pub(super) fn pod_priority(&self, pod: &PodRecord) -> Result<i32, Note> {
-        match &pod.priority_class_label {
-            None => Ok(pod.priority),
-            Some(name) => match self.cluster.workload_priorities.get(name) {
-                Some(value) => Ok(*value),
-                None => Err(Note::warning(
-                    "PriorityClassNotFound",
-                    format!(
-                        "Can't be queued: there is no WorkloadPriorityClass {name:?}; create it, or change the label {}",
-                        sluice_crds::PRIORITY_CLASS_LABEL
-                    ),
-                )),
-            },
-        }
     }
 }
 
@@ -289,5 +268,14 @@ fn queue_of(pod: &PodRecord) -> Option<&str> {
             let is_charged = pod.queue_gate.is_none() && matches!(pod.admitted, Some(Ok(_)));
             is_charged.then_some("")
         }
+    }
+}
+
+/// The pod set of its job that a pod belongs to, or the role that it plays in its group.
+pub fn pod_set_of(pod: &PodRecord, is_group: bool) -> Option<Arc<str>> {
+    if is_group {
+        Some(group::role_of(pod).into())
+    } else {
+        pod.pod_set.clone()
     }
 }

@@ -115,20 +115,24 @@ impl Controller {
 
     /// Marks the job or group of a pod to be looked at again.
     fn pod_belongs_changed(&mut self, record: &PodRecord, namespace: &Arc<str>) {
-        let root = match &record.mode {
+        if let Some(root) = self.belongs_to(record, namespace) {
+            if let Some(key) = self.world.job_key(&root) {
+                self.shows_pods.insert(key.kind.clone());
+            }
+            self.dirty.insert(root.clone());
+            self.recount.insert(root);
+        }
+    }
+
+    /// The job or group that a pod is admitted with.
+    pub(super) fn belongs_to(&self, record: &PodRecord, namespace: &Arc<str>) -> Option<Uid> {
+        match &record.mode {
             PodMode::Group(Ok(group)) => Some(group_uid(namespace, &group.name)),
             PodMode::Child => match self.root_of(record, namespace) {
                 Root::Uid(uid) => Some(uid),
                 Root::None | Root::Unknown(_) => None,
             },
             PodMode::Group(Err(_)) | PodMode::Single => None,
-        };
-        if let Some(root) = root {
-            if let Some(key) = self.world.job_key(&root) {
-                self.shows_pods.insert(key.kind.clone());
-            }
-            self.dirty.insert(root.clone());
-            self.recount.insert(root);
         }
     }
 
@@ -254,7 +258,7 @@ impl Controller {
             workload,
             still_charged: workload.is_none() && self.engine.admission(&id).is_some(),
             live_pods: self.live_pods(uid),
-            priority: &|pod| self.group_priority(pod),
+            priority: &|pod| self.pod_priority(pod),
             backoff: &|record| self.backoff(record),
             now: Timestamp::now(),
         };

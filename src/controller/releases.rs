@@ -10,10 +10,11 @@ use sluice_kinds::pod::{PodAdmission, PodPhase};
 use sluice_kinds::template::Placement;
 
 use super::Controller;
+use super::account::pod_set_of;
 use super::flights::Flight;
 use super::pods::pods_resource;
 use crate::plan::pod::{self as plan, Member};
-use crate::plan::{Note, PodPurpose, Write, explain, group, workload};
+use crate::plan::{Note, PodPurpose, Write, explain, workload};
 use crate::translate;
 use crate::world::Uid;
 use crate::world::workload::group_key;
@@ -53,13 +54,7 @@ impl Controller {
         let too_large: Vec<Uid> = too_large.iter().map(|(_, pod)| pod.uid.clone()).collect();
         let sets: Vec<Arc<str>> = pods
             .iter()
-            .map(|(_, pod)| {
-                if is_group {
-                    group::role_of(pod).into()
-                } else {
-                    pod.pod_set.clone().unwrap_or_else(|| "".into())
-                }
-            })
+            .map(|(_, pod)| pod_set_of(pod, is_group).unwrap_or_else(|| "".into()))
             .collect();
         let members: Vec<Member<'_>> = pods
             .iter()
@@ -161,17 +156,19 @@ impl Controller {
         }
     }
 
+    /// Counts an admission, and how long it was waited for.
+    pub(super) fn count_admission(&self, queue: &str, created: Option<Timestamp>, at: Timestamp) {
+        let waited = created.map_or(0.0, |created| at.duration_since(created).as_secs_f64());
+        self.metrics.admitted(queue, waited.max(0.0));
+    }
+
     /// Counts a pod that was admitted by itself.
     pub(super) fn pod_admitted(&self, uid: &Uid) {
         let Some((_, pod)) = self.world.pods.of(uid) else {
             return;
         };
         if let Some(Ok(admitted)) = &pod.admitted {
-            let waited = pod
-                .created
-                .map(|created| admitted.at.0.duration_since(created));
-            let waited = waited.map_or(0.0, |waited| waited.as_secs_f64().max(0.0));
-            self.metrics.admitted(&admitted.cluster_queue, waited);
+            self.count_admission(&admitted.cluster_queue, pod.created, admitted.at.0);
         }
     }
 
@@ -190,16 +187,24 @@ impl Controller {
         let Some((reason, message)) = explanation.as_ref().and_then(explain::waiting) else {
             return true;
         };
-        let note = if reason == "Inadmissible" {
-            Note::warning("Inadmissible", message)
-        } else {
-            Note::normal("Pending", message)
-        };
+        let note = explain::note(reason, message);
         if self.is_news(uid, &note) {
             self.pod_notes = self.pod_notes.saturating_sub(1);
             self.tell_about(uid, note);
         }
         true
+    }
+
+    /// Tells a group that has to go why it stays, if pods of it may run. Returns whether it stays.
+    pub(super) fn group_stays(&mut self, uid: &Uid, message: &str) -> bool {
+        let stays = group_key(uid).is_some() && 0 < self.live_pods(uid);
+        if stays {
+            let text = format!(
+                "{message}, but nobody would make the pods of this group again: they stay, and so does their quota; delete them to free that"
+            );
+            self.tell_about(uid, Note::warning("NotEvicted", text));
+        }
+        stays
     }
 
     /// Takes back a pod that was admitted by itself. Gates can't be put back: it is deleted if

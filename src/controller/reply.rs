@@ -7,7 +7,6 @@ use std::time::Duration;
 use k8s_openapi::jiff::Timestamp;
 use kube::api::DynamicObject;
 use sluice_engine::{Event, WorkloadId};
-use sluice_kinds::pod::PodMode;
 use tokio::time::Instant;
 use tracing::warn;
 
@@ -17,8 +16,7 @@ use super::pods::pod_reference;
 use crate::plan::{JobPurpose, Note, PodPurpose, StatusPurpose, Write};
 use crate::watch::Source;
 use crate::world::Uid;
-use crate::world::pods::Root;
-use crate::world::workload::{group_key, group_uid};
+use crate::world::workload::group_key;
 use crate::write::{Reply, operation};
 
 /// First and longest wait after a write that did not happen.
@@ -103,11 +101,9 @@ impl Controller {
         } = &flight.write
         {
             let created = self.world.workload_of(&uid).and_then(|(_, w)| w.created);
-            let waited = created.map(|created| Timestamp::now().duration_since(created));
-            let waited = waited.map_or(0.0, |waited| waited.as_secs_f64().max(0.0));
             let admission = status.admission.as_ref();
             let queue = admission.map_or("", |admission| admission.cluster_queue.as_str());
-            self.metrics.admitted(queue, waited);
+            self.count_admission(queue, created, Timestamp::now());
         }
         if is_pod_admission(&flight.write) {
             self.pod_admitted(&uid);
@@ -168,7 +164,8 @@ impl Controller {
     }
 
     /// Nobody knows whether the write has happened. An admission, or the release of a pod, is sent again
-    /// as it was: it happens once at most, and until it is known its quota or its place stays taken. An eviction is decided again, everything else is planned again.
+    /// as it was: it happens once at most, and until it is known its quota or its place stays taken.
+    /// An eviction is decided again, everything else is planned again.
     fn unknown(&mut self, flight: Flight, why: &str) {
         warn!(subject = %flight.subject, why, "a write may or may not have happened");
         let uid = flight.subject.clone();
@@ -255,14 +252,7 @@ impl Controller {
                 ..
             } => {
                 let (key, pod) = self.world.pods.of(uid)?;
-                match (&pod.mode, &pod.owner) {
-                    (PodMode::Group(Ok(group)), _) => Some(group_uid(&key.namespace, &group.name)),
-                    (_, Some(_)) => match self.root_of(pod, &key.namespace) {
-                        Root::Uid(root) => Some(root),
-                        Root::None | Root::Unknown(_) => None,
-                    },
-                    (_, None) => None,
-                }
+                self.belongs_to(pod, &key.namespace)
             }
             _ => None,
         }

@@ -13,7 +13,6 @@ use super::Controller;
 use super::releases::Eviction;
 use crate::plan::reservation::{self, BLOCKED, BLOCKED_NEWS, Backoff, TIMED_OUT};
 use crate::plan::{Note, PodPurpose, StatusPurpose, Write, workload};
-use crate::world::workload::group_key;
 use crate::world::{PodRecord, Uid, WorkloadRecord};
 
 /// How long the pods of a controller stand back, and how often they had to so far.
@@ -157,16 +156,12 @@ impl Controller {
         if self.flights.of(uid).is_some() || self.resting.contains(uid) && reason != BLOCKED {
             return;
         }
+        if self.group_stays(uid, &message) {
+            return;
+        }
         let Some((key, record)) = self.world.workload_of(uid) else {
             return;
         };
-        if group_key(uid).is_some() && 0 < self.live_pods(uid) {
-            let text = format!(
-                "{message}, but nobody would make the pods of this group again: they stay, and so does their quota; delete them to free that"
-            );
-            self.tell_about(uid, Note::warning("NotEvicted", text));
-            return;
-        }
         let Some(resource) = self.resource_of(uid) else {
             return;
         };

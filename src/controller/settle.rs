@@ -186,11 +186,8 @@ impl Controller {
             }
             return;
         }
-        if group_key(&uid).is_some() && 0 < self.live_pods(&uid) {
-            let text = format!(
-                "{message}, but nobody would make the pods of this group again: they stay, and so does their quota; delete them to free that"
-            );
-            return self.tell_about(&uid, Note::warning("NotEvicted", text));
+        if self.group_stays(&uid, message) {
+            return;
         }
         let found = self.world.workload_of(&uid).zip(self.resource_of(&uid));
         let is_busy = self.flights.of(&uid).is_some() || self.resting.contains(&uid);
@@ -235,24 +232,7 @@ impl Controller {
     /// The priority of a job: its WorkloadPriorityClass, or its pods' PriorityClass, or 0.
     fn priority(&self, job: &JobRecord) -> Result<Priority, Note> {
         if let Some(name) = &job.priority_class {
-            let Some(value) = self.cluster.workload_priorities.get(name) else {
-                return Err(Note::warning(
-                    "PriorityClassNotFound",
-                    format!(
-                        "Can't be queued: there is no WorkloadPriorityClass {name:?}; create it, or change the label {}",
-                        sluice_crds::PRIORITY_CLASS_LABEL
-                    ),
-                ));
-            };
-            let class = PriorityClassRef {
-                group: sluice_crds::GROUP.to_owned(),
-                kind: "WorkloadPriorityClass".to_owned(),
-                name: name.clone(),
-            };
-            return Ok(Priority {
-                value: *value,
-                class: Some(class),
-            });
+            return self.class_priority(name);
         }
         let pod_sets = job
             .reading
@@ -282,18 +262,38 @@ impl Controller {
         })
     }
 
-    /// The priority of a group: that of its oldest pod.
-    pub(super) fn group_priority(&self, pod: &PodRecord) -> Result<Priority, Note> {
-        let value = self.pod_priority(pod)?;
-        let class = pod
-            .priority_class_label
-            .as_ref()
-            .map(|name| PriorityClassRef {
-                group: sluice_crds::GROUP.to_owned(),
-                kind: "WorkloadPriorityClass".to_owned(),
-                name: name.clone(),
-            });
-        Ok(Priority { value, class })
+    /// The priority of a pod, or of the group whose oldest it is: its WorkloadPriorityClass, or what the
+    /// API server gave it.
+    pub(super) fn pod_priority(&self, pod: &PodRecord) -> Result<Priority, Note> {
+        match &pod.priority_class_label {
+            Some(name) => self.class_priority(name),
+            None => Ok(Priority {
+                value: pod.priority,
+                class: None,
+            }),
+        }
+    }
+
+    /// The priority of a WorkloadPriorityClass.
+    fn class_priority(&self, name: &str) -> Result<Priority, Note> {
+        let Some(value) = self.cluster.workload_priorities.get(name) else {
+            return Err(Note::warning(
+                "PriorityClassNotFound",
+                format!(
+                    "Can't be queued: there is no WorkloadPriorityClass {name:?}; create it, or change the label {}",
+                    sluice_crds::PRIORITY_CLASS_LABEL
+                ),
+            ));
+        };
+        let class = PriorityClassRef {
+            group: sluice_crds::GROUP.to_owned(),
+            kind: "WorkloadPriorityClass".to_owned(),
+            name: name.to_owned(),
+        };
+        Ok(Priority {
+            value: *value,
+            class: Some(class),
+        })
     }
 
     pub(super) fn housekeep(&mut self) {
@@ -370,11 +370,7 @@ impl Controller {
                 status: Box::new(status),
                 purpose: StatusPurpose::Explain,
             };
-            let notes = vec![if reason == "Inadmissible" {
-                Note::warning("Inadmissible", message)
-            } else {
-                Note::normal("Pending", message)
-            }];
+            let notes = vec![explain::note(reason, message)];
             self.send(Flight {
                 subject: uid.clone(),
                 write,

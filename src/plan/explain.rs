@@ -3,6 +3,8 @@
 use sluice_crds::Quantity;
 use sluice_engine::{Amount, Explanation, ResourceName};
 
+use super::Note;
+
 /// The reason and message of a Workload that waits. None for one that doesn't.
 pub fn waiting(explanation: &Explanation) -> Option<(&'static str, String)> {
     let reason = match explanation {
@@ -15,6 +17,15 @@ pub fn waiting(explanation: &Explanation) -> Option<(&'static str, String)> {
         _ => "Inadmissible",
     };
     Some((reason, explanation.display(&format_amount).to_string()))
+}
+
+/// What is told about something that waits, by the reason and message of [`waiting`].
+pub fn note(reason: &'static str, message: String) -> Note {
+    if reason == "Inadmissible" {
+        Note::warning(reason, message)
+    } else {
+        Note::normal("Pending", message)
+    }
 }
 
 fn format_amount(resource: &ResourceName, amount: Amount) -> String {

@@ -10,7 +10,7 @@ use sluice_kinds::problem::summarize;
 use sluice_kinds::view::{Finished, PodSetView, QueueName};
 
 use super::eviction::requeue;
-use super::job::status_write;
+use super::job::{delete_workload, status_write};
 use super::reservation::Backoff;
 use super::workload::{self, Priority};
 use super::{Note, Now, Plan, StatusPurpose, Write};
@@ -176,11 +176,7 @@ pub fn is_ready(pods: &[(&PodKey, &PodRecord)], record: &WorkloadRecord) -> bool
 /// All pods are gone: the Workload goes too.
 fn gone(situation: &Situation<'_>) -> Plan {
     match situation.workload {
-        Some((key, record)) if !record.deleting => Plan::write(Write::DeleteWorkload {
-            key: key.clone(),
-            uid: record.uid.to_string(),
-            unless: None,
-        }),
+        Some((key, record)) if !record.deleting => delete_workload(key, record),
         _ => Plan::default(),
     }
 }
@@ -192,11 +188,7 @@ fn again(situation: &Situation<'_>, key: &WorkloadKey, record: &WorkloadRecord) 
     if !begins {
         return Plan::default();
     }
-    Plan::write(Write::DeleteWorkload {
-        key: key.clone(),
-        uid: record.uid.to_string(),
-        unless: None,
-    })
+    delete_workload(key, record)
 }
 
 /// How the group ended, if it has: all pods have succeeded, or one that can't be replaced has failed

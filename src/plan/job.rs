@@ -389,7 +389,7 @@ fn release(situation: &Situation<'_>, placings: &[Placing<'_>]) -> Write {
     }
 }
 
-fn delete_workload(key: &WorkloadKey, record: &WorkloadRecord) -> Plan {
+pub(super) fn delete_workload(key: &WorkloadKey, record: &WorkloadRecord) -> Plan {
     Plan::write(Write::DeleteWorkload {
         key: key.clone(),
         uid: record.uid.to_string(),

@@ -82,18 +82,24 @@ impl Cluster {
         name: &str,
         object: Option<&DynamicObject>,
     ) -> Result<Effect, String> {
-        let choices = (
-            self.first_flavors.get(name).cloned(),
-            self.local_specs
-                .get(&LocalQueueKey::new(namespace, name))
-                .map(|spec| spec.cluster_queue.clone()),
-        );
-        let events = match source {
+        let mut effect = Effect::default();
+        effect.events = match source {
             Source::ResourceFlavor => self.flavor(name, parse(object)?),
-            Source::ClusterQueue => self.cluster_queue(name, parse(object)?),
+            Source::ClusterQueue => {
+                let queue: Option<ClusterQueue> = parse(object)?;
+                let flavors = queue
+                    .as_ref()
+                    .map(|q| first_flavors(&q.spec.resource_groups));
+                effect.first_choice = set(&mut self.first_flavors, name.to_owned(), flavors);
+                self.cluster_queue(name, queue)
+            }
             Source::Cohort => self.cohort(name, parse(object)?),
             Source::LocalQueue => {
-                self.local_queue(LocalQueueKey::new(namespace, name), parse(object)?)
+                let key = LocalQueueKey::new(namespace, name);
+                let queue: Option<LocalQueue> = parse(object)?;
+                let known = self.local_specs.get(&key).map(|spec| &spec.cluster_queue);
+                effect.first_choice = known != queue.as_ref().map(|q| &q.spec.cluster_queue);
+                self.local_queue(key, queue)
             }
             Source::Namespace => {
                 let labels = object.map(|o| o.metadata.labels.clone().unwrap_or_default());
@@ -103,22 +109,14 @@ impl Cluster {
             Source::WorkloadPriorityClass => {
                 let class: Option<WorkloadPriorityClass> = parse(object)?;
                 let value = class.map(|c| c.spec.value);
-                let priorities = self.workload_priorities.get(name) != value.as_ref();
-                set(&mut self.workload_priorities, name.to_owned(), value);
-                return Ok(Effect {
-                    priorities,
-                    ..Effect::default()
-                });
+                effect.priorities = set(&mut self.workload_priorities, name.to_owned(), value);
+                Vec::new()
             }
             Source::PriorityClass => {
                 let class: Option<PriorityClass> = parse(object)?;
                 let value = class.map(|c| c.value.unwrap_or_default());
-                let priorities = self.pod_priorities.get(name) != value.as_ref();
-                set(&mut self.pod_priorities, name.to_owned(), value);
-                return Ok(Effect {
-                    priorities,
-                    ..Effect::default()
-                });
+                effect.priorities = set(&mut self.pod_priorities, name.to_owned(), value);
+                Vec::new()
             }
             Source::LimitRange => {
                 let range: Option<LimitRange> = parse(object)?;
@@ -139,19 +137,7 @@ impl Cluster {
             }
             Source::JobKind | Source::Workload | Source::Pod | Source::Jobs(..) => Vec::new(),
         };
-        let first_choice = match source {
-            Source::ClusterQueue => choices.0.as_ref() != self.first_flavors.get(name),
-            Source::LocalQueue => {
-                let spec = self.local_specs.get(&LocalQueueKey::new(namespace, name));
-                choices.1.as_ref() != spec.map(|spec| &spec.cluster_queue)
-            }
-            _ => false,
-        };
-        Ok(Effect {
-            events,
-            first_choice,
-            ..Effect::default()
-        })
+        Ok(effect)
     }
 
     /// The namespace and name of every object from `source` that is known.
@@ -224,7 +210,6 @@ impl Cluster {
             self.queues.remove(name);
             self.selectors.remove(name);
             self.reservations.remove(name);
-            self.first_flavors.remove(name);
             let mut events = vec![Event::RemoveClusterQueue(name.into())];
             events.extend(self.select(|_, spec| spec.cluster_queue == name));
             return events;
@@ -232,8 +217,6 @@ impl Cluster {
         let translated = translate::cluster_queue(name, &queue.spec);
         let reservation = queue.spec.reservation.clone();
         set(&mut self.reservations, name.to_owned(), reservation);
-        let flavors = first_flavors(&queue.spec.resource_groups);
-        self.first_flavors.insert(name.to_owned(), flavors);
         let selector = queue.spec.namespace_selector.map(Selector::try_from);
         let mut broken = translated
             .as_ref()
@@ -347,11 +330,14 @@ fn parse<T: serde::de::DeserializeOwned + Clone>(
         .map_err(|e| e.to_string())
 }
 
-fn set<K: Ord, V>(map: &mut BTreeMap<K, V>, key: K, value: Option<V>) {
+/// Sets or removes an entry. Returns whether that changes anything.
+fn set<K: Ord, V: PartialEq>(map: &mut BTreeMap<K, V>, key: K, value: Option<V>) -> bool {
+    let changes = map.get(&key) != value.as_ref();
     match value {
         Some(value) => map.insert(key, value),
         None => map.remove(&key),
     };
+    changes
 }
 
 fn first_flavors(groups: &[sluice_crds::ResourceGroup]) -> BTreeMap<String, String> {

@@ -7,9 +7,10 @@ use sluice_testbed::{Sluice, SluiceOptions, eventually};
 use crate::crash::{check_releases, check_workloads, count_admitted};
 use crate::quota::{is_idle, mixed_job, see_all_complete, two_queues};
 use crate::support::audit;
+use crate::support::bed::{self, Bed};
 use crate::support::objects::Job;
 use crate::support::queues::{admission_order, check_quota};
-use crate::support::{DEADLINE, Scene, bed};
+use crate::support::{DEADLINE, Scene};
 
 /// Who holds the lease.
 pub async fn leader(scene: &Scene<'_>) -> Result<String> {
@@ -69,13 +70,7 @@ async fn a_leader_that_wakes_up_too_late_does_no_harm() -> Result<()> {
         bed.sluice.process().signal("STOP")?;
         see_another_leader(scene, &first_leader).await?;
         see_admissions(scene, 2).await?;
-        bed.sluice.process().signal("CONT")?;
-        eventually("the leader of before to end", DEADLINE, async || {
-            bed.sluice.process().exit_status().ok_or("it runs")
-        })
-        .await?;
-        bed.sluice.kill();
-        bed.sluice.start_again().await?;
+        wake_the_leader_of_before(bed).await?;
         see_all_complete(scene, count).await?;
         // And back: the second is killed, the first takes over.
         second.kill();
@@ -149,4 +144,15 @@ async fn an_api_server_that_goes_and_comes_does_no_harm() -> Result<()> {
         check_releases(&scene.history("Job", &jobs).await?)
     })
     .await
+}
+
+/// Wakes a leader that slept past its lease: it ends by itself, and is started again.
+pub async fn wake_the_leader_of_before(bed: &Bed) -> Result<()> {
+    bed.sluice.process().signal("CONT")?;
+    eventually("the leader of before to end", DEADLINE, async || {
+        bed.sluice.process().exit_status().ok_or("it runs")
+    })
+    .await?;
+    bed.sluice.kill();
+    bed.sluice.start_again().await
 }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use sluice_crds::{MANAGED_LABEL, QUEUE_NAME_LABEL};
 use sluice_testbed::{Options, Sluice, SluiceOptions, eventually};
 
-use crate::failover::{keep_running, leader, see_another_leader};
+use crate::failover::{keep_running, leader, see_another_leader, wake_the_leader_of_before};
 use crate::support::objects::{self, name_of, own, quota};
 use crate::support::pods::{
     Pod, account, check_charged, check_gates, gates, has_queue_gate, is_let_go, is_running,
@@ -64,13 +64,7 @@ async fn a_leader_that_sleeps_lets_nobody_go_twice() -> Result<()> {
         bed.sluice.process().signal("STOP")?;
         see_another_leader(scene, &first).await?;
         see_succeeded(scene, 10).await?;
-        bed.sluice.process().signal("CONT")?;
-        eventually("the leader of before to end", DEADLINE, async || {
-            bed.sluice.process().exit_status().ok_or("it runs")
-        })
-        .await?;
-        bed.sluice.kill();
-        bed.sluice.start_again().await?;
+        wake_the_leader_of_before(bed).await?;
         see_succeeded(scene, PODS).await?;
         scene
             .see("LocalQueue", "q", "idle", crate::quota::is_idle)

@@ -16,7 +16,7 @@ use crate::support::pods::{
 };
 use crate::support::queues::nanos;
 use crate::support::{Scene, audit, bed};
-use crate::writes::{see_leading_again, see_quiet};
+use crate::writes::{see_leading_again, see_nothing_written, see_quiet};
 
 /// A flavor of nodes that nobody else uses, by the name of the namespace.
 fn flavor_of_own_nodes(scene: &Scene<'_>) -> Value {
@@ -259,10 +259,7 @@ async fn a_restart_finds_the_account_in_the_pods() -> Result<()> {
             bed.sluice.start_again().await?;
             see_leading_again(&bed.cp.audit_log()).await?;
         }
-        see_quiet(&bed.cp.audit_log()).await?;
-        let mut writes = audit::writes(&bed.cp.audit_log())?.split_off(written);
-        writes.retain(|r| !["leases", "secrets"].contains(&r.resource.as_str()));
-        ensure!(writes.is_empty(), "a restart wrote {writes:#?}");
+        see_nothing_written(&bed.cp.audit_log(), written).await?;
         assert_eq!(statuses().await?, before);
         // The account is not only told, it holds: half a cpu is free.
         create("half", "500m", json!({})).await?;

@@ -179,13 +179,18 @@ async fn what_is_settled_stays_unwritten() -> Result<()> {
         bed.sluice.kill();
         bed.sluice.start_again().await?;
         see_leading_again(&bed.cp.audit_log()).await?;
-        see_quiet(&bed.cp.audit_log()).await?;
-        let mut writes = audit::writes(&bed.cp.audit_log())?.split_off(before);
-        writes.retain(|r| !["leases", "secrets"].contains(&r.resource.as_str()));
-        ensure!(writes.is_empty(), "a restart wrote {writes:#?}");
-        Ok(())
+        see_nothing_written(&bed.cp.audit_log(), before).await
     })
     .await
+}
+
+/// Waits until Sluice is quiet, and sees that its restart wrote nothing after its first so many writes.
+pub async fn see_nothing_written(log: &Path, before: usize) -> Result<()> {
+    see_quiet(log).await?;
+    let mut writes = audit::writes(log)?.split_off(before);
+    writes.retain(|r| !["leases", "secrets"].contains(&r.resource.as_str()));
+    ensure!(writes.is_empty(), "a restart wrote {writes:#?}");
+    Ok(())
 }
 
 /// Waits until a process that was started again has listed the Workloads and renewed its lease.

@@ -3,9 +3,9 @@
 
 use std::sync::OnceLock;
 
-use anyhow::{Context, Result, anyhow, ensure};
+use anyhow::{Context, Result, ensure};
 use serde_json::Value;
-use sluice_testbed::{ControlPlane, Options, Shared, Sluice, SluiceOptions, eventually};
+use sluice_testbed::{ControlPlane, Shared, SluiceOptions, eventually};
 
 use super::bed::{self, BINARY};
 use super::objects::{GATED, Job, is_suspended};
@@ -92,27 +92,11 @@ fn with_policies() -> &'static Shared {
 }
 
 fn start() -> Result<Shared> {
-    let control_plane = ControlPlane::start_blocking(&Options::with_crds()?)?;
-    // A thread of its own: the caller's is inside a runtime.
-    let sluice = std::thread::scope(|scope| {
-        let thread = scope.spawn(|| {
-            let runtime = tokio::runtime::Builder::new_current_thread()
-                .enable_all()
-                .build()?;
-            runtime.block_on(async {
-                let mut options = SluiceOptions::new(BINARY);
-                options.webhooks = false;
-                let sluice = Sluice::install(&control_plane, options).await?;
-                apply_policies(&control_plane).await?;
-                sluice.start().await?;
-                anyhow::Ok(sluice)
-            })
-        });
-        thread
-            .join()
-            .map_err(|_| anyhow!("the start of Sluice panicked"))?
-    });
-    Ok(Shared::new(sluice?, control_plane))
+    let mut options = SluiceOptions::new(BINARY);
+    options.webhooks = false;
+    Shared::start(options, async |control_plane| {
+        apply_policies(control_plane).await
+    })
 }
 
 /// Applies `config/policies` and waits until a job with a gate is held and judged.

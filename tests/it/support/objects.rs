@@ -99,11 +99,7 @@ impl Job {
 
     /// Sets a field, and makes the objects above it.
     pub fn with(mut self, path: &[&str], value: Value) -> Self {
-        let mut here = &mut self.0;
-        for name in path {
-            here = &mut here[*name];
-        }
-        *here = value;
+        set(&mut self.0, path, value);
         self
     }
 
@@ -115,6 +111,15 @@ impl Job {
     pub fn manifest(&self) -> String {
         self.0.to_string()
     }
+}
+
+/// Sets a field of an object, and makes the objects above it.
+pub fn set(object: &mut Value, path: &[&str], value: Value) {
+    let mut here = object;
+    for name in path {
+        here = &mut here[*name];
+    }
+    *here = value;
 }
 
 /// The quota of one resource in one flavor.

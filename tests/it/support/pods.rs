@@ -12,7 +12,7 @@ use sluice_crds::{
 use sluice_testbed::{EXIT, RUN_SECONDS, eventually};
 
 use super::history::Revision;
-use super::objects::{condition, name_of, revision_of, with};
+use super::objects::{condition, name_of, revision_of, set, with};
 use super::queues::nanos;
 use super::{DEADLINE, Scene};
 
@@ -111,11 +111,7 @@ impl Pod {
 
     /// Sets a field, and makes the objects above it.
     pub fn with(mut self, path: &[&str], value: Value) -> Self {
-        let mut here = &mut self.0;
-        for name in path {
-            here = &mut here[*name];
-        }
-        *here = value;
+        set(&mut self.0, path, value);
         self
     }
 

@@ -156,7 +156,8 @@ impl Sluice {
     pub fn shared(binary: impl AsRef<Path>) -> &'static Shared {
         static SHARED: OnceLock<std::result::Result<Shared, String>> = OnceLock::new();
         let started = SHARED.get_or_init(|| {
-            Shared::start(binary.as_ref().to_owned()).map_err(|error| format!("{error:#}"))
+            Shared::start(SluiceOptions::new(binary.as_ref()), async |_| Ok(()))
+                .map_err(|error| format!("{error:#}"))
         });
         match started {
             Ok(shared) => shared,
@@ -294,7 +295,15 @@ impl Sluice {
 }
 
 impl Shared {
-    fn start(binary: PathBuf) -> Result<Self> {
+    /// Starts a control plane and a Sluice on it. `before` runs when Sluice is installed and not
+    /// started yet. Blocks the calling thread.
+    ///
+    /// # Errors
+    /// When one of them does not start, or `before` fails.
+    pub fn start(
+        options: SluiceOptions,
+        before: impl AsyncFnOnce(&ControlPlane) -> Result<()> + Send,
+    ) -> Result<Self> {
         let control_plane = ControlPlane::start_blocking(&Options::with_crds()?)?;
         // A thread of its own: the caller's may already be inside a runtime.
         let sluice = std::thread::scope(|scope| {
@@ -303,8 +312,8 @@ impl Shared {
                     .enable_all()
                     .build()?;
                 runtime.block_on(async {
-                    let options = SluiceOptions::new(binary);
                     let sluice = Sluice::install(&control_plane, options).await?;
+                    before(&control_plane).await?;
                     sluice.start().await?;
                     anyhow::Ok(sluice)
                 })
@@ -313,16 +322,11 @@ impl Shared {
                 .join()
                 .map_err(|_| anyhow!("the start of Sluice panicked"))?
         });
-        Ok(Self::new(sluice?, control_plane))
-    }
-
-    /// Both, to be shared.
-    pub fn new(sluice: Sluice, control_plane: ControlPlane) -> Self {
-        Self {
-            sluice,
+        Ok(Self {
+            sluice: sluice?,
             control_plane,
             supervised: Once::new(),
-        }
+        })
     }
 
     /// Starts Sluice again when it has lost its Lease, as a kubelet does: on a machine that is busy
@@ -333,9 +337,12 @@ impl Shared {
                 loop {
                     std::thread::sleep(SUPERVISION);
                     let process = self.sluice.process();
+                    if process.exit_status().is_none() {
+                        continue;
+                    }
                     let log = self.sluice.log_tail();
                     let error = log.rsplit("Error: ").next().unwrap_or_default();
-                    if process.exit_status().is_some() && error.starts_with("the lease is lost") {
+                    if error.starts_with("the lease is lost") {
                         process.stop();
                         // What goes wrong here fails the tests that wait for it.
                         let _ = process.start_again();
