@@ -111,6 +111,7 @@ impl Writer {
                     conditions,
                     admission,
                     requeue_state,
+                    reclaimable_pods,
                 } = *status;
                 let patch = json!({
                     "metadata": {"resourceVersion": revision.0.to_string()},
@@ -118,6 +119,7 @@ impl Writer {
                         "conditions": conditions,
                         "admission": admission,
                         "requeueState": requeue_state,
+                        "reclaimablePods": reclaimable_pods,
                     },
                 });
                 let api = self.workload_api(&key);

@@ -27,6 +27,11 @@ use serde::{Deserialize, Serialize};
         json_path = ".status.conditions[?(@.type==\"Ready\")].status"
     ),
     printcolumn(
+        name = "Reason",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type==\"Ready\")].reason"
+    ),
+    printcolumn(
         name = "Age",
         type_ = "date",
         json_path = ".metadata.creationTimestamp"
@@ -35,14 +40,16 @@ use serde::{Deserialize, Serialize};
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = Rule::new("!has(self.suspend) || has(self.active)").message("active is required with suspend: it says when the pods of a suspended object are gone"))]
 #[x_kube(validation = Rule::new("self.group == oldSelf.group && self.kind == oldSelf.kind").message("group and kind are immutable: create another JobKind"))]
+#[x_kube(validation = Rule::new("has(self.podSets) && self.podSets.size() > 0 || has(self.children) && self.children.size() > 0 && has(self.suspend)").message("podSets is required, unless the kind can be suspended and has children whose pods count as its own"))]
 pub struct JobKindSpec {
-    /// The API group of the kind, for instance `batch`.
+    /// The API group of the kind, for instance `batch`; empty for the core group.
     #[schemars(length(max = 253))]
     pub group: String,
-    /// The version that Sluice reads, for instance `v1`.
+    /// The version that Sluice reads and writes, for instance `v1`. It has to be served; objects that
+    /// were written in another one are converted by the API server.
     #[schemars(length(min = 1, max = 63))]
     pub version: String,
-    /// The kind, for instance `Job`.
+    /// The kind, for instance `Job`. It has to be namespaced.
     #[schemars(length(min = 1, max = 63))]
     pub kind: String,
     /// The path of the boolean field that stops the kind's controller from making pods, for
@@ -54,8 +61,10 @@ pub struct JobKindSpec {
     /// How objects of this kind are admitted when their annotation `sluice.dev/admission` is absent.
     #[serde(default)]
     pub admission: AdmissionMode,
-    /// The sets of equal pods that an object of this kind makes.
-    #[schemars(length(min = 1, max = 16), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    /// The sets of equal pods that an object of this kind makes. Absent: its pods are those of its
+    /// children.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub pod_sets: Vec<PodSetRule>,
     /// How to tell that an object has ended. Absent: objects of this kind never end by themselves.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -65,6 +74,17 @@ pub struct JobKindSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 2048))]
     pub active: Option<String>,
+    /// A CEL expression over `object`: true once all its pods do their work. It becomes the condition
+    /// PodsReady of the Workload. Absent: there is no such condition.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 2048))]
+    pub ready: Option<String>,
+    /// The kinds of objects that the kind's controller makes for an object, for instance the Jobs of a
+    /// JobSet. They are let go with their owner: a child of an object that Sluice manages, told by the
+    /// UID of its controller, is never queued by itself.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["group", "kind"]))]
+    pub children: Vec<ChildKind>,
 }
 
 /// How a Job-like object is admitted.
@@ -77,23 +97,89 @@ pub enum AdmissionMode {
     PerPod,
 }
 
-/// How to read a set of equal pods.
-#[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
+/// How to read a set of equal pods, or with `forEach` many of them.
+#[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase")]
+#[x_kube(validation = Rule::new("[has(self.template), has(self.templateFrom), has(self.podMetadata)].exists_one(x, x)").message("exactly one of template, templateFrom and podMetadata must be set: it says where the pods come from"))]
+#[x_kube(validation = Rule::new("has(self.forEach) || !(has(self.nameFrom) || has(self.templateFrom) || has(self.podInfos))").message("nameFrom, templateFrom and podInfos say something about the elements of forEach, which is not set"))]
 pub struct PodSetRule {
-    /// The name of the set, unique in the JobKind.
+    /// The name of the rule, unique in the JobKind. Without `forEach` it is the name of the set.
     #[schemars(
         length(min = 1, max = 63),
         regex(pattern = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")
     )]
     pub name: String,
-    /// The path of the pod template, for instance `.spec.template`.
+    /// The path of a list or map each element of which makes a set, for instance
+    /// `.spec.workerGroupSpecs`. `[]` goes through a list on the way: `.spec.components[].podSets`.
+    /// The other paths of this rule are then paths in the element, and its expressions also see the
+    /// element as `item` and its key in the map, or its place in the list, as `key`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 2, max = 512))]
-    pub template: String,
+    pub for_each: Option<String>,
+    /// The path, in an element of the list, of the text that names its set, for instance
+    /// `.groupName`; in lower case it has to be a DNS label, unique in the object. Absent: the key in
+    /// the map, or the name of the rule and the place in the list.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 2, max = 512))]
+    pub name_from: Option<String>,
+    /// The path of the pod template, for instance `.spec.template`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 2, max = 512))]
+    pub template: Option<String>,
+    /// The path, in an element, of the text that is itself the path of the pod template, in the object
+    /// that holds the list: `.path` for `template.spec.template`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 2, max = 512))]
+    pub template_from: Option<String>,
+    /// The path of the labels and annotations that the pods get, for kinds that have no pod template,
+    /// for instance `.spec.podMetadata`. What the pods ask for is then known only when they are there:
+    /// each is admitted by itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 2, max = 512))]
+    pub pod_metadata: Option<String>,
+    /// The path, beside the list of `forEach`, of another list of the same length whose elements hold
+    /// labels, annotations, nodeSelector and tolerations that the kind's controller puts on the pods,
+    /// for instance `.podSetInfos`. Sluice writes there instead of into the templates.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 2, max = 512))]
+    pub pod_infos: Option<String>,
+    /// What it means when the template, or the list or map of `forEach`, is not there.
+    #[serde(default)]
+    pub when_absent: WhenAbsent,
     /// A CEL expression over `object`: how many pods run at the same time. Absent: 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 2048))]
     pub count: Option<String>,
+    /// A CEL expression over `object`: how many of these pods have ended and will not be replaced, so
+    /// that their quota can be used by others while the rest goes on. Absent: none, until all is over.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 2048))]
+    pub reclaimable: Option<String>,
+}
+
+/// What it means when a pod template is not there.
+#[derive(JsonSchema, Serialize, Deserialize, Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WhenAbsent {
+    /// The object can't be counted, and waits until it has one.
+    #[default]
+    Reject,
+    /// There are no such pods.
+    Skip,
+    /// There are such pods all the same: Sluice makes the template, with nothing in it but what holds
+    /// them. Only for objects that can't be suspended.
+    Create,
+}
+
+/// A kind of objects that another kind's controller makes.
+#[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub struct ChildKind {
+    /// Its API group.
+    #[schemars(length(max = 253))]
+    pub group: String,
+    /// Its kind.
+    #[schemars(length(min = 1, max = 63))]
+    pub kind: String,
 }
 
 /// How to tell that an object has ended.

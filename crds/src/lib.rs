@@ -25,14 +25,17 @@ pub use cluster_queue::{
 };
 pub use cohort::{Cohort, CohortSpec, CohortStatus};
 pub use generate::{GeneratedFile, crd_files};
-pub use job_kind::{AdmissionMode, FinishedRule, JobKind, JobKindSpec, JobKindStatus, PodSetRule};
+pub use job_kind::{
+    AdmissionMode, ChildKind, FinishedRule, JobKind, JobKindSpec, JobKindStatus, PodSetRule,
+    WhenAbsent,
+};
 pub use local_queue::{LocalQueue, LocalQueueSpec, LocalQueueStatus};
 pub use priority_class::{WorkloadPriorityClass, WorkloadPriorityClassFields};
 pub use quantity::Quantity;
 pub use resource_flavor::{ResourceFlavor, ResourceFlavorSpec};
 pub use workload::{
-    Admission, PodSet, PodSetAssignment, PriorityClassRef, RequeueState, Workload, WorkloadSpec,
-    WorkloadStatus,
+    Admission, PodSet, PodSetAssignment, PriorityClassRef, ReclaimablePod, RequeueState, Workload,
+    WorkloadSpec, WorkloadStatus,
 };
 
 /// The API group of every type in this crate.

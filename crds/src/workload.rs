@@ -58,7 +58,7 @@ pub struct WorkloadSpec {
     /// The LocalQueue, in the Workload's namespace.
     pub queue_name: String,
     /// What the job asks for: its sets of equal pods.
-    #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    #[schemars(length(max = 64), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub pod_sets: Vec<PodSet>,
     /// Its priority in the queue.
     #[serde(default)]
@@ -127,7 +127,7 @@ pub struct PodSet {
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct WorkloadStatus {
-    /// QuotaReserved, Admitted, Evicted, Requeued, Finished. The message of QuotaReserved says what
+    /// QuotaReserved, Admitted, PodsReady, Evicted, Requeued, Finished. The message of QuotaReserved says what
     /// a pending Workload waits for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "crate::schema::conditions")]
@@ -139,6 +139,21 @@ pub struct WorkloadStatus {
     /// that. Absent: never.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requeue_state: Option<RequeueState>,
+    /// Pods that have ended and will not be replaced: their quota is free while the rest goes on.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 64), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    pub reclaimable_pods: Vec<ReclaimablePod>,
+}
+
+/// Pods of a set whose quota is free.
+#[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub struct ReclaimablePod {
+    /// The name of the pod set.
+    pub name: String,
+    /// How many of its pods.
+    #[schemars(range(min = 0))]
+    pub count: i32,
 }
 
 /// Quota that was given back because it could not be used.
@@ -160,7 +175,7 @@ pub struct Admission {
     /// The ClusterQueue that is charged.
     pub cluster_queue: String,
     /// What is charged for each pod set.
-    #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    #[schemars(length(max = 64), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub pod_set_assignments: Vec<PodSetAssignment>,
 }
 

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use serde_json::Value;
-use sluice_crds::{AdmissionMode, FinishedRule, JobKind, JobKindSpec};
+use sluice_crds::{AdmissionMode, ChildKind, FinishedRule, JobKind, JobKindSpec};
 
 use crate::expression::Expression;
 use crate::path::FieldPath;
@@ -61,6 +61,8 @@ pub struct CompiledKind {
     pod_sets: Vec<CompiledPodSet>,
     finished: Option<CompiledFinished>,
     active: Option<Expression>,
+    ready: Option<Expression>,
+    children: Vec<ChildKind>,
     queue_gates: QueueGates,
 }
 
@@ -100,6 +102,10 @@ impl CompiledKind {
             .active
             .as_ref()
             .and_then(|source| compile_expression("spec.active", source, &mut problems));
+        let ready = spec
+            .ready
+            .as_ref()
+            .and_then(|source| compile_expression("spec.ready", source, &mut problems));
         if spec.suspend.is_some() && spec.active.is_none() {
             problems.push(Problem::required(
                 "spec.active",
@@ -119,6 +125,8 @@ impl CompiledKind {
             pod_sets,
             finished,
             active,
+            ready,
+            children: spec.children.clone(),
             queue_gates: QueueGates::default(),
         })
     }
@@ -141,6 +149,17 @@ impl CompiledKind {
     /// How objects of this kind are admitted that don't say it themselves.
     pub fn admission(&self) -> AdmissionMode {
         self.admission
+    }
+
+    /// Whether the kind's controller makes objects of this group and kind for an object.
+    pub fn makes(&self, group: &str, kind: &str) -> bool {
+        let mut children = self.children.iter();
+        children.any(|child| child.group == group && child.kind == kind)
+    }
+
+    /// Whether the pods of an object are those of its children, and it names no pod sets of its own.
+    pub fn has_pods_of_children(&self) -> bool {
+        self.pod_sets.is_empty()
     }
 
     /// The accepted names of the queue gate.
@@ -252,6 +271,17 @@ impl CompiledKind {
             Some(expression) => self.truth(expression, "spec.active", object),
             None => Ok(false),
         }
+    }
+
+    /// Whether all pods of `object` do their work; none for a kind that does not say.
+    ///
+    /// # Errors
+    /// The expression of the JobKind does not fit the object.
+    pub fn ready(&self, object: &Value) -> Result<Option<bool>, Problem> {
+        let ready = self.ready.as_ref();
+        ready
+            .map(|expression| self.truth(expression, "spec.ready", object))
+            .transpose()
     }
 
     /// The template path of the pod set `name`.
@@ -385,7 +415,11 @@ fn compile_pod_sets(spec: &JobKindSpec, problems: &mut Vec<Problem>) -> Vec<Comp
                 rule.name.clone(),
             ));
         }
-        let template = compile_path(&format!("{field}.template"), &rule.template, problems);
+        let template = compile_path(
+            &format!("{field}.template"),
+            rule.template.as_deref().unwrap_or_default(),
+            problems,
+        );
         let count = rule
             .count
             .as_ref()

@@ -56,6 +56,7 @@ impl Reader<'_> {
             marks: marks(pod, &name),
             name,
             count,
+            reclaimable: 0,
             requests,
             declared,
             placement,

@@ -190,7 +190,7 @@ mod tests {
     fn problems(suspend: &str, template: &str) -> Vec<String> {
         let mut kind = job_kind();
         kind.spec.suspend = Some(suspend.to_owned());
-        kind.spec.pod_sets[0].template = template.to_owned();
+        kind.spec.pod_sets[0].template = Some(template.to_owned());
         let kind = CompiledKind::compile(&kind).unwrap();
         check(&kind, &document())
             .iter()
@@ -226,7 +226,7 @@ mod tests {
     fn without_a_suspend_field_there_are_just_the_templates() {
         let mut kind = job_kind();
         kind.spec.suspend = None;
-        kind.spec.pod_sets[0].template = ".spec.pods".to_owned();
+        kind.spec.pod_sets[0].template = Some(".spec.pods".to_owned());
         let kind = CompiledKind::compile(&kind).unwrap();
         let texts: Vec<_> = check(&kind, &document())
             .iter()

@@ -18,6 +18,8 @@ pub struct PodSetView {
     pub name: Arc<str>,
     /// How many pods run at the same time.
     pub count: u32,
+    /// How many of them have ended and will not be replaced.
+    pub reclaimable: u32,
     /// What the scheduler will charge for one pod, in nano-units.
     pub requests: Amounts,
     /// The part of that which the object itself says, whatever the namespace adds today.

@@ -205,6 +205,7 @@ pub fn admitted(
         conditions: said(record, sayings, now),
         admission: Some(admission),
         requeue_state: record.status.requeue_state.clone(),
+        reclaimable_pods: record.status.reclaimable_pods.clone(),
     }
 }
 
@@ -235,6 +236,7 @@ pub fn evicted(
         conditions: said(record, sayings, now),
         admission: record.status.admission.clone(),
         requeue_state: requeue,
+        reclaimable_pods: record.status.reclaimable_pods.clone(),
     }
 }
 
@@ -299,6 +301,7 @@ pub fn requeued(
             count: state.count,
             requeue_at: requeue_at.map(Time),
         }),
+        reclaimable_pods: Vec::new(),
     }
 }
 
@@ -329,6 +332,7 @@ pub fn finished(record: &WorkloadRecord, finished: &Finished, now: Now) -> Workl
         conditions: said(record, sayings, now),
         admission: record.status.admission.clone(),
         requeue_state: record.status.requeue_state.clone(),
+        reclaimable_pods: record.status.reclaimable_pods.clone(),
     }
 }
 

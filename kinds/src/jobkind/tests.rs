@@ -58,7 +58,7 @@ fn the_smaller_of_parallelism_and_completions_counts() {
 fn all_that_is_wrong_is_said_at_once() {
     let mut kind = job_kind();
     kind.spec.suspend = Some("spec.suspend".to_owned());
-    kind.spec.pod_sets[0].template = ".spec.templates[*]".to_owned();
+    kind.spec.pod_sets[0].template = Some(".spec.templates[*]".to_owned());
     kind.spec.active = Some("jobs.x".to_owned());
     let texts: Vec<String> = CompiledKind::compile(&kind)
         .unwrap_err()

@@ -58,7 +58,7 @@ pub(super) fn policy(options: &Options, kind: &HeldKind, kinds: &[HeldKind]) -> 
 pub(super) fn variables(options: &Options, kind: &JobKindSpec) -> Vec<Variable> {
     let mut variables = Vec::new();
     for (index, set) in kind.pod_sets.iter().enumerate() {
-        let path = Path::parse(&set.template);
+        let path = Path::parse(set.template.as_deref().unwrap_or_default());
         let now = path.or("object", "{}");
         let before = format!("oldObject == null ? {{}} : {}", path.or("oldObject", "{}"));
         variables.extend(gating::variables(&now, &index.to_string(), options));
@@ -180,7 +180,7 @@ fn gate(options: &Options, set: &PodSetRule, suffix: &str) -> String {
     // By Sluice's own name, if the pods don't ask for another.
     let is_own = format!("{opted_in}.all(g, g == '{QUEUE_GATE}')");
     let gating = Gating {
-        path: Path::parse(&set.template),
+        path: Path::parse(set.template.as_deref().unwrap_or_default()),
         suffix,
         labels: label_entries,
         annotations: vec![

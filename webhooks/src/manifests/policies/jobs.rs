@@ -137,7 +137,7 @@ fn templates(kind: &JobKindSpec) -> String {
         .pod_sets
         .iter()
         .enumerate()
-        .map(|(index, set)| problem(index, &set.template))
+        .map(|(index, set)| problem(index, set.template.as_deref().unwrap_or_default()))
         .collect();
     format!(
         "(variables.queue.size() == 0 || variables.isChild || variables.hold == 'EachPod' ? [] :\n{})",

@@ -25,7 +25,7 @@ pub(super) fn problems(options: &Options, kind: &JobKindSpec) -> String {
 }
 
 fn of_set(options: &Options, kind: &JobKindSpec, set: &PodSetRule, index: usize) -> String {
-    let template = Path::parse(&set.template).field();
+    let template = Path::parse(set.template.as_deref().unwrap_or_default()).field();
     let field = |map: &str, key: &str| text(&format!("{template}.metadata.{map}[{key}]"));
     let entry = |suffix: &str, map: &str, key: &str| {
         format!("variables.pod{suffix}{index}.?metadata.?{map}[?'{key}']")
