@@ -10,9 +10,10 @@ use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use anyhow::{Context, Result, anyhow, bail};
+use serde_json::Value;
 
-use crate::karpenter;
 use crate::processes::tail;
+use crate::{crds, karpenter};
 
 /// What the one binary of `tests/controlplane` serves as.
 const NAMES: [&str; 5] = [
@@ -63,6 +64,14 @@ impl Assets {
     /// When there is no Go, or the build fails.
     pub fn ensure_karpenter() -> Result<PathBuf> {
         karpenter_build(&repository()?)?.ensure()
+    }
+
+    /// Downloads the CRDs of other projects, all that [`crate::Crds`] names.
+    ///
+    /// # Errors
+    /// As [`crate::Crds::files`].
+    pub fn ensure_crds() -> Result<()> {
+        crds::ensure()
     }
 
     /// The folder, as envtest lays it out.
@@ -244,8 +253,31 @@ impl Build {
     }
 }
 
+/// Where Go keeps a module: of the version in the go.mod of this folder, checked against its
+/// go.sum.
+pub(crate) fn downloaded(pins: &Path, module: &str) -> Result<PathBuf> {
+    let version = required_version(&read(&pins.join("go.mod"))?, module)?;
+    let output = Command::new("go")
+        .args(["mod", "download", "-json"])
+        // With its version it is downloaded alone, without what it requires.
+        .arg(format!("{module}@{version}"))
+        .current_dir(pins)
+        .env("GOWORK", "off")
+        .output()
+        .map_err(no_go)?;
+    let answer: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+    match answer.get("Dir").and_then(Value::as_str) {
+        Some(dir) if output.status.success() => Ok(dir.into()),
+        _ => bail!(
+            "go mod download of {module}@{version} failed ({}): {answer} {}",
+            output.status,
+            String::from_utf8_lossy(&output.stderr)
+        ),
+    }
+}
+
 /// Why go did not start.
-pub(crate) fn no_go(error: std::io::Error) -> anyhow::Error {
+fn no_go(error: std::io::Error) -> anyhow::Error {
     match error.kind() {
         ErrorKind::NotFound => anyhow!(MISSING_GO),
         _ => anyhow!(error).context("starting go"),

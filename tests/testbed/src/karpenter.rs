@@ -3,10 +3,9 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Context, Result, anyhow, bail, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
 use serde_json::{Value, json};
 
 use crate::assets::{self, Assets};
@@ -52,7 +51,11 @@ impl Karpenter {
     /// When it can't be built, ends, or does not get ready: with the end of its log.
     pub async fn start(control_plane: &ControlPlane) -> Result<Self> {
         let dir = tokio::task::spawn_blocking(Assets::ensure_karpenter).await??;
-        apply_crds(control_plane, &dir.join("source")).await?;
+        let source = dir.join("source");
+        control_plane
+            .apply_crds(&CRDS.map(|crd| source.join(crd)))
+            .await
+            .context("the CRDs of Karpenter")?;
         let health_port = ports::free()?;
         let launch = Launch::new("karpenter", dir.join("karpenter"))
             .env(
@@ -121,22 +124,6 @@ impl Karpenter {
     }
 }
 
-async fn apply_crds(control_plane: &ControlPlane, source: &Path) -> Result<()> {
-    let mut files = Vec::new();
-    for crd in CRDS {
-        files.extend(["-f".into(), source.join(crd).into_os_string()]);
-    }
-    for verb in [
-        &["apply", "--server-side"],
-        &["wait", "--for=condition=Established"],
-    ] {
-        let args = verb.iter().map(Into::into).chain(files.iter().cloned());
-        let done = control_plane.kubectl(args, None).await?.ok();
-        done.context("the CRDs of Karpenter")?;
-    }
-    Ok(())
-}
-
 fn node_class(name: &str) -> Value {
     json!({
         "apiVersion": "karpenter.kwok.sh/v1alpha1",
@@ -176,7 +163,7 @@ fn node_pool(name: &str, cpus: u32) -> Value {
 /// the copy: Go builds nothing that was changed in the module cache itself.
 pub(crate) fn on_loopback(module: &Path, dir: &Path) -> Result<PathBuf> {
     let source = dir.join("source");
-    copy(&downloaded(module)?, &source)?;
+    copy(&assets::downloaded(module, MODULE)?, &source)?;
     let operator = source.join(OPERATOR);
     fs::write(&operator, patch(&fs::read_to_string(&operator)?)?)?;
 
@@ -196,25 +183,6 @@ fn patch(operator: &str) -> Result<String> {
          become of them"
     );
     Ok(operator.replace(ANYWHERE, LOOPBACK))
-}
-
-/// Where Go keeps the module, checked against go.sum.
-fn downloaded(module: &Path) -> Result<PathBuf> {
-    let output = Command::new("go")
-        .args(["mod", "download", "-json", MODULE])
-        .current_dir(module)
-        .env("GOWORK", "off")
-        .output()
-        .map_err(assets::no_go)?;
-    let answer: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
-    match answer.get("Dir").and_then(Value::as_str) {
-        Some(dir) if output.status.success() => Ok(dir.into()),
-        _ => bail!(
-            "go mod download of {MODULE} failed ({}): {answer} {}",
-            output.status,
-            String::from_utf8_lossy(&output.stderr)
-        ),
-    }
 }
 
 /// Copies a folder. The copies can be written, unlike what is in the module cache.

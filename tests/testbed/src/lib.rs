@@ -28,6 +28,8 @@
 //!
 //! [`Karpenter`] runs the real Karpenter, with nodes that are played like the others.
 //!
+//! [`Crds`] are those of other projects, as they publish them.
+//!
 //! Logs, keys and the audit log lie in a folder that goes with the run; with `TESTBED_KEEP=1` it
 //! stays, and its path is printed.
 
@@ -35,6 +37,7 @@ mod assets;
 mod certificates;
 mod components;
 mod controlplane;
+mod crds;
 mod http;
 mod karpenter;
 mod kubeconfig;
@@ -51,6 +54,7 @@ mod wait;
 pub use assets::Assets;
 pub use components::Component;
 pub use controlplane::ControlPlane;
+pub use crds::Crds;
 pub use karpenter::Karpenter;
 pub use kubectl::KubectlOutput;
 pub use nodes::NodeSpec;

@@ -55,6 +55,7 @@ fn main() -> Result<ExitCode> {
     let args = Args::parse();
     if matches!(args.command, Command::Build) {
         println!("{}", Assets::ensure()?.dir().display());
+        Assets::ensure_crds()?;
         Assets::ensure_karpenter()?;
         return Ok(ExitCode::SUCCESS);
     }
