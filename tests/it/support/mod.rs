@@ -8,6 +8,7 @@ pub mod history;
 pub mod objects;
 pub mod pods;
 pub mod queues;
+pub mod widgets;
 
 use std::fmt::Write;
 use std::panic::AssertUnwindSafe;
