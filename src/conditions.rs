@@ -17,6 +17,8 @@ pub enum Type {
     QuotaReserved,
     /// A Workload holds quota and may run.
     Admitted,
+    /// All pods of a Workload's job do their work.
+    PodsReady,
     /// A Workload has to go, or had to the last time.
     Evicted,
     /// A Workload was put back into its queue.
@@ -33,6 +35,7 @@ impl Type {
             Self::Ready => "Ready",
             Self::QuotaReserved => "QuotaReserved",
             Self::Admitted => "Admitted",
+            Self::PodsReady => "PodsReady",
             Self::Evicted => "Evicted",
             Self::Requeued => "Requeued",
             Self::Finished => "Finished",

@@ -351,6 +351,7 @@ pub fn operation(write: &Write) -> &'static str {
             StatusPurpose::Evict => "evict",
             StatusPurpose::Requeue => "requeue",
             StatusPurpose::Finish => "finish",
+            StatusPurpose::Report => "report",
             StatusPurpose::Explain => "explain",
         },
         Write::PatchJob { purpose, .. } => match purpose {

@@ -15,6 +15,7 @@ mod owners;
 mod pods;
 mod releases;
 mod reply;
+mod reports;
 mod reservations;
 mod settle;
 mod statuses;
@@ -47,6 +48,7 @@ use flights::Flights;
 use kinds::Kinds;
 use owners::Owners;
 use reply::Attempts;
+use reports::Reports;
 use reservations::{Blocked, PodBackoff};
 use statuses::Statuses;
 
@@ -102,6 +104,7 @@ pub struct Controller {
     unexplained: VecDeque<(Instant, Uid)>,
     /// The same jobs, to find them by.
     is_unexplained: HashSet<Uid>,
+    reports: Reports,
     /// Counts the rounds of housekeeping.
     seconds: u64,
     /// How many waiting pods may still be told in this second what they wait for.
@@ -159,6 +162,7 @@ impl Controller {
             is_quiet: false,
             unexplained: VecDeque::new(),
             is_unexplained: HashSet::new(),
+            reports: Reports::default(),
             resting: HashSet::new(),
             unanswered: HashMap::new(),
             attempts: Attempts::default(),

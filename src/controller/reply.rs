@@ -13,6 +13,7 @@ use tracing::warn;
 use super::Controller;
 use super::flights::{Flight, Landing, is_admission};
 use super::pods::pod_reference;
+use super::reports::is_report;
 use crate::plan::{JobPurpose, Note, PodPurpose, StatusPurpose, Write};
 use crate::watch::Source;
 use crate::world::Uid;
@@ -52,8 +53,8 @@ impl Attempts {
 
     /// A write has succeeded. Returns whether it may be expected to last.
     fn succeeded(&mut self, uid: &Uid, write: &Write) -> bool {
-        // What a job waits for changes by itself: to say so again is no struggle with anybody.
-        if is_explanation(write) {
+        // What a job waits for, or tells, changes by itself: to say so again is no struggle with anybody.
+        if is_explanation(write) || is_report(write) {
             self.failed.remove(uid);
             return true;
         }

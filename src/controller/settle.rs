@@ -92,7 +92,10 @@ impl Controller {
             priority: &|| self.priority(job),
             now: Timestamp::now(),
         };
-        let Plan { write, notes } = plan(&situation);
+        let Plan { mut write, notes } = plan(&situation);
+        if self.reports.hold_back(uid, write.as_ref()) {
+            write = None;
+        }
         match write {
             None => {
                 for note in notes {
@@ -163,10 +166,11 @@ impl Controller {
         };
         let admission = translate::admission_record(admission, &self.cluster.flavors);
         let note = Note::normal("Admitted", admitted_text(&admission));
+        let tells_readiness = self.tells_readiness(&uid);
         let write = Write::SetWorkloadStatus {
             key: key.clone(),
             revision: record.revision,
-            status: Box::new(workload::admitted(record, admission, now)),
+            status: Box::new(workload::admitted(record, admission, tells_readiness, now)),
             purpose: StatusPurpose::Admit,
         };
         self.flights.send(Flight {
@@ -301,6 +305,7 @@ impl Controller {
             return;
         }
         self.explain_waiting();
+        self.look_after_reports();
         self.check_reservations();
         self.forget_backoffs();
         self.seconds = self.seconds.wrapping_add(1);

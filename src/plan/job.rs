@@ -12,6 +12,7 @@ use sluice_kinds::view::{PodSetView, QueueName};
 use sluice_kinds::{CompiledKind, Problem};
 
 use super::eviction::{evict, evict_changed, evicting};
+use super::progress;
 use super::reservation::Backoff;
 use super::workload::{self, Fit, Priority};
 use super::{JobPatch, JobPurpose, Note, Now, Plan, StatusPurpose, Write};
@@ -353,13 +354,7 @@ fn plan_admitted(
         return evict(workload_key, record, "Deactivated", message, *now);
     }
     if !reading.suspended {
-        return match &job.gates {
-            GateState::None => Plan::default(),
-            _ => Plan::note(Note::warning(
-                "GateIgnored",
-                "A gate was added after this object was let go: it has no effect. Gates may only be set at creation",
-            )),
-        };
+        return running(situation, reading, workload_key, record);
     }
     // Pods that wait behind gates get their flavors' placement themselves.
     let placements = match job.hold {
@@ -374,6 +369,30 @@ fn plan_admitted(
         })
         .collect();
     Plan::write(release(situation, &placings))
+}
+
+/// A job that holds quota and was let go: pass on what it tells of itself.
+fn running(
+    situation: &Situation<'_>,
+    reading: &Reading,
+    workload_key: &WorkloadKey,
+    record: &WorkloadRecord,
+) -> Plan {
+    let plan = match progress::report(record, reading, situation.now) {
+        Some(status) => status_write(workload_key, record, status, StatusPurpose::Report),
+        None => Plan::default(),
+    };
+    if let Err(problem) = &reading.ready {
+        let message = format!("Can't tell whether its pods are ready: {problem}");
+        return plan.and_note(Note::warning("Unreadable", message));
+    }
+    match &situation.job.gates {
+        GateState::None => plan,
+        _ => plan.and_note(Note::warning(
+            "GateIgnored",
+            "A gate was added after this object was let go: it has no effect. Gates may only be set at creation",
+        )),
+    }
 }
 
 fn release(situation: &Situation<'_>, placings: &[Placing<'_>]) -> Write {

@@ -8,6 +8,7 @@ pub mod fixtures;
 pub mod group;
 pub mod job;
 pub mod pod;
+mod progress;
 pub mod reservation;
 pub mod status;
 pub mod workload;
@@ -122,6 +123,8 @@ pub enum StatusPurpose {
     Requeue,
     /// Its job has ended.
     Finish,
+    /// Say what the job, which runs, tells of itself.
+    Report,
     /// Say what it waits for.
     Explain,
 }

@@ -148,6 +148,7 @@ fn in_words(plan: &Plan) -> String {
             StatusPurpose::Evict => "evict",
             StatusPurpose::Requeue => "requeue",
             StatusPurpose::Finish => "finish",
+            StatusPurpose::Report => "report",
             StatusPurpose::Explain => "explain",
         },
         Some(Write::PatchJob { purpose, .. }) => match purpose {

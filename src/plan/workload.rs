@@ -10,7 +10,7 @@ use sluice_kinds::CompiledKind;
 use sluice_kinds::template::Placement;
 use sluice_kinds::view::{Finished, PodSetView};
 
-use super::{Note, Now};
+use super::{Note, Now, progress};
 use crate::conditions::{self, Saying, Type};
 use crate::translate;
 use crate::world::workload::workload_name;
@@ -164,10 +164,11 @@ pub fn covers_pod(record: &WorkloadRecord, pod_set: &str, asks: &PodSetView) -> 
     })
 }
 
-/// The status of a Workload that is admitted.
+/// The status of a Workload that is admitted. `tells_readiness` says whether its job's kind does.
 pub fn admitted(
     record: &WorkloadRecord,
     admission: sluice_crds::Admission,
+    tells_readiness: bool,
     now: Now,
 ) -> WorkloadStatus {
     let queue = &admission.cluster_queue;
@@ -201,6 +202,9 @@ pub fn admitted(
             message: "It has left the queue".to_owned(),
         });
     }
+    if tells_readiness {
+        sayings.push(progress::not_started());
+    }
     WorkloadStatus {
         conditions: said(record, sayings, now),
         admission: Some(admission),
@@ -218,7 +222,7 @@ pub fn evicted(
     requeue: Option<RequeueState>,
     now: Now,
 ) -> WorkloadStatus {
-    let sayings = vec![
+    let mut sayings = vec![
         Saying {
             kind: Type::Evicted,
             is_true: true,
@@ -232,6 +236,9 @@ pub fn evicted(
             message: "Its quota is freed when its pods are gone".to_owned(),
         },
     ];
+    if conditions::is_true(&record.status.conditions, Type::PodsReady) {
+        sayings.push(progress::not_started());
+    }
     WorkloadStatus {
         conditions: said(record, sayings, now),
         admission: record.status.admission.clone(),

@@ -75,6 +75,8 @@ pub struct Reading {
     pub finished: Option<Finished>,
     /// Whether pods of it run or may still be made.
     pub active: bool,
+    /// Whether all its pods do their work, where its kind says that, or why it can't be read.
+    pub ready: Result<Option<bool>, Problem>,
     /// Its pod sets, or why they can't be counted.
     pub pod_sets: Result<Arc<[PodSetView]>, Vec<Problem>>,
 }
@@ -153,6 +155,7 @@ impl Reading {
             suspended: kind.suspended(data).map_err(|p| vec![p])?,
             finished: kind.finished(data).map_err(|p| vec![p])?,
             active: kind.active(data).map_err(|p| vec![p])?,
+            ready: kind.ready(data),
             pod_sets: pod_sets.map(Into::into),
         })
     }

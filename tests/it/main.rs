@@ -37,6 +37,7 @@ mod pods_groups;
 mod pods_jobs;
 mod pods_quota;
 mod pods_races;
+mod pods_ready;
 mod pods_rules;
 mod pods_single;
 mod pods_whole;
