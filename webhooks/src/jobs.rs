@@ -214,7 +214,11 @@ fn is_child(object: &Value, policy: &Policy) -> bool {
 }
 
 /// An object that asks to be held and can't be must not start in silence.
-fn check_is_managed(request: &Request, object: &Value, policy: &Policy) -> Option<Problem> {
+pub(crate) fn check_is_managed(
+    request: &Request,
+    object: &Value,
+    policy: &Policy,
+) -> Option<Problem> {
     let field = reason_to_hold(object, policy)?;
     let detail = format!(
         "no JobKind declares {} of API group {:?}, so Sluice can't hold it",

@@ -47,6 +47,11 @@ impl Policy {
         }
     }
 
+    /// Whether objects of this kind are held and judged.
+    pub fn manages(&self, group: &str, kind: &str) -> bool {
+        self.kind(group, kind).is_some()
+    }
+
     /// The managed kind of this group and name, whatever its version.
     pub(crate) fn kind(&self, group: &str, kind: &str) -> Option<&CompiledKind> {
         self.kinds

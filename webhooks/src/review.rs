@@ -3,6 +3,7 @@
 
 use serde_json::Value;
 use sluice_kinds::metadata::is_being_deleted;
+use sluice_kinds::problem::Problem;
 
 use crate::policy::Policy;
 use crate::request::{Operation, Request};
@@ -36,9 +37,26 @@ pub fn mutate(request: &Request, policy: &Policy) -> Verdict {
     if request.kind.group.is_empty() && request.kind.kind == "Pod" {
         return pods::hold(&edit, policy);
     }
+    if let Some(problem) = check_can_be_held(request, &edit, policy) {
+        return Verdict::of(vec![problem]);
+    }
     Verdict {
         patch: jobs::hold(request, &edit, policy),
         ..Verdict::allowed()
+    }
+}
+
+/// Whether an object that comes to ask to be held is of no kind that is managed. It was sent here by
+/// a rule for a JobKind, so the JobKind has just gone, or this replica has not heard of it yet; and an
+/// object that is taken unheld here would not be held by any other.
+fn check_can_be_held(request: &Request, edit: &Edit<'_>, policy: &Policy) -> Option<Problem> {
+    if policy.manages(&request.kind.group, &request.kind.kind) {
+        return None;
+    }
+    let asks = |object| jobs::check_is_managed(request, object, policy);
+    match edit.old.and_then(asks) {
+        Some(_) => None,
+        None => asks(edit.new),
     }
 }
 

@@ -52,14 +52,28 @@ fn child_of_a_managed_kind(#[case] object: Value, #[case] expected: Value) {
     );
 }
 
+/// A replica that has not heard of the JobKind yet can't hold what it is asked about.
 #[test]
-fn other_kinds_and_updates_are_left_alone() {
-    let sparkle = with(
-        mk_job(&[(QUEUE, "a")], &[], false),
-        "/kind",
-        json!("Sparkle"),
-    );
-    assert_eq!(patch_of(&sparkle), json!([]));
+fn what_can_not_be_held_is_refused() {
+    let mk_sparkle = |queued: bool| {
+        let labels: &[(&str, &str)] = if queued { &[(QUEUE, "a")] } else { &[] };
+        with(mk_job(labels, &[], false), "/kind", json!("Sparkle"))
+    };
+    let (queued, plain) = (mk_sparkle(true), mk_sparkle(false));
+    let refused = "metadata.labels[sluice.dev/queue-name]: Forbidden: no JobKind declares Sparkle of \
+                   API group \"batch\", so Sluice can't hold it";
+    let message = |old: Option<&Value>, new: &Value| {
+        mutate(&mk_request(USER, old, new), &mk_policy()).message()
+    };
+    assert_eq!(message(None, &queued), refused);
+    assert_eq!(message(Some(&plain), &queued), refused);
+    assert_eq!(message(None, &plain), "");
+    // It came that way, and is not held up now.
+    assert_eq!(message(Some(&queued), &queued), "");
+}
+
+#[test]
+fn updates_are_left_alone() {
     let job = mk_job(&[(QUEUE, "a")], &[], false);
     let update = mk_request(USER, Some(&job), &job);
     assert_eq!(mutate(&update, &mk_policy()), Verdict::allowed());
