@@ -56,11 +56,12 @@ pub enum LogFormat {
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Config {
     /// Labels that name a queue besides `sluice.dev/queue-name`, for instance
-    /// `kueue.x-k8s.io/queue-name`. The webhook configurations must match them too.
+    /// `kueue.x-k8s.io/queue-name`. The match conditions of the webhooks follow; admission policies
+    /// have to be generated with them.
     pub queue_label_aliases: Vec<String>,
     /// Names of the queue gate, and of the annotation by which a pod asks for it, besides
     /// `sluice.dev/queue-allocation-gate`: for instance Volcano's,
-    /// `scheduling.volcano.sh/queue-allocation-gate`. The webhook configurations must match them too.
+    /// `scheduling.volcano.sh/queue-allocation-gate`. Match conditions and policies as above.
     pub queue_gate_aliases: Vec<String>,
 }
 

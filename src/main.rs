@@ -14,6 +14,7 @@ mod conditions;
 mod controller;
 mod events;
 mod health;
+mod hooks;
 mod lease;
 mod metrics;
 mod plan;
@@ -41,6 +42,7 @@ use args::{Args, Config, LogFormat};
 use certificate::Keeper;
 use client::Clients;
 use controller::{Controller, Options};
+use hooks::Rules;
 use lease::Election;
 use metrics::Metrics;
 
@@ -65,14 +67,23 @@ async fn run(args: Args) -> Result<()> {
 
     let slot = Arc::new(CertificateSlot::default());
     let policy = Arc::new(ArcSwap::from_pointee(Policy::default()));
+    let manifests = sluice_webhooks::manifests::Options {
+        namespace: args.namespace.clone(),
+        service_account: args.service_account.clone(),
+        queue_labels: queue_labels.keys().map(str::to_owned).collect(),
+        queue_gates: queue_gates.names().map(str::to_owned).collect(),
+        resources: Vec::new(),
+        ..sluice_webhooks::manifests::Options::default()
+    };
+    let hooks = hooks::Basis {
+        options: manifests,
+        policy: policy.clone(),
+    };
     let knows_kinds = Arc::new(AtomicBool::new(false));
     let basis = policy::Basis {
         queue_labels: queue_labels.clone(),
         queue_gates: queue_gates.clone(),
-        username: format!(
-            "system:serviceaccount:{}:{}",
-            args.namespace, args.service_account
-        ),
+        username: hooks.options.username(),
     };
     let server = Server::bind(args.webhook_bind, slot.clone(), router(&policy)).await;
     let server = server.with_context(|| format!("listen on {}", args.webhook_bind))?;
@@ -115,6 +126,7 @@ async fn run(args: Args) -> Result<()> {
     let leading = lead(
         &mut election,
         options,
+        hooks,
         clients,
         metrics.clone(),
         stop.clone(),
@@ -139,6 +151,7 @@ async fn run(args: Args) -> Result<()> {
 async fn lead(
     election: &mut Election,
     options: Options,
+    hooks: hooks::Basis,
     clients: Clients,
     metrics: Arc<Metrics>,
     stop: CancellationToken,
@@ -148,8 +161,14 @@ async fn lead(
     }
     info!("leading");
     metrics.leader(true);
-    let controller = Controller::new(options, clients, metrics.clone(), election.term());
     let step_down = stop.child_token();
+    let rules = Rules::keep(
+        clients.write.clone(),
+        election.term(),
+        hooks,
+        step_down.clone(),
+    );
+    let controller = Controller::new(options, clients, metrics.clone(), election.term(), rules);
     let controlling = tokio::spawn(controller.run(step_down.clone()));
     election.keep(&stop).await;
     step_down.cancel();

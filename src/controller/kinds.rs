@@ -7,12 +7,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kube::api::{ApiResource, GroupVersionKind};
-use kube::discovery::{self, Scope};
+use kube::discovery::{self, ApiCapabilities, Scope};
 use kube::{Client, Error};
 use sluice_crds::{JobKind, JobKindStatus};
 use sluice_kinds::pod::QueueGates;
 use sluice_kinds::problem::summarize;
 use sluice_kinds::{CompiledKind, Problem, schema};
+use sluice_webhooks::manifests::ManagedResource;
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, timeout};
@@ -20,6 +21,7 @@ use tracing::{info, warn};
 
 use super::Controller;
 use crate::client::Clients;
+use crate::hooks::{Reach, Rule, Rules, Wanted};
 use crate::metrics::Metrics;
 use crate::watch::{self, Observation, Source};
 use crate::world::cluster::Kept;
@@ -30,6 +32,10 @@ const RETRY: Duration = Duration::from_secs(3);
 const DEADLINE: Duration = Duration::from_secs(10);
 /// The reason of a JobKind whose kind another one reads already.
 const TAKEN: &str = "AlreadyManaged";
+/// The reason of a JobKind whose objects Sluice may not read.
+const FORBIDDEN: &str = "Forbidden";
+/// The reason of a JobKind about which the API server says nothing for now.
+const UNREACHABLE: &str = "Unreachable";
 /// How long the start waits for the first list of a kind.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Reports that may wait.
@@ -41,6 +47,7 @@ pub struct Kinds {
     observations: mpsc::Sender<Observation>,
     metrics: Arc<Metrics>,
     queue_gates: QueueGates,
+    rules: Rules,
     entries: BTreeMap<Arc<str>, Entry>,
     lives: u64,
     may_start: bool,
@@ -53,6 +60,8 @@ struct Entry {
     spec: sluice_crds::JobKindSpec,
     compiled: Option<Arc<CompiledKind>>,
     resource: Option<ApiResource>,
+    /// Which rule the webhooks are to have for it.
+    rule: Rule,
     standing: Standing,
     life: u64,
     since: Instant,
@@ -75,11 +84,31 @@ pub enum Standing {
     },
 }
 
+impl Standing {
+    /// The rule of a JobKind that stands so and had the rule `before`. Objects that can't be read now
+    /// are held all the same; those of which there are none, or that don't fit, are not.
+    fn rule(&self, before: &Rule) -> Rule {
+        match self {
+            Self::Starting | Self::Listed => before.clone(),
+            Self::Unavailable { reason, .. } if [FORBIDDEN, UNREACHABLE].contains(reason) => {
+                before.clone()
+            }
+            Self::Unavailable { .. } => Rule::None,
+        }
+    }
+}
+
 /// What the task of a kind has found out.
 pub struct Report {
     name: Arc<str>,
     life: u64,
-    found: Result<ApiResource, Standing>,
+    found: Result<Found, Standing>,
+}
+
+/// What discovery says of a kind.
+struct Found {
+    resource: ApiResource,
+    managed: ManagedResource,
 }
 
 impl Kinds {
@@ -89,6 +118,7 @@ impl Kinds {
         observations: mpsc::Sender<Observation>,
         metrics: Arc<Metrics>,
         queue_gates: QueueGates,
+        rules: Rules,
     ) -> Self {
         let (sender, receiver) = mpsc::channel(REPORTS_MAX);
         Self {
@@ -96,6 +126,7 @@ impl Kinds {
             observations,
             metrics,
             queue_gates,
+            rules,
             entries: BTreeMap::new(),
             lives: 0,
             may_start: false,
@@ -165,6 +196,29 @@ impl Kinds {
             .map(|(name, entry)| (name, &entry.kept, &entry.standing))
     }
 
+    /// Whether the API server asks Sluice about objects of this JobKind.
+    pub fn reach(&self, name: &str) -> Reach {
+        self.rules.reach(name)
+    }
+
+    /// Says which rules the webhooks are to have.
+    fn publish_rules(&self) {
+        if !self.may_start {
+            return;
+        }
+        let wanted = |entry: &Entry| Wanted {
+            group: entry.spec.group.clone(),
+            kind: entry.spec.kind.clone(),
+            rule: entry.rule.clone(),
+        };
+        let entries = self.entries.iter();
+        self.rules.want(
+            entries
+                .map(|(name, entry)| (name.clone(), wanted(entry)))
+                .collect(),
+        );
+    }
+
     /// Notes that the first list of a kind is complete.
     pub fn listed(&mut self, name: &str) {
         if let Some(entry) = self.entries.get_mut(name) {
@@ -184,6 +238,7 @@ impl Kinds {
         for name in names {
             self.start(&name);
         }
+        self.publish_rules();
     }
 
     /// Takes in a JobKind. Returns whether objects have to be read anew.
@@ -207,6 +262,7 @@ impl Kinds {
             spec: object.spec.clone(),
             compiled: None,
             resource: None,
+            rule: Rule::None,
             standing: Standing::Starting,
             life: self.lives,
             since: Instant::now(),
@@ -225,6 +281,7 @@ impl Kinds {
             Ok(compiled) => {
                 let compiled = compiled.with_queue_gates(self.queue_gates.clone());
                 entry.compiled = Some(Arc::new(compiled));
+                entry.rule = Rule::Undecided;
             }
             Err(problems) => entry.standing = unavailable("Invalid", summarize(&problems)),
         }
@@ -298,6 +355,7 @@ impl Controller {
             Ok(kind) => {
                 if self.kinds.put(&kind) {
                     self.kinds.revive();
+                    self.kinds.publish_rules();
                     self.forget_listings();
                     self.review_kind(kind.metadata.name.as_deref().unwrap_or_default());
                 }
@@ -309,6 +367,7 @@ impl Controller {
     pub(super) fn job_kind_gone(&mut self, name: &Arc<str>) {
         if self.kinds.remove(name) {
             self.kinds.revive();
+            self.kinds.publish_rules();
             self.forget_listings();
             // What is admitted stays charged: nobody can tell any more whether it has ended.
             info!(jobkind = %name, "JobKind is gone, its objects are not looked after any more");
@@ -345,13 +404,18 @@ impl Controller {
         }
         match report.found {
             // It stands as it did until its objects are listed: finding it is not reading it.
-            Ok(resource) => entry.resource = Some(resource),
+            Ok(Found { resource, managed }) => {
+                entry.resource = Some(resource);
+                entry.rule = Rule::For(managed);
+            }
             Err(standing) if entry.standing == standing => return,
             Err(standing) => {
                 info!(jobkind = %report.name, ?standing, "JobKind can't be watched");
+                entry.rule = standing.rule(&entry.rule);
                 entry.standing = standing;
             }
         }
+        self.kinds.publish_rules();
         self.review_kind(&report.name);
     }
 }
@@ -371,11 +435,11 @@ impl Task {
             let found = match timeout(DEADLINE, self.look()).await {
                 Ok(found) => found,
                 Err(_) => Err(unavailable(
-                    "Unreachable",
+                    UNREACHABLE,
                     "The API server did not answer; trying again".to_owned(),
                 )),
             };
-            let resource = found.as_ref().ok().cloned();
+            let resource = found.as_ref().ok().map(|found| found.resource.clone());
             if !self.report(found).await {
                 return;
             }
@@ -396,7 +460,7 @@ impl Task {
     }
 
     /// Returns whether anybody listens.
-    async fn report(&self, found: Result<ApiResource, Standing>) -> bool {
+    async fn report(&self, found: Result<Found, Standing>) -> bool {
         let report = Report {
             name: self.name.clone(),
             life: self.life,
@@ -405,7 +469,7 @@ impl Task {
         self.reports.send(report).await.is_ok()
     }
 
-    async fn look(&self) -> Result<ApiResource, Standing> {
+    async fn look(&self) -> Result<Found, Standing> {
         let CompiledKind {
             group,
             version,
@@ -423,9 +487,26 @@ impl Task {
         }
         let problems = self.check_schema().await?;
         if problems.is_empty() {
-            return Ok(resource);
+            let managed = self.managed(&resource, &capabilities);
+            return Ok(Found { resource, managed });
         }
         Err(unavailable("SchemaMismatch", summarize(&problems)))
+    }
+
+    /// What the webhooks need to know of the resource. Of its subresources `status` can change labels,
+    /// annotations or the spec; a `scale` carries no labels, so that nobody could tell what it is about.
+    fn managed(&self, resource: &ApiResource, capabilities: &ApiCapabilities) -> ManagedResource {
+        let below = capabilities.subresources.iter();
+        ManagedResource {
+            group: resource.group.clone(),
+            version: resource.version.clone(),
+            resource: resource.plural.clone(),
+            subresources: below
+                .map(|(below, _)| below.plural.clone())
+                .filter(|name| name == "status")
+                .collect(),
+            has_suspend: self.kind.suspend_path().is_some(),
+        }
     }
 
     async fn check_schema(&self) -> Result<Vec<Problem>, Standing> {
@@ -436,7 +517,7 @@ impl Task {
         };
         let unreachable = |error: String| {
             unavailable(
-                "Unreachable",
+                UNREACHABLE,
                 format!("The schema can't be read: {error}; trying again"),
             )
         };
@@ -460,14 +541,14 @@ impl Task {
         } = &*self.kind;
         match error {
             Error::Api(status) if status.code == 403 => unavailable(
-                "Forbidden",
+                FORBIDDEN,
                 format!(
                     "{}; give Sluice the right by a ClusterRole with the label sluice.dev/aggregate-to-controller: \"true\"",
                     status.message
                 ),
             ),
             Error::Api(status) if status.code != 404 => {
-                unavailable("Unreachable", format!("{}; trying again", status.message))
+                unavailable(UNREACHABLE, format!("{}; trying again", status.message))
             }
             Error::Api(_) | Error::Discovery(_) => unavailable(
                 "KindNotServed",
@@ -475,7 +556,7 @@ impl Task {
                     "{kind} is not served in {group}/{version}; install its CRD, or correct spec.version"
                 ),
             ),
-            other => unavailable("Unreachable", format!("{other}; trying again")),
+            other => unavailable(UNREACHABLE, format!("{other}; trying again")),
         }
     }
 }

@@ -38,6 +38,7 @@ use tracing::info;
 
 use crate::client::Clients;
 use crate::events::Events;
+use crate::hooks::Rules;
 use crate::lease::Term;
 use crate::metrics::Metrics;
 use crate::watch::{self, Observation, Source};
@@ -133,7 +134,13 @@ pub struct Controller {
 
 impl Controller {
     /// A controller that knows nothing yet and may write within `term`.
-    pub fn new(options: Options, clients: Clients, metrics: Arc<Metrics>, term: Arc<Term>) -> Self {
+    pub fn new(
+        options: Options,
+        clients: Clients,
+        metrics: Arc<Metrics>,
+        term: Arc<Term>,
+        rules: Rules,
+    ) -> Self {
         let (sender, receiver) = mpsc::channel(OBSERVATIONS_MAX);
         let writer = Writer::new(clients.write.clone(), metrics.clone(), term);
         let events = Events::start(
@@ -149,6 +156,7 @@ impl Controller {
                 sender.clone(),
                 metrics.clone(),
                 options.queue_gates.clone(),
+                rules,
             ),
             engine: Engine::new(Amount::new(crds::quantity::NANOS)),
             world: World::default(),

@@ -13,6 +13,7 @@ use tokio::task::JoinSet;
 
 use super::kinds::{Kinds, Standing};
 use crate::conditions::{self, Saying, Type};
+use crate::hooks::Reach;
 use crate::metrics::Metrics;
 use crate::plan::status;
 use crate::world::World;
@@ -144,12 +145,7 @@ impl Statuses {
         for (name, kept, standing) in kinds.standings() {
             let saying = match standing {
                 Standing::Starting => continue,
-                Standing::Listed => Saying {
-                    kind: Type::Ready,
-                    is_true: true,
-                    reason: "Watched",
-                    message: "Objects of this kind are looked after".to_owned(),
-                },
+                Standing::Listed => watched(kinds.reach(name)),
                 Standing::Unavailable { reason, message } => Saying {
                     kind: Type::Ready,
                     is_true: false,
@@ -209,6 +205,38 @@ impl Statuses {
                 place
             });
         }
+    }
+}
+
+/// What is said of a JobKind whose objects are watched.
+fn watched(reach: Reach) -> Saying {
+    let (is_true, reason, message) = match reach {
+        Reach::InPlace => (
+            true,
+            "Watched",
+            "Objects of this kind are looked after".to_owned(),
+        ),
+        Reach::NoWebhook(missing) => (
+            true,
+            "Watched",
+            format!(
+                "Objects of this kind are looked after, but not held at their creation unless an \
+                 admission policy does it: there is no {missing}"
+            ),
+        ),
+        Reach::Pending(why) => (
+            false,
+            "WebhookPending",
+            format!(
+                "Objects of this kind are looked after, but the webhooks are not asked about them yet: {why}"
+            ),
+        ),
+    };
+    Saying {
+        kind: Type::Ready,
+        is_true,
+        reason,
+        message,
     }
 }
 

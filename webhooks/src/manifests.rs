@@ -9,6 +9,7 @@
 
 mod conditions;
 pub mod policies;
+pub mod step;
 
 use k8s_openapi::ByteString;
 use k8s_openapi::api::admissionregistration::v1::{

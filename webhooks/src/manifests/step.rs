@@ -1,0 +1,116 @@
+//! Keeps a stored webhook configuration in step with the managed kinds and with Sluice's own
+//! configuration: the rules of the webhooks for jobs, and the match conditions of all. Whatever else
+//! an administrator has changed, and match conditions of their own, are left alone.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value, json};
+
+use super::{MUTATE_JOBS, VALIDATE_JOBS};
+
+/// The fields of a rule, all of them lists but the last.
+const RULE_LISTS: [&str; 4] = ["apiGroups", "apiVersions", "operations", "resources"];
+
+/// Whether the webhooks for jobs are among those of the configuration `stored`. Rules can be written
+/// only into a webhook that is there.
+pub fn has_webhook_for_jobs(stored: &Value) -> bool {
+    webhooks(stored).any(|webhook| is_for_jobs(name_of(webhook)))
+}
+
+/// The strategic merge patch that brings `stored` into step with `wanted`, as [`super::validating`]
+/// and [`super::mutating`] make them; none if it is so already. Rules for the API groups in
+/// `undecided` stay: it is not known yet which kinds of them are managed.
+///
+/// The patch carries the resource version of what it was made from.
+pub fn patch(stored: &Value, wanted: &Value, undecided: &BTreeSet<&str>) -> Option<Value> {
+    let changes: Vec<Value> = webhooks(stored)
+        .filter_map(|old| {
+            let new = webhooks(wanted).find(|new| name_of(new) == name_of(old))?;
+            change(old, new, undecided)
+        })
+        .collect();
+    (!changes.is_empty()).then(|| {
+        json!({
+            "metadata": {"resourceVersion": stored.pointer("/metadata/resourceVersion")},
+            "webhooks": changes,
+        })
+    })
+}
+
+/// What has to change in the webhook `old`, by its name.
+fn change(old: &Value, new: &Value, undecided: &BTreeSet<&str>) -> Option<Value> {
+    let mut change = Map::new();
+    if is_for_jobs(name_of(old)) {
+        let rules = rules(old, new, undecided);
+        if sorted(list(old, "rules")) != sorted(&rules) {
+            // A list without a key: it is replaced as a whole.
+            change.insert("rules".to_owned(), rules.into());
+        }
+    }
+    let conditions: Vec<&Value> = list(new, "matchConditions")
+        .iter()
+        .filter(|condition| !list(old, "matchConditions").contains(condition))
+        .collect();
+    if !conditions.is_empty() {
+        // Merged by name.
+        change.insert("matchConditions".to_owned(), json!(conditions));
+    }
+    if change.is_empty() {
+        return None;
+    }
+    change.insert("name".to_owned(), name_of(old).into());
+    Some(change.into())
+}
+
+/// The rules of `new`, and those of `old` that nothing is known against.
+fn rules(old: &Value, new: &Value, undecided: &BTreeSet<&str>) -> Vec<Value> {
+    let mut rules = list(new, "rules").to_vec();
+    for rule in list(old, "rules") {
+        let is_undecided = texts(rule, "apiGroups").any(|group| undecided.contains(group));
+        let is_decided = rules.iter().any(|known| {
+            known["apiGroups"] == rule["apiGroups"]
+                && texts(known, "resources").next() == texts(rule, "resources").next()
+        });
+        if is_undecided && !is_decided {
+            rules.push(rule.clone());
+        }
+    }
+    rules
+}
+
+/// Rules without the order of anything in them.
+fn sorted(rules: &[Value]) -> BTreeSet<(Vec<Vec<&str>>, &str)> {
+    let one = |rule| {
+        let lists = RULE_LISTS.map(|field| {
+            let mut texts: Vec<&str> = texts(rule, field).collect();
+            texts.sort_unstable();
+            texts
+        });
+        // The API server's default.
+        (lists.to_vec(), rule["scope"].as_str().unwrap_or("*"))
+    };
+    rules.iter().map(one).collect()
+}
+
+fn is_for_jobs(name: &str) -> bool {
+    [VALIDATE_JOBS, MUTATE_JOBS].contains(&name)
+}
+
+fn webhooks(configuration: &Value) -> impl Iterator<Item = &Value> {
+    list(configuration, "webhooks").iter()
+}
+
+fn name_of(webhook: &Value) -> &str {
+    webhook["name"].as_str().unwrap_or_default()
+}
+
+fn list<'a>(object: &'a Value, field: &str) -> &'a [Value] {
+    object[field]
+        .as_array()
+        .map(Vec::as_slice)
+        .unwrap_or_default()
+}
+
+fn texts<'a>(object: &'a Value, field: &str) -> impl Iterator<Item = &'a str> {
+    list(object, field).iter().filter_map(Value::as_str)
+}
