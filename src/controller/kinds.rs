@@ -145,6 +145,13 @@ impl Kinds {
         self.entries.get(name)?.compiled.clone()
     }
 
+    /// The JobKind that declares this group and kind.
+    pub fn declared(&self, group: &str, kind: &str) -> Option<Arc<CompiledKind>> {
+        let mut compiled = self.entries.values().filter_map(|e| e.compiled.as_ref());
+        let found = compiled.find(|declared| declared.group == group && declared.kind == kind);
+        found.cloned()
+    }
+
     /// The resource of the JobKind's objects.
     pub fn resource(&self, name: &str) -> Option<ApiResource> {
         self.entries.get(name)?.resource.clone()

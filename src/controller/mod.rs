@@ -9,7 +9,9 @@
 
 mod account;
 mod flights;
+mod jobs;
 mod kinds;
+mod lineage;
 mod observe;
 mod owners;
 mod pods;
@@ -176,7 +178,7 @@ impl Controller {
             attempts: Attempts::default(),
             recount: BTreeSet::new(),
             pod_notes: 0,
-            owners: Owners::new(clients.read.clone()),
+            owners: Owners::new(clients.read.clone(), options.queue_labels.clone()),
             shows_pods: HashSet::new(),
             leaving: HashSet::new(),
             unlabelled: HashSet::new(),
@@ -258,6 +260,7 @@ impl Controller {
             self.dirty.extend(owners);
             // What jobs were told before the start is not told again.
             self.is_quiet = true;
+            self.decide_again(self.world.children.waiting());
             self.settle();
             self.is_quiet = false;
         }

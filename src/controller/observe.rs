@@ -12,10 +12,9 @@ use tokio::time::Instant;
 use tracing::{debug, warn};
 
 use super::Controller;
-use crate::plan::Note;
 use crate::watch::{Change, Observation, Source};
 use crate::world::workload::Owner;
-use crate::world::{JobKey, JobRecord, PodKey, Uid, WorkloadKey, WorkloadRecord};
+use crate::world::{JobKey, PodKey, Uid, WorkloadKey, WorkloadRecord};
 
 impl Controller {
     pub(super) fn observe(&mut self, observation: Observation) {
@@ -108,12 +107,13 @@ impl Controller {
                 .all()
                 .map(|(key, _)| (key.namespace.clone(), key.name.clone()))
                 .collect(),
-            Source::Jobs(kind, _) => self
-                .world
-                .jobs()
-                .filter(|(key, _)| key.kind == *kind)
-                .map(|(key, _)| (key.namespace.clone(), key.name.clone()))
-                .collect(),
+            Source::Jobs(kind, _) => {
+                let jobs = self.world.jobs().map(|(key, _)| key);
+                jobs.chain(self.world.children.keys())
+                    .filter(|key| key.kind == *kind)
+                    .map(|key| (key.namespace.clone(), key.name.clone()))
+                    .collect()
+            }
             Source::JobKind => self
                 .kinds
                 .names()
@@ -177,76 +177,6 @@ impl Controller {
                 namespace, name, error, "object can't be read and is passed over"
             ),
         }
-    }
-
-    fn job_applied(&mut self, key: &JobKey, object: &DynamicObject) {
-        let Some(kind) = self.kinds.compiled(&key.kind) else {
-            return;
-        };
-        let defaults = self.cluster.pod_defaults(&key.namespace);
-        let record = JobRecord::read(object, &kind, &self.options.queue_labels, &defaults);
-        let uid = record.uid.clone();
-        if let Some(before) = self.world.job(key)
-            && before.uid != uid
-        {
-            // What a watch that lags still shows is older than what is known.
-            if record.revision < before.revision {
-                return;
-            }
-            let replaced = before.uid.clone();
-            self.job_gone(key, Some(&replaced));
-        }
-        let has_workload =
-            self.world.workload_of(&uid).is_some() || self.flights.of(&uid).is_some();
-        let is_child = self.is_child(key, &record);
-        if (is_child || !record.is_managed()) && !has_workload {
-            if self.world.remove_job(key).is_some() {
-                self.forget(&uid);
-            }
-            return;
-        }
-        let before = self.world.job(key);
-        let lifted = before.is_some_and(|known| {
-            known.gates.is_held() && !record.gates.is_held() && known.revision < record.revision
-        });
-        let is_other_for_pods = before.is_none_or(|known| {
-            known.gates != record.gates
-                || known.queue != record.queue
-                || known.released != record.released
-        });
-        if self.world.put_job(key.clone(), record) {
-            if is_other_for_pods {
-                self.dirty
-                    .extend(self.world.pods.children(&key.namespace, &uid));
-            }
-            if lifted {
-                self.tell(
-                    key,
-                    &uid,
-                    Note::normal("GateLifted", "The last gate is gone"),
-                );
-            }
-            self.dirty.insert(uid.clone());
-            self.recount.remove(&uid);
-            self.sync_engine(&uid);
-        }
-    }
-
-    pub(super) fn job_gone(&mut self, key: &JobKey, uid: Option<&str>) {
-        let Some(known) = self.world.job(key) else {
-            return;
-        };
-        if uid.is_some_and(|uid| *known.uid != *uid) {
-            return;
-        }
-        let uid = known.uid.clone();
-        // While its pods run, what it holds is not free.
-        self.world.remember_gone(uid.clone(), key.namespace.clone());
-        self.world.remove_job(key);
-        // Its Workload, if it holds quota, is deleted: until then the quota stays charged.
-        self.dirty.insert(uid.clone());
-        self.sync_engine(&uid);
-        self.prune(&uid);
     }
 
     fn workload_applied(&mut self, object: DynamicObject) {
@@ -342,22 +272,6 @@ impl Controller {
             self.sync_engine(&uid);
             self.dirty.insert(uid);
         }
-    }
-
-    /// Whether the controller that owns a job is itself looked after: then that one is queued, by
-    /// UID and not by name, and lets its children go by its own means.
-    pub(super) fn is_child(&self, key: &JobKey, job: &JobRecord) -> bool {
-        job.owner.as_ref().is_some_and(|owner| {
-            self.world
-                .job_key(owner)
-                .is_some_and(|owner| owner.namespace == key.namespace)
-        })
-    }
-
-    fn forget(&mut self, uid: &Uid) {
-        self.dirty.remove(uid);
-        self.sync_engine(uid);
-        self.prune(uid);
     }
 
     /// Forgets what was noted about a job that has neither an object nor a Workload any more.

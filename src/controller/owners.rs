@@ -1,16 +1,22 @@
 //! Who owns what, where no watch says so: a pod of a Deployment belongs to a ReplicaSet that nobody
-//! watches. Asked once for each owner, by name, and believed only if the UID is right.
+//! watches. Asked once for each owner, by name, and believed only if the UID is right. What follows from
+//! it for a job is `lineage.rs`.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind};
+use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, ObjectMeta};
 use kube::{Client, Error};
+use sluice_crds::HELD_ANNOTATION;
+use sluice_kinds::gates;
+use sluice_kinds::view::{QueueLabels, QueueName};
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 use tracing::{debug, warn};
 
 use super::Controller;
+use super::lineage::Known;
 use crate::world::Uid;
 use crate::world::pod::OwnerRef;
 
@@ -22,16 +28,25 @@ const DEADLINE: Duration = Duration::from_secs(5);
 /// again when something is seen of its pods.
 const RETRY: Duration = Duration::from_secs(2);
 const TRIES: u32 = 3;
+/// How long an answer is kept for the next object with the same owner, and how many are.
+const KEPT: Duration = Duration::from_mins(1);
+const KEPT_MAX: usize = 10_000;
 
 /// Questions about owners.
 pub struct Owners {
     client: Client,
+    queue_labels: QueueLabels,
     waiting: VecDeque<Question>,
     running: JoinSet<Answer>,
-    asked: HashSet<Uid>,
+    asked: HashSet<Place>,
+    /// What was found out lately.
+    facts: HashMap<Place, (Known, Instant)>,
     /// Owners of owners, which no pod names.
     between: HashMap<Uid, Arc<OwnerRef>>,
 }
+
+/// An owner as an object in this namespace names it. Another one may lie about the same UID.
+type Place = (Arc<str>, Arc<OwnerRef>);
 
 #[derive(Clone)]
 struct Question {
@@ -46,41 +61,77 @@ pub struct Answer {
     found: Found,
 }
 
-/// The controller that owns an owner.
+/// What is known of an owner.
 enum Found {
-    /// This one.
-    Owner(Arc<OwnerRef>),
-    /// None; or it is gone, or can't be read.
-    Nobody,
+    /// Its metadata.
+    Object(Box<ObjectMeta>),
+    /// There is no such object.
+    Gone,
+    /// It can't be read.
+    Unreadable,
     /// There was no answer.
     Unanswered,
 }
 
 impl Owners {
     /// No questions.
-    pub fn new(client: Client) -> Self {
+    pub fn new(client: Client, queue_labels: QueueLabels) -> Self {
         Self {
             client,
+            queue_labels,
             waiting: VecDeque::new(),
             running: JoinSet::new(),
             asked: HashSet::new(),
+            facts: HashMap::new(),
             between: HashMap::new(),
         }
     }
 
-    /// Asks who owns the object `uid`, which is `direct` or one that an answer has named.
-    pub fn ask(&mut self, uid: Uid, direct: Option<&Arc<OwnerRef>>, namespace: &Arc<str>) {
-        let direct = direct.filter(|owner| owner.uid == uid);
-        let Some(owner) = direct.or_else(|| self.between.get(&uid)).cloned() else {
+    /// Asks who owns the owner `uid` of pods, which is `direct` or one that an answer has named.
+    pub fn ask(&mut self, uid: &Uid, direct: Option<&Arc<OwnerRef>>, namespace: &Arc<str>) {
+        let direct = direct.filter(|owner| owner.uid == *uid);
+        let Some(owner) = direct.or_else(|| self.between.get(uid)).cloned() else {
             return;
         };
-        if self.asked.insert(uid) {
+        self.look_up(&owner, namespace);
+    }
+
+    /// Asks what an owner is that an object in this namespace names.
+    pub fn look_up(&mut self, owner: &Arc<OwnerRef>, namespace: &Arc<str>) {
+        if self.asked.insert((namespace.clone(), owner.clone())) {
             self.waiting.push_back(Question {
                 namespace: namespace.clone(),
-                owner,
+                owner: owner.clone(),
                 tries: 0,
             });
             self.fill();
+        }
+    }
+
+    /// What was found out lately about an owner that an object in this namespace names.
+    pub fn known(&self, owner: &Arc<OwnerRef>, namespace: &Arc<str>) -> Known {
+        let fact = self.facts.get(&(namespace.clone(), owner.clone()));
+        fact.map_or(Known::Nothing, |(known, _)| known.clone())
+    }
+
+    /// Keeps an answer for a while.
+    fn keep(&mut self, question: &Question, known: Known) {
+        if KEPT_MAX <= self.facts.len() {
+            self.facts.clear();
+        }
+        let place = (question.namespace.clone(), question.owner.clone());
+        self.facts.insert(place, (known, Instant::now()));
+    }
+
+    /// What an owner is by its metadata.
+    fn read(&self, metadata: &ObjectMeta) -> Known {
+        let labels = metadata.labels.clone().unwrap_or_default();
+        let annotations = metadata.annotations.clone().unwrap_or_default();
+        Known::There {
+            is_marked: self.queue_labels.read(&labels) != QueueName::None
+                || gates::read(&annotations).is_held()
+                || annotations.contains_key(HELD_ANNOTATION),
+            owner: OwnerRef::of(metadata),
         }
     }
 
@@ -91,9 +142,10 @@ impl Owners {
         answer.ok()
     }
 
-    /// Forgets owners of owners that `is_needed` does not name.
+    /// Forgets owners of owners that `is_needed` does not name, and answers that are old.
     pub fn forget(&mut self, is_needed: impl Fn(&Uid) -> bool) {
         self.between.retain(|uid, _| is_needed(uid));
+        self.facts.retain(|_, (_, since)| since.elapsed() < KEPT);
     }
 
     fn fill(&mut self) {
@@ -115,10 +167,7 @@ impl Owners {
 }
 
 async fn look(client: &Client, namespace: &str, owner: &OwnerRef) -> Found {
-    let (group, version) = owner
-        .api_version
-        .split_once('/')
-        .unwrap_or(("", &owner.api_version));
+    let (group, version) = owner.group_version();
     // A reference is what its writer says: only what can be a path is asked for.
     let parts = [group, version, &owner.kind, &owner.name];
     let is_plain = |text: &&str| {
@@ -126,7 +175,7 @@ async fn look(client: &Client, namespace: &str, owner: &OwnerRef) -> Found {
             .all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte))
     };
     if !parts.iter().all(is_plain) || version.is_empty() || owner.name.is_empty() {
-        return Found::Nobody;
+        return Found::Gone;
     }
     let kind = GroupVersionKind::gvk(group, version, &owner.kind);
     let resource = ApiResource::from_gvk(&kind);
@@ -134,25 +183,17 @@ async fn look(client: &Client, namespace: &str, owner: &OwnerRef) -> Found {
     let asked = tokio::time::timeout(DEADLINE, api.get_metadata(&owner.name)).await;
     match asked {
         Ok(Ok(found)) if found.metadata.uid.as_deref() == Some(&*owner.uid) => {
-            let owners = found.metadata.owner_references.into_iter().flatten();
-            let mut controllers = owners.filter(|owner| owner.controller == Some(true));
-            controllers.next().map_or(Found::Nobody, |owner| {
-                Found::Owner(Arc::new(OwnerRef {
-                    api_version: owner.api_version,
-                    kind: owner.kind,
-                    name: owner.name,
-                    uid: owner.uid.into(),
-                }))
-            })
+            Found::Object(Box::new(found.metadata))
         }
         // Another one by its name.
-        Ok(Ok(_)) => Found::Nobody,
+        Ok(Ok(_)) => Found::Gone,
+        Ok(Err(Error::Api(status))) if status.code == 404 => Found::Gone,
         Ok(Err(Error::Api(status))) if (400..500).contains(&status.code) && status.code != 429 => {
             if status.code == 403 {
                 warn!(kind = %owner.kind, namespace, name = %owner.name, message = %status.message,
-                    "may not be read, so whom its pods belong to can't be told");
+                    "may not be read, so what belongs to it can't be told");
             }
-            Found::Nobody
+            Found::Unreadable
         }
         Ok(Err(error)) => {
             debug!(%error, "an owner can't be read");
@@ -163,30 +204,40 @@ async fn look(client: &Client, namespace: &str, owner: &OwnerRef) -> Found {
 }
 
 impl Controller {
-    /// Takes in who owns what: the pods below are looked at again.
+    /// Takes in who owns what: the pods and jobs below are looked at again.
     pub(super) fn owner_found(&mut self, answer: Answer) {
         let Answer { question, found } = answer;
         let Question {
             namespace, owner, ..
         } = question.clone();
-        let is_needed = self.world.pods.is_owner(&namespace, &owner.uid);
-        let next = match found {
-            Found::Unanswered if is_needed && question.tries + 1 < TRIES => {
+        let jobs = self.world.children.waiting_for(&owner.uid);
+        let has_pods = self.world.pods.is_owner(&namespace, &owner.uid);
+        let is_last = TRIES <= question.tries + 1;
+        let known = match found {
+            Found::Unanswered if !is_last && (has_pods || !jobs.is_empty()) => {
                 self.owners.waiting.push_back(Question {
                     tries: question.tries + 1,
                     ..question
                 });
                 return self.owners.fill();
             }
-            Found::Unanswered => {
-                self.owners.asked.remove(&owner.uid);
-                return;
-            }
-            Found::Owner(next) => Some(next),
-            Found::Nobody => None,
+            Found::Unanswered => None,
+            Found::Object(metadata) => Some(self.owners.read(&metadata)),
+            Found::Gone => Some(Known::Gone),
+            Found::Unreadable => Some(Known::Unreadable),
         };
-        self.owners.asked.remove(&owner.uid);
-        if !is_needed {
+        self.owners
+            .asked
+            .remove(&(namespace.clone(), owner.clone()));
+        let fact = known.clone().unwrap_or(Known::Unreadable);
+        self.owners.keep(&question, fact);
+        self.decide_again(jobs);
+        let next = match known {
+            Some(Known::There { owner, .. }) => owner,
+            Some(_) => None,
+            None => return,
+        };
+        if !has_pods {
             return;
         }
         let uid = next.as_ref().map(|next| next.uid.clone());

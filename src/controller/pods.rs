@@ -108,7 +108,7 @@ impl Controller {
         if record.mode == PodMode::Child
             && let Some(owner) = self.unknown_owner(&record, &namespace)
         {
-            self.owners.ask(owner, record.owner.as_ref(), &namespace);
+            self.owners.ask(&owner, record.owner.as_ref(), &namespace);
         }
         self.pod_belongs_changed(&record, &namespace);
     }
@@ -195,7 +195,7 @@ impl Controller {
             return HeldBy::of(&pod.gates);
         }
         if let Some(owner) = self.unknown_owner(pod, namespace) {
-            self.owners.ask(owner, pod.owner.as_ref(), namespace);
+            self.owners.ask(&owner, pod.owner.as_ref(), namespace);
         }
         match self.job_of(pod, namespace) {
             Some(job) if job.released => HeldBy::Gates(std::collections::BTreeSet::new()),

@@ -14,6 +14,7 @@ use tracing::{debug, info};
 
 use super::Controller;
 use super::flights::Flight;
+use super::lineage::Lineage;
 use super::pods::{pod_reference, pods_resource};
 use super::releases::Eviction;
 use crate::plan::job::{Situation, plan};
@@ -73,7 +74,7 @@ impl Controller {
             return;
         };
         let workload = self.world.workload_of(uid);
-        if workload.is_none() && self.is_child(&key, job) {
+        if workload.is_none() && self.lineage(&key, job) == Lineage::Child {
             return;
         }
         let still_charged = workload.is_none()

@@ -12,6 +12,7 @@ use sluice_kinds::requests::PodDefaults;
 use sluice_kinds::view::{Finished, PodSetView, QueueLabels, QueueName};
 use sluice_kinds::{CompiledKind, Problem};
 
+use super::pod::OwnerRef;
 use super::{Revision, Uid};
 
 /// Where a job is: its JobKind, namespace and name.
@@ -40,8 +41,8 @@ pub struct JobRecord {
     pub generation: Option<i64>,
     /// Whether it is being deleted.
     pub deleting: bool,
-    /// The UID of the controller that owns it.
-    pub owner: Option<Uid>,
+    /// The controller that owns it.
+    pub owner: Option<Arc<OwnerRef>>,
     /// The LocalQueue that it names.
     pub queue: QueueName,
     /// Its gates.
@@ -97,12 +98,7 @@ impl JobRecord {
             revision: Revision::of(object),
             generation: metadata.generation,
             deleting: metadata.deletion_timestamp.is_some(),
-            owner: metadata
-                .owner_references
-                .iter()
-                .flatten()
-                .find(|owner| owner.controller == Some(true))
-                .map(|owner| owner.uid.as_str().into()),
+            owner: OwnerRef::of(metadata),
             queue: labels.read(&own_labels),
             gates: gates::read(&annotations),
             priority_class: own_labels.get(PRIORITY_CLASS_LABEL).cloned(),

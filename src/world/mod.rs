@@ -1,6 +1,7 @@
 //! What is known of the cluster: records of the objects that matter, kept small. Filled from
 //! watches and from the replies to our own writes, whichever is newer. Decides nothing.
 
+pub mod children;
 pub mod cluster;
 pub mod job;
 pub mod pod;
@@ -42,6 +43,8 @@ impl Revision {
 pub struct World {
     /// The pods.
     pub pods: pods::Pods,
+    /// Objects that are not managed by themselves.
+    pub children: children::Children,
     jobs: HashMap<JobKey, JobRecord>,
     job_by_uid: HashMap<Uid, JobKey>,
     workloads: HashMap<WorkloadKey, WorkloadRecord>,

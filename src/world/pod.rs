@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use k8s_openapi::jiff::Timestamp;
-use kube::api::DynamicObject;
+use kube::api::{DynamicObject, ObjectMeta};
 use sluice_kinds::Problem;
 use sluice_kinds::gates::GateState;
 use sluice_kinds::pod::{PodAdmission, PodMode, PodPhase, PodView, QueueGates};
@@ -31,6 +31,26 @@ pub struct OwnerRef {
     pub name: String,
     /// Its UID. Names are not trusted (design, section 8, 10).
     pub uid: Uid,
+}
+
+impl OwnerRef {
+    /// The controller that `metadata` names. The API server takes no more than one.
+    pub fn of(metadata: &ObjectMeta) -> Option<Arc<Self>> {
+        let mut owners = metadata.owner_references.iter().flatten();
+        let owner = owners.find(|owner| owner.controller == Some(true))?;
+        Some(Arc::new(Self {
+            api_version: owner.api_version.clone(),
+            kind: owner.kind.clone(),
+            name: owner.name.clone(),
+            uid: owner.uid.as_str().into(),
+        }))
+    }
+
+    /// Its API group and version.
+    pub fn group_version(&self) -> (&str, &str) {
+        let api_version = self.api_version.as_str();
+        api_version.split_once('/').unwrap_or(("", api_version))
+    }
 }
 
 /// What a pod asks for, shared by all pods that ask for the same.
@@ -88,23 +108,12 @@ impl PodRecord {
             map.insert("metadata".to_owned(), own);
         }
         let view = PodView::read(&json, labels, gates);
-        let owner = metadata.owner_references.iter().flatten();
-        let owner = owner
-            .filter(|owner| owner.controller == Some(true))
-            .map(|owner| {
-                Arc::new(OwnerRef {
-                    api_version: owner.api_version.clone(),
-                    kind: owner.kind.clone(),
-                    name: owner.name.clone(),
-                    uid: owner.uid.as_str().into(),
-                })
-            });
         Self {
             uid: metadata.uid.as_deref().unwrap_or_default().into(),
             revision,
             created: metadata.creation_timestamp.as_ref().map(|t| t.0),
             deleting: metadata.deletion_timestamp.is_some(),
-            owner: owner.into_iter().next(),
+            owner: OwnerRef::of(&metadata),
             queue: view.queue,
             mode: view.mode,
             queue_gate: view.queue_gate,

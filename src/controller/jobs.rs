@@ -1,0 +1,200 @@
+//! Taking in what is seen of Job-like objects: which are looked after by themselves, and which go with
+//! an object above them. That is decided once, and not anew because an owner goes before its children.
+
+use std::sync::Arc;
+
+use kube::api::DynamicObject;
+use sluice_kinds::CompiledKind;
+
+use super::Controller;
+use super::lineage::{GroupKind, Known, Lineage, lineage};
+use crate::plan::Note;
+use crate::world::children::Child;
+use crate::world::pod::OwnerRef;
+use crate::world::{JobKey, JobRecord, Uid};
+
+impl Controller {
+    pub(super) fn job_applied(&mut self, key: &JobKey, object: &DynamicObject) {
+        let Some(kind) = self.kinds.compiled(&key.kind) else {
+            return;
+        };
+        let defaults = self.cluster.pod_defaults(&key.namespace);
+        let record = JobRecord::read(object, &kind, &self.options.queue_labels, &defaults);
+        if let Some(before) = self.world.job(key)
+            && before.uid != record.uid
+        {
+            // What a watch that lags still shows is older than what is known.
+            if record.revision < before.revision {
+                return;
+            }
+            let replaced = before.uid.clone();
+            self.job_gone(key, Some(&replaced));
+        }
+        self.sort_in(key, record);
+    }
+
+    /// Takes in a job, or an object that goes with one.
+    fn sort_in(&mut self, key: &JobKey, record: JobRecord) {
+        let uid = record.uid.clone();
+        let has_workload =
+            self.world.workload_of(&uid).is_some() || self.flights.of(&uid).is_some();
+        if has_workload {
+            self.world.children.remove(key);
+            return self.job_seen(key, record);
+        }
+        if !record.is_managed() {
+            self.world.children.remove(key);
+            return self.leave(key, &uid);
+        }
+        let was_root = self.world.job(key).is_some();
+        let was_child = self.world.children.get(key).is_some_and(|child| {
+            child.is_decided && child.uid == uid && child.owner == record.owner
+        });
+        match self.lineage(key, &record) {
+            // Its owner has gone first: it will follow, or lose the reference.
+            Lineage::Orphan if was_child => self.world.children.settle(key),
+            Lineage::Root | Lineage::Orphan => {
+                self.world.children.remove(key);
+                self.job_seen(key, record);
+            }
+            // What it was it stays until more is known.
+            Lineage::Unknown(_) if was_root => self.job_seen(key, record),
+            Lineage::Unknown(owner) => {
+                // Before everything is listed it may only not be known yet.
+                if self.started {
+                    self.owners.look_up(&owner, &key.namespace);
+                }
+                let child = Child {
+                    uid,
+                    owner: record.owner.clone(),
+                    is_decided: was_child,
+                    waits_for: Some(owner.uid.clone()),
+                    record: Some(Box::new(record)),
+                };
+                self.world.children.put(key.clone(), child);
+            }
+            Lineage::Child => {
+                self.leave(key, &uid);
+                let child = Child {
+                    uid,
+                    owner: record.owner,
+                    is_decided: true,
+                    waits_for: None,
+                    record: None,
+                };
+                self.world.children.put(key.clone(), child);
+            }
+        }
+    }
+
+    /// Decides about jobs that waited for what an owner is.
+    pub(super) fn decide_again(&mut self, keys: Vec<JobKey>) {
+        for key in keys {
+            let child = self.world.children.get(&key);
+            if let Some(record) = child.and_then(|child| child.record.clone()) {
+                self.sort_in(&key, *record);
+            }
+        }
+    }
+
+    /// What a job is to what is above it, as far as that is known.
+    pub(super) fn lineage(&self, key: &JobKey, job: &JobRecord) -> Lineage {
+        let Some(kind) = self.kinds.compiled(&key.kind) else {
+            return Lineage::Root;
+        };
+        let own = (kind.group.clone(), kind.kind.clone());
+        let makes = |owner: &OwnerRef, (group, kind): &GroupKind| {
+            let declared = self.declared(owner)?;
+            Some(declared.makes(group, kind))
+        };
+        lineage(own, job.owner.as_ref(), makes, |owner| {
+            let Some(found) = self.known_key(&owner.uid) else {
+                return self.owners.known(owner, &key.namespace);
+            };
+            // A reference is what its writer says: the UID alone makes no owner of a stranger.
+            let is_kind = self.declared(owner).is_some_and(|d| *d.name == *found.kind);
+            if found.namespace != key.namespace || *found.name != *owner.name || !is_kind {
+                return Known::Gone;
+            }
+            match self.world.children.get(found) {
+                Some(child) => Known::There {
+                    is_marked: true,
+                    owner: child.owner.clone(),
+                },
+                None => Known::Managed,
+            }
+        })
+    }
+
+    /// The JobKind of what a reference names, if there is one.
+    fn declared(&self, owner: &OwnerRef) -> Option<Arc<CompiledKind>> {
+        let (group, _) = owner.group_version();
+        self.kinds.declared(group, &owner.kind)
+    }
+
+    /// Where an object of a managed kind is that is known by its UID.
+    fn known_key(&self, uid: &str) -> Option<&JobKey> {
+        let child = || self.world.children.of(uid).map(|(key, _)| key);
+        self.world.job_key(uid).or_else(child)
+    }
+
+    /// An object that there is nothing to do for any more.
+    fn leave(&mut self, key: &JobKey, uid: &Uid) {
+        if self.world.remove_job(key).is_some() {
+            self.dirty.remove(uid);
+            self.sync_engine(uid);
+            self.prune(uid);
+        }
+    }
+
+    /// A job that is looked after by itself is like this.
+    fn job_seen(&mut self, key: &JobKey, record: JobRecord) {
+        let uid = record.uid.clone();
+        let before = self.world.job(key);
+        let lifted = before.is_some_and(|known| {
+            known.gates.is_held() && !record.gates.is_held() && known.revision < record.revision
+        });
+        let is_other_for_pods = before.is_none_or(|known| {
+            known.gates != record.gates
+                || known.queue != record.queue
+                || known.released != record.released
+        });
+        if self.world.put_job(key.clone(), record) {
+            if is_other_for_pods {
+                self.dirty
+                    .extend(self.world.pods.children(&key.namespace, &uid));
+            }
+            if lifted {
+                self.tell(
+                    key,
+                    &uid,
+                    Note::normal("GateLifted", "The last gate is gone"),
+                );
+            }
+            self.dirty.insert(uid.clone());
+            self.recount.remove(&uid);
+            self.sync_engine(&uid);
+        }
+    }
+
+    pub(super) fn job_gone(&mut self, key: &JobKey, uid: Option<&str>) {
+        let child = self.world.children.get(key);
+        if child.is_some_and(|child| uid.is_none_or(|uid| *child.uid == *uid)) {
+            self.world.children.remove(key);
+        }
+        let Some(known) = self.world.job(key) else {
+            return;
+        };
+        if uid.is_some_and(|uid| *known.uid != *uid) {
+            return;
+        }
+        let uid = known.uid.clone();
+        // While its pods run, what it holds is not free.
+        self.world.remember_gone(uid.clone(), key.namespace.clone());
+        self.world.remove_job(key);
+        // Its Workload, if it holds quota, is deleted: until then the quota stays charged.
+        self.dirty.insert(uid.clone());
+        self.sync_engine(&uid);
+        self.prune(&uid);
+    }
+}

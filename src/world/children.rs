@@ -1,0 +1,107 @@
+//! Objects of managed kinds that are not managed by themselves: something above them is, or that has
+//! yet to be found out. Who decides that is the controller.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+use super::pod::OwnerRef;
+use super::{JobKey, JobRecord, Uid};
+
+/// An object that is not managed by itself.
+#[derive(Debug, Clone)]
+pub struct Child {
+    /// `metadata.uid`.
+    pub uid: Uid,
+    /// The controller that owns it.
+    pub owner: Option<Arc<OwnerRef>>,
+    /// Whether it was found to go with an object above it.
+    pub is_decided: bool,
+    /// The owner that has to be looked up before it can be decided what this object is.
+    pub waits_for: Option<Uid>,
+    /// The object, while it waits for that.
+    pub record: Option<Box<JobRecord>>,
+}
+
+/// All such objects.
+#[derive(Debug, Default)]
+pub struct Children {
+    by_key: HashMap<JobKey, Child>,
+    by_uid: HashMap<Uid, JobKey>,
+    by_owner: HashMap<Uid, BTreeSet<JobKey>>,
+    waiting: HashMap<Uid, BTreeSet<JobKey>>,
+}
+
+impl Children {
+    /// Takes in a child, in place of what was known at `key`.
+    pub fn put(&mut self, key: JobKey, child: Child) {
+        self.remove(&key);
+        if let Some(owner) = &child.owner {
+            let children = self.by_owner.entry(owner.uid.clone()).or_default();
+            children.insert(key.clone());
+        }
+        if let Some(owner) = &child.waits_for {
+            let waiting = self.waiting.entry(owner.clone()).or_default();
+            waiting.insert(key.clone());
+        }
+        self.by_uid.insert(child.uid.clone(), key.clone());
+        self.by_key.insert(key, child);
+    }
+
+    /// Forgets a child.
+    pub fn remove(&mut self, key: &JobKey) -> Option<Child> {
+        let child = self.by_key.remove(key)?;
+        self.by_uid.remove(&child.uid);
+        if let Some(owner) = &child.owner {
+            remove_from(&mut self.by_owner, &owner.uid, key);
+        }
+        if let Some(owner) = &child.waits_for {
+            remove_from(&mut self.waiting, owner, key);
+        }
+        Some(child)
+    }
+
+    /// The child at `key`.
+    pub fn get(&self, key: &JobKey) -> Option<&Child> {
+        self.by_key.get(key)
+    }
+
+    /// The child with this UID.
+    pub fn of(&self, uid: &str) -> Option<(&JobKey, &Child)> {
+        let key = self.by_uid.get(uid)?;
+        Some((key, self.by_key.get(key)?))
+    }
+
+    /// Where they are.
+    pub fn keys(&self) -> impl Iterator<Item = &JobKey> {
+        self.by_key.keys()
+    }
+
+    /// Those that wait for what is found out about the object `uid`.
+    pub fn waiting_for(&self, uid: &str) -> Vec<JobKey> {
+        let waiting = self.waiting.get(uid).into_iter().flatten();
+        waiting.cloned().collect()
+    }
+
+    /// What the child at `key` was found to be it stays.
+    pub fn settle(&mut self, key: &JobKey) {
+        if let Some(mut child) = self.remove(key) {
+            child.waits_for = None;
+            child.record = None;
+            self.put(key.clone(), child);
+        }
+    }
+
+    /// All that wait for what is found out about an owner.
+    pub fn waiting(&self) -> Vec<JobKey> {
+        self.waiting.values().flatten().cloned().collect()
+    }
+}
+
+fn remove_from(map: &mut HashMap<Uid, BTreeSet<JobKey>>, owner: &Uid, key: &JobKey) {
+    if let Some(keys) = map.get_mut(owner) {
+        keys.remove(key);
+        if keys.is_empty() {
+            map.remove(owner);
+        }
+    }
+}
