@@ -191,7 +191,7 @@ pub struct Admission {
 pub struct PodSetAssignment {
     /// The pod set.
     pub name: PodSetName,
-    /// How many pods.
+    /// How many pods, without those that have ended for good.
     pub count: u32,
     /// The flavor that each resource is taken from.
     pub flavors: BTreeMap<ResourceName, FlavorName>,
@@ -215,6 +215,21 @@ impl Admission {
 }
 
 impl PodSetAssignment {
+    /// What it holds when so many of its pods have ended for good: each pod gives back an equal part
+    /// of the usage, and what doesn't divide stays charged.
+    #[must_use]
+    pub fn without(mut self, ended: u32) -> Self {
+        let ended = ended.min(self.count);
+        // Without this, a set of no pods would give back whatever is charged for it.
+        if 0 < ended {
+            for amount in self.usage.values_mut() {
+                *amount = amount.minus(amount.share(ended, self.count));
+            }
+            self.count -= ended;
+        }
+        self
+    }
+
     fn holds_the_same_as(&self, other: &Self) -> bool {
         // What `bound` and `count` say about a usage, they say about what part of it is allocated.
         let Self {
@@ -230,5 +245,45 @@ impl PodSetAssignment {
     /// What of an amount that all pods of the set use together is used by those on a node.
     pub(crate) fn allocated(&self, amount: Amount) -> Amount {
         amount.share(self.bound, self.count)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mk_assignment(count: u32, usage: i128) -> PodSetAssignment {
+        PodSetAssignment {
+            name: "main".into(),
+            count,
+            flavors: BTreeMap::new(),
+            usage: BTreeMap::from([("cpu".into(), Amount::new(usage))]),
+            bound: 0,
+        }
+    }
+
+    #[test]
+    fn pods_that_have_ended_give_back_their_part() {
+        let limit = Amount::LIMIT.get();
+        let cases = [
+            ("none", (4, 8), 0, (4, 8)),
+            ("one", (4, 8), 1, (3, 6)),
+            ("all", (4, 8), 4, (0, 0)),
+            ("more than all", (4, 8), 5, (0, 0)),
+            ("what does not divide stays", (3, 7), 1, (2, 5)),
+            ("down to the last pod", (3, 7), 2, (1, 3)),
+            ("a set of no pods", (0, 8), 0, (0, 8)),
+            ("of a set of no pods", (0, 8), 3, (0, 8)),
+            (
+                "much of many",
+                (u32::MAX, limit),
+                u32::MAX - 1,
+                (1, limit / i128::from(u32::MAX) + 1),
+            ),
+        ];
+        for (name, (count, usage), ended, (left, charged)) in cases {
+            let found = mk_assignment(count, usage).without(ended);
+            assert_eq!(found, mk_assignment(left, charged), "{name}");
+        }
     }
 }

@@ -347,3 +347,91 @@ fn a_pod_that_asks_for_nothing_is_one_pod_where_pods_are_counted_and_else_nothin
          counts r => 0 1 1",
     );
 }
+
+#[test]
+fn pods_that_have_ended_for_good_leave_their_quota_to_the_next() {
+    check(
+        "queue q default.cpu=6 default.pods=9
+         job j q cpu=2 pods=3
+         job next q cpu=2
+         job large q cpu=4
+         decide => j
+         bind j 3
+         parts q => default.cpu=6+0 default.pods=3+0
+         end j 1
+         parts q => default.cpu=4+0 default.pods=2+0
+         decide => next
+         use q => default.cpu=6+0 default.pods=3+0
+         counts q => 1 2 1
+         end j 2
+         decide => large
+         use q => default.cpu=6+0 default.pods=2+0
+         counts q => 0 3 1
+         finish j
+         use q => default.cpu=6+0 default.pods=2+0
+         counts q => 0 2 0",
+    );
+}
+
+#[test]
+fn pods_that_have_ended_give_back_what_was_borrowed_first() {
+    check(
+        "queue a in=c default.cpu=2
+         queue b in=c default.cpu=2
+         job j a cpu=1 pods=4
+         decide => j
+         use a => default.cpu=4+2
+         job own b cpu=2
+         job small b cpu=1
+         decide =>
+         end j 1
+         decide => small
+         use a => default.cpu=3+1
+         end j 1
+         decide =>
+         use a => default.cpu=2+0
+         why own => couldn't be admitted to ClusterQueue \"b\": needs cpu 2 in flavor \
+         \"default\": more than is free now (nominal quota 2, may borrow 2)
+         finish small
+         decide => own
+         use b => default.cpu=2+0",
+    );
+}
+
+#[test]
+fn what_is_on_its_way_out_also_gives_back_what_has_ended() {
+    check(
+        "queue q default.cpu=4
+         local l queue=q
+         held j q pods=2 default.cpu=2 / pods=2 default.cpu=2
+         job next l cpu=1
+         decide =>
+         evicting j
+         end j 1 0
+         decide => next
+         use q => default.cpu=4+0
+         local-parts q => default.cpu=0+3
+         local-counts q => 0 1 0
+         end j 0 2
+         parts q => default.cpu=0+2
+         pend j
+         decide => j",
+    );
+}
+
+#[test]
+fn an_end_that_frees_nothing_wakes_nobody_and_asks_for_no_second_eviction() {
+    check(
+        "queue q default.cpu=2
+         held j q pods=2 default.cpu=2
+         job next q cpu=2
+         decide =>
+         end j 0
+         decide =>
+         queue q drain default.cpu=2
+         decide => !j
+         end j 1
+         decide =>
+         use q => default.cpu=1+0",
+    );
+}

@@ -35,6 +35,8 @@ pub(crate) enum Move {
     Confirm,
     /// So many pods of the first pod set are on nodes, one more of the second, and so on.
     Bind(u32),
+    /// So many pods of each pod set have ended for good.
+    End(u32),
     Evict,
     Finish,
     Deactivate,
@@ -262,6 +264,7 @@ fn steps() -> impl Strategy<Value = Step> {
         1 => Just(Move::Pend),
         3 => Just(Move::Confirm),
         4 => bounds().prop_map(Move::Bind),
+        3 => (1..3u32).prop_map(Move::End),
         1 => Just(Move::Evict),
         3 => Just(Move::Finish),
         1 => Just(Move::Deactivate),

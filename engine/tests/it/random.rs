@@ -23,13 +23,8 @@ fn event(step: Step, oracle: &Oracle, engine: &Engine) -> Option<Event> {
             let state = match to {
                 Move::Pend => WorkloadState::Pending,
                 Move::Confirm => WorkloadState::Admitted(admission?),
-                Move::Bind(bound) => {
-                    let admission = bind(admission?, bound);
-                    match workload.state {
-                        WorkloadState::Evicting(_) => WorkloadState::Evicting(admission),
-                        _ => WorkloadState::Admitted(admission),
-                    }
-                }
+                Move::Bind(bound) => still(&workload.state, bind(admission?, bound)),
+                Move::End(ended) => still(&workload.state, end(admission?, ended)),
                 Move::Evict => WorkloadState::Evicting(admission?),
                 Move::Finish => WorkloadState::Finished,
                 Move::Deactivate => WorkloadState::Inactive,
@@ -38,6 +33,36 @@ fn event(step: Step, oracle: &Oracle, engine: &Engine) -> Option<Event> {
         }
         Step::Decide => None,
     }
+}
+
+/// On its way out or not, as before.
+fn still(state: &WorkloadState, admission: Admission) -> WorkloadState {
+    match state {
+        WorkloadState::Evicting(_) => WorkloadState::Evicting(admission),
+        _ => WorkloadState::Admitted(admission),
+    }
+}
+
+/// A pod that has ended gives back what one pod was charged. Worked out pod by pod; what is absurd or
+/// doesn't divide is left as it is.
+fn end(mut admission: Admission, ended: u32) -> Admission {
+    for pod_set in &mut admission.pod_sets {
+        for _ in 0..ended.min(pod_set.count) {
+            let before = pod_set.count;
+            let divides = |amount: &Amount| amount.get() % i128::from(before) == 0;
+            if !pod_set.usage.values().all(divides) {
+                break;
+            }
+            let expected = pod_set.usage.clone().into_iter().map(|(resource, amount)| {
+                let one = amount.get() / i128::from(before);
+                (resource, Amount::new(amount.get() - one))
+            });
+            let expected = expected.collect();
+            *pod_set = pod_set.clone().without(1);
+            assert_eq!((pod_set.count, &pod_set.usage), (before - 1, &expected));
+        }
+    }
+    admission
 }
 
 fn bind(mut admission: Admission, bound: u32) -> Admission {

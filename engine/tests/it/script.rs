@@ -10,6 +10,7 @@
 //! held JOB QUEUE [from=QUEUE] [pods=N] [bound=N] FLAVOR.RESOURCE=N… [/ …]
 //!                                                   admitted before the engine started
 //! bind JOB N…                                       so many pods of each pod set are on nodes
+//! end JOB N…                                        so many pods of each have ended for good
 //! no-flavor NAME | no-cohort NAME | no-queue NAME | no-local NAME
 //! decide => JOB… | !JOB…                            admitted and, with `!`, evicted, in order
 //! flavors JOB => [POD SET.RESOURCE=FLAVOR…]
@@ -216,7 +217,7 @@ impl World {
             }
             "job" => return self.job(name, &words),
             "held" => return self.held(name, &words),
-            "bind" => return self.bind(name, &words),
+            "bind" | "end" => return self.pods(verb, name, &words),
             "confirm" | "evicting" | "pend" | "finish" | "inactive" => {
                 return self.move_on(verb, name);
             }
@@ -373,13 +374,17 @@ impl World {
         String::new()
     }
 
-    /// Tells how many pods are on nodes, and nothing else that isn't known; an assumed admission
-    /// is confirmed by that.
-    fn bind(&mut self, name: &str, words: &Words<'_>) -> String {
+    /// Tells how many pods are on nodes or have ended, and nothing else that isn't known; an assumed
+    /// admission is confirmed by that.
+    fn pods(&mut self, verb: &str, name: &str, words: &Words<'_>) -> String {
         let mut admission = self.engine.admission(&name.into()).cloned().unwrap();
         assert_eq!(admission.pod_sets.len(), words.0.len());
-        for (pod_set, bound) in admission.pod_sets.iter_mut().zip(&words.0) {
-            pod_set.bound = bound.parse().unwrap();
+        for (pod_set, count) in admission.pod_sets.iter_mut().zip(&words.0) {
+            let count = count.parse().unwrap();
+            match verb {
+                "bind" => pod_set.bound = count,
+                _ => *pod_set = pod_set.clone().without(count),
+            }
         }
         let state = match self.jobs[name].state {
             WorkloadState::Evicting(_) => WorkloadState::Evicting(admission),
