@@ -1,0 +1,138 @@
+//! `kubectl sluice jobkind check`: from the command line to what it says. No cluster is asked.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use sluice_kinds::QueueGates;
+use sluice_kinds::view::QueueLabels;
+
+use crate::input::{self, Document, InputError};
+use crate::print;
+use crate::report::{JobKindReport, Misfits, Report};
+use crate::rules::{self, Rules};
+use crate::schemas::{self, Schemas};
+use crate::see;
+
+const DETAILS: &str = "\
+Reads JobKinds and objects from files, without a cluster, and prints what Sluice sees of the objects:
+queue, gates, how they are held, whether they are suspended, active or finished, and their pod sets.
+JobKinds alone are checked and their rules are listed.
+
+CustomResourceDefinitions among the files are the schemas that JobKinds are held against. What a
+namespace adds to requests (LimitRanges, RuntimeClasses) is not known without a cluster.
+
+Examples:
+  # Check a JobKind, and see its rules
+  kubectl sluice jobkind check -f kind.yaml
+
+  # See what it makes of an object
+  kubectl sluice jobkind check -f kind.yaml -f object.yaml
+
+  # Hold its paths against the CustomResourceDefinition of the kind
+  kubectl sluice jobkind check -f kind.yaml --schema crd.yaml
+
+  # Check all manifests of a chart whose kinds Sluice manages
+  helm template . | kubectl sluice jobkind check -f jobkinds/ -f - --ignore-other-kinds";
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0  everything fits
+  1  a JobKind or an object does not fit, or no JobKind is for the kind of an object
+  2  wrong usage, or a file that can't be read";
+
+/// Check JobKinds, and see what Sluice sees of objects through them.
+#[derive(Debug, Args)]
+#[command(long_about = DETAILS, after_help = EXIT_CODES)]
+pub struct Check {
+    /// Files or directories with JobKinds, objects and CustomResourceDefinitions; - for the standard input.
+    #[arg(
+        short,
+        long,
+        value_name = "FILE",
+        value_delimiter = ',',
+        required = true
+    )]
+    filename: Vec<PathBuf>,
+    /// Also read the directories in a directory.
+    #[arg(short = 'R', long)]
+    recursive: bool,
+    /// Files with the schemas of the kinds that JobKinds are for: OpenAPI v3 documents as the API server
+    /// publishes them (kubectl get --raw /openapi/v3/apis/GROUP/VERSION), or CustomResourceDefinitions.
+    #[arg(long, value_name = "FILE", value_delimiter = ',')]
+    schema: Vec<PathBuf>,
+    /// For programs: json or yaml.
+    #[arg(short, long, value_name = "FORMAT", hide_possible_values = true)]
+    output: Option<Format>,
+    /// Pass over objects of kinds that no JobKind is for.
+    #[arg(long)]
+    ignore_other_kinds: bool,
+    /// Labels that name a queue besides sluice.dev/queue-name, as in the configuration of Sluice.
+    #[arg(long, value_name = "KEY", value_delimiter = ',')]
+    queue_label_aliases: Vec<String>,
+    /// Names of the queue gate besides sluice.dev/queue-allocation-gate, as in the configuration of Sluice.
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    queue_gate_aliases: Vec<String>,
+}
+
+/// A form for programs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// JSON.
+    Json,
+    /// YAML.
+    Yaml,
+}
+
+/// What a check found out.
+#[derive(Debug)]
+pub struct Checked {
+    rules: Vec<Rules>,
+    report: Report,
+}
+
+impl Checked {
+    /// What does not fit; none if all is well.
+    pub fn misfits(&self) -> Option<Misfits> {
+        self.report.misfits()
+    }
+}
+
+impl Check {
+    /// Reads the files and looks at what is in them.
+    ///
+    /// # Errors
+    /// All files that can't be read.
+    pub fn run(&self) -> Result<Checked, Vec<InputError>> {
+        let documents = input::objects(&self.filename, self.recursive)?;
+        let given = input::documents(&self.schema, self.recursive)?;
+        let is_job_kind = |document: &Document| rules::is_job_kind(&document.value);
+        let (job_kinds, others): (Vec<_>, Vec<_>) = documents.into_iter().partition(is_job_kind);
+        if job_kinds.is_empty() {
+            return Err(vec![InputError::NoJobKind]);
+        }
+        let is_definition = |document: &Document| schemas::is_definition(&document.value);
+        let (definitions, objects): (Vec<_>, Vec<_>) = others.into_iter().partition(is_definition);
+        let schemas = Schemas::new(&definitions, &given)?;
+        let queue_gates = QueueGates::new(self.queue_gate_aliases.clone());
+        let queue_labels = QueueLabels::new(self.queue_label_aliases.clone());
+        let rules = rules::read(&job_kinds, &schemas, &queue_gates);
+        let report = Report {
+            job_kinds: rules.iter().map(JobKindReport::from).collect(),
+            objects: objects
+                .iter()
+                .map(|document| see::object(document, &rules, &queue_labels))
+                .filter(|object| !self.ignore_other_kinds || object.job_kind.is_some())
+                .collect(),
+        };
+        Ok(Checked { rules, report })
+    }
+
+    /// The result in the form that the user asked for.
+    pub fn show(&self, checked: &Checked) -> Result<String, String> {
+        match self.output {
+            None => Ok(print::text(&checked.report, &checked.rules)),
+            Some(Format::Json) => print::json(&checked.report),
+            Some(Format::Yaml) => print::yaml(&checked.report),
+        }
+    }
+}
