@@ -9,8 +9,8 @@ TEST_THREADS ?= 8
 help: ## List the tasks.
 	@awk -F':.*## ' '/^[a-z]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-build: ## Build the release binary.
-	$(CARGO) build --release --locked --bin sluice
+build: ## Build the release binaries: the controller and the kubectl plugin.
+	$(CARGO) build --release --locked --bin sluice --bin kubectl-sluice
 
 # The first build of the control plane takes minutes, mostly in Go: the tests build meanwhile.
 test: ## Run all tests, black-box tests against a real control plane included.
