@@ -108,7 +108,7 @@ fn each_thing_that_is_wrong_with_kinds() {
 #[test]
 fn objects_of_other_kinds_are_passed_over_if_wished() {
     let run = check(&format!(
-        "-f {KINDS} -f pipelines.yaml --ignore-other-kinds -o json"
+        "-f {KINDS}/job.yaml,{KINDS}/job-role.yaml -f pipelines.yaml --ignore-other-kinds -o json"
     ));
     let report: serde_json::Value = serde_json::from_str(&run.stdout).unwrap();
     assert_eq!(report["objects"], serde_json::json!([]));
