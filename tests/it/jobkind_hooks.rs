@@ -2,12 +2,12 @@
 //! of is held at its creation, and nobody has to touch a configuration for it.
 
 use anyhow::{Context, Result, ensure};
-use kube::api::{Api, ApiResource, DynamicObject, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 use sluice_testbed::{Options, SluiceOptions, eventually};
 
-use crate::support::objects::{Job, is_suspended, own};
-use crate::support::{DEADLINE, Scene, bed, into_value, refusal};
+use crate::support::objects::{Job, is_suspended};
+use crate::support::widgets::Widgets;
+use crate::support::{DEADLINE, Scene, bed, by_jobs_webhook, refusal};
 
 const VALIDATING: &str = "validatingwebhookconfiguration";
 const MUTATING: &str = "mutatingwebhookconfiguration";
@@ -15,148 +15,37 @@ const CONFIGURATIONS: [&str; 2] = [VALIDATING, MUTATING];
 /// Where `kubectl apply` keeps what was applied.
 const APPLIED: &str = "/metadata/annotations/kubectl.kubernetes.io~1last-applied-configuration";
 
-/// A kind of the test's own, in a group of its own: `Widget`.
-struct Widgets<'a> {
+/// The rules for widgets in the configurations.
+struct Rules<'a> {
     scene: &'a Scene<'a>,
-    group: String,
-    has_suspend: bool,
+    group: &'a str,
 }
 
-impl<'a> Widgets<'a> {
-    /// Serves the kind, and lets Sluice read it.
-    async fn serve(scene: &'a Scene<'a>, has_suspend: bool) -> Result<Self> {
-        let widgets = Self {
-            scene,
-            group: format!("{}.example.com", scene.ns),
-            has_suspend,
-        };
-        scene.apply(&widgets.crd()).await?;
-        let role = json!({
-            "apiVersion": "rbac.authorization.k8s.io/v1",
-            "kind": "ClusterRole",
-            "metadata": {
-                "name": scene.name("widgets"),
-                "labels": {"sluice.dev/aggregate-to-controller": "true"},
-            },
-            "rules": [{
-                "apiGroups": [widgets.group],
-                "resources": ["widgets"],
-                "verbs": ["get", "list", "patch", "watch"],
-            }],
-        });
-        scene.apply(&role).await?;
-        let crd = format!("crd/widgets.{}", widgets.group);
-        let established = ["wait", "--for=condition=Established", &crd];
-        scene.kubectl(&established, None).await?.ok()?;
-        Ok(widgets)
+impl<'a> Rules<'a> {
+    fn of(scene: &'a Scene<'a>, widgets: &'a Widgets<'a>) -> Self {
+        let group = &widgets.group;
+        Self { scene, group }
     }
 
-    fn crd(&self) -> Value {
-        let open = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
-        json!({
-            "apiVersion": "apiextensions.k8s.io/v1",
-            "kind": "CustomResourceDefinition",
-            "metadata": {"name": format!("widgets.{}", self.group)},
-            "spec": {
-                "group": self.group,
-                "names": {"kind": "Widget", "plural": "widgets"},
-                "scope": "Namespaced",
-                "versions": [{
-                    "name": "v1",
-                    "served": true,
-                    "storage": true,
-                    "subresources": {"status": {}},
-                    "schema": {"openAPIV3Schema": {"type": "object", "properties": {
-                        "spec": {"type": "object", "properties": {
-                            "halted": {"type": "boolean"},
-                            "template": open,
-                        }},
-                        "status": open,
-                    }}},
-                }],
-            },
-        })
-    }
-
-    /// Tells Sluice of the kind and waits until it says that it is ready.
-    async fn declare(&self, name: &str) -> Result<()> {
-        let mut spec = json!({
-            "group": self.group,
-            "version": "v1",
-            "kind": "Widget",
-            "podSets": [{"name": "main", "template": ".spec.template"}],
-        });
-        if self.has_suspend {
-            spec["suspend"] = json!(".spec.halted");
-            spec["active"] = json!("false");
-        }
-        self.scene.create(&own("JobKind", name, spec)).await?;
-        self.scene
-            .see_condition("JobKind", name, "Ready", "True", "Watched")
-            .await?;
-        Ok(())
-    }
-
-    fn api(&self) -> Api<DynamicObject> {
-        let resource = ApiResource {
-            group: self.group.clone(),
-            version: "v1".to_owned(),
-            api_version: format!("{}/v1", self.group),
-            kind: "Widget".to_owned(),
-            plural: "widgets".to_owned(),
-        };
-        Api::namespaced_with(self.scene.client.clone(), &self.scene.ns, &resource)
-    }
-
-    /// Creates a widget and returns it as the API server answers: nobody has written to it since.
-    async fn create(&self, name: &str, labels: Value) -> Result<Value> {
-        let widget = json!({
-            "apiVersion": format!("{}/v1", self.group),
-            "kind": "Widget",
-            "metadata": {"name": name, "labels": labels},
-            "spec": {
-                "halted": false,
-                "template": {"spec": {"containers": [{"name": "main", "image": "example.com/none"}]}},
-            },
-        });
-        let widget = self
-            .api()
-            .create(&PostParams::default(), &serde_json::from_value(widget)?)
-            .await?;
-        Ok(into_value(widget))
-    }
-
-    async fn merge(&self, name: &str, patch: Value) -> kube::Result<DynamicObject> {
-        let params = PatchParams::default();
-        self.api().patch(name, &params, &Patch::Merge(patch)).await
-    }
-
-    /// The rules for the kind in a configuration.
-    async fn rules(&self, configuration: &str) -> Result<Vec<Value>> {
+    async fn within(&self, configuration: &str) -> Result<Vec<Value>> {
         let mut rules = rules(&get(self.scene, configuration).await?);
         rules.retain(|rule| rule["apiGroups"] == json!([self.group]));
         Ok(rules)
     }
 
-    async fn see_rules_gone(&self) -> Result<()> {
-        eventually("the rules to be gone", DEADLINE, async || {
-            for configuration in CONFIGURATIONS {
-                let rules = self.rules(configuration).await?;
-                ensure!(rules.is_empty(), "{configuration}: {rules:?}");
-            }
-            Ok(())
-        })
-        .await
-    }
-
-    async fn see_rules(&self) -> Result<()> {
-        eventually("the rules to be there", DEADLINE, async || {
-            for configuration in CONFIGURATIONS {
-                let rules = self.rules(configuration).await?;
-                ensure!(rules.len() == 1, "{configuration}: {rules:?}");
-            }
-            Ok(())
-        })
+    /// Waits until both configurations have as many.
+    async fn see(&self, count: usize) -> Result<()> {
+        eventually(
+            &format!("{count} rules for widgets"),
+            DEADLINE,
+            async || {
+                for configuration in CONFIGURATIONS {
+                    let rules = self.within(configuration).await?;
+                    ensure!(rules.len() == count, "{configuration}: {rules:?}");
+                }
+                Ok(())
+            },
+        )
         .await
     }
 
@@ -164,10 +53,6 @@ impl<'a> Widgets<'a> {
         json!({"apiGroups": [self.group], "apiVersions": ["v1"], "operations": operations,
             "resources": resources, "scope": "Namespaced"})
     }
-}
-
-fn queued() -> Value {
-    json!({"sluice.dev/queue-name": "q"})
 }
 
 async fn get(scene: &Scene<'_>, configuration: &str) -> Result<Value> {
@@ -199,43 +84,38 @@ fn rules(configuration: &Value) -> Vec<Value> {
 #[tokio::test]
 async fn what_can_be_suspended_is_born_so_once_its_kind_is_ready() -> Result<()> {
     bed::shared("hooks-suspend", async |scene| {
-        let widgets = Widgets::serve(scene, true).await?;
-        let before = widgets.create("before", queued()).await?;
+        let widgets = Widgets::new(scene);
+        widgets.serve().await?;
+        let before = widgets.create_running("before", true).await?;
         assert_eq!(before["spec"]["halted"], false, "held by whom?");
-        widgets.declare(&scene.ns).await?;
-        assert_eq!(
-            widgets.rules(VALIDATING).await?,
-            [widgets.rule(&["CREATE", "UPDATE"], &["widgets", "widgets/status"])]
-        );
-        assert_eq!(
-            widgets.rules(MUTATING).await?,
-            [widgets.rule(&["CREATE"], &["widgets"])]
-        );
-        let held = widgets.create("held", queued()).await?;
+        widgets.manage(&widgets.job_kind()).await?;
+        let held = widgets.create_running("held", true).await?;
         assert_eq!(held["spec"]["halted"], true, "{held}");
-        let plain = widgets.create("plain", json!({})).await?;
+        let plain = widgets.create_running("plain", false).await?;
         assert_eq!(plain["spec"]["halted"], false, "{plain}");
-        let told = refusal(
-            widgets
-                .merge("held", json!({"spec": {"halted": false}}))
-                .await,
-        )?;
-        ensure!(
-            told.contains("validate.jobs.sluice.dev") && told.contains("spec.halted"),
-            "{told}"
+        let rules = Rules::of(scene, &widgets);
+        let all = ["CREATE", "UPDATE"];
+        assert_eq!(
+            rules.within(VALIDATING).await?,
+            [rules.rule(&all, &["widgets", "widgets/status"])]
         );
+        assert_eq!(
+            rules.within(MUTATING).await?,
+            [rules.rule(&["CREATE"], &["widgets"])]
+        );
+        let start = json!({"spec": {"halted": false}});
+        let told = refusal(widgets.merge("held", start.clone()).await)?;
+        let refused = by_jobs_webhook("spec.halted: Forbidden: ");
+        ensure!(told.starts_with(&refused), "{told}");
 
         scene.delete("JobKind", &scene.ns).await?;
-        widgets.see_rules_gone().await?;
+        rules.see(0).await?;
         // The API server hears of it a moment later.
         eventually("widgets to be nobody's business", DEADLINE, async || {
-            let freed = widgets
-                .merge("held", json!({"spec": {"halted": false}}))
-                .await?;
-            ensure!(freed.data["spec"]["halted"] == false);
-            anyhow::Ok(())
+            widgets.merge("held", start.clone()).await
         })
-        .await
+        .await?;
+        Ok(())
     })
     .await
 }
@@ -243,33 +123,29 @@ async fn what_can_be_suspended_is_born_so_once_its_kind_is_ready() -> Result<()>
 #[tokio::test]
 async fn what_can_not_be_suspended_is_born_behind_gates_once_its_kind_is_ready() -> Result<()> {
     bed::shared("hooks-gates", async |scene| {
-        let widgets = Widgets::serve(scene, false).await?;
-        widgets.declare(&scene.ns).await?;
-        assert_eq!(
-            widgets.rules(MUTATING).await?,
-            [widgets.rule(&["CREATE", "UPDATE"], &["widgets"])]
-        );
-        let gates = json!([{"name": "sluice.dev/queue-allocation-gate"}]);
-        let held = widgets.create("held", queued()).await?;
-        assert_eq!(
-            held["spec"]["template"]["spec"]["schedulingGates"], gates,
-            "{held}"
-        );
+        let widgets = Widgets::new(scene);
+        widgets.serve().await?;
+        let mut kind = widgets.job_kind();
+        let spec = kind["spec"].as_object_mut().context("no spec")?;
+        spec.retain(|field, _| !["suspend", "active"].contains(&field.as_str()));
+        widgets.manage(&kind).await?;
+        let gates = |widget: &Value| widget["spec"]["template"]["spec"]["schedulingGates"].clone();
+        let queue_gate = json!([{"name": "sluice.dev/queue-allocation-gate"}]);
+        let held = widgets.create_running("held", true).await?;
+        assert_eq!(gates(&held), queue_gate, "{held}");
         // One that joins later is held from then on.
-        let plain = widgets.create("plain", json!({})).await?;
+        let plain = widgets.create_running("plain", false).await?;
+        assert_eq!(gates(&plain), Value::Null, "{plain}");
+        let join = json!({"metadata": {"labels": {"sluice.dev/queue-name": "q"}}});
+        let joined = widgets.merge("plain", join).await?;
+        assert_eq!(gates(&joined), queue_gate, "{joined}");
+        let rules = Rules::of(scene, &widgets);
         assert_eq!(
-            plain["spec"]["template"]["spec"]["schedulingGates"],
-            Value::Null,
-            "{plain}"
-        );
-        let joined = json!({"metadata": {"labels": queued()}});
-        let joined = into_value(widgets.merge("plain", joined).await?);
-        assert_eq!(
-            joined["spec"]["template"]["spec"]["schedulingGates"], gates,
-            "{joined}"
+            rules.within(MUTATING).await?,
+            [rules.rule(&["CREATE", "UPDATE"], &["widgets"])]
         );
         scene.delete("JobKind", &scene.ns).await?;
-        widgets.see_rules_gone().await
+        rules.see(0).await
     })
     .await
 }
@@ -279,7 +155,8 @@ async fn what_can_not_be_suspended_is_born_behind_gates_once_its_kind_is_ready()
 #[tokio::test]
 async fn only_the_rules_are_touched() -> Result<()> {
     bed::own_running("hooks-admin", async |_, scene| {
-        let widgets = Widgets::serve(scene, true).await?;
+        let widgets = Widgets::new(scene);
+        widgets.serve().await?;
         let selector = json!({"matchExpressions": [
             {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": ["kube-system"]},
         ]});
@@ -308,8 +185,9 @@ async fn only_the_rules_are_touched() -> Result<()> {
             Ok(generations)
         };
         let before = generations().await?;
-        widgets.declare(&scene.ns).await?;
-        widgets.see_rules().await?;
+        widgets.manage(&widgets.job_kind()).await?;
+        let of_widgets = Rules::of(scene, &widgets);
+        of_widgets.see(1).await?;
         let after = generations().await?;
         assert_eq!(after, before.iter().map(|g| g + 1).collect::<Vec<_>>(), "writes");
         for configuration in CONFIGURATIONS {
@@ -331,17 +209,16 @@ async fn only_the_rules_are_touched() -> Result<()> {
             ensure!(!applied.contains("widgets"), "{applied}");
             scene.kubectl(&["apply", "-f", "-"], Some(applied)).await?.ok()?;
         }
-        widgets.see_rules().await?;
-        let held = eventually("a widget to be held again", DEADLINE, async || {
-            let held = widgets.create("held", queued()).await?;
-            if held["spec"]["halted"] != true {
+        of_widgets.see(1).await?;
+        eventually("a widget to be held again", DEADLINE, async || {
+            let widget = widgets.create_running("held", true).await?;
+            if widget["spec"]["halted"] != true {
                 scene.kubectl(&["delete", "widgets", "held"], None).await?.ok()?;
             }
-            ensure!(held["spec"]["halted"] == true, "{held}");
-            Ok(held)
-        });
-        held.await?;
-        Ok(())
+            ensure!(widget["spec"]["halted"] == true, "{widget}");
+            Ok(())
+        })
+        .await
     })
     .await
 }

@@ -2,7 +2,7 @@
 //! their pods are the test's own.
 
 use anyhow::Result;
-use kube::api::{Api, ApiResource, DynamicObject, Patch, PatchParams};
+use kube::api::{Api, ApiResource, DynamicObject, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 use sluice_testbed::eventually;
 
@@ -12,7 +12,7 @@ use super::{DEADLINE, Scene, into_value};
 /// The widgets of a test, in an API group of its own.
 pub struct Widgets<'a> {
     scene: &'a Scene<'a>,
-    group: String,
+    pub group: String,
 }
 
 impl<'a> Widgets<'a> {
@@ -137,6 +137,26 @@ impl<'a> Widgets<'a> {
         })
     }
 
+    /// Creates a widget that is not suspended, in the LocalQueue `q` or in none, and returns it as the
+    /// API server answers: nobody has written to it since.
+    pub async fn create_running(&self, name: &str, is_queued: bool) -> Result<Value> {
+        let mut widget = self.widget(name);
+        widget["spec"]["halted"] = json!(false);
+        if !is_queued {
+            widget["metadata"]["labels"] = json!({});
+        }
+        let widget = serde_json::from_value(widget)?;
+        let created = self.api().create(&PostParams::default(), &widget).await?;
+        Ok(into_value(created))
+    }
+
+    /// Merges a patch into a widget.
+    pub async fn merge(&self, name: &str, patch: Value) -> kube::Result<Value> {
+        let params = PatchParams::default();
+        let patched = self.api().patch(name, &params, &Patch::Merge(patch)).await;
+        patched.map(into_value)
+    }
+
     /// Merges this into the status of a widget.
     pub async fn set_status(&self, name: &str, status: Value) -> Result<Value> {
         let patch = Patch::Merge(json!({ "status": status }));
@@ -191,7 +211,7 @@ impl<'a> Widgets<'a> {
         .await
     }
 
-    fn api(&self) -> Api<DynamicObject> {
+    pub fn api(&self) -> Api<DynamicObject> {
         let resource = ApiResource {
             group: self.group.clone(),
             version: "v1".to_owned(),
