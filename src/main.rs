@@ -19,6 +19,7 @@ mod lease;
 mod metrics;
 mod plan;
 mod policy;
+mod published;
 mod translate;
 mod watch;
 mod world;
@@ -45,6 +46,7 @@ use controller::{Controller, Options};
 use hooks::Rules;
 use lease::Election;
 use metrics::Metrics;
+use published::OpenApi;
 
 fn main() -> Result<()> {
     let args = Args::parse();
@@ -85,7 +87,9 @@ async fn run(args: Args) -> Result<()> {
         queue_gates: queue_gates.clone(),
         username: hooks.options.username(),
     };
-    let server = Server::bind(args.webhook_bind, slot.clone(), router(&policy)).await;
+    let schemas = Arc::new(OpenApi::new(clients.write.clone()));
+    let router = router(&policy, schemas);
+    let server = Server::bind(args.webhook_bind, slot.clone(), router).await;
     let server = server.with_context(|| format!("listen on {}", args.webhook_bind))?;
     let keeper = Keeper::new(
         clients.write.clone(),

@@ -28,6 +28,7 @@ mod gates_kubectl;
 mod gates_life;
 mod gates_roads;
 mod install;
+mod jobkind_admission;
 mod jobkind_hooks;
 mod karpenter;
 mod late_objects;

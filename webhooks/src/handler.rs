@@ -16,36 +16,58 @@ use crate::body::{Budget, Unread};
 use crate::policy::Policy;
 use crate::request::Request;
 use crate::review;
+use crate::schemas::Schemas;
 use crate::verdict::Verdict;
 
 /// Longest time that a body may take to arrive. The API server gives up after 3 s.
 const BODY_TIME_MAX: Duration = Duration::from_millis(2_500);
 
-/// The function that answers one of the two questions.
-type Review = fn(&Request, &Policy) -> Verdict;
+/// Which of the two questions is answered.
+#[derive(Clone)]
+enum Question {
+    /// Whether the request may go on.
+    Validate(Arc<dyn Schemas>),
+    /// What to change.
+    Mutate,
+}
+
+impl Question {
+    async fn answer(&self, request: &Request, policy: &Policy) -> Verdict {
+        let schemas = match self {
+            Self::Mutate => return review::mutate(request, policy),
+            Self::Validate(schemas) => schemas,
+        };
+        let verdict = review::validate(request, policy);
+        if verdict.is_allowed() {
+            review::look_up(request, &**schemas).await
+        } else {
+            verdict
+        }
+    }
+}
 
 #[derive(Clone)]
 struct Handler {
     policy: Arc<ArcSwap<Policy>>,
     budget: Budget,
-    review: Review,
+    question: Question,
 }
 
 /// The paths `/validate`, `/mutate` and `/healthz`. Every request is judged by the policy that
-/// `policy` holds when its body is complete.
-pub fn router(policy: &Arc<ArcSwap<Policy>>) -> Router {
+/// `policy` holds when its body is complete; JobKinds also by what `schemas` says.
+pub fn router(policy: &Arc<ArcSwap<Policy>>, schemas: Arc<dyn Schemas>) -> Router {
     let budget = Budget::new();
-    let road = |review: Review| {
+    let road = |question: Question| {
         let handler = Handler {
             policy: policy.clone(),
             budget: budget.clone(),
-            review,
+            question,
         };
         post(handle).with_state(handler)
     };
     Router::new()
-        .route("/validate", road(review::validate))
-        .route("/mutate", road(review::mutate))
+        .route("/validate", road(Question::Validate(schemas)))
+        .route("/mutate", road(Question::Mutate))
         .route("/healthz", get(|| async { "ok" }))
 }
 
@@ -61,7 +83,8 @@ async fn handle(State(handler): State<Handler>, headers: HeaderMap, body: Body) 
         // Anyone who reaches the port can send this: answer, and leave the log alone.
         Err(malformed) => return (StatusCode::BAD_REQUEST, malformed.to_string()).into_response(),
     };
-    let verdict = (handler.review)(&request, &handler.policy.load());
+    let policy = handler.policy.load_full();
+    let verdict = handler.question.answer(&request, &policy).await;
     if !verdict.is_allowed() {
         tracing::debug!(
             uid = request.uid,

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! Nothing here calls the API or keeps state about objects: a verdict depends on the request and the
-//! [`Policy`] alone. The rules themselves live in `sluice-kinds`, shared with the controller.
+//! [`Policy`] alone; that of a JobKind also on what [`Schemas`] says, which the caller looks up. The rules themselves live in `sluice-kinds`, shared with the controller.
 //!
 //! The caller holds the two things that change: an `Arc<ArcSwap<Policy>>` and a [`CertificateSlot`].
 //! It swaps in a new policy or certificate; connections and requests under way are not disturbed.
@@ -28,6 +28,7 @@ mod probation;
 mod queue_label;
 mod request;
 pub mod review;
+mod schemas;
 mod server;
 mod tls;
 mod unsuspend;
@@ -39,6 +40,7 @@ mod tests;
 pub use handler::router;
 pub use policy::Policy;
 pub use request::{GroupVersionKind, Malformed, Operation, Request};
+pub use schemas::{Published, Schemas};
 pub use server::Server;
 pub use tls::CertificateSlot;
 pub use verdict::Verdict;

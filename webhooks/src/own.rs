@@ -10,6 +10,7 @@ use sluice_kinds::problem::Problem;
 
 use crate::request::Request;
 use crate::review::Edit;
+use crate::schemas::Schemas;
 use crate::verdict::Verdict;
 
 /// Whether an object of group `sluice.dev` may be created or edited.
@@ -43,6 +44,18 @@ pub(crate) fn validate(request: &Request, edit: &Edit<'_>) -> Verdict {
         "JobKind" => verdict(edit, |kind: &JobKind| job_kinds::check(kind)),
         _ => Verdict::allowed(),
     }
+}
+
+/// What only the API server's schemas can say of an object that is right by itself.
+pub(crate) async fn look_up(request: &Request, edit: &Edit<'_>, schemas: &dyn Schemas) -> Verdict {
+    if request.kind.kind != "JobKind" || !request.sub_resource.is_empty() {
+        return Verdict::allowed();
+    }
+    let Ok(kind) = read::<JobKind>(edit.new) else {
+        return Verdict::allowed();
+    };
+    let old = edit.old.and_then(|old| read::<JobKind>(old).ok());
+    job_kinds::look_up(&kind, old.as_ref(), schemas).await
 }
 
 /// What `check` finds in the new object and did not find in the old one: an object that was stored

@@ -7,6 +7,7 @@ use sluice_kinds::problem::Problem;
 
 use crate::policy::Policy;
 use crate::request::{Operation, Request};
+use crate::schemas::Schemas;
 use crate::verdict::Verdict;
 use crate::{jobs, own, pods};
 
@@ -22,6 +23,16 @@ pub fn validate(request: &Request, policy: &Policy) -> Verdict {
         sluice_crds::GROUP => own::validate(request, &edit),
         "" if request.kind.kind == "Pod" => Verdict::of(pods::validate(request, &edit, policy)),
         _ => Verdict::of(jobs::validate(request, &edit, policy)),
+    }
+}
+
+/// What only the API server can say of a request that [`validate`] has nothing against.
+pub async fn look_up(request: &Request, schemas: &dyn Schemas) -> Verdict {
+    match Edit::of(request) {
+        Some(edit) if request.kind.group == sluice_crds::GROUP => {
+            own::look_up(request, &edit, schemas).await
+        }
+        Some(_) | None => Verdict::allowed(),
     }
 }
 

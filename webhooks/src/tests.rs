@@ -19,6 +19,7 @@ mod pod_conditions;
 mod pods;
 mod policies;
 mod requests;
+mod schemas;
 mod step;
 mod templates;
 mod tls;

@@ -1,10 +1,75 @@
-//! A JobKind must compile: its paths, its expressions, and a kind that may be managed at all.
+//! A JobKind must compile: its paths, its expressions, and a kind that may be managed at all. And if
+//! its kind is served, it must fit the schema that the API server publishes for it.
 
+use serde_json::Value;
 use sluice_crds::JobKind;
-use sluice_kinds::CompiledKind;
 use sluice_kinds::problem::Problem;
+use sluice_kinds::{CompiledKind, names, schema};
+
+use crate::schemas::{Published, Schemas};
+use crate::verdict::Verdict;
 
 /// What is wrong with `kind`.
 pub(crate) fn check(kind: &JobKind) -> Vec<Problem> {
-    CompiledKind::compile(kind).err().unwrap_or_default()
+    let mut problems = CompiledKind::compile(kind).err().unwrap_or_default();
+    let spec = &kind.spec;
+    // They become parts of paths of the API.
+    if !spec.group.is_empty() {
+        problems.extend(names::subdomain(&spec.group, "spec.group"));
+    }
+    problems.extend(names::subdomain(&spec.version, "spec.version"));
+    problems
+}
+
+/// What the published schema says of `kind`, which has nothing else wrong with it, and did not say of
+/// it as it was: one that a new version of its CRD has broken can still be edited.
+pub(crate) async fn look_up(
+    kind: &JobKind,
+    old: Option<&JobKind>,
+    schemas: &dyn Schemas,
+) -> Verdict {
+    let Ok(compiled) = CompiledKind::compile(kind) else {
+        return Verdict::allowed();
+    };
+    let spec = &kind.spec;
+    let version = match spec.group.as_str() {
+        "" => spec.version.clone(),
+        group => format!("{group}/{}", spec.version),
+    };
+    let warning = match schemas.published(&spec.group, &spec.version).await {
+        Published::Document(document) if serves(&compiled, &document) => {
+            let stored = old.and_then(|old| CompiledKind::compile(old).ok());
+            let stored = stored.filter(|old| old.version == compiled.version);
+            let stored = stored.map(|old| schema::check(&old, &document));
+            let mut problems = schema::check(&compiled, &document);
+            problems.retain(|problem| !stored.as_ref().is_some_and(|old| old.contains(problem)));
+            return Verdict::of(problems);
+        }
+        Published::Document(_) | Published::NotServed => format!(
+            "{} of {version} is not served yet, so that no path was checked; the condition Ready tells \
+             when it is watched",
+            spec.kind
+        ),
+        Published::Unreadable(why) => format!(
+            "the schema of {version} can't be read, so that no path was checked: {why}; the condition \
+             Ready tells whether it fits"
+        ),
+    };
+    Verdict {
+        warnings: vec![warning],
+        ..Verdict::allowed()
+    }
+}
+
+/// Whether the kind is among those of the `document`.
+fn serves(kind: &CompiledKind, document: &Value) -> bool {
+    let schemas = document.pointer("/components/schemas");
+    let schemas = schemas.and_then(Value::as_object).into_iter().flatten();
+    let mut names = schemas
+        .filter_map(|(_, schema)| schema.get("x-kubernetes-group-version-kind")?.as_array())
+        .flatten();
+    names.any(|name| {
+        let is = |key: &str, value: &str| name.get(key).and_then(Value::as_str) == Some(value);
+        is("group", &kind.group) && is("version", &kind.version) && is("kind", &kind.kind)
+    })
 }

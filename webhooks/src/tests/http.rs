@@ -14,7 +14,10 @@ use super::*;
 use crate::router;
 
 fn mk_router() -> Router {
-    router(&Arc::new(ArcSwap::from_pointee(mk_policy())))
+    router(
+        &Arc::new(ArcSwap::from_pointee(mk_policy())),
+        schemas::none(),
+    )
 }
 
 async fn post(path: &str, body: impl Into<Body>) -> (StatusCode, Vec<u8>) {
@@ -53,6 +56,18 @@ async fn answers_on_both_roads() {
 }
 
 #[tokio::test]
+async fn warnings_are_given_with_an_answer() {
+    let kind = serde_json::to_value(mk_job_kind("acme.io", "Sparkle")).unwrap();
+    let answer = ask("/validate", &mk_review(USER, None, &kind)).await;
+    assert_eq!(answer["response"]["allowed"], true);
+    let warning = answer["response"]["warnings"][0].as_str().unwrap();
+    assert!(
+        warning.starts_with("Sparkle of acme.io/v1 is not served yet"),
+        "{warning}"
+    );
+}
+
+#[tokio::test]
 async fn the_same_question_gets_the_same_answer() {
     let review = mk_review(USER, None, &mk_job(&[(QUEUE, "a")], &[], false));
     let first = ask("/mutate", &review).await;
@@ -64,7 +79,7 @@ async fn the_same_question_gets_the_same_answer() {
 #[tokio::test]
 async fn a_new_policy_counts_from_the_next_request() {
     let policy = Arc::new(ArcSwap::from_pointee(Policy::default()));
-    let router = router(&policy);
+    let router = router(&policy, schemas::none());
     let allowed = async || {
         let body = mk_review(USER, None, &mk_job(&[(QUEUE, "a")], &[], true)).to_string();
         let request = HttpRequest::post("/validate")

@@ -34,7 +34,10 @@ struct Running {
 
 async fn start() -> Running {
     let slot = Arc::new(CertificateSlot::default());
-    let router = router(&Arc::new(ArcSwap::from_pointee(mk_policy())));
+    let router = router(
+        &Arc::new(ArcSwap::from_pointee(mk_policy())),
+        schemas::none(),
+    );
     let server = Server::bind(([127, 0, 0, 1], 0).into(), slot.clone(), router)
         .await
         .unwrap();

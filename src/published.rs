@@ -1,0 +1,86 @@
+//! What the API server publishes of kinds, for the webhook that judges JobKinds: read afresh for each,
+//! within limits of time, size and number.
+
+use std::pin::Pin;
+use std::time::Duration;
+
+use futures::AsyncReadExt;
+use http::Request;
+use http::header::ACCEPT;
+use kube::{Client, Error};
+use serde_json::Value;
+use sluice_webhooks::{Published, Schemas};
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
+
+/// Longest time for one answer: whoever has sent the JobKind waits, and the webhook has 3 s for all.
+const DEADLINE: Duration = Duration::from_secs(1);
+/// Largest document. The largest known, of API groups with ten kinds that embed pod templates, have
+/// some 5 MiB.
+const DOCUMENT_BYTES_MAX: u64 = 16 << 20;
+/// Documents that are read at the same time: each takes several times its size.
+const CONCURRENCY: usize = 1;
+
+/// Reads schemas from the API server.
+pub struct OpenApi {
+    client: Client,
+    turns: Semaphore,
+}
+
+impl OpenApi {
+    /// Reads by `client`, which must not repeat requests by itself.
+    pub fn new(client: Client) -> Self {
+        Self {
+            client,
+            turns: Semaphore::new(CONCURRENCY),
+        }
+    }
+
+    async fn read(&self, group: &str, version: &str) -> Result<Published, String> {
+        let _turn = self.turns.acquire().await.map_err(|e| e.to_string())?;
+        let path = match group {
+            "" => format!("/openapi/v3/api/{version}"),
+            group => format!("/openapi/v3/apis/{group}/{version}"),
+        };
+        let request = Request::get(path).header(ACCEPT, "application/json");
+        let request = request.body(Vec::new()).map_err(|e| e.to_string())?;
+        let body = match self.client.request_stream(request).await {
+            Ok(body) => body,
+            Err(Error::Api(status)) if status.code == 404 => return Ok(Published::NotServed),
+            Err(error) => return Err(error.to_string()),
+        };
+        let mut text = Vec::new();
+        // One byte more tells too large from just large enough.
+        let mut body = Box::pin(body).take(DOCUMENT_BYTES_MAX + 1);
+        let size = body.read_to_end(&mut text).await;
+        let size = size.map_err(|e| e.to_string())?;
+        if DOCUMENT_BYTES_MAX < size as u64 {
+            return Err(format!("it has more than {DOCUMENT_BYTES_MAX} bytes"));
+        }
+        // Takes tens of milliseconds for a large one.
+        let parsed =
+            tokio::task::spawn_blocking(move || serde_json::from_slice::<Value>(&text)).await;
+        let document = parsed
+            .map_err(|e| e.to_string())?
+            .map_err(|e| e.to_string())?;
+        Ok(Published::Document(document))
+    }
+}
+
+impl Schemas for OpenApi {
+    fn published<'a>(
+        &'a self,
+        group: &'a str,
+        version: &'a str,
+    ) -> Pin<Box<dyn Future<Output = Published> + Send + 'a>> {
+        Box::pin(async move {
+            match timeout(DEADLINE, self.read(group, version)).await {
+                Ok(Ok(published)) => published,
+                Ok(Err(why)) => Published::Unreadable(why),
+                Err(_) => {
+                    Published::Unreadable(format!("no reply within {} s", DEADLINE.as_secs()))
+                }
+            }
+        })
+    }
+}

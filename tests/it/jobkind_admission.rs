@@ -1,0 +1,98 @@
+//! A JobKind is held against the published schema of its kind when it is applied, so that a typo is
+//! told before any object is misread.
+
+use anyhow::{Result, ensure};
+use serde_json::{Value, json};
+use sluice_testbed::eventually;
+
+use crate::support::objects::with;
+use crate::support::widgets::Widgets;
+use crate::support::{DEADLINE, Scene, bed, by_objects_webhook, refusal};
+
+/// Waits until the JobKind is refused, and returns the words: the schema of a CRD is published a
+/// moment after the CRD is established.
+async fn see_refused(scene: &Scene<'_>, kind: &Value) -> Result<String> {
+    let manifest = kind.to_string();
+    eventually("the JobKind to be refused", DEADLINE, async || {
+        let args = ["create", "--dry-run=server", "-f", "-"];
+        scene.kubectl(&args, Some(&manifest)).await?.err()
+    })
+    .await
+}
+
+#[tokio::test]
+async fn what_does_not_fit_the_schema_is_refused() -> Result<()> {
+    bed::shared("schema-refused", async |scene| {
+        let widgets = Widgets::new(scene);
+        widgets.serve().await?;
+        let kind = widgets.job_kind();
+        let table = [
+            (
+                "/spec/suspend",
+                ".spec.paused",
+                "spec.suspend: Invalid value: \".spec.paused\": there is no field \"paused\" in .spec: \
+                 there are halted, size, template",
+            ),
+            (
+                "/spec/suspend",
+                ".spec.size",
+                "spec.suspend: Invalid value: \".spec.size\": must name a boolean field: this one is \
+                 integer",
+            ),
+            (
+                "/spec/podSets/0/template",
+                ".spec.size",
+                "spec.podSets[0].template: Invalid value: \".spec.size\": must name a pod template: \
+                 this field has no spec.containers",
+            ),
+        ];
+        for (pointer, path, problem) in table {
+            let told = see_refused(scene, &with(kind.clone(), pointer, json!(path))).await?;
+            let refused = by_objects_webhook(problem);
+            ensure!(told.contains(&refused), "{told}");
+        }
+        // The same by an edit, and what is right is taken without a word.
+        let output = scene
+            .kubectl(&["create", "-f", "-"], Some(&kind.to_string()))
+            .await?;
+        ensure!(!output.stderr.contains("Warning"), "{}", output.stderr);
+        output.ok()?;
+        let edit = json!({"spec": {"suspend": ".spec.paused"}});
+        let told = refusal(scene.try_merge("JobKind", &scene.ns, edit).await)?;
+        assert_eq!(told, by_objects_webhook(table[0].2));
+        scene.delete("JobKind", &scene.ns).await?;
+        widgets.delete_crd().await
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_kind_that_is_not_served_is_taken_with_a_warning() -> Result<()> {
+    bed::shared("schema-warned", async |scene| {
+        let widgets = Widgets::new(scene);
+        let kind = with(
+            widgets.job_kind(),
+            "/spec/suspend",
+            json!(".spec.paused"),
+        );
+        let output = scene
+            .kubectl(&["create", "-f", "-"], Some(&kind.to_string()))
+            .await?;
+        let warning = format!(
+            "Warning: Widget of {}/v1 is not served yet, so that no path was checked; the condition \
+             Ready tells when it is watched",
+            widgets.group
+        );
+        ensure!(output.stderr.contains(&warning), "{}", output.stderr);
+        output.ok()?;
+        // What nobody could tell then is told when the CRD comes.
+        widgets.serve().await?;
+        let told = scene
+            .see_condition("JobKind", &scene.ns, "Ready", "False", "SchemaMismatch")
+            .await?;
+        ensure!(told.contains("there is no field \"paused\""), "{told}");
+        scene.delete("JobKind", &scene.ns).await?;
+        widgets.delete_crd().await
+    })
+    .await
+}
