@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 
-use crate::assets;
 use crate::controlplane::ControlPlane;
+use crate::{assets, go};
 
 /// The project whose CRDs a test wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -106,9 +106,8 @@ impl Crds {
     /// # Errors
     /// When there is no Go, the download fails, or it is not what go.sum says.
     pub fn files(self) -> Result<Vec<PathBuf>> {
-        let (module, folder, group) = self.source();
-        let pins = assets::repository()?.join("tests/controlplane/crds");
-        let dir = assets::downloaded(&pins, module)?.join(folder);
+        let (_, folder, group) = self.source();
+        let dir = self.dir()?.join(folder);
         let begin = format!("{group}_");
         let mut files = Vec::new();
         for entry in fs::read_dir(&dir).with_context(|| format!("reading {}", dir.display()))? {
@@ -120,6 +119,13 @@ impl Crds {
         ensure!(!files.is_empty(), "{} has no {begin}*.yaml", dir.display());
         files.sort();
         Ok(files)
+    }
+
+    /// The folder of the whole module.
+    pub(crate) fn dir(self) -> Result<PathBuf> {
+        let (module, ..) = self.source();
+        let pins = assets::repository()?.join("tests/controlplane/crds");
+        go::downloaded(&pins, module)
     }
 
     /// Their texts, for [`crate::Options::manifests`]: the garbage collector sees CRDs at once that

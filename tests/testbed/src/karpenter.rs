@@ -8,12 +8,12 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow, ensure};
 use serde_json::{Value, json};
 
-use crate::assets::{self, Assets};
+use crate::assets::Assets;
 use crate::controlplane::ControlPlane;
 use crate::http::get;
-use crate::ports;
 use crate::processes::{Launch, Process};
 use crate::wait::eventually;
+use crate::{go, ports};
 
 pub(crate) const MODULE: &str = "sigs.k8s.io/karpenter";
 
@@ -163,7 +163,7 @@ fn node_pool(name: &str, cpus: u32) -> Value {
 /// the copy: Go builds nothing that was changed in the module cache itself.
 pub(crate) fn on_loopback(module: &Path, dir: &Path) -> Result<PathBuf> {
     let source = dir.join("source");
-    copy(&assets::downloaded(module, MODULE)?, &source)?;
+    copy(&go::downloaded(module, MODULE)?, &source)?;
     let operator = source.join(OPERATOR);
     fs::write(&operator, patch(&fs::read_to_string(&operator)?)?)?;
 

@@ -28,7 +28,8 @@
 //!
 //! [`Karpenter`] runs the real Karpenter, with nodes that are played like the others.
 //!
-//! [`Crds`] are those of other projects, as they publish them.
+//! [`Crds`] are those of other projects, as they publish them, and [`Operators`] runs the real
+//! controllers of some.
 //!
 //! Logs, keys and the audit log lie in a folder that goes with the run; with `TESTBED_KEEP=1` it
 //! stays, and its path is printed.
@@ -38,11 +39,13 @@ mod certificates;
 mod components;
 mod controlplane;
 mod crds;
+mod go;
 mod http;
 mod karpenter;
 mod kubeconfig;
 mod kubectl;
 mod nodes;
+mod operators;
 mod options;
 mod ports;
 mod processes;
@@ -58,6 +61,7 @@ pub use crds::Crds;
 pub use karpenter::Karpenter;
 pub use kubectl::KubectlOutput;
 pub use nodes::NodeSpec;
+pub use operators::{Operator, Operators};
 pub use options::Options;
 pub use processes::{Launch, Process, send_signal};
 pub use sluice::{NAMESPACE, Shared, Sluice, SluiceOptions};

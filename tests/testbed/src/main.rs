@@ -57,6 +57,7 @@ fn main() -> Result<ExitCode> {
         println!("{}", Assets::ensure()?.dir().display());
         Assets::ensure_crds()?;
         Assets::ensure_karpenter()?;
+        Assets::ensure_operators()?;
         return Ok(ExitCode::SUCCESS);
     }
     let runtime = tokio::runtime::Builder::new_multi_thread()
