@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 use sluice_crds::{MANAGED_LABEL, PROPAGATED_GATES_ANNOTATION, QUEUE_GATE};
 
 use crate::gates::GateState;
+use crate::place::Place;
 use crate::queue_gates::{QueueGates, propagated, scheduling_gates};
 
 /// What is to be there.
@@ -66,23 +67,23 @@ impl Gating {
         }
     }
 
-    /// The patch for `pod`, a pod or a pod template, which lies at `at`.
+    /// The patch for `pod`, a pod or a pod template, which is written at `place`.
     pub(crate) fn patch(
         &self,
         pod: &Value,
-        at: &[&str],
+        place: &Place,
         gates: &QueueGates,
     ) -> Vec<PatchOperation> {
         let mut annotations = self.annotations.clone();
         let mut operations = Vec::new();
         let listed = self.listed(pod);
         if listed.is_empty() {
-            operations.extend(unlist(pod, at));
+            operations.extend(unlist(pod, place));
         } else {
             annotations.insert(PROPAGATED_GATES_ANNOTATION.to_owned(), listed);
         }
-        operations.extend(add_metadata(pod, at, &self.labels, &annotations));
-        operations.extend(self.add_gates(pod, at, gates));
+        operations.extend(add_metadata(pod, place, &self.labels, &annotations));
+        operations.extend(self.add_gates(pod, place, gates));
         operations
     }
 
@@ -97,7 +98,7 @@ impl Gating {
         names.into_iter().collect::<Vec<_>>().join(",")
     }
 
-    fn add_gates(&self, pod: &Value, at: &[&str], gates: &QueueGates) -> Vec<PatchOperation> {
+    fn add_gates(&self, pod: &Value, place: &Place, gates: &QueueGates) -> Vec<PatchOperation> {
         let queue_gate = self
             .queue_gate
             .as_deref()
@@ -108,39 +109,45 @@ impl Gating {
             .filter(|name| !scheduling_gates(pod).any(|carried| carried == *name))
             .map(|name| json!({"name": name}))
             .collect();
-        if missing.is_empty() {
+        // Pods of which only the metadata is written get their gates when they are created.
+        let Some(list) = place
+            .spec(&["schedulingGates"])
+            .filter(|_| !missing.is_empty())
+        else {
             return Vec::new();
-        }
+        };
         let Some(spec) = pod.get("spec").filter(|spec| spec.is_object()) else {
             let spec = json!({"schedulingGates": missing});
-            return vec![add(path(at, &["spec"]), spec)];
+            return place
+                .spec(&[])
+                .map(|at| add(at, spec))
+                .into_iter()
+                .collect();
         };
         if spec.get("schedulingGates").is_some_and(Value::is_array) {
-            let end = path(at, &["spec", "schedulingGates", "-"]);
+            let end = place.spec(&["schedulingGates", "-"]);
             return missing
                 .into_iter()
-                .map(|gate| add(end.clone(), gate))
+                .filter_map(|gate| Some(add(end.clone()?, gate)))
                 .collect();
         }
-        vec![add(path(at, &["spec", "schedulingGates"]), missing.into())]
+        vec![add(list, missing.into())]
     }
 }
 
-/// Removes the list of propagated gates from `pod`, a pod or a pod template, which lies at `at`.
-pub(crate) fn unlist(pod: &Value, at: &[&str]) -> Option<PatchOperation> {
+/// Removes the list of propagated gates from `pod`, a pod or a pod template, which is written at
+/// `place`.
+pub(crate) fn unlist(pod: &Value, place: &Place) -> Option<PatchOperation> {
     crate::metadata::annotation(pod, PROPAGATED_GATES_ANNOTATION)?;
     Some(PatchOperation::Remove(RemoveOperation {
-        path: path(
-            at,
-            &["metadata", "annotations", PROPAGATED_GATES_ANNOTATION],
-        ),
+        path: place.metadata(&["annotations", PROPAGATED_GATES_ANNOTATION]),
     }))
 }
 
 /// Adds to the metadata of `pod`, making `metadata`, `labels` and `annotations` where absent.
 fn add_metadata(
     pod: &Value,
-    at: &[&str],
+    place: &Place,
     labels: &BTreeMap<String, String>,
     annotations: &BTreeMap<String, String>,
 ) -> Vec<PatchOperation> {
@@ -151,25 +158,21 @@ fn add_metadata(
         let made: Map<String, Value> = maps
             .map(|(key, map)| (key.to_owned(), json!(map)))
             .collect();
-        return vec![add(path(at, &["metadata"]), made.into())];
+        return vec![add(place.metadata(&[]), made.into())];
     };
     let mut operations = Vec::new();
     for (key, map) in maps {
         let Some(there) = metadata.get(key).filter(|there| there.is_object()) else {
-            operations.push(add(path(at, &["metadata", key]), json!(map)));
+            operations.push(add(place.metadata(&[key]), json!(map)));
             continue;
         };
         for (name, value) in map {
             if there.get(name).and_then(Value::as_str) != Some(value) {
-                operations.push(add(path(at, &["metadata", key, name]), json!(value)));
+                operations.push(add(place.metadata(&[key, name]), json!(value)));
             }
         }
     }
     operations
-}
-
-fn path(at: &[&str], below: &[&str]) -> PointerBuf {
-    PointerBuf::from_tokens(at.iter().chain(below).copied())
 }
 
 fn add(path: PointerBuf, value: Value) -> PatchOperation {

@@ -3,14 +3,16 @@
 
 use std::collections::BTreeMap;
 
-use json_patch::Patch;
-use serde_json::Value;
+use json_patch::{Patch, PatchOperation};
+use serde_json::{Value, json};
 use sluice_crds::{ADMISSION_ANNOTATION, AdmissionMode, POD_SET_ANNOTATION, PRIORITY_CLASS_LABEL};
 
-use crate::gates;
+use crate::gates::{self, GateState};
 use crate::gating::{Gating, unlist};
 use crate::jobkind::CompiledKind;
 use crate::metadata::{self, label};
+use crate::place::Place;
+use crate::pod_set_rule::Template;
 use crate::problem::Problem;
 use crate::queue_gates::{propagated_gates, scheduling_gates};
 use crate::view::QueueLabels;
@@ -61,6 +63,8 @@ impl CompiledKind {
     pub fn hold_at_creation(&self, object: &Value, annotations: &BTreeMap<String, String>) -> Hold {
         let is_opted_in = self.first_is_opted_in(object);
         let mode = match asked(annotations) {
+            _ if self.is_opaque() => AdmissionMode::PerPod,
+            _ if self.waits_suspended() => return Hold::Suspend,
             Some(mode) => mode,
             None if is_opted_in => AdmissionMode::PerPod,
             None => self.admission(),
@@ -81,6 +85,12 @@ impl CompiledKind {
 
     /// How a stored object with these `annotations` is held. `object` needs no metadata.
     pub fn hold(&self, object: &Value, annotations: &BTreeMap<String, String>) -> Hold {
+        if self.is_opaque() {
+            return Hold::EachPod;
+        }
+        if self.waits_suspended() {
+            return Hold::Suspend;
+        }
         let has_queue_gate = self.any_template(object, |t| self.queue_gates().carried(t).is_some());
         let mode = asked(annotations).unwrap_or(self.admission());
         if self.suspend_path().is_some() && !self.gates_pods(object) {
@@ -94,19 +104,56 @@ impl CompiledKind {
         }
     }
 
-    /// Whether every pod template of `object` carries the queue gate.
+    /// Whether gates hold an object of this kind by its suspend field even where its pods are
+    /// admitted by themselves: what its pods get says nothing of gates.
+    pub fn is_suspended_by_gates(&self) -> bool {
+        self.is_opaque() && self.suspend_path().is_some()
+    }
+
+    /// What is wrong with admitting an object of this kind in this `mode`.
+    pub fn check_mode(&self, mode: AdmissionMode) -> Option<Problem> {
+        let kind = &self.kind;
+        let (value, rule) = match mode {
+            AdmissionMode::Whole if self.is_opaque() => (
+                "Whole",
+                format!("must be \"PerPod\": only the pods of a {kind} tell what they ask for"),
+            ),
+            AdmissionMode::PerPod if self.waits_suspended() => (
+                "PerPod",
+                format!("must be \"Whole\": the pod templates of a {kind} can't hold its pods"),
+            ),
+            AdmissionMode::Whole | AdmissionMode::PerPod => return None,
+        };
+        let field = gates::field_of(ADMISSION_ANNOTATION);
+        Some(Problem::invalid(field, value, rule))
+    }
+
+    /// Whether every pod of `object` is born with the queue gate.
     pub fn is_gated(&self, object: &Value) -> bool {
-        self.templates(object).all(|(_, _, template)| {
-            template.is_some_and(|template| self.queue_gates().carried(template).is_some())
+        let templates = self.templates(object);
+        !templates.is_empty() && templates.iter().all(|template| self.waits(template))
+    }
+
+    /// Whether the pods of `object` bring gates that Sluice has to lift from them.
+    pub fn gates_pods(&self, object: &Value) -> bool {
+        self.templates(object).iter().any(|template| {
+            let pod = template.pod.as_deref();
+            self.waits(template) || pod.is_some_and(|pod| propagated_gates(pod).next().is_some())
         })
     }
 
-    /// Whether a pod template of `object` brings gates that Sluice has to lift from its pods.
-    pub fn gates_pods(&self, object: &Value) -> bool {
-        self.any_template(object, |template| {
-            self.queue_gates().carried(template).is_some()
-                || propagated_gates(template).next().is_some()
-        })
+    /// Whether the pods of `template` are born with the queue gate: it is in the template, or they
+    /// ask for it.
+    fn waits(&self, template: &Template<'_>) -> bool {
+        template
+            .pod
+            .as_deref()
+            .is_some_and(|pod| match template.place {
+                Place::Metadata(_) => self.queue_gates().opt_in(pod).is_some(),
+                Place::Template(_) | Place::Info { .. } => {
+                    self.queue_gates().carried(pod).is_some()
+                }
+            })
     }
 
     /// The patch that puts into every pod template of `object` what its pods wait behind: the queue
@@ -114,34 +161,80 @@ impl CompiledKind {
     /// into the list of propagated gates goes, also from the templates of what is suspended. Applied
     /// to its own outcome it is empty.
     pub fn gate_patch(&self, object: &Value, waiting: Waiting<'_>) -> Patch {
-        let gates = gates::read(&metadata::gate_annotations(object));
+        let gates = if self.is_suspended_by_gates() {
+            GateState::None
+        } else {
+            gates::read(&metadata::gate_annotations(object))
+        };
+        let before = waiting.old.map(|old| self.templates(old));
         let mut operations = Vec::new();
-        for (name, path, template) in self.templates(object) {
-            let Some(template) = template.filter(|template| template.is_object()) else {
+        for template in self.templates(object) {
+            let Template {
+                set, place, pod, ..
+            } = template;
+            let Some(pod) = pod else {
+                operations.extend(self.make(object, &place, &gates, waiting));
                 continue;
             };
-            let at: Vec<&str> = path.segments().iter().map(String::as_str).collect();
             if waiting.hold == Hold::Suspend {
-                operations.extend(unlist(template, &at));
+                operations.extend(unlist(&pod, &place));
                 continue;
             }
-            let mut gating = Gating::behind(&gates);
-            if let Some(before) = waiting.old.and_then(|old| path.get(old)) {
-                gating = gating.after(before);
-            }
-            if waiting.hold == Hold::Pods {
-                gating = gating.annotation(POD_SET_ANNOTATION, name);
-            }
-            gating = match (waiting.hold, waiting.queue) {
-                (_, None) => gating,
-                (Hold::EachPod, Some(queue)) => {
-                    self.queued_by_itself(gating, object, template, queue, waiting.queue_labels)
-                }
-                (Hold::Pods | Hold::Suspend, Some(_)) => gating.queue_gate(sluice_crds::QUEUE_GATE),
+            let gating = self.gating(object, &set, &pod, &gates, waiting);
+            let old = before.iter().flatten().find(|old| old.set == set);
+            let gating = match old.and_then(|old| old.pod.as_deref()) {
+                Some(old) => gating.after(old),
+                None => gating,
             };
-            operations.extend(gating.patch(template, &at, self.queue_gates()));
+            operations.extend(gating.patch(&pod, &place, self.queue_gates()));
         }
         Patch(operations)
+    }
+
+    /// Makes a template, or the metadata of pods, that is not there, with nothing in it but what holds
+    /// the pods.
+    fn make(
+        &self,
+        object: &Value,
+        place: &Place,
+        gates: &GateState,
+        waiting: Waiting<'_>,
+    ) -> Option<PatchOperation> {
+        if waiting.hold == Hold::Suspend {
+            return None;
+        }
+        let mut made = json!({"metadata": {}, "spec": {}});
+        let gating = self.gating(object, "", &made, gates, waiting);
+        let operations = gating.patch(&made, &Place::pod(), self.queue_gates());
+        // These are our own operations on our own value: they can't fail.
+        json_patch::patch(&mut made, &operations).ok()?;
+        match place {
+            Place::Template(at) => Some(at.set(object, made)),
+            Place::Metadata(at) => Some(at.set(object, made.get("metadata")?.clone())),
+            Place::Info { .. } => None,
+        }
+    }
+
+    /// What the pods of the set `set` wait behind.
+    fn gating(
+        &self,
+        object: &Value,
+        set: &str,
+        pod: &Value,
+        gates: &GateState,
+        waiting: Waiting<'_>,
+    ) -> Gating {
+        let gating = Gating::behind(gates);
+        match (waiting.hold, waiting.queue) {
+            (Hold::Pods, None) => gating.annotation(POD_SET_ANNOTATION, set),
+            (Hold::Pods, Some(_)) => gating
+                .annotation(POD_SET_ANNOTATION, set)
+                .queue_gate(sluice_crds::QUEUE_GATE),
+            (Hold::EachPod, Some(queue)) => {
+                self.queued_by_itself(gating, object, pod, queue, waiting.queue_labels)
+            }
+            (Hold::EachPod, None) | (Hold::Suspend, _) => gating,
+        }
     }
 
     /// What pods that are queued by themselves take from the object that they are made for.
@@ -171,31 +264,33 @@ impl CompiledKind {
     /// What is wrong with the templates of an object that is admitted as a whole: pods that ask to
     /// be admitted by themselves would be charged twice.
     pub fn check_whole(&self, object: &Value) -> Vec<Problem> {
-        self.templates(object)
-            .filter_map(|(_, path, template)| {
-                let mark = self.queue_gates().opt_in(template?)?;
-                Some(Problem::forbidden(
-                    format!("{}.metadata.annotations[{mark}]", path.field()),
-                    format!(
-                        "asks for each pod to be admitted by itself, but this object is admitted as \
-                         a whole; the annotation {ADMISSION_ANNOTATION} with the value \"PerPod\" \
-                         changes that at creation"
-                    ),
-                ))
-            })
-            .collect()
+        let templates = self.templates(object);
+        let opted_in = templates.iter().filter_map(|template| {
+            let mark = self.queue_gates().opt_in(template.pod.as_deref()?)?;
+            Some(Problem::forbidden(
+                format!("{}.annotations[{mark}]", template.place.metadata_field()),
+                format!(
+                    "asks for each pod to be admitted by itself, but this object is admitted as \
+                     a whole; the annotation {ADMISSION_ANNOTATION} with the value \"PerPod\" \
+                     changes that at creation"
+                ),
+            ))
+        });
+        opted_in.collect()
     }
 
     fn first_is_opted_in(&self, object: &Value) -> bool {
-        self.templates(object)
-            .next()
-            .and_then(|(_, _, template)| template)
-            .is_some_and(|template| self.queue_gates().opt_in(template).is_some())
+        let templates = self.templates(object);
+        let first = templates.first().and_then(|first| first.pod.as_deref());
+        first.is_some_and(|pod| self.queue_gates().opt_in(pod).is_some())
     }
 
     fn any_template(&self, object: &Value, is: impl Fn(&Value) -> bool) -> bool {
-        self.templates(object)
-            .any(|(_, _, template)| template.is_some_and(&is))
+        let templates = self.templates(object);
+        let mut pods = templates
+            .iter()
+            .filter_map(|template| template.pod.as_deref());
+        pods.any(is)
     }
 }
 

@@ -1,49 +1,23 @@
 //! A JobKind, checked and compiled: reads the objects of its kind. Nothing here knows a kind by
 //! name; what batch/v1 Job needs, every kind can have.
 
-use std::sync::Arc;
+use std::collections::BTreeSet;
 
 use serde_json::Value;
-use sluice_crds::{AdmissionMode, ChildKind, FinishedRule, JobKind, JobKindSpec};
+use sluice_crds::{AdmissionMode, ChildKind};
 
-use crate::expression::Expression;
+use crate::expression::{Expression, Variables};
 use crate::path::FieldPath;
 use crate::pod_set::Reader;
+use crate::pod_set_rule::{Rule, SETS_MAX, Template};
 use crate::problem::Problem;
 use crate::queue_gates::QueueGates;
 use crate::requests::PodDefaults;
 use crate::view::{Finished, PodSetView};
 
+mod compile;
 #[cfg(test)]
 mod tests;
-
-/// Most pods in a set: what a Kubernetes count field can hold.
-const COUNT_MAX: i64 = i32::MAX as i64;
-
-/// Kinds that are refused whatever a JobKind says of them: Sluice never writes to what secures or
-/// runs the cluster (reliability row D34).
-const FORBIDDEN_KINDS: &[(&str, &str)] = &[
-    ("", "Secret"),
-    ("", "Node"),
-    ("", "Namespace"),
-    ("", "ServiceAccount"),
-    ("", "ConfigMap"),
-    ("rbac.authorization.k8s.io", "*"),
-    ("admissionregistration.k8s.io", "*"),
-    ("apiextensions.k8s.io", "*"),
-    ("apiregistration.k8s.io", "*"),
-    ("authentication.k8s.io", "*"),
-    ("authorization.k8s.io", "*"),
-    ("certificates.k8s.io", "*"),
-    ("coordination.k8s.io", "*"),
-    ("events.k8s.io", "*"),
-    ("flowcontrol.apiserver.k8s.io", "*"),
-    ("node.k8s.io", "*"),
-    ("policy", "*"),
-    ("scheduling.k8s.io", "*"),
-    ("storage.k8s.io", "*"),
-    ("sluice.dev", "*"),
-];
 
 /// A JobKind whose paths parse and whose expressions compile.
 #[derive(Debug)]
@@ -58,7 +32,7 @@ pub struct CompiledKind {
     pub kind: String,
     suspend: Option<FieldPath>,
     admission: AdmissionMode,
-    pod_sets: Vec<CompiledPodSet>,
+    rules: Vec<Rule>,
     finished: Option<CompiledFinished>,
     active: Option<Expression>,
     ready: Option<Expression>,
@@ -73,64 +47,7 @@ struct CompiledFinished {
     message: Option<Expression>,
 }
 
-#[derive(Debug)]
-struct CompiledPodSet {
-    name: Arc<str>,
-    template: FieldPath,
-    count: Option<Expression>,
-}
-
 impl CompiledKind {
-    /// Checks and compiles `kind`.
-    ///
-    /// # Errors
-    /// All that is wrong with it.
-    pub fn compile(kind: &JobKind) -> Result<Self, Vec<Problem>> {
-        let mut problems = Vec::new();
-        let spec = &kind.spec;
-        check_allowed(spec, &mut problems);
-        let suspend = spec
-            .suspend
-            .as_ref()
-            .and_then(|path| compile_path("spec.suspend", path, &mut problems));
-        let pod_sets = compile_pod_sets(spec, &mut problems);
-        let finished = spec
-            .finished
-            .as_ref()
-            .and_then(|rule| compile_finished(rule, &mut problems));
-        let active = spec
-            .active
-            .as_ref()
-            .and_then(|source| compile_expression("spec.active", source, &mut problems));
-        let ready = spec
-            .ready
-            .as_ref()
-            .and_then(|source| compile_expression("spec.ready", source, &mut problems));
-        if spec.suspend.is_some() && spec.active.is_none() {
-            problems.push(Problem::required(
-                "spec.active",
-                "required with spec.suspend: it says when the pods of a suspended object are gone",
-            ));
-        }
-        if !problems.is_empty() {
-            return Err(problems);
-        }
-        Ok(Self {
-            name: kind.metadata.name.clone().unwrap_or_default(),
-            group: spec.group.clone(),
-            version: spec.version.clone(),
-            kind: spec.kind.clone(),
-            suspend,
-            admission: spec.admission,
-            pod_sets,
-            finished,
-            active,
-            ready,
-            children: spec.children.clone(),
-            queue_gates: QueueGates::default(),
-        })
-    }
-
     /// The same kind, whose pod templates are read with these names of the queue gate. Without it
     /// only Sluice's own name is known, and a configured alias is a gate of somebody else.
     #[must_use]
@@ -159,7 +76,7 @@ impl CompiledKind {
 
     /// Whether the pods of an object are those of its children, and it names no pod sets of its own.
     pub fn has_pods_of_children(&self) -> bool {
-        self.pod_sets.is_empty()
+        self.rules.is_empty()
     }
 
     /// The accepted names of the queue gate.
@@ -167,22 +84,55 @@ impl CompiledKind {
         &self.queue_gates
     }
 
-    /// The paths of the pod templates, each with the field of the JobKind that names it.
-    pub fn template_paths(&self) -> impl Iterator<Item = (String, &FieldPath)> {
-        self.pod_sets
-            .iter()
-            .enumerate()
-            .map(|(index, set)| (format!("spec.podSets[{index}].template"), &set.template))
+    /// The rules about pod sets, each with the field of the JobKind that it is.
+    pub(crate) fn rules(&self) -> impl Iterator<Item = (String, &Rule)> {
+        let rules = self.rules.iter().enumerate();
+        rules.map(|(index, rule)| (format!("spec.podSets[{index}]"), rule))
     }
 
-    /// The pod templates of `object`: the name of the set, the path, and what lies there.
-    pub(crate) fn templates<'a>(
-        &'a self,
-        object: &'a Value,
-    ) -> impl Iterator<Item = (&'a str, &'a FieldPath, Option<&'a Value>)> {
-        self.pod_sets
-            .iter()
-            .map(move |set| (&*set.name, &set.template, set.template.get(object)))
+    /// The expressions over the object as a whole, each with the field of the JobKind that it is.
+    pub(crate) fn expressions(&self) -> impl Iterator<Item = (&'static str, &Expression)> {
+        let finished = self.finished.as_ref();
+        let of_finished = finished.into_iter().flat_map(|rule| {
+            let message = rule.message.as_ref();
+            [
+                Some(("spec.finished.when", &rule.when)),
+                Some(("spec.finished.succeeded", &rule.succeeded)),
+                message.map(|message| ("spec.finished.message", message)),
+            ]
+        });
+        let active = self.active.as_ref().map(|active| ("spec.active", active));
+        let ready = self.ready.as_ref().map(|ready| ("spec.ready", ready));
+        of_finished.chain([active, ready]).flatten()
+    }
+
+    /// Whether only the pods of an object tell what they ask for: each is admitted by itself.
+    pub fn is_opaque(&self) -> bool {
+        self.rules.iter().any(Rule::is_opaque)
+    }
+
+    /// Whether objects of this kind wait by being suspended and in no other way: they have no
+    /// templates of their own, or none that can be changed.
+    pub fn waits_suspended(&self) -> bool {
+        self.has_pods_of_children() || self.rules.iter().any(Rule::has_infos)
+    }
+
+    /// The pod templates of `object` as far as they can be found.
+    pub(crate) fn templates<'a>(&'a self, object: &'a Value) -> Vec<Template<'a>> {
+        self.find(object, &mut Vec::new())
+    }
+
+    fn find<'a>(&'a self, object: &'a Value, problems: &mut Vec<Problem>) -> Vec<Template<'a>> {
+        let mut found = Vec::with_capacity(self.rules.len());
+        for rule in &self.rules {
+            found.extend(rule.templates(object, problems));
+        }
+        if SETS_MAX < found.len() {
+            let detail = format!("an object must have at most {SETS_MAX} pod sets");
+            problems.push(Problem::too_many("its pod sets", found.len(), detail));
+            found.truncate(SETS_MAX);
+        }
+        found
     }
 
     /// Whether `object` is suspended. A missing field is `false`, as the API conventions have it;
@@ -219,12 +169,15 @@ impl CompiledKind {
             queue_gates: &self.queue_gates,
         };
         let mut problems = Vec::new();
-        let mut views = Vec::with_capacity(self.pod_sets.len());
-        for set in &self.pod_sets {
-            match set.read(object, reader, &self.name) {
-                Ok(view) => views.push(view),
-                Err(found) => problems.extend(found),
+        let templates = self.find(object, &mut problems);
+        let mut names = BTreeSet::new();
+        let mut views = Vec::with_capacity(templates.len());
+        for template in templates {
+            if !names.insert(template.set.clone()) {
+                let field = format!("the name of the pod set at {}", template.place);
+                problems.push(Problem::duplicate(field, &*template.set));
             }
+            views.extend(read(template, object, reader, &mut problems));
         }
         if problems.is_empty() {
             Ok(views)
@@ -247,7 +200,7 @@ impl CompiledKind {
         let succeeded = self.truth(&rule.succeeded, "spec.finished.succeeded", object)?;
         let message = match &rule.message {
             None => String::new(),
-            Some(expression) => match expression.evaluate(object) {
+            Some(expression) => match expression.evaluate(of_object(object)) {
                 Ok(cel::Value::String(text)) => text.to_string(),
                 Ok(other) => {
                     return Err(self.misfit(
@@ -284,16 +237,8 @@ impl CompiledKind {
             .transpose()
     }
 
-    /// The template path of the pod set `name`.
-    pub(crate) fn template_of(&self, name: &str) -> Option<&FieldPath> {
-        self.pod_sets
-            .iter()
-            .find(|set| &*set.name == name)
-            .map(|set| &set.template)
-    }
-
     fn truth(&self, expression: &Expression, field: &str, object: &Value) -> Result<bool, Problem> {
-        match expression.evaluate(object) {
+        match expression.evaluate(of_object(object)) {
             Ok(cel::Value::Bool(truth)) => Ok(truth),
             Ok(other) => Err(self.misfit(field, &format!("gave {}, not a bool", other.type_of()))),
             Err(error) => Err(self.misfit(field, &error)),
@@ -308,151 +253,34 @@ impl CompiledKind {
     }
 }
 
-impl CompiledPodSet {
-    fn read(
-        &self,
-        object: &Value,
-        reader: Reader<'_>,
-        kind: &str,
-    ) -> Result<PodSetView, Vec<Problem>> {
-        let Some(template) = self.template.get(object).filter(|t| t.is_object()) else {
-            return Err(vec![Problem::required(
-                self.template.field(),
-                format!("JobKind {kind:?} says that a pod template lies here"),
-            )]);
-        };
-        let field = format!("{}.spec", self.template.field());
-        let count = self.count(object);
-        let view = reader.read(
-            self.name.clone(),
-            count.as_ref().copied().unwrap_or_default(),
-            template,
-            &field,
-        );
-        match (count, view) {
-            (Ok(_), view) => view,
-            (Err(problem), Ok(_)) => Err(vec![problem]),
-            (Err(problem), Err(problems)) => {
-                Err(std::iter::once(problem).chain(problems).collect())
-            }
-        }
-    }
-
-    fn count(&self, object: &Value) -> Result<u32, Problem> {
-        let Some(expression) = &self.count else {
-            return Ok(1);
-        };
-        let field = format!("the count of pod set {:?}", self.name);
-        let count = match expression.evaluate(object) {
-            Ok(cel::Value::Int(count)) => count,
-            Ok(cel::Value::UInt(count)) => i64::try_from(count).unwrap_or(i64::MAX),
-            Ok(other) => {
-                return Err(Problem::forbidden(
-                    field,
-                    format!("the expression gave {}, not an int", other.type_of()),
-                ));
-            }
-            Err(error) => {
-                return Err(Problem::forbidden(
-                    field,
-                    format!("the expression does not fit this object: {error}"),
-                ));
-            }
-        };
-        if !(0..=COUNT_MAX).contains(&count) {
-            return Err(Problem::invalid(
-                field,
-                count.to_string(),
-                format!("must be between 0 and {COUNT_MAX}"),
-            ));
-        }
-        Ok(u32::try_from(count).unwrap_or(u32::MAX))
+fn of_object(object: &Value) -> Variables<'_> {
+    Variables {
+        object,
+        element: None,
     }
 }
 
-fn check_allowed(spec: &JobKindSpec, problems: &mut Vec<Problem>) {
-    if spec.group.is_empty() && spec.kind == "Pod" {
-        problems.push(Problem::forbidden(
-            "spec.kind",
-            "Pod needs no JobKind: pods that ask for it are queued by themselves",
-        ));
-    }
-    let forbidden = FORBIDDEN_KINDS
-        .iter()
-        .any(|(group, kind)| *group == spec.group && (*kind == "*" || *kind == spec.kind));
-    if forbidden {
-        problems.push(Problem::forbidden(
-            "spec.kind",
-            format!(
-                "{} of group {:?} may not be managed: it secures or runs the cluster",
-                spec.kind, spec.group
-            ),
-        ));
-    }
-}
-
-fn compile_finished(rule: &FinishedRule, problems: &mut Vec<Problem>) -> Option<CompiledFinished> {
-    let when = compile_expression("spec.finished.when", &rule.when, problems);
-    let succeeded = compile_expression("spec.finished.succeeded", &rule.succeeded, problems);
-    let message = rule
-        .message
-        .as_ref()
-        .and_then(|source| compile_expression("spec.finished.message", source, problems));
-    Some(CompiledFinished {
-        when: when?,
-        succeeded: succeeded?,
-        message,
-    })
-}
-
-fn compile_pod_sets(spec: &JobKindSpec, problems: &mut Vec<Problem>) -> Vec<CompiledPodSet> {
-    let mut sets: Vec<CompiledPodSet> = Vec::with_capacity(spec.pod_sets.len());
-    for (index, rule) in spec.pod_sets.iter().enumerate() {
-        let field = format!("spec.podSets[{index}]");
-        if sets.iter().any(|set| *set.name == *rule.name) {
-            problems.push(Problem::duplicate(
-                format!("{field}.name"),
-                rule.name.clone(),
-            ));
-        }
-        let template = compile_path(
-            &format!("{field}.template"),
-            rule.template.as_deref().unwrap_or_default(),
-            problems,
-        );
-        let count = rule
-            .count
-            .as_ref()
-            .map(|source| compile_expression(&format!("{field}.count"), source, problems));
-        if let (Some(template), None | Some(Some(_))) = (template, &count) {
-            sets.push(CompiledPodSet {
-                name: rule.name.as_str().into(),
-                template,
-                count: count.flatten(),
-            });
-        }
-    }
-    if spec.pod_sets.is_empty() {
-        problems.push(Problem::required(
-            "spec.podSets",
-            "must name at least one pod template",
-        ));
-    }
-    sets
-}
-
-fn compile_path(field: &str, text: &str, problems: &mut Vec<Problem>) -> Option<FieldPath> {
-    FieldPath::parse(text)
-        .map_err(|rule| problems.push(Problem::invalid(field, text, rule)))
-        .ok()
-}
-
-fn compile_expression(
-    field: &str,
-    source: &str,
+/// Reads one pod set. One that can't be read is left out, and told.
+fn read(
+    template: Template<'_>,
+    object: &Value,
+    reader: Reader<'_>,
     problems: &mut Vec<Problem>,
-) -> Option<Expression> {
-    Expression::compile(source)
-        .map_err(|rule| problems.push(Problem::invalid(field, source, rule)))
-        .ok()
+) -> Option<PodSetView> {
+    let count = template
+        .count(object)
+        .map_err(|problem| problems.push(problem))
+        .ok();
+    let reclaimable = template.reclaimable(object, count.unwrap_or_default());
+    // Of pods whose template is still to be made nothing is known: they are not counted by it.
+    let empty = Value::Null;
+    let pod = template.pod.as_deref().unwrap_or(&empty);
+    let view = reader
+        .read(template.set, template.place, count?, pod)
+        .map_err(|found| problems.extend(found))
+        .ok()?;
+    Some(PodSetView {
+        reclaimable,
+        ..view
+    })
 }

@@ -14,6 +14,8 @@ use crate::gates;
 use crate::hold::Hold;
 use crate::jobkind::CompiledKind;
 use crate::metadata::{self, annotation, label};
+use crate::place::Place;
+use crate::pod_set_rule::Template;
 use crate::problem::Problem;
 use crate::queue_gates::propagated;
 
@@ -32,8 +34,8 @@ pub struct Marking<'a> {
 }
 
 /// One pod template of the object.
-struct Template<'a> {
-    at: String,
+struct Marked<'a> {
+    place: &'a Place,
     set: &'a str,
     old: &'a Value,
     new: &'a Value,
@@ -60,50 +62,52 @@ pub fn check_list_of_pod(pod: &Value) -> Option<Problem> {
 impl CompiledKind {
     /// What is wrong with the record of an admission in the pod templates of `new`: there is none.
     pub fn check_no_record(&self, old: Option<&Value>, new: &Value) -> Vec<Problem> {
-        self.templates(new)
-            .filter_map(|(_, path, template)| {
-                let record = annotation(template?, ADMITTED_ANNOTATION)?;
-                let before = old.and_then(|old| annotation(path.get(old)?, ADMITTED_ANNOTATION));
-                (before != Some(record)).then(|| {
-                    let at = format!(
-                        "{}.metadata.annotations[{ADMITTED_ANNOTATION}]",
-                        path.field()
-                    );
-                    Problem::forbidden(at, BY_SLUICE_ALONE)
-                })
+        let before = old.map(|old| self.templates(old)).unwrap_or_default();
+        let templates = self.templates(new);
+        let recorded = templates.iter().filter_map(|template| {
+            let record = annotation(template.pod.as_deref()?, ADMITTED_ANNOTATION)?;
+            let old =
+                same_set(&before, template).and_then(|old| annotation(old, ADMITTED_ANNOTATION));
+            (old != Some(record)).then(|| {
+                let metadata = template.place.metadata_field();
+                let at = format!("{metadata}.annotations[{ADMITTED_ANNOTATION}]");
+                Problem::forbidden(at, BY_SLUICE_ALONE)
             })
-            .collect()
+        });
+        recorded.collect()
     }
 
     /// What is wrong with the marks in the pod templates. What the webhook itself writes there is
     /// right: it does so at each edit of an object that can't be suspended.
     pub fn check_marks(&self, marking: Marking<'_>) -> Vec<Problem> {
         let own = gates::read(&metadata::gate_annotations(marking.new)).scheduling_gates();
-        self.templates(marking.new)
-            .flat_map(|(set, path, template)| {
-                let old = marking.old.and_then(|old| path.get(old));
-                let template = Template {
-                    at: path.field(),
-                    set,
-                    old: old.unwrap_or(&Value::Null),
-                    new: template.unwrap_or(&Value::Null),
-                    own: &own,
-                };
-                let mut problems: Vec<_> = template.check_list().into_iter().collect();
-                if marking.hold == Some(Hold::Pods) {
-                    problems.extend(template.check_no_group());
-                }
-                if marking.old.is_some() {
-                    problems.extend(self.check_managed(&template, marking.hold));
-                    problems.extend(self.check_pod_set(&template, marking.hold));
-                    problems.extend(self.check_queue_gate(&template, marking.hold));
-                }
-                problems
-            })
-            .collect()
+        let before = marking
+            .old
+            .map(|old| self.templates(old))
+            .unwrap_or_default();
+        let mut problems = Vec::new();
+        for template in &self.templates(marking.new) {
+            let template = Marked {
+                place: &template.place,
+                set: &template.set,
+                old: same_set(&before, template).unwrap_or(&Value::Null),
+                new: template.pod.as_deref().unwrap_or(&Value::Null),
+                own: &own,
+            };
+            problems.extend(template.check_list());
+            if marking.hold == Some(Hold::Pods) {
+                problems.extend(template.check_no_group());
+            }
+            if marking.old.is_some() {
+                problems.extend(self.check_managed(&template, marking.hold));
+                problems.extend(self.check_pod_set(&template, marking.hold));
+                problems.extend(self.check_queue_gate(&template, marking.hold));
+            }
+        }
+        problems
     }
 
-    fn check_managed(&self, template: &Template<'_>, hold: Option<Hold>) -> Option<Problem> {
+    fn check_managed(&self, template: &Marked<'_>, hold: Option<Hold>) -> Option<Problem> {
         let (old, new) = (
             label(template.old, MANAGED_LABEL),
             label(template.new, MANAGED_LABEL),
@@ -113,10 +117,10 @@ impl CompiledKind {
             .map(|_| "true");
         let may_be =
             new == old || new.is_some() && new == expected || new.is_none() && hold.is_none();
-        (!may_be).then(|| template.forbidden(&format!("metadata.labels[{MANAGED_LABEL}]")))
+        (!may_be).then(|| template.forbidden("labels", MANAGED_LABEL))
     }
 
-    fn check_pod_set(&self, template: &Template<'_>, hold: Option<Hold>) -> Option<Problem> {
+    fn check_pod_set(&self, template: &Marked<'_>, hold: Option<Hold>) -> Option<Problem> {
         let of = |template| metadata::annotation_text(template, POD_SET_ANNOTATION);
         let (old, new) = (of(template.old), of(template.new));
         let expected = hold
@@ -124,18 +128,18 @@ impl CompiledKind {
             .map(|_| template.set);
         let may_be =
             new == old || new.is_some() && new == expected || new.is_none() && hold.is_none();
-        (!may_be).then(|| template.forbidden(&gates::field_of(POD_SET_ANNOTATION)))
+        (!may_be).then(|| template.forbidden("annotations", POD_SET_ANNOTATION))
     }
 
     /// The queue gate in a template says that the pods wait, and that the object may be let go by
     /// hand. Its pods are those that it had at its creation.
-    fn check_queue_gate(&self, template: &Template<'_>, hold: Option<Hold>) -> Option<Problem> {
+    fn check_queue_gate(&self, template: &Marked<'_>, hold: Option<Hold>) -> Option<Problem> {
         self.suspend_path()?;
         hold?;
         let gate = self.queue_gates().carried(template.new)?;
         self.queue_gates().carried(template.old).is_none().then(|| {
             Problem::forbidden(
-                format!("{}.spec.schedulingGates", template.at),
+                format!("{}.schedulingGates", template.place.spec_field()),
                 format!(
                     "the gate {gate:?} may only be set at creation: it says how the object is held"
                 ),
@@ -144,12 +148,12 @@ impl CompiledKind {
     }
 }
 
-impl Template<'_> {
+impl Marked<'_> {
     fn check_list(&self) -> Option<Problem> {
         let before: BTreeSet<&str> = propagated(self.old).collect();
         let is_wrong =
             propagated(self.new).any(|name| !before.contains(name) && !self.own.contains(name));
-        is_wrong.then(|| self.forbidden(&gates::field_of(PROPAGATED_GATES_ANNOTATION)))
+        is_wrong.then(|| self.forbidden("annotations", PROPAGATED_GATES_ANNOTATION))
     }
 
     /// An admitted pod that says that it belongs to a group is read as a member of that.
@@ -160,15 +164,22 @@ impl Template<'_> {
         };
         (is_member(self.new) && !is_member(self.old)).then(|| {
             Problem::forbidden(
-                format!("{}.metadata.labels[{POD_GROUP_LABEL}]", self.at),
+                format!("{}.labels[{POD_GROUP_LABEL}]", self.place.metadata_field()),
                 "the pods of this object are admitted with it, not with a group",
             )
         })
     }
 
-    fn forbidden(&self, field: &str) -> Problem {
-        Problem::forbidden(format!("{}.{field}", self.at), BY_SLUICE_ALONE)
+    fn forbidden(&self, map: &str, key: &str) -> Problem {
+        let metadata = self.place.metadata_field();
+        Problem::forbidden(format!("{metadata}.{map}[{key}]"), BY_SLUICE_ALONE)
     }
+}
+
+/// What `before` has of the pod set of `template`.
+fn same_set<'a>(before: &'a [Template<'_>], template: &Template<'_>) -> Option<&'a Value> {
+    let old = before.iter().find(|old| old.set == template.set)?;
+    old.pod.as_deref()
 }
 
 #[cfg(test)]

@@ -44,15 +44,20 @@ pub fn is_being_deleted(object: &Value) -> bool {
         .is_some_and(|at| !at.is_null())
 }
 
+/// API group and kind of `object`, or those that a reference to one names.
+pub fn group_and_kind(object: &Value) -> Option<(&str, &str)> {
+    let api_version = object.get("apiVersion")?.as_str()?;
+    let group = api_version.split_once('/').map_or("", |(group, _)| group);
+    Some((group, object.get("kind")?.as_str()?))
+}
+
 /// API group and kind of the controller that owns `object`.
 pub fn controller(object: &Value) -> Option<(&str, &str)> {
     let owners = object.pointer("/metadata/ownerReferences")?.as_array()?;
     let owner = owners
         .iter()
         .find(|o| o.get("controller").and_then(Value::as_bool) == Some(true))?;
-    let api_version = owner.get("apiVersion")?.as_str()?;
-    let group = api_version.split_once('/').map_or("", |(group, _)| group);
-    Some((group, owner.get("kind")?.as_str()?))
+    group_and_kind(owner)
 }
 
 fn text(value: &Value) -> String {

@@ -15,6 +15,14 @@ const SUBDOMAIN_RULE: &str = "a lowercase RFC 1123 subdomain must consist of low
      (e.g. 'example.com', regex used for validation is \
      '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
 
+/// Longest RFC 1123 label in bytes.
+const LABEL_BYTES_MAX: usize = 63;
+
+/// What apimachinery says of a bad label.
+const LABEL_RULE: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric \
+     characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or \
+     '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
+
 /// What apimachinery says of a bad path.
 const PATH_RULE: &str =
     "Invalid path (regex used for validation is '[A-Za-z0-9/\\-._~%!$&'()*+,;=:]+')";
@@ -31,6 +39,19 @@ pub fn subdomain(value: &str, field: &str) -> Vec<Problem> {
     }
     if !value.split('.').all(is_label) {
         problems.push(Problem::invalid(field, value, SUBDOMAIN_RULE));
+    }
+    problems
+}
+
+/// What is wrong with `value` as an RFC 1123 label: the name of a pod set.
+pub(crate) fn label(value: &str, field: &str) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    if LABEL_BYTES_MAX < value.len() {
+        let detail = format!("must be no more than {LABEL_BYTES_MAX} bytes");
+        problems.push(Problem::invalid(field, value, detail));
+    }
+    if !is_label(value) {
+        problems.push(Problem::invalid(field, value, LABEL_RULE));
     }
     problems
 }

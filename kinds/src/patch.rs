@@ -6,7 +6,8 @@ use serde_json::{Value, json};
 use sluice_crds::{MANAGED_LABEL, POD_SET_ANNOTATION};
 
 use crate::jobkind::CompiledKind;
-use crate::path::FieldPath;
+use crate::location::Location;
+use crate::place::Place;
 use crate::template::Placement;
 use crate::view::{Mark, PodSetView, TemplateMarks};
 
@@ -34,9 +35,9 @@ impl CompiledKind {
     /// Suspends `object`. Empty if it is suspended or can't be.
     pub fn hold_patch(&self, object: &Value) -> Patch {
         match self.suspend_path() {
-            Some(path) if path.get(object) != Some(&Value::Bool(true)) => {
-                Patch(vec![path.set(object, json!(true))])
-            }
+            Some(path) if path.get(object) != Some(&Value::Bool(true)) => Patch(vec![
+                Location::default().below(path).set(object, json!(true)),
+            ]),
             Some(_) | None => Patch(Vec::new()),
         }
     }
@@ -45,77 +46,105 @@ impl CompiledKind {
     /// one patch. Fails on an object that is no longer suspended. Empty for a kind that has no
     /// suspend field: its pods are let go instead.
     pub fn release_patch(&self, target: Target<'_>, placings: &[Placing<'_>]) -> Patch {
-        let Some(suspend) = self.suspend_path() else {
-            return Patch(Vec::new());
-        };
-        let mut operations = self.place(target, placings, suspend);
-        for placing in placings {
-            if let Some(template) = self.template_of(&placing.set.name) {
-                operations.extend(mark(placing.set, template));
+        let mut patch = self.prepare_patch(target, placings);
+        if let Some(suspend) = self.suspend_location() {
+            patch.0.push(add(suspend.pointer(&[]), json!(false)));
+        }
+        patch
+    }
+
+    /// Places and marks the templates of a suspended object and leaves it suspended: the one whose
+    /// pods they are of lets it go. Empty for a kind that has no suspend field.
+    pub fn prepare_patch(&self, target: Target<'_>, placings: &[Placing<'_>]) -> Patch {
+        let Patch(mut operations) = self.place_patch(target, placings);
+        if !operations.is_empty() {
+            for placing in placings {
+                operations.extend(mark(placing.set));
             }
         }
-        operations.push(add(suspend.pointer(&[]), json!(false)));
         Patch(operations)
     }
 
     /// Places the templates of a suspended object and leaves it suspended. Empty for a kind that has
     /// no suspend field.
     pub fn place_patch(&self, target: Target<'_>, placings: &[Placing<'_>]) -> Patch {
-        let operations = self
-            .suspend_path()
-            .map(|suspend| self.place(target, placings, suspend));
-        Patch(operations.unwrap_or_default())
-    }
-
-    fn place(
-        &self,
-        target: Target<'_>,
-        placings: &[Placing<'_>],
-        suspend: &FieldPath,
-    ) -> Vec<PatchOperation> {
+        let Some(suspend) = self.suspend_location() else {
+            return Patch(Vec::new());
+        };
         let mut operations = tests(target);
         operations.push(test(suspend.pointer(&[]), json!(true)));
+        operations.extend(missing_infos(placings));
         for placing in placings {
-            let Some(template) = self.template_of(&placing.set.name) else {
-                continue;
-            };
-            let from = &placing.set.placement;
-            let Placement {
-                node_selector,
-                tolerations,
-            } = &placing.to;
-            let changes = [
-                (
-                    "nodeSelector",
-                    from.node_selector != *node_selector,
-                    node_selector.is_empty(),
-                    json!(node_selector),
-                ),
-                (
-                    "tolerations",
-                    from.tolerations != *tolerations,
-                    tolerations.is_empty(),
-                    json!(tolerations),
-                ),
-            ];
-            for (field, changed, is_empty, value) in changes {
-                let path = template.pointer(&["spec", field]);
-                match (changed, is_empty) {
-                    (false, _) => {}
-                    (true, false) => operations.push(add(path, value)),
-                    (true, true) => {
-                        operations.push(PatchOperation::Remove(RemoveOperation { path }));
-                    }
-                }
-            }
+            operations.extend(place(placing));
         }
-        operations
+        Patch(operations)
     }
+
+    fn suspend_location(&self) -> Option<Location> {
+        self.suspend_path()
+            .map(|suspend| Location::default().below(suspend))
+    }
+}
+
+/// Makes the lists that are to hold what concerns pods whose templates can't be changed.
+fn missing_infos(placings: &[Placing<'_>]) -> Vec<PatchOperation> {
+    let mut made: Vec<&Location> = Vec::new();
+    let mut operations = Vec::new();
+    for placing in placings {
+        if let Place::Info {
+            list,
+            len,
+            is_there: false,
+            ..
+        } = &placing.set.place
+            && !made.contains(&list)
+        {
+            made.push(list);
+            operations.push(add(list.pointer(&[]), json!(vec![json!({}); *len])));
+        }
+    }
+    operations
+}
+
+/// Writes where the pods of a set may go.
+fn place(placing: &Placing<'_>) -> Vec<PatchOperation> {
+    let (set, to) = (placing.set, &placing.to);
+    let nothing = Placement::default();
+    let beneath = match &set.place {
+        Place::Info { beneath, .. } => beneath,
+        Place::Template(_) | Place::Metadata(_) => &nothing,
+    };
+    let (from, to) = (set.placement.without(beneath), to.without(beneath));
+    let changes = [
+        (
+            "nodeSelector",
+            from.node_selector != to.node_selector,
+            to.node_selector.is_empty(),
+            json!(to.node_selector),
+        ),
+        (
+            "tolerations",
+            from.tolerations != to.tolerations,
+            to.tolerations.is_empty(),
+            json!(to.tolerations),
+        ),
+    ];
+    let changed = changes.into_iter().filter(|(_, changed, ..)| *changed);
+    changed
+        .filter_map(|(field, _, is_empty, value)| {
+            let path = set.place.spec(&[field])?;
+            Some(if is_empty {
+                PatchOperation::Remove(RemoveOperation { path })
+            } else {
+                add(path, value)
+            })
+        })
+        .collect()
 }
 
 /// Puts the marks on the template of `set`: the label by which its pods are watched, the annotation
 /// that names their set.
-fn mark(set: &PodSetView, template: &FieldPath) -> Vec<PatchOperation> {
+fn mark(set: &PodSetView) -> Vec<PatchOperation> {
     let TemplateMarks {
         has_metadata,
         managed,
@@ -132,16 +161,13 @@ fn mark(set: &PodSetView, template: &FieldPath) -> Vec<PatchOperation> {
     ];
     let mut operations = Vec::new();
     if !has_metadata {
-        operations.push(add(template.pointer(&["metadata"]), json!({})));
+        operations.push(add(set.place.metadata(&[]), json!({})));
     }
     for (mark, map, key, value) in marks {
         match mark {
             Mark::Set => {}
-            Mark::Unset => operations.push(add(template.pointer(&["metadata", map, key]), value)),
-            Mark::NoMap => {
-                let map = template.pointer(&["metadata", map]);
-                operations.push(add(map, json!({key: value})));
-            }
+            Mark::Unset => operations.push(add(set.place.metadata(&[map, key]), value)),
+            Mark::NoMap => operations.push(add(set.place.metadata(&[map]), json!({key: value}))),
         }
     }
     operations

@@ -1,9 +1,8 @@
-//! Paths to fields as users write them in a JobKind (`.spec.template`), and how to read and write
-//! through them. No lists and no wildcards: a path names one field.
+//! Paths to fields as users write them in a JobKind (`.spec.template`), and how to read through them.
+//! A path names one field: elements of lists and maps are the business of `pod_set_rule`.
 
 use std::fmt;
 
-use json_patch::{AddOperation, PatchOperation, jsonptr::PointerBuf};
 use serde_json::{Map, Value};
 
 /// A path to one field: dots and field names, as in `.spec.runPolicy.suspend`.
@@ -16,11 +15,24 @@ pub struct FieldPath {
 const SEGMENTS_MAX: usize = 16;
 
 impl FieldPath {
-    /// Parses `.a.b.c`.
+    /// Parses `.a.b.c`, a path in an object.
     ///
     /// # Errors
     /// The rule that `text` breaks, as a sentence for the user.
     pub fn parse(text: &str) -> Result<Self, String> {
+        let path = Self::parse_below(text)?;
+        let first = path.segments.first();
+        if first.is_some_and(|first| first == "metadata" || first == "status") {
+            return Err("must not lie in metadata or status".to_owned());
+        }
+        Ok(path)
+    }
+
+    /// Parses `.a.b.c`, a path in some part of an object.
+    ///
+    /// # Errors
+    /// The rule that `text` breaks, as a sentence for the user.
+    pub fn parse_below(text: &str) -> Result<Self, String> {
         let rest = text
             .strip_prefix('.')
             .ok_or_else(|| "must start with a dot (such as \".spec.suspend\")".to_owned())?;
@@ -35,18 +47,19 @@ impl FieldPath {
                 .is_some_and(|c| c.is_ascii_alphabetic() || c == '_');
             if !starts_well || !letters.all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-') {
                 return Err(
-                    "must be field names with a dot before each (such as \".spec.suspend\"); lists and wildcards are not supported"
+                    "must be field names with a dot before each (such as \".spec.suspend\"); lists are named by forEach"
                         .to_owned(),
                 );
             }
         }
-        if segments
-            .first()
-            .is_some_and(|s| s == "metadata" || s == "status")
-        {
-            return Err("must not lie in metadata or status".to_owned());
-        }
         Ok(Self { segments })
+    }
+
+    /// The path of these fields.
+    pub(crate) fn of(fields: &[&str]) -> Self {
+        Self {
+            segments: fields.iter().map(|&field| field.to_owned()).collect(),
+        }
     }
 
     /// The names of the fields, outermost first.
@@ -65,16 +78,6 @@ impl FieldPath {
     /// The field as problems name it: without the leading dot.
     pub fn field(&self) -> String {
         self.segments.join(".")
-    }
-
-    /// The field `names` below this one, as a JSON pointer.
-    pub fn pointer(&self, below: &[&str]) -> PointerBuf {
-        PointerBuf::from_tokens(
-            self.segments
-                .iter()
-                .map(String::as_str)
-                .chain(below.iter().copied()),
-        )
     }
 
     /// Makes the merge patch `patch` (RFC 7386) set the field to `value`.
@@ -96,28 +99,6 @@ impl FieldPath {
             map.insert(last.clone(), value);
         }
     }
-
-    /// The one operation that makes the field of `object` hold `value`, making the objects above it
-    /// where they are missing.
-    pub fn set(&self, object: &Value, value: Value) -> PatchOperation {
-        let mut here = object;
-        let mut depth = 0;
-        for segment in &self.segments {
-            match here.get(segment) {
-                Some(next) if next.is_object() => here = next,
-                _ => break,
-            }
-            depth += 1;
-        }
-        let (path, missing) = self.segments.split_at((depth + 1).min(self.segments.len()));
-        let value = missing.iter().rev().fold(value, |inner, segment| {
-            Value::Object(Map::from_iter([(segment.clone(), inner)]))
-        });
-        PatchOperation::Add(AddOperation {
-            path: PointerBuf::from_tokens(path),
-            value,
-        })
-    }
 }
 
 impl fmt::Display for FieldPath {
@@ -131,8 +112,6 @@ impl fmt::Display for FieldPath {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     #[test]
@@ -165,18 +144,8 @@ mod tests {
     }
 
     #[test]
-    fn reads_and_writes_and_makes_what_is_missing() {
-        let path = FieldPath::parse(".spec.runPolicy.suspend").unwrap();
-        for object in [
-            json!({"spec": {"runPolicy": {"suspend": false, "kept": 1}}}),
-            json!({"spec": {"runPolicy": {}}}),
-            json!({"spec": {}}),
-            json!({}),
-        ] {
-            let mut patched = object.clone();
-            let operation = path.set(&object, json!(true));
-            json_patch::patch(&mut patched, &[operation]).unwrap();
-            assert_eq!(path.get(&patched), Some(&json!(true)), "{object}");
-        }
+    fn below_an_element_any_field_may_be_named() {
+        assert!(FieldPath::parse_below(".metadata").is_ok());
+        assert!(FieldPath::parse_below("metadata").is_err());
     }
 }

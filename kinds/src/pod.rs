@@ -16,6 +16,7 @@ use sluice_crds::{
 use crate::gates::{self, GateState};
 use crate::gating::{Gating, unlist};
 use crate::metadata::{self, annotation_text, label};
+use crate::place::Place;
 use crate::pod_set::Reader;
 use crate::problem::Problem;
 use crate::queue_gates::{propagated, scheduling_gates};
@@ -134,7 +135,7 @@ impl PodView {
                 .is_some_and(|node| !node.is_empty()),
             pod_set: annotation_text(object, POD_SET_ANNOTATION).map(Into::into),
             admitted: annotation_text(object, ADMITTED_ANNOTATION).map(read_admission),
-            asks: reader.read(POD_SET.into(), 1, object, "spec"),
+            asks: reader.read(POD_SET.into(), Place::pod(), 1, object),
         }
     }
 
@@ -242,7 +243,7 @@ impl PodHold {
             Self::Group => gating.queue_gate(QUEUE_GATE),
             Self::Gates => gating,
         };
-        Patch(gating.patch(pod, &[], gates))
+        Patch(gating.patch(pod, &Place::pod(), gates))
     }
 }
 
@@ -251,7 +252,7 @@ impl PodHold {
 pub fn unlist_patch(pod: &Value) -> Patch {
     let listed = metadata::controller(pod)
         .is_none()
-        .then(|| unlist(pod, &[]));
+        .then(|| unlist(pod, &Place::pod()));
     Patch(listed.flatten().into_iter().collect())
 }
 

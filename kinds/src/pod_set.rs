@@ -7,6 +7,7 @@ use serde_json::Value;
 use sluice_crds::{MANAGED_LABEL, POD_SET_ANNOTATION};
 
 use crate::metadata::{annotation_text, label};
+use crate::place::Place;
 use crate::problem::Problem;
 use crate::queue_gates::QueueGates;
 use crate::requests::{PodDefaults, pod_requests};
@@ -21,16 +22,17 @@ pub(crate) struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// The set `name` of `count` pods like `pod`, a pod or a pod template, whose spec lies at
-    /// `field`.
+    /// The set `name` of `count` pods like `pod`, a pod or a pod template, for which Sluice writes at
+    /// `place`.
     pub(crate) fn read(
         self,
         name: Arc<str>,
+        place: Place,
         count: u32,
         pod: &Value,
-        field: &str,
     ) -> Result<PodSetView, Vec<Problem>> {
         let empty = Value::Null;
+        let field = &place.spec_field();
         let spec = pod.get("spec").unwrap_or(&empty);
         let mut problems = Vec::new();
         let requests = pod_requests(spec, field, self.defaults)
@@ -66,6 +68,7 @@ impl Reader<'_> {
                 .and_then(Value::as_str)
                 .map(str::to_owned),
             has_external_gates: self.queue_gates.has_external(pod),
+            place,
         })
     }
 }

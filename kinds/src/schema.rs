@@ -1,11 +1,18 @@
-//! Holds a JobKind's paths against the schema that the API server publishes for the kind
-//! (`/openapi/v3/apis/<group>/<version>`), so that a typo is told before any job is misread.
+//! Holds a JobKind's paths and expressions against the schema that the API server publishes for the
+//! kind (`/openapi/v3/apis/<group>/<version>`), so that a typo is told before any job is misread.
+
+use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
+use crate::expression::Expression;
 use crate::jobkind::CompiledKind;
 use crate::path::FieldPath;
+use crate::pod_set_rule::{Rule, Source};
 use crate::problem::Problem;
+
+#[cfg(test)]
+mod tests;
 
 /// Deepest chain of references that is followed for one field: real documents need two.
 const REFERENCES_MAX: usize = 8;
@@ -25,34 +32,112 @@ pub fn check(kind: &CompiledKind, document: &Value) -> Vec<Problem> {
             ),
         )];
     };
+    let root = Known {
+        schema: Some(root),
+        document,
+        name: "",
+    };
     let mut problems = Vec::new();
     if let Some(suspend) = kind.suspend_path() {
-        problems.extend(check_suspend(root, suspend, document));
+        let rule = root.must_be(suspend, "boolean");
+        problems
+            .extend(rule.map(|rule| Problem::invalid("spec.suspend", suspend.to_string(), rule)));
     }
-    for (field, path) in kind.template_paths() {
-        match look_up(root, path, document) {
-            Ok(Some(schema)) if !is_template(schema, document) => problems.push(Problem::invalid(
-                field,
-                path.to_string(),
-                "must name a pod template: this field has no spec.containers",
-            )),
-            Ok(_) => {}
-            Err(rule) => problems.push(Problem::invalid(field, path.to_string(), rule)),
+    for (field, rule) in kind.rules() {
+        problems.extend(check_rule(rule, &field, root));
+    }
+    for (field, expression) in kind.expressions() {
+        problems.extend(check_expression(expression, field, root, None));
+    }
+    problems
+}
+
+fn check_rule(rule: &Rule, field: &str, root: Known<'_>) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    let mut told = |name: &str, path: &FieldPath, rule: String| {
+        problems.push(Problem::invalid(
+            format!("{field}.{name}"),
+            path.to_string(),
+            rule,
+        ));
+    };
+    let (mut holder, mut element) = (root, root);
+    for list in &rule.lists {
+        holder = element;
+        element = match element.at(list.segments()).and_then(Known::elements) {
+            Ok(elements) => Known {
+                name: "the element",
+                ..elements
+            },
+            Err(rule) => {
+                told("forEach", list, rule);
+                return problems;
+            }
+        };
+    }
+    let of_source = match &rule.source {
+        Source::Template(path) => ("template", path, element.must_be_template(path)),
+        Source::TemplateFrom(path) => ("templateFrom", path, element.must_be(path, "string")),
+        Source::Metadata(path) => ("podMetadata", path, element.must_be(path, "object")),
+    };
+    let name_from = rule.name_from.as_ref();
+    let infos = rule.infos.as_ref();
+    let checked = [
+        Some(of_source),
+        name_from.map(|path| ("nameFrom", path, element.must_be(path, "string"))),
+        infos.map(|path| ("podInfos", path, holder.must_be(path, "array"))),
+    ];
+    for (name, path, rule) in checked.into_iter().flatten() {
+        if let Some(rule) = rule {
+            told(name, path, rule);
+        }
+    }
+    let item = (!rule.lists.is_empty()).then_some(Known {
+        name: "item",
+        ..element
+    });
+    for (name, expression) in [("count", &rule.count), ("reclaimable", &rule.reclaimable)] {
+        if let Some(expression) = expression {
+            let field = format!("{field}.{name}");
+            problems.extend(check_expression(expression, &field, root, item));
         }
     }
     problems
 }
 
-fn check_suspend(root: &Value, suspend: &FieldPath, document: &Value) -> Option<Problem> {
-    let rule = match look_up(root, suspend, document) {
-        Ok(Some(schema)) if type_of(schema) != Some("boolean") => format!(
-            "must name a boolean field: this one is {}",
-            type_of(schema).unwrap_or("of no one type")
-        ),
-        Ok(_) => return None,
-        Err(rule) => rule,
-    };
-    Some(Problem::invalid("spec.suspend", suspend.to_string(), rule))
+/// What is wrong with the fields that an expression names. The metadata of all kinds is alike, and
+/// is not described in a CRD.
+fn check_expression(
+    expression: &Expression,
+    field: &str,
+    root: Known<'_>,
+    item: Option<Known<'_>>,
+) -> Vec<Problem> {
+    let mut named = BTreeSet::new();
+    let mut problems = Vec::new();
+    for reference in expression.references() {
+        let place = match reference.variable.as_str() {
+            "object"
+                if reference
+                    .fields
+                    .first()
+                    .is_none_or(|first| first == "metadata") =>
+            {
+                continue;
+            }
+            "object" => Some(root),
+            "item" => item,
+            _ => None,
+        };
+        if let Some(Err(rule)) = place.map(|place| place.at(&reference.fields)) {
+            let text = format!("{}.{}", reference.variable, reference.fields.join("."));
+            if named.insert(text.clone()) {
+                let rule = format!("{rule}{}", expression.position(reference));
+                problems.push(Problem::invalid(field, text, rule));
+            }
+        }
+    }
+    problems
 }
 
 fn find_kind<'a>(kind: &CompiledKind, document: &'a Value) -> Option<&'a Value> {
@@ -68,35 +153,104 @@ fn find_kind<'a>(kind: &CompiledKind, document: &'a Value) -> Option<&'a Value> 
     })
 }
 
-/// The schema of the field at `path` below `root`; none if the schema says nothing about it.
-fn look_up<'a>(
-    root: &'a Value,
-    path: &FieldPath,
+/// A field, and what the document says of it: nothing, where unknown fields are kept.
+#[derive(Clone, Copy)]
+struct Known<'a> {
+    schema: Option<&'a Value>,
     document: &'a Value,
-) -> Result<Option<&'a Value>, String> {
-    let mut here = resolve(root, document);
-    let mut walked = String::new();
-    for segment in path.segments() {
-        let properties = here.get("properties").and_then(Value::as_object);
-        match properties.and_then(|properties| properties.get(segment)) {
-            Some(next) => here = resolve(next, document),
-            None if keeps_unknown(here) || properties.is_none_or(Map::is_empty) => return Ok(None),
-            None => {
-                let place = if walked.is_empty() {
-                    "the object".to_owned()
-                } else {
-                    walked
-                };
-                return Err(format!(
-                    "there is no field {segment:?} in {place}: there are {}",
-                    names(properties)
-                ));
-            }
-        }
-        walked.push('.');
-        walked.push_str(segment);
+    /// How it is called in messages; empty for the object itself.
+    name: &'a str,
+}
+
+impl<'a> Known<'a> {
+    fn with(self, schema: Option<&'a Value>) -> Self {
+        let schema = schema.map(|schema| resolve(schema, self.document));
+        Self { schema, ..self }
     }
-    Ok(Some(here))
+
+    /// The field at `fields` below, or why there can't be one.
+    fn at(self, fields: &[String]) -> Result<Self, String> {
+        let mut here = self.with(self.schema);
+        let mut walked = self.name.to_owned();
+        for field in fields {
+            let Some(schema) = here.schema else {
+                return Ok(here);
+            };
+            let properties = schema.get("properties").and_then(Value::as_object);
+            here = match properties.and_then(|properties| properties.get(field)) {
+                Some(next) => here.with(Some(next)),
+                None if keeps_unknown(schema) => here.with(values_of(schema)),
+                None if properties.is_none_or(Map::is_empty) && has_type(schema, "object") => {
+                    here.with(None)
+                }
+                None => {
+                    let place = if walked.is_empty() {
+                        "the object"
+                    } else {
+                        &walked
+                    };
+                    return Err(match properties {
+                        Some(_) => format!(
+                            "there is no field {field:?} in {place}: there are {}",
+                            names(properties)
+                        ),
+                        None => format!(
+                            "there is no field {field:?} in {place}, which is {}",
+                            kind_of(schema)
+                        ),
+                    });
+                }
+            };
+            walked.push('.');
+            walked.push_str(field);
+        }
+        Ok(here)
+    }
+
+    /// The elements of a list or the values of a map.
+    fn elements(self) -> Result<Self, String> {
+        let Some(schema) = self.schema else {
+            return Ok(self);
+        };
+        if type_of(schema) == Some("array") {
+            return Ok(self.with(schema.get("items")));
+        }
+        if keeps_unknown(schema) || type_of(schema).is_none() {
+            return Ok(self.with(values_of(schema)));
+        }
+        Err(format!(
+            "must name a list or a map: this one is {}",
+            kind_of(schema)
+        ))
+    }
+
+    /// Why the field at `path` is not of this type, if it is not.
+    fn must_be(self, path: &FieldPath, wanted: &str) -> Option<String> {
+        match self.at(path.segments()) {
+            Ok(found) => {
+                let schema = found.schema.filter(|schema| !has_type(schema, wanted))?;
+                Some(format!(
+                    "must name {}: this one is {}",
+                    described(wanted),
+                    kind_of(schema)
+                ))
+            }
+            Err(rule) => Some(rule),
+        }
+    }
+
+    fn must_be_template(self, path: &FieldPath) -> Option<String> {
+        match self.at(path.segments()) {
+            Ok(found) => {
+                let schema = found.schema?;
+                let is_template = is_template(schema, self.document);
+                (!is_template).then(|| {
+                    "must name a pod template: this field has no spec.containers".to_owned()
+                })
+            }
+            Err(rule) => Some(rule),
+        }
+    }
 }
 
 /// Follows `$ref`, also where it is wrapped in `allOf`, as the API server writes it.
@@ -133,11 +287,40 @@ fn is_template(schema: &Value, document: &Value) -> bool {
             .is_none_or(|p| p.get("containers").is_some())
 }
 
+/// Whether fields that the schema does not name are kept.
 fn keeps_unknown(schema: &Value) -> bool {
     schema.get("x-kubernetes-preserve-unknown-fields") == Some(&Value::Bool(true))
         || schema
             .get("additionalProperties")
-            .is_some_and(|a| *a != Value::Bool(false))
+            .is_some_and(|values| *values != Value::Bool(false))
+}
+
+/// What the values of a map are, where that is said.
+fn values_of(schema: &Value) -> Option<&Value> {
+    schema
+        .get("additionalProperties")
+        .filter(|values| values.is_object())
+}
+
+/// Whether the schema allows for a value of this type. One that says nothing allows for all.
+fn has_type(schema: &Value, wanted: &str) -> bool {
+    type_of(schema).is_none_or(|found| found == wanted)
+        && (wanted != "boolean" || type_of(schema).is_some())
+}
+
+fn kind_of(schema: &Value) -> &str {
+    type_of(schema).map_or("of no one type", described)
+}
+
+fn described(kind: &str) -> &str {
+    match kind {
+        "boolean" => "a boolean field",
+        "object" => "an object",
+        "array" => "a list",
+        "string" => "a string",
+        "integer" => "an integer",
+        other => other,
+    }
 }
 
 fn type_of(schema: &Value) -> Option<&str> {
@@ -159,93 +342,5 @@ fn names(properties: Option<&Map<String, Value>>) -> String {
     match all.len().saturating_sub(NAMES_MAX) {
         0 => shown,
         more => format!("{shown} and {more} more"),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-    use crate::fixtures::job_kind;
-
-    fn document() -> Value {
-        json!({"components": {"schemas": {
-            "io.k8s.api.batch.v1.Job": {
-                "x-kubernetes-group-version-kind": [{"group": "batch", "version": "v1", "kind": "Job"}],
-                "properties": {
-                    "spec": {"allOf": [{"$ref": "#/components/schemas/JobSpec"}], "default": {}},
-                    "status": {},
-                },
-            },
-            "JobSpec": {"properties": {
-                "suspend": {"type": "boolean"},
-                "parallelism": {"type": "integer"},
-                "template": {"$ref": "#/components/schemas/Template"},
-            }},
-            "Template": {"properties": {"spec": {"properties": {"containers": {}}}}},
-        }}})
-    }
-
-    fn problems(suspend: &str, template: &str) -> Vec<String> {
-        let mut kind = job_kind();
-        kind.spec.suspend = Some(suspend.to_owned());
-        kind.spec.pod_sets[0].template = Some(template.to_owned());
-        let kind = CompiledKind::compile(&kind).unwrap();
-        check(&kind, &document())
-            .iter()
-            .map(ToString::to_string)
-            .collect()
-    }
-
-    #[test]
-    fn paths_must_be_there_and_be_of_the_right_type() {
-        assert!(problems(".spec.suspend", ".spec.template").is_empty());
-        assert_eq!(
-            problems(".spec.runPolicy.suspend", ".spec.template"),
-            [
-                "spec.suspend: Invalid value: \".spec.runPolicy.suspend\": there is no field \"runPolicy\" in .spec: there are parallelism, suspend, template"
-            ]
-        );
-        assert_eq!(
-            problems(".spec.suspend", ".spec.parallelism"),
-            [
-                "spec.podSets[0].template: Invalid value: \".spec.parallelism\": must name a pod template: this field has no spec.containers",
-            ]
-        );
-        assert_eq!(
-            problems(".spec.parallelism", ".spec"),
-            [
-                "spec.suspend: Invalid value: \".spec.parallelism\": must name a boolean field: this one is integer",
-                "spec.podSets[0].template: Invalid value: \".spec\": must name a pod template: this field has no spec.containers",
-            ]
-        );
-    }
-
-    #[test]
-    fn without_a_suspend_field_there_are_just_the_templates() {
-        let mut kind = job_kind();
-        kind.spec.suspend = None;
-        kind.spec.pod_sets[0].template = Some(".spec.pods".to_owned());
-        let kind = CompiledKind::compile(&kind).unwrap();
-        let texts: Vec<_> = check(&kind, &document())
-            .iter()
-            .map(ToString::to_string)
-            .collect();
-        assert_eq!(
-            texts,
-            [
-                "spec.podSets[0].template: Invalid value: \".spec.pods\": there is no field \"pods\" in .spec: there are parallelism, suspend, template"
-            ]
-        );
-    }
-
-    #[test]
-    fn a_kind_that_is_not_published_is_told() {
-        let kind = CompiledKind::compile(&job_kind()).unwrap();
-        assert_eq!(
-            check(&kind, &json!({}))[0].to_string(),
-            "spec.kind: Invalid value: \"Job\": there is no such kind in the published schema of batch/v1"
-        );
     }
 }

@@ -31,6 +31,17 @@ impl Placement {
         self.node_selector.is_empty() && self.tolerations.is_empty()
     }
 
+    /// This placement without what `other` says too.
+    #[must_use]
+    pub(crate) fn without(&self, other: &Self) -> Self {
+        let mut rest = self.clone();
+        rest.node_selector
+            .retain(|key, value| other.node_selector.get(key) != Some(value));
+        rest.tolerations
+            .retain(|toleration| !other.tolerations.contains(toleration));
+        rest
+    }
+
     /// This placement with `more` added: labels of `more` win, tolerations that are there already
     /// are not repeated.
     #[must_use]

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::NodeSelectorTerm;
 
 use crate::names;
+use crate::place::Place;
 use crate::problem::Problem;
 use crate::requests::Amounts;
 use crate::template::Placement;
@@ -35,6 +36,8 @@ pub struct PodSetView {
     pub has_external_gates: bool,
     /// What of the marks by which Sluice knows its pods the template carries.
     pub marks: TemplateMarks,
+    /// Where Sluice writes for these pods.
+    pub place: Place,
 }
 
 /// What of the marks by which Sluice knows its pods a pod template carries.

@@ -10,7 +10,9 @@ use sluice_crds::{ADMISSION_ANNOTATION, HELD_ANNOTATION, RELEASED_ANNOTATION};
 use sluice_kinds::gates;
 use sluice_kinds::hold::{Waiting, admission_mode};
 use sluice_kinds::marks::{BY_SLUICE_ALONE, Marking};
-use sluice_kinds::metadata::{annotation, annotation_text, controller, gate_annotations};
+use sluice_kinds::metadata::{
+    annotation, annotation_text, controller, gate_annotations, group_and_kind,
+};
 use sluice_kinds::problem::Problem;
 use sluice_kinds::requests::PodDefaults;
 use sluice_kinds::{CompiledKind, Hold};
@@ -48,12 +50,36 @@ pub(crate) fn hold(request: &Request, edit: &Edit<'_>, policy: &Policy) -> Vec<P
             patch
         }
         hold @ (Hold::Pods | Hold::EachPod) => {
+            let mut patch = match edit.old {
+                None => suspend_gated(kind, edit.new),
+                Some(_) => Vec::new(),
+            };
             let queue = queue_of(edit.new, policy.queue_labels())
                 .filter(|_| !is_child(edit.new, policy))
                 .map(|label| (label.key, label.queue));
-            kind.gate_patch(edit.new, waiting(hold, queue)).0
+            patch.extend(kind.gate_patch(edit.new, waiting(hold, queue)).0);
+            patch
         }
     }
+}
+
+/// Suspends an object whose pods say nothing of its gates, and marks it: the controller starts what
+/// bears the mark when its last gate is gone.
+fn suspend_gated(kind: &CompiledKind, object: &Value) -> Vec<PatchOperation> {
+    if !kind.is_suspended_by_gates() || gate_annotations(object).is_empty() {
+        return Vec::new();
+    }
+    let mut patch = kind.hold_patch(object).0;
+    if annotation(object, HELD_ANNOTATION).is_none() {
+        patch.push(held());
+    }
+    patch
+}
+
+/// Whether an object that is created has to fit its JobKind.
+fn must_be_read(kind: &CompiledKind, object: &Value, policy: &Policy) -> bool {
+    let is_held = reason_to_hold(object, policy).is_some();
+    queue_of(object, policy.queue_labels()).is_some() || is_held && kind.suspend_path().is_none()
 }
 
 /// How the object is to be held. One that is held by its templates stays so in the same way.
@@ -82,10 +108,15 @@ fn mark_held(object: &Value, policy: &Policy) -> Option<PatchOperation> {
     if !is_gated || is_queued || annotation(object, HELD_ANNOTATION).is_some() {
         return None;
     }
-    Some(PatchOperation::Add(AddOperation {
+    Some(held())
+}
+
+/// Marks an object that has annotations, if only those of its gates.
+fn held() -> PatchOperation {
+    PatchOperation::Add(AddOperation {
         path: PointerBuf::from_tokens(["metadata", "annotations", HELD_ANNOTATION]),
         value: "true".into(),
-    }))
+    })
 }
 
 /// What is wrong with creating or editing an object.
@@ -100,7 +131,8 @@ pub(crate) fn validate(request: &Request, edit: &Edit<'_>, policy: &Policy) -> V
         edit.old,
         policy.queue_labels(),
     ));
-    if !policy.is_sluice(&request.user_info.username) {
+    // On a child it is a copy of its owner's, which the owner's controller made, and says nothing.
+    if !policy.is_sluice(&request.user_info.username) && !is_child(edit.new, policy) {
         problems.extend(check_released(edit));
     }
     let kind = policy.kind(&request.kind.group, &request.kind.kind);
@@ -112,8 +144,9 @@ pub(crate) fn validate(request: &Request, edit: &Edit<'_>, policy: &Policy) -> V
         }
     }
     match (kind, edit.old) {
-        (Some(kind), None) if queue_of(edit.new, policy.queue_labels()).is_some() => {
-            // What can't be counted could never be admitted: better told now than by an event.
+        (Some(kind), None) if must_be_read(kind, edit.new, policy) => {
+            // What can't be counted could never be admitted, and pods whose templates can't be found
+            // can't be held: better told now than by an event.
             let counted = kind.pod_sets(edit.new, &PodDefaults::default());
             problems.extend(counted.err().unwrap_or_default());
         }
@@ -152,7 +185,10 @@ fn check_admission(
             "may only be set at creation: it says how the object is held",
         )),
         Some(_) => None,
-        None => admission_mode(new?).err(),
+        None => match admission_mode(new?) {
+            Ok(mode) => kind?.check_mode(mode),
+            Err(problem) => Some(problem),
+        },
     }
 }
 
@@ -208,9 +244,13 @@ fn reason_to_hold(object: &Value, policy: &Policy) -> Option<String> {
     (!is_child(object, policy)).then(|| label.field())
 }
 
-/// Whether a controller of a managed kind owns `object`.
+/// Whether a controller of a managed kind owns `object`, and one that makes objects of its kind.
 fn is_child(object: &Value, policy: &Policy) -> bool {
-    controller(object).is_some_and(|(group, kind)| policy.kind(group, kind).is_some())
+    let made = group_and_kind(object);
+    controller(object)
+        .and_then(|(group, kind)| policy.kind(group, kind))
+        .zip(made)
+        .is_some_and(|(owner, (group, kind))| owner.makes(group, kind))
 }
 
 /// An object that asks to be held and can't be must not start in silence.

@@ -27,7 +27,7 @@ mod tls;
 use std::sync::{Arc, LazyLock};
 
 use serde_json::{Value, json};
-use sluice_crds::JobKind;
+use sluice_crds::{ChildKind, JobKind};
 use sluice_kinds::view::QueueLabels;
 use sluice_kinds::{CompiledKind, QueueGates};
 
@@ -55,9 +55,14 @@ pub(crate) fn mk_job_kind(group: &str, kind: &str) -> JobKind {
 
 pub(crate) fn mk_policy() -> Policy {
     static KINDS: LazyLock<[Arc<CompiledKind>; 3]> = LazyLock::new(|| {
+        let mut job_set = mk_job_kind("jobset.x-k8s.io", "JobSet");
+        job_set.spec.children = vec![ChildKind {
+            group: "batch".to_owned(),
+            kind: "Job".to_owned(),
+        }];
         [
             mk_job_kind("batch", "Job"),
-            mk_job_kind("jobset.x-k8s.io", "JobSet"),
+            job_set,
             serde_saphyr::from_str(DEPLOYMENT_KIND).unwrap(),
         ]
         .map(|kind| {

@@ -343,3 +343,97 @@ proptest! {
         }
     }
 }
+
+/// A kind whose pods get their metadata from the object, and which can be suspended.
+fn workflow() -> CompiledKind {
+    let kind = json!({
+        "metadata": {"name": "workflow"},
+        "spec": {"group": "acme.io", "version": "v1", "kind": "Workflow", "suspend": ".spec.suspend",
+            "active": "false", "admission": "PerPod",
+            "podSets": [{"name": "steps", "podMetadata": ".spec.podMetadata"}]},
+    });
+    compile(&serde_json::from_value(kind).unwrap())
+}
+
+#[test]
+fn pods_of_which_only_the_metadata_is_written_ask_to_be_queued() {
+    let kind = workflow();
+    let labels = QueueLabels::default();
+    let waiting = |hold| Waiting {
+        hold,
+        old: None,
+        queue: Some((QUEUE, "a")),
+        queue_labels: &labels,
+    };
+    for (name, metadata) in [
+        ("none", Value::Null),
+        ("empty", json!({})),
+        (
+            "others",
+            json!({"labels": {"a": "b"}, "annotations": {"c": "d"}}),
+        ),
+    ] {
+        let mut object = json!({"metadata": {"annotations": {LIST: "acme.io/x"}}, "spec": {}});
+        if !metadata.is_null() {
+            object["spec"]["podMetadata"] = metadata;
+        }
+        assert!(!kind.is_gated(&object), "{name}");
+        assert_eq!(
+            kind.hold_at_creation(&object, &map(WHOLE)),
+            Hold::EachPod,
+            "{name}"
+        );
+        let patch = kind.gate_patch(&object, waiting(Hold::EachPod));
+        json_patch::patch(&mut object, &patch).unwrap();
+        let got = &object["spec"]["podMetadata"];
+        assert_eq!(got["labels"][QUEUE], "a", "{name}");
+        assert_eq!(got["annotations"][QUEUE_GATE], "true", "{name}");
+        assert!(
+            got["annotations"]
+                .get("sluice.dev/propagated-gates")
+                .is_none(),
+            "{name}"
+        );
+        assert!(object["spec"].get("schedulingGates").is_none(), "{name}");
+        assert!(kind.is_gated(&object), "{name}");
+        assert_eq!(kind.hold(&object, &map(&[])), Hold::EachPod, "{name}");
+        assert!(
+            kind.gate_patch(&object, waiting(Hold::EachPod)).is_empty(),
+            "{name}"
+        );
+    }
+    assert!(kind.is_suspended_by_gates());
+    assert_eq!(
+        kind.check_mode(AdmissionMode::Whole).unwrap().to_string(),
+        "metadata.annotations[sluice.dev/admission]: Invalid value: \"Whole\": must be \"PerPod\": only the pods of a Workflow tell what they ask for"
+    );
+}
+
+#[test]
+fn a_template_that_is_not_there_is_made_to_hold_its_pods() {
+    let kind = json!({
+        "metadata": {"name": "app"},
+        "spec": {"group": "acme.io", "version": "v1", "kind": "App", "admission": "PerPod",
+            "podSets": [{"name": "driver", "template": ".spec.driver.template", "whenAbsent": "Create"}]},
+    });
+    let kind = compile(&serde_json::from_value(kind).unwrap());
+    let mut object =
+        json!({"metadata": {"annotations": {LIST: "acme.io/x"}}, "spec": {"driver": {"cores": 1}}});
+    let labels = QueueLabels::default();
+    let waiting = Waiting {
+        hold: Hold::EachPod,
+        old: None,
+        queue: Some((QUEUE, "a")),
+        queue_labels: &labels,
+    };
+    let patch = kind.gate_patch(&object, waiting);
+    json_patch::patch(&mut object, &patch).unwrap();
+    let template = &object["spec"]["driver"]["template"];
+    assert_eq!(
+        template["spec"],
+        json!({"schedulingGates": [{"name": QUEUE_GATE}, {"name": "acme.io/x"}]})
+    );
+    assert_eq!(template["metadata"]["labels"]["sluice.dev/managed"], "true");
+    assert_eq!(object["spec"]["driver"]["cores"], 1);
+    assert!(kind.gate_patch(&object, waiting).is_empty());
+}

@@ -69,8 +69,8 @@ fn all_that_is_wrong_is_said_at_once() {
         texts,
         [
             "spec.suspend: Invalid value: \"spec.suspend\": must start with a dot (such as \".spec.suspend\")",
-            "spec.podSets[0].template: Invalid value: \".spec.templates[*]\": must be field names with a dot before each (such as \".spec.suspend\"); lists and wildcards are not supported",
-            "spec.active: Invalid value: \"jobs.x\": undeclared reference to \"jobs\": only \"object\" is declared",
+            "spec.podSets[0].template: Invalid value: \".spec.templates[*]\": must be field names with a dot before each (such as \".spec.suspend\"); lists are named by forEach",
+            "spec.active: Invalid value: \"jobs.x\": undeclared reference to \"jobs\" at 1:1: only \"object\" is declared",
         ]
     );
 }
@@ -113,7 +113,7 @@ fn an_object_that_does_not_fit_is_told_where() {
     let problems = kind.pod_sets(&job, &PodDefaults::default()).unwrap_err();
     assert_eq!(
         problems[0].to_string(),
-        "spec.template: Required value: JobKind \"job\" says that a pod template lies here"
+        "spec.template: Required value: its JobKind says that a pod template lies here"
     );
 }
 

@@ -72,7 +72,8 @@ impl Change<'_> {
         let is_queued = queue.is_some() && !is_child(self.new, self.policy);
         let are_gated = self.kind.is_gated(self.old) && self.kind.is_gated(self.new);
         let do_wait = self.kind.gates_pods(self.new) && (!is_queued || are_gated);
-        if do_wait {
+        let is_held = self.kind.is_suspended_by_gates() && !gate_annotations(self.new).is_empty();
+        if do_wait && !is_held {
             None
         } else {
             self.started_by_hand(suspend, queue)

@@ -1,0 +1,106 @@
+//! The parts of a value that an expression reads, as CEL sees them. Bounded: a value that is too
+//! large is refused, not converted.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::walk::Parts;
+
+/// Most values that one evaluation may be handed. The conditions of a job are a few dozen.
+const VALUES_MAX: usize = 65_536;
+/// Most text that one evaluation may be handed, in bytes.
+const TEXT_BYTES_MAX: usize = 512 * 1024;
+
+/// Converts for one evaluation, and notes what that takes.
+#[derive(Debug, Default)]
+pub(super) struct Projection {
+    values: usize,
+    text_bytes: usize,
+    longest: usize,
+}
+
+impl Projection {
+    /// The number of elements of the longest list or map so far.
+    pub(super) fn longest(&self) -> usize {
+        self.longest
+    }
+
+    /// The `parts` of `value`, all of it if there are none.
+    pub(super) fn of(
+        &mut self,
+        value: &Value,
+        parts: Option<&Parts>,
+    ) -> Result<cel::Value, String> {
+        let (Some(parts), Value::Object(map)) = (parts, value) else {
+            return self.convert(value);
+        };
+        let mut projected: HashMap<String, cel::Value> = HashMap::new();
+        for (field, below) in parts {
+            let Some(value) = map.get(field) else {
+                continue;
+            };
+            let kept = match (below, value) {
+                (Some(below), Value::Object(map)) => {
+                    let named = below
+                        .iter()
+                        .filter_map(|part| map.get(part).map(|value| (part, value)));
+                    self.convert_map(named)?
+                }
+                _ => self.convert(value)?,
+            };
+            projected.insert(field.clone(), kept);
+        }
+        Ok(projected.into())
+    }
+
+    /// `value` as CEL sees it: whole numbers are `int`, as in Kubernetes.
+    fn convert(&mut self, value: &Value) -> Result<cel::Value, String> {
+        self.values = self.values.saturating_add(1);
+        if VALUES_MAX < self.values {
+            return Err(format!(
+                "it reads more than the {VALUES_MAX} values that an expression may read"
+            ));
+        }
+        Ok(match value {
+            Value::Null => cel::Value::Null,
+            Value::Bool(truth) => cel::Value::Bool(*truth),
+            Value::Number(number) => match (number.as_i64(), number.as_u64()) {
+                (Some(int), _) => cel::Value::Int(int),
+                (None, Some(uint)) => cel::Value::UInt(uint),
+                (None, None) => cel::Value::Float(number.as_f64().unwrap_or(f64::NAN)),
+            },
+            Value::String(text) => {
+                self.text_bytes = self.text_bytes.saturating_add(text.len());
+                if TEXT_BYTES_MAX < self.text_bytes {
+                    return Err(format!(
+                        "it reads more than the {TEXT_BYTES_MAX} bytes of text that an expression may read"
+                    ));
+                }
+                cel::Value::String(Arc::new(text.clone()))
+            }
+            Value::Array(elements) => {
+                self.longest = self.longest.max(elements.len());
+                let converted: Result<Vec<_>, _> = elements
+                    .iter()
+                    .map(|element| self.convert(element))
+                    .collect();
+                cel::Value::List(Arc::new(converted?))
+            }
+            Value::Object(map) => self.convert_map(map.iter())?,
+        })
+    }
+
+    fn convert_map<'a>(
+        &mut self,
+        entries: impl Iterator<Item = (&'a String, &'a Value)>,
+    ) -> Result<cel::Value, String> {
+        let mut map: HashMap<String, cel::Value> = HashMap::new();
+        for (key, value) in entries {
+            map.insert(key.clone(), self.convert(value)?);
+        }
+        self.longest = self.longest.max(map.len());
+        Ok(map.into())
+    }
+}

@@ -1,0 +1,171 @@
+//! One walk over a parsed expression: what it names, how deep its macros nest, how large it is. What
+//! is refused for that is said by its parent.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+
+use cel::common::ast::{EntryExpr, Expr, IdedEntryExpr, IdedExpr};
+
+/// Which parts of a variable an expression reads: second-level fields by first-level field, or all
+/// of a first-level field (`None`).
+pub(super) type Parts = BTreeMap<String, Option<Vec<String>>>;
+
+/// A variable and fields below it, as an expression writes them: `object.spec.replicas`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Reference {
+    /// The variable.
+    pub(crate) variable: String,
+    /// The fields, outermost first.
+    pub(crate) fields: Vec<String>,
+    /// The node of the variable.
+    pub(super) id: u64,
+}
+
+/// What a walk has found.
+#[derive(Debug, Default)]
+pub(super) struct Walk<'a> {
+    /// The variables that are declared.
+    pub(super) variables: &'a [&'a str],
+    /// The parts of the variables that are read; none for one that is read whole.
+    pub(super) needs: BTreeMap<String, Option<Parts>>,
+    /// All fields that are named, in order.
+    pub(super) references: Vec<Reference>,
+    /// How deep its macros nest.
+    pub(super) macro_depth: u32,
+    /// How many nodes there are within macros: each is evaluated for each element.
+    pub(super) nodes_in_macros: usize,
+    /// The first name that is not declared.
+    pub(super) undeclared: Option<(String, u64)>,
+    /// The variables of the macros around the place that is looked at.
+    bound: Vec<String>,
+}
+
+impl<'a> Walk<'a> {
+    /// Walks over `expression`, where `variables` are declared.
+    pub(super) fn over(expression: &IdedExpr, variables: &'a [&'a str]) -> Self {
+        let mut walk = Self {
+            variables,
+            ..Self::default()
+        };
+        walk.expression(expression, 0);
+        walk
+    }
+
+    fn expression(&mut self, expression: &IdedExpr, macros: u32) {
+        self.macro_depth = self.macro_depth.max(macros);
+        if 0 < macros {
+            self.nodes_in_macros += 1;
+        }
+        match &expression.expr {
+            Expr::Select(select) => match fields_below(expression) {
+                Some((id, variable, fields)) if !self.bound.iter().any(|name| name == variable) => {
+                    self.name(id, variable, fields);
+                }
+                _ => self.expression(&select.operand, macros),
+            },
+            Expr::Call(call) => {
+                for inner in call.target.iter().map(AsRef::as_ref).chain(&call.args) {
+                    self.expression(inner, macros);
+                }
+            }
+            Expr::Comprehension(comprehension) => {
+                self.expression(&comprehension.iter_range, macros);
+                let outside = self.bound.len();
+                self.bound.extend([
+                    comprehension.iter_var.clone(),
+                    comprehension.accu_var.clone(),
+                ]);
+                self.bound.extend(comprehension.iter_var2.clone());
+                for inner in [
+                    &comprehension.accu_init,
+                    &comprehension.loop_cond,
+                    &comprehension.loop_step,
+                    &comprehension.result,
+                ] {
+                    self.expression(inner, macros.saturating_add(1));
+                }
+                self.bound.truncate(outside);
+            }
+            Expr::List(list) => {
+                for inner in &list.elements {
+                    self.expression(inner, macros);
+                }
+            }
+            Expr::Map(map) => self.entries(&map.entries, macros),
+            Expr::Struct(fields) => self.entries(&fields.entries, macros),
+            Expr::Ident(name) if self.bound.contains(name) => {}
+            Expr::Ident(name) => self.name(expression.id, name, Vec::new()),
+            Expr::Literal(_) | Expr::Unspecified => {}
+        }
+    }
+
+    fn entries(&mut self, entries: &[IdedEntryExpr], macros: u32) {
+        for entry in entries {
+            match &entry.expr {
+                EntryExpr::StructField(field) => self.expression(&field.value, macros),
+                EntryExpr::MapEntry(entry) => {
+                    self.expression(&entry.key, macros);
+                    self.expression(&entry.value, macros);
+                }
+            }
+        }
+    }
+
+    fn name(&mut self, id: u64, variable: &str, fields: Vec<&str>) {
+        // A bare `object` would have to be converted whole: fields must be named.
+        let is_declared = self.variables.contains(&variable);
+        if !is_declared || variable == "object" && fields.is_empty() {
+            self.undeclared.get_or_insert((variable.to_owned(), id));
+            return;
+        }
+        self.need(variable, &fields);
+        self.references.push(Reference {
+            variable: variable.to_owned(),
+            fields: fields.into_iter().map(str::to_owned).collect(),
+            id,
+        });
+    }
+
+    fn need(&mut self, variable: &str, fields: &[&str]) {
+        let needed = self
+            .needs
+            .entry(variable.to_owned())
+            .or_insert_with(|| Some(Parts::new()));
+        let (Some(parts), Some(first)) = (needed.as_mut(), fields.first()) else {
+            *needed = None;
+            return;
+        };
+        match (parts.entry((*first).to_owned()), fields.get(1)) {
+            (Entry::Vacant(entry), second) => {
+                entry.insert(second.map(|second| vec![(*second).to_owned()]));
+            }
+            (Entry::Occupied(mut entry), None) => {
+                entry.insert(None);
+            }
+            (Entry::Occupied(mut entry), Some(second)) => {
+                if let Some(parts) = entry.get_mut() {
+                    parts.push((*second).to_owned());
+                }
+            }
+        }
+    }
+}
+
+/// The variable, with its node, and the fields that `expression` names, if it is nothing but that.
+fn fields_below(expression: &IdedExpr) -> Option<(u64, &str, Vec<&str>)> {
+    let mut fields = Vec::new();
+    let mut here = expression;
+    loop {
+        match &here.expr {
+            Expr::Select(select) => {
+                fields.push(select.field.as_str());
+                here = &select.operand;
+            }
+            Expr::Ident(name) => {
+                fields.reverse();
+                return Some((here.id, name, fields));
+            }
+            _ => return None,
+        }
+    }
+}

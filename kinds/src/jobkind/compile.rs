@@ -1,0 +1,203 @@
+//! From a JobKind to a [`CompiledKind`]: all that is wrong with it is told at once.
+
+use sluice_crds::{AdmissionMode, FinishedRule, JobKind, JobKindSpec};
+
+use super::{CompiledFinished, CompiledKind};
+use crate::expression::{Declared, Expression, Returns};
+use crate::names;
+use crate::path::FieldPath;
+use crate::pod_set_rule::Rule;
+use crate::problem::Problem;
+use crate::queue_gates::QueueGates;
+
+/// Kinds that are refused whatever a JobKind says of them: Sluice never writes to what secures or
+/// runs the cluster (reliability row D34).
+const FORBIDDEN_KINDS: &[(&str, &str)] = &[
+    ("", "Secret"),
+    ("", "Node"),
+    ("", "Namespace"),
+    ("", "ServiceAccount"),
+    ("", "ConfigMap"),
+    ("rbac.authorization.k8s.io", "*"),
+    ("admissionregistration.k8s.io", "*"),
+    ("apiextensions.k8s.io", "*"),
+    ("apiregistration.k8s.io", "*"),
+    ("authentication.k8s.io", "*"),
+    ("authorization.k8s.io", "*"),
+    ("certificates.k8s.io", "*"),
+    ("coordination.k8s.io", "*"),
+    ("events.k8s.io", "*"),
+    ("flowcontrol.apiserver.k8s.io", "*"),
+    ("node.k8s.io", "*"),
+    ("policy", "*"),
+    ("scheduling.k8s.io", "*"),
+    ("storage.k8s.io", "*"),
+    ("sluice.dev", "*"),
+];
+
+impl CompiledKind {
+    /// Checks and compiles `kind`.
+    ///
+    /// # Errors
+    /// All that is wrong with it.
+    pub fn compile(kind: &JobKind) -> Result<Self, Vec<Problem>> {
+        let mut problems = Vec::new();
+        let spec = &kind.spec;
+        check_allowed(spec, &mut problems);
+        let suspend = spec
+            .suspend
+            .as_ref()
+            .and_then(|path| compile_suspend(path, &mut problems));
+        let rules = compile_rules(spec, &mut problems);
+        let finished = spec
+            .finished
+            .as_ref()
+            .and_then(|rule| compile_finished(rule, &mut problems));
+        let mut truth = |field: &str, source: &Option<String>| {
+            compile_expression(field, source.as_deref()?, Returns::Bool, &mut problems)
+        };
+        let active = truth("spec.active", &spec.active);
+        let ready = truth("spec.ready", &spec.ready);
+        check_whole(spec, &rules, &mut problems);
+        check_infos(spec, &rules, &mut problems);
+        if !problems.is_empty() {
+            return Err(problems);
+        }
+        Ok(Self {
+            name: kind.metadata.name.clone().unwrap_or_default(),
+            group: spec.group.clone(),
+            version: spec.version.clone(),
+            kind: spec.kind.clone(),
+            suspend,
+            admission: spec.admission,
+            rules,
+            finished,
+            active,
+            ready,
+            children: spec.children.clone(),
+            queue_gates: QueueGates::default(),
+        })
+    }
+}
+
+fn check_allowed(spec: &JobKindSpec, problems: &mut Vec<Problem>) {
+    // Both become parts of the path by which the kind is looked for.
+    if !spec.group.is_empty() {
+        problems.extend(names::subdomain(&spec.group, "spec.group"));
+    }
+    problems.extend(names::label(&spec.version, "spec.version"));
+    if spec.group.is_empty() && spec.kind == "Pod" {
+        problems.push(Problem::forbidden(
+            "spec.kind",
+            "Pod needs no JobKind: pods that ask for it are queued by themselves",
+        ));
+    }
+    let forbidden = FORBIDDEN_KINDS
+        .iter()
+        .any(|(group, kind)| *group == spec.group && (*kind == "*" || *kind == spec.kind));
+    if forbidden {
+        problems.push(Problem::forbidden(
+            "spec.kind",
+            format!(
+                "{} of group {:?} may not be managed: it secures or runs the cluster",
+                spec.kind, spec.group
+            ),
+        ));
+    }
+}
+
+/// What the fields say together.
+fn check_whole(spec: &JobKindSpec, rules: &[Rule], problems: &mut Vec<Problem>) {
+    if spec.suspend.is_some() && spec.active.is_none() {
+        problems.push(Problem::required(
+            "spec.active",
+            "required with spec.suspend: it says when the pods of a suspended object are gone",
+        ));
+    }
+    if spec.pod_sets.is_empty() && (spec.children.is_empty() || spec.suspend.is_none()) {
+        problems.push(Problem::required(
+            "spec.podSets",
+            "must name at least one pod template, unless the kind can be suspended and has children whose pods count as its own",
+        ));
+    }
+    if rules.iter().any(Rule::is_opaque) && spec.admission != AdmissionMode::PerPod {
+        problems.push(Problem::invalid(
+            "spec.admission",
+            "Whole",
+            "must be PerPod: with podMetadata or whenAbsent: Create only the pods themselves tell what they ask for",
+        ));
+    }
+}
+
+/// What goes with templates that can't be changed.
+fn check_infos(spec: &JobKindSpec, rules: &[Rule], problems: &mut Vec<Problem>) {
+    let has_infos = rules.iter().any(Rule::has_infos);
+    if has_infos && spec.suspend.is_none() {
+        problems.push(Problem::required(
+            "spec.suspend",
+            "required with podInfos: objects whose pod templates can't be changed wait by being suspended",
+        ));
+    }
+    if (has_infos || spec.pod_sets.is_empty()) && spec.admission == AdmissionMode::PerPod {
+        problems.push(Problem::invalid(
+            "spec.admission",
+            "PerPod",
+            "must be Whole: without pod templates that can be changed no pod waits by itself",
+        ));
+    }
+}
+
+fn compile_rules(spec: &JobKindSpec, problems: &mut Vec<Problem>) -> Vec<Rule> {
+    let mut rules: Vec<Rule> = Vec::with_capacity(spec.pod_sets.len());
+    for (index, rule) in spec.pod_sets.iter().enumerate() {
+        let field = format!("spec.podSets[{index}]");
+        if rules.iter().any(|other| *other.name == *rule.name) {
+            problems.push(Problem::duplicate(
+                format!("{field}.name"),
+                rule.name.clone(),
+            ));
+        }
+        rules.extend(Rule::compile(rule, &field, problems));
+    }
+    rules
+}
+
+fn compile_finished(rule: &FinishedRule, problems: &mut Vec<Problem>) -> Option<CompiledFinished> {
+    let FinishedRule {
+        when,
+        succeeded,
+        message,
+    } = rule;
+    let when = compile_expression("spec.finished.when", when, Returns::Bool, problems);
+    let succeeded = compile_expression(
+        "spec.finished.succeeded",
+        succeeded,
+        Returns::Bool,
+        problems,
+    );
+    let message = message.as_ref().and_then(|source| {
+        compile_expression("spec.finished.message", source, Returns::Text, problems)
+    });
+    Some(CompiledFinished {
+        when: when?,
+        succeeded: succeeded?,
+        message,
+    })
+}
+
+fn compile_suspend(text: &str, problems: &mut Vec<Problem>) -> Option<FieldPath> {
+    FieldPath::parse(text)
+        .map_err(|rule| problems.push(Problem::invalid("spec.suspend", text, rule)))
+        .ok()
+}
+
+fn compile_expression(
+    field: &str,
+    source: &str,
+    returns: Returns,
+    problems: &mut Vec<Problem>,
+) -> Option<Expression> {
+    Expression::compile(source, Declared::Object, returns)
+        .map_err(|rule| problems.push(Problem::invalid(field, source, rule)))
+        .ok()
+}
