@@ -119,6 +119,14 @@ fn each_pod(situation: &Situation<'_>) -> Plan {
     {
         return delete_workload(key, record);
     }
+    if let (true, Ok(reading)) = (situation.kind.is_suspended_by_gates(), &job.reading) {
+        match (job.gates.is_held() && !job.released, job.held) {
+            (true, false) => return mark_held(situation, reading).and_note(held_note(job)),
+            (true, true) if !reading.suspended => return suspend(situation, held_note(job)),
+            (false, true) => return start(situation, reading, "Its last gate is gone: started"),
+            (true, true) | (false, false) => {}
+        }
+    }
     if job.gates.is_held() && !job.released {
         return Plan::note(held_note(job));
     }
@@ -230,13 +238,7 @@ fn mark_held(situation: &Situation<'_>, reading: &Reading) -> Plan {
 
 /// A job without gates and without a queue: Sluice has something to do with it only if it held it.
 fn unqueued(situation: &Situation<'_>, reading: &Reading) -> Plan {
-    let Situation {
-        key,
-        job,
-        kind,
-        workload,
-        ..
-    } = situation;
+    let Situation { job, workload, .. } = situation;
     if let Some((workload_key, record)) = workload
         && !record.deleting
     {
@@ -245,6 +247,13 @@ fn unqueued(situation: &Situation<'_>, reading: &Reading) -> Plan {
     if !job.held {
         return Plan::default();
     }
+    let message = "Its last gate is gone and it names no queue: started";
+    start(situation, reading, message)
+}
+
+/// Starts a job that bears the mark of one that a gate held.
+fn start(situation: &Situation<'_>, reading: &Reading, message: &str) -> Plan {
+    let Situation { key, job, kind, .. } = situation;
     let mut patch = json!({"metadata": {
         "resourceVersion": job.revision.0.to_string(),
         "annotations": {HELD_ANNOTATION: null, RELEASED_ANNOTATION: "true"},
@@ -257,10 +266,7 @@ fn unqueued(situation: &Situation<'_>, reading: &Reading) -> Plan {
         patch: JobPatch::Merge(patch),
         purpose: JobPurpose::Release,
     })
-    .and_note(Note::normal(
-        "Started",
-        "Its last gate is gone and it names no queue: started",
-    ))
+    .and_note(Note::normal("Started", message))
 }
 
 /// A job that waits for quota.
