@@ -128,7 +128,7 @@ fn kinds_are_held_against_schemas() {
             "paths that are not there, or of another type",
             "-f pipeline-off-schema.yaml -f pipeline-crd.yaml",
             "jobkind.sluice.dev/pipeline does not fit:
-  spec.suspend: Invalid value: \".spec.workers.count\": must name a boolean field: this one is integer
+  spec.suspend: Invalid value: \".spec.workers.count\": must name a boolean field: this one is an integer
   spec.podSets[1].template: Invalid value: \".spec.worker.template\": there is no field \"worker\" in .spec: there are driver, paused, workers
 ",
         ),
@@ -171,12 +171,18 @@ fn a_schema_as_the_api_server_publishes_it() {
     let published = serde_json::json!({"openapi": "3.0.0", "components": {"schemas": {
         "Pipeline": {
             "x-kubernetes-group-version-kind": [{"group": "acme.io", "version": "v1", "kind": "Pipeline"}],
-            "properties": {"spec": {"allOf": [{"$ref": "#/components/schemas/Spec"}]}},
+            "properties": {
+                "spec": {"allOf": [{"$ref": "#/components/schemas/Spec"}]},
+                "status": {"type": "object"},
+            },
         },
         "Spec": {"properties": {
             "paused": {"type": "boolean"},
             "driver": {"type": "object"},
-            "workers": {"properties": {"template": {"type": "object"}}},
+            "workers": {"properties": {
+                "template": {"type": "object"},
+                "count": {"type": "integer"},
+            }},
         }},
     }}});
     fs::write(&document, published.to_string()).unwrap();
