@@ -36,7 +36,7 @@ generate: ## Write the CRDs, webhook configurations and admission policies anew 
 	UPDATE_GENERATED=1 $(CARGO) test --quiet -p sluice-crds --test generated
 	UPDATE_GENERATED=1 $(CARGO) test --quiet -p sluice-webhooks -- manifests policies
 
-controlplane: ## Build the control plane of the tests (once; about five minutes on two cores).
+controlplane: ## Build the control plane of the tests (once; about ten minutes on two cores).
 	$(CARGO) run --quiet -p sluice-testbed -- build
 
 demo: ## Tell the story of a few jobs on a throwaway cluster; KEEP=1 leaves it up.
