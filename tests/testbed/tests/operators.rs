@@ -46,7 +46,7 @@ async fn crds_of_other_projects_are_served() -> Result<()> {
 
 #[tokio::test]
 async fn the_training_operator_runs_and_suspends_jobs() -> Result<()> {
-    let (_operators, cp) = with(&[Operator::Training]).await?;
+    let (cp, _operators) = with(&[Operator::Training]).await?;
     for (kind, field, first, container) in [
         ("PyTorchJob", "pytorchReplicaSpecs", "Master", "pytorch"),
         ("TFJob", "tfReplicaSpecs", "Chief", "tensorflow"),
@@ -74,7 +74,7 @@ async fn the_training_operator_runs_and_suspends_jobs() -> Result<()> {
 
 #[tokio::test]
 async fn the_trainer_runs_and_suspends_jobs() -> Result<()> {
-    let (_operators, cp) = with(&[Operator::Trainer, Operator::JobSet]).await?;
+    let (cp, _operators) = with(&[Operator::Trainer, Operator::JobSet]).await?;
     let job = |name: &str, runtime: &str| {
         json!({
             "apiVersion": "trainer.kubeflow.org/v1alpha1",
@@ -97,7 +97,7 @@ async fn the_trainer_runs_and_suspends_jobs() -> Result<()> {
 }
 
 /// With the real operators and room for their pods.
-async fn with(operators: &[Operator]) -> Result<(Operators, ControlPlane)> {
+async fn with(operators: &[Operator]) -> Result<(ControlPlane, Operators)> {
     let mut crds: Vec<_> = operators.iter().flat_map(|o| o.crds()).copied().collect();
     crds.sort();
     crds.dedup();
@@ -106,7 +106,8 @@ async fn with(operators: &[Operator]) -> Result<(Operators, ControlPlane)> {
         ..Options::default()
     })
     .await?;
-    Ok((Operators::start(&cp, operators).await?, cp))
+    let operators = Operators::start(&cp, operators).await?;
+    Ok((cp, operators))
 }
 
 /// A replica spec of Kubeflow's training operator.
