@@ -216,12 +216,14 @@ fn amounts(
     translated
 }
 
-/// What a Workload holds, for the engine. `bound` says how many pods of each set have a node.
+/// What a Workload holds, for the engine: what it was admitted with, without the pods of each set that
+/// have ended for good. `bound` says how many pods of each set have a node.
 ///
 /// # Errors
 /// All usage that can't be counted.
 pub fn admission(
     admission: &crds::Admission,
+    ended: impl Fn(&str) -> u32,
     bound: &HashMap<String, u32>,
 ) -> Result<engine::Admission, Vec<Problem>> {
     let mut problems = Vec::new();
@@ -229,20 +231,23 @@ pub fn admission(
         .pod_set_assignments
         .iter()
         .enumerate()
-        .map(|(index, set)| engine::PodSetAssignment {
-            name: set.name.as_str().into(),
-            count: u32::try_from(set.count).unwrap_or_default(),
-            bound: bound.get(&set.name).copied().unwrap_or_default(),
-            flavors: set
-                .flavors
-                .iter()
-                .map(|(r, f)| (r.as_str().into(), f.as_str().into()))
-                .collect(),
-            usage: amounts(
-                &set.resource_usage,
-                &format!("status.admission.podSetAssignments[{index}].resourceUsage"),
-                &mut problems,
-            ),
+        .map(|(index, set)| {
+            let whole = engine::PodSetAssignment {
+                name: set.name.as_str().into(),
+                count: u32::try_from(set.count).unwrap_or_default(),
+                bound: bound.get(&set.name).copied().unwrap_or_default(),
+                flavors: set
+                    .flavors
+                    .iter()
+                    .map(|(r, f)| (r.as_str().into(), f.as_str().into()))
+                    .collect(),
+                usage: amounts(
+                    &set.resource_usage,
+                    &format!("status.admission.podSetAssignments[{index}].resourceUsage"),
+                    &mut problems,
+                ),
+            };
+            whole.without(ended(&set.name))
         })
         .collect();
     if problems.is_empty() {

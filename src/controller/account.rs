@@ -16,6 +16,7 @@ use tracing::warn;
 use super::Controller;
 use super::flights::Kind;
 use crate::plan::group;
+use crate::plan::job::LivePods;
 use crate::plan::workload::Fit;
 use crate::translate;
 use crate::world::pods::Root;
@@ -46,14 +47,17 @@ impl Controller {
         };
         let state = match &workload.status.admission {
             _ if workload.is_finished() => WorkloadState::Finished,
-            Some(admission) => match translate::admission(admission, &self.bound_pods(uid)) {
-                Ok(admission) if workload.is_evicting() => WorkloadState::Evicting(admission),
-                Ok(admission) => WorkloadState::Admitted(admission),
-                Err(problems) => {
-                    warn!(workload = %key.name, ?problems, "admission can't be counted");
-                    WorkloadState::Inactive
+            Some(admission) => {
+                let ended = |pod_set: &str| workload.reclaimed(pod_set);
+                match translate::admission(admission, ended, &self.bound_pods(uid)) {
+                    Ok(admission) if workload.is_evicting() => WorkloadState::Evicting(admission),
+                    Ok(admission) => WorkloadState::Admitted(admission),
+                    Err(problems) => {
+                        warn!(workload = %key.name, ?problems, "admission can't be counted");
+                        WorkloadState::Inactive
+                    }
                 }
-            },
+            }
             // The engine assumes an admission that is under way.
             None if flight == Some(Kind::Admission) || self.unanswered.contains_key(uid) => return,
             None if flight.is_none_or(|kind| kind == Kind::Explanation)
@@ -130,10 +134,25 @@ impl Controller {
     /// under way.
     pub(super) fn live_pods(&self, uid: &Uid) -> usize {
         let pods = self.world.pods_of(uid);
-        let live = pods
-            .iter()
-            .filter(|(_, pod)| pod.is_let_go() || self.leaving.contains(&pod.uid));
-        live.count()
+        pods.iter().filter(|(_, pod)| self.may_run(pod)).count()
+    }
+
+    /// How many pods of one of its pod sets may run, and may be of it: those that don't say which set
+    /// they are of count for each.
+    pub(super) fn live_pods_of_set(&self, uid: &Uid, pod_set: &str) -> LivePods {
+        let mut live = LivePods::default();
+        for (_, pod) in self.world.pods_of(uid) {
+            let is_of_set = pod.pod_set.as_deref().is_none_or(|set| set == pod_set);
+            if is_of_set && self.may_run(pod) {
+                live.all += 1;
+                live.staying += usize::from(!pod.deleting);
+            }
+        }
+        live
+    }
+
+    fn may_run(&self, pod: &PodRecord) -> bool {
+        pod.is_let_go() || self.leaving.contains(&pod.uid)
     }
 
     /// How many pods of each pod set are bound to nodes.

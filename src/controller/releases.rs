@@ -67,12 +67,14 @@ impl Controller {
                 is_leaving: self.leaving.contains(&pod.uid),
             })
             .collect();
-        // What has succeeded in a group has done its part: nobody takes its place.
+        // What has succeeded in a group has done its part, and what a job says has ended for good has
+        // given its quota away: nobody takes their place.
         let used_up = |set: &str| {
+            let reclaimed = usize::try_from(record.reclaimed(set)).unwrap_or(usize::MAX);
             let done = members.iter().filter(|member| {
                 is_group && member.pod_set == set && member.pod.phase == PodPhase::Succeeded
             });
-            done.count()
+            reclaimed.saturating_add(done.count())
         };
         let at = Time(Timestamp::now());
         let writes: Vec<(Uid, Write)> = plan::releases(&members, &admission, used_up)

@@ -13,7 +13,7 @@ use tracing::warn;
 use super::Controller;
 use super::flights::{Flight, Landing, is_admission};
 use super::pods::pod_reference;
-use super::reports::is_report;
+use super::reports::told;
 use crate::plan::{JobPurpose, Note, PodPurpose, StatusPurpose, Write};
 use crate::watch::Source;
 use crate::world::Uid;
@@ -53,8 +53,8 @@ impl Attempts {
 
     /// A write has succeeded. Returns whether it may be expected to last.
     fn succeeded(&mut self, uid: &Uid, write: &Write) -> bool {
-        // What a job waits for, or tells, changes by itself: to say so again is no struggle with anybody.
-        if is_explanation(write) || is_report(write) {
+        // What a job waits for changes by itself: to say so again is no struggle with anybody.
+        if is_explanation(write) {
             self.failed.remove(uid);
             return true;
         }
@@ -308,13 +308,19 @@ impl Controller {
     }
 }
 
-/// What a write does. A job that its user edits again and again asks for something else each time.
+/// What a write does. A job that its user edits again and again asks for something else each time, and
+/// one that changes its mind tells something else.
 fn in_words(write: &Write) -> String {
-    let asks_for = match write {
+    let says = match write {
         Write::UpdateWorkloadSpec { spec, .. } => serde_json::to_string(spec).unwrap_or_default(),
+        Write::SetWorkloadStatus {
+            purpose: StatusPurpose::Report,
+            status,
+            ..
+        } => told(status),
         _ => String::new(),
     };
-    operation(write).to_owned() + &asks_for
+    operation(write).to_owned() + &says
 }
 
 /// Whether this write says what a job waits for.

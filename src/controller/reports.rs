@@ -4,9 +4,11 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use sluice_crds::WorkloadStatus;
 use tokio::time::Instant;
 
 use super::Controller;
+use crate::conditions::{self, Type};
 use crate::plan::{StatusPurpose, Write};
 use crate::world::Uid;
 
@@ -61,8 +63,7 @@ impl Controller {
     }
 }
 
-/// Whether this write says what a job tells of itself.
-pub fn is_report(write: &Write) -> bool {
+fn is_report(write: &Write) -> bool {
     matches!(
         write,
         Write::SetWorkloadStatus {
@@ -70,4 +71,11 @@ pub fn is_report(write: &Write) -> bool {
             ..
         }
     )
+}
+
+/// What a job has told of itself, in words that are equal if it is.
+pub fn told(status: &WorkloadStatus) -> String {
+    let ready = conditions::find(&status.conditions, Type::PodsReady);
+    let ready = ready.map_or("", |ready| ready.reason.as_str());
+    format!("{ready} {:?}", status.reclaimable_pods)
 }

@@ -120,7 +120,7 @@ impl Controller {
             let wants_pods = admission
                 .pod_set_assignments
                 .iter()
-                .any(|set| 0 < set.count);
+                .any(|set| record.reclaimed(&set.name) < u32::try_from(set.count).unwrap_or(0));
             let is_timed = self
                 .cluster
                 .reservations

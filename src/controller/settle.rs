@@ -89,6 +89,7 @@ impl Controller {
             workload,
             still_charged,
             live_pods: self.live_pods(uid),
+            live_pods_of_set: &|pod_set| self.live_pods_of_set(uid, pod_set),
             backoff: &|record| self.backoff(record),
             priority: &|| self.priority(job),
             now: Timestamp::now(),

@@ -109,6 +109,12 @@ pub(super) fn evict_changed(key: &WorkloadKey, record: &WorkloadRecord, now: Now
     evict(key, record, "PodSetsChanged", MESSAGE, now)
 }
 
+/// Evicts a job whose pods came back that had ended for good by what it said.
+pub(super) fn evict_returned(key: &WorkloadKey, record: &WorkloadRecord, now: Now) -> Plan {
+    const MESSAGE: &str = "More of its pods run than hold quota, as some came back that had ended for good by what it said: it is queued again with all that it asks for";
+    evict(key, record, "ReclaimedPodsReturned", MESSAGE, now)
+}
+
 pub(super) fn evict(
     key: &WorkloadKey,
     record: &WorkloadRecord,

@@ -11,8 +11,8 @@ use sluice_kinds::problem::summarize;
 use sluice_kinds::view::{PodSetView, QueueName};
 use sluice_kinds::{CompiledKind, Problem};
 
-use super::eviction::{evict, evict_changed, evicting};
-use super::progress;
+use super::eviction::{evict, evict_changed, evict_returned, evicting};
+use super::progress::{self, Told};
 use super::reservation::Backoff;
 use super::workload::{self, Fit, Priority};
 use super::{JobPatch, JobPurpose, Note, Now, Plan, StatusPurpose, Write};
@@ -33,12 +33,23 @@ pub struct Situation<'a> {
     pub still_charged: bool,
     /// How many of its pods may run: let go, and not gone.
     pub live_pods: usize,
+    /// The same, for one of its pod sets.
+    pub live_pods_of_set: &'a dyn Fn(&str) -> LivePods,
     /// How long it stands back after it has given its quota back, if it has to.
     pub backoff: &'a dyn Fn(&WorkloadRecord) -> Backoff,
     /// Its priority, or why that can't be known.
     pub priority: &'a dyn Fn() -> Result<Priority, Note>,
     /// The present.
     pub now: Now,
+}
+
+/// How many pods of a pod set may run.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct LivePods {
+    /// All that are not gone.
+    pub all: usize,
+    /// Those that nobody has deleted: what is being deleted may already have been replaced.
+    pub staying: usize,
 }
 
 /// What to do about a job.
@@ -355,12 +366,15 @@ fn plan_admitted(
     if !workload::covers(record, pod_sets, fit) {
         return evict_changed(workload_key, record, *now);
     }
+    if progress::is_refuted(record, situation.live_pods_of_set) {
+        return evict_returned(workload_key, record, *now);
+    }
     if !record.spec.active {
         let message = "It was deactivated (spec.active of its Workload)";
         return evict(workload_key, record, "Deactivated", message, *now);
     }
     if !reading.suspended {
-        return running(situation, reading, workload_key, record);
+        return running(situation, reading, pod_sets, workload_key, record);
     }
     // Pods that wait behind gates get their flavors' placement themselves.
     let placements = match job.hold {
@@ -381,10 +395,16 @@ fn plan_admitted(
 fn running(
     situation: &Situation<'_>,
     reading: &Reading,
+    pod_sets: &[PodSetView],
     workload_key: &WorkloadKey,
     record: &WorkloadRecord,
 ) -> Plan {
-    let plan = match progress::report(record, reading, situation.now) {
+    let told = Told {
+        ready: reading.ready.as_ref().ok().copied().flatten(),
+        pod_sets,
+        live_pods_of_set: situation.live_pods_of_set,
+    };
+    let plan = match progress::report(record, &told, situation.now) {
         Some(status) => status_write(workload_key, record, status, StatusPurpose::Report),
         None => Plan::default(),
     };

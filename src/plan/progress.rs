@@ -2,25 +2,74 @@
 //! have ended for good, so that their quota is free. When that is written is not decided here.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use sluice_crds::WorkloadStatus;
+use sluice_crds::{PodSetAssignment, ReclaimablePod, WorkloadStatus};
+use sluice_kinds::view::PodSetView;
 
 use super::Now;
+use super::job::LivePods;
 use crate::conditions::{self, Saying, Type};
 use crate::world::WorkloadRecord;
-use crate::world::job::Reading;
 
 /// The reason of PodsReady for pods that were ready once and are not any more.
 const WAIT_FOR_RECOVERY: &str = "WaitForRecovery";
 
+/// What a job tells of itself.
+pub struct Told<'a> {
+    /// Whether all its pods do their work, if it tells that.
+    pub ready: Option<bool>,
+    /// Its pod sets.
+    pub pod_sets: &'a [PodSetView],
+    /// How many pods of a set may run. What a job tells is not believed against that.
+    pub live_pods_of_set: &'a dyn Fn(&str) -> LivePods,
+}
+
 /// The status of an admitted Workload whose job runs, if the job tells something new.
-pub fn report(record: &WorkloadRecord, reading: &Reading, now: Now) -> Option<WorkloadStatus> {
+pub fn report(record: &WorkloadRecord, told: &Told<'_>, now: Now) -> Option<WorkloadStatus> {
     let mut status = record.status.clone();
-    if let Ok(Some(is_ready)) = reading.ready
+    if let Some(is_ready) = told.ready
         && let Some(saying) = readiness(&status.conditions, is_ready)
     {
         conditions::say(&mut status.conditions, saying, record.generation, now);
     }
+    let assignments = status.admission.iter().flat_map(|a| &a.pod_set_assignments);
+    let reclaimable = assignments.map(|set| ReclaimablePod {
+        name: set.name.clone(),
+        count: reclaimable(record, set, told),
+    });
+    status.reclaimable_pods = reclaimable.filter(|set| 0 < set.count).collect();
     (status != record.status).then_some(status)
+}
+
+/// Whether more pods of a set run than hold quota, as some had ended for good that came back.
+pub(super) fn is_refuted(
+    record: &WorkloadRecord,
+    live_pods_of_set: &dyn Fn(&str) -> LivePods,
+) -> bool {
+    let admission = record.status.admission.as_ref();
+    let mut sets = admission.into_iter().flat_map(|a| &a.pod_set_assignments);
+    sets.any(|set| {
+        let count = u32::try_from(set.count).unwrap_or_default();
+        let reclaimed = record.reclaimed(&set.name);
+        let charged = usize::try_from(count.saturating_sub(reclaimed)).unwrap_or(usize::MAX);
+        0 < reclaimed && charged < live_pods_of_set(&set.name).staying
+    })
+}
+
+/// How many pods of a set have ended for good. What was said of them once has given quota away, so it
+/// is never less; and what still runs has not ended, whatever the job says.
+fn reclaimable(record: &WorkloadRecord, set: &PodSetAssignment, told: &Told<'_>) -> i32 {
+    let mut views = told.pod_sets.iter();
+    let view = views.find(|view| *view.name == *set.name);
+    let said = view.map_or(0, |view| view.reclaimable);
+    let live = (told.live_pods_of_set)(&set.name).all;
+    let ended = set.count.saturating_sub(as_count(live)).max(0);
+    as_count(said)
+        .min(ended)
+        .max(as_count(record.reclaimed(&set.name)))
+}
+
+fn as_count(number: impl TryInto<i32>) -> i32 {
+    number.try_into().unwrap_or(i32::MAX)
 }
 
 /// PodsReady of what has just been admitted, or has to go.

@@ -13,7 +13,7 @@ use sluice_kinds::CompiledKind;
 use sluice_kinds::requests::PodDefaults;
 use sluice_kinds::view::QueueLabels;
 
-use super::job::{Situation, plan};
+use super::job::{LivePods, Situation, plan};
 use super::workload::Priority;
 use super::{JobPatch, JobPurpose, Plan, StatusPurpose, Write, reservation};
 use crate::world::{JobKey, JobRecord, WorkloadKey, WorkloadRecord};
@@ -130,6 +130,10 @@ fn planned_with_pods(case: &Case, live_pods: usize) -> Plan {
         workload: workload.as_ref().map(|(key, record)| (key, record)),
         still_charged: false,
         live_pods,
+        live_pods_of_set: &|_| LivePods {
+            all: live_pods,
+            staying: live_pods,
+        },
         backoff: &|record| reservation::backoff(record, None),
         priority: &|| Ok(Priority::default()),
         now: Timestamp::UNIX_EPOCH,
@@ -491,6 +495,42 @@ fn each_turn_of_the_life_of_a_job_whose_pods_wait() {
             None,
             0,
             "create workload [\"AdmittedAsAWhole\"]",
+        ),
+    ];
+    for (name, job, workload, live_pods, expected) in cases {
+        let plan = planned_with_pods(&Case { job, workload }, live_pods);
+        assert_eq!(in_words(&plan), expected, "{name}");
+    }
+}
+
+#[test]
+fn a_job_tells_of_pods_that_have_ended_and_may_not_bring_them_back() {
+    let ended = |succeeded| {
+        let job = with(queued(false), "/spec/completions", json!(2));
+        with(job, "/status", json!({ "succeeded": succeeded }))
+    };
+    let reclaimed = || {
+        let pods = json!([{"name": "main", "count": 1}]);
+        Some(with(admitted(), "/status/reclaimablePods", pods))
+    };
+    let cases = [
+        ("none", ended(0), Some(admitted()), 2, "nothing []"),
+        ("one", ended(1), Some(admitted()), 1, "report []"),
+        (
+            "its pod still runs",
+            ended(1),
+            Some(admitted()),
+            2,
+            "nothing []",
+        ),
+        ("told", ended(1), reclaimed(), 1, "nothing []"),
+        ("taken back", ended(0), reclaimed(), 1, "nothing []"),
+        (
+            "a pod came back",
+            ended(0),
+            reclaimed(),
+            2,
+            "evict [\"Evicted\"]",
         ),
     ];
     for (name, job, workload, live_pods, expected) in cases {

@@ -209,7 +209,7 @@ pub fn admitted(
         conditions: said(record, sayings, now),
         admission: Some(admission),
         requeue_state: record.status.requeue_state.clone(),
-        reclaimable_pods: record.status.reclaimable_pods.clone(),
+        reclaimable_pods: Vec::new(),
     }
 }
 

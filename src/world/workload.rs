@@ -107,6 +107,13 @@ impl WorkloadRecord {
         state.requeue_at.as_ref().map(|at| at.0)
     }
 
+    /// How many pods of a set have ended for good, so that their quota is free.
+    pub fn reclaimed(&self, pod_set: &str) -> u32 {
+        let mut sets = self.status.reclaimable_pods.iter();
+        let set = sets.find(|set| set.name == pod_set);
+        set.map_or(0, |set| u32::try_from(set.count).unwrap_or_default())
+    }
+
     /// Whether it holds quota and is on its way out.
     pub fn is_evicting(&self) -> bool {
         self.status.admission.is_some() && self.is(Type::Evicted)

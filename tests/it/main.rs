@@ -46,6 +46,7 @@ mod pods_whole;
 mod policies;
 mod quota;
 mod races;
+mod reclaimable;
 mod reservations;
 mod status;
 mod stop;

@@ -1,8 +1,9 @@
 use serde_json::{Value, json};
-use sluice_kinds::Problem;
+use sluice_kinds::CompiledKind;
+use sluice_kinds::requests::PodDefaults;
 
 use super::*;
-use crate::plan::fixtures::mk_group_workload;
+use crate::plan::fixtures::{mk_group_workload, mk_pod};
 use crate::plan::workload;
 
 /// The Workload of a job with these conditions.
@@ -10,16 +11,6 @@ fn mk_record(conditions: &Value) -> WorkloadRecord {
     let admission = json!({"clusterQueue": "cq", "podSetAssignments": []});
     let status = json!({"admission": admission, "conditions": conditions});
     mk_group_workload(&json!([]), &status).1
-}
-
-fn mk_reading(ready: Result<Option<bool>, Problem>) -> Reading {
-    Reading {
-        suspended: false,
-        finished: None,
-        active: true,
-        ready,
-        pod_sets: Ok([].into()),
-    }
 }
 
 fn pods_ready(status: &str, reason: &str) -> Value {
@@ -30,14 +21,13 @@ fn pods_ready(status: &str, reason: &str) -> Value {
 }
 
 /// What PodsReady says.
-fn told(status: &WorkloadStatus) -> Option<(&str, &str)> {
+fn readiness_of(status: &WorkloadStatus) -> Option<(&str, &str)> {
     let told = conditions::find(&status.conditions, Type::PodsReady)?;
     Some((&told.status, &told.reason))
 }
 
 #[test]
 fn readiness_is_told_when_it_changes() {
-    let problem = || Err(Problem::forbidden("spec.ready", "does not fit"));
     let never = json!([]);
     let (waits, started) = (
         pods_ready("False", "WaitForStart"),
@@ -45,36 +35,40 @@ fn readiness_is_told_when_it_changes() {
     );
     let recovers = pods_ready("False", "WaitForRecovery");
     let cases = [
-        ("not ready yet", &never, Ok(Some(false)), None),
-        ("ready", &never, Ok(Some(true)), Some(("True", "Started"))),
+        ("not ready yet", &never, Some(false), None),
+        ("ready", &never, Some(true), Some(("True", "Started"))),
         (
             "ready at last",
             &waits,
-            Ok(Some(true)),
+            Some(true),
             Some(("True", "Started")),
         ),
-        ("still waits", &waits, Ok(Some(false)), None),
-        ("still ready", &started, Ok(Some(true)), None),
+        ("still waits", &waits, Some(false), None),
+        ("still ready", &started, Some(true), None),
         (
             "falls back",
             &started,
-            Ok(Some(false)),
+            Some(false),
             Some(("False", "WaitForRecovery")),
         ),
-        ("has not recovered", &recovers, Ok(Some(false)), None),
+        ("has not recovered", &recovers, Some(false), None),
         (
             "recovers",
             &recovers,
-            Ok(Some(true)),
+            Some(true),
             Some(("True", "Recovered")),
         ),
-        ("a kind that does not say", &never, Ok(None), None),
-        ("it can't be read", &started, problem(), None),
+        ("a kind that does not say", &never, None, None),
     ];
     for (name, known, ready, expected) in cases {
         let record = mk_record(known);
-        let status = report(&record, &mk_reading(ready), Now::UNIX_EPOCH);
-        assert_eq!(status.as_ref().and_then(told), expected, "{name}");
+        let told = Told {
+            ready,
+            pod_sets: &[],
+            live_pods_of_set: &|_| LivePods::default(),
+        };
+        let status = report(&record, &told, Now::UNIX_EPOCH);
+        assert_eq!(status.as_ref().and_then(readiness_of), expected, "{name}");
         assert_eq!(status.is_some(), expected.is_some(), "{name}");
     }
 }
@@ -103,8 +97,173 @@ fn who_is_admitted_or_has_to_go_is_not_ready() {
         let admission = record.status.admission.clone().unwrap();
         let now = Now::UNIX_EPOCH;
         let admitted = workload::admitted(&record, admission, tells_readiness, now);
-        assert_eq!(told(&admitted), when_admitted, "{known} when admitted");
+        assert_eq!(
+            readiness_of(&admitted),
+            when_admitted,
+            "{known} when admitted"
+        );
         let evicted = workload::evicted(&record, "Drained", "It has to go", None, now);
-        assert_eq!(told(&evicted), when_evicted, "{known} when evicted");
+        assert_eq!(readiness_of(&evicted), when_evicted, "{known} when evicted");
+    }
+}
+
+/// The Workload of a job with a set of `admitted` pods of which so many have given their quota away.
+fn mk_reclaimed(admitted: i32, reclaimed: i32) -> WorkloadRecord {
+    let set = json!({"name": "main", "count": admitted});
+    let admission = json!({"clusterQueue": "cq", "podSetAssignments": [set]});
+    let mut status = json!({"admission": admission});
+    if 0 < reclaimed {
+        status["reclaimablePods"] = json!([{"name": "main", "count": reclaimed}]);
+    }
+    mk_group_workload(&json!([]), &status).1
+}
+
+/// A pod set of a job that says that so many of its pods have ended for good.
+fn mk_set(name: &str, reclaimable: u32) -> PodSetView {
+    let (_, pod) = mk_pod("p", 0, &[], |_| {});
+    PodSetView {
+        name: name.into(),
+        count: 9,
+        reclaimable,
+        ..pod.asks.as_ref().clone().unwrap()
+    }
+}
+
+#[test]
+fn pods_that_have_ended_for_good_are_told_as_far_as_that_is_believed() {
+    let cases = [
+        ("nothing is said", 4, 0, 0, 3, 0),
+        ("one has ended", 4, 0, 1, 3, 1),
+        ("one more has ended", 4, 1, 2, 2, 2),
+        ("one of them still runs", 4, 0, 2, 3, 1),
+        ("all of them still run", 4, 0, 4, 4, 0),
+        ("more run than were admitted", 4, 0, 2, 5, 0),
+        ("it takes back what it said", 4, 2, 1, 2, 2),
+        ("it takes back all that it said", 4, 2, 0, 0, 2),
+        ("pods come back", 4, 2, 3, 4, 2),
+        ("all have ended", 4, 1, 4, 0, 4),
+        ("more have ended than were admitted", 4, 0, 9, 0, 4),
+        ("more than there are numbers", 4, 0, u32::MAX, usize::MAX, 0),
+    ];
+    for (name, admitted, known, said, live, expected) in cases {
+        let record = mk_reclaimed(admitted, known);
+        let told = Told {
+            ready: None,
+            pod_sets: &[mk_set("main", said)],
+            live_pods_of_set: &|_| LivePods {
+                all: live,
+                staying: 0,
+            },
+        };
+        let status = report(&record, &told, Now::UNIX_EPOCH);
+        assert_eq!(status.is_some(), known != expected, "{name}");
+        let mut after = record.clone();
+        after.status = status.unwrap_or(after.status);
+        assert_eq!(
+            i64::from(after.reclaimed("main")),
+            i64::from(expected),
+            "{name}"
+        );
+        let again = report(&after, &told, Now::UNIX_EPOCH);
+        assert_eq!(again, None, "{name}: told twice");
+    }
+}
+
+#[test]
+fn each_pod_set_is_told_by_itself() {
+    let set = |name| json!({"name": name, "count": 2});
+    let admission = json!({"clusterQueue": "cq", "podSetAssignments": [set("head"), set("main")]});
+    let status = json!({"admission": admission});
+    let (_, record) = mk_group_workload(&json!([]), &status);
+    let told = Told {
+        ready: None,
+        pod_sets: &[mk_set("other", 2), mk_set("main", 2), mk_set("head", 2)],
+        live_pods_of_set: &|name| LivePods {
+            all: if name == "main" { 2 } else { 1 },
+            staying: 0,
+        },
+    };
+    let status = report(&record, &told, Now::UNIX_EPOCH).unwrap();
+    let head = ReclaimablePod {
+        name: "head".to_owned(),
+        count: 1,
+    };
+    assert_eq!(status.reclaimable_pods, [head]);
+}
+
+#[test]
+fn pods_that_come_back_are_noticed() {
+    let cases = [
+        ("nothing was told", 4, 0, 5, false),
+        ("as many as hold quota", 4, 1, 3, false),
+        ("one came back", 4, 1, 4, true),
+        ("all had ended, one came back", 4, 4, 1, true),
+        ("none is there", 4, 4, 0, false),
+    ];
+    for (name, admitted, reclaimed, staying, expected) in cases {
+        let record = mk_reclaimed(admitted, reclaimed);
+        // What is being deleted may have been replaced already.
+        let live = |_: &str| LivePods {
+            all: staying + 3,
+            staying,
+        };
+        assert_eq!(is_refuted(&record, &live), expected, "{name}");
+    }
+}
+
+#[test]
+fn what_was_told_lasts_as_long_as_the_admission() {
+    let record = mk_reclaimed(4, 2);
+    let admission = record.status.admission.clone().unwrap();
+    let now = Now::UNIX_EPOCH;
+    let kept = &record.status.reclaimable_pods;
+    let evicted = workload::evicted(&record, "Drained", "It has to go", None, now);
+    assert_eq!(&evicted.reclaimable_pods, kept);
+    assert_eq!(workload::requeued(&record, None, now).reclaimable_pods, []);
+    let admitted = workload::admitted(&record, admission, false, now);
+    assert_eq!(admitted.reclaimable_pods, []);
+}
+
+#[test]
+fn a_batch_job_tells_which_pods_it_will_not_replace() {
+    let kind = serde_saphyr::from_str(include_str!("../../../config/jobkinds/job.yaml")).unwrap();
+    let kind = CompiledKind::compile(&kind).unwrap();
+    let cases = [
+        ("nothing has succeeded", json!(3), json!(3), Value::Null, 0),
+        ("one of three", json!(3), json!(3), json!(1), 1),
+        ("the last pods", json!(3), json!(10), json!(8), 1),
+        ("as many are left as run", json!(3), json!(10), json!(7), 0),
+        ("most are left", json!(3), json!(10), json!(1), 0),
+        ("all have succeeded", json!(3), json!(3), json!(3), 3),
+        ("more than were wanted", json!(3), json!(3), json!(4), 3),
+        ("never as many as it might", json!(5), json!(3), json!(1), 1),
+        ("a work queue", json!(3), Value::Null, json!(2), 0),
+        ("one at a time", Value::Null, json!(3), json!(1), 0),
+        (
+            "one at a time, to the end",
+            Value::Null,
+            json!(3),
+            json!(3),
+            1,
+        ),
+        ("paused", json!(0), json!(3), json!(1), 0),
+    ];
+    for (name, parallelism, completions, succeeded, expected) in cases {
+        let mut job = json!({
+            "spec": {"template": {"spec": {"containers": []}}},
+            "status": {},
+        });
+        let fields = [
+            ("/spec", "parallelism", parallelism),
+            ("/spec", "completions", completions),
+            ("/status", "succeeded", succeeded),
+        ];
+        for (place, field, value) in fields {
+            if !value.is_null() {
+                job.pointer_mut(place).unwrap()[field] = value;
+            }
+        }
+        let sets = kind.pod_sets(&job, &PodDefaults::default()).unwrap();
+        assert_eq!(sets[0].reclaimable, expected, "{name}");
     }
 }

@@ -49,7 +49,8 @@ pub struct Limits {
 }
 
 /// Checks that no revision has more charged than there is. A Workload is charged from the revision
-/// that admits it until it is finished, gives its admission back, or is gone.
+/// that admits it until it is finished, gives its admission back, or is gone; for pods that have ended
+/// for good until the revision that says so.
 pub fn check_quota(history: &[Revision], limits: &Limits) -> Result<()> {
     let mut charged: BTreeMap<&str, (&str, i128)> = BTreeMap::new();
     for revision in history {
@@ -90,11 +91,28 @@ pub fn check_quota(history: &[Revision], limits: &Limits) -> Result<()> {
 /// What is charged for a Workload of a resource, in nano-units.
 pub fn usage(workload: &Value, resource: &str) -> i128 {
     let assignments = workload["status"]["admission"]["podSetAssignments"].as_array();
-    let amounts = assignments
-        .into_iter()
-        .flatten()
-        .map(|a| &a["resourceUsage"][resource]);
-    amounts.map(nanos).sum()
+    let charged = assignments.into_iter().flatten().map(|set| {
+        let amount = nanos(&set["resourceUsage"][resource]);
+        let count = set["count"].as_i64().unwrap();
+        let left = count - reclaimed(workload, set["name"].as_str().unwrap());
+        assert!(
+            0 <= left,
+            "more pods have ended than there were: {workload}"
+        );
+        if left == count {
+            amount
+        } else {
+            amount / i128::from(count) * i128::from(left)
+        }
+    });
+    charged.sum()
+}
+
+/// How many pods of a set have ended for good, as a Workload says.
+pub fn reclaimed(workload: &Value, pod_set: &str) -> i64 {
+    let sets = workload["status"]["reclaimablePods"].as_array();
+    let set = sets.into_iter().flatten().find(|s| s["name"] == pod_set);
+    set.map_or(0, |set| set["count"].as_i64().unwrap())
 }
 
 /// A quantity in nano-units; absent, 0.

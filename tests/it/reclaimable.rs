@@ -1,0 +1,304 @@
+//! Pods that have ended for good: what they held is free while the rest of their job goes on, never
+//! before they are gone, and never twice.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Result, ensure};
+use serde_json::{Value, json};
+
+use crate::quota::see_all_complete;
+use crate::support::history::{Revision, check_conditions};
+use crate::support::objects::{Job, condition, is, is_admitted, name_of, quota, with};
+use crate::support::pods::{check_charged, is_running};
+use crate::support::queues::{Limits, check_quota, nanos, reclaimed};
+use crate::support::widgets::Widgets;
+use crate::support::{Scene, bed};
+use crate::writes::{see_leading_again, see_nothing_written};
+
+/// Checks that the Workloads and the pods of a test kept within so many cpus at every revision.
+fn check_cpus(
+    scene: &Scene<'_>,
+    cpus: &str,
+    workloads: &[Revision],
+    pods: &[Revision],
+) -> Result<()> {
+    let most = nanos(&json!(cpus));
+    let limits = Limits {
+        resource: "cpu",
+        queues: BTreeMap::from([(scene.ns.clone(), most)]),
+        total: most,
+    };
+    check_quota(workloads, &limits)?;
+    check_conditions(workloads)?;
+    check_charged(pods, "cpu", cpus, |_| true).map(drop)
+}
+
+/// What Workloads said of the pods of a job that have ended for good, one after the other.
+fn all_reclaimed(history: &[Revision], job: &str) -> Vec<i64> {
+    let of_job = history
+        .iter()
+        .filter(|r| r.object["metadata"]["ownerReferences"][0]["name"] == job);
+    let mut all: Vec<_> = of_job.map(|r| reclaimed(&r.object, "main")).collect();
+    all.dedup();
+    all
+}
+
+fn waits(workload: &Value) -> bool {
+    condition(workload, "QuotaReserved").is_some_and(|(status, ..)| status == "False")
+}
+
+/// Waits until as many pods of a job run as are wanted, and returns their names.
+async fn see_running(scene: &Scene<'_>, job: &str, count: usize) -> Result<Vec<String>> {
+    let is_so = |pod: &Value| is_running(pod) && pod["metadata"]["labels"]["job-name"] == job;
+    let what = format!("of {job} and running");
+    let pods = scene.see_so_many(&what, count, is_so).await?;
+    Ok(pods.iter().map(|pod| name_of(pod).to_owned()).collect())
+}
+
+#[tokio::test]
+async fn what_has_ended_leaves_its_quota_to_the_next() -> Result<()> {
+    bed::shared("reclaim-next", async |scene| {
+        scene.queue(&[quota("cpu", "3")]).await?;
+        let (workloads, recorded) = (scene.record("Workload").await?, scene.record("Pod").await?);
+        let wide = Job::new("wide").queue("q").pods(3).runs_forever();
+        scene.create(&wide.json()).await?;
+        let pods = see_running(scene, "wide", 3).await?;
+        let narrow = |name: &str| Job::new(name).queue("q").runs_forever();
+        scene.create(&narrow("a").json()).await?;
+        scene.see_workload("a", "waiting", waits).await?;
+        scene.see_account("cpu", ("3", "3", "0"), 1).await?;
+        scene.end(&pods[0]).await?;
+        see_running(scene, "a", 1).await?;
+        let workload = scene.find_workload("wide").await?.unwrap();
+        assert_eq!(
+            workload["status"]["reclaimablePods"],
+            json!([{"name": "main", "count": 1}])
+        );
+        scene.see_account("cpu", ("3", "3", "0"), 0).await?;
+        // Two more, and both at once.
+        scene
+            .create_all(&[narrow("b").json(), narrow("c").json()])
+            .await?;
+        scene.end(&pods[1]).await?;
+        scene
+            .see_workload("wide", "of two ended pods", |w| reclaimed(w, "main") == 2)
+            .await?;
+        scene.end(&pods[2]).await?;
+        scene.see_complete("wide").await?;
+        see_running(scene, "b", 1).await?;
+        see_running(scene, "c", 1).await?;
+        let (workloads, pods) = (
+            scene.history("Workload", &workloads).await?,
+            scene.history("Pod", &recorded).await?,
+        );
+        check_cpus(scene, "3", &workloads, &pods)
+    })
+    .await
+}
+
+/// Who has to go keeps what it gave away given away, and comes back with all that it asks for.
+#[tokio::test]
+async fn an_eviction_begins_anew() -> Result<()> {
+    bed::shared("reclaim-evict", async |scene| {
+        scene.queue(&[quota("cpu", "3")]).await?;
+        let (workloads, recorded) = (scene.record("Workload").await?, scene.record("Pod").await?);
+        let wide = Job::new("wide").queue("q").pods(3).runs_forever();
+        scene.create(&wide.json()).await?;
+        let pods = see_running(scene, "wide", 3).await?;
+        scene.end(&pods[0]).await?;
+        scene
+            .see_workload("wide", "of one ended pod", |w| reclaimed(w, "main") == 1)
+            .await?;
+        scene.stop("HoldAndDrain").await?;
+        let workload = scene
+            .see_workload("wide", "queued again", |w| !is_admitted(w))
+            .await?;
+        assert_eq!(reclaimed(&workload, "main"), 0, "{workload}");
+        scene.create(&Job::new("other").queue("q").json()).await?;
+        scene.stop("None").await?;
+        see_running(scene, "wide", 2).await?;
+        scene
+            .see_workload("wide", "of one ended pod again", |w| {
+                reclaimed(w, "main") == 1
+            })
+            .await?;
+        scene.see_complete("other").await?;
+        let workloads = scene.history("Workload", &workloads).await?;
+        assert_eq!(all_reclaimed(&workloads, "wide"), [0, 1, 0, 1]);
+        let going = workloads
+            .iter()
+            .filter(|r| is(&r.object, "Evicted") && is_admitted(&r.object));
+        for revision in going {
+            assert_eq!(reclaimed(&revision.object, "main"), 1, "{revision:?}");
+        }
+        let pods = scene.history("Pod", &recorded).await?;
+        check_cpus(scene, "3", &workloads, &pods)
+    })
+    .await
+}
+
+/// Whoever comes after a crash knows what was given away, and writes nothing.
+#[tokio::test]
+async fn a_restart_changes_nothing() -> Result<()> {
+    bed::own_running("reclaim-restart", async |bed, scene| {
+        scene.queue(&[quota("cpu", "3")]).await?;
+        let (workloads, recorded) = (scene.record("Workload").await?, scene.record("Pod").await?);
+        let wide = Job::new("wide").queue("q").pods(3).runs_forever();
+        scene.create(&wide.json()).await?;
+        let pods = see_running(scene, "wide", 3).await?;
+        scene.end(&pods[0]).await?;
+        scene
+            .see_workload("wide", "of one ended pod", |w| reclaimed(w, "main") == 1)
+            .await?;
+        scene.see_account("cpu", ("2", "2", "0"), 0).await?;
+        let log = bed.cp.audit_log();
+        let before = crate::support::audit::writes(&log)?.len();
+        bed.sluice.kill();
+        bed.sluice.start_again().await?;
+        see_leading_again(&log).await?;
+        see_nothing_written(&log, before).await?;
+        scene
+            .create(&Job::new("fits").queue("q").runs_forever().json())
+            .await?;
+        scene.create(&Job::new("waits").queue("q").json()).await?;
+        see_running(scene, "fits", 1).await?;
+        // Its second pod ends while nobody looks.
+        bed.sluice.kill();
+        scene.end(&pods[1]).await?;
+        scene
+            .see("Job", "wide", "of two ended pods", |job| {
+                job["status"]["succeeded"] == 2
+            })
+            .await?;
+        bed.sluice.start_again().await?;
+        scene.see_complete("waits").await?;
+        let (workloads, pods) = (
+            scene.history("Workload", &workloads).await?,
+            scene.history("Pod", &recorded).await?,
+        );
+        assert_eq!(all_reclaimed(&workloads, "wide"), [0, 1, 2]);
+        check_cpus(scene, "3", &workloads, &pods)
+    })
+    .await
+}
+
+/// Jobs whose last pods are fewer than the first, more than fit, and a controller that is killed.
+#[tokio::test]
+async fn a_load_with_long_tails_keeps_within_quota() -> Result<()> {
+    bed::own_running("reclaim-load", async |bed, scene| {
+        scene.queue(&[quota("cpu", "4")]).await?;
+        let (workloads, recorded) = (scene.record("Workload").await?, scene.record("Pod").await?);
+        for index in 0..6 {
+            let job = Job::new(&format!("job-{index}"))
+                .queue("q")
+                .pods(3)
+                .runs("3");
+            let job = job.with(&["spec", "completions"], json!([4, 5, 3][index % 3]));
+            scene.create(&job.json()).await?;
+        }
+        scene
+            .see_workload("job-0", "of ended pods", |w| 0 < reclaimed(w, "main"))
+            .await?;
+        bed.sluice.kill();
+        bed.sluice.start_again().await?;
+        see_all_complete(scene, 6).await?;
+        for (kind, name) in [("LocalQueue", "q"), ("ClusterQueue", scene.ns.as_str())] {
+            scene.see(kind, name, "idle", crate::quota::is_idle).await?;
+        }
+        let (workloads, pods) = (
+            scene.history("Workload", &workloads).await?,
+            scene.history("Pod", &recorded).await?,
+        );
+        check_cpus(scene, "4", &workloads, &pods)
+    })
+    .await
+}
+
+/// A pod of a widget, as its controller would make it.
+fn pod_of(widget: &Value, name: &str) -> Value {
+    let template = &widget["spec"]["template"];
+    let mut pod = with(template.clone(), "/apiVersion", json!("v1"));
+    pod["kind"] = json!("Pod");
+    pod["metadata"]["name"] = json!(name);
+    pod["metadata"]["annotations"][sluice_testbed::RUN_SECONDS] = json!("forever");
+    pod["metadata"]["ownerReferences"] = json!([{
+        "apiVersion": widget["apiVersion"],
+        "kind": widget["kind"],
+        "name": widget["metadata"]["name"],
+        "uid": widget["metadata"]["uid"],
+        "controller": true,
+    }]);
+    pod["spec"]["restartPolicy"] = json!("Never");
+    pod["spec"]["terminationGracePeriodSeconds"] = json!(0);
+    pod
+}
+
+/// What an object says of its pods is believed as far as they are gone, and for good; when they come
+/// back, it has to go.
+#[tokio::test]
+async fn who_says_too_much_gets_no_more_than_its_own() -> Result<()> {
+    bed::shared("reclaim-lie", async |scene| {
+        scene.queue(&[quota("cpu", "3")]).await?;
+        let widgets = Widgets::new(scene);
+        widgets.serve().await?;
+        let gone = "has(object.status) && has(object.status.gone) ? object.status.gone : 0";
+        let kind = with(widgets.job_kind(), "/spec/podSets/0/reclaimable", json!(gone));
+        widgets.manage(&kind).await?;
+        let (workloads, recorded) = (scene.record("Workload").await?, scene.record("Pod").await?);
+        let liar = with(widgets.widget("liar"), "/spec/size", json!(3));
+        scene.apply(&liar).await?;
+        let liar = widgets.see_let_go("liar").await?;
+        for name in ["one", "two", "three"] {
+            scene.create(&pod_of(&liar, name)).await?;
+        }
+        scene.see_so_many("running", 3, is_running).await?;
+        widgets.set_status("liar", json!({"gone": 3})).await?;
+        scene.create(&Job::new("a").queue("q").runs_forever().json()).await?;
+        scene.see_workload("a", "waiting", waits).await?;
+        // Its first pod goes: so much of what it said is true now.
+        scene.end("one").await?;
+        see_running(scene, "a", 1).await?;
+        widgets
+            .see_workload("liar", "of one ended pod", |w| reclaimed(w, "main") == 1)
+            .await?;
+        // It takes all back: nothing changes, as long as no pod comes back.
+        widgets.set_status("liar", json!({"gone": 0})).await?;
+        scene.create(&Job::new("b").queue("q").json()).await?;
+        scene.see_workload("b", "waiting", waits).await?;
+        let workload = widgets.see_workload("liar", "admitted", is_admitted).await?;
+        ensure!(reclaimed(&workload, "main") == 1 && !is(&workload, "Evicted"), "{workload}");
+        // And then it has to go, with all its pods, before it may have all again.
+        scene.create(&pod_of(&liar, "four")).await?;
+        let workload = widgets.see_workload("liar", "evicted", |w| is(w, "Evicted")).await?;
+        let (_, reason, message) = condition(&workload, "Evicted").unwrap();
+        assert_eq!(reason, "ReclaimedPodsReturned");
+        assert_eq!(
+            message,
+            "More of its pods run than hold quota, as some came back that had ended for good by what it \
+             said: it is queued again with all that it asks for"
+        );
+        widgets.see("liar", "halted", |w| w["spec"]["halted"] == true).await?;
+        for name in ["two", "three", "four"] {
+            let workload = widgets.see_workload("liar", "admitted", is_admitted).await?;
+            ensure!(reclaimed(&workload, "main") == 1, "{workload}");
+            scene.end(name).await?;
+        }
+        let workload = widgets.see_workload("liar", "queued again", |w| !is_admitted(w)).await?;
+        assert_eq!(reclaimed(&workload, "main"), 0, "{workload}");
+        scene.see_complete("b").await?;
+                widgets.see_workload("liar", "waiting for all of it", waits).await?;
+        let workloads = scene.history("Workload", &workloads).await?;
+        assert_eq!(all_reclaimed(&workloads, "liar"), [0, 1, 0]);
+        let limits = Limits {
+            resource: "cpu",
+            queues: BTreeMap::from([(scene.ns.clone(), nanos(&json!("3")))]),
+            total: nanos(&json!("3")),
+        };
+        check_quota(&workloads, &limits)?;
+        // Apart from the pod that nobody let in.
+        let pods = scene.history("Pod", &recorded).await?;
+        check_charged(&pods, "cpu", "3", |pod| name_of(pod) != "four")?;
+        scene.delete("JobKind", &scene.ns).await
+    })
+    .await
+}
