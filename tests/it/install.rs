@@ -1,6 +1,6 @@
 //! What is installed: that the manifests are complete and accepted, and who may do what with them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
@@ -19,12 +19,22 @@ admissionregistration.k8s.io/validatingwebhookconfigurations sluice: get patch
 apps/deployments: get list watch
 apps/replicasets: get
 apps/statefulsets: get list watch
+argoproj.io/workflows: get list patch watch
 batch/jobs: get list patch watch
 core/limitranges: get list watch
 core/namespaces: get list watch
 core/pods: delete get list patch watch
 events.k8s.io/events: create patch
+jobset.x-k8s.io/jobsets: get list patch watch
+kubeflow.org/mpijobs: get list patch watch
+kubeflow.org/paddlejobs: get list patch watch
+kubeflow.org/pytorchjobs: get list patch watch
+kubeflow.org/tfjobs: get list patch watch
+kubeflow.org/xgboostjobs: get list patch watch
+leaderworkerset.x-k8s.io/leaderworkersets: get list watch
 node.k8s.io/runtimeclasses: get list watch
+ray.io/rayclusters: get list patch watch
+ray.io/rayjobs: get list patch watch
 scheduling.k8s.io/priorityclasses: get list watch
 sluice.dev/clusterqueues/status: patch
 sluice.dev/clusterqueues: get list watch
@@ -38,6 +48,9 @@ sluice.dev/resourceflavors: get list watch
 sluice.dev/workloadpriorityclasses: get list watch
 sluice.dev/workloads/status: patch
 sluice.dev/workloads: create delete get list patch watch
+sparkoperator.k8s.io/sparkapplications: get list watch
+trainer.kubeflow.org/trainjobs: get list patch watch
+workload.codeflare.dev/appwrappers: get list patch watch
 ";
 
 /// What it may do besides in its own namespace.
@@ -299,11 +312,10 @@ async fn rights_in(namespace: &str) -> Result<BTreeSet<String>> {
     let review: SelfSubjectRulesReview = serde_json::from_str(&answer)?;
     let status = review.status.context("no status")?;
     ensure!(!status.incomplete, "{:?}", status.evaluation_error);
-    let mut rights = BTreeSet::new();
+    // Several roles may give verbs on the same resource.
+    let mut rights: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for rule in status.resource_rules {
         let names = rule.resource_names.unwrap_or_default().join(" ");
-        let mut verbs = rule.verbs;
-        verbs.sort();
         for group in rule.api_groups.iter().flatten() {
             // What everybody may: ask who they are and what they may.
             if ["authentication.k8s.io", "authorization.k8s.io"].contains(&group.as_str()) {
@@ -312,11 +324,15 @@ async fn rights_in(namespace: &str) -> Result<BTreeSet<String>> {
             let group = if group.is_empty() { "core" } else { group };
             for resource in rule.resources.iter().flatten() {
                 let what = format!("{group}/{resource} {names}");
-                rights.insert(format!("{}: {}", what.trim_end(), verbs.join(" ")));
+                let verbs = rights.entry(what.trim_end().to_owned()).or_default();
+                verbs.extend(rule.verbs.iter().cloned());
             }
         }
     }
-    Ok(rights)
+    let line = |(what, verbs): (String, BTreeSet<String>)| {
+        format!("{what}: {}", Vec::from_iter(verbs).join(" "))
+    };
+    Ok(rights.into_iter().map(line).collect())
 }
 
 fn lines(text: &str) -> BTreeSet<String> {

@@ -1,0 +1,87 @@
+//! What lies in the two folders: each JobKind with its role and its sample, and nothing else.
+
+use std::collections::BTreeSet;
+use std::fs;
+
+use serde_json::Value;
+use sluice_crds::JobKind;
+
+use super::{folder, kind, read, sample};
+
+fn names(of: &str) -> BTreeSet<String> {
+    fs::read_dir(folder(of))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .filter(|name| name != "kustomization.yaml")
+        .map(|name| name.strip_suffix(".yaml").unwrap().to_owned())
+        .collect()
+}
+
+fn jobkinds() -> BTreeSet<String> {
+    let all = names("jobkinds");
+    all.into_iter()
+        .filter(|name| !name.ends_with("-role"))
+        .collect()
+}
+
+#[test]
+fn each_has_a_sample_of_its_group_version_and_kind() {
+    assert_eq!(names("samples/jobkinds"), jobkinds());
+    for name in jobkinds() {
+        let kind = kind(&name);
+        let sample = sample(&name);
+        let api_version = format!("{}/{}", kind.group, kind.version);
+        assert_eq!(kind.name, name);
+        assert_eq!(sample["apiVersion"], api_version.as_str(), "{name}");
+        assert_eq!(sample["kind"], kind.kind.as_str(), "{name}");
+        assert_eq!(kind.kind.to_lowercase(), name);
+        let queue = &sample["metadata"]["labels"]["sluice.dev/queue-name"];
+        assert!(queue.is_string(), "{name}");
+    }
+}
+
+#[test]
+fn all_are_installed_with_their_roles() {
+    let text = read(folder("jobkinds").join("kustomization.yaml"));
+    let kustomization: Value = serde_saphyr::from_str(&text).unwrap();
+    let installed: Vec<&str> = kustomization["resources"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|resource| resource.as_str().unwrap())
+        .collect();
+    let files: Vec<String> = jobkinds()
+        .iter()
+        .flat_map(|name| [format!("{name}.yaml"), format!("{name}-role.yaml")])
+        .collect();
+    assert_eq!(installed, files);
+}
+
+/// Sluice reads all objects of the kind, and may patch those that it can suspend and no others.
+#[test]
+fn the_role_gives_what_the_kind_needs_and_no_more() {
+    for name in jobkinds() {
+        let text = read(folder("jobkinds").join(format!("{name}-role.yaml")));
+        let role: Value = serde_saphyr::from_str(&text).unwrap();
+        let metadata = &role["metadata"];
+        assert_eq!(metadata["name"], format!("sluice-jobkind-{name}").as_str());
+        assert_eq!(
+            metadata["labels"]["sluice.dev/aggregate-to-controller"], "true",
+            "{name}"
+        );
+        let text = read(folder("jobkinds").join(format!("{name}.yaml")));
+        let kind: JobKind = serde_saphyr::from_str(&text).unwrap();
+        let verbs: &[&str] = match kind.spec.suspend {
+            Some(_) => &["get", "list", "patch", "watch"],
+            None => &["get", "list", "watch"],
+        };
+        let rules = role["rules"].as_array().unwrap();
+        let (own, between) = rules.split_first().unwrap();
+        assert_eq!(own["apiGroups"], serde_json::json!([kind.spec.group]));
+        assert_eq!(own["resources"], serde_json::json!([format!("{name}s")]));
+        assert_eq!(own["verbs"], serde_json::json!(verbs), "{name}");
+        for rule in between {
+            assert_eq!(rule["verbs"], serde_json::json!(["get"]), "{name}");
+        }
+    }
+}

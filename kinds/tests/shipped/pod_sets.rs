@@ -1,0 +1,251 @@
+//! Which pods an object has: their names, counts and requests.
+
+use rstest::rstest;
+use serde_json::{Value, json};
+use sluice_kinds::CompiledKind;
+use sluice_kinds::requests::PodDefaults;
+
+use super::{kind, sample, with};
+
+const MILLI: i128 = 1_000_000;
+const MEBI: i128 = 1024 * 1024 * 1000 * MILLI;
+
+/// Each set as `name count cpu memory`, cpu in thousandths and memory in Mi; or what is wrong.
+fn pod_sets(kind: &CompiledKind, object: &Value) -> Vec<String> {
+    match kind.pod_sets(object, &PodDefaults::default()) {
+        Ok(sets) => sets
+            .iter()
+            .map(|set| {
+                let amount = |name| set.requests.get(name).copied().unwrap_or_default();
+                let (cpu, memory) = (amount("cpu") / MILLI, amount("memory") / MEBI);
+                format!("{} {} {cpu}m {memory}Mi", set.name, set.count)
+            })
+            .collect(),
+        Err(problems) => problems.iter().map(ToString::to_string).collect(),
+    }
+}
+
+#[rstest]
+#[case::job("job", &["main 2 500m 128Mi"])]
+#[case::jobset("jobset", &["driver 1 500m 128Mi", "workers 4 250m 128Mi"])]
+#[case::rayjob("rayjob", &["head 1 500m 2048Mi", "small 2 500m 1024Mi", "submitter 1 250m 256Mi"])]
+#[case::raycluster("raycluster", &["head 1 500m 2048Mi", "small 4 250m 1024Mi"])]
+#[case::pytorchjob("pytorchjob", &["master 1 500m 128Mi", "worker 3 250m 128Mi"])]
+#[case::tfjob("tfjob", &["ps 1 500m 128Mi", "worker 3 250m 128Mi"])]
+#[case::xgboostjob("xgboostjob", &["master 1 500m 128Mi", "worker 3 250m 128Mi"])]
+#[case::paddlejob("paddlejob", &["master 1 500m 128Mi", "worker 3 250m 128Mi"])]
+#[case::mpijob("mpijob", &["launcher 1 250m 128Mi", "worker 2 500m 128Mi"])]
+#[case::appwrapper("appwrapper", &["component-0-0 2 500m 128Mi", "component-1-0 1 250m 128Mi"])]
+#[case::leaderworkerset("leaderworkerset", &["leader 2 200m 128Mi", "worker 4 250m 128Mi"])]
+#[case::deployment("deployment", &["main 3 250m 128Mi"])]
+#[case::statefulset("statefulset", &["main 2 250m 128Mi"])]
+fn of_the_sample(#[case] name: &str, #[case] expected: &[&str]) {
+    assert_eq!(pod_sets(&kind(name), &sample(name)), expected);
+}
+
+/// The pods of a TrainJob are those of its JobSet.
+#[test]
+fn a_trainjob_names_none() {
+    let kind = kind("trainjob");
+    assert!(kind.has_pods_of_children());
+    assert!(kind.makes("jobset.x-k8s.io", "JobSet"));
+    assert!(!kind.makes("batch", "Job"));
+}
+
+/// The first set of `object`, by its count alone.
+fn count(name: &str, object: &Value, set: &str) -> String {
+    let sets = pod_sets(&kind(name), object);
+    let found = sets
+        .iter()
+        .find_map(|text| text.strip_prefix(&format!("{set} ")));
+    let count = found.and_then(|text| text.split(' ').next());
+    count.map_or_else(|| sets.join("; "), str::to_owned)
+}
+
+#[rstest]
+#[case::both_absent(json!({}), "2")]
+#[case::parallelism_alone(json!({"parallelism": 3}), "6")]
+#[case::fewer_completions(json!({"parallelism": 3, "completions": 2}), "4")]
+#[case::more_completions(json!({"parallelism": 3, "completions": 9}), "6")]
+#[case::none(json!({"parallelism": 0}), "0")]
+fn a_jobset_runs_no_more_pods_than_it_has_completions(
+    #[case] numbers: Value,
+    #[case] expected: &str,
+) {
+    let at = "/spec/replicatedJobs/1/template/spec";
+    let mut object = sample("jobset");
+    for field in ["parallelism", "completions"] {
+        object = with(object, &format!("{at}/{field}"), numbers[field].clone());
+    }
+    assert_eq!(count("jobset", &object, "workers"), expected);
+    let one = with(object, "/spec/replicatedJobs/1/replicas", Value::Null);
+    let half = expected.parse::<u32>().unwrap() / 2;
+    assert_eq!(count("jobset", &one, "workers"), half.to_string());
+}
+
+#[rstest]
+#[case::as_asked(json!({"replicas": 3, "minReplicas": 0, "maxReplicas": 5}), "3")]
+#[case::hosts(json!({"replicas": 3, "maxReplicas": 5, "numOfHosts": 4}), "12")]
+#[case::too_few(json!({"replicas": 1, "minReplicas": 2, "maxReplicas": 5}), "2")]
+#[case::too_many(json!({"replicas": 9, "minReplicas": 0, "maxReplicas": 5}), "5")]
+#[case::unsaid(json!({"minReplicas": 2, "maxReplicas": 5}), "2")]
+#[case::nothing_said(json!({}), "0")]
+#[case::min_above_max(json!({"replicas": 1, "minReplicas": 7, "maxReplicas": 5}), "5")]
+#[case::suspended_group(json!({"replicas": 3, "suspend": true}), "0")]
+#[case::autoscaled(json!({"replicas": 1, "maxReplicas": 5, "numOfHosts": 2, "auto": true}), "10")]
+#[case::autoscaled_and_suspended(json!({"maxReplicas": 5, "suspend": true, "auto": true}), "0")]
+fn ray_workers_count_as_kuberay_makes_them(
+    #[case] mut group: Value,
+    #[case] expected: &str,
+    #[values("rayjob", "raycluster")] name: &str,
+) {
+    let cluster = match name {
+        "rayjob" => "/spec/rayClusterSpec",
+        _ => "/spec",
+    };
+    let object = sample(name);
+    let at = format!("{cluster}/workerGroupSpecs/0");
+    group["groupName"] = json!("small");
+    group["template"] = object.pointer(&format!("{at}/template")).unwrap().clone();
+    let auto = group.as_object_mut().unwrap().remove("auto").is_some();
+    let object = with(object, &at, group);
+    let object = with(
+        object,
+        &format!("{cluster}/enableInTreeAutoscaling"),
+        json!(auto),
+    );
+    assert_eq!(count(name, &object, "small"), expected);
+}
+
+/// By default the CRD puts no limit to what Ray's autoscaler may ask for: such a cluster fits nowhere,
+/// and with several hosts in a replica it can't even be counted.
+#[test]
+fn an_autoscaled_raycluster_without_limit_does_not_fit() {
+    let cluster = with(
+        sample("raycluster"),
+        "/spec/enableInTreeAutoscaling",
+        json!(true),
+    );
+    let cluster = with(
+        cluster,
+        "/spec/workerGroupSpecs/0/maxReplicas",
+        json!(i32::MAX),
+    );
+    let one_host = with(
+        cluster.clone(),
+        "/spec/workerGroupSpecs/0/numOfHosts",
+        json!(1),
+    );
+    assert_eq!(count("raycluster", &one_host, "small"), "2147483647");
+    let problem = count("raycluster", &cluster, "small");
+    assert!(
+        problem.contains("must be between 0 and 2147483647"),
+        "{problem}"
+    );
+}
+
+#[rstest]
+#[case::unsaid(Value::Null, "1")]
+#[case::by_job(json!("K8sJobMode"), "1")]
+#[case::by_http(json!("HTTPMode"), "0")]
+#[case::by_hand(json!("InteractiveMode"), "0")]
+fn a_rayjob_has_a_submitter_in_one_mode_only(#[case] mode: Value, #[case] expected: &str) {
+    let object = with(sample("rayjob"), "/spec/submissionMode", mode);
+    assert_eq!(count("rayjob", &object, "submitter"), expected);
+}
+
+#[test]
+fn what_ray_need_not_have_is_left_out() {
+    let job = with(sample("rayjob"), "/spec/submitterPodTemplate", Value::Null);
+    let job = with(job, "/spec/rayClusterSpec/workerGroupSpecs", Value::Null);
+    assert_eq!(pod_sets(&kind("rayjob"), &job), ["head 1 500m 2048Mi"]);
+    // In somebody else's cluster.
+    let job = with(job, "/spec/rayClusterSpec", Value::Null);
+    let problems = pod_sets(&kind("rayjob"), &job);
+    assert!(
+        problems[0].starts_with("spec.rayClusterSpec.headGroupSpec.template: Required value"),
+        "{problems:?}"
+    );
+}
+
+#[rstest]
+#[case::with_leaders(2, 3, true, &["leader 2", "worker 4"])]
+#[case::all_alike(2, 3, false, &["worker 6"])]
+#[case::leaders_alone(2, 1, true, &["leader 2", "worker 0"])]
+#[case::alone(1, 1, false, &["worker 1"])]
+fn the_size_of_a_group_includes_its_leader(
+    #[case] replicas: u32,
+    #[case] size: u32,
+    #[case] leader: bool,
+    #[case] expected: &[&str],
+) {
+    let object = with(sample("leaderworkerset"), "/spec/replicas", json!(replicas));
+    let mut object = with(object, "/spec/leaderWorkerTemplate/size", json!(size));
+    if !leader {
+        object = with(
+            object,
+            "/spec/leaderWorkerTemplate/leaderTemplate",
+            Value::Null,
+        );
+    }
+    let sets = pod_sets(&kind("leaderworkerset"), &object);
+    let counts: Vec<_> = sets
+        .iter()
+        .map(|text| text.rsplitn(3, ' ').last().unwrap())
+        .collect();
+    assert_eq!(counts, expected);
+}
+
+#[rstest]
+#[case::launcher("Launcher", "launcher", "1")]
+#[case::worker("Worker", "worker", "0")]
+fn the_roles_of_an_mpijob_have_different_defaults(
+    #[case] role: &str,
+    #[case] set: &str,
+    #[case] expected: &str,
+) {
+    let at = format!("/spec/mpiReplicaSpecs/{role}/replicas");
+    let object = with(sample("mpijob"), &at, Value::Null);
+    assert_eq!(count("mpijob", &object, set), expected);
+}
+
+#[test]
+fn a_component_of_an_appwrapper_has_to_say_its_pod_sets() {
+    let object = with(
+        sample("appwrapper"),
+        "/spec/components/1/podSets",
+        Value::Null,
+    );
+    let problems = pod_sets(&kind("appwrapper"), &object);
+    assert!(
+        problems[0].starts_with("spec.components[1].podSets: Required value"),
+        "{problems:?}"
+    );
+}
+
+/// How many pods of the workers of a JobSet will not come back.
+#[rstest]
+#[case::no_status(json!({}), json!({}), 0)]
+#[case::one_of_two(json!({}), json!({"succeeded": 1}), 2)]
+#[case::both(json!({}), json!({"succeeded": 2}), 4)]
+#[case::may_be_restarted(json!({"maxRestarts": 3}), json!({"succeeded": 2}), 0)]
+fn jobs_of_a_jobset_that_succeeded_give_back(
+    #[case] failure_policy: Value,
+    #[case] status: Value,
+    #[case] expected: u32,
+) {
+    let mut object = sample("jobset");
+    if failure_policy != json!({}) {
+        object = with(object, "/spec/failurePolicy", failure_policy);
+    }
+    if let Some(succeeded) = status.get("succeeded") {
+        let workers = json!({"name": "workers", "ready": 0, "succeeded": succeeded, "failed": 0,
+            "active": 0, "suspended": 0});
+        object = with(object, "/status/replicatedJobsStatus", json!([workers]));
+    }
+    let sets = kind("jobset")
+        .pod_sets(&object, &PodDefaults::default())
+        .unwrap();
+    let reclaimable: Vec<_> = sets.iter().map(|set| set.reclaimable).collect();
+    assert_eq!(reclaimable, [0, expected]);
+}
