@@ -201,6 +201,13 @@ impl Metrics {
             .inc();
     }
 
+    /// A resource is not watched any more.
+    pub fn forget_watch(&self, resource: &str) {
+        self.watch_errors.remove(&Resource {
+            resource: resource.to_owned(),
+        });
+    }
+
     /// An event was dropped.
     pub fn event_dropped(&self) {
         self.events_dropped.inc();

@@ -47,6 +47,7 @@ pub async fn follow(
         clients.read,
         resource,
         Source::JobKind,
+        |object| object,
         sender,
         metrics,
     ));

@@ -1,5 +1,6 @@
 //! Watches: one for each kind, turned into [`Observation`]s on one bounded channel. What an object
-//! means is not known here: objects stay JSON, so that one that can't be read hurts only itself.
+//! means is not known here: it is handed to who can read it as JSON, so that one that can't be read
+//! hurts only itself. Watches take turns on the channel: none waits behind all that another one has.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -55,36 +56,38 @@ pub enum Source {
 
 /// Something that a watch has seen.
 #[derive(Debug)]
-pub struct Observation {
+pub struct Observation<T> {
     /// Where.
     pub source: Source,
     /// What.
-    pub change: Change,
+    pub change: Change<T>,
 }
 
 /// What a watch has seen.
 #[derive(Debug)]
-pub enum Change {
+pub enum Change<T> {
     /// A list begins: what is not in it by [`Change::Listed`] is gone. It is asked for when this
     /// was taken in.
     Listing(oneshot::Sender<()>),
     /// An object is part of the list.
-    InList(Box<DynamicObject>),
+    InList(T),
     /// The list is complete.
     Listed,
     /// An object was made or changed.
-    Applied(Box<DynamicObject>),
+    Applied(T),
     /// An object is gone.
     Deleted(Box<DynamicObject>),
 }
 
-/// Watches all objects of `resource` until the receiver is gone. The watch of a JobKind's objects ends
+/// Watches all objects of `resource` until the receiver is gone, and hands on what `read` sees in them.
+/// The watch of a JobKind's objects ends
 /// too when they can't be listed, or are not served any more, or not to Sluice: then this says why.
-pub async fn watch(
+pub async fn watch<T>(
     client: Client,
     resource: ApiResource,
     source: Source,
-    sender: mpsc::Sender<Observation>,
+    read: impl Fn(DynamicObject) -> T,
+    sender: mpsc::Sender<Observation<T>>,
     metrics: Arc<Metrics>,
 ) -> Option<kube::Error> {
     let api: Api<DynamicObject> = Api::all_with(client, &resource);
@@ -116,8 +119,8 @@ pub async fn watch(
                 backoff = BACKOFF_MIN;
                 match event {
                     Event::Init | Event::InitDone => Change::Listed,
-                    Event::InitApply(object) => Change::InList(Box::new(object)),
-                    Event::Apply(object) => Change::Applied(Box::new(object)),
+                    Event::InitApply(object) => Change::InList(read(object)),
+                    Event::Apply(object) => Change::Applied(read(object)),
                     Event::Delete(object) => Change::Deleted(Box::new(object)),
                 }
             }

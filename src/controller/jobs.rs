@@ -3,7 +3,6 @@
 
 use std::sync::Arc;
 
-use kube::api::DynamicObject;
 use sluice_kinds::CompiledKind;
 
 use super::Controller;
@@ -14,12 +13,7 @@ use crate::world::pod::OwnerRef;
 use crate::world::{JobKey, JobRecord, Uid};
 
 impl Controller {
-    pub(super) fn job_applied(&mut self, key: &JobKey, object: &DynamicObject) {
-        let Some(kind) = self.kinds.compiled(&key.kind) else {
-            return;
-        };
-        let defaults = self.cluster.pod_defaults(&key.namespace);
-        let record = JobRecord::read(object, &kind, &self.options.queue_labels, &defaults);
+    pub(super) fn job_applied(&mut self, key: &JobKey, record: JobRecord) {
         if let Some(before) = self.world.job(key)
             && before.uid != record.uid
         {
@@ -42,7 +36,9 @@ impl Controller {
             self.world.children.remove(key);
             return self.job_seen(key, record);
         }
-        if !record.is_managed() {
+        // What of a JobKind that is deleted holds no quota is not looked after any more.
+        let is_retired = self.kinds.is_retiring(&key.kind) && !self.holds_quota(&uid);
+        if !record.is_managed() || is_retired {
             self.world.children.remove(key);
             return self.leave(key, &uid);
         }
@@ -139,7 +135,7 @@ impl Controller {
     }
 
     /// An object that there is nothing to do for any more.
-    fn leave(&mut self, key: &JobKey, uid: &Uid) {
+    pub(super) fn leave(&mut self, key: &JobKey, uid: &Uid) {
         if self.world.remove_job(key).is_some() {
             self.dirty.remove(uid);
             self.sync_engine(uid);

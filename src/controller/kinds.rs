@@ -1,41 +1,34 @@
-//! The life of JobKinds: compile, find the resource, hold the paths against its schema, watch its
-//! objects; try again while it isn't there; stop when the JobKind goes. Each kind has a task of its
-//! own, so that a broken one slows no other.
+//! The JobKinds and how each of them stands. Each has a task of its own that looks for its kind and
+//! watches it (`kind_task.rs`), so that a broken one slows no other. One that is deleted is kept for what
+//! still runs (`retiring.rs`).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kube::api::{ApiResource, GroupVersionKind};
-use kube::discovery::{self, ApiCapabilities, Scope};
-use kube::{Client, Error};
+use kube::api::ApiResource;
 use sluice_crds::{JobKind, JobKindStatus};
+use sluice_kinds::CompiledKind;
 use sluice_kinds::pod::QueueGates;
 use sluice_kinds::problem::summarize;
-use sluice_kinds::{CompiledKind, Problem, schema};
-use sluice_webhooks::manifests::ManagedResource;
+use sluice_kinds::view::QueueLabels;
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 use tracing::{info, warn};
 
 use super::Controller;
+use super::kind_task::{News, Report, Task};
+use super::observe::Seen;
+use super::standing::{MISMATCH, Standing, TAKEN, unavailable};
 use crate::client::Clients;
 use crate::hooks::{Reach, Rule, Rules, Wanted};
 use crate::metrics::Metrics;
-use crate::watch::{self, Observation, Source};
+use crate::watch::{Observation, Source};
+use crate::world::additions::PodAdditions;
 use crate::world::cluster::Kept;
+use crate::world::job::JobReader;
 
-/// How often a kind that isn't served is looked for.
-const RETRY: Duration = Duration::from_secs(3);
-/// Longest time for one look.
-const DEADLINE: Duration = Duration::from_secs(10);
-/// The reason of a JobKind whose kind another one reads already.
-const TAKEN: &str = "AlreadyManaged";
-/// The reason of a JobKind whose objects Sluice may not read.
-const FORBIDDEN: &str = "Forbidden";
-/// The reason of a JobKind about which the API server says nothing for now.
-const UNREACHABLE: &str = "Unreachable";
 /// How long the start waits for the first list of a kind.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Reports that may wait.
@@ -44,15 +37,25 @@ const REPORTS_MAX: usize = 64;
 /// All JobKinds.
 pub struct Kinds {
     clients: Clients,
-    observations: mpsc::Sender<Observation>,
+    observations: mpsc::Sender<Observation<Seen>>,
     metrics: Arc<Metrics>,
-    queue_gates: QueueGates,
+    reading: Reading,
     rules: Rules,
     entries: BTreeMap<Arc<str>, Entry>,
     lives: u64,
     may_start: bool,
     sender: mpsc::Sender<Report>,
     receiver: mpsc::Receiver<Report>,
+}
+
+/// What objects are read with besides their JobKind.
+pub struct Reading {
+    /// The labels that name a queue.
+    pub queue_labels: QueueLabels,
+    /// The names of the queue gate.
+    pub queue_gates: QueueGates,
+    /// What namespaces and RuntimeClasses add to pods.
+    pub additions: PodAdditions,
 }
 
 struct Entry {
@@ -63,61 +66,24 @@ struct Entry {
     /// Which rule the webhooks are to have for it.
     rule: Rule,
     standing: Standing,
+    /// Why it does not fit the schema that is published by now, while its objects are watched.
+    misfit: Option<String>,
+    /// Whether what is known of its objects was read by this JobKind as it is.
+    has_listed: bool,
+    /// Whether it is deleted, and kept for objects that hold quota.
+    is_retiring: bool,
     life: u64,
     since: Instant,
     task: Option<AbortHandle>,
-}
-
-/// How a JobKind stands.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Standing {
-    /// It has not been looked for, or its first list is under way.
-    Starting,
-    /// Its objects are watched and all are known.
-    Listed,
-    /// Its objects can't be watched.
-    Unavailable {
-        /// One CamelCase word of a closed set.
-        reason: &'static str,
-        /// A sentence for people.
-        message: String,
-    },
-}
-
-impl Standing {
-    /// The rule of a JobKind that stands so and had the rule `before`. Objects that can't be read now
-    /// are held all the same; those of which there are none, or that don't fit, are not.
-    fn rule(&self, before: &Rule) -> Rule {
-        match self {
-            Self::Starting | Self::Listed => before.clone(),
-            Self::Unavailable { reason, .. } if [FORBIDDEN, UNREACHABLE].contains(reason) => {
-                before.clone()
-            }
-            Self::Unavailable { .. } => Rule::None,
-        }
-    }
-}
-
-/// What the task of a kind has found out.
-pub struct Report {
-    name: Arc<str>,
-    life: u64,
-    found: Result<Found, Standing>,
-}
-
-/// What discovery says of a kind.
-struct Found {
-    resource: ApiResource,
-    managed: ManagedResource,
 }
 
 impl Kinds {
     /// No JobKinds.
     pub fn new(
         clients: Clients,
-        observations: mpsc::Sender<Observation>,
+        observations: mpsc::Sender<Observation<Seen>>,
         metrics: Arc<Metrics>,
-        queue_gates: QueueGates,
+        reading: Reading,
         rules: Rules,
     ) -> Self {
         let (sender, receiver) = mpsc::channel(REPORTS_MAX);
@@ -125,7 +91,7 @@ impl Kinds {
             clients,
             observations,
             metrics,
-            queue_gates,
+            reading,
             rules,
             entries: BTreeMap::new(),
             lives: 0,
@@ -135,14 +101,44 @@ impl Kinds {
         }
     }
 
-    /// The names of all JobKinds.
+    /// The names of all JobKinds that there are.
     pub fn names(&self) -> impl Iterator<Item = &Arc<str>> {
-        self.entries.keys()
+        let entries = self.entries.iter().filter(|(_, entry)| !entry.is_retiring);
+        entries.map(|(name, _)| name)
+    }
+
+    /// The names of those that are deleted and kept for objects that hold quota.
+    pub fn retiring(&self) -> Vec<Arc<str>> {
+        let entries = self.entries.iter().filter(|(_, entry)| entry.is_retiring);
+        entries.map(|(name, _)| name.clone()).collect()
+    }
+
+    /// Whether the JobKind is deleted and kept for objects that hold quota.
+    pub fn is_retiring(&self, name: &str) -> bool {
+        self.entries
+            .get(name)
+            .is_some_and(|entry| entry.is_retiring)
     }
 
     /// The JobKind, ready to read objects.
     pub fn compiled(&self, name: &str) -> Option<Arc<CompiledKind>> {
         self.entries.get(name)?.compiled.clone()
+    }
+
+    /// Reads the JobKind's objects.
+    pub fn reader(&self, name: &str) -> Option<JobReader> {
+        let (name, entry) = self.entries.get_key_value(name)?;
+        Some(JobReader {
+            name: name.clone(),
+            kind: entry.compiled.clone()?,
+            queue_labels: self.reading.queue_labels.clone(),
+            additions: self.reading.additions.clone(),
+        })
+    }
+
+    /// Whether what is known of the JobKind's objects was read by the JobKind as it is.
+    pub fn has_listed(&self, name: &str) -> bool {
+        self.entries.get(name).is_some_and(|entry| entry.has_listed)
     }
 
     /// The JobKind that declares this group and kind.
@@ -180,11 +176,11 @@ impl Kinds {
         entry.resource.clone()
     }
 
-    /// Whether all objects of this JobKind are known and watched.
+    /// Whether objects of this JobKind may be let go: all are known, and it fits them.
     pub fn is_listed(&self, name: &str) -> bool {
-        self.entries
-            .get(name)
-            .is_some_and(|entry| entry.standing == Standing::Listed)
+        self.entries.get(name).is_some_and(|entry| {
+            entry.standing == Standing::Listed && entry.misfit.is_none() && !entry.is_retiring
+        })
     }
 
     /// Whether no JobKind is about to show objects for the first time. One that takes too long is
@@ -197,10 +193,18 @@ impl Kinds {
     }
 
     /// What is kept for the status of each JobKind, and how it stands.
-    pub fn standings(&self) -> impl Iterator<Item = (&Arc<str>, &Kept<JobKindStatus>, &Standing)> {
-        self.entries
-            .iter()
-            .map(|(name, entry)| (name, &entry.kept, &entry.standing))
+    pub fn standings(&self) -> impl Iterator<Item = (&Arc<str>, &Kept<JobKindStatus>, Standing)> {
+        let entries = self.entries.iter().filter(|(_, entry)| !entry.is_retiring);
+        entries.map(|(name, entry)| {
+            let standing = match (&entry.standing, &entry.misfit) {
+                (Standing::Listed, Some(misfit)) => unavailable(
+                    MISMATCH,
+                    format!("{misfit}; nothing is admitted until this is mended"),
+                ),
+                (standing, _) => standing.clone(),
+            };
+            (name, &entry.kept, standing)
+        })
     }
 
     /// Whether the API server asks Sluice about objects of this JobKind.
@@ -218,7 +222,7 @@ impl Kinds {
             kind: entry.spec.kind.clone(),
             rule: entry.rule.clone(),
         };
-        let entries = self.entries.iter();
+        let entries = self.entries.iter().filter(|(_, entry)| !entry.is_retiring);
         self.rules.want(
             entries
                 .map(|(name, entry)| (name.clone(), wanted(entry)))
@@ -230,6 +234,7 @@ impl Kinds {
     pub fn listed(&mut self, name: &str) {
         if let Some(entry) = self.entries.get_mut(name) {
             entry.standing = Standing::Listed;
+            entry.has_listed = true;
         }
     }
 
@@ -258,6 +263,7 @@ impl Kinds {
         };
         if let Some(entry) = self.entries.get_mut(&name)
             && entry.spec == object.spec
+            && !entry.is_retiring
         {
             entry.kept = kept(entry.kept.broken.take());
             return false;
@@ -271,12 +277,15 @@ impl Kinds {
             resource: None,
             rule: Rule::None,
             standing: Standing::Starting,
+            misfit: None,
+            has_listed: false,
+            is_retiring: false,
             life: self.lives,
             since: Instant::now(),
             task: None,
         };
         match CompiledKind::compile(object) {
-            Ok(compiled) if self.is_taken(object) => {
+            Ok(compiled) if self.is_read(&compiled.group, &compiled.kind) => {
                 entry.standing = unavailable(
                     TAKEN,
                     format!(
@@ -286,7 +295,7 @@ impl Kinds {
                 );
             }
             Ok(compiled) => {
-                let compiled = compiled.with_queue_gates(self.queue_gates.clone());
+                let compiled = compiled.with_queue_gates(self.reading.queue_gates.clone());
                 entry.compiled = Some(Arc::new(compiled));
                 entry.rule = Rule::Undecided;
             }
@@ -299,11 +308,13 @@ impl Kinds {
         true
     }
 
-    fn is_taken(&self, object: &JobKind) -> bool {
+    /// Whether a JobKind reads objects of this group and kind.
+    pub fn is_read(&self, group: &str, kind: &str) -> bool {
         self.entries.values().any(|entry| {
-            entry.spec.group == object.spec.group
-                && entry.spec.kind == object.spec.kind
+            entry.spec.group == group
+                && entry.spec.kind == kind
                 && entry.compiled.is_some()
+                && !entry.is_retiring
         })
     }
 
@@ -326,29 +337,56 @@ impl Kinds {
         }
     }
 
-    fn remove(&mut self, name: &str) -> bool {
-        let Some(entry) = self.entries.remove(name) else {
+    /// Keeps a JobKind that is deleted for what still runs. Returns whether it was there.
+    pub(super) fn retire(&mut self, name: &str) -> bool {
+        let entry = self.entries.get_mut(name);
+        let Some(entry) = entry.filter(|entry| !entry.is_retiring) else {
             return false;
+        };
+        entry.is_retiring = true;
+        true
+    }
+
+    /// Those that retire and whose kind another JobKind reads by now.
+    pub(super) fn replaced(&self) -> Vec<Arc<str>> {
+        let mut replaced = self.retiring();
+        replaced.retain(|name| {
+            let spec = self.entries.get(name).map(|entry| &entry.spec);
+            spec.is_some_and(|spec| self.is_read(&spec.group, &spec.kind))
+        });
+        replaced
+    }
+
+    /// Ends the watch of a JobKind and forgets it.
+    pub(super) fn remove(&mut self, name: &str) {
+        let Some(entry) = self.entries.remove(name) else {
+            return;
         };
         if let Some(task) = entry.task {
             task.abort();
         }
-        true
+        if let Some(resource) = entry.resource {
+            let mut others = self.entries.values().filter_map(|e| e.resource.as_ref());
+            if !others.any(|other| other.plural == resource.plural) {
+                self.metrics.forget_watch(&resource.plural);
+            }
+        }
     }
 
     fn start(&mut self, name: &Arc<str>) {
-        let Some(entry) = self.entries.get_mut(name) else {
+        let Some(reader) = self.reader(name) else {
             return;
         };
-        let Some(compiled) = entry.compiled.clone() else {
+        let Some(entry) = self.entries.get_mut(name) else {
             return;
         };
         let task = Task {
             name: name.clone(),
             life: entry.life,
-            kind: compiled,
+            kind: reader.kind.clone(),
             client: self.clients.read.clone(),
             reports: self.sender.clone(),
+            reader,
         };
         let (observations, metrics) = (self.observations.clone(), self.metrics.clone());
         entry.task = Some(tokio::spawn(task.run(observations, metrics)).abort_handle());
@@ -361,9 +399,7 @@ impl Controller {
         match parsed {
             Ok(kind) => {
                 if self.kinds.put(&kind) {
-                    self.kinds.revive();
-                    self.kinds.publish_rules();
-                    self.forget_listings();
+                    self.kinds_changed();
                     self.review_kind(kind.metadata.name.as_deref().unwrap_or_default());
                 }
             }
@@ -371,30 +407,18 @@ impl Controller {
         }
     }
 
-    pub(super) fn job_kind_gone(&mut self, name: &Arc<str>) {
-        if self.kinds.remove(name) {
-            self.kinds.revive();
-            self.kinds.publish_rules();
-            self.forget_listings();
-            // What is admitted stays charged: nobody can tell any more whether it has ended.
-            info!(jobkind = %name, "JobKind is gone, its objects are not looked after any more");
-            let keys: Vec<_> = self
-                .world
-                .jobs()
-                .filter(|(key, _)| key.kind == *name)
-                .map(|(key, _)| key.clone())
-                .collect();
-            for key in keys {
-                if let Some(job) = self.world.remove_job(&key) {
-                    self.told.remove(&job.uid);
-                    self.sync_engine(&job.uid);
-                }
-            }
+    /// A JobKind is there, is another one, or is gone: others may have stood back behind it.
+    pub(super) fn kinds_changed(&mut self) {
+        self.kinds.revive();
+        for name in self.kinds.replaced() {
+            self.forget_kind(&name);
         }
+        self.kinds.publish_rules();
+        self.forget_listings();
     }
 
     /// Drops what unfinished lists of ended watches have shown.
-    fn forget_listings(&mut self) {
+    pub(super) fn forget_listings(&mut self) {
         let kinds = &self.kinds;
         self.listings.retain(|source, _| match source {
             Source::Jobs(name, life) => kinds.is_current(name, *life),
@@ -409,14 +433,19 @@ impl Controller {
         if entry.life != report.life {
             return;
         }
-        match report.found {
+        match report.news {
             // It stands as it did until its objects are listed: finding it is not reading it.
-            Ok(Found { resource, managed }) => {
+            News::Found { resource, managed } => {
                 entry.resource = Some(resource);
                 entry.rule = Rule::For(managed);
+                entry.misfit = None;
             }
-            Err(standing) if entry.standing == standing => return,
-            Err(standing) => {
+            News::Schema { misfit } => {
+                info!(jobkind = %report.name, ?misfit, "the published schema has changed");
+                entry.misfit = misfit;
+            }
+            News::Unavailable(standing) if entry.standing == standing => return,
+            News::Unavailable(standing) => {
                 info!(jobkind = %report.name, ?standing, "JobKind can't be watched");
                 entry.rule = standing.rule(&entry.rule);
                 entry.standing = standing;
@@ -425,149 +454,4 @@ impl Controller {
         self.kinds.publish_rules();
         self.review_kind(&report.name);
     }
-}
-
-/// Looks for the resource of a kind and watches it.
-struct Task {
-    name: Arc<str>,
-    life: u64,
-    kind: Arc<CompiledKind>,
-    client: Client,
-    reports: mpsc::Sender<Report>,
-}
-
-impl Task {
-    async fn run(self, observations: mpsc::Sender<Observation>, metrics: Arc<Metrics>) {
-        loop {
-            let found = match timeout(DEADLINE, self.look()).await {
-                Ok(found) => found,
-                Err(_) => Err(unavailable(
-                    UNREACHABLE,
-                    "The API server did not answer; trying again".to_owned(),
-                )),
-            };
-            let resource = found.as_ref().ok().map(|found| found.resource.clone());
-            if !self.report(found).await {
-                return;
-            }
-            if let Some(resource) = resource {
-                let source = Source::Jobs(self.name.clone(), self.life);
-                let (client, observations) = (self.client.clone(), observations.clone());
-                let watch = watch::watch(client, resource, source, observations, metrics.clone());
-                let Some(refusal) = watch.await else {
-                    return;
-                };
-                let standing = self.not_found(&refusal);
-                if !self.report(Err(standing)).await {
-                    return;
-                }
-            }
-            tokio::time::sleep(RETRY).await;
-        }
-    }
-
-    /// Returns whether anybody listens.
-    async fn report(&self, found: Result<Found, Standing>) -> bool {
-        let report = Report {
-            name: self.name.clone(),
-            life: self.life,
-            found,
-        };
-        self.reports.send(report).await.is_ok()
-    }
-
-    async fn look(&self) -> Result<Found, Standing> {
-        let CompiledKind {
-            group,
-            version,
-            kind,
-            ..
-        } = &*self.kind;
-        let wanted = GroupVersionKind::gvk(group, version, kind);
-        let (resource, capabilities) = match discovery::pinned_kind(&self.client, &wanted).await {
-            Ok(found) => found,
-            Err(error) => return Err(self.not_found(&error)),
-        };
-        if capabilities.scope != Scope::Namespaced {
-            let message = format!("{kind} is not namespaced; only namespaced kinds can be managed");
-            return Err(unavailable("NotNamespaced", message));
-        }
-        let problems = self.check_schema().await?;
-        if problems.is_empty() {
-            let managed = self.managed(&resource, &capabilities);
-            return Ok(Found { resource, managed });
-        }
-        Err(unavailable("SchemaMismatch", summarize(&problems)))
-    }
-
-    /// What the webhooks need to know of the resource. Of its subresources `status` can change labels,
-    /// annotations or the spec; a `scale` carries no labels, so that nobody could tell what it is about.
-    fn managed(&self, resource: &ApiResource, capabilities: &ApiCapabilities) -> ManagedResource {
-        let below = capabilities.subresources.iter();
-        ManagedResource {
-            group: resource.group.clone(),
-            version: resource.version.clone(),
-            resource: resource.plural.clone(),
-            subresources: below
-                .map(|(below, _)| below.plural.clone())
-                .filter(|name| name == "status")
-                .collect(),
-            has_suspend: self.kind.suspend_path().is_some(),
-        }
-    }
-
-    async fn check_schema(&self) -> Result<Vec<Problem>, Standing> {
-        let CompiledKind { group, version, .. } = &*self.kind;
-        let path = match group.as_str() {
-            "" => format!("/openapi/v3/api/{version}"),
-            group => format!("/openapi/v3/apis/{group}/{version}"),
-        };
-        let unreachable = |error: String| {
-            unavailable(
-                UNREACHABLE,
-                format!("The schema can't be read: {error}; trying again"),
-            )
-        };
-        let request = http::Request::get(path)
-            .body(Vec::new())
-            .map_err(|e| unreachable(e.to_string()))?;
-        let document = self
-            .client
-            .request(request)
-            .await
-            .map_err(|e| unreachable(e.to_string()))?;
-        Ok(schema::check(&self.kind, &document))
-    }
-
-    fn not_found(&self, error: &Error) -> Standing {
-        let CompiledKind {
-            group,
-            version,
-            kind,
-            ..
-        } = &*self.kind;
-        match error {
-            Error::Api(status) if status.code == 403 => unavailable(
-                FORBIDDEN,
-                format!(
-                    "{}; give Sluice the right by a ClusterRole with the label sluice.dev/aggregate-to-controller: \"true\"",
-                    status.message
-                ),
-            ),
-            Error::Api(status) if status.code != 404 => {
-                unavailable(UNREACHABLE, format!("{}; trying again", status.message))
-            }
-            Error::Api(_) | Error::Discovery(_) => unavailable(
-                "KindNotServed",
-                format!(
-                    "{kind} is not served in {group}/{version}; install its CRD, or correct spec.version"
-                ),
-            ),
-            other => unavailable(UNREACHABLE, format!("{other}; trying again")),
-        }
-    }
-}
-
-fn unavailable(reason: &'static str, message: String) -> Standing {
-    Standing::Unavailable { reason, message }
 }

@@ -8,8 +8,10 @@
 //! ```
 
 mod account;
+mod explaining;
 mod flights;
 mod jobs;
+mod kind_task;
 mod kinds;
 mod lineage;
 mod observe;
@@ -19,7 +21,9 @@ mod releases;
 mod reply;
 mod reports;
 mod reservations;
+mod retiring;
 mod settle;
+mod standing;
 mod statuses;
 
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
@@ -48,7 +52,8 @@ use crate::world::cluster::Cluster;
 use crate::world::{Uid, World};
 use crate::write::Writer;
 use flights::Flights;
-use kinds::Kinds;
+use kinds::{Kinds, Reading};
+use observe::Seen;
 use owners::Owners;
 use reply::Attempts;
 use reports::Reports;
@@ -130,8 +135,8 @@ pub struct Controller {
     empty_since: HashMap<Uid, Instant>,
     /// Admitted jobs and groups that can't be let go.
     blocked: HashMap<Uid, Blocked>,
-    sender: mpsc::Sender<Observation>,
-    receiver: mpsc::Receiver<Observation>,
+    sender: mpsc::Sender<Observation<Seen>>,
+    receiver: mpsc::Receiver<Observation<Seen>>,
 }
 
 impl Controller {
@@ -144,6 +149,7 @@ impl Controller {
         rules: Rules,
     ) -> Self {
         let (sender, receiver) = mpsc::channel(OBSERVATIONS_MAX);
+        let cluster = Cluster::default();
         let writer = Writer::new(clients.write.clone(), metrics.clone(), term);
         let events = Events::start(
             clients.write.clone(),
@@ -157,12 +163,16 @@ impl Controller {
                 clients.clone(),
                 sender.clone(),
                 metrics.clone(),
-                options.queue_gates.clone(),
+                Reading {
+                    queue_labels: options.queue_labels.clone(),
+                    queue_gates: options.queue_gates.clone(),
+                    additions: cluster.additions.clone(),
+                },
                 rules,
             ),
             engine: Engine::new(Amount::new(crds::quantity::NANOS)),
             world: World::default(),
-            cluster: Cluster::default(),
+            cluster,
             listings: HashMap::new(),
             unsynced: BTreeSet::new(),
             started: false,
@@ -323,6 +333,7 @@ impl Controller {
                 self.clients.read.clone(),
                 resource,
                 source,
+                |object| Seen::Object(Box::new(object)),
                 self.sender.clone(),
                 self.metrics.clone(),
             ));

@@ -14,10 +14,19 @@ use tracing::{debug, warn};
 use super::Controller;
 use crate::watch::{Change, Observation, Source};
 use crate::world::workload::Owner;
-use crate::world::{JobKey, PodKey, Uid, WorkloadKey, WorkloadRecord};
+use crate::world::{JobKey, JobRecord, PodKey, Uid, WorkloadKey, WorkloadRecord};
+
+/// An object that a watch has seen.
+#[derive(Debug)]
+pub enum Seen {
+    /// As it is.
+    Object(Box<DynamicObject>),
+    /// A Job-like object, as its JobKind reads it.
+    Job(JobKey, Box<JobRecord>),
+}
 
 impl Controller {
-    pub(super) fn observe(&mut self, observation: Observation) {
+    pub(super) fn observe(&mut self, observation: Observation<Seen>) {
         let Observation { source, change } = observation;
         if let Source::Jobs(kind, life) = &source
             && !self.kinds.is_current(kind, *life)
@@ -30,7 +39,13 @@ impl Controller {
                 // The list is asked for after this: it has all that replies have shown by now.
                 let _ = ack.send(());
             }
-            Change::InList(object) | Change::Applied(object) => self.applied(&source, *object),
+            Change::InList(Seen::Object(object)) | Change::Applied(Seen::Object(object)) => {
+                self.applied(&source, *object);
+            }
+            Change::InList(Seen::Job(key, job)) | Change::Applied(Seen::Job(key, job)) => {
+                self.note_listed(&source, &key.namespace, &key.name);
+                self.job_applied(&key, *job);
+            }
             Change::Deleted(object) => {
                 let (namespace, name) = place(&object);
                 if source == Source::Pod {
@@ -45,22 +60,25 @@ impl Controller {
     /// An object exists, like this.
     pub(super) fn applied(&mut self, source: &Source, object: DynamicObject) {
         let (namespace, name) = place(&object);
-        if let Some(seen) = self.listings.get_mut(source) {
-            seen.insert((namespace.clone(), name.clone()));
-        }
+        self.note_listed(source, &namespace, &name);
         match source {
             Source::Workload => self.workload_applied(object),
             Source::Pod => self.pod_applied(&PodKey { namespace, name }, object),
-            Source::Jobs(kind, _) => self.job_applied(
-                &JobKey {
-                    kind: kind.clone(),
-                    namespace,
-                    name,
-                },
-                &object,
-            ),
+            Source::Jobs(kind, _) => {
+                if let Some(reader) = self.kinds.reader(kind) {
+                    let (key, record) = reader.read(&object);
+                    self.job_applied(&key, record);
+                }
+            }
             Source::JobKind => self.job_kind_applied(&object),
             _ => self.setting(source, &namespace, &name, Some(&object)),
+        }
+    }
+
+    /// Notes that a list has this object, if one is under way.
+    fn note_listed(&mut self, source: &Source, namespace: &Arc<str>, name: &Arc<str>) {
+        if let Some(seen) = self.listings.get_mut(source) {
+            seen.insert((namespace.clone(), name.clone()));
         }
     }
 

@@ -2,7 +2,6 @@
 //! the writes. And once a second: tell waiting jobs what they wait for.
 
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
-use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::jiff::Timestamp;
@@ -19,21 +18,13 @@ use super::pods::{pod_reference, pods_resource};
 use super::releases::Eviction;
 use crate::plan::job::{Situation, plan};
 use crate::plan::workload::{self, Priority};
-use crate::plan::{Note, Plan, PodPurpose, StatusPurpose, Write, explain};
+use crate::plan::{Note, Plan, PodPurpose, StatusPurpose, Write};
 use crate::translate;
 use crate::world::workload::group_key;
 use crate::world::{JobKey, JobRecord, PodRecord, Uid};
 
-/// A job that is admitted within this time is never told what it waits for.
-const EXPLAIN_AFTER: Duration = Duration::from_secs(2);
-/// Waiting jobs whose explanation is looked at again in a second: bounds the work, so that 10,000
-/// waiting jobs are gone through in 20 seconds.
-const EXPLAINED_PER_SECOND: usize = 500;
 /// Every so many seconds owners without an owner are looked up again.
 const OWNERS_ASKED_EVERY: u64 = 60;
-/// Waiting pods that are told what they wait for in a second, by an event: a bound on the events that
-/// thousands of waiting pods make.
-const POD_NOTES_PER_SECOND: usize = 20;
 
 impl Controller {
     pub(super) fn settle(&mut self) {
@@ -73,6 +64,10 @@ impl Controller {
         let (Some(job), Some(kind)) = (self.world.job(&key), self.kinds.compiled(&key.kind)) else {
             return;
         };
+        // What a JobKind read that was another one is no ground for a write.
+        if !self.kinds.has_listed(&key.kind) {
+            return;
+        }
         let workload = self.world.workload_of(uid);
         if workload.is_none() && self.lineage(&key, job) == Lineage::Child {
             return;
@@ -308,6 +303,7 @@ impl Controller {
         }
         self.explain_waiting();
         self.look_after_reports();
+        self.end_retired();
         self.check_reservations();
         self.forget_backoffs();
         self.seconds = self.seconds.wrapping_add(1);
@@ -329,63 +325,6 @@ impl Controller {
             &self.kinds,
             &self.metrics,
         );
-    }
-
-    fn explain_waiting(&mut self) {
-        self.pod_notes = POD_NOTES_PER_SECOND;
-        for _ in 0..self.unexplained.len().min(EXPLAINED_PER_SECOND) {
-            let Some((since, uid)) = self.unexplained.pop_front() else {
-                return;
-            };
-            if since.elapsed() < EXPLAIN_AFTER {
-                self.unexplained.push_front((since, uid));
-                return;
-            }
-            if self.explain(&uid) {
-                self.unexplained.push_back((Instant::now(), uid));
-            } else {
-                self.is_unexplained.remove(&uid);
-            }
-        }
-    }
-
-    /// Writes what a job waits for, if that is news. Returns whether it waits.
-    fn explain(&mut self, uid: &Uid) -> bool {
-        if self.world.pods.key(uid).is_some() {
-            return self.explain_pod(uid);
-        }
-        let Some((key, record)) = self.world.workload_of(uid) else {
-            return false;
-        };
-        if record.status.admission.is_some() || record.is_finished() || record.deleting {
-            return false;
-        }
-        if self.flights.of(uid).is_some() {
-            return true;
-        }
-        let Some(explanation) = self.engine.explain(&WorkloadId::new(uid.clone())) else {
-            return true;
-        };
-        let Some((reason, message)) = explain::waiting(&explanation) else {
-            return true;
-        };
-        let status = workload::waiting(record, reason, message.clone(), Timestamp::now());
-        if let (Some(status), Some(resource)) = (status, self.resource_of(uid)) {
-            let write = Write::SetWorkloadStatus {
-                key: key.clone(),
-                revision: record.revision,
-                status: Box::new(status),
-                purpose: StatusPurpose::Explain,
-            };
-            let notes = vec![explain::note(reason, message)];
-            self.send(Flight {
-                subject: uid.clone(),
-                write,
-                resource,
-                notes,
-            });
-        }
-        true
     }
 
     /// Tells the user about a job, once.

@@ -11,7 +11,8 @@ use sluice_crds::{ClusterQueue, Cohort, JobKind, JobKindStatus, LocalQueue};
 use sluice_engine::{CohortName, Engine, QueueName};
 use tokio::task::JoinSet;
 
-use super::kinds::{Kinds, Standing};
+use super::kinds::Kinds;
+use super::standing::Standing;
 use crate::conditions::{self, Saying, Type};
 use crate::hooks::Reach;
 use crate::metrics::Metrics;
@@ -143,7 +144,7 @@ impl Statuses {
     fn job_kinds(&mut self, kinds: &Kinds, now: Timestamp) {
         let resource = ApiResource::erase::<JobKind>(&());
         for (name, kept, standing) in kinds.standings() {
-            let saying = match standing {
+            let saying = match &standing {
                 Standing::Starting => continue,
                 Standing::Listed => watched(kinds.reach(name)),
                 Standing::Unavailable { reason, message } => Saying {

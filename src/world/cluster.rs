@@ -16,8 +16,9 @@ use sluice_crds::{
 };
 use sluice_engine::{Event, LocalQueueKey};
 use sluice_kinds::problem::summarize;
-use sluice_kinds::requests::{Amounts, PodDefaults};
+use sluice_kinds::requests::Amounts;
 
+use super::additions::PodAdditions;
 use crate::translate;
 use crate::watch::Source;
 
@@ -49,14 +50,14 @@ pub struct Cluster {
     pub pod_priorities: BTreeMap<String, i32>,
     /// How long quota may be held without being used, by ClusterQueue.
     pub reservations: BTreeMap<String, Reservation>,
+    /// What namespaces and RuntimeClasses add to pods.
+    pub additions: PodAdditions,
     local_specs: BTreeMap<LocalQueueKey, LocalQueueSpec>,
     /// The flavor that each resource of a ClusterQueue is taken from first.
     first_flavors: BTreeMap<String, BTreeMap<String, String>>,
     /// Which namespaces each ClusterQueue takes. None: the selector can't be read and selects none.
     selectors: BTreeMap<String, Option<Selector>>,
     namespaces: BTreeMap<String, BTreeMap<String, String>>,
-    limit_ranges: BTreeMap<(String, String), Amounts>,
-    overheads: BTreeMap<String, Amounts>,
 }
 
 /// What a change of the settings means for others.
@@ -121,18 +122,14 @@ impl Cluster {
             Source::LimitRange => {
                 let range: Option<LimitRange> = parse(object)?;
                 let amounts = range.map(|range| container_requests(&range));
-                set(
-                    &mut self.limit_ranges,
-                    (namespace.to_owned(), name.to_owned()),
-                    amounts,
-                );
+                self.additions.set_limit_range(namespace, name, amounts);
                 Vec::new()
             }
             Source::RuntimeClass => {
                 let class: Option<RuntimeClass> = parse(object)?;
                 let overhead = class.and_then(|c| c.overhead).and_then(|o| o.pod_fixed);
                 let amounts = overhead.map(|o| countable(o.iter().map(|(name, q)| (name, &q.0))));
-                set(&mut self.overheads, name.to_owned(), amounts);
+                self.additions.set_overhead(name, amounts);
                 Vec::new()
             }
             Source::JobKind | Source::Workload | Source::Pod | Source::Jobs(..) => Vec::new(),
@@ -160,32 +157,14 @@ impl Cluster {
             Source::WorkloadPriorityClass => plain(self.workload_priorities.keys().collect()),
             Source::PriorityClass => plain(self.pod_priorities.keys().collect()),
             Source::Namespace => plain(self.namespaces.keys().collect()),
-            Source::RuntimeClass => plain(self.overheads.keys().collect()),
+            Source::RuntimeClass => plain(self.additions.classes().iter().collect()),
             Source::LimitRange => self
-                .limit_ranges
-                .keys()
+                .additions
+                .limit_ranges()
+                .iter()
                 .map(|(namespace, name)| (namespace.as_str().into(), name.as_str().into()))
                 .collect(),
             Source::JobKind | Source::Workload | Source::Pod | Source::Jobs(..) => Vec::new(),
-        }
-    }
-
-    /// What the API server adds to pods of `namespace`.
-    pub fn pod_defaults(&self, namespace: &str) -> PodDefaults {
-        let mut container_requests = Amounts::new();
-        let first = (namespace.to_owned(), String::new());
-        for ((_, _), amounts) in self
-            .limit_ranges
-            .range(first..)
-            .take_while(|((ns, _), _)| ns == namespace)
-        {
-            for (name, amount) in amounts {
-                container_requests.entry(name.clone()).or_insert(*amount);
-            }
-        }
-        PodDefaults {
-            container_requests,
-            overheads: self.overheads.clone(),
         }
     }
 

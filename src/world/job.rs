@@ -12,6 +12,7 @@ use sluice_kinds::requests::PodDefaults;
 use sluice_kinds::view::{Finished, PodSetView, QueueLabels, QueueName};
 use sluice_kinds::{CompiledKind, Problem};
 
+use super::additions::PodAdditions;
 use super::pod::OwnerRef;
 use super::{Revision, Uid};
 
@@ -82,6 +83,35 @@ pub struct Reading {
     pub pod_sets: Result<Arc<[PodSetView]>, Vec<Problem>>,
 }
 
+/// Reads the objects of one JobKind.
+#[derive(Debug, Clone)]
+pub struct JobReader {
+    /// The name of the JobKind.
+    pub name: Arc<str>,
+    /// The JobKind.
+    pub kind: Arc<CompiledKind>,
+    /// The labels that name a queue.
+    pub queue_labels: QueueLabels,
+    /// What namespaces and RuntimeClasses add to pods.
+    pub additions: PodAdditions,
+}
+
+impl JobReader {
+    /// Where `object` is, and what is kept of it.
+    pub fn read(&self, object: &DynamicObject) -> (JobKey, JobRecord) {
+        let namespace = object.metadata.namespace.as_deref().unwrap_or_default();
+        let name = object.metadata.name.as_deref().unwrap_or_default();
+        let key = JobKey {
+            kind: self.name.clone(),
+            namespace: namespace.into(),
+            name: name.into(),
+        };
+        let defaults = self.additions.of(namespace);
+        let record = JobRecord::read(object, &self.kind, &self.queue_labels, &defaults);
+        (key, record)
+    }
+}
+
 impl JobRecord {
     /// Reads `object`.
     pub fn read(
@@ -126,8 +156,8 @@ impl JobRecord {
             QueueName::Named(queue) if self.gates.is_held() && !self.released => match self.hold {
                 Hold::Suspend => (self.suspended == Some(true)).then_some(queue),
                 Hold::Pods => Some(queue),
-                // Its pods are counted.
-                Hold::EachPod => None,
+                // Its pods are counted, if it may have any.
+                Hold::EachPod => (self.held && self.suspended == Some(true)).then_some(queue),
             },
             _ => None,
         }

@@ -1,6 +1,7 @@
 //! What is known of the cluster: records of the objects that matter, kept small. Filled from
 //! watches and from the replies to our own writes, whichever is newer. Decides nothing.
 
+pub mod additions;
 pub mod children;
 pub mod cluster;
 pub mod job;

@@ -1,0 +1,78 @@
+//! JobKinds that are deleted while their objects hold quota. Nothing of theirs is queued any more, but
+//! what runs stays charged: its objects are watched until they have ended, given their quota back, or
+//! are gone.
+
+use std::sync::Arc;
+
+use sluice_engine::WorkloadId;
+use tracing::info;
+
+use super::Controller;
+use crate::world::{JobKey, Uid};
+
+impl Controller {
+    /// A JobKind is deleted.
+    pub(super) fn job_kind_gone(&mut self, name: &Arc<str>) {
+        if !self.kinds.retire(name) {
+            return;
+        }
+        info!(jobkind = %name, "JobKind is gone: its objects are not queued any more");
+        self.end_if_retired(name);
+        self.kinds_changed();
+    }
+
+    /// Looks whether anything is left of JobKinds that are deleted.
+    pub(super) fn end_retired(&mut self) {
+        for name in self.kinds.retiring() {
+            self.end_if_retired(&name);
+        }
+    }
+
+    fn end_if_retired(&mut self, name: &Arc<str>) {
+        let mut is_needed = false;
+        for key in self.keys_of_kind(name) {
+            let uid = self.world.job(&key).map(|job| job.uid.clone());
+            match uid.filter(|uid| self.holds_quota(uid)) {
+                Some(_) => is_needed = true,
+                None => self.drop_object(&key),
+            }
+        }
+        if !is_needed {
+            self.forget_kind(name);
+        }
+    }
+
+    /// Ends the watch of a JobKind, and forgets what is known of its objects. What Workloads say is
+    /// charged stays so.
+    pub(super) fn forget_kind(&mut self, name: &Arc<str>) {
+        for key in self.keys_of_kind(name) {
+            self.drop_object(&key);
+        }
+        self.kinds.remove(name);
+        self.shows_pods.remove(name);
+        self.forget_listings();
+    }
+
+    /// Whether a job is charged.
+    pub(super) fn holds_quota(&self, uid: &Uid) -> bool {
+        let workload = self.world.workload_of(uid);
+        workload.is_some_and(|(_, w)| w.status.admission.is_some() && !w.is_finished())
+            || self
+                .engine
+                .admission(&WorkloadId::new(uid.clone()))
+                .is_some()
+    }
+
+    fn keys_of_kind(&self, name: &Arc<str>) -> Vec<JobKey> {
+        let jobs = self.world.jobs().map(|(key, _)| key);
+        let all = jobs.chain(self.world.children.keys());
+        all.filter(|key| key.kind == *name).cloned().collect()
+    }
+
+    fn drop_object(&mut self, key: &JobKey) {
+        self.world.children.remove(key);
+        if let Some(uid) = self.world.job(key).map(|job| job.uid.clone()) {
+            self.leave(key, &uid);
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! What namespaces and RuntimeClasses add to the pods of a job, shared by the tasks that read jobs.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use sluice_kinds::requests::{Amounts, PodDefaults};
+
+/// What is added to pods. The one task that holds all state writes it; others read.
+#[derive(Debug, Clone, Default)]
+pub struct PodAdditions(Arc<RwLock<Tables>>);
+
+#[derive(Debug, Default)]
+struct Tables {
+    /// What LimitRanges give to containers, by namespace and name.
+    limit_ranges: BTreeMap<(String, String), Amounts>,
+    /// The overhead of each RuntimeClass.
+    overheads: BTreeMap<String, Amounts>,
+}
+
+impl PodAdditions {
+    /// Takes in a LimitRange; `None` if it is gone.
+    pub fn set_limit_range(&self, namespace: &str, name: &str, amounts: Option<Amounts>) {
+        let key = (namespace.to_owned(), name.to_owned());
+        let mut tables = self.write();
+        match amounts {
+            Some(amounts) => tables.limit_ranges.insert(key, amounts),
+            None => tables.limit_ranges.remove(&key),
+        };
+    }
+
+    /// Takes in the overhead of a RuntimeClass; `None` if there is none, or the class is gone.
+    pub fn set_overhead(&self, class: &str, amounts: Option<Amounts>) {
+        let mut tables = self.write();
+        match amounts {
+            Some(amounts) => tables.overheads.insert(class.to_owned(), amounts),
+            None => tables.overheads.remove(class),
+        };
+    }
+
+    /// The namespaces and names of the LimitRanges.
+    pub fn limit_ranges(&self) -> Vec<(String, String)> {
+        self.read().limit_ranges.keys().cloned().collect()
+    }
+
+    /// The names of the RuntimeClasses with an overhead.
+    pub fn classes(&self) -> Vec<String> {
+        self.read().overheads.keys().cloned().collect()
+    }
+
+    /// What a pod of this namespace gets.
+    pub fn of(&self, namespace: &str) -> PodDefaults {
+        let tables = self.read();
+        let mut container_requests = Amounts::new();
+        let first = (namespace.to_owned(), String::new());
+        let ranges = tables.limit_ranges.range(first..);
+        for (_, amounts) in ranges.take_while(|((ns, _), _)| ns == namespace) {
+            for (name, amount) in amounts {
+                container_requests.entry(name.clone()).or_insert(*amount);
+            }
+        }
+        PodDefaults {
+            container_requests,
+            overheads: tables.overheads.clone(),
+        }
+    }
+
+    // No reader and no writer can leave the tables half-written.
+    fn read(&self) -> RwLockReadGuard<'_, Tables> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, Tables> {
+        self.0.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
