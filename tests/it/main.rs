@@ -44,6 +44,7 @@ mod pods_rules;
 mod pods_single;
 mod pods_whole;
 mod policies;
+mod policies_kinds;
 mod quota;
 mod races;
 mod reclaimable;

@@ -3,27 +3,31 @@
 //!
 //! They hold the same objects, follow the same rules and refuse with the same words; the texts come
 //! from the code that judges for the webhooks. What CEL can't do is said where it is missing, and
-//! in `docs/`. A policy is made for each managed kind, because the paths of its fields differ.
+//! in `docs/`. A policy is made for each managed kind, because the paths of its fields differ; kinds
+//! that are held by nothing but a suspend field, and by the same, share one.
 //!
-//! The mutating policies use ApplyConfiguration: what is there stays, and applying one to its own
-//! outcome changes nothing.
+//! The mutating policies use ApplyConfiguration, and JSONPatch where a schema would let nothing be
+//! merged: what is there stays, and applying one to its own outcome changes nothing.
 
 mod cel;
 mod gate_pods;
 mod gates;
 mod gating;
+mod held;
 mod hold;
 mod jobs;
+mod marking;
 mod marks;
 mod metadata;
 mod path;
 mod pods;
 mod queue;
 mod resize;
+mod suspending;
 mod workloads;
 
 use k8s_openapi::api::admissionregistration::v1::{
-    ApplyConfiguration, MatchCondition, MatchResources, MutatingAdmissionPolicy,
+    ApplyConfiguration, JSONPatch, MatchCondition, MatchResources, MutatingAdmissionPolicy,
     MutatingAdmissionPolicyBinding, MutatingAdmissionPolicyBindingSpec,
     MutatingAdmissionPolicySpec, Mutation, NamedRuleWithOperations, RuleWithOperations,
     ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding,
@@ -31,18 +35,11 @@ use k8s_openapi::api::admissionregistration::v1::{
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::Serialize;
-use sluice_crds::JobKindSpec;
 
-use super::{ManagedResource, Options, conditions, namespace_selector};
+use super::{Options, conditions, namespace_selector};
 
-/// A kind whose objects the policies hold.
-#[derive(Debug, Clone)]
-pub struct HeldKind {
-    /// Its resource.
-    pub resource: ManagedResource,
-    /// How it is read and held. Its expressions must be such as the API server takes.
-    pub job_kind: JobKindSpec,
-}
+pub use held::HeldKind;
+use held::Subject;
 
 /// A validating policy and where it counts.
 #[derive(Debug, Clone)]
@@ -64,18 +61,28 @@ pub struct Mutating {
 
 /// The policies that refuse.
 pub fn validating(options: &Options, kinds: &[HeldKind]) -> Vec<Validating> {
-    let jobs = kinds.iter().map(|kind| jobs::policy(options, kind, kinds));
-    jobs.chain([pods::policy(options), workloads::policy()])
-        .map(|rules| rules.validating(options))
-        .collect()
+    let jobs = held::subjects(kinds).into_iter();
+    jobs.map(|subject| match subject {
+        Subject::Templates(kind) => jobs::policy(options, kind, kinds),
+        Subject::Metadata(kind) => marking::validating(options, kind, kinds),
+        Subject::Suspended(group) => suspending::validating(options, &group, kinds),
+    })
+    .chain([pods::policy(options), workloads::policy()])
+    .map(|rules| rules.validating(options))
+    .collect()
 }
 
 /// The policies that hold.
 pub fn mutating(options: &Options, kinds: &[HeldKind]) -> Vec<Mutating> {
-    let jobs = kinds.iter().map(|kind| hold::policy(options, kind, kinds));
-    jobs.chain([gate_pods::policy(options)])
-        .map(|rules| rules.mutating(options))
-        .collect()
+    let jobs = held::subjects(kinds).into_iter();
+    jobs.map(|subject| match subject {
+        Subject::Templates(kind) => hold::policy(options, kind, kinds),
+        Subject::Metadata(kind) => marking::mutating(options, kind, kinds),
+        Subject::Suspended(group) => suspending::mutating(options, &group, kinds),
+    })
+    .chain([gate_pods::policy(options)])
+    .map(|rules| rules.mutating(options))
+    .collect()
 }
 
 /// The text of `config/policies/manifests.yaml`.
@@ -165,7 +172,29 @@ impl Rules<Validation> {
     }
 }
 
-impl Rules<String> {
+/// A change by what there is to be, which an ApplyConfiguration says.
+fn apply(expression: String) -> Mutation {
+    Mutation {
+        patch_type: "ApplyConfiguration".to_owned(),
+        apply_configuration: Some(ApplyConfiguration {
+            expression: Some(expression),
+        }),
+        ..Mutation::default()
+    }
+}
+
+/// A change by operations: also where a schema lets nothing be merged.
+fn json_patch(expression: String) -> Mutation {
+    Mutation {
+        patch_type: "JSONPatch".to_owned(),
+        json_patch: Some(JSONPatch {
+            expression: Some(expression),
+        }),
+        ..Mutation::default()
+    }
+}
+
+impl Rules<Mutation> {
     fn mutating(self, options: &Options) -> Mutating {
         let binding = MutatingAdmissionPolicyBinding {
             metadata: self.metadata(),
@@ -174,20 +203,13 @@ impl Rules<String> {
                 ..MutatingAdmissionPolicyBindingSpec::default()
             }),
         };
-        let mutation = |expression: &String| Mutation {
-            patch_type: "ApplyConfiguration".to_owned(),
-            apply_configuration: Some(ApplyConfiguration {
-                expression: Some(expression.clone()),
-            }),
-            ..Mutation::default()
-        };
         let policy = MutatingAdmissionPolicy {
             metadata: self.metadata(),
             spec: Some(MutatingAdmissionPolicySpec {
                 failure_policy: Some("Fail".to_owned()),
                 match_conditions: Some(self.conditions(options)),
                 match_constraints: Some(self.match_resources(options)),
-                mutations: Some(self.outcomes.iter().map(mutation).collect()),
+                mutations: Some(self.outcomes),
                 reinvocation_policy: Some("IfNeeded".to_owned()),
                 variables: Some(self.variables),
                 ..MutatingAdmissionPolicySpec::default()

@@ -1,13 +1,13 @@
 //! Has pods that are queued by themselves, or carry a gate, be born behind scheduling gates.
 
-use k8s_openapi::api::admissionregistration::v1::Variable;
+use k8s_openapi::api::admissionregistration::v1::{Mutation, Variable};
 use sluice_crds::{POD_GROUP_LABEL, QUEUE_GATE};
 
 use super::super::pod_rule;
 use super::cel::variable;
 use super::gating::{self, Gating, entry};
 use super::path::Path;
-use super::{Options, Rules, conditions, gates, metadata, queue};
+use super::{Options, Rules, apply, conditions, gates, metadata, queue};
 
 /// The name of both policies for pods.
 pub(super) const NAME: &str = "sluice-pods";
@@ -18,7 +18,7 @@ const IS_LOOSE: &str = "object.metadata.?ownerReferences.orValue([]).all(o, !o.?
      o.apiVersion.startsWith('apps/') && o.kind in ['ReplicaSet', 'StatefulSet'])";
 
 /// The mutating policy.
-pub(super) fn policy(options: &Options) -> Rules<String> {
+pub(super) fn policy(options: &Options) -> Rules<Mutation> {
     let mut variables = metadata::variables();
     variables.push(gates::held_by());
     variables.extend(queue::variables(options));
@@ -29,7 +29,7 @@ pub(super) fn policy(options: &Options) -> Rules<String> {
         requests: vec![pod_rule("pods", &["CREATE"])],
         condition: conditions::hold_pod(options),
         variables,
-        outcomes: vec![gate(options)],
+        outcomes: vec![apply(gate(options))],
     }
 }
 

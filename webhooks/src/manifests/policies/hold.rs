@@ -1,17 +1,17 @@
 //! Holds objects of a managed kind: suspends them at their creation, or has their pods born behind
 //! scheduling gates. Templates that can be edited are seen to at each edit.
 
-use k8s_openapi::api::admissionregistration::v1::Variable;
+use k8s_openapi::api::admissionregistration::v1::{Mutation, Variable};
 use sluice_crds::{
     ADMISSION_ANNOTATION, AdmissionMode, HELD_ANNOTATION, JobKindSpec, POD_SET_ANNOTATION,
-    PRIORITY_CLASS_LABEL, PodSetRule, QUEUE_GATE,
+    PRIORITY_CLASS_LABEL, PodSetRule, QUEUE_GATE, WhenAbsent,
 };
 
 use super::super::job_rule;
 use super::cel::{text, variable};
 use super::gating::{self, Gating, entry, has_queue_gate};
 use super::path::Path;
-use super::{HeldKind, Options, Rules, conditions, gates, metadata, queue};
+use super::{HeldKind, Options, Rules, apply, conditions, gates, metadata, queue};
 
 /// The name of both policies of a kind: resource and API group, as in `kubectl get jobs.batch`.
 pub(super) fn name(kind: &HeldKind) -> String {
@@ -21,33 +21,41 @@ pub(super) fn name(kind: &HeldKind) -> String {
 }
 
 /// The mutating policy for this kind, one of `kinds`.
-pub(super) fn policy(options: &Options, kind: &HeldKind, kinds: &[HeldKind]) -> Rules<String> {
+pub(super) fn policy(options: &Options, kind: &HeldKind, kinds: &[HeldKind]) -> Rules<Mutation> {
     let mut variables = metadata::variables();
     variables.push(gates::held_by());
     variables.extend(queue::variables(options));
     variables.push(variable("isChild", metadata::is_child("object", kinds)));
     variables.push(gating::propagated("true"));
     variables.extend(self::variables(options, &kind.job_kind));
-    let mut outcomes: Vec<_> = kind
-        .job_kind
-        .suspend
-        .as_deref()
-        .map(suspend)
-        .into_iter()
-        .collect();
+    let by_suspend = kind.job_kind.suspend.as_deref().map(suspend);
+    let mut outcomes: Vec<_> = by_suspend.into_iter().collect();
     let sets = kind.job_kind.pod_sets.iter().enumerate();
     outcomes.extend(sets.map(|(index, set)| gate(options, set, &index.to_string())));
-    let operations: &[&str] = match kind.job_kind.suspend {
-        Some(_) => &["CREATE"],
-        None => &["CREATE", "UPDATE"],
-    };
     Rules {
         name: name(kind),
-        requests: vec![job_rule(&kind.resource, &[], operations)],
+        requests: vec![job_rule(&kind.resource, &[], operations(&kind.job_kind))],
         condition: conditions::hold_job(options),
         variables,
-        outcomes,
+        outcomes: outcomes.into_iter().map(apply).collect(),
     }
+}
+
+/// The requests at which objects of this kind are held: templates that hold can be edited.
+pub(super) fn operations(kind: &JobKindSpec) -> &'static [&'static str] {
+    match kind.suspend {
+        Some(_) => &["CREATE"],
+        None => &["CREATE", "UPDATE"],
+    }
+}
+
+/// `variables.isHeld`: whether the object has a reason to be held: a gate, or a queue that did not
+/// come down from its owner. Needs `variables.isChild`.
+pub(super) fn is_held() -> Variable {
+    variable(
+        "isHeld",
+        "variables.gateKeys.size() != 0 || variables.queue.size() != 0 && !variables.isChild",
+    )
 }
 
 /// `variables.isHeld`: whether the object has a reason to be: a gate, or a queue that did not come
@@ -71,17 +79,20 @@ pub(super) fn variables(options: &Options, kind: &JobKindSpec) -> Vec<Variable> 
         AdmissionMode::Whole => "'Whole'",
         AdmissionMode::PerPod => "'PerPod'",
     };
-    let by_template = format!("variables.optedIn0.size() != 0 ? 'PerPod' : {default}");
+    let by_template = format!(
+        "{}.size() != 0 ? 'PerPod' : {default}",
+        first_opted_in(kind, Moment::Now)
+    );
     variables.extend([
-        variable(
-            "isHeld",
-            "variables.gateKeys.size() != 0 || variables.queue.size() != 0 && !variables.isChild",
-        ),
+        is_held(),
         variable(
             "wasGated",
-            format!("oldObject != null && {}", had_queue_gate.join(" && ")),
+            format!(
+                "oldObject != null && {}",
+                all_that_are_there(kind, &had_queue_gate, Moment::Before)
+            ),
         ),
-        variable("isGated", is_gated.join(" && ")),
+        variable("isGated", all_that_are_there(kind, &is_gated, Moment::Now)),
         variable(
             "gatesPods",
             format!("{} || {}", is_gated.join(" || "), has_list.join(" || ")),
@@ -96,10 +107,12 @@ pub(super) fn variables(options: &Options, kind: &JobKindSpec) -> Vec<Variable> 
 /// CEL: how the object is held. One that its templates hold stays so in the same way, and so does one
 /// whose templates can't be edited.
 fn hold(kind: &JobKindSpec, had_queue_gate: &str) -> String {
+    let opted_in = first_opted_in(kind, Moment::Before);
     if kind.suspend.is_none() {
-        return "variables.wasGated && variables.optedInOld0.size() != 0 ? 'EachPod' :\n\
-                (variables.wasGated ? variables.oldMode : variables.mode) == 'PerPod' ? 'EachPod' : 'Pods'"
-            .to_owned();
+        return format!(
+            "variables.wasGated && {opted_in}.size() != 0 ? 'EachPod' :\n\
+             (variables.wasGated ? variables.oldMode : variables.mode) == 'PerPod' ? 'EachPod' : 'Pods'"
+        );
     }
     let had_list = each_set(kind, |set| lists_carried(&format!("Old{set}")));
     // A pod with a gate waits anyway, and an object with the queue gate there already is one whose
@@ -110,11 +123,78 @@ fn hold(kind: &JobKindSpec, had_queue_gate: &str) -> String {
          variables.mode == 'PerPod' ? 'EachPod' :\n\
          {} ? 'Pods' : 'Suspend') :\n\
          !({had_queue_gate} || {}) ? 'Suspend' :\n\
-         variables.optedInOld0.size() != 0 ||\n\
+         {opted_in}.size() != 0 ||\n\
          !({had_queue_gate}) && variables.oldMode == 'PerPod' ? 'EachPod' : 'Pods'",
         has_gate.join(" || "),
         had_list.join(" || "),
     )
+}
+
+/// Which of two states of an object.
+#[derive(Clone, Copy)]
+enum Moment {
+    Now,
+    Before,
+}
+
+impl Moment {
+    /// CEL: the object.
+    fn object(self) -> &'static str {
+        match self {
+            Self::Now => "object",
+            Self::Before => "oldObject",
+        }
+    }
+
+    /// What the names of the variables of a pod set end with.
+    fn suffix(self, set: usize) -> String {
+        match self {
+            Self::Now => set.to_string(),
+            Self::Before => format!("Old{set}"),
+        }
+    }
+}
+
+/// CEL: whether there is a template for a set of pods that may be absent; none if it may not.
+fn is_there(set: &PodSetRule, object: &str) -> Option<String> {
+    let path = Path::parse(set.template.as_deref().unwrap_or_default());
+    (set.when_absent == WhenAbsent::Skip).then(|| path.is_in(object))
+}
+
+/// CEL: whether what holds of each set, one `expression` for each, holds of all that are there. There
+/// has to be one.
+fn all_that_are_there(kind: &JobKindSpec, expressions: &[String], moment: Moment) -> String {
+    let there: Vec<_> = kind
+        .pod_sets
+        .iter()
+        .map(|set| is_there(set, moment.object()))
+        .collect();
+    let all: Vec<_> = expressions
+        .iter()
+        .zip(&there)
+        .map(|(holds, there)| match there {
+            Some(there) => format!("(!{there} || {holds})"),
+            None => holds.clone(),
+        })
+        .collect();
+    let all = all.join(" && ");
+    let any: Option<Vec<String>> = there.into_iter().collect();
+    match any {
+        Some(any) => format!("{all} && ({})", any.join(" || ")),
+        None => all,
+    }
+}
+
+/// CEL, a list: the names of the queue gate that the pods of the first set ask for that is there.
+fn first_opted_in(kind: &JobKindSpec, moment: Moment) -> String {
+    let sets = kind.pod_sets.iter().enumerate().rev();
+    sets.fold("[]".to_owned(), |later, (index, set)| {
+        let opted_in = format!("variables.optedIn{}", moment.suffix(index));
+        match is_there(set, moment.object()) {
+            Some(there) => format!("({there} ? {opted_in} : {later})"),
+            None => opted_in,
+        }
+    })
 }
 
 /// CEL: whether the template with this suffix carries gates that its list names. A name without a
@@ -138,7 +218,7 @@ fn mode(annotations: &str, otherwise: &str) -> String {
 
 /// Suspends the object. One that a gate holds and that names no queue is marked, so that the
 /// controller knows to start it even if the last gate goes while no controller runs.
-fn suspend(path: &str) -> String {
+pub(super) fn suspend(path: &str) -> String {
     let path = Path::parse(path);
     let is_marked = format!(
         "variables.gateKeys.size() != 0 && variables.queue.size() == 0 && !('{HELD_ANNOTATION}' in variables.annotations)"
@@ -155,34 +235,18 @@ fn suspend(path: &str) -> String {
 
 /// Has the pods of a set born behind gates.
 fn gate(options: &Options, set: &PodSetRule, suffix: &str) -> String {
-    let labels = format!("variables.pod{suffix}.?metadata.?labels.orValue({{}})");
     let opted_in = format!("variables.optedIn{suffix}");
     let is_queued = "variables.queue.size() != 0 && !variables.isChild";
     let each = format!("variables.hold == 'EachPod' && {is_queued}");
-    let keys = queue::keys(options);
-    let mut label_entries: Vec<_> = options
-        .queue_labels
-        .iter()
-        .map(|key| {
-            let is_it = format!(
-                "{each} && variables.queue[0].key == '{key}' && !{keys}.exists(k, k in {labels})"
-            );
-            entry(key, &is_it, "variables.queue[0].name")
-        })
-        .collect();
-    label_entries.push(entry(
-        PRIORITY_CLASS_LABEL,
-        &format!(
-            "{each} && '{PRIORITY_CLASS_LABEL}' in variables.labels && !('{PRIORITY_CLASS_LABEL}' in {labels})"
-        ),
-        &format!("variables.labels['{PRIORITY_CLASS_LABEL}']"),
-    ));
     // By Sluice's own name, if the pods don't ask for another.
     let is_own = format!("{opted_in}.all(g, g == '{QUEUE_GATE}')");
     let gating = Gating {
         path: Path::parse(set.template.as_deref().unwrap_or_default()),
         suffix,
-        labels: label_entries,
+        labels: labels(options, &each, suffix)
+            .iter()
+            .map(|(key, condition, value)| entry(key, condition, value))
+            .collect(),
         annotations: vec![
             entry(QUEUE_GATE, &format!("{each} && {is_own}"), "'true'"),
             entry(
@@ -197,10 +261,37 @@ fn gate(options: &Options, set: &PodSetRule, suffix: &str) -> String {
              variables.hold == 'EachPod' && {opted_in}.size() != 0 ? {opted_in}.slice(0, 1) : ['{QUEUE_GATE}']"
         ),
     };
+    let absent = is_there(set, "object").map(|there| format!(" || !{there}"));
     format!(
-        "!variables.isHeld ? Object{{}} :\n\
+        "!variables.isHeld{} ? Object{{}} :\n\
          variables.hold == 'Suspend' ? ({}) : {}",
+        absent.unwrap_or_default(),
         gating::unlist(&gating.path, suffix),
         gating.apply(options)
     )
+}
+
+/// The labels that the pods of the set with this suffix take from the object if they are queued by
+/// themselves (`each`): key, condition and value.
+pub(super) fn labels<'a>(
+    options: &'a Options,
+    each: &str,
+    suffix: &str,
+) -> Vec<(&'a str, String, String)> {
+    let labels = format!("variables.pod{suffix}.?metadata.?labels.orValue({{}})");
+    let keys = queue::keys(options);
+    let queue = options.queue_labels.iter().map(|key| {
+        let is_it = format!(
+            "{each} && variables.queue[0].key == '{key}' && !{keys}.exists(k, k in {labels})"
+        );
+        (key.as_str(), is_it, "variables.queue[0].name".to_owned())
+    });
+    let class = (
+        PRIORITY_CLASS_LABEL,
+        format!(
+            "{each} && '{PRIORITY_CLASS_LABEL}' in variables.labels && !('{PRIORITY_CLASS_LABEL}' in {labels})"
+        ),
+        format!("variables.labels['{PRIORITY_CLASS_LABEL}']"),
+    );
+    queue.chain([class]).collect()
 }

@@ -29,14 +29,7 @@ pub(super) fn policy(options: &Options, kind: &HeldKind, kinds: &[HeldKind]) -> 
     variables.push(gates::held_by());
     variables.extend(queue::variables(options));
     variables.push(variable("isChild", metadata::is_child("object", kinds)));
-    variables.push(variable(
-        "wasHeld",
-        format!(
-            "oldObject != null && ({}.size() != 0 || variables.oldQueue.size() != 0 && !{})",
-            metadata::gate_keys("variables.oldAnnotations"),
-            metadata::is_child("oldObject", kinds)
-        ),
-    ));
+    variables.push(was_held(kinds));
     variables.push(gating::propagated("true"));
     variables.extend(hold::variables(options, &kind.job_kind));
     if let Some(suspend) = &kind.job_kind.suspend {
@@ -48,7 +41,7 @@ pub(super) fn policy(options: &Options, kind: &HeldKind, kinds: &[HeldKind]) -> 
         "variables.gateProblems".to_owned(),
         queue::problems(options),
         released(),
-        admission(spec),
+        admission(is_settled(spec), &["PerPod", "Whole"]),
         unpropagated(),
         templates(spec),
         marks::problems(options, spec),
@@ -68,8 +61,20 @@ pub(super) fn policy(options: &Options, kind: &HeldKind, kinds: &[HeldKind]) -> 
     }
 }
 
+/// `variables.wasHeld`: whether the object had a reason to be held.
+pub(super) fn was_held(kinds: &[HeldKind]) -> Variable {
+    variable(
+        "wasHeld",
+        format!(
+            "oldObject != null && ({}.size() != 0 || variables.oldQueue.size() != 0 && !{})",
+            metadata::gate_keys("variables.oldAnnotations"),
+            metadata::is_child("oldObject", kinds)
+        ),
+    )
+}
+
 /// The mark of an object that was let go switches its gates off: nobody but Sluice sets it.
-fn released() -> String {
+pub(super) fn released() -> String {
     when(
         &format!(
             "'{RELEASED_ANNOTATION}' in variables.annotations && {}",
@@ -79,13 +84,17 @@ fn released() -> String {
     )
 }
 
-/// How the object is admitted: in one of the known ways, and settled once it is held.
-fn admission(kind: &JobKindSpec) -> String {
-    let at = Map::Annotations.field(ADMISSION_ANNOTATION);
-    let is_settled = match kind.suspend {
+/// CEL: whether it is settled how the object is admitted.
+fn is_settled(kind: &JobKindSpec) -> &'static str {
+    match kind.suspend {
         Some(_) => "oldObject != null",
         None => "variables.wasHeld",
-    };
+    }
+}
+
+/// How the object is admitted: in one of the known ways, until it is settled.
+pub(super) fn admission(is_settled: &str, known: &[&str]) -> String {
+    let at = Map::Annotations.field(ADMISSION_ANNOTATION);
     let settled = when(
         &differs(Map::Annotations, ADMISSION_ANNOTATION),
         &forbidden(
@@ -94,13 +103,12 @@ fn admission(kind: &JobKindSpec) -> String {
         ),
     );
     let value = format!("variables.annotations['{ADMISSION_ANNOTATION}']");
-    let known = ["PerPod", "Whole"];
     let unknown = when(
         &format!(
             "'{ADMISSION_ANNOTATION}' in variables.annotations && !({value} in {})",
-            cel::texts(known)
+            cel::texts(known.iter().copied())
         ),
-        &not_supported(&at, &value, &known),
+        &not_supported(&at, &value, known),
     );
     format!("({is_settled} ? {settled} : {unknown})")
 }
@@ -147,17 +155,7 @@ fn templates(kind: &JobKindSpec) -> String {
 
 /// How the object may be edited: who lets it go, what it may not do while it is admitted.
 fn change(kind: &JobKindSpec) -> String {
-    let gated = queue::change_problems(
-        Some(
-            "may not be removed while the pods carry the queue gate; delete the object and create \
-             it again without the label",
-        ),
-        Some(
-            "is immutable while the pods carry the queue gate; delete the object and create it \
-             again in the other queue",
-        ),
-        None,
-    );
+    let gated = change_of_gated();
     let Some(suspend) = &kind.suspend else {
         return format!("(!variables.wasGated ? [] :\n{gated})");
     };
@@ -176,33 +174,52 @@ fn change(kind: &JobKindSpec) -> String {
          (variables.wasSuspended && !variables.isSuspended && !(variables.gatesPods &&\n\
          (variables.queue.size() == 0 || variables.isChild || variables.wasGated && variables.isGated)) ?\n\
          {} : []))",
-        change_of_suspended(suspend, kind),
+        change_of_suspended(suspend, Some(&grown(kind))),
         started_by_hand(suspend)
     )
 }
 
-fn change_of_suspended(suspend: &str, kind: &JobKindSpec) -> String {
+/// The queue of an object whose pods wait behind the queue gate.
+pub(super) fn change_of_gated() -> String {
+    queue::change_problems(
+        Some(
+            "may not be removed while the pods carry the queue gate; delete the object and create \
+             it again without the label",
+        ),
+        Some(
+            "is immutable while the pods carry the queue gate; delete the object and create it \
+             again in the other queue",
+        ),
+        None,
+    )
+}
+
+/// Of an object that waits suspended: who lets it go, and which queue it is in. `grown` says how it
+/// has grown, where that can be told.
+pub(super) fn change_of_suspended(suspend: &str, grown: Option<&str>) -> String {
     let removed = "may not be removed while the job is admitted; delete the job and create it again \
                    without the label";
     let changed = "is immutable while the job is admitted; delete the job and create it again in the \
                    other queue";
     let added = "may not be added while the job runs; suspend the job in the same update, and it is \
                  queued";
+    let grown = grown.map(|grown| {
+        format!(" +\n(variables.oldQueue.size() == 0 || variables.isChild ? [] :\n{grown})")
+    });
+    let grown = grown.unwrap_or_default();
     format!(
         "(variables.wasSuspended && variables.isSuspended ? [] :\n\
          variables.wasSuspended ? {} :\n\
          variables.isSuspended ? {} :\n\
-         {} +\n\
-         (variables.oldQueue.size() == 0 || variables.isChild ? [] :\n{}))",
+         {}{grown})",
         started_by_hand(suspend),
         queue::change_problems(Some(removed), Some(changed), None),
         queue::change_problems(Some(removed), Some(changed), Some(added)),
-        grown(kind),
     )
 }
 
 /// `variables.wasSuspended` and `isSuspended`.
-fn suspended(path: &str) -> [Variable; 2] {
+pub(super) fn suspended(path: &str) -> [Variable; 2] {
     let path = Path::parse(path);
     let of = |object: &str| format!("{} == dyn(true)", path.or(object, "false"));
     [
@@ -233,7 +250,7 @@ fn counts(kind: &JobKindSpec) -> [Variable; 2] {
 }
 
 /// Who lets a job go: Sluice does. A user who does it by hand is told what to do instead.
-fn started_by_hand(suspend: &str) -> String {
+pub(super) fn started_by_hand(suspend: &str) -> String {
     let at = text(&Path::parse(suspend).field());
     let invalid = "'the job is held by an invalid value of ' + variables.gateFaults[0].at + '; remove the annotation'";
     let held = "'the job is held by ' + variables.gates.join(', ') +\n\

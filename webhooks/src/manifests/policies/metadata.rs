@@ -75,12 +75,11 @@ pub(super) fn is_owned(object: &str) -> String {
 /// CEL: whether a controller of one of these kinds owns `object`.
 pub(super) fn is_child(object: &str, kinds: &[HeldKind]) -> String {
     let is_kind = |kind: &HeldKind| {
-        let group = format!("{}/", kind.job_kind.group);
-        format!(
-            "o.kind == {} && o.apiVersion.startsWith({})",
-            text(&kind.job_kind.kind),
-            text(&group)
-        )
+        let group = match kind.job_kind.group.as_str() {
+            "" => "!o.apiVersion.contains('/')".to_owned(),
+            group => format!("o.apiVersion.startsWith({})", text(&format!("{group}/"))),
+        };
+        format!("o.kind == {} && {group}", text(&kind.job_kind.kind))
     };
     let is_one: Vec<_> = kinds.iter().map(is_kind).collect();
     format!(

@@ -15,9 +15,40 @@ impl Path {
         self.0.join(".")
     }
 
+    /// The path and all above it but the object itself, from above.
+    pub(super) fn prefixes(&self) -> impl Iterator<Item = Self> {
+        (1..=self.0.len()).map(|length| Self(self.0.iter().take(length).cloned().collect()))
+    }
+
+    /// The path above this one.
+    pub(super) fn parent(&self) -> Self {
+        let above = self.0.split_last().map(|(_, above)| above.to_vec());
+        Self(above.unwrap_or_default())
+    }
+
+    /// The path of `name` below this one.
+    pub(super) fn below(&self, name: &str) -> Self {
+        let names = self.0.iter().map(String::as_str);
+        Self(names.chain([name]).map(str::to_owned).collect())
+    }
+
+    /// The path as a JSON pointer.
+    pub(super) fn pointer(&self) -> String {
+        let names = self
+            .0
+            .iter()
+            .flat_map(|name| ["/".to_owned(), escape(name)]);
+        names.collect()
+    }
+
     /// CEL: the value there in `object`, or `default` where it or a field above is absent.
     pub(super) fn or(&self, object: &str, default: &str) -> String {
         format!("{object}.?{}.orValue({default})", self.0.join(".?"))
+    }
+
+    /// CEL: whether there is something there in `object`.
+    pub(super) fn is_in(&self, object: &str) -> String {
+        format!("{object}.?{}.hasValue()", self.0.join(".?"))
     }
 
     /// The name of the type there in an ApplyConfiguration.
@@ -48,4 +79,9 @@ impl Path {
         }
         text
     }
+}
+
+/// A name as part of a JSON pointer.
+fn escape(name: &str) -> String {
+    name.replace('~', "~0").replace('/', "~1")
 }

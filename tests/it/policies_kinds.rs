@@ -1,0 +1,322 @@
+//! What the shipped admission policies do with objects of other projects, by the CRDs that these publish:
+//! the API server alone, with neither Sluice nor the projects' own controllers.
+
+use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
+use sluice_testbed::{ControlPlane, Crds, KubectlOutput, Options, eventually};
+
+use crate::support::DEADLINE;
+
+const POLICIES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/config/policies");
+const GATED: &str = "kueue.x-k8s.io/scheduling-gated-by";
+const QUEUE_GATE: &str = "sluice.dev/queue-allocation-gate";
+const RUN_POLICY: &str = "/spec/runPolicy/suspend";
+
+/// The objects of one kind.
+struct Kind {
+    api_version: &'static str,
+    kind: &'static str,
+    spec: Value,
+}
+
+impl Kind {
+    fn mk(&self, name: &str, labels: Value, annotations: Value) -> Value {
+        json!({
+            "apiVersion": self.api_version,
+            "kind": self.kind,
+            "metadata": {"name": name, "labels": labels, "annotations": annotations},
+            "spec": self.spec,
+        })
+    }
+
+    fn queued(&self, name: &str) -> Value {
+        self.mk(name, json!({"sluice.dev/queue-name": "q"}), json!({}))
+    }
+
+    fn gated(&self, name: &str) -> Value {
+        self.mk(name, json!({}), json!({(GATED): "acme.io/foo"}))
+    }
+
+    /// Its resource with its group, for kubectl.
+    fn resource(&self) -> String {
+        let (group, version) = self.api_version.split_once('/').unwrap();
+        format!("{}.{version}.{group}", self.kind)
+    }
+}
+
+/// Creates an object and returns it as the API server answers.
+async fn create(cp: &ControlPlane, object: &Value) -> Result<Value> {
+    let args = ["create", "-f", "-", "--output=json"];
+    let created = cp.kubectl(args, Some(&object.to_string())).await?.ok()?;
+    serde_json::from_str(&created).context("kubectl -o json")
+}
+
+async fn merge(cp: &ControlPlane, kind: &Kind, name: &str, patch: Value) -> Result<KubectlOutput> {
+    let (resource, patch) = (kind.resource(), patch.to_string());
+    let args = ["patch", &resource, name, "--type=merge", "-p", &patch];
+    cp.kubectl(args, None).await
+}
+
+fn template() -> Value {
+    json!({"metadata": {}, "spec": {"containers": [{"name": "main", "image": "example.com/none"}]}})
+}
+
+/// The kinds that are held by their suspend field alone, and where it is.
+fn suspended() -> Vec<(Kind, &'static str)> {
+    let replicas = || json!({"Worker": {"replicas": 1, "template": template()}});
+    let training = |kind: &'static str, field: &str| {
+        let spec = json!({"runPolicy": {}, (field): replicas()});
+        let api_version = "kubeflow.org/v1";
+        (
+            Kind {
+                api_version,
+                kind,
+                spec,
+            },
+            RUN_POLICY,
+        )
+    };
+    let by_spec = |api_version, kind, spec| {
+        (
+            Kind {
+                api_version,
+                kind,
+                spec,
+            },
+            "/spec/suspend",
+        )
+    };
+    let cluster = || {
+        json!({
+            "headGroupSpec": {"rayStartParams": {}, "template": template()},
+            "workerGroupSpecs": [
+                {"groupName": "small", "rayStartParams": {}, "minReplicas": 0, "maxReplicas": 2, "template": template()},
+            ],
+        })
+    };
+    vec![
+        training("PyTorchJob", "pytorchReplicaSpecs"),
+        training("TFJob", "tfReplicaSpecs"),
+        training("XGBoostJob", "xgbReplicaSpecs"),
+        training("PaddleJob", "paddleReplicaSpecs"),
+        by_spec(
+            "jobset.x-k8s.io/v1alpha2",
+            "JobSet",
+            json!({"replicatedJobs": [{"name": "a", "template": {"spec": {"template": template()}}}]}),
+        ),
+        by_spec(
+            "trainer.kubeflow.org/v1alpha1",
+            "TrainJob",
+            json!({"runtimeRef": {"name": "torch"}}),
+        ),
+        by_spec("ray.io/v1", "RayCluster", cluster()),
+        by_spec(
+            "ray.io/v1",
+            "RayJob",
+            json!({"entrypoint": "sleep 1", "shutdownAfterJobFinishes": true, "rayClusterSpec": cluster()}),
+        ),
+        by_spec(
+            "workload.codeflare.dev/v1beta2",
+            "AppWrapper",
+            json!({"components": [{
+                "podSets": [{"path": "template"}],
+                "template": {"apiVersion": "v1", "kind": "PodTemplate", "metadata": {"name": "x"}, "template": template()},
+            }]}),
+        ),
+    ]
+}
+
+/// A control plane with the CRDs and the policies.
+async fn start() -> Result<ControlPlane> {
+    let options = Options {
+        manifests: Crds::manifests(&Crds::TOGETHER)?,
+        ..Options::default()
+    };
+    let cp = ControlPlane::start(options).await?;
+    cp.kubectl(["apply", "-k", POLICIES], None).await?.ok()?;
+    // The API server hears of one policy after the other, and of CRDs too.
+    let probes = suspended().into_iter();
+    let probes: Vec<Value> = probes.map(|(kind, _)| kind.gated("probe")).collect();
+    let refused = probes.into_iter().map(|mut probe| {
+        probe["metadata"]["annotations"][GATED] = json!("probe");
+        probe
+    });
+    for probe in refused {
+        let probe = probe.to_string();
+        eventually("the policies to work", DEADLINE, async || {
+            let args = ["create", "-f", "-", "--dry-run=server"];
+            let told = cp.kubectl(args, Some(&probe)).await?.err()?;
+            ensure!(told.contains("ValidatingAdmissionPolicy"), "{told}");
+            Ok(())
+        })
+        .await?;
+    }
+    Ok(cp)
+}
+
+#[tokio::test]
+async fn kinds_of_other_projects_are_held_and_judged() -> Result<()> {
+    let cp = start().await?;
+    for (kind, at) in suspended() {
+        by_suspend(&cp, &kind, at)
+            .await
+            .with_context(|| kind.kind.to_owned())?;
+    }
+    by_templates(&cp).await.context("LeaderWorkerSet")?;
+    by_metadata(&cp).await
+}
+
+async fn by_suspend(cp: &ControlPlane, kind: &Kind, at: &str) -> Result<()> {
+    let is_suspended = |object: &Value| object.pointer(at) == Some(&json!(true));
+    let field = at.trim_start_matches('/').replace('/', ".");
+    let policy = format!("sluice-{}", field.to_lowercase());
+    let start = match at {
+        RUN_POLICY => json!({"spec": {"runPolicy": {"suspend": false}}}),
+        _ => json!({"spec": {"suspend": false}}),
+    };
+
+    let plain = create(cp, &kind.mk("plain", json!({}), json!({}))).await?;
+    ensure!(!is_suspended(&plain), "{plain}");
+    for object in [kind.queued("queued"), kind.gated("gated")] {
+        let held = create(cp, &object).await?;
+        ensure!(is_suspended(&held), "{held}");
+    }
+    for (name, rule) in [
+        (
+            "queued",
+            "the job starts by itself once LocalQueue \"q\" admits it; to run it outside of Sluice, remove the label sluice.dev/queue-name in the same update",
+        ),
+        (
+            "gated",
+            "the job is held by acme.io/foo; it goes on by itself once the last gate is removed from its annotations",
+        ),
+    ] {
+        let told = merge(cp, kind, name, start.clone()).await?.err()?;
+        let refused = format!(
+            "ValidatingAdmissionPolicy '{policy}' with binding '{policy}' denied request: {field}: Forbidden: {rule}"
+        );
+        ensure!(told.contains(&refused), "{told}");
+    }
+    // One policy is about all that are suspended by the same path.
+    if !["JobSet", "PyTorchJob"].contains(&kind.kind) {
+        return Ok(());
+    }
+    let regate = json!({"metadata": {"annotations": {(GATED): "acme.io/bar"}}});
+    let told = merge(cp, kind, "gated", regate).await?.err()?;
+    ensure!(
+        told.contains("may only be set at creation and removed later"),
+        "{told}"
+    );
+    let by_pod = kind.mk(
+        "each",
+        json!({"sluice.dev/queue-name": "q"}),
+        json!({"sluice.dev/admission": "PerPod"}),
+    );
+    let told = cp
+        .kubectl(["create", "-f", "-"], Some(&by_pod.to_string()))
+        .await?
+        .err()?;
+    let refused = "metadata.annotations[sluice.dev/admission]: Unsupported value: \"PerPod\": supported \
+                   values: \"Whole\"";
+    ensure!(told.contains(refused), "{told}");
+    // Left alone by its own will, it may start.
+    let mut leave = start;
+    leave["metadata"] = json!({"labels": {"sluice.dev/queue-name": null}});
+    merge(cp, kind, "queued", leave).await?.ok()?;
+    // One that an admitted job has made is let go with it.
+    let mut child = kind.queued("child");
+    child["metadata"]["ownerReferences"] = json!([{"apiVersion": "jobset.x-k8s.io/v1alpha2",
+        "kind": "JobSet", "name": "s", "uid": "6b1c2b5e-0000-4000-8000-000000000000", "controller": true}]);
+    let child = create(cp, &child).await?;
+    ensure!(!is_suspended(&child), "{child}");
+    Ok(())
+}
+
+/// Two templates, one of which need not be there.
+async fn by_templates(cp: &ControlPlane) -> Result<()> {
+    let gates = |template: &Value| template["spec"]["schedulingGates"].clone();
+    let queue_gate = json!([{"name": QUEUE_GATE}]);
+    let mut kind = Kind {
+        api_version: "leaderworkerset.x-k8s.io/v1",
+        kind: "LeaderWorkerSet",
+        spec: json!({"replicas": 1, "leaderWorkerTemplate": {"size": 2, "workerTemplate": template()}}),
+    };
+    let held = create(cp, &kind.queued("worker")).await?;
+    let templates = &held["spec"]["leaderWorkerTemplate"];
+    assert_eq!(gates(&templates["workerTemplate"]), queue_gate, "{held}");
+    assert_eq!(templates["leaderTemplate"], Value::Null, "{held}");
+    kind.spec["leaderWorkerTemplate"]["leaderTemplate"] = template();
+    let held = create(cp, &kind.queued("leader")).await?;
+    let templates = &held["spec"]["leaderWorkerTemplate"];
+    assert_eq!(gates(&templates["workerTemplate"]), queue_gate, "{held}");
+    assert_eq!(gates(&templates["leaderTemplate"]), queue_gate, "{held}");
+    let leave = json!({"metadata": {"labels": {"sluice.dev/queue-name": null}}});
+    for name in ["worker", "leader"] {
+        let told = merge(cp, &kind, name, leave.clone()).await?.err()?;
+        ensure!(
+            told.contains("may not be removed while the pods carry the queue gate"),
+            "{told}"
+        );
+    }
+    Ok(())
+}
+
+/// Kinds that say nothing of their pods but their metadata.
+async fn by_metadata(cp: &ControlPlane) -> Result<()> {
+    let workflow = Kind {
+        api_version: "argoproj.io/v1alpha1",
+        kind: "Workflow",
+        spec: json!({"entrypoint": "a"}),
+    };
+    let marked = json!({
+        "labels": {"sluice.dev/managed": "true", "sluice.dev/queue-name": "q"},
+        "annotations": {(QUEUE_GATE): "true"},
+    });
+    let queued = create(cp, &workflow.queued("queued")).await?;
+    assert_eq!(queued["spec"]["podMetadata"], marked, "{queued}");
+    assert_eq!(queued["spec"]["suspend"], Value::Null, "{queued}");
+    let mut both = workflow.queued("both");
+    both["metadata"]["annotations"] = json!({(GATED): "acme.io/foo"});
+    let both = create(cp, &both).await?;
+    assert_eq!(both["spec"]["podMetadata"], marked, "{both}");
+    assert_eq!(both["spec"]["suspend"], true, "{both}");
+    assert_eq!(
+        both["metadata"]["annotations"]["sluice.dev/held"], "true",
+        "{both}"
+    );
+    let start = json!({"spec": {"suspend": false}});
+    let told = merge(cp, &workflow, "both", start).await?.err()?;
+    ensure!(
+        told.contains("spec.suspend: Forbidden: the job is held by acme.io/foo"),
+        "{told}"
+    );
+    let leave = json!({"metadata": {"labels": {"sluice.dev/queue-name": null}}});
+    let told = merge(cp, &workflow, "queued", leave).await?.err()?;
+    ensure!(
+        told.contains("metadata.labels[sluice.dev/queue-name]: Forbidden"),
+        "{told}"
+    );
+
+    let spark = Kind {
+        api_version: "sparkoperator.k8s.io/v1beta2",
+        kind: "SparkApplication",
+        spec: json!({"type": "Scala", "sparkVersion": "4.0.0", "mainApplicationFile": "local:///a.jar", "driver": {}, "executor": {"instances": 2}}),
+    };
+    let queued = create(cp, &spark.queued("queued")).await?;
+    for role in ["driver", "executor"] {
+        let role = &queued["spec"][role];
+        assert_eq!(role["labels"], marked["labels"], "{queued}");
+        assert_eq!(role["annotations"], marked["annotations"], "{queued}");
+    }
+    let gated = spark.gated("gated").to_string();
+    let told = cp
+        .kubectl(["create", "-f", "-"], Some(&gated))
+        .await?
+        .err()?;
+    let refused = format!(
+        "metadata.annotations[{GATED}]: Forbidden: without the webhooks of Sluice a SparkApplication can \
+         not be held by gates"
+    );
+    ensure!(told.contains(&refused), "{told}");
+    Ok(())
+}

@@ -1,0 +1,170 @@
+//! Both policies for a kind that says nothing of its pods but their metadata: what has them queued by
+//! themselves is written there, and the policies for pods do the rest. Gates hold such an object by
+//! its suspend field; one that has none can't be held by gates.
+
+use k8s_openapi::api::admissionregistration::v1::{Mutation, Validation, Variable};
+use sluice_crds::{HELD_ANNOTATION, MANAGED_LABEL, PodSetRule, QUEUE_GATE};
+
+use super::super::job_rule;
+use super::cel::{forbidden, text, variable, when};
+use super::gating;
+use super::hold::{each_set, name};
+use super::path::Path;
+use super::{
+    HeldKind, Options, Rules, cel, conditions, gates, hold, jobs, json_patch, metadata, queue,
+};
+
+/// The mutating policy for this kind, one of `kinds`.
+pub(super) fn mutating(options: &Options, kind: &HeldKind, kinds: &[HeldKind]) -> Rules<Mutation> {
+    let mut variables = read(options, kind, kinds);
+    variables.push(hold::is_held());
+    let spec = &kind.job_kind;
+    let by_suspend = spec.suspend.as_deref().map(suspend);
+    let sets = spec.pod_sets.iter().enumerate();
+    let marks = sets.map(|(index, set)| mark(options, set, &index.to_string()));
+    let outcomes = by_suspend.into_iter().chain(marks);
+    Rules {
+        name: name(kind),
+        requests: vec![job_rule(&kind.resource, &[], hold::operations(spec))],
+        condition: conditions::hold_job(options),
+        variables,
+        outcomes: outcomes.map(json_patch).collect(),
+    }
+}
+
+/// The validating policy for this kind, one of `kinds`.
+pub(super) fn validating(
+    options: &Options,
+    kind: &HeldKind,
+    kinds: &[HeldKind],
+) -> Rules<Validation> {
+    let spec = &kind.job_kind;
+    let mut variables = read(options, kind, kinds);
+    variables.extend(gates::problems());
+    let was_marked = each_set(spec, |set| format!("variables.optedInOld{set}.size() != 0"));
+    variables.push(variable(
+        "wasMarked",
+        format!("oldObject != null && {}", was_marked.join(" && ")),
+    ));
+    let (is_settled, by_gates) = if let Some(suspend) = &spec.suspend {
+        variables.extend(jobs::suspended(suspend));
+        let started = format!(
+            "(variables.wasSuspended && !variables.isSuspended && variables.gateKeys.size() != 0 ?\n\
+             {} : [])",
+            jobs::started_by_hand(suspend)
+        );
+        ("oldObject != null", started)
+    } else {
+        variables.push(jobs::was_held(kinds));
+        ("variables.wasHeld", ungated(&spec.kind))
+    };
+    let problems = [
+        "variables.gateProblems".to_owned(),
+        queue::problems(options),
+        jobs::released(),
+        jobs::admission(is_settled, &["PerPod"]),
+        by_gates,
+        format!("(!variables.wasMarked ? [] :\n{})", jobs::change_of_gated()),
+    ];
+    variables.push(variable("problems", problems.join(" +\n")));
+    let resource = &kind.resource;
+    Rules {
+        name: name(kind),
+        requests: vec![job_rule(
+            resource,
+            &resource.subresources,
+            &["CREATE", "UPDATE"],
+        )],
+        condition: conditions::validate_job(options),
+        variables,
+        outcomes: vec![cel::no_problems()],
+    }
+}
+
+/// What both read of an object.
+fn read(options: &Options, kind: &HeldKind, kinds: &[HeldKind]) -> Vec<Variable> {
+    let mut variables = metadata::variables();
+    variables.push(gates::held_by());
+    variables.extend(queue::variables(options));
+    variables.push(variable("isChild", metadata::is_child("object", kinds)));
+    for (index, set) in kind.job_kind.pod_sets.iter().enumerate() {
+        let path = path(set);
+        let pod = |object: &str| format!("{{'metadata': {}}}", path.or(object, "{}"));
+        let before = format!(
+            "oldObject == null ? {{'metadata': dyn({{}})}} : {}",
+            pod("oldObject")
+        );
+        variables.extend(gating::variables(
+            &pod("object"),
+            &index.to_string(),
+            options,
+        ));
+        variables.extend(gating::variables(&before, &format!("Old{index}"), options));
+    }
+    variables
+}
+
+/// Suspends an object that has gates, and marks it: its pods are queued by themselves, so it is the
+/// gates that suspend it, and the controller starts it when they are gone.
+fn suspend(path: &str) -> String {
+    let path = Path::parse(path);
+    let mut operations: Vec<_> = path.parent().prefixes().map(|at| make(&at)).collect();
+    operations.push(add("true", &path, "true"));
+    operations.push(add(
+        &format!("!('{HELD_ANNOTATION}' in variables.annotations)"),
+        &Path::parse(".metadata.annotations").below(HELD_ANNOTATION),
+        "'true'",
+    ));
+    format!(
+        "variables.gateKeys.size() == 0 ? [] :\n{}",
+        operations.join(" +\n")
+    )
+}
+
+/// Has the pods of a set queued by themselves.
+fn mark(options: &Options, set: &PodSetRule, suffix: &str) -> String {
+    let path = path(set);
+    let (labels, annotations) = (path.below("labels"), path.below("annotations"));
+    let is_queued = "variables.queue.size() != 0 && !variables.isChild";
+    let mut operations: Vec<_> = labels.prefixes().map(|at| make(&at)).collect();
+    operations.push(make(&annotations));
+    operations.push(add("true", &labels.below(MANAGED_LABEL), "'true'"));
+    let taken = hold::labels(options, is_queued, suffix);
+    operations.extend(
+        taken
+            .iter()
+            .map(|(key, condition, value)| add(condition, &labels.below(key), value)),
+    );
+    // By Sluice's own name, if the pods don't ask for another.
+    let is_own = format!("{is_queued} && variables.optedIn{suffix}.all(g, g == '{QUEUE_GATE}')");
+    operations.push(add(&is_own, &annotations.below(QUEUE_GATE), "'true'"));
+    format!("!variables.isHeld ? [] :\n{}", operations.join(" +\n"))
+}
+
+/// CEL, a list of operations: `value` comes to `path` under a condition.
+fn add(condition: &str, path: &Path, value: &str) -> String {
+    let pointer = text(&path.pointer());
+    when(
+        condition,
+        &format!("JSONPatch{{op: 'add', path: {pointer}, value: {value}}}"),
+    )
+}
+
+/// CEL, a list of operations: there is a map at `path`.
+fn make(path: &Path) -> String {
+    add(&format!("!{}", path.is_in("object")), path, "{}")
+}
+
+/// The gates of an object that can't be suspended, whose pods would have to be born with them.
+fn ungated(kind: &str) -> String {
+    let at = "'metadata.annotations[' + variables.gateKeys[0] + ']'";
+    let rule = format!("without the webhooks of Sluice a {kind} can not be held by gates");
+    when(
+        "request.operation == 'CREATE' && variables.gateKeys.size() != 0",
+        &forbidden(at, &text(&rule)),
+    )
+}
+
+fn path(set: &PodSetRule) -> Path {
+    Path::parse(set.pod_metadata.as_deref().unwrap_or_default())
+}

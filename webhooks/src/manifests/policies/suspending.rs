@@ -1,0 +1,89 @@
+//! Both policies for kinds that are held by their suspend field and by nothing else: their pod
+//! templates are lists and maps that CEL can't follow, or are those of their children.
+//!
+//! What is not seen here: whether an admitted object grows, and what its templates say. The
+//! controller sees both.
+
+use k8s_openapi::api::admissionregistration::v1::{Mutation, Validation, Variable};
+
+use super::super::job_rule;
+use super::cel::variable;
+use super::held::Group;
+use super::path::Path;
+use super::{HeldKind, Options, Rules, apply, cel, conditions, gates, hold, jobs, metadata, queue};
+
+/// The name of both policies: that of the path.
+fn name(group: &Group<'_>) -> String {
+    let path = Path::parse(group.suspend).field().to_ascii_lowercase();
+    format!(
+        "sluice-{}",
+        path.replace(|c: char| !c.is_ascii_alphanumeric() && c != '.', "-")
+    )
+}
+
+/// The mutating policy for these of `kinds`.
+pub(super) fn mutating(
+    options: &Options,
+    group: &Group<'_>,
+    kinds: &[HeldKind],
+) -> Rules<Mutation> {
+    let mut variables = read(options, kinds);
+    variables.push(hold::is_held());
+    variables.push(variable("hold", "'Suspend'"));
+    Rules {
+        name: name(group),
+        requests: group
+            .kinds
+            .iter()
+            .map(|kind| job_rule(&kind.resource, &[], &["CREATE"]))
+            .collect(),
+        condition: conditions::hold_job(options),
+        variables,
+        outcomes: vec![apply(hold::suspend(group.suspend))],
+    }
+}
+
+/// The validating policy for these of `kinds`.
+pub(super) fn validating(
+    options: &Options,
+    group: &Group<'_>,
+    kinds: &[HeldKind],
+) -> Rules<Validation> {
+    let mut variables = read(options, kinds);
+    variables.extend(gates::problems());
+    variables.extend(jobs::suspended(group.suspend));
+    let problems = [
+        "variables.gateProblems".to_owned(),
+        queue::problems(options),
+        jobs::released(),
+        jobs::admission("oldObject != null", &["Whole"]),
+        format!(
+            "(request.operation == 'CREATE' ? [] :\n{})",
+            jobs::change_of_suspended(group.suspend, None)
+        ),
+    ];
+    variables.push(variable("problems", problems.join(" +\n")));
+    Rules {
+        name: name(group),
+        requests: group
+            .kinds
+            .iter()
+            .map(|kind| {
+                let resource = &kind.resource;
+                job_rule(resource, &resource.subresources, &["CREATE", "UPDATE"])
+            })
+            .collect(),
+        condition: conditions::validate_job(options),
+        variables,
+        outcomes: vec![cel::no_problems()],
+    }
+}
+
+/// What both read of an object.
+fn read(options: &Options, kinds: &[HeldKind]) -> Vec<Variable> {
+    let mut variables = metadata::variables();
+    variables.push(gates::held_by());
+    variables.extend(queue::variables(options));
+    variables.push(variable("isChild", metadata::is_child("object", kinds)));
+    variables
+}
