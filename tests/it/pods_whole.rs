@@ -21,10 +21,10 @@ use crate::support::{DEADLINE, Scene, bed};
 
 both_ways!(gates_of_the_template_come_first,);
 
-const GATE: &str = "example.com/node";
+pub const GATE: &str = "example.com/node";
 
 /// A job of pods that have a gate of somebody else's from their template.
-fn gated_job(name: &str, pods: u32) -> Job {
+pub fn gated_job(name: &str, pods: u32) -> Job {
     let gates = ["spec", "template", "spec", "schedulingGates"];
     Job::new(name)
         .queue("q")

@@ -5,15 +5,21 @@ use std::collections::BTreeMap;
 
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
+use sluice_testbed::{Sluice, SluiceOptions, eventually};
 
+use crate::failover::{leader, see_another_leader, wake_the_leader_of_before};
+use crate::pods_whole::{GATE, gated_job};
 use crate::quota::see_all_complete;
 use crate::support::history::{Revision, check_conditions};
 use crate::support::objects::{Job, condition, is, is_admitted, name_of, quota, with};
-use crate::support::pods::{check_charged, is_running};
+use crate::support::pods::{check_charged, gates, has_queue_gate, is_running, is_scheduling_gated};
 use crate::support::queues::{Limits, check_quota, nanos, reclaimed};
 use crate::support::widgets::Widgets;
-use crate::support::{Scene, bed};
+use crate::support::{DEADLINE, Scene, bed};
 use crate::writes::{see_leading_again, see_nothing_written};
+
+/// As many pods have ended for good as a widget says.
+const GONE: &str = "has(object.status) && has(object.status.gone) ? object.status.gone : 0";
 
 /// Checks that the Workloads and the pods of a test kept within so many cpus at every revision.
 fn check_cpus(
@@ -182,26 +188,84 @@ async fn a_restart_changes_nothing() -> Result<()> {
     .await
 }
 
-/// Jobs whose last pods are fewer than the first, more than fit, and a controller that is killed.
+/// Of pods that wait behind gates no more are let go than still hold quota.
+#[tokio::test]
+async fn pods_behind_gates_are_not_let_go_with_what_was_given_away() -> Result<()> {
+    bed::shared("reclaim-gates", async |scene| {
+        scene.queue(&[quota("cpu", "2")]).await?;
+        let (workloads, recorded) = (scene.record("Workload").await?, scene.record("Pod").await?);
+        let wide = gated_job("wide", 2)
+            .runs_forever()
+            .with(&["spec", "completions"], json!(3));
+        scene.create(&wide.json()).await?;
+        let open = async |count: usize| {
+            let is_held = |pod: &Value| gates(pod).contains(&GATE);
+            for pod in scene.see_so_many("held", count, is_held).await? {
+                scene.open_gate(name_of(&pod), GATE).await?;
+            }
+            anyhow::Ok(())
+        };
+        open(2).await?;
+        let pods = see_running(scene, "wide", 2).await?;
+        scene
+            .create(&Job::new("next").queue("q").runs_forever().json())
+            .await?;
+        scene.see_workload("next", "waiting", waits).await?;
+        // The third takes the place of the first.
+        scene.end(&pods[0]).await?;
+        open(1).await?;
+        let pods = see_running(scene, "wide", 2).await?;
+        let next = scene.find_workload("next").await?.unwrap();
+        ensure!(!is_admitted(&next), "{next}");
+        // Nobody takes the place of the second.
+        scene.end(&pods[0]).await?;
+        see_running(scene, "next", 1).await?;
+        see_running(scene, "wide", 1).await?;
+        let (workloads, pods) = (
+            scene.history("Workload", &workloads).await?,
+            scene.history("Pod", &recorded).await?,
+        );
+        assert_eq!(all_reclaimed(&workloads, "wide"), [0, 1]);
+        check_cpus(scene, "2", &workloads, &pods)
+    })
+    .await
+}
+
+/// Jobs whose last pods are fewer than the first, more of them than fit, and two controllers of which
+/// the one sleeps past its lease.
 #[tokio::test]
 async fn a_load_with_long_tails_keeps_within_quota() -> Result<()> {
     bed::own_running("reclaim-load", async |bed, scene| {
+        let second = SluiceOptions {
+            webhooks: false,
+            ..SluiceOptions::new(bed::BINARY)
+        };
+        let second = Sluice::install(&bed.cp, second).await?;
+        second.start().await?;
         scene.queue(&[quota("cpu", "4")]).await?;
         let (workloads, recorded) = (scene.record("Workload").await?, scene.record("Pod").await?);
-        for index in 0..6 {
-            let job = Job::new(&format!("job-{index}"))
-                .queue("q")
-                .pods(3)
-                .runs("3");
-            let job = job.with(&["spec", "completions"], json!([4, 5, 3][index % 3]));
-            scene.create(&job.json()).await?;
-        }
+        let add = async |name: &str| {
+            let job = Job::new(name).queue("q").pods(3).runs("8");
+            let job = job.with(&["spec", "completions"], json!(4));
+            scene.create(&job.json()).await.map(drop)
+        };
+        add("a").await?;
+        let has_ended = |w: &Value| reclaimed(w, "main") == 2;
         scene
-            .see_workload("job-0", "of ended pods", |w| 0 < reclaimed(w, "main"))
+            .see_workload("a", "of two ended pods", has_ended)
             .await?;
-        bed.sluice.kill();
-        bed.sluice.start_again().await?;
-        see_all_complete(scene, 6).await?;
+        let first = leader(scene).await?;
+        for name in ["b", "c"] {
+            add(name).await?;
+        }
+        bed.sluice.process().signal("STOP")?;
+        see_another_leader(scene, &first).await?;
+        wake_the_leader_of_before(bed).await?;
+        add("d").await?;
+        scene
+            .see_workload("d", "of two ended pods", has_ended)
+            .await?;
+        see_all_complete(scene, 4).await?;
         for (kind, name) in [("LocalQueue", "q"), ("ClusterQueue", scene.ns.as_str())] {
             scene.see(kind, name, "idle", crate::quota::is_idle).await?;
         }
@@ -233,6 +297,73 @@ fn pod_of(widget: &Value, name: &str) -> Value {
     pod
 }
 
+/// Waits until widgets that can't be suspended are born with the queue gate in their template.
+async fn see_gated(scene: &Scene<'_>, widget: &Value) -> Result<()> {
+    let manifest = widget.to_string();
+    eventually("new widgets to be gated", DEADLINE, async || {
+        let args = ["create", "-f", "-", "--dry-run=server", "-o", "json"];
+        let shown = scene.kubectl(&args, Some(&manifest)).await?.ok()?;
+        let shown: Value = serde_json::from_str(&shown)?;
+        let is_gated = has_queue_gate(&shown["spec"]["template"]);
+        ensure!(is_gated, "{shown}");
+        anyhow::Ok(())
+    })
+    .await
+}
+
+/// A pod that comes after its quota was given away waits behind its gate until there is quota for it.
+#[tokio::test]
+async fn a_pod_too_many_stays_behind_its_gate() -> Result<()> {
+    bed::shared("reclaim-many", async |scene| {
+        scene.queue(&[quota("cpu", "2")]).await?;
+        let widgets = Widgets::new(scene);
+        widgets.serve().await?;
+        let mut kind = with(
+            widgets.job_kind(),
+            "/spec/podSets/0/reclaimable",
+            json!(GONE),
+        );
+        for field in ["suspend", "active"] {
+            kind["spec"].as_object_mut().unwrap().remove(field);
+        }
+        widgets.manage(&kind).await?;
+        see_gated(scene, &widgets.widget("w")).await?;
+        let (workloads, recorded) = (scene.record("Workload").await?, scene.record("Pod").await?);
+        scene.apply(&widgets.widget("w")).await?;
+        let widget = widgets.see("w", "there", |_| true).await?;
+        for name in ["one", "two"] {
+            scene.create(&pod_of(&widget, name)).await?;
+        }
+        scene.see_so_many("running", 2, is_running).await?;
+        scene
+            .create(&Job::new("next").queue("q").runs_forever().json())
+            .await?;
+        scene.see_workload("next", "waiting", waits).await?;
+        // One ends and is replaced: all is as before.
+        scene.end("one").await?;
+        scene.create(&pod_of(&widget, "three")).await?;
+        scene.see("Pod", "three", "running", is_running).await?;
+        // One ends for good, or so it seems.
+        scene.end("three").await?;
+        widgets.set_status("w", json!({"gone": 1})).await?;
+        see_running(scene, "next", 1).await?;
+        scene.create(&pod_of(&widget, "four")).await?;
+        scene
+            .see("Pod", "four", "gated", is_scheduling_gated)
+            .await?;
+        scene.end("two").await?;
+        scene.see("Pod", "four", "running", is_running).await?;
+        let (workloads, pods) = (
+            scene.history("Workload", &workloads).await?,
+            scene.history("Pod", &recorded).await?,
+        );
+        assert_eq!(all_reclaimed(&workloads, "w"), [0, 1]);
+        check_cpus(scene, "2", &workloads, &pods)?;
+        scene.delete("JobKind", &scene.ns).await
+    })
+    .await
+}
+
 /// What an object says of its pods is believed as far as they are gone, and for good; when they come
 /// back, it has to go.
 #[tokio::test]
@@ -241,8 +372,7 @@ async fn who_says_too_much_gets_no_more_than_its_own() -> Result<()> {
         scene.queue(&[quota("cpu", "3")]).await?;
         let widgets = Widgets::new(scene);
         widgets.serve().await?;
-        let gone = "has(object.status) && has(object.status.gone) ? object.status.gone : 0";
-        let kind = with(widgets.job_kind(), "/spec/podSets/0/reclaimable", json!(gone));
+        let kind = with(widgets.job_kind(), "/spec/podSets/0/reclaimable", json!(GONE));
         widgets.manage(&kind).await?;
         let (workloads, recorded) = (scene.record("Workload").await?, scene.record("Pod").await?);
         let liar = with(widgets.widget("liar"), "/spec/size", json!(3));
