@@ -37,6 +37,12 @@ use crate::cluster_queue::ResourceList;
         json_path = ".status.conditions[?(@.type==\"Admitted\")].status"
     ),
     printcolumn(
+        name = "Pods Ready",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type==\"PodsReady\")].status",
+        priority = 1
+    ),
+    printcolumn(
         name = "Finished",
         type_ = "string",
         json_path = ".status.conditions[?(@.type==\"Finished\")].status"
