@@ -52,6 +52,11 @@ pub fn check(kind: &CompiledKind, document: &Value) -> Vec<Problem> {
     problems
 }
 
+/// Whether the kind is among those of the OpenAPI v3 `document`.
+pub fn has_kind(kind: &CompiledKind, document: &Value) -> bool {
+    find_kind(kind, document).is_some()
+}
+
 fn check_rule(rule: &Rule, field: &str, root: Known<'_>) -> Vec<Problem> {
     let mut problems = Vec::new();
     let mut told = |name: &str, path: &FieldPath, rule: String| {

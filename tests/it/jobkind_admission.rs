@@ -36,7 +36,7 @@ async fn what_does_not_fit_the_schema_is_refused() -> Result<()> {
             (
                 "/spec/suspend",
                 ".spec.size",
-                "spec.suspend: Invalid value: \".spec.size\": must name a boolean field: this one is \
+                "spec.suspend: Invalid value: \".spec.size\": must name a boolean field: this one is an \
                  integer",
             ),
             (
@@ -45,9 +45,15 @@ async fn what_does_not_fit_the_schema_is_refused() -> Result<()> {
                 "spec.podSets[0].template: Invalid value: \".spec.size\": must name a pod template: \
                  this field has no spec.containers",
             ),
+            (
+                "/spec/podSets/0/count",
+                "object.spec.sise",
+                "spec.podSets[0].count: Invalid value: \"object.spec.sise\": there is no field \"sise\" in \
+                 .spec: there are halted, size, template at 1:1",
+            ),
         ];
-        for (pointer, path, problem) in table {
-            let told = see_refused(scene, &with(kind.clone(), pointer, json!(path))).await?;
+        for (pointer, value, problem) in table {
+            let told = see_refused(scene, &with(kind.clone(), pointer, json!(value))).await?;
             let refused = by_objects_webhook(problem);
             ensure!(told.contains(&refused), "{told}");
         }

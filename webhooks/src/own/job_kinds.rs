@@ -1,24 +1,16 @@
 //! A JobKind must compile: its paths, its expressions, and a kind that may be managed at all. And if
 //! its kind is served, it must fit the schema that the API server publishes for it.
 
-use serde_json::Value;
 use sluice_crds::JobKind;
 use sluice_kinds::problem::Problem;
-use sluice_kinds::{CompiledKind, names, schema};
+use sluice_kinds::{CompiledKind, schema};
 
 use crate::schemas::{Published, Schemas};
 use crate::verdict::Verdict;
 
 /// What is wrong with `kind`.
 pub(crate) fn check(kind: &JobKind) -> Vec<Problem> {
-    let mut problems = CompiledKind::compile(kind).err().unwrap_or_default();
-    let spec = &kind.spec;
-    // They become parts of paths of the API.
-    if !spec.group.is_empty() {
-        problems.extend(names::subdomain(&spec.group, "spec.group"));
-    }
-    problems.extend(names::subdomain(&spec.version, "spec.version"));
-    problems
+    CompiledKind::compile(kind).err().unwrap_or_default()
 }
 
 /// What the published schema says of `kind`, which has nothing else wrong with it, and did not say of
@@ -37,7 +29,7 @@ pub(crate) async fn look_up(
         group => format!("{group}/{}", spec.version),
     };
     let warning = match schemas.published(&spec.group, &spec.version).await {
-        Published::Document(document) if serves(&compiled, &document) => {
+        Published::Document(document) if schema::has_kind(&compiled, &document) => {
             let stored = old.and_then(|old| CompiledKind::compile(old).ok());
             let stored = stored.filter(|old| old.version == compiled.version);
             let stored = stored.map(|old| schema::check(&old, &document));
@@ -59,17 +51,4 @@ pub(crate) async fn look_up(
         warnings: vec![warning],
         ..Verdict::allowed()
     }
-}
-
-/// Whether the kind is among those of the `document`.
-fn serves(kind: &CompiledKind, document: &Value) -> bool {
-    let schemas = document.pointer("/components/schemas");
-    let schemas = schemas.and_then(Value::as_object).into_iter().flatten();
-    let mut names = schemas
-        .filter_map(|(_, schema)| schema.get("x-kubernetes-group-version-kind")?.as_array())
-        .flatten();
-    names.any(|name| {
-        let is = |key: &str, value: &str| name.get(key).and_then(Value::as_str) == Some(value);
-        is("group", &kind.group) && is("version", &kind.version) && is("kind", &kind.kind)
-    })
 }

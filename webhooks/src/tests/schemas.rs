@@ -63,7 +63,7 @@ const NO_FIELD: &str = "spec.suspend: Invalid value: \".spec.paused\": there is 
 #[case::no_boolean(
     ".spec.parallelism",
     mk_served(),
-    "spec.suspend: Invalid value: \".spec.parallelism\": must name a boolean field: this one is integer",
+    "spec.suspend: Invalid value: \".spec.parallelism\": must name a boolean field: this one is an integer",
     ""
 )]
 #[case::not_served(
