@@ -13,13 +13,13 @@ const QUEUE_GATE: &str = "sluice.dev/queue-allocation-gate";
 const RUN_POLICY: &str = "/spec/runPolicy/suspend";
 
 /// The objects of one kind.
-struct Kind {
+struct Objects {
     api_version: &'static str,
     kind: &'static str,
     spec: Value,
 }
 
-impl Kind {
+impl Objects {
     fn mk(&self, name: &str, labels: Value, annotations: Value) -> Value {
         json!({
             "apiVersion": self.api_version,
@@ -51,7 +51,12 @@ async fn create(cp: &ControlPlane, object: &Value) -> Result<Value> {
     serde_json::from_str(&created).context("kubectl -o json")
 }
 
-async fn merge(cp: &ControlPlane, kind: &Kind, name: &str, patch: Value) -> Result<KubectlOutput> {
+async fn merge(
+    cp: &ControlPlane,
+    kind: &Objects,
+    name: &str,
+    patch: Value,
+) -> Result<KubectlOutput> {
     let (resource, patch) = (kind.resource(), patch.to_string());
     let args = ["patch", &resource, name, "--type=merge", "-p", &patch];
     cp.kubectl(args, None).await
@@ -62,13 +67,13 @@ fn template() -> Value {
 }
 
 /// The kinds that are held by their suspend field alone, and where it is.
-fn suspended() -> Vec<(Kind, &'static str)> {
+fn suspended() -> Vec<(Objects, &'static str)> {
     let replicas = || json!({"Worker": {"replicas": 1, "template": template()}});
     let training = |kind: &'static str, field: &str| {
         let spec = json!({"runPolicy": {}, (field): replicas()});
         let api_version = "kubeflow.org/v1";
         (
-            Kind {
+            Objects {
                 api_version,
                 kind,
                 spec,
@@ -78,7 +83,7 @@ fn suspended() -> Vec<(Kind, &'static str)> {
     };
     let by_spec = |api_version, kind, spec| {
         (
-            Kind {
+            Objects {
                 api_version,
                 kind,
                 spec,
@@ -166,7 +171,7 @@ async fn kinds_of_other_projects_are_held_and_judged() -> Result<()> {
     by_metadata(&cp).await
 }
 
-async fn by_suspend(cp: &ControlPlane, kind: &Kind, at: &str) -> Result<()> {
+async fn by_suspend(cp: &ControlPlane, kind: &Objects, at: &str) -> Result<()> {
     let is_suspended = |object: &Value| object.pointer(at) == Some(&json!(true));
     let field = at.trim_start_matches('/').replace('/', ".");
     let policy = format!("sluice-{}", field.to_lowercase());
@@ -236,7 +241,7 @@ async fn by_suspend(cp: &ControlPlane, kind: &Kind, at: &str) -> Result<()> {
 async fn by_templates(cp: &ControlPlane) -> Result<()> {
     let gates = |template: &Value| template["spec"]["schedulingGates"].clone();
     let queue_gate = json!([{"name": QUEUE_GATE}]);
-    let mut kind = Kind {
+    let mut kind = Objects {
         api_version: "leaderworkerset.x-k8s.io/v1",
         kind: "LeaderWorkerSet",
         spec: json!({"replicas": 1, "leaderWorkerTemplate": {"size": 2, "workerTemplate": template()}}),
@@ -263,7 +268,7 @@ async fn by_templates(cp: &ControlPlane) -> Result<()> {
 
 /// Kinds that say nothing of their pods but their metadata.
 async fn by_metadata(cp: &ControlPlane) -> Result<()> {
-    let workflow = Kind {
+    let workflow = Objects {
         api_version: "argoproj.io/v1alpha1",
         kind: "Workflow",
         spec: json!({"entrypoint": "a"}),
@@ -297,7 +302,7 @@ async fn by_metadata(cp: &ControlPlane) -> Result<()> {
         "{told}"
     );
 
-    let spark = Kind {
+    let spark = Objects {
         api_version: "sparkoperator.k8s.io/v1beta2",
         kind: "SparkApplication",
         spec: json!({"type": "Scala", "sparkVersion": "4.0.0", "mainApplicationFile": "local:///a.jar", "driver": {}, "executor": {"instances": 2}}),
