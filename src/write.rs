@@ -356,6 +356,7 @@ pub fn operation(write: &Write) -> &'static str {
         },
         Write::PatchJob { purpose, .. } => match purpose {
             JobPurpose::Suspend => "suspend",
+            JobPurpose::Prepare => "prepare",
             JobPurpose::Release => "release",
             JobPurpose::Restore => "restore",
             JobPurpose::MarkHeld => "mark_held",

@@ -33,14 +33,27 @@ impl Controller {
         let has_workload =
             self.world.workload_of(&uid).is_some() || self.flights.of(&uid).is_some();
         if has_workload {
-            self.world.children.remove(key);
+            self.forget_child(key);
             return self.job_seen(key, record);
         }
         // What of a JobKind that is deleted holds no quota is not looked after any more.
         let is_retired = self.kinds.is_retiring(&key.kind) && !self.holds_quota(&uid);
-        if !record.is_managed() || is_retired {
-            self.world.children.remove(key);
+        let shows_pods = self.shows_pods_of_owner(key, &record);
+        if is_retired || !record.is_managed() && !shows_pods {
+            self.forget_child(key);
             return self.leave(key, &uid);
+        }
+        let child = |record: JobRecord, is_decided, waits_for| Child {
+            uid: record.uid.clone(),
+            owner: record.owner.clone(),
+            is_marked: record.is_managed(),
+            is_decided,
+            waits_for,
+            record: Some(Box::new(record)),
+        };
+        if !record.is_managed() {
+            self.leave(key, &uid);
+            return self.child_seen(key, child(record, false, None));
         }
         let was_root = self.world.job(key).is_some();
         let was_child = self.world.children.get(key).is_some_and(|child| {
@@ -50,7 +63,7 @@ impl Controller {
             // Its owner has gone first: it will follow, or lose the reference.
             Lineage::Orphan if was_child => self.world.children.settle(key),
             Lineage::Root | Lineage::Orphan => {
-                self.world.children.remove(key);
+                self.forget_child(key);
                 self.job_seen(key, record);
             }
             // What it was it stays until more is known.
@@ -60,25 +73,16 @@ impl Controller {
                 if self.started {
                     self.owners.look_up(&owner, &key.namespace);
                 }
-                let child = Child {
-                    uid,
-                    owner: record.owner.clone(),
-                    is_decided: was_child,
-                    waits_for: Some(owner.uid.clone()),
-                    record: Some(Box::new(record)),
-                };
-                self.world.children.put(key.clone(), child);
+                let waits_for = Some(owner.uid.clone());
+                self.child_seen(key, child(record, was_child, waits_for));
             }
             Lineage::Child => {
                 self.leave(key, &uid);
-                let child = Child {
-                    uid,
-                    owner: record.owner,
-                    is_decided: true,
-                    waits_for: None,
-                    record: None,
-                };
-                self.world.children.put(key.clone(), child);
+                let mut child = child(record, true, None);
+                if !shows_pods {
+                    child.record = None;
+                }
+                self.child_seen(key, child);
             }
         }
     }
@@ -114,7 +118,7 @@ impl Controller {
             }
             match self.world.children.get(found) {
                 Some(child) => Known::There {
-                    is_marked: true,
+                    is_marked: child.is_marked,
                     owner: child.owner.clone(),
                 },
                 None => Known::Managed,
@@ -123,7 +127,7 @@ impl Controller {
     }
 
     /// The JobKind of what a reference names, if there is one.
-    fn declared(&self, owner: &OwnerRef) -> Option<Arc<CompiledKind>> {
+    pub(super) fn declared(&self, owner: &OwnerRef) -> Option<Arc<CompiledKind>> {
         let (group, _) = owner.group_version();
         self.kinds.declared(group, &owner.kind)
     }
@@ -144,7 +148,8 @@ impl Controller {
     }
 
     /// A job that is looked after by itself is like this.
-    fn job_seen(&mut self, key: &JobKey, record: JobRecord) {
+    pub(super) fn job_seen(&mut self, key: &JobKey, mut record: JobRecord) {
+        self.fill_from_child(key, &mut record);
         let uid = record.uid.clone();
         let before = self.world.job(key);
         let lifted = before.is_some_and(|known| {
@@ -176,7 +181,7 @@ impl Controller {
     pub(super) fn job_gone(&mut self, key: &JobKey, uid: Option<&str>) {
         let child = self.world.children.get(key);
         if child.is_some_and(|child| uid.is_none_or(|uid| *child.uid == *uid)) {
-            self.world.children.remove(key);
+            self.forget_child(key);
         }
         let Some(known) = self.world.job(key) else {
             return;

@@ -295,6 +295,8 @@ impl Task {
             resources.iter().any(|(resource, _)| resource.kind == *kind)
         };
         let versions = found.versions().filter(has_kind);
-        versions.map(str::to_owned).collect()
+        let mut versions: Vec<_> = versions.map(str::to_owned).collect();
+        versions.sort_unstable();
+        versions
     }
 }

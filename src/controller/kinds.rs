@@ -308,6 +308,29 @@ impl Kinds {
         true
     }
 
+    /// Lists the objects again that may have the pods of this JobKind's objects: nobody has known yet
+    /// what they are.
+    fn list_children(&mut self, name: &str) {
+        let owner = self.compiled(name);
+        let Some(owner) = owner.filter(|owner| self.may_start && owner.has_pods_of_children())
+        else {
+            return;
+        };
+        let makes = |entry: &Entry| owner.makes(&entry.spec.group, &entry.spec.kind);
+        let children = self.entries.iter().filter(|(_, entry)| makes(entry));
+        let children: Vec<_> = children.map(|(name, _)| name.clone()).collect();
+        for name in children {
+            self.lives += 1;
+            if let Some(entry) = self.entries.get_mut(&name) {
+                entry.life = self.lives;
+                if let Some(task) = entry.task.take() {
+                    task.abort();
+                }
+            }
+            self.start(&name);
+        }
+    }
+
     /// Whether a JobKind reads objects of this group and kind.
     pub fn is_read(&self, group: &str, kind: &str) -> bool {
         self.entries.values().any(|entry| {
@@ -400,6 +423,8 @@ impl Controller {
             Ok(kind) => {
                 if self.kinds.put(&kind) {
                     self.kinds_changed();
+                    self.kinds
+                        .list_children(kind.metadata.name.as_deref().unwrap_or_default());
                     self.review_kind(kind.metadata.name.as_deref().unwrap_or_default());
                 }
             }

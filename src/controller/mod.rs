@@ -8,6 +8,7 @@
 //! ```
 
 mod account;
+mod children;
 mod explaining;
 mod flights;
 mod jobs;

@@ -290,6 +290,16 @@ impl Controller {
             self.sync_engine(&uid);
             self.dirty.insert(uid);
         }
+        let of_children = self.world.children.keys();
+        let of_children = of_children.filter(|key| *key.kind == *kind);
+        let owners: Vec<Uid> = of_children
+            .filter_map(|key| self.world.children.get(key))
+            .filter(|child| child.record.is_some())
+            .filter_map(|child| Some(child.owner.as_ref()?.uid.clone()))
+            .collect();
+        for owner in owners {
+            self.child_changed(Some(owner));
+        }
     }
 
     /// Forgets what was noted about a job that has neither an object nor a Workload any more.

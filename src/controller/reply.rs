@@ -204,7 +204,8 @@ impl Controller {
     fn take_in(&mut self, uid: &Uid, write: &Write, object: Option<DynamicObject>) {
         match (write, object) {
             (Write::PatchJob { key, .. }, Some(object)) => {
-                if self.world.job(key).is_some()
+                let is_child = self.world.children.get(key).is_some();
+                if (is_child || self.world.job(key).is_some())
                     && let Some(life) = self.kinds.life(&key.kind)
                 {
                     self.applied(&Source::Jobs(key.kind.clone(), life), object);
@@ -245,7 +246,7 @@ impl Controller {
     fn released_by(&self, write: &Write, uid: &Uid) -> Option<Uid> {
         match write {
             Write::PatchJob {
-                purpose: JobPurpose::Release,
+                purpose: JobPurpose::Release | JobPurpose::Prepare,
                 ..
             } => Some(uid.clone()),
             Write::PatchPod {
@@ -264,6 +265,10 @@ impl Controller {
     fn told_of(&mut self, write: &Write, uid: &Uid, notes: Vec<Note>) {
         for note in notes {
             match write {
+                Write::PatchJob {
+                    purpose: JobPurpose::Prepare,
+                    ..
+                } => self.tell_about(uid, note),
                 Write::PatchJob { key, .. } => self.tell(&key.clone(), uid, note),
                 Write::PatchPod { key, .. } | Write::DeletePod { key, .. } => {
                     self.tell_object(pod_reference(key, uid), uid, note);

@@ -70,7 +70,7 @@ impl Controller {
     }
 
     fn drop_object(&mut self, key: &JobKey) {
-        self.world.children.remove(key);
+        self.forget_child(key);
         if let Some(uid) = self.world.job(key).map(|job| job.uid.clone()) {
             self.leave(key, &uid);
         }

@@ -16,7 +16,7 @@ use super::flights::Flight;
 use super::lineage::Lineage;
 use super::pods::{pod_reference, pods_resource};
 use super::releases::Eviction;
-use crate::plan::job::{Situation, plan};
+use crate::plan::job::{Child, Situation, plan};
 use crate::plan::workload::{self, Priority};
 use crate::plan::{Note, Plan, PodPurpose, StatusPurpose, Write};
 use crate::translate;
@@ -77,10 +77,15 @@ impl Controller {
                 .engine
                 .admission(&WorkloadId::new(uid.clone()))
                 .is_some();
+        let child = kind.has_pods_of_children();
+        let child = child.then(|| self.child_with_pods(&key, uid)).flatten();
         let situation = Situation {
             key: &key,
             job,
             kind: &kind,
+            child: child
+                .as_ref()
+                .map(|(key, job, kind)| Child { key, job, kind }),
             workload,
             still_charged,
             live_pods: self.live_pods(uid),
@@ -100,7 +105,11 @@ impl Controller {
                 }
             }
             Some(write) => {
-                let Some(resource) = self.kinds.resource(&key.kind) else {
+                let kind = match &write {
+                    Write::PatchJob { key, .. } => &key.kind,
+                    _ => &key.kind,
+                };
+                let Some(resource) = self.kinds.resource(kind) else {
                     return;
                 };
                 self.send(Flight {
@@ -125,7 +134,10 @@ impl Controller {
         let Some(resource) = self.kinds.listed_resource(&owner.group_kind) else {
             return;
         };
-        if record.deleting {
+        // Of a kind whose JobKind is deleted only what holds quota is known.
+        let (group, kind) = &owner.group_kind;
+        let is_known = self.holds_quota(uid) || self.kinds.is_read(group, kind);
+        if record.deleting || !is_known {
             return;
         }
         let write = Write::DeleteWorkload {

@@ -32,7 +32,8 @@ pub(super) fn evicting(
             .map(Plan::write)
             .unwrap_or_default();
     }
-    if reading.active || 0 < situation.live_pods {
+    let is_active = reading.active || situation.child.is_some_and(|child| child.is_active());
+    if is_active || 0 < situation.live_pods {
         return Plan::default();
     }
     if let Ok(pod_sets) = &reading.pod_sets
@@ -47,6 +48,9 @@ pub(super) fn evicting(
                 to: own.clone(),
             })
             .collect();
+        if let (Some(child), false) = (&situation.child, placings.is_empty()) {
+            return Plan::write(child.restore(&placings));
+        }
         if !placings.is_empty() {
             let target = Target {
                 uid: &job.uid,

@@ -2,6 +2,7 @@
 //! evicted and queued again. Says the one next write; the record of each step is in the API, so a
 //! restart at any point goes on from there.
 
+use json_patch::PatchOperation;
 use serde_json::json;
 use sluice_crds::{HELD_ANNOTATION, RELEASED_ANNOTATION};
 use sluice_kinds::gates::GateState;
@@ -27,6 +28,8 @@ pub struct Situation<'a> {
     pub job: &'a JobRecord,
     /// Its kind.
     pub kind: &'a CompiledKind,
+    /// The object that has its pods, if its kind has none of its own and that object is there.
+    pub child: Option<Child<'a>>,
     /// Its Workload, if there is one.
     pub workload: Option<(&'a WorkloadKey, &'a WorkloadRecord)>,
     /// Whether quota is still charged to a Workload of this job that somebody has deleted.
@@ -43,6 +46,53 @@ pub struct Situation<'a> {
     pub now: Now,
 }
 
+/// An object that has the pods of its owner. Its own controller suspends it and lets it go, as its
+/// owner says.
+#[derive(Debug, Clone, Copy)]
+pub struct Child<'a> {
+    /// Where it is.
+    pub key: &'a JobKey,
+    /// The object.
+    pub job: &'a JobRecord,
+    /// Its kind.
+    pub kind: &'a CompiledKind,
+}
+
+impl Child<'_> {
+    /// Whether pods of it run or may still be made.
+    pub(super) fn is_active(&self) -> bool {
+        let reading = self.job.reading.as_ref();
+        self.job.suspended != Some(true) || reading.map_or(true, |reading| reading.active)
+    }
+
+    fn target(&self) -> Target<'_> {
+        Target {
+            uid: &self.job.uid,
+            generation: self.job.generation,
+        }
+    }
+
+    /// Writes the placement of an admission into its templates; none if it is there.
+    fn prepare(&self, placings: &[Placing<'_>]) -> Option<Write> {
+        let patch = self.kind.prepare_patch(self.target(), placings);
+        let changes = |operation: &PatchOperation| !matches!(operation, PatchOperation::Test(_));
+        patch.iter().any(changes).then(|| Write::PatchJob {
+            key: self.key.clone(),
+            patch: JobPatch::Json(patch),
+            purpose: JobPurpose::Prepare,
+        })
+    }
+
+    /// Takes out of its templates what was put in.
+    pub(super) fn restore(&self, placings: &[Placing<'_>]) -> Write {
+        Write::PatchJob {
+            key: self.key.clone(),
+            patch: JobPatch::Json(self.kind.place_patch(self.target(), placings)),
+            purpose: JobPurpose::Restore,
+        }
+    }
+}
+
 /// How many pods of a pod set may run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LivePods {
@@ -50,6 +100,13 @@ pub struct LivePods {
     pub all: usize,
     /// Those that nobody has deleted: what is being deleted may already have been replaced.
     pub staying: usize,
+}
+
+impl Situation<'_> {
+    /// Whether the object is missing that has the job's pods.
+    fn lacks_child(&self) -> bool {
+        self.kind.has_pods_of_children() && self.child.is_none()
+    }
 }
 
 /// What to do about a job.
@@ -283,6 +340,10 @@ fn start(situation: &Situation<'_>, reading: &Reading, message: &str) -> Plan {
 /// A job that waits for quota.
 fn pending(situation: &Situation<'_>, reading: &Reading, queue: &str) -> Plan {
     let pod_sets = match &reading.pod_sets {
+        Err(_) if situation.lacks_child() => {
+            let message = "Waits until its controller has made the object that its pods come from: only there can be read what they ask for";
+            return hold(situation, reading, Note::normal("WaitsForChild", message));
+        }
         Ok(pod_sets) => pod_sets,
         Err(problems) => {
             let message = format!("Can't be queued: {}", summarize(problems));
@@ -355,6 +416,9 @@ fn plan_admitted(
     record: &WorkloadRecord,
 ) -> Plan {
     let Situation { job, now, .. } = situation;
+    if situation.lacks_child() {
+        return Plan::default();
+    }
     let Ok(pod_sets) = &reading.pod_sets else {
         return evict_changed(workload_key, record, *now);
     };
@@ -388,7 +452,15 @@ fn plan_admitted(
             to: to.clone(),
         })
         .collect();
-    Plan::write(release(situation, &placings))
+    match &situation.child {
+        // It is about to be suspended, as its owner is: then its templates can be written to.
+        Some(child) if child.job.suspended != Some(true) => Plan::default(),
+        Some(child) => {
+            let prepared = child.prepare(&placings);
+            Plan::write(prepared.unwrap_or_else(|| release(situation, &[])))
+        }
+        None => Plan::write(release(situation, &placings)),
+    }
 }
 
 /// A job that holds quota and was let go: pass on what it tells of itself.

@@ -134,6 +134,8 @@ pub enum StatusPurpose {
 pub enum JobPurpose {
     /// It may not run (yet).
     Suspend,
+    /// Its owner may run: its templates are made ready for that.
+    Prepare,
     /// It may run.
     Release,
     /// Take out of its templates what was put in.

@@ -124,6 +124,7 @@ fn planned_with_pods(case: &Case, live_pods: usize) -> Plan {
         name: "train".into(),
     };
     plan(&Situation {
+        child: None,
         key: &key,
         job: &job,
         kind: &kind,
@@ -157,6 +158,7 @@ fn in_words(plan: &Plan) -> String {
         },
         Some(Write::PatchJob { purpose, .. }) => match purpose {
             JobPurpose::Suspend => "suspend",
+            JobPurpose::Prepare => "prepare",
             JobPurpose::Release => "release",
             JobPurpose::Restore => "restore",
             JobPurpose::MarkHeld => "mark held",

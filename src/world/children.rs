@@ -1,5 +1,5 @@
-//! Objects of managed kinds that are not managed by themselves: something above them is, or that has
-//! yet to be found out. Who decides that is the controller.
+//! Objects of managed kinds that are not managed by themselves: something above them is, or has its
+//! pods by them, or that has yet to be found out. Who decides that is the controller.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -14,11 +14,13 @@ pub struct Child {
     pub uid: Uid,
     /// The controller that owns it.
     pub owner: Option<Arc<OwnerRef>>,
+    /// Whether it carries a queue label or a gate itself.
+    pub is_marked: bool,
     /// Whether it was found to go with an object above it.
     pub is_decided: bool,
     /// The owner that has to be looked up before it can be decided what this object is.
     pub waits_for: Option<Uid>,
-    /// The object, while it waits for that.
+    /// The object: while it waits for that, and where the pods of its owner are those that it has.
     pub record: Option<Box<JobRecord>>,
 }
 
@@ -71,6 +73,12 @@ impl Children {
         Some((key, self.by_key.get(key)?))
     }
 
+    /// The children of the object with this UID: an object in any namespace may say so of itself.
+    pub fn of_owner(&self, uid: &str) -> impl Iterator<Item = (&JobKey, &Child)> {
+        let keys = self.by_owner.get(uid).into_iter().flatten();
+        keys.filter_map(|key| Some((key, self.by_key.get(key)?)))
+    }
+
     /// Where they are.
     pub fn keys(&self) -> impl Iterator<Item = &JobKey> {
         self.by_key.keys()
@@ -86,7 +94,6 @@ impl Children {
     pub fn settle(&mut self, key: &JobKey) {
         if let Some(mut child) = self.remove(key) {
             child.waits_for = None;
-            child.record = None;
             self.put(key.clone(), child);
         }
     }

@@ -1,0 +1,106 @@
+//! Objects whose pods are those of a child: what they ask for is read in the child, which their own
+//! controller makes, and written there too. That child is never suspended or let go by Sluice.
+
+use std::sync::Arc;
+
+use sluice_kinds::{CompiledKind, Problem};
+
+use super::Controller;
+use crate::world::children::Child;
+use crate::world::{JobKey, JobRecord, Uid};
+
+impl Controller {
+    /// Whether the pods of the object's owner are those of the object, by what it says of itself.
+    pub(super) fn shows_pods_of_owner(&self, key: &JobKey, job: &JobRecord) -> bool {
+        let owner = job.owner.as_ref().and_then(|owner| self.declared(owner));
+        let own = self.kinds.compiled(&key.kind);
+        owner.zip(own).is_some_and(|(owner, own)| {
+            owner.has_pods_of_children() && owner.makes(&own.group, &own.kind)
+        })
+    }
+
+    /// Takes in an object that is not managed by itself.
+    pub(super) fn child_seen(&mut self, key: &JobKey, child: Child) {
+        let known = self.world.children.get(key);
+        let known = known.filter(|known| known.uid == child.uid);
+        let known = known.and_then(|known| known.record.as_ref());
+        if let (Some(known), Some(record)) = (known, &child.record)
+            && record.revision < known.revision
+        {
+            return;
+        }
+        let owner = child.owner.as_ref().map(|owner| owner.uid.clone());
+        self.world.children.put(key.clone(), child);
+        self.child_changed(owner);
+    }
+
+    /// Forgets that an object is not managed by itself.
+    pub(super) fn forget_child(&mut self, key: &JobKey) {
+        if let Some(child) = self.world.children.remove(key) {
+            self.child_changed(child.owner.map(|owner| owner.uid.clone()));
+        }
+    }
+
+    /// Reads the pod sets of an object anew whose child has changed.
+    pub(super) fn child_changed(&mut self, owner: Option<Uid>) {
+        let key = owner.and_then(|uid| self.world.job_key(&uid).cloned());
+        let Some((key, record)) = key.and_then(|key| {
+            let record = self.world.job(&key)?.clone();
+            Some((key, record))
+        }) else {
+            return;
+        };
+        let kind = self.kinds.compiled(&key.kind);
+        if kind.is_some_and(|kind| kind.has_pods_of_children()) {
+            self.job_seen(&key, record);
+        }
+    }
+
+    /// Reads the pod sets of an object that has none of its own, in its child.
+    pub(super) fn fill_from_child(&self, key: &JobKey, record: &mut JobRecord) {
+        let kind = self.kinds.compiled(&key.kind);
+        if !kind.is_some_and(|kind| kind.has_pods_of_children()) {
+            return;
+        }
+        let Ok(reading) = &mut record.reading else {
+            return;
+        };
+        let child = self.child_with_pods(key, &record.uid);
+        match child.map(|(_, child, _)| &child.reading) {
+            Some(Ok(child)) => {
+                reading.pod_sets.clone_from(&child.pod_sets);
+                reading.ready.clone_from(&child.ready);
+            }
+            Some(Err(problems)) => reading.pod_sets = Err(problems.clone()),
+            None => reading.pod_sets = Err(vec![no_child()]),
+        }
+    }
+
+    /// The child that has the pods of an object: where it is, what is known of it, how it is read. The
+    /// first by name, if there are many.
+    pub(super) fn child_with_pods(
+        &self,
+        key: &JobKey,
+        uid: &Uid,
+    ) -> Option<(&JobKey, &JobRecord, Arc<CompiledKind>)> {
+        let owner = self.kinds.compiled(&key.kind)?;
+        let children = self.world.children.of_owner(uid);
+        let mut found = children.filter_map(|(place, child)| {
+            let kind = self.kinds.compiled(&place.kind)?;
+            let record = child.record.as_deref()?;
+            let counts = place.namespace == key.namespace
+                && owner.makes(&kind.group, &kind.kind)
+                && self.kinds.has_listed(&place.kind)
+                && !record.deleting;
+            counts.then_some((place, record, kind))
+        });
+        found.next()
+    }
+}
+
+fn no_child() -> Problem {
+    Problem::required(
+        "spec",
+        "its pod templates are in an object that its controller makes for it, and that is not there",
+    )
+}
