@@ -52,7 +52,7 @@ fn a_trainjob_names_none() {
     assert!(!kind.makes("batch", "Job"));
 }
 
-/// The first set of `object`, by its count alone.
+/// The count of one set of `object`; if there is no such set, all that is read of it.
 fn count(name: &str, object: &Value, set: &str) -> String {
     let sets = pod_sets(&kind(name), object);
     let found = sets
