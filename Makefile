@@ -45,5 +45,7 @@ demo: ## Tell the story of a few jobs on a throwaway cluster; KEEP=1 leaves it u
 
 bench: ## Measure the engine's decisions, and the controller on a real control plane.
 	$(CARGO) bench --locked -p sluice-engine --bench decide
+	$(CARGO) bench --locked -p sluice-kinds --bench read
 	$(CARGO) bench --locked -p sluice --bench cluster
+	$(CARGO) bench --locked -p sluice --bench kinds
 	$(CARGO) bench --locked -p sluice --bench pods

@@ -2,9 +2,10 @@
 //! fields they name. What an expression means for a job is said elsewhere.
 
 use std::collections::BTreeMap;
+use std::sync::{Arc, LazyLock};
 
 use cel::common::ast::{Expr, IdedExpr, LiteralValue, operators};
-use cel::{Context, Program};
+use cel::{Context, Env, Program};
 use serde_json::Value;
 
 use project::Projection;
@@ -41,6 +42,9 @@ const FUNCTIONS: &[&str] = &[
     "type",
     "dyn",
 ];
+
+/// The functions of CEL: making them costs more than most evaluations.
+static ENVIRONMENT: LazyLock<Arc<Env>> = LazyLock::new(|| Arc::new(Env::stdlib()));
 
 /// What an expression may name.
 #[derive(Debug, Clone, Copy)]
@@ -94,7 +98,7 @@ pub(crate) struct Variables<'a> {
 #[derive(Debug)]
 pub(crate) struct Expression {
     program: Program,
-    needs: BTreeMap<String, Option<Parts>>,
+    needs: BTreeMap<String, Parts>,
     references: Vec<Reference>,
     macro_depth: u32,
     nodes_in_macros: usize,
@@ -169,7 +173,7 @@ impl Expression {
     /// What went wrong, as a sentence for the user.
     pub(crate) fn evaluate(&self, variables: Variables<'_>) -> Result<cel::Value, String> {
         let Variables { object, element } = variables;
-        let mut context = Context::default();
+        let mut context = Context::with_env(ENVIRONMENT.clone());
         let mut projection = Projection::default();
         for (name, parts) in &self.needs {
             let value = match (name.as_str(), element) {
@@ -177,7 +181,7 @@ impl Expression {
                 ("key", Some((_, key))) => key,
                 _ => object,
             };
-            let projected = projection.of(value, parts.as_ref())?;
+            let projected = projection.of(value, parts)?;
             context.add_variable_from_value(name.as_str(), projected);
         }
         self.check_cost(projection.longest())?;

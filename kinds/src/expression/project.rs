@@ -27,30 +27,20 @@ impl Projection {
         self.longest
     }
 
-    /// The `parts` of `value`, all of it if there are none.
-    pub(super) fn of(
-        &mut self,
-        value: &Value,
-        parts: Option<&Parts>,
-    ) -> Result<cel::Value, String> {
-        let (Some(parts), Value::Object(map)) = (parts, value) else {
+    /// The `parts` of `value`. What has no fields is there whole, so that an expression that expects
+    /// some is told what it has got.
+    pub(super) fn of(&mut self, value: &Value, parts: &Parts) -> Result<cel::Value, String> {
+        let Value::Object(map) = value else {
             return self.convert(value);
         };
+        if parts.is_whole {
+            return self.convert(value);
+        }
         let mut projected: HashMap<String, cel::Value> = HashMap::new();
-        for (field, below) in parts {
-            let Some(value) = map.get(field) else {
-                continue;
-            };
-            let kept = match (below, value) {
-                (Some(below), Value::Object(map)) => {
-                    let named = below
-                        .iter()
-                        .filter_map(|part| map.get(part).map(|value| (part, value)));
-                    self.convert_map(named)?
-                }
-                _ => self.convert(value)?,
-            };
-            projected.insert(field.clone(), kept);
+        for (field, below) in &parts.fields {
+            if let Some(value) = map.get(field) {
+                projected.insert(field.clone(), self.of(value, below)?);
+            }
         }
         Ok(projected.into())
     }

@@ -2,13 +2,17 @@
 //! is refused for that is said by its parent.
 
 use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
 
 use cel::common::ast::{EntryExpr, Expr, IdedEntryExpr, IdedExpr};
 
-/// Which parts of a variable an expression reads: second-level fields by first-level field, or all
-/// of a first-level field (`None`).
-pub(super) type Parts = BTreeMap<String, Option<Vec<String>>>;
+/// Which parts of a value an expression reads: all of it, or fields of it.
+#[derive(Debug, Default)]
+pub(super) struct Parts {
+    /// Whether it is read whole.
+    pub(super) is_whole: bool,
+    /// The fields that are read, if it is not.
+    pub(super) fields: BTreeMap<String, Parts>,
+}
 
 /// A variable and fields below it, as an expression writes them: `object.spec.replicas`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,8 +30,8 @@ pub(crate) struct Reference {
 pub(super) struct Walk<'a> {
     /// The variables that are declared.
     pub(super) variables: &'a [&'a str],
-    /// The parts of the variables that are read; none for one that is read whole.
-    pub(super) needs: BTreeMap<String, Option<Parts>>,
+    /// The parts of the variables that are read.
+    pub(super) needs: BTreeMap<String, Parts>,
     /// All fields that are named, in order.
     pub(super) references: Vec<Reference>,
     /// How deep its macros nest.
@@ -127,27 +131,11 @@ impl<'a> Walk<'a> {
     }
 
     fn need(&mut self, variable: &str, fields: &[&str]) {
-        let needed = self
-            .needs
-            .entry(variable.to_owned())
-            .or_insert_with(|| Some(Parts::new()));
-        let (Some(parts), Some(first)) = (needed.as_mut(), fields.first()) else {
-            *needed = None;
-            return;
-        };
-        match (parts.entry((*first).to_owned()), fields.get(1)) {
-            (Entry::Vacant(entry), second) => {
-                entry.insert(second.map(|second| vec![(*second).to_owned()]));
-            }
-            (Entry::Occupied(mut entry), None) => {
-                entry.insert(None);
-            }
-            (Entry::Occupied(mut entry), Some(second)) => {
-                if let Some(parts) = entry.get_mut() {
-                    parts.push((*second).to_owned());
-                }
-            }
+        let mut here = self.needs.entry(variable.to_owned()).or_default();
+        for field in fields {
+            here = here.fields.entry((*field).to_owned()).or_default();
         }
+        here.is_whole = true;
     }
 }
 
