@@ -77,6 +77,7 @@ gated_count_is() {
 admitted_pods_are() {
     [ "$(kubectl -n team-red get localqueue main -o jsonpath='{.status.admittedWorkloads}')" = "$1" ]
 }
+let_go() { [ "$(kubectl -n team-blue get render "$1" -o jsonpath='{.spec.paused}')" = false ]; }
 running() { [ "$(kubectl -n team-blue get job "$1" -o jsonpath='{.status.ready}')" = 1 ]; }
 
 # --- the story ---------------------------------------------------------------------------------
@@ -142,6 +143,27 @@ story() { # webhooks: yes or no
         run kubectl -n team-red get pods
         run kubectl -n team-red get localqueues
         run kubectl -n team-red wait --for=condition=Complete job/sweep --timeout=180s
+    fi
+
+    # Not on a cluster of yours: it would take a CRD that is none of Sluice's.
+    if [ "${SLUICE_DEMO_EXISTING_CLUSTER:-}" != 1 ]; then
+        chapter "A kind that Sluice has never heard of: a JobKind says how to read and hold it"
+        kubectl apply -f config/samples/render/crd.yaml >/dev/null
+        until_ok kubectl explain renders.spec.paused
+        sh_run "sed -n '/^spec/,/^---/p' config/samples/render/render.yaml | grep -v ^---"
+        run kubectl apply -f config/samples/render/render.yaml
+        run kubectl wait --for=condition=Ready jobkind/render --timeout=60s
+        run kubectl apply -f config/samples/render/film.yaml
+        sh_run "sed 's/name: film/name: trailer/' config/samples/render/film.yaml | kubectl apply -f -"
+        until_ok let_go film
+        until_ok waits_for_quota trailer
+        note "Each asks for 3 of the 4 CPUs: one is let go, the other was paused as it was created."
+        run kubectl -n team-blue get renders -o custom-columns=NAME:.metadata.name,PAUSED:.spec.paused
+        sh_run "kubectl -n team-blue get workload $(workloads_of trailer) -o jsonpath='{.status.conditions[?(@.type==\"QuotaReserved\")].message}{\"\\n\"}'"
+        note "Its own controller says that film has ended, and trailer starts:"
+        run kubectl -n team-blue patch render film --subresource=status --type=merge -p '{"status":{"pods":0,"outcome":"done"}}'
+        until_ok let_go trailer
+        run kubectl -n team-blue get renders -o custom-columns=NAME:.metadata.name,PAUSED:.spec.paused
     fi
 }
 
