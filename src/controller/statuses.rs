@@ -145,14 +145,17 @@ impl Statuses {
         let resource = ApiResource::erase::<JobKind>(&());
         for (name, kept, standing) in kinds.standings() {
             let saying = match &standing {
-                Standing::Starting => continue,
+                Standing::Starting => None,
                 Standing::Listed => watched(kinds.reach(name)),
-                Standing::Unavailable { reason, message } => Saying {
+                Standing::Unavailable { reason, message } => Some(Saying {
                     kind: Type::Ready,
                     is_true: false,
                     reason,
                     message: message.clone(),
-                },
+                }),
+            };
+            let Some(saying) = saying else {
+                continue;
             };
             let mut conditions = kept.status.conditions.clone();
             conditions::say(&mut conditions, saying, kept.generation, now);
@@ -209,8 +212,9 @@ impl Statuses {
     }
 }
 
-/// What is said of a JobKind whose objects are watched.
-fn watched(reach: Reach) -> Saying {
+/// What is said of a JobKind whose objects are watched: nothing while its rule is being written, which
+/// takes a moment.
+fn watched(reach: Reach) -> Option<Saying> {
     let (is_true, reason, message) = match reach {
         Reach::InPlace => (
             true,
@@ -225,20 +229,22 @@ fn watched(reach: Reach) -> Saying {
                  admission policy does it: there is no {missing}"
             ),
         ),
-        Reach::Pending(why) => (
+        Reach::Pending(None) => return None,
+        Reach::Pending(Some(why)) => (
             false,
             "WebhookPending",
             format!(
-                "Objects of this kind are looked after, but the webhooks are not asked about them yet: {why}"
+                "Objects of this kind are looked after, but the webhooks are not asked about them yet: {why}; \
+                 trying again"
             ),
         ),
     };
-    Saying {
+    Some(Saying {
         kind: Type::Ready,
         is_true,
         reason,
         message,
-    }
+    })
 }
 
 /// A merge patch leaves alone what it doesn't name: entries of maps that are gone are set to null.

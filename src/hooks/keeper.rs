@@ -53,11 +53,7 @@ impl State {
         if self.in_place.contains(resource) {
             return Reach::InPlace;
         }
-        let why = self
-            .trouble
-            .as_deref()
-            .unwrap_or("the rules are being written");
-        Reach::Pending(why.to_owned())
+        Reach::Pending(self.trouble.clone())
     }
 }
 

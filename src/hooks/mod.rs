@@ -60,8 +60,8 @@ pub enum Reach {
     InPlace,
     /// There is no webhook to be asked. Says what is missing.
     NoWebhook(String),
-    /// It does not yet. Says why.
-    Pending(String),
+    /// It does not yet: for no longer than a moment, unless this says why.
+    Pending(Option<String>),
 }
 
 /// The rules, as the controller sees them.
@@ -98,7 +98,7 @@ impl Rules {
                 rule: Rule::For(resource),
                 ..
             }) => self.state.borrow().reach(resource),
-            Some(_) | None => Reach::Pending("it is being looked for".to_owned()),
+            Some(_) | None => Reach::Pending(None),
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
-use sluice_testbed::{Options, SluiceOptions, eventually};
+use sluice_testbed::{NAMESPACE, Options, SluiceOptions, eventually};
 
 use crate::support::objects::{Job, is_suspended};
 use crate::support::widgets::Widgets;
@@ -219,6 +219,47 @@ async fn only_the_rules_are_touched() -> Result<()> {
             Ok(())
         })
         .await
+    })
+    .await
+}
+
+/// A kind whose rule can't be written is not ready, and says why.
+#[tokio::test]
+async fn a_kind_without_its_rule_is_not_ready() -> Result<()> {
+    bed::own_running("hooks-denied", async |_, scene| {
+        let role = scene.get("ClusterRole", "sluice-core").await?;
+        let rules = role["rules"].as_array().context("no rules")?;
+        let fewer: Vec<_> = rules
+            .iter()
+            .filter(|rule| rule["apiGroups"] != json!(["admissionregistration.k8s.io"]))
+            .collect();
+        ensure!(fewer.len() + 1 == rules.len(), "{role}");
+        scene
+            .merge("ClusterRole", "sluice-core", json!({ "rules": fewer }))
+            .await?;
+        let user = format!("--as=system:serviceaccount:{NAMESPACE}:sluice");
+        let may = ["auth", "can-i", "get", "validatingwebhookconfigurations/sluice", &user];
+        eventually("the right to be gone", DEADLINE, async || {
+            scene.kubectl(&may, None).await?.err()
+        })
+        .await?;
+
+        let widgets = Widgets::new(scene);
+        widgets.serve().await?;
+        let kind = widgets.job_kind();
+        scene.create(&kind).await?;
+        let told = scene
+            .see_condition("JobKind", &scene.ns, "Ready", "False", "WebhookPending")
+            .await?;
+        let begin = "Objects of this kind are looked after, but the webhooks are not asked about them yet: ";
+        ensure!(told.starts_with(begin) && told.contains("is forbidden"), "{told}");
+        scene
+            .merge("ClusterRole", "sluice-core", json!({ "rules": rules }))
+            .await?;
+        scene
+            .see_condition("JobKind", &scene.ns, "Ready", "True", "Watched")
+            .await?;
+        Rules::of(scene, &widgets).see(1).await
     })
     .await
 }
