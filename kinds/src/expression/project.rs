@@ -9,9 +9,9 @@ use serde_json::Value;
 use super::walk::Parts;
 
 /// Most values that one evaluation may be handed. The conditions of a job are a few dozen.
-const VALUES_MAX: usize = 65_536;
+const VALUES_MAX: usize = 20_000;
 /// Most text that one evaluation may be handed, in bytes.
-const TEXT_BYTES_MAX: usize = 512 * 1024;
+const TEXT_BYTES_MAX: usize = 128 * 1024;
 
 /// Converts for one evaluation, and notes what that takes.
 #[derive(Debug, Default)]
@@ -19,12 +19,18 @@ pub(super) struct Projection {
     values: usize,
     text_bytes: usize,
     longest: usize,
+    longest_text_bytes: usize,
 }
 
 impl Projection {
     /// The number of elements of the longest list or map so far.
     pub(super) fn longest(&self) -> usize {
         self.longest
+    }
+
+    /// The length of the longest text so far, in bytes.
+    pub(super) fn longest_text_bytes(&self) -> usize {
+        self.longest_text_bytes
     }
 
     /// The `parts` of `value`. What has no fields is there whole, so that an expression that expects
@@ -63,6 +69,7 @@ impl Projection {
             },
             Value::String(text) => {
                 self.text_bytes = self.text_bytes.saturating_add(text.len());
+                self.longest_text_bytes = self.longest_text_bytes.max(text.len());
                 if TEXT_BYTES_MAX < self.text_bytes {
                     return Err(format!(
                         "it reads more than the {TEXT_BYTES_MAX} bytes of text that an expression may read"

@@ -101,9 +101,18 @@ fn refuses_what_it_cannot_bound_or_know() {
         ),
         ("frobnicate(object)", "undeclared function \"frobnicate\""),
         ("max(1, 2) == 2", "undeclared function \"max\""),
-        (&deep, "must not be nested deeper than 32 brackets"),
-        (&negations, "must not be nested deeper than 32 brackets"),
-        (&conditionals, "must not be nested deeper than 32 brackets"),
+        (
+            &deep,
+            "must not be nested deeper than 40 brackets, operators and fields",
+        ),
+        (
+            &negations,
+            "must not be nested deeper than 40 brackets, operators and fields",
+        ),
+        (
+            &conditionals,
+            "must not be nested deeper than 40 brackets, operators and fields",
+        ),
         (&long, "must not be longer than 2048 bytes"),
         (
             "object.a.all(x, x.b.all(y, y.c.all(z, z)))",
@@ -127,7 +136,13 @@ fn a_list_is_walked_as_far_as_its_cost_allows() {
         (
             "object.spec.items.all(x, object.spec.items.all(y, x == y))",
             Some(
-                "it reads a list of 10000 elements and could take more than 250000 steps, which is all that an expression may take",
+                "it reads a list of 10000 elements and a text of 0 bytes and could take more than 250000 steps, which is all that an expression may take",
+            ),
+        ),
+        (
+            "object.spec.items.map(x, x + 1)[0] == 2",
+            Some(
+                "it reads a list of 10000 elements and a text of 0 bytes and could take more than 250000 steps, which is all that an expression may take",
             ),
         ),
     ];
@@ -142,6 +157,18 @@ fn a_list_is_walked_as_far_as_its_cost_allows() {
 }
 
 #[test]
+fn long_texts_cost_more() {
+    let object = json!({"spec": {"items": vec!["x"; 1000], "text": "y".repeat(100 * 1024)}});
+    let source = "object.spec.items.exists(x, object.spec.text.contains(x))";
+    let expression = compile(source, Returns::Bool).unwrap();
+    let refusal = expression.evaluate(of_object(&object)).unwrap_err();
+    assert!(
+        refusal.starts_with("it reads a list of 1000 elements and a text of 102400 bytes"),
+        "{refusal}"
+    );
+}
+
+#[test]
 fn what_is_too_large_is_not_converted() {
     let many = json!({"spec": {"items": vec![json!([1, 2, 3, 4, 5, 6, 7]); 10_000]}});
     let long = json!({"spec": {"items": "x".repeat(600 * 1024)}});
@@ -149,11 +176,11 @@ fn what_is_too_large_is_not_converted() {
     for (object, expected) in [
         (
             many,
-            "it reads more than the 65536 values that an expression may read",
+            "it reads more than the 20000 values that an expression may read",
         ),
         (
             long,
-            "it reads more than the 524288 bytes of text that an expression may read",
+            "it reads more than the 131072 bytes of text that an expression may read",
         ),
     ] {
         assert_eq!(
@@ -205,4 +232,42 @@ fn every_declared_function_can_be_called() {
         assert_eq!(got, Ok(cel::Value::Bool(true)), "{source}");
     }
     assert_eq!(cases.len(), FUNCTIONS.len());
+}
+
+/// Without a bracket, operators nest as deep as the text is long: such a text may be refused, but
+/// must not overflow the stack of a worker, which would end the process.
+#[test]
+fn long_chains_fit_on_the_stack() {
+    let object = json!({"spec": {"a": 1}});
+    let sum = |times| format!("1{} == {}", "+1".repeat(times), times + 1);
+    let ands = |times| format!("true{}", "&&true".repeat(times));
+    let indexes = |times| format!("object.spec.a{} == 1", "[0]".repeat(times));
+    let fields = |times| format!("has(object{})", ".a".repeat(times));
+    let brackets = |times: usize| format!("{}true{}", "(".repeat(times), ")".repeat(times));
+    let negations = |times: usize| format!("{}true", "!".repeat(times));
+    let choices = |times: usize| format!("{}true", "false ? true : ".repeat(times));
+    for shape in [
+        &sum as &dyn Fn(usize) -> String,
+        &ands,
+        &indexes,
+        &fields,
+        &brackets,
+        &negations,
+        &choices,
+    ] {
+        let mut is_refused = false;
+        for times in (5..200).step_by(5) {
+            let (source, object) = (shape(times), object.clone());
+            let walk = move || match compile(&source, Returns::Bool) {
+                Ok(expression) => {
+                    let _ = expression.evaluate(of_object(&object));
+                    true
+                }
+                Err(_) => false,
+            };
+            let thread = std::thread::Builder::new().stack_size(2 * 1024 * 1024);
+            is_refused |= !thread.spawn(walk).unwrap().join().unwrap();
+        }
+        assert!(is_refused, "{}", shape(3));
+    }
 }

@@ -36,12 +36,22 @@ pub(super) struct Walk<'a> {
     pub(super) references: Vec<Reference>,
     /// How deep its macros nest.
     pub(super) macro_depth: u32,
+    /// The same, where a macro that makes a list counts twice: it copies what it has so far for each
+    /// element.
+    pub(super) cost_depth: u32,
     /// How many nodes there are within macros: each is evaluated for each element.
     pub(super) nodes_in_macros: usize,
     /// The first name that is not declared.
     pub(super) undeclared: Option<(String, u64)>,
     /// The variables of the macros around the place that is looked at.
     bound: Vec<String>,
+}
+
+/// How deep a node lies in macros.
+#[derive(Debug, Clone, Copy, Default)]
+struct Depth {
+    macros: u32,
+    cost: u32,
 }
 
 impl<'a> Walk<'a> {
@@ -51,13 +61,14 @@ impl<'a> Walk<'a> {
             variables,
             ..Self::default()
         };
-        walk.expression(expression, 0);
+        walk.expression(expression, Depth::default());
         walk
     }
 
-    fn expression(&mut self, expression: &IdedExpr, macros: u32) {
-        self.macro_depth = self.macro_depth.max(macros);
-        if 0 < macros {
+    fn expression(&mut self, expression: &IdedExpr, depth: Depth) {
+        self.macro_depth = self.macro_depth.max(depth.macros);
+        self.cost_depth = self.cost_depth.max(depth.cost);
+        if 0 < depth.macros {
             self.nodes_in_macros += 1;
         }
         match &expression.expr {
@@ -65,15 +76,20 @@ impl<'a> Walk<'a> {
                 Some((id, variable, fields)) if !self.bound.iter().any(|name| name == variable) => {
                     self.name(id, variable, fields);
                 }
-                _ => self.expression(&select.operand, macros),
+                _ => self.expression(&select.operand, depth),
             },
             Expr::Call(call) => {
                 for inner in call.target.iter().map(AsRef::as_ref).chain(&call.args) {
-                    self.expression(inner, macros);
+                    self.expression(inner, depth);
                 }
             }
             Expr::Comprehension(comprehension) => {
-                self.expression(&comprehension.iter_range, macros);
+                self.expression(&comprehension.iter_range, depth);
+                let makes_a_list = matches!(comprehension.accu_init.expr, Expr::List(_));
+                let within = Depth {
+                    macros: depth.macros.saturating_add(1),
+                    cost: depth.cost.saturating_add(if makes_a_list { 2 } else { 1 }),
+                };
                 let outside = self.bound.len();
                 self.bound.extend([
                     comprehension.iter_var.clone(),
@@ -86,30 +102,30 @@ impl<'a> Walk<'a> {
                     &comprehension.loop_step,
                     &comprehension.result,
                 ] {
-                    self.expression(inner, macros.saturating_add(1));
+                    self.expression(inner, within);
                 }
                 self.bound.truncate(outside);
             }
             Expr::List(list) => {
                 for inner in &list.elements {
-                    self.expression(inner, macros);
+                    self.expression(inner, depth);
                 }
             }
-            Expr::Map(map) => self.entries(&map.entries, macros),
-            Expr::Struct(fields) => self.entries(&fields.entries, macros),
+            Expr::Map(map) => self.entries(&map.entries, depth),
+            Expr::Struct(fields) => self.entries(&fields.entries, depth),
             Expr::Ident(name) if self.bound.contains(name) => {}
             Expr::Ident(name) => self.name(expression.id, name, Vec::new()),
             Expr::Literal(_) | Expr::Unspecified => {}
         }
     }
 
-    fn entries(&mut self, entries: &[IdedEntryExpr], macros: u32) {
+    fn entries(&mut self, entries: &[IdedEntryExpr], depth: Depth) {
         for entry in entries {
             match &entry.expr {
-                EntryExpr::StructField(field) => self.expression(&field.value, macros),
+                EntryExpr::StructField(field) => self.expression(&field.value, depth),
                 EntryExpr::MapEntry(entry) => {
-                    self.expression(&entry.key, macros);
-                    self.expression(&entry.value, macros);
+                    self.expression(&entry.key, depth);
+                    self.expression(&entry.value, depth);
                 }
             }
         }
