@@ -144,7 +144,7 @@ impl CompiledKind {
 
     /// Whether the pods of `template` are born with the queue gate: it is in the template, or they
     /// ask for it.
-    fn waits(&self, template: &Template<'_>) -> bool {
+    pub(crate) fn waits(&self, template: &Template<'_>) -> bool {
         template
             .pod
             .as_deref()

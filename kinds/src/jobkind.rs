@@ -8,6 +8,7 @@ use sluice_crds::{AdmissionMode, ChildKind};
 
 use crate::expression::{Expression, Variables};
 use crate::path::FieldPath;
+use crate::place::Place;
 use crate::pod_set::Reader;
 use crate::pod_set_rule::{Rule, SETS_MAX, Template};
 use crate::problem::Problem;
@@ -272,6 +273,7 @@ fn read(
         .map_err(|problem| problems.push(problem))
         .ok();
     let reclaimable = template.reclaimable(object, count.unwrap_or_default());
+    problems.extend(gated_by_others(&template, reader.queue_gates));
     // Of pods whose template is still to be made nothing is known: they are not counted by it.
     let empty = Value::Null;
     let pod = template.pod.as_deref().unwrap_or(&empty);
@@ -282,5 +284,18 @@ fn read(
     Some(PodSetView {
         reclaimable,
         ..view
+    })
+}
+
+/// What is wrong with a template that brings gates of others to pods that only the suspension of their
+/// object holds: their quota would be charged while they wait for somebody else.
+fn gated_by_others(template: &Template<'_>, gates: &QueueGates) -> Option<Problem> {
+    let pod = template.pod.as_deref()?;
+    let is_gated = matches!(template.place, Place::Info { .. }) && gates.has_external(pod);
+    is_gated.then(|| {
+        Problem::forbidden(
+            format!("{}.schedulingGates", template.place.spec_field()),
+            "this template can't be changed, so that its pods can't be let go together: a gate of others would keep quota from use",
+        )
     })
 }

@@ -66,7 +66,9 @@ impl Location {
                 .strip_prefix('[')
                 .and_then(|rest| rest.strip_suffix(']'));
             for place in places.ok_or_else(rule)?.split("][") {
-                at = at.place(place.parse().map_err(|_| rule())?);
+                let is_number = place.bytes().all(|byte| byte.is_ascii_digit());
+                let place = place.parse().ok().filter(|_| is_number);
+                at = at.place(place.ok_or_else(rule)?);
             }
         }
         if STEPS_MAX < at.0.len() {
@@ -192,7 +194,7 @@ mod tests {
             assert_eq!(at.get(&object).and_then(Value::as_i64), expected, "{text}");
         }
         for text in [
-            "", "a..b", "a[x]", "a[-1]", "a[0", "a]0[", "[0]", "a/b", "a[0]b",
+            "", "a..b", "a[x]", "a[-1]", "a[+1]", "a[0", "a]0[", "[0]", "a/b", "a[0]b",
         ] {
             let rule = root.follow(text).unwrap_err();
             assert!(rule.starts_with("must be field names"), "{text}: {rule}");

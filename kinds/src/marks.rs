@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 use sluice_crds::{
     ADMITTED_ANNOTATION, MANAGED_LABEL, POD_GROUP_LABEL, POD_GROUP_TOTAL_ANNOTATION,
-    POD_SET_ANNOTATION, PROPAGATED_GATES_ANNOTATION,
+    POD_SET_ANNOTATION, PROPAGATED_GATES_ANNOTATION, QUEUE_GATE,
 };
 
 use crate::gates;
@@ -85,6 +85,7 @@ impl CompiledKind {
             .old
             .map(|old| self.templates(old))
             .unwrap_or_default();
+        let was_gated = marking.old.is_some_and(|old| self.is_gated(old));
         let mut problems = Vec::new();
         for template in &self.templates(marking.new) {
             let template = Marked {
@@ -101,10 +102,40 @@ impl CompiledKind {
             if marking.old.is_some() {
                 problems.extend(self.check_managed(&template, marking.hold));
                 problems.extend(self.check_pod_set(&template, marking.hold));
-                problems.extend(self.check_queue_gate(&template, marking.hold));
+                if !was_gated {
+                    problems.extend(self.check_queue_gate(&template, marking.hold));
+                }
             }
         }
+        if was_gated {
+            problems.extend(self.check_still_gated(marking));
+        }
         problems
+    }
+
+    /// Of an object whose pods wait, no template may let them run: not one that lost its gate, and not
+    /// one that is new. Where templates can be edited freely, the webhook itself puts the gates in.
+    fn check_still_gated(&self, marking: Marking<'_>) -> Vec<Problem> {
+        let waits = matches!(marking.hold, Some(Hold::Pods | Hold::EachPod));
+        if !waits || self.suspend_path().is_none() {
+            return Vec::new();
+        }
+        let templates = self.templates(marking.new);
+        let ungated = templates.iter().filter(|template| !self.waits(template));
+        ungated
+            .map(|template| match &template.place {
+                Place::Metadata(_) => Problem::required(
+                    format!("{}.annotations[{QUEUE_GATE}]", template.place.metadata_field()),
+                    "the pods of this object wait in a queue, and have to ask for it: \"true\"",
+                ),
+                Place::Template(_) | Place::Info { .. } => Problem::required(
+                    format!("{}.schedulingGates", template.place.spec_field()),
+                    format!(
+                        "the pods of this object wait in a queue, and have to be born with the gate {QUEUE_GATE:?}"
+                    ),
+                ),
+            })
+            .collect()
     }
 
     fn check_managed(&self, template: &Marked<'_>, hold: Option<Hold>) -> Option<Problem> {

@@ -57,7 +57,7 @@ pub(crate) struct Template<'a> {
     pub(crate) set: Arc<str>,
     /// Where Sluice writes for these pods.
     pub(crate) place: Place,
-    /// What is said of the pods, as a pod has it; none if the template is not there.
+    /// What is said of the pods, as a pod has it; none if that is still to be made.
     pub(crate) pod: Option<Cow<'a, Value>>,
     /// What it is about.
     pub(crate) element: Option<(&'a Value, Value)>,
@@ -147,6 +147,10 @@ impl Rule {
             }
         };
         let len = elements.len();
+        if len == 0 && self.when_absent != WhenAbsent::Skip {
+            let rule = "its JobKind says that the pod sets lie here, and there are none";
+            return problems.push(Problem::required(at.to_string(), rule));
+        }
         if SETS_MAX < len {
             let rule = format!("must have at most {SETS_MAX} elements");
             return problems.push(Problem::too_many(at.to_string(), len, rule));
@@ -186,11 +190,16 @@ impl Rule {
                 (at, pod)
             }
             Source::Metadata(path) => {
+                let at = element.at.below(path);
                 let metadata = path.get(element.value);
-                let metadata = metadata.filter(|metadata| metadata.is_object());
+                if let Some(other) = metadata.filter(|metadata| !metadata.is_object()) {
+                    let rule = "must be labels and annotations of pods, as its JobKind says";
+                    problems.push(Problem::invalid(at.to_string(), other.to_string(), rule));
+                    return None;
+                }
                 return Some(Template {
                     set,
-                    place: Place::Metadata(element.at.below(path)),
+                    place: Place::Metadata(at),
                     pod: metadata.map(|metadata| Cow::Owned(json!({"metadata": metadata}))),
                     element: self.element(element),
                     rule: self,
@@ -201,10 +210,11 @@ impl Rule {
             None if self.when_absent == WhenAbsent::Skip => return None,
             None if self.when_absent == WhenAbsent::Create => {}
             Some(pod) if pod.is_object() => {}
-            Some(_) | None => problems.push(Problem::required(
-                at.to_string(),
-                "its JobKind says that a pod template lies here",
-            )),
+            Some(_) | None => {
+                let rule = "its JobKind says that a pod template lies here";
+                problems.push(Problem::required(at.to_string(), rule));
+                return None;
+            }
         }
         let (place, pod) = match (&self.infos, pod) {
             (Some(infos), Some(pod)) => with_info(infos, element, at, pod),
@@ -213,7 +223,7 @@ impl Rule {
         Some(Template {
             set,
             place,
-            pod: pod.filter(|pod| pod.is_object()),
+            pod,
             element: self.element(element),
             rule: self,
         })

@@ -158,12 +158,34 @@ pub(crate) fn validate(request: &Request, edit: &Edit<'_>, policy: &Policy) -> V
                 policy,
             };
             problems.extend(change.problems(policy.is_sluice(&request.user_info.username)));
+            problems.extend(check_can_be_gated(kind, old, edit.new, policy));
         }
         (None, None) if problems.is_empty() => {
             problems.extend(check_is_managed(request, edit.new, policy));
         }
         (Some(_), None) | (None, _) => {}
     }
+    problems
+}
+
+/// What an edit brings in that can't be read, of an object whose templates hold it and can be edited:
+/// pods of such a template would run.
+fn check_can_be_gated(
+    kind: &CompiledKind,
+    old: &Value,
+    new: &Value,
+    policy: &Policy,
+) -> Vec<Problem> {
+    if kind.suspend_path().is_some() || reason_to_hold(new, policy).is_none() {
+        return Vec::new();
+    }
+    let read = |object| {
+        let sets = kind.pod_sets(object, &PodDefaults::default());
+        sets.err().unwrap_or_default()
+    };
+    let stored = read(old);
+    let mut problems = read(new);
+    problems.retain(|problem| !stored.contains(problem));
     problems
 }
 

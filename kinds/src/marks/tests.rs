@@ -165,3 +165,51 @@ fn the_list_of_a_pod(#[case] annotations: Value, #[case] is_refused: bool) {
         json!([{"apiVersion": "apps/v1", "kind": "ReplicaSet", "controller": true}]);
     assert_eq!(check_list_of_pod(&pod), None, "it came down");
 }
+
+#[test]
+fn no_template_of_an_object_whose_pods_wait_may_let_them_run() {
+    let kind = serde_json::from_value(json!({
+        "metadata": {"name": "fleet"},
+        "spec": {"group": "acme.io", "version": "v1", "kind": "Fleet", "suspend": ".spec.suspend",
+            "active": "false",
+            "podSets": [{"name": "role", "forEach": ".spec.roles", "template": ".template"}]},
+    }));
+    let kind = CompiledKind::compile(&kind.unwrap()).unwrap();
+    let gated = json!({"template": {"spec": {"schedulingGates": [{"name": QUEUE_GATE}]}}});
+    let open = json!({"template": {"spec": {}}});
+    let old = json!({"spec": {"roles": {"a": gated, "b": gated}}});
+    let cases = [
+        ("as it was", json!({"a": gated, "b": gated}), vec![]),
+        ("one less", json!({"a": gated}), vec![]),
+        (
+            "one more that waits",
+            json!({"a": gated, "b": gated, "c": gated}),
+            vec![],
+        ),
+        (
+            "one more that does not",
+            json!({"a": gated, "b": gated, "c": open}),
+            vec!["spec.roles[c].template.spec.schedulingGates"],
+        ),
+        (
+            "one that lost its gate",
+            json!({"a": gated, "b": open}),
+            vec!["spec.roles[b].template.spec.schedulingGates"],
+        ),
+    ];
+    for (name, roles, expected) in cases {
+        let new = json!({"spec": {"roles": roles}});
+        let problems = kind.check_marks(Marking {
+            old: Some(&old),
+            new: &new,
+            hold: Some(Hold::EachPod),
+        });
+        let fields: Vec<_> = problems.iter().map(|p| p.field.as_str()).collect();
+        assert_eq!(fields, expected, "{name}");
+        for problem in problems {
+            let text = problem.to_string();
+            let rule = "Required value: the pods of this object wait in a queue, and have to be born with the gate \"sluice.dev/queue-allocation-gate\"";
+            assert!(text.ends_with(rule), "{text}");
+        }
+    }
+}

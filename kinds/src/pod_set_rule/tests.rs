@@ -51,7 +51,8 @@ fn of_list() -> Value {
 #[case::a_map(of_map(), json!({"roles": {
     "Worker": {"replicas": "3", "template": template("1")},
     "Master": {"template": template("1")}}}), &["master x1", "worker x3"])]
-#[case::an_empty_map(of_map(), json!({"roles": {}}), &[])]
+#[case::an_empty_map(of_map(), json!({"roles": {}}),
+    &["spec.roles: Required value: its JobKind says that the pod sets lie here, and there are none"])]
 #[case::no_map(of_map(), json!({}),
     &["spec.roles: Required value: its JobKind says that the pod sets lie here"])]
 #[case::no_map_but_a_text(of_map(), json!({"roles": "x"}),
