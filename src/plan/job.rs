@@ -171,18 +171,21 @@ fn unreadable(situation: &Situation<'_>, problems: &[Problem]) -> Plan {
     );
     let is_admitted = workload.is_some_and(|(_, record)| record.status.admission.is_some());
     let must_wait = !is_admitted && !job.released && job.is_managed();
-    if must_wait && job.suspended == Some(false) && job.hold == Hold::Suspend {
+    let must_go = workload.is_some_and(|(_, record)| record.is_evicting());
+    let may_run = job.suspended != Some(true) && job.hold == Hold::Suspend;
+    if (must_wait || must_go) && may_run {
         return suspend(situation, note);
     }
     Plan::note(note)
 }
 
-/// A job whose pods are admitted by themselves: it has no Workload, and it is never suspended. What
-/// there is to do is done to its pods.
+/// A job whose pods are admitted by themselves: it has no Workload, and it is suspended only by gates
+/// or where its pods would not wait. What there is to do is done to its pods.
 fn each_pod(situation: &Situation<'_>) -> Plan {
     let Situation { job, workload, .. } = situation;
+    // It has one that is admitted if its JobKind was edited meanwhile.
     if let Some((key, record)) = workload
-        && record.status.admission.is_none()
+        && (record.status.admission.is_none() || situation.live_pods == 0)
         && !record.deleting
     {
         return delete_workload(key, record);
@@ -199,7 +202,7 @@ fn each_pod(situation: &Situation<'_>) -> Plan {
         return Plan::note(held_note(job));
     }
     match &job.queue {
-        QueueName::Named(_) if !job.is_gated => Plan::note(not_gated()),
+        QueueName::Named(_) if !job.is_gated => not_gated(situation),
         QueueName::Invalid(problem) => {
             Plan::note(Note::warning("InvalidQueueName", problem.to_string()))
         }
@@ -256,12 +259,19 @@ fn held_note(job: &JobRecord) -> Note {
     }
 }
 
-/// The note about a job whose pods can't be held: they came without Sluice's gate.
-fn not_gated() -> Note {
-    Note::warning(
-        "NotGated",
-        "Not queued, and its pods run: no webhook put Sluice's gate into its pod template when it was created; delete it and create it again",
-    )
+/// A job whose pods can't be held: they come without Sluice's gate. One that can be suspended is.
+fn not_gated(situation: &Situation<'_>) -> Plan {
+    let told = |what: &str| {
+        let text = format!(
+            "{what}: no webhook put Sluice's gate into its pod template when it was created; delete it and create it again"
+        );
+        Note::warning("NotGated", text)
+    };
+    match (situation.kind.suspend_path(), situation.job.suspended) {
+        (None, _) => Plan::note(told("Not queued, and its pods run")),
+        (Some(_), Some(true)) => Plan::note(told("Not queued, and suspended")),
+        (Some(_), _) => suspend(situation, told("Not queued, and suspended")),
+    }
 }
 
 /// A job with gates: no Workload, not running.
@@ -350,8 +360,13 @@ fn pending(situation: &Situation<'_>, reading: &Reading, queue: &str) -> Plan {
             return hold(situation, reading, Note::warning("InvalidPodSets", message));
         }
     };
+    if pod_sets.is_empty() {
+        let message =
+            "Can't be queued: it has no pod sets, so that nothing would be charged for it";
+        return hold(situation, reading, Note::warning("InvalidPodSets", message));
+    }
     if situation.job.hold == Hold::Pods && !situation.job.is_gated {
-        return Plan::note(not_gated());
+        return not_gated(situation);
     }
     if runs_unheld(situation, reading) {
         let message = format!(

@@ -346,7 +346,7 @@ fn each_turn_of_a_jobs_life() {
             "not what its JobKind says",
             with(queued(false), "/spec/suspend", json!("no")),
             None,
-            "nothing [\"Unreadable\"]",
+            "suspend [\"Unreadable\"]",
         ),
         (
             "running, and its end can't be read",
