@@ -1,0 +1,183 @@
+//! Kinds whose pods are let go one by one: each pod that the kind's controller would make waits behind
+//! Sluice's gate, and runs when its queue opens.
+
+use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
+use sluice_crds::{ADMISSION_ANNOTATION, QUEUE_GATE};
+
+use super::{Objects, sample, stop};
+use crate::support::Scene;
+use crate::support::made_up::controlled_by;
+use crate::support::objects::{GATED, name_of};
+
+/// A kind, and where what its pods are made from is in the stored object.
+struct Play {
+    name: &'static str,
+    /// Of each pod: its name, and the template, or the labels and annotations.
+    pods: &'static [(&'static str, From)],
+}
+
+#[derive(Clone, Copy)]
+enum From {
+    /// A pod template.
+    Template(&'static str),
+    /// Labels and annotations alone.
+    Metadata(&'static str),
+}
+
+const PLAYS: &[Play] = &[
+    Play {
+        name: "leaderworkerset",
+        pods: &[
+            (
+                "lws-0",
+                From::Template("/spec/leaderWorkerTemplate/leaderTemplate"),
+            ),
+            (
+                "lws-0-1",
+                From::Template("/spec/leaderWorkerTemplate/workerTemplate"),
+            ),
+        ],
+    },
+    Play {
+        name: "workflow",
+        pods: &[("step", From::Metadata("/spec/podMetadata"))],
+    },
+    Play {
+        name: "sparkapplication",
+        pods: &[
+            ("spark-driver", From::Metadata("/spec/driver")),
+            ("spark-executor", From::Metadata("/spec/executor")),
+        ],
+    },
+];
+
+pub(super) async fn all(scene: &Scene<'_>) -> Result<()> {
+    for kind in PLAYS {
+        play(scene, kind, sample(kind.name)?)
+            .await
+            .context(kind.name)?;
+        stop(scene, kind.name, "Hold").await?;
+    }
+    ray_cluster(scene)
+        .await
+        .context("a RayCluster by the pod")?;
+    bare_workflow(scene).await.context("a bare Workflow")?;
+    gated_workflow(scene).await.context("a gated Workflow")
+}
+
+/// What Ray's autoscaler needs: each pod is asked for, also of a kind that can be suspended.
+async fn ray_cluster(scene: &Scene<'_>) -> Result<()> {
+    let kind = Play {
+        name: "raycluster",
+        pods: &[
+            ("ray-head", From::Template("/spec/headGroupSpec/template")),
+            (
+                "ray-worker",
+                From::Template("/spec/workerGroupSpecs/0/template"),
+            ),
+        ],
+    };
+    let mut by_pod = sample("raycluster")?;
+    by_pod["metadata"]["name"] = json!("by-pod");
+    by_pod["metadata"]["annotations"] = json!({ADMISSION_ANNOTATION: "PerPod"});
+    by_pod["spec"]["enableInTreeAutoscaling"] = json!(true);
+    stop(scene, "raycluster", "Hold").await?;
+    play(scene, &kind, by_pod).await
+}
+
+/// Most Workflows say nothing about the metadata of their pods.
+async fn bare_workflow(scene: &Scene<'_>) -> Result<()> {
+    let kind = PLAYS.iter().find(|kind| kind.name == "workflow");
+    let mut bare = sample("workflow")?;
+    bare["metadata"]["name"] = json!("bare");
+    bare["spec"]
+        .as_object_mut()
+        .context("no spec")?
+        .remove("podMetadata");
+    play(scene, kind.context("no such kind")?, bare).await
+}
+
+/// A gate annotation holds it by its suspend field, and lifting the gate starts it; its pods queue then.
+async fn gated_workflow(scene: &Scene<'_>) -> Result<()> {
+    let mut gated = sample("workflow")?;
+    gated["metadata"]["name"] = json!("gated");
+    gated["metadata"]["annotations"] = json!({GATED: "acme.io/budget"});
+    let objects = Objects::like(scene, &gated);
+    let created = objects.create(&gated).await?;
+    ensure!(created["spec"]["suspend"] == true, "{created}");
+    let lifted = json!({"metadata": {"annotations": {GATED: null}}});
+    objects.merge("gated", &lifted).await?;
+    objects
+        .see("gated", "let go", |o| o["spec"]["suspend"] == false)
+        .await?;
+    Ok(())
+}
+
+async fn play(scene: &Scene<'_>, kind: &Play, sample: Value) -> Result<()> {
+    let objects = Objects::like(scene, &sample);
+    let created = objects.create(&sample).await?;
+    for (name, from) in kind.pods {
+        let pod = pod(&created, name, *from)?;
+        let born = scene.create(&pod).await?;
+        ensure!(gates(&born) == [QUEUE_GATE], "{born}");
+    }
+    ensure!(
+        scene.workload_of(&created).await?.is_none(),
+        "it has a Workload"
+    );
+
+    stop(scene, kind.name, "None").await?;
+    for (name, _) in kind.pods {
+        let pod = scene
+            .see("Pod", name, "let go", |pod| gates(pod).is_empty())
+            .await?;
+        let spec = &pod["spec"];
+        ensure!(spec["nodeSelector"]["kubernetes.io/os"] == "linux", "{pod}");
+        ensure!(
+            spec["tolerations"].to_string().contains("acme.io/spot"),
+            "{pod}"
+        );
+        scene.delete("Pod", name).await?;
+    }
+    // Sluice wrote to the pods alone.
+    let left = objects.see(name_of(&created), "there", |_| true).await?;
+    ensure!(left["spec"] == created["spec"], "{left}");
+    Ok(())
+}
+
+/// A pod as the controller of `owner` would make it.
+fn pod(owner: &Value, name: &str, from: From) -> Result<Value> {
+    let containers = json!([{"name": "main", "image": "example.com/none",
+        "resources": {"requests": {"cpu": "1", "memory": "1Mi"}}}]);
+    let (metadata, spec) = match from {
+        From::Template(at) => {
+            let template = owner.pointer(at).with_context(|| at.to_owned())?;
+            (&template["metadata"], template["spec"].clone())
+        }
+        From::Metadata(at) => {
+            let metadata = owner.pointer(at).with_context(|| at.to_owned())?;
+            (metadata, json!({ "containers": containers }))
+        }
+    };
+    Ok(json!({
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": name,
+            "labels": metadata["labels"],
+            "annotations": metadata["annotations"],
+            "ownerReferences": controlled_by(owner),
+        },
+        "spec": spec,
+    }))
+}
+
+fn gates(pod: &Value) -> Vec<&str> {
+    let gates = pod["spec"]["schedulingGates"].as_array();
+    gates
+        .into_iter()
+        .flatten()
+        .filter_map(|gate| gate["name"].as_str())
+        .collect()
+}
