@@ -114,10 +114,13 @@ impl CompiledKind {
     }
 
     /// Of an object whose pods wait, no template may let them run: not one that lost its gate, and not
-    /// one that is new. Where templates can be edited freely, the webhook itself puts the gates in.
+    /// one that is new. One that is suspended has none, and waits by that if its gates go. Where
+    /// templates can be edited freely, the webhook itself puts the gates in.
     fn check_still_gated(&self, marking: Marking<'_>) -> Vec<Problem> {
         let waits = matches!(marking.hold, Some(Hold::Pods | Hold::EachPod));
-        if !waits || self.suspend_path().is_none() {
+        let has_pods = |object| self.suspended(object) == Ok(false);
+        let has_pods = has_pods(marking.new) && marking.old.is_some_and(has_pods);
+        if !waits || !has_pods || self.suspend_path().is_none() {
             return Vec::new();
         }
         let templates = self.templates(marking.new);

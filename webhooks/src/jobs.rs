@@ -135,6 +135,7 @@ pub(crate) fn validate(request: &Request, edit: &Edit<'_>, policy: &Policy) -> V
     if !policy.is_sluice(&request.user_info.username) && !is_child(edit.new, policy) {
         problems.extend(check_released(edit));
     }
+    problems.extend(check_owner(request, edit, policy));
     let kind = policy.kind(&request.kind.group, &request.kind.kind);
     problems.extend(check_admission(edit, kind, policy));
     if let Some(kind) = kind {
@@ -241,6 +242,22 @@ fn check_marks(kind: &CompiledKind, edit: &Edit<'_>, policy: &Policy) -> Vec<Pro
         }));
     }
     problems
+}
+
+/// Who says that his object belongs to one that is queued gets it past the queue: only a controller
+/// may say so (reliability row D29).
+fn check_owner(request: &Request, edit: &Edit<'_>, policy: &Policy) -> Option<Problem> {
+    let label = queue_of(edit.new, policy.queue_labels())?;
+    let is_new = is_child(edit.new, policy) && !edit.old.is_some_and(|old| is_child(old, policy));
+    if !is_new || request.user_info.may_be_controller() {
+        return None;
+    }
+    let (_, owner) = controller(edit.new)?;
+    let detail = format!(
+        "what a {owner} makes is queued with it, and only its controller may name it as the owner; leave the owner out, or the label {}",
+        label.key
+    );
+    Some(Problem::forbidden("metadata.ownerReferences", detail))
 }
 
 /// The mark of an object that was let go switches its gates off: nobody but Sluice sets it.

@@ -52,6 +52,17 @@ pub struct UserInfo {
     /// For a service account `system:serviceaccount:<namespace>:<name>`.
     #[serde(default)]
     pub username: String,
+    /// The groups that the user is in.
+    #[serde(default)]
+    pub groups: Vec<String>,
+}
+
+impl UserInfo {
+    /// Whether this may be a controller: those run as service accounts, or as parts of Kubernetes. The
+    /// administrator may do as they do.
+    pub(crate) fn may_be_controller(&self) -> bool {
+        self.username.starts_with("system:") || self.groups.iter().any(|g| g == "system:masters")
+    }
 }
 
 /// What a request does.

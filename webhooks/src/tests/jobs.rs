@@ -298,3 +298,32 @@ fn a_refusal_reads_like_one_of_the_api_server() {
     let allowed = answer(Verdict::allowed());
     assert_eq!(allowed["response"], json!({"uid": "r1", "allowed": true}));
 }
+
+#[test]
+fn only_a_controller_names_an_owner_that_is_queued() {
+    const REFUSED: &str = "metadata.ownerReferences: Forbidden: what a JobSet makes is queued with it, and only its controller may name it as the owner; leave the owner out, or the label sluice.dev/queue-name";
+    let free = |labels| mk_job(labels, &[], true);
+    let child = |labels| owned(free(labels), "jobset.x-k8s.io/v1alpha2", "JobSet");
+    let controller = "system:serviceaccount:jobset-system:jobset-controller-manager";
+    let cases = [
+        ("a user", USER, None, child(Q), REFUSED),
+        ("a controller", controller, None, child(Q), ""),
+        ("without a queue", USER, None, child(&[]), ""),
+        (
+            "with another owner",
+            USER,
+            None,
+            owned(free(Q), "batch/v1", "CronJob"),
+            "",
+        ),
+        ("an owner later on", USER, Some(free(Q)), child(Q), REFUSED),
+        ("an edit of a child", USER, Some(child(Q)), child(Q), ""),
+    ];
+    for (name, user, old, new, expected) in cases {
+        assert_eq!(
+            validate(user, old.as_ref(), &new).message(),
+            expected,
+            "{name}"
+        );
+    }
+}

@@ -343,7 +343,8 @@ fn the_template_of_a_child_may_say_what_its_owner_says() {
     let old = child(mk_job(Q, &[], true));
     let mut new = listing(with_gate(old.clone(), "acme.io/x"));
     new["spec"]["template"]["metadata"]["annotations"]["sluice.dev/pod-set"] = json!("main");
-    assert_eq!(validate(USER, None, &new).message(), "");
+    let controller = "system:serviceaccount:jobset-system:jobset-controller-manager";
+    assert_eq!(validate(controller, None, &new).message(), "");
     assert_eq!(validate(USER, Some(&old), &new).message(), "");
 }
 
