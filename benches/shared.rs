@@ -9,6 +9,7 @@ use anyhow::Result;
 use serde_json::Value;
 
 /// Sluice's user name.
+#[allow(dead_code, reason = "not every bench counts writes")]
 pub(crate) const SLUICE: &str = "system:serviceaccount:sluice-system:sluice";
 
 /// The ClusterQueue `bench`.
