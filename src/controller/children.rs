@@ -31,19 +31,21 @@ impl Controller {
         }
         let owner = child.owner.as_ref().map(|owner| owner.uid.clone());
         self.world.children.put(key.clone(), child);
-        self.child_changed(owner);
+        self.child_changed(&key.namespace, owner);
     }
 
     /// Forgets that an object is not managed by itself.
     pub(super) fn forget_child(&mut self, key: &JobKey) {
         if let Some(child) = self.world.children.remove(key) {
-            self.child_changed(child.owner.map(|owner| owner.uid.clone()));
+            self.child_changed(&key.namespace, child.owner.map(|owner| owner.uid.clone()));
         }
     }
 
     /// Reads the pod sets of an object anew whose child has changed.
-    pub(super) fn child_changed(&mut self, owner: Option<Uid>) {
+    pub(super) fn child_changed(&mut self, namespace: &str, owner: Option<Uid>) {
         let key = owner.and_then(|uid| self.world.job_key(&uid).cloned());
+        // An object in another namespace may say what it likes of its owner.
+        let key = key.filter(|key| *key.namespace == *namespace);
         let Some((key, record)) = key.and_then(|key| {
             let record = self.world.job(&key)?.clone();
             Some((key, record))
@@ -65,37 +67,59 @@ impl Controller {
         let Ok(reading) = &mut record.reading else {
             return;
         };
-        let child = self.child_with_pods(key, &record.uid);
-        match child.map(|(_, child, _)| &child.reading) {
-            Some(Ok(child)) => {
+        let mut children = self.children_with_pods(key, &record.uid);
+        let first = children.next().map(|(_, child, _)| &child.reading);
+        let others = children.next().map(|(place, ..)| place.name.clone());
+        match (first, others) {
+            (Some(_), Some(other)) => reading.pod_sets = Err(vec![many_children(&other)]),
+            (Some(Ok(child)), None) => {
                 reading.pod_sets.clone_from(&child.pod_sets);
                 reading.ready.clone_from(&child.ready);
             }
-            Some(Err(problems)) => reading.pod_sets = Err(problems.clone()),
-            None => reading.pod_sets = Err(vec![no_child()]),
+            (Some(Err(problems)), None) => reading.pod_sets = Err(problems.clone()),
+            (None, _) => reading.pod_sets = Err(vec![no_child()]),
         }
     }
 
-    /// The child that has the pods of an object: where it is, what is known of it, how it is read. The
-    /// first by name, if there are many.
+    /// The child that has the pods of an object: where it is, what is known of it, how it is read. None
+    /// if there are many: one of them may not be its controller's work.
     pub(super) fn child_with_pods(
         &self,
         key: &JobKey,
         uid: &Uid,
     ) -> Option<(&JobKey, &JobRecord, Arc<CompiledKind>)> {
-        let owner = self.kinds.compiled(&key.kind)?;
+        let mut children = self.children_with_pods(key, uid);
+        let only = children.next();
+        only.filter(|_| children.next().is_none())
+    }
+
+    fn children_with_pods<'a>(
+        &'a self,
+        key: &JobKey,
+        uid: &Uid,
+    ) -> impl Iterator<Item = (&'a JobKey, &'a JobRecord, Arc<CompiledKind>)> {
+        let owner = self.kinds.compiled(&key.kind);
+        let namespace = key.namespace.clone();
         let children = self.world.children.of_owner(uid);
-        let mut found = children.filter_map(|(place, child)| {
+        children.filter_map(move |(place, child)| {
             let kind = self.kinds.compiled(&place.kind)?;
             let record = child.record.as_deref()?;
-            let counts = place.namespace == key.namespace
-                && owner.makes(&kind.group, &kind.kind)
+            let counts = place.namespace == namespace
+                && owner.as_ref()?.makes(&kind.group, &kind.kind)
                 && self.kinds.has_listed(&place.kind)
                 && !record.deleting;
             counts.then_some((place, record, kind))
-        });
-        found.next()
+        })
     }
+}
+
+fn many_children(other: &str) -> Problem {
+    Problem::forbidden(
+        "metadata.ownerReferences",
+        format!(
+            "more than one object says that it has the pods of this one, {other:?} among them: delete those that its controller did not make"
+        ),
+    )
 }
 
 fn no_child() -> Problem {

@@ -30,16 +30,19 @@ impl Controller {
     /// Takes in a job, or an object that goes with one.
     fn sort_in(&mut self, key: &JobKey, record: JobRecord) {
         let uid = record.uid.clone();
+        // What of a JobKind that is deleted holds no quota is not looked after any more.
+        if self.kinds.is_retiring(&key.kind) && !self.holds_quota(&uid) {
+            self.forget_child(key);
+            return self.leave(key, &uid);
+        }
         let has_workload =
             self.world.workload_of(&uid).is_some() || self.flights.of(&uid).is_some();
         if has_workload {
             self.forget_child(key);
             return self.job_seen(key, record);
         }
-        // What of a JobKind that is deleted holds no quota is not looked after any more.
-        let is_retired = self.kinds.is_retiring(&key.kind) && !self.holds_quota(&uid);
         let shows_pods = self.shows_pods_of_owner(key, &record);
-        if is_retired || !record.is_managed() && !shows_pods {
+        if !record.is_managed() && !shows_pods {
             self.forget_child(key);
             return self.leave(key, &uid);
         }
@@ -78,6 +81,9 @@ impl Controller {
             }
             Lineage::Child => {
                 self.leave(key, &uid);
+                if !was_child {
+                    self.tell_held_child(key, &record);
+                }
                 let mut child = child(record, true, None);
                 if !shows_pods {
                     child.record = None;
@@ -85,6 +91,22 @@ impl Controller {
                 self.child_seen(key, child);
             }
         }
+    }
+
+    /// Tells of a child that a webhook held, which sees no further than its owner, that it is for its
+    /// owner to let it go.
+    fn tell_held_child(&self, key: &JobKey, job: &JobRecord) {
+        let owner = job.owner.as_deref().filter(|o| self.declared(o).is_none());
+        let is_held = job.suspended == Some(true) && !self.is_quiet;
+        let object = self.reference(key, &job.uid);
+        let (Some(owner), Some(object), true) = (owner, object, is_held) else {
+            return;
+        };
+        let text = format!(
+            "Not queued by itself, and left suspended: {} {:?}, which owns it, belongs to an object that is queued, and lets it go",
+            owner.kind, owner.name
+        );
+        self.events.tell(object, Note::normal("LeftToOwner", text));
     }
 
     /// Decides about jobs that waited for what an owner is.

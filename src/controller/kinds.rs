@@ -176,6 +176,13 @@ impl Kinds {
         entry.resource.clone()
     }
 
+    /// The resource of this group and kind, as it was when it was last served.
+    pub fn last_resource(&self, (group, kind): &(String, String)) -> Option<ApiResource> {
+        let of_kind = |entry: &&Entry| entry.spec.group == *group && entry.spec.kind == *kind;
+        let mut entries = self.entries.values().filter(of_kind);
+        entries.find_map(|entry| entry.resource.clone())
+    }
+
     /// Whether objects of this JobKind may be let go: all are known, and it fits them.
     pub fn is_listed(&self, name: &str) -> bool {
         self.entries.get(name).is_some_and(|entry| {
@@ -422,10 +429,10 @@ impl Controller {
         match parsed {
             Ok(kind) => {
                 if self.kinds.put(&kind) {
+                    let name = kind.metadata.name.as_deref().unwrap_or_default();
+                    self.kinds.list_children(name);
                     self.kinds_changed();
-                    self.kinds
-                        .list_children(kind.metadata.name.as_deref().unwrap_or_default());
-                    self.review_kind(kind.metadata.name.as_deref().unwrap_or_default());
+                    self.review_kind(name);
                 }
             }
             Err(error) => warn!(%error, "JobKind can't be read and is passed over"),

@@ -292,13 +292,16 @@ impl Controller {
         }
         let of_children = self.world.children.keys();
         let of_children = of_children.filter(|key| *key.kind == *kind);
-        let owners: Vec<Uid> = of_children
-            .filter_map(|key| self.world.children.get(key))
-            .filter(|child| child.record.is_some())
-            .filter_map(|child| Some(child.owner.as_ref()?.uid.clone()))
+        let owners: Vec<_> = of_children
+            .filter_map(|key| Some((key, self.world.children.get(key)?)))
+            .filter(|(_, child)| child.record.is_some())
+            .filter_map(|(key, child)| {
+                let owner = child.owner.as_ref()?;
+                Some((key.namespace.clone(), owner.uid.clone()))
+            })
             .collect();
-        for owner in owners {
-            self.child_changed(Some(owner));
+        for (namespace, owner) in owners {
+            self.child_changed(&namespace, Some(owner));
         }
     }
 

@@ -131,7 +131,13 @@ impl Controller {
         let Some(owner) = &record.job else {
             return;
         };
-        let Some(resource) = self.kinds.listed_resource(&owner.group_kind) else {
+        // That it is gone says a complete list, or a watch that may have ended since, with its CRD.
+        let listed = self.kinds.listed_resource(&owner.group_kind);
+        let seen_to_go = || {
+            let is_gone = self.world.is_gone(uid);
+            is_gone.then(|| self.kinds.last_resource(&owner.group_kind))
+        };
+        let Some(resource) = listed.or_else(|| seen_to_go().flatten()) else {
             return;
         };
         // Of a kind whose JobKind is deleted only what holds quota is known.
@@ -341,18 +347,22 @@ impl Controller {
 
     /// Tells the user about a job, once.
     pub(super) fn tell(&mut self, key: &JobKey, uid: &Uid, note: Note) {
-        let Some(resource) = self.kinds.resource(&key.kind) else {
-            return;
-        };
-        let object = ObjectReference {
+        if let Some(object) = self.reference(key, uid) {
+            self.tell_object(object, uid, note);
+        }
+    }
+
+    /// A job, to tell something about.
+    pub(super) fn reference(&self, key: &JobKey, uid: &Uid) -> Option<ObjectReference> {
+        let resource = self.kinds.resource(&key.kind)?;
+        Some(ObjectReference {
             api_version: Some(resource.api_version),
             kind: Some(resource.kind),
             namespace: Some(key.namespace.to_string()),
             name: Some(key.name.to_string()),
             uid: Some(uid.to_string()),
             ..ObjectReference::default()
-        };
-        self.tell_object(object, uid, note);
+        })
     }
 
     /// Tells the user about a job, a pod or a group, once. A group is told by its oldest pod.

@@ -112,3 +112,64 @@ fn remove_from(map: &mut HashMap<Uid, BTreeSet<JobKey>>, owner: &Uid, key: &JobK
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mk_child(name: &str, owner: &str, waits_for: Option<&str>) -> (JobKey, Child) {
+        let key = JobKey {
+            kind: "set".into(),
+            namespace: "blue".into(),
+            name: name.into(),
+        };
+        let owner = OwnerRef {
+            api_version: "example.com/v1".to_owned(),
+            kind: "Train".to_owned(),
+            name: "train".to_owned(),
+            uid: owner.into(),
+        };
+        let child = Child {
+            uid: format!("uid-of-{name}").into(),
+            owner: Some(Arc::new(owner)),
+            is_marked: true,
+            is_decided: false,
+            waits_for: waits_for.map(Into::into),
+            record: None,
+        };
+        (key, child)
+    }
+
+    #[test]
+    fn nothing_is_left_of_a_child_that_is_forgotten() {
+        let mut children = Children::default();
+        let (key, child) = mk_child("part", "train-1", Some("middle"));
+        children.put(key.clone(), child);
+        assert_eq!(children.waiting_for("middle"), vec![key.clone()]);
+        assert_eq!(children.of_owner("train-1").count(), 1);
+        // It has another owner now, and nothing is open.
+        let (_, child) = mk_child("part", "train-2", None);
+        children.put(key.clone(), child);
+        assert!(children.waiting().is_empty());
+        assert_eq!(children.of_owner("train-1").count(), 0);
+        assert!(children.of("uid-of-part").is_some());
+        children.remove(&key);
+        let Children {
+            by_key,
+            by_uid,
+            by_owner,
+            waiting,
+        } = children;
+        assert!(by_key.is_empty() && by_uid.is_empty() && by_owner.is_empty());
+        assert!(waiting.is_empty());
+    }
+
+    #[test]
+    fn a_child_that_is_settled_waits_for_nothing() {
+        let mut children = Children::default();
+        let (key, child) = mk_child("part", "train-1", Some("middle"));
+        children.put(key.clone(), child);
+        children.settle(&key);
+        assert!(children.waiting().is_empty() && children.get(&key).is_some());
+    }
+}

@@ -169,6 +169,11 @@ impl World {
         self.gone_jobs.insert(uid, namespace);
     }
 
+    /// Whether a job was seen to go, and something of it is left.
+    pub fn is_gone(&self, uid: &str) -> bool {
+        self.gone_jobs.contains_key(uid)
+    }
+
     /// The jobs that are gone and whose pods may run.
     pub fn gone_jobs(&self) -> Vec<Uid> {
         self.gone_jobs.keys().cloned().collect()
