@@ -21,6 +21,7 @@
 )]
 
 mod bad_objects;
+mod children;
 mod crash;
 mod failover;
 mod gates_create;
@@ -30,9 +31,13 @@ mod gates_roads;
 mod install;
 mod jobkind_admission;
 mod jobkind_hooks;
+mod jobkinds_life;
 mod karpenter;
 mod late_objects;
 mod life;
+mod made_up_kind;
+mod operators;
+mod owners;
 mod pods_deployments;
 mod pods_faults;
 mod pods_groups;
@@ -49,6 +54,7 @@ mod quota;
 mod races;
 mod reclaimable;
 mod reservations;
+mod shipped_kinds;
 mod status;
 mod stop;
 mod support;

@@ -5,6 +5,7 @@ pub mod admission;
 pub mod audit;
 pub mod bed;
 pub mod history;
+pub mod made_up;
 pub mod objects;
 pub mod pods;
 pub mod queues;

@@ -1,0 +1,273 @@
+//! Who is queued when one object owns another: what is above, told by UID, and never both. A reference
+//! that leads nowhere changes nothing.
+
+use anyhow::{Result, ensure};
+use serde_json::{Value, json};
+use sluice_testbed::{Options, SluiceOptions};
+
+use crate::support::history::{History, Revision};
+use crate::support::made_up::{MadeUp, controlled_by};
+use crate::support::objects::{Job, is_admitted, is_suspended, quota, with};
+use crate::support::{Scene, bed};
+
+/// A Job in the queue that names `owner` as its controller.
+fn mk_part(name: &str, owner: &Value) -> Value {
+    with(
+        Job::new(name).queue("q").json(),
+        "/metadata/ownerReferences",
+        controlled_by(owner),
+    )
+}
+
+/// A kind that makes Jobs and Notes, and one whose objects own things and are no Job-like objects.
+async fn mk_kinds(scene: &Scene<'_>) -> Result<(MadeUp, MadeUp)> {
+    let note = MadeUp::new(scene, "Note");
+    let crew = MadeUp::new(scene, "Crew")
+        .makes("batch", "Job")
+        .makes(&note.group, "Note");
+    note.install_crd(scene).await?;
+    scene.apply(&note.role()).await?;
+    crew.install(scene).await?;
+    // Roles are aggregated one after the other: one that is read shows that the other is.
+    scene.create(&note.job_kind()).await?;
+    note.see_watched(scene).await?;
+    scene.delete("JobKind", &note.name).await?;
+    Ok((crew, note))
+}
+
+/// A Job that was never suspended and that Sluice made no Workload for.
+fn check_left_alone(job: &Value, jobs: &[Revision], workloads: &[Revision]) -> Result<()> {
+    let uid = &job["metadata"]["uid"];
+    let of_job = |r: &&Revision| r.object["metadata"]["ownerReferences"][0]["uid"] == *uid;
+    let workload = workloads.iter().find(of_job);
+    ensure!(workload.is_none(), "it got a Workload: {workload:?}");
+    let held = jobs
+        .iter()
+        .find(|r| r.object["metadata"]["uid"] == *uid && is_suspended(&r.object));
+    ensure!(held.is_none(), "it was suspended: {held:?}");
+    Ok(())
+}
+
+/// What was recorded of Jobs and Workloads.
+struct Records {
+    jobs: History,
+    workloads: History,
+}
+
+impl Records {
+    async fn start(scene: &Scene<'_>) -> Result<Self> {
+        Ok(Self {
+            jobs: scene.record("Job").await?,
+            workloads: scene.record("Workload").await?,
+        })
+    }
+
+    async fn check_left_alone(&self, scene: &Scene<'_>, job: &Value) -> Result<()> {
+        let jobs = scene.history("Job", &self.jobs).await?;
+        let workloads = scene.history("Workload", &self.workloads).await?;
+        check_left_alone(job, &jobs, &workloads)
+    }
+}
+
+#[tokio::test]
+async fn a_job_of_a_managed_object_is_left_alone_and_no_other_is() -> Result<()> {
+    bed::shared("owner-managed", async |scene| {
+        scene.queue(&[quota("cpu", "3")]).await?;
+        let (crew, _) = mk_kinds(scene).await?;
+        let solo = MadeUp::new(scene, "Solo");
+        solo.install(scene).await?;
+        let records = Records::start(scene).await?;
+
+        let managed = crew.create(scene, &crew.queued("managed")).await?;
+        crew.see_let_go(scene, "managed").await?;
+        let part = scene.create(&mk_part("part", &managed)).await?;
+        scene.see_complete("part").await?;
+
+        // Its owner is in no queue: that it is there no webhook can see, so it is held a moment later.
+        let unmanaged = crew.create(scene, &crew.object("unmanaged")).await?;
+        let stray = Job::new("stray").queue("q").runs_forever().json();
+        let owner = controlled_by(&unmanaged);
+        let stray = with(stray, "/metadata/ownerReferences", owner);
+        scene.create(&stray).await?;
+        scene.see_admitted("stray").await?;
+
+        // Its owner is, and makes no Jobs: somebody wants to be rid of the queue.
+        let lone = solo.create(scene, &solo.queued("lone")).await?;
+        solo.see_let_go(scene, "lone").await?;
+        scene.create(&mk_part("sly", &lone)).await?;
+        let told = |w: &Value| !is_admitted(w);
+        scene.see_workload("sly", "waiting", told).await?;
+        scene.see("Job", "sly", "held", is_suspended).await?;
+        let own = scene
+            .create(&Job::new("own").queue("q").runs_forever().json())
+            .await?;
+        scene.see_workload("own", "there", |_| true).await?;
+        scene.create(&mk_part("sly-too", &own)).await?;
+        scene.see_workload("sly-too", "there", |_| true).await?;
+
+        records.check_left_alone(scene, &part).await
+    })
+    .await
+}
+
+/// An object between the two that Sluice knows nothing of; and the owner goes before the job.
+#[tokio::test]
+async fn owners_in_between_are_passed_through_and_may_go_first() -> Result<()> {
+    let options = without_garbage_collection()?;
+    let sluice = SluiceOptions::new(bed::BINARY);
+    bed::own("owner-between", sluice, options, async |bed, scene| {
+        bed.sluice.start().await?;
+        bed::see_leading(scene).await?;
+        scene.queue(&[quota("cpu", "1")]).await?;
+        let (crew, note) = mk_kinds(scene).await?;
+        let records = Records::start(scene).await?;
+
+        let top = crew.create(scene, &crew.queued("top")).await?;
+        crew.see_let_go(scene, "top").await?;
+        let middle = with(
+            note.object("middle"),
+            "/metadata/ownerReferences",
+            controlled_by(&top),
+        );
+        let middle = note.create(scene, &middle).await?;
+        let below = with(mk_part("below", &middle), "/spec/suspend", json!(true));
+        let below = scene.create(&below).await?;
+        let part = with(
+            mk_part("part", &top),
+            "/metadata/finalizers",
+            json!(["tests/keep"]),
+        );
+        let part = with(part, "/spec/template/metadata/annotations", json!({}));
+        let part = scene.create(&part).await?;
+        scene.see_complete("part").await?;
+
+        // The next in the queue waits, so the queue has been looked at since.
+        scene.create(&Job::new("next").queue("q").json()).await?;
+        scene
+            .see_workload("next", "waiting", |w| !is_admitted(w))
+            .await?;
+        ensure!(
+            scene.find_workload("below").await?.is_none(),
+            "it is queued by itself"
+        );
+
+        // The webhook sees no further than its owner.
+        scene.see_event("below", "LeftToOwner").await?;
+
+        // A restart shows all of them at once, in any order.
+        bed.sluice.kill();
+        bed.sluice.start_again().await?;
+        scene.create(&Job::new("sync").queue("q").json()).await?;
+        let waits = |w: &Value| !is_admitted(w);
+        scene.see_workload("sync", "waiting", waits).await?;
+        let late = scene.create(&mk_part("late", &top)).await?;
+        scene.see_complete("late").await?;
+
+        // Its owner gone, it is what it was; and what follows it comes next.
+        crew.delete(scene, "top").await?;
+        scene.see_complete("next").await?;
+        for seen in ["2", "3"] {
+            let seen = json!({"metadata": {"annotations": {"tests/seen": seen}}});
+            scene.merge("Job", "part", seen.clone()).await?;
+            scene.merge("Job", "below", seen).await?;
+            let name = format!("after-{}", scene.list("Job").await?.len());
+            scene.create(&Job::new(&name).queue("q").json()).await?;
+            scene.see_complete(&name).await?;
+        }
+        ensure!(
+            scene.workload_of(&below).await?.is_none(),
+            "it is queued by itself"
+        );
+        records.check_left_alone(scene, &part).await?;
+        records.check_left_alone(scene, &late).await?;
+
+        // Without the reference it is a job like any other.
+        scene
+            .merge(
+                "Job",
+                "below",
+                json!({"metadata": {"ownerReferences": null}}),
+            )
+            .await?;
+        scene.see_complete("below").await?;
+        scene
+            .merge("Job", "part", json!({"metadata": {"finalizers": null}}))
+            .await
+            .map(drop)
+    })
+    .await
+}
+
+/// What nobody owns in truth is queued like any other job.
+#[tokio::test]
+async fn a_forged_reference_changes_nothing() -> Result<()> {
+    let options = without_garbage_collection()?;
+    let sluice = SluiceOptions::new(bed::BINARY);
+    bed::own("owner-forged", sluice, options, async |bed, scene| {
+        bed.sluice.start().await?;
+        bed::see_leading(scene).await?;
+        scene.queue(&[quota("cpu", "20")]).await?;
+        let (crew, note) = mk_kinds(scene).await?;
+        let top = crew.create(scene, &crew.queued("top")).await?;
+        crew.see_let_go(scene, "top").await?;
+        let dead = crew.create(scene, &crew.object("dead")).await?;
+        crew.delete(scene, "dead").await?;
+        let namespaces = scene.get("Namespace", &scene.ns).await?;
+        let elsewhere = Scene {
+            cp: scene.cp,
+            client: scene.client.clone(),
+            ns: scene.cp.create_namespace("owner-else").await?,
+        };
+        let abroad = crew.create(&elsewhere, &crew.queued("abroad")).await?;
+        // Whoever knows a UID can name it under any kind and name.
+        let misnamed = with(top.clone(), "/metadata/name", json!("other"));
+        let other_kind = with(top.clone(), "/kind", json!("Note"));
+        let rows = [
+            ("wrong-uid", with(top.clone(), "/metadata/uid", json!("00000000-0000-4000-8000-000000000000"))),
+            ("misnamed", misnamed),
+            ("other-kind", other_kind),
+            ("dead", dead),
+            ("abroad", abroad),
+            ("cluster-scoped", with(with(namespaces, "/kind", json!("Namespace")), "/apiVersion", json!("v1"))),
+            ("no-such-kind", json!({"apiVersion": "no.example.com/v1", "kind": "Nothing", "metadata": {"name": "x", "uid": "u"}})),
+            ("path", json!({"apiVersion": "v1", "kind": "../../x", "metadata": {"name": "a/../b?c", "uid": "u2"}})),
+        ];
+        for (name, owner) in &rows {
+            scene.create(&mk_part(name, owner)).await?;
+        }
+        // Two that own each other, and chains of ten and eleven owners.
+        let (mut above, mut left) = (top.clone(), None);
+        for place in 0..10 {
+            let link = with(note.object(&format!("link-{place}")), "/metadata/ownerReferences", controlled_by(&above));
+            above = note.create(scene, &link).await?;
+            match place {
+                8 => left = Some(scene.create(&mk_part("ten", &above)).await?),
+                9 => drop(scene.create(&mk_part("eleven", &above)).await?),
+                _ => {}
+            }
+        }
+        let one = note.create(scene, &note.object("one")).await?;
+        let two = with(note.object("two"), "/metadata/ownerReferences", controlled_by(&one));
+        let two = note.create(scene, &two).await?;
+        let cycle = json!({"metadata": {"ownerReferences": controlled_by(&two)}});
+        note.merge(scene, "one", cycle).await?;
+        scene.create(&mk_part("cycle", &two)).await?;
+
+        for name in rows.iter().map(|(name, _)| *name).chain(["eleven", "cycle"]) {
+            scene.see_admitted(name).await?;
+            scene.see_complete(name).await?;
+        }
+        let ten = scene.workload_of(&left.unwrap()).await?;
+        ensure!(ten.is_none(), "the tenth owner is managed: {ten:?}");
+        elsewhere.delete("Namespace", &elsewhere.ns).await
+    })
+    .await
+}
+
+/// The garbage collector deletes what names an owner that is gone, often before anybody else sees it.
+fn without_garbage_collection() -> Result<Options> {
+    let mut options = Options::with_crds()?;
+    let without = "--controllers=*,-garbage-collector-controller";
+    options.controller_manager_args.push(without.to_owned());
+    Ok(options)
+}
