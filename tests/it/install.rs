@@ -321,6 +321,10 @@ async fn rights_in(namespace: &str) -> Result<BTreeSet<String>> {
             if ["authentication.k8s.io", "authorization.k8s.io"].contains(&group.as_str()) {
                 continue;
             }
+            // What other tests declare meanwhile.
+            if group.ends_with(".example.com") {
+                continue;
+            }
             let group = if group.is_empty() { "core" } else { group };
             for resource in rule.resources.iter().flatten() {
                 let what = format!("{group}/{resource} {names}");
