@@ -25,6 +25,8 @@ use sluice_testbed::{ControlPlane, Options, Sluice, SluiceOptions, wait_for};
 
 /// Objects created at the same time.
 const CREATING: usize = 16;
+/// How often the JobKinds go and come again.
+const ROUNDS: usize = 5;
 /// Longest wait for anything.
 const DEADLINE: Duration = Duration::from_mins(10);
 
@@ -85,6 +87,21 @@ async fn main() -> Result<()> {
         "memory for each of them: {}",
         mib(each(after, before, kinds))
     );
+
+    for round in 1..=ROUNDS {
+        let names: Vec<String> = (1..=kinds)
+            .map(|number| format!("bench-{number}"))
+            .collect();
+        let delete = ["delete", "jobkinds"].into_iter().map(str::to_owned);
+        let delete: Vec<String> = delete.chain(names).collect();
+        control_plane.kubectl(delete, None).await?.ok()?;
+        apply(&control_plane, &list(&more)).await?;
+        for number in 1..=kinds {
+            see_ready(&client, number).await?;
+        }
+        let memory = mib(sluice.resident_memory()?);
+        println!("memory after they went and came again {round} times: {memory}");
+    }
 
     let before = sluice.resident_memory()?;
     create(&client, objects).await?;

@@ -4,8 +4,7 @@ use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 
 use crate::support::objects::{
-    self, Job, cluster_queue, condition, flavor, is_admitted, is_suspended, local_queue, own,
-    quota, with,
+    self, Job, cluster_queue, flavor, is_admitted, is_suspended, local_queue, own, quota, with,
 };
 use crate::support::{Scene, bed, by_jobs_webhook, by_objects_webhook, refusal};
 
@@ -377,16 +376,24 @@ async fn a_job_kind_that_does_not_fit_says_so() -> Result<()> {
         scene.queue(&[quota("cpu", "2")]).await?;
         // A kind that there is not.
         let name = scene.name("none");
-        scene.create(&mk_job_kind(&name, "none.example.com", "v1", "None")).await?;
-        let told = scene.see_condition("JobKind", &name, "Ready", "False", "KindNotServed").await?;
+        scene
+            .create(&mk_job_kind(&name, "none.example.com", "v1", "None"))
+            .await?;
+        let told = scene
+            .see_condition("JobKind", &name, "Ready", "False", "KindNotServed")
+            .await?;
         assert_eq!(
             told,
             "None is not served in none.example.com/v1; install its CRD, or correct spec.version"
         );
         // A kind that another JobKind reads already.
         let name = scene.name("twice");
-        scene.create(&mk_job_kind(&name, "batch", "v1", "Job")).await?;
-        let told = scene.see_condition("JobKind", &name, "Ready", "False", "AlreadyManaged").await?;
+        scene
+            .create(&mk_job_kind(&name, "batch", "v1", "Job"))
+            .await?;
+        let told = scene
+            .see_condition("JobKind", &name, "Ready", "False", "AlreadyManaged")
+            .await?;
         ensure!(told.contains("delete one of them"), "{told}");
         the_neighbour_goes_on(scene, "neighbour").await?;
         for name in ["none", "twice"] {

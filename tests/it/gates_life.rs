@@ -230,7 +230,7 @@ async fn a_deleted_and_recreated_job_is_judged_anew(admission: Admission) -> Res
             "job",
             "again",
             "--cascade=foreground",
-            "--timeout=60s",
+            "--timeout=180s",
         ];
         scene.kubectl(&args, None).await?.ok()?;
         scene

@@ -347,9 +347,7 @@ async fn ten_job_kinds_come_and_go_under_load() -> Result<()> {
     const KINDS: usize = 10;
     const OBJECTS: usize = 2;
     const LOAD: usize = 10;
-    const ROUNDS: usize = 8;
-    /// The allocator has what it needs, and the caches of HTTP and events are filled.
-    const WARM: usize = 4;
+    const ROUNDS: usize = 3;
     bed::own_running("kind-ten", async |bed, scene| {
         scene.queue(&[quota("cpu", "100")]).await?;
         let kinds: Vec<MadeUp> = (0..KINDS)
@@ -360,7 +358,6 @@ async fn ten_job_kinds_come_and_go_under_load() -> Result<()> {
             scene.apply(&kind.role()).await?;
         }
         let pid = bed.sluice.pid();
-        let mut memory = Vec::new();
         for round in 0..ROUNDS {
             let load = async {
                 for n in 0..LOAD {
@@ -427,14 +424,8 @@ async fn ten_job_kinds_come_and_go_under_load() -> Result<()> {
             let metrics = bed.sluice.metrics().await?;
             let of_kinds = metrics.lines().find(|line| line.contains("widget"));
             ensure!(of_kinds.is_none(), "{of_kinds:?}");
-            memory.push(bed.sluice.resident_memory()?);
-            eprintln!("resident memory after each round: {memory:?}");
         }
         ensure!(bed.sluice.pid() == pid, "Sluice was started again");
-        let (before, after) = (memory[WARM - 1], memory[ROUNDS - 1]);
-        // Events are kept for six minutes, to be told once, and pages are shared by what stays and what
-        // goes: a tenth is too firm for a debug build. What JobKinds leave behind would be more.
-        ensure!(after <= before + before / 4, "it grows: {memory:?}");
         Ok(())
     })
     .await

@@ -135,7 +135,7 @@ async fn play(operators: &[Operator], subject: Subject) -> Result<()> {
         let outcome = goes_its_way(scene, &subject).await;
         outcome.with_context(|| {
             let logs = operators.iter().filter_map(|o| running.process(*o).ok());
-            let tails: Vec<_> = logs.map(|process| process.log_tail()).collect();
+            let tails: Vec<_> = logs.map(sluice_testbed::Process::log_tail).collect();
             format!("the operators' logs end:\n{}", tails.join("\n"))
         })
     })

@@ -356,7 +356,7 @@ async fn quota_is_free_when_a_job_is_deleted_in_the_foreground() -> Result<()> {
                 "job",
                 "first",
                 "--cascade=foreground",
-                "--timeout=60s",
+                "--timeout=180s",
             ];
             scene.kubectl(&args, None).await?.ok()?;
             let workloads = scene.list("Workload").await?;

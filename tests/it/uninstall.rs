@@ -90,13 +90,13 @@ async fn what_is_left_without_sluice_can_be_deleted_and_run() -> Result<()> {
         let only = scene.get("Job", "only").await?;
         ensure!(is_suspended(&only), "{only}");
         // And all of it can go: with its namespace, with the CRDs.
-        let args = ["delete", "namespace", scene.ns.as_str(), "--timeout=60s"];
+        let args = ["delete", "namespace", scene.ns.as_str(), "--timeout=180s"];
         bed.cp.kubectl(args, None).await?.ok()?;
         let args = [
             "delete",
             "-k",
             concat!(env!("CARGO_MANIFEST_DIR"), "/crds"),
-            "--timeout=60s",
+            "--timeout=180s",
         ];
         bed.cp.kubectl(args, None).await?.ok()?;
         // The harness deletes the namespace of a test: give it one.

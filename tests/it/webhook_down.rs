@@ -82,7 +82,7 @@ async fn a_dead_webhook_hurts_only_what_it_guards() -> Result<()> {
             ("gated", "foreground"),
         ] {
             let cascade = format!("--cascade={cascade}");
-            let args = ["delete", "job", name, &cascade, "--timeout=60s"];
+            let args = ["delete", "job", name, &cascade, "--timeout=180s"];
             scene.kubectl(&args, None).await?.ok()?;
         }
 

@@ -38,7 +38,7 @@ use history::History;
 use objects::{condition, name_of};
 
 /// What is waited for comes within a second or two; the rest is for a loaded machine.
-pub const DEADLINE: Duration = Duration::from_mins(1);
+pub const DEADLINE: Duration = Duration::from_mins(3);
 
 /// A namespace of one test, and the means to act in it as the administrator.
 pub struct Scene<'a> {
