@@ -66,7 +66,8 @@ pub async fn follow(
             }
         }
         if listing.is_none() {
-            // Of two JobKinds for one kind the first by name counts, as for the controller.
+            // Of two JobKinds for one kind the first by name counts. The controller keeps to the one that
+            // came first, and tells of the other (AlreadyManaged).
             let compiled = kinds.values().rev().cloned();
             let next = Policy::new(compiled, basis.queue_labels.clone(), basis.username.clone())
                 .with_queue_gates(basis.queue_gates.clone());

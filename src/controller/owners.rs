@@ -171,8 +171,9 @@ async fn look(client: &Client, namespace: &str, owner: &OwnerRef) -> Found {
     // A reference is what its writer says: only what can be a path is asked for.
     let parts = [group, version, &owner.kind, &owner.name];
     let is_plain = |text: &&str| {
-        text.bytes()
-            .all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte))
+        let mut bytes = text.bytes();
+        bytes.all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte))
+            && ![".", ".."].contains(text)
     };
     if !parts.iter().all(is_plain) || version.is_empty() || owner.name.is_empty() {
         return Found::Gone;

@@ -28,12 +28,14 @@ pub enum Standing {
 }
 
 impl Standing {
-    /// The rule of a JobKind that stands so and had the rule `before`. Objects that can't be read now
-    /// are held all the same; those of which there are none, or that don't fit, are not.
+    /// The rule of a JobKind that stands so and had the rule `before`. Objects that can't be watched or
+    /// read now are held all the same; those of which there are none are not.
     pub fn rule(&self, before: &Rule) -> Rule {
         match self {
             Self::Starting | Self::Listed => before.clone(),
-            Self::Unavailable { reason, .. } if [FORBIDDEN, UNREACHABLE].contains(reason) => {
+            Self::Unavailable { reason, .. }
+                if [FORBIDDEN, UNREACHABLE, MISMATCH].contains(reason) =>
+            {
                 before.clone()
             }
             Self::Unavailable { .. } => Rule::None,
