@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use arc_swap::ArcSwap;
+use k8s_openapi::jiff::Timestamp;
 use kube::api::{ApiResource, DynamicObject};
 use sluice_crds::JobKind;
 use sluice_kinds::CompiledKind;
@@ -33,6 +34,9 @@ pub struct Basis {
     pub username: String,
 }
 
+/// The JobKinds that compile, by name, with their age.
+type Kinds = BTreeMap<String, (Option<Timestamp>, Arc<CompiledKind>)>;
+
 /// Follows the JobKinds until the process ends. `is_listed` becomes true when all are known.
 pub async fn follow(
     clients: Clients,
@@ -51,8 +55,8 @@ pub async fn follow(
         sender,
         metrics,
     ));
-    let mut kinds: BTreeMap<String, Arc<CompiledKind>> = BTreeMap::new();
-    let mut listing: Option<BTreeMap<String, Arc<CompiledKind>>> = None;
+    let mut kinds = Kinds::new();
+    let mut listing: Option<Kinds> = None;
     while let Some(Observation { change, .. }) = receiver.recv().await {
         match change {
             Change::Listing(_) => listing = Some(BTreeMap::new()),
@@ -66,9 +70,10 @@ pub async fn follow(
             }
         }
         if listing.is_none() {
-            // Of two JobKinds for one kind the first by name counts. The controller keeps to the one that
-            // came first, and tells of the other (AlreadyManaged).
-            let compiled = kinds.values().rev().cloned();
+            // Of two JobKinds for one kind the older one counts, as for the controller.
+            let mut by_age: Vec<_> = kinds.iter().collect();
+            by_age.sort_by_key(|(name, (created, _))| (created, *name));
+            let compiled = by_age.into_iter().rev().map(|(_, (_, kind))| kind.clone());
             let next = Policy::new(compiled, basis.queue_labels.clone(), basis.username.clone())
                 .with_queue_gates(basis.queue_gates.clone());
             policy.store(Arc::new(next));
@@ -77,11 +82,7 @@ pub async fn follow(
     }
 }
 
-fn put(
-    kinds: &mut BTreeMap<String, Arc<CompiledKind>>,
-    object: &DynamicObject,
-    queue_gates: &QueueGates,
-) {
+fn put(kinds: &mut Kinds, object: &DynamicObject, queue_gates: &QueueGates) {
     let name = object.metadata.name.clone().unwrap_or_default();
     let parsed = serde_json::to_value(object).and_then(serde_json::from_value::<JobKind>);
     let compiled = match parsed.as_ref().map(CompiledKind::compile) {
@@ -96,7 +97,10 @@ fn put(
         }
     };
     match compiled {
-        Some(compiled) => kinds.insert(name, Arc::new(compiled)),
+        Some(compiled) => {
+            let created = object.metadata.creation_timestamp.as_ref().map(|at| at.0);
+            kinds.insert(name, (created, Arc::new(compiled)))
+        }
         None => kinds.remove(&name),
     };
 }

@@ -1,5 +1,5 @@
-//! What the API server publishes of kinds, for the webhook that judges JobKinds: read afresh for each,
-//! within limits of time, size and number.
+//! What the API server publishes of kinds: read afresh each time, within limits of size and number. The
+//! webhook that judges JobKinds has a limit of time too.
 
 use std::pin::Pin;
 use std::time::Duration;
@@ -36,17 +36,17 @@ impl OpenApi {
         }
     }
 
-    async fn read(&self, group: &str, version: &str) -> Result<Published, String> {
+    /// What is published at `path`, if anything is.
+    ///
+    /// # Errors
+    /// It can't be read, or is too large.
+    pub async fn get(&self, path: &str) -> Result<Option<Value>, String> {
         let _turn = self.turns.acquire().await.map_err(|e| e.to_string())?;
-        let path = match group {
-            "" => format!("/openapi/v3/api/{version}"),
-            group => format!("/openapi/v3/apis/{group}/{version}"),
-        };
         let request = Request::get(path).header(ACCEPT, "application/json");
         let request = request.body(Vec::new()).map_err(|e| e.to_string())?;
         let body = match self.client.request_stream(request).await {
             Ok(body) => body,
-            Err(Error::Api(status)) if status.code == 404 => return Ok(Published::NotServed),
+            Err(Error::Api(status)) if status.code == 404 => return Ok(None),
             Err(error) => return Err(error.to_string()),
         };
         let mut text = Vec::new();
@@ -63,7 +63,7 @@ impl OpenApi {
         let document = parsed
             .map_err(|e| e.to_string())?
             .map_err(|e| e.to_string())?;
-        Ok(Published::Document(document))
+        Ok(Some(document))
     }
 }
 
@@ -74,8 +74,13 @@ impl Schemas for OpenApi {
         version: &'a str,
     ) -> Pin<Box<dyn Future<Output = Published> + Send + 'a>> {
         Box::pin(async move {
-            match timeout(DEADLINE, self.read(group, version)).await {
-                Ok(Ok(published)) => published,
+            let path = match group {
+                "" => format!("/openapi/v3/api/{version}"),
+                group => format!("/openapi/v3/apis/{group}/{version}"),
+            };
+            match timeout(DEADLINE, self.get(&path)).await {
+                Ok(Ok(Some(document))) => Published::Document(document),
+                Ok(Ok(None)) => Published::NotServed,
                 Ok(Err(why)) => Published::Unreadable(why),
                 Err(_) => {
                     Published::Unreadable(format!("no reply within {} s", DEADLINE.as_secs()))

@@ -18,6 +18,7 @@ use tokio::time::{Instant, sleep, timeout};
 use super::observe::Seen;
 use super::standing::{FORBIDDEN, MISMATCH, Standing, UNREACHABLE, unavailable};
 use crate::metrics::Metrics;
+use crate::published::OpenApi;
 use crate::watch::{self, Observation, Source};
 use crate::world::job::JobReader;
 
@@ -39,6 +40,8 @@ pub struct Task {
     pub kind: Arc<CompiledKind>,
     /// Asks the API server.
     pub client: Client,
+    /// Reads schemas, one at a time for all kinds.
+    pub published: Arc<OpenApi>,
     /// Hears what is found out.
     pub reports: mpsc::Sender<Report>,
     /// Reads the objects.
@@ -226,10 +229,8 @@ impl Task {
     }
 
     async fn get(&self, address: &str) -> Result<Value, String> {
-        let request = http::Request::get(address).body(Vec::new());
-        let request = request.map_err(|error| error.to_string())?;
-        let answer = self.client.request(request).await;
-        answer.map_err(|error| error.to_string())
+        let found = self.published.get(address).await?;
+        found.ok_or_else(|| format!("nothing is published at {address}"))
     }
 
     /// What the webhooks need to know of the resource. Of its subresources `status` can change labels,

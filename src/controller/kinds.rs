@@ -6,6 +6,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::jiff::Timestamp;
 use kube::api::ApiResource;
 use sluice_crds::{JobKind, JobKindStatus};
 use sluice_kinds::CompiledKind;
@@ -24,6 +26,7 @@ use super::standing::{MISMATCH, Standing, TAKEN, unavailable};
 use crate::client::Clients;
 use crate::hooks::{Reach, Rule, Rules, Wanted};
 use crate::metrics::Metrics;
+use crate::published::OpenApi;
 use crate::watch::{Observation, Source};
 use crate::world::additions::PodAdditions;
 use crate::world::cluster::Kept;
@@ -37,6 +40,7 @@ const REPORTS_MAX: usize = 64;
 /// All JobKinds.
 pub struct Kinds {
     clients: Clients,
+    published: Arc<OpenApi>,
     observations: mpsc::Sender<Observation<Seen>>,
     metrics: Arc<Metrics>,
     reading: Reading,
@@ -59,6 +63,7 @@ pub struct Reading {
 }
 
 struct Entry {
+    created: Option<Timestamp>,
     kept: Kept<JobKindStatus>,
     spec: sluice_crds::JobKindSpec,
     compiled: Option<Arc<CompiledKind>>,
@@ -88,6 +93,7 @@ impl Kinds {
     ) -> Self {
         let (sender, receiver) = mpsc::channel(REPORTS_MAX);
         Self {
+            published: Arc::new(OpenApi::new(clients.read.clone())),
             clients,
             observations,
             metrics,
@@ -252,6 +258,10 @@ impl Kinds {
 
     /// Begins to watch: what jobs are judged by is known.
     pub fn start_all(&mut self) {
+        // Of two for one kind the older one counts, in whatever order they were listed: a start must not
+        // read objects by another one than before.
+        let all = std::mem::take(&mut self.entries);
+        self.put_again(all.into_iter().collect());
         self.may_start = true;
         let names: Vec<_> = self.entries.keys().cloned().collect();
         for name in names {
@@ -278,6 +288,7 @@ impl Kinds {
         self.remove(&name);
         self.lives += 1;
         let mut entry = Entry {
+            created: object.metadata.creation_timestamp.as_ref().map(|at| at.0),
             kept: kept(None),
             spec: object.spec.clone(),
             compiled: None,
@@ -350,19 +361,20 @@ impl Kinds {
 
     /// JobKinds that stood back behind another one that is gone now.
     fn revive(&mut self) {
-        let waiting: Vec<_> = self
-            .entries
-            .iter()
-            .filter(|(_, entry)| {
-                matches!(&entry.standing, Standing::Unavailable { reason, .. } if *reason == TAKEN)
-            })
-            .map(|(name, entry)| (name.clone(), entry.kept.clone(), entry.spec.clone()))
-            .collect();
-        for (name, kept, spec) in waiting {
-            self.remove(&name);
-            let mut object = JobKind::new(&name, spec);
-            object.metadata.generation = kept.generation;
-            object.status = Some(kept.status);
+        let stands_back = |entry: &Entry| matches!(&entry.standing, Standing::Unavailable { reason, .. } if *reason == TAKEN);
+        let waiting = self.entries.extract_if(.., |_, entry| stands_back(entry));
+        let waiting = waiting.collect();
+        self.put_again(waiting);
+    }
+
+    /// Takes in JobKinds anew, the oldest first.
+    fn put_again(&mut self, mut all: Vec<(Arc<str>, Entry)>) {
+        all.sort_by(|(a, one), (b, other)| (one.created, a).cmp(&(other.created, b)));
+        for (name, entry) in all {
+            let mut object = JobKind::new(&name, entry.spec);
+            object.metadata.creation_timestamp = entry.created.map(Time);
+            object.metadata.generation = entry.kept.generation;
+            object.status = Some(entry.kept.status);
             self.put(&object);
         }
     }
@@ -415,6 +427,7 @@ impl Kinds {
             life: entry.life,
             kind: reader.kind.clone(),
             client: self.clients.read.clone(),
+            published: self.published.clone(),
             reports: self.sender.clone(),
             reader,
         };
