@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
 use sluice_crds::Reservation;
@@ -14,6 +15,9 @@ use super::releases::Eviction;
 use crate::plan::reservation::{self, BLOCKED, BLOCKED_NEWS, Backoff, TIMED_OUT};
 use crate::plan::{Note, PodPurpose, StatusPurpose, Write, workload};
 use crate::world::{PodRecord, Uid, WorkloadRecord};
+
+/// How long a controller may take to make a pod again that was deleted, on a busy machine.
+const REPLACED_WITHIN: Duration = Duration::from_mins(1);
 
 /// How long the pods of a controller stand back, and how often they had to so far.
 #[derive(Debug)]
@@ -244,11 +248,12 @@ impl Controller {
         }
     }
 
-    /// Forgets controllers whose pods are gone and have stood back long enough.
+    /// Forgets controllers whose pods are gone, have stood back long enough, and do not come again.
     pub(super) fn forget_backoffs(&mut self) {
         let pods = &self.world.pods;
         self.pod_backoffs.retain(|owner, backoff| {
-            Instant::now() < backoff.until || pods.is_owner(&backoff.namespace, owner)
+            Instant::now() < backoff.until + REPLACED_WITHIN
+                || pods.is_owner(&backoff.namespace, owner)
         });
     }
 

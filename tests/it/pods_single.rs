@@ -256,8 +256,9 @@ async fn a_restart_finds_the_account_in_the_pods() -> Result<()> {
         let written = audit::writes(&bed.cp.audit_log())?.len();
         for _ in 0..2 {
             bed.sluice.kill();
+            let requests = audit::of_sluice(&bed.cp.audit_log())?.len();
             bed.sluice.start_again().await?;
-            see_leading_again(&bed.cp.audit_log()).await?;
+            see_leading_again(&bed.cp.audit_log(), requests).await?;
         }
         see_nothing_written(&bed.cp.audit_log(), written).await?;
         assert_eq!(statuses().await?, before);

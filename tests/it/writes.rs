@@ -177,8 +177,9 @@ async fn what_is_settled_stays_unwritten() -> Result<()> {
         // A restart changes nothing: what is right is not written again.
         let before = audit::writes(&bed.cp.audit_log())?.len();
         bed.sluice.kill();
+        let requests = audit::of_sluice(&bed.cp.audit_log())?.len();
         bed.sluice.start_again().await?;
-        see_leading_again(&bed.cp.audit_log()).await?;
+        see_leading_again(&bed.cp.audit_log(), requests).await?;
         see_nothing_written(&bed.cp.audit_log(), before).await
     })
     .await
@@ -193,9 +194,9 @@ pub async fn see_nothing_written(log: &Path, before: usize) -> Result<()> {
     Ok(())
 }
 
-/// Waits until a process that was started again has listed the Workloads and renewed its lease.
-pub async fn see_leading_again(log: &Path) -> Result<()> {
-    let before = audit::of_sluice(log)?.len();
+/// Waits until a process that was started again has listed the Workloads and renewed its lease. There
+/// were so many requests of Sluice `before` its start.
+pub async fn see_leading_again(log: &Path, before: usize) -> Result<()> {
     eventually("Sluice to lead again", 2 * DEADLINE, async || {
         let requests = audit::of_sluice(log).map_err(|e| format!("{e:#}"))?;
         let new = requests.get(before..).unwrap_or_default();
