@@ -21,6 +21,17 @@ const DOCUMENT_BYTES_MAX: u64 = 16 << 20;
 /// Documents that are read at the same time: each takes several times its size.
 const CONCURRENCY: usize = 1;
 
+/// Where it is said what is published where.
+pub const INDEX: &str = "/openapi/v3";
+
+/// The place of a group and version in the index, and below it.
+pub fn place(group: &str, version: &str) -> String {
+    match group {
+        "" => format!("api/{version}"),
+        group => format!("apis/{group}/{version}"),
+    }
+}
+
 /// Reads schemas from the API server.
 pub struct OpenApi {
     client: Client,
@@ -74,10 +85,7 @@ impl Schemas for OpenApi {
         version: &'a str,
     ) -> Pin<Box<dyn Future<Output = Published> + Send + 'a>> {
         Box::pin(async move {
-            let path = match group {
-                "" => format!("/openapi/v3/api/{version}"),
-                group => format!("/openapi/v3/apis/{group}/{version}"),
-            };
+            let path = format!("{INDEX}/{}", place(group, version));
             match timeout(DEADLINE, self.get(&path)).await {
                 Ok(Ok(Some(document))) => Published::Document(document),
                 Ok(Ok(None)) => Published::NotServed,

@@ -3,6 +3,7 @@
 
 use k8s_openapi::api::core::v1::Toleration;
 use sluice_crds::{JobKindSpec, PodSetRule, WhenAbsent};
+use sluice_kinds::metadata::api_version;
 
 use crate::report::{
     GatesState, HoldReport, JobKindReport, ObjectReport, PodSetReport, Report, Seen,
@@ -59,10 +60,7 @@ fn indented(problems: &[String]) -> String {
 
 /// The rules of a JobKind.
 fn listed(spec: &JobKindSpec) -> String {
-    let kind = match spec.group.as_str() {
-        "" => format!("{} {}", spec.version, spec.kind),
-        group => format!("{group}/{} {}", spec.version, spec.kind),
-    };
+    let kind = format!("{} {}", api_version(&spec.group, &spec.version), spec.kind);
     let children: Vec<_> = spec
         .children
         .iter()

@@ -5,7 +5,7 @@ use serde_json::Value;
 use sluice_crds::{ADMISSION_ANNOTATION, Quantity};
 use sluice_kinds::gates::{self, GateState};
 use sluice_kinds::hold::admission_mode;
-use sluice_kinds::metadata::{annotation_text, gate_annotations, labels};
+use sluice_kinds::metadata::{annotation_text, gate_annotations, group_version, labels};
 use sluice_kinds::requests::{Amounts, PodDefaults};
 use sluice_kinds::view::{PodSetView, QueueLabels, QueueName};
 use sluice_kinds::{CompiledKind, Hold, Problem};
@@ -22,7 +22,7 @@ pub fn object(document: &Document, rules: &[Rules], queue_labels: &QueueLabels) 
     };
     let api_version = text("/apiVersion").unwrap_or_default();
     let kind = text("/kind").unwrap_or_default();
-    let group = api_version.rsplit_once('/').map_or("", |(group, _)| group);
+    let (group, _) = group_version(&api_version);
     let reader = rules.iter().find(|rules| rules.reads(group, &kind));
     let mut problems = Vec::new();
     let readable = match reader {
@@ -65,8 +65,8 @@ fn readable<'a>(
         let detail = format!("JobKind {:?}, which reads it, does not compile", rules.name);
         return Err(Problem::forbidden("kind", detail));
     };
-    let version = api_version.rsplit('/').next();
-    if version != Some(&kind.version) {
+    let (_, version) = group_version(api_version);
+    if version != kind.version {
         // What lies where in another version is known to the API server, which converts it.
         let detail = format!(
             "JobKind {:?} reads version {:?}, and only a cluster can convert",
@@ -183,16 +183,12 @@ fn gates(object: &Value) -> Result<Gates, Vec<Problem>> {
 /// How the object waits, or would; with an annotation that names no mode, as if it were not there.
 fn hold(object: &Value, kind: &CompiledKind) -> Result<Hold, (Hold, Problem)> {
     let asked = annotation_text(object, ADMISSION_ANNOTATION);
-    let annotations = asked
-        .map(|value| (ADMISSION_ANNOTATION.to_owned(), value.to_owned()))
-        .into_iter()
-        .collect();
     // Only an API server gives a UID: without it the object is yet to be created.
     let is_stored = object.pointer("/metadata/uid").is_some();
     let hold = if is_stored {
-        kind.hold(object, &annotations)
+        kind.hold(object, asked)
     } else {
-        kind.hold_at_creation(object, &annotations)
+        kind.hold_at_creation(object, asked)
     };
     match asked.map(admission_mode) {
         None | Some(Ok(_)) => Ok(hold),

@@ -10,9 +10,9 @@
 
 use divan::{AllocProfiler, Bencher, black_box};
 use serde_json::{Value, json};
-use sluice_crds::JobKind;
+use sluice_crds::{ADMISSION_ANNOTATION, JobKind};
 use sluice_kinds::CompiledKind;
-use sluice_kinds::metadata::gate_annotations;
+use sluice_kinds::metadata::annotation_text;
 use sluice_kinds::requests::PodDefaults;
 
 #[global_allocator]
@@ -74,9 +74,7 @@ fn read(bencher: Bencher<'_, '_>, case: &Case) {
             kind.active(object).unwrap(),
             kind.ready(object).ok(),
             kind.pod_sets(object, &defaults).unwrap(),
-            kind.hold(object, &gate_annotations(object)),
-            kind.is_gated(object),
-            kind.gates_pods(object),
+            kind.holding(object, annotation_text(object, ADMISSION_ANNOTATION)),
         ))
     });
 }

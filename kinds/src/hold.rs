@@ -1,8 +1,6 @@
 //! How a Job-like object is held: by its suspend field, or by scheduling gates on its pods; and the
 //! patch that puts the gates into its pod templates. When that is sent is decided elsewhere.
 
-use std::collections::BTreeMap;
-
 use json_patch::{Patch, PatchOperation};
 use serde_json::{Value, json};
 use sluice_crds::{ADMISSION_ANNOTATION, AdmissionMode, POD_SET_ANNOTATION, PRIORITY_CLASS_LABEL};
@@ -26,6 +24,17 @@ pub enum Hold {
     Pods,
     /// Each of its pods waits behind gates and is let go by itself.
     EachPod,
+}
+
+/// How a stored object waits, and what its pods bring.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Holding {
+    /// How it is held.
+    pub hold: Hold,
+    /// Whether every pod of it is born with the queue gate.
+    pub is_gated: bool,
+    /// Whether its pods bring gates that Sluice has to lift from them.
+    pub gates_pods: bool,
 }
 
 /// Who waits, and for what: what [`CompiledKind::gate_patch`] depends on besides the object.
@@ -59,14 +68,15 @@ pub fn admission_mode(value: &str) -> Result<AdmissionMode, Problem> {
 }
 
 impl CompiledKind {
-    /// How an object is to be held that is being created with these `annotations`.
-    pub fn hold_at_creation(&self, object: &Value, annotations: &BTreeMap<String, String>) -> Hold {
-        let is_opted_in = self.first_is_opted_in(object);
-        let mode = match asked(annotations) {
+    /// How an object is to be held that is being created and whose annotation `sluice.dev/admission`
+    /// is `asked`.
+    pub fn hold_at_creation(&self, object: &Value, asked: Option<&str>) -> Hold {
+        let templates = self.templates(object);
+        let mode = match mode(asked) {
             _ if self.is_opaque() => AdmissionMode::PerPod,
             _ if self.waits_suspended() => return Hold::Suspend,
             Some(mode) => mode,
-            None if is_opted_in => AdmissionMode::PerPod,
+            None if self.first_is_opted_in(&templates) => AdmissionMode::PerPod,
             None => self.admission(),
         };
         match mode {
@@ -75,7 +85,7 @@ impl CompiledKind {
             // there already is one whose pods are to be held.
             AdmissionMode::Whole
                 if self.suspend_path().is_none()
-                    || self.any_template(object, |t| scheduling_gates(t).next().is_some()) =>
+                    || any_pod(&templates, |pod| scheduling_gates(pod).next().is_some()) =>
             {
                 Hold::Pods
             }
@@ -83,21 +93,35 @@ impl CompiledKind {
         }
     }
 
-    /// How a stored object with these `annotations` is held. `object` needs no metadata.
-    pub fn hold(&self, object: &Value, annotations: &BTreeMap<String, String>) -> Hold {
+    /// How a stored object is held whose annotation `sluice.dev/admission` is `asked`. `object` needs
+    /// no metadata.
+    pub fn hold(&self, object: &Value, asked: Option<&str>) -> Hold {
+        self.held_by(&self.templates(object), asked)
+    }
+
+    /// All that [`CompiledKind::hold`], [`CompiledKind::is_gated`] and [`CompiledKind::gates_pods`] say,
+    /// by one look at the templates.
+    pub fn holding(&self, object: &Value, asked: Option<&str>) -> Holding {
+        let templates = self.templates(object);
+        Holding {
+            hold: self.held_by(&templates, asked),
+            is_gated: self.all_wait(&templates),
+            gates_pods: self.any_is_lifted(&templates),
+        }
+    }
+
+    fn held_by(&self, templates: &[Template<'_>], asked: Option<&str>) -> Hold {
         if self.is_opaque() {
             return Hold::EachPod;
         }
-        if self.waits_suspended() {
+        let has_suspend = self.suspend_path().is_some();
+        if self.waits_suspended() || has_suspend && !self.any_is_lifted(templates) {
             return Hold::Suspend;
         }
-        let has_queue_gate = self.any_template(object, |t| self.queue_gates().carried(t).is_some());
-        let mode = asked(annotations).unwrap_or(self.admission());
-        if self.suspend_path().is_some() && !self.gates_pods(object) {
-            return Hold::Suspend;
-        }
-        let by_mode = self.suspend_path().is_none() || !has_queue_gate;
-        if self.first_is_opted_in(object) || (by_mode && mode == AdmissionMode::PerPod) {
+        let has_queue_gate = any_pod(templates, |pod| self.queue_gates().carried(pod).is_some());
+        let mode = mode(asked).unwrap_or(self.admission());
+        let by_mode = !has_suspend || !has_queue_gate;
+        if self.first_is_opted_in(templates) || (by_mode && mode == AdmissionMode::PerPod) {
             Hold::EachPod
         } else {
             Hold::Pods
@@ -130,16 +154,21 @@ impl CompiledKind {
 
     /// Whether every pod of `object` is born with the queue gate.
     pub fn is_gated(&self, object: &Value) -> bool {
-        let templates = self.templates(object);
-        !templates.is_empty() && templates.iter().all(|template| self.waits(template))
+        self.all_wait(&self.templates(object))
     }
 
     /// Whether the pods of `object` bring gates that Sluice has to lift from them.
     pub fn gates_pods(&self, object: &Value) -> bool {
-        self.templates(object).iter().any(|template| {
-            let pod = template.pod.as_deref();
-            self.waits(template) || pod.is_some_and(|pod| propagated_gates(pod).next().is_some())
-        })
+        self.any_is_lifted(&self.templates(object))
+    }
+
+    fn all_wait(&self, templates: &[Template<'_>]) -> bool {
+        !templates.is_empty() && templates.iter().all(|template| self.waits(template))
+    }
+
+    fn any_is_lifted(&self, templates: &[Template<'_>]) -> bool {
+        templates.iter().any(|template| self.waits(template))
+            || any_pod(templates, |pod| propagated_gates(pod).next().is_some())
     }
 
     /// Whether the pods of `template` are born with the queue gate: it is in the template, or they
@@ -279,25 +308,23 @@ impl CompiledKind {
         opted_in.collect()
     }
 
-    fn first_is_opted_in(&self, object: &Value) -> bool {
-        let templates = self.templates(object);
+    fn first_is_opted_in(&self, templates: &[Template<'_>]) -> bool {
         let first = templates.first().and_then(|first| first.pod.as_deref());
         first.is_some_and(|pod| self.queue_gates().opt_in(pod).is_some())
     }
+}
 
-    fn any_template(&self, object: &Value, is: impl Fn(&Value) -> bool) -> bool {
-        let templates = self.templates(object);
-        let mut pods = templates
-            .iter()
-            .filter_map(|template| template.pod.as_deref());
-        pods.any(is)
-    }
+fn any_pod(templates: &[Template<'_>], is: impl Fn(&Value) -> bool) -> bool {
+    let mut pods = templates
+        .iter()
+        .filter_map(|template| template.pod.as_deref());
+    pods.any(is)
 }
 
 /// The mode that the annotation asks for. A value that names none counts as absent: it can't be
 /// created.
-fn asked(annotations: &BTreeMap<String, String>) -> Option<AdmissionMode> {
-    admission_mode(annotations.get(ADMISSION_ANNOTATION)?).ok()
+fn mode(asked: Option<&str>) -> Option<AdmissionMode> {
+    admission_mode(asked?).ok()
 }
 
 #[cfg(test)]

@@ -46,9 +46,21 @@ pub fn is_being_deleted(object: &Value) -> bool {
 
 /// API group and kind of `object`, or those that a reference to one names.
 pub fn group_and_kind(object: &Value) -> Option<(&str, &str)> {
-    let api_version = object.get("apiVersion")?.as_str()?;
-    let group = api_version.split_once('/').map_or("", |(group, _)| group);
+    let (group, _) = group_version(object.get("apiVersion")?.as_str()?);
     Some((group, object.get("kind")?.as_str()?))
+}
+
+/// The API group, empty for the core group, and the version in an `apiVersion`.
+pub fn group_version(api_version: &str) -> (&str, &str) {
+    api_version.split_once('/').unwrap_or(("", api_version))
+}
+
+/// The `apiVersion` of an API group, which is empty for the core group, and a version.
+pub fn api_version(group: &str, version: &str) -> String {
+    match group {
+        "" => version.to_owned(),
+        group => format!("{group}/{version}"),
+    }
 }
 
 /// API group and kind of the controller that owns `object`.

@@ -18,7 +18,7 @@ use tokio::time::{Instant, sleep, timeout};
 use super::observe::Seen;
 use super::standing::{FORBIDDEN, MISMATCH, Standing, UNREACHABLE, unavailable};
 use crate::metrics::Metrics;
-use crate::published::OpenApi;
+use crate::published::{self, OpenApi};
 use crate::watch::{self, Observation, Source};
 use crate::world::job::JobReader;
 
@@ -208,11 +208,8 @@ impl Task {
     /// Where the schema of the kind's group and version is published: with a digest of it.
     async fn schema_address(&self) -> Result<String, String> {
         let CompiledKind { group, version, .. } = &*self.kind;
-        let place = match group.as_str() {
-            "" => format!("api/{version}"),
-            group => format!("apis/{group}/{version}"),
-        };
-        let index = self.get("/openapi/v3").await?;
+        let place = published::place(group, version);
+        let index = self.get(published::INDEX).await?;
         let address = index
             .get("paths")
             .and_then(|paths| paths.get(&place)?.get("serverRelativeURL")?.as_str());

@@ -7,6 +7,7 @@ use sluice_crds::{
     JOB_UID_LABEL, PriorityClassRef, Quantity, RequeueState, Workload, WorkloadSpec, WorkloadStatus,
 };
 use sluice_kinds::CompiledKind;
+use sluice_kinds::metadata::api_version;
 use sluice_kinds::template::Placement;
 use sluice_kinds::view::{Finished, PodSetView};
 
@@ -48,17 +49,13 @@ pub fn spec(
 
 /// The Workload of a job, to be created.
 pub fn object(key: &JobKey, job: &JobRecord, kind: &CompiledKind, spec: WorkloadSpec) -> Workload {
-    let api_version = match kind.group.as_str() {
-        "" => kind.version.clone(),
-        group => format!("{group}/{}", kind.version),
-    };
     Workload {
         metadata: ObjectMeta {
             name: Some(workload_name(&key.name, &job.uid)),
             namespace: Some(key.namespace.to_string()),
             labels: Some([(JOB_UID_LABEL.to_owned(), job.uid.to_string())].into()),
             owner_references: Some(vec![OwnerReference {
-                api_version,
+                api_version: api_version(&kind.group, &kind.version),
                 kind: kind.kind.clone(),
                 name: key.name.to_string(),
                 uid: job.uid.to_string(),

@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use super::pod::OwnerRef;
-use super::{JobKey, JobRecord, Uid};
+use super::{JobKey, JobRecord, Uid, remove_from};
 
 /// An object that is not managed by itself.
 #[derive(Debug, Clone)]
@@ -101,15 +101,6 @@ impl Children {
     /// All that wait for what is found out about an owner.
     pub fn waiting(&self) -> Vec<JobKey> {
         self.waiting.values().flatten().cloned().collect()
-    }
-}
-
-fn remove_from(map: &mut HashMap<Uid, BTreeSet<JobKey>>, owner: &Uid, key: &JobKey) {
-    if let Some(keys) = map.get_mut(owner) {
-        keys.remove(key);
-        if keys.is_empty() {
-            map.remove(owner);
-        }
     }
 }
 

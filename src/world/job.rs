@@ -7,7 +7,7 @@ use sluice_crds::{
     ADMISSION_ANNOTATION, HELD_ANNOTATION, PRIORITY_CLASS_LABEL, RELEASED_ANNOTATION,
 };
 use sluice_kinds::gates::{self, GateState};
-use sluice_kinds::hold::Hold;
+use sluice_kinds::hold::{Hold, Holding};
 use sluice_kinds::requests::PodDefaults;
 use sluice_kinds::view::{Finished, PodSetView, QueueLabels, QueueName};
 use sluice_kinds::{CompiledKind, Problem};
@@ -123,6 +123,12 @@ impl JobRecord {
         let metadata = &object.metadata;
         let own_labels = metadata.labels.clone().unwrap_or_default();
         let annotations = metadata.annotations.clone().unwrap_or_default();
+        let asked = annotations.get(ADMISSION_ANNOTATION).map(String::as_str);
+        let Holding {
+            hold,
+            is_gated,
+            gates_pods,
+        } = kind.holding(&object.data, asked);
         Self {
             uid: metadata.uid.as_deref().unwrap_or_default().into(),
             revision: Revision::of(object),
@@ -134,12 +140,10 @@ impl JobRecord {
             priority_class: own_labels.get(PRIORITY_CLASS_LABEL).cloned(),
             held: annotations.contains_key(HELD_ANNOTATION),
             released: annotations.contains_key(RELEASED_ANNOTATION),
-            hold: kind.hold(&object.data, &annotations),
-            is_gated: kind.is_gated(&object.data),
-            gates_pods: kind.gates_pods(&object.data),
-            wants_each_pod: annotations
-                .get(ADMISSION_ANNOTATION)
-                .is_some_and(|mode| mode == "PerPod"),
+            hold,
+            is_gated,
+            gates_pods,
+            wants_each_pod: asked == Some("PerPod"),
             suspended: kind.suspended(&object.data).ok(),
             reading: Reading::read(object, kind, defaults),
         }

@@ -9,7 +9,8 @@ pub mod pod;
 pub mod pods;
 pub mod workload;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::hash::Hash;
 use std::sync::Arc;
 
 use kube::api::DynamicObject;
@@ -198,6 +199,16 @@ impl World {
         *count = count.saturating_add(change);
         if *count == 0 {
             self.gated.remove(&place);
+        }
+    }
+}
+
+/// Takes `value` out of the set of `key`, and an empty set out of the map.
+fn remove_from<K: Hash + Eq, V: Ord>(map: &mut HashMap<K, BTreeSet<V>>, key: &K, value: &V) {
+    if let Some(set) = map.get_mut(key) {
+        set.remove(value);
+        if set.is_empty() {
+            map.remove(key);
         }
     }
 }

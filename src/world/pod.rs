@@ -6,6 +6,7 @@ use k8s_openapi::jiff::Timestamp;
 use kube::api::{DynamicObject, ObjectMeta};
 use sluice_kinds::Problem;
 use sluice_kinds::gates::GateState;
+use sluice_kinds::metadata::group_version;
 use sluice_kinds::pod::{PodAdmission, PodMode, PodPhase, PodView, QueueGates};
 use sluice_kinds::view::{PodSetView, QueueLabels, QueueName};
 
@@ -48,8 +49,7 @@ impl OwnerRef {
 
     /// Its API group and version.
     pub fn group_version(&self) -> (&str, &str) {
-        let api_version = self.api_version.as_str();
-        api_version.split_once('/').unwrap_or(("", api_version))
+        group_version(&self.api_version)
     }
 }
 

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use sluice_kinds::pod::PodMode;
 use sluice_kinds::view::QueueName;
 
-use super::Uid;
 use super::pod::{Asks, OwnerRef, PodKey, PodRecord};
+use super::{Uid, remove_from};
 
 /// Owners between a pod and the object that it belongs to: Deployment, ReplicaSet, Pod are two. A
 /// longer chain is taken for a cycle.
@@ -274,19 +274,6 @@ fn group_of(key: &PodKey, record: &PodRecord) -> Option<GroupKey> {
     match &record.mode {
         PodMode::Group(Ok(group)) => Some((key.namespace.clone(), group.name.clone())),
         PodMode::Group(Err(_)) | PodMode::Single | PodMode::Child => None,
-    }
-}
-
-fn remove_from<K: std::hash::Hash + Eq + Clone>(
-    map: &mut HashMap<K, BTreeSet<Uid>>,
-    key: &K,
-    uid: &Uid,
-) {
-    if let Some(set) = map.get_mut(key) {
-        set.remove(uid);
-        if set.is_empty() {
-            map.remove(key);
-        }
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use k8s_openapi::jiff::Timestamp;
 use kube::api::DynamicObject;
 use sluice_crds::{POD_GROUP_LABEL, Workload, WorkloadSpec, WorkloadStatus};
+use sluice_kinds::metadata::group_version;
 
 use super::{Revision, Uid};
 use crate::conditions::{self, Type};
@@ -71,7 +72,7 @@ impl WorkloadRecord {
             // No UID has a slash: such an owner would pass for a group of another namespace.
             (Some(owner), _) if owner.uid.contains('/') => None,
             (Some(owner), _) => (*name == *workload_name(&owner.name, &owner.uid)).then(|| Owner {
-                group_kind: (group_of(&owner.api_version).to_owned(), owner.kind),
+                group_kind: (group_version(&owner.api_version).0.to_owned(), owner.kind),
                 name: owner.name,
                 uid: owner.uid.into(),
             }),
@@ -163,10 +164,6 @@ pub fn group_uid(namespace: &str, group: &str) -> Uid {
 pub fn group_key(uid: &str) -> Option<(Arc<str>, Arc<str>)> {
     let (namespace, group) = uid.strip_prefix("pod-group/")?.split_once('/')?;
     Some((namespace.into(), group.into()))
-}
-
-fn group_of(api_version: &str) -> &str {
-    api_version.split_once('/').map_or("", |(group, _)| group)
 }
 
 #[cfg(test)]

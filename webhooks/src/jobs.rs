@@ -1,8 +1,6 @@
 //! The rules for objects of a managed kind, in the order in which a user meets them: gates, queue
 //! label, who lets the job go, how it may change once it runs.
 
-use std::collections::BTreeMap;
-
 use json_patch::jsonptr::PointerBuf;
 use json_patch::{AddOperation, PatchOperation};
 use serde_json::Value;
@@ -86,18 +84,12 @@ fn must_be_read(kind: &CompiledKind, object: &Value, policy: &Policy) -> bool {
 fn hold_of(kind: &CompiledKind, edit: &Edit<'_>) -> Hold {
     match edit.old {
         Some(old) if kind.suspend_path().is_some() || kind.is_gated(old) => {
-            kind.hold(old, &admission_annotation(old))
+            kind.hold(old, annotation_text(old, ADMISSION_ANNOTATION))
         }
-        Some(_) | None => kind.hold_at_creation(edit.new, &admission_annotation(edit.new)),
+        Some(_) | None => {
+            kind.hold_at_creation(edit.new, annotation_text(edit.new, ADMISSION_ANNOTATION))
+        }
     }
-}
-
-/// The annotation that says how an object is admitted, if it has it.
-fn admission_annotation(object: &Value) -> BTreeMap<String, String> {
-    annotation_text(object, ADMISSION_ANNOTATION)
-        .map(|value| (ADMISSION_ANNOTATION.to_owned(), value.to_owned()))
-        .into_iter()
-        .collect()
 }
 
 /// Marks an object that a gate holds and that names no queue, so that the controller knows to start

@@ -1,5 +1,7 @@
 //! How objects are held, case by case, and what goes into their templates.
 
+use std::collections::BTreeMap;
+
 use proptest::prelude::*;
 use rstest::rstest;
 use serde_json::json;
@@ -28,6 +30,11 @@ fn compile(kind: &sluice_crds::JobKind) -> CompiledKind {
     CompiledKind::compile(kind)
         .unwrap()
         .with_queue_gates(QueueGates::new([ALIAS.to_owned()]))
+}
+
+/// What the annotation says that asks for a mode.
+fn asked(annotations: &BTreeMap<String, String>) -> Option<&str> {
+    annotations.get(ADMISSION_ANNOTATION).map(String::as_str)
 }
 
 fn map(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
@@ -72,10 +79,10 @@ fn at_creation(
 ) {
     let annotations = map(annotations);
     let object = with_template(batch_job(), template, gates);
-    assert_eq!(job().hold_at_creation(&object, &annotations), of_job);
+    assert_eq!(job().hold_at_creation(&object, asked(&annotations)), of_job);
     let object = with_template(deployment(), template, gates);
     assert_eq!(
-        deploy().hold_at_creation(&object, &annotations),
+        deploy().hold_at_creation(&object, asked(&annotations)),
         of_deployment
     );
 }
@@ -101,10 +108,10 @@ fn stored(
 ) {
     let annotations = map(annotations);
     let object = with_template(batch_job(), template, gates);
-    assert_eq!(job().hold(&object, &annotations), of_job);
+    assert_eq!(job().hold(&object, asked(&annotations)), of_job);
     assert_eq!(job().gates_pods(&object), of_job != Hold::Suspend);
     let object = with_template(deployment(), template, gates);
-    assert_eq!(deploy().hold(&object, &annotations), of_deployment);
+    assert_eq!(deploy().hold(&object, asked(&annotations)), of_deployment);
 }
 
 #[rstest]
@@ -322,7 +329,7 @@ proptest! {
             annotations.insert(GATED.to_owned(), "c.io/z".to_owned());
         }
         object["metadata"]["annotations"] = json!(annotations);
-        let hold = kind.hold_at_creation(&object, &annotations);
+        let hold = kind.hold_at_creation(&object, asked(&annotations));
         let queue_labels = QueueLabels::default();
         let waiting = Waiting {
             hold,
@@ -333,8 +340,8 @@ proptest! {
         let patch = kind.gate_patch(&object, waiting);
         json_patch::patch(&mut object, &patch).unwrap();
         prop_assert!(kind.gate_patch(&object, waiting).is_empty());
-        prop_assert_eq!(kind.hold_at_creation(&object, &annotations), hold);
-        let stored = kind.hold(&object, &annotations);
+        prop_assert_eq!(kind.hold_at_creation(&object, asked(&annotations)), hold);
+        let stored = kind.hold(&object, asked(&annotations));
         // Without a queue and held as a whole or by each pod, the two are one.
         if is_queued || hold == Hold::Suspend {
             prop_assert_eq!(stored, hold);
@@ -379,7 +386,7 @@ fn pods_of_which_only_the_metadata_is_written_ask_to_be_queued() {
         }
         assert!(!kind.is_gated(&object), "{name}");
         assert_eq!(
-            kind.hold_at_creation(&object, &map(WHOLE)),
+            kind.hold_at_creation(&object, asked(&map(WHOLE))),
             Hold::EachPod,
             "{name}"
         );
@@ -396,7 +403,11 @@ fn pods_of_which_only_the_metadata_is_written_ask_to_be_queued() {
         );
         assert!(object["spec"].get("schedulingGates").is_none(), "{name}");
         assert!(kind.is_gated(&object), "{name}");
-        assert_eq!(kind.hold(&object, &map(&[])), Hold::EachPod, "{name}");
+        assert_eq!(
+            kind.hold(&object, asked(&map(&[]))),
+            Hold::EachPod,
+            "{name}"
+        );
         assert!(
             kind.gate_patch(&object, waiting(Hold::EachPod)).is_empty(),
             "{name}"

@@ -2,13 +2,14 @@
 //! admitted.
 
 use serde_json::Value;
+use sluice_crds::ADMISSION_ANNOTATION;
 use sluice_kinds::gates::{self, GateState};
-use sluice_kinds::metadata::gate_annotations;
+use sluice_kinds::metadata::{annotation_text, gate_annotations};
 use sluice_kinds::path::FieldPath;
 use sluice_kinds::problem::Problem;
 use sluice_kinds::{CompiledKind, Hold};
 
-use super::{admission_annotation, is_child};
+use super::is_child;
 use crate::growth;
 use crate::policy::Policy;
 use crate::queue_label::{self, QueueLabel, Running, queue_of};
@@ -38,7 +39,8 @@ impl Change<'_> {
     }
 
     fn hold(&self) -> Hold {
-        self.kind.hold(self.old, &admission_annotation(self.old))
+        let asked = annotation_text(self.old, ADMISSION_ANNOTATION);
+        self.kind.hold(self.old, asked)
     }
 
     /// Of an object that its templates hold. Its user may suspend it and let it go, and make it grow:

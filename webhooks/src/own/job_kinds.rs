@@ -2,6 +2,7 @@
 //! its kind is served, it must fit the schema that the API server publishes for it.
 
 use sluice_crds::JobKind;
+use sluice_kinds::metadata::api_version;
 use sluice_kinds::problem::Problem;
 use sluice_kinds::{CompiledKind, schema};
 
@@ -24,10 +25,7 @@ pub(crate) async fn look_up(
         return Verdict::allowed();
     };
     let spec = &kind.spec;
-    let version = match spec.group.as_str() {
-        "" => spec.version.clone(),
-        group => format!("{group}/{}", spec.version),
-    };
+    let version = api_version(&spec.group, &spec.version);
     let warning = match schemas.published(&spec.group, &spec.version).await {
         Published::Document(document) if schema::has_kind(&compiled, &document) => {
             let stored = old.and_then(|old| CompiledKind::compile(old).ok());
