@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1 as core;
 use sluice_crds as crds;
 use sluice_crds::Quantity;
 use sluice_engine as engine;
-use sluice_engine::{Amount, QueueName, ResourceName};
+use sluice_engine::{Amount, QueueName, ResourceName, Time};
 use sluice_kinds::Problem;
 use sluice_kinds::template::Placement;
 use sluice_kinds::view::PodSetView;
@@ -20,8 +20,8 @@ pub fn cluster_queue(
     name: &str,
     spec: &crds::ClusterQueueSpec,
 ) -> Result<engine::ClusterQueue, Vec<Problem>> {
+    let fungibility = spec.flavor_fungibility.unwrap_or_default();
     Ok(engine::ClusterQueue {
-        name: name.into(),
         cohort: spec
             .cohort_name
             .as_deref()
@@ -33,10 +33,14 @@ pub fn cluster_queue(
         },
         resource_groups: resource_groups(&spec.resource_groups)?,
         stop: stop_policy(spec.stop_policy),
-        when_can_borrow: match spec.flavor_fungibility.unwrap_or_default().when_can_borrow {
-            crds::WhenCanBorrow::MayStopSearch => engine::WhenCanBorrow::MayStopSearch,
-            crds::WhenCanBorrow::TryNextFlavor => engine::WhenCanBorrow::TryNextFlavor,
+        fungibility: engine::FlavorFungibility {
+            when_can_borrow: match fungibility.when_can_borrow {
+                crds::WhenCanBorrow::MayStopSearch => engine::WhenCanBorrow::MayStopSearch,
+                crds::WhenCanBorrow::TryNextFlavor => engine::WhenCanBorrow::TryNextFlavor,
+            },
+            ..engine::FlavorFungibility::default()
         },
+        ..engine::ClusterQueue::new(name.into())
     })
 }
 
@@ -46,13 +50,13 @@ pub fn cluster_queue(
 /// All quantities that can't be counted.
 pub fn cohort(name: &str, spec: &crds::CohortSpec) -> Result<engine::Cohort, Vec<Problem>> {
     Ok(engine::Cohort {
-        name: name.into(),
         parent: spec
             .parent_name
             .as_deref()
             .filter(|p| !p.is_empty())
             .map(Into::into),
         resource_groups: resource_groups(&spec.resource_groups)?,
+        ..engine::Cohort::new(name.into())
     })
 }
 
@@ -172,8 +176,6 @@ pub fn pod_sets(spec: &crds::WorkloadSpec) -> Result<Vec<engine::PodSet>, Vec<Pr
         .iter()
         .enumerate()
         .map(|(index, set)| engine::PodSet {
-            name: set.name.as_str().into(),
-            count: u32::try_from(set.count).unwrap_or_default(),
             requests: amounts(
                 &set.requests,
                 &format!("spec.podSets[{index}].requests"),
@@ -186,6 +188,10 @@ pub fn pod_sets(spec: &crds::WorkloadSpec) -> Result<Vec<engine::PodSet>, Vec<Pr
                 .map(affinity_term)
                 .collect(),
             tolerations: set.tolerations.iter().map(toleration).collect(),
+            ..engine::PodSet::new(
+                set.name.as_str().into(),
+                u32::try_from(set.count).unwrap_or_default(),
+            )
         })
         .collect();
     if problems.is_empty() {
@@ -253,6 +259,8 @@ pub fn admission(
     if problems.is_empty() {
         Ok(engine::Admission {
             queue: QueueName::from(admission.cluster_queue.as_str()),
+            since: Time::default(),
+            unused_since: None,
             pod_sets,
         })
     } else {
@@ -263,8 +271,6 @@ pub fn admission(
 /// What a pod asks for that is admitted by itself.
 pub fn pod_set(view: &PodSetView) -> engine::PodSet {
     engine::PodSet {
-        name: (&*view.name).into(),
-        count: view.count,
         requests: view
             .requests
             .iter()
@@ -273,6 +279,7 @@ pub fn pod_set(view: &PodSetView) -> engine::PodSet {
         node_selector: view.placement.node_selector.clone(),
         affinity: view.required_affinity.iter().map(affinity_term).collect(),
         tolerations: view.placement.tolerations.iter().map(toleration).collect(),
+        ..engine::PodSet::new((&*view.name).into(), view.count)
     }
 }
 
@@ -298,6 +305,8 @@ pub fn pod_admission(
         .collect();
     engine::Admission {
         queue: QueueName::from(queue),
+        since: Time::default(),
+        unused_since: None,
         pod_sets: vec![engine::PodSetAssignment {
             name: (&*asks.name).into(),
             count: 1,

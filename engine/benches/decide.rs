@@ -8,8 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use divan::Bencher;
 use sluice_engine::{
     Amount, ClusterQueue, Decision, Engine, Event, Flavor, FlavorQuotas, LocalQueue, LocalQueueKey,
-    PodSet, QueueingStrategy, Quota, ResourceGroup, StopPolicy, WhenCanBorrow, Workload,
-    WorkloadId, WorkloadState,
+    PodSet, Quota, ResourceGroup, Settings, Time, Workload, WorkloadId,
 };
 
 const GIB: i128 = 1 << 30;
@@ -52,19 +51,11 @@ fn config() -> Vec<Event> {
             tolerations: Vec::new(),
         }),
         Event::UpsertClusterQueue(ClusterQueue {
-            name: "team".into(),
             cohort: Some("all".into()),
-            strategy: QueueingStrategy::BestEffortFifo,
             resource_groups: vec![group],
-            stop: StopPolicy::None,
-            when_can_borrow: WhenCanBorrow::MayStopSearch,
+            ..ClusterQueue::new("team".into())
         }),
-        Event::UpsertLocalQueue(LocalQueue {
-            key: key(),
-            cluster_queue: "team".into(),
-            stop: StopPolicy::None,
-            namespace_selected: true,
-        }),
+        Event::UpsertLocalQueue(LocalQueue::new(key(), "team".into())),
     ]
 }
 
@@ -75,27 +66,20 @@ fn workload(n: u32, shapes: u32) -> Event {
         ("memory", Amount::new(GIB * NANO)),
     ];
     Event::UpsertWorkload(Workload {
-        id: format!("00000000-0000-0000-0000-{n:012}").into(),
-        queue: key(),
-        priority: 0,
         created: i64::from(n),
         pod_sets: vec![PodSet {
-            name: "main".into(),
-            count: 1,
             requests: requests
                 .into_iter()
                 .map(|(name, amount)| (name.into(), amount))
                 .collect(),
-            node_selector: BTreeMap::new(),
-            affinity: Vec::new(),
-            tolerations: Vec::new(),
+            ..PodSet::new("main".into(), 1)
         }],
-        state: WorkloadState::Pending,
+        ..Workload::new(format!("00000000-0000-0000-0000-{n:012}").into(), key())
     })
 }
 
 fn engine(pending: u32, shapes: u32) -> Engine {
-    let mut engine = Engine::new(Amount::new(NANO));
+    let mut engine = Engine::new(Settings::new(Amount::new(NANO)));
     for event in config() {
         engine.apply(event);
     }
@@ -116,13 +100,13 @@ fn admitted(decisions: &[Decision]) -> WorkloadId {
 /// One workload ends, the next is admitted, and one more arrives.
 fn one_decision(bencher: Bencher<'_, '_>, pending: u32, shapes: u32) {
     let mut engine = engine(pending, shapes);
-    let mut holds = admitted(&engine.decide());
+    let mut holds = admitted(&engine.decide(Time::default()));
     let mut next = pending;
     bencher.bench_local(|| {
         next += 1;
         engine.apply(workload(next, shapes));
         engine.apply(Event::RemoveWorkload(holds.clone()));
-        holds = admitted(&engine.decide());
+        holds = admitted(&engine.decide(Time::default()));
     });
 }
 
@@ -140,12 +124,12 @@ fn finish_then_admit_1000_shapes(bencher: Bencher<'_, '_>, pending: u32) {
 #[divan::bench(args = [100_000])]
 fn arrival_of_a_parked_shape(bencher: Bencher<'_, '_>, pending: u32) {
     let mut engine = engine(pending, 1);
-    engine.decide();
+    engine.decide(Time::default());
     let mut next = pending;
     bencher.bench_local(|| {
         next += 1;
         engine.apply(workload(next, 1));
-        assert!(engine.decide().is_empty());
+        assert!(engine.decide(Time::default()).is_empty());
     });
 }
 
@@ -158,11 +142,11 @@ fn cold_start_with_100_000(bencher: Bencher<'_, '_>, shapes: u32) {
             .collect()
     };
     bencher.with_inputs(events).bench_local_values(|events| {
-        let mut engine = Engine::new(Amount::new(NANO));
+        let mut engine = Engine::new(Settings::new(Amount::new(NANO)));
         for event in events {
             engine.apply(event);
         }
-        admitted(&engine.decide());
+        admitted(&engine.decide(Time::default()));
         engine
     });
 }
@@ -182,12 +166,9 @@ fn cold_start_with_1000_queues(bencher: Bencher<'_, '_>) {
             name: name.as_str().into(),
             ..queue.clone()
         }));
-        events.push(Event::UpsertLocalQueue(LocalQueue {
-            key: LocalQueueKey::new("ns", name.as_str()),
-            cluster_queue: name.as_str().into(),
-            stop: StopPolicy::None,
-            namespace_selected: true,
-        }));
+        let key = LocalQueueKey::new("ns", name.as_str());
+        let local = LocalQueue::new(key, name.as_str().into());
+        events.push(Event::UpsertLocalQueue(local));
         if let Event::UpsertWorkload(workload) = workload(n, 7) {
             let queue = LocalQueueKey::new("ns", name.as_str());
             events.push(Event::UpsertWorkload(Workload { queue, ..workload }));
@@ -196,11 +177,11 @@ fn cold_start_with_1000_queues(bencher: Bencher<'_, '_>) {
     bencher
         .with_inputs(|| events.clone())
         .bench_local_values(|events| {
-            let mut engine = Engine::new(Amount::new(NANO));
+            let mut engine = Engine::new(Settings::new(Amount::new(NANO)));
             for event in events {
                 engine.apply(event);
             }
-            assert_eq!(engine.decide().len(), names.len());
+            assert_eq!(engine.decide(Time::default()).len(), names.len());
             engine
         });
 }

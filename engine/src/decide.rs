@@ -23,6 +23,7 @@ use crate::ledger::charge_of;
 use crate::model::{Admission, QueueingStrategy};
 use crate::names::{LocalQueueKey, QueueName, WorkloadId};
 use crate::pending::{OrderKey, PendingQueue};
+use crate::time::Time;
 
 /// Who is next, across the queues of a tree.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -38,6 +39,7 @@ struct Pass<'a> {
     locals: &'a mut BTreeMap<LocalQueueKey, Local>,
     workloads: &'a mut BTreeMap<WorkloadId, Record>,
     pod: Amount,
+    now: Time,
     tree: &'a mut Tree,
     /// The candidates. A rank is right or too good.
     ranked: BTreeSet<(Rank, ClassRef)>,
@@ -58,7 +60,7 @@ enum Look {
 impl Engine {
     /// Decides what is to be done now: first the evictions, then the admissions, tree by tree, in
     /// the order in which they were decided. What is admitted is charged from now on.
-    pub fn decide(&mut self) -> Vec<Decision> {
+    pub fn decide(&mut self, now: Time) -> Vec<Decision> {
         self.settle();
         let mut decisions = self.evictions();
         for (key, mut tree) in self.forest.take_touched() {
@@ -68,6 +70,7 @@ impl Engine {
                 locals: &mut self.locals,
                 workloads: &mut self.workloads,
                 pod: self.shapes.pod(),
+                now,
                 tree: &mut tree,
                 ranked: BTreeSet::new(),
                 ranks: BTreeMap::new(),
@@ -104,12 +107,12 @@ impl Engine {
             ];
             let reason = reasons
                 .into_iter()
-                .find(|reason| self.has_reason(record, *reason));
+                .find(|reason| self.has_reason(record, reason));
             if let Some(reason) = reason
                 && let Some(record) = self.workloads.get_mut(&id)
                 && let State::Admitted(_, asked @ None) = &mut record.state
             {
-                *asked = Some(reason);
+                *asked = Some(reason.clone());
                 decisions.push(Decision::Evict { id, reason });
             }
         }
@@ -216,7 +219,7 @@ impl Pass<'_> {
         if !slots.fit_is_monotone {
             self.tree.restless.insert(class.clone());
         }
-        match slots.fit(quota, node.id, node.config.when_can_borrow) {
+        match slots.fit(quota, node.id, node.config.fungibility.when_can_borrow) {
             Err(_) => Look::DoesNotFit,
             Ok(fit) if fit.borrows && !may_borrow => {
                 if !slots.rank_is_monotone {
@@ -224,7 +227,7 @@ impl Pass<'_> {
                 }
                 Look::FitsByBorrowing
             }
-            Ok(fit) => Look::Fits(fit.admission(&node.config, &found.shape)),
+            Ok(fit) => Look::Fits(fit.admission(&node.config, &found.shape, self.now)),
         }
     }
 

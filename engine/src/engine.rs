@@ -5,7 +5,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::amount::Amount;
 use crate::demand::Demand;
 use crate::event::{Event, EvictReason};
 use crate::forest::{Config, Forest, NodeName};
@@ -13,6 +12,7 @@ use crate::ledger::Ledger;
 use crate::model::{Admission, ClusterQueue, Cohort, Flavor, LocalQueue, StopPolicy};
 use crate::names::{CohortName, FlavorName, LocalQueueKey, QueueName, WorkloadId};
 use crate::pending::{OrderKey, PendingQueue};
+use crate::settings::Settings;
 use crate::shape::{Shape, Shapes};
 
 /// The admission decision: [`Engine::apply`] takes note of changes, [`Engine::decide`] says what
@@ -26,6 +26,7 @@ pub struct Engine {
     pub(crate) locals: BTreeMap<LocalQueueKey, Local>,
     pub(crate) workloads: BTreeMap<WorkloadId, Record>,
     pub(crate) shapes: Shapes,
+    pub(crate) settings: Settings,
     /// Admitted workloads whose queue or LocalQueue may have begun to drain.
     pub(crate) drained: BTreeSet<WorkloadId>,
 }
@@ -130,16 +131,16 @@ impl Account {
 }
 
 impl Engine {
-    /// An engine that knows nothing yet. `pod` is what one pod costs of the resource `pods`, in
-    /// the unit that the caller uses for that resource.
-    pub fn new(pod: Amount) -> Self {
+    /// An engine that knows nothing yet.
+    pub fn new(settings: Settings) -> Self {
         Self {
             config: Config::default(),
             forest: Forest::default(),
             accounts: BTreeMap::new(),
             locals: BTreeMap::new(),
             workloads: BTreeMap::new(),
-            shapes: Shapes::new(pod),
+            shapes: Shapes::new(settings.pod),
+            settings,
             drained: BTreeSet::new(),
         }
     }
@@ -271,7 +272,9 @@ impl Engine {
             let State::Admitted(_, asked) = &record.state else {
                 continue;
             };
-            let gone = asked.is_some_and(|reason| !self.has_reason(record, reason));
+            let gone = asked
+                .as_ref()
+                .is_some_and(|reason| !self.has_reason(record, reason));
             if let Some(record) = self.workloads.get_mut(&id)
                 && gone
                 && let State::Admitted(_, asked) = &mut record.state
@@ -283,7 +286,7 @@ impl Engine {
     }
 
     /// Whether this reason to evict a workload holds.
-    pub(crate) fn has_reason(&self, record: &Record, reason: EvictReason) -> bool {
+    pub(crate) fn has_reason(&self, record: &Record, reason: &EvictReason) -> bool {
         match reason {
             EvictReason::ClusterQueueStopped => {
                 let queue = record.state.admission().map(|admission| &admission.queue);
@@ -293,6 +296,7 @@ impl Engine {
             EvictReason::LocalQueueStopped => {
                 self.locals.get(&record.queue).is_some_and(Local::drains)
             }
+            EvictReason::ReservationTimedOut | EvictReason::Preempted { .. } => true,
         }
     }
 

@@ -55,10 +55,44 @@ pub enum Decision {
 }
 
 /// Why an admitted workload has to go.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EvictReason {
     /// Its ClusterQueue is stopped, with `HoldAndDrain`.
     ClusterQueueStopped,
     /// Its LocalQueue is stopped, with `HoldAndDrain`.
     LocalQueueStopped,
+    /// It holds quota that it doesn't use, for longer than its ClusterQueue allows.
+    ReservationTimedOut,
+    /// It makes room for another one.
+    Preempted {
+        /// The other one.
+        by: WorkloadId,
+        /// By which right.
+        right: PreemptionRight,
+    },
+}
+
+/// By which right a workload is preempted: Kueue's reasons.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum PreemptionRight {
+    /// The other one goes before it in the same ClusterQueue.
+    InClusterQueue,
+    /// The other one's queue takes back what is its own.
+    InCohortReclamation,
+    /// The other one goes before it, and both queues borrow.
+    InCohortReclaimWhileBorrowing,
+    /// The other one's queue has the smaller share.
+    InCohortFairSharing,
+}
+
+impl PreemptionRight {
+    /// The word for it in conditions and metrics.
+    pub const fn reason(self) -> &'static str {
+        match self {
+            Self::InClusterQueue => "InClusterQueue",
+            Self::InCohortReclamation => "InCohortReclamation",
+            Self::InCohortReclaimWhileBorrowing => "InCohortReclaimWhileBorrowing",
+            Self::InCohortFairSharing => "InCohortFairSharing",
+        }
+    }
 }

@@ -12,6 +12,7 @@ use crate::model::{
 use crate::names::{FlavorName, ResourceName};
 use crate::nodes;
 use crate::shape::Shape;
+use crate::time::Time;
 use crate::tree::{CellId, NodeId, QuotaTree};
 
 /// How a shape could be placed in a queue.
@@ -191,7 +192,7 @@ pub(crate) fn plan(
     }
     let fit_is_monotone = !early_choice_matters_later(&slots);
     let one_choice = slots.iter().all(|slot| slot.choices.len() == 1);
-    let searches_on = queue.when_can_borrow == WhenCanBorrow::TryNextFlavor;
+    let searches_on = queue.fungibility.when_can_borrow == WhenCanBorrow::TryNextFlavor;
     let rank_is_monotone = one_choice || (fit_is_monotone && searches_on);
     Plan::Slots(Slots {
         in_order: slots,
@@ -304,7 +305,7 @@ impl Choice {
 
 impl Fit<'_> {
     /// The admission that records this fit.
-    pub(crate) fn admission(&self, queue: &ClusterQueue, shape: &Shape) -> Admission {
+    pub(crate) fn admission(&self, queue: &ClusterQueue, shape: &Shape, now: Time) -> Admission {
         let mut pod_sets: Vec<PodSetAssignment> = (shape.pod_sets.iter())
             .map(|pod_set| PodSetAssignment {
                 name: pod_set.name.clone(),
@@ -327,6 +328,8 @@ impl Fit<'_> {
         }
         Admission {
             queue: queue.name.clone(),
+            since: now,
+            unused_since: None,
             pod_sets,
         }
     }

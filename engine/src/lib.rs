@@ -32,22 +32,26 @@ mod model;
 mod names;
 mod nodes;
 mod pending;
+mod preemption;
 mod report;
+mod settings;
 mod shape;
 mod status;
+mod time;
 mod tree;
 mod why;
 mod workloads;
 
 pub use amount::Amount;
 pub use engine::Engine;
-pub use event::{Decision, Event, EvictReason};
+pub use event::{Decision, Event, EvictReason, PreemptionRight};
 pub use explain::{
     Explanation, FlavorMiss, FormatAmount, MissReason, Outlook, RequestProblem, Shortage,
 };
 pub use model::{
-    Admission, ClusterQueue, Cohort, Flavor, FlavorQuotas, LocalQueue, PodSet, PodSetAssignment,
-    QueueingStrategy, Quota, ResourceGroup, StopPolicy, WhenCanBorrow, Workload, WorkloadState,
+    Admission, AdmissionMode, ClusterQueue, Cohort, Consumed, Flavor, FlavorFungibility,
+    FlavorPreference, FlavorQuotas, LocalQueue, PodSet, PodSetAssignment, QueueingStrategy, Quota,
+    ResourceGroup, StopPolicy, Weight, WhenCanBorrow, WhenCanPreempt, Workload, WorkloadState,
 };
 pub use names::{
     CohortName, FlavorName, LocalQueueKey, PodSetName, QueueName, ResourceName, WorkloadId,
@@ -56,7 +60,10 @@ pub use nodes::{
     LabelExpression, LabelOperator, Mismatch, NodeSelectorTerm, Taint, TaintEffect, Toleration,
     TolerationOperator,
 };
+pub use preemption::{BorrowWithinCohort, Preemption, ReclaimWithinCohort, WithinClusterQueue};
+pub use settings::{FairPreemption, Settings};
 pub use status::{
     ByFlavor, Charged, CohortStatus, InactiveReason, LocalQueueInactiveReason, LocalQueueStatus,
     QueueStatus, Snapshot, Usage,
 };
+pub use time::Time;

@@ -2,12 +2,15 @@
 //! they come from and how they are validated is the caller's business.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use crate::amount::Amount;
 use crate::names::{
     CohortName, FlavorName, LocalQueueKey, PodSetName, QueueName, ResourceName, WorkloadId,
 };
 use crate::nodes::{NodeSelectorTerm, Taint, Toleration};
+use crate::preemption::Preemption;
+use crate::time::Time;
 
 /// A kind of node that quota is given for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,6 +34,8 @@ pub struct Cohort {
     pub parent: Option<CohortName>,
     /// Quota that belongs to the cohort itself.
     pub resource_groups: Vec<ResourceGroup>,
+    /// How much of what the cohort above lends it is due, beside its siblings (fair sharing).
+    pub fair_weight: Weight,
 }
 
 /// A queue that holds quota.
@@ -46,8 +51,66 @@ pub struct ClusterQueue {
     pub resource_groups: Vec<ResourceGroup>,
     /// Whether it admits, and keeps what it admitted.
     pub stop: StopPolicy,
-    /// Whether a flavor that fits only by borrowing ends the search.
+    /// Which flavor ends the search.
+    pub fungibility: FlavorFungibility,
+    /// Who may be evicted to make room.
+    pub preemption: Preemption,
+    /// How much of what the cohort lends it is due, beside its siblings (fair sharing).
+    pub fair_weight: Weight,
+    /// What decides between its LocalQueues.
+    pub admission_mode: AdmissionMode,
+    /// How many of its waiting workloads are queued; those that come after them, in the order of the
+    /// queue, wait outside. None: all are queued.
+    pub max_pending: Option<usize>,
+    /// How long a workload may hold quota that its pods don't use. None: for ever.
+    pub reservation_timeout: Option<Duration>,
+}
+
+/// A share's weight, in thousandths: with twice the weight, twice as much makes the same share. With
+/// none, whatever is borrowed is too much.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Weight(u32);
+
+impl Weight {
+    /// The weight that everyone has unless told otherwise.
+    pub const ONE: Self = Self(1000);
+
+    /// So many thousandths.
+    pub const fn from_thousandths(thousandths: u32) -> Self {
+        Self(thousandths)
+    }
+
+    /// Its thousandths.
+    pub const fn thousandths(self) -> u32 {
+        self.0
+    }
+}
+
+impl Default for Weight {
+    fn default() -> Self {
+        Self::ONE
+    }
+}
+
+/// What decides which of a ClusterQueue's LocalQueues is next: Kueue's `admissionScope`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum AdmissionMode {
+    /// Nothing: only the workloads' order counts.
+    #[default]
+    ByOrder,
+    /// The LocalQueue that has used the least comes first; within it the workloads' order counts.
+    ByUsage,
+}
+
+/// Which flavor ends the search: Kueue's `flavorFungibility`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FlavorFungibility {
+    /// Whether a flavor that fits only by borrowing ends it.
     pub when_can_borrow: WhenCanBorrow,
+    /// Whether a flavor that fits only when others have gone ends it.
+    pub when_can_preempt: WhenCanPreempt,
+    /// What is better, if the search went past both.
+    pub preference: FlavorPreference,
 }
 
 /// Whether a workload that doesn't fit blocks those behind it.
@@ -81,6 +144,26 @@ pub enum WhenCanBorrow {
     /// Look for a later flavor that fits without borrowing; if there is none, take the first that
     /// fits by borrowing.
     TryNextFlavor,
+}
+
+/// What to do when a flavor fits only when others have gone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WhenCanPreempt {
+    /// Look for a later flavor where nobody has to go; if there is none, come back.
+    #[default]
+    TryNextFlavor,
+    /// Take it.
+    MayStopSearch,
+}
+
+/// What is better, when one flavor fits by borrowing and another when others have gone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FlavorPreference {
+    /// To borrow.
+    #[default]
+    BorrowingOverPreemption,
+    /// To let others go.
+    PreemptionOverBorrowing,
 }
 
 /// Resources that are always taken from one flavor together, and the flavors in order.
@@ -125,6 +208,20 @@ pub struct LocalQueue {
     pub stop: StopPolicy,
     /// Whether the ClusterQueue's namespace selector matches this namespace.
     pub namespace_selected: bool,
+    /// How much it may have used, beside the other LocalQueues of its ClusterQueue
+    /// ([`AdmissionMode::ByUsage`]).
+    pub fair_weight: Weight,
+    /// What it had used by some moment, as was recorded. Counts if it isn't older than what is known.
+    pub consumed: Option<Consumed>,
+}
+
+/// What was used up to some moment, less and less of it as it is longer ago.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Consumed {
+    /// The moment.
+    pub at: Time,
+    /// By resource, in all flavors together.
+    pub amounts: BTreeMap<ResourceName, Amount>,
 }
 
 /// Something that waits for quota as a whole, or holds it.
@@ -140,6 +237,9 @@ pub struct Workload {
     pub created: i64,
     /// What it asks for.
     pub pod_sets: Vec<PodSet>,
+    /// It is not looked at before this moment: it backs off. Means nothing unless it is
+    /// [`WorkloadState::Pending`].
+    pub not_before: Option<Time>,
     /// Where it is on its way.
     pub state: WorkloadState,
 }
@@ -151,6 +251,8 @@ pub struct PodSet {
     pub name: PodSetName,
     /// How many pods.
     pub count: u32,
+    /// How many pods will do if there is no room for all (partial admission); none means all.
+    pub min_count: Option<u32>,
     /// What each pod asks for. The resource `pods` is ignored here: the engine counts pods itself
     /// where a queue has quota for them.
     pub requests: BTreeMap<ResourceName, Amount>,
@@ -167,7 +269,7 @@ pub struct PodSet {
 pub enum WorkloadState {
     /// It waits for quota.
     Pending,
-    /// It takes no part for now: deactivated, or backing off.
+    /// It takes no part for now.
     Inactive,
     /// It holds quota.
     Admitted(Admission),
@@ -182,6 +284,11 @@ pub enum WorkloadState {
 pub struct Admission {
     /// The ClusterQueue that is charged.
     pub queue: QueueName,
+    /// Since when.
+    pub since: Time,
+    /// Since when it holds quota that its pods don't use, so that
+    /// [`ClusterQueue::reservation_timeout`] counts. None: it doesn't, or nobody knows.
+    pub unused_since: Option<Time>,
     /// What each pod set holds.
     pub pod_sets: Vec<PodSetAssignment>,
 }
@@ -203,10 +310,90 @@ pub struct PodSetAssignment {
     pub bound: u32,
 }
 
+impl Cohort {
+    /// A root without quota.
+    pub fn new(name: CohortName) -> Self {
+        Self {
+            name,
+            parent: None,
+            resource_groups: Vec::new(),
+            fair_weight: Weight::ONE,
+        }
+    }
+}
+
+impl ClusterQueue {
+    /// A queue without quota and cohort, with what holds where nothing is said.
+    pub fn new(name: QueueName) -> Self {
+        Self {
+            name,
+            cohort: None,
+            strategy: QueueingStrategy::default(),
+            resource_groups: Vec::new(),
+            stop: StopPolicy::default(),
+            fungibility: FlavorFungibility::default(),
+            preemption: Preemption::default(),
+            fair_weight: Weight::ONE,
+            admission_mode: AdmissionMode::default(),
+            max_pending: None,
+            reservation_timeout: None,
+        }
+    }
+}
+
+impl LocalQueue {
+    /// A way into `cluster_queue`, which selects its namespace.
+    pub fn new(key: LocalQueueKey, cluster_queue: QueueName) -> Self {
+        Self {
+            key,
+            cluster_queue,
+            stop: StopPolicy::default(),
+            namespace_selected: true,
+            fair_weight: Weight::ONE,
+            consumed: None,
+        }
+    }
+}
+
+impl Workload {
+    /// A workload that waits and asks for nothing yet.
+    pub fn new(id: WorkloadId, queue: LocalQueueKey) -> Self {
+        Self {
+            id,
+            queue,
+            priority: 0,
+            created: 0,
+            pod_sets: Vec::new(),
+            not_before: None,
+            state: WorkloadState::Pending,
+        }
+    }
+}
+
+impl PodSet {
+    /// So many pods that ask for nothing yet.
+    pub fn new(name: PodSetName, count: u32) -> Self {
+        Self {
+            name,
+            count,
+            min_count: None,
+            requests: BTreeMap::new(),
+            node_selector: BTreeMap::new(),
+            affinity: Vec::new(),
+            tolerations: Vec::new(),
+        }
+    }
+}
+
 impl Admission {
     /// Whether both are charged the same to the same queue, on whichever nodes their pods are.
     pub(crate) fn holds_the_same_as(&self, other: &Self) -> bool {
-        let Self { queue, pod_sets } = self;
+        let Self {
+            queue,
+            since: _,
+            unused_since: _,
+            pod_sets,
+        } = self;
         *queue == other.queue
             && pod_sets.len() == other.pod_sets.len()
             && (pod_sets.iter().zip(&other.pod_sets))

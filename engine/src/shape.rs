@@ -156,15 +156,11 @@ mod tests {
     #[test]
     fn pods_are_counted_and_not_asked_for() {
         let pod_set = PodSet {
-            name: "main".into(),
-            count: 2,
             requests: BTreeMap::from([
                 ("pods".into(), Amount::new(-5)),
                 ("cpu".into(), Amount::new(3)),
             ]),
-            node_selector: BTreeMap::new(),
-            affinity: Vec::new(),
-            tolerations: Vec::new(),
+            ..PodSet::new("main".into(), 2)
         };
         let shape = Shapes::new(Amount::new(10)).acquire(vec![pod_set]);
         let sums = [

@@ -160,7 +160,7 @@ impl Case<'_> {
         match slots.fit(
             &self.tree.quota,
             self.node.id,
-            self.node.config.when_can_borrow,
+            self.node.config.fungibility.when_can_borrow,
         ) {
             Ok(_) => Explanation::Queued { queue },
             Err(stuck) => self.does_not_fit(Some(&slots), stuck),

@@ -17,6 +17,7 @@ impl Engine {
             priority,
             created,
             pod_sets,
+            not_before: _,
             state,
         } = workload;
         let before = self.workloads.get(&id);
@@ -227,7 +228,7 @@ fn next_state(before: Option<&State>, told: WorkloadState) -> State {
         (WorkloadState::Inactive, _) => State::Inactive,
         (WorkloadState::Finished, _) => State::Finished,
         (WorkloadState::Admitted(admission), Some(State::Admitted(_, asked))) => {
-            State::Admitted(Box::new(admission), *asked)
+            State::Admitted(Box::new(admission), asked.clone())
         }
         (WorkloadState::Admitted(admission), _) => State::Admitted(Box::new(admission), None),
         (WorkloadState::Evicting(admission), _) => State::Evicting(Box::new(admission)),
@@ -248,44 +249,26 @@ mod tests {
     use super::*;
     use crate::amount::Amount;
     use crate::event::{Decision, Event};
-    use crate::model::{
-        ClusterQueue, LocalQueue, PodSet, QueueingStrategy, StopPolicy, WhenCanBorrow,
-    };
+    use crate::model::{ClusterQueue, LocalQueue, PodSet};
+    use crate::settings::Settings;
+    use crate::time::Time;
 
     fn mk_engine() -> Engine {
-        let mut engine = Engine::new(Amount::new(1));
+        let mut engine = Engine::new(Settings::new(Amount::new(1)));
         engine.apply(Event::UpsertClusterQueue(ClusterQueue {
-            name: "q".into(),
             cohort: Some("c".into()),
-            strategy: QueueingStrategy::BestEffortFifo,
-            resource_groups: Vec::new(),
-            stop: StopPolicy::None,
-            when_can_borrow: WhenCanBorrow::MayStopSearch,
+            ..ClusterQueue::new("q".into())
         }));
-        engine.apply(Event::UpsertLocalQueue(LocalQueue {
-            key: LocalQueueKey::new("ns", "l"),
-            cluster_queue: "q".into(),
-            stop: StopPolicy::None,
-            namespace_selected: true,
-        }));
+        let key = LocalQueueKey::new("ns", "l");
+        engine.apply(Event::UpsertLocalQueue(LocalQueue::new(key, "q".into())));
         engine
     }
 
     fn mk_workload(state: WorkloadState) -> Event {
         Event::UpsertWorkload(Workload {
-            id: "w".into(),
-            queue: LocalQueueKey::new("ns", "l"),
-            priority: 0,
-            created: 0,
-            pod_sets: vec![PodSet {
-                name: "main".into(),
-                count: 3,
-                requests: BTreeMap::new(),
-                node_selector: BTreeMap::new(),
-                affinity: Vec::new(),
-                tolerations: Vec::new(),
-            }],
+            pod_sets: vec![PodSet::new("main".into(), 3)],
             state,
+            ..Workload::new("w".into(), LocalQueueKey::new("ns", "l"))
         })
     }
 
@@ -293,7 +276,7 @@ mod tests {
     fn where_pods_are_wakes_no_tree() {
         let mut engine = mk_engine();
         engine.apply(mk_workload(WorkloadState::Pending));
-        let decisions = engine.decide();
+        let decisions = engine.decide(Time::default());
         let [Decision::Admit { admission, .. }] = decisions.as_slice() else {
             unreachable!("one workload, one admission, not {decisions:?}");
         };

@@ -78,12 +78,14 @@ impl Controller {
         let created = workload.created.map_or(i64::MAX, Timestamp::as_second);
         self.engine
             .apply(Event::UpsertWorkload(sluice_engine::Workload {
-                id,
-                queue: LocalQueueKey::new(key.namespace.clone(), workload.spec.queue_name.as_str()),
                 priority: workload.spec.priority,
                 created,
                 pod_sets,
                 state,
+                ..sluice_engine::Workload::new(
+                    id,
+                    LocalQueueKey::new(key.namespace.clone(), workload.spec.queue_name.as_str()),
+                )
             }));
     }
 
@@ -233,12 +235,11 @@ impl Controller {
         let priority = self.pod_priority(pod).map_or(pod.priority, |p| p.value);
         self.engine
             .apply(Event::UpsertWorkload(sluice_engine::Workload {
-                id,
-                queue,
                 priority,
                 created,
                 pod_sets: vec![translate::pod_set(asks)],
                 state,
+                ..sluice_engine::Workload::new(id, queue)
             }));
     }
 

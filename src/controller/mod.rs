@@ -34,7 +34,7 @@ use std::time::Duration;
 use anyhow::Result;
 use kube::api::ApiResource;
 use sluice_crds as crds;
-use sluice_engine::{Amount, Engine};
+use sluice_engine::{Amount, Engine, Settings};
 use sluice_kinds::pod::QueueGates;
 use sluice_kinds::view::QueueLabels;
 use tokio::sync::mpsc;
@@ -171,7 +171,7 @@ impl Controller {
                 },
                 rules,
             ),
-            engine: Engine::new(Amount::new(crds::quantity::NANOS)),
+            engine: Engine::new(Settings::new(Amount::new(crds::quantity::NANOS))),
             world: World::default(),
             cluster,
             listings: HashMap::new(),

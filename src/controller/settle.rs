@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::jiff::Timestamp;
 use kube::api::ApiResource;
 use sluice_crds::PriorityClassRef;
-use sluice_engine::{Decision, Event, EvictReason, WorkloadId};
+use sluice_engine::{Decision, Event, EvictReason, Time, WorkloadId};
 use tokio::time::Instant;
 use tracing::{debug, info};
 
@@ -44,7 +44,9 @@ impl Controller {
             self.release_pods(&uid);
         }
         let begun = Instant::now();
-        let decisions = self.engine.decide();
+        let decisions = self
+            .engine
+            .decide(Time::from_millis(Timestamp::now().as_millisecond()));
         self.metrics.decided(begun.elapsed().as_secs_f64());
         for decision in decisions {
             match decision {
@@ -420,6 +422,14 @@ fn eviction(reason: EvictReason) -> (&'static str, &'static str) {
         EvictReason::LocalQueueStopped => (
             "LocalQueueStopped",
             "Its LocalQueue is stopped (stopPolicy HoldAndDrain): it waits until that is taken back",
+        ),
+        EvictReason::ReservationTimedOut => (
+            crate::plan::reservation::TIMED_OUT,
+            "Not all of its pods were bound to nodes in the time that its ClusterQueue allows (spec.reservation.timeoutSeconds)",
+        ),
+        EvictReason::Preempted { .. } => (
+            "Preempted",
+            "It makes room for a workload that goes before it",
         ),
     }
 }

@@ -216,12 +216,8 @@ impl Cluster {
         );
         // A queue whose quota can't be counted admits nothing and keeps what it holds.
         let queue = translated.unwrap_or_else(|_| sluice_engine::ClusterQueue {
-            name: name.into(),
-            cohort: None,
-            strategy: sluice_engine::QueueingStrategy::default(),
-            resource_groups: Vec::new(),
             stop: sluice_engine::StopPolicy::Hold,
-            when_can_borrow: sluice_engine::WhenCanBorrow::default(),
+            ..sluice_engine::ClusterQueue::new(name.into())
         });
         let mut events = vec![Event::UpsertClusterQueue(queue)];
         events.extend(self.select(|_, spec| spec.cluster_queue == name));
@@ -244,9 +240,8 @@ impl Cluster {
         };
         self.cohorts.insert(name.to_owned(), kept);
         let cohort = translated.unwrap_or_else(|_| sluice_engine::Cohort {
-            name: name.into(),
             parent: cohort.spec.parent_name.as_deref().map(Into::into),
-            resource_groups: Vec::new(),
+            ..sluice_engine::Cohort::new(name.into())
         });
         vec![Event::UpsertCohort(cohort)]
     }
@@ -289,10 +284,9 @@ impl Cluster {
             _ => false,
         };
         Event::UpsertLocalQueue(sluice_engine::LocalQueue {
-            key: key.clone(),
-            cluster_queue: spec.cluster_queue.as_str().into(),
             stop: translate::stop_policy(spec.stop_policy),
             namespace_selected: is_selected,
+            ..sluice_engine::LocalQueue::new(key.clone(), spec.cluster_queue.as_str().into())
         })
     }
 }

@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
 use sluice_engine::{
-    Admission, Amount, ClusterQueue, Cohort, Event, Flavor, FlavorQuotas, LocalQueue,
-    LocalQueueKey, PodSet, PodSetAssignment, QueueingStrategy, Quota, ResourceGroup, StopPolicy,
-    Taint, TaintEffect, Toleration, TolerationOperator, WhenCanBorrow, Workload, WorkloadId,
-    WorkloadState,
+    Admission, Amount, ClusterQueue, Cohort, Event, Flavor, FlavorFungibility, FlavorQuotas,
+    LocalQueue, LocalQueueKey, PodSet, PodSetAssignment, QueueingStrategy, Quota, ResourceGroup,
+    StopPolicy, Taint, TaintEffect, Time, Toleration, TolerationOperator, Weight, WhenCanBorrow,
+    Workload, WorkloadId, WorkloadState,
 };
 
 const FLAVORS: [&str; 2] = ["f0", "f1"];
@@ -111,12 +111,12 @@ fn queues() -> impl Strategy<Value = ClusterQueue> {
     )
         .prop_map(
             |(name, cohort, strict, resource_groups, stop, look_on)| ClusterQueue {
-                name: name.into(),
                 cohort: cohort.map(Into::into),
                 strategy: strategy(strict),
                 resource_groups,
                 stop,
-                when_can_borrow: when_can_borrow(look_on),
+                fungibility: fungibility(look_on),
+                ..ClusterQueue::new(name.into())
             },
         )
 }
@@ -128,9 +128,9 @@ fn cohorts() -> impl Strategy<Value = Cohort> {
         1 => (0..4usize, 0..4usize),
     ];
     (names, any::<bool>(), groups()).prop_map(|((name, parent), root, resource_groups)| Cohort {
-        name: COHORTS[name].into(),
         parent: (!root).then(|| COHORTS[parent].into()),
         resource_groups,
+        ..Cohort::new(COHORTS[name].into())
     })
 }
 
@@ -172,6 +172,8 @@ fn locals() -> impl Strategy<Value = LocalQueue> {
             cluster_queue: queue.into(),
             stop,
             namespace_selected,
+            fair_weight: Weight::ONE,
+            consumed: None,
         })
 }
 
@@ -195,6 +197,7 @@ fn pod_sets() -> impl Strategy<Value = PodSet> {
                 .map(|v| ("kind".to_string(), v.to_string()))
                 .into_iter()
                 .collect(),
+            min_count: None,
             affinity: Vec::new(),
             tolerations: if tolerant {
                 vec![Toleration {
@@ -227,6 +230,8 @@ fn admissions() -> impl Strategy<Value = Admission> {
     let pod_sets = proptest::collection::vec(pod_set, 1..=2);
     (one_of(&QUEUES), pod_sets).prop_map(|(queue, pod_sets)| Admission {
         queue: queue.into(),
+        since: Time::default(),
+        unused_since: None,
         pod_sets,
     })
 }
@@ -255,6 +260,7 @@ fn workloads() -> impl Strategy<Value = Workload> {
             priority,
             created,
             pod_sets,
+            not_before: None,
             state,
         })
 }
@@ -339,6 +345,7 @@ pub(crate) fn tight_histories() -> impl Strategy<Value = Vec<Step>> {
                     .map(|v| ("kind".to_string(), v.to_string()))
                     .into_iter()
                     .collect(),
+                min_count: None,
                 affinity: Vec::new(),
                 tolerations: Vec::new(),
             };
@@ -348,6 +355,7 @@ pub(crate) fn tight_histories() -> impl Strategy<Value = Vec<Step>> {
                 priority,
                 created: 0,
                 pod_sets: pod_sets.into_iter().map(pod_set).collect(),
+                not_before: None,
                 state: WorkloadState::Pending,
             })
         },
@@ -391,18 +399,19 @@ fn tight_queue(index: usize, (cells, look_on, strict, shares): TightQueue) -> [E
         flavors: FLAVORS.into_iter().zip(cells).map(flavor).collect(),
     };
     let queue = ClusterQueue {
-        name: QUEUES[index].into(),
         cohort: shares.then(|| "c0".into()),
         strategy: strategy(strict),
         resource_groups: vec![group],
-        stop: StopPolicy::None,
-        when_can_borrow: when_can_borrow(look_on),
+        fungibility: fungibility(look_on),
+        ..ClusterQueue::new(QUEUES[index].into())
     };
     let local = LocalQueue {
         key: LocalQueueKey::new("ns", LOCALS[index]),
         cluster_queue: QUEUES[index].into(),
         stop: StopPolicy::None,
         namespace_selected: true,
+        fair_weight: Weight::ONE,
+        consumed: None,
     };
     [
         Event::UpsertClusterQueue(queue),
@@ -418,11 +427,15 @@ fn strategy(strict: bool) -> QueueingStrategy {
     }
 }
 
-fn when_can_borrow(look_on: bool) -> WhenCanBorrow {
-    if look_on {
+fn fungibility(look_on: bool) -> FlavorFungibility {
+    let when_can_borrow = if look_on {
         WhenCanBorrow::TryNextFlavor
     } else {
         WhenCanBorrow::MayStopSearch
+    };
+    FlavorFungibility {
+        when_can_borrow,
+        ..FlavorFungibility::default()
     }
 }
 
@@ -446,6 +459,7 @@ fn holder(id: &str, held: Admission) -> Workload {
         priority: 0,
         created: 0,
         pod_sets: Vec::new(),
+        not_before: None,
         state: WorkloadState::Admitted(held),
     }
 }

@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use sluice_engine::{
     Admission, Amount, ByFlavor, ClusterQueue, Cohort, CohortName, Decision, Event, EvictReason,
     Flavor, FlavorName, LocalQueue, LocalQueueKey, PodSetAssignment, QueueName, QueueingStrategy,
-    Quota, ResourceGroup, ResourceName, Snapshot, StopPolicy, TaintEffect, WhenCanBorrow, Workload,
-    WorkloadId, WorkloadState,
+    Quota, ResourceGroup, ResourceName, Snapshot, StopPolicy, TaintEffect, Time, WhenCanBorrow,
+    Workload, WorkloadId, WorkloadState,
 };
 
 type Cell = (FlavorName, ResourceName);
@@ -84,10 +84,10 @@ impl Oracle {
     pub(crate) fn decide(&mut self) -> Vec<Decision> {
         let mut decisions = Vec::new();
         for id in self.workloads.keys().cloned().collect::<Vec<_>>() {
-            if let Some(reason) = self.reasons(&id).first().copied()
+            if let Some(reason) = self.reasons(&id).first().cloned()
                 && !self.asked.contains_key(&id)
             {
-                self.asked.insert(id.clone(), reason);
+                self.asked.insert(id.clone(), reason.clone());
                 decisions.push(Decision::Evict { id, reason });
             }
         }
@@ -303,6 +303,8 @@ impl Oracle {
     fn fit(&self, queue: &ClusterQueue, workload: &Workload) -> Option<(Admission, bool)> {
         let mut admission = Admission {
             queue: queue.name.clone(),
+            since: Time::default(),
+            unused_since: None,
             pod_sets: Vec::new(),
         };
         let mut taken: BTreeMap<Cell, i128> = BTreeMap::new();
@@ -347,7 +349,7 @@ impl Oracle {
                     }
                 }
                 let own = options.iter().position(|(_, borrows, _)| !borrows);
-                let look_on = queue.when_can_borrow == WhenCanBorrow::TryNextFlavor;
+                let look_on = queue.fungibility.when_can_borrow == WhenCanBorrow::TryNextFlavor;
                 let pick = if look_on { own.unwrap_or(0) } else { 0 };
                 let (flavor, borrows, charge) = options.into_iter().nth(pick)?;
                 any_borrows |= borrows;

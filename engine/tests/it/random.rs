@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 
 use proptest::prelude::*;
 use sluice_engine::{
-    Admission, Amount, Decision, Engine, Event, Explanation, Workload, WorkloadId, WorkloadState,
+    Admission, Amount, Decision, Engine, Event, Explanation, Settings, Time, Workload, WorkloadId,
+    WorkloadState,
 };
 
 use crate::histories::{Move, Step, histories, tight_histories};
@@ -110,7 +111,7 @@ fn rebuilt(oracle: &Oracle, salt: u64) -> Engine {
         .zip(events)
         .collect();
     order.sort_by_key(|(key, _)| *key);
-    let mut engine = Engine::new(Amount::new(1));
+    let mut engine = Engine::new(Settings::new(Amount::new(1)));
     for (_, event) in order {
         engine.apply(event);
     }
@@ -143,7 +144,7 @@ fn check_explanations(engine: &Engine, oracle: &Oracle) {
             alone.workloads.clear();
             alone.workloads.insert(id.clone(), workload.clone());
             assert_eq!(
-                admits(&rebuilt(&alone, 0).decide()),
+                admits(&rebuilt(&alone, 0).decide(Time::default())),
                 Vec::<&WorkloadId>::new(),
                 "{text}"
             );
@@ -152,22 +153,25 @@ fn check_explanations(engine: &Engine, oracle: &Oracle) {
 }
 
 fn check_history(history: Vec<Step>, salt: u64) {
-    let mut engine = Engine::new(Amount::new(1));
+    let mut engine = Engine::new(Settings::new(Amount::new(1)));
     let mut oracle = Oracle::default();
     for step in history {
         if let Step::Decide = step {
-            let decided = engine.decide();
+            let decided = engine.decide(Time::default());
             let admitted: BTreeSet<_> = admits(&decided).into_iter().collect();
             assert_eq!(admitted.len(), admits(&decided).len(), "admitted twice");
             assert_eq!(sorted(decided), sorted(oracle.decide()));
             assert_eq!(engine.snapshot(), oracle.snapshot());
             assert_eq!(
-                engine.decide(),
+                engine.decide(Time::default()),
                 [],
                 "a second decision has nothing left to do"
             );
             let mut anew = rebuilt(&oracle, salt);
-            assert_eq!(admits(&anew.decide()), Vec::<&WorkloadId>::new());
+            assert_eq!(
+                admits(&anew.decide(Time::default())),
+                Vec::<&WorkloadId>::new()
+            );
             assert_eq!(anew.snapshot(), engine.snapshot());
             check_explanations(&engine, &oracle);
         } else if let Some(event) = event(step, &oracle, &engine) {
@@ -180,8 +184,8 @@ fn check_history(history: Vec<Step>, salt: u64) {
     let mut fresh = rebuilt(&oracle, salt);
     let mut other = rebuilt(&oracle, salt.wrapping_add(1));
     assert_eq!(
-        fresh.decide(),
-        other.decide(),
+        fresh.decide(Time::default()),
+        other.decide(Time::default()),
         "the order of events doesn't show"
     );
     assert_eq!(fresh.snapshot(), other.snapshot());

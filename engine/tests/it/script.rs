@@ -27,15 +27,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use sluice_engine::{
-    Admission, Amount, ClusterQueue, Cohort, Decision, Engine, Event, Flavor, FlavorName,
-    FlavorQuotas, LocalQueue, LocalQueueKey, LocalQueueStatus, PodSet, PodSetAssignment, QueueName,
-    QueueStatus, QueueingStrategy, Quota, ResourceGroup, ResourceName, StopPolicy, Taint,
-    TaintEffect, Toleration, TolerationOperator, WhenCanBorrow, Workload, WorkloadState,
+    Admission, Amount, ClusterQueue, Cohort, Decision, Engine, Event, Flavor, FlavorFungibility,
+    FlavorName, FlavorQuotas, LocalQueue, LocalQueueKey, LocalQueueStatus, PodSet,
+    PodSetAssignment, QueueName, QueueStatus, QueueingStrategy, Quota, ResourceGroup, ResourceName,
+    Settings, StopPolicy, Taint, TaintEffect, Time, Toleration, TolerationOperator, WhenCanBorrow,
+    Workload, WorkloadState,
 };
 
 pub(crate) fn check(script: &str) {
     let mut world = World {
-        engine: Engine::new(Amount::new(1)),
+        engine: Engine::new(Settings::new(Amount::new(1))),
         jobs: BTreeMap::new(),
         clock: 0,
     };
@@ -158,14 +159,11 @@ fn pod_set(index: usize, words: &[&str]) -> PodSet {
     let reserved = ["priority", "at", "pods", "select", "tolerate"];
     let requests = words.0.iter().filter_map(|word| word.split_once('='));
     PodSet {
-        name: format!("{index}").into(),
-        count: words.one("pods").map_or(1, |n| n.parse().unwrap()),
         requests: requests
             .filter(|(key, _)| !reserved.contains(key))
             .map(|(key, value)| (key.into(), amount(value)))
             .collect(),
         node_selector: words.all("select").into_iter().map(pair).collect(),
-        affinity: Vec::new(),
         tolerations: (words.all("tolerate").into_iter())
             .map(|key| Toleration {
                 key: Some(key.into()),
@@ -174,6 +172,10 @@ fn pod_set(index: usize, words: &[&str]) -> PodSet {
                 effect: None,
             })
             .collect(),
+        ..PodSet::new(
+            format!("{index}").into(),
+            words.one("pods").map_or(1, |n| n.parse().unwrap()),
+        )
     }
 }
 
@@ -238,9 +240,9 @@ impl World {
                 tolerations: Vec::new(),
             }),
             "cohort" => Event::UpsertCohort(Cohort {
-                name: name.into(),
                 parent: words.one("in").map(Into::into),
                 resource_groups: words.groups(),
+                ..Cohort::new(name.into())
             }),
             "local" => local(name, &words),
             "gone" => Event::RemoveWorkload(name.into()),
@@ -257,7 +259,7 @@ impl World {
 
     fn decide(&mut self) -> String {
         let mut text = String::new();
-        for decision in self.engine.decide() {
+        for decision in self.engine.decide(Time::default()) {
             match decision {
                 Decision::Admit { id, .. } => write!(text, "{id} "),
                 Decision::Evict { id, .. } => write!(text, "!{id} "),
@@ -348,14 +350,12 @@ impl World {
         let (queue, words) = (words.0[0], Words(words.0[1..].to_vec()));
         let pod_sets = words.0.split(|word| *word == "/").enumerate();
         let workload = Workload {
-            id: name.into(),
-            queue: local_key(queue),
             priority: words.one("priority").map_or(0, |n| n.parse().unwrap()),
             created: words.one("at").map_or(self.clock, |n| n.parse().unwrap()),
             pod_sets: pod_sets
                 .map(|(index, words)| pod_set(index, words))
                 .collect(),
-            state: WorkloadState::Pending,
+            ..Workload::new(name.into(), local_key(queue))
         };
         self.jobs.insert(name.into(), workload);
     }
@@ -366,6 +366,8 @@ impl World {
         let pod_sets = words.0.split(|word| *word == "/").enumerate();
         let admission = Admission {
             queue: QueueName::from(words.one("from").unwrap_or(queue)),
+            since: Time::default(),
+            unused_since: None,
             pod_sets: pod_sets
                 .map(|(index, words)| assignment(index, words))
                 .collect(),
@@ -435,7 +437,6 @@ fn amounts_text(amounts: &BTreeMap<ResourceName, Amount>) -> String {
 
 fn queue(name: &str, words: &Words<'_>) -> Event {
     Event::UpsertClusterQueue(ClusterQueue {
-        name: name.into(),
         cohort: words.one("in").map(Into::into),
         strategy: if words.has("strict") {
             QueueingStrategy::StrictFifo
@@ -444,20 +445,23 @@ fn queue(name: &str, words: &Words<'_>) -> Event {
         },
         resource_groups: words.groups(),
         stop: words.stop(),
-        when_can_borrow: if words.has("next-flavor") {
-            WhenCanBorrow::TryNextFlavor
-        } else {
-            WhenCanBorrow::MayStopSearch
+        fungibility: FlavorFungibility {
+            when_can_borrow: if words.has("next-flavor") {
+                WhenCanBorrow::TryNextFlavor
+            } else {
+                WhenCanBorrow::MayStopSearch
+            },
+            ..FlavorFungibility::default()
         },
+        ..ClusterQueue::new(name.into())
     })
 }
 
 fn local(name: &str, words: &Words<'_>) -> Event {
     Event::UpsertLocalQueue(LocalQueue {
-        key: local_key(name),
-        cluster_queue: words.one("queue").unwrap().into(),
         stop: words.stop(),
         namespace_selected: !words.has("unselected"),
+        ..LocalQueue::new(local_key(name), words.one("queue").unwrap().into())
     })
 }
 

@@ -1,0 +1,51 @@
+//! Who may be evicted to make room for whom: the rules that a ClusterQueue sets (Kueue's
+//! `preemption`). How victims are chosen is `victims.rs`.
+
+/// Who may be evicted to make room for a workload of this queue.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Preemption {
+    /// Workloads of the same queue.
+    pub within_cluster_queue: WithinClusterQueue,
+    /// Workloads of queues that use more than is theirs, while this one uses no more than is its own.
+    pub reclaim_within_cohort: ReclaimWithinCohort,
+    /// The same, while this queue borrows as well.
+    pub borrow_within_cohort: BorrowWithinCohort,
+}
+
+/// Which workloads of the same queue may be evicted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WithinClusterQueue {
+    /// None.
+    #[default]
+    Never,
+    /// Those of lower priority.
+    LowerPriority,
+    /// Those of lower priority, and those of equal priority that were created later.
+    LowerOrNewerEqualPriority,
+}
+
+/// Which workloads of queues that use more than is theirs may be evicted, to take back one's own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ReclaimWithinCohort {
+    /// None.
+    #[default]
+    Never,
+    /// Those of lower priority.
+    LowerPriority,
+    /// All.
+    Any,
+}
+
+/// Which workloads of queues that use more than is theirs may be evicted in order to borrow. Means
+/// nothing where [`ReclaimWithinCohort::Never`] holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum BorrowWithinCohort {
+    /// None.
+    #[default]
+    Never,
+    /// Those of lower priority.
+    LowerPriority {
+        /// And of at most this priority.
+        max_priority_threshold: Option<i32>,
+    },
+}
