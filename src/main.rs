@@ -20,7 +20,6 @@ mod metrics;
 mod plan;
 mod policy;
 mod published;
-mod translate;
 mod watch;
 mod world;
 mod write;

@@ -10,6 +10,7 @@ use sluice_engine::{Event, LocalQueueKey, WorkloadId, WorkloadState};
 use sluice_kinds::hold::Hold;
 use sluice_kinds::pod::PodMode;
 use sluice_kinds::view::QueueName;
+use sluice_translate as translate;
 use tokio::time::Instant;
 use tracing::warn;
 
@@ -18,7 +19,6 @@ use super::flights::Kind;
 use crate::plan::group;
 use crate::plan::job::LivePods;
 use crate::plan::workload::Fit;
-use crate::translate;
 use crate::world::pods::Root;
 use crate::world::workload::group_key;
 use crate::world::{JobRecord, PodKey, PodRecord, Uid, WorkloadRecord};

@@ -8,6 +8,7 @@ use k8s_openapi::jiff::Timestamp;
 use sluice_engine::{Event, WorkloadId};
 use sluice_kinds::pod::{PodAdmission, PodPhase};
 use sluice_kinds::template::Placement;
+use sluice_translate as translate;
 
 use super::Controller;
 use super::account::pod_set_of;
@@ -15,7 +16,6 @@ use super::flights::Flight;
 use super::pods::pods_resource;
 use crate::plan::pod::{self as plan, Member};
 use crate::plan::{Note, PodPurpose, Write, explain, workload};
-use crate::translate;
 use crate::world::Uid;
 use crate::world::workload::group_key;
 

@@ -8,6 +8,7 @@ use k8s_openapi::jiff::Timestamp;
 use kube::api::ApiResource;
 use sluice_crds::PriorityClassRef;
 use sluice_engine::{Decision, Event, EvictReason, Time, WorkloadId};
+use sluice_translate as translate;
 use tokio::time::Instant;
 use tracing::{debug, info};
 
@@ -19,7 +20,6 @@ use super::releases::Eviction;
 use crate::plan::job::{Child, Situation, plan};
 use crate::plan::workload::{self, Priority};
 use crate::plan::{Note, Plan, PodPurpose, StatusPurpose, Write};
-use crate::translate;
 use crate::world::workload::group_key;
 use crate::world::{JobKey, JobRecord, PodRecord, Uid};
 

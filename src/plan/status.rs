@@ -3,10 +3,10 @@
 
 use sluice_crds::{ClusterQueueStatus, CohortStatus, FlavorUsage, LocalQueueStatus, ResourceUsage};
 use sluice_engine::{ByFlavor, InactiveReason, LocalQueueInactiveReason, ResourceName};
+use sluice_translate::{quantity, resource_list};
 
 use super::Now;
 use crate::conditions::{self, Saying, Type};
-use crate::translate::{quantity, resource_list};
 
 /// The status of a ClusterQueue. `broken` says why the object can't be used at all.
 pub fn cluster_queue(

@@ -10,10 +10,10 @@ use sluice_kinds::CompiledKind;
 use sluice_kinds::metadata::api_version;
 use sluice_kinds::template::Placement;
 use sluice_kinds::view::{Finished, PodSetView};
+use sluice_translate as translate;
 
 use super::{Note, Now, progress};
 use crate::conditions::{self, Saying, Type};
-use crate::translate;
 use crate::world::workload::workload_name;
 use crate::world::{JobKey, JobRecord, WorkloadRecord};
 

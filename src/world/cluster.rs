@@ -17,9 +17,9 @@ use sluice_crds::{
 use sluice_engine::{Event, LocalQueueKey};
 use sluice_kinds::problem::summarize;
 use sluice_kinds::requests::Amounts;
+use sluice_translate as translate;
 
 use super::additions::PodAdditions;
-use crate::translate;
 use crate::watch::Source;
 
 /// What is kept of a queue or cohort beside what the engine knows.

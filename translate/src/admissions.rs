@@ -1,0 +1,136 @@
+//! What workloads hold: admissions for the engine, and as they are recorded.
+
+use std::collections::{BTreeMap, HashMap};
+
+use sluice_crds as crds;
+use sluice_engine as engine;
+use sluice_engine::{Amount, QueueName, ResourceName, Time};
+use sluice_kinds::Problem;
+use sluice_kinds::template::Placement;
+use sluice_kinds::view::PodSetView;
+
+use crate::amounts::{amounts, quantity};
+
+/// What a Workload holds, for the engine: what it was admitted with, without the pods of each set that
+/// have ended for good. `bound` says how many pods of each set have a node.
+///
+/// # Errors
+/// All usage that can't be counted.
+pub fn admission(
+    admission: &crds::Admission,
+    ended: impl Fn(&str) -> u32,
+    bound: &HashMap<String, u32>,
+) -> Result<engine::Admission, Vec<Problem>> {
+    let mut problems = Vec::new();
+    let pod_sets = admission
+        .pod_set_assignments
+        .iter()
+        .enumerate()
+        .map(|(index, set)| {
+            let whole = engine::PodSetAssignment {
+                name: set.name.as_str().into(),
+                count: u32::try_from(set.count).unwrap_or_default(),
+                bound: bound.get(&set.name).copied().unwrap_or_default(),
+                flavors: set
+                    .flavors
+                    .iter()
+                    .map(|(r, f)| (r.as_str().into(), f.as_str().into()))
+                    .collect(),
+                usage: amounts(
+                    &set.resource_usage,
+                    &format!("status.admission.podSetAssignments[{index}].resourceUsage"),
+                    &mut problems,
+                ),
+            };
+            whole.without(ended(&set.name))
+        })
+        .collect();
+    if problems.is_empty() {
+        Ok(engine::Admission {
+            queue: QueueName::from(admission.cluster_queue.as_str()),
+            since: Time::default(),
+            unused_since: None,
+            pod_sets,
+        })
+    } else {
+        Err(problems)
+    }
+}
+
+/// What a pod holds that was let go by itself: what it asks for, of the flavors that it was given.
+pub fn pod_admission(
+    queue: &str,
+    flavors: &BTreeMap<String, String>,
+    asks: &PodSetView,
+    is_bound: bool,
+) -> engine::Admission {
+    let amount = |resource: &ResourceName| {
+        if resource.as_str() == ResourceName::PODS {
+            return Some(Amount::new(crds::quantity::NANOS));
+        }
+        asks.requests
+            .get(resource.as_str())
+            .map(|nanos| Amount::new(*nanos))
+    };
+    let usage: BTreeMap<ResourceName, Amount> = flavors
+        .keys()
+        .map(|name| ResourceName::from(name.as_str()))
+        .filter_map(|resource| Some((resource.clone(), amount(&resource)?)))
+        .collect();
+    engine::Admission {
+        queue: QueueName::from(queue),
+        since: Time::default(),
+        unused_since: None,
+        pod_sets: vec![engine::PodSetAssignment {
+            name: (&*asks.name).into(),
+            count: 1,
+            bound: u32::from(is_bound),
+            flavors: flavors
+                .iter()
+                .map(|(resource, flavor)| (resource.as_str().into(), flavor.as_str().into()))
+                .collect(),
+            usage,
+        }],
+    }
+}
+
+/// What the engine gave, as it is written. `flavors` says what each flavor adds to a template.
+pub fn admission_record(
+    admission: &engine::Admission,
+    flavors: &BTreeMap<String, crds::ResourceFlavorSpec>,
+) -> crds::Admission {
+    crds::Admission {
+        cluster_queue: admission.queue.to_string(),
+        pod_set_assignments: admission
+            .pod_sets
+            .iter()
+            .map(|set| {
+                let mut placement = Placement::default();
+                for name in set.flavors.values() {
+                    if let Some(flavor) = flavors.get(name.as_str()) {
+                        placement = placement.with(&Placement {
+                            node_selector: flavor.node_labels.clone(),
+                            tolerations: flavor.tolerations.clone(),
+                        });
+                    }
+                }
+                crds::PodSetAssignment {
+                    name: set.name.to_string(),
+                    count: i32::try_from(set.count).unwrap_or(i32::MAX),
+                    flavors: set
+                        .flavors
+                        .iter()
+                        .map(|(r, f)| (r.to_string(), f.to_string()))
+                        .collect(),
+                    resource_usage: set
+                        .usage
+                        .iter()
+                        .map(|(r, amount)| (r.to_string(), quantity(r, *amount)))
+                        .collect(),
+                    node_selector: placement.node_selector,
+                    tolerations: placement.tolerations,
+                }
+            })
+            .collect(),
+    }
+}

@@ -1,0 +1,42 @@
+//! Amounts of resources, as they are counted and as they are written.
+
+use std::collections::BTreeMap;
+
+use sluice_crds as crds;
+use sluice_crds::Quantity;
+use sluice_engine::{Amount, ResourceName};
+use sluice_kinds::Problem;
+
+pub(crate) fn amounts(
+    list: &crds::ResourceList,
+    field: &str,
+    problems: &mut Vec<Problem>,
+) -> BTreeMap<ResourceName, Amount> {
+    let mut translated = BTreeMap::new();
+    for (name, quantity) in list {
+        match quantity.nanos() {
+            Ok(nanos) => {
+                translated.insert(name.as_str().into(), Amount::new(nanos));
+            }
+            Err(error) => problems.push(Problem::invalid(
+                format!("{field}[{name}]"),
+                &*quantity.0,
+                error.to_string(),
+            )),
+        }
+    }
+    translated
+}
+
+/// Amounts as they are written in the API.
+pub fn resource_list(amounts: &BTreeMap<ResourceName, Amount>) -> crds::ResourceList {
+    amounts
+        .iter()
+        .map(|(resource, amount)| (resource.to_string(), quantity(resource, *amount)))
+        .collect()
+}
+
+/// The amount as it is written in the API.
+pub fn quantity(resource: &ResourceName, amount: Amount) -> Quantity {
+    Quantity::of(resource.as_str(), amount.get())
+}

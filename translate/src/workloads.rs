@@ -1,0 +1,79 @@
+//! What workloads ask for: pod sets for the engine, and as they are recorded.
+
+use sluice_crds as crds;
+use sluice_crds::Quantity;
+use sluice_engine as engine;
+use sluice_engine::Amount;
+use sluice_kinds::Problem;
+use sluice_kinds::template::Placement;
+use sluice_kinds::view::PodSetView;
+
+use crate::amounts::amounts;
+use crate::nodes::{affinity_term, toleration};
+
+/// The pod sets of a Workload for the engine.
+///
+/// # Errors
+/// All requests that can't be counted.
+pub fn pod_sets(spec: &crds::WorkloadSpec) -> Result<Vec<engine::PodSet>, Vec<Problem>> {
+    let mut problems = Vec::new();
+    let translated = spec
+        .pod_sets
+        .iter()
+        .enumerate()
+        .map(|(index, set)| engine::PodSet {
+            requests: amounts(
+                &set.requests,
+                &format!("spec.podSets[{index}].requests"),
+                &mut problems,
+            ),
+            node_selector: set.node_selector.clone(),
+            affinity: set
+                .required_node_affinity
+                .iter()
+                .map(affinity_term)
+                .collect(),
+            tolerations: set.tolerations.iter().map(toleration).collect(),
+            ..engine::PodSet::new(
+                set.name.as_str().into(),
+                u32::try_from(set.count).unwrap_or_default(),
+            )
+        })
+        .collect();
+    if problems.is_empty() {
+        Ok(translated)
+    } else {
+        Err(problems)
+    }
+}
+
+/// What a pod asks for that is admitted by itself.
+pub fn pod_set(view: &PodSetView) -> engine::PodSet {
+    engine::PodSet {
+        requests: view
+            .requests
+            .iter()
+            .map(|(name, nanos)| (name.as_str().into(), Amount::new(*nanos)))
+            .collect(),
+        node_selector: view.placement.node_selector.clone(),
+        affinity: view.required_affinity.iter().map(affinity_term).collect(),
+        tolerations: view.placement.tolerations.iter().map(toleration).collect(),
+        ..engine::PodSet::new((&*view.name).into(), view.count)
+    }
+}
+
+/// A pod set as a Workload records it, with `placement` as its own.
+pub fn pod_set_record(view: &PodSetView, placement: &Placement) -> crds::PodSet {
+    crds::PodSet {
+        name: view.name.to_string(),
+        count: i32::try_from(view.count).unwrap_or(i32::MAX),
+        requests: view
+            .requests
+            .iter()
+            .map(|(name, nanos)| (name.clone(), Quantity::of(name, *nanos)))
+            .collect(),
+        node_selector: placement.node_selector.clone(),
+        required_node_affinity: view.required_affinity.clone(),
+        tolerations: placement.tolerations.clone(),
+    }
+}
