@@ -1,6 +1,7 @@
 //! What workloads hold: admissions for the engine, and as they are recorded.
 
 use std::collections::{BTreeMap, HashMap};
+use std::hash::BuildHasher;
 
 use sluice_crds as crds;
 use sluice_engine as engine;
@@ -16,10 +17,10 @@ use crate::amounts::{amounts, quantity};
 ///
 /// # Errors
 /// All usage that can't be counted.
-pub fn admission(
+pub fn admission<S: BuildHasher>(
     admission: &crds::Admission,
     ended: impl Fn(&str) -> u32,
-    bound: &HashMap<String, u32>,
+    bound: &HashMap<String, u32, S>,
 ) -> Result<engine::Admission, Vec<Problem>> {
     let mut problems = Vec::new();
     let pod_sets = admission
