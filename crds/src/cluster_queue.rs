@@ -7,6 +7,8 @@ use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::fair_sharing::{AdmissionScope, FairSharing, FairSharingStatus};
+use crate::preemption::ClusterQueuePreemption;
 use crate::quantity::Quantity;
 
 /// Quota that LocalQueues of many namespaces draw from.
@@ -72,9 +74,23 @@ pub struct ClusterQueueSpec {
     /// Namespaces whose LocalQueues may point here. `{}` selects all; absent selects none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace_selector: Option<LabelSelector>,
-    /// What to do when a flavor fits only in part.
+    /// Which flavor a job is given, of several that would do.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flavor_fungibility: Option<FlavorFungibility>,
+    /// Who may be evicted to make room for jobs of this queue. Absent: nobody.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub preemption: Option<ClusterQueuePreemption>,
+    /// What is due to this queue of what its cohort lends, if the controller shares fairly.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fair_sharing: Option<FairSharing>,
+    /// What decides between the LocalQueues of this queue. Absent: nothing but the order of the jobs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub admission_scope: Option<AdmissionScope>,
+    /// How many waiting jobs are queued: the first so many by priority, then age. The others wait
+    /// outside, and are not looked at. Absent: all are queued.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
+    pub max_pending: Option<i32>,
     /// Whether jobs are admitted. Hold: admit no more, running jobs stay. HoldAndDrain: admit no more
     /// and evict what runs.
     #[serde(default)]
@@ -202,7 +218,8 @@ pub enum StopPolicy {
     HoldAndDrain,
 }
 
-/// What to do when a flavor fits only in part.
+/// Which flavor a job is given, of several that would do. They are tried in their order; one where it
+/// fits at once and without borrowing is always taken.
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct FlavorFungibility {
@@ -210,6 +227,14 @@ pub struct FlavorFungibility {
     /// flavors are looked at first (TryNextFlavor).
     #[serde(default)]
     pub when_can_borrow: WhenCanBorrow,
+    /// Whether a flavor that fits only when others have gone is taken (MayStopSearch) or later flavors
+    /// are looked at first (TryNextFlavor, the default).
+    #[serde(default)]
+    pub when_can_preempt: WhenCanPreempt,
+    /// What is taken if all flavors were looked at and one fits by borrowing, another when others have
+    /// gone: the first (BorrowingOverPreemption, the default) or the second (PreemptionOverBorrowing).
+    #[serde(default)]
+    pub preference: FlavorPreference,
 }
 
 /// Whether a flavor that fits only by borrowing ends the search.
@@ -220,6 +245,26 @@ pub enum WhenCanBorrow {
     MayStopSearch,
     /// Look first whether a later flavor fits without borrowing.
     TryNextFlavor,
+}
+
+/// Whether a flavor that fits only when others have gone ends the search.
+#[derive(JsonSchema, Serialize, Deserialize, Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WhenCanPreempt {
+    /// Take it.
+    MayStopSearch,
+    /// Look first whether a later flavor fits without.
+    #[default]
+    TryNextFlavor,
+}
+
+/// What is better, to borrow or to let others go.
+#[derive(JsonSchema, Serialize, Deserialize, Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FlavorPreference {
+    /// To borrow.
+    #[default]
+    BorrowingOverPreemption,
+    /// To let others go.
+    PreemptionOverBorrowing,
 }
 
 /// What is known of a ClusterQueue.
@@ -245,6 +290,9 @@ pub struct ClusterQueueStatus {
     /// What pending Workloads and pods ask for in all, by resource.
     #[serde(default)]
     pub pending_requests: ResourceList,
+    /// How this queue stands in its cohort, if the controller shares fairly.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fair_sharing: Option<FairSharingStatus>,
 }
 
 /// What is charged to one flavor.

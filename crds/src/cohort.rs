@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::cluster_queue::ResourceGroup;
+use crate::fair_sharing::{FairSharing, FairSharingStatus};
 
 /// A node of the tree in which ClusterQueues lend and borrow quota.
 #[derive(CustomResource, KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
@@ -37,6 +38,9 @@ pub struct CohortSpec {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16))]
     pub resource_groups: Vec<ResourceGroup>,
+    /// What is due to this cohort of what the one above lends, if the controller shares fairly.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fair_sharing: Option<FairSharing>,
 }
 
 /// What is known of a Cohort.
@@ -47,4 +51,7 @@ pub struct CohortStatus {
     #[serde(default)]
     #[schemars(schema_with = "crate::schema::conditions")]
     pub conditions: Vec<Condition>,
+    /// How this cohort stands in the one above, if the controller shares fairly.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fair_sharing: Option<FairSharingStatus>,
 }

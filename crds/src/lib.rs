@@ -9,9 +9,11 @@
 
 mod cluster_queue;
 mod cohort;
+mod fair_sharing;
 mod generate;
 mod job_kind;
 mod local_queue;
+mod preemption;
 mod priority_class;
 pub mod quantity;
 mod resource_flavor;
@@ -19,17 +21,25 @@ mod schema;
 mod workload;
 
 pub use cluster_queue::{
-    Backoff, ClusterQueue, ClusterQueueSpec, ClusterQueueStatus, FlavorFungibility, FlavorQuotas,
-    FlavorUsage, QueueingStrategy, Reservation, ResourceGroup, ResourceList, ResourceQuota,
-    ResourceUsage, StopPolicy, WhenCanBorrow,
+    Backoff, ClusterQueue, ClusterQueueSpec, ClusterQueueStatus, FlavorFungibility,
+    FlavorPreference, FlavorQuotas, FlavorUsage, QueueingStrategy, Reservation, ResourceGroup,
+    ResourceList, ResourceQuota, ResourceUsage, StopPolicy, WhenCanBorrow, WhenCanPreempt,
 };
 pub use cohort::{Cohort, CohortSpec, CohortStatus};
+pub use fair_sharing::{
+    AdmissionFairSharingStatus, AdmissionScope, FairSharing, FairSharingStatus,
+    LocalQueueFairSharingStatus, ScopeMode, Weight, WeightError,
+};
 pub use generate::{GeneratedFile, crd_files};
 pub use job_kind::{
     AdmissionMode, ChildKind, FinishedRule, JobKind, JobKindSpec, JobKindStatus, PodSetRule,
     WhenAbsent,
 };
 pub use local_queue::{LocalQueue, LocalQueueSpec, LocalQueueStatus};
+pub use preemption::{
+    BorrowWithinCohort, BorrowWithinCohortPolicy, ClusterQueuePreemption, ReclaimWithinCohort,
+    WithinClusterQueue,
+};
 pub use priority_class::{WorkloadPriorityClass, WorkloadPriorityClassFields};
 pub use quantity::Quantity;
 pub use resource_flavor::{ResourceFlavor, ResourceFlavorSpec};

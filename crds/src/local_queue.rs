@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::cluster_queue::{FlavorUsage, ResourceList, StopPolicy};
+use crate::fair_sharing::{FairSharing, LocalQueueFairSharingStatus};
 
 /// A namespace's door to a ClusterQueue: jobs name it in their label `sluice.dev/queue-name`.
 #[derive(CustomResource, KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
@@ -66,6 +67,10 @@ pub struct LocalQueueSpec {
     /// HoldAndDrain: admit no more and evict what runs.
     #[serde(default)]
     pub stop_policy: StopPolicy,
+    /// How much it may have used, beside the other LocalQueues of its ClusterQueue, if that admits by
+    /// usage (`admissionScope`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fair_sharing: Option<FairSharing>,
 }
 
 /// What is known of a LocalQueue.
@@ -95,4 +100,7 @@ pub struct LocalQueueStatus {
     /// What pending Workloads and pods of this queue ask for in all, by resource.
     #[serde(default)]
     pub pending_requests: ResourceList,
+    /// How this queue stands beside the others of its ClusterQueue, if that admits by usage.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fair_sharing: Option<LocalQueueFairSharingStatus>,
 }

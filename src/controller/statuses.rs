@@ -115,9 +115,15 @@ impl Statuses {
             let place = (key.namespace.clone(), key.name.to_string());
             let of = |counts: &BTreeMap<_, i32>| counts.get(&place).copied().unwrap_or_default();
             let gated = of(world.gated()).saturating_add(of(world.pods.gated()));
-            let status = status::local_queue(&kept.status, &report, gated, kept.generation, now);
-            if status != kept.status {
-                self.write(&resource, &key.namespace, &key.name, &kept.status, &status);
+            let Kept {
+                generation,
+                status: known,
+                broken,
+            } = kept;
+            let status =
+                status::local_queue(known, &report, broken.as_deref(), gated, *generation, now);
+            if status != *known {
+                self.write(&resource, &key.namespace, &key.name, known, &status);
             }
         }
     }

@@ -39,20 +39,24 @@ pub fn cluster_queue(
             borrowed: Some(quantity(resource, usage.borrowed)),
         }),
         pending_requests: resource_list(&status.pending_requests),
+        fair_sharing: None,
     }
 }
 
-/// The status of a LocalQueue with `gated` held jobs and pods.
+/// The status of a LocalQueue with `gated` held jobs and pods. `broken` says why the object can't be
+/// used at all.
 pub fn local_queue(
     known: &LocalQueueStatus,
     status: &sluice_engine::LocalQueueStatus,
+    broken: Option<&str>,
     gated: i32,
     generation: Option<i64>,
     now: Now,
 ) -> LocalQueueStatus {
-    let saying = match &status.active {
-        Ok(()) => active("Jobs of this queue can be admitted"),
-        Err(reason) => inactive(
+    let saying = match (broken, &status.active) {
+        (Some(message), _) => inactive("Invalid", format!("Can't admit: {message}")),
+        (None, Ok(())) => active("Jobs of this queue can be admitted"),
+        (None, Err(reason)) => inactive(
             local_reason(reason),
             format!("Can't admit: {}{}", reason, local_remedy(reason)),
         ),
@@ -73,6 +77,7 @@ pub fn local_queue(
             borrowed: None,
         }),
         pending_requests: resource_list(&status.pending_requests),
+        fair_sharing: None,
     }
 }
 
@@ -98,7 +103,10 @@ pub fn cohort(
     };
     let mut conditions = known.conditions.clone();
     conditions::say(&mut conditions, saying, generation, now);
-    CohortStatus { conditions }
+    CohortStatus {
+        conditions,
+        fair_sharing: None,
+    }
 }
 
 fn active(message: &str) -> Saying {

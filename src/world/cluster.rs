@@ -10,9 +10,8 @@ use k8s_openapi::api::scheduling::v1::PriorityClass;
 use kube::api::DynamicObject;
 use kube::core::{Selector, SelectorExt};
 use sluice_crds::{
-    ClusterQueue, ClusterQueueStatus, Cohort, CohortStatus, LocalQueue, LocalQueueSpec,
-    LocalQueueStatus, Quantity, Reservation, ResourceFlavor, ResourceFlavorSpec,
-    WorkloadPriorityClass,
+    ClusterQueue, ClusterQueueStatus, Cohort, CohortStatus, LocalQueue, LocalQueueStatus, Quantity,
+    Reservation, ResourceFlavor, ResourceFlavorSpec, WorkloadPriorityClass,
 };
 use sluice_engine::{Event, LocalQueueKey};
 use sluice_kinds::problem::summarize;
@@ -52,7 +51,8 @@ pub struct Cluster {
     pub reservations: BTreeMap<String, Reservation>,
     /// What namespaces and RuntimeClasses add to pods.
     pub additions: PodAdditions,
-    local_specs: BTreeMap<LocalQueueKey, LocalQueueSpec>,
+    /// LocalQueues as the engine is told, but for whether their namespace is selected.
+    doors: BTreeMap<LocalQueueKey, sluice_engine::LocalQueue>,
     /// The flavor that each resource of a ClusterQueue is taken from first.
     first_flavors: BTreeMap<String, BTreeMap<String, String>>,
     /// Which namespaces each ClusterQueue takes. None: the selector can't be read and selects none.
@@ -98,8 +98,9 @@ impl Cluster {
             Source::LocalQueue => {
                 let key = LocalQueueKey::new(namespace, name);
                 let queue: Option<LocalQueue> = parse(object)?;
-                let known = self.local_specs.get(&key).map(|spec| &spec.cluster_queue);
-                effect.first_choice = known != queue.as_ref().map(|q| &q.spec.cluster_queue);
+                let known = self.doors.get(&key).map(|door| door.cluster_queue.as_str());
+                let new = queue.as_ref().map(|q| q.spec.cluster_queue.as_str());
+                effect.first_choice = known != new;
                 self.local_queue(key, queue)
             }
             Source::Namespace => {
@@ -171,7 +172,7 @@ impl Cluster {
     /// The ClusterQueue that a LocalQueue points to, and the flavor that each of its resources is
     /// taken from first: what a pod is charged to that runs without having been admitted.
     pub fn first_choice(&self, key: &LocalQueueKey) -> Option<(&str, &BTreeMap<String, String>)> {
-        let queue = &self.local_specs.get(key)?.cluster_queue;
+        let queue = self.doors.get(key)?.cluster_queue.as_str();
         Some((queue, self.first_flavors.get(queue)?))
     }
 
@@ -190,7 +191,7 @@ impl Cluster {
             self.selectors.remove(name);
             self.reservations.remove(name);
             let mut events = vec![Event::RemoveClusterQueue(name.into())];
-            events.extend(self.select(|_, spec| spec.cluster_queue == name));
+            events.extend(self.select(|_, queue| queue == name));
             return events;
         };
         let translated = translate::cluster_queue(name, &queue.spec);
@@ -220,7 +221,7 @@ impl Cluster {
             ..sluice_engine::ClusterQueue::new(name.into())
         });
         let mut events = vec![Event::UpsertClusterQueue(queue)];
-        events.extend(self.select(|_, spec| spec.cluster_queue == name));
+        events.extend(self.select(|_, queue| queue == name));
         events
     }
 
@@ -249,44 +250,53 @@ impl Cluster {
     fn local_queue(&mut self, key: LocalQueueKey, queue: Option<LocalQueue>) -> Vec<Event> {
         let Some(queue) = queue else {
             self.local_queues.remove(&key);
-            self.local_specs.remove(&key);
+            self.doors.remove(&key);
             return vec![Event::RemoveLocalQueue(key)];
         };
+        let status = queue.status.unwrap_or_default();
+        let translated = translate::local_queue(&key, &queue.spec, &status);
         let kept = Kept {
             generation: queue.metadata.generation,
-            status: queue.status.unwrap_or_default(),
-            broken: None,
+            status,
+            broken: translated
+                .as_ref()
+                .err()
+                .map(|problems| summarize(problems)),
         };
         self.local_queues.insert(key.clone(), kept);
-        let event = self.local_event(&key, &queue.spec);
-        self.local_specs.insert(key, queue.spec);
+        // As a ClusterQueue that can't be counted.
+        let door = translated.unwrap_or_else(|_| sluice_engine::LocalQueue {
+            stop: sluice_engine::StopPolicy::Hold,
+            ..sluice_engine::LocalQueue::new(key.clone(), queue.spec.cluster_queue.as_str().into())
+        });
+        let event = self.local_event(&door);
+        self.doors.insert(key, door);
         vec![event]
     }
 
-    /// Tells the engine again about the LocalQueues that `affected` picks: whether their namespace
-    /// is selected may have changed.
-    fn select(&self, affected: impl Fn(&LocalQueueKey, &LocalQueueSpec) -> bool) -> Vec<Event> {
-        self.local_specs
+    /// Tells the engine again about the LocalQueues that `affected` picks, by their own names and
+    /// their ClusterQueue's: whether their namespace is selected may have changed.
+    fn select(&self, affected: impl Fn(&LocalQueueKey, &str) -> bool) -> Vec<Event> {
+        self.doors
             .iter()
-            .filter(|(key, spec)| affected(key, spec))
-            .map(|(key, spec)| self.local_event(key, spec))
+            .filter(|(key, door)| affected(key, door.cluster_queue.as_str()))
+            .map(|(_, door)| self.local_event(door))
             .collect()
     }
 
-    fn local_event(&self, key: &LocalQueueKey, spec: &LocalQueueSpec) -> Event {
-        let labels = self.namespaces.get(&*key.namespace);
+    fn local_event(&self, door: &sluice_engine::LocalQueue) -> Event {
+        let labels = self.namespaces.get(&*door.key.namespace);
         let selector = self
             .selectors
-            .get(&spec.cluster_queue)
+            .get(door.cluster_queue.as_str())
             .and_then(Option::as_ref);
         let is_selected = match (labels, selector) {
             (Some(labels), Some(selector)) => selector.matches(labels),
             _ => false,
         };
         Event::UpsertLocalQueue(sluice_engine::LocalQueue {
-            stop: translate::stop_policy(spec.stop_policy),
             namespace_selected: is_selected,
-            ..sluice_engine::LocalQueue::new(key.clone(), spec.cluster_queue.as_str().into())
+            ..door.clone()
         })
     }
 }

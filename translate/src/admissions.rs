@@ -10,7 +10,7 @@ use sluice_kinds::Problem;
 use sluice_kinds::template::Placement;
 use sluice_kinds::view::PodSetView;
 
-use crate::amounts::{amounts, quantity};
+use crate::amounts::{POD, amounts, quantity};
 
 /// What a Workload holds, for the engine: what it was admitted with, without the pods of each set that
 /// have ended for good. `bound` says how many pods of each set have a node.
@@ -67,7 +67,7 @@ pub fn pod_admission(
 ) -> engine::Admission {
     let amount = |resource: &ResourceName| {
         if resource.as_str() == ResourceName::PODS {
-            return Some(Amount::new(crds::quantity::NANOS));
+            return Some(POD);
         }
         asks.requests
             .get(resource.as_str())

@@ -7,6 +7,9 @@ use sluice_crds::Quantity;
 use sluice_engine::{Amount, ResourceName};
 use sluice_kinds::Problem;
 
+/// What one pod costs of the resource `pods`: one, in nano-units.
+pub const POD: Amount = Amount::new(crds::quantity::NANOS);
+
 pub(crate) fn amounts(
     list: &crds::ResourceList,
     field: &str,

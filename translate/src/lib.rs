@@ -11,7 +11,7 @@ mod queues;
 mod workloads;
 
 pub use admissions::{admission, admission_record, pod_admission};
-pub use amounts::{quantity, resource_list};
+pub use amounts::{POD, quantity, resource_list};
 pub use nodes::flavor;
-pub use queues::{cluster_queue, cohort, stop_policy};
+pub use queues::{cluster_queue, cohort, local_queue};
 pub use workloads::{pod_set, pod_set_record, pod_sets};

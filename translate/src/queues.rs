@@ -1,6 +1,7 @@
-//! ClusterQueues and Cohorts for the engine.
+//! ClusterQueues, Cohorts and LocalQueues for the engine.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use sluice_crds as crds;
 use sluice_crds::Quantity;
@@ -11,53 +12,75 @@ use sluice_kinds::Problem;
 /// A ClusterQueue for the engine.
 ///
 /// # Errors
-/// All quantities that can't be counted.
+/// All values that can't be counted.
 pub fn cluster_queue(
     name: &str,
     spec: &crds::ClusterQueueSpec,
 ) -> Result<engine::ClusterQueue, Vec<Problem>> {
-    let fungibility = spec.flavor_fungibility.unwrap_or_default();
-    Ok(engine::ClusterQueue {
-        cohort: spec
-            .cohort_name
-            .as_deref()
-            .filter(|c| !c.is_empty())
-            .map(Into::into),
+    let mut problems = Vec::new();
+    let queue = engine::ClusterQueue {
+        cohort: named(spec.cohort_name.as_deref()),
         strategy: match spec.queueing_strategy {
             crds::QueueingStrategy::BestEffortFIFO => engine::QueueingStrategy::BestEffortFifo,
             crds::QueueingStrategy::StrictFIFO => engine::QueueingStrategy::StrictFifo,
         },
-        resource_groups: resource_groups(&spec.resource_groups)?,
+        resource_groups: resource_groups(&spec.resource_groups, &mut problems),
         stop: stop_policy(spec.stop_policy),
-        fungibility: engine::FlavorFungibility {
-            when_can_borrow: match fungibility.when_can_borrow {
-                crds::WhenCanBorrow::MayStopSearch => engine::WhenCanBorrow::MayStopSearch,
-                crds::WhenCanBorrow::TryNextFlavor => engine::WhenCanBorrow::TryNextFlavor,
-            },
-            ..engine::FlavorFungibility::default()
+        fungibility: fungibility(spec.flavor_fungibility.unwrap_or_default()),
+        preemption: preemption(spec.preemption.unwrap_or_default()),
+        fair_weight: fair_weight(spec.fair_sharing.as_ref(), &mut problems),
+        admission_mode: match spec.admission_scope.map(|scope| scope.admission_mode) {
+            None | Some(crds::ScopeMode::NoAdmissionFairSharing) => engine::AdmissionMode::ByOrder,
+            Some(crds::ScopeMode::UsageBasedAdmissionFairSharing) => engine::AdmissionMode::ByUsage,
         },
+        max_pending: max_pending(spec.max_pending, &mut problems),
+        reservation_timeout: spec
+            .reservation
+            .as_ref()
+            .and_then(|reservation| reservation_timeout(reservation, &mut problems)),
         ..engine::ClusterQueue::new(name.into())
-    })
+    };
+    all_or(problems, queue)
 }
 
 /// A Cohort for the engine.
 ///
 /// # Errors
-/// All quantities that can't be counted.
+/// All values that can't be counted.
 pub fn cohort(name: &str, spec: &crds::CohortSpec) -> Result<engine::Cohort, Vec<Problem>> {
-    Ok(engine::Cohort {
-        parent: spec
-            .parent_name
-            .as_deref()
-            .filter(|p| !p.is_empty())
-            .map(Into::into),
-        resource_groups: resource_groups(&spec.resource_groups)?,
+    let mut problems = Vec::new();
+    let cohort = engine::Cohort {
+        parent: named(spec.parent_name.as_deref()),
+        resource_groups: resource_groups(&spec.resource_groups, &mut problems),
+        fair_weight: fair_weight(spec.fair_sharing.as_ref(), &mut problems),
         ..engine::Cohort::new(name.into())
-    })
+    };
+    all_or(problems, cohort)
+}
+
+/// A LocalQueue for the engine, with what was recorded of its usage. Whether its namespace is selected
+/// is not said in it: it isn't, until the caller says so.
+///
+/// # Errors
+/// All values that can't be counted.
+pub fn local_queue(
+    key: &engine::LocalQueueKey,
+    spec: &crds::LocalQueueSpec,
+    status: &crds::LocalQueueStatus,
+) -> Result<engine::LocalQueue, Vec<Problem>> {
+    let mut problems = Vec::new();
+    let queue = engine::LocalQueue {
+        stop: stop_policy(spec.stop_policy),
+        namespace_selected: false,
+        fair_weight: fair_weight(spec.fair_sharing.as_ref(), &mut problems),
+        consumed: status.fair_sharing.as_ref().and_then(consumed),
+        ..engine::LocalQueue::new(key.clone(), spec.cluster_queue.as_str().into())
+    };
+    all_or(problems, queue)
 }
 
 /// A stop policy for the engine.
-pub fn stop_policy(policy: crds::StopPolicy) -> engine::StopPolicy {
+fn stop_policy(policy: crds::StopPolicy) -> engine::StopPolicy {
     match policy {
         crds::StopPolicy::None => engine::StopPolicy::None,
         crds::StopPolicy::Hold => engine::StopPolicy::Hold,
@@ -65,11 +88,125 @@ pub fn stop_policy(policy: crds::StopPolicy) -> engine::StopPolicy {
     }
 }
 
+/// The value, unless there are problems with it.
+fn all_or<T>(problems: Vec<Problem>, value: T) -> Result<T, Vec<Problem>> {
+    if problems.is_empty() {
+        Ok(value)
+    } else {
+        Err(problems)
+    }
+}
+
+/// A cohort that is named; the empty name is none.
+fn named(cohort: Option<&str>) -> Option<engine::CohortName> {
+    cohort.filter(|name| !name.is_empty()).map(Into::into)
+}
+
+fn fungibility(fungibility: crds::FlavorFungibility) -> engine::FlavorFungibility {
+    engine::FlavorFungibility {
+        when_can_borrow: match fungibility.when_can_borrow {
+            crds::WhenCanBorrow::MayStopSearch => engine::WhenCanBorrow::MayStopSearch,
+            crds::WhenCanBorrow::TryNextFlavor => engine::WhenCanBorrow::TryNextFlavor,
+        },
+        when_can_preempt: match fungibility.when_can_preempt {
+            crds::WhenCanPreempt::MayStopSearch => engine::WhenCanPreempt::MayStopSearch,
+            crds::WhenCanPreempt::TryNextFlavor => engine::WhenCanPreempt::TryNextFlavor,
+        },
+        preference: match fungibility.preference {
+            crds::FlavorPreference::BorrowingOverPreemption => {
+                engine::FlavorPreference::BorrowingOverPreemption
+            }
+            crds::FlavorPreference::PreemptionOverBorrowing => {
+                engine::FlavorPreference::PreemptionOverBorrowing
+            }
+        },
+    }
+}
+
+fn preemption(preemption: crds::ClusterQueuePreemption) -> engine::Preemption {
+    let borrow = preemption.borrow_within_cohort.unwrap_or_default();
+    engine::Preemption {
+        within_cluster_queue: match preemption.within_cluster_queue {
+            crds::WithinClusterQueue::Never => engine::WithinClusterQueue::Never,
+            crds::WithinClusterQueue::LowerPriority => engine::WithinClusterQueue::LowerPriority,
+            crds::WithinClusterQueue::LowerOrNewerEqualPriority => {
+                engine::WithinClusterQueue::LowerOrNewerEqualPriority
+            }
+        },
+        reclaim_within_cohort: match preemption.reclaim_within_cohort {
+            crds::ReclaimWithinCohort::Never => engine::ReclaimWithinCohort::Never,
+            crds::ReclaimWithinCohort::LowerPriority => engine::ReclaimWithinCohort::LowerPriority,
+            crds::ReclaimWithinCohort::Any => engine::ReclaimWithinCohort::Any,
+        },
+        borrow_within_cohort: match borrow.policy {
+            crds::BorrowWithinCohortPolicy::Never => engine::BorrowWithinCohort::Never,
+            crds::BorrowWithinCohortPolicy::LowerPriority => {
+                engine::BorrowWithinCohort::LowerPriority {
+                    max_priority_threshold: borrow.max_priority_threshold,
+                }
+            }
+        },
+    }
+}
+
+fn fair_weight(sharing: Option<&crds::FairSharing>, problems: &mut Vec<Problem>) -> engine::Weight {
+    let Some(weight) = sharing.and_then(|sharing| sharing.weight.as_ref()) else {
+        return engine::Weight::ONE;
+    };
+    match weight.thousandths() {
+        Ok(thousandths) => engine::Weight::from_thousandths(thousandths),
+        Err(error) => {
+            let field = "spec.fairSharing.weight";
+            problems.push(Problem::invalid(field, &*weight.0.0, error.to_string()));
+            engine::Weight::ONE
+        }
+    }
+}
+
+fn max_pending(most: Option<i32>, problems: &mut Vec<Problem>) -> Option<usize> {
+    let most = most?;
+    let counted = usize::try_from(most).ok().filter(|most| 0 < *most);
+    if counted.is_none() {
+        problems.push(at_least_one("spec.maxPending", most));
+    }
+    counted
+}
+
+fn reservation_timeout(
+    reservation: &crds::Reservation,
+    problems: &mut Vec<Problem>,
+) -> Option<Duration> {
+    let seconds = reservation.timeout_seconds;
+    let counted = u64::try_from(seconds).ok().filter(|seconds| 0 < *seconds);
+    if counted.is_none() {
+        problems.push(at_least_one("spec.reservation.timeoutSeconds", seconds));
+    }
+    counted.map(Duration::from_secs)
+}
+
+fn at_least_one(field: &str, value: i32) -> Problem {
+    let detail = "must be greater than or equal to 1";
+    Problem::invalid(field, value.to_string(), detail)
+}
+
+/// What was recorded of a LocalQueue's usage. It is a report that anyone may have spoilt: what can't
+/// be counted of it counts as nothing, and what is below zero too.
+fn consumed(status: &crds::LocalQueueFairSharingStatus) -> Option<engine::Consumed> {
+    let record = status.admission_fair_sharing_status.as_ref()?;
+    let amount = |quantity: &Quantity| quantity.nanos().ok().filter(|nanos| 0 <= *nanos);
+    Some(engine::Consumed {
+        at: engine::Time::from_millis(record.last_update.0.as_millisecond()),
+        amounts: (record.consumed_resources.iter())
+            .filter_map(|(name, used)| Some((name.as_str().into(), Amount::new(amount(used)?))))
+            .collect(),
+    })
+}
+
 fn resource_groups(
     groups: &[crds::ResourceGroup],
-) -> Result<Vec<engine::ResourceGroup>, Vec<Problem>> {
-    let mut problems = Vec::new();
-    let translated = groups
+    problems: &mut Vec<Problem>,
+) -> Vec<engine::ResourceGroup> {
+    groups
         .iter()
         .enumerate()
         .map(|(index, group)| engine::ResourceGroup {
@@ -86,17 +223,12 @@ fn resource_groups(
                     let field = format!("spec.resourceGroups[{index}].flavors[{at}]");
                     engine::FlavorQuotas {
                         name: flavor.name.as_str().into(),
-                        resources: quotas(flavor, &field, &mut problems),
+                        resources: quotas(flavor, &field, problems),
                     }
                 })
                 .collect(),
         })
-        .collect();
-    if problems.is_empty() {
-        Ok(translated)
-    } else {
-        Err(problems)
-    }
+        .collect()
 }
 
 fn quotas(
