@@ -1,11 +1,9 @@
-//! The command line and the configuration file.
+//! The command line.
 
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use anyhow::{Context, Result};
 use clap::{Parser, ValueEnum};
-use serde::Deserialize;
 
 /// Holds Job-like objects at a gate until their external gates are lifted and their queue has quota.
 #[derive(Debug, Parser)]
@@ -49,52 +47,4 @@ pub enum LogFormat {
     Text,
     /// One JSON object a line.
     Json,
-}
-
-/// The configuration file.
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-pub struct Config {
-    /// Labels that name a queue besides `sluice.dev/queue-name`, for instance
-    /// `kueue.x-k8s.io/queue-name`. The match conditions of the webhooks follow; admission policies
-    /// have to be generated with them.
-    pub queue_label_aliases: Vec<String>,
-    /// Names of the queue gate, and of the annotation by which a pod asks for it, besides
-    /// `sluice.dev/queue-allocation-gate`: for instance Volcano's,
-    /// `scheduling.volcano.sh/queue-allocation-gate`. Match conditions and policies as above.
-    pub queue_gate_aliases: Vec<String>,
-}
-
-impl Config {
-    /// Reads the file, if there is one to read.
-    pub fn load(path: Option<&Path>) -> Result<Self> {
-        let Some(path) = path else {
-            return Ok(Self::default());
-        };
-        let text = std::fs::read_to_string(path)
-            .with_context(|| format!("read the configuration file {}", path.display()))?;
-        Self::parse(&text)
-            .with_context(|| format!("read the configuration file {}", path.display()))
-    }
-
-    fn parse(text: &str) -> Result<Self> {
-        if text.trim().is_empty() {
-            return Ok(Self::default());
-        }
-        Ok(serde_saphyr::from_str(text)?)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_not_known_is_refused() {
-        assert!(Config::parse("").unwrap().queue_label_aliases.is_empty());
-        let config = Config::parse("queueLabelAliases: [kueue.x-k8s.io/queue-name]").unwrap();
-        assert_eq!(config.queue_label_aliases, ["kueue.x-k8s.io/queue-name"]);
-        let error = Config::parse("queueLabels: [x]").unwrap_err().to_string();
-        assert!(error.contains("queueLabels"), "{error}");
-    }
 }

@@ -11,6 +11,7 @@ mod args;
 mod certificate;
 mod client;
 mod conditions;
+mod config;
 mod controller;
 mod events;
 mod health;
@@ -38,9 +39,10 @@ use tokio_util::sync::CancellationToken;
 use tracing::info;
 use tracing_subscriber::EnvFilter;
 
-use args::{Args, Config, LogFormat};
+use args::{Args, LogFormat};
 use certificate::Keeper;
 use client::Clients;
+use config::Config;
 use controller::{Controller, Options};
 use hooks::Rules;
 use lease::Election;
@@ -59,6 +61,7 @@ fn main() -> Result<()> {
 
 async fn run(args: Args) -> Result<()> {
     let config = Config::load(args.config.as_deref())?;
+    let settings = config.settings()?;
     let queue_labels = QueueLabels::new(config.queue_label_aliases);
     let queue_gates = QueueGates::new(config.queue_gate_aliases);
     let clients = Clients::infer().await?;
@@ -125,6 +128,7 @@ async fn run(args: Args) -> Result<()> {
         queue_labels,
         queue_gates,
         instance,
+        settings,
     };
     let leading = lead(
         &mut election,

@@ -34,7 +34,7 @@ use std::time::Duration;
 use anyhow::Result;
 use kube::api::ApiResource;
 use sluice_crds as crds;
-use sluice_engine::{Amount, Engine, Settings};
+use sluice_engine::{Engine, Settings};
 use sluice_kinds::pod::QueueGates;
 use sluice_kinds::view::QueueLabels;
 use tokio::sync::mpsc;
@@ -79,6 +79,8 @@ pub struct Options {
     pub queue_gates: QueueGates,
     /// The name under which events are reported: the pod's.
     pub instance: String,
+    /// What holds for all queues.
+    pub settings: Settings,
 }
 
 /// All state of the controller.
@@ -171,7 +173,7 @@ impl Controller {
                 },
                 rules,
             ),
-            engine: Engine::new(Settings::new(Amount::new(crds::quantity::NANOS))),
+            engine: Engine::new(options.settings.clone()),
             world: World::default(),
             cluster,
             listings: HashMap::new(),

@@ -1,0 +1,253 @@
+//! The configuration file: what holds for the whole controller. What is written there and can't be meant
+//! ends the start, with the field that is wrong.
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow};
+use k8s_openapi::jiff::SignedDuration;
+use serde::{Deserialize, Deserializer};
+use sluice_engine::{FairPreemption, Settings};
+use sluice_kinds::Problem;
+use sluice_kinds::problem::summarize;
+
+/// What was used longer ago than this can't be told from what is used now.
+const HALF_LIFE_MIN: SignedDuration = SignedDuration::from_secs(1);
+
+/// The configuration file.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct Config {
+    /// Labels that name a queue besides `sluice.dev/queue-name`, for instance
+    /// `kueue.x-k8s.io/queue-name`. The match conditions of the webhooks follow; admission policies
+    /// have to be generated with them.
+    pub queue_label_aliases: Vec<String>,
+    /// Names of the queue gate, and of the annotation by which a pod asks for it, besides
+    /// `sluice.dev/queue-allocation-gate`: for instance Volcano's,
+    /// `scheduling.volcano.sh/queue-allocation-gate`. Match conditions and policies as above.
+    pub queue_gate_aliases: Vec<String>,
+    /// Share what cohorts lend by dominant resource share. Absent: don't.
+    #[serde(deserialize_with = "even_if_empty")]
+    fair_sharing: Option<FairSharing>,
+    /// How ClusterQueues that admit by usage remember it.
+    #[serde(deserialize_with = "even_if_empty")]
+    admission_fair_sharing: Option<AdmissionFairSharing>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+struct FairSharing {
+    /// When shares let jobs be preempted: the first strategy that makes room counts. Absent: both.
+    preemption_strategies: Option<Vec<PreemptionStrategy>>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+enum PreemptionStrategy {
+    LessThanOrEqualToFinalShare,
+    LessThanInitialShare,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+struct AdmissionFairSharing {
+    /// After this time what was used counts half.
+    usage_half_life_time: Option<String>,
+}
+
+impl Config {
+    /// Reads the file, if there is one to read.
+    pub fn load(path: Option<&Path>) -> Result<Self> {
+        let Some(path) = path else {
+            return Ok(Self::default());
+        };
+        let text = std::fs::read_to_string(path)
+            .with_context(|| format!("read the configuration file {}", path.display()))?;
+        Self::parse(&text)
+            .with_context(|| format!("read the configuration file {}", path.display()))
+    }
+
+    fn parse(text: &str) -> Result<Self> {
+        if text.trim().is_empty() {
+            return Ok(Self::default());
+        }
+        Ok(serde_saphyr::from_str(text)?)
+    }
+
+    /// What the engine is told of it.
+    ///
+    /// # Errors
+    /// All values that can't be meant.
+    pub fn settings(&self) -> Result<Settings> {
+        let mut problems = Vec::new();
+        let default = Settings::new(sluice_translate::POD);
+        let half_life = self
+            .admission_fair_sharing
+            .as_ref()
+            .and_then(|sharing| sharing.usage_half_life_time.as_deref())
+            .and_then(|text| half_life(text, &mut problems));
+        let settings = Settings {
+            fair_sharing: self
+                .fair_sharing
+                .as_ref()
+                .map(|sharing| strategies(sharing, &mut problems)),
+            usage_half_life: half_life.unwrap_or(default.usage_half_life),
+            ..default
+        };
+        if problems.is_empty() {
+            Ok(settings)
+        } else {
+            Err(anyhow!(summarize(&problems)).context("check the configuration file"))
+        }
+    }
+}
+
+fn strategies(sharing: &FairSharing, problems: &mut Vec<Problem>) -> Vec<FairPreemption> {
+    let Some(named) = &sharing.preemption_strategies else {
+        return FairPreemption::DEFAULT.to_vec();
+    };
+    let field = "fairSharing.preemptionStrategies";
+    if named.is_empty() {
+        let detail = "must name a strategy; without preemptionStrategies both count";
+        problems.push(Problem::invalid(field, "[]", detail));
+    }
+    for (index, strategy) in named.iter().enumerate() {
+        if named.iter().take(index).any(|before| before == strategy) {
+            let field = format!("{field}[{index}]");
+            problems.push(Problem::duplicate(field, format!("{strategy:?}")));
+        }
+    }
+    let translated = named.iter().map(|strategy| match strategy {
+        PreemptionStrategy::LessThanOrEqualToFinalShare => {
+            FairPreemption::LessThanOrEqualToFinalShare
+        }
+        PreemptionStrategy::LessThanInitialShare => FairPreemption::LessThanInitialShare,
+    });
+    translated.collect()
+}
+
+fn half_life(text: &str, problems: &mut Vec<Problem>) -> Option<Duration> {
+    let parsed = text.parse::<SignedDuration>().ok();
+    let counted = parsed.filter(|time| HALF_LIFE_MIN <= *time);
+    if counted.is_none() {
+        let field = "admissionFairSharing.usageHalfLifeTime";
+        let detail = "must be a duration of at least 1s, such as \"168h\" or \"1h30m\"";
+        problems.push(Problem::invalid(field, text, detail));
+    }
+    counted.and_then(|time| Duration::try_from(time).ok())
+}
+
+/// A section that is there with nothing in it is there.
+fn even_if_empty<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de> + Default,
+{
+    let section = Option::<T>::deserialize(deserializer)?;
+    Ok(Some(section.unwrap_or_default()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings(text: &str) -> Settings {
+        Config::parse(text).unwrap().settings().unwrap()
+    }
+
+    /// What the user is told.
+    fn refusal(text: &str) -> String {
+        let error = Config::parse(text).and_then(|config| config.settings());
+        format!("{:#}", error.unwrap_err())
+    }
+
+    #[test]
+    fn what_is_not_known_is_refused() {
+        assert!(Config::parse("").unwrap().queue_label_aliases.is_empty());
+        let config = Config::parse("queueLabelAliases: [kueue.x-k8s.io/queue-name]").unwrap();
+        assert_eq!(config.queue_label_aliases, ["kueue.x-k8s.io/queue-name"]);
+        for (text, expected) in [
+            ("queueLabels: [x]", "unknown field `queueLabels`"),
+            (
+                "fairSharing: {enable: true}",
+                "unknown field `enable`, expected `preemptionStrategies`",
+            ),
+            (
+                "admissionFairSharing: {resourceWeights: {cpu: 2}}",
+                "unknown field `resourceWeights`, expected `usageHalfLifeTime`",
+            ),
+            (
+                "fairSharing: {preemptionStrategies: [LessThanFinalShare]}",
+                "`LessThanFinalShare`",
+            ),
+        ] {
+            let told = refusal(text);
+            assert!(told.contains(expected), "{told}");
+        }
+    }
+
+    #[test]
+    fn nothing_is_shared_fairly_unless_told() {
+        for text in ["", "queueLabelAliases: []", "admissionFairSharing: {}"] {
+            assert_eq!(
+                settings(text),
+                Settings::new(sluice_translate::POD),
+                "{text:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn fair_sharing_has_both_strategies_unless_told() {
+        let both = FairPreemption::DEFAULT.to_vec();
+        for text in ["fairSharing: {}", "fairSharing:"] {
+            assert_eq!(
+                settings(text).fair_sharing.as_ref(),
+                Some(&both),
+                "{text:?}"
+            );
+        }
+        let text = "fairSharing: {preemptionStrategies: [LessThanInitialShare]}";
+        let one = vec![FairPreemption::LessThanInitialShare];
+        assert_eq!(settings(text).fair_sharing, Some(one));
+    }
+
+    #[test]
+    fn a_half_life_is_a_duration() {
+        for (text, seconds) in [
+            ("168h", 168 * 3600),
+            ("1h30m", 5400),
+            ("90s", 90),
+            ("1.5h", 5400),
+        ] {
+            let text = format!("admissionFairSharing: {{usageHalfLifeTime: {text:?}}}");
+            let expected = Duration::from_secs(seconds);
+            assert_eq!(settings(&text).usage_half_life, expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn values_that_can_not_be_meant_are_told_by_field() {
+        for text in ["0s", "-1h", "7d", "a week", "168", "10ms"] {
+            let told = refusal(&format!(
+                "admissionFairSharing: {{usageHalfLifeTime: {text:?}}}"
+            ));
+            let expected = format!(
+                "check the configuration file: admissionFairSharing.usageHalfLifeTime: Invalid \
+                 value: {text:?}: must be a duration of at least 1s, such as \"168h\" or \"1h30m\""
+            );
+            assert_eq!(told, expected);
+        }
+        assert_eq!(
+            refusal("fairSharing: {preemptionStrategies: []}"),
+            "check the configuration file: fairSharing.preemptionStrategies: Invalid value: \"[]\": \
+             must name a strategy; without preemptionStrategies both count"
+        );
+        assert_eq!(
+            refusal(
+                "fairSharing: {preemptionStrategies: [LessThanInitialShare, LessThanInitialShare]}"
+            ),
+            "check the configuration file: fairSharing.preemptionStrategies[1]: Duplicate value: \
+             \"LessThanInitialShare\""
+        );
+    }
+}
