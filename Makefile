@@ -47,5 +47,6 @@ bench: ## Measure the engine's decisions, and the controller on a real control p
 	$(CARGO) bench --locked -p sluice-engine --bench decide
 	$(CARGO) bench --locked -p sluice-kinds --bench read
 	$(CARGO) bench --locked -p sluice --bench cluster
+	$(CARGO) bench --locked -p sluice --bench waiting
 	$(CARGO) bench --locked -p sluice --bench kinds
 	$(CARGO) bench --locked -p sluice --bench pods

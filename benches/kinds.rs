@@ -20,7 +20,7 @@ use kube::api::{Api, PostParams};
 use kube::core::DynamicObject;
 use kube::discovery::ApiResource;
 use serde_json::{Value, json};
-use shared::{count, mib, queue, ratio, resource};
+use shared::{count, mib, queue, queues, ratio, resource};
 use sluice_testbed::{ControlPlane, Options, Sluice, SluiceOptions, wait_for};
 
 /// Objects created at the same time.
@@ -29,26 +29,6 @@ const CREATING: usize = 16;
 const ROUNDS: usize = 5;
 /// Longest wait for anything.
 const DEADLINE: Duration = Duration::from_mins(10);
-
-const QUEUES: &str = "
-apiVersion: sluice.dev/v1alpha1
-kind: ResourceFlavor
-metadata: {name: bench}
----
-apiVersion: sluice.dev/v1alpha1
-kind: ClusterQueue
-metadata: {name: bench}
-spec:
-  namespaceSelector: {}
-  resourceGroups:
-    - coveredResources: [cpu]
-      flavors: [{name: bench, resources: [{name: cpu, nominalQuota: 0}]}]
----
-apiVersion: sluice.dev/v1alpha1
-kind: LocalQueue
-metadata: {name: bench, namespace: default}
-spec: {clusterQueue: bench}
-";
 
 #[tokio::main]
 async fn main() -> Result<()> {
@@ -59,7 +39,7 @@ async fn main() -> Result<()> {
     let sluice = Sluice::install(&control_plane, options).await?;
     sluice.start().await?;
     let client = control_plane.client()?;
-    apply(&control_plane, QUEUES).await?;
+    apply(&control_plane, &queues(0)).await?;
     let crds: Vec<Value> = (0..=kinds).flat_map(served).collect();
     apply(&control_plane, &list(&crds)).await?;
     for number in 0..=kinds {

@@ -24,7 +24,7 @@ use kube::Client;
 use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
 use kube::runtime::{WatchStreamExt, watcher};
 use serde_json::{Value, json};
-use shared::{SLUICE, count, mib, queue};
+use shared::{SLUICE, count, mib, percentile, queue, queues};
 use sluice_testbed::{ControlPlane, Options, Sluice, SluiceOptions, wait_for};
 
 /// Requests at the same time: as many as Sluice sends.
@@ -32,30 +32,6 @@ const CONCURRENCY: usize = 24;
 /// Longest wait for anything.
 const DEADLINE: Duration = Duration::from_mins(20);
 const GATE: &str = "sluice.dev/queue-allocation-gate";
-
-fn queues(quota: usize) -> String {
-    format!(
-        "
-apiVersion: sluice.dev/v1alpha1
-kind: ResourceFlavor
-metadata: {{name: bench}}
----
-apiVersion: sluice.dev/v1alpha1
-kind: ClusterQueue
-metadata: {{name: bench}}
-spec:
-  namespaceSelector: {{}}
-  resourceGroups:
-    - coveredResources: [cpu]
-      flavors: [{{name: bench, resources: [{{name: cpu, nominalQuota: {quota}}}]}}]
----
-apiVersion: sluice.dev/v1alpha1
-kind: LocalQueue
-metadata: {{name: bench, namespace: default}}
-spec: {{clusterQueue: bench}}
-"
-    )
-}
 
 #[tokio::main]
 async fn main() -> Result<()> {
@@ -350,12 +326,4 @@ fn rate(log: &str, prefix: &str) -> f64 {
         return 0.0;
     };
     shared::ratio(times.len(), 1) / last.duration_since(*first).as_secs_f64().max(0.001)
-}
-
-fn percentile(sorted: &[f64], percent: usize) -> f64 {
-    let last = sorted.len().saturating_sub(1);
-    sorted
-        .get(last * percent / 100)
-        .copied()
-        .unwrap_or_default()
 }

@@ -1,0 +1,224 @@
+//! The floor: a plain client that writes what Sluice writes for each Job, and decides nothing. It
+//! knows no quota, watches nothing, and tells nobody anything (no events, no statuses of queues).
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use anyhow::{Context, Result};
+use k8s_openapi::api::batch::v1::Job;
+use kube::Client;
+use kube::api::{Api, Patch, PatchParams, PostParams};
+use kube::core::DynamicObject;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use tokio::sync::{Semaphore, mpsc, oneshot};
+
+use crate::load::Size;
+use crate::shared::resource;
+
+/// Writes at the same time: as many as Sluice sends.
+const CONCURRENCY: usize = 24;
+/// How Sluice is called in managedFields: they are part of an object's size.
+const FIELD_MANAGER: &str = "sluice";
+/// The label with the queue, which is also the name of its ClusterQueue.
+const QUEUE: &str = "sluice.dev/queue-name";
+
+/// What Sluice wrote for one Job, with the Job's names in it: those of others take their place.
+#[derive(Clone, Debug)]
+pub(crate) struct Mould {
+    metadata: Value,
+    spec: Value,
+    admitted: Value,
+    finished: Value,
+    /// What names the Job.
+    names: Names,
+}
+
+#[derive(Clone, Debug)]
+struct Names {
+    uid: String,
+    /// The first digits of the UID, which end a Workload's name.
+    digits: String,
+    name: String,
+    queue: String,
+}
+
+impl Mould {
+    /// From a Job and the Workload that Sluice has made for it, finished.
+    pub(crate) fn of(job: &Job, workload: &DynamicObject) -> Result<Self> {
+        let metadata = json!({
+            "name": workload.metadata.name,
+            "namespace": workload.metadata.namespace,
+            "labels": workload.metadata.labels,
+            "ownerReferences": workload.metadata.owner_references,
+        });
+        let finished = workload.data["status"].clone();
+        let mut admitted = finished.clone();
+        let conditions = admitted["conditions"].as_array_mut();
+        conditions
+            .context("a Workload without conditions")?
+            .retain(|condition| condition["type"] != "Finished");
+        Ok(Self {
+            metadata,
+            spec: workload.data["spec"].clone(),
+            admitted,
+            finished,
+            names: Names::of(job),
+        })
+    }
+
+    fn cast<T: DeserializeOwned>(&self, text: &Value, names: &Names) -> Result<T> {
+        let text = text
+            .to_string()
+            .replace(&self.names.uid, &names.uid)
+            .replace(&self.names.digits, &names.digits)
+            .replace(&self.names.name, &names.name)
+            .replace(&self.names.queue, &names.queue);
+        Ok(serde_json::from_str(&text)?)
+    }
+}
+
+impl Names {
+    fn of(job: &Job) -> Self {
+        let uid = job.metadata.uid.clone().unwrap_or_default();
+        let labels = job.metadata.labels.iter().flatten();
+        let queue = labels
+            .filter(|(key, _)| *key == QUEUE)
+            .map(|(_, queue)| queue);
+        Self {
+            digits: uid.chars().filter(|c| *c != '-').take(16).collect(),
+            uid,
+            name: job.metadata.name.clone().unwrap_or_default(),
+            queue: queue.cloned().collect(),
+        }
+    }
+}
+
+/// The plain client.
+#[derive(Clone)]
+pub(crate) struct Floor {
+    workloads: Api<DynamicObject>,
+    jobs: Api<Job>,
+    moulds: Arc<HashMap<&'static str, Mould>>,
+    room: Arc<Semaphore>,
+    /// Whom to tell that a Job is complete, by its UID.
+    waiting: Arc<Mutex<HashMap<String, oneshot::Sender<()>>>>,
+    ended: mpsc::UnboundedSender<Result<()>>,
+}
+
+impl Floor {
+    /// A client that tells of each Job whose last write was answered.
+    pub(crate) fn new(
+        client: &Client,
+        moulds: HashMap<&'static str, Mould>,
+    ) -> (Self, mpsc::UnboundedReceiver<Result<()>>) {
+        let (ended, receiver) = mpsc::unbounded_channel();
+        let workloads = resource("Workload", "workloads");
+        let floor = Self {
+            workloads: Api::default_namespaced_with(client.clone(), &workloads),
+            jobs: Api::default_namespaced(client.clone()),
+            moulds: Arc::new(moulds),
+            room: Arc::new(Semaphore::new(CONCURRENCY)),
+            waiting: Arc::default(),
+            ended,
+        };
+        (floor, receiver)
+    }
+
+    /// Begins with a Job that was created.
+    pub(crate) fn created(&self, job: Job) {
+        let (sender, completed) = oneshot::channel();
+        let names = Names::of(&job);
+        self.waiting().insert(names.uid.clone(), sender);
+        let floor = self.clone();
+        tokio::spawn(async move {
+            let written = floor.write_all(&job, &names, completed).await;
+            let _ = floor.ended.send(written);
+        });
+    }
+
+    /// Goes on with a Job that is complete.
+    pub(crate) fn completed(&self, uid: &str) {
+        if let Some(sender) = self.waiting().remove(uid) {
+            let _ = sender.send(());
+        }
+    }
+
+    /// The four writes of a Job, one after the other, each with the preconditions that Sluice gives it.
+    async fn write_all(
+        &self,
+        job: &Job,
+        names: &Names,
+        completed: oneshot::Receiver<()>,
+    ) -> Result<()> {
+        let size = Size::of_job(&names.name).context("a Job of no size")?;
+        let mould = self.moulds.get(size.name()).context("no mould")?;
+        let metadata: Value = mould.cast(&mould.metadata, names)?;
+        let spec: Value = mould.cast(&mould.spec, names)?;
+        let workload = serde_json::from_value(json!({
+            "apiVersion": "sluice.dev/v1alpha1", "kind": "Workload",
+            "metadata": metadata, "spec": spec,
+        }))?;
+        let params = PostParams {
+            field_manager: Some(FIELD_MANAGER.to_owned()),
+            ..PostParams::default()
+        };
+        let permit = self.room.acquire().await?;
+        let workload = self.workloads.create(&params, &workload).await?;
+        drop(permit);
+
+        let workload = self
+            .write_status(&workload, mould, &mould.admitted, names)
+            .await?;
+        self.let_go(job, names).await?;
+        completed.await.context("the stand-in ended")?;
+        self.write_status(&workload, mould, &mould.finished, names)
+            .await?;
+        Ok(())
+    }
+
+    async fn write_status(
+        &self,
+        workload: &DynamicObject,
+        mould: &Mould,
+        status: &Value,
+        names: &Names,
+    ) -> Result<DynamicObject> {
+        let status: Value = mould.cast(status, names)?;
+        let patch = json!({
+            "metadata": {"resourceVersion": workload.metadata.resource_version},
+            "status": status,
+        });
+        let name = workload.metadata.name.as_deref().context("no name")?;
+        let _permit = self.room.acquire().await?;
+        let patch = Patch::Merge(patch);
+        Ok(self.workloads.patch_status(name, &params(), &patch).await?)
+    }
+
+    async fn let_go(&self, job: &Job, names: &Names) -> Result<()> {
+        let patch = serde_json::from_value(json!([
+            {"op": "test", "path": "/metadata/uid", "value": names.uid},
+            {"op": "test", "path": "/metadata/generation", "value": job.metadata.generation},
+            {"op": "test", "path": "/spec/suspend", "value": true},
+            {"op": "add", "path": "/spec/template/metadata/labels/sluice.dev~1managed", "value": "true"},
+            {"op": "add", "path": "/spec/template/metadata/annotations",
+                "value": {"sluice.dev/pod-set": "main"}},
+            {"op": "add", "path": "/spec/suspend", "value": false},
+        ]))?;
+        let _permit = self.room.acquire().await?;
+        let patch = Patch::Json::<()>(patch);
+        self.jobs.patch(&names.name, &params(), &patch).await?;
+        Ok(())
+    }
+
+    fn waiting(&self) -> std::sync::MutexGuard<'_, HashMap<String, oneshot::Sender<()>>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn params() -> PatchParams {
+    PatchParams {
+        field_manager: Some(FIELD_MANAGER.to_owned()),
+        ..PatchParams::default()
+    }
+}
