@@ -169,11 +169,11 @@ mod tests {
             ("queueLabels: [x]", "unknown field `queueLabels`"),
             (
                 "fairSharing: {enable: true}",
-                "unknown field `enable`, expected `preemptionStrategies`",
+                "unknown field `enable`, expected one of preemptionStrategies",
             ),
             (
                 "admissionFairSharing: {resourceWeights: {cpu: 2}}",
-                "unknown field `resourceWeights`, expected `usageHalfLifeTime`",
+                "unknown field `resourceWeights`, expected one of usageHalfLifeTime",
             ),
             (
                 "fairSharing: {preemptionStrategies: [LessThanFinalShare]}",
