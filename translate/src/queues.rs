@@ -272,3 +272,6 @@ fn quotas(
         })
         .collect()
 }
+
+#[cfg(test)]
+mod tests;
