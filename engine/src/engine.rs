@@ -4,16 +4,24 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
+use crate::amount::Amount;
 use crate::demand::Demand;
 use crate::event::{Event, EvictReason};
-use crate::forest::{Config, Forest, NodeName};
+use crate::forest::{Config, Forest, NodeName, Tree};
 use crate::ledger::Ledger;
-use crate::model::{Admission, ClusterQueue, Cohort, Flavor, LocalQueue, StopPolicy};
-use crate::names::{CohortName, FlavorName, LocalQueueKey, QueueName, WorkloadId};
+use crate::model::{
+    Admission, AdmissionMode, ClusterQueue, Cohort, Consumed, Flavor, LocalQueue, StopPolicy,
+};
+use crate::names::{CohortName, FlavorName, LocalQueueKey, QueueName, ResourceName, WorkloadId};
 use crate::pending::{OrderKey, PendingQueue};
 use crate::settings::Settings;
 use crate::shape::{Shape, Shapes};
+use crate::share::Share;
+use crate::time::Time;
+use crate::tree::NodeId;
+use crate::victims::VictimKey;
 
 /// The admission decision: [`Engine::apply`] takes note of changes, [`Engine::decide`] says what
 /// is to be done. The state after a `decide` depends on what exists, not on the order in which
@@ -27,8 +35,15 @@ pub struct Engine {
     pub(crate) workloads: BTreeMap<WorkloadId, Record>,
     pub(crate) shapes: Shapes,
     pub(crate) settings: Settings,
-    /// Admitted workloads whose queue or LocalQueue may have begun to drain.
-    pub(crate) drained: BTreeSet<WorkloadId>,
+    /// Admitted workloads that may have a reason to go.
+    pub(crate) reviewed: BTreeSet<WorkloadId>,
+    /// When something is due that no event will tell: a workload has backed off long enough, or has
+    /// held quota in vain for too long.
+    pub(crate) timers: BTreeSet<(Time, WorkloadId)>,
+    /// The moment of the last decision.
+    pub(crate) now: Time,
+    /// The ClusterQueues that admit by use.
+    pub(crate) by_usage: BTreeSet<QueueName>,
 }
 
 /// What belongs to a ClusterQueue's name, whether or not its object exists.
@@ -40,6 +55,10 @@ pub(crate) struct Account {
     pub(crate) demand: Demand,
     /// The workloads that are charged here.
     pub(crate) charged: BTreeSet<WorkloadId>,
+    /// Those of them that may be preempted, in the order in which they would have to go.
+    pub(crate) evictable: BTreeSet<VictimKey>,
+    /// Those of them that are on their way out.
+    pub(crate) leaving: BTreeSet<WorkloadId>,
     /// The LocalQueues that point here.
     pub(crate) locals: BTreeSet<LocalQueueKey>,
 }
@@ -52,6 +71,8 @@ pub(crate) struct Local {
     /// What waits here.
     pub(crate) demand: Demand,
     pub(crate) ledger: Ledger,
+    /// What was used here over time, if its ClusterQueue admits by use.
+    pub(crate) consumed: Option<Consumed>,
 }
 
 /// A workload. There are many, so this is kept small: names and shape are shared.
@@ -61,6 +82,7 @@ pub(crate) struct Record {
     pub(crate) priority: i32,
     pub(crate) created: i64,
     pub(crate) shape: Arc<Shape>,
+    pub(crate) not_before: Option<Time>,
     pub(crate) state: State,
 }
 
@@ -90,6 +112,11 @@ impl State {
     pub(crate) fn is_admitted(&self) -> bool {
         matches!(self, Self::Admitted(..))
     }
+
+    /// Whether quota is held on the way out.
+    pub(crate) fn is_leaving(&self) -> bool {
+        matches!(self, Self::Evicting(_) | Self::Admitted(_, Some(_)))
+    }
 }
 
 impl Record {
@@ -97,15 +124,47 @@ impl Record {
         OrderKey::new(self.priority, self.created, id.clone())
     }
 
+    /// Where it stands among those that may be preempted, if it may be.
+    pub(crate) fn victim_key(&self, id: &WorkloadId) -> Option<VictimKey> {
+        match &self.state {
+            State::Admitted(admission, None) => {
+                Some(VictimKey::new(self.priority, admission.since, id.clone()))
+            }
+            _ => None,
+        }
+    }
+
     pub(crate) fn same_as(&self, other: &Self) -> bool {
         self.queue == other.queue
             && (self.priority, self.created) == (other.priority, other.created)
             && self.shape.id == other.shape.id
+            && self.not_before == other.not_before
             && self.state == other.state
     }
 }
 
 impl Local {
+    /// How much was and is used here, measured by what the ClusterQueue has.
+    pub(crate) fn standing(&self, tree: &Tree, node: NodeId) -> Share {
+        let mut quota: BTreeMap<&ResourceName, Amount> = BTreeMap::new();
+        for ((_, resource), subtree, _) in tree.quota.amounts(node) {
+            let sum = quota.entry(resource).or_default();
+            *sum = sum.plus(subtree);
+        }
+        let used = self.ledger.by_resource();
+        let before = self.consumed.as_ref().map(|consumed| &consumed.amounts);
+        let weight = self.object.as_ref().map(|local| local.fair_weight);
+        let share = |(resource, quota): (&ResourceName, Amount)| {
+            let before = before.and_then(|amounts| amounts.get(resource));
+            let used = used.get(resource).copied().unwrap_or_default();
+            Share::of(used.plus(before.copied().unwrap_or_default()), quota)
+        };
+        let has_quota = |(_, quota): &(&ResourceName, Amount)| *quota > Amount::ZERO;
+        let shares = quota.into_iter().filter(has_quota).map(share);
+        let dominant = shares.max().unwrap_or_default();
+        dominant.weighted(weight.unwrap_or_default())
+    }
+
     /// The ClusterQueue that workloads of this LocalQueue wait in, if they may.
     pub(crate) fn target(&self) -> Option<&QueueName> {
         let local = self.object.as_ref()?;
@@ -141,7 +200,10 @@ impl Engine {
             workloads: BTreeMap::new(),
             shapes: Shapes::new(settings.pod),
             settings,
-            drained: BTreeSet::new(),
+            reviewed: BTreeSet::new(),
+            timers: BTreeSet::new(),
+            now: Time::from_millis(i64::MIN),
+            by_usage: BTreeSet::new(),
         }
     }
 
@@ -210,12 +272,96 @@ impl Engine {
             Some(queue) => self.config.queues.insert(name.clone(), Arc::new(queue)),
             None => self.config.queues.remove(name),
         };
-        self.relink(&node, before.and_then(|queue| queue.cohort.clone()), parent);
+        let after = self.config.queues.get(name).cloned();
+        let cohort = before.as_ref().and_then(|queue| queue.cohort.clone());
+        self.relink(&node, cohort, parent);
+        self.order_anew(name, before.as_deref(), after.as_deref());
         let charged = self
             .accounts
             .get(name)
             .map(|account| account.charged.clone());
-        self.review_drain(charged.unwrap_or_default());
+        let charged = charged.unwrap_or_default();
+        let timeout = |queue: Option<&ClusterQueue>| queue.and_then(|q| q.reservation_timeout);
+        let (before, after) = (timeout(before.as_deref()), timeout(after.as_deref()));
+        for id in charged.iter().filter(|_| before != after) {
+            self.set_deadline(id, before, after);
+        }
+        self.review(charged);
+    }
+
+    /// Puts those that wait in a ClusterQueue in order anew, if it orders or limits them otherwise.
+    fn order_anew(
+        &mut self,
+        name: &QueueName,
+        before: Option<&ClusterQueue>,
+        after: Option<&ClusterQueue>,
+    ) {
+        let rules = |queue: Option<&ClusterQueue>| {
+            queue.map(|queue| (queue.admission_mode, queue.max_pending))
+        };
+        let (before, after) = (rules(before), rules(after));
+        let (mode, limit) = after.unwrap_or_default();
+        if mode == AdmissionMode::ByUsage {
+            self.by_usage.insert(name.clone());
+        } else {
+            self.by_usage.remove(name);
+        }
+        if before.unwrap_or_default() == (mode, limit) {
+            return;
+        }
+        let locals = self.accounts.get(name).map(|account| &account.locals);
+        let locals = locals.into_iter().flatten();
+        let locals = locals.filter_map(|key| self.locals.get(key));
+        let workloads: Vec<WorkloadId> = locals
+            .filter(|local| local.target() == Some(name))
+            .flat_map(|local| local.workloads.iter().cloned())
+            .collect();
+        if let Some(account) = self.accounts.get_mut(name) {
+            account.pending = PendingQueue::default();
+            account.pending.set_limit(limit);
+        }
+        for id in workloads {
+            self.enqueue(&id, Some(name));
+        }
+    }
+
+    /// The account of a ClusterQueue's name.
+    pub(crate) fn account(&mut self, queue: &QueueName) -> &mut Account {
+        let limit = self
+            .config
+            .queues
+            .get(queue)
+            .and_then(|queue| queue.max_pending);
+        self.accounts.entry(queue.clone()).or_insert_with(|| {
+            let mut account = Account::default();
+            account.pending.set_limit(limit);
+            account
+        })
+    }
+
+    /// When a workload will have held quota in vain for too long.
+    pub(crate) fn deadline(&self, record: &Record) -> Option<Time> {
+        let State::Admitted(admission, None) = &record.state else {
+            return None;
+        };
+        let queue = self.config.queues.get(&admission.queue)?;
+        Some(admission.unused_since?.after(queue.reservation_timeout?))
+    }
+
+    fn set_deadline(&mut self, id: &WorkloadId, before: Option<Duration>, after: Option<Duration>) {
+        let Some(State::Admitted(admission, None)) = self.workloads.get(id).map(|r| &r.state)
+        else {
+            return;
+        };
+        let Some(since) = admission.unused_since else {
+            return;
+        };
+        if let Some(timeout) = before {
+            self.timers.remove(&(since.after(timeout), id.clone()));
+        }
+        if let Some(timeout) = after {
+            self.timers.insert((since.after(timeout), id.clone()));
+        }
     }
 
     /// Uproots a node and both the tree that it leaves and the tree that it joins.
@@ -235,21 +381,31 @@ impl Engine {
         }
         let before = local.target().cloned();
         let pointed = local.object.take().map(|local| local.cluster_queue);
+        if let Some(told) = object.as_ref().and_then(|local| local.consumed.clone())
+            && local
+                .consumed
+                .as_ref()
+                .is_none_or(|known| known.at <= told.at)
+        {
+            local.consumed = Some(told);
+        }
         let points = object.as_ref().map(|local| local.cluster_queue.clone());
         local.object = object;
         let after = local.target().cloned();
         let workloads = local.workloads.clone();
         if pointed != points {
             if let Some(queue) = points {
-                let account = self.accounts.entry(queue).or_default();
+                let demand = local.demand.clone();
+                let account = self.account(&queue);
                 account.locals.insert(key.clone());
-                account.demand.add_all(&local.demand);
+                account.demand.add_all(&demand);
             }
             if let Some(queue) = pointed
                 && let Some(account) = self.accounts.get_mut(&queue)
             {
                 account.locals.remove(key);
-                account.demand.remove_all(&local.demand);
+                let demand = self.locals.get(key).map(|local| local.demand.clone());
+                account.demand.remove_all(&demand.unwrap_or_default());
                 self.drop_empty_account(&queue);
             }
         }
@@ -259,12 +415,12 @@ impl Engine {
                 self.enqueue(id, after.as_ref());
             }
         }
-        self.review_drain(workloads);
+        self.review(workloads);
         self.drop_empty_local(key);
     }
 
     /// Looks at these workloads again: a reason for eviction may have come or gone.
-    pub(crate) fn review_drain(&mut self, workloads: BTreeSet<WorkloadId>) {
+    pub(crate) fn review(&mut self, workloads: impl IntoIterator<Item = WorkloadId>) {
         for id in workloads {
             let Some(record) = self.workloads.get(&id) else {
                 continue;
@@ -272,16 +428,24 @@ impl Engine {
             let State::Admitted(_, asked) = &record.state else {
                 continue;
             };
-            let gone = asked
+            if asked
                 .as_ref()
-                .is_some_and(|reason| !self.has_reason(record, reason));
-            if let Some(record) = self.workloads.get_mut(&id)
-                && gone
-                && let State::Admitted(_, asked) = &mut record.state
+                .is_some_and(|reason| self.is_obsolete(record, reason))
             {
-                *asked = None;
+                self.ask(&id, None);
             }
-            self.drained.insert(id);
+            self.reviewed.insert(id);
+        }
+    }
+
+    /// Whether there is no ground any more to evict a workload for this reason. What was decided for
+    /// another workload's sake, or because time ran out, is not taken back.
+    fn is_obsolete(&self, record: &Record, reason: &EvictReason) -> bool {
+        match reason {
+            EvictReason::ClusterQueueStopped | EvictReason::LocalQueueStopped => {
+                !self.has_reason(record, reason)
+            }
+            EvictReason::ReservationTimedOut | EvictReason::Preempted { .. } => false,
         }
     }
 
@@ -296,7 +460,11 @@ impl Engine {
             EvictReason::LocalQueueStopped => {
                 self.locals.get(&record.queue).is_some_and(Local::drains)
             }
-            EvictReason::ReservationTimedOut | EvictReason::Preempted { .. } => true,
+            EvictReason::ReservationTimedOut => {
+                let deadline = self.deadline(record);
+                deadline.is_some_and(|deadline| deadline <= self.now)
+            }
+            EvictReason::Preempted { .. } => false,
         }
     }
 

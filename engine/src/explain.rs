@@ -9,6 +9,7 @@ use crate::limits::EXPLAINED_FLAVORS_MAX;
 use crate::names::{FlavorName, LocalQueueKey, PodSetName, QueueName, ResourceName, WorkloadId};
 use crate::nodes::Mismatch;
 use crate::status::InactiveReason;
+use crate::time::Time;
 
 /// How a workload stands, and what keeps it from being admitted.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,6 +77,25 @@ pub enum Explanation {
         queue: QueueName,
         /// The workload at the head. Not part of the text.
         head: WorkloadId,
+    },
+    /// It backs off: it is not looked at before a moment.
+    BackingOff {
+        /// The ClusterQueue, if there is one.
+        queue: QueueName,
+        /// The moment.
+        until: Time,
+    },
+    /// The ClusterQueue has as many waiting workloads as it takes, and they come before this one.
+    QueueFull {
+        /// The ClusterQueue.
+        queue: QueueName,
+        /// How many it takes.
+        max: usize,
+    },
+    /// Room is kept for it, and it is admitted when those that hold it now have gone.
+    WaitsForRoom {
+        /// The ClusterQueue.
+        queue: QueueName,
     },
     /// Nothing is known against it: the next decision will tell.
     Queued {
@@ -169,6 +189,9 @@ impl Explanation {
             Self::DoesNotFit { .. } if self.never_fits() => "NeverFits",
             Self::DoesNotFit { .. } => "DoesNotFit",
             Self::BehindHead { .. } => "BehindHead",
+            Self::BackingOff { .. } => "BackingOff",
+            Self::QueueFull { .. } => "QueueFull",
+            Self::WaitsForRoom { .. } => "WaitsForRoom",
             Self::Queued { .. } => "Queued",
         }
     }
@@ -241,6 +264,18 @@ impl Explanation {
             Self::BehindHead { queue, .. } => write!(
                 f,
                 "waits in ClusterQueue \"{queue}\" (StrictFIFO) behind a workload that doesn't fit"
+            ),
+            Self::BackingOff { queue, .. } => write!(
+                f,
+                "stands back before it is queued in ClusterQueue \"{queue}\" again"
+            ),
+            Self::QueueFull { queue, max } => write!(
+                f,
+                "waits outside ClusterQueue \"{queue}\": as many workloads as it queues (maxPending {max}) come before this one"
+            ),
+            Self::WaitsForRoom { queue } => write!(
+                f,
+                "goes to ClusterQueue \"{queue}\" as soon as evicted workloads have stopped: the room that they leave is kept for it"
             ),
             Self::Queued { queue } => write!(f, "queued in ClusterQueue \"{queue}\""),
         }

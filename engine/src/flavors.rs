@@ -7,13 +7,14 @@ use crate::amount::Amount;
 use crate::explain::MissReason;
 use crate::forest::Config;
 use crate::model::{
-    Admission, ClusterQueue, FlavorQuotas, PodSet, PodSetAssignment, ResourceGroup, WhenCanBorrow,
+    Admission, ClusterQueue, FlavorFungibility, FlavorPreference, FlavorQuotas, PodSet,
+    PodSetAssignment, ResourceGroup, WhenCanBorrow, WhenCanPreempt,
 };
 use crate::names::{FlavorName, ResourceName};
 use crate::nodes;
 use crate::shape::Shape;
 use crate::time::Time;
-use crate::tree::{CellId, NodeId, QuotaTree};
+use crate::tree::{CellId, NodeId, QuotaTree, View};
 
 /// How a shape could be placed in a queue.
 #[derive(Debug)]
@@ -59,7 +60,7 @@ pub(crate) struct Slot {
     pub(crate) choices: Vec<Choice>,
 }
 
-/// A flavor, and what it would be charged.
+/// A flavor, and what it would be charged for each pod.
 #[derive(Debug)]
 pub(crate) struct Choice {
     pub(crate) flavor: FlavorName,
@@ -70,25 +71,62 @@ pub(crate) struct Choice {
 #[derive(Debug)]
 pub(crate) struct Fit<'a> {
     picks: Vec<(Place, &'a Choice)>,
+    counts: Vec<u32>,
+    /// Whether the queue is above its own quota then, as is planned.
     pub(crate) borrows: bool,
+    /// Whether there is room for it at this moment; else others have to go first.
+    pub(crate) is_now: bool,
+    /// What it charges, above zero.
+    pub(crate) cells: BTreeMap<CellId, Amount>,
 }
 
-/// What a pod set asks for in a queue: its requests for all pods together, and the pods themselves
-/// if the queue has quota for them. Sums were checked when the shape was taken in.
-fn totals(queue: &ClusterQueue, pod_set: &PodSet, pod: Amount) -> BTreeMap<ResourceName, Amount> {
-    let total = |amount: Amount| amount.checked_mul(pod_set.count).unwrap_or(Amount::LIMIT);
-    let named = pod_set
-        .requests
-        .iter()
-        .filter(|(resource, _)| !resource.is_pods());
-    let mut totals: BTreeMap<ResourceName, Amount> = named
-        .map(|(resource, amount)| (resource.clone(), total(*amount)))
+/// How a choice could be had.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mode {
+    /// There is room.
+    Now,
+    /// There will be, when those that leave have gone or others are made to.
+    Later,
+}
+
+/// Where room is looked for.
+pub(crate) trait Room {
+    /// What is used.
+    fn tree(&self) -> &QuotaTree;
+
+    /// Whether others could be made to go for the sake of these charges.
+    fn can_be_made(&mut self, cells: &BTreeMap<CellId, Amount>) -> bool;
+}
+
+/// Nobody is made to go.
+impl Room for &QuotaTree {
+    fn tree(&self) -> &QuotaTree {
+        self
+    }
+
+    fn can_be_made(&mut self, _: &BTreeMap<CellId, Amount>) -> bool {
+        false
+    }
+}
+
+/// What so many pods are charged. Sums were checked when the shape was taken in.
+pub(crate) fn total(each: Amount, count: u32) -> Amount {
+    each.checked_mul(count).unwrap_or(Amount::LIMIT)
+}
+
+/// What each pod of a set asks for in a queue: its requests, and the pod itself if the queue has
+/// quota for pods.
+fn asked(queue: &ClusterQueue, pod_set: &PodSet, pod: Amount) -> BTreeMap<ResourceName, Amount> {
+    let requests = pod_set.requests.iter();
+    let named = requests.filter(|(resource, _)| !resource.is_pods());
+    let mut asked: BTreeMap<ResourceName, Amount> = named
+        .map(|(resource, amount)| (resource.clone(), *amount))
         .collect();
     let pods = ResourceName::from(ResourceName::PODS);
     if group_of(queue, &pods).is_some() {
-        totals.insert(pods, total(pod));
+        asked.insert(pods, pod);
     }
-    totals
+    asked
 }
 
 /// The group that a resource counts in.
@@ -99,28 +137,28 @@ fn group_of(queue: &ClusterQueue, resource: &ResourceName) -> Option<usize> {
         .position(|group| group.covered_resources.contains(resource))
 }
 
-/// The requests of a pod set, by resource group; or the first resource that no group covers. To
-/// ask for nothing of such a resource is fine.
+/// The requests of each pod of a set, by resource group; or the first resource that no group covers.
+/// To ask for nothing of such a resource is fine.
 pub(crate) fn by_group(
     queue: &ClusterQueue,
     pod_set: &PodSet,
     pod: Amount,
 ) -> Result<BTreeMap<usize, BTreeMap<ResourceName, Amount>>, ResourceName> {
     let mut groups: BTreeMap<usize, BTreeMap<ResourceName, Amount>> = BTreeMap::new();
-    for (resource, amount) in totals(queue, pod_set, pod) {
+    for (resource, amount) in asked(queue, pod_set, pod) {
         match group_of(queue, &resource) {
             Some(group) => {
                 groups.entry(group).or_default().insert(resource, amount);
             }
-            None if amount == Amount::ZERO => {}
+            None if total(amount, pod_set.count) == Amount::ZERO => {}
             None => return Err(resource),
         }
     }
     Ok(groups)
 }
 
-/// What taking `requests` from this flavor would charge, or what speaks against it whatever is
-/// used.
+/// What taking `requests` from this flavor would charge for each pod, or what speaks against it
+/// whatever is used.
 pub(crate) fn choice(
     config: &Config,
     tree: &QuotaTree,
@@ -193,7 +231,8 @@ pub(crate) fn plan(
     let fit_is_monotone = !early_choice_matters_later(&slots);
     let one_choice = slots.iter().all(|slot| slot.choices.len() == 1);
     let searches_on = queue.fungibility.when_can_borrow == WhenCanBorrow::TryNextFlavor;
-    let rank_is_monotone = one_choice || (fit_is_monotone && searches_on);
+    let is_whole = !shape.pod_sets.iter().any(is_reducible);
+    let rank_is_monotone = is_whole && (one_choice || (fit_is_monotone && searches_on));
     Plan::Slots(Slots {
         in_order: slots,
         fit_is_monotone,
@@ -220,57 +259,75 @@ fn early_choice_matters_later(slots: &[Slot]) -> bool {
     false
 }
 
+/// Whether fewer pods than all would do.
+pub(crate) fn is_reducible(pod_set: &PodSet) -> bool {
+    pod_set.min_count.is_some_and(|min| min < pod_set.count)
+}
+
+/// A choice that could be had.
+struct Candidate<'a> {
+    choice: &'a Choice,
+    mode: Mode,
+    borrows: bool,
+}
+
 impl Slots {
-    /// Chooses a flavor for each slot, in order; what earlier slots take counts for later ones.
-    /// If it doesn't work out, says where the search ended.
+    /// Chooses a flavor for each slot, in order, for `counts` pods of each set; what earlier slots
+    /// take counts for later ones. If it doesn't work out, says where the search ended.
     pub(crate) fn fit(
         &self,
-        tree: &QuotaTree,
+        room: &mut impl Room,
         node: NodeId,
-        when_can_borrow: WhenCanBorrow,
+        fungibility: FlavorFungibility,
+        counts: Vec<u32>,
     ) -> Result<Fit<'_>, Place> {
         let mut fit = Fit {
             picks: Vec::new(),
+            counts,
             borrows: false,
+            is_now: true,
+            cells: BTreeMap::new(),
         };
-        let mut taken: BTreeMap<CellId, Amount> = BTreeMap::new();
         for slot in &self.in_order {
-            let mut pick = None;
+            let count = fit
+                .counts
+                .get(slot.place.pod_set)
+                .copied()
+                .unwrap_or_default();
+            let mut best: Option<(u8, Candidate<'_>)> = None;
             for choice in &slot.choices {
-                let Some(borrows) = choice.borrows_if_fits(tree, node, &taken) else {
+                let cells = choice.cells(count, &fit.cells);
+                let Some(found) = choice.look(room, node, &cells) else {
                     continue;
                 };
-                if pick.is_none() || !borrows {
-                    pick = Some((choice, borrows));
+                let (grade, ends) = (found.grade(fungibility), found.ends_search(fungibility));
+                if ends || best.as_ref().is_none_or(|(known, _)| grade < *known) {
+                    best = Some((grade, found));
                 }
-                if !borrows || when_can_borrow == WhenCanBorrow::MayStopSearch {
+                if ends {
                     break;
                 }
             }
-            let Some((choice, borrows)) = pick else {
+            let Some((_, found)) = best else {
                 return Err(slot.place);
             };
-            for (_, cell, amount) in &choice.charges {
-                let sum = taken.entry(*cell).or_default();
-                *sum = sum.plus(*amount);
-            }
-            fit.picks.push((slot.place, choice));
-            fit.borrows |= borrows;
+            fit.cells.extend(found.choice.cells(count, &fit.cells));
+            fit.picks.push((slot.place, found.choice));
+            fit.borrows |= found.borrows;
+            fit.is_now &= found.mode == Mode::Now;
         }
         Ok(fit)
     }
 
     /// What slots before `place` take in any case, because they have only one choice.
-    pub(crate) fn forced_before(&self, place: Place) -> BTreeMap<CellId, Amount> {
+    pub(crate) fn forced_before(&self, place: Place, shape: &Shape) -> BTreeMap<CellId, Amount> {
         let mut forced: BTreeMap<CellId, Amount> = BTreeMap::new();
         for slot in self.in_order.iter().take_while(|slot| slot.place != place) {
             let [choice] = slot.choices.as_slice() else {
                 continue;
             };
-            for (_, cell, amount) in &choice.charges {
-                let sum = forced.entry(*cell).or_default();
-                *sum = sum.plus(*amount);
-            }
+            let count = shape.pod_sets.get(slot.place.pod_set).map(|set| set.count);
+            forced.extend(choice.cells(count.unwrap_or_default(), &forced));
         }
         forced
     }
@@ -280,26 +337,65 @@ impl Slots {
     }
 }
 
-impl Choice {
-    /// Whether this would borrow; none if it doesn't fit.
-    fn borrows_if_fits(
-        &self,
-        tree: &QuotaTree,
-        node: NodeId,
-        taken: &BTreeMap<CellId, Amount>,
-    ) -> Option<bool> {
-        let mut borrows = false;
-        for (_, cell, amount) in &self.charges {
-            // Nothing always fits, even where a quota was lowered below what is used.
-            if *amount > Amount::ZERO {
-                let sum = amount.plus(taken.get(cell).copied().unwrap_or_default());
-                if !tree.fits(node, *cell, sum) {
-                    return None;
-                }
-                borrows |= tree.borrows(node, *cell, sum);
-            }
+impl Candidate<'_> {
+    /// Whether no later choice is looked at.
+    fn ends_search(&self, fungibility: FlavorFungibility) -> bool {
+        let may_borrow = fungibility.when_can_borrow == WhenCanBorrow::MayStopSearch;
+        let may_wait = fungibility.when_can_preempt == WhenCanPreempt::MayStopSearch;
+        (!self.borrows || may_borrow) && (self.mode == Mode::Now || may_wait)
+    }
+
+    /// How good it is; less is better.
+    fn grade(&self, fungibility: FlavorFungibility) -> u8 {
+        let borrowing_first = fungibility.preference == FlavorPreference::BorrowingOverPreemption;
+        match (self.mode, self.borrows) {
+            (Mode::Now, false) => 0,
+            (Mode::Now, true) if borrowing_first => 1,
+            (Mode::Later, false) if borrowing_first => 2,
+            (Mode::Later, false) => 1,
+            (Mode::Now, true) => 2,
+            (Mode::Later, true) => 3,
         }
-        Some(borrows)
+    }
+}
+
+impl Choice {
+    /// What is charged to each of its cells, above zero, with what was taken before.
+    fn cells(&self, count: u32, taken: &BTreeMap<CellId, Amount>) -> BTreeMap<CellId, Amount> {
+        let charges = self.charges.iter().filter_map(|(_, cell, each)| {
+            let amount = total(*each, count);
+            // Nothing always fits, even where a quota was lowered below what is used.
+            let before = taken.get(cell).copied().unwrap_or_default();
+            (amount > Amount::ZERO).then(|| (*cell, amount.plus(before)))
+        });
+        charges.collect()
+    }
+
+    /// How this could be had; none if it could not.
+    fn look(
+        &self,
+        room: &mut impl Room,
+        node: NodeId,
+        cells: &BTreeMap<CellId, Amount>,
+    ) -> Option<Candidate<'_>> {
+        let fits = |tree: &QuotaTree, view| {
+            let mut cells = cells.iter();
+            cells.all(|(cell, amount)| tree.fits(view, node, *cell, *amount))
+        };
+        let mode = if !fits(room.tree(), View::Planned) {
+            room.can_be_made(cells).then_some(Mode::Later)?
+        } else if fits(room.tree(), View::Now) {
+            Mode::Now
+        } else {
+            Mode::Later
+        };
+        let tree = room.tree();
+        let borrows = |(cell, amount): (&CellId, &Amount)| tree.borrows(node, *cell, *amount);
+        Some(Candidate {
+            choice: self,
+            mode,
+            borrows: cells.iter().any(borrows),
+        })
     }
 }
 
@@ -315,15 +411,17 @@ impl Fit<'_> {
                 bound: 0,
             })
             .collect();
+        for (pod_set, count) in pod_sets.iter_mut().zip(&self.counts) {
+            pod_set.count = *count;
+        }
         for (place, choice) in &self.picks {
             let Some(pod_set) = pod_sets.get_mut(place.pod_set) else {
                 continue;
             };
-            for (resource, _, amount) in &choice.charges {
-                pod_set
-                    .flavors
-                    .insert(resource.clone(), choice.flavor.clone());
-                pod_set.usage.insert(resource.clone(), *amount);
+            for (resource, _, each) in &choice.charges {
+                let (resource, flavor) = (resource.clone(), choice.flavor.clone());
+                pod_set.flavors.insert(resource.clone(), flavor);
+                pod_set.usage.insert(resource, total(*each, pod_set.count));
             }
         }
         Admission {

@@ -12,10 +12,10 @@ use std::sync::Arc;
 use crate::ledger::{Charge, Ledger};
 use crate::limits::TREE_DEPTH_MAX;
 use crate::model::{ClusterQueue, Cohort, Flavor, StopPolicy};
-use crate::names::{CohortName, FlavorName, QueueName};
-use crate::shape::ShapeId;
+use crate::names::{CohortName, FlavorName, QueueName, WorkloadId};
+use crate::pending::ClassId;
 use crate::status::InactiveReason;
-use crate::tree::{NodeId, QuotaTree};
+use crate::tree::{NodeId, QuotaTree, View};
 
 /// A queue or a cohort.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -47,8 +47,13 @@ pub(crate) struct Tree {
     pub(crate) inactive: Option<InactiveReason>,
     /// What the next decision has to look at.
     pub(crate) woken: Woken,
-    /// Classes that may come to fit when usage grows; see `Slots::fit_is_monotone`.
+    /// Classes that may come to fit when usage grows: see `Slots::fit_is_monotone`; and where others
+    /// may have to go, more usage may mean more of those.
     pub(crate) restless: BTreeSet<ClassRef>,
+    /// How many workloads hold quota here and are on their way out.
+    pub(crate) leaving: usize,
+    /// The workloads that wait for them, as of the last decision.
+    pub(crate) claimants: BTreeSet<WorkloadId>,
 }
 
 /// A queue in its tree.
@@ -59,8 +64,8 @@ pub(crate) struct QueueNode {
     pub(crate) inactive: Option<InactiveReason>,
 }
 
-/// A class of waiting workloads: a queue and a shape.
-pub(crate) type ClassRef = (QueueName, ShapeId);
+/// A class of waiting workloads and its queue.
+pub(crate) type ClassRef = (QueueName, ClassId);
 
 /// What a decision has to look at.
 #[derive(Clone, Debug, Default)]
@@ -255,19 +260,21 @@ impl Config {
     ) -> NodeId {
         match node {
             NodeName::Cohort(name) => {
-                let groups = self
-                    .cohorts
-                    .get(name)
-                    .map(|cohort| cohort.resource_groups.as_slice());
-                let id = tree.quota.add(parent, groups.unwrap_or_default(), None);
+                let config = self.cohorts.get(name);
+                let groups = config.map(|cohort| cohort.resource_groups.as_slice());
+                let weight = config.map(|cohort| cohort.fair_weight).unwrap_or_default();
+                let groups = groups.unwrap_or_default();
+                let id = tree.quota.add(parent, groups, weight, None);
                 tree.cohorts.insert(name.clone(), id);
                 id
             }
             NodeName::Queue(name) => {
                 let config = self.queues.get(name);
                 let groups = config.map(|config| config.resource_groups.as_slice());
+                let weight = config.map(|config| config.fair_weight).unwrap_or_default();
                 let charged = ledger(name).into_iter().flat_map(Ledger::totals);
-                let id = tree.quota.add(parent, groups.unwrap_or_default(), charged);
+                let groups = groups.unwrap_or_default();
+                let id = tree.quota.add(parent, groups, weight, charged);
                 if let Some(config) = config {
                     let (config, inactive) = (Arc::clone(config), self.queue_inactive(config));
                     tree.queues.insert(
@@ -296,23 +303,23 @@ impl Tree {
         self.inactive.as_ref().or_else(own)
     }
 
-    pub(crate) fn charge(&mut self, queue: &QueueName, charge: &Charge) {
+    pub(crate) fn charge(&mut self, view: View, queue: &QueueName, charge: &Charge) {
         let Some(node) = self.queues.get(queue) else {
             return;
         };
         for (cell, charged) in charge {
             let cell = self.quota.intern(cell);
-            self.quota.charge(node.id, cell, charged.total);
+            self.quota.charge(view, node.id, cell, charged.total);
         }
     }
 
-    pub(crate) fn discharge(&mut self, queue: &QueueName, charge: &Charge) {
+    pub(crate) fn discharge(&mut self, view: View, queue: &QueueName, charge: &Charge) {
         let Some(node) = self.queues.get(queue) else {
             return;
         };
         for (cell, charged) in charge {
             let cell = self.quota.intern(cell);
-            self.quota.discharge(node.id, cell, charged.total);
+            self.quota.discharge(view, node.id, cell, charged.total);
         }
     }
 }
@@ -378,6 +385,19 @@ impl Forest {
         let key = self.homes.get(&NodeName::Queue(queue.clone()))?;
         self.touched.insert(key.clone());
         self.trees.get_mut(key)
+    }
+
+    /// More usage, or more that may be evicted: what may gain by that is looked at again.
+    pub(crate) fn wake_restless(&mut self, queue: &QueueName) {
+        let Some(key) = self.homes.get(&NodeName::Queue(queue.clone())) else {
+            return;
+        };
+        if let Some(tree) = self.trees.get_mut(key)
+            && !tree.restless.is_empty()
+        {
+            tree.woken.classes.extend(tree.restless.iter().cloned());
+            self.touched.insert(key.clone());
+        }
     }
 
     /// Takes out the trees that were touched, in order.

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use crate::amount::Amount;
 use crate::model::Admission;
+use crate::names::ResourceName;
 use crate::status::{ByFlavor, Charged};
 use crate::tree::FlavorResource;
 
@@ -73,6 +74,16 @@ impl Ledger {
 
     pub(crate) fn totals(&self) -> impl Iterator<Item = (&FlavorResource, &Amount)> {
         self.usage.iter().map(|(cell, sum)| (cell, &sum.total))
+    }
+
+    /// What is charged in all flavors together.
+    pub(crate) fn by_resource(&self) -> BTreeMap<ResourceName, Amount> {
+        let mut sums: BTreeMap<ResourceName, Amount> = BTreeMap::new();
+        for ((_, resource), charged) in &self.usage {
+            let sum = sums.entry(resource.clone()).or_default();
+            *sum = sum.plus(charged.total);
+        }
+        sums
     }
 
     pub(crate) fn reserving(&self) -> usize {

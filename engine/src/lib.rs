@@ -19,11 +19,13 @@
 #![deny(missing_docs)]
 
 mod amount;
+mod consumption;
 mod decide;
 mod demand;
 mod engine;
 mod event;
 mod explain;
+mod fair;
 mod flavors;
 mod forest;
 mod ledger;
@@ -31,14 +33,17 @@ pub mod limits;
 mod model;
 mod names;
 mod nodes;
+mod pass;
 mod pending;
 mod preemption;
 mod report;
 mod settings;
 mod shape;
+mod share;
 mod status;
 mod time;
 mod tree;
+mod victims;
 mod why;
 mod workloads;
 
@@ -62,6 +67,7 @@ pub use nodes::{
 };
 pub use preemption::{BorrowWithinCohort, Preemption, ReclaimWithinCohort, WithinClusterQueue};
 pub use settings::{FairPreemption, Settings};
+pub use share::Share;
 pub use status::{
     ByFlavor, Charged, CohortStatus, InactiveReason, LocalQueueInactiveReason, LocalQueueStatus,
     QueueStatus, Snapshot, Usage,

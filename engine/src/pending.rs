@@ -1,12 +1,13 @@
-//! The workloads that wait in one ClusterQueue: their order, and their classes of equal shape.
-//! What is admitted from here is `decide.rs`.
+//! The workloads that wait in one ClusterQueue: their order, their classes of equal shape, and who
+//! has to wait outside. What is admitted from here is `pass.rs`.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 use std::sync::Arc;
 
 use crate::flavors::Plan;
-use crate::names::WorkloadId;
+use crate::names::{LocalQueueKey, WorkloadId};
 use crate::shape::{Shape, ShapeId};
 
 /// The order in a queue: priority, then creation time, then UID.
@@ -29,9 +30,24 @@ impl OrderKey {
     pub(crate) fn id(&self) -> &WorkloadId {
         &self.id
     }
+
+    pub(crate) fn priority(&self) -> i32 {
+        self.priority.0
+    }
+
+    pub(crate) fn created(&self) -> i64 {
+        self.created
+    }
 }
 
-/// The workloads of one shape.
+/// Which class a workload belongs to: its shape; in a queue that admits by use, its LocalQueue too.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct ClassId {
+    pub(crate) shape: ShapeId,
+    pub(crate) local: Option<LocalQueueKey>,
+}
+
+/// The workloads of one class. One that comes later fits no better than one that comes earlier.
 #[derive(Clone, Debug)]
 pub(crate) struct Class {
     pub(crate) shape: Arc<Shape>,
@@ -39,7 +55,7 @@ pub(crate) struct Class {
     /// How the shape could be placed, worked out at the first look. It holds until the tree is
     /// built anew.
     pub(crate) plan: Option<Arc<Plan>>,
-    /// The shape was looked at, doesn't fit, and nothing has been freed or changed since.
+    /// The first was looked at, doesn't fit, and nothing has been freed or changed since.
     pub(crate) parked: bool,
 }
 
@@ -47,14 +63,63 @@ pub(crate) struct Class {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PendingQueue {
     /// None is empty.
-    classes: BTreeMap<ShapeId, Class>,
+    classes: BTreeMap<ClassId, Class>,
     /// The first of each class.
-    heads: BTreeMap<OrderKey, ShapeId>,
+    heads: BTreeMap<OrderKey, ClassId>,
+    /// How many are queued, if that is limited, and who they are.
+    limit: Option<(usize, BTreeMap<OrderKey, ClassId>)>,
+    /// Those that the limit keeps outside. They all come after those that are queued.
+    outside: BTreeMap<OrderKey, (ClassId, Arc<Shape>)>,
 }
 
 impl PendingQueue {
-    pub(crate) fn insert(&mut self, key: OrderKey, shape: &Arc<Shape>) {
-        let class = self.classes.entry(shape.id).or_insert_with(|| Class {
+    /// Takes in a workload; if there are too many, the last one has to wait outside.
+    pub(crate) fn insert(&mut self, key: OrderKey, class: ClassId, shape: &Arc<Shape>) {
+        if let Some((limit, queued)) = &mut self.limit {
+            if *limit <= queued.len() {
+                match queued.last_key_value() {
+                    Some((last, _)) if key < *last => self.push_out(),
+                    _ => {
+                        self.outside.insert(key, (class, Arc::clone(shape)));
+                        return;
+                    }
+                }
+            }
+            if let Some((_, queued)) = &mut self.limit {
+                queued.insert(key.clone(), class.clone());
+            }
+        }
+        self.admit(key, class, shape);
+    }
+
+    /// Takes out a workload. Says which class has got a new member from outside in its place.
+    pub(crate) fn remove(&mut self, key: &OrderKey, class: &ClassId) -> Option<ClassId> {
+        if self.outside.remove(key).is_some() {
+            return None;
+        }
+        self.leave(key, class);
+        let (_, queued) = self.limit.as_mut()?;
+        queued.remove(key)?;
+        let (key, (class, shape)) = self.outside.pop_first()?;
+        queued.insert(key.clone(), class.clone());
+        self.admit(key, class.clone(), &shape);
+        Some(class)
+    }
+
+    fn push_out(&mut self) {
+        let Some((key, class)) = (self.limit.as_mut()).and_then(|(_, queued)| queued.pop_last())
+        else {
+            return;
+        };
+        if let Some(found) = self.classes.get(&class) {
+            let shape = Arc::clone(&found.shape);
+            self.leave(&key, &class);
+            self.outside.insert(key, (class, shape));
+        }
+    }
+
+    fn admit(&mut self, key: OrderKey, id: ClassId, shape: &Arc<Shape>) {
+        let class = self.classes.entry(id.clone()).or_insert_with(|| Class {
             shape: Arc::clone(shape),
             members: BTreeSet::new(),
             plan: None,
@@ -65,51 +130,51 @@ impl PendingQueue {
             if let Some(head) = head {
                 self.heads.remove(head);
             }
-            self.heads.insert(key.clone(), shape.id);
+            self.heads.insert(key.clone(), id);
         }
         class.members.insert(key);
     }
 
-    pub(crate) fn remove(&mut self, key: &OrderKey, shape: ShapeId) {
-        let Some(class) = self.classes.get_mut(&shape) else {
+    fn leave(&mut self, key: &OrderKey, id: &ClassId) {
+        let Some(class) = self.classes.get_mut(id) else {
             return;
         };
         class.members.remove(key);
         if self.heads.remove(key).is_some()
             && let Some(head) = class.members.first()
         {
-            self.heads.insert(head.clone(), shape);
+            self.heads.insert(head.clone(), id.clone());
         }
         if class.members.is_empty() {
-            self.classes.remove(&shape);
+            self.classes.remove(id);
         }
     }
 
     /// The first workload of all.
-    pub(crate) fn head(&self) -> Option<(&OrderKey, ShapeId)> {
-        self.heads
-            .first_key_value()
-            .map(|(key, shape)| (key, *shape))
+    pub(crate) fn head(&self) -> Option<(&OrderKey, &ClassId)> {
+        self.heads.first_key_value()
     }
 
-    /// The first workload of a class.
-    pub(crate) fn head_of(&self, shape: ShapeId) -> Option<&OrderKey> {
-        self.classes.get(&shape)?.members.first()
+    /// The first workload of a class after this one; the very first after none.
+    pub(crate) fn next_of(&self, class: &ClassId, after: Option<&OrderKey>) -> Option<&OrderKey> {
+        let members = &self.classes.get(class)?.members;
+        let start = after.map_or(Bound::Unbounded, Bound::Excluded);
+        members.range((start, Bound::Unbounded)).next()
     }
 
-    pub(crate) fn class(&self, shape: ShapeId) -> Option<&Class> {
-        self.classes.get(&shape)
+    pub(crate) fn class(&self, id: &ClassId) -> Option<&Class> {
+        self.classes.get(id)
     }
 
-    pub(crate) fn class_mut(&mut self, shape: ShapeId) -> Option<&mut Class> {
-        self.classes.get_mut(&shape)
+    pub(crate) fn class_mut(&mut self, id: &ClassId) -> Option<&mut Class> {
+        self.classes.get_mut(id)
     }
 
-    pub(crate) fn shapes(&self) -> impl Iterator<Item = ShapeId> {
-        self.classes.keys().copied()
+    pub(crate) fn classes(&self) -> impl Iterator<Item = &ClassId> {
+        self.classes.keys()
     }
 
-    /// Something was freed: every shape is worth another look.
+    /// Something was freed: every class is worth another look.
     pub(crate) fn unpark(&mut self) {
         for class in self.classes.values_mut() {
             class.parked = false;
@@ -125,30 +190,88 @@ impl PendingQueue {
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.classes.is_empty()
+        self.classes.is_empty() && self.outside.is_empty()
     }
 
-    pub(crate) fn contains(&self, key: &OrderKey, shape: ShapeId) -> bool {
+    /// Whether a workload is queued, and not kept outside.
+    pub(crate) fn contains(&self, key: &OrderKey, class: &ClassId) -> bool {
         self.classes
-            .get(&shape)
+            .get(class)
             .is_some_and(|class| class.members.contains(key))
+    }
+
+    /// Whether the limit keeps a workload outside.
+    pub(crate) fn is_outside(&self, key: &OrderKey) -> bool {
+        self.outside.contains_key(key)
     }
 
     /// How many come before `key`.
     pub(crate) fn ahead_of(&self, key: &OrderKey) -> usize {
-        self.classes
-            .values()
-            .map(|class| class.members.range(..key).count())
-            .sum()
+        let queued = self.classes.values();
+        let queued: usize = queued.map(|class| class.members.range(..key).count()).sum();
+        queued.saturating_add(self.outside.range(..key).count())
     }
 
-    /// All of them, in order.
-    pub(crate) fn in_order(&self) -> Vec<WorkloadId> {
+    /// All that are queued, in order.
+    pub(crate) fn in_order(&self) -> impl Iterator<Item = &OrderKey> {
         let keys: BTreeSet<&OrderKey> = self
             .classes
             .values()
             .flat_map(|class| &class.members)
             .collect();
-        keys.into_iter().map(|key| key.id.clone()).collect()
+        keys.into_iter()
+    }
+
+    /// Limits how many are queued. To be called before the first is taken in.
+    pub(crate) fn set_limit(&mut self, limit: Option<usize>) {
+        self.limit = limit.map(|limit| (limit, BTreeMap::new()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::amount::Amount;
+    use crate::model::PodSet;
+    use crate::shape::Shapes;
+
+    fn mk_queue(limit: usize) -> (PendingQueue, Arc<Shape>, ClassId) {
+        let mut shapes = Shapes::new(Amount::new(1));
+        let shape = shapes.acquire(vec![PodSet::new("main".into(), 1)]);
+        let class = ClassId {
+            shape: shape.id,
+            local: None,
+        };
+        let mut queue = PendingQueue::default();
+        queue.set_limit(Some(limit));
+        (queue, shape, class)
+    }
+
+    fn mk_key(priority: i32, name: &str) -> OrderKey {
+        OrderKey::new(priority, 0, name.into())
+    }
+
+    fn queued(queue: &PendingQueue) -> Vec<&str> {
+        queue.in_order().map(|key| key.id().as_str()).collect()
+    }
+
+    #[test]
+    fn those_that_come_last_wait_outside_whoever_came_first() {
+        let keys = BTreeMap::from([("a", 1), ("b", 3), ("c", 2), ("d", 0)]);
+        for first in ["a", "b", "c", "d"] {
+            let (mut queue, shape, class) = mk_queue(2);
+            let rest = keys.keys().copied().filter(|name| *name != first);
+            for name in [first].into_iter().chain(rest) {
+                queue.insert(mk_key(keys[name], name), class.clone(), &shape);
+            }
+            assert_eq!(queued(&queue), ["b", "c"], "{first} first");
+            assert!(queue.is_outside(&mk_key(1, "a")));
+            assert_eq!(queue.ahead_of(&mk_key(0, "d")), 3);
+            assert_eq!(queue.remove(&mk_key(0, "d"), &class), None);
+            assert_eq!(queue.remove(&mk_key(3, "b"), &class), Some(class.clone()));
+            assert_eq!(queued(&queue), ["c", "a"]);
+        }
     }
 }

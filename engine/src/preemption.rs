@@ -49,3 +49,11 @@ pub enum BorrowWithinCohort {
         max_priority_threshold: Option<i32>,
     },
 }
+
+impl Preemption {
+    /// Whether anybody may have to go.
+    pub(crate) fn has_any(self) -> bool {
+        self.within_cluster_queue != WithinClusterQueue::Never
+            || self.reclaim_within_cohort != ReclaimWithinCohort::Never
+    }
+}

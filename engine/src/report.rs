@@ -8,6 +8,7 @@ use crate::forest::NodeName;
 use crate::ledger::Ledger;
 use crate::model::StopPolicy;
 use crate::names::{CohortName, LocalQueueKey, QueueName};
+use crate::share::Share;
 use crate::status::{
     ByFlavor, Charged, CohortStatus, InactiveReason, LocalQueueInactiveReason, LocalQueueStatus,
     QueueStatus, Snapshot, Usage,
@@ -52,6 +53,7 @@ impl Engine {
             reserving: ledger.map_or(0, Ledger::reserving),
             admitted: ledger.map_or(0, Ledger::admitted),
             usage,
+            share: self.share(&NodeName::Queue(name.clone())),
         })
     }
 
@@ -79,6 +81,7 @@ impl Engine {
             reserving: local.ledger.reserving(),
             admitted: local.ledger.admitted(),
             usage: local.ledger.by_flavor(|charged| charged),
+            consumed: (local.consumed.clone()).filter(|_| self.by_usage.contains(queue)),
         })
     }
 
@@ -103,7 +106,19 @@ impl Engine {
             active: tree.inactive.clone().map_or(Ok(()), Err),
             quota,
             usage,
+            share: self.share(&NodeName::Cohort(name.clone())),
         })
+    }
+
+    /// With fair sharing, the dominant share of a node.
+    fn share(&self, name: &NodeName) -> Option<Share> {
+        self.settings.fair_sharing.as_ref()?;
+        let tree = self.tree_of(name)?;
+        let node = match name {
+            NodeName::Queue(queue) => tree.queues.get(queue).map(|node| node.id),
+            NodeName::Cohort(cohort) => tree.cohorts.get(cohort).copied(),
+        };
+        Some(tree.quota.share(node?))
     }
 
     /// What is charged and what waits, in a form that can be compared.
@@ -122,7 +137,8 @@ impl Engine {
                     .insert(name.clone(), ledger.by_flavor(|charged| charged.total));
             }
             if !pending.is_empty() {
-                snapshot.pending.insert(name.clone(), pending.in_order());
+                let pending = pending.in_order().map(|key| key.id().clone());
+                snapshot.pending.insert(name.clone(), pending.collect());
             }
         }
         for tree in self.forest.trees() {

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::amount::Amount;
+use crate::model::Consumed;
 use crate::names::{CohortName, FlavorName, QueueName, ResourceName};
+use crate::share::Share;
 
 /// Amounts by flavor and resource.
 pub type ByFlavor<T> = BTreeMap<FlavorName, BTreeMap<ResourceName, T>>;
@@ -26,6 +28,8 @@ pub struct QueueStatus {
     pub admitted: usize,
     /// What is used of each flavor that it has quota for or is charged for.
     pub usage: ByFlavor<Usage>,
+    /// With fair sharing: its dominant share of what its cohort lends.
+    pub share: Option<Share>,
 }
 
 /// How much is used of what a ClusterQueue may use.
@@ -63,6 +67,8 @@ pub struct LocalQueueStatus {
     pub admitted: usize,
     /// What they use, whichever ClusterQueues are charged for it.
     pub usage: ByFlavor<Charged>,
+    /// What was used over time, if the ClusterQueue admits by use.
+    pub consumed: Option<Consumed>,
 }
 
 /// How a cohort stands.
@@ -75,6 +81,8 @@ pub struct CohortStatus {
     pub quota: ByFlavor<Amount>,
     /// What is used of that.
     pub usage: ByFlavor<Amount>,
+    /// With fair sharing: its dominant share of what the cohort above lends.
+    pub share: Option<Share>,
 }
 
 /// Why a ClusterQueue or cohort admits nothing.

@@ -11,6 +11,8 @@
 //! * **usage** is charged to a node as far as what it is guaranteed goes, and what is above that
 //!   also to its parent. So the usage of a cohort = what its children use above what they are
 //!   guaranteed;
+//! * usage is kept in two views: what is charged **now**, and what will be when those that leave
+//!   have gone and those that wait for them have come (**planned**);
 //! * a **root** may use its subtree quota, any other node its subtree quota + its borrowing limit.
 //!
 //! A charge **fits** if every node whose usage it raises stays within what it may use. It follows
@@ -20,8 +22,9 @@
 use std::collections::BTreeMap;
 
 use crate::amount::Amount;
-use crate::model::{Quota, ResourceGroup};
+use crate::model::{Quota, ResourceGroup, Weight};
 use crate::names::{FlavorName, ResourceName};
+use crate::share::Share;
 
 /// One resource in one flavor.
 pub(crate) type FlavorResource = (FlavorName, ResourceName);
@@ -33,6 +36,15 @@ pub(crate) struct CellId(usize);
 /// A node's number within its tree.
 pub(crate) type NodeId = usize;
 
+/// Which usage is meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum View {
+    /// What is charged.
+    Now,
+    /// What is charged, without what leaves and with what is claimed.
+    Planned,
+}
+
 /// Quota and usage of all nodes of a tree. Parents come before their children.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct QuotaTree {
@@ -43,6 +55,7 @@ pub(crate) struct QuotaTree {
 #[derive(Clone, Debug)]
 struct Node {
     parent: Option<NodeId>,
+    weight: Weight,
     /// A cell that is missing has no quota, no limits and no usage.
     cells: BTreeMap<CellId, Cell>,
 }
@@ -51,7 +64,8 @@ struct Node {
 struct Cell {
     quota: Quota,
     subtree: Amount,
-    usage: Amount,
+    now: Amount,
+    planned: Amount,
 }
 
 /// The quotas that groups give. A resource counts in the first group that covers it, a flavor at
@@ -84,6 +98,25 @@ fn clamped(quota: Quota) -> Quota {
 }
 
 impl Cell {
+    fn usage(&self, view: View) -> Amount {
+        match view {
+            View::Now => self.now,
+            View::Planned => self.planned,
+        }
+    }
+
+    fn usage_mut(&mut self, view: View) -> &mut Amount {
+        match view {
+            View::Now => &mut self.now,
+            View::Planned => &mut self.planned,
+        }
+    }
+
+    /// What of the usage is above what is guaranteed, and so is charged to the parent too.
+    fn passed_up(&self, view: View) -> Amount {
+        self.usage(view).minus(self.guaranteed()).at_least_zero()
+    }
+
     /// What of the subtree quota isn't lent.
     fn guaranteed(&self) -> Amount {
         match self.quota.lending_limit {
@@ -107,6 +140,7 @@ impl QuotaTree {
         &mut self,
         parent: Option<NodeId>,
         groups: &[ResourceGroup],
+        weight: Weight,
         charged: impl IntoIterator<Item = (&'a FlavorResource, &'a Amount)>,
     ) -> NodeId {
         let mut cells: BTreeMap<CellId, Cell> = BTreeMap::new();
@@ -114,14 +148,19 @@ impl QuotaTree {
             let own = Cell {
                 quota,
                 subtree: quota.nominal,
-                usage: Amount::ZERO,
+                ..Cell::default()
             };
             cells.insert(self.intern(&cell), own);
         }
         for (cell, amount) in charged {
-            cells.entry(self.intern(cell)).or_default().usage = *amount;
+            let cell = cells.entry(self.intern(cell)).or_default();
+            (cell.now, cell.planned) = (*amount, *amount);
         }
-        self.nodes.push(Node { parent, cells });
+        self.nodes.push(Node {
+            parent,
+            weight,
+            cells,
+        });
         self.nodes.len() - 1
     }
 
@@ -135,10 +174,10 @@ impl QuotaTree {
                 continue;
             };
             for (cell_id, cell) in &node.cells {
-                let guaranteed = cell.guaranteed();
                 let sum = parent.cells.entry(*cell_id).or_default();
-                sum.subtree = sum.subtree.plus(cell.subtree.minus(guaranteed));
-                sum.usage = sum.usage.plus(cell.usage.minus(guaranteed).at_least_zero());
+                sum.subtree = sum.subtree.plus(cell.subtree.minus(cell.guaranteed()));
+                sum.now = sum.now.plus(cell.passed_up(View::Now));
+                sum.planned = sum.planned.plus(cell.passed_up(View::Planned));
             }
         }
     }
@@ -158,42 +197,45 @@ impl QuotaTree {
         self.cells.get(cell).copied()
     }
 
-    /// Charges an amount to a node, and to its ancestors what is above what is guaranteed below.
-    pub(crate) fn charge(&mut self, node: NodeId, cell: CellId, amount: Amount) {
+    /// Charges an amount to a node in one view, and to its ancestors what is above what is guaranteed
+    /// below.
+    pub(crate) fn charge(&mut self, view: View, node: NodeId, cell: CellId, amount: Amount) {
         let (mut id, mut rest) = (Some(node), amount);
         while rest > Amount::ZERO
             && let Some(node) = id.and_then(|id| self.nodes.get_mut(id))
         {
             let cell = node.cells.entry(cell).or_default();
-            let local = cell.guaranteed().minus(cell.usage).at_least_zero();
-            cell.usage = cell.usage.plus(rest);
+            let local = cell.guaranteed().minus(cell.usage(view)).at_least_zero();
+            let usage = cell.usage_mut(view);
+            *usage = usage.plus(rest);
             rest = rest.minus(local).at_least_zero();
             id = node.parent;
         }
     }
 
     /// Takes a charge back: the reverse of [`QuotaTree::charge`].
-    pub(crate) fn discharge(&mut self, node: NodeId, cell: CellId, amount: Amount) {
+    pub(crate) fn discharge(&mut self, view: View, node: NodeId, cell: CellId, amount: Amount) {
         let (mut id, mut rest) = (Some(node), amount);
         while rest > Amount::ZERO
             && let Some(node) = id.and_then(|id| self.nodes.get_mut(id))
         {
             let cell = node.cells.entry(cell).or_default();
-            let above = cell.usage.minus(cell.guaranteed()).at_least_zero();
-            cell.usage = cell.usage.minus(rest);
+            let above = cell.passed_up(view);
+            let usage = cell.usage_mut(view);
+            *usage = usage.minus(rest);
             rest = rest.min(above);
             id = node.parent;
         }
     }
 
     /// Whether every node that this charge would raise stays within what it may use.
-    pub(crate) fn fits(&self, node: NodeId, cell: CellId, amount: Amount) -> bool {
+    pub(crate) fn fits(&self, view: View, node: NodeId, cell: CellId, amount: Amount) -> bool {
         let (mut id, mut rest) = (Some(node), amount);
         while rest > Amount::ZERO
             && let Some(node) = id.and_then(|id| self.nodes.get(id))
         {
             let cell = node.cells.get(&cell).copied().unwrap_or_default();
-            let usage = cell.usage.plus(rest);
+            let usage = cell.usage(view).plus(rest);
             let ceiling = match node.parent {
                 None => Some(cell.subtree),
                 Some(_) => cell.borrowing_ceiling(),
@@ -201,17 +243,81 @@ impl QuotaTree {
             if ceiling.is_some_and(|ceiling| usage > ceiling) {
                 return false;
             }
-            let local = cell.guaranteed().minus(cell.usage).at_least_zero();
+            let local = cell.guaranteed().minus(cell.usage(view)).at_least_zero();
             rest = rest.minus(local).at_least_zero();
             id = node.parent;
         }
         true
     }
 
-    /// Whether this charge would take the node above its own quota.
+    /// Whether this charge would take the node above its own quota, as is planned.
     pub(crate) fn borrows(&self, node: NodeId, cell: CellId, amount: Amount) -> bool {
         let cell = self.get(node, cell);
-        amount > Amount::ZERO && cell.usage.plus(amount) > cell.subtree
+        amount > Amount::ZERO && cell.planned.plus(amount) > cell.subtree
+    }
+
+    /// Whether a node is above its quota, as is planned.
+    pub(crate) fn is_borrowing(&self, node: NodeId, cell: CellId) -> bool {
+        let cell = self.get(node, cell);
+        cell.planned > cell.subtree
+    }
+
+    /// Whether a node or one of its ancestors, `at`, would be above its quota as is planned, with
+    /// this charge to the node.
+    pub(crate) fn would_borrow(
+        &self,
+        at: NodeId,
+        node: NodeId,
+        cell: CellId,
+        amount: Amount,
+    ) -> bool {
+        let mut rest = amount;
+        for id in self.path(node) {
+            let cell = self.get(id, cell);
+            if id == at {
+                return cell.planned.plus(rest) > cell.subtree;
+            }
+            let local = cell.guaranteed().minus(cell.planned).at_least_zero();
+            rest = rest.minus(local).at_least_zero();
+        }
+        false
+    }
+
+    /// The dominant share of what is lent that a node has borrowed, as is planned.
+    pub(crate) fn share(&self, id: NodeId) -> Share {
+        let Some(node) = self.nodes.get(id) else {
+            return Share::ZERO;
+        };
+        let Some(parent) = node.parent else {
+            return Share::ZERO;
+        };
+        let mut borrowed: BTreeMap<&ResourceName, Amount> = BTreeMap::new();
+        for ((_, resource), cell_id) in &self.cells {
+            if let Some(cell) = node.cells.get(cell_id)
+                && cell.planned > cell.subtree
+            {
+                let sum = borrowed.entry(resource).or_default();
+                *sum = sum.plus(cell.planned.minus(cell.subtree));
+            }
+        }
+        let share = |(resource, amount): (&ResourceName, Amount)| {
+            let cells = self.cells.iter().filter(|((_, of), _)| of == resource);
+            let lent = cells.map(|(_, cell)| self.potential(parent, *cell));
+            Share::of(amount, lent.fold(Amount::ZERO, Amount::plus))
+        };
+        let dominant = borrowed.into_iter().map(share).max().unwrap_or_default();
+        dominant.weighted(node.weight)
+    }
+
+    /// A node, its parent and so on up to the root.
+    pub(crate) fn path(&self, node: NodeId) -> impl Iterator<Item = NodeId> {
+        let parent = |id: &NodeId| self.parent(*id);
+        std::iter::successors(Some(node), parent)
+    }
+
+    /// The node above.
+    pub(crate) fn parent(&self, node: NodeId) -> Option<NodeId> {
+        self.nodes.get(node).and_then(|node| node.parent)
     }
 
     /// The largest charge that fits now.
@@ -219,15 +325,15 @@ impl QuotaTree {
         let mut available = Amount::ZERO;
         for (cell, is_root) in self.path_from_root(node, cell) {
             if is_root {
-                available = cell.subtree.minus(cell.usage).at_least_zero();
+                available = cell.subtree.minus(cell.now).at_least_zero();
                 continue;
             }
             let guaranteed = cell.guaranteed();
             if let Some(ceiling) = cell.borrowing_ceiling() {
-                let room = ceiling.minus(cell.usage.max(guaranteed)).at_least_zero();
+                let room = ceiling.minus(cell.now.max(guaranteed)).at_least_zero();
                 available = available.min(room);
             }
-            available = available.plus(guaranteed.minus(cell.usage).at_least_zero());
+            available = available.plus(guaranteed.minus(cell.now).at_least_zero());
         }
         available
     }
@@ -261,7 +367,7 @@ impl QuotaTree {
         let node = self.nodes.get(node);
         self.cells.iter().filter_map(move |(name, id)| {
             let cell = node?.cells.get(id)?;
-            Some((name, cell.subtree, cell.usage))
+            Some((name, cell.subtree, cell.now))
         })
     }
 
@@ -274,8 +380,7 @@ impl QuotaTree {
 
     /// The cell in all nodes from the root down to `node`, each with whether it is the root's.
     fn path_from_root(&self, node: NodeId, cell: CellId) -> impl Iterator<Item = (Cell, bool)> {
-        let parent = |id: &NodeId| self.nodes.get(*id).and_then(|node| node.parent);
-        let path: Vec<NodeId> = std::iter::successors(Some(node), parent).collect();
+        let path: Vec<NodeId> = self.path(node).collect();
         let root = path.last().copied();
         path.into_iter()
             .rev()

@@ -11,7 +11,7 @@ use crate::forest::{NodeName, QueueNode, Tree};
 use crate::model::{FlavorQuotas, QueueingStrategy, StopPolicy};
 use crate::names::{QueueName, WorkloadId};
 use crate::shape::Shape;
-use crate::tree::{self, CellId};
+use crate::tree::{self, CellId, View};
 
 /// A shape in a queue, and everything that is needed to judge it.
 struct Case<'a> {
@@ -50,7 +50,10 @@ impl Engine {
         let queue = &local.cluster_queue;
         let account = self.accounts.get(queue)?;
         let order = record.order(id);
-        if !account.pending.contains(&order, record.shape.id) {
+        if !account
+            .pending
+            .contains(&order, &self.class_of(record, queue))
+        {
             return None;
         }
         let tree = self.tree_of_queue(queue)?;
@@ -115,6 +118,18 @@ impl Engine {
                 queue,
             };
         };
+        if let Some(until) = record.not_before.filter(|until| self.now < *until) {
+            return Explanation::BackingOff { queue, until };
+        }
+        let account = self.accounts.get(&queue);
+        if let Some(max) = node.config.max_pending
+            && account.is_some_and(|account| account.pending.is_outside(&record.order(id)))
+        {
+            return Explanation::QueueFull { queue, max };
+        }
+        if tree.claimants.contains(id) {
+            return Explanation::WaitsForRoom { queue };
+        }
         Case {
             engine: self,
             tree: &tree,
@@ -157,11 +172,9 @@ impl Case<'_> {
                 head: head.id().clone(),
             };
         }
-        match slots.fit(
-            &self.tree.quota,
-            self.node.id,
-            self.node.config.fungibility.when_can_borrow,
-        ) {
+        let counts = self.shape.pod_sets.iter().map(|set| set.count).collect();
+        let fungibility = self.node.config.fungibility;
+        match slots.fit(&mut &self.tree.quota, self.node.id, fungibility, counts) {
             Ok(_) => Explanation::Queued { queue },
             Err(stuck) => self.does_not_fit(Some(&slots), stuck),
         }
@@ -200,12 +213,12 @@ impl Case<'_> {
         let groups = flavors::by_group(config, pod_set, pod).unwrap_or_default();
         let requests = groups.get(&place.group).cloned().unwrap_or_default();
         let forced = slots
-            .map(|slots| slots.forced_before(place))
+            .map(|slots| slots.forced_before(place, self.shape))
             .unwrap_or_default();
         let miss = |flavor: &FlavorQuotas| {
             let (config, tree) = (&self.engine.config, &self.tree.quota);
             let reason = match flavors::choice(config, tree, group, flavor, pod_set, &requests) {
-                Ok(choice) => self.shortage(&choice, &forced)?,
+                Ok(choice) => self.shortage(&choice, pod_set.count, &forced)?,
                 Err(reason) => reason,
             };
             Some(FlavorMiss {
@@ -219,12 +232,18 @@ impl Case<'_> {
     /// The resource that a flavor is short of: one that there will never be enough of, else the
     /// first that doesn't fit now, else (what other pod sets happen to take is in the way) the
     /// first.
-    fn shortage(&self, choice: &Choice, forced: &BTreeMap<CellId, Amount>) -> Option<MissReason> {
+    fn shortage(
+        &self,
+        choice: &Choice,
+        count: u32,
+        forced: &BTreeMap<CellId, Amount>,
+    ) -> Option<MissReason> {
         let (tree, node) = (&self.tree.quota, self.node.id);
         let mut first = None;
         let mut short = None;
-        for (resource, cell, amount) in &choice.charges {
-            if *amount == Amount::ZERO {
+        for (resource, cell, each) in &choice.charges {
+            let amount = flavors::total(*each, count);
+            if amount == Amount::ZERO {
                 continue;
             }
             let request = amount.plus(forced.get(cell).copied().unwrap_or_default());
@@ -239,7 +258,7 @@ impl Case<'_> {
             if request > potential {
                 return Some(MissReason::TooLarge(shortage));
             }
-            if short.is_none() && !tree.fits(node, *cell, request) {
+            if short.is_none() && !tree.fits(View::Now, node, *cell, request) {
                 short = Some(shortage);
             } else if first.is_none() {
                 first = Some(shortage);

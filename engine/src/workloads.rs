@@ -1,13 +1,18 @@
 //! What the events about workloads change: who waits where, and what is charged to whom. The state
 //! itself, and events about the configuration, are `engine.rs`.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use crate::demand::Demand;
 use crate::engine::{Account, Engine, Local, Record, State};
+use crate::event::EvictReason;
 use crate::ledger::charge_of;
 use crate::model::{Workload, WorkloadState};
 use crate::names::{LocalQueueKey, QueueName, WorkloadId};
+use crate::pending::ClassId;
+use crate::time::Time;
+use crate::tree::View;
 
 impl Engine {
     pub(crate) fn upsert_workload(&mut self, workload: Workload) {
@@ -17,7 +22,7 @@ impl Engine {
             priority,
             created,
             pod_sets,
-            not_before: _,
+            not_before,
             state,
         } = workload;
         let before = self.workloads.get(&id);
@@ -34,6 +39,7 @@ impl Engine {
             priority,
             created,
             shape,
+            not_before,
             state,
         };
         match before {
@@ -75,16 +81,27 @@ impl Engine {
     }
 
     pub(crate) fn eviction_failed(&mut self, id: &WorkloadId) {
-        if let Some(record) = self.workloads.get_mut(id)
-            && let State::Admitted(_, asked) = &mut record.state
+        if let Some(record) = self.workloads.get(id)
+            && record.state.is_admitted()
         {
-            *asked = None;
-            self.drained.insert(id.clone());
+            self.ask(id, None);
+            self.reviewed.insert(id.clone());
         }
     }
 
+    /// Notes that the eviction of an admitted workload was decided, or isn't any more.
+    pub(crate) fn ask(&mut self, id: &WorkloadId, reason: Option<EvictReason>) {
+        self.unlist(id);
+        if let Some(record) = self.workloads.get_mut(id)
+            && let State::Admitted(_, asked) = &mut record.state
+        {
+            *asked = reason;
+        }
+        self.list(id);
+    }
+
     /// Replaces a record by one that holds the same: what it counts as may change, and which part
-    /// of its charge is allocated, but nothing that a tree knows.
+    /// of its charge is allocated, but nothing that is charged in a tree.
     fn replace_charged(&mut self, id: &WorkloadId, record: Record) {
         let Some(before) = self.workloads.get(id) else {
             return;
@@ -99,8 +116,22 @@ impl Engine {
             ledger.add(&charge_of(new), record.state.is_admitted());
         }
         self.shapes.release(&before.shape);
+        let role = |record| {
+            (
+                Record::victim_key(record, id),
+                record.state.is_leaving(),
+                self.deadline(record),
+            )
+        };
+        let is_listed_anew = role(before) != role(&record);
+        if is_listed_anew {
+            self.unlist(id);
+        }
         self.workloads.insert(id.clone(), record);
-        self.review_drain(BTreeSet::from([id.clone()]));
+        if is_listed_anew {
+            self.list(id);
+        }
+        self.review([id.clone()]);
     }
 
     /// Takes in a workload that isn't known.
@@ -116,18 +147,19 @@ impl Engine {
         if let Some(admission) = record.state.admission() {
             let (charge, admitted) = (charge_of(admission), record.state.is_admitted());
             local.ledger.add(&charge, admitted);
-            let account = self.accounts.entry(admission.queue.clone()).or_default();
+            let account = self.account(&admission.queue);
             account.ledger.add(&charge, admitted);
             account.charged.insert(id.clone());
             if let Some(tree) = self.forest.touch(&admission.queue) {
-                tree.charge(&admission.queue, &charge);
-                let restless = tree.restless.iter().cloned();
-                tree.woken.classes.extend(restless);
+                tree.charge(View::Now, &admission.queue, &charge);
+                tree.charge(View::Planned, &admission.queue, &charge);
             }
+            self.forest.wake_restless(&admission.queue);
         }
         self.workloads.insert(id.clone(), record);
+        self.list(&id);
         self.enqueue(&id, target.as_ref());
-        self.review_drain(BTreeSet::from([id]));
+        self.review([id]);
     }
 
     /// Forgets a workload and undoes all that it did; returns its LocalQueue.
@@ -138,6 +170,7 @@ impl Engine {
             .target()
             .cloned();
         self.dequeue(id, target.as_ref());
+        self.unlist(id);
         let record = self.workloads.remove(id)?;
         self.shapes.release(&record.shape);
         let local = self.locals.get_mut(&record.queue)?;
@@ -155,7 +188,8 @@ impl Engine {
                 account.charged.remove(id);
             }
             if let Some(tree) = self.forest.touch(&admission.queue) {
-                tree.discharge(&admission.queue, &charge);
+                tree.discharge(View::Now, &admission.queue, &charge);
+                tree.discharge(View::Planned, &admission.queue, &charge);
                 tree.woken.all = true;
             }
             self.drop_empty_account(&admission.queue);
@@ -163,22 +197,98 @@ impl Engine {
         Some(record.queue)
     }
 
+    /// Enters a workload where it has to be found: among those that may be preempted, those that
+    /// leave, and those that wait for a moment.
+    fn list(&mut self, id: &WorkloadId) {
+        let Some(record) = self.workloads.get(id) else {
+            return;
+        };
+        if let Some(time) = self.due(record) {
+            self.timers.insert((time, id.clone()));
+        }
+        let (key, is_leaving) = (record.victim_key(id), record.state.is_leaving());
+        let Some(queue) = record.state.admission().map(|a| a.queue.clone()) else {
+            return;
+        };
+        if let Some(key) = key {
+            self.account(&queue).evictable.insert(key);
+            self.forest.wake_restless(&queue);
+        }
+        if is_leaving {
+            self.account(&queue).leaving.insert(id.clone());
+            self.plan_without(id);
+        }
+    }
+
+    /// The reverse of [`Engine::list`].
+    fn unlist(&mut self, id: &WorkloadId) {
+        let Some(record) = self.workloads.get(id) else {
+            return;
+        };
+        if let Some(time) = self.due(record) {
+            self.timers.remove(&(time, id.clone()));
+        }
+        let Some(admission) = record.state.admission() else {
+            return;
+        };
+        let queue = &admission.queue;
+        let Some(account) = self.accounts.get_mut(queue) else {
+            return;
+        };
+        if let Some(key) = record.victim_key(id) {
+            account.evictable.remove(&key);
+        }
+        if account.leaving.remove(id)
+            && let Some(tree) = self.forest.touch(queue)
+        {
+            tree.charge(View::Planned, queue, &charge_of(admission));
+            tree.leaving = tree.leaving.saturating_sub(1);
+            tree.woken.all = true;
+        }
+    }
+
+    /// The moment that a workload waits for.
+    fn due(&self, record: &Record) -> Option<Time> {
+        let backs_off = |time: &Time| record.state == State::Pending && self.now < *time;
+        let until = record.not_before.filter(backs_off);
+        until.or_else(|| self.deadline(record))
+    }
+
+    /// What is planned is without a workload that leaves.
+    pub(crate) fn plan_without(&mut self, id: &WorkloadId) {
+        let record = self.workloads.get(id);
+        if let Some(admission) = record.and_then(|record| record.state.admission())
+            && let Some(tree) = self.forest.touch(&admission.queue)
+        {
+            tree.discharge(View::Planned, &admission.queue, &charge_of(admission));
+            tree.leaving = tree.leaving.saturating_add(1);
+            tree.woken.all = true;
+        }
+    }
+
     /// Puts a workload in the order of a ClusterQueue, if it waits and can be counted.
     pub(crate) fn enqueue(&mut self, id: &WorkloadId, queue: Option<&QueueName>) {
         let (Some(record), Some(queue)) = (self.workloads.get(id), queue) else {
             return;
         };
-        if record.state != State::Pending || record.shape.problem.is_some() {
+        if !self.takes_part(record) {
             return;
         }
-        let account = self.accounts.entry(queue.clone()).or_default();
-        account.pending.insert(record.order(id), &record.shape);
-        let parked = account
-            .pending
-            .class(record.shape.id)
-            .is_some_and(|class| class.parked);
-        if !parked && let Some(tree) = self.forest.touch(queue) {
-            tree.woken.classes.insert((queue.clone(), record.shape.id));
+        let (order, class) = (record.order(id), self.class_of(record, queue));
+        let shape = Arc::clone(&record.shape);
+        let config = self.config.queues.get(queue);
+        let preempts = config.is_some_and(|config| config.preemption.has_any());
+        let pending = &mut self.account(queue).pending;
+        pending.insert(order.clone(), class.clone(), &shape);
+        // A new first may have a right to preempt that the one before it didn't have.
+        let is_first = pending.next_of(&class, None) == Some(&order);
+        if let Some(found) = pending.class_mut(&class) {
+            found.parked &= !(preempts && is_first);
+            if !found.parked
+                && let Some(tree) = self.forest.touch(queue)
+            {
+                tree.woken.classes.insert((queue.clone(), class));
+            }
         }
     }
 
@@ -187,24 +297,46 @@ impl Engine {
         let (Some(record), Some(queue)) = (self.workloads.get(id), queue) else {
             return;
         };
-        if record.state != State::Pending {
+        if !self.takes_part(record) {
             return;
         }
+        let (order, class) = (record.order(id), self.class_of(record, queue));
         let Some(account) = self.accounts.get_mut(queue) else {
             return;
         };
-        account.pending.remove(&record.order(id), record.shape.id);
+        let pulled_in = account.pending.remove(&order, &class);
         // It may have been the head that blocked the queue.
-        if let Some((_, shape)) = account.pending.head()
-            && account
-                .pending
-                .class(shape)
-                .is_some_and(|class| !class.parked)
-            && let Some(tree) = self.forest.touch(queue)
+        let head = account.pending.head().map(|(_, class)| class.clone());
+        for class in head.into_iter().chain(pulled_in) {
+            let found = account.pending.class(&class);
+            if found.is_some_and(|class| !class.parked)
+                && let Some(tree) = self.forest.touch(queue)
+            {
+                tree.woken.classes.insert((queue.clone(), class));
+            }
+        }
+        if let Some(tree) = self.forest.touch(queue)
+            && tree.claimants.contains(id)
         {
-            tree.woken.classes.insert((queue.clone(), shape));
+            tree.woken.all = true;
         }
         self.drop_empty_account(queue);
+    }
+
+    /// Whether a workload waits, and nothing about itself speaks against it.
+    fn takes_part(&self, record: &Record) -> bool {
+        record.state == State::Pending
+            && record.shape.problem.is_none()
+            && record.not_before.is_none_or(|time| time <= self.now)
+    }
+
+    /// The class of a workload that waits in a ClusterQueue.
+    pub(crate) fn class_of(&self, record: &Record, queue: &QueueName) -> ClassId {
+        let by_usage = self.by_usage.contains(queue);
+        ClassId {
+            shape: record.shape.id,
+            local: by_usage.then(|| record.queue.clone()),
+        }
     }
 }
 

@@ -306,6 +306,7 @@ impl World {
             reserving,
             admitted,
             usage,
+            share: _,
         } = self.engine.queue_status(&queue.into()).unwrap();
         let parts = usage.iter().flat_map(|(flavor, resources)| {
             (resources
@@ -328,6 +329,7 @@ impl World {
             reserving,
             admitted,
             usage,
+            consumed: _,
         } = self.engine.local_queue_status(&local_key(local)).unwrap();
         let parts = usage.iter().flat_map(|(flavor, resources)| {
             (resources.iter()).map(move |(r, usage)| (flavor, r, usage.allocated, usage.reserved()))

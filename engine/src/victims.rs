@@ -1,0 +1,456 @@
+//! Who has to go to make room: the search for victims, by the rules of `preemption.rs`. The search by
+//! fair shares is `fair.rs`; who is told to go is `pass.rs`. Nothing here changes what is charged.
+
+use std::cmp::{Ordering, Reverse};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+
+use crate::amount::Amount;
+use crate::engine::{Account, Record};
+use crate::event::PreemptionRight;
+use crate::fair;
+use crate::forest::QueueNode;
+use crate::ledger::charge_of;
+use crate::names::{QueueName, WorkloadId};
+use crate::pending::OrderKey;
+use crate::preemption::{BorrowWithinCohort, Preemption, ReclaimWithinCohort, WithinClusterQueue};
+use crate::settings::Settings;
+use crate::time::Time;
+use crate::tree::{CellId, NodeId, QuotaTree, View};
+
+/// The order in which workloads have to go: lower priority first, then whoever was admitted last.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct VictimKey {
+    priority: i32,
+    since: Reverse<Time>,
+    id: Reverse<WorkloadId>,
+}
+
+impl VictimKey {
+    pub(crate) fn new(priority: i32, since: Time, id: WorkloadId) -> Self {
+        Self {
+            priority,
+            since: Reverse(since),
+            id: Reverse(id),
+        }
+    }
+
+    pub(crate) fn id(&self) -> &WorkloadId {
+        &self.id.0
+    }
+}
+
+/// Where victims are looked for.
+#[derive(Clone, Copy)]
+pub(crate) struct Field<'a> {
+    pub(crate) queues: &'a BTreeMap<QueueName, QueueNode>,
+    pub(crate) accounts: &'a BTreeMap<QueueName, Account>,
+    pub(crate) workloads: &'a BTreeMap<WorkloadId, Record>,
+    pub(crate) settings: &'a Settings,
+}
+
+/// For whom.
+#[derive(Clone, Copy)]
+pub(crate) struct Bid<'a> {
+    pub(crate) queue: &'a QueueName,
+    pub(crate) node: NodeId,
+    pub(crate) rules: Preemption,
+    pub(crate) order: &'a OrderKey,
+    /// What it would be charged, above zero.
+    pub(crate) cells: &'a BTreeMap<CellId, Amount>,
+}
+
+/// One who may have to go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Candidate {
+    pub(crate) key: VictimKey,
+    /// Its queue.
+    pub(crate) node: NodeId,
+    pub(crate) right: PreemptionRight,
+    /// Where the bid's path and the candidate's part; none in the bid's own queue.
+    pub(crate) fork: Option<Fork>,
+}
+
+/// The children of the lowest cohort above two queues, on the way to each of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Fork {
+    /// Towards the queue that makes the bid.
+    pub(crate) ours: NodeId,
+    /// Towards the other one.
+    pub(crate) theirs: NodeId,
+}
+
+/// One who has to go.
+#[derive(Debug)]
+pub(crate) struct Victim {
+    pub(crate) candidate: Candidate,
+    cells: Vec<(CellId, Amount)>,
+}
+
+impl PartialOrd for Candidate {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Candidate {
+    /// Those of other queues first.
+    fn cmp(&self, other: &Self) -> Ordering {
+        let rank = |candidate: &Self| candidate.fork.is_none();
+        rank(self)
+            .cmp(&rank(other))
+            .then_with(|| self.key.cmp(&other.key))
+    }
+}
+
+impl Bid<'_> {
+    /// Whether the reclaim policy names a workload of this priority.
+    pub(crate) fn may_reclaim(&self, priority: i32) -> bool {
+        match self.rules.reclaim_within_cohort {
+            ReclaimWithinCohort::Never => false,
+            ReclaimWithinCohort::LowerPriority => priority < self.order.priority(),
+            ReclaimWithinCohort::Any => true,
+        }
+    }
+
+    fn may_borrow_from(&self, priority: i32) -> bool {
+        match self.rules.borrow_within_cohort {
+            BorrowWithinCohort::Never => false,
+            BorrowWithinCohort::LowerPriority {
+                max_priority_threshold,
+            } => {
+                priority < self.order.priority()
+                    && max_priority_threshold.is_none_or(|threshold| priority <= threshold)
+            }
+        }
+    }
+
+    /// The cells that are short.
+    pub(crate) fn contested(&self, quota: &QuotaTree) -> BTreeSet<CellId> {
+        let short = |(cell, amount): &(&CellId, &Amount)| {
+            !quota.fits(View::Planned, self.node, **cell, **amount)
+        };
+        self.cells
+            .iter()
+            .filter(short)
+            .map(|(cell, _)| *cell)
+            .collect()
+    }
+
+    pub(crate) fn fits(&self, quota: &QuotaTree) -> bool {
+        let mut cells = self.cells.iter();
+        cells.all(|(cell, amount)| quota.fits(View::Planned, self.node, *cell, *amount))
+    }
+
+    /// Whether `at`, the bid's queue or a cohort above it, would use more than is its own.
+    pub(crate) fn would_borrow(&self, quota: &QuotaTree, at: NodeId) -> bool {
+        let mut cells = self.cells.iter();
+        cells.any(|(cell, amount)| quota.would_borrow(at, self.node, *cell, *amount))
+    }
+}
+
+/// Who has to go so that a bid can be met: of those that may have to, the first that suffice, less
+/// those that could stay after all. With `thoroughly` unset, the latter aren't looked for. None if
+/// all of them would not do.
+pub(crate) fn find(
+    field: Field<'_>,
+    quota: &mut QuotaTree,
+    bid: Bid<'_>,
+    thoroughly: bool,
+) -> Option<Vec<Victim>> {
+    let contested = bid.contested(quota);
+    let own = field.own_candidates(quota, &bid, &contested);
+    if bid.rules.reclaim_within_cohort != ReclaimWithinCohort::Never {
+        let found = match &field.settings.fair_sharing {
+            Some(tests) => tests.iter().find_map(|test| {
+                fair::find(field, quota, bid, &contested, &own, *test, thoroughly)
+            }),
+            None => {
+                let foreign = field.foreign_candidates(quota, &bid, &contested, &own);
+                let is_any = !foreign.is_empty();
+                is_any
+                    .then(|| {
+                        let all = merged(foreign).chain(own.iter().cloned());
+                        search(field, quota, &bid, &contested, all, thoroughly)
+                    })
+                    .flatten()
+            }
+        };
+        if found.is_some() {
+            return found;
+        }
+    }
+    search(field, quota, &bid, &contested, own, thoroughly)
+}
+
+/// Takes candidates in order until the bid can be met.
+fn search(
+    field: Field<'_>,
+    quota: &mut QuotaTree,
+    bid: &Bid<'_>,
+    contested: &BTreeSet<CellId>,
+    candidates: impl IntoIterator<Item = Candidate>,
+    thoroughly: bool,
+) -> Option<Vec<Victim>> {
+    let mut taken: Vec<Victim> = Vec::new();
+    let mut is_met = false;
+    for candidate in candidates {
+        let victim = field.victim(quota, candidate);
+        let borrows = |fork: Fork| {
+            let mut cells = victim.cells.iter();
+            cells
+                .any(|(cell, _)| contested.contains(cell) && quota.is_borrowing(fork.theirs, *cell))
+        };
+        if victim.candidate.fork.is_some_and(|fork| !borrows(fork)) {
+            continue;
+        }
+        victim.leave(quota);
+        taken.push(victim);
+        if is_accepted(quota, bid, taken.iter()) {
+            is_met = true;
+            break;
+        }
+    }
+    give_back(quota, &mut taken, is_met && thoroughly, |quota, taken| {
+        is_accepted(quota, bid, taken.iter())
+    });
+    is_met.then_some(taken)
+}
+
+/// Whether the bid can be met without these.
+fn is_accepted<'a>(
+    quota: &QuotaTree,
+    bid: &Bid<'_>,
+    taken: impl Iterator<Item = &'a Victim>,
+) -> bool {
+    let reclaimed = taken.filter(|v| v.candidate.right == PreemptionRight::InCohortReclamation);
+    let ours: BTreeSet<NodeId> = reclaimed
+        .filter_map(|victim| victim.candidate.fork.map(|fork| fork.ours))
+        .collect();
+    bid.fits(quota) && !ours.into_iter().any(|at| bid.would_borrow(quota, at))
+}
+
+/// Brings all that were taken back, and drops those that needn't go from the list: the most
+/// deserving first.
+pub(crate) fn give_back(
+    quota: &mut QuotaTree,
+    taken: &mut Vec<Victim>,
+    thoroughly: bool,
+    is_accepted: impl Fn(&QuotaTree, &[Victim]) -> bool,
+) {
+    // Without the last one it couldn't be met.
+    let mut index = taken.len().saturating_sub(1);
+    while thoroughly && index > 0 {
+        index -= 1;
+        let spared = taken.remove(index);
+        spared.stay(quota);
+        if !is_accepted(quota, taken) {
+            spared.leave(quota);
+            taken.insert(index, spared);
+        }
+    }
+    for victim in taken.iter() {
+        victim.stay(quota);
+    }
+}
+
+impl Victim {
+    pub(crate) fn leave(&self, quota: &mut QuotaTree) {
+        for (cell, amount) in &self.cells {
+            quota.discharge(View::Planned, self.candidate.node, *cell, *amount);
+        }
+    }
+
+    pub(crate) fn stay(&self, quota: &mut QuotaTree) {
+        for (cell, amount) in &self.cells {
+            quota.charge(View::Planned, self.candidate.node, *cell, *amount);
+        }
+    }
+
+    pub(crate) fn holds(&self, cells: &BTreeSet<CellId>) -> impl Iterator<Item = CellId> {
+        let held = self.cells.iter().map(|(cell, _)| *cell);
+        held.filter(|cell| cells.contains(cell))
+    }
+}
+
+impl<'a> Field<'a> {
+    /// Those that could have to go in one queue, in order.
+    pub(crate) fn evictable(
+        self,
+        queue: &QueueName,
+    ) -> impl Iterator<Item = (&'a VictimKey, &'a Record)> {
+        let account = self.accounts.get(queue);
+        let keys = account.into_iter().flat_map(|account| &account.evictable);
+        keys.filter_map(move |key| Some((key, self.workloads.get(key.id())?)))
+    }
+
+    /// What a candidate is charged.
+    pub(crate) fn victim(self, quota: &QuotaTree, candidate: Candidate) -> Victim {
+        let record = self.workloads.get(candidate.key.id());
+        let admission = record.and_then(|record| record.state.admission());
+        let charge = admission.map(charge_of).unwrap_or_default().into_iter();
+        let cells = charge.filter(|(_, charged)| charged.total > Amount::ZERO);
+        let cells = cells.filter_map(|(name, charged)| Some((quota.cell(&name)?, charged.total)));
+        Victim {
+            cells: cells.collect(),
+            candidate,
+        }
+    }
+
+    /// Whether a workload is charged in one of these cells.
+    pub(crate) fn holds(
+        self,
+        quota: &QuotaTree,
+        record: &Record,
+        cells: &BTreeSet<CellId>,
+    ) -> bool {
+        let pod_sets = record
+            .state
+            .admission()
+            .into_iter()
+            .flat_map(|a| &a.pod_sets);
+        pod_sets.into_iter().any(|pod_set| {
+            pod_set.usage.iter().any(|(resource, amount)| {
+                let cell = pod_set.flavors.get(resource);
+                let cell = cell.and_then(|f| quota.cell(&(f.clone(), resource.clone())));
+                *amount > Amount::ZERO && cell.is_some_and(|cell| cells.contains(&cell))
+            })
+        })
+    }
+
+    fn own_candidates(
+        self,
+        quota: &QuotaTree,
+        bid: &Bid<'_>,
+        contested: &BTreeSet<CellId>,
+    ) -> Vec<Candidate> {
+        let (priority, created) = (bid.order.priority(), bid.order.created());
+        let is_newer_enough = |record: &Record| match bid.rules.within_cluster_queue {
+            WithinClusterQueue::Never => false,
+            WithinClusterQueue::LowerPriority => record.priority < priority,
+            WithinClusterQueue::LowerOrNewerEqualPriority => {
+                record.priority < priority || created < record.created
+            }
+        };
+        let own = self.evictable(bid.queue);
+        own.take_while(|(_, record)| record.priority <= priority)
+            .filter(|(_, record)| is_newer_enough(record) && self.holds(quota, record, contested))
+            .map(|(key, _)| Candidate {
+                key: key.clone(),
+                node: bid.node,
+                right: PreemptionRight::InClusterQueue,
+                fork: None,
+            })
+            .collect()
+    }
+
+    /// For each queue that may have to give back what it borrows, its candidates in order.
+    fn foreign_candidates(
+        self,
+        quota: &mut QuotaTree,
+        bid: &Bid<'_>,
+        contested: &BTreeSet<CellId>,
+        own: &[Candidate],
+    ) -> Vec<Vec<Candidate>> {
+        let forks = self.forks(quota, bid);
+        let mut reclaims: BTreeMap<NodeId, bool> = BTreeMap::new();
+        let mut all = Vec::new();
+        for (queue, node, fork) in forks {
+            let mut cells = contested.iter();
+            if !cells.any(|cell| quota.is_borrowing(fork.theirs, *cell)) {
+                continue;
+            }
+            let reclaims = *reclaims
+                .entry(fork.ours)
+                .or_insert_with(|| self.could_keep_to_its_own(quota, bid, fork.ours, own));
+            let right = |record: &Record| {
+                let is_named = bid.may_reclaim(record.priority);
+                let right = if reclaims {
+                    PreemptionRight::InCohortReclamation
+                } else {
+                    PreemptionRight::InCohortReclaimWhileBorrowing
+                };
+                (is_named && (reclaims || bid.may_borrow_from(record.priority))).then_some(right)
+            };
+            let candidates: Vec<Candidate> = self
+                .evictable(queue)
+                .filter(|(_, record)| self.holds(quota, record, contested))
+                .filter_map(|(key, record)| {
+                    Some(Candidate {
+                        key: key.clone(),
+                        node,
+                        right: right(record)?,
+                        fork: Some(fork),
+                    })
+                })
+                .collect();
+            if !candidates.is_empty() {
+                all.push(candidates);
+            }
+        }
+        all
+    }
+
+    /// The other queues of the tree, each with where its path and the bid's part.
+    pub(crate) fn forks(
+        self,
+        quota: &QuotaTree,
+        bid: &Bid<'_>,
+    ) -> Vec<(&'a QueueName, NodeId, Fork)> {
+        let path: Vec<NodeId> = quota.path(bid.node).collect();
+        // For each cohort above the bid, its child on the way down.
+        let below: BTreeMap<NodeId, NodeId> = (path.iter().skip(1).copied())
+            .zip(path.iter().copied())
+            .collect();
+        let others = self.queues.values().filter(|queue| queue.id != bid.node);
+        let fork = |theirs: NodeId| {
+            let ours = below.get(&quota.parent(theirs)?).copied()?;
+            Some(Fork { ours, theirs })
+        };
+        let forks = others.filter_map(|queue| {
+            let fork = quota.path(queue.id).find_map(fork)?;
+            Some((&queue.config.name, queue.id, fork))
+        });
+        forks.collect()
+    }
+
+    /// Whether `at` would use no more than is its own, if those of the bid's own queue that may have
+    /// to go went.
+    fn could_keep_to_its_own(
+        self,
+        quota: &mut QuotaTree,
+        bid: &Bid<'_>,
+        at: NodeId,
+        own: &[Candidate],
+    ) -> bool {
+        if !bid.would_borrow(quota, at) {
+            return true;
+        }
+        let own: Vec<Victim> = (own.iter().cloned())
+            .map(|candidate| self.victim(quota, candidate))
+            .collect();
+        for victim in &own {
+            victim.leave(quota);
+        }
+        let keeps_to_it = !bid.would_borrow(quota, at);
+        for victim in &own {
+            victim.stay(quota);
+        }
+        keeps_to_it
+    }
+}
+
+/// Candidates of several queues, each in order, in one order.
+fn merged(queues: Vec<Vec<Candidate>>) -> impl Iterator<Item = Candidate> {
+    let mut queues: Vec<_> = queues.into_iter().map(Vec::into_iter).collect();
+    let firsts = queues.iter_mut().enumerate();
+    let mut next: BinaryHeap<Reverse<(Candidate, usize)>> = firsts
+        .filter_map(|(index, queue)| Some(Reverse((queue.next()?, index))))
+        .collect();
+    std::iter::from_fn(move || {
+        let Reverse((candidate, index)) = next.pop()?;
+        if let Some(following) = queues.get_mut(index).and_then(Iterator::next) {
+            next.push(Reverse((following, index)));
+        }
+        Some(candidate)
+    })
+}
