@@ -4,8 +4,7 @@
 use crate::engine::{Engine, State};
 use crate::event::{Decision, EvictReason};
 use crate::model::Consumed;
-use crate::names::QueueName;
-use crate::names::WorkloadId;
+use crate::names::{QueueName, WorkloadId};
 use crate::pass::{Pass, Standing};
 use crate::time::Time;
 
@@ -27,6 +26,7 @@ impl Engine {
                     accounts: &mut self.accounts,
                     locals: &mut self.locals,
                     workloads: &mut self.workloads,
+                    timers: &mut self.timers,
                     now: self.now,
                     tree: &mut tree,
                     decisions: &mut decisions,

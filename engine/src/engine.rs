@@ -83,6 +83,7 @@ pub(crate) struct Record {
     pub(crate) created: i64,
     pub(crate) shape: Arc<Shape>,
     pub(crate) not_before: Option<Time>,
+    pub(crate) evictable: bool,
     pub(crate) state: State,
 }
 
@@ -112,11 +113,6 @@ impl State {
     pub(crate) fn is_admitted(&self) -> bool {
         matches!(self, Self::Admitted(..))
     }
-
-    /// Whether quota is held on the way out.
-    pub(crate) fn is_leaving(&self) -> bool {
-        matches!(self, Self::Evicting(_) | Self::Admitted(_, Some(_)))
-    }
 }
 
 impl Record {
@@ -124,10 +120,19 @@ impl Record {
         OrderKey::new(self.priority, self.created, id.clone())
     }
 
+    /// Whether quota is held on the way out.
+    pub(crate) fn is_leaving(&self) -> bool {
+        match self.state {
+            State::Evicting(_) => true,
+            State::Admitted(_, Some(_)) => self.evictable,
+            _ => false,
+        }
+    }
+
     /// Where it stands among those that may be preempted, if it may be.
     pub(crate) fn victim_key(&self, id: &WorkloadId) -> Option<VictimKey> {
         match &self.state {
-            State::Admitted(admission, None) => {
+            State::Admitted(admission, None) if self.evictable => {
                 Some(VictimKey::new(self.priority, admission.since, id.clone()))
             }
             _ => None,
@@ -138,7 +143,7 @@ impl Record {
         self.queue == other.queue
             && (self.priority, self.created) == (other.priority, other.created)
             && self.shape.id == other.shape.id
-            && self.not_before == other.not_before
+            && (self.not_before, self.evictable) == (other.not_before, other.evictable)
             && self.state == other.state
     }
 }

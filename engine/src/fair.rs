@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::event::PreemptionRight;
+use crate::pending::OrderKey;
 use crate::settings::FairPreemption;
 use crate::tree::{CellId, NodeId, QuotaTree, View};
 use crate::victims::{Bid, Candidate, Field, Fork, Victim, give_back};
@@ -33,7 +34,10 @@ pub(crate) fn find(
     while let Some(candidate) = next(quota, &mut lists) {
         let mut victim = field.victim(quota, candidate);
         if let Some(fork) = victim.candidate.fork {
-            match right(quota, &bid, contested, &victim, fork, test) {
+            let Some(order) = field.order(&victim.candidate.key) else {
+                continue;
+            };
+            match right(quota, &bid, contested, &victim, (fork, &order), test) {
                 Some(right) => victim.candidate.right = right,
                 None => continue,
             }
@@ -110,13 +114,10 @@ fn right(
     bid: &Bid<'_>,
     contested: &BTreeSet<CellId>,
     victim: &Victim,
-    fork: Fork,
+    (fork, order): (Fork, &OrderKey),
     test: FairPreemption,
 ) -> Option<PreemptionRight> {
-    let mut cells = victim.holds(contested);
-    let they_borrow = cells.any(|cell| quota.is_borrowing(fork.theirs, cell));
-    drop(cells);
-    if !they_borrow {
+    if !victim.is_of_what_is_borrowed(quota, contested, fork) {
         return None;
     }
     if !bid.would_borrow(quota, fork.ours) {
@@ -129,14 +130,18 @@ fn right(
     for (cell, amount) in bid.cells {
         quota.discharge(View::Planned, bid.node, *cell, *amount);
     }
-    let is_fair = match test {
-        FairPreemption::LessThanInitialShare => ours < quota.share(fork.theirs),
-        FairPreemption::LessThanOrEqualToFinalShare => {
-            victim.leave(quota);
-            let theirs = quota.share(fork.theirs);
-            victim.stay(quota);
-            ours <= theirs
-        }
-    };
+    let before = quota.share(fork.theirs);
+    // Else it would go before the one that it makes room for, and drive it out in turn.
+    let stays_behind = ours < before || (ours == before && *bid.order < *order);
+    let is_fair = stays_behind
+        && match test {
+            FairPreemption::LessThanInitialShare => ours < before,
+            FairPreemption::LessThanOrEqualToFinalShare => {
+                victim.leave(quota);
+                let theirs = quota.share(fork.theirs);
+                victim.stay(quota);
+                ours <= theirs
+            }
+        };
     is_fair.then_some(PreemptionRight::InCohortFairSharing)
 }

@@ -240,6 +240,9 @@ pub struct Workload {
     /// It is not looked at before this moment: it backs off. Means nothing unless it is
     /// [`WorkloadState::Pending`].
     pub not_before: Option<Time>,
+    /// Whether it goes when it is told to. One that doesn't is never preempted, and nobody waits for
+    /// it to go.
+    pub evictable: bool,
     /// Where it is on its way.
     pub state: WorkloadState,
 }
@@ -365,6 +368,7 @@ impl Workload {
             created: 0,
             pod_sets: Vec::new(),
             not_before: None,
+            evictable: true,
             state: WorkloadState::Pending,
         }
     }

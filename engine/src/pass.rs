@@ -1,9 +1,10 @@
 //! One pass over a cohort tree: who of those that wait is admitted, who waits for others to go, and
 //! who is made to.
 //!
-//! The best candidate is dealt with, until none is left. Best is: would not borrow, before would
-//! borrow; with fair sharing, the smaller share; then the order in a queue. Candidates are classes:
-//! of equal workloads only the first can be next. There are three outcomes:
+//! Each queue offers one candidate, the first in its order for which something can be done. The best
+//! of them is dealt with, until none is left. Best is: the one whose cohort, from the root down, and
+//! queue use no more than is theirs, then the one with the smaller shares (fair sharing), then the
+//! order of priority and time. There are three outcomes:
 //!
 //! * there is room, now and as is planned: it is **admitted**;
 //! * there will be room when those that leave have gone: it **claims** that room, so that nobody who
@@ -11,9 +12,10 @@
 //! * there would be room if others went: they are **preempted**, and the pass ends, as what is planned
 //!   has changed for everybody.
 //!
-//! Otherwise a class is parked until something is freed. During a pass usage only grows, so a rank
-//! can only get worse, and it is enough to work it out when its turn has come. Classes for which that
-//! isn't so are looked at again after each admission (`restless`, `shifty`).
+//! Otherwise its class is parked until something is freed: of equal workloads only the first needs a
+//! look. During a pass usage only grows, so a rank can only get worse, and it is enough to work it
+//! out when its turn has come. Where that isn't so, there is another look after each admission
+//! (`restless`, `shifty`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -26,7 +28,7 @@ use crate::forest::{ClassRef, Config, Tree};
 use crate::ledger::charge_of;
 use crate::model::{Admission, AdmissionMode, PodSet, QueueingStrategy};
 use crate::names::{LocalQueueKey, QueueName, WorkloadId};
-use crate::pending::OrderKey;
+use crate::pending::{ClassId, OrderKey};
 use crate::preemption::Preemption;
 use crate::settings::Settings;
 use crate::shape::Shape;
@@ -38,9 +40,9 @@ use crate::victims::{self, Bid, Field, Victim};
 /// Who is next, across the queues of a tree.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Rank {
-    borrows: bool,
-    /// With fair sharing: of the cohorts and the queue, from the root down.
-    shares: Vec<Share>,
+    /// Of the cohorts below the root and of the queue, from the root down: whether it would use more
+    /// than is its own, and with fair sharing the share that it would have.
+    path: Vec<(bool, Share)>,
     order: OrderKey,
 }
 
@@ -51,6 +53,7 @@ pub(crate) struct Pass<'a> {
     pub(crate) accounts: &'a mut BTreeMap<QueueName, Account>,
     pub(crate) locals: &'a mut BTreeMap<LocalQueueKey, Local>,
     pub(crate) workloads: &'a mut BTreeMap<WorkloadId, Record>,
+    pub(crate) timers: &'a mut BTreeSet<(Time, WorkloadId)>,
     pub(crate) now: Time,
     pub(crate) tree: &'a mut Tree,
     pub(crate) decisions: &'a mut Vec<Decision>,
@@ -60,26 +63,33 @@ pub(crate) struct Pass<'a> {
 /// How far a pass has come.
 #[derive(Debug, Default)]
 pub(crate) struct Standing {
-    /// The candidates. A rank is right or too good.
+    /// By queue, the first of each class that is worth a look.
+    open: BTreeMap<QueueName, BTreeSet<(OrderKey, ClassId)>>,
+    /// What each queue offers. A rank is right or too good.
     ranked: BTreeSet<(Rank, ClassRef)>,
-    /// The rank under which each candidate stands.
-    ranks: BTreeMap<ClassRef, Rank>,
-    /// Candidates whose rank may get better when somebody else is admitted.
-    shifty: BTreeSet<ClassRef>,
-    /// The last of each class that has claimed.
+    /// What of `ranked` is this queue's.
+    offers: BTreeMap<QueueName, (Rank, ClassId)>,
+    /// Queues whose rank may get better when somebody else is admitted.
+    shifty: BTreeSet<QueueName>,
+    /// The last of each class that has claimed, and where in `open` the class stands.
     claimed: BTreeMap<ClassRef, OrderKey>,
     claims: Vec<(NodeId, BTreeMap<CellId, Amount>)>,
-    /// Classes of queues that admit by use, out for the rest of the pass.
-    out: BTreeSet<ClassRef>,
 }
 
 /// What came of looking at a candidate.
 enum Verdict {
-    /// There is room.
-    Now(Admission),
+    /// There is room for these charges.
+    Now(Admission, BTreeMap<CellId, Amount>),
     /// There will be room for these charges, when these and others that leave have gone.
     Later(BTreeMap<CellId, Amount>, Vec<Victim>),
-    No,
+}
+
+impl Verdict {
+    fn cells(&self) -> &BTreeMap<CellId, Amount> {
+        match self {
+            Self::Now(_, cells) | Self::Later(cells, _) => cells,
+        }
+    }
 }
 
 /// A workload's quest for room: what is free, and what others hold that it may make them leave.
@@ -90,6 +100,8 @@ struct Contest<'a> {
     node: NodeId,
     rules: Preemption,
     order: &'a OrderKey,
+    /// Where others of the same queue may not have to go: none means anywhere.
+    local: Option<&'a LocalQueueKey>,
 }
 
 impl Contest<'_> {
@@ -106,6 +118,7 @@ impl Contest<'_> {
             node: self.node,
             rules: self.rules,
             order: self.order,
+            local: self.local,
             cells,
         };
         victims::find(self.field, self.quota, bid, thoroughly)
@@ -134,12 +147,16 @@ impl Pass<'_> {
         if self.tree.inactive.is_some() {
             return false;
         }
+        let before = self.decisions.len();
         for class in self.take_woken() {
-            self.consider(class);
+            self.open(&class);
+        }
+        for queue in self.standing.open.keys().cloned().collect::<Vec<_>>() {
+            self.offer(&queue);
         }
         let mut preempted = false;
         while !preempted && let Some((rank, class)) = self.standing.ranked.pop_first() {
-            self.standing.ranks.remove(&class);
+            self.standing.offers.remove(&class.0);
             preempted = self.deal_with(class, rank);
         }
         for (node, cells) in std::mem::take(&mut self.standing.claims) {
@@ -147,122 +164,135 @@ impl Pass<'_> {
                 self.tree.quota.discharge(View::Planned, node, cell, amount);
             }
         }
-        self.tree.woken.all |= preempted;
-        preempted
+        // With others on their way out, what was admitted may have changed what is claimed.
+        preempted || (self.tree.leaving > 0 && self.decisions.len() > before)
     }
 
     /// The classes that are worth a look.
     fn take_woken(&mut self) -> Vec<ClassRef> {
         let woken = std::mem::take(&mut self.tree.woken);
         // Claims are made anew, and so everybody has to keep out of their way anew.
-        let all = woken.all || self.tree.leaving > 0;
+        if !woken.all && self.tree.leaving == 0 {
+            return woken.classes.into_iter().collect();
+        }
         let mut classes = Vec::new();
-        for (queue, node) in &self.tree.queues {
-            if !all && node.config.admission_mode == AdmissionMode::ByOrder {
-                continue;
-            }
+        for queue in self.tree.queues.keys() {
             if let Some(account) = self.accounts.get_mut(queue) {
                 account.pending.unpark();
                 let found = account.pending.classes();
                 classes.extend(found.map(|class| (queue.clone(), class.clone())));
             }
         }
-        if !all {
-            classes.extend(woken.classes);
-        }
         classes
     }
 
-    /// Makes a class a candidate if it may be one, with the best rank that it could have.
-    fn consider(&mut self, class: ClassRef) {
-        let (queue, id) = &class;
-        let Some(node) = self.tree.queues.get(queue) else {
+    /// Makes a class worth a look.
+    fn open(&mut self, class: &ClassRef) {
+        let (queue, id) = class;
+        let is_active =
+            self.tree.queues.contains_key(queue) && self.tree.queue_inactive(queue).is_none();
+        let Some(account) = self.accounts.get_mut(queue).filter(|_| is_active) else {
             return;
         };
-        let is_strict = node.config.strategy == QueueingStrategy::StrictFifo;
-        let (node, mode) = (node.id, node.config.admission_mode);
-        let is_active = self.tree.queue_inactive(queue).is_none();
-        let Some(account) = self.accounts.get(queue).filter(|_| is_active) else {
-            return;
-        };
-        if account.pending.class(id).is_none() {
-            self.tree.restless.remove(&class);
+        match account.pending.class_mut(id) {
+            Some(found) => found.parked = false,
+            None => {
+                self.tree.restless.remove(class);
+            }
         }
-        if mode == AdmissionMode::ByUsage {
-            return self.consider_by_usage(queue.clone(), is_strict);
-        }
-        let claimed = self.standing.claimed.get(&class);
-        let is_blocked = is_strict
-            && (claimed.is_some() || account.pending.head().is_none_or(|(_, head)| head != id));
-        if let Some(order) = account.pending.next_of(id, claimed)
-            && !is_blocked
-        {
-            let order = order.clone();
-            self.rank(class, node, order);
+        let claimed = self.standing.claimed.get(class);
+        if let Some(order) = account.pending.next_of(id, claimed) {
+            let open = self.standing.open.entry(queue.clone()).or_default();
+            open.insert((order.clone(), id.clone()));
         }
     }
 
-    /// Makes a candidate of the first class of a queue that admits by use.
-    fn consider_by_usage(&mut self, queue: QueueName, is_strict: bool) {
-        let (Some(node), Some(account)) = (self.tree.queues.get(&queue), self.accounts.get(&queue))
-        else {
+    /// Makes what a queue offers a candidate, with the best rank that it could have.
+    fn offer(&mut self, queue: &QueueName) {
+        if let Some((rank, id)) = self.standing.offers.remove(queue) {
+            self.standing.ranked.remove(&(rank, (queue.clone(), id)));
+        }
+        let Some((order, id)) = self.first(queue) else {
             return;
         };
-        let node = node.id;
-        let mut first: Option<(Share, &OrderKey, ClassRef)> = None;
-        for id in account.pending.classes() {
-            let class = (queue.clone(), id.clone());
-            if let Some(rank) = self.standing.ranks.remove(&class) {
-                self.standing.ranked.remove(&(rank, class.clone()));
-            }
-            let claimed = self.standing.claimed.get(&class);
-            let is_out = self.standing.out.contains(&class);
-            if is_strict && (claimed.is_some() || is_out) {
-                return;
-            }
-            let Some(order) = account.pending.next_of(id, claimed).filter(|_| !is_out) else {
-                continue;
+        let Some(node) = self.tree.queues.get(queue).map(|node| node.id) else {
+            return;
+        };
+        let path = self.path(node, |_| false);
+        self.put((queue.clone(), id), Rank { path, order });
+    }
+
+    /// The first in the order of a queue that is worth a look.
+    fn first(&self, queue: &QueueName) -> Option<(OrderKey, ClassId)> {
+        let open = self.standing.open.get(queue)?;
+        let node = self.tree.queues.get(queue)?;
+        let pending = &self.accounts.get(queue)?.pending;
+        let first = match node.config.admission_mode {
+            AdmissionMode::ByOrder => open.first(),
+            AdmissionMode::ByUsage => open
+                .iter()
+                .min_by_key(|(order, id)| (self.used(id, node.id), order)),
+        };
+        let (order, id) = first?;
+        if node.config.strategy == QueueingStrategy::StrictFifo {
+            let head = match node.config.admission_mode {
+                AdmissionMode::ByOrder => pending.head(),
+                AdmissionMode::ByUsage => pending
+                    .heads()
+                    .min_by_key(|(order, id)| (self.used(id, node.id), *order)),
             };
-            let local = id.local.as_ref().and_then(|key| self.locals.get(key));
-            let used = local.map_or(Share::ZERO, |local| local.standing(self.tree, node));
-            let best = first.as_ref();
-            if best.is_none_or(|(least, before, _)| (used, order) < (*least, *before)) {
-                first = Some((used, order, class));
+            if head != Some((order, id)) {
+                return None;
             }
         }
-        if let Some((_, order, class)) = first {
-            let order = order.clone();
-            self.rank(class, node, order);
-        }
+        Some((order.clone(), id.clone()))
     }
 
-    /// Puts a candidate where it belongs, if it didn't borrow.
-    fn rank(&mut self, class: ClassRef, node: NodeId, order: OrderKey) {
-        let rank = Rank {
-            borrows: false,
-            shares: self.shares(node),
-            order,
-        };
-        self.put(class, rank);
+    /// What the LocalQueue of a class has used.
+    fn used(&self, class: &ClassId, node: NodeId) -> Share {
+        let local = class.local.as_ref().and_then(|key| self.locals.get(key));
+        local.map_or(Share::ZERO, |local| local.standing(self.tree, node))
     }
 
-    fn put(&mut self, class: ClassRef, rank: Rank) {
-        let standing = &mut self.standing;
-        if let Some(before) = standing.ranks.insert(class.clone(), rank.clone()) {
-            standing.ranked.remove(&(before, class.clone()));
-        }
-        standing.ranked.insert((rank, class));
+    fn put(&mut self, (queue, id): ClassRef, rank: Rank) {
+        let offer = (rank.clone(), id.clone());
+        self.standing.offers.insert(queue.clone(), offer);
+        self.standing.ranked.insert((rank, (queue, id)));
     }
 
-    fn shares(&self, node: NodeId) -> Vec<Share> {
+    /// How the nodes from below the root down to `node` stand, `is_over` saying which would use more
+    /// than is their own.
+    fn path(&self, node: NodeId, is_over: impl Fn(NodeId) -> bool) -> Vec<(bool, Share)> {
         let quota = &self.tree.quota;
-        if self.settings.fair_sharing.is_none() {
-            return Vec::new();
-        }
+        let is_fair = self.settings.fair_sharing.is_some();
+        let share = |id| {
+            if is_fair {
+                quota.share(id)
+            } else {
+                Share::ZERO
+            }
+        };
         let below_root = quota.path(node).filter(|id| quota.parent(*id).is_some());
-        let mut shares: Vec<Share> = below_root.map(|id| quota.share(id)).collect();
-        shares.reverse();
-        shares
+        let mut path: Vec<(bool, Share)> = below_root.map(|id| (is_over(id), share(id))).collect();
+        path.reverse();
+        path
+    }
+
+    /// How they would stand if these were charged.
+    fn path_with(&mut self, node: NodeId, cells: &BTreeMap<CellId, Amount>) -> Vec<(bool, Share)> {
+        for (cell, amount) in cells {
+            self.tree.quota.charge(View::Planned, node, *cell, *amount);
+        }
+        let quota = &self.tree.quota;
+        let path = self.path(node, |id| {
+            cells.keys().any(|cell| quota.is_borrowing(id, *cell))
+        });
+        for (cell, amount) in cells {
+            self.tree
+                .quota
+                .discharge(View::Planned, node, *cell, *amount);
+        }
+        path
     }
 
     /// Looks at the candidate whose turn seems to have come; says whether somebody was preempted.
@@ -270,67 +300,49 @@ impl Pass<'_> {
         let Some(node) = self.tree.queues.get(&class.0).map(|node| node.id) else {
             return false;
         };
-        let shares = self.shares(node);
-        if self.is_behind(&rank, &shares, rank.borrows) {
-            self.put(class, Rank { shares, ..rank });
-            return false;
-        }
-        let Some((slots, shape)) = self.slots(&class) else {
-            self.park(class);
+        let Some((plan, shape)) = self.plan(&class) else {
             return false;
         };
-        let Plan::Slots(slots) = &*slots else {
-            self.park(class);
+        let Plan::Slots(slots) = &*plan else {
+            self.park(&class, &rank.order);
             return false;
         };
         let rules = self.rules(&class.0);
         if !slots.fit_is_monotone || rules.has_any() {
             self.tree.restless.insert(class.clone());
         }
-        let (borrows, verdict) = self.judge(&class.0, node, slots, &shape, &rank.order);
-        if matches!(verdict, Verdict::No) {
-            self.park(class);
+        let Some(verdict) = self.judge(&class, node, slots, &shape, &rank.order) else {
+            self.park(&class, &rank.order);
             return false;
-        }
-        if self.is_behind(&rank, &shares, borrows) {
-            let may_improve = !slots.rank_is_monotone || self.tree.leaving > 0 || rules.has_any();
-            if borrows && may_improve {
-                self.standing.shifty.insert(class.clone());
+        };
+        let path = self.path_with(node, verdict.cells());
+        let may_improve = !slots.rank_is_monotone || self.tree.leaving > 0 || rules.has_any();
+        if self.is_behind(&rank, &path) {
+            if may_improve {
+                self.standing.shifty.insert(class.0.clone());
             }
             let order = rank.order;
-            self.put(
-                class,
-                Rank {
-                    borrows,
-                    shares,
-                    order,
-                },
-            );
+            self.put(class, Rank { path, order });
             return false;
         }
         match verdict {
-            Verdict::No => false,
-            Verdict::Now(admission) => {
-                self.admit(&class, &rank.order, admission);
-                false
-            }
+            Verdict::Now(admission, _) => self.admit(&class, &rank.order, admission),
             Verdict::Later(cells, victims) if victims.is_empty() => {
-                self.claim(class, rank.order, node, cells);
-                false
+                self.claim(&class, rank.order, node, cells);
             }
             Verdict::Later(_, victims) => {
                 self.preempt(rank.order.id(), &victims);
-                true
+                return true;
             }
         }
+        false
     }
 
     /// Whether a candidate that stood as `rank` has fallen behind somebody else.
-    fn is_behind(&self, rank: &Rank, shares: &[Share], borrows: bool) -> bool {
-        let now = (borrows, shares, &rank.order);
+    fn is_behind(&self, rank: &Rank, path: &[(bool, Share)]) -> bool {
         let next = self.standing.ranked.first();
-        let next = next.map(|(rank, _)| (rank.borrows, &*rank.shares, &rank.order));
-        (rank.borrows, &*rank.shares) < (borrows, shares) && next.is_some_and(|next| next < now)
+        let next = next.map(|(next, _)| (&*next.path, &next.order));
+        *rank.path < *path && next.is_some_and(|next| next < (path, &rank.order))
     }
 
     fn rules(&self, queue: &QueueName) -> Preemption {
@@ -339,7 +351,7 @@ impl Pass<'_> {
     }
 
     /// How the class could be placed.
-    fn slots(&mut self, (queue, id): &ClassRef) -> Option<(Arc<Plan>, Arc<Shape>)> {
+    fn plan(&mut self, (queue, id): &ClassRef) -> Option<(Arc<Plan>, Arc<Shape>)> {
         let node = self.tree.queues.get(queue)?;
         let class = self.accounts.get_mut(queue)?.pending.class_mut(id)?;
         let (config, quota) = (self.config, &self.tree.quota);
@@ -356,19 +368,17 @@ impl Pass<'_> {
         Some((Arc::clone(plan), Arc::clone(&class.shape)))
     }
 
-    /// Works out what can be done for a workload, and whether its queue would borrow.
+    /// Works out what can be done for a workload, if anything.
     fn judge(
         &mut self,
-        queue: &QueueName,
+        (queue, id): &ClassRef,
         node: NodeId,
         slots: &Slots,
         shape: &Shape,
         order: &OrderKey,
-    ) -> (bool, Verdict) {
+    ) -> Option<Verdict> {
         let Tree { quota, queues, .. } = &mut *self.tree;
-        let Some(config) = queues.get(queue).map(|node| Arc::clone(&node.config)) else {
-            return (false, Verdict::No);
-        };
+        let config = Arc::clone(&queues.get(queue)?.config);
         let mut contest = Contest {
             quota,
             field: Field {
@@ -381,44 +391,46 @@ impl Pass<'_> {
             node,
             rules: config.preemption,
             order,
+            local: id.local.as_ref(),
         };
         let all = shape.pod_sets.iter().map(|pod_set| pod_set.count).collect();
         if let Ok(fit) = slots.fit(&mut contest, node, config.fungibility, all) {
             if fit.is_now {
                 let admission = fit.admission(&config, shape, self.now);
-                return (fit.borrows, Verdict::Now(admission));
+                return Some(Verdict::Now(admission, fit.cells));
             }
             if contest.is_free(&fit.cells) {
-                return (fit.borrows, Verdict::Later(fit.cells, Vec::new()));
+                return Some(Verdict::Later(fit.cells, Vec::new()));
             }
             if let Some(victims) = contest.victims(&fit.cells, true) {
-                return (fit.borrows, Verdict::Later(fit.cells, victims));
+                return Some(Verdict::Later(fit.cells, victims));
             }
         }
         if !shape.pod_sets.iter().any(is_reducible) {
-            return (false, Verdict::No);
+            return None;
         }
         let mut fit = |counts| {
             let fit = slots.fit(&mut &*contest.quota, node, config.fungibility, counts);
             fit.ok().filter(|fit| fit.is_now)
         };
-        match fewest_less(shape, &mut fit) {
-            Some(fit) => (
-                fit.borrows,
-                Verdict::Now(fit.admission(&config, shape, self.now)),
-            ),
-            None => (false, Verdict::No),
-        }
+        let fit = fewest_less(shape, &mut fit)?;
+        let admission = fit.admission(&config, shape, self.now);
+        Some(Verdict::Now(admission, fit.cells))
     }
 
-    fn park(&mut self, class: ClassRef) {
+    /// Nothing can be done for the class of a candidate.
+    fn park(&mut self, class: &ClassRef, order: &OrderKey) {
         let account = self.accounts.get_mut(&class.0);
         if let Some(found) = account.and_then(|account| account.pending.class_mut(&class.1)) {
             found.parked = true;
         }
-        if class.1.local.is_some() {
-            self.standing.out.insert(class.clone());
-            self.consider(class);
+        self.close(class, order);
+        self.offer(&class.0);
+    }
+
+    fn close(&mut self, (queue, id): &ClassRef, order: &OrderKey) {
+        if let Some(open) = self.standing.open.get_mut(queue) {
+            open.remove(&(order.clone(), id.clone()));
         }
     }
 
@@ -447,47 +459,32 @@ impl Pass<'_> {
         }
         let id = workload;
         self.decisions.push(Decision::Admit { id, admission });
-        if let Some(class) = pulled_in {
-            self.consider((queue.clone(), class));
+        self.close(class, order);
+        if let Some(id) = pulled_in {
+            self.open(&(queue.clone(), id));
         }
-        if let Some(next) = self.next_after(class) {
-            self.consider(next);
-        }
-        self.look_again();
+        self.go_on(class);
     }
 
-    /// The class that becomes a candidate when the head of `class` has been admitted: in a strict
-    /// queue that of the next workload, unless it is known not to fit; else the same again.
-    fn next_after(&self, class: &ClassRef) -> Option<ClassRef> {
-        let (queue, _) = class;
-        let config = &self.tree.queues.get(queue)?.config;
-        if config.strategy == QueueingStrategy::BestEffortFifo
-            || config.admission_mode == AdmissionMode::ByUsage
-        {
-            return Some(class.clone());
-        }
-        let pending = &self.accounts.get(queue)?.pending;
-        let (_, id) = pending.head()?;
-        (!pending.class(id)?.parked).then(|| (queue.clone(), id.clone()))
-    }
-
-    /// Considers those again that may have come to fit, or to rank better, as usage has grown.
-    fn look_again(&mut self) {
-        for class in std::mem::take(&mut self.standing.shifty) {
-            self.consider(class);
-        }
+    /// Lets the queue of a class that was dealt with offer its next, and considers those again that
+    /// may have come to fit, or to rank better, as usage has grown.
+    fn go_on(&mut self, class: &ClassRef) {
+        self.open(class);
+        let mut queues = std::mem::take(&mut self.standing.shifty);
+        queues.insert(class.0.clone());
         for class in self.tree.restless.clone() {
-            let is_by_usage = class.1.local.is_some();
-            if !is_by_usage {
-                self.consider(class);
-            }
+            self.open(&class);
+            queues.insert(class.0);
+        }
+        for queue in queues {
+            self.offer(&queue);
         }
     }
 
     /// Keeps room for a workload that waits for others to go.
     fn claim(
         &mut self,
-        class: ClassRef,
+        class: &ClassRef,
         order: OrderKey,
         node: NodeId,
         cells: BTreeMap<CellId, Amount>,
@@ -497,9 +494,9 @@ impl Pass<'_> {
         }
         self.standing.claims.push((node, cells));
         self.tree.claimants.insert(order.id().clone());
+        self.close(class, &order);
         self.standing.claimed.insert(class.clone(), order);
-        self.consider(class);
-        self.look_again();
+        self.go_on(class);
     }
 
     fn preempt(&mut self, by: &WorkloadId, victims: &[Victim]) {
@@ -516,6 +513,16 @@ impl Pass<'_> {
                 right: victim.candidate.right,
             };
             *asked = Some(reason.clone());
+            let deadline = self.tree.queues.get(&admission.queue).and_then(|node| {
+                Some(
+                    admission
+                        .unused_since?
+                        .after(node.config.reservation_timeout?),
+                )
+            });
+            if let Some(deadline) = deadline {
+                self.timers.remove(&(deadline, id.clone()));
+            }
             let (queue, charge) = (admission.queue.clone(), charge_of(admission));
             if let Some(account) = self.accounts.get_mut(&queue) {
                 account.evictable.remove(&victim.candidate.key);

@@ -155,6 +155,11 @@ impl PendingQueue {
         self.heads.first_key_value()
     }
 
+    /// The first workload of each class, in order.
+    pub(crate) fn heads(&self) -> impl Iterator<Item = (&OrderKey, &ClassId)> {
+        self.heads.iter()
+    }
+
     /// The first workload of a class after this one; the very first after none.
     pub(crate) fn next_of(&self, class: &ClassId, after: Option<&OrderKey>) -> Option<&OrderKey> {
         let members = &self.classes.get(class)?.members;

@@ -10,7 +10,7 @@ use crate::event::PreemptionRight;
 use crate::fair;
 use crate::forest::QueueNode;
 use crate::ledger::charge_of;
-use crate::names::{QueueName, WorkloadId};
+use crate::names::{LocalQueueKey, QueueName, WorkloadId};
 use crate::pending::OrderKey;
 use crate::preemption::{BorrowWithinCohort, Preemption, ReclaimWithinCohort, WithinClusterQueue};
 use crate::settings::Settings;
@@ -55,6 +55,8 @@ pub(crate) struct Bid<'a> {
     pub(crate) node: NodeId,
     pub(crate) rules: Preemption,
     pub(crate) order: &'a OrderKey,
+    /// Of its own queue, only workloads of this LocalQueue may have to go; none means any.
+    pub(crate) local: Option<&'a LocalQueueKey>,
     /// What it would be charged, above zero.
     pub(crate) cells: &'a BTreeMap<CellId, Amount>,
 }
@@ -195,12 +197,8 @@ fn search(
     let mut is_met = false;
     for candidate in candidates {
         let victim = field.victim(quota, candidate);
-        let borrows = |fork: Fork| {
-            let mut cells = victim.cells.iter();
-            cells
-                .any(|(cell, _)| contested.contains(cell) && quota.is_borrowing(fork.theirs, *cell))
-        };
-        if victim.candidate.fork.is_some_and(|fork| !borrows(fork)) {
+        let fork = victim.candidate.fork;
+        if fork.is_some_and(|fork| !victim.is_of_what_is_borrowed(quota, contested, fork)) {
             continue;
         }
         victim.leave(quota);
@@ -266,9 +264,24 @@ impl Victim {
         }
     }
 
-    pub(crate) fn holds(&self, cells: &BTreeSet<CellId>) -> impl Iterator<Item = CellId> {
-        let held = self.cells.iter().map(|(cell, _)| *cell);
-        held.filter(|cell| cells.contains(cell))
+    /// Whether in one of these cells, in which it is charged, its queue and all above it up to the
+    /// fork use more than is theirs.
+    pub(crate) fn is_of_what_is_borrowed(
+        &self,
+        quota: &QuotaTree,
+        contested: &BTreeSet<CellId>,
+        fork: Fork,
+    ) -> bool {
+        let mut cells = self
+            .cells
+            .iter()
+            .filter(|(cell, _)| contested.contains(cell));
+        cells.any(|(cell, _)| {
+            let above = quota.path(self.candidate.node);
+            let fork = quota.parent(fork.theirs);
+            let mut up_to_fork = above.take_while(|node| Some(*node) != fork);
+            up_to_fork.all(|node| quota.is_borrowing(node, *cell))
+        })
     }
 }
 
@@ -281,6 +294,12 @@ impl<'a> Field<'a> {
         let account = self.accounts.get(queue);
         let keys = account.into_iter().flat_map(|account| &account.evictable);
         keys.filter_map(move |key| Some((key, self.workloads.get(key.id())?)))
+    }
+
+    /// Where a candidate would stand if it waited.
+    pub(crate) fn order(self, key: &VictimKey) -> Option<OrderKey> {
+        let record = self.workloads.get(key.id())?;
+        Some(record.order(key.id()))
     }
 
     /// What a candidate is charged.
@@ -333,7 +352,10 @@ impl<'a> Field<'a> {
         };
         let own = self.evictable(bid.queue);
         own.take_while(|(_, record)| record.priority <= priority)
-            .filter(|(_, record)| is_newer_enough(record) && self.holds(quota, record, contested))
+            .filter(|(_, record)| {
+                is_newer_enough(record) && bid.local.is_none_or(|l| *l == record.queue)
+            })
+            .filter(|(_, record)| self.holds(quota, record, contested))
             .map(|(key, _)| Candidate {
                 key: key.clone(),
                 node: bid.node,
@@ -356,7 +378,7 @@ impl<'a> Field<'a> {
         let mut all = Vec::new();
         for (queue, node, fork) in forks {
             let mut cells = contested.iter();
-            if !cells.any(|cell| quota.is_borrowing(fork.theirs, *cell)) {
+            if !cells.any(|cell| quota.is_borrowing(node, *cell)) {
                 continue;
             }
             let reclaims = *reclaims

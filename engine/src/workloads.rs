@@ -23,10 +23,13 @@ impl Engine {
             created,
             pod_sets,
             not_before,
+            evictable,
             state,
         } = workload;
         let before = self.workloads.get(&id);
-        let state = next_state(before.map(|record| &record.state), state);
+        let known =
+            before.filter(|before| before.evictable == evictable || !before.state.is_admitted());
+        let state = next_state(known.map(|record| &record.state), state);
         let shape = self.shapes.acquire(pod_sets);
         // One copy of a name that many workloads have.
         let known = self
@@ -40,6 +43,7 @@ impl Engine {
             created,
             shape,
             not_before,
+            evictable,
             state,
         };
         match before {
@@ -119,7 +123,7 @@ impl Engine {
         let role = |record| {
             (
                 Record::victim_key(record, id),
-                record.state.is_leaving(),
+                record.is_leaving(),
                 self.deadline(record),
             )
         };
@@ -206,7 +210,7 @@ impl Engine {
         if let Some(time) = self.due(record) {
             self.timers.insert((time, id.clone()));
         }
-        let (key, is_leaving) = (record.victim_key(id), record.state.is_leaving());
+        let (key, is_leaving) = (record.victim_key(id), record.is_leaving());
         let Some(queue) = record.state.admission().map(|a| a.queue.clone()) else {
             return;
         };
@@ -359,7 +363,9 @@ fn next_state(before: Option<&State>, told: WorkloadState) -> State {
         (WorkloadState::Pending, _) => State::Pending,
         (WorkloadState::Inactive, _) => State::Inactive,
         (WorkloadState::Finished, _) => State::Finished,
-        (WorkloadState::Admitted(admission), Some(State::Admitted(_, asked))) => {
+        (WorkloadState::Admitted(admission), Some(State::Admitted(known, asked)))
+            if known.queue == admission.queue =>
+        {
             State::Admitted(Box::new(admission), asked.clone())
         }
         (WorkloadState::Admitted(admission), _) => State::Admitted(Box::new(admission), None),

@@ -261,6 +261,7 @@ fn workloads() -> impl Strategy<Value = Workload> {
             created,
             pod_sets,
             not_before: None,
+            evictable: true,
             state,
         })
 }
@@ -356,6 +357,7 @@ pub(crate) fn tight_histories() -> impl Strategy<Value = Vec<Step>> {
                 created: 0,
                 pod_sets: pod_sets.into_iter().map(pod_set).collect(),
                 not_before: None,
+                evictable: true,
                 state: WorkloadState::Pending,
             })
         },
@@ -460,6 +462,7 @@ fn holder(id: &str, held: Admission) -> Workload {
         created: 0,
         pod_sets: Vec::new(),
         not_before: None,
+        evictable: true,
         state: WorkloadState::Admitted(held),
     }
 }
