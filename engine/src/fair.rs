@@ -20,7 +20,6 @@ pub(crate) fn find(
     contested: &BTreeSet<CellId>,
     own: &[Candidate],
     test: FairPreemption,
-    thoroughly: bool,
 ) -> Option<Vec<Victim>> {
     let mut lists = foreign_candidates(field, quota, &bid, contested);
     if lists.is_empty() {
@@ -49,9 +48,7 @@ pub(crate) fn find(
             break;
         }
     }
-    give_back(quota, &mut taken, is_met && thoroughly, |quota, _| {
-        bid.fits(quota)
-    });
+    give_back(quota, &mut taken, is_met, |quota, _| bid.fits(quota));
     is_met.then_some(taken)
 }
 

@@ -94,8 +94,9 @@ pub(crate) trait Room {
     /// What is used.
     fn tree(&self) -> &QuotaTree;
 
-    /// Whether others could be made to go for the sake of these charges.
-    fn can_be_made(&mut self, cells: &BTreeMap<CellId, Amount>) -> bool;
+    /// Whether the queue would borrow, when others have been made to go for the sake of these charges;
+    /// none if they can't be.
+    fn made(&mut self, cells: &BTreeMap<CellId, Amount>) -> Option<bool>;
 }
 
 /// Nobody is made to go.
@@ -104,8 +105,8 @@ impl Room for &QuotaTree {
         self
     }
 
-    fn can_be_made(&mut self, _: &BTreeMap<CellId, Amount>) -> bool {
-        false
+    fn made(&mut self, _: &BTreeMap<CellId, Amount>) -> Option<bool> {
+        None
     }
 }
 
@@ -382,21 +383,27 @@ impl Choice {
             let mut cells = cells.iter();
             cells.all(|(cell, amount)| tree.fits(view, node, *cell, *amount))
         };
-        let mode = if !fits(room.tree(), View::Planned) {
-            room.can_be_made(cells).then_some(Mode::Later)?
-        } else if fits(room.tree(), View::Now) {
-            Mode::Now
-        } else {
-            Mode::Later
-        };
-        let tree = room.tree();
-        let borrows = |(cell, amount): (&CellId, &Amount)| tree.borrows(node, *cell, *amount);
+        if !fits(room.tree(), View::Planned) {
+            let borrows = room.made(cells)?;
+            return Some(Candidate {
+                choice: self,
+                mode: Mode::Later,
+                borrows,
+            });
+        }
+        let is_now = fits(room.tree(), View::Now);
         Some(Candidate {
             choice: self,
-            mode,
-            borrows: cells.iter().any(borrows),
+            mode: if is_now { Mode::Now } else { Mode::Later },
+            borrows: borrows(room.tree(), node, cells),
         })
     }
+}
+
+/// Whether these charges would take a node above its own quota, as is planned.
+pub(crate) fn borrows(tree: &QuotaTree, node: NodeId, cells: &BTreeMap<CellId, Amount>) -> bool {
+    let mut cells = cells.iter();
+    cells.any(|(cell, amount)| tree.borrows(node, *cell, *amount))
 }
 
 impl Fit<'_> {

@@ -105,11 +105,7 @@ struct Contest<'a> {
 }
 
 impl Contest<'_> {
-    fn victims(
-        &mut self,
-        cells: &BTreeMap<CellId, Amount>,
-        thoroughly: bool,
-    ) -> Option<Vec<Victim>> {
+    fn victims(&mut self, cells: &BTreeMap<CellId, Amount>) -> Option<Vec<Victim>> {
         if !self.rules.has_any() {
             return None;
         }
@@ -121,7 +117,7 @@ impl Contest<'_> {
             local: self.local,
             cells,
         };
-        victims::find(self.field, self.quota, bid, thoroughly)
+        victims::find(self.field, self.quota, bid)
     }
 
     fn is_free(&self, cells: &BTreeMap<CellId, Amount>) -> bool {
@@ -135,8 +131,16 @@ impl Room for Contest<'_> {
         self.quota
     }
 
-    fn can_be_made(&mut self, cells: &BTreeMap<CellId, Amount>) -> bool {
-        self.victims(cells, false).is_some()
+    fn made(&mut self, cells: &BTreeMap<CellId, Amount>) -> Option<bool> {
+        let victims = self.victims(cells)?;
+        for victim in &victims {
+            victim.leave(self.quota);
+        }
+        let borrows = flavors::borrows(self.quota, self.node, cells);
+        for victim in &victims {
+            victim.stay(self.quota);
+        }
+        Some(borrows)
     }
 }
 
@@ -402,7 +406,7 @@ impl Pass<'_> {
             if contest.is_free(&fit.cells) {
                 return Some(Verdict::Later(fit.cells, Vec::new()));
             }
-            if let Some(victims) = contest.victims(&fit.cells, true) {
+            if let Some(victims) = contest.victims(&fit.cells) {
                 return Some(Verdict::Later(fit.cells, victims));
             }
         }

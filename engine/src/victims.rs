@@ -151,28 +151,23 @@ impl Bid<'_> {
 }
 
 /// Who has to go so that a bid can be met: of those that may have to, the first that suffice, less
-/// those that could stay after all. With `thoroughly` unset, the latter aren't looked for. None if
-/// all of them would not do.
-pub(crate) fn find(
-    field: Field<'_>,
-    quota: &mut QuotaTree,
-    bid: Bid<'_>,
-    thoroughly: bool,
-) -> Option<Vec<Victim>> {
+/// those that could stay after all. None if all of them would
+/// not do.
+pub(crate) fn find(field: Field<'_>, quota: &mut QuotaTree, bid: Bid<'_>) -> Option<Vec<Victim>> {
     let contested = bid.contested(quota);
     let own = field.own_candidates(quota, &bid, &contested);
     if bid.rules.reclaim_within_cohort != ReclaimWithinCohort::Never {
         let found = match &field.settings.fair_sharing {
-            Some(tests) => tests.iter().find_map(|test| {
-                fair::find(field, quota, bid, &contested, &own, *test, thoroughly)
-            }),
+            Some(tests) => tests
+                .iter()
+                .find_map(|test| fair::find(field, quota, bid, &contested, &own, *test)),
             None => {
                 let foreign = field.foreign_candidates(quota, &bid, &contested, &own);
                 let is_any = !foreign.is_empty();
                 is_any
                     .then(|| {
                         let all = merged(foreign).chain(own.iter().cloned());
-                        search(field, quota, &bid, &contested, all, thoroughly)
+                        search(field, quota, &bid, &contested, all)
                     })
                     .flatten()
             }
@@ -181,7 +176,7 @@ pub(crate) fn find(
             return found;
         }
     }
-    search(field, quota, &bid, &contested, own, thoroughly)
+    search(field, quota, &bid, &contested, own)
 }
 
 /// Takes candidates in order until the bid can be met.
@@ -191,7 +186,6 @@ fn search(
     bid: &Bid<'_>,
     contested: &BTreeSet<CellId>,
     candidates: impl IntoIterator<Item = Candidate>,
-    thoroughly: bool,
 ) -> Option<Vec<Victim>> {
     let mut taken: Vec<Victim> = Vec::new();
     let mut is_met = false;
@@ -208,7 +202,7 @@ fn search(
             break;
         }
     }
-    give_back(quota, &mut taken, is_met && thoroughly, |quota, taken| {
+    give_back(quota, &mut taken, is_met, |quota, taken| {
         is_accepted(quota, bid, taken.iter())
     });
     is_met.then_some(taken)
@@ -232,12 +226,12 @@ fn is_accepted<'a>(
 pub(crate) fn give_back(
     quota: &mut QuotaTree,
     taken: &mut Vec<Victim>,
-    thoroughly: bool,
+    is_met: bool,
     is_accepted: impl Fn(&QuotaTree, &[Victim]) -> bool,
 ) {
     // Without the last one it couldn't be met.
     let mut index = taken.len().saturating_sub(1);
-    while thoroughly && index > 0 {
+    while is_met && index > 0 {
         index -= 1;
         let spared = taken.remove(index);
         spared.stay(quota);

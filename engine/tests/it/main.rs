@@ -8,9 +8,12 @@
 )]
 
 mod account;
+mod choice_of_flavor;
 mod histories;
 mod oracle;
+mod preemption;
 mod random;
 mod recount;
 mod rules;
 mod script;
+mod sharing;

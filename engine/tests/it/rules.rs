@@ -141,12 +141,15 @@ fn limits_hold_at_every_level_of_a_tree() {
          job a4 a cpu=4
          job b1 b cpu=1
          job b2 b cpu=1
-         decide => b1 a4
-         finish a4
-         job c14 c cpu=14
-         decide => b2
-         finish b1
+         decide => b1 b2
          finish b2
+         decide => a4
+         finish a4
+         job b3 b cpu=1
+         job c14 c cpu=14
+         decide => b3
+         finish b3
+         finish b1
          decide => c14
          use c => default.cpu=14+4",
     );

@@ -2,17 +2,21 @@
 //!
 //! ```text
 //! flavor NAME [label=K:V] [taint=K:V]
-//! cohort NAME [in=PARENT] [QUOTA…]
-//! queue NAME [in=COHORT] [strict] [next-flavor] [hold|drain] QUOTA… [| QUOTA…]   and a LocalQueue
-//! local NAME queue=QUEUE [hold|drain] [unselected]
-//! job NAME QUEUE [priority=N] [at=N] [RESOURCE=N…] [pods=N] [select=K:V] [tolerate=K] [/ …]
-//! confirm JOB | evicting JOB | pend JOB | finish JOB | gone JOB | fail JOB | inactive JOB
-//! held JOB QUEUE [from=QUEUE] [pods=N] [bound=N] FLAVOR.RESOURCE=N… [/ …]
+//! fair [initial|final]                              share fairly; first line
+//! cohort NAME [in=PARENT] [weight=N] [QUOTA…]
+//! queue NAME [in=COHORT] [strict] [RULE…] [hold|drain] QUOTA… [| QUOTA…]         and a LocalQueue
+//! local NAME queue=QUEUE [weight=N] [used=RESOURCE:N] [hold|drain] [unselected]
+//! job NAME QUEUE [priority=N] [at=N] [after=TIME] [RESOURCE=N…] [pods=N] [min=N] [stays]
+//!                [select=K:V] [tolerate=K] [/ …]
+//! confirm JOB | evicting JOB | pend JOB | finish JOB | gone JOB | fail JOB | unevicted JOB | inactive JOB
+//! held JOB QUEUE [from=QUEUE] [priority=N] [at=N] [since=TIME] [unused=TIME] [stays]
+//!                [pods=N] [bound=N] FLAVOR.RESOURCE=N… [/ …]
 //!                                                   admitted before the engine started
 //! bind JOB N…                                       so many pods of each pod set are on nodes
 //! end JOB N…                                        so many pods of each have ended for good
 //! no-flavor NAME | no-cohort NAME | no-queue NAME | no-local NAME
-//! decide => JOB… | !JOB…                            admitted and, with `!`, evicted, in order
+//! decide [at=TIME] => JOB[xPODS]… | !JOB(WHY)…      admitted and, with `!`, evicted, in order
+//! wake => TIME                                      when the next decision is due
 //! flavors JOB => [POD SET.RESOURCE=FLAVOR…]
 //! why JOB => TEXT
 //! use QUEUE => FLAVOR.RESOURCE=TOTAL+BORROWED…      what is used, other than nothing
@@ -20,26 +24,38 @@
 //! counts QUEUE | local-counts LOCAL => PENDING RESERVING ADMITTED
 //! asked QUEUE | local-asked LOCAL => RESOURCE=N…    by all that wait
 //! ```
+//! A rule is `next-flavor` (whenCanBorrow: TryNextFlavor), `preempt-first` (whenCanPreempt:
+//! MayStopSearch), `rather-preempt` (preference: PreemptionOverBorrowing), `own=lower|newer`
+//! (withinClusterQueue), `reclaim=lower|any` (reclaimWithinCohort), `borrow=lower|N`
+//! (borrowWithinCohort, with threshold N), `weight=N` in thousandths, `by-usage`, `max=N`
+//! (maxPending), `timeout=MILLIS`.
 //! A quota is `FLAVOR.RESOURCE=NOMINAL[/BORROWING[/LENDING]]`, `-` being no limit; `|` begins a new
 //! resource group, `/` a new pod set. Flavors that aren't mentioned exist, without labels.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
+use std::time::Duration;
 
 use sluice_engine::{
-    Admission, Amount, ClusterQueue, Cohort, Decision, Engine, Event, Flavor, FlavorFungibility,
-    FlavorName, FlavorQuotas, LocalQueue, LocalQueueKey, LocalQueueStatus, PodSet,
-    PodSetAssignment, QueueName, QueueStatus, QueueingStrategy, Quota, ResourceGroup, ResourceName,
-    Settings, StopPolicy, Taint, TaintEffect, Time, Toleration, TolerationOperator, WhenCanBorrow,
-    Workload, WorkloadState,
+    Admission, AdmissionMode, Amount, BorrowWithinCohort, ClusterQueue, Cohort, Consumed, Decision,
+    Engine, Event, EvictReason, FairPreemption, Flavor, FlavorFungibility, FlavorName,
+    FlavorPreference, FlavorQuotas, LocalQueue, LocalQueueKey, LocalQueueStatus, PodSet,
+    PodSetAssignment, Preemption, PreemptionRight, QueueName, QueueStatus, QueueingStrategy, Quota,
+    ReclaimWithinCohort, ResourceGroup, ResourceName, Settings, StopPolicy, Taint, TaintEffect,
+    Time, Toleration, TolerationOperator, Weight, WhenCanBorrow, WhenCanPreempt,
+    WithinClusterQueue, Workload, WorkloadState,
 };
 
 pub(crate) fn check(script: &str) {
     let mut world = World {
-        engine: Engine::new(Settings::new(Amount::new(1))),
+        engine: Engine::new(settings(script)),
         jobs: BTreeMap::new(),
         clock: 0,
     };
+    let script = script.trim_start();
+    let script = script.strip_prefix("fair").map_or(script, |rest| {
+        rest.split_once('\n').map_or("", |(_, lines)| lines)
+    });
     let declared = |name: &str| {
         script
             .lines()
@@ -59,6 +75,20 @@ pub(crate) fn check(script: &str) {
         if let Some(expected) = expected {
             assert_eq!(found.trim(), expected.trim(), "line {}: {line}", number + 1);
         }
+    }
+}
+
+fn settings(script: &str) -> Settings {
+    let first = script.trim_start().lines().next().unwrap_or_default();
+    let fair_sharing = match first.trim() {
+        "fair" => Some(FairPreemption::DEFAULT.to_vec()),
+        "fair initial" => Some(vec![FairPreemption::LessThanInitialShare]),
+        "fair final" => Some(vec![FairPreemption::LessThanOrEqualToFinalShare]),
+        _ => None,
+    };
+    Settings {
+        fair_sharing,
+        ..Settings::new(Amount::new(1))
     }
 }
 
@@ -86,6 +116,52 @@ impl<'a> Words<'a> {
 
     fn one(&self, key: &str) -> Option<&'a str> {
         self.all(key).first().copied()
+    }
+
+    fn number<T: std::str::FromStr<Err: std::fmt::Debug>>(&self, key: &str) -> Option<T> {
+        self.one(key).map(|text| text.parse().unwrap())
+    }
+
+    fn weight(&self) -> Weight {
+        self.number("weight")
+            .map_or(Weight::ONE, Weight::from_thousandths)
+    }
+
+    fn fungibility(&self) -> FlavorFungibility {
+        let mut rules = FlavorFungibility::default();
+        if self.has("next-flavor") {
+            rules.when_can_borrow = WhenCanBorrow::TryNextFlavor;
+        }
+        if self.has("preempt-first") {
+            rules.when_can_preempt = WhenCanPreempt::MayStopSearch;
+        }
+        if self.has("rather-preempt") {
+            rules.preference = FlavorPreference::PreemptionOverBorrowing;
+        }
+        rules
+    }
+
+    fn preemption(&self) -> Preemption {
+        Preemption {
+            within_cluster_queue: match self.one("own") {
+                None => WithinClusterQueue::Never,
+                Some("lower") => WithinClusterQueue::LowerPriority,
+                Some("newer") => WithinClusterQueue::LowerOrNewerEqualPriority,
+                Some(other) => panic!("what is own={other}?"),
+            },
+            reclaim_within_cohort: match self.one("reclaim") {
+                None => ReclaimWithinCohort::Never,
+                Some("lower") => ReclaimWithinCohort::LowerPriority,
+                Some("any") => ReclaimWithinCohort::Any,
+                Some(other) => panic!("what is reclaim={other}?"),
+            },
+            borrow_within_cohort: match self.one("borrow") {
+                None => BorrowWithinCohort::Never,
+                Some(threshold) => BorrowWithinCohort::LowerPriority {
+                    max_priority_threshold: threshold.parse().ok(),
+                },
+            },
+        }
     }
 
     fn stop(&self) -> StopPolicy {
@@ -156,7 +232,9 @@ fn group(words: &[&str]) -> ResourceGroup {
 
 fn pod_set(index: usize, words: &[&str]) -> PodSet {
     let words = Words(words.to_vec());
-    let reserved = ["priority", "at", "pods", "select", "tolerate"];
+    let reserved = [
+        "priority", "at", "after", "pods", "min", "select", "tolerate",
+    ];
     let requests = words.0.iter().filter_map(|word| word.split_once('='));
     PodSet {
         requests: requests
@@ -164,6 +242,7 @@ fn pod_set(index: usize, words: &[&str]) -> PodSet {
             .map(|(key, value)| (key.into(), amount(value)))
             .collect(),
         node_selector: words.all("select").into_iter().map(pair).collect(),
+        min_count: words.number("min"),
         tolerations: (words.all("tolerate").into_iter())
             .map(|key| Toleration {
                 key: Some(key.into()),
@@ -209,7 +288,13 @@ impl World {
         let name = words.next().unwrap_or_default();
         let words = Words(words.collect());
         let event = match verb {
-            "decide" => return self.decide(),
+            "decide" => return self.decide(name),
+            "wake" => {
+                return self
+                    .engine
+                    .next_wake()
+                    .map_or(String::new(), |at| at.as_millis().to_string());
+            }
             "why" => return self.why(name),
             "flavors" => return self.flavors(name),
             "use" => return self.usage(name),
@@ -242,11 +327,13 @@ impl World {
             "cohort" => Event::UpsertCohort(Cohort {
                 parent: words.one("in").map(Into::into),
                 resource_groups: words.groups(),
+                fair_weight: words.weight(),
                 ..Cohort::new(name.into())
             }),
             "local" => local(name, &words),
             "gone" => Event::RemoveWorkload(name.into()),
             "fail" => Event::AdmissionFailed(name.into()),
+            "unevicted" => Event::EvictionFailed(name.into()),
             "no-flavor" => Event::RemoveFlavor(name.into()),
             "no-cohort" => Event::RemoveCohort(name.into()),
             "no-queue" => Event::RemoveClusterQueue(name.into()),
@@ -257,12 +344,22 @@ impl World {
         String::new()
     }
 
-    fn decide(&mut self) -> String {
+    fn decide(&mut self, at: &str) -> String {
+        let at = at.strip_prefix("at=").map_or(0, |at| at.parse().unwrap());
         let mut text = String::new();
-        for decision in self.engine.decide(Time::default()) {
+        for decision in self.engine.decide(Time::from_millis(at)) {
             match decision {
-                Decision::Admit { id, .. } => write!(text, "{id} "),
-                Decision::Evict { id, .. } => write!(text, "!{id} "),
+                Decision::Admit { id, admission } => {
+                    let asked = self.jobs[id.as_str()].pod_sets.iter().map(|set| set.count);
+                    let got = admission.pod_sets.iter().map(|set| set.count);
+                    if asked.eq(got.clone()) {
+                        write!(text, "{id} ")
+                    } else {
+                        let got: Vec<String> = got.map(|count| count.to_string()).collect();
+                        write!(text, "{id}x{} ", got.join("+"))
+                    }
+                }
+                Decision::Evict { id, reason } => write!(text, "!{id}{} ", reason_text(&reason)),
             }
             .unwrap();
         }
@@ -353,7 +450,9 @@ impl World {
         let pod_sets = words.0.split(|word| *word == "/").enumerate();
         let workload = Workload {
             priority: words.one("priority").map_or(0, |n| n.parse().unwrap()),
-            created: words.one("at").map_or(self.clock, |n| n.parse().unwrap()),
+            created: words.number("at").unwrap_or(self.clock),
+            not_before: words.number("after").map(Time::from_millis),
+            evictable: !words.has("stays"),
             pod_sets: pod_sets
                 .map(|(index, words)| pod_set(index, words))
                 .collect(),
@@ -364,12 +463,21 @@ impl World {
 
     fn held(&mut self, name: &str, words: &Words<'_>) -> String {
         let queue = words.0[0];
-        self.know(name, &Words(vec![queue]));
+        let own = |word: &&&str| {
+            ["priority=", "at=", "stays"]
+                .iter()
+                .any(|key| word.starts_with(key))
+        };
+        let known: Vec<&str> = std::iter::once(&queue)
+            .chain(words.0.iter().filter(own))
+            .copied()
+            .collect();
+        self.know(name, &Words(known));
         let pod_sets = words.0.split(|word| *word == "/").enumerate();
         let admission = Admission {
             queue: QueueName::from(words.one("from").unwrap_or(queue)),
-            since: Time::default(),
-            unused_since: None,
+            since: Time::from_millis(words.number("since").unwrap_or_default()),
+            unused_since: words.number("unused").map(Time::from_millis),
             pod_sets: pod_sets
                 .map(|(index, words)| assignment(index, words))
                 .collect(),
@@ -418,6 +526,20 @@ impl World {
     }
 }
 
+/// Why a workload is evicted, unless a queue was stopped.
+fn reason_text(reason: &EvictReason) -> &'static str {
+    match reason {
+        EvictReason::ClusterQueueStopped | EvictReason::LocalQueueStopped => "",
+        EvictReason::ReservationTimedOut => "(timeout)",
+        EvictReason::Preempted { right, .. } => match right {
+            PreemptionRight::InClusterQueue => "(own)",
+            PreemptionRight::InCohortReclamation => "(reclaim)",
+            PreemptionRight::InCohortReclaimWhileBorrowing => "(borrow)",
+            PreemptionRight::InCohortFairSharing => "(fair)",
+        },
+    }
+}
+
 /// What is on nodes and what isn't, by flavor and resource.
 fn parts_text<'a>(
     parts: impl Iterator<Item = (&'a FlavorName, &'a ResourceName, Amount, Amount)>,
@@ -447,14 +569,16 @@ fn queue(name: &str, words: &Words<'_>) -> Event {
         },
         resource_groups: words.groups(),
         stop: words.stop(),
-        fungibility: FlavorFungibility {
-            when_can_borrow: if words.has("next-flavor") {
-                WhenCanBorrow::TryNextFlavor
-            } else {
-                WhenCanBorrow::MayStopSearch
-            },
-            ..FlavorFungibility::default()
+        fungibility: words.fungibility(),
+        preemption: words.preemption(),
+        fair_weight: words.weight(),
+        admission_mode: if words.has("by-usage") {
+            AdmissionMode::ByUsage
+        } else {
+            AdmissionMode::ByOrder
         },
+        max_pending: words.number("max"),
+        reservation_timeout: words.number("timeout").map(Duration::from_millis),
         ..ClusterQueue::new(name.into())
     })
 }
@@ -463,6 +587,14 @@ fn local(name: &str, words: &Words<'_>) -> Event {
     Event::UpsertLocalQueue(LocalQueue {
         stop: words.stop(),
         namespace_selected: !words.has("unselected"),
+        fair_weight: words.weight(),
+        consumed: words.one("used").map(|used| {
+            let (resource, amount_text) = pair(used);
+            Consumed {
+                at: Time::default(),
+                amounts: BTreeMap::from([(resource.as_str().into(), amount(&amount_text))]),
+            }
+        }),
         ..LocalQueue::new(local_key(name), words.one("queue").unwrap().into())
     })
 }

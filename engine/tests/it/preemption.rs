@@ -1,0 +1,270 @@
+//! Who has to go for whom, one script each. Amounts and names are small enough to check by hand.
+
+use crate::script::check;
+
+#[test]
+fn without_rules_nobody_has_to_go() {
+    check(
+        "queue a in=c default.cpu=2
+         queue b in=c default.cpu=2
+         held low a priority=-5 default.cpu=2
+         held borrower b default.cpu=2
+         job high a priority=9 cpu=2
+         decide =>",
+    );
+}
+
+#[test]
+fn a_higher_priority_drives_out_a_lower_one_of_its_queue_and_waits_until_it_has_gone() {
+    check(
+        "queue q own=lower default.cpu=4
+         job low q priority=1 cpu=3
+         held same q priority=5 default.cpu=1
+         decide => low
+         confirm low
+         job high q priority=5 cpu=2
+         decide => !low(own)
+         why high => goes to ClusterQueue \"q\" as soon as evicted workloads have stopped: the room \
+         that they leave is kept for it
+         decide =>
+         evicting low
+         decide =>
+         pend low
+         decide => high
+         why low => couldn't be admitted to ClusterQueue \"q\": needs cpu 3 in flavor \"default\": \
+         more than is free now (nominal quota 4)",
+    );
+}
+
+#[test]
+fn of_equals_the_newer_one_goes_if_the_queue_says_so() {
+    let script = |rule: &str, expected: &str| {
+        check(&format!(
+            "queue q own={rule} default.cpu=2
+             held older q at=1 default.cpu=1
+             held newer q at=9 default.cpu=1
+             job between q at=5 cpu=1
+             decide => {expected}"
+        ));
+    };
+    script("lower", "");
+    script("newer", "!newer(own)");
+}
+
+#[test]
+fn the_lowest_go_first_then_the_last_admitted_and_none_in_vain() {
+    check(
+        "queue q own=lower default.cpu=6
+         held a q priority=1 since=5 default.cpu=2
+         held b q priority=1 since=7 default.cpu=2
+         held c q priority=2 since=9 default.cpu=2
+         job one q priority=9 cpu=2
+         decide => !b(own)",
+    );
+    // The small one is taken first, and let be when the big one has to go anyway.
+    check(
+        "queue q own=lower default.cpu=6
+         held small q priority=1 default.cpu=1
+         held big q priority=2 default.cpu=5
+         job high q priority=9 cpu=5
+         decide => !big(own)",
+    );
+    check(
+        "queue q own=lower default.cpu=4
+         held low q priority=1 default.cpu=2
+         held peer q priority=9 default.cpu=2
+         job high q priority=9 cpu=3
+         decide =>",
+    );
+}
+
+#[test]
+fn nobody_takes_the_room_that_is_kept_for_another() {
+    check(
+        "queue q own=lower default.cpu=4
+         held low q default.cpu=4
+         job high q priority=9 cpu=3
+         decide => !low(own)
+         job small q priority=1 cpu=1
+         job smaller q cpu=1
+         decide =>
+         gone low
+         decide => high small",
+    );
+}
+
+#[test]
+fn a_queue_takes_back_what_is_its_own() {
+    check(
+        "queue mine in=c reclaim=any default.cpu=4
+         queue theirs in=c default.cpu=4
+         held own theirs priority=9 since=1 default.cpu=4
+         held more theirs priority=9 since=2 default.cpu=3
+         job job mine cpu=4
+         decide => !more(reclaim)
+         gone more
+         decide => job",
+    );
+    check(
+        "queue mine in=c reclaim=lower default.cpu=4
+         queue theirs in=c default.cpu=4
+         held own theirs priority=9 since=1 default.cpu=4
+         held more theirs priority=9 since=2 default.cpu=3
+         job job mine priority=9 cpu=4
+         decide =>",
+    );
+    // It would borrow itself.
+    check(
+        "queue mine in=c reclaim=any default.cpu=4
+         queue theirs in=c default.cpu=4
+         held more theirs default.cpu=5
+         job job mine cpu=5
+         decide =>",
+    );
+}
+
+#[test]
+fn nobody_gives_back_what_is_its_own() {
+    check(
+        "queue mine in=c reclaim=any default.cpu=2
+         queue honest in=c default.cpu=4
+         queue greedy in=c default.cpu=4
+         held h honest priority=-9 default.cpu=4
+         held g greedy priority=9 default.cpu=6
+         job job mine cpu=2
+         decide => !g(reclaim)",
+    );
+    // In the tree: of a cohort that borrows, the queue that borrows.
+    check(
+        "cohort left in=root
+         cohort right in=root
+         queue mine in=left reclaim=any default.cpu=2
+         queue honest in=right default.cpu=4
+         queue greedy in=right default.cpu=4
+         held h honest priority=-9 default.cpu=4
+         held g greedy priority=9 default.cpu=6
+         job job mine cpu=2
+         decide => !g(reclaim)",
+    );
+}
+
+#[test]
+fn a_cohort_takes_back_what_is_its_own_for_a_queue_that_borrows_within_it() {
+    check(
+        "cohort left in=root default.cpu=4
+         cohort right in=root
+         queue mine in=left reclaim=any default.cpu=0
+         queue theirs in=right default.cpu=2
+         held x theirs default.cpu=3
+         held y theirs since=1 default.cpu=3
+         job job mine cpu=4
+         decide => !y(reclaim) !x(reclaim)",
+    );
+}
+
+#[test]
+fn to_borrow_one_may_drive_out_lower_ones_up_to_a_threshold() {
+    let script = |rule: &str, expected: &str| {
+        check(&format!(
+            "queue mine in=c reclaim=any {rule} default.cpu=2
+             queue theirs in=c default.cpu=2
+             queue idle in=c default.cpu=2
+             held v theirs priority=3 default.cpu=6
+             job job mine priority=5 cpu=3
+             decide => {expected}"
+        ));
+    };
+    script("", "");
+    script("borrow=lower", "!v(borrow)");
+    script("borrow=3", "!v(borrow)");
+    script("borrow=2", "");
+}
+
+#[test]
+fn borrowers_go_before_those_of_the_own_queue() {
+    check(
+        "queue mine in=c own=lower reclaim=any default.cpu=4
+         queue theirs in=c default.cpu=2
+         held own mine priority=-9 default.cpu=2
+         held borrower theirs priority=9 default.cpu=4
+         job job mine cpu=2
+         decide => !borrower(reclaim)",
+    );
+}
+
+#[test]
+fn two_never_drive_each_other_out() {
+    // Borrowing, it would come after one that does not borrow, but not in its own queue.
+    check(
+        "queue q in=c own=lower default.cpu=2
+         queue other in=c default.cpu=1
+         job v q cpu=1
+         decide => v
+         confirm v
+         job p q priority=5 cpu=3
+         decide => !v(own)
+         pend v
+         decide => p
+         decide =>
+         confirm p
+         decide =>",
+    );
+}
+
+#[test]
+fn what_leaves_anyway_is_waited_for() {
+    check(
+        "queue q own=lower default.cpu=4
+         held leaving q priority=3 default.cpu=2
+         held low q default.cpu=2
+         evicting leaving
+         job high q priority=9 cpu=2
+         decide =>
+         why high => goes to ClusterQueue \"q\" as soon as evicted workloads have stopped: the room \
+         that they leave is kept for it
+         gone leaving
+         decide => high",
+    );
+}
+
+#[test]
+fn one_that_does_not_go_when_told_to_is_left_alone() {
+    check(
+        "queue q own=lower default.cpu=4
+         held pod q stays default.cpu=2
+         held low q priority=1 default.cpu=2
+         job high q priority=9 cpu=2
+         decide => !low(own)",
+    );
+    check(
+        "queue q own=lower default.cpu=2
+         held pod q stays default.cpu=2
+         job high q priority=9 cpu=2
+         decide =>",
+    );
+}
+
+#[test]
+fn an_eviction_that_could_not_be_written_is_decided_again() {
+    check(
+        "queue q own=lower default.cpu=2
+         held low q default.cpu=2
+         job high q priority=9 cpu=2
+         decide => !low(own)
+         unevicted low
+         decide => !low(own)",
+    );
+}
+
+#[test]
+fn one_that_has_just_been_admitted_is_spared_until_that_is_written() {
+    check(
+        "queue q own=lower default.cpu=2
+         job low q cpu=2
+         decide => low
+         job high q priority=9 cpu=2
+         decide =>
+         confirm low
+         decide => !low(own)",
+    );
+}

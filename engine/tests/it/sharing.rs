@@ -1,0 +1,191 @@
+//! Fair shares, between queues and over time between LocalQueues; how many are queued; and time.
+
+use crate::script::check;
+
+#[test]
+fn the_smaller_share_goes_first() {
+    let script = |first: &str, weight: u32, expected: &str| {
+        check(&format!(
+            "{first}
+             queue a in=c default.cpu=0
+             queue b in=c weight={weight} default.cpu=0
+             queue lender in=c default.cpu=6
+             job a1 a at=1 cpu=1
+             job a2 a at=2 cpu=1
+             job a3 a at=3 cpu=1
+             job a4 a at=4 cpu=1
+             job b1 b at=5 cpu=1
+             job b2 b at=6 cpu=1
+             job b3 b at=7 cpu=1
+             job b4 b at=8 cpu=1
+             decide => {expected}"
+        ));
+    };
+    script("flavor x", 1000, "a1 a2 a3 a4 b1 b2");
+    script("fair", 1000, "a1 b1 a2 b2 a3 b3");
+    script("fair", 2000, "b1 a1 b2 b3 a2 b4");
+    script("fair", 0, "a1 a2 a3 a4 b1 b2");
+}
+
+#[test]
+fn shares_are_compared_from_the_root_down() {
+    check(
+        "fair
+         cohort left in=root
+         cohort right in=root
+         queue a in=left default.cpu=0
+         queue b in=left default.cpu=0
+         queue c in=right default.cpu=0
+         queue lender in=root default.cpu=4
+         job a1 a cpu=1
+         job a2 a cpu=1
+         job b1 b cpu=1
+         job c1 c cpu=1
+         job c2 c cpu=1
+         decide => a1 c1 b1 c2",
+    );
+}
+
+#[test]
+fn the_larger_share_gives_as_long_as_that_is_fair() {
+    check(
+        "fair
+         queue a in=c reclaim=any default.cpu=0
+         queue b in=c default.cpu=0
+         queue lender in=c default.cpu=6
+         held b1 b since=1 default.cpu=2
+         held b2 b since=2 default.cpu=2
+         held b3 b since=3 default.cpu=2
+         job a1 a cpu=2
+         job a2 a cpu=2
+         decide => !b3(fair)
+         gone b3
+         decide => a1
+         confirm a1
+         decide =>",
+    );
+    // 4 of 6 is more than the 0 of 6 that would be left, but less than the 6 that it was.
+    let script = |first: &str, expected: &str| {
+        check(&format!(
+            "{first}
+             queue a in=c reclaim=any default.cpu=0
+             queue b in=c default.cpu=0
+             queue lender in=c default.cpu=6
+             held b1 b default.cpu=6
+             job a1 a cpu=4
+             decide => {expected}"
+        ));
+    };
+    script("fair final", "");
+    script("fair initial", "!b1(fair)");
+    script("fair", "!b1(fair)");
+}
+
+#[test]
+fn the_local_queue_that_has_used_less_goes_first() {
+    check(
+        "queue q by-usage default.cpu=2
+         local heavy queue=q used=cpu:8
+         local light queue=q used=cpu:1
+         job h1 heavy priority=9 cpu=1
+         job l1 light cpu=1
+         job l2 light cpu=1
+         decide => l1 l2",
+    );
+    check(
+        "queue q by-usage default.cpu=2
+         local heavy queue=q used=cpu:8 weight=16000
+         local light queue=q used=cpu:1
+         job h1 heavy cpu=1
+         job l1 light cpu=1
+         job l2 light cpu=1
+         decide => h1 l1",
+    );
+    // What is charged counts too, so that they take turns.
+    check(
+        "queue q by-usage default.cpu=4
+         local one queue=q
+         local two queue=q
+         job a1 one cpu=1
+         job a2 one cpu=1
+         job a3 one cpu=1
+         job b1 two cpu=1
+         job b2 two cpu=1
+         decide => a1 b1 a2 b2",
+    );
+}
+
+#[test]
+fn what_was_used_is_forgotten_in_time() {
+    // Half a week ago one used all, then the other.
+    check(
+        "queue q by-usage default.cpu=4
+         local one queue=q
+         local two queue=q
+         held x one from=q default.cpu=4
+         decide at=0 =>
+         decide at=302400000 =>
+         gone x
+         held y two from=q default.cpu=4
+         decide at=302400000 =>
+         decide at=604800000 =>
+         gone y
+         job b two cpu=4
+         job a one cpu=4
+         decide at=604800000 => a",
+    );
+}
+
+#[test]
+fn those_beyond_max_pending_wait_outside() {
+    check(
+        "queue q max=2 default.cpu=1
+         job big q priority=3 cpu=9
+         job b q priority=2 cpu=9
+         job small q cpu=1
+         decide =>
+         why small => waits outside ClusterQueue \"q\": as many workloads as it queues (maxPending 2) \
+         come before this one
+         gone b
+         decide => small",
+    );
+}
+
+#[test]
+fn one_that_backs_off_is_looked_at_when_its_time_has_come() {
+    check(
+        "queue q strict default.cpu=1
+         job a q after=500 cpu=1
+         job b q cpu=9
+         decide at=1 =>
+         wake => 500
+         why a => stands back before it is queued in ClusterQueue \"q\" again
+         gone b
+         decide at=499 =>
+         decide at=500 => a
+         wake =>",
+    );
+}
+
+#[test]
+fn quota_that_is_not_used_in_time_is_taken_back_once() {
+    check(
+        "queue q timeout=100 default.cpu=2
+         held a q unused=50 default.cpu=1
+         held b q default.cpu=1
+         decide at=60 =>
+         wake => 150
+         decide at=149 =>
+         decide at=150 => !a(timeout)
+         decide at=151 =>
+         wake =>",
+    );
+    check(
+        "queue q default.cpu=2
+         held a q unused=50 default.cpu=1
+         decide at=150 =>
+         wake =>
+         queue q timeout=100 default.cpu=2
+         decide at=151 => !a(timeout)",
+    );
+}
