@@ -41,6 +41,16 @@ impl Quantity {
     pub fn of(resource: &str, nanos: i128) -> Self {
         Self(format_nanos(resource, nanos))
     }
+
+    /// About as much, for people: in thousandths, bytes in MiB, rounded down.
+    pub fn about(resource: &str, nanos: i128) -> Self {
+        let step = if is_bytes(resource) {
+            NANOS << 20
+        } else {
+            NANOS / 1000
+        };
+        Self::of(resource, nanos - nanos.rem_euclid(step))
+    }
 }
 
 impl fmt::Display for Quantity {
@@ -311,6 +321,20 @@ mod tests {
         ];
         for (resource, nanos, expected) in cases {
             assert_eq!(format_nanos(resource, nanos), expected);
+        }
+    }
+
+    #[test]
+    fn about_as_much_is_thousandths_or_mebibytes() {
+        let cases = [
+            ("cpu", 1_234_567_891, "1234m"),
+            ("nvidia.com/gpu", 2 * NANOS + 1, "2"),
+            ("cpu", 999_999, "0"),
+            ("memory", (NANOS << 30) + 1, "1Gi"),
+            ("memory", (NANOS << 20) - 1, "0"),
+        ];
+        for (resource, nanos, expected) in cases {
+            assert_eq!(Quantity::about(resource, nanos).0, expected);
         }
     }
 

@@ -240,6 +240,9 @@ impl Controller {
         }
         info!("stopping: waiting for writes under way");
         self.flights.finish().await;
+        if self.started {
+            self.statuses.finish(&self.engine, &self.cluster).await;
+        }
         Ok(())
     }
 

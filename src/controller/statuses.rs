@@ -2,27 +2,32 @@
 //! would be told something else. They are reports: nothing is decided by them.
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
 use kube::api::ApiResource;
 use serde::Serialize;
 use serde_json::Value;
-use sluice_crds::{ClusterQueue, Cohort, JobKind, JobKindStatus, LocalQueue};
+use sluice_crds::{ClusterQueue, Cohort, JobKind, JobKindStatus, LocalQueue, LocalQueueStatus};
 use sluice_engine::{CohortName, Engine, QueueName};
 use tokio::task::JoinSet;
+use tokio::time::timeout;
+use tracing::warn;
 
 use super::kinds::Kinds;
 use super::standing::Standing;
 use crate::conditions::{self, Saying, Type};
 use crate::hooks::Reach;
 use crate::metrics::Metrics;
-use crate::plan::status;
+use crate::plan::{shares, status};
 use crate::world::World;
 use crate::world::cluster::{Cluster, Kept};
 use crate::write::Writer;
 
 /// Status writes at the same time.
 const CONCURRENCY: usize = 8;
+/// How long the end waits for statuses.
+const LAST_WRITES: Duration = Duration::from_secs(5);
 
 /// Which status.
 type Place = (String, String, String);
@@ -125,6 +130,30 @@ impl Statuses {
             if status != *known {
                 self.write(&resource, &key.namespace, &key.name, known, &status);
             }
+        }
+    }
+
+    /// Records what LocalQueues have used up to the end, for the next controller to begin with.
+    pub async fn finish(mut self, engine: &Engine, cluster: &Cluster) {
+        self.waiting.clear();
+        let resource = ApiResource::erase::<LocalQueue>(&());
+        for (key, kept) in &cluster.local_queues {
+            let report = engine.local_queue_status(key);
+            let consumed = report.as_ref().and_then(|report| report.consumed.as_ref());
+            let known = kept.status.fair_sharing.as_ref();
+            let said = shares::used_over_time(known, consumed, true);
+            if said.is_some() && said.as_ref() != known {
+                let status = LocalQueueStatus {
+                    fair_sharing: said,
+                    ..kept.status.clone()
+                };
+                self.write(&resource, &key.namespace, &key.name, &kept.status, &status);
+            }
+        }
+        self.fill();
+        let all_written = async { while self.next().await.is_some() {} };
+        if timeout(LAST_WRITES, all_written).await.is_err() {
+            warn!("not all that LocalQueues have used is recorded: the API server is slow");
         }
     }
 

@@ -10,6 +10,7 @@ pub mod job;
 pub mod pod;
 mod progress;
 pub mod reservation;
+pub mod shares;
 pub mod status;
 pub mod workload;
 

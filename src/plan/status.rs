@@ -5,7 +5,7 @@ use sluice_crds::{ClusterQueueStatus, CohortStatus, FlavorUsage, LocalQueueStatu
 use sluice_engine::{ByFlavor, InactiveReason, LocalQueueInactiveReason, ResourceName};
 use sluice_translate::{quantity, resource_list};
 
-use super::Now;
+use super::{Now, shares};
 use crate::conditions::{self, Saying, Type};
 
 /// The status of a ClusterQueue. `broken` says why the object can't be used at all.
@@ -39,7 +39,7 @@ pub fn cluster_queue(
             borrowed: Some(quantity(resource, usage.borrowed)),
         }),
         pending_requests: resource_list(&status.pending_requests),
-        fair_sharing: None,
+        fair_sharing: shares::share(status.share),
     }
 }
 
@@ -77,7 +77,11 @@ pub fn local_queue(
             borrowed: None,
         }),
         pending_requests: resource_list(&status.pending_requests),
-        fair_sharing: None,
+        fair_sharing: shares::used_over_time(
+            known.fair_sharing.as_ref(),
+            status.consumed.as_ref(),
+            false,
+        ),
     }
 }
 
@@ -105,7 +109,7 @@ pub fn cohort(
     conditions::say(&mut conditions, saying, generation, now);
     CohortStatus {
         conditions,
-        fair_sharing: None,
+        fair_sharing: shares::share(status.share),
     }
 }
 
