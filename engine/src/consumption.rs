@@ -93,19 +93,20 @@ mod tests {
 
     #[test]
     fn half_of_it_is_left_after_each_half_life() {
-        let close = |found: u128, expected: f64| {
-            #[allow(clippy::cast_precision_loss, reason = "a comparison")]
-            let found = found as f64 / ONE as f64;
-            assert!((found - expected).abs() < 1e-9, "{found} {expected}");
-        };
-        close(left_after(Duration::ZERO, HOUR), 1.0);
-        close(left_after(HOUR, HOUR), 0.5);
-        close(left_after(HOUR / 2, HOUR), 0.5_f64.sqrt());
-        close(left_after(HOUR * 5 / 2, HOUR), 0.5_f64.powf(2.5));
-        close(
-            left_after(Duration::from_millis(1), HOUR),
-            0.5_f64.powf(1.0 / 3_600_000.0),
-        );
+        // In billionths, worked out elsewhere.
+        let billionths = |elapsed| (left_after(elapsed, HOUR) * 1_000_000_000) >> BITS;
+        let cases = [
+            (Duration::ZERO, 1_000_000_000),
+            (HOUR, 500_000_000),
+            (HOUR / 2, 707_106_781),
+            (HOUR * 5 / 2, 176_776_695),
+            (Duration::from_millis(1), 999_999_807),
+            (HOUR * 29, 1),
+            (HOUR * 30, 0),
+        ];
+        for (elapsed, expected) in cases {
+            assert_eq!(billionths(elapsed), expected, "{elapsed:?}");
+        }
         assert_eq!(left_after(HOUR * 100, HOUR), 0);
         assert_eq!(left_after(HOUR, Duration::ZERO), 0);
     }
@@ -116,9 +117,9 @@ mod tests {
         let mut consumed = Consumed::default();
         let at = |hours: i64| Time::from_millis(hours * 3_600_000);
         consumed.bring_up(at(1), HOUR, &used);
-        assert_eq!(consumed.amounts["cpu"], Amount::new(1 << 69));
+        assert_eq!(consumed.amounts.get("cpu"), Some(&Amount::new(1 << 69)));
         consumed.bring_up(at(70), HOUR, &used);
-        assert_eq!(consumed.amounts["cpu"], Amount::new(1 << 70));
+        assert_eq!(consumed.amounts.get("cpu"), Some(&Amount::new(1 << 70)));
         consumed.bring_up(at(300), HOUR, &BTreeMap::new());
         assert!(consumed.amounts.is_empty());
         let before = consumed.clone();

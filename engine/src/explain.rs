@@ -92,6 +92,12 @@ pub enum Explanation {
         /// How many it takes.
         max: usize,
     },
+    /// There would be room, but it is kept for workloads that come before this one and wait for others
+    /// to go.
+    RoomKept {
+        /// The ClusterQueue.
+        queue: QueueName,
+    },
     /// Room is kept for it, and it is admitted when those that hold it now have gone.
     WaitsForRoom {
         /// The ClusterQueue.
@@ -156,18 +162,6 @@ pub struct Shortage {
     pub may_borrow: Amount,
 }
 
-/// Live numbers about a waiting workload, for people who ask for them. They change with every
-/// admission, so they don't belong in a status.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Outlook {
-    /// The ClusterQueue.
-    pub queue: QueueName,
-    /// How many workloads of the same ClusterQueue come before this one.
-    pub ahead: usize,
-    /// What the ClusterQueue could still be charged now, borrowing included.
-    pub free: Vec<(FlavorName, ResourceName, Amount)>,
-}
-
 /// Formats an amount of a resource for people.
 pub type FormatAmount<'a> = &'a dyn Fn(&ResourceName, Amount) -> String;
 
@@ -191,6 +185,7 @@ impl Explanation {
             Self::BehindHead { .. } => "BehindHead",
             Self::BackingOff { .. } => "BackingOff",
             Self::QueueFull { .. } => "QueueFull",
+            Self::RoomKept { .. } => "RoomKept",
             Self::WaitsForRoom { .. } => "WaitsForRoom",
             Self::Queued { .. } => "Queued",
         }
@@ -272,6 +267,10 @@ impl Explanation {
             Self::QueueFull { queue, max } => write!(
                 f,
                 "waits outside ClusterQueue \"{queue}\": as many workloads as it queues (maxPending {max}) come before this one"
+            ),
+            Self::RoomKept { queue } => write!(
+                f,
+                "waits in ClusterQueue \"{queue}\": what is free is kept for workloads that come before this one and wait for others to stop"
             ),
             Self::WaitsForRoom { queue } => write!(
                 f,

@@ -7,7 +7,7 @@ use crate::event::PreemptionRight;
 use crate::pending::OrderKey;
 use crate::settings::FairPreemption;
 use crate::tree::{CellId, NodeId, QuotaTree, View};
-use crate::victims::{Bid, Candidate, Field, Fork, Victim, give_back};
+use crate::victims::{Bid, Candidate, Field, Fork, Victim, give_back, holds};
 
 /// Candidates by queue, in order; no list is empty.
 type Lists = BTreeMap<NodeId, VecDeque<Candidate>>;
@@ -61,7 +61,7 @@ fn foreign_candidates(
     let mut lists = Lists::new();
     for (queue, node, fork) in field.forks(quota, bid) {
         let named = field.evictable(queue).filter(|(_, record)| {
-            bid.may_reclaim(record.priority) && field.holds(quota, record, contested)
+            bid.may_reclaim(record.priority) && holds(quota, record, contested)
         });
         let candidates: VecDeque<Candidate> = named
             .map(|(key, _)| Candidate {

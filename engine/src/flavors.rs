@@ -74,8 +74,8 @@ pub(crate) struct Fit<'a> {
     counts: Vec<u32>,
     /// Whether the queue is above its own quota then, as is planned.
     pub(crate) borrows: bool,
-    /// Whether there is room for it at this moment; else others have to go first.
-    pub(crate) is_now: bool,
+    /// The first place where there is no room at this moment, and others have to go first.
+    pub(crate) waits_at: Option<Place>,
     /// What it charges, above zero.
     pub(crate) cells: BTreeMap<CellId, Amount>,
 }
@@ -260,9 +260,17 @@ fn early_choice_matters_later(slots: &[Slot]) -> bool {
     false
 }
 
+/// How many pods of a set will do.
+pub(crate) fn least(pod_set: &PodSet) -> u32 {
+    pod_set
+        .min_count
+        .unwrap_or(pod_set.count)
+        .min(pod_set.count)
+}
+
 /// Whether fewer pods than all would do.
 pub(crate) fn is_reducible(pod_set: &PodSet) -> bool {
-    pod_set.min_count.is_some_and(|min| min < pod_set.count)
+    least(pod_set) < pod_set.count
 }
 
 /// A choice that could be had.
@@ -286,7 +294,7 @@ impl Slots {
             picks: Vec::new(),
             counts,
             borrows: false,
-            is_now: true,
+            waits_at: None,
             cells: BTreeMap::new(),
         };
         for slot in &self.in_order {
@@ -315,7 +323,9 @@ impl Slots {
             fit.cells.extend(found.choice.cells(count, &fit.cells));
             fit.picks.push((slot.place, found.choice));
             fit.borrows |= found.borrows;
-            fit.is_now &= found.mode == Mode::Now;
+            if found.mode == Mode::Later {
+                fit.waits_at = fit.waits_at.or(Some(slot.place));
+            }
         }
         Ok(fit)
     }
@@ -327,7 +337,7 @@ impl Slots {
             let [choice] = slot.choices.as_slice() else {
                 continue;
             };
-            let count = shape.pod_sets.get(slot.place.pod_set).map(|set| set.count);
+            let count = shape.pod_sets.get(slot.place.pod_set).map(least);
             forced.extend(choice.cells(count.unwrap_or_default(), &forced));
         }
         forced

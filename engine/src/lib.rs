@@ -6,20 +6,24 @@
 //!
 //! | file | what it holds |
 //! |---|---|
-//! | `model`, `event`, `names`, `amount`, `nodes` | what goes in and out, and what it means |
+//! | `model`, `event`, `preemption`, `settings`, `time`, `names`, `amount`, `nodes` | what goes in and out, and what it means |
 //! | `engine`, `workloads` | the state, and what each event changes in it |
-//! | `tree`, `forest` | quota arithmetic of one cohort tree; which nodes make up which tree |
-//! | `ledger`, `demand` | what is charged to a queue; what waits there, in sum |
+//! | `tree`, `forest`, `share` | quota arithmetic of one cohort tree; which nodes make up which tree; shares |
+//! | `ledger`, `demand`, `consumption` | what is charged to a queue; what waits there, in sum; what was used over time |
 //! | `shape`, `pending` | equal requests; the order in a queue |
 //! | `flavors` | which flavors a shape takes |
-//! | `decide` | who is admitted, who has to go |
+//! | `candidates`, `victims`, `fair` | who has to go for whom, by rights and by fair shares |
+//! | `decide`, `pass`, `contest` | what is due and who is admitted; one look at a tree; what can be done for one |
 //! | `explain`, `why` | why a workload waits, in words; how that is found out |
+//! | `outlook`, `prospect` | how things stand for it at this moment, in words; how that is found out |
 //! | `status`, `report` | how queues and cohorts stand; how that is found out |
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
 mod amount;
+mod candidates;
 mod consumption;
+mod contest;
 mod decide;
 mod demand;
 mod engine;
@@ -33,9 +37,11 @@ pub mod limits;
 mod model;
 mod names;
 mod nodes;
+mod outlook;
 mod pass;
 mod pending;
 mod preemption;
+mod prospect;
 mod report;
 mod settings;
 mod shape;
@@ -50,9 +56,7 @@ mod workloads;
 pub use amount::Amount;
 pub use engine::Engine;
 pub use event::{Decision, Event, EvictReason, PreemptionRight};
-pub use explain::{
-    Explanation, FlavorMiss, FormatAmount, MissReason, Outlook, RequestProblem, Shortage,
-};
+pub use explain::{Explanation, FlavorMiss, FormatAmount, MissReason, RequestProblem, Shortage};
 pub use model::{
     Admission, AdmissionMode, ClusterQueue, Cohort, Consumed, Flavor, FlavorFungibility,
     FlavorPreference, FlavorQuotas, LocalQueue, PodSet, PodSetAssignment, QueueingStrategy, Quota,
@@ -65,6 +69,7 @@ pub use nodes::{
     LabelExpression, LabelOperator, Mismatch, NodeSelectorTerm, Taint, TaintEffect, Toleration,
     TolerationOperator,
 };
+pub use outlook::{Limit, Outlook, Short, Spared};
 pub use preemption::{BorrowWithinCohort, Preemption, ReclaimWithinCohort, WithinClusterQueue};
 pub use settings::{FairPreemption, Settings};
 pub use share::Share;

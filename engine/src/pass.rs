@@ -21,12 +21,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::amount::Amount;
+use crate::contest::{Contest, Verdict};
 use crate::engine::{Account, Local, Record, State};
 use crate::event::{Decision, EvictReason};
-use crate::flavors::{self, Fit, Plan, Room, Slots, is_reducible};
+use crate::flavors::{self, Plan, Slots};
 use crate::forest::{ClassRef, Config, Tree};
 use crate::ledger::charge_of;
-use crate::model::{Admission, AdmissionMode, PodSet, QueueingStrategy};
+use crate::model::{Admission, AdmissionMode, QueueingStrategy};
 use crate::names::{LocalQueueKey, QueueName, WorkloadId};
 use crate::pending::{ClassId, OrderKey};
 use crate::preemption::Preemption;
@@ -34,8 +35,8 @@ use crate::settings::Settings;
 use crate::shape::Shape;
 use crate::share::Share;
 use crate::time::Time;
-use crate::tree::{CellId, NodeId, QuotaTree, View};
-use crate::victims::{self, Bid, Field, Victim};
+use crate::tree::{CellId, NodeId, View};
+use crate::victims::{Field, Victim};
 
 /// Who is next, across the queues of a tree.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -74,74 +75,6 @@ pub(crate) struct Standing {
     /// The last of each class that has claimed, and where in `open` the class stands.
     claimed: BTreeMap<ClassRef, OrderKey>,
     claims: Vec<(NodeId, BTreeMap<CellId, Amount>)>,
-}
-
-/// What came of looking at a candidate.
-enum Verdict {
-    /// There is room for these charges.
-    Now(Admission, BTreeMap<CellId, Amount>),
-    /// There will be room for these charges, when these and others that leave have gone.
-    Later(BTreeMap<CellId, Amount>, Vec<Victim>),
-}
-
-impl Verdict {
-    fn cells(&self) -> &BTreeMap<CellId, Amount> {
-        match self {
-            Self::Now(_, cells) | Self::Later(cells, _) => cells,
-        }
-    }
-}
-
-/// A workload's quest for room: what is free, and what others hold that it may make them leave.
-struct Contest<'a> {
-    quota: &'a mut QuotaTree,
-    field: Field<'a>,
-    queue: &'a QueueName,
-    node: NodeId,
-    rules: Preemption,
-    order: &'a OrderKey,
-    /// Where others of the same queue may not have to go: none means anywhere.
-    local: Option<&'a LocalQueueKey>,
-}
-
-impl Contest<'_> {
-    fn victims(&mut self, cells: &BTreeMap<CellId, Amount>) -> Option<Vec<Victim>> {
-        if !self.rules.has_any() {
-            return None;
-        }
-        let bid = Bid {
-            queue: self.queue,
-            node: self.node,
-            rules: self.rules,
-            order: self.order,
-            local: self.local,
-            cells,
-        };
-        victims::find(self.field, self.quota, bid)
-    }
-
-    fn is_free(&self, cells: &BTreeMap<CellId, Amount>) -> bool {
-        let mut cells = cells.iter();
-        cells.all(|(cell, amount)| self.quota.fits(View::Planned, self.node, *cell, *amount))
-    }
-}
-
-impl Room for Contest<'_> {
-    fn tree(&self) -> &QuotaTree {
-        self.quota
-    }
-
-    fn made(&mut self, cells: &BTreeMap<CellId, Amount>) -> Option<bool> {
-        let victims = self.victims(cells)?;
-        for victim in &victims {
-            victim.leave(self.quota);
-        }
-        let borrows = flavors::borrows(self.quota, self.node, cells);
-        for victim in &victims {
-            victim.stay(self.quota);
-        }
-        Some(borrows)
-    }
 }
 
 impl Pass<'_> {
@@ -320,7 +253,11 @@ impl Pass<'_> {
             return false;
         };
         let path = self.path_with(node, verdict.cells());
-        let may_improve = !slots.rank_is_monotone || self.tree.leaving > 0 || rules.has_any();
+        // Should it no longer fit when its turn comes, another one of its queue may rank better.
+        let open = self.standing.open.get(&class.0);
+        let has_others = open.is_some_and(|open| open.len() > 1);
+        let may_improve =
+            has_others || !slots.rank_is_monotone || self.tree.leaving > 0 || rules.has_any();
         if self.is_behind(&rank, &path) {
             if may_improve {
                 self.standing.shifty.insert(class.0.clone());
@@ -397,29 +334,7 @@ impl Pass<'_> {
             order,
             local: id.local.as_ref(),
         };
-        let all = shape.pod_sets.iter().map(|pod_set| pod_set.count).collect();
-        if let Ok(fit) = slots.fit(&mut contest, node, config.fungibility, all) {
-            if fit.is_now {
-                let admission = fit.admission(&config, shape, self.now);
-                return Some(Verdict::Now(admission, fit.cells));
-            }
-            if contest.is_free(&fit.cells) {
-                return Some(Verdict::Later(fit.cells, Vec::new()));
-            }
-            if let Some(victims) = contest.victims(&fit.cells) {
-                return Some(Verdict::Later(fit.cells, victims));
-            }
-        }
-        if !shape.pod_sets.iter().any(is_reducible) {
-            return None;
-        }
-        let mut fit = |counts| {
-            let fit = slots.fit(&mut &*contest.quota, node, config.fungibility, counts);
-            fit.ok().filter(|fit| fit.is_now)
-        };
-        let fit = fewest_less(shape, &mut fit)?;
-        let admission = fit.admission(&config, shape, self.now);
-        Some(Verdict::Now(admission, fit.cells))
+        contest.judge(slots, &config, shape, self.now)
     }
 
     /// Nothing can be done for the class of a candidate.
@@ -537,40 +452,4 @@ impl Pass<'_> {
             self.decisions.push(Decision::Evict { id, reason });
         }
     }
-}
-
-/// The fit with the fewest pods less than all, found by bisection: between the minimum and all, the
-/// pod sets are cut down evenly.
-fn fewest_less<'a>(
-    shape: &Shape,
-    fit: &mut dyn FnMut(Vec<u32>) -> Option<Fit<'a>>,
-) -> Option<Fit<'a>> {
-    let spare = |pod_set: &PodSet| {
-        let min = pod_set.min_count.unwrap_or(pod_set.count);
-        u64::from(pod_set.count.saturating_sub(min))
-    };
-    let most = shape
-        .pod_sets
-        .iter()
-        .map(spare)
-        .fold(0, u64::saturating_add);
-    let counts = |less: u64| -> Vec<u32> {
-        let count = |pod_set| {
-            let product = u128::from(spare(pod_set)) * u128::from(less);
-            let cut = product.checked_div(u128::from(most)).unwrap_or_default();
-            let cut = u32::try_from(cut).unwrap_or(u32::MAX);
-            pod_set.count.saturating_sub(cut)
-        };
-        shape.pod_sets.iter().map(count).collect()
-    };
-    let mut best = fit(counts(most))?;
-    let (mut low, mut high) = (1, most);
-    while low < high {
-        let middle = low.midpoint(high);
-        match fit(counts(middle)) {
-            Some(found) => (best, high) = (found, middle),
-            None => low = middle + 1,
-        }
-    }
-    Some(best)
 }

@@ -235,8 +235,6 @@ impl PendingQueue {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use super::*;
     use crate::amount::Amount;
     use crate::model::PodSet;
@@ -264,12 +262,12 @@ mod tests {
 
     #[test]
     fn those_that_come_last_wait_outside_whoever_came_first() {
-        let keys = BTreeMap::from([("a", 1), ("b", 3), ("c", 2), ("d", 0)]);
-        for first in ["a", "b", "c", "d"] {
+        let keys = [("a", 1), ("b", 3), ("c", 2), ("d", 0)];
+        for first in 0..keys.len() {
             let (mut queue, shape, class) = mk_queue(2);
-            let rest = keys.keys().copied().filter(|name| *name != first);
-            for name in [first].into_iter().chain(rest) {
-                queue.insert(mk_key(keys[name], name), class.clone(), &shape);
+            let (before, after) = keys.split_at(first);
+            for (name, priority) in after.iter().chain(before) {
+                queue.insert(mk_key(*priority, name), class.clone(), &shape);
             }
             assert_eq!(queued(&queue), ["b", "c"], "{first} first");
             assert!(queue.is_outside(&mk_key(1, "a")));

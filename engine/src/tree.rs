@@ -250,6 +250,27 @@ impl QuotaTree {
         true
     }
 
+    /// The first node, from `node` up, that this charge would take above what it may use now.
+    pub(crate) fn limit(&self, node: NodeId, cell: CellId, amount: Amount) -> Option<NodeId> {
+        let mut rest = amount;
+        for id in self.path(node) {
+            if rest <= Amount::ZERO {
+                return None;
+            }
+            let cell = self.get(id, cell);
+            let ceiling = match self.parent(id) {
+                None => Some(cell.subtree),
+                Some(_) => cell.borrowing_ceiling(),
+            };
+            if ceiling.is_some_and(|ceiling| cell.now.plus(rest) > ceiling) {
+                return Some(id);
+            }
+            let local = cell.guaranteed().minus(cell.now).at_least_zero();
+            rest = rest.minus(local).at_least_zero();
+        }
+        None
+    }
+
     /// Whether this charge would take the node above its own quota, as is planned.
     pub(crate) fn borrows(&self, node: NodeId, cell: CellId, amount: Amount) -> bool {
         let cell = self.get(node, cell);

@@ -2,9 +2,10 @@
 //! fair shares is `fair.rs`; who is told to go is `pass.rs`. Nothing here changes what is charged.
 
 use std::cmp::{Ordering, Reverse};
-use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::amount::Amount;
+use crate::candidates::{foreign_candidates, merged, own_candidates};
 use crate::engine::{Account, Record};
 use crate::event::PreemptionRight;
 use crate::fair;
@@ -12,7 +13,7 @@ use crate::forest::QueueNode;
 use crate::ledger::charge_of;
 use crate::names::{LocalQueueKey, QueueName, WorkloadId};
 use crate::pending::OrderKey;
-use crate::preemption::{BorrowWithinCohort, Preemption, ReclaimWithinCohort, WithinClusterQueue};
+use crate::preemption::{BorrowWithinCohort, Preemption, ReclaimWithinCohort};
 use crate::settings::Settings;
 use crate::time::Time;
 use crate::tree::{CellId, NodeId, QuotaTree, View};
@@ -114,7 +115,8 @@ impl Bid<'_> {
         }
     }
 
-    fn may_borrow_from(&self, priority: i32) -> bool {
+    /// Whether the borrow policy names a workload of this priority.
+    pub(crate) fn may_borrow_from(&self, priority: i32) -> bool {
         match self.rules.borrow_within_cohort {
             BorrowWithinCohort::Never => false,
             BorrowWithinCohort::LowerPriority {
@@ -155,28 +157,60 @@ impl Bid<'_> {
 /// not do.
 pub(crate) fn find(field: Field<'_>, quota: &mut QuotaTree, bid: Bid<'_>) -> Option<Vec<Victim>> {
     let contested = bid.contested(quota);
-    let own = field.own_candidates(quota, &bid, &contested);
-    if bid.rules.reclaim_within_cohort != ReclaimWithinCohort::Never {
-        let found = match &field.settings.fair_sharing {
-            Some(tests) => tests
-                .iter()
-                .find_map(|test| fair::find(field, quota, bid, &contested, &own, *test)),
-            None => {
-                let foreign = field.foreign_candidates(quota, &bid, &contested, &own);
-                let is_any = !foreign.is_empty();
-                is_any
-                    .then(|| {
-                        let all = merged(foreign).chain(own.iter().cloned());
-                        search(field, quota, &bid, &contested, all)
-                    })
-                    .flatten()
-            }
-        };
-        if found.is_some() {
-            return found;
-        }
+    let own = own_candidates(field, quota, &bid, &contested);
+    if bid.rules.reclaim_within_cohort != ReclaimWithinCohort::Never
+        && let Some(found) = find_abroad(field, quota, bid, &contested, &own)
+    {
+        return Some(found);
     }
     search(field, quota, &bid, &contested, own)
+}
+
+/// Who has to go, if those of other queues may have to.
+fn find_abroad(
+    field: Field<'_>,
+    quota: &mut QuotaTree,
+    bid: Bid<'_>,
+    contested: &BTreeSet<CellId>,
+    own: &[Candidate],
+) -> Option<Vec<Victim>> {
+    if let Some(tests) = &field.settings.fair_sharing {
+        let mut tests = tests.iter();
+        return tests.find_map(|test| fair::find(field, quota, bid, contested, own, *test));
+    }
+    let foreign = foreign_candidates(field, quota, &bid, contested, own);
+    if foreign.is_empty() {
+        return None;
+    }
+    let all = merged(foreign).chain(own.iter().cloned());
+    search(field, quota, &bid, contested, all)
+}
+
+/// Whose end would let the bid be met, whatever anybody's rights are: those that would have to go
+/// first, none in vain. Nobody, if that would not do.
+pub(crate) fn room_after(
+    field: Field<'_>,
+    quota: &mut QuotaTree,
+    bid: Bid<'_>,
+    holders: impl Iterator<Item = (VictimKey, NodeId)>,
+) -> Vec<WorkloadId> {
+    let contested = bid.contested(quota);
+    let holds = |(key, _): &(VictimKey, NodeId)| {
+        let record = field.workloads.get(key.id());
+        record.is_some_and(|record| holds(quota, record, &contested))
+    };
+    let candidates = holders.filter(holds).map(|(key, node)| Candidate {
+        key,
+        node,
+        right: PreemptionRight::InClusterQueue,
+        fork: None,
+    });
+    let candidates: BTreeSet<Candidate> = candidates.collect();
+    let found = search(field, quota, &bid, &contested, candidates);
+    let found = found.unwrap_or_default().into_iter();
+    found
+        .map(|victim| victim.candidate.key.id().clone())
+        .collect()
 }
 
 /// Takes candidates in order until the bid can be met.
@@ -309,103 +343,6 @@ impl<'a> Field<'a> {
         }
     }
 
-    /// Whether a workload is charged in one of these cells.
-    pub(crate) fn holds(
-        self,
-        quota: &QuotaTree,
-        record: &Record,
-        cells: &BTreeSet<CellId>,
-    ) -> bool {
-        let pod_sets = record
-            .state
-            .admission()
-            .into_iter()
-            .flat_map(|a| &a.pod_sets);
-        pod_sets.into_iter().any(|pod_set| {
-            pod_set.usage.iter().any(|(resource, amount)| {
-                let cell = pod_set.flavors.get(resource);
-                let cell = cell.and_then(|f| quota.cell(&(f.clone(), resource.clone())));
-                *amount > Amount::ZERO && cell.is_some_and(|cell| cells.contains(&cell))
-            })
-        })
-    }
-
-    fn own_candidates(
-        self,
-        quota: &QuotaTree,
-        bid: &Bid<'_>,
-        contested: &BTreeSet<CellId>,
-    ) -> Vec<Candidate> {
-        let (priority, created) = (bid.order.priority(), bid.order.created());
-        let is_newer_enough = |record: &Record| match bid.rules.within_cluster_queue {
-            WithinClusterQueue::Never => false,
-            WithinClusterQueue::LowerPriority => record.priority < priority,
-            WithinClusterQueue::LowerOrNewerEqualPriority => {
-                record.priority < priority || created < record.created
-            }
-        };
-        let own = self.evictable(bid.queue);
-        own.take_while(|(_, record)| record.priority <= priority)
-            .filter(|(_, record)| {
-                is_newer_enough(record) && bid.local.is_none_or(|l| *l == record.queue)
-            })
-            .filter(|(_, record)| self.holds(quota, record, contested))
-            .map(|(key, _)| Candidate {
-                key: key.clone(),
-                node: bid.node,
-                right: PreemptionRight::InClusterQueue,
-                fork: None,
-            })
-            .collect()
-    }
-
-    /// For each queue that may have to give back what it borrows, its candidates in order.
-    fn foreign_candidates(
-        self,
-        quota: &mut QuotaTree,
-        bid: &Bid<'_>,
-        contested: &BTreeSet<CellId>,
-        own: &[Candidate],
-    ) -> Vec<Vec<Candidate>> {
-        let forks = self.forks(quota, bid);
-        let mut reclaims: BTreeMap<NodeId, bool> = BTreeMap::new();
-        let mut all = Vec::new();
-        for (queue, node, fork) in forks {
-            let mut cells = contested.iter();
-            if !cells.any(|cell| quota.is_borrowing(node, *cell)) {
-                continue;
-            }
-            let reclaims = *reclaims
-                .entry(fork.ours)
-                .or_insert_with(|| self.could_keep_to_its_own(quota, bid, fork.ours, own));
-            let right = |record: &Record| {
-                let is_named = bid.may_reclaim(record.priority);
-                let right = if reclaims {
-                    PreemptionRight::InCohortReclamation
-                } else {
-                    PreemptionRight::InCohortReclaimWhileBorrowing
-                };
-                (is_named && (reclaims || bid.may_borrow_from(record.priority))).then_some(right)
-            };
-            let candidates: Vec<Candidate> = self
-                .evictable(queue)
-                .filter(|(_, record)| self.holds(quota, record, contested))
-                .filter_map(|(key, record)| {
-                    Some(Candidate {
-                        key: key.clone(),
-                        node,
-                        right: right(record)?,
-                        fork: Some(fork),
-                    })
-                })
-                .collect();
-            if !candidates.is_empty() {
-                all.push(candidates);
-            }
-        }
-        all
-    }
-
     /// The other queues of the tree, each with where its path and the bid's part.
     pub(crate) fn forks(
         self,
@@ -428,45 +365,20 @@ impl<'a> Field<'a> {
         });
         forks.collect()
     }
-
-    /// Whether `at` would use no more than is its own, if those of the bid's own queue that may have
-    /// to go went.
-    fn could_keep_to_its_own(
-        self,
-        quota: &mut QuotaTree,
-        bid: &Bid<'_>,
-        at: NodeId,
-        own: &[Candidate],
-    ) -> bool {
-        if !bid.would_borrow(quota, at) {
-            return true;
-        }
-        let own: Vec<Victim> = (own.iter().cloned())
-            .map(|candidate| self.victim(quota, candidate))
-            .collect();
-        for victim in &own {
-            victim.leave(quota);
-        }
-        let keeps_to_it = !bid.would_borrow(quota, at);
-        for victim in &own {
-            victim.stay(quota);
-        }
-        keeps_to_it
-    }
 }
 
-/// Candidates of several queues, each in order, in one order.
-fn merged(queues: Vec<Vec<Candidate>>) -> impl Iterator<Item = Candidate> {
-    let mut queues: Vec<_> = queues.into_iter().map(Vec::into_iter).collect();
-    let firsts = queues.iter_mut().enumerate();
-    let mut next: BinaryHeap<Reverse<(Candidate, usize)>> = firsts
-        .filter_map(|(index, queue)| Some(Reverse((queue.next()?, index))))
-        .collect();
-    std::iter::from_fn(move || {
-        let Reverse((candidate, index)) = next.pop()?;
-        if let Some(following) = queues.get_mut(index).and_then(Iterator::next) {
-            next.push(Reverse((following, index)));
-        }
-        Some(candidate)
+/// Whether a workload is charged in one of these cells.
+pub(crate) fn holds(quota: &QuotaTree, record: &Record, cells: &BTreeSet<CellId>) -> bool {
+    let pod_sets = record
+        .state
+        .admission()
+        .into_iter()
+        .flat_map(|a| &a.pod_sets);
+    pod_sets.into_iter().any(|pod_set| {
+        pod_set.usage.iter().any(|(resource, amount)| {
+            let cell = pod_set.flavors.get(resource);
+            let cell = cell.and_then(|f| quota.cell(&(f.clone(), resource.clone())));
+            *amount > Amount::ZERO && cell.is_some_and(|cell| cells.contains(&cell))
+        })
     })
 }

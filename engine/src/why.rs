@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 
 use crate::amount::Amount;
 use crate::engine::{Engine, Record, State};
-use crate::explain::{Explanation, FlavorMiss, MissReason, Outlook, Shortage};
-use crate::flavors::{self, Choice, Obstacle, Place, Plan, Slots};
+use crate::explain::{Explanation, FlavorMiss, MissReason, Shortage};
+use crate::flavors::{self, Choice, Fit, Obstacle, Place, Plan, Slots, least};
 use crate::forest::{NodeName, QueueNode, Tree};
 use crate::model::{FlavorQuotas, QueueingStrategy, StopPolicy};
 use crate::names::{QueueName, WorkloadId};
 use crate::shape::Shape;
-use crate::tree::{self, CellId, View};
+use crate::tree::{CellId, View};
 
 /// A shape in a queue, and everything that is needed to judge it.
 struct Case<'a> {
@@ -41,34 +41,6 @@ impl Engine {
                 Some(Explanation::Admitted { queue: queue()? })
             }
         }
-    }
-
-    /// Live numbers about a workload that is considered by a ClusterQueue; none for any other.
-    pub fn outlook(&self, id: &WorkloadId) -> Option<Outlook> {
-        let record = self.workloads.get(id)?;
-        let local = self.locals.get(&record.queue)?.object.as_ref()?;
-        let queue = &local.cluster_queue;
-        let account = self.accounts.get(queue)?;
-        let order = record.order(id);
-        if !account
-            .pending
-            .contains(&order, &self.class_of(record, queue))
-        {
-            return None;
-        }
-        let tree = self.tree_of_queue(queue)?;
-        let node = tree.queues.get(queue)?;
-        let cells = tree::quotas(&node.config.resource_groups).into_keys();
-        let free = cells.filter_map(|cell| {
-            let available = tree.quota.available(node.id, tree.quota.cell(&cell)?);
-            Some((cell.0, cell.1, available))
-        });
-        let free = free.collect();
-        Some(Outlook {
-            queue: queue.clone(),
-            ahead: account.pending.ahead_of(&order),
-            free,
-        })
     }
 
     pub(crate) fn tree_of_queue(&self, queue: &QueueName) -> Option<Cow<'_, Tree>> {
@@ -172,9 +144,14 @@ impl Case<'_> {
                 head: head.id().clone(),
             };
         }
-        let counts = self.shape.pod_sets.iter().map(|set| set.count).collect();
+        let counts = self.shape.pod_sets.iter().map(least).collect();
         let fungibility = self.node.config.fungibility;
         match slots.fit(&mut &self.tree.quota, self.node.id, fungibility, counts) {
+            Ok(Fit {
+                waits_at: Some(place),
+                ..
+            }) => self.does_not_fit(Some(&slots), place),
+            Ok(_) if !self.tree.claimants.is_empty() => Explanation::RoomKept { queue },
             Ok(_) => Explanation::Queued { queue },
             Err(stuck) => self.does_not_fit(Some(&slots), stuck),
         }
@@ -218,7 +195,7 @@ impl Case<'_> {
         let miss = |flavor: &FlavorQuotas| {
             let (config, tree) = (&self.engine.config, &self.tree.quota);
             let reason = match flavors::choice(config, tree, group, flavor, pod_set, &requests) {
-                Ok(choice) => self.shortage(&choice, pod_set.count, &forced)?,
+                Ok(choice) => self.shortage(&choice, least(pod_set), &forced)?,
                 Err(reason) => reason,
             };
             Some(FlavorMiss {

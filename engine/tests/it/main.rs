@@ -13,6 +13,7 @@ mod histories;
 mod oracle;
 mod preemption;
 mod random;
+mod reasons;
 mod recount;
 mod rules;
 mod script;

@@ -559,3 +559,16 @@ fn moving_a_queue_moves_its_usage() {
          decide => c3",
     );
 }
+
+#[test]
+fn one_that_no_longer_fits_does_not_hold_back_the_next_of_its_queue() {
+    check(
+        "queue q0 in=c next-flavor default.cpu=0 spot.cpu=1/0
+         queue q2 in=c default.cpu=3 spot.cpu=3
+         job w4 q0 priority=2 at=0 cpu=3
+         job w2 q0 priority=1 at=0 cpu=1
+         job w3 q2 priority=1 at=0 cpu=1
+         job w0 q2 at=0 cpu=1
+         decide => w3 w2 w0",
+    );
+}

@@ -19,6 +19,7 @@
 //! wake => TIME                                      when the next decision is due
 //! flavors JOB => [POD SET.RESOURCE=FLAVOR…]
 //! why JOB => TEXT
+//! outlook JOB => TEXT                               how things stand for it
 //! use QUEUE => FLAVOR.RESOURCE=TOTAL+BORROWED…      what is used, other than nothing
 //! parts QUEUE | local-parts LOCAL => FLAVOR.RESOURCE=ALLOCATED+RESERVED…
 //! counts QUEUE | local-counts LOCAL => PENDING RESERVING ADMITTED
@@ -296,6 +297,7 @@ impl World {
                     .map_or(String::new(), |at| at.as_millis().to_string());
             }
             "why" => return self.why(name),
+            "outlook" => return self.outlook(name),
             "flavors" => return self.flavors(name),
             "use" => return self.usage(name),
             "parts" | "counts" | "asked" => return self.status(verb, name),
@@ -371,6 +373,12 @@ impl World {
         explanation
             .display(&|_, amount| amount.to_string())
             .to_string()
+    }
+
+    fn outlook(&self, job: &str) -> String {
+        let outlook = self.engine.outlook(&job.into()).unwrap();
+        let format = |_: &ResourceName, amount: Amount| amount.to_string();
+        outlook.display(&format, &|id| id.to_string()).to_string()
     }
 
     fn flavors(&self, job: &str) -> String {

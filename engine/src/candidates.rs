@@ -1,0 +1,129 @@
+//! Who may have to go for whom, by the rules of `preemption.rs` and without a look at shares. Who of
+//! them does is `victims.rs`.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+
+use crate::engine::Record;
+use crate::event::PreemptionRight;
+use crate::preemption::WithinClusterQueue;
+use crate::tree::{CellId, NodeId, QuotaTree};
+use crate::victims::{Bid, Candidate, Field, Victim, holds};
+
+/// Those of the bid's own queue that may have to go, in order.
+pub(crate) fn own_candidates(
+    field: Field<'_>,
+    quota: &QuotaTree,
+    bid: &Bid<'_>,
+    contested: &BTreeSet<CellId>,
+) -> Vec<Candidate> {
+    let (priority, created) = (bid.order.priority(), bid.order.created());
+    let is_newer_enough = |record: &Record| match bid.rules.within_cluster_queue {
+        WithinClusterQueue::Never => false,
+        WithinClusterQueue::LowerPriority => record.priority < priority,
+        WithinClusterQueue::LowerOrNewerEqualPriority => {
+            record.priority < priority || created < record.created
+        }
+    };
+    let own = field.evictable(bid.queue);
+    own.take_while(|(_, record)| record.priority <= priority)
+        .filter(|(_, record)| {
+            is_newer_enough(record) && bid.local.is_none_or(|l| *l == record.queue)
+        })
+        .filter(|(_, record)| holds(quota, record, contested))
+        .map(|(key, _)| Candidate {
+            key: key.clone(),
+            node: bid.node,
+            right: PreemptionRight::InClusterQueue,
+            fork: None,
+        })
+        .collect()
+}
+
+/// For each queue that may have to give back what it borrows, its candidates in order.
+pub(crate) fn foreign_candidates(
+    field: Field<'_>,
+    quota: &mut QuotaTree,
+    bid: &Bid<'_>,
+    contested: &BTreeSet<CellId>,
+    own: &[Candidate],
+) -> Vec<Vec<Candidate>> {
+    let forks = field.forks(quota, bid);
+    let mut reclaims: BTreeMap<NodeId, bool> = BTreeMap::new();
+    let mut all = Vec::new();
+    for (queue, node, fork) in forks {
+        let mut cells = contested.iter();
+        if !cells.any(|cell| quota.is_borrowing(node, *cell)) {
+            continue;
+        }
+        let reclaims = *reclaims
+            .entry(fork.ours)
+            .or_insert_with(|| could_keep_to_its_own(field, quota, bid, fork.ours, own));
+        let right = |record: &Record| {
+            let is_named = bid.may_reclaim(record.priority);
+            let right = if reclaims {
+                PreemptionRight::InCohortReclamation
+            } else {
+                PreemptionRight::InCohortReclaimWhileBorrowing
+            };
+            (is_named && (reclaims || bid.may_borrow_from(record.priority))).then_some(right)
+        };
+        let candidates: Vec<Candidate> = field
+            .evictable(queue)
+            .filter(|(_, record)| holds(quota, record, contested))
+            .filter_map(|(key, record)| {
+                Some(Candidate {
+                    key: key.clone(),
+                    node,
+                    right: right(record)?,
+                    fork: Some(fork),
+                })
+            })
+            .collect();
+        if !candidates.is_empty() {
+            all.push(candidates);
+        }
+    }
+    all
+}
+
+/// Whether `at` would use no more than is its own, if those of the bid's own queue that may have
+/// to go went.
+fn could_keep_to_its_own(
+    field: Field<'_>,
+    quota: &mut QuotaTree,
+    bid: &Bid<'_>,
+    at: NodeId,
+    own: &[Candidate],
+) -> bool {
+    if !bid.would_borrow(quota, at) {
+        return true;
+    }
+    let own: Vec<Victim> = (own.iter().cloned())
+        .map(|candidate| field.victim(quota, candidate))
+        .collect();
+    for victim in &own {
+        victim.leave(quota);
+    }
+    let keeps_to_it = !bid.would_borrow(quota, at);
+    for victim in &own {
+        victim.stay(quota);
+    }
+    keeps_to_it
+}
+
+/// Candidates of several queues, each in order, in one order.
+pub(crate) fn merged(queues: Vec<Vec<Candidate>>) -> impl Iterator<Item = Candidate> {
+    let mut queues: Vec<_> = queues.into_iter().map(Vec::into_iter).collect();
+    let firsts = queues.iter_mut().enumerate();
+    let mut next: BinaryHeap<Reverse<(Candidate, usize)>> = firsts
+        .filter_map(|(index, queue)| Some(Reverse((queue.next()?, index))))
+        .collect();
+    std::iter::from_fn(move || {
+        let Reverse((candidate, index)) = next.pop()?;
+        if let Some(following) = queues.get_mut(index).and_then(Iterator::next) {
+            next.push(Reverse((following, index)));
+        }
+        Some(candidate)
+    })
+}

@@ -1,0 +1,150 @@
+//! What can be done for one waiting workload: admit all of it, keep room for it, make others go, or
+//! admit a part of it. Whose turn it is is `pass.rs`.
+
+use std::collections::BTreeMap;
+
+use crate::amount::Amount;
+use crate::flavors::{self, Fit, Room, Slots, is_reducible, least};
+use crate::model::{Admission, ClusterQueue, PodSet};
+use crate::names::{LocalQueueKey, QueueName};
+use crate::pending::OrderKey;
+use crate::preemption::Preemption;
+use crate::shape::Shape;
+use crate::time::Time;
+use crate::tree::{CellId, NodeId, QuotaTree, View};
+use crate::victims::{self, Bid, Field, Victim};
+
+/// What came of looking at a candidate.
+pub(crate) enum Verdict {
+    /// There is room for these charges.
+    Now(Admission, BTreeMap<CellId, Amount>),
+    /// There will be room for these charges, when these and others that leave have gone.
+    Later(BTreeMap<CellId, Amount>, Vec<Victim>),
+}
+
+impl Verdict {
+    /// What it is charged, now or then.
+    pub(crate) fn cells(&self) -> &BTreeMap<CellId, Amount> {
+        match self {
+            Self::Now(_, cells) | Self::Later(cells, _) => cells,
+        }
+    }
+}
+
+/// A workload's quest for room: what is free, and what others hold that it may make them leave.
+pub(crate) struct Contest<'a> {
+    pub(crate) quota: &'a mut QuotaTree,
+    pub(crate) field: Field<'a>,
+    pub(crate) queue: &'a QueueName,
+    pub(crate) node: NodeId,
+    pub(crate) rules: Preemption,
+    pub(crate) order: &'a OrderKey,
+    /// Where others of the same queue may not have to go: none means anywhere.
+    pub(crate) local: Option<&'a LocalQueueKey>,
+}
+
+impl Contest<'_> {
+    /// Works out what can be done, if anything.
+    pub(crate) fn judge(
+        &mut self,
+        slots: &Slots,
+        config: &ClusterQueue,
+        shape: &Shape,
+        now: Time,
+    ) -> Option<Verdict> {
+        let all = shape.pod_sets.iter().map(|pod_set| pod_set.count).collect();
+        if let Ok(fit) = slots.fit(self, self.node, config.fungibility, all) {
+            if fit.waits_at.is_none() {
+                let admission = fit.admission(config, shape, now);
+                return Some(Verdict::Now(admission, fit.cells));
+            }
+            if self.is_free(&fit.cells) {
+                return Some(Verdict::Later(fit.cells, Vec::new()));
+            }
+            if let Some(victims) = self.victims(&fit.cells) {
+                return Some(Verdict::Later(fit.cells, victims));
+            }
+        }
+        if !shape.pod_sets.iter().any(is_reducible) {
+            return None;
+        }
+        let mut fit = |counts| {
+            let fit = slots.fit(&mut &*self.quota, self.node, config.fungibility, counts);
+            fit.ok().filter(|fit| fit.waits_at.is_none())
+        };
+        let fit = fewest_less(shape, &mut fit)?;
+        let admission = fit.admission(config, shape, now);
+        Some(Verdict::Now(admission, fit.cells))
+    }
+
+    fn victims(&mut self, cells: &BTreeMap<CellId, Amount>) -> Option<Vec<Victim>> {
+        if !self.rules.has_any() {
+            return None;
+        }
+        let bid = Bid {
+            queue: self.queue,
+            node: self.node,
+            rules: self.rules,
+            order: self.order,
+            local: self.local,
+            cells,
+        };
+        victims::find(self.field, self.quota, bid)
+    }
+
+    fn is_free(&self, cells: &BTreeMap<CellId, Amount>) -> bool {
+        let mut cells = cells.iter();
+        cells.all(|(cell, amount)| self.quota.fits(View::Planned, self.node, *cell, *amount))
+    }
+}
+
+impl Room for Contest<'_> {
+    fn tree(&self) -> &QuotaTree {
+        self.quota
+    }
+
+    fn made(&mut self, cells: &BTreeMap<CellId, Amount>) -> Option<bool> {
+        let victims = self.victims(cells)?;
+        for victim in &victims {
+            victim.leave(self.quota);
+        }
+        let borrows = flavors::borrows(self.quota, self.node, cells);
+        for victim in &victims {
+            victim.stay(self.quota);
+        }
+        Some(borrows)
+    }
+}
+
+/// The fit with the fewest pods less than all, found by bisection: between the minimum and all, the
+/// pod sets are cut down evenly.
+fn fewest_less<'a>(
+    shape: &Shape,
+    fit: &mut dyn FnMut(Vec<u32>) -> Option<Fit<'a>>,
+) -> Option<Fit<'a>> {
+    let spare = |pod_set: &PodSet| u64::from(pod_set.count.saturating_sub(least(pod_set)));
+    let most = shape
+        .pod_sets
+        .iter()
+        .map(spare)
+        .fold(0, u64::saturating_add);
+    let counts = |less: u64| -> Vec<u32> {
+        let count = |pod_set| {
+            let product = u128::from(spare(pod_set)) * u128::from(less);
+            let cut = product.checked_div(u128::from(most)).unwrap_or_default();
+            let cut = u32::try_from(cut).unwrap_or(u32::MAX);
+            pod_set.count.saturating_sub(cut)
+        };
+        shape.pod_sets.iter().map(count).collect()
+    };
+    let mut best = fit(counts(most))?;
+    let (mut low, mut high) = (1, most);
+    while low < high {
+        let middle = low.midpoint(high);
+        match fit(counts(middle)) {
+            Some(found) => (best, high) = (found, middle),
+            None => low = middle + 1,
+        }
+    }
+    Some(best)
+}
