@@ -6,7 +6,6 @@ use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
 use crate::engine::Record;
 use crate::event::PreemptionRight;
-use crate::preemption::WithinClusterQueue;
 use crate::tree::{CellId, NodeId, QuotaTree};
 use crate::victims::{Bid, Candidate, Field, Victim, holds};
 
@@ -18,18 +17,13 @@ pub(crate) fn own_candidates(
     contested: &BTreeSet<CellId>,
 ) -> Vec<Candidate> {
     let (priority, created) = (bid.order.priority(), bid.order.created());
-    let is_newer_enough = |record: &Record| match bid.rules.within_cluster_queue {
-        WithinClusterQueue::Never => false,
-        WithinClusterQueue::LowerPriority => record.priority < priority,
-        WithinClusterQueue::LowerOrNewerEqualPriority => {
-            record.priority < priority || created < record.created
-        }
+    let may_go = |record: &Record| {
+        bid.rules.may_outrank(priority, record.priority)
+            && (record.priority < priority || created < record.created)
     };
     let own = field.evictable(bid.queue);
     own.take_while(|(_, record)| record.priority <= priority)
-        .filter(|(_, record)| {
-            is_newer_enough(record) && bid.local.is_none_or(|l| *l == record.queue)
-        })
+        .filter(|(_, record)| may_go(record) && bid.local.is_none_or(|l| *l == record.queue))
         .filter(|(_, record)| holds(quota, record, contested))
         .map(|(key, _)| Candidate {
             key: key.clone(),

@@ -47,8 +47,8 @@ pub(crate) struct Tree {
     pub(crate) inactive: Option<InactiveReason>,
     /// What the next decision has to look at.
     pub(crate) woken: Woken,
-    /// Classes that may come to fit when usage grows: see `Slots::fit_is_monotone`; and where others
-    /// may have to go, more usage may mean more of those.
+    /// Classes that may come to fit when usage grows: see `Slots::fit_is_monotone`; and where those of
+    /// other queues may have to go, more usage may mean more of those.
     pub(crate) restless: BTreeSet<ClassRef>,
     /// How many workloads hold quota here and are on their way out.
     pub(crate) leaving: usize,
@@ -385,6 +385,18 @@ impl Forest {
         let key = self.homes.get(&NodeName::Queue(queue.clone()))?;
         self.touched.insert(key.clone());
         self.trees.get_mut(key)
+    }
+
+    /// Room that was kept for a workload may be had by others.
+    pub(crate) fn wake_if_claimed(&mut self, queue: &QueueName, id: &WorkloadId) {
+        let key = self.homes.get(&NodeName::Queue(queue.clone()));
+        if let Some(key) = key
+            && let Some(tree) = self.trees.get_mut(key)
+            && tree.claimants.contains(id)
+        {
+            tree.woken.all = true;
+            self.touched.insert(key.clone());
+        }
     }
 
     /// More usage, or more that may be evicted: what may gain by that is looked at again.

@@ -245,7 +245,7 @@ impl Pass<'_> {
             return false;
         };
         let rules = self.rules(&class.0);
-        if !slots.fit_is_monotone || rules.has_any() {
+        if !slots.fit_is_monotone || rules.reaches_abroad() {
             self.tree.restless.insert(class.clone());
         }
         let Some(verdict) = self.judge(&class, node, slots, &shape, &rank.order) else {

@@ -51,6 +51,21 @@ pub enum BorrowWithinCohort {
 }
 
 impl Preemption {
+    /// Whether workloads of other queues may have to go.
+    pub(crate) fn reaches_abroad(self) -> bool {
+        self.reclaim_within_cohort != ReclaimWithinCohort::Never
+    }
+
+    /// Whether one of priority `first` may make one of priority `second` of its own queue go, for all
+    /// that their priorities say.
+    pub(crate) fn may_outrank(self, first: i32, second: i32) -> bool {
+        match self.within_cluster_queue {
+            WithinClusterQueue::Never => false,
+            WithinClusterQueue::LowerPriority => second < first,
+            WithinClusterQueue::LowerOrNewerEqualPriority => second <= first,
+        }
+    }
+
     /// Whether anybody may have to go.
     pub(crate) fn has_any(self) -> bool {
         self.within_cluster_queue != WithinClusterQueue::Never

@@ -215,12 +215,34 @@ impl Engine {
             return;
         };
         if let Some(key) = key {
+            let priority = record.priority;
             self.account(&queue).evictable.insert(key);
             self.forest.wake_restless(&queue);
+            self.wake_rivals(&queue, priority);
         }
         if is_leaving {
             self.account(&queue).leaving.insert(id.clone());
             self.plan_without(id);
+        }
+    }
+
+    /// Looks again at those that wait in a queue and may make one of this priority go.
+    fn wake_rivals(&mut self, queue: &QueueName, priority: i32) {
+        let config = self.config.queues.get(queue);
+        let rules = config.map(|config| config.preemption).unwrap_or_default();
+        let Some(account) = self.accounts.get_mut(queue).filter(|_| rules.has_any()) else {
+            return;
+        };
+        let heads = account.pending.heads();
+        let rivals = heads.take_while(|(order, _)| rules.may_outrank(order.priority(), priority));
+        let rivals: Vec<ClassId> = rivals.map(|(_, class)| class.clone()).collect();
+        for class in rivals {
+            if let Some(found) = account.pending.class_mut(&class) {
+                found.parked = false;
+            }
+            if let Some(tree) = self.forest.touch(queue) {
+                tree.woken.classes.insert((queue.clone(), class));
+            }
         }
     }
 
@@ -319,11 +341,7 @@ impl Engine {
                 tree.woken.classes.insert((queue.clone(), class));
             }
         }
-        if let Some(tree) = self.forest.touch(queue)
-            && tree.claimants.contains(id)
-        {
-            tree.woken.all = true;
-        }
+        self.forest.wake_if_claimed(queue, id);
         self.drop_empty_account(queue);
     }
 
