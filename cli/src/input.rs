@@ -18,6 +18,8 @@ const ENDINGS: [&str; 3] = ["json", "yaml", "yml"];
 pub struct Document {
     /// The file that it is from.
     pub file: String,
+    /// Where it is in the file: `document 2`, or `document 1, items[3]`.
+    pub place: String,
     /// What it says.
     pub value: Value,
 }
@@ -65,9 +67,22 @@ pub enum InputError {
 /// # Errors
 /// All files that can't be read, and documents that are no objects.
 pub fn objects(paths: &[PathBuf], recursive: bool) -> Result<Vec<Document>, Vec<InputError>> {
+    taken_apart(documents(paths, recursive)?)
+}
+
+/// The objects in `text`, which is known as `file`.
+///
+/// # Errors
+/// It can't be parsed, or has documents that are no objects.
+pub fn objects_in(file: &str, text: &str) -> Result<Vec<Document>, Vec<InputError>> {
+    taken_apart(parsed(file, text).map_err(|error| vec![error])?)
+}
+
+/// The objects that are `documents`, or in them if they are lists.
+fn taken_apart(documents: Vec<Document>) -> Result<Vec<Document>, Vec<InputError>> {
     let mut errors = Vec::new();
     let mut objects = Vec::new();
-    for document in documents(paths, recursive)? {
+    for document in documents {
         match items(document) {
             Ok(found) => objects.extend(found),
             Err(error) => errors.push(error),
@@ -137,6 +152,15 @@ fn files(path: &Path, recursive: bool) -> Result<Vec<PathBuf>, InputError> {
 }
 
 fn read(path: &Path) -> Result<Vec<Document>, InputError> {
+    let (file, text) = text(path)?;
+    parsed(&file, &text)
+}
+
+/// What the file at `path` is called, and what is in it.
+///
+/// # Errors
+/// It can't be read.
+pub fn text(path: &Path) -> Result<(String, String), InputError> {
     let (file, text) = if path == Path::new(STDIN) {
         let mut text = String::new();
         let read = io::stdin().read_to_string(&mut text).map(|_| text);
@@ -151,15 +175,20 @@ fn read(path: &Path) -> Result<Vec<Document>, InputError> {
             source,
         },
     })?;
-    let values = parse(&text).map_err(|detail| InputError::Malformed {
-        file: file.clone(),
+    Ok((file, text))
+}
+
+fn parsed(file: &str, text: &str) -> Result<Vec<Document>, InputError> {
+    let values = parse(text).map_err(|detail| InputError::Malformed {
+        file: file.to_owned(),
         detail,
     })?;
-    let document = |value| Document {
-        file: file.clone(),
+    let document = |(index, value)| Document {
+        file: file.to_owned(),
+        place: format!("document {}", index + 1),
         value,
     };
-    Ok(values.into_iter().map(document).collect())
+    Ok(values.into_iter().enumerate().map(document).collect())
 }
 
 /// The documents in `text`: JSON, one object after the other, if it begins with a brace; else YAML.
@@ -200,13 +229,14 @@ fn items(document: Document) -> Result<Vec<Document>, InputError> {
     let Some(Value::Array(list)) = document.value.get("items").filter(|_| is_list) else {
         return Ok(vec![document]);
     };
-    let item = |value: &Value| {
+    let item = |(index, value): (usize, &Value)| {
         items(Document {
             file: document.file.clone(),
+            place: format!("{}, items[{index}]", document.place),
             value: value.clone(),
         })
     };
-    let all: Result<Vec<_>, _> = list.iter().map(item).collect();
+    let all: Result<Vec<_>, _> = list.iter().enumerate().map(item).collect();
     Ok(all?.into_iter().flatten().collect())
 }
 
@@ -252,14 +282,22 @@ mod tests {
         let job = |name: &str| json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name}});
         let list = |items: Value| Document {
             file: "f".to_owned(),
+            place: "document 1".to_owned(),
             value: json!({"apiVersion": "v1", "kind": "List", "items": items}),
         };
-        let names: Vec<_> = items(list(json!([job("a"), list(json!([job("b")])).value])))
-            .unwrap()
-            .into_iter()
-            .map(|document| document.value["metadata"]["name"].clone())
+        let found = items(list(json!([job("a"), list(json!([job("b")])).value]))).unwrap();
+        let found: Vec<_> = found
+            .iter()
+            .map(|document| {
+                let name = document.value["metadata"]["name"].as_str().unwrap();
+                (document.place.as_str(), name)
+            })
             .collect();
-        assert_eq!(names, ["a", "b"]);
+        let expected = [
+            ("document 1, items[0]", "a"),
+            ("document 1, items[1], items[0]", "b"),
+        ];
+        assert_eq!(found, expected);
         assert_eq!(
             items(list(json!([job("a"), {"kind": "Job"}])))
                 .unwrap_err()

@@ -10,12 +10,16 @@ mod report;
 mod rules;
 mod schemas;
 mod see;
+mod simulate;
 mod table;
 
+use std::fmt;
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+
+use crate::simulate::Failure;
 
 /// Looks into Sluice, which holds Job-like objects at a gate until they may run.
 #[derive(Debug, Parser)]
@@ -30,6 +34,7 @@ enum Command {
     /// What has to do with JobKinds: how Sluice reads and holds a kind of objects.
     #[command(subcommand, name = "jobkind", visible_aliases = ["jobkinds", "jk"])]
     JobKind(JobKindCommand),
+    Simulate(Box<simulate::Simulate>),
 }
 
 #[derive(Debug, Subcommand)]
@@ -43,28 +48,53 @@ const MISFIT: u8 = 1;
 const FAILED: u8 = 2;
 
 fn main() -> ExitCode {
-    let Command::JobKind(JobKindCommand::Check(command)) = Cli::parse().command;
+    match Cli::parse().command {
+        Command::JobKind(JobKindCommand::Check(command)) => check(&command),
+        Command::Simulate(command) => simulate(&command),
+    }
+}
+
+fn check(command: &jobkind::Check) -> ExitCode {
     let checked = match command.run() {
         Ok(checked) => checked,
-        Err(errors) => {
-            for error in errors {
-                eprintln!("error: {error}");
-            }
-            return ExitCode::from(FAILED);
-        }
+        Err(errors) => return failed(FAILED, errors),
     };
     let shown = command.show(&checked).map_err(io::Error::other);
     if let Err(error) = shown.and_then(|text| write(&text)) {
-        eprintln!("error: the result can't be written: {error}");
-        return ExitCode::from(FAILED);
+        return failed(FAILED, [unwritable(error)]);
     }
     match checked.misfits() {
         None => ExitCode::SUCCESS,
-        Some(misfits) => {
-            eprintln!("error: {misfits}");
-            ExitCode::from(MISFIT)
-        }
+        Some(misfits) => failed(MISFIT, [misfits]),
     }
+}
+
+fn simulate(command: &simulate::Simulate) -> ExitCode {
+    let (text, notes) = match command.run() {
+        Ok(shown) => shown,
+        Err(Failure::Unreadable(errors)) => return failed(FAILED, errors),
+        Err(Failure::Problems(problems)) => return failed(MISFIT, problems.lines()),
+        Err(Failure::Unwritable(error)) => return failed(FAILED, [unwritable(error)]),
+    };
+    for note in notes {
+        eprintln!("note: {note}");
+    }
+    match write(&text) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => failed(FAILED, [unwritable(error)]),
+    }
+}
+
+fn unwritable(error: impl fmt::Display) -> String {
+    format!("the result can't be written: {error}")
+}
+
+/// Tells `errors`, and ends with `code`.
+fn failed(code: u8, errors: impl IntoIterator<Item = impl fmt::Display>) -> ExitCode {
+    for error in errors {
+        eprintln!("error: {error}");
+    }
+    ExitCode::from(code)
 }
 
 /// Writes to the standard output. A reader that has seen enough is no error.

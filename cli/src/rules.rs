@@ -148,7 +148,7 @@ impl Rules {
 ///
 /// # Errors
 /// It is no `T`: where, and what is expected.
-fn strict<T: DeserializeOwned>(
+pub fn strict<T: DeserializeOwned>(
     value: &Value,
     field: &str,
 ) -> Result<(T, Vec<String>), Vec<String>> {

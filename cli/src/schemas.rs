@@ -30,7 +30,7 @@ impl Schemas {
     pub fn new(definitions: &[Document], given: &[Document]) -> Result<Self, Vec<InputError>> {
         let mut schemas = Map::new();
         let mut errors = Vec::new();
-        for Document { file, value } in definitions.iter().chain(given) {
+        for Document { file, value, .. } in definitions.iter().chain(given) {
             if is_definition(value) {
                 schemas.extend(published(value));
             } else if let Some(Value::Object(more)) = value.pointer("/components/schemas") {

@@ -25,10 +25,7 @@ pub fn object(document: &Document, rules: &[Rules], queue_labels: &QueueLabels) 
     let (group, _) = group_version(&api_version);
     let reader = rules.iter().find(|rules| rules.reads(group, &kind));
     let mut problems = Vec::new();
-    let readable = match reader {
-        Some(rules) => readable(rules, &api_version),
-        None => Err(nobody_reads(&kind, rules)),
-    };
+    let readable = self::reader(&document.value, rules).map_err(|(_, problem)| problem);
     let seen = match readable {
         Ok((rules, kind)) => Some(see(
             &document.value,
@@ -53,6 +50,24 @@ pub fn object(document: &Document, rules: &[Rules], queue_labels: &QueueLabels) 
         kind,
         seen,
         problems: problems.iter().map(Problem::to_string).collect(),
+    }
+}
+
+/// What reads `object`, of all `rules`.
+///
+/// # Errors
+/// Nothing does: the rules that are for its kind, if there are any, and why.
+pub fn reader<'a>(
+    object: &Value,
+    rules: &'a [Rules],
+) -> Result<(&'a Rules, &'a CompiledKind), (Option<&'a Rules>, Problem)> {
+    let text = |field: &str| object.get(field).and_then(Value::as_str);
+    let api_version = text("apiVersion").unwrap_or_default();
+    let kind = text("kind").unwrap_or_default();
+    let (group, _) = group_version(api_version);
+    match rules.iter().find(|rules| rules.reads(group, kind)) {
+        Some(found) => readable(found, api_version).map_err(|problem| (Some(found), problem)),
+        None => Err((None, nobody_reads(kind, rules))),
     }
 }
 

@@ -2,3 +2,4 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 mod jobkind;
+mod simulate;

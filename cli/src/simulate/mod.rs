@@ -1,0 +1,340 @@
+//! `kubectl sluice simulate`: from the command line to what it says. No cluster is asked, and no clock.
+//!
+//! | file | what it holds |
+//! |---|---|
+//! | `play` | jobs through the engine in virtual time: what became of each |
+//! | `figures` | what follows from that, as data |
+//! | `compare` | two plays beside each other |
+//! | `print`, `chart` | both as text and as a picture |
+//! | `settings`, `quotas` | the queues, and how they are read |
+//! | `objects`, `kinds`, `trace`, `jobs` | the jobs, and how they are read |
+//! | `span`, `problem` | how time is written; what is wrong with the input |
+
+use std::fs;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use serde::Serialize;
+use sluice_engine::{FairPreemption, Settings, Time};
+use sluice_kinds::view::QueueLabels;
+
+use self::figures::{Basis, Figures};
+use self::jobs::{JOBS_MAX, Jobs};
+use self::play::{Restart, Rules, play};
+use self::problem::Problems;
+use self::quotas::Quotas;
+use self::settings::Role;
+use crate::input::{self, Document, InputError};
+
+mod chart;
+mod compare;
+mod figures;
+mod jobs;
+mod kinds;
+mod objects;
+mod play;
+mod print;
+mod problem;
+mod quotas;
+mod settings;
+mod span;
+mod trace;
+
+const DETAILS: &str = "\
+Plays jobs through queues in virtual time, with the engine that admits them in a cluster, and prints how
+long they waited and what was used: to see what a change of quota does before it is made.
+
+Queues (ResourceFlavor, ClusterQueue, Cohort, LocalQueue, WorkloadPriorityClass, PriorityClass, Namespace)
+and jobs are read from files. A job is any object that a JobKind reads (the shipped ones, and those among
+the files), a Workload as a cluster has it, or a line of a trace. It is let go when it is admitted, runs
+for its duration, and ends. How long it takes is said by its annotation sluice.dev/simulate-duration, when
+it comes by sluice.dev/simulate-arrival, else by its creationTimestamp.
+
+Examples:
+  # Play jobs in queues
+  kubectl sluice simulate -f queues.yaml -f jobs/ --duration 10m
+
+  # Play a trace, and draw what was used
+  kubectl sluice simulate -f queues.yaml --trace jobs.csv --svg usage.svg
+
+  # What if? Play what a cluster did, and again with another quota
+  kubectl get clusterqueues,cohorts,resourceflavors,localqueues,workloads -A -o yaml > cluster.yaml
+  kubectl sluice simulate -f cluster.yaml --duration 1h --compare more-quota.yaml";
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0  it was played
+  1  something is wrong with what is in the files
+  2  wrong usage, or a file that can't be read or written";
+
+/// Play jobs through queues in virtual time, and see how long they wait.
+#[derive(Debug, Args)]
+#[command(long_about = DETAILS, after_help = EXIT_CODES)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
+pub struct Simulate {
+    /// Files or directories with queues, jobs and JobKinds; - for the standard input.
+    #[arg(
+        short,
+        long,
+        value_name = "FILE",
+        value_delimiter = ',',
+        required = true
+    )]
+    filename: Vec<PathBuf>,
+    /// Also read the directories in a directory.
+    #[arg(short = 'R', long)]
+    recursive: bool,
+    /// Traces: CSV files with the columns arrival and queue, and name, duration, namespace, priority,
+    /// priorityClass, count, minCount, and one for each resource.
+    #[arg(long, value_name = "FILE", value_delimiter = ',')]
+    trace: Vec<PathBuf>,
+    /// Play the same jobs again with these queues in place of those of the same name, as if they were
+    /// applied, and print both.
+    #[arg(long, value_name = "FILE", value_delimiter = ',')]
+    compare: Vec<PathBuf>,
+    /// How long jobs take that don't say it.
+    #[arg(long, value_name = "TIME", value_parser = span::parse)]
+    duration: Option<Duration>,
+    /// The time between the arrivals of jobs that don't say when they come.
+    #[arg(long, value_name = "TIME", value_parser = span::parse, default_value = "0s")]
+    arrival_interval: Duration,
+    /// How long the pods of an evicted job take to end.
+    #[arg(long, value_name = "TIME", value_parser = span::parse, default_value = "30s")]
+    eviction_time: Duration,
+    /// An evicted job goes on where it was, instead of starting over.
+    #[arg(long)]
+    checkpoint: bool,
+    /// End so long after the beginning, instead of when nothing more happens.
+    #[arg(long, value_name = "TIME", value_parser = span::parse)]
+    until: Option<Duration>,
+    /// Share by dominant resource share, as with fair sharing in Sluice's configuration.
+    #[arg(long)]
+    fair_sharing: bool,
+    /// After this time, what a LocalQueue used counts half, in queues that admit by use.
+    #[arg(long, value_name = "TIME", value_parser = span::parse, default_value = "7d")]
+    usage_half_life: Duration,
+    /// For programs: json or yaml.
+    #[arg(short, long, value_name = "FORMAT", hide_possible_values = true)]
+    output: Option<Format>,
+    /// Draw usage and waiting jobs over time.
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
+    /// Pass over objects of kinds that no JobKind is for.
+    #[arg(long)]
+    ignore_other_kinds: bool,
+    /// Labels that name a queue besides sluice.dev/queue-name, as in the configuration of Sluice.
+    #[arg(long, value_name = "KEY", value_delimiter = ',')]
+    queue_label_aliases: Vec<String>,
+}
+
+/// A form for programs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// JSON.
+    Json,
+    /// YAML.
+    Yaml,
+}
+
+/// Why nothing was played, or shown.
+#[derive(Debug)]
+pub enum Failure {
+    /// Files can't be read.
+    Unreadable(Vec<InputError>),
+    /// What is in them is wrong.
+    Problems(Problems),
+    /// The result can't be written.
+    Unwritable(String),
+}
+
+/// What came of it.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+enum Outcome {
+    /// One play.
+    One(Box<Figures>),
+    /// Two plays of the same jobs.
+    Two(Box<compare::Comparison>),
+}
+
+/// What is played.
+struct Input {
+    quotas: Quotas,
+    /// With the queues to compare with, if there are any.
+    other: Option<Quotas>,
+    jobs: Jobs,
+    notes: Vec<String>,
+}
+
+impl Simulate {
+    /// Plays, and says what came of it: what to print, and notes beside it.
+    ///
+    /// # Errors
+    /// All that is wrong with the input.
+    pub fn run(&self) -> Result<(String, Vec<String>), Failure> {
+        let input = self.read()?;
+        let before = self.play(&input.quotas, &input.jobs);
+        let outcome = match &input.other {
+            None => Outcome::One(Box::new(before)),
+            Some(other) => {
+                let after = self.play(other, &input.jobs);
+                Outcome::Two(Box::new(compare::Comparison::of(before, after)))
+            }
+        };
+        if let Some(path) = &self.svg {
+            let drawn = match &outcome {
+                Outcome::One(figures) => chart::draw(&[("", figures)]),
+                Outcome::Two(both) => {
+                    chart::draw(&[("before", &both.before), ("after", &both.after)])
+                }
+            };
+            fs::write(path, drawn)
+                .map_err(|error| Failure::Unwritable(format!("{}: {error}", path.display())))?;
+        }
+        let text = match (self.output, &outcome) {
+            (None, Outcome::One(figures)) => Ok(print::one(figures)),
+            (None, Outcome::Two(both)) => Ok(print::two(both)),
+            (Some(Format::Json), _) => serde_json::to_string_pretty(&outcome)
+                .map(|text| text + "\n")
+                .map_err(|error| error.to_string()),
+            (Some(Format::Yaml), _) => {
+                serde_saphyr::to_string(&outcome).map_err(|error| error.to_string())
+            }
+        };
+        Ok((text.map_err(Failure::Unwritable)?, input.notes))
+    }
+
+    fn play(&self, quotas: &Quotas, jobs: &Jobs) -> Figures {
+        let to_play = jobs.to_play(quotas, self.arrival_interval);
+        let restart = if self.checkpoint {
+            Restart::WhereItWas
+        } else {
+            Restart::FromStart
+        };
+        let begin = to_play.iter().map(|job| job.arrival).min();
+        let rules = Rules {
+            settings: Settings {
+                fair_sharing: self.fair_sharing.then(|| FairPreemption::DEFAULT.to_vec()),
+                usage_half_life: self.usage_half_life,
+                ..Settings::new(sluice_translate::POD)
+            },
+            eviction: self.eviction_time,
+            restart,
+            until: self
+                .until
+                .map(|until| begin.unwrap_or(Time::default()).after(until)),
+        };
+        let play = play(quotas.events(), &to_play, &rules);
+        Figures::of(Basis {
+            told: jobs.all(),
+            jobs: &to_play,
+            quotas,
+            restart,
+            play: &play,
+        })
+    }
+
+    /// Reads all that is given.
+    fn read(&self) -> Result<Input, Failure> {
+        let mut errors = Vec::new();
+        let mut documents = |paths: &[PathBuf]| {
+            input::objects(paths, self.recursive).unwrap_or_else(|found| {
+                errors.extend(found);
+                Vec::new()
+            })
+        };
+        let (given, compared) = (documents(&self.filename), documents(&self.compare));
+        let mut traces = Vec::new();
+        for path in &self.trace {
+            match input::text(path) {
+                Ok(trace) => traces.push(trace),
+                Err(error) => errors.push(error),
+            }
+        }
+        if !errors.is_empty() {
+            return Err(Failure::Unreadable(errors));
+        }
+        let mut problems = Problems::default();
+        let mut quotas = Quotas::default();
+        settings::read(&given, &mut quotas, &mut problems);
+        let other = (!self.compare.is_empty()).then(|| {
+            let mut other = quotas.clone();
+            settings::read(&compared, &mut other, &mut problems);
+            only_settings(&compared, &mut problems);
+            other
+        });
+        let mut jobs = Jobs::default();
+        let notes = self
+            .read_jobs(&given, &traces, &quotas, &mut jobs, &mut problems)
+            .map_err(Failure::Unreadable)?;
+        if problems.is_empty() {
+            if quotas.queues.is_empty() {
+                problems.add_text(&"the input", "there is no ClusterQueue to play in");
+            }
+            if jobs.all().is_empty() {
+                problems.add_text(&"the input", "there is no job to play");
+            }
+        }
+        if 0 < jobs.refused() {
+            let all = JOBS_MAX.saturating_add(jobs.refused());
+            let text = format!("there are {all} jobs, and at most {JOBS_MAX} can be played");
+            problems.add_text(&"the input", &text);
+        }
+        if !problems.is_empty() {
+            return Err(Failure::Problems(problems));
+        }
+        Ok(Input {
+            quotas,
+            other,
+            jobs,
+            notes,
+        })
+    }
+
+    fn read_jobs(
+        &self,
+        given: &[Document],
+        traces: &[(String, String)],
+        quotas: &Quotas,
+        jobs: &mut Jobs,
+        problems: &mut Problems,
+    ) -> Result<Vec<String>, Vec<InputError>> {
+        let needs_kinds =
+            |document: &Document| matches!(Role::of(document), Role::Job | Role::JobKind);
+        // To compile them takes a moment that a trace needn't wait.
+        let rules = if given.iter().any(needs_kinds) {
+            kinds::read(given, problems)?
+        } else {
+            Vec::new()
+        };
+        let queue_labels = QueueLabels::new(self.queue_label_aliases.clone());
+        let reader = objects::Reader {
+            rules: &rules,
+            quotas,
+            duration: self.duration,
+            queue_labels: &queue_labels,
+            ignores_other_kinds: self.ignore_other_kinds,
+        };
+        let passed_over = reader.read(given, jobs, problems);
+        let reader = trace::Reader {
+            quotas,
+            duration: self.duration,
+        };
+        for (file, text) in traces {
+            reader.read(file, text, jobs, problems);
+        }
+        let note = (0 < passed_over).then(|| objects::passed_over_note(passed_over));
+        Ok(note.into_iter().collect())
+    }
+}
+
+/// What is compared are queues: both plays have the same jobs.
+fn only_settings(documents: &[Document], problems: &mut Problems) {
+    for document in documents {
+        if !matches!(Role::of(document), Role::Setting(_)) {
+            let text = "is no queue or what belongs to one: both plays have the jobs that -f names";
+            problems.add_text(&settings::Place(document), text);
+        }
+    }
+}

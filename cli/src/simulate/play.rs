@@ -1,0 +1,468 @@
+//! Plays jobs through the engine in virtual time: arrivals in, what became of each job out. Pure: no
+//! files, no clock, no chance, no text. What follows from a play is worked out in `figures`.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use sluice_engine::{
+    Admission, Amount, Decision, Engine, Event, EvictReason, Explanation, FlavorName,
+    LocalQueueKey, PodSet, PreemptionRight, QueueName, ResourceName, Settings, Time, Workload,
+    WorkloadId, WorkloadState,
+};
+
+#[cfg(test)]
+mod tests;
+
+/// Runs that a play may have beside four for each job. Evictions that never come to an end would
+/// fill the memory.
+const RUNS_MAX: usize = 10_000;
+
+/// A job to be played.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Job {
+    /// The LocalQueue that it names.
+    pub queue: LocalQueueKey,
+    /// Higher goes first.
+    pub priority: i32,
+    /// When it is created.
+    pub arrival: Time,
+    /// How long it takes with all its pods.
+    pub duration: Duration,
+    /// What it asks for.
+    pub pod_sets: Arc<[PodSet]>,
+}
+
+/// How it is played.
+#[derive(Debug, Clone)]
+pub struct Rules {
+    /// What the engine is told once.
+    pub settings: Settings,
+    /// How long the pods of an evicted job take to end.
+    pub eviction: Duration,
+    /// What an evicted job has done counts, or not.
+    pub restart: Restart,
+    /// Nothing is played that comes after this moment.
+    pub until: Option<Time>,
+}
+
+/// Where an evicted job goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Restart {
+    /// At its beginning.
+    FromStart,
+    /// Where it was when it was evicted.
+    WhereItWas,
+}
+
+/// A flavor and a resource.
+pub type Cell = (FlavorName, ResourceName);
+
+/// What is charged for a run. Equal ones are kept once.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Charge {
+    /// The ClusterQueue.
+    pub queue: QueueName,
+    /// What it is charged with.
+    pub cells: BTreeMap<Cell, Amount>,
+}
+
+/// What became of a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fate {
+    /// The play ended before it was created.
+    NotArrived,
+    /// It waits, for the first time or again.
+    Waiting,
+    /// It runs.
+    Running,
+    /// It was evicted, and its pods have not ended.
+    Leaving,
+    /// It did what it was for.
+    Finished(Time),
+}
+
+/// Once from an admission to the moment when its quota is free.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Run {
+    /// The number of the job.
+    pub job: usize,
+    /// When it was admitted.
+    pub from: Time,
+    /// When its quota was free; the end of the play if it was not.
+    pub until: Time,
+    /// The number of its charge.
+    pub charge: usize,
+    /// How many pods it was admitted with.
+    pub pods: u32,
+    /// When and why it was evicted, if it was.
+    pub evicted: Option<(Time, Cause)>,
+}
+
+/// Why a job was evicted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Cause {
+    /// Its ClusterQueue or LocalQueue was stopped.
+    Stopped,
+    /// It held quota that it didn't use.
+    ReservationTimedOut,
+    /// It made room for another one.
+    Preempted(PreemptionRight),
+}
+
+/// Why a play ended before all was over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cut {
+    /// It was to end at that moment.
+    Until,
+    /// Jobs were evicted again and again.
+    TooManyRuns,
+}
+
+/// What happened.
+#[derive(Debug)]
+pub struct Play {
+    /// What became of each job.
+    pub fates: Vec<Fate>,
+    /// All runs, in the order of their admissions.
+    pub runs: Vec<Run>,
+    /// What runs are charged with.
+    pub charges: Vec<Charge>,
+    /// When the first job was created.
+    pub begin: Time,
+    /// When the last thing happened.
+    pub end: Time,
+    /// Why it ended before all was over, if it did.
+    pub cut: Option<Cut>,
+    engine: Engine,
+}
+
+impl Play {
+    /// What the engine says of a job at the end.
+    pub fn explain(&self, job: usize) -> Option<Explanation> {
+        self.engine.explain(&id_of(job))
+    }
+}
+
+impl Cause {
+    /// The word for it.
+    pub fn reason(self) -> &'static str {
+        match self {
+            Self::Stopped => "Stopped",
+            Self::ReservationTimedOut => "ReservationTimedOut",
+            Self::Preempted(right) => right.reason(),
+        }
+    }
+}
+
+impl Job {
+    /// How many pods it has.
+    pub fn pods(&self) -> u32 {
+        let counts = self.pod_sets.iter().map(|set| set.count);
+        counts.fold(0, u32::saturating_add)
+    }
+}
+
+/// Plays `jobs` in the queues of `setup`.
+pub fn play(setup: impl IntoIterator<Item = Event>, jobs: &[Job], rules: &Rules) -> Play {
+    let mut player = Player::new(jobs, rules);
+    for event in setup {
+        player.engine.apply(event);
+    }
+    let mut cut = None;
+    while let Some(next) = player.next_moment() {
+        if rules.until.is_some_and(|until| until < next) {
+            cut = Some(Cut::Until);
+            break;
+        }
+        player.now = next;
+        player.take_what_is_due();
+        if !player.decide() {
+            cut = Some(Cut::TooManyRuns);
+            break;
+        }
+    }
+    player.close(cut)
+}
+
+/// Where a job is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    NotArrived,
+    Waiting,
+    /// With the number of the run.
+    Running(usize),
+    Leaving(usize),
+    Finished(Time),
+}
+
+/// A job as it is played.
+#[derive(Debug, Clone)]
+struct Live {
+    stage: Stage,
+    /// The work that is left, in pods times milliseconds.
+    left: u128,
+}
+
+/// What happens to a run at some moment, unless it ends before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Due {
+    /// The pods of an evicted job have ended.
+    Gone(usize),
+    /// The work is done.
+    Done(usize),
+}
+
+struct Player<'a> {
+    jobs: &'a [Job],
+    rules: &'a Rules,
+    engine: Engine,
+    now: Time,
+    live: Vec<Live>,
+    runs: Vec<Run>,
+    charges: BTreeMap<Charge, usize>,
+    /// The jobs in the order of their arrivals, the last first.
+    to_come: Vec<usize>,
+    due: BinaryHeap<Reverse<(Time, Due)>>,
+}
+
+impl<'a> Player<'a> {
+    fn new(jobs: &'a [Job], rules: &'a Rules) -> Self {
+        let mut to_come: Vec<usize> = (0..jobs.len()).collect();
+        to_come.sort_by_key(|job| Reverse((jobs.get(*job).map(|job| job.arrival), *job)));
+        let live = |job: &Job| Live {
+            stage: Stage::NotArrived,
+            left: job.duration.as_millis() * u128::from(job.pods().max(1)),
+        };
+        Self {
+            jobs,
+            rules,
+            engine: Engine::new(rules.settings.clone()),
+            now: Time::default(),
+            live: jobs.iter().map(live).collect(),
+            runs: Vec::new(),
+            charges: BTreeMap::new(),
+            to_come,
+            due: BinaryHeap::new(),
+        }
+    }
+
+    /// When something happens next.
+    fn next_moment(&self) -> Option<Time> {
+        let arrival = self.to_come.last().and_then(|job| self.jobs.get(*job));
+        let arrival = arrival.map(|job| job.arrival);
+        let due = self.due.peek().map(|Reverse((at, _))| *at);
+        // What is due has been decided already: only what lies ahead moves time.
+        let wake = self.engine.next_wake().filter(|wake| self.now < *wake);
+        arrival.into_iter().chain(due).chain(wake).min()
+    }
+
+    /// Tells the engine all that happens at this moment, so that it decides about all of it at once.
+    fn take_what_is_due(&mut self) {
+        while let Some(Reverse((at, due))) = self.due.peek().copied()
+            && at <= self.now
+        {
+            self.due.pop();
+            match due {
+                Due::Done(run) => self.finish(run),
+                Due::Gone(run) => self.release(run),
+            }
+        }
+        while let Some(index) = self.to_come.last().copied()
+            && let Some(job) = self.jobs.get(index)
+            && job.arrival <= self.now
+        {
+            self.to_come.pop();
+            self.tell(index, WorkloadState::Pending);
+            self.set(index, Stage::Waiting);
+        }
+    }
+
+    /// Has the engine decide until it has nothing more to say. Returns whether there is room for more.
+    fn decide(&mut self) -> bool {
+        let runs_max = RUNS_MAX.saturating_add(self.jobs.len().saturating_mul(4));
+        loop {
+            let decisions = self.engine.decide(self.now);
+            if decisions.is_empty() {
+                return true;
+            }
+            for decision in decisions {
+                match decision {
+                    Decision::Admit { id, admission } => self.admit(&id, admission),
+                    Decision::Evict { id, reason } => self.evict(&id, &reason),
+                }
+            }
+            if runs_max < self.runs.len() {
+                return false;
+            }
+        }
+    }
+
+    fn admit(&mut self, id: &WorkloadId, admission: Admission) {
+        let Some(index) = index_of(id) else {
+            return;
+        };
+        let pods = admission.pod_sets.iter().map(|set| set.count);
+        let pods = pods.fold(0, u32::saturating_add);
+        let run = self.runs.len();
+        let charge = self.charge(&admission);
+        self.runs.push(Run {
+            job: index,
+            from: self.now,
+            until: self.now,
+            charge,
+            pods,
+            evicted: None,
+        });
+        let left = self.live.get(index).map_or(0, |live| live.left);
+        // With fewer pods the same work takes longer.
+        let millis = left.div_ceil(u128::from(pods.max(1)));
+        let takes = Duration::from_millis(u64::try_from(millis).unwrap_or(u64::MAX));
+        let done = (self.now.after(takes), Due::Done(run));
+        self.due.push(Reverse(done));
+        self.set(index, Stage::Running(run));
+        self.tell(index, WorkloadState::Admitted(admission));
+    }
+
+    fn evict(&mut self, id: &WorkloadId, reason: &EvictReason) {
+        let Some(index) = index_of(id) else {
+            return;
+        };
+        let (Some(live), Some(admission)) =
+            (self.live.get_mut(index), self.engine.admission(id).cloned())
+        else {
+            return;
+        };
+        let Stage::Running(number) = live.stage else {
+            return;
+        };
+        let Some(run) = self.runs.get_mut(number) else {
+            return;
+        };
+        if self.rules.restart == Restart::WhereItWas {
+            let done = self.now.since(run.from).as_millis() * u128::from(run.pods.max(1));
+            live.left = live.left.saturating_sub(done);
+        }
+        let cause = match reason {
+            EvictReason::ClusterQueueStopped | EvictReason::LocalQueueStopped => Cause::Stopped,
+            EvictReason::ReservationTimedOut => Cause::ReservationTimedOut,
+            EvictReason::Preempted { right, .. } => Cause::Preempted(*right),
+        };
+        run.evicted = Some((self.now, cause));
+        let gone = (self.now.after(self.rules.eviction), Due::Gone(number));
+        self.due.push(Reverse(gone));
+        self.set(index, Stage::Leaving(number));
+        self.tell(index, WorkloadState::Evicting(admission));
+    }
+
+    /// A run has come to its end, unless it was evicted before.
+    fn finish(&mut self, number: usize) {
+        let Some(run) = self.runs.get_mut(number) else {
+            return;
+        };
+        let job = run.job;
+        if self.stage(job) != Some(Stage::Running(number)) {
+            return;
+        }
+        if let Some(run) = self.runs.get_mut(number) {
+            run.until = self.now;
+        }
+        self.set(job, Stage::Finished(self.now));
+        self.engine.apply(Event::RemoveWorkload(id_of(job)));
+    }
+
+    /// The pods of an evicted run have ended: its job waits again.
+    fn release(&mut self, number: usize) {
+        let Some(run) = self.runs.get_mut(number) else {
+            return;
+        };
+        run.until = self.now;
+        let job = run.job;
+        self.set(job, Stage::Waiting);
+        self.tell(job, WorkloadState::Pending);
+    }
+
+    fn stage(&self, job: usize) -> Option<Stage> {
+        self.live.get(job).map(|live| live.stage)
+    }
+
+    fn set(&mut self, job: usize, stage: Stage) {
+        if let Some(live) = self.live.get_mut(job) {
+            live.stage = stage;
+        }
+    }
+
+    fn tell(&mut self, index: usize, state: WorkloadState) {
+        if let Some(job) = self.jobs.get(index) {
+            let workload = Workload {
+                priority: job.priority,
+                created: job.arrival.as_millis(),
+                pod_sets: job.pod_sets.to_vec(),
+                state,
+                ..Workload::new(id_of(index), job.queue.clone())
+            };
+            self.engine.apply(Event::UpsertWorkload(workload));
+        }
+    }
+
+    /// The number of what is charged for an admission.
+    fn charge(&mut self, admission: &Admission) -> usize {
+        let mut cells: BTreeMap<Cell, Amount> = BTreeMap::new();
+        for set in &admission.pod_sets {
+            for (resource, amount) in &set.usage {
+                if let Some(flavor) = set.flavors.get(resource) {
+                    let sum = cells.entry((flavor.clone(), resource.clone())).or_default();
+                    *sum = Amount::new(sum.get().saturating_add(amount.get()));
+                }
+            }
+        }
+        let charge = Charge {
+            queue: admission.queue.clone(),
+            cells,
+        };
+        let next = self.charges.len();
+        *self.charges.entry(charge).or_insert(next)
+    }
+
+    fn close(mut self, cut: Option<Cut>) -> Play {
+        let arrivals = self.jobs.iter().map(|job| job.arrival);
+        let begin = arrivals.min().unwrap_or_default();
+        let until = self.rules.until.filter(|_| cut == Some(Cut::Until));
+        let end = until.unwrap_or(self.now).max(begin);
+        let fate = |live: &Live| match live.stage {
+            Stage::NotArrived => Fate::NotArrived,
+            Stage::Waiting => Fate::Waiting,
+            Stage::Running(_) => Fate::Running,
+            Stage::Leaving(_) => Fate::Leaving,
+            Stage::Finished(at) => Fate::Finished(at),
+        };
+        for live in &self.live {
+            if let Stage::Running(run) | Stage::Leaving(run) = live.stage
+                && let Some(run) = self.runs.get_mut(run)
+            {
+                run.until = end;
+            }
+        }
+        let mut charges: Vec<_> = self.charges.into_iter().collect();
+        charges.sort_by_key(|(_, number)| *number);
+        Play {
+            fates: self.live.iter().map(fate).collect(),
+            runs: self.runs,
+            charges: charges.into_iter().map(|(charge, _)| charge).collect(),
+            begin,
+            end,
+            cut,
+            engine: self.engine,
+        }
+    }
+}
+
+/// What the engine calls a job. Among equals the one that was named first goes first.
+fn id_of(job: usize) -> WorkloadId {
+    WorkloadId::from(format!("{job:07}"))
+}
+
+fn index_of(id: &WorkloadId) -> Option<usize> {
+    id.as_str().parse().ok()
+}

@@ -1,0 +1,400 @@
+//! The loop, in cases that can be checked by hand: queues and jobs in a few words, and what became of
+//! each job. And for any jobs: what must always hold.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use proptest::prelude::*;
+use sluice_engine::{
+    ClusterQueue, Flavor, FlavorQuotas, LocalQueue, Preemption, QueueingStrategy, Quota,
+    ReclaimWithinCohort, ResourceGroup, WithinClusterQueue,
+};
+
+use super::*;
+use crate::simulate::figures::{Basis, Figures, Owner};
+use crate::simulate::jobs::{Priority, Told};
+use crate::simulate::quotas::Quotas;
+use crate::simulate::span::Moment;
+
+/// Queues with so much cpu each, all in one cohort if `cohort`.
+fn queues(cpus: &[(&str, i128)], cohort: bool, change: impl Fn(&mut ClusterQueue)) -> Quotas {
+    let mut quotas = Quotas::default();
+    let flavor = Flavor {
+        name: "default".into(),
+        node_labels: BTreeMap::new(),
+        node_taints: Vec::new(),
+        tolerations: Vec::new(),
+    };
+    quotas.flavors.insert(flavor.name.clone(), flavor);
+    for (name, cpu) in cpus {
+        let quota = Quota {
+            nominal: Amount::new(*cpu),
+            ..Quota::default()
+        };
+        let mut queue = ClusterQueue {
+            cohort: cohort.then(|| "all".into()),
+            resource_groups: vec![ResourceGroup {
+                covered_resources: BTreeSet::from(["cpu".into()]),
+                flavors: vec![FlavorQuotas {
+                    name: "default".into(),
+                    resources: BTreeMap::from([("cpu".into(), quota)]),
+                }],
+            }],
+            ..ClusterQueue::new((*name).into())
+        };
+        change(&mut queue);
+        let local = LocalQueue::new(LocalQueueKey::new("ns", *name), (*name).into());
+        quotas.locals.insert(local.key.clone(), local);
+        quotas
+            .selectors
+            .insert(queue.name.clone(), Some(kube::core::Selector::default()));
+        quotas.queues.insert(queue.name.clone(), queue);
+    }
+    quotas
+}
+
+/// A job: its queue, when it comes, how long it takes, how many pods of one cpu it has, and how many will
+/// do, all in whole numbers; and its priority.
+fn job(queue: &str, arrival: i64, duration: u64, pods: (u32, Option<u32>), priority: i32) -> Job {
+    let (count, min_count) = pods;
+    Job {
+        queue: LocalQueueKey::new("ns", queue),
+        priority,
+        arrival: Time::from_millis(arrival * 1000),
+        duration: Duration::from_secs(duration),
+        pod_sets: Arc::new([PodSet {
+            min_count,
+            requests: BTreeMap::from([("cpu".into(), Amount::new(1))]),
+            ..PodSet::new("main".into(), count)
+        }]),
+    }
+}
+
+fn rules() -> Rules {
+    Rules {
+        settings: Settings::new(Amount::new(1)),
+        eviction: Duration::from_secs(30),
+        restart: Restart::FromStart,
+        until: None,
+    }
+}
+
+/// Each run as `job: from-until pods`, with the reason if it was evicted; and jobs that did not finish.
+fn seen(play: &Play) -> Vec<String> {
+    let runs = play.runs.iter().map(|run| {
+        let (from, until) = (run.from.as_millis() / 1000, run.until.as_millis() / 1000);
+        let evicted = run
+            .evicted
+            .map(|(at, cause)| format!(" evicted at {} {}", at.as_millis() / 1000, cause.reason()));
+        let evicted = evicted.unwrap_or_default();
+        format!("{}: {from}-{until} with {}{evicted}", run.job, run.pods)
+    });
+    let fates = play.fates.iter().enumerate();
+    let unfinished = fates.filter(|(_, fate)| !matches!(fate, Fate::Finished(_)));
+    runs.chain(unfinished.map(|(job, fate)| format!("{job}: {fate:?}")))
+        .collect()
+}
+
+#[test]
+fn jobs_wait_for_each_other() {
+    let strict = |queue: &mut ClusterQueue| queue.strategy = QueueingStrategy::StrictFifo;
+    let plain = |_: &mut ClusterQueue| {};
+    let alone = |change: fn(&mut ClusterQueue)| queues(&[("a", 4)], false, change);
+    let cases = [
+        (
+            "one after the other",
+            alone(plain),
+            vec![
+                job("a", 0, 10, (3, None), 0),
+                job("a", 1, 10, (3, None), 0),
+                job("a", 2, 10, (1, None), 0),
+            ],
+            vec!["0: 0-10 with 3", "2: 2-12 with 1", "1: 10-20 with 3"],
+        ),
+        (
+            "nobody passes the head of a strict queue",
+            alone(strict),
+            vec![
+                job("a", 0, 10, (3, None), 0),
+                job("a", 1, 10, (3, None), 0),
+                job("a", 2, 10, (1, None), 0),
+            ],
+            vec!["0: 0-10 with 3", "1: 10-20 with 3", "2: 10-20 with 1"],
+        ),
+        (
+            "higher priority first, then the order of the input",
+            alone(plain),
+            vec![
+                job("a", 0, 5, (4, None), 0),
+                job("a", 0, 5, (4, None), 0),
+                job("a", 0, 5, (4, None), 7),
+            ],
+            vec!["2: 0-5 with 4", "0: 5-10 with 4", "1: 10-15 with 4"],
+        ),
+        (
+            "what the other queue leaves is borrowed",
+            queues(&[("a", 2), ("b", 2)], true, plain),
+            vec![
+                job("a", 0, 10, (4, None), 0),
+                job("b", 1, 10, (2, None), 0),
+                job("a", 2, 10, (2, None), 0),
+            ],
+            vec!["0: 0-10 with 4", "1: 10-20 with 2", "2: 10-20 with 2"],
+        ),
+        (
+            "what can never fit, or takes no time",
+            alone(plain),
+            vec![job("a", 0, 10, (5, None), 0), job("a", 3, 0, (4, None), 0)],
+            vec!["1: 3-3 with 4", "0: Waiting"],
+        ),
+        (
+            "a queue that doesn't exist",
+            alone(plain),
+            vec![job("x", 0, 10, (1, None), 0)],
+            vec!["0: Waiting"],
+        ),
+    ];
+    for (name, quotas, jobs, expected) in cases {
+        let play = play(quotas.events(), &jobs, &rules());
+        assert_eq!(seen(&play), expected, "{name}");
+        assert_eq!(play.cut, None, "{name}");
+    }
+}
+
+#[test]
+fn a_play_may_end_before_all_is_over() {
+    let quotas = queues(&[("a", 4)], false, |_| {});
+    let jobs = [
+        job("a", 0, 10, (4, None), 0),
+        job("a", 0, 10, (4, None), 0),
+        job("a", 5, 10, (4, None), 0),
+        job("a", 13, 10, (4, None), 0),
+    ];
+    let rules = Rules {
+        until: Some(Time::from_millis(12_000)),
+        ..rules()
+    };
+    let play = play(quotas.events(), &jobs, &rules);
+    let expected = [
+        "0: 0-10 with 4",
+        "1: 10-12 with 4",
+        "1: Running",
+        "2: Waiting",
+        "3: NotArrived",
+    ];
+    assert_eq!(seen(&play), expected);
+    assert_eq!(
+        (play.cut, play.end),
+        (Some(Cut::Until), Time::from_millis(12_000))
+    );
+}
+
+#[test]
+fn jobs_make_room_for_each_other() {
+    let preempts = |queue: &mut ClusterQueue| {
+        queue.preemption = Preemption {
+            within_cluster_queue: WithinClusterQueue::LowerPriority,
+            reclaim_within_cohort: ReclaimWithinCohort::Any,
+            ..Preemption::default()
+        };
+    };
+    let alone = || queues(&[("a", 4)], false, preempts);
+    let from_start = Restart::FromStart;
+    let cases = [
+        (
+            "the other one waits until the pods have ended, and what was done is lost",
+            alone(),
+            from_start,
+            vec![
+                job("a", 0, 100, (4, None), 0),
+                job("a", 40, 10, (4, None), 5),
+            ],
+            vec![
+                "0: 0-70 with 4 evicted at 40 InClusterQueue",
+                "1: 70-80 with 4",
+                "0: 80-180 with 4",
+            ],
+        ),
+        (
+            "or not, with a checkpoint",
+            alone(),
+            Restart::WhereItWas,
+            vec![
+                job("a", 0, 100, (4, None), 0),
+                job("a", 40, 10, (4, None), 5),
+            ],
+            vec![
+                "0: 0-70 with 4 evicted at 40 InClusterQueue",
+                "1: 70-80 with 4",
+                "0: 80-140 with 4",
+            ],
+        ),
+        (
+            "what was lent is taken back",
+            queues(&[("a", 2), ("b", 2)], true, preempts),
+            from_start,
+            vec![
+                job("a", 0, 100, (4, None), 9),
+                job("b", 10, 20, (2, None), 0),
+            ],
+            vec![
+                "0: 0-40 with 4 evicted at 10 InCohortReclamation",
+                "1: 40-60 with 2",
+                "0: 60-160 with 4",
+            ],
+        ),
+        (
+            "a job that ends by itself before its pods are gone has been evicted all the same",
+            alone(),
+            from_start,
+            vec![
+                job("a", 0, 50, (4, None), 0),
+                job("a", 40, 10, (4, None), 5),
+            ],
+            vec![
+                "0: 0-70 with 4 evicted at 40 InClusterQueue",
+                "1: 70-80 with 4",
+                "0: 80-130 with 4",
+            ],
+        ),
+    ];
+    for (name, quotas, restart, jobs, expected) in cases {
+        let rules = Rules { restart, ..rules() };
+        assert_eq!(
+            seen(&play(quotas.events(), &jobs, &rules)),
+            expected,
+            "{name}"
+        );
+    }
+}
+
+#[test]
+fn a_job_with_fewer_pods_takes_longer() {
+    let quotas = queues(&[("a", 4)], false, |_| {});
+    let jobs = [
+        job("a", 0, 100, (3, None), 0),
+        // 6 pods for 10 seconds are 60, which one pod does in 60 and three do in 20.
+        job("a", 0, 10, (6, Some(1)), 0),
+        job("a", 0, 10, (6, Some(3)), 0),
+    ];
+    let seen = seen(&play(quotas.events(), &jobs, &rules()));
+    let expected = ["0: 0-100 with 3", "1: 0-60 with 1", "2: 100-115 with 4"];
+    assert_eq!(seen, expected);
+}
+
+#[test]
+fn figures_can_be_checked_by_hand() {
+    // 40 of 80 seconds of 4 cpus in a, all of them lent by b at first.
+    let quotas = queues(&[("a", 2), ("b", 2)], true, |_| {});
+    let jobs = [
+        job("a", 0, 40, (4, None), 0),
+        job("b", 20, 40, (2, None), 0),
+        job("b", 20, 10, (9, None), 0),
+    ];
+    let figures = figures(&quotas, &jobs, &rules());
+    assert_eq!(figures.makespan_seconds.0, 80_000);
+    let uses: Vec<_> = figures
+        .quotas
+        .iter()
+        .map(|row| (row.utilisation.unwrap(), row.borrowing_seconds.0 / 1000))
+        .collect();
+    // All and the cohort: (160 + 80) of 320. a: 160 of 160, twice its quota for 40 s. b: 80 of 160.
+    assert_eq!(uses, [(0.75, 0), (0.75, 0), (1.0, 40), (0.5, 0)]);
+    let wait = figures.all.wait.unwrap();
+    assert_eq!(
+        (wait.average_seconds.0, wait.max_seconds.0),
+        (10_000, 20_000)
+    );
+    assert_eq!((figures.all.finished, figures.all.never_admitted), (2, 1));
+    // b's job waits from 20 to 40, that which never fits from 20 to 80: a step is a third of a second.
+    let waiting = figures.series.waiting.get("b").unwrap();
+    let sum: f64 = waiting.iter().sum();
+    assert!((sum / 3.0 - 80.0).abs() < 0.1, "{sum}");
+}
+
+/// A moment and length for a job that is told as it is played.
+fn told(job: &Job) -> Told {
+    Told {
+        name: "ns/job".into(),
+        queue: job.queue.clone(),
+        priority: Priority {
+            class: None,
+            value: job.priority,
+        },
+        arrival: Some(Moment::After(job.arrival.since(Time::default()))),
+        duration: job.duration,
+        pod_sets: job.pod_sets.clone(),
+    }
+}
+
+fn figures(quotas: &Quotas, jobs: &[Job], rules: &Rules) -> Figures {
+    let told: Vec<_> = jobs.iter().map(told).collect();
+    Figures::of(Basis {
+        told: &told,
+        jobs,
+        quotas,
+        restart: rules.restart,
+        play: &play(quotas.events(), jobs, rules),
+    })
+}
+
+fn any_jobs() -> impl Strategy<Value = Vec<Job>> {
+    let one = (
+        0..3_usize,
+        0..200_i64,
+        0..60_u64,
+        1..6_u32,
+        0..3_i32,
+        0..6_u32,
+    );
+    let job = |(queue, arrival, duration, count, priority, least): (usize, _, _, u32, _, u32)| {
+        let queue = ["a", "b", "x"].get(queue).copied().unwrap_or("a");
+        let least = (0 < least).then(|| least.min(count));
+        job(queue, arrival, duration, (count, least), priority)
+    };
+    proptest::collection::vec(one.prop_map(job), 1..40)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn what_must_always_hold(
+        jobs in any_jobs(),
+        cohort: bool,
+        checkpoint: bool,
+        until in proptest::option::of(0..300_i64),
+    ) {
+        let quotas = queues(&[("a", 4), ("b", 3)], cohort, |_| {});
+        let rules = Rules {
+            until: until.map(|until| Time::from_millis(until * 1000)),
+            restart: if checkpoint { Restart::WhereItWas } else { Restart::FromStart },
+            ..rules()
+        };
+        let figures = figures(&quotas, &jobs, &rules);
+        for row in &figures.quotas {
+            if matches!(row.owner, Owner::All | Owner::Cohort(_)) {
+                prop_assert!(row.utilisation.is_none_or(|part| (0.0..=1.0).contains(&part)));
+            }
+        }
+        let groups = [
+            vec![figures.all.clone()],
+            figures.cluster_queues.clone(),
+            figures.local_queues.clone(),
+            figures.priorities.clone(),
+            figures.sizes.clone(),
+        ];
+        for groups in groups {
+            let all: usize = groups.iter().map(|group| group.jobs).sum();
+            prop_assert_eq!(all, jobs.len());
+            for group in groups {
+                let ends = [group.finished, group.running, group.waiting, group.never_admitted, group.not_arrived];
+                prop_assert_eq!(ends.iter().sum::<usize>(), group.jobs);
+                for spread in group.wait.iter().chain(&group.turnaround) {
+                    prop_assert!(0 <= spread.p50_seconds.0 && spread.p50_seconds <= spread.max_seconds);
+                }
+            }
+        }
+        let again = self::figures(&quotas, &jobs, &rules);
+        prop_assert_eq!(serde_json::to_string(&figures).unwrap(), serde_json::to_string(&again).unwrap());
+    }
+}

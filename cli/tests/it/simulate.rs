@@ -1,0 +1,234 @@
+//! `kubectl sluice simulate`: what it prints and draws, and how it ends.
+
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use insta::assert_snapshot;
+use serde_json::Value;
+
+const QUEUES: &str = "-f queues.yaml";
+const ALL: &str = "-f queues.yaml -f jobs.yaml --trace trace.csv";
+
+/// How a run of the plugin ended.
+struct Run {
+    code: Option<i32>,
+    stdout: String,
+    stderr: String,
+}
+
+impl Run {
+    /// All that a user sees of it.
+    fn seen(&self) -> String {
+        let Self {
+            code,
+            stdout,
+            stderr,
+        } = self;
+        format!("{stdout}--- errors\n{stderr}--- exit code {code:?}\n")
+    }
+
+    fn json(&self) -> Value {
+        serde_json::from_str(&self.stdout).unwrap()
+    }
+}
+
+/// Simulates in the directory `directory`. Words are divided by spaces.
+fn simulate_in(directory: &Path, arguments: &str, stdin: &str) -> Run {
+    let mut plugin = Command::new(env!("CARGO_BIN_EXE_kubectl-sluice"))
+        .arg("simulate")
+        .args(arguments.split(' '))
+        .current_dir(directory)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // A run that reads no standard input may be over already.
+    let _ = plugin.stdin.take().unwrap().write_all(stdin.as_bytes());
+    let output = plugin.wait_with_output().unwrap();
+    Run {
+        code: output.status.code(),
+        stdout: String::from_utf8(output.stdout).unwrap(),
+        stderr: String::from_utf8(output.stderr).unwrap(),
+    }
+}
+
+/// Simulates with the samples.
+fn simulate(arguments: &str) -> Run {
+    let samples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../config/samples/simulate");
+    simulate_in(&samples, arguments, "")
+}
+
+/// Simulates with the test files.
+fn with_test_files(arguments: &str, stdin: &str) -> Run {
+    let files = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/files/simulate");
+    simulate_in(&files, arguments, stdin)
+}
+
+/// A file of its own.
+fn file(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join(name)
+}
+
+#[test]
+fn the_sample_for_people() {
+    assert_snapshot!(simulate(ALL).seen());
+}
+
+#[test]
+fn the_sample_with_another_quota() {
+    assert_snapshot!(simulate(&format!("{ALL} --compare more-gpus.yaml")).seen());
+}
+
+#[test]
+fn the_sample_until_a_moment() {
+    let run = simulate(&format!("{ALL} --until 1h"));
+    let text: String = run.stdout.split_inclusive('\n').take(9).collect();
+    assert_snapshot!(text);
+}
+
+#[test]
+fn figures_for_programs() {
+    let json = simulate(&format!("{ALL} -o json")).json();
+    let yaml: Value = serde_saphyr::from_str(&simulate(&format!("{ALL} -o yaml")).stdout).unwrap();
+    assert_eq!(json, yaml);
+    let mut short = json;
+    // 240 numbers each: the chart is their picture.
+    let usage = short["series"]["usage"].as_array_mut().unwrap();
+    for series in usage {
+        assert_eq!(series["values"].as_array().unwrap().len(), 240);
+        series["values"] = Value::Null;
+    }
+    for (_, values) in short["series"]["waiting"].as_object_mut().unwrap() {
+        *values = Value::Null;
+    }
+    assert_snapshot!(serde_json::to_string_pretty(&short).unwrap());
+}
+
+#[test]
+fn the_picture_is_the_same_each_time() {
+    let (one, other) = (file("one.svg"), file("other.svg"));
+    for path in [&one, &other] {
+        let run = simulate(&format!(
+            "{ALL} --compare more-gpus.yaml --svg {}",
+            path.display()
+        ));
+        assert_eq!(run.code, Some(0), "{}", run.stderr);
+    }
+    let drawn = fs::read_to_string(&one).unwrap();
+    assert_eq!(drawn, fs::read_to_string(&other).unwrap());
+    assert_snapshot!(drawn);
+}
+
+#[test]
+fn all_that_is_wrong_is_told_at_once() {
+    assert_snapshot!(
+        with_test_files("-f bad-queues.yaml,bad-jobs.yaml --trace bad.csv", "").seen()
+    );
+}
+
+#[test]
+fn what_is_compared_are_queues() {
+    assert_snapshot!(simulate(&format!("{ALL} --compare jobs.yaml")).seen());
+}
+
+#[test]
+fn there_must_be_something_to_play() {
+    let cases = [
+        (QUEUES, 1, "error: the input: there is no job to play\n"),
+        (
+            "-f missing.yaml --trace missing.csv",
+            2,
+            "error: the path \"missing.yaml\" does not exist\nerror: the path \"missing.csv\" does not exist\n",
+        ),
+        (
+            "-f queues.yaml --trace trace.csv --svg missing/x.svg",
+            2,
+            "error: the result can't be written: missing/x.svg: No such file or directory (os error 2)\n",
+        ),
+    ];
+    for (arguments, code, stderr) in cases {
+        let run = simulate(arguments);
+        assert_eq!(
+            (run.code, run.stderr.as_str()),
+            (Some(code), stderr),
+            "{arguments}"
+        );
+    }
+    let run = simulate("-f queues.yaml --until soon");
+    assert_eq!(run.code, Some(2));
+    assert!(run.stderr.contains("must be a duration"), "{}", run.stderr);
+}
+
+#[test]
+fn jobs_are_taken_as_a_cluster_has_them() {
+    // Workloads tell when they came and how long they ran; pods of a Deployment are admitted one by one.
+    let run = with_test_files(
+        "-f ../../../../config/samples/simulate/queues.yaml -f - -o json",
+        CLUSTER,
+    );
+    assert_eq!(
+        (run.code, run.stderr.as_str()),
+        (Some(0), NOTE),
+        "{}",
+        run.stdout
+    );
+    let json = run.json();
+    let all = &json["all"];
+    assert_eq!((&all["jobs"], &all["finished"]), (&4.into(), &4.into()));
+    // From the first arrival at 12:00:00 to 12:01:00 and 90 s.
+    assert_eq!(json["makespanSeconds"], 150);
+    let names = |groups: &Value| -> Vec<String> {
+        let groups = groups.as_array().unwrap().iter();
+        groups
+            .map(|group| group["name"].as_str().unwrap().to_owned())
+            .collect()
+    };
+    assert_eq!(names(&json["priorities"]), ["production (1000)", "5", "0"]);
+    assert_eq!(names(&json["sizes"]), ["cpu=1", "cpu=2 pods=2"]);
+}
+
+const NOTE: &str = "note: 1 objects are not played: they name no queue (label sluice.dev/queue-name), are inactive, or no JobKind reads them\n";
+
+const CLUSTER: &str = r#"
+apiVersion: v1
+kind: List
+items:
+  - apiVersion: sluice.dev/v1alpha1
+    kind: Workload
+    metadata: {name: a, namespace: vision, creationTimestamp: "2026-01-31T12:00:00Z"}
+    spec:
+      queueName: main
+      priority: 1
+      priorityClassRef: {group: sluice.dev, kind: WorkloadPriorityClass, name: production}
+      podSets: [{name: main, count: 2, requests: {cpu: 1}}]
+    status:
+      conditions:
+        - {type: Admitted, status: "True", reason: Admitted, message: "", lastTransitionTime: "2026-01-31T12:00:10Z"}
+        - {type: Finished, status: "True", reason: Succeeded, message: "", lastTransitionTime: "2026-01-31T12:01:10Z"}
+  - apiVersion: sluice.dev/v1alpha1
+    kind: Workload
+    metadata:
+      name: b
+      namespace: vision
+      creationTimestamp: "2026-01-31T12:01:00Z"
+      annotations: {sluice.dev/simulate-duration: 90s}
+    spec: {queueName: main, priority: 5, podSets: [{name: main, count: 1, requests: {cpu: 1}}]}
+  - apiVersion: apps/v1
+    kind: Deployment
+    metadata:
+      name: web
+      namespace: speech
+      labels: {sluice.dev/queue-name: main}
+      annotations: {sluice.dev/simulate-duration: "5"}
+    spec:
+      replicas: 2
+      template:
+        spec: {containers: [{name: web, resources: {requests: {cpu: 1}}}]}
+  - apiVersion: batch/v1
+    kind: Job
+    metadata: {name: nobody, namespace: speech}
+    spec: {template: {spec: {containers: [{name: main}]}}}
+"#;
