@@ -21,6 +21,8 @@ pub enum Type {
     PodsReady,
     /// A Workload has to go, or had to the last time.
     Evicted,
+    /// A Workload has to go, or had to the last time, to make room for another one.
+    Preempted,
     /// A Workload was put back into its queue.
     Requeued,
     /// A Workload's job has ended.
@@ -37,6 +39,7 @@ impl Type {
             Self::Admitted => "Admitted",
             Self::PodsReady => "PodsReady",
             Self::Evicted => "Evicted",
+            Self::Preempted => "Preempted",
             Self::Requeued => "Requeued",
             Self::Finished => "Finished",
         }
@@ -64,6 +67,12 @@ pub fn is_true(conditions: &[Condition], kind: Type) -> bool {
 /// The condition `kind`.
 pub fn find(conditions: &[Condition], kind: Type) -> Option<&Condition> {
     conditions.iter().find(|c| c.type_ == kind.name())
+}
+
+/// Since when the condition `kind` is True, if it is.
+pub fn true_since(conditions: &[Condition], kind: Type) -> Option<Timestamp> {
+    let found = find(conditions, kind).filter(|condition| condition.status == "True");
+    found.map(|condition| condition.last_transition_time.0)
 }
 
 /// Makes `conditions` say so. `lastTransitionTime` moves only when the status changes. Returns

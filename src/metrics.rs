@@ -41,6 +41,7 @@ pub struct Metrics {
     registry: Registry,
     admitted: Family<Queue, Counter>,
     evicted: Family<Eviction, Counter>,
+    preempted: Family<Eviction, Counter>,
     pending: Family<Queue, Gauge>,
     reserving: Family<Queue, Gauge>,
     gated: Gauge,
@@ -63,6 +64,7 @@ impl Metrics {
             registry: Registry::with_prefix("sluice"),
             admitted: Family::default(),
             evicted: Family::default(),
+            preempted: Family::default(),
             pending: Family::default(),
             reserving: Family::default(),
             gated: Gauge::default(),
@@ -88,6 +90,11 @@ impl Metrics {
             "evicted_workloads",
             "Workloads that were evicted",
             self.evicted.clone(),
+        );
+        registry.register(
+            "preempted_workloads",
+            "Workloads that were evicted to make room for another one, by the right to do so",
+            self.preempted.clone(),
         );
         registry.register(
             "pending_workloads",
@@ -154,6 +161,16 @@ impl Metrics {
             .get_or_create(&Eviction {
                 cluster_queue: queue.to_owned(),
                 reason,
+            })
+            .inc();
+    }
+
+    /// A Workload was evicted to make room for another one.
+    pub fn preempted(&self, queue: &str, right: &'static str) {
+        self.preempted
+            .get_or_create(&Eviction {
+                cluster_queue: queue.to_owned(),
+                reason: right,
             })
             .inc();
     }

@@ -133,8 +133,9 @@ pub struct PodSet {
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct WorkloadStatus {
-    /// QuotaReserved, Admitted, PodsReady, Evicted, Requeued, Finished. The message of QuotaReserved says what
-    /// a pending Workload waits for.
+    /// QuotaReserved, Admitted, PodsReady, Evicted, Preempted, Requeued, Finished. The message of
+    /// QuotaReserved says what a pending Workload waits for; the reason of Preempted, by which right it
+    /// had to make room for another one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "crate::schema::conditions")]
     pub conditions: Vec<Condition>,

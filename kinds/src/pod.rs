@@ -100,6 +100,10 @@ pub struct PodAdmission {
     pub flavors: BTreeMap<String, String>,
     /// When.
     pub at: Time,
+    /// The priority that its WorkloadPriorityClass gave it by then; it keeps that. None for a pod
+    /// without such a class: its own can't change.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub priority: Option<i32>,
 }
 
 impl PodView {

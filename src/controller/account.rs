@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use k8s_openapi::jiff::Timestamp;
-use sluice_engine::{Event, LocalQueueKey, WorkloadId, WorkloadState};
+use sluice_engine::{Admission, Event, LocalQueueKey, Time, WorkloadId, WorkloadState};
 use sluice_kinds::hold::Hold;
 use sluice_kinds::pod::PodMode;
 use sluice_kinds::view::QueueName;
@@ -16,9 +16,9 @@ use tracing::warn;
 
 use super::Controller;
 use super::flights::Kind;
-use crate::plan::group;
 use crate::plan::job::LivePods;
 use crate::plan::workload::Fit;
+use crate::plan::{group, reservation};
 use crate::world::pods::Root;
 use crate::world::workload::group_key;
 use crate::world::{JobRecord, PodKey, PodRecord, Uid, WorkloadRecord};
@@ -27,6 +27,7 @@ impl Controller {
     /// Makes the engine see a job's Workload as it is recorded.
     pub(super) fn sync_engine(&mut self, uid: &Uid) {
         let id = WorkloadId::new(uid.clone());
+        let unused_since = self.unused_since(uid);
         let flight = self.flights.of(uid);
         let job = self.world.job_key(uid).and_then(|key| self.world.job(key));
         let Some((key, workload)) = self.world.workload_of(uid) else {
@@ -50,8 +51,17 @@ impl Controller {
             Some(admission) => {
                 let ended = |pod_set: &str| workload.reclaimed(pod_set);
                 match translate::admission(admission, ended, &self.bound_pods(uid)) {
-                    Ok(admission) if workload.is_evicting() => WorkloadState::Evicting(admission),
-                    Ok(admission) => WorkloadState::Admitted(admission),
+                    // What is deleted goes by itself: nobody else has to make room meanwhile.
+                    Ok(admission)
+                        if workload.is_evicting() || job.is_some_and(|job| job.deleting) =>
+                    {
+                        WorkloadState::Evicting(admission)
+                    }
+                    Ok(admission) => WorkloadState::Admitted(Admission {
+                        since: reservation::charged_since(workload).map_or(Time::default(), time),
+                        unused_since: unused_since.map(time),
+                        ..admission
+                    }),
                     Err(problems) => {
                         warn!(workload = %key.name, ?problems, "admission can't be counted");
                         WorkloadState::Inactive
@@ -63,7 +73,7 @@ impl Controller {
             None if flight.is_none_or(|kind| kind == Kind::Explanation)
                 && !self.resting.contains(uid)
                 && !workload.deleting
-                && !workload.stands_back(Timestamp::now())
+                && workload.spec.active
                 && self.may_wait(uid, workload) =>
             {
                 WorkloadState::Pending
@@ -75,12 +85,18 @@ impl Controller {
             self.engine.apply(Event::RemoveWorkload(id));
             return;
         };
+        let evictable = match state {
+            WorkloadState::Admitted(_) => self.can_be_evicted(uid),
+            _ => true,
+        };
         let created = workload.created.map_or(i64::MAX, Timestamp::as_second);
         self.engine
             .apply(Event::UpsertWorkload(sluice_engine::Workload {
                 priority: workload.spec.priority,
                 created,
                 pod_sets,
+                not_before: workload.requeue_at().map(time),
+                evictable,
                 state,
                 ..sluice_engine::Workload::new(
                     id,
@@ -210,12 +226,19 @@ impl Controller {
                 .map(|admitted| (admitted.cluster_queue.as_str(), &admitted.flavors))
                 .or_else(|| self.cluster.first_choice(&queue));
             match charged {
-                Some((queue, flavors)) => WorkloadState::Admitted(translate::pod_admission(
-                    queue,
-                    flavors,
-                    asks,
-                    pod.is_bound,
-                )),
+                Some((queue, flavors)) => {
+                    let admission = translate::pod_admission(queue, flavors, asks, pod.is_bound);
+                    if pod.deleting {
+                        WorkloadState::Evicting(admission)
+                    } else {
+                        WorkloadState::Admitted(Admission {
+                            since: reservation::pod_charged_since(pod)
+                                .map_or(Time::default(), time),
+                            unused_since: reservation::pod_unused_since(pod).map(time),
+                            ..admission
+                        })
+                    }
+                }
                 None => WorkloadState::Inactive,
             }
         } else if pod.is_candidate()
@@ -238,6 +261,8 @@ impl Controller {
                 priority,
                 created,
                 pod_sets: vec![translate::pod_set(asks)],
+                // Nobody would make it again.
+                evictable: pod.owner.is_some(),
                 state,
                 ..sluice_engine::Workload::new(id, queue)
             }));
@@ -258,6 +283,11 @@ impl Controller {
             backoff.is_some_and(|backoff| Instant::now() < backoff.until)
         })
     }
+}
+
+/// A moment as the engine is told it.
+pub fn time(at: Timestamp) -> Time {
+    Time::from_millis(at.as_millisecond())
 }
 
 /// Whether a job with a Workload may be admitted: its gates are gone and it asks for what is recorded.

@@ -58,7 +58,7 @@ impl Controller {
         }
         let said = self.undeclared(uid, record).or_else(|| {
             let explanation = self.engine.explain(&WorkloadId::new(uid.clone()))?;
-            explain::waiting(&explanation)
+            explain::waiting_workload(&explanation, record)
         });
         let Some((reason, message)) = said else {
             return true;

@@ -9,6 +9,7 @@
 
 mod account;
 mod children;
+mod evictions;
 mod explaining;
 mod flights;
 mod jobs;
@@ -32,13 +33,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
+use k8s_openapi::jiff::Timestamp;
 use kube::api::ApiResource;
 use sluice_crds as crds;
 use sluice_engine::{Engine, Settings};
 use sluice_kinds::pod::QueueGates;
 use sluice_kinds::view::QueueLabels;
 use tokio::sync::mpsc;
-use tokio::time::{Instant, MissedTickBehavior, interval};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
 use tokio_util::sync::CancellationToken;
 use tokio_util::time::DelayQueue;
 use tracing::info;
@@ -65,8 +67,12 @@ use statuses::Statuses;
 const OBSERVATIONS_MAX: usize = 2048;
 /// Observations that are taken in before anything is decided: a burst is decided as one.
 const BATCH_MAX: usize = 512;
-/// How often statuses and explanations are looked after.
+/// How often statuses and explanations are looked after. It is decided then too, so that nothing that is
+/// due is ever late by more, whatever becomes of the clock.
 const HOUSEKEEPING: Duration = Duration::from_secs(1);
+/// What is due by the clock is not decided sooner than after this: what could not be done a moment ago
+/// would be due again at once.
+const DUE_AGAIN: Duration = Duration::from_millis(20);
 
 /// The namespace and name of an object.
 type Place = (Arc<str>, Arc<str>);
@@ -135,7 +141,7 @@ pub struct Controller {
     /// Pods that may run and have lost the label they are watched by.
     unlabelled: HashSet<Uid>,
     /// Admitted jobs without pods that should have some, and since when.
-    empty_since: HashMap<Uid, Instant>,
+    empty_since: HashMap<Uid, Timestamp>,
     /// Admitted jobs and groups that can't be let go.
     blocked: HashMap<Uid, Blocked>,
     sender: mpsc::Sender<Observation<Seen>>,
@@ -214,6 +220,7 @@ impl Controller {
         let mut housekeeping = interval(HOUSEKEEPING);
         housekeeping.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
+            let due = self.due();
             tokio::select! {
                 () = stop.cancelled() => break,
                 Some(observation) = self.receiver.recv() => {
@@ -233,6 +240,7 @@ impl Controller {
                 Some(answer) = self.owners.next() => self.owner_found(answer),
                 Some(()) = self.statuses.next() => continue,
                 _ = housekeeping.tick() => self.housekeep(),
+                () = sleep(due.unwrap_or_default()), if due.is_some() => {}
             }
             if self.is_ready() {
                 self.settle();
@@ -244,6 +252,14 @@ impl Controller {
             self.statuses.finish(&self.engine, &self.cluster).await;
         }
         Ok(())
+    }
+
+    /// After what time there is something to decide though nothing happens, if that is before the next
+    /// housekeeping.
+    fn due(&self) -> Option<Duration> {
+        let at = self.engine.next_wake()?;
+        let wait = at.since(account::time(Timestamp::now())).max(DUE_AGAIN);
+        (self.started && wait < HOUSEKEEPING).then_some(wait)
     }
 
     fn drain_observations(&mut self) {

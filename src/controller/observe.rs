@@ -3,9 +3,7 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
-use std::time::Duration;
 
-use k8s_openapi::jiff::Timestamp;
 use kube::api::DynamicObject;
 use sluice_kinds::pod::PodMode;
 use tokio::time::Instant;
@@ -213,13 +211,6 @@ impl Controller {
                 .is_none_or(|job| job.namespace == key.namespace)
         });
         record.job.clone_from(&job);
-        let wait = record
-            .requeue_at()
-            .map(|at| at.duration_since(Timestamp::now()));
-        if let (Some(Owner { uid, .. }), Some(Ok(wait))) = (&job, wait.map(Duration::try_from)) {
-            self.wake
-                .insert(uid.clone(), wait + Duration::from_millis(10));
-        }
         let waits = record.status.admission.is_none() && !record.is_finished();
         if self.world.put_workload(key, record)
             && let Some(Owner { uid, .. }) = job
@@ -280,13 +271,7 @@ impl Controller {
 
     /// Looks again at all jobs of a JobKind that stands otherwise than before.
     pub(super) fn review_kind(&mut self, kind: &str) {
-        let uids: Vec<Uid> = self
-            .world
-            .jobs()
-            .filter(|(key, _)| *key.kind == *kind)
-            .map(|(_, job)| job.uid.clone())
-            .collect();
-        for uid in uids {
+        for uid in self.jobs_of(kind) {
             self.sync_engine(&uid);
             self.dirty.insert(uid);
         }
@@ -305,6 +290,13 @@ impl Controller {
         }
     }
 
+    /// The jobs of a JobKind.
+    pub(super) fn jobs_of(&self, kind: &str) -> Vec<Uid> {
+        let jobs = self.world.jobs();
+        let of_kind = jobs.filter(|(key, _)| *key.kind == *kind);
+        of_kind.map(|(_, job)| job.uid.clone()).collect()
+    }
+
     /// Forgets what was noted about a job that has neither an object nor a Workload any more.
     pub(super) fn prune(&mut self, uid: &Uid) {
         if self.world.job_key(uid).is_none()
@@ -317,6 +309,7 @@ impl Controller {
             self.unanswered.remove(uid);
             self.leaving.remove(uid);
             self.blocked.remove(uid);
+            self.empty_since.remove(uid);
             self.world.forget_gone(uid);
         }
     }

@@ -116,8 +116,12 @@ impl Controller {
     /// Marks the job or group of a pod to be looked at again.
     fn pod_belongs_changed(&mut self, record: &PodRecord, namespace: &Arc<str>) {
         if let Some(root) = self.belongs_to(record, namespace) {
-            if let Some(key) = self.world.job_key(&root) {
-                self.shows_pods.insert(key.kind.clone());
+            let kind = self.world.job_key(&root).map(|key| key.kind.clone());
+            if let Some(kind) = kind
+                && self.shows_pods.insert(kind.clone())
+            {
+                // Jobs of this kind without pods have none: they would be seen.
+                self.recount.extend(self.jobs_of(&kind));
             }
             self.dirty.insert(root.clone());
             self.recount.insert(root);

@@ -1,5 +1,6 @@
 //! Pods that go and pods that come back: those of admitted jobs and groups are let go, those that the
-//! engine admits by themselves too; and what has to go is deleted, where its controller makes it again.
+//! engine admits by themselves too; and the pods of a job that has to go are deleted, if it can't be
+//! suspended. That something has to go is said in `evictions.rs`.
 
 use std::sync::Arc;
 
@@ -84,6 +85,7 @@ impl Controller {
                     cluster_queue: admission.cluster_queue.clone(),
                     flavors: assignment.flavors.clone(),
                     at: at.clone(),
+                    priority: None,
                 };
                 let write = plan::release(member.key, member.pod, &record, assignment)?;
                 Some((member.pod.uid.clone(), write))
@@ -132,6 +134,7 @@ impl Controller {
             return;
         };
         let record = translate::admission_record(admission, &self.cluster.flavors);
+        let priority = self.pod_priority(pod).ok().map(|priority| priority.value);
         let assignment = record.pod_set_assignments.into_iter().next();
         let assignment = assignment.unwrap_or_default();
         let placement = Placement {
@@ -142,6 +145,7 @@ impl Controller {
             cluster_queue: record.cluster_queue,
             flavors: assignment.flavors,
             at: Time(Timestamp::now()),
+            priority: pod.priority_class_label.as_ref().and(priority),
         };
         match plan::admit(key, pod, &admitted, &placement) {
             Some(write) if self.flights.of(uid).is_none() => {
@@ -196,58 +200,4 @@ impl Controller {
         }
         true
     }
-
-    /// Tells a group that has to go why it stays, if pods of it may run. Returns whether it stays.
-    pub(super) fn group_stays(&mut self, uid: &Uid, message: &str) -> bool {
-        let stays = group_key(uid).is_some() && 0 < self.live_pods(uid);
-        if stays {
-            let text = format!(
-                "{message}, but nobody would make the pods of this group again: they stay, and so does their quota; delete them to free that"
-            );
-            self.tell_about(uid, Note::warning("NotEvicted", text));
-        }
-        stays
-    }
-
-    /// Takes back a pod that was admitted by itself. Gates can't be put back: it is deleted if
-    /// somebody makes another one in its place, and else it stays.
-    pub(super) fn evict_pod(
-        &mut self,
-        uid: &Uid,
-        purpose: PodPurpose,
-        reason: &'static str,
-        message: &str,
-    ) -> Eviction {
-        let Some((key, pod)) = self.world.pods.of(uid) else {
-            return Eviction::Stays;
-        };
-        if pod.deleting || self.flights.of(uid).is_some() || self.resting.contains(uid) {
-            return Eviction::Busy;
-        }
-        if pod.owner.is_none() {
-            let text = format!(
-                "{message}, but nobody would make this pod again: it stays, and so does its quota; delete it to free that"
-            );
-            self.tell_about(uid, Note::warning("NotEvicted", text));
-            return Eviction::Stays;
-        }
-        let write = plan::delete(key, pod, purpose);
-        let text = format!("{message}: deleted, so that another one takes its place in the queue");
-        if let Some(admission) = self.engine.admission(&WorkloadId::new(uid.clone())) {
-            self.metrics.evicted(admission.queue.as_str(), reason);
-        }
-        self.send_for_pod(uid.clone(), write, vec![Note::warning("Evicted", text)]);
-        Eviction::Begun
-    }
-}
-
-/// What becomes of a pod that has to go.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Eviction {
-    /// It is being deleted.
-    Begun,
-    /// Something else is under way: to be tried again.
-    Busy,
-    /// It can't be taken back.
-    Stays,
 }

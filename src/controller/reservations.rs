@@ -1,19 +1,18 @@
-//! Quota that is held and not used: once a second, who has held it for too long gives it back
-//! (`ClusterQueue.spec.reservation`), and so does a job that the API server does not let go.
+//! Quota that is held and not used (`ClusterQueue.spec.reservation`): since when, and how long the pods
+//! of a controller stand back that gave it back. A job that the API server does not let go gives its
+//! quota back too.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
 use sluice_crds::Reservation;
-use sluice_kinds::pod::PodMode;
 use tokio::time::Instant;
 
 use super::Controller;
-use super::releases::Eviction;
-use crate::plan::reservation::{self, BLOCKED, BLOCKED_NEWS, Backoff, TIMED_OUT};
-use crate::plan::{Note, PodPurpose, StatusPurpose, Write, workload};
+use super::evictions::Eviction;
+use crate::plan::cause::Cause;
+use crate::plan::reservation::{self, BLOCKED_NEWS, Backoff};
 use crate::world::{PodRecord, Uid, WorkloadRecord};
 
 /// How long a controller may take to make a pod again that was deleted, on a busy machine.
@@ -38,108 +37,63 @@ pub struct Blocked {
     message: String,
 }
 
-/// A job that has to give its quota back.
-struct Overdue {
-    uid: Uid,
-    reason: &'static str,
-    message: String,
-}
-
 impl Controller {
-    pub(super) fn check_reservations(&mut self) {
-        if self.cluster.reservations.is_empty() && self.blocked.is_empty() {
-            self.empty_since.clear();
-            return;
-        }
+    /// Once a second: a job that has not been let go for too long gives its quota back. Whom the engine
+    /// gives up on, it says when it decides; this it can't know, as it is seen by writes alone.
+    pub(super) fn check_blocked(&mut self) {
         self.blocked
             .retain(|_, blocked| blocked.told.elapsed() < BLOCKED_NEWS);
-        self.note_empty();
-        for Overdue {
-            uid,
-            reason,
-            message,
-        } in self.overdue_workloads()
-        {
-            self.give_back(&uid, reason, message);
-        }
-        for uid in self.overdue_pods() {
-            let message = "No node had room for it in the time that its ClusterQueue allows (spec.reservation.timeoutSeconds)";
-            let evicted = self.evict_pod(&uid, PodPurpose::TimeOut, TIMED_OUT, message);
-            if evicted == Eviction::Begun {
-                self.pod_times_out(&uid);
-            }
-        }
-    }
-
-    fn overdue_workloads(&self) -> Vec<Overdue> {
-        let now = Timestamp::now();
-        let mut overdue = Vec::new();
-        for (_, record) in self.world.workloads() {
-            let (Some(job), Some(admission)) = (&record.job, &record.status.admission) else {
-                continue;
-            };
-            if record.is_finished() || record.is_evicting() {
-                continue;
-            }
-            let uid = job.uid.clone();
-            let terms = self.cluster.reservations.get(&admission.cluster_queue);
-            if let Some(blocked) = self.blocked.get(&uid)
-                && reservation::blocked_for_most(terms) <= blocked.since.elapsed()
+        for (uid, cause) in self.overdue() {
+            if self.flights.of(&uid).is_none()
+                && self.evict_workload(&uid, &cause) == Eviction::Begun
             {
-                overdue.push(Overdue {
-                    message: format!("It can't be let go: {}", blocked.message),
-                    uid,
-                    reason: BLOCKED,
-                });
-            } else if terms.is_some_and(|terms| self.is_overdue(&uid, record, terms, now)) {
-                let message = "Not all of its pods were bound to nodes in the time that its ClusterQueue allows (spec.reservation.timeoutSeconds)";
-                overdue.push(Overdue {
-                    uid,
-                    reason: TIMED_OUT,
-                    message: message.to_owned(),
-                });
+                self.blocked.remove(&uid);
+                self.resting.remove(&uid);
             }
         }
-        overdue
     }
 
-    fn is_overdue(
-        &self,
-        uid: &Uid,
-        record: &WorkloadRecord,
-        terms: &Reservation,
-        now: Timestamp,
-    ) -> bool {
-        let pods = self.world.pods_of(uid);
-        let pods = pods.iter().map(|(_, pod)| *pod);
-        let empty_for = self.empty_since.get(uid).map(Instant::elapsed);
-        reservation::is_overdue(record, pods, empty_for, terms, now)
-    }
-
-    /// Notes since when the admitted jobs have no pods that should have some.
-    fn note_empty(&mut self) {
-        let mut empty_since = std::mem::take(&mut self.empty_since);
-        let admitted = self.world.workloads().filter_map(|(_, record)| {
-            let admission = record.status.admission.as_ref()?;
-            let wants_pods = admission
-                .pod_set_assignments
-                .iter()
-                .any(|set| record.reclaimed(&set.name) < u32::try_from(set.count).unwrap_or(0));
-            let is_timed = self
-                .cluster
-                .reservations
-                .contains_key(&admission.cluster_queue);
-            let is_on = is_timed && wants_pods && !record.is_finished() && !record.is_evicting();
-            is_on.then_some(&record.job.as_ref()?.uid)
-        });
-        let empty: HashMap<Uid, Instant> = admitted
-            .filter(|uid| self.world.pods_of(uid).is_empty() && self.expects_pods(uid))
-            .map(|uid| {
-                let since = empty_since.remove(uid).unwrap_or_else(Instant::now);
-                (uid.clone(), since)
+    fn overdue(&self) -> Vec<(Uid, Cause)> {
+        let overdue = self.blocked.iter().filter(|(uid, blocked)| {
+            let record = self.world.workload_of(uid).map(|(_, record)| record);
+            let record = record.filter(|record| !record.is_finished() && !record.is_evicting());
+            let admission = record.and_then(|record| record.status.admission.as_ref());
+            admission.is_some_and(|admission| {
+                let terms = self.cluster.reservations.get(&admission.cluster_queue);
+                reservation::blocked_for_most(terms) <= blocked.since.elapsed()
             })
-            .collect();
-        self.empty_since = empty;
+        });
+        overdue
+            .map(|(uid, blocked)| (uid.clone(), Cause::blocked(&blocked.message)))
+            .collect()
+    }
+
+    /// Since when a job or group holds quota that its pods don't use. Notes since when it has none.
+    pub(super) fn unused_since(&mut self, uid: &Uid) -> Option<Timestamp> {
+        let is_empty = self.lacks_pods(uid);
+        let empty_since = is_empty.then(|| {
+            let since = self.empty_since.entry(uid.clone());
+            *since.or_insert_with(Timestamp::now)
+        });
+        if !is_empty {
+            self.empty_since.remove(uid);
+        }
+        let (_, record) = self.world.workload_of(uid)?;
+        let pods = self.world.pods_of(uid);
+        reservation::unused_since(record, pods.iter().map(|(_, pod)| *pod), empty_since)
+    }
+
+    /// Whether an admitted job has no pods that should have some.
+    fn lacks_pods(&self, uid: &Uid) -> bool {
+        let Some((_, record)) = self.world.workload_of(uid) else {
+            return false;
+        };
+        let admission = record.status.admission.as_ref();
+        let wants_pods = admission.is_some_and(|admission| {
+            let mut sets = admission.pod_set_assignments.iter();
+            sets.any(|set| record.reclaimed(&set.name) < u32::try_from(set.count).unwrap_or(0))
+        });
+        wants_pods && self.expects_pods(uid) && self.world.pods_of(uid).is_empty()
     }
 
     /// Whether an admitted job without pods is one whose pods were not made, rather than one whose
@@ -156,61 +110,6 @@ impl Controller {
         self.shows_pods.contains(&key.kind) || !is_active
     }
 
-    fn give_back(&mut self, uid: &Uid, reason: &'static str, message: String) {
-        if self.flights.of(uid).is_some() || self.resting.contains(uid) && reason != BLOCKED {
-            return;
-        }
-        if self.group_stays(uid, &message) {
-            return;
-        }
-        let Some((key, record)) = self.world.workload_of(uid) else {
-            return;
-        };
-        let Some(resource) = self.resource_of(uid) else {
-            return;
-        };
-        let queue = record.status.admission.as_ref();
-        let queue = queue.map_or("", |admission| admission.cluster_queue.as_str());
-        self.metrics.evicted(queue, reason);
-        let requeue = Some(reservation::once_more(record));
-        let write = Write::SetWorkloadStatus {
-            key: key.clone(),
-            revision: record.revision,
-            status: Box::new(workload::evicted(
-                record,
-                reason,
-                &message,
-                requeue,
-                Timestamp::now(),
-            )),
-            purpose: StatusPurpose::Evict,
-        };
-        self.blocked.remove(uid);
-        self.resting.remove(uid);
-        self.send(super::flights::Flight {
-            subject: uid.clone(),
-            write,
-            resource,
-            notes: vec![Note::warning("Evicted", message)],
-        });
-    }
-
-    fn overdue_pods(&self) -> Vec<Uid> {
-        let now = Timestamp::now();
-        let single = self
-            .world
-            .pods
-            .all()
-            .filter(|(_, pod)| pod.mode == PodMode::Single && !pod.is_bound);
-        single
-            .filter(|(_, pod)| {
-                let terms = self.reservation_of_pod(&pod.uid);
-                terms.is_some_and(|terms| reservation::pod_is_overdue(pod, terms, now))
-            })
-            .map(|(_, pod)| pod.uid.clone())
-            .collect()
-    }
-
     fn reservation_of_pod(&self, uid: &Uid) -> Option<&Reservation> {
         let id = sluice_engine::WorkloadId::new(uid.clone());
         let admission = self.engine.admission(&id)?;
@@ -219,7 +118,7 @@ impl Controller {
 
     /// A pod is deleted because it had no node in time: those that come in its place stand back. Noted
     /// before the reply: the next pod may be there sooner.
-    fn pod_times_out(&mut self, uid: &Uid) {
+    pub(super) fn pod_times_out(&mut self, uid: &Uid) {
         let Some(terms) = self.reservation_of_pod(uid).cloned() else {
             return;
         };

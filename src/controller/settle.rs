@@ -7,19 +7,20 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::jiff::Timestamp;
 use kube::api::ApiResource;
 use sluice_crds::PriorityClassRef;
-use sluice_engine::{Decision, Event, EvictReason, Time, WorkloadId};
+use sluice_engine::{Decision, Event, WorkloadId};
 use sluice_translate as translate;
 use tokio::time::Instant;
 use tracing::{debug, info};
 
 use super::Controller;
+use super::account::time;
+use super::evictions::Preempting;
 use super::flights::Flight;
 use super::lineage::Lineage;
 use super::pods::{pod_reference, pods_resource};
-use super::releases::Eviction;
 use crate::plan::job::{Child, Situation, plan};
 use crate::plan::workload::{self, Priority};
-use crate::plan::{Note, Plan, PodPurpose, StatusPurpose, Write};
+use crate::plan::{Note, Plan, StatusPurpose, Write};
 use crate::world::workload::group_key;
 use crate::world::{JobKey, JobRecord, PodRecord, Uid};
 
@@ -44,16 +45,16 @@ impl Controller {
             self.release_pods(&uid);
         }
         let begun = Instant::now();
-        let decisions = self
-            .engine
-            .decide(Time::from_millis(Timestamp::now().as_millisecond()));
+        let decisions = self.engine.decide(time(Timestamp::now()));
         self.metrics.decided(begun.elapsed().as_secs_f64());
+        let mut preempting = Preempting::new();
         for decision in decisions {
             match decision {
                 Decision::Admit { id, admission } => self.admit(&id, &admission),
-                Decision::Evict { id, reason } => self.evict(&id, reason),
+                Decision::Evict { id, reason } => self.evict(&id, reason, &mut preempting),
             }
         }
+        self.tell_preempting(preempting);
     }
 
     fn plan_job(&mut self, uid: &Uid) {
@@ -198,51 +199,6 @@ impl Controller {
         });
     }
 
-    fn evict(&mut self, id: &WorkloadId, reason: EvictReason) {
-        let uid = Uid::from(id.as_str());
-        let (reason, message) = eviction(reason);
-        if self.world.pods.key(&uid).is_some() {
-            if self.evict_pod(&uid, PodPurpose::Evict, reason, message) == Eviction::Busy {
-                self.engine.apply(Event::EvictionFailed(id.clone()));
-            }
-            return;
-        }
-        if self.group_stays(&uid, message) {
-            return;
-        }
-        let found = self.world.workload_of(&uid).zip(self.resource_of(&uid));
-        let is_busy = self.flights.of(&uid).is_some() || self.resting.contains(&uid);
-        let (Some(((key, record), resource)), false) = (found, is_busy) else {
-            self.engine.apply(Event::EvictionFailed(id.clone()));
-            return;
-        };
-        let queue = record
-            .status
-            .admission
-            .as_ref()
-            .map_or("", |a| a.cluster_queue.as_str());
-        self.metrics.evicted(queue, reason);
-        let write = Write::SetWorkloadStatus {
-            key: key.clone(),
-            revision: record.revision,
-            status: Box::new(workload::evicted(
-                record,
-                reason,
-                message,
-                None,
-                Timestamp::now(),
-            )),
-            purpose: StatusPurpose::Evict,
-        };
-        let notes = vec![Note::normal("Evicted", message)];
-        self.flights.send(Flight {
-            subject: uid,
-            write,
-            resource,
-            notes,
-        });
-    }
-
     pub(super) fn resource_of(&self, uid: &Uid) -> Option<ApiResource> {
         if group_key(uid).is_some() {
             return Some(pods_resource());
@@ -284,12 +240,16 @@ impl Controller {
     }
 
     /// The priority of a pod, or of the group whose oldest it is: its WorkloadPriorityClass, or what the
-    /// API server gave it.
+    /// API server gave it. One that was admitted by itself keeps what it had then.
     pub(super) fn pod_priority(&self, pod: &PodRecord) -> Result<Priority, Note> {
-        match &pod.priority_class_label {
-            Some(name) => self.class_priority(name),
-            None => Ok(Priority {
-                value: pod.priority,
+        let kept = match (&pod.queue_gate, &pod.admitted) {
+            (None, Some(Ok(admitted))) => admitted.priority,
+            _ => None,
+        };
+        match (kept, &pod.priority_class_label) {
+            (None, Some(name)) => self.class_priority(name),
+            (kept, _) => Ok(Priority {
+                value: kept.unwrap_or(pod.priority),
                 class: None,
             }),
         }
@@ -324,7 +284,7 @@ impl Controller {
         self.explain_waiting();
         self.look_after_reports();
         self.end_retired();
-        self.check_reservations();
+        self.check_blocked();
         self.forget_backoffs();
         self.seconds = self.seconds.wrapping_add(1);
         if self.seconds.is_multiple_of(OWNERS_ASKED_EVERY) {
@@ -410,28 +370,6 @@ impl Controller {
 
 fn digest(note: &Note) -> u64 {
     BuildHasherDefault::<DefaultHasher>::default().hash_one(note)
-}
-
-/// The reason of an eviction, and what the user is told.
-fn eviction(reason: EvictReason) -> (&'static str, &'static str) {
-    match reason {
-        EvictReason::ClusterQueueStopped => (
-            "ClusterQueueStopped",
-            "Its ClusterQueue is stopped (stopPolicy HoldAndDrain): it waits until that is taken back",
-        ),
-        EvictReason::LocalQueueStopped => (
-            "LocalQueueStopped",
-            "Its LocalQueue is stopped (stopPolicy HoldAndDrain): it waits until that is taken back",
-        ),
-        EvictReason::ReservationTimedOut => (
-            crate::plan::reservation::TIMED_OUT,
-            "Not all of its pods were bound to nodes in the time that its ClusterQueue allows (spec.reservation.timeoutSeconds)",
-        ),
-        EvictReason::Preempted { .. } => (
-            "Preempted",
-            "It makes room for a workload that goes before it",
-        ),
-    }
 }
 
 fn admitted_text(admission: &sluice_crds::Admission) -> String {

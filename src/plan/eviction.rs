@@ -5,6 +5,7 @@ use sluice_crds::WorkloadSpec;
 use sluice_kinds::hold::Hold;
 use sluice_kinds::patch::{Placing, Target};
 
+use super::cause::Cause;
 use super::job::{Situation, status_write, suspend_write};
 use super::reservation::Backoff;
 use super::workload;
@@ -108,25 +109,25 @@ pub(super) fn requeue(
 }
 
 pub(super) fn evict_changed(key: &WorkloadKey, record: &WorkloadRecord, now: Now) -> Plan {
-    const MESSAGE: &str =
+    let message =
         "It asks for more than it was admitted with: it is queued again with what it asks for now";
-    evict(key, record, "PodSetsChanged", MESSAGE, now)
+    evict(key, record, &Cause::new("PodSetsChanged", message), now)
 }
 
 /// Evicts a job whose pods came back that had ended for good by what it said.
 pub(super) fn evict_returned(key: &WorkloadKey, record: &WorkloadRecord, now: Now) -> Plan {
-    const MESSAGE: &str = "More of its pods run than hold quota, as some came back that had ended for good by what it said: it is queued again with all that it asks for";
-    evict(key, record, "ReclaimedPodsReturned", MESSAGE, now)
+    let message = "More of its pods run than hold quota, as some came back that had ended for good by what it said: it is queued again with all that it asks for";
+    evict(
+        key,
+        record,
+        &Cause::new("ReclaimedPodsReturned", message),
+        now,
+    )
 }
 
-pub(super) fn evict(
-    key: &WorkloadKey,
-    record: &WorkloadRecord,
-    reason: &'static str,
-    message: &str,
-    now: Now,
-) -> Plan {
-    let status = workload::evicted(record, reason, message, None, now);
+/// Tells a job to go because of itself.
+pub(super) fn evict(key: &WorkloadKey, record: &WorkloadRecord, cause: &Cause, now: Now) -> Plan {
+    let status = workload::evicted(record, cause, now);
     status_write(key, record, status, StatusPurpose::Evict)
-        .and_note(Note::warning("Evicted", message))
+        .and_note(Note::warning("Evicted", cause.message.as_str()))
 }

@@ -3,7 +3,8 @@
 use sluice_crds::Quantity;
 use sluice_engine::{Amount, Explanation, ResourceName};
 
-use super::Note;
+use super::{Note, workload};
+use crate::world::WorkloadRecord;
 
 /// The reason and message of a Workload that waits. None for one that doesn't.
 pub fn waiting(explanation: &Explanation) -> Option<(&'static str, String)> {
@@ -13,10 +14,27 @@ pub fn waiting(explanation: &Explanation) -> Option<(&'static str, String)> {
         | Explanation::Finished
         | Explanation::Inactive => return None,
         Explanation::BehindHead { .. } | Explanation::Queued { .. } => "Pending",
+        Explanation::BackingOff { .. }
+        | Explanation::QueueFull { .. }
+        | Explanation::RoomKept { .. }
+        | Explanation::WaitsForRoom { .. } => explanation.reason(),
         Explanation::DoesNotFit { .. } if !explanation.never_fits() => "Pending",
         _ => "Inadmissible",
     };
     Some((reason, explanation.display(&format_amount).to_string()))
+}
+
+/// The same for a Workload. One that stands back says until when, as it did when it began to.
+pub fn waiting_workload(
+    explanation: &Explanation,
+    record: &WorkloadRecord,
+) -> Option<(&'static str, String)> {
+    match (explanation, record.requeue_at()) {
+        (Explanation::BackingOff { .. }, Some(until)) => {
+            Some((workload::BACKING_OFF, workload::stands_back(until)))
+        }
+        _ => waiting(explanation),
+    }
 }
 
 /// What is told about something that waits, by the reason and message of [`waiting`].

@@ -12,6 +12,7 @@ use sluice_kinds::problem::summarize;
 use sluice_kinds::view::{PodSetView, QueueName};
 use sluice_kinds::{CompiledKind, Problem};
 
+use super::cause::Cause;
 use super::eviction::{evict, evict_changed, evict_returned, evicting};
 use super::progress::{self, Told};
 use super::reservation::Backoff;
@@ -450,7 +451,8 @@ fn plan_admitted(
     }
     if !record.spec.active {
         let message = "It was deactivated (spec.active of its Workload)";
-        return evict(workload_key, record, "Deactivated", message, *now);
+        let cause = Cause::new("Deactivated", message);
+        return evict(workload_key, record, &cause, *now);
     }
     if !reading.suspended {
         return running(situation, reading, pod_sets, workload_key, record);

@@ -1,6 +1,7 @@
 //! What to do about what is known: pure functions from records to the next write, events and the
 //! engine's view. No I/O; time is an argument. Planning again after the write plans nothing more.
 
+pub mod cause;
 mod eviction;
 pub mod explain;
 #[cfg(test)]

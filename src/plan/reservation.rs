@@ -1,12 +1,11 @@
-//! Quota that is held and can't be used: when its time is over, and how long who gave it back stands
-//! back (`ClusterQueue.spec.reservation`).
+//! Quota that is held and can't be used: since when, and how long who gave it back stands back
+//! (`ClusterQueue.spec.reservation`).
 
 use std::time::Duration;
 
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use sluice_crds::{RequeueState, Reservation};
 
-use super::Now;
 use crate::conditions::{self, Type};
 use crate::world::{PodRecord, WorkloadRecord};
 
@@ -68,37 +67,33 @@ pub fn blocked_for_most(terms: Option<&Reservation>) -> Duration {
     terms.map_or(BLOCKED_DEFAULT, timeout)
 }
 
-/// Whether a pod that was let go has waited for a node for too long.
-pub fn pod_is_overdue(pod: &PodRecord, terms: &Reservation, now: Now) -> bool {
-    // What was never gated waits since it was made.
-    let admitted = pod.admitted.as_ref().and_then(|found| found.as_ref().ok());
-    let since = admitted.map(|admitted| admitted.at.0).or(pod.created);
-    pod.is_let_go() && !pod.is_bound && !pod.deleting && has_passed(since, terms, now)
-}
-
-/// Whether the pods of an admitted Workload have waited for nodes for too long: one of them has, or,
-/// where pods should be, there have been none at all for that time (`empty_for`).
-pub fn is_overdue<'a>(
+/// Since when an admitted Workload holds quota that its pods don't use: one of them has waited for a node
+/// since then, or, where pods should be, there have been none at all (`empty_since`).
+pub fn unused_since<'a>(
     record: &WorkloadRecord,
-    mut pods: impl Iterator<Item = &'a PodRecord>,
-    empty_for: Option<Duration>,
-    terms: &Reservation,
-    now: Now,
-) -> bool {
-    let admitted = conditions::find(&record.status.conditions, Type::Admitted);
-    let admitted = admitted
-        .filter(|condition| condition.status == "True")
-        .map(|condition| condition.last_transition_time.0);
-    has_passed(admitted, terms, now)
-        && (pods.any(|pod| pod_is_overdue(pod, terms, now))
-            || empty_for.is_some_and(|empty_for| timeout(terms) <= empty_for))
+    pods: impl Iterator<Item = &'a PodRecord>,
+    empty_since: Option<Timestamp>,
+) -> Option<Timestamp> {
+    let admitted = conditions::true_since(&record.status.conditions, Type::Admitted)?;
+    let waiting = pods.filter_map(pod_unused_since).chain(empty_since).min()?;
+    Some(waiting.max(admitted))
 }
 
-fn has_passed(since: Option<Timestamp>, terms: &Reservation, now: Now) -> bool {
-    since.is_some_and(|since| {
-        let waited = now.duration_since(since);
-        SignedDuration::try_from(timeout(terms)).is_ok_and(|timeout| timeout <= waited)
-    })
+/// Since when a pod that was let go has waited for a node, if it does.
+pub fn pod_unused_since(pod: &PodRecord) -> Option<Timestamp> {
+    let waits = pod.is_let_go() && !pod.is_bound && !pod.deleting;
+    waits.then(|| pod_charged_since(pod))?
+}
+
+/// Since when a pod holds quota that was let go by itself: what was never gated does since it was made.
+pub fn pod_charged_since(pod: &PodRecord) -> Option<Timestamp> {
+    let admitted = pod.admitted.as_ref().and_then(|found| found.as_ref().ok());
+    admitted.map(|admitted| admitted.at.0).or(pod.created)
+}
+
+/// Since when an admitted Workload holds quota.
+pub fn charged_since(record: &WorkloadRecord) -> Option<Timestamp> {
+    conditions::true_since(&record.status.conditions, Type::QuotaReserved)
 }
 
 fn timeout(terms: &Reservation) -> Duration {

@@ -1,7 +1,7 @@
 //! The Workload of a job: what its spec and its status say at each turn of the job's life.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{OwnerReference, Time};
-use k8s_openapi::jiff::SignedDuration;
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use kube::api::ObjectMeta;
 use sluice_crds::{
     JOB_UID_LABEL, PriorityClassRef, Quantity, RequeueState, Workload, WorkloadSpec, WorkloadStatus,
@@ -12,10 +12,15 @@ use sluice_kinds::template::Placement;
 use sluice_kinds::view::{Finished, PodSetView};
 use sluice_translate as translate;
 
+use super::cause::Cause;
+use super::reservation::once_more;
 use super::{Note, Now, progress};
 use crate::conditions::{self, Saying, Type};
 use crate::world::workload::workload_name;
 use crate::world::{JobKey, JobRecord, WorkloadRecord};
+
+/// The reason of QuotaReserved for a Workload that stands back before it waits again.
+pub const BACKING_OFF: &str = "BackingOff";
 
 /// A priority and where it comes from.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -183,14 +188,14 @@ pub fn admitted(
             message: format!("Admitted by ClusterQueue {queue:?}: the job is let go"),
         },
     ];
-    if conditions::is_true(&record.status.conditions, Type::Evicted) {
-        sayings.push(Saying {
-            kind: Type::Evicted,
-            is_true: false,
-            reason: "QuotaReserved",
-            message: format!("Admitted again by ClusterQueue {queue:?}"),
-        });
-    }
+    let ended = [Type::Evicted, Type::Preempted].into_iter();
+    let ended = ended.filter(|kind| conditions::is_true(&record.status.conditions, *kind));
+    sayings.extend(ended.map(|kind| Saying {
+        kind,
+        is_true: false,
+        reason: "QuotaReserved",
+        message: format!("Admitted again by ClusterQueue {queue:?}"),
+    }));
     if conditions::is_true(&record.status.conditions, Type::Requeued) {
         sayings.push(Saying {
             kind: Type::Requeued,
@@ -210,21 +215,14 @@ pub fn admitted(
     }
 }
 
-/// The status of a Workload that has to go. `requeue` says how often it has given its quota back
-/// because it could not use it.
-pub fn evicted(
-    record: &WorkloadRecord,
-    reason: &'static str,
-    message: &str,
-    requeue: Option<RequeueState>,
-    now: Now,
-) -> WorkloadStatus {
+/// The status of a Workload that has to go.
+pub fn evicted(record: &WorkloadRecord, cause: &Cause, now: Now) -> WorkloadStatus {
     let mut sayings = vec![
         Saying {
             kind: Type::Evicted,
             is_true: true,
-            reason,
-            message: message.to_owned(),
+            reason: cause.reason,
+            message: cause.message.clone(),
         },
         Saying {
             kind: Type::Admitted,
@@ -233,13 +231,21 @@ pub fn evicted(
             message: "Its quota is freed when its pods are gone".to_owned(),
         },
     ];
+    if let Some(right) = cause.preempted {
+        sayings.push(Saying {
+            kind: Type::Preempted,
+            is_true: true,
+            reason: right.reason(),
+            message: cause.message.clone(),
+        });
+    }
     if conditions::is_true(&record.status.conditions, Type::PodsReady) {
         sayings.push(progress::not_started());
     }
     WorkloadStatus {
         conditions: said(record, sayings, now),
         admission: record.status.admission.clone(),
-        requeue_state: requeue,
+        requeue_state: cause.is_own_failure().then(|| once_more(record)),
         reclaimable_pods: record.status.reclaimable_pods.clone(),
     }
 }
@@ -261,18 +267,15 @@ pub fn requeued(
                 message: "It is deactivated".to_owned(),
             },
         ),
-        (true, Some(at)) => {
-            let at = at.strftime("%Y-%m-%dT%H:%M:%SZ");
-            (
-                format!("Stands back until {at}, as it could not use its quota; then waits for quota again"),
-                Saying {
-                    kind: Type::Requeued,
-                    is_true: false,
-                    reason: "Backoff",
-                    message: format!("Put back into its queue at {at}"),
-                },
-            )
-        }
+        (true, Some(at)) => (
+            stands_back(at),
+            Saying {
+                kind: Type::Requeued,
+                is_true: false,
+                reason: "Backoff",
+                message: format!("Put back into its queue at {}", in_seconds(at)),
+            },
+        ),
         (true, None) => (
             "Waits for quota again after its eviction".to_owned(),
             Saying {
@@ -286,10 +289,10 @@ pub fn requeued(
     let quota = Saying {
         kind: Type::QuotaReserved,
         is_true: false,
-        reason: if record.spec.active {
-            "Pending"
-        } else {
-            "Deactivated"
+        reason: match requeue_at {
+            _ if !record.spec.active => "Deactivated",
+            Some(_) => BACKING_OFF,
+            None => "Pending",
         },
         message: waits,
     };
@@ -307,6 +310,18 @@ pub fn requeued(
         }),
         reclaimable_pods: Vec::new(),
     }
+}
+
+/// What a Workload waits for that stands back until then.
+pub fn stands_back(until: Timestamp) -> String {
+    format!(
+        "Stands back until {}, as it could not use its quota; then waits for quota again",
+        in_seconds(until)
+    )
+}
+
+fn in_seconds(at: Timestamp) -> impl std::fmt::Display {
+    at.strftime("%Y-%m-%dT%H:%M:%SZ")
 }
 
 /// The status of a Workload whose job has ended.

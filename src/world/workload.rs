@@ -97,11 +97,6 @@ impl WorkloadRecord {
         Ok((key, record))
     }
 
-    /// Whether it stands back from its queue: it is deactivated, or backs off.
-    pub fn stands_back(&self, now: Timestamp) -> bool {
-        !self.spec.active || self.requeue_at().is_some_and(|at| now < at)
-    }
-
     /// When it waits in its queue again.
     pub fn requeue_at(&self) -> Option<Timestamp> {
         let state = self.status.requeue_state.as_ref()?;

@@ -3,6 +3,7 @@ use sluice_kinds::CompiledKind;
 use sluice_kinds::requests::PodDefaults;
 
 use super::*;
+use crate::plan::cause::Cause;
 use crate::plan::fixtures::{mk_group_workload, mk_pod};
 use crate::plan::workload;
 
@@ -102,7 +103,7 @@ fn who_is_admitted_or_has_to_go_is_not_ready() {
             when_admitted,
             "{known} when admitted"
         );
-        let evicted = workload::evicted(&record, "Drained", "It has to go", None, now);
+        let evicted = workload::evicted(&record, &Cause::new("Drained", "It has to go"), now);
         assert_eq!(readiness_of(&evicted), when_evicted, "{known} when evicted");
     }
 }
@@ -217,7 +218,7 @@ fn what_was_told_lasts_as_long_as_the_admission() {
     let admission = record.status.admission.clone().unwrap();
     let now = Now::UNIX_EPOCH;
     let kept = &record.status.reclaimable_pods;
-    let evicted = workload::evicted(&record, "Drained", "It has to go", None, now);
+    let evicted = workload::evicted(&record, &Cause::new("Drained", "It has to go"), now);
     assert_eq!(&evicted.reclaimable_pods, kept);
     assert_eq!(workload::requeued(&record, None, now).reclaimable_pods, []);
     let admitted = workload::admitted(&record, admission, false, now);

@@ -14,7 +14,7 @@ fn terms(limit: Option<i32>) -> Reservation {
     }
 }
 
-fn at(minute: u32) -> Now {
+fn at(minute: u32) -> Timestamp {
     format!("2026-01-01T00:{minute:02}:00Z").parse().unwrap()
 }
 
@@ -44,7 +44,7 @@ fn a_workload_that_gave_back_too_often_is_deactivated() {
 }
 
 #[test]
-fn a_pod_is_overdue_from_its_admission_on() {
+fn a_pod_does_not_use_its_quota_from_its_admission_until_it_is_bound() {
     let admitted = |pod: &mut serde_json::Value| {
         let_go(pod);
         let record = r#"{"clusterQueue":"cq","flavors":{},"at":"2026-01-01T00:05:00Z"}"#;
@@ -54,22 +54,27 @@ fn a_pod_is_overdue_from_its_admission_on() {
         admitted(pod);
         pod["spec"]["nodeName"] = json!("n1");
     };
-    let is_overdue = |change: &dyn Fn(&mut serde_json::Value), minute| {
-        let (_, pod) = mk_pod("p", 1, &[], change);
-        pod_is_overdue(&pod, &terms(None), at(minute))
+    let deleted = |pod: &mut serde_json::Value| {
+        admitted(pod);
+        pod["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:06:00Z");
     };
-    assert!(!is_overdue(&|_| (), 30), "it still waits");
-    assert!(!is_overdue(&admitted, 5));
-    assert!(is_overdue(&admitted, 6));
-    assert!(!is_overdue(&bound, 6));
-    assert!(
-        is_overdue(&let_go, 2),
+    let since = |change: &dyn Fn(&mut serde_json::Value)| {
+        let (_, pod) = mk_pod("p", 1, &[], change);
+        pod_unused_since(&pod)
+    };
+    assert_eq!(since(&|_| ()), None, "it still waits");
+    assert_eq!(since(&admitted), Some(at(5)));
+    assert_eq!(since(&bound), None);
+    assert_eq!(since(&deleted), None, "it goes");
+    assert_eq!(
+        since(&let_go),
+        Some(at(1)),
         "without a record, from its creation on"
     );
 }
 
 #[test]
-fn a_workload_is_overdue_when_one_of_its_pods_is_or_none_was_made() {
+fn a_workload_does_not_use_its_quota_while_a_pod_waits_or_none_is_made() {
     let condition = json!({"type": "Admitted", "status": "True", "reason": "X", "message": "", "lastTransitionTime": "2026-01-01T00:10:00Z"});
     let (_, record) = mk_group_workload(&json!([]), &json!({"conditions": [condition]}));
     let (_, waits) = mk_pod("p", 0, &[], let_go);
@@ -78,28 +83,34 @@ fn a_workload_is_overdue_when_one_of_its_pods_is_or_none_was_made() {
         let_go(pod);
         pod["spec"]["nodeName"] = json!("n1");
     });
-    let overdue = |pods: &[&PodRecord], empty_for: Option<u64>, minute| {
-        let empty_for = empty_for.map(Duration::from_secs);
-        is_overdue(
-            &record,
-            pods.iter().copied(),
-            empty_for,
-            &terms(None),
-            at(minute),
-        )
+    let since = |pods: &[&PodRecord], empty_since: Option<u32>| {
+        unused_since(&record, pods.iter().copied(), empty_since.map(at))
     };
-    assert!(!overdue(&[&waits], None, 10), "only just admitted");
-    assert!(overdue(&[&waits, &bound], None, 11));
-    assert!(!overdue(&[&bound], None, 11));
-    assert!(
-        !overdue(&[&bound, &late], None, 11),
-        "made anew a moment ago"
+    assert_eq!(
+        since(&[&waits, &bound], None),
+        Some(at(10)),
+        "not before it was admitted"
     );
-    assert!(overdue(&[&bound, &late], None, 12));
-    assert!(overdue(&[], Some(60), 11), "no pods were made");
-    assert!(!overdue(&[], Some(59), 30), "they were there a moment ago");
-    assert!(
-        !overdue(&[], None, 30),
+    assert_eq!(since(&[&bound], None), None);
+    assert_eq!(
+        since(&[&bound, &late], None),
+        Some(at(11)),
+        "made anew later"
+    );
+    assert_eq!(
+        since(&[&late, &waits], None),
+        Some(at(10)),
+        "the first counts"
+    );
+    assert_eq!(since(&[], Some(12)), Some(at(12)), "no pods were made");
+    assert_eq!(
+        since(&[], None),
+        None,
         "its pods can't be seen, or it wants none"
+    );
+    let (_, not_admitted) = mk_group_workload(&json!([]), &json!({}));
+    assert_eq!(
+        unused_since(&not_admitted, [&waits].into_iter(), None),
+        None
     );
 }

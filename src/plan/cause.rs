@@ -1,0 +1,243 @@
+//! Why something that holds quota has to go, in words: what the conditions of its Workload say, and its
+//! events. That it has to go is decided elsewhere; how it goes is `eviction.rs`.
+
+use sluice_engine::PreemptionRight;
+
+use super::Note;
+use super::reservation::{BLOCKED, TIMED_OUT};
+
+/// The reason of an eviction that makes room for another workload.
+pub const PREEMPTED: &str = "Preempted";
+
+/// Why something has to go.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cause {
+    /// One CamelCase word of a closed set.
+    pub reason: &'static str,
+    /// By which right, if it makes room for another one.
+    pub preempted: Option<PreemptionRight>,
+    /// A sentence for people, without its full stop.
+    pub message: String,
+}
+
+impl Cause {
+    /// For a reason that is said once in `message`.
+    pub fn new(reason: &'static str, message: impl Into<String>) -> Self {
+        Self {
+            reason,
+            preempted: None,
+            message: message.into(),
+        }
+    }
+
+    /// Its ClusterQueue is drained.
+    pub fn cluster_queue_stopped() -> Self {
+        Self::new(
+            "ClusterQueueStopped",
+            "Its ClusterQueue is stopped (stopPolicy HoldAndDrain): it waits until that is taken back",
+        )
+    }
+
+    /// Its LocalQueue is drained.
+    pub fn local_queue_stopped() -> Self {
+        Self::new(
+            "LocalQueueStopped",
+            "Its LocalQueue is stopped (stopPolicy HoldAndDrain): it waits until that is taken back",
+        )
+    }
+
+    /// Not all pods of a job or group have found nodes in time.
+    pub fn timed_out() -> Self {
+        Self::new(
+            TIMED_OUT,
+            "Not all of its pods were bound to nodes in the time that its ClusterQueue allows (spec.reservation.timeoutSeconds)",
+        )
+    }
+
+    /// A pod that is admitted by itself has found no node in time.
+    pub fn pod_timed_out() -> Self {
+        Self::new(
+            TIMED_OUT,
+            "No node had room for it in the time that its ClusterQueue allows (spec.reservation.timeoutSeconds)",
+        )
+    }
+
+    /// The API server, or a webhook, does not let it go.
+    pub fn blocked(why: &str) -> Self {
+        Self::new(BLOCKED, format!("It can't be let go: {why}"))
+    }
+
+    /// It makes room for another one.
+    pub fn preempted(by: &Preemptor, right: PreemptionRight) -> Self {
+        let why = match right {
+            PreemptionRight::InClusterQueue => "which goes before it in the same ClusterQueue",
+            PreemptionRight::InCohortReclamation => "whose ClusterQueue takes back what is its own",
+            PreemptionRight::InCohortReclaimWhileBorrowing => {
+                "which has a higher priority, and whose ClusterQueue may take back while it borrows"
+            }
+            PreemptionRight::InCohortFairSharing => {
+                "whose ClusterQueue has the smaller share of what their cohort has"
+            }
+        };
+        Self {
+            reason: PREEMPTED,
+            preempted: Some(right),
+            message: format!("It makes room for {by}, {why}"),
+        }
+    }
+
+    /// Whether it goes because it could not use its quota: then it stands back before it waits again,
+    /// longer each time.
+    pub fn is_own_failure(&self) -> bool {
+        [TIMED_OUT, BLOCKED].contains(&self.reason)
+    }
+
+    /// What the user of a job or group is told.
+    pub fn note(&self) -> Note {
+        let message = self.message.clone();
+        match self.preempted {
+            Some(_) => Note::normal(PREEMPTED, message),
+            None if self.is_own_failure() => Note::warning("Evicted", message),
+            None => Note::normal("Evicted", message),
+        }
+    }
+
+    /// What the user of a pod is told that is deleted because of it.
+    pub fn note_for_pod(&self) -> Note {
+        let reason = self.preempted.map_or("Evicted", |_| PREEMPTED);
+        Note::warning(
+            reason,
+            format!(
+                "{}: deleted, so that another one takes its place in the queue",
+                self.message
+            ),
+        )
+    }
+}
+
+/// The workload that others make room for, as far as those may know it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Preemptor {
+    /// Its kind and name; none for one of another namespace.
+    pub name: Option<String>,
+    /// Its priority.
+    pub priority: i32,
+    /// The ClusterQueue that it waits in.
+    pub queue: String,
+}
+
+impl std::fmt::Display for Preemptor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self {
+            name,
+            priority,
+            queue,
+        } = self;
+        let name = name.as_deref().unwrap_or("a workload of another namespace");
+        write!(f, "{name} (priority {priority}, ClusterQueue {queue:?})")
+    }
+}
+
+/// What a workload is told that so many others make room for.
+pub fn preempting(victims: usize) -> Note {
+    let message = match victims {
+        1 => "One workload makes room for it: it is admitted when the pods of that are gone"
+            .to_owned(),
+        victims => {
+            format!("{victims} workloads make room for it: it is admitted when their pods are gone")
+        }
+    };
+    Note::normal("Preempting", message)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::conditions::{self, Type};
+    use crate::plan::fixtures::mk_group_workload;
+    use crate::plan::{Now, workload};
+    use crate::world::WorkloadRecord;
+
+    #[test]
+    fn a_preempted_workload_is_told_for_whom_and_by_which_right() {
+        let own = Preemptor {
+            name: Some("Job \"urgent\"".to_owned()),
+            priority: 100,
+            queue: "team-a".to_owned(),
+        };
+        let stranger = Preemptor {
+            name: None,
+            priority: -1,
+            queue: "team-b".to_owned(),
+        };
+        let told = [
+            Cause::preempted(&own, PreemptionRight::InClusterQueue),
+            Cause::preempted(&stranger, PreemptionRight::InCohortReclamation),
+            Cause::preempted(&stranger, PreemptionRight::InCohortReclaimWhileBorrowing),
+            Cause::preempted(&stranger, PreemptionRight::InCohortFairSharing),
+        ]
+        .map(|cause| cause.note().message);
+        let foreign = |why: &str| {
+            format!(
+                "It makes room for a workload of another namespace (priority -1, ClusterQueue \"team-b\"), {why}"
+            )
+        };
+        assert_eq!(
+            told,
+            [
+                "It makes room for Job \"urgent\" (priority 100, ClusterQueue \"team-a\"), \
+                 which goes before it in the same ClusterQueue"
+                    .to_owned(),
+                foreign("whose ClusterQueue takes back what is its own"),
+                foreign(
+                    "which has a higher priority, and whose ClusterQueue may take back while it borrows"
+                ),
+                foreign("whose ClusterQueue has the smaller share of what their cohort has"),
+            ]
+        );
+    }
+
+    #[test]
+    fn a_preempted_workload_says_so_until_it_is_admitted_again() {
+        let admission = json!({"clusterQueue": "team-a", "podSetAssignments": []});
+        let (_, mut record) = mk_group_workload(&json!([]), &json!({ "admission": admission }));
+        let said = |record: &WorkloadRecord, kind| {
+            let found = conditions::find(&record.status.conditions, kind);
+            found.map(|c| (c.status.clone(), c.reason.clone()))
+        };
+        let is = |status: &str, reason: &str| Some((status.to_owned(), reason.to_owned()));
+        let by = Preemptor {
+            name: None,
+            priority: 1,
+            queue: "team-b".to_owned(),
+        };
+        let cause = Cause::preempted(&by, PreemptionRight::InCohortFairSharing);
+        let now = Now::UNIX_EPOCH;
+        record.status = workload::evicted(&record, &cause, now);
+        assert_eq!(said(&record, Type::Evicted), is("True", PREEMPTED));
+        assert_eq!(
+            said(&record, Type::Preempted),
+            is("True", "InCohortFairSharing")
+        );
+        assert_eq!(record.status.requeue_state, None, "it waits again at once");
+        let admission = record.status.admission.clone().unwrap();
+        record.status = workload::requeued(&record, None, now);
+        assert_eq!(
+            said(&record, Type::Preempted),
+            is("True", "InCohortFairSharing")
+        );
+        record.status = workload::admitted(&record, admission, false, now);
+        for kind in [Type::Evicted, Type::Preempted] {
+            assert_eq!(said(&record, kind), is("False", "QuotaReserved"));
+        }
+    }
+
+    #[test]
+    fn only_who_could_not_use_its_quota_stands_back() {
+        assert!(Cause::timed_out().is_own_failure());
+        assert!(Cause::blocked("no").is_own_failure());
+        assert!(!Cause::cluster_queue_stopped().is_own_failure());
+    }
+}

@@ -1,0 +1,121 @@
+//! A WorkloadPriorityClass gets another value: what waits follows, what runs keeps what it was admitted
+//! with.
+
+use anyhow::{Result, ensure};
+use serde_json::{Value, json};
+
+use crate::preemption::{classes, job_of, preemptions, queue_by_priority};
+use crate::support::objects::quota;
+use crate::support::pods::{Pod, is_running, replicated};
+use crate::support::queues::admission_order;
+use crate::support::{Scene, bed};
+
+/// Gives a class of the test another value.
+async fn revalue(scene: &Scene<'_>, class: &str, value: i32) -> Result<()> {
+    scene
+        .merge(
+            "WorkloadPriorityClass",
+            &scene.name(class),
+            json!({ "value": value }),
+        )
+        .await
+        .map(drop)
+}
+
+async fn see_priority(scene: &Scene<'_>, job: &str, priority: i32) -> Result<()> {
+    scene
+        .see_workload(job, &format!("of priority {priority}"), |w| {
+            w["spec"]["priority"] == priority
+        })
+        .await
+        .map(drop)
+}
+
+#[tokio::test]
+async fn the_order_of_what_waits_follows_its_class() -> Result<()> {
+    bed::shared("priority-order", async |scene| {
+        classes(scene).await?;
+        scene.queue(&[quota("cpu", "1")]).await?;
+        let workloads = scene.record("Workload").await?;
+        let runs = job_of(scene, "low", "runs").runs_forever();
+        scene.create(&runs.json()).await?;
+        scene.see_pods("Running", 1).await?;
+        for (class, name) in [("mid", "second"), ("low", "first")] {
+            scene.create(&job_of(scene, class, name).json()).await?;
+        }
+        see_priority(scene, "second", 50).await?;
+        see_priority(scene, "first", 1).await?;
+        revalue(scene, "low", 70).await?;
+        see_priority(scene, "first", 70).await?;
+        see_priority(scene, "second", 50).await?;
+        let running = scene.find_workload("runs").await?.unwrap();
+        assert_eq!(running["spec"]["priority"], 1, "it keeps what it had");
+        scene.delete("Job", "runs").await?;
+        scene.see_complete("second").await?;
+        let history = scene.history("Workload", &workloads).await?;
+        assert_eq!(admission_order(&history), ["runs", "first", "second"]);
+        Ok(())
+    })
+    .await
+}
+
+#[tokio::test]
+async fn what_is_raised_while_it_waits_may_take_the_place_of_another() -> Result<()> {
+    bed::shared("priority-raised", async |scene| {
+        queue_by_priority(scene, "1").await?;
+        let workloads = scene.record("Workload").await?;
+        let runs = job_of(scene, "mid", "runs").runs_forever();
+        scene.create(&runs.json()).await?;
+        scene.see_pods("Running", 1).await?;
+        let waits = job_of(scene, "low", "waits").runs_forever();
+        scene.create(&waits.json()).await?;
+        see_priority(scene, "waits", 1).await?;
+        // What runs does not follow, so that it is lower from now on.
+        revalue(scene, "mid", 90).await?;
+        revalue(scene, "low", 80).await?;
+        scene.see_admitted("waits").await?;
+        let history = scene.history("Workload", &workloads).await?;
+        let told = preemptions(&history);
+        let first = told.first();
+        ensure!(
+            first.is_some_and(|(name, _, text)| name == "runs" && text.contains("(priority 80, ")),
+            "{told:?}"
+        );
+        // It waits again, and with its class as it is now it is the one that goes first.
+        see_priority(scene, "runs", 90).await?;
+        scene
+            .see_workload(
+                "runs",
+                "admitted again",
+                crate::support::objects::is_admitted,
+            )
+            .await?;
+        let history = scene.history("Workload", &workloads).await?;
+        let told = preemptions(&history);
+        ensure!(told.len() == 2 && told[1].0 == "waits", "{told:?}");
+        Ok(())
+    })
+    .await
+}
+
+/// Pods that are admitted by themselves have no Workload: their own record says what they had.
+#[tokio::test]
+async fn a_pod_keeps_the_priority_that_it_was_admitted_with() -> Result<()> {
+    bed::shared("priority-pods", async |scene| {
+        queue_by_priority(scene, "1").await?;
+        let of_class =
+            |class: &str, name: &str| Pod::new(name).queue("q").priority_class(&scene.name(class));
+        let runs = replicated("ReplicaSet", "runs", 1, of_class("low", ""));
+        scene.create(&runs).await?;
+        let of_set = |pod: &Value| pod["metadata"]["labels"]["app"] == "runs";
+        scene
+            .see_so_many("running", 1, |pod| of_set(pod) && is_running(pod))
+            .await?;
+        // As it is now it would not go for one of class `mid`; as it was it does.
+        revalue(scene, "low", 60).await?;
+        scene.create(&of_class("mid", "taker").json()).await?;
+        scene.see("Pod", "taker", "running", is_running).await?;
+        Ok(())
+    })
+    .await
+}

@@ -1,0 +1,120 @@
+//! A job that could not use its quota stands back: until then it is not looked at, it says so, and then
+//! it is queued again though nothing happens.
+
+use anyhow::{Result, ensure};
+use k8s_openapi::jiff::Timestamp;
+use serde_json::{Value, json};
+use sluice_testbed::{NodeSpec, eventually};
+
+use crate::preemption::job_name;
+use crate::support::history::{Revision, check_conditions};
+use crate::support::objects::{self, Job, condition, is_admitted, quota, with};
+use crate::support::{DEADLINE, Scene, bed};
+
+/// How long the job stands back, in seconds.
+const BACKOFF: i32 = 5;
+
+/// A queue that takes quota back after a second, and a job that has no node.
+async fn homeless(scene: &Scene<'_>) -> Result<()> {
+    let queue = objects::cluster_queue(&scene.ns, &scene.ns, &[quota("cpu", "1")]);
+    let terms = json!({ "timeoutSeconds": 1, "backoff": { "baseSeconds": BACKOFF } });
+    scene
+        .queue_like(with(queue, "/spec/reservation", terms))
+        .await?;
+    let selector = ["spec", "template", "spec", "nodeSelector"];
+    let job = Job::new("homeless").queue("q").runs("0.5");
+    let job = job.with(&selector, json!({ "tests/nodes": scene.ns }));
+    scene.create(&job.json()).await.map(drop)
+}
+
+fn requeue_at(workload: &Value) -> Option<Timestamp> {
+    let at = workload["status"]["requeueState"]["requeueAt"].as_str()?;
+    Some(at.parse().unwrap())
+}
+
+/// Until when the job stands back, once it does.
+async fn see_standing_back(scene: &Scene<'_>) -> Result<Timestamp> {
+    let workload = scene
+        .see_workload("homeless", "standing back", |w| {
+            !is_admitted(w) && requeue_at(w).is_some()
+        })
+        .await?;
+    let until = requeue_at(&workload).unwrap();
+    let message = format!(
+        "Stands back until {until}, as it could not use its quota; then waits for quota again"
+    );
+    assert_eq!(
+        condition(&workload, "QuotaReserved"),
+        Some(("False", "BackingOff", message.as_str()))
+    );
+    Ok(until)
+}
+
+/// When the job was admitted, each time.
+fn admissions(history: &[Revision]) -> Vec<Timestamp> {
+    let mut times = Vec::new();
+    let mut was_admitted = false;
+    for Revision { object, .. } in history.iter().filter(|r| job_name(&r.object) == "homeless") {
+        if is_admitted(object) && !was_admitted {
+            let conditions = object["status"]["conditions"].as_array().unwrap();
+            let reserved = conditions.iter().find(|c| c["type"] == "QuotaReserved");
+            let at = reserved.unwrap()["lastTransitionTime"].as_str().unwrap();
+            times.push(at.parse().unwrap());
+        }
+        was_admitted = is_admitted(object);
+    }
+    times
+}
+
+/// The job stands back, and is admitted as soon as it may be and not before. There is room all the
+/// while, and what happens `meanwhile` is no reason.
+async fn stands_back(scene: &Scene<'_>, meanwhile: impl AsyncFnOnce() -> Result<()>) -> Result<()> {
+    let workloads = scene.record("Workload").await?;
+    homeless(scene).await?;
+    let until = see_standing_back(scene).await?;
+    meanwhile().await?;
+    // For the next time.
+    let node = NodeSpec::new(scene.name("node")).label("tests/nodes", &scene.ns);
+    scene.cp.add_node(node).await?;
+    let admitted = eventually("a second admission", DEADLINE, async || {
+        let times = admissions(&workloads.so_far());
+        times.get(1).copied().ok_or_else(|| format!("{times:?}"))
+    })
+    .await?;
+    ensure!(until <= admitted, "{admitted} is before {until}");
+    scene.see_complete("homeless").await?;
+    let history = scene.history("Workload", &workloads).await?;
+    check_conditions(&history)?;
+    let of_job = history.iter().filter(|r| job_name(&r.object) == "homeless");
+    let told = of_job.filter(|r| {
+        let told = condition(&r.object, "QuotaReserved");
+        told.is_some_and(|(_, reason, _)| reason == "BackingOff")
+            && requeue_at(&r.object) == Some(until)
+    });
+    assert_eq!(told.count(), 1, "it is said once that it stands back");
+    scene.cp.remove_node(&scene.name("node")).await
+}
+
+#[tokio::test]
+async fn a_job_stands_back_and_is_queued_again_by_itself() -> Result<()> {
+    bed::shared("requeue-wait", async |scene| {
+        stands_back(scene, async || {
+            scene.create(&Job::new("next").queue("q").json()).await?;
+            scene.see_complete("next").await.map(drop)
+        })
+        .await
+    })
+    .await
+}
+
+#[tokio::test]
+async fn killed_while_a_job_stands_back_it_waits_until_the_same_moment() -> Result<()> {
+    bed::own_running("requeue-kill", async |bed, scene| {
+        stands_back(scene, async || {
+            bed.sluice.kill();
+            bed.sluice.start_again().await
+        })
+        .await
+    })
+    .await
+}
