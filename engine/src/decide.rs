@@ -80,21 +80,28 @@ impl Engine {
 
     /// Brings what LocalQueues have used up to now, where that decides who is next.
     fn note_usage(&mut self) {
-        let accounts = self
-            .by_usage
-            .iter()
-            .filter_map(|queue| self.accounts.get(queue));
-        for key in accounts.flat_map(|account| &account.locals) {
-            let Some(local) = self.locals.get_mut(key) else {
+        for queue in &self.by_usage {
+            let Some(account) = self.accounts.get(queue) else {
                 continue;
             };
-            let consumed = local.consumed.get_or_insert_with(|| Consumed {
-                at: self.now,
-                ..Consumed::default()
-            });
-            if consumed.at < self.now {
-                let used = local.ledger.by_resource();
-                consumed.bring_up(self.now, self.settings.usage_half_life, &used);
+            // Who comes first changes with time alone, and with it who is blocked.
+            if let Some(tree) = self.forest.touch(queue) {
+                let classes = account.pending.classes();
+                let classes = classes.map(|class| (queue.clone(), class.clone()));
+                tree.woken.classes.extend(classes);
+            }
+            for key in &account.locals {
+                let Some(local) = self.locals.get_mut(key) else {
+                    continue;
+                };
+                let consumed = local.consumed.get_or_insert_with(|| Consumed {
+                    at: self.now,
+                    ..Consumed::default()
+                });
+                if consumed.at < self.now {
+                    let used = local.ledger.by_resource();
+                    consumed.bring_up(self.now, self.settings.usage_half_life, &used);
+                }
             }
         }
     }
