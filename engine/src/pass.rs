@@ -389,6 +389,14 @@ impl Pass<'_> {
     /// may have come to fit, or to rank better, as usage has grown.
     fn go_on(&mut self, class: &ClassRef) {
         self.open(class);
+        // Behind the head of a strict queue nobody has been worth a look so far.
+        let head = self.accounts.get(&class.0).and_then(|account| {
+            let (_, id) = account.pending.head()?;
+            (!account.pending.class(id)?.parked).then(|| (class.0.clone(), id.clone()))
+        });
+        if let Some(head) = head {
+            self.open(&head);
+        }
         let mut queues = std::mem::take(&mut self.standing.shifty);
         queues.insert(class.0.clone());
         for class in self.tree.restless.clone() {
