@@ -1,23 +1,26 @@
-//! Random histories: configurations, arrivals, and everything that can become of a workload.
+//! Random histories: arrivals, time, and everything that can become of a workload. The
+//! configurations in which they take place are `worlds.rs`, how a step is taken is `play.rs`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
 use sluice_engine::{
-    Admission, Amount, ClusterQueue, Cohort, Event, Flavor, FlavorFungibility, FlavorQuotas,
-    LocalQueue, LocalQueueKey, PodSet, PodSetAssignment, QueueingStrategy, Quota, ResourceGroup,
-    StopPolicy, Taint, TaintEffect, Time, Toleration, TolerationOperator, Weight, WhenCanBorrow,
-    Workload, WorkloadId, WorkloadState,
+    Admission, Amount, ClusterQueue, Event, FlavorQuotas, LocalQueue, LocalQueueKey, PodSet,
+    PodSetAssignment, QueueingStrategy, Quota, ResourceGroup, Settings, Time, Toleration,
+    TolerationOperator, WhenCanBorrow, Workload, WorkloadId, WorkloadState,
 };
 
-const FLAVORS: [&str; 2] = ["f0", "f1"];
-const COHORTS: [&str; 4] = ["c0", "c1", "c2", "c3"];
-const QUEUES: [&str; 4] = ["q0", "q1", "q2", "q3"];
-const LOCALS: [&str; 5] = ["l0", "l1", "l2", "l3", "l4"];
-const RESOURCES: [&str; 3] = ["cpu", "mem", "pods"];
-const WORKLOADS: [&str; 12] = [
-    "w0", "w1", "w2", "w3", "w4", "w5", "w6", "w7", "w8", "w9", "w10", "w11",
-];
+use crate::worlds::{
+    COHORTS, FLAVORS, RESOURCES, Size, amounts, cohorts, flavors, labelled_flavors, local_key,
+    locals, one_of, queue_name, queues, settings, worlds,
+};
+
+/// What an engine is set to, and what happens.
+#[derive(Clone, Debug)]
+pub(crate) struct History {
+    pub(crate) settings: Settings,
+    pub(crate) steps: Vec<Step>,
+}
 
 /// One step of a history. What needs the state (which admission is confirmed) is filled in when
 /// the step is taken.
@@ -26,6 +29,12 @@ pub(crate) enum Step {
     Tell(Event),
     Arrive(Workload),
     Move(WorkloadId, Move),
+    /// All admissions that were decided are written.
+    ConfirmAll,
+    /// All evictions that were decided are told, and those told before are carried out.
+    CarryOut,
+    /// So many milliseconds pass.
+    Pass(i64),
     Decide,
 }
 
@@ -38,157 +47,33 @@ pub(crate) enum Move {
     /// So many pods of each pod set have ended for good.
     End(u32),
     Evict,
+    /// It waits again, and backs off for so many milliseconds.
+    Requeue(i64),
+    /// Its priority is another one.
+    Prioritize(i32),
+    /// From now on its pods don't use what it holds, or they do.
+    Unused(bool),
     Finish,
     Deactivate,
 }
 
-fn amounts() -> impl Strategy<Value = Amount> {
-    prop_oneof![
-        60 => (0i128..9).prop_map(Amount::new),
-        1 => prop_oneof![
-            Just(Amount::new(i128::MAX)),
-            Just(Amount::new(i128::MIN)),
-            Just(Amount::LIMIT),
-            Just(Amount::new(-1)),
-        ],
-    ]
+fn workload_id(index: usize) -> WorkloadId {
+    WorkloadId::from(format!("w{index}"))
 }
 
-fn one_of(names: &'static [&'static str]) -> impl Strategy<Value = &'static str> {
-    proptest::sample::select(names)
-}
-
-fn quotas() -> impl Strategy<Value = Quota> {
-    let limit = || proptest::option::weighted(0.4, amounts());
-    (amounts(), limit(), limit()).prop_map(|(nominal, borrowing_limit, lending_limit)| Quota {
-        nominal,
-        borrowing_limit,
-        lending_limit,
-    })
-}
-
-/// One group of one or two flavors; sometimes `mem` is a group of its own.
-fn groups() -> impl Strategy<Value = Vec<ResourceGroup>> {
-    let cells = proptest::collection::vec(quotas(), 6);
-    (cells, 1..=2usize, any::<bool>(), 1..=3usize).prop_map(|(cells, flavors, split, resources)| {
-        let covered: Vec<&str> = RESOURCES.into_iter().take(resources).collect();
-        let group = |covered: &[&str]| ResourceGroup {
-            covered_resources: covered.iter().copied().map(Into::into).collect(),
-            flavors: (0..flavors)
-                .map(|flavor| FlavorQuotas {
-                    name: FLAVORS[flavor].into(),
-                    resources: (covered.iter().enumerate())
-                        .map(|(index, r)| ((*r).into(), cells[flavor * 3 + index]))
-                        .collect(),
-                })
-                .collect(),
-        };
-        if split && covered.len() > 1 {
-            vec![group(&covered[..1]), group(&covered[1..])]
-        } else {
-            vec![group(&covered)]
-        }
-    })
-}
-
-fn stops() -> impl Strategy<Value = StopPolicy> {
-    prop_oneof![
-        8 => Just(StopPolicy::None),
-        1 => Just(StopPolicy::Hold),
-        1 => Just(StopPolicy::HoldAndDrain),
-    ]
-}
-
-fn queues() -> impl Strategy<Value = ClusterQueue> {
-    let cohort = proptest::option::weighted(0.8, one_of(&COHORTS));
-    (
-        one_of(&QUEUES),
-        cohort,
-        any::<bool>(),
-        groups(),
-        stops(),
-        any::<bool>(),
-    )
-        .prop_map(
-            |(name, cohort, strict, resource_groups, stop, look_on)| ClusterQueue {
-                cohort: cohort.map(Into::into),
-                strategy: strategy(strict),
-                resource_groups,
-                stop,
-                fungibility: fungibility(look_on),
-                ..ClusterQueue::new(name.into())
-            },
-        )
-}
-
-fn cohorts() -> impl Strategy<Value = Cohort> {
-    // Mostly a later one as parent, so that cycles are rare but there.
-    let names = prop_oneof![
-        9 => (0..3usize, 1..4usize).prop_map(|(a, b)| (a, (a + b).min(3))),
-        1 => (0..4usize, 0..4usize),
-    ];
-    (names, any::<bool>(), groups()).prop_map(|((name, parent), root, resource_groups)| Cohort {
-        parent: (!root).then(|| COHORTS[parent].into()),
-        resource_groups,
-        ..Cohort::new(COHORTS[name].into())
-    })
-}
-
-fn flavors() -> impl Strategy<Value = Flavor> {
-    (
-        one_of(&FLAVORS),
-        any::<bool>(),
-        proptest::bool::weighted(0.2),
-    )
-        .prop_map(|(name, labelled, tainted)| Flavor {
-            name: name.into(),
-            node_labels: if labelled {
-                BTreeMap::from([("kind".to_string(), name.to_string())])
-            } else {
-                BTreeMap::new()
-            },
-            node_taints: if tainted {
-                vec![Taint {
-                    key: "spot".into(),
-                    value: String::new(),
-                    effect: TaintEffect::NoSchedule,
-                }]
-            } else {
-                Vec::new()
-            },
-            tolerations: Vec::new(),
-        })
-}
-
-fn locals() -> impl Strategy<Value = LocalQueue> {
-    (
-        one_of(&LOCALS),
-        one_of(&QUEUES),
-        stops(),
-        proptest::bool::weighted(0.95),
-    )
-        .prop_map(|(name, queue, stop, namespace_selected)| LocalQueue {
-            key: LocalQueueKey::new("ns", name),
-            cluster_queue: queue.into(),
-            stop,
-            namespace_selected,
-            fair_weight: Weight::ONE,
-            consumed: None,
-        })
-}
-
-fn pod_sets() -> impl Strategy<Value = PodSet> {
-    let requests = proptest::collection::btree_map(one_of(&RESOURCES[..2]), amounts(), 0..=2);
+fn pod_sets(size: Size) -> impl Strategy<Value = PodSet> {
+    let requests = proptest::collection::btree_map(one_of(&RESOURCES[..2]), amounts(size), 0..=2);
     let selector = proptest::option::weighted(0.2, one_of(&FLAVORS));
     let count = prop_oneof![9 => 0..3u32, 1 => Just(u32::MAX)];
-    (requests, count, selector, any::<bool>()).prop_map(|(requests, count, selector, tolerant)| {
-        PodSet {
-            name: "main".into(),
+    let min_count = proptest::option::weighted(0.3, 0..4u32);
+    (requests, count, min_count, selector, any::<bool>()).prop_map(
+        |(requests, count, min_count, selector, tolerant)| PodSet {
             count: if requests.len() == 1 {
                 count
             } else {
                 count.min(1)
             },
+            min_count,
             requests: requests
                 .into_iter()
                 .map(|(r, amount)| (r.into(), amount))
@@ -197,8 +82,6 @@ fn pod_sets() -> impl Strategy<Value = PodSet> {
                 .map(|v| ("kind".to_string(), v.to_string()))
                 .into_iter()
                 .collect(),
-            min_count: None,
-            affinity: Vec::new(),
             tolerations: if tolerant {
                 vec![Toleration {
                     key: Some("spot".into()),
@@ -209,12 +92,39 @@ fn pod_sets() -> impl Strategy<Value = PodSet> {
             } else {
                 Vec::new()
             },
-        }
+            ..PodSet::new("main".into(), 1)
+        },
+    )
+}
+
+/// One pod set, seldom two, that ask for a little of one resource.
+fn small_pod_sets() -> impl Strategy<Value = Vec<PodSet>> {
+    let pod_set = (
+        1..5i128,
+        prop_oneof![3 => Just(1u32), 2 => 2..5u32],
+        proptest::option::weighted(0.3, 0..3u32),
+        proptest::option::weighted(0.1, one_of(&FLAVORS)),
+    );
+    let pod_set = pod_set.prop_map(|(cpu, count, min_count, kind)| PodSet {
+        min_count,
+        requests: BTreeMap::from([(
+            "cpu".into(),
+            Amount::new(if count > 1 { (cpu + 1) / 2 } else { cpu }),
+        )]),
+        node_selector: (kind.into_iter())
+            .map(|v| ("kind".to_string(), v.to_string()))
+            .collect(),
+        ..PodSet::new("main".into(), count)
+    });
+    let one_or_two = prop_oneof![5 => Just(1usize), 1 => Just(2)];
+    (proptest::collection::vec(pod_set, 2), one_or_two).prop_map(|(mut pod_sets, count)| {
+        pod_sets.truncate(count);
+        pod_sets
     })
 }
 
-fn admissions() -> impl Strategy<Value = Admission> {
-    let usage = proptest::collection::btree_map(one_of(&RESOURCES), amounts(), 0..=3);
+fn admissions(size: Size) -> impl Strategy<Value = Admission> {
+    let usage = proptest::collection::btree_map(one_of(&RESOURCES), amounts(size), 0..=3);
     let pod_set = (one_of(&["f0", "f1", "gone"]), usage, 0..5u32, bounds()).prop_map(
         |(flavor, usage, count, bound)| PodSetAssignment {
             name: "main".into(),
@@ -228,11 +138,14 @@ fn admissions() -> impl Strategy<Value = Admission> {
         },
     );
     let pod_sets = proptest::collection::vec(pod_set, 1..=2);
-    (one_of(&QUEUES), pod_sets).prop_map(|(queue, pod_sets)| Admission {
-        queue: queue.into(),
-        since: Time::default(),
-        unused_since: None,
-        pod_sets,
+    let unused = proptest::option::weighted(0.3, 0..9i64);
+    (0..size.queues, pod_sets, 0..9i64, unused).prop_map(|(queue, pod_sets, since, unused)| {
+        Admission {
+            queue: queue_name(queue).as_str().into(),
+            since: Time::from_millis(since),
+            unused_since: unused.map(Time::from_millis),
+            pod_sets,
+        }
     })
 }
 
@@ -240,93 +153,141 @@ fn bounds() -> impl Strategy<Value = u32> {
     prop_oneof![9 => 0..4u32, 1 => Just(u32::MAX - 1)]
 }
 
-fn workloads() -> impl Strategy<Value = Workload> {
+fn workloads(size: Size) -> impl Strategy<Value = Workload> {
     let state = prop_oneof![
-        9 => Just(WorkloadState::Pending),
-        1 => admissions().prop_map(WorkloadState::Admitted),
+        if size.wild { 9 } else { 29 } => Just(WorkloadState::Pending),
+        1 => admissions(size).prop_map(WorkloadState::Admitted),
     ];
-    let pod_sets = proptest::collection::vec(pod_sets(), 1..=3);
+    let pod_sets = if size.wild {
+        proptest::collection::vec(pod_sets(size), 1..=3).boxed()
+    } else {
+        small_pod_sets().boxed()
+    };
+    let evictable = proptest::bool::weighted(0.95);
+    let not_before = proptest::option::weighted(if size.wild { 0.1 } else { 0.05 }, 0..30i64);
     (
-        one_of(&WORKLOADS),
-        one_of(&LOCALS),
-        0..3i32,
+        0..size.workloads,
+        0..size.queues + usize::from(size.wild),
+        0..4i32,
         0..4i64,
         pod_sets,
+        (not_before, evictable),
         state,
     )
-        .prop_map(|(id, queue, priority, created, pod_sets, state)| Workload {
-            id: id.into(),
-            queue: LocalQueueKey::new("ns", queue),
-            priority,
-            created,
-            pod_sets,
-            not_before: None,
-            evictable: true,
-            state,
-        })
+        .prop_map(
+            |(index, queue, priority, created, pod_sets, (not_before, evictable), state)| {
+                Workload {
+                    evictable,
+                    priority,
+                    created,
+                    pod_sets,
+                    not_before: not_before.map(Time::from_millis),
+                    state,
+                    ..Workload::new(workload_id(index), local_key(queue))
+                }
+            },
+        )
 }
 
-fn steps() -> impl Strategy<Value = Step> {
-    let moves = prop_oneof![
+fn moves() -> impl Strategy<Value = Move> {
+    prop_oneof![
         1 => Just(Move::Pend),
         3 => Just(Move::Confirm),
         4 => bounds().prop_map(Move::Bind),
         3 => (1..3u32).prop_map(Move::End),
         1 => Just(Move::Evict),
+        1 => (0..9i64).prop_map(Move::Requeue),
+        2 => (0..4i32).prop_map(Move::Prioritize),
+        2 => any::<bool>().prop_map(Move::Unused),
         3 => Just(Move::Finish),
         1 => Just(Move::Deactivate),
+    ]
+}
+
+fn steps(size: Size) -> impl Strategy<Value = Step> {
+    let id = move || (0..size.workloads).prop_map(workload_id);
+    let changes = prop_oneof![
+        2 => flavors().prop_map(Event::UpsertFlavor),
+        6 => cohorts(size).prop_map(Event::UpsertCohort),
+        6 => queues(size).prop_map(Event::UpsertClusterQueue),
+        6 => locals(size).prop_map(Event::UpsertLocalQueue),
+        1 => one_of(&FLAVORS).prop_map(|n| Event::RemoveFlavor(n.into())),
+        1 => one_of(&COHORTS).prop_map(|n| Event::RemoveCohort(n.into())),
+        1 => (0..size.queues)
+            .prop_map(|n| Event::RemoveClusterQueue(queue_name(n).as_str().into())),
+        1 => (0..size.queues).prop_map(|n| Event::RemoveLocalQueue(local_key(n))),
     ];
-    let id = || one_of(&WORKLOADS).prop_map(WorkloadId::from);
+    let mishaps = prop_oneof![
+        id().prop_map(Event::RemoveWorkload),
+        id().prop_map(Event::AdmissionFailed),
+        id().prop_map(Event::EvictionFailed),
+    ];
     prop_oneof![
-        2 => flavors().prop_map(Event::UpsertFlavor).prop_map(Step::Tell),
-        6 => cohorts().prop_map(Event::UpsertCohort).prop_map(Step::Tell),
-        6 => queues().prop_map(Event::UpsertClusterQueue).prop_map(Step::Tell),
-        6 => locals().prop_map(Event::UpsertLocalQueue).prop_map(Step::Tell),
-        1 => one_of(&FLAVORS).prop_map(|n| Step::Tell(Event::RemoveFlavor(n.into()))),
-        1 => one_of(&COHORTS).prop_map(|n| Step::Tell(Event::RemoveCohort(n.into()))),
-        1 => one_of(&QUEUES).prop_map(|n| Step::Tell(Event::RemoveClusterQueue(n.into()))),
-        1 => one_of(&LOCALS)
-            .prop_map(|n| Step::Tell(Event::RemoveLocalQueue(LocalQueueKey::new("ns", n)))),
-        24 => workloads().prop_map(Step::Arrive),
-        16 => (id(), moves).prop_map(|(id, to)| Step::Move(id, to)),
-        2 => id().prop_map(|id| Step::Tell(Event::RemoveWorkload(id))),
-        2 => id().prop_map(|id| Step::Tell(Event::AdmissionFailed(id))),
-        1 => id().prop_map(|id| Step::Tell(Event::EvictionFailed(id))),
+        if size.wild { 24 } else { 4 } => changes.prop_map(Step::Tell),
+        24 => workloads(size).prop_map(Step::Arrive),
+        16 => (id(), moves()).prop_map(|(id, to)| Step::Move(id, to)),
+        4 => mishaps.prop_map(Step::Tell),
+        8 => Just(Step::ConfirmAll),
+        6 => Just(Step::CarryOut),
+        6 => (1..9i64).prop_map(Step::Pass),
         16 => Just(Step::Decide),
     ]
 }
 
-/// A configuration in which something can happen, then random steps.
-pub(crate) fn histories() -> impl Strategy<Value = Vec<Step>> {
-    let start = (
-        proptest::collection::vec(queues(), 4),
-        proptest::collection::vec(locals(), 5),
-        proptest::collection::vec(cohorts(), 3),
-    );
-    (start, proptest::collection::vec(steps(), 1..60)).prop_map(
-        |((queues, locals, cohorts), steps)| {
-            let named = |(index, queue): (usize, ClusterQueue)| {
-                Event::UpsertClusterQueue(ClusterQueue {
-                    name: QUEUES[index].into(),
-                    ..queue
-                })
-            };
-            let keyed = |(index, local): (usize, LocalQueue)| {
-                let key = LocalQueueKey::new("ns", LOCALS[index]);
-                Event::UpsertLocalQueue(LocalQueue { key, ..local })
-            };
-            let config = (labelled_flavors().into_iter())
-                .chain(queues.into_iter().enumerate().map(named))
-                .chain(locals.into_iter().enumerate().map(keyed))
-                .chain(cohorts.into_iter().map(Event::UpsertCohort));
-            config.map(Step::Tell).chain(steps).collect()
-        },
-    )
+fn all_of(size: Size, most: usize) -> impl Strategy<Value = History> {
+    let steps = proptest::collection::vec(steps(size), 1..most);
+    let phases = proptest::collection::vec(phases(size), if size.wild { 0..2 } else { 1..5 });
+    (settings(), worlds(size), phases, steps).prop_map(move |(settings, world, phases, steps)| {
+        let world = world.into_iter().map(Step::Tell);
+        let mut phases: Vec<Step> = phases.into_iter().flatten().collect();
+        let arrivals = phases.iter_mut().filter_map(|step| match step {
+            Step::Arrive(workload) => Some(workload),
+            _ => None,
+        });
+        for (index, workload) in arrivals.enumerate() {
+            workload.id = workload_id(index % size.workloads);
+        }
+        let end = [Step::Decide, Step::ConfirmAll, Step::Decide];
+        History {
+            settings,
+            steps: world.chain(phases).chain(steps).chain(end).collect(),
+        }
+    })
+}
+
+/// Some workloads come, mostly all to the same queue, and are admitted as far as there is room: so
+/// those that come later find others that borrow what is theirs.
+fn phases(size: Size) -> impl Strategy<Value = Vec<Step>> {
+    let arrivals = proptest::collection::vec(workloads(size), 1..=size.workloads / 2);
+    let queue = proptest::option::weighted(0.7, 0..size.queues);
+    (arrivals, queue, 1..3i64).prop_map(move |(arrivals, queue, millis)| {
+        let arrivals = arrivals.into_iter().map(|workload| {
+            let queue = queue.map_or(workload.queue.clone(), local_key);
+            Step::Arrive(Workload { queue, ..workload })
+        });
+        let end = [Step::Decide, Step::ConfirmAll, Step::Pass(millis)];
+        arrivals.chain(end).collect()
+    })
+}
+
+/// Anything goes: absurd amounts, flavors that don't exist, cohorts in a circle.
+pub(crate) fn wild_histories() -> impl Strategy<Value = History> {
+    all_of(Size::WILD, 60)
+}
+
+/// A few queues, mostly of one tree, where room is scarce and everybody has some right to evict.
+pub(crate) fn contended_histories() -> impl Strategy<Value = History> {
+    all_of(Size::SMALL, 24)
+}
+
+/// Many queues and workloads.
+pub(crate) fn large_histories() -> impl Strategy<Value = History> {
+    all_of(Size::LARGE, 160)
 }
 
 /// Little room, two flavors, pod sets that may go to one or both: where the choice of one workload
 /// or pod set decides what is left to the next. No change of the configuration helps out.
-pub(crate) fn tight_histories() -> impl Strategy<Value = Vec<Step>> {
+pub(crate) fn tight_histories() -> impl Strategy<Value = History> {
     let cells = proptest::collection::vec((0..5i128, proptest::option::of(0..3i128)), 2);
     let queue = (
         cells,
@@ -336,39 +297,29 @@ pub(crate) fn tight_histories() -> impl Strategy<Value = Vec<Step>> {
     );
     let pod_set = (1..4i128, proptest::option::weighted(0.4, one_of(&FLAVORS)));
     let pod_sets = proptest::collection::vec(pod_set, 1..=2);
-    let arrival = (one_of(&WORKLOADS), 0..3usize, 0..3i32, pod_sets).prop_map(
-        |(id, local, priority, pod_sets)| {
+    let arrival = (0..12usize, 0..3usize, 0..3i32, pod_sets).prop_map(
+        |(index, local, priority, pod_sets)| {
             let pod_set = |(cpu, kind): (i128, Option<&str>)| PodSet {
-                name: "main".into(),
-                count: 1,
                 requests: BTreeMap::from([("cpu".into(), Amount::new(cpu))]),
                 node_selector: kind
                     .map(|v| ("kind".to_string(), v.to_string()))
                     .into_iter()
                     .collect(),
-                min_count: None,
-                affinity: Vec::new(),
-                tolerations: Vec::new(),
+                ..PodSet::new("main".into(), 1)
             };
             Step::Arrive(Workload {
-                id: id.into(),
-                queue: LocalQueueKey::new("ns", LOCALS[local]),
                 priority,
-                created: 0,
                 pod_sets: pod_sets.into_iter().map(pod_set).collect(),
-                not_before: None,
-                evictable: true,
-                state: WorkloadState::Pending,
+                ..Workload::new(workload_id(index), local_key(local))
             })
         },
     );
+    let id = || (0..12usize).prop_map(workload_id);
     let step = prop_oneof![
         8 => arrival,
-        1 => one_of(&WORKLOADS).prop_map(|id| Step::Move(id.into(), Move::Finish)),
-        1 => (one_of(&WORKLOADS), bounds())
-            .prop_map(|(id, bound)| Step::Move(id.into(), Move::Bind(bound))),
-        1 => (one_of(&WORKLOADS), admissions())
-            .prop_map(|(id, held)| Step::Arrive(holder(id, held))),
+        1 => id().prop_map(|id| Step::Move(id, Move::Finish)),
+        1 => (id(), bounds()).prop_map(|(id, bound)| Step::Move(id, Move::Bind(bound))),
+        1 => (id(), admissions(Size::SMALL)).prop_map(|(id, held)| Step::Arrive(holder(id, held))),
         1 => Just(Step::Decide),
     ];
     let queues = proptest::collection::vec(queue, 3);
@@ -377,7 +328,10 @@ pub(crate) fn tight_histories() -> impl Strategy<Value = Vec<Step>> {
         let queues = queues.flat_map(|(index, queue)| tight_queue(index, queue));
         let end = std::iter::once(Step::Decide);
         let config = labelled_flavors().into_iter().chain(queues).map(Step::Tell);
-        config.chain(steps).chain(end).collect()
+        History {
+            settings: Settings::new(Amount::new(1)),
+            steps: config.chain(steps).chain(end).collect(),
+        }
     })
 }
 
@@ -400,69 +354,29 @@ fn tight_queue(index: usize, (cells, look_on, strict, shares): TightQueue) -> [E
         covered_resources: BTreeSet::from(["cpu".into()]),
         flavors: FLAVORS.into_iter().zip(cells).map(flavor).collect(),
     };
-    let queue = ClusterQueue {
-        cohort: shares.then(|| "c0".into()),
-        strategy: strategy(strict),
+    let name = queue_name(index);
+    let mut queue = ClusterQueue {
+        cohort: shares.then(|| COHORTS[0].into()),
         resource_groups: vec![group],
-        fungibility: fungibility(look_on),
-        ..ClusterQueue::new(QUEUES[index].into())
+        ..ClusterQueue::new(name.as_str().into())
     };
-    let local = LocalQueue {
-        key: LocalQueueKey::new("ns", LOCALS[index]),
-        cluster_queue: QUEUES[index].into(),
-        stop: StopPolicy::None,
-        namespace_selected: true,
-        fair_weight: Weight::ONE,
-        consumed: None,
-    };
+    if strict {
+        queue.strategy = QueueingStrategy::StrictFifo;
+    }
+    if look_on {
+        queue.fungibility.when_can_borrow = WhenCanBorrow::TryNextFlavor;
+    }
+    let local = LocalQueue::new(local_key(index), name.as_str().into());
     [
         Event::UpsertClusterQueue(queue),
         Event::UpsertLocalQueue(local),
     ]
 }
 
-fn strategy(strict: bool) -> QueueingStrategy {
-    if strict {
-        QueueingStrategy::StrictFifo
-    } else {
-        QueueingStrategy::BestEffortFifo
-    }
-}
-
-fn fungibility(look_on: bool) -> FlavorFungibility {
-    let when_can_borrow = if look_on {
-        WhenCanBorrow::TryNextFlavor
-    } else {
-        WhenCanBorrow::MayStopSearch
-    };
-    FlavorFungibility {
-        when_can_borrow,
-        ..FlavorFungibility::default()
-    }
-}
-
-/// Flavors that a node selector can tell apart.
-fn labelled_flavors() -> [Event; 2] {
-    FLAVORS.map(|name| {
-        Event::UpsertFlavor(Flavor {
-            name: name.into(),
-            node_labels: BTreeMap::from([("kind".to_string(), name.to_string())]),
-            node_taints: Vec::new(),
-            tolerations: Vec::new(),
-        })
-    })
-}
-
 /// A workload that was admitted before the engine started.
-fn holder(id: &str, held: Admission) -> Workload {
+fn holder(id: WorkloadId, held: Admission) -> Workload {
     Workload {
-        id: id.into(),
-        queue: LocalQueueKey::new("ns", "l0"),
-        priority: 0,
-        created: 0,
-        pod_sets: Vec::new(),
-        not_before: None,
-        evictable: true,
         state: WorkloadState::Admitted(held),
+        ..Workload::new(id, LocalQueueKey::new("ns", "l0"))
     }
 }

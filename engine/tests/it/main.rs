@@ -8,13 +8,20 @@
 )]
 
 mod account;
+mod choice;
 mod choice_of_flavor;
+mod forest;
 mod histories;
 mod oracle;
+mod play;
 mod preemption;
+mod quota;
 mod random;
 mod reasons;
 mod recount;
 mod rules;
 mod script;
 mod sharing;
+mod tally;
+mod victims;
+mod worlds;

@@ -1,38 +1,70 @@
-//! The same decisions, made slowly and by definition: the quota of the whole tree is worked out
-//! anew for every question, and every admission is chosen by looking at every waiting workload.
+//! The same decisions, made slowly and by definition: before every single decision all waiting
+//! workloads are judged anew. What a workload would get is `choice.rs`, who would have to go
+//! `victims.rs`, which nodes belong together `forest.rs`, the arithmetic `quota.rs`.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use sluice_engine::{
-    Admission, Amount, ByFlavor, ClusterQueue, Cohort, CohortName, Decision, Event, EvictReason,
-    Flavor, FlavorName, LocalQueue, LocalQueueKey, PodSetAssignment, QueueName, QueueingStrategy,
-    Quota, ResourceGroup, ResourceName, Snapshot, StopPolicy, TaintEffect, Time, WhenCanBorrow,
-    Workload, WorkloadId, WorkloadState,
+    Admission, AdmissionMode, Amount, ByFlavor, ClusterQueue, Cohort, CohortName, Decision, Event,
+    EvictReason, Flavor, FlavorName, LocalQueue, LocalQueueKey, PreemptionRight, QueueName,
+    QueueingStrategy, ResourceName, Settings, Snapshot, StopPolicy, Time, Workload, WorkloadId,
+    WorkloadState,
 };
 
-type Cell = (FlavorName, ResourceName);
-
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Node {
-    Cohort(CohortName),
-    Queue(QueueName),
-}
+use crate::choice::{Scene, Verdict};
+pub(crate) use crate::quota::clamp;
+use crate::quota::{Cell, Charge, Node, Tree, View, weighted};
+use crate::tally::Tally;
+use crate::victims::{Holder, Victim};
 
 /// What an engine has been told, and what it has decided.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct Oracle {
+    pub(crate) settings: Settings,
     pub(crate) flavors: BTreeMap<FlavorName, Flavor>,
     pub(crate) cohorts: BTreeMap<CohortName, Cohort>,
     pub(crate) queues: BTreeMap<QueueName, ClusterQueue>,
     pub(crate) locals: BTreeMap<LocalQueueKey, LocalQueue>,
     pub(crate) workloads: BTreeMap<WorkloadId, Workload>,
     pub(crate) assumed: BTreeMap<WorkloadId, Admission>,
-    asked: BTreeMap<WorkloadId, EvictReason>,
+    /// Evictions that were decided and of which nothing has come yet.
+    pub(crate) asked: BTreeMap<WorkloadId, EvictReason>,
+    /// What each LocalQueue has consumed up to the moment of the decision, as the engine says: the
+    /// one thing that isn't worked out here.
+    pub(crate) consumed: BTreeMap<LocalQueueKey, BTreeMap<ResourceName, i128>>,
+    /// With how many candidates at most every subset of them is tried, to check who was chosen.
+    pub(crate) subsets_of_max: usize,
+    pub(crate) tally: Tally,
 }
 
-const LIMIT: i128 = Amount::LIMIT.get();
+/// Who is first in a queue.
+type Order = (Reverse<i32>, i64, WorkloadId);
+
+/// For the nodes below the root down to the queue: whether it would use more than is its own, and with
+/// fair sharing its share by then.
+type Path = Vec<(bool, i128)>;
+
+/// Claims of a pass: by workload, the queue's number and the charge.
+type Claims = BTreeMap<WorkloadId, (usize, Charge)>;
 
 impl Oracle {
+    pub(crate) fn new(settings: Settings) -> Self {
+        Self {
+            settings,
+            flavors: BTreeMap::new(),
+            cohorts: BTreeMap::new(),
+            queues: BTreeMap::new(),
+            locals: BTreeMap::new(),
+            workloads: BTreeMap::new(),
+            assumed: BTreeMap::new(),
+            asked: BTreeMap::new(),
+            consumed: BTreeMap::new(),
+            subsets_of_max: 6,
+            tally: Tally::default(),
+        }
+    }
+
     pub(crate) fn apply(&mut self, event: Event) {
         match event {
             Event::UpsertFlavor(flavor) => {
@@ -60,13 +92,27 @@ impl Oracle {
                 self.locals.remove(&key);
             }
             Event::UpsertWorkload(workload) => {
+                let id = &workload.id;
                 if workload.state != WorkloadState::Pending {
-                    self.assumed.remove(&workload.id);
+                    self.assumed.remove(id);
                 }
-                self.workloads.insert(workload.id.clone(), workload);
+                let before = self.workloads.get(id).map(|known| &known.state);
+                let goes = |workload: &Workload| workload.evictable;
+                let stays = match (before, &workload.state) {
+                    (Some(WorkloadState::Admitted(old)), WorkloadState::Admitted(new)) => {
+                        old.queue == new.queue
+                            && self.workloads.get(id).map(goes) == Some(goes(&workload))
+                    }
+                    _ => false,
+                };
+                if !stays {
+                    self.asked.remove(id);
+                }
+                self.workloads.insert(id.clone(), workload);
             }
             Event::RemoveWorkload(id) => {
                 self.assumed.remove(&id);
+                self.asked.remove(&id);
                 self.workloads.remove(&id);
             }
             Event::AdmissionFailed(id) => {
@@ -77,67 +123,249 @@ impl Oracle {
             }
         }
         let asked = std::mem::take(&mut self.asked);
-        let holds = |(id, reason): &(WorkloadId, EvictReason)| self.reasons(id).contains(reason);
-        self.asked = asked.into_iter().filter(holds).collect();
+        let still = |(id, reason): &(WorkloadId, EvictReason)| match reason {
+            EvictReason::ClusterQueueStopped | EvictReason::LocalQueueStopped => {
+                self.stops(id).contains(reason)
+            }
+            EvictReason::ReservationTimedOut | EvictReason::Preempted { .. } => true,
+        };
+        self.asked = asked.into_iter().filter(still).collect();
     }
 
-    pub(crate) fn decide(&mut self) -> Vec<Decision> {
+    /// Decides for all trees, one after the other.
+    pub(crate) fn decide(&mut self, now: Time) -> Vec<Decision> {
         let mut decisions = Vec::new();
         for id in self.workloads.keys().cloned().collect::<Vec<_>>() {
-            if let Some(reason) = self.reasons(&id).first().cloned()
-                && !self.asked.contains_key(&id)
-            {
+            if self.asked.contains_key(&id) {
+                continue;
+            }
+            let stopped = self.stops(&id).into_iter().next();
+            let timed_out = || {
+                self.timed_out(&id, now)
+                    .then_some(EvictReason::ReservationTimedOut)
+            };
+            if let Some(reason) = stopped.or_else(timed_out) {
+                match reason {
+                    EvictReason::ReservationTimedOut => self.tally.timed_out += 1,
+                    _ => self.tally.stopped += 1,
+                }
                 self.asked.insert(id.clone(), reason.clone());
                 decisions.push(Decision::Evict { id, reason });
             }
         }
-        while let Some((id, admission)) = self.best() {
-            self.assumed.insert(id.clone(), admission.clone());
-            decisions.push(Decision::Admit { id, admission });
+        for root in self.roots() {
+            let tree = self.tree(&root);
+            // A pass that comes to nothing would come to nothing again.
+            let mut passes = 0;
+            while self.pass(&tree, now, &mut decisions) {
+                passes += 1;
+                self.tally.second_pass += u64::from(passes == 2);
+            }
         }
         decisions
     }
 
-    fn reasons(&self, id: &WorkloadId) -> Vec<EvictReason> {
-        let Some(workload) = self.workloads.get(id) else {
-            return Vec::new();
-        };
-        let WorkloadState::Admitted(admission) = &workload.state else {
-            return Vec::new();
-        };
-        let drains = |stop: StopPolicy| stop == StopPolicy::HoldAndDrain;
-        let mut reasons = Vec::new();
-        if self
-            .queues
-            .get(&admission.queue)
-            .is_some_and(|queue| drains(queue.stop))
-        {
-            reasons.push(EvictReason::ClusterQueueStopped);
+    /// Looks at everyone again and again, until nothing can be done for anybody, or until somebody
+    /// has to make room. Claims are dropped at the end. Says whether anything was decided.
+    fn pass(&mut self, tree: &Tree, now: Time, decisions: &mut Vec<Decision>) -> bool {
+        let before = decisions.len();
+        let mut claims = Claims::new();
+        while let Some((queue, id, verdict)) = self.best(tree, now, &claims) {
+            match verdict {
+                Verdict::No => unreachable!("it has no rank"),
+                Verdict::Now(assignment) => {
+                    let asked: u32 = self.workloads[&id]
+                        .pod_sets
+                        .iter()
+                        .map(|p| p.count)
+                        .fold(0, u32::saturating_add);
+                    let given = assignment
+                        .pod_sets
+                        .iter()
+                        .map(|p| p.count)
+                        .fold(0, u32::saturating_add);
+                    self.tally.admitted += 1;
+                    self.tally.admitted_in_part += u64::from(given < asked);
+                    self.tally.admitted_borrowing += u64::from(assignment.borrows);
+                    let admission = Admission {
+                        queue,
+                        since: now,
+                        unused_since: None,
+                        pod_sets: assignment.pod_sets,
+                    };
+                    self.assumed.insert(id.clone(), admission.clone());
+                    decisions.push(Decision::Admit { id, admission });
+                }
+                Verdict::Later(assignment, victims) => {
+                    self.tally.later_for_nothing += u64::from(victims.is_empty());
+                    self.tally.later_with_victims += u64::from(!victims.is_empty());
+                    self.tally.several_victims += u64::from(victims.len() > 1);
+                    if victims.is_empty() {
+                        claims.insert(id, (tree.queue(&queue).unwrap(), assignment.charge));
+                        continue;
+                    }
+                    for Victim { id: victim, right } in victims {
+                        match right {
+                            PreemptionRight::InClusterQueue => self.tally.own += 1,
+                            PreemptionRight::InCohortReclamation => self.tally.reclaimed += 1,
+                            PreemptionRight::InCohortReclaimWhileBorrowing => {
+                                self.tally.while_borrowing += 1;
+                            }
+                            PreemptionRight::InCohortFairSharing => self.tally.by_share += 1,
+                        }
+                        let by = id.clone();
+                        let reason = EvictReason::Preempted { by, right };
+                        self.asked.insert(victim.clone(), reason.clone());
+                        decisions.push(Decision::Evict { id: victim, reason });
+                    }
+                    break;
+                }
+            }
         }
-        if self
-            .locals
-            .get(&workload.queue)
-            .is_some_and(|local| drains(local.stop))
-        {
-            reasons.push(EvictReason::LocalQueueStopped);
-        }
-        reasons
+        decisions.len() > before
     }
 
-    /// Who waits for which queue, in the order of the queue.
-    fn waiting(&self) -> BTreeMap<QueueName, Vec<&Workload>> {
+    /// Who is next in a tree, and what becomes of it.
+    fn best(
+        &mut self,
+        tree: &Tree,
+        now: Time,
+        claims: &Claims,
+    ) -> Option<(QueueName, WorkloadId, Verdict)> {
+        let (view, mut planned) = (self.view(tree, true), self.view(tree, false));
+        for (queue, charge) in claims.values() {
+            planned.add(*queue, charge);
+        }
+        let holders = self.holders(tree);
+        let mut tally = self.tally;
+        let pending = |w: &&Workload| w.state == WorkloadState::Pending;
+        let backs_off = |w: &&Workload| w.not_before.is_some_and(|moment| moment > now);
+        let backing_off = self
+            .workloads
+            .values()
+            .filter(pending)
+            .any(|w| backs_off(&w));
+        tally.backing_off += u64::from(backing_off);
+        let scene = Scene {
+            tree,
+            flavors: &self.flavors,
+            now: &view,
+            planned: &planned,
+            holders: &holders,
+            pod: clamp(self.settings.pod),
+            fair: self.settings.fair_sharing.as_deref(),
+            subsets_of_max: self.subsets_of_max,
+        };
+        let mut offers: Vec<(Path, Order, QueueName, Verdict)> = Vec::new();
+        for queue in self.queues.values().filter(|queue| self.active(queue)) {
+            let Some(node) = tree.queue(&queue.name) else {
+                continue;
+            };
+            for workload in self.lined_up(queue, now, &mut tally) {
+                let claimed = claims.contains_key(&workload.id);
+                let verdict = if claimed {
+                    Verdict::No
+                } else {
+                    scene.verdict(queue, workload, &mut tally)
+                };
+                if let Verdict::Now(assignment) | Verdict::Later(assignment, _) = &verdict {
+                    let path = self.stands(tree, &planned, node, &assignment.charge);
+                    offers.push((path, order(workload), queue.name.clone(), verdict));
+                    break;
+                }
+                tally.parked += u64::from(!claimed);
+                if queue.strategy == QueueingStrategy::StrictFifo {
+                    break;
+                }
+            }
+        }
+        let without_shares = |(path, order, ..): &(Path, Order, QueueName, Verdict)| {
+            let over: Vec<bool> = path.iter().map(|(over, _)| *over).collect();
+            (over, order.clone())
+        };
+        let other = offers.iter().map(without_shares).min();
+        let first = |offer: &(Path, Order, QueueName, Verdict)| (offer.0.clone(), offer.1.clone());
+        let best = offers.into_iter().min_by_key(first);
+        tally.shares_decide += u64::from(best.as_ref().map(without_shares) != other);
+        self.tally = tally;
+        best.map(|(_, (_, _, id), queue, verdict)| (queue, id, verdict))
+    }
+
+    /// How the nodes on the way down to a queue would stand, if it were charged.
+    fn stands(&self, tree: &Tree, planned: &View, queue: usize, charge: &Charge) -> Path {
+        let with = planned.with(queue, charge);
+        let is_fair = self.settings.fair_sharing.is_some();
+        let mut path = tree.path(queue);
+        path.pop();
+        let stand = |node| {
+            let over = tree.is_above(&with, node, charge.keys().copied());
+            (over, if is_fair { tree.share(&with, node) } else { 0 })
+        };
+        path.into_iter().rev().map(stand).collect()
+    }
+
+    /// Who waits in a queue and is considered at all, in the order in which that is done.
+    fn lined_up(&self, queue: &ClusterQueue, now: Time, tally: &mut Tally) -> Vec<&Workload> {
+        let mut lined_up = self.waiting(now).remove(&queue.name).unwrap_or_default();
+        let most = queue.max_pending.unwrap_or(usize::MAX);
+        tally.queue_full += u64::from(lined_up.len() > most);
+        lined_up.truncate(most);
+        if queue.admission_mode == AdmissionMode::ByUsage {
+            let first = lined_up.first().map(|workload| workload.id.clone());
+            lined_up.sort_by_cached_key(|w| (self.standing(queue, &w.queue), order(w)));
+            let now_first = lined_up.first().map(|workload| workload.id.clone());
+            tally.standings_decide += u64::from(first != now_first);
+        }
+        lined_up
+    }
+
+    /// What a LocalQueue has used of what its ClusterQueue has.
+    fn standing(&self, queue: &ClusterQueue, key: &LocalQueueKey) -> i128 {
+        let tree = self.tree(
+            self.path(&Node::Queue(queue.name.clone()))
+                .unwrap()
+                .last()
+                .unwrap(),
+        );
+        let node = tree.queue(&queue.name).unwrap();
+        let used = |resource: &ResourceName| {
+            let of_this = self.held().filter(|(workload, _)| workload.queue == *key);
+            let cells = of_this.flat_map(|(_, admission)| charge_of(admission));
+            let cells = cells.filter(|((_, charged), _)| charged == resource);
+            cells.map(|(_, amount)| amount).sum::<i128>()
+        };
+        let consumed = |resource| {
+            self.consumed
+                .get(key)
+                .and_then(|c| c.get(resource))
+                .copied()
+        };
+        let mut most = 0;
+        let resources: BTreeSet<_> = tree.cells.iter().map(|(_, resource)| resource).collect();
+        for resource in resources {
+            let cells = (0..tree.cells.len()).filter(|cell| tree.cells[*cell].1 == *resource);
+            let quota: i128 = cells.map(|cell| tree.subtree(node, cell)).sum();
+            let sum = consumed(resource).unwrap_or_default() + used(resource);
+            if quota > 0 {
+                most = most.max(sum.saturating_mul(1_000_000_000) / quota);
+            }
+        }
+        weighted(most, self.locals[key].fair_weight.thousandths().into())
+    }
+
+    /// Who waits for which queue and could be taken now, in the order of the workloads.
+    fn waiting(&self, now: Time) -> BTreeMap<QueueName, Vec<&Workload>> {
         let mut waiting: BTreeMap<QueueName, Vec<&Workload>> = BTreeMap::new();
         for (id, workload) in &self.workloads {
             let open = |l: &&LocalQueue| l.stop == StopPolicy::None && l.namespace_selected;
             if workload.state == WorkloadState::Pending
                 && !self.assumed.contains_key(id)
+                && workload.not_before.is_none_or(|moment| moment <= now)
                 && countable(workload)
                 && let Some(local) = self.locals.get(&workload.queue).filter(open)
             {
-                waiting
-                    .entry(local.cluster_queue.clone())
-                    .or_default()
-                    .push(workload);
+                let queue = local.cluster_queue.clone();
+                waiting.entry(queue).or_default().push(workload);
             }
         }
         for workloads in waiting.values_mut() {
@@ -146,258 +374,125 @@ impl Oracle {
         waiting
     }
 
-    /// The one that is to be admitted next.
-    fn best(&self) -> Option<(WorkloadId, Admission)> {
-        let mut best = None;
-        for (name, workloads) in self.waiting() {
-            let Some(queue) = self.queues.get(&name).filter(|queue| self.active(queue)) else {
-                continue;
-            };
-            let strict = queue.strategy == QueueingStrategy::StrictFifo;
-            for workload in workloads
-                .into_iter()
-                .take(if strict { 1 } else { usize::MAX })
-            {
-                if let Some((admission, borrows)) = self.fit(queue, workload) {
-                    let rank = (borrows, order(workload));
-                    if best.as_ref().is_none_or(|(found, _)| rank < *found) {
-                        best = Some((rank, admission));
-                    }
-                }
+    /// When something will have to be decided though nothing happens.
+    pub(crate) fn next_wake(&self, now: Time) -> Option<Time> {
+        let moment = |(id, workload): (&WorkloadId, &Workload)| match &workload.state {
+            WorkloadState::Pending if !self.assumed.contains_key(id) => {
+                workload.not_before.filter(|moment| *moment > now)
             }
-        }
-        best.map(|((_, (_, _, id)), admission)| (id, admission))
-    }
-
-    fn active(&self, queue: &ClusterQueue) -> bool {
-        let mut flavors = queue
-            .resource_groups
-            .iter()
-            .flat_map(|group| &group.flavors);
-        queue.stop == StopPolicy::None
-            && flavors.all(|flavor| self.flavors.contains_key(&flavor.name))
-            && self.path(&Node::Queue(queue.name.clone())).is_some()
-    }
-
-    fn parent(&self, node: &Node) -> Option<Node> {
-        let parent = match node {
-            Node::Cohort(name) => self
-                .cohorts
-                .get(name)
-                .and_then(|cohort| cohort.parent.clone()),
-            Node::Queue(name) => self.queues.get(name).and_then(|queue| queue.cohort.clone()),
-        };
-        parent.map(Node::Cohort)
-    }
-
-    /// From a node up to its root; none if there is no root.
-    fn path(&self, node: &Node) -> Option<Vec<Node>> {
-        let mut path = vec![node.clone()];
-        while let Some(parent) = self.parent(path.last().unwrap()) {
-            if path.contains(&parent) {
-                return None;
+            WorkloadState::Admitted(admission) if !self.asked.contains_key(id) => {
+                let queue = self.queues.get(&admission.queue)?;
+                Some(admission.unused_since?.after(queue.reservation_timeout?))
             }
-            path.push(parent);
-        }
-        Some(path)
-    }
-
-    fn children(&self, node: &Node) -> Vec<Node> {
-        let cohorts = self.cohorts.keys().cloned().map(Node::Cohort);
-        let all = cohorts.chain(self.queues.keys().cloned().map(Node::Queue));
-        all.filter(|child| self.parent(child).as_ref() == Some(node))
-            .collect()
-    }
-
-    fn quota(&self, node: &Node, cell: &Cell) -> Quota {
-        let groups = match node {
-            Node::Cohort(name) => self.cohorts.get(name).map(|c| c.resource_groups.as_slice()),
-            Node::Queue(name) => self.queues.get(name).map(|q| q.resource_groups.as_slice()),
+            _ => None,
         };
-        let group = group_of(groups.unwrap_or_default(), &cell.1);
-        let flavors = group.into_iter().flat_map(|(_, group)| &group.flavors);
-        let mut quotas = flavors
-            .filter(|f| f.name == cell.0)
-            .map(|f| f.resources.get(&cell.1));
-        quotas.next().flatten().copied().unwrap_or_default()
+        self.workloads.iter().filter_map(moment).min()
     }
 
-    fn subtree(&self, node: &Node, cell: &Cell) -> i128 {
-        let lent = |child: &Node| self.subtree(child, cell) - self.guaranteed(child, cell);
-        let nominal = clamp(self.quota(node, cell).nominal);
-        nominal + self.children(node).iter().map(lent).sum::<i128>()
+    fn timed_out(&self, id: &WorkloadId, now: Time) -> bool {
+        let WorkloadState::Admitted(admission) = &self.workloads[id].state else {
+            return false;
+        };
+        let queue = self.queues.get(&admission.queue);
+        let timeout = queue.and_then(|queue| queue.reservation_timeout);
+        match (admission.unused_since, timeout) {
+            (Some(since), Some(timeout)) => since.after(timeout) <= now,
+            _ => false,
+        }
     }
 
-    fn guaranteed(&self, node: &Node, cell: &Cell) -> i128 {
-        let limit = self.quota(node, cell).lending_limit.map(clamp);
-        limit.map_or(0, |limit| (self.subtree(node, cell) - limit).max(0))
+    /// The stops for which a workload has to go.
+    fn stops(&self, id: &WorkloadId) -> Vec<EvictReason> {
+        let Some(workload) = self.workloads.get(id) else {
+            return Vec::new();
+        };
+        let WorkloadState::Admitted(admission) = &workload.state else {
+            return Vec::new();
+        };
+        let queue = self.queues.get(&admission.queue).map(|queue| queue.stop);
+        let local = self.locals.get(&workload.queue).map(|local| local.stop);
+        let mut reasons = Vec::new();
+        if queue == Some(StopPolicy::HoldAndDrain) {
+            reasons.push(EvictReason::ClusterQueueStopped);
+        }
+        if local == Some(StopPolicy::HoldAndDrain) {
+            reasons.push(EvictReason::LocalQueueStopped);
+        }
+        reasons
     }
 
-    /// What is charged to each queue.
-    fn charged(&self) -> BTreeMap<QueueName, BTreeMap<Cell, i128>> {
-        let mut charged: BTreeMap<QueueName, BTreeMap<Cell, i128>> = BTreeMap::new();
-        for (id, workload) in &self.workloads {
-            let admission = match &workload.state {
+    /// Who holds quota, and what.
+    pub(crate) fn held(&self) -> impl Iterator<Item = (&Workload, &Admission)> {
+        self.workloads
+            .values()
+            .filter_map(|workload| match &workload.state {
                 WorkloadState::Admitted(admission) | WorkloadState::Evicting(admission) => {
-                    Some(admission)
+                    Some((workload, admission))
                 }
-                _ => self.assumed.get(id),
-            };
-            let Some(admission) = admission else { continue };
-            let queue = charged.entry(admission.queue.clone()).or_default();
-            for pod_set in &admission.pod_sets {
-                for (resource, amount) in &pod_set.usage {
-                    if let Some(flavor) = pod_set.flavors.get(resource) {
-                        *queue.entry((flavor.clone(), resource.clone())).or_default() +=
-                            clamp(*amount);
-                    }
-                }
-            }
-        }
-        charged
-    }
-
-    fn usage(&self, node: &Node, cell: &Cell, charged: &BTreeMap<Cell, i128>, to: &Node) -> i128 {
-        match node {
-            Node::Queue(name) => {
-                let own = self.charged().get(name).and_then(|c| c.get(cell)).copied();
-                let more = charged.get(cell).filter(|_| node == to).copied();
-                own.unwrap_or_default() + more.unwrap_or_default()
-            }
-            Node::Cohort(_) => (self.children(node).iter())
-                .map(|child| {
-                    let usage = self.usage(child, cell, charged, to);
-                    (usage - self.guaranteed(child, cell)).max(0)
-                })
-                .sum(),
-        }
-    }
-
-    /// Whether each node whose usage this would raise stays within what it may use.
-    fn fits(&self, queue: &ClusterQueue, charge: &BTreeMap<Cell, i128>) -> bool {
-        let to = Node::Queue(queue.name.clone());
-        let path = self.path(&to).unwrap();
-        charge.keys().all(|cell| {
-            path.iter().all(|node| {
-                let before = self.usage(node, cell, &BTreeMap::new(), &to);
-                let after = self.usage(node, cell, charge, &to);
-                let limit = match self.parent(node) {
-                    None => Some(0),
-                    Some(_) => self.quota(node, cell).borrowing_limit.map(clamp),
-                };
-                let subtree = self.subtree(node, cell);
-                after == before || limit.is_none_or(|limit| after <= subtree + limit)
+                _ => Some((workload, self.assumed.get(&workload.id)?)),
             })
-        })
     }
 
-    fn borrows(&self, queue: &ClusterQueue, charge: &BTreeMap<Cell, i128>) -> bool {
-        let node = Node::Queue(queue.name.clone());
-        charge.iter().any(|(cell, amount)| {
-            let usage = self.usage(&node, cell, charge, &node);
-            *amount > 0 && usage > clamp(self.quota(&node, cell).nominal)
-        })
+    pub(crate) fn admission(&self, id: &WorkloadId) -> Option<&Admission> {
+        self.held()
+            .find(|(workload, _)| workload.id == *id)
+            .map(|(_, admission)| admission)
     }
 
-    /// Flavors for all pod sets of a workload, and whether any of them borrows.
-    fn fit(&self, queue: &ClusterQueue, workload: &Workload) -> Option<(Admission, bool)> {
-        let mut admission = Admission {
-            queue: queue.name.clone(),
-            since: Time::default(),
-            unused_since: None,
-            pod_sets: Vec::new(),
-        };
-        let mut taken: BTreeMap<Cell, i128> = BTreeMap::new();
-        let mut any_borrows = false;
-        for pod_set in &workload.pod_sets {
-            let mut assignment = PodSetAssignment {
-                name: pod_set.name.clone(),
-                count: pod_set.count,
-                flavors: BTreeMap::new(),
-                usage: BTreeMap::new(),
-                bound: 0,
-            };
-            let mut wanted: BTreeMap<usize, BTreeMap<ResourceName, i128>> = BTreeMap::new();
-            let mut requests = pod_set.requests.clone();
-            requests.insert("pods".into(), Amount::new(1));
-            for (resource, amount) in requests {
-                let total = amount.get() * i128::from(pod_set.count);
-                match group_of(&queue.resource_groups, &resource) {
-                    Some((index, _)) => {
-                        wanted.entry(index).or_default().insert(resource, total);
-                    }
-                    None if total == 0 || resource.as_str() == "pods" => {}
-                    None => return None,
-                }
+    /// Whether a workload that holds quota is on its way out.
+    fn leaves(&self, workload: &Workload) -> bool {
+        matches!(workload.state, WorkloadState::Evicting(_))
+            || (self.asked.contains_key(&workload.id) && workload.evictable)
+    }
+
+    /// What is charged in a tree, by those who are leaving too or only by the others.
+    pub(crate) fn view(&self, tree: &Tree, with_leaving: bool) -> View {
+        let mut view = tree.nothing();
+        for (workload, admission) in self.held() {
+            if let Some(queue) = tree.queue(&admission.queue)
+                && (with_leaving || !self.leaves(workload))
+            {
+                view.add(queue, &charge_in(tree, admission));
             }
-            for (index, wanted) in wanted {
-                let group = &queue.resource_groups[index];
-                let mut options = Vec::new();
-                for flavor in &group.flavors {
-                    let listed = wanted.keys().all(|r| flavor.resources.contains_key(r));
-                    if !listed || !self.matches(group, &self.flavors[&flavor.name], pod_set) {
-                        continue;
-                    }
-                    let mut charge = BTreeMap::new();
-                    for (resource, amount) in wanted.iter().filter(|(_, amount)| **amount > 0) {
-                        let cell = (flavor.name.clone(), resource.clone());
-                        let before = taken.get(&cell).copied().unwrap_or_default();
-                        charge.insert(cell, before + amount);
-                    }
-                    if self.fits(queue, &charge) {
-                        options.push((flavor.name.clone(), self.borrows(queue, &charge), charge));
-                    }
-                }
-                let own = options.iter().position(|(_, borrows, _)| !borrows);
-                let look_on = queue.fungibility.when_can_borrow == WhenCanBorrow::TryNextFlavor;
-                let pick = if look_on { own.unwrap_or(0) } else { 0 };
-                let (flavor, borrows, charge) = options.into_iter().nth(pick)?;
-                any_borrows |= borrows;
-                taken.extend(charge);
-                for (resource, amount) in wanted {
-                    assignment.flavors.insert(resource.clone(), flavor.clone());
-                    assignment.usage.insert(resource, Amount::new(amount));
-                }
-            }
-            admission.pod_sets.push(assignment);
         }
-        Some((admission, any_borrows))
+        view
     }
 
-    /// The generator makes only taints without value and selectors of equality.
-    fn matches(
-        &self,
-        group: &ResourceGroup,
-        flavor: &Flavor,
-        pod_set: &sluice_engine::PodSet,
-    ) -> bool {
-        let labels = |name| self.flavors.get(name).map(|flavor| &flavor.node_labels);
-        let known = group
-            .flavors
-            .iter()
-            .filter_map(|flavor| labels(&flavor.name));
-        let keys: BTreeSet<&String> = known.flat_map(BTreeMap::keys).collect();
-        let selected = (pod_set.node_selector.iter())
-            .all(|(key, value)| !keys.contains(key) || flavor.node_labels.get(key) == Some(value));
-        let tolerations = || pod_set.tolerations.iter().chain(&flavor.tolerations);
-        selected
-            && flavor.node_taints.iter().all(|taint| {
-                taint.effect == TaintEffect::PreferNoSchedule
-                    || tolerations().any(|toleration| toleration.key.as_ref() == Some(&taint.key))
+    /// Who might be evicted, as far as that depends on them alone.
+    fn holders(&self, tree: &Tree) -> Vec<Holder> {
+        let holders = self.held().filter_map(|(workload, admission)| {
+            let confirmed = matches!(workload.state, WorkloadState::Admitted(_));
+            let stays = !self.asked.contains_key(&workload.id);
+            (confirmed && stays && workload.evictable).then_some(())?;
+            Some(Holder {
+                id: workload.id.clone(),
+                queue: tree.queue(&admission.queue)?,
+                local: workload.queue.clone(),
+                charge: charge_in(tree, admission),
+                priority: workload.priority,
+                created: workload.created,
+                since: admission.since,
             })
+        });
+        holders.collect()
     }
 
     /// What the engine's own snapshot must be.
-    pub(crate) fn snapshot(&self) -> Snapshot {
+    pub(crate) fn snapshot(&self, now: Time) -> Snapshot {
         let mut snapshot = Snapshot::default();
-        let charged = self.charged();
-        for (queue, cells) in &charged {
-            let usage = by_flavor(cells.clone());
-            if !usage.is_empty() {
-                snapshot.queues.insert(queue.clone(), usage);
+        for (_, admission) in self.held() {
+            for ((flavor, resource), amount) in
+                charge_of(admission).into_iter().filter(|(_, a)| *a > 0)
+            {
+                let queue = snapshot.queues.entry(admission.queue.clone()).or_default();
+                let sum = queue
+                    .entry(flavor)
+                    .or_default()
+                    .entry(resource)
+                    .or_default();
+                *sum = Amount::new(sum.get() + amount);
             }
         }
-        let cells: BTreeSet<&Cell> = charged.values().flat_map(BTreeMap::keys).collect();
         let named = self
             .queues
             .values()
@@ -407,26 +502,53 @@ impl Oracle {
             .values()
             .filter_map(|cohort| cohort.parent.clone());
         let cohorts = named.chain(parents).chain(self.cohorts.keys().cloned());
-        for cohort in cohorts.collect::<BTreeSet<_>>() {
-            let node = Node::Cohort(cohort.clone());
-            if self.path(&node).is_none() {
-                continue;
-            }
-            let usage = |cell: &&Cell| self.usage(&node, cell, &BTreeMap::new(), &node);
-            let usage = by_flavor(cells.iter().map(|c| ((*c).clone(), usage(c))).collect());
-            if !usage.is_empty() {
-                snapshot.cohorts.insert(cohort, usage);
+        let roots = cohorts.filter_map(|name| self.path(&Node::Cohort(name))?.pop());
+        for root in roots.collect::<BTreeSet<_>>() {
+            let tree = self.tree(&root);
+            let view = self.view(&tree, true);
+            for (number, member) in tree.nodes.iter().enumerate() {
+                let Node::Cohort(cohort) = &member.name else {
+                    continue;
+                };
+                let usage =
+                    |(cell, name): (usize, &Cell)| (name.clone(), tree.usage(&view, number, cell));
+                let usage = by_flavor(tree.cells.iter().enumerate().map(usage).collect());
+                if !usage.is_empty() {
+                    snapshot.cohorts.insert(cohort.clone(), usage);
+                }
             }
         }
-        for (queue, workloads) in self.waiting() {
-            let ids = workloads
-                .into_iter()
-                .map(|workload| workload.id.clone())
-                .collect();
-            snapshot.pending.insert(queue, ids);
+        for (name, workloads) in self.waiting(now) {
+            let most = self.queues.get(&name).and_then(|queue| queue.max_pending);
+            let ids = workloads.into_iter().map(|workload| workload.id.clone());
+            let first = ids.take(most.unwrap_or(usize::MAX));
+            snapshot.pending.insert(name, first.collect());
         }
         snapshot
     }
+}
+
+/// What an admission charges, by cell.
+pub(crate) fn charge_of(admission: &Admission) -> Vec<(Cell, i128)> {
+    let mut charge: BTreeMap<Cell, i128> = BTreeMap::new();
+    for pod_set in &admission.pod_sets {
+        for (resource, amount) in &pod_set.usage {
+            if let Some(flavor) = pod_set.flavors.get(resource) {
+                let sum = charge
+                    .entry((flavor.clone(), resource.clone()))
+                    .or_default();
+                *sum += clamp(*amount);
+            }
+        }
+    }
+    charge.into_iter().collect()
+}
+
+fn charge_in(tree: &Tree, admission: &Admission) -> Charge {
+    let charge = charge_of(admission).into_iter();
+    charge
+        .map(|(cell, amount)| (tree.cell(&cell), amount))
+        .collect()
 }
 
 fn by_flavor(cells: BTreeMap<Cell, i128>) -> ByFlavor<Amount> {
@@ -440,26 +562,12 @@ fn by_flavor(cells: BTreeMap<Cell, i128>) -> ByFlavor<Amount> {
     usage
 }
 
-pub(crate) fn clamp(amount: Amount) -> i128 {
-    amount.get().clamp(0, LIMIT)
-}
-
-fn order(workload: &Workload) -> (std::cmp::Reverse<i32>, i64, WorkloadId) {
+fn order(workload: &Workload) -> Order {
     (
-        std::cmp::Reverse(workload.priority),
+        Reverse(workload.priority),
         workload.created,
         workload.id.clone(),
     )
-}
-
-fn group_of<'a>(
-    groups: &'a [ResourceGroup],
-    resource: &ResourceName,
-) -> Option<(usize, &'a ResourceGroup)> {
-    groups
-        .iter()
-        .enumerate()
-        .find(|(_, group)| group.covered_resources.contains(resource))
 }
 
 pub(crate) fn countable(workload: &Workload) -> bool {
@@ -469,7 +577,7 @@ pub(crate) fn countable(workload: &Workload) -> bool {
             let total = amount.get().checked_mul(i128::from(pod_set.count));
             let sum = sums.entry(resource).or_default();
             match total.and_then(|total| sum.checked_add(total)) {
-                Some(total) if amount.get() >= 0 && total <= LIMIT => *sum = total,
+                Some(total) if amount.get() >= 0 && total <= Amount::LIMIT.get() => *sum = total,
                 _ => return false,
             }
         }

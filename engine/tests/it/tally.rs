@@ -1,0 +1,69 @@
+//! How often each kind of thing happened, so that the generators can't come to produce only dull
+//! histories without anybody noticing.
+
+/// Counts over one or many histories.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Tally {
+    pub(crate) admitted: u64,
+    pub(crate) admitted_borrowing: u64,
+    pub(crate) admitted_in_part: u64,
+    /// Claims for which nobody had to go, and such for which someone had.
+    pub(crate) later_for_nothing: u64,
+    pub(crate) later_with_victims: u64,
+    pub(crate) parked: u64,
+    /// Evictions.
+    pub(crate) own: u64,
+    pub(crate) reclaimed: u64,
+    pub(crate) while_borrowing: u64,
+    pub(crate) by_share: u64,
+    pub(crate) stopped: u64,
+    pub(crate) timed_out: u64,
+    /// Ways to find victims.
+    pub(crate) several_victims: u64,
+    pub(crate) spared: u64,
+    pub(crate) second_strategy: u64,
+    /// What the search for a flavor came to, where there was a choice.
+    pub(crate) stopped_early: u64,
+    pub(crate) by_grade: u64,
+    pub(crate) preempt_beats_borrowing: u64,
+    pub(crate) borrowing_beats_preempt: u64,
+    /// Ranks.
+    pub(crate) shares_decide: u64,
+    pub(crate) standings_decide: u64,
+    pub(crate) queue_full: u64,
+    pub(crate) backing_off: u64,
+    pub(crate) second_pass: u64,
+}
+
+impl Tally {
+    /// Each count with its name.
+    pub(crate) fn counts(&self) -> Vec<(&'static str, u64)> {
+        macro_rules! counts {
+            ($($name:ident)*) => {{
+                let Self { $($name),* } = *self;
+                vec![$((stringify!($name), $name)),*]
+            }};
+        }
+        counts!(
+            admitted admitted_borrowing admitted_in_part later_for_nothing later_with_victims parked
+            own reclaimed while_borrowing by_share stopped timed_out several_victims spared
+            second_strategy stopped_early by_grade preempt_beats_borrowing
+            borrowing_beats_preempt shares_decide standings_decide queue_full backing_off second_pass
+        )
+    }
+
+    pub(crate) fn add(&mut self, other: &Self) {
+        macro_rules! add {
+            ($($name:ident)*) => {{
+                let Self { $($name),* } = other;
+                $(self.$name += $name;)*
+            }};
+        }
+        add!(
+            admitted admitted_borrowing admitted_in_part later_for_nothing later_with_victims parked
+            own reclaimed while_borrowing by_share stopped timed_out several_victims spared
+            second_strategy stopped_early by_grade preempt_beats_borrowing
+            borrowing_beats_preempt shares_decide standings_decide queue_full backing_off second_pass
+        );
+    }
+}

@@ -1,0 +1,382 @@
+//! Who has to go, by definition: candidates, greedy choice and give-back for one workload that
+//! doesn't fit; and, where there are few candidates, every subset of them.
+
+use std::cmp::Reverse;
+
+use sluice_engine::{
+    BorrowWithinCohort, FairPreemption, LocalQueueKey, Preemption, PreemptionRight,
+    ReclaimWithinCohort, Time, WithinClusterQueue, WorkloadId,
+};
+
+use crate::quota::{Charge, Tree, View};
+use crate::tally::Tally;
+
+/// A workload that may be evicted, as far as its state and its tree go.
+#[derive(Clone, Debug)]
+pub(crate) struct Holder {
+    pub(crate) id: WorkloadId,
+    pub(crate) queue: usize,
+    pub(crate) local: LocalQueueKey,
+    pub(crate) charge: Charge,
+    pub(crate) priority: i32,
+    pub(crate) created: i64,
+    pub(crate) since: Time,
+}
+
+/// Someone who wants room.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wanting<'a> {
+    pub(crate) tree: &'a Tree,
+    pub(crate) planned: &'a View,
+    pub(crate) holders: &'a [Holder],
+    pub(crate) queue: usize,
+    pub(crate) rules: Preemption,
+    pub(crate) id: &'a WorkloadId,
+    /// Of its own queue, only those of this LocalQueue may have to go; none means any.
+    pub(crate) local: Option<&'a LocalQueueKey>,
+    pub(crate) priority: i32,
+    pub(crate) created: i64,
+    pub(crate) charge: &'a Charge,
+    pub(crate) fair: Option<&'a [FairPreemption]>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Victim {
+    pub(crate) id: WorkloadId,
+    pub(crate) right: PreemptionRight,
+}
+
+/// A candidate with the right by which it would go.
+#[derive(Clone, Debug)]
+struct Candidate<'a> {
+    holder: &'a Holder,
+    right: PreemptionRight,
+    /// The children of the lowest common ancestor, on the side of the one who wants room and on
+    /// the candidate's. None for the own queue.
+    sides: Option<(usize, usize)>,
+}
+
+use PreemptionRight::{
+    InClusterQueue, InCohortFairSharing, InCohortReclaimWhileBorrowing, InCohortReclamation,
+};
+
+impl<'a> Wanting<'a> {
+    /// Who has to go; none if there is no way.
+    pub(crate) fn victims(&self, tally: &mut Tally) -> Option<Vec<Victim>> {
+        let taken = match self.fair {
+            None => self.classic(),
+            Some(strategies) => self.fair(strategies, tally),
+        };
+        let taken = taken.or_else(|| self.first_accepted(&self.own()))?;
+        let kept = self.give_back(taken.clone());
+        tally.spared += u64::from(kept.len() < taken.len());
+        Some(kept.into_iter().map(Candidate::victim).collect())
+    }
+
+    fn contested(&self) -> Vec<usize> {
+        let fits = |cell, amount| self.tree.fits(self.planned, self.queue, cell, amount);
+        let cells = self.charge.iter().filter(|(_, amount)| **amount > 0);
+        cells
+            .filter(|(cell, amount)| !fits(**cell, **amount))
+            .map(|(cell, _)| *cell)
+            .collect()
+    }
+
+    /// The contested cells that a workload holds something of.
+    fn contested_by(&self, holder: &Holder) -> Vec<usize> {
+        let holds = |cell: &usize| holder.charge.get(cell).is_some_and(|amount| *amount > 0);
+        self.contested().into_iter().filter(holds).collect()
+    }
+
+    fn own(&self) -> Vec<Candidate<'a>> {
+        let may = |holder: &&Holder| {
+            holder.queue == self.queue
+                && self.local.is_none_or(|local| *local == holder.local)
+                && match self.rules.within_cluster_queue {
+                    WithinClusterQueue::Never => false,
+                    WithinClusterQueue::LowerPriority => holder.priority < self.priority,
+                    WithinClusterQueue::LowerOrNewerEqualPriority => {
+                        holder.priority < self.priority
+                            || (holder.priority == self.priority && holder.created > self.created)
+                    }
+                }
+        };
+        let own = self.holders.iter().filter(may);
+        let own = own.filter(|holder| !self.contested_by(holder).is_empty());
+        sorted(own.map(|holder| Candidate {
+            holder,
+            right: InClusterQueue,
+            sides: None,
+        }))
+    }
+
+    fn foreign(&self) -> Vec<Candidate<'a>> {
+        let others = self.holders.iter().filter(|h| h.queue != self.queue);
+        let others = others.filter(|holder| !self.contested_by(holder).is_empty());
+        sorted(others.filter_map(|holder| {
+            let (s, t) = self.sides(holder.queue);
+            let right = match self.fair {
+                // Which of the two rights is found out when its turn comes.
+                Some(_) => self.reclaims(holder).then_some(InCohortFairSharing),
+                None => self.classic_right(holder, s),
+            };
+            Some(Candidate {
+                holder,
+                right: right?,
+                sides: Some((s, t)),
+            })
+        }))
+    }
+
+    fn reclaims(&self, holder: &Holder) -> bool {
+        match self.rules.reclaim_within_cohort {
+            ReclaimWithinCohort::Never => false,
+            ReclaimWithinCohort::LowerPriority => holder.priority < self.priority,
+            ReclaimWithinCohort::Any => true,
+        }
+    }
+
+    fn classic_right(&self, holder: &Holder, s: usize) -> Option<PreemptionRight> {
+        let mut without_own = self.planned.clone();
+        for own in self.own() {
+            without_own.take(self.queue, &own.holder.charge);
+        }
+        let borrows_in_spite_of_it = match self.rules.borrow_within_cohort {
+            BorrowWithinCohort::Never => false,
+            BorrowWithinCohort::LowerPriority {
+                max_priority_threshold: threshold,
+            } => {
+                holder.priority < self.priority
+                    && threshold.is_none_or(|threshold| holder.priority <= threshold)
+            }
+        };
+        match self.reclaims(holder) {
+            true if self.stays_within(&without_own, s) => Some(InCohortReclamation),
+            true if borrows_in_spite_of_it => Some(InCohortReclaimWhileBorrowing),
+            _ => None,
+        }
+    }
+
+    /// The children of the lowest common ancestor with another queue of the tree.
+    fn sides(&self, other: usize) -> (usize, usize) {
+        let (mine, theirs) = (self.tree.path(self.queue), self.tree.path(other));
+        let ancestor = *mine.iter().find(|node| theirs.contains(node)).unwrap();
+        let below = |path: &[usize]| {
+            let at = path.iter().position(|node| *node == ancestor).unwrap();
+            path[at - 1]
+        };
+        (below(&mine), below(&theirs))
+    }
+
+    /// Whether a node on the way up stays within its own, with the one who wants room.
+    fn stays_within(&self, view: &View, s: usize) -> bool {
+        let with = view.with(self.queue, self.charge);
+        let charged = self.charge.iter().filter(|(_, amount)| **amount > 0);
+        !self.tree.is_above(&with, s, charged.map(|(cell, _)| *cell))
+    }
+
+    /// Whether a candidate holds something contested of which its queue and all above it, up to
+    /// where the one who wants room comes in, use more than is theirs.
+    fn borrows_there(&self, view: &View, candidate: &Candidate<'a>) -> bool {
+        let Some((_, t)) = candidate.sides else {
+            return true;
+        };
+        let path = self.tree.path(candidate.holder.queue);
+        let up_to = path.iter().position(|node| *node == t).unwrap();
+        let cells = self.contested_by(candidate.holder);
+        cells.into_iter().any(|cell| {
+            let mut nodes = path.iter().take(up_to + 1);
+            nodes.all(|node| self.tree.is_above(view, *node, [cell]))
+        })
+    }
+
+    fn left(&self, gone: &[Candidate<'a>]) -> View {
+        gone.iter().fold(self.planned.clone(), |view, gone| {
+            view.without(gone.holder.queue, &gone.holder.charge)
+        })
+    }
+
+    fn accepted(&self, gone: &[Candidate<'a>]) -> bool {
+        let left = self.left(gone);
+        let reclaimed = |gone: &Candidate<'a>| match gone.sides {
+            Some((s, _)) if self.fair.is_none() && gone.right == InCohortReclamation => {
+                self.stays_within(&left, s)
+            }
+            _ => true,
+        };
+        self.tree.all_fit(&left, self.queue, self.charge) && gone.iter().all(reclaimed)
+    }
+
+    fn classic(&self) -> Option<Vec<Candidate<'a>>> {
+        let all = [self.foreign(), self.own()].concat();
+        self.first_accepted(&all)
+    }
+
+    /// Takes one after the other until that is enough.
+    fn first_accepted(&self, candidates: &[Candidate<'a>]) -> Option<Vec<Candidate<'a>>> {
+        let mut taken = Vec::new();
+        for candidate in candidates {
+            if self.borrows_there(&self.left(&taken), candidate) {
+                taken.push(candidate.clone());
+                if self.accepted(&taken) {
+                    return Some(taken);
+                }
+            }
+        }
+        None
+    }
+
+    fn fair(&self, strategies: &[FairPreemption], tally: &mut Tally) -> Option<Vec<Candidate<'a>>> {
+        let by = |strategy: &FairPreemption| self.first_fair(*strategy);
+        let found = strategies.iter().map(by).position(|found| found.is_some());
+        tally.second_strategy += u64::from(found == Some(1));
+        by(strategies.get(found?)?)
+    }
+
+    fn first_fair(&self, strategy: FairPreemption) -> Option<Vec<Candidate<'a>>> {
+        let mut rest = sorted([self.foreign(), self.own()].concat());
+        let mut taken = Vec::new();
+        while let Some(queue) = self.largest_share(&self.left(&taken), &rest) {
+            let next = rest.iter().position(|c| c.holder.queue == queue).unwrap();
+            let candidate = rest.remove(next);
+            if let Some(right) = self.fair_right(&taken, &candidate, strategy) {
+                taken.push(Candidate { right, ..candidate });
+                if self.accepted(&taken) {
+                    return Some(taken);
+                }
+            }
+        }
+        None
+    }
+
+    /// The queue with candidates that is reached from the root by the largest shares.
+    fn largest_share(&self, view: &View, rest: &[Candidate<'a>]) -> Option<usize> {
+        let above = |node: usize| {
+            let mut paths = rest.iter().map(|c| self.tree.path(c.holder.queue));
+            paths.any(|path| path.contains(&node))
+        };
+        let mut node = *self.tree.path(self.queue).last()?;
+        above(node).then_some(())?;
+        loop {
+            let children = self.tree.nodes[node].children.iter().copied();
+            let share = |child: &usize| {
+                let name = self.tree.nodes[*child].name.clone();
+                (Reverse(self.tree.share(view, *child)), name)
+            };
+            match children.filter(|child| above(*child)).min_by_key(share) {
+                Some(child) => node = child,
+                None => return Some(node),
+            }
+        }
+    }
+
+    fn fair_right(
+        &self,
+        taken: &[Candidate<'a>],
+        candidate: &Candidate<'a>,
+        strategy: FairPreemption,
+    ) -> Option<PreemptionRight> {
+        let Some((s, t)) = candidate.sides else {
+            return Some(InClusterQueue);
+        };
+        let left = self.left(taken);
+        if !self.borrows_there(&left, candidate) {
+            return None;
+        }
+        if self.stays_within(&left, s) {
+            return Some(InCohortReclamation);
+        }
+        let holder = candidate.holder;
+        let gains = self.tree.share(&left.with(self.queue, self.charge), s);
+        let order = |priority, created, id| (Reverse(priority), created, id);
+        let before = self.tree.share(&left, t);
+        let mine = (gains, order(self.priority, self.created, self.id));
+        let theirs = (before, order(holder.priority, holder.created, &holder.id));
+        // Else it would be before the one that it has made room for.
+        let stays_behind = mine < theirs;
+        let fair = match strategy {
+            FairPreemption::LessThanOrEqualToFinalShare => {
+                let final_share = self
+                    .tree
+                    .share(&left.without(holder.queue, &holder.charge), t);
+                gains <= final_share
+            }
+            FairPreemption::LessThanInitialShare => gains < before,
+        };
+        (stays_behind && fair).then_some(InCohortFairSharing)
+    }
+
+    /// Puts back who needn't go after all, the most deserving first; the last had to go.
+    fn give_back(&self, mut taken: Vec<Candidate<'a>>) -> Vec<Candidate<'a>> {
+        for index in (0..taken.len().saturating_sub(1)).rev() {
+            let mut fewer = taken.clone();
+            fewer.remove(index);
+            if self.accepted(&fewer) {
+                taken = fewer;
+            }
+        }
+        taken
+    }
+
+    /// What must be true of the answer, whatever way it was found, by trying every subset of the
+    /// candidates. Says nothing if there are too many.
+    pub(crate) fn check(&self, found: Option<&[Victim]>, candidates_max: usize) {
+        let (own, foreign) = (self.own(), self.foreign());
+        if own.len() + foreign.len() > candidates_max {
+            return;
+        }
+        if let Some(found) = found {
+            let of = |victim: &Victim| {
+                let mut all = own.iter().chain(&foreign);
+                let known = all.find(|c| c.holder.id == victim.id).unwrap();
+                Candidate {
+                    right: victim.right,
+                    ..known.clone()
+                }
+            };
+            let found: Vec<_> = found.iter().map(of).collect();
+            assert!(self.accepted(&found), "not sufficient: {found:?}");
+            for mask in 0..(1u32 << found.len()) - 1 {
+                let fewer = subset(&found, mask);
+                assert!(!self.accepted(&fewer), "{fewer:?} of {found:?} is enough");
+            }
+        }
+        if foreign.is_empty() {
+            // Smaller numbers are sets that spare those further down the list, whatever they cost
+            // among those before.
+            let mut masks = 1..1u32 << own.len();
+            let best = masks.find(|mask| self.accepted(&subset(&own, *mask)));
+            let best = best.map(|mask| subset(&own, mask));
+            let best = best.map(|best| best.into_iter().map(Candidate::victim).collect::<Vec<_>>());
+            assert_eq!(
+                found,
+                best.as_deref(),
+                "another set spares the more deserving"
+            );
+        }
+    }
+}
+
+fn subset<T: Clone>(all: &[T], mask: u32) -> Vec<T> {
+    let chosen = all.iter().enumerate().filter(|(n, _)| mask >> n & 1 == 1);
+    chosen.map(|(_, one)| one.clone()).collect()
+}
+
+/// Lowest priority first, then admitted last, then the larger id.
+fn sorted<'a>(candidates: impl IntoIterator<Item = Candidate<'a>>) -> Vec<Candidate<'a>> {
+    let mut candidates: Vec<_> = candidates.into_iter().collect();
+    candidates.sort_by_key(|Candidate { holder, .. }| {
+        let id = Reverse(holder.id.clone());
+        (holder.priority, Reverse(holder.since), id)
+    });
+    candidates
+}
+
+impl Candidate<'_> {
+    fn victim(self) -> Victim {
+        Victim {
+            id: self.holder.id.clone(),
+            right: self.right,
+        }
+    }
+}
