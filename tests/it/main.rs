@@ -53,6 +53,7 @@ mod policies;
 mod policies_kinds;
 mod preemption;
 mod priority_change;
+mod queue_fields;
 mod quota;
 mod races;
 mod reclaimable;
