@@ -104,7 +104,7 @@ impl Controller {
             return None;
         };
         let priority = self.pod_priority(pod).map_or(pod.priority, |p| p.value);
-        Some((priority, queue.to_string()))
+        Some((priority, queue.clone()))
     }
 
     fn namespace_of(&self, uid: &Uid) -> Option<std::sync::Arc<str>> {
