@@ -2,7 +2,7 @@
 //! nothing to what was found out.
 
 use k8s_openapi::api::core::v1::Toleration;
-use sluice_crds::{JobKindSpec, PodSetRule, WhenAbsent};
+use sluice_crds::{JobKindSpec, PartialAdmission, PodSetRule, WhenAbsent};
 use sluice_kinds::metadata::api_version;
 
 use crate::report::{
@@ -97,6 +97,10 @@ fn listed_pod_set(rule: &PodSetRule) -> String {
         WhenAbsent::Reject => None,
         other => Some(format!("{other:?}")),
     };
+    let partial = rule.partial_admission.as_ref().map(|partial| {
+        let PartialAdmission { annotation, field } = partial;
+        format!("if annotation {annotation} says so; written to {field}")
+    });
     let all = [
         ("For Each", rule.for_each.as_deref()),
         ("Name From", rule.name_from.as_deref()),
@@ -107,6 +111,7 @@ fn listed_pod_set(rule: &PodSetRule) -> String {
         ("When Absent", when_absent.as_deref()),
         ("Count", Some(rule.count.as_deref().unwrap_or("1"))),
         ("Reclaimable", rule.reclaimable.as_deref()),
+        ("Partial Admission", partial.as_deref()),
     ];
     let there: Vec<_> = all
         .into_iter()
@@ -220,7 +225,10 @@ fn pod_sets(seen: &Seen, sets: &[PodSetReport]) -> String {
         .map(|set| {
             vec![
                 set.name.clone(),
-                set.count.to_string(),
+                match set.min_count {
+                    Some(min_count) => format!("{} (min {min_count})", set.count),
+                    None => set.count.to_string(),
+                },
                 pairs(&set.requests),
                 pairs(&set.total_requests),
                 pairs(&set.node_selector),

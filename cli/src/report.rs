@@ -135,6 +135,9 @@ pub struct PodSetReport {
     pub name: String,
     /// How many pods run at the same time.
     pub count: u32,
+    /// How many of them will do, if the object says that fewer will.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub min_count: Option<u32>,
     /// What one pod requests, as the scheduler charges it.
     pub requests: Requests,
     /// What all of them request.

@@ -7,7 +7,7 @@ use sluice_kinds::gates::{self, GateState};
 use sluice_kinds::hold::admission_mode;
 use sluice_kinds::metadata::{annotation_text, gate_annotations, group_version, labels};
 use sluice_kinds::requests::{Amounts, PodDefaults};
-use sluice_kinds::view::{PodSetView, QueueLabels, QueueName};
+use sluice_kinds::view::{PodSetView, QueueLabels, QueueName, bad_min_counts};
 use sluice_kinds::{CompiledKind, Hold, Problem};
 
 use crate::input::Document;
@@ -141,7 +141,14 @@ fn see(
     let views = kind
         .pod_sets(object, &PodDefaults::default())
         .map_err(|found| found.into_iter().for_each(&mut tell))
-        .ok();
+        .ok()
+        .map(|views| match hold {
+            Hold::Suspend => views,
+            Hold::Pods | Hold::EachPod => views.into_iter().map(PodSetView::as_a_whole).collect(),
+        });
+    bad_min_counts(views.as_deref().unwrap_or_default())
+        .into_iter()
+        .for_each(&mut tell);
     let totals = views.as_deref().map(|views| {
         totals(views).unwrap_or_else(|problem| {
             tell(problem);
@@ -243,6 +250,10 @@ impl From<&PodSetView> for PodSetReport {
         Self {
             name: view.name.to_string(),
             count: view.count,
+            min_count: view
+                .min_count
+                .as_ref()
+                .and_then(|count| count.as_ref().ok().copied()),
             requests: shown(&view.requests),
             total_requests: totals(std::slice::from_ref(view))
                 .map(|totals| shown(&totals))

@@ -101,6 +101,7 @@ pub enum AdmissionMode {
 #[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = Rule::new("[has(self.template), has(self.templateFrom), has(self.podMetadata)].exists_one(x, x)").message("exactly one of template, templateFrom and podMetadata must be set: it says where the pods come from"))]
+#[x_kube(validation = Rule::new("!has(self.partialAdmission) || has(self.template) && !has(self.forEach)").message("partialAdmission goes with template alone: one annotation can't speak for each of many sets"))]
 #[x_kube(validation = Rule::new("has(self.forEach) || !(has(self.nameFrom) || has(self.templateFrom) || has(self.podInfos))").message("nameFrom, templateFrom and podInfos say something about the elements of forEach, which is not set"))]
 pub struct PodSetRule {
     /// The name of the rule, unique in the JobKind. Without `forEach` it is the name of the set.
@@ -155,6 +156,26 @@ pub struct PodSetRule {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 2048))]
     pub reclaimable: Option<String>,
+    /// How an object says that it will do with fewer of these pods, and how it is told how many it gets.
+    /// Absent: it gets all of them or none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub partial_admission: Option<PartialAdmission>,
+}
+
+/// How objects are admitted with fewer pods than they have, if they ask for that and there is no room
+/// for all.
+#[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub struct PartialAdmission {
+    /// The annotation by which an object asks for it, for instance `sluice.dev/min-parallelism`. Its
+    /// value is the least number of pods that will do. Without it an object gets all its pods or none.
+    #[schemars(length(min = 1, max = 317))]
+    pub annotation: String,
+    /// The path of the integer field that says how many pods there are, for instance
+    /// `.spec.parallelism`. Sluice writes there how many are admitted when it lets the object go, and
+    /// what was there before when it holds the object again.
+    #[schemars(length(min = 2, max = 512))]
+    pub field: String,
 }
 
 /// What it means when a pod template is not there.

@@ -32,8 +32,8 @@ pub use fair_sharing::{
 };
 pub use generate::{GeneratedFile, crd_files};
 pub use job_kind::{
-    AdmissionMode, ChildKind, FinishedRule, JobKind, JobKindSpec, JobKindStatus, PodSetRule,
-    WhenAbsent,
+    AdmissionMode, ChildKind, FinishedRule, JobKind, JobKindSpec, JobKindStatus, PartialAdmission,
+    PodSetRule, WhenAbsent,
 };
 pub use local_queue::{LocalQueue, LocalQueueSpec, LocalQueueStatus};
 pub use preemption::{

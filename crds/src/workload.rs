@@ -107,14 +107,19 @@ pub struct PriorityClassRef {
 }
 
 /// A set of equal pods.
-#[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
+#[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase")]
+#[x_kube(validation = Rule::new("!has(self.minCount) || self.minCount <= self.count").message("minCount must be no more than count"))]
 pub struct PodSet {
     /// The name of the set, unique in the Workload.
     pub name: String,
     /// How many pods.
     #[schemars(range(min = 0))]
     pub count: i32,
+    /// How many of them will do, if there is no room for all. Absent: all or none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
+    pub min_count: Option<i32>,
     /// What the scheduler will charge for one pod.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub requests: ResourceList,
@@ -192,7 +197,8 @@ pub struct Admission {
 pub struct PodSetAssignment {
     /// The name of the pod set.
     pub name: String,
-    /// How many pods are admitted.
+    /// How many pods are admitted: fewer than the set has only if it says by `minCount` that they will
+    /// do.
     pub count: i32,
     /// The flavor of each resource.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]

@@ -7,6 +7,7 @@ use serde_json::Value;
 use sluice_crds::{AdmissionMode, ChildKind};
 
 use crate::expression::{Expression, Variables};
+use crate::metadata::annotation_text;
 use crate::path::FieldPath;
 use crate::place::Place;
 use crate::pod_set::Reader;
@@ -165,6 +166,19 @@ impl CompiledKind {
         object: &Value,
         defaults: &PodDefaults,
     ) -> Result<Vec<PodSetView>, Vec<Problem>> {
+        self.pod_sets_by(object, &|key| annotation_text(object, key), defaults)
+    }
+
+    /// The same, where `object` needs no metadata: `annotation` says what it has at a key.
+    ///
+    /// # Errors
+    /// All that can't be read or counted.
+    pub fn pod_sets_by<'a>(
+        &self,
+        object: &Value,
+        annotation: &dyn Fn(&str) -> Option<&'a str>,
+        defaults: &PodDefaults,
+    ) -> Result<Vec<PodSetView>, Vec<Problem>> {
         let reader = Reader {
             defaults,
             queue_gates: &self.queue_gates,
@@ -178,7 +192,12 @@ impl CompiledKind {
                 let field = format!("the name of the pod set at {}", template.place);
                 problems.push(Problem::duplicate(field, &*template.set));
             }
-            views.extend(read(template, object, reader, &mut problems));
+            let partial = template.rule.partial.as_ref();
+            let view = read(template, object, reader, &mut problems);
+            views.extend(view.map(|view| match partial {
+                Some(partial) => partial.read(view, object, annotation),
+                None => view,
+            }));
         }
         if problems.is_empty() {
             Ok(views)

@@ -14,6 +14,7 @@ mod location;
 pub mod marks;
 pub mod metadata;
 pub mod names;
+mod partial;
 pub mod patch;
 pub mod path;
 mod place;

@@ -76,6 +76,18 @@ pub fn domain_prefixed_path(value: &str, field: &str) -> Vec<Problem> {
     problems
 }
 
+/// What is wrong with `value` as the key of an annotation.
+pub(crate) fn annotation_key(value: &str, field: &str) -> Option<Problem> {
+    let (prefix, name) = match value.split_once('/') {
+        Some((prefix, name)) => (Some(prefix), name),
+        None => (None, value),
+    };
+    let is_key = is_qualified_name_part(name)
+        && prefix.is_none_or(|prefix| subdomain(prefix, field).is_empty());
+    let rule = "must be the key of an annotation (such as \"sluice.dev/min-parallelism\")";
+    (!is_key).then(|| Problem::invalid(field, value, rule))
+}
+
 /// Whether `text` can stand behind the slash of a qualified name.
 pub(crate) fn is_qualified_name_part(text: &str) -> bool {
     let edge = |b: Option<u8>| b.is_some_and(|b| b.is_ascii_alphanumeric());

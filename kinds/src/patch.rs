@@ -22,13 +22,16 @@ pub struct Target<'a> {
     pub generation: Option<i64>,
 }
 
-/// What a pod template is to say from now on.
+/// What is to be said of a pod set from now on.
 #[derive(Debug, Clone)]
 pub struct Placing<'a> {
     /// The pod set as it is today.
     pub set: &'a PodSetView,
     /// What its template is to say.
     pub to: Placement,
+    /// How many pods there are to be. Nothing is written where there are as many, or where the kind
+    /// doesn't say where that would be.
+    pub count: u32,
 }
 
 impl CompiledKind {
@@ -106,9 +109,13 @@ fn missing_infos(placings: &[Placing<'_>]) -> Vec<PatchOperation> {
     operations
 }
 
-/// Writes where the pods of a set may go.
+/// Writes where the pods of a set may go, and how many there are to be.
 fn place(placing: &Placing<'_>) -> Vec<PatchOperation> {
     let (set, to) = (placing.set, &placing.to);
+    let count_at = set.count_at.as_ref();
+    let count = count_at
+        .filter(|_| set.count != placing.count)
+        .map(|at| add(at.pointer(&[]), json!(placing.count)));
     let nothing = Placement::default();
     let beneath = match &set.place {
         Place::Info { beneath, .. } => beneath,
@@ -130,16 +137,15 @@ fn place(placing: &Placing<'_>) -> Vec<PatchOperation> {
         ),
     ];
     let changed = changes.into_iter().filter(|(_, changed, ..)| *changed);
-    changed
-        .filter_map(|(field, _, is_empty, value)| {
-            let path = set.place.spec(&[field])?;
-            Some(if is_empty {
-                PatchOperation::Remove(RemoveOperation { path })
-            } else {
-                add(path, value)
-            })
+    let changed = changed.filter_map(|(field, _, is_empty, value)| {
+        let path = set.place.spec(&[field])?;
+        Some(if is_empty {
+            PatchOperation::Remove(RemoveOperation { path })
+        } else {
+            add(path, value)
         })
-        .collect()
+    });
+    changed.chain(count).collect()
 }
 
 /// Puts the marks on the template of `set`: the label by which its pods are watched, the annotation
@@ -245,6 +251,7 @@ mod tests {
         let placing = Placing {
             set: &clean,
             to: placed.clone(),
+            count: 2,
         };
         json_patch::patch(&mut job, &kind.release_patch(target, &[placing])).unwrap();
         assert_eq!(job["spec"]["suspend"], json!(false));
@@ -254,6 +261,7 @@ mod tests {
         let placing = Placing {
             set: &set(&kind, &job),
             to: clean.placement,
+            count: 2,
         };
         json_patch::patch(&mut job, &kind.place_patch(target, &[placing])).unwrap();
         let marks = json!({
@@ -263,6 +271,40 @@ mod tests {
         let mut expected = before;
         expected["spec"]["template"]["metadata"] = marks;
         assert_eq!(job, expected);
+    }
+
+    #[test]
+    fn as_many_pods_as_are_admitted_are_let_go_and_taking_back_brings_back_the_others() {
+        let kind = CompiledKind::compile(&job_kind()).unwrap();
+        let mut job = batch_job();
+        job["spec"]["suspend"] = json!(true);
+        job["spec"]["template"]["metadata"] = json!({
+            "labels": {"sluice.dev/managed": "true"},
+            "annotations": {"sluice.dev/pod-set": "main"},
+        });
+        let before = job.clone();
+        let target = Target {
+            uid: "u1",
+            generation: None,
+        };
+        let placing = |set, count| Placing {
+            set,
+            to: Placement::default(),
+            count,
+        };
+        let whole = set(&kind, &job);
+        let released = kind.release_patch(target, &[placing(&whole, 1)]);
+        json_patch::patch(&mut job, &released).unwrap();
+        let mut expected = before.clone();
+        expected["spec"]["suspend"] = json!(false);
+        expected["spec"]["parallelism"] = json!(1);
+        assert_eq!(job, expected);
+
+        job["spec"]["suspend"] = json!(true);
+        let reduced = set(&kind, &job);
+        let restored = kind.place_patch(target, &[placing(&reduced, 2)]);
+        json_patch::patch(&mut job, &restored).unwrap();
+        assert_eq!(job, before);
     }
 
     #[test]
@@ -295,6 +337,7 @@ mod tests {
                 let placing = Placing {
                     set: &set,
                     to: set.placement.clone(),
+                    count: set.count,
                 };
                 let patch = kind.release_patch(target, &[placing]);
                 json_patch::patch(job, &patch).unwrap();
@@ -322,6 +365,7 @@ mod tests {
         let placing = Placing {
             set: &set,
             to: spot(),
+            count: 1,
         };
         let target = Target {
             uid: "u1",

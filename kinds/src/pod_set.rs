@@ -58,6 +58,8 @@ impl Reader<'_> {
             marks: marks(pod, &name),
             name,
             count,
+            min_count: None,
+            count_at: None,
             reclaimable: 0,
             requests,
             declared,

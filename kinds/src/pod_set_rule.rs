@@ -20,7 +20,7 @@ mod compile;
 mod tests;
 
 /// Most pods in a set: what a Kubernetes count field can hold.
-const COUNT_MAX: i64 = i32::MAX as i64;
+pub(crate) const COUNT_MAX: u32 = i32::MAX.unsigned_abs();
 /// Most pod sets of an object; the CRD of the Workload has the same limit.
 pub(crate) const SETS_MAX: usize = 64;
 
@@ -37,6 +37,16 @@ pub(crate) struct Rule {
     pub(crate) when_absent: WhenAbsent,
     pub(crate) count: Option<Expression>,
     pub(crate) reclaimable: Option<Expression>,
+    pub(crate) partial: Option<Partial>,
+}
+
+/// How an object says that it will do with fewer of these pods.
+#[derive(Debug)]
+pub(crate) struct Partial {
+    /// The annotation that says how many will do.
+    pub(crate) annotation: String,
+    /// Where it is written how many there are.
+    pub(crate) field: FieldPath,
 }
 
 /// Where pods come from.
@@ -298,7 +308,7 @@ impl Template<'_> {
         };
         u32::try_from(number)
             .ok()
-            .filter(|_| number <= COUNT_MAX)
+            .filter(|number| *number <= COUNT_MAX)
             .ok_or_else(|| {
                 let rule = format!("must be between 0 and {COUNT_MAX}");
                 Problem::invalid(field(), number.to_string(), rule)

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::NodeSelectorTerm;
 
+use crate::location::Location;
 use crate::names;
 use crate::place::Place;
 use crate::problem::Problem;
@@ -19,6 +20,11 @@ pub struct PodSetView {
     pub name: Arc<str>,
     /// How many pods run at the same time.
     pub count: u32,
+    /// How many of them will do, if the object says that fewer will, or why that can't be read. An
+    /// object that is admitted as a whole anyway is none the worse for it.
+    pub min_count: Option<Result<u32, Problem>>,
+    /// Where the object says how many there are, if it can be admitted with fewer.
+    pub count_at: Option<Location>,
     /// How many of them have ended and will not be replaced.
     pub reclaimable: u32,
     /// What the scheduler will charge for one pod, in nano-units.
@@ -63,6 +69,15 @@ pub(crate) enum Mark {
 }
 
 impl PodSetView {
+    /// The same pods, of which all are needed.
+    #[must_use]
+    pub fn as_a_whole(self) -> Self {
+        Self {
+            min_count: None,
+            ..self
+        }
+    }
+
     /// A name for what these pods ask for: equal for pods that ask for the same, and the same for
     /// ever, as it is stored.
     pub fn role(&self) -> String {
@@ -83,6 +98,14 @@ impl PodSetView {
         ]);
         format!("{:016x}", crate::gates::stable_hash(&asked.to_string()))
     }
+}
+
+/// What is wrong with how an object says that fewer pods will do.
+pub fn bad_min_counts(pod_sets: &[PodSetView]) -> Vec<Problem> {
+    let min_counts = pod_sets.iter().filter_map(|set| set.min_count.as_ref());
+    min_counts
+        .filter_map(|min_count| min_count.as_ref().err().cloned())
+        .collect()
 }
 
 /// How an object ended.

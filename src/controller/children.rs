@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use sluice_kinds::view::PodSetView;
 use sluice_kinds::{CompiledKind, Problem};
 
 use super::Controller;
@@ -73,7 +74,10 @@ impl Controller {
         match (first, others) {
             (Some(_), Some(other)) => reading.pod_sets = Err(vec![many_children(&other)]),
             (Some(Ok(child)), None) => {
-                reading.pod_sets.clone_from(&child.pod_sets);
+                // How many pods a child has its owner's controller says, which would set it right again.
+                let pod_sets = child.pod_sets.clone();
+                reading.pod_sets =
+                    pod_sets.map(|sets| sets.iter().cloned().map(PodSetView::as_a_whole).collect());
                 reading.ready.clone_from(&child.ready);
             }
             (Some(Err(problems)), None) => reading.pod_sets = Err(problems.clone()),

@@ -6,7 +6,7 @@ use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::jiff::Timestamp;
 use kube::api::ApiResource;
-use sluice_crds::PriorityClassRef;
+use sluice_crds::{Admission, PriorityClassRef, WorkloadSpec};
 use sluice_engine::{Decision, Event, WorkloadId};
 use sluice_translate as translate;
 use tokio::time::Instant;
@@ -183,7 +183,7 @@ impl Controller {
             return;
         };
         let admission = translate::admission_record(admission, &self.cluster.flavors);
-        let note = Note::normal("Admitted", admitted_text(&admission));
+        let note = Note::normal("Admitted", admitted_text(&admission, &record.spec));
         let tells_readiness = self.tells_readiness(&uid);
         let write = Write::SetWorkloadStatus {
             key: key.clone(),
@@ -372,7 +372,7 @@ fn digest(note: &Note) -> u64 {
     BuildHasherDefault::<DefaultHasher>::default().hash_one(note)
 }
 
-fn admitted_text(admission: &sluice_crds::Admission) -> String {
+fn admitted_text(admission: &Admission, asked: &WorkloadSpec) -> String {
     let mut flavors: Vec<&str> = admission
         .pod_set_assignments
         .iter()
@@ -381,11 +381,18 @@ fn admitted_text(admission: &sluice_crds::Admission) -> String {
     flavors.sort_unstable();
     flavors.dedup();
     let queue = &admission.cluster_queue;
-    match flavors.as_slice() {
+    let text = match flavors.as_slice() {
         [] => format!("Admitted by ClusterQueue {queue:?}"),
         flavors => format!(
             "Admitted by ClusterQueue {queue:?} with flavor {}",
             flavors.join(", ")
         ),
-    }
+    };
+    let fewer = admission.pod_set_assignments.iter().filter_map(|given| {
+        let asked = asked.pod_sets.iter().find(|set| set.name == given.name)?;
+        let (name, given, asked) = (&given.name, given.count, asked.count);
+        (given < asked).then(|| format!("{given} of {asked} pods of set {name:?}"))
+    });
+    let told: Vec<_> = std::iter::once(text).chain(fewer).collect();
+    told.join(", ")
 }

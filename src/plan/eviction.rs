@@ -3,7 +3,7 @@
 
 use sluice_crds::WorkloadSpec;
 use sluice_kinds::hold::Hold;
-use sluice_kinds::patch::{Placing, Target};
+use sluice_kinds::patch::Target;
 
 use super::cause::Cause;
 use super::job::{Situation, status_write, suspend_write};
@@ -40,15 +40,7 @@ pub(super) fn evicting(
     if let Ok(pod_sets) = &reading.pod_sets
         && job.hold == Hold::Suspend
     {
-        let placements = workload::placements(record, pod_sets);
-        let placings: Vec<Placing<'_>> = placements
-            .iter()
-            .filter(|(view, own, placed)| view.placement == *placed && placed != own)
-            .map(|(view, own, _)| Placing {
-                set: view,
-                to: own.clone(),
-            })
-            .collect();
+        let placings = workload::restorings(record, pod_sets);
         if let (Some(child), false) = (&situation.child, placings.is_empty()) {
             return Plan::write(child.restore(&placings));
         }

@@ -9,7 +9,7 @@ use sluice_kinds::gates::GateState;
 use sluice_kinds::hold::Hold;
 use sluice_kinds::patch::{Placing, Target};
 use sluice_kinds::problem::summarize;
-use sluice_kinds::view::{PodSetView, QueueName};
+use sluice_kinds::view::{PodSetView, QueueName, bad_min_counts};
 use sluice_kinds::{CompiledKind, Problem};
 
 use super::cause::Cause;
@@ -361,6 +361,11 @@ fn pending(situation: &Situation<'_>, reading: &Reading, queue: &str) -> Plan {
             return hold(situation, reading, Note::warning("InvalidPodSets", message));
         }
     };
+    let problems = bad_min_counts(pod_sets);
+    if !problems.is_empty() {
+        let message = format!("Can't be queued: {}", summarize(&problems));
+        return hold(situation, reading, Note::warning("InvalidPodSets", message));
+    }
     if pod_sets.is_empty() {
         let message =
             "Can't be queued: it has no pod sets, so that nothing would be charged for it";
@@ -458,17 +463,10 @@ fn plan_admitted(
         return running(situation, reading, pod_sets, workload_key, record);
     }
     // Pods that wait behind gates get their flavors' placement themselves.
-    let placements = match job.hold {
-        Hold::Suspend => workload::placements(record, pod_sets),
+    let placings = match job.hold {
+        Hold::Suspend => workload::placings(record, pod_sets),
         Hold::Pods | Hold::EachPod => Vec::new(),
     };
-    let placings: Vec<Placing<'_>> = placements
-        .iter()
-        .map(|(view, _, to)| Placing {
-            set: view,
-            to: to.clone(),
-        })
-        .collect();
     match &situation.child {
         // It is about to be suspended, as its owner is: then its templates can be written to.
         Some(child) if child.job.suspended != Some(true) => Plan::default(),

@@ -18,6 +18,8 @@ use super::workload::Priority;
 use super::{JobPatch, JobPurpose, Plan, StatusPurpose, Write, reservation};
 use crate::world::{JobKey, JobRecord, WorkloadKey, WorkloadRecord};
 
+mod partial;
+
 /// A job, and its Workload if it has one.
 struct Case {
     job: Value,

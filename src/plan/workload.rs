@@ -4,12 +4,14 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{OwnerReference, Time};
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use kube::api::ObjectMeta;
 use sluice_crds::{
-    JOB_UID_LABEL, PriorityClassRef, Quantity, RequeueState, Workload, WorkloadSpec, WorkloadStatus,
+    JOB_UID_LABEL, PodSetAssignment, PriorityClassRef, Quantity, RequeueState, Workload,
+    WorkloadSpec, WorkloadStatus,
 };
 use sluice_kinds::CompiledKind;
 use sluice_kinds::metadata::api_version;
+use sluice_kinds::patch::Placing;
 use sluice_kinds::template::Placement;
-use sluice_kinds::view::{Finished, PodSetView};
+use sluice_kinds::view::{Finished, PodSetView, bad_min_counts};
 use sluice_translate as translate;
 
 use super::cause::Cause;
@@ -41,7 +43,8 @@ pub fn spec(
 ) -> WorkloadSpec {
     let pod_sets = pod_sets.iter().map(|view| {
         let own = record.and_then(|record| own_placement(record, view));
-        translate::pod_set_record(view, own.as_ref().unwrap_or(&view.placement))
+        let count = record.map_or(view.count, |record| own_count(record, view));
+        translate::pod_set_record(view, own.as_ref().unwrap_or(&view.placement), count)
     });
     WorkloadSpec {
         queue_name: queue.to_owned(),
@@ -74,20 +77,55 @@ pub fn object(key: &JobKey, job: &JobRecord, kind: &CompiledKind, spec: Workload
     }
 }
 
-/// For each pod set: the view, the placement that is the user's own, and the one it has when it is
-/// let go.
-pub fn placements<'a>(
-    record: &WorkloadRecord,
-    pod_sets: &'a [PodSetView],
-) -> Vec<(&'a PodSetView, Placement, Placement)> {
-    pod_sets
-        .iter()
-        .map(|view| {
-            let own = own_placement(record, view).unwrap_or_else(|| view.placement.clone());
-            let placed = own.with(&assigned_placement(record, &view.name));
-            (view, own, placed)
-        })
+/// What is to be said of each pod set when it is let go.
+pub fn placings<'a>(record: &WorkloadRecord, pod_sets: &'a [PodSetView]) -> Vec<Placing<'a>> {
+    let placings = pod_sets.iter().map(|set| {
+        let own = own_placement(record, set).unwrap_or_else(|| set.placement.clone());
+        let count = own_count(record, set);
+        Placing {
+            set,
+            to: own.with(&assigned_placement(record, &set.name)),
+            count: reduced_count(record, &set.name).map_or(count, |reduced| reduced.min(count)),
+        }
+    });
+    placings.collect()
+}
+
+/// What is to be said again of those pod sets of which Sluice has said something else.
+pub fn restorings<'a>(record: &WorkloadRecord, pod_sets: &'a [PodSetView]) -> Vec<Placing<'a>> {
+    let restorings = placings(record, pod_sets).into_iter().map(|placed| {
+        let set = placed.set;
+        let own = own_placement(record, set).filter(|_| set.placement == placed.to);
+        Placing {
+            set,
+            to: own.unwrap_or_else(|| set.placement.clone()),
+            count: own_count(record, set),
+        }
+    });
+    restorings
+        .filter(|own| own.set.placement != own.to || own.set.count != own.count)
         .collect()
+}
+
+/// The user's own count of a pod set that may have been let go with fewer pods: it is the recorded one,
+/// if there are as many pods as were admitted.
+fn own_count(record: &WorkloadRecord, view: &PodSetView) -> u32 {
+    let mut recorded = record.spec.pod_sets.iter();
+    let recorded = recorded.find(|set| set.name == *view.name);
+    let recorded = recorded.and_then(|set| u32::try_from(set.count).ok());
+    let is_reduced =
+        view.count_at.is_some() && reduced_count(record, &view.name) == Some(view.count);
+    recorded.filter(|_| is_reduced).unwrap_or(view.count)
+}
+
+/// How many pods of a set were admitted, if these are fewer than it asked for.
+fn reduced_count(record: &WorkloadRecord, pod_set: &str) -> Option<u32> {
+    let mut recorded = record.spec.pod_sets.iter();
+    let recorded = recorded.find(|set| set.name == pod_set)?;
+    let admitted = assignment(record, pod_set)?.count;
+    u32::try_from(admitted)
+        .ok()
+        .filter(|_| admitted < recorded.count)
 }
 
 /// The user's own placement of a pod set whose template may hold what Sluice put in: it is the
@@ -107,19 +145,18 @@ fn own_placement(record: &WorkloadRecord, view: &PodSetView) -> Option<Placement
 }
 
 fn assigned_placement(record: &WorkloadRecord, pod_set: &str) -> Placement {
-    let assignments = record
-        .status
-        .admission
-        .iter()
-        .flat_map(|a| &a.pod_set_assignments);
-    assignments
-        .into_iter()
-        .find(|assignment| assignment.name == pod_set)
+    assignment(record, pod_set)
         .map(|assignment| Placement {
             node_selector: assignment.node_selector.clone(),
             tolerations: assignment.tolerations.clone(),
         })
         .unwrap_or_default()
+}
+
+fn assignment<'a>(record: &'a WorkloadRecord, pod_set: &str) -> Option<&'a PodSetAssignment> {
+    let admission = record.status.admission.as_ref()?;
+    let mut assignments = admission.pod_set_assignments.iter();
+    assignments.find(|assignment| assignment.name == pod_set)
 }
 
 /// How closely what a job asks for must be what it was admitted with.
@@ -138,7 +175,7 @@ pub fn covers(record: &WorkloadRecord, pod_sets: &[PodSetView], fit: Fit) -> boo
     if fit == Fit::Exact {
         let queue = &record.spec.queue_name;
         let asked = spec(queue, pod_sets, Some(record), &Priority::default());
-        return asked.pod_sets == record.spec.pod_sets;
+        return bad_min_counts(pod_sets).is_empty() && asked.pod_sets == record.spec.pod_sets;
     }
     pod_sets.iter().all(|view| {
         let mut recorded = record.spec.pod_sets.iter();
@@ -150,9 +187,14 @@ pub fn covers(record: &WorkloadRecord, pod_sets: &[PodSetView], fit: Fit) -> boo
             let given = known.requests.get(name).map(Quantity::nanos);
             given.is_some_and(|given| given.is_ok_and(|given| *asked <= given))
         });
-        let is_no_more = i32::try_from(view.count).is_ok_and(|count| count <= known.count);
+        let given = reduced_count(record, &view.name).map_or(known.count, as_count);
+        let is_no_more = as_count(view.count) <= given;
         (fit == Fit::EachPodWithin || is_no_more) && asks_no_more
     })
+}
+
+fn as_count(number: u32) -> i32 {
+    i32::try_from(number).unwrap_or(i32::MAX)
 }
 
 /// Whether a pod of an admitted job asks for no more than each pod of its set was admitted with.

@@ -145,7 +145,7 @@ impl JobRecord {
             gates_pods,
             wants_each_pod: asked == Some("PerPod"),
             suspended: kind.suspended(&object.data).ok(),
-            reading: Reading::read(object, kind, defaults),
+            reading: Reading::read(object, kind, hold, defaults),
         }
     }
 
@@ -177,10 +177,15 @@ impl Reading {
     fn read(
         object: &DynamicObject,
         kind: &CompiledKind,
+        hold: Hold,
         defaults: &PodDefaults,
     ) -> Result<Self, Vec<Problem>> {
         let data = &object.data;
-        let pod_sets = kind.pod_sets(data, defaults);
+        let annotations = object.metadata.annotations.as_ref();
+        // Only what waits suspended can be told how many pods it gets.
+        let annotations = annotations.filter(|_| hold == Hold::Suspend);
+        let annotation = |key: &str| annotations?.get(key).map(String::as_str);
+        let pod_sets = kind.pod_sets_by(data, &annotation, defaults);
         Ok(Self {
             suspended: kind.suspended(data).map_err(|p| vec![p])?,
             finished: kind.finished(data).map_err(|p| vec![p])?,

@@ -34,6 +34,7 @@ pub fn pod_sets(spec: &crds::WorkloadSpec) -> Result<Vec<engine::PodSet>, Vec<Pr
                 .map(affinity_term)
                 .collect(),
             tolerations: set.tolerations.iter().map(toleration).collect(),
+            min_count: set.min_count.and_then(|count| u32::try_from(count).ok()),
             ..engine::PodSet::new(
                 set.name.as_str().into(),
                 u32::try_from(set.count).unwrap_or_default(),
@@ -62,11 +63,17 @@ pub fn pod_set(view: &PodSetView) -> engine::PodSet {
     }
 }
 
-/// A pod set as a Workload records it, with `placement` as its own.
-pub fn pod_set_record(view: &PodSetView, placement: &Placement) -> crds::PodSet {
+/// A pod set as a Workload records it, with `placement` and `count` as its own.
+pub fn pod_set_record(view: &PodSetView, placement: &Placement, count: u32) -> crds::PodSet {
+    let as_recorded = |count: u32| i32::try_from(count).unwrap_or(i32::MAX);
+    let min_count = view.min_count.as_ref();
+    let min_count = min_count.and_then(|min_count| min_count.as_ref().ok());
     crds::PodSet {
         name: view.name.to_string(),
-        count: i32::try_from(view.count).unwrap_or(i32::MAX),
+        count: as_recorded(count),
+        min_count: min_count
+            .filter(|min_count| **min_count < count)
+            .map(|min_count| as_recorded(*min_count)),
         requests: view
             .requests
             .iter()

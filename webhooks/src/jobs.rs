@@ -13,6 +13,7 @@ use sluice_kinds::metadata::{
 };
 use sluice_kinds::problem::Problem;
 use sluice_kinds::requests::PodDefaults;
+use sluice_kinds::view::bad_min_counts;
 use sluice_kinds::{CompiledKind, Hold};
 
 use crate::policy::Policy;
@@ -80,6 +81,11 @@ fn must_be_read(kind: &CompiledKind, object: &Value, policy: &Policy) -> bool {
     queue_of(object, policy.queue_labels()).is_some() || is_held && kind.suspend_path().is_none()
 }
 
+/// Whether an object that is created may be let go with fewer pods than it has.
+fn may_get_fewer(kind: &CompiledKind, edit: &Edit<'_>, policy: &Policy) -> bool {
+    hold_of(kind, edit) == Hold::Suspend && !is_child(edit.new, policy)
+}
+
 /// How the object is to be held. One that is held by its templates stays so in the same way.
 fn hold_of(kind: &CompiledKind, edit: &Edit<'_>) -> Hold {
     match edit.old {
@@ -141,7 +147,11 @@ pub(crate) fn validate(request: &Request, edit: &Edit<'_>, policy: &Policy) -> V
             // What can't be counted could never be admitted, and pods whose templates can't be found
             // can't be held: better told now than by an event.
             let counted = kind.pod_sets(edit.new, &PodDefaults::default());
-            problems.extend(counted.err().unwrap_or_default());
+            problems.extend(match counted {
+                Err(problems) => problems,
+                Ok(sets) if may_get_fewer(kind, edit, policy) => bad_min_counts(&sets),
+                Ok(_) => Vec::new(),
+            });
         }
         (Some(kind), Some(old)) => {
             let change = Change {

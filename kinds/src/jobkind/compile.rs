@@ -120,6 +120,12 @@ fn check_whole(spec: &JobKindSpec, rules: &[Rule], problems: &mut Vec<Problem>) 
             "must name at least one pod template, unless the kind can be suspended and has children whose pods count as its own",
         ));
     }
+    if spec.suspend.is_none() && rules.iter().any(|rule| rule.partial.is_some()) {
+        problems.push(Problem::required(
+            "spec.suspend",
+            "required with partialAdmission: how many pods are admitted is written to a suspended object",
+        ));
+    }
     if rules.iter().any(Rule::is_opaque) && spec.admission != AdmissionMode::PerPod {
         problems.push(Problem::invalid(
             "spec.admission",

@@ -1,9 +1,10 @@
 //! From a rule of a JobKind to a compiled [`Rule`]: all that is wrong with it is told at once.
 
-use sluice_crds::{PodSetRule, WhenAbsent};
+use sluice_crds::{PartialAdmission, PodSetRule, WhenAbsent};
 
-use super::{Rule, Source};
+use super::{Partial, Rule, Source};
 use crate::expression::{Declared, Expression, Returns};
+use crate::names;
 use crate::path::FieldPath;
 use crate::problem::Problem;
 
@@ -46,6 +47,8 @@ impl Rule {
         };
         let count = number("count", &rule.count);
         let reclaimable = number("reclaimable", &rule.reclaimable);
+        let partial = rule.partial_admission.as_ref();
+        let partial = partial.and_then(|partial| compile_partial(partial, field, problems));
         check_shape(rule, field, problems);
         Some(Self {
             name: rule.name.as_str().into(),
@@ -56,8 +59,28 @@ impl Rule {
             when_absent: rule.when_absent,
             count,
             reclaimable,
+            partial,
         })
     }
+}
+
+fn compile_partial(
+    partial: &PartialAdmission,
+    field: &str,
+    problems: &mut Vec<Problem>,
+) -> Option<Partial> {
+    let at = |name: &str| format!("{field}.partialAdmission.{name}");
+    let PartialAdmission {
+        annotation,
+        field: path,
+    } = partial;
+    problems.extend(names::annotation_key(annotation, &at("annotation")));
+    let path = FieldPath::parse(path)
+        .map_err(|rule| problems.push(Problem::invalid(at("field"), path.clone(), rule)));
+    Some(Partial {
+        annotation: annotation.clone(),
+        field: path.ok()?,
+    })
 }
 
 /// The lists of a `forEach`, each in an element of the one before.
@@ -104,6 +127,12 @@ fn check_shape(rule: &PodSetRule, field: &str, problems: &mut Vec<Problem>) {
                 "says something about the elements of forEach, which is not set",
             ));
         }
+    }
+    if rule.partial_admission.is_some() && (rule.template.is_none() || rule.for_each.is_some()) {
+        problems.push(Problem::forbidden(
+            format!("{field}.partialAdmission"),
+            "goes with template alone: one annotation can't speak for each of many sets",
+        ));
     }
     if rule.when_absent == WhenAbsent::Create && rule.template.is_none() {
         problems.push(Problem::forbidden(

@@ -162,6 +162,7 @@ fn templates_that_cannot_be_changed_are_placed_beside() {
         .map(|set| Placing {
             set,
             to: set.placement.with(&spot),
+            count: set.count,
         })
         .collect();
     json_patch::patch(&mut object, &kind.release_patch(target, &placings)).unwrap();
@@ -184,6 +185,7 @@ fn templates_that_cannot_be_changed_are_placed_beside() {
         .map(|(set, clean)| Placing {
             set,
             to: clean.placement.clone(),
+            count: set.count,
         })
         .collect();
     json_patch::patch(&mut object, &kind.place_patch(target, &placings)).unwrap();
@@ -268,7 +270,7 @@ proptest! {
                     let target = Target { uid: "u1", generation: None };
                     let placings: Vec<_> = sets
                         .iter()
-                        .map(|set| Placing { set, to: set.placement.clone() })
+                        .map(|set| Placing { set, to: set.placement.clone(), count: set.count })
                         .collect();
                     let patch = kind.release_patch(target, &placings);
                     let applied = json_patch::patch(&mut object, &patch);
@@ -278,4 +280,31 @@ proptest! {
             }
         }
     }
+}
+
+#[rstest]
+#[case::no_field(
+    &json!({"name": "main", "template": ".spec.template", "partialAdmission":
+        {"annotation": "acme.io/least", "field": "spec.size"}}),
+    "spec.podSets[0].partialAdmission.field: Invalid value: \"spec.size\": must start with a dot (such as \".spec.suspend\")"
+)]
+#[case::no_annotation(
+    &json!({"name": "main", "template": ".spec.template", "partialAdmission":
+        {"annotation": "acme.io/a/b", "field": ".spec.size"}}),
+    "spec.podSets[0].partialAdmission.annotation: Invalid value: \"acme.io/a/b\": must be the key of an annotation (such as \"sluice.dev/min-parallelism\")"
+)]
+#[case::many_sets(
+    &json!({"name": "main", "forEach": ".spec.roles", "template": ".template", "partialAdmission":
+        {"annotation": "acme.io/least", "field": ".spec.size"}}),
+    "spec.podSets[0].partialAdmission: Forbidden: goes with template alone: one annotation can't speak for each of many sets"
+)]
+fn who_says_that_fewer_pods_will_do(#[case] rule: &Value, #[case] expected: &str) {
+    let kind = serde_json::from_value(json!({
+        "metadata": {"name": "fleet"},
+        "spec": {"group": "acme.io", "version": "v1", "kind": "Fleet", "suspend": ".spec.suspend",
+            "active": "false", "podSets": [rule]},
+    }));
+    let problems = CompiledKind::compile(&kind.unwrap()).unwrap_err();
+    let told: Vec<_> = problems.iter().map(ToString::to_string).collect();
+    assert_eq!(told, [expected]);
 }

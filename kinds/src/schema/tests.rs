@@ -68,6 +68,7 @@ fn paths_must_be_there_and_be_of_the_right_type() {
 fn without_a_suspend_field_there_are_just_the_templates() {
     let mut kind = job_kind();
     kind.spec.suspend = None;
+    kind.spec.pod_sets[0].partial_admission = None;
     kind.spec.pod_sets[0].template = Some(".spec.pods".to_owned());
     let kind = CompiledKind::compile(&kind).unwrap();
     let texts: Vec<_> = check(&kind, &document())
@@ -79,6 +80,18 @@ fn without_a_suspend_field_there_are_just_the_templates() {
         [
             "spec.podSets[0].template: Invalid value: \".spec.pods\": there is no field \"pods\" in .spec: there are completions, parallelism, suspend, template"
         ]
+    );
+}
+
+#[test]
+fn the_number_of_pods_must_be_an_integer() {
+    let mut kind = job_kind();
+    let partial = kind.spec.pod_sets[0].partial_admission.as_mut().unwrap();
+    partial.field = ".spec.suspend".to_owned();
+    let kind = CompiledKind::compile(&kind).unwrap();
+    assert_eq!(
+        check(&kind, &document())[0].to_string(),
+        "spec.podSets[0].partialAdmission.field: Invalid value: \".spec.suspend\": must name an integer: this one is a boolean field"
     );
 }
 

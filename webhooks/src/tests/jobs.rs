@@ -202,6 +202,22 @@ fn unreadable_while_admitted() {
     );
 }
 
+#[rstest]
+#[case::enough(Q, "2", "")]
+#[case::none(Q, "0", "must be an integer between 1 and 2, the number of pods")]
+#[case::too_many(Q, "3", "must be an integer between 1 and 2, the number of pods")]
+#[case::no_number(Q, "one", "must be an integer between 1 and 2, the number of pods")]
+#[case::not_queued(&[], "one", "")]
+fn how_many_pods_will_do(#[case] labels: &[(&str, &str)], #[case] value: &str, #[case] rule: &str) {
+    const MIN: &str = "sluice.dev/min-parallelism";
+    let expected = match rule {
+        "" => String::new(),
+        rule => format!("metadata.annotations[{MIN}]: Invalid value: {value:?}: {rule}"),
+    };
+    let job = mk_job(labels, &[(MIN, value)], true);
+    assert_eq!(validate(USER, None, &job).message(), expected);
+}
+
 #[test]
 fn deletion_is_never_blocked() {
     let old = mk_job(Q, &[(GATED, "acme.io/foo")], true);
