@@ -97,10 +97,10 @@ fn check_rule(rule: &Rule, field: &str, root: Known<'_>) -> Vec<Problem> {
             told(name, path, rule);
         }
     }
-    if let Some(partial) = &rule.partial {
-        if let Some(rule) = root.must_be(&partial.field, "integer") {
-            told("partialAdmission.field", &partial.field, rule);
-        }
+    if let Some(partial) = &rule.partial
+        && let Some(rule) = root.must_be(&partial.field, "integer")
+    {
+        told("partialAdmission.field", &partial.field, rule);
     }
     let item = (!rule.lists.is_empty()).then_some(Known {
         name: "item",

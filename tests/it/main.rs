@@ -39,6 +39,7 @@ mod life;
 mod made_up_kind;
 mod operators;
 mod owners;
+mod partial_admission;
 mod pods_deployments;
 mod pods_faults;
 mod pods_groups;
