@@ -106,6 +106,11 @@ fn each_thing_that_is_wrong_with_kinds() {
 }
 
 #[test]
+fn the_rules_of_jobs() {
+    assert_snapshot!(check(&format!("-f {KINDS}/job.yaml")).seen());
+}
+
+#[test]
 fn objects_of_other_kinds_are_passed_over_if_wished() {
     let run = check(&format!(
         "-f {KINDS}/job.yaml,{KINDS}/job-role.yaml -f pipelines.yaml --ignore-other-kinds -o json"
