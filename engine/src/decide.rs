@@ -3,7 +3,7 @@
 
 use crate::engine::{Engine, State};
 use crate::event::{Decision, EvictReason};
-use crate::model::Consumed;
+use crate::model::{Consumed, QueueingStrategy};
 use crate::names::{QueueName, WorkloadId};
 use crate::pass::{Pass, Standing};
 use crate::time::Time;
@@ -84,12 +84,10 @@ impl Engine {
             let Some(account) = self.accounts.get(queue) else {
                 continue;
             };
-            // Who comes first changes with time alone, and with it who is blocked.
-            if let Some(tree) = self.forest.touch(queue) {
-                let classes = account.pending.classes();
-                let classes = classes.map(|class| (queue.clone(), class.clone()));
-                tree.woken.classes.extend(classes);
-            }
+            // Who comes first changes with time alone, and with it who is blocked or claims.
+            let config = self.config.queues.get(queue);
+            let is_strict = config.is_some_and(|q| q.strategy == QueueingStrategy::StrictFifo);
+            self.forest.wake_in_time(queue, is_strict);
             for key in &account.locals {
                 let Some(local) = self.locals.get_mut(key) else {
                     continue;

@@ -399,6 +399,18 @@ impl Forest {
         }
     }
 
+    /// Time has passed for a queue whose order depends on it.
+    pub(crate) fn wake_in_time(&mut self, queue: &QueueName, is_strict: bool) {
+        let key = self.homes.get(&NodeName::Queue(queue.clone()));
+        if let Some(key) = key
+            && let Some(tree) = self.trees.get_mut(key)
+            && (is_strict || tree.leaving > 0)
+        {
+            tree.woken.all = true;
+            self.touched.insert(key.clone());
+        }
+    }
+
     /// More usage, or more that may be evicted: what may gain by that is looked at again.
     pub(crate) fn wake_restless(&mut self, queue: &QueueName) {
         let Some(key) = self.homes.get(&NodeName::Queue(queue.clone())) else {

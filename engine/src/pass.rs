@@ -27,7 +27,7 @@ use crate::event::{Decision, EvictReason};
 use crate::flavors::{self, Plan, Slots};
 use crate::forest::{ClassRef, Config, Tree};
 use crate::ledger::charge_of;
-use crate::model::{Admission, AdmissionMode, QueueingStrategy};
+use crate::model::{Admission, AdmissionMode, PodSet, QueueingStrategy};
 use crate::names::{LocalQueueKey, QueueName, WorkloadId};
 use crate::pending::{ClassId, OrderKey};
 use crate::preemption::Preemption;
@@ -252,6 +252,14 @@ impl Pass<'_> {
             self.park(&class, &rank.order);
             return false;
         };
+        if let Verdict::Later(_, victims) = &verdict
+            && self.another_would_gain(&class, &rank.order, victims)
+        {
+            // Until that one doesn't fit any more, or is gone.
+            self.tree.restless.insert(class.clone());
+            self.park(&class, &rank.order);
+            return false;
+        }
         let path = self.path_with(node, verdict.cells());
         // Should it no longer fit when its turn comes, another one of its queue may rank better.
         let open = self.standing.open.get(&class.0);
@@ -335,6 +343,52 @@ impl Pass<'_> {
             local: id.local.as_ref(),
         };
         contest.judge(slots, &config, shape, self.now)
+    }
+
+    /// Whether the room that victims leave would go to one that comes before in the same queue, and
+    /// that has no right to it: it could be had again by those who left it, and so on for ever.
+    fn another_would_gain(
+        &mut self,
+        (queue, id): &ClassRef,
+        order: &OrderKey,
+        victims: &[Victim],
+    ) -> bool {
+        let Some(node) = self.tree.queues.get(queue).filter(|_| !victims.is_empty()) else {
+            return false;
+        };
+        let (node, fungibility) = (node.id, node.config.fungibility);
+        let Some(pending) = self.accounts.get(queue).map(|account| &account.pending) else {
+            return false;
+        };
+        let own = (self.used(id, node), order);
+        let comes_before = |class: &ClassRef| {
+            let next = pending.next_of(&class.1, self.standing.claimed.get(class));
+            next.is_some_and(|next| (self.used(&class.1, node), next) < own)
+        };
+        let classes = pending.classes().map(|id| (queue.clone(), id.clone()));
+        let before: Vec<ClassRef> = classes.filter(comes_before).collect();
+        for victim in victims {
+            victim.leave(&mut self.tree.quota);
+        }
+        let gains = before.iter().any(|class| {
+            let Some((plan, shape)) = self.plan(class) else {
+                return false;
+            };
+            let Plan::Slots(slots) = &*plan else {
+                return false;
+            };
+            let fits = |count: fn(&PodSet) -> u32| {
+                let counts = shape.pod_sets.iter().map(count).collect();
+                slots
+                    .fit(&mut &self.tree.quota, node, fungibility, counts)
+                    .is_ok()
+            };
+            fits(|pod_set| pod_set.count) || fits(flavors::least)
+        });
+        for victim in victims {
+            victim.stay(&mut self.tree.quota);
+        }
+        gains
     }
 
     /// Nothing can be done for the class of a candidate.

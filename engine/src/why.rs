@@ -8,8 +8,9 @@ use crate::engine::{Engine, Record, State};
 use crate::explain::{Explanation, FlavorMiss, MissReason, Shortage};
 use crate::flavors::{self, Choice, Fit, Obstacle, Place, Plan, Slots, least};
 use crate::forest::{NodeName, QueueNode, Tree};
-use crate::model::{FlavorQuotas, QueueingStrategy, StopPolicy};
+use crate::model::{AdmissionMode, FlavorQuotas, QueueingStrategy, StopPolicy};
 use crate::names::{QueueName, WorkloadId};
+use crate::pending::{ClassId, OrderKey, PendingQueue};
 use crate::shape::Shape;
 use crate::tree::{CellId, View};
 
@@ -136,7 +137,7 @@ impl Case<'_> {
         }
         let account = self.engine.accounts.get(&queue);
         if self.node.config.strategy == QueueingStrategy::StrictFifo
-            && let Some((head, _)) = account.and_then(|account| account.pending.head())
+            && let Some(head) = account.and_then(|account| self.head(&account.pending))
             && head.id() != id
         {
             return Explanation::BehindHead {
@@ -154,6 +155,24 @@ impl Case<'_> {
             Ok(_) if !self.tree.claimants.is_empty() => Explanation::RoomKept { queue },
             Ok(_) => Explanation::Queued { queue },
             Err(stuck) => self.does_not_fit(Some(&slots), stuck),
+        }
+    }
+
+    /// The first in the order of the queue.
+    fn head<'b>(&self, pending: &'b PendingQueue) -> Option<&'b OrderKey> {
+        let used = |id: &ClassId| {
+            let local = id
+                .local
+                .as_ref()
+                .and_then(|key| self.engine.locals.get(key));
+            local.map(|local| local.standing(self.tree, self.node.id))
+        };
+        match self.node.config.admission_mode {
+            AdmissionMode::ByOrder => pending.head().map(|(head, _)| head),
+            AdmissionMode::ByUsage => {
+                let first = pending.heads().min_by_key(|(head, id)| (used(id), *head));
+                first.map(|(head, _)| head)
+            }
         }
     }
 

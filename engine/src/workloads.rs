@@ -342,6 +342,10 @@ impl Engine {
             }
         }
         self.forest.wake_if_claimed(queue, id);
+        let config = self.config.queues.get(queue);
+        if config.is_some_and(|config| config.preemption.has_any()) {
+            self.forest.wake_restless(queue);
+        }
         self.drop_empty_account(queue);
     }
 

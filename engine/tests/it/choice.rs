@@ -14,7 +14,7 @@ use crate::tally::Tally;
 use crate::victims::{Holder, Victim, Wanting};
 
 /// How things stand at one moment of a decision.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Scene<'a> {
     pub(crate) tree: &'a Tree,
     pub(crate) flavors: &'a BTreeMap<FlavorName, Flavor>,
@@ -72,6 +72,22 @@ impl Scene<'_> {
                 .map_or(Verdict::No, Verdict::Now),
             verdict => verdict,
         }
+    }
+
+    /// Whether there will be room for all or the least of a workload, with nobody else made to go.
+    pub(crate) fn has_room_for(&self, queue: &ClusterQueue, workload: &Workload) -> bool {
+        let mut least = workload.clone();
+        for pod_set in &mut least.pod_sets {
+            pod_set.count = pod_set
+                .count
+                .min(pod_set.min_count.unwrap_or(pod_set.count));
+        }
+        let is_covered = |pod_set| self.by_group(queue, pod_set).is_some();
+        let fits = |workload: &Workload| {
+            let found = self.assign(queue, workload, false, &mut Tally::default());
+            found.is_some()
+        };
+        fits(workload) || (workload.pod_sets.iter().all(is_covered) && fits(&least))
     }
 
     fn whole(

@@ -261,13 +261,36 @@ impl Oracle {
             let Some(node) = tree.queue(&queue.name) else {
                 continue;
             };
+            let mut passed: Vec<&Workload> = Vec::new();
             for workload in self.lined_up(queue, now, &mut tally) {
                 let claimed = claims.contains_key(&workload.id);
-                let verdict = if claimed {
+                let mut verdict = if claimed {
                     Verdict::No
                 } else {
                     scene.verdict(queue, workload, &mut tally)
                 };
+                // The room that victims leave must not go to one before it that has no right to it.
+                if let Verdict::Later(_, victims) = &verdict
+                    && !victims.is_empty()
+                {
+                    let mut without = planned.clone();
+                    for holder in &holders {
+                        if victims.iter().any(|victim| victim.id == holder.id) {
+                            without.take(holder.queue, &holder.charge);
+                        }
+                    }
+                    let then = Scene {
+                        planned: &without,
+                        ..scene
+                    };
+                    if passed.iter().any(|w| then.has_room_for(queue, w)) {
+                        tally.another_would_gain += 1;
+                        verdict = Verdict::No;
+                    }
+                }
+                if !claimed {
+                    passed.push(workload);
+                }
                 if let Verdict::Now(assignment) | Verdict::Later(assignment, _) = &verdict {
                     let path = self.stands(tree, &planned, node, &assignment.charge);
                     offers.push((path, order(workload), queue.name.clone(), verdict));

@@ -268,3 +268,23 @@ fn one_that_has_just_been_admitted_is_spared_until_that_is_written() {
          decide => !low(own)",
     );
 }
+
+#[test]
+fn nobody_goes_for_the_sake_of_one_that_has_no_right_to_it() {
+    // With `v` gone `big` would come first, and it comes after `v`, since it borrows: `v` would be
+    // back, and have to go again.
+    check(
+        "queue a in=c reclaim=any default.cpu=4
+         queue b in=c default.cpu=3
+         job v b priority=1 cpu=4
+         decide => v
+         confirm v
+         job big a cpu=5
+         job fine a cpu=4
+         decide =>
+         gone big
+         decide => !v(reclaim)
+         pend v
+         decide => fine",
+    );
+}

@@ -20,6 +20,7 @@ pub(crate) struct Tally {
     pub(crate) timed_out: u64,
     /// Ways to find victims.
     pub(crate) several_victims: u64,
+    pub(crate) another_would_gain: u64,
     pub(crate) spared: u64,
     pub(crate) second_strategy: u64,
     /// What the search for a flavor came to, where there was a choice.
@@ -46,7 +47,7 @@ impl Tally {
         }
         counts!(
             admitted admitted_borrowing admitted_in_part later_for_nothing later_with_victims parked
-            own reclaimed while_borrowing by_share stopped timed_out several_victims spared
+            own reclaimed while_borrowing by_share stopped timed_out several_victims another_would_gain spared
             second_strategy stopped_early by_grade preempt_beats_borrowing
             borrowing_beats_preempt shares_decide standings_decide queue_full backing_off second_pass
         )
@@ -61,7 +62,7 @@ impl Tally {
         }
         add!(
             admitted admitted_borrowing admitted_in_part later_for_nothing later_with_victims parked
-            own reclaimed while_borrowing by_share stopped timed_out several_victims spared
+            own reclaimed while_borrowing by_share stopped timed_out several_victims another_would_gain spared
             second_strategy stopped_early by_grade preempt_beats_borrowing
             borrowing_beats_preempt shares_decide standings_decide queue_full backing_off second_pass
         );
