@@ -11,14 +11,14 @@ fn partial(suspended: bool, parallelism: u32, min: &str) -> Value {
 }
 
 /// The Workload of such a job of 4 pods of which 2 will do, as it is with `status`.
-fn of_four(status: Value) -> Option<Value> {
+fn of_four(status: Value) -> Value {
     let workload = mk_workload(status);
     let workload = with(workload, "/spec/podSets/0/count", json!(4));
-    Some(with(workload, "/spec/podSets/0/minCount", json!(2)))
+    with(workload, "/spec/podSets/0/minCount", json!(2))
 }
 
 /// With so many of the 4 pods admitted, and no flavor that puts anything into templates.
-fn given(count: u32, is: &str) -> Option<Value> {
+fn given(count: u32, is: &str) -> Value {
     let admission = with(
         admission(),
         "/podSetAssignments",
@@ -53,7 +53,7 @@ fn told(job: Value, workload: Option<Value>) -> String {
 
 #[test]
 fn each_turn_of_the_life_of_a_job_that_will_do_with_fewer_pods() {
-    let waiting = of_four(json!({}));
+    let waiting = Some(of_four(json!({})));
     let bad = "nothing [\"InvalidPodSets\"]";
     let cases = [
         (
@@ -92,103 +92,103 @@ fn each_turn_of_the_life_of_a_job_that_will_do_with_fewer_pods() {
         (
             "admitted with 3",
             partial(true, 4, "2"),
-            given(3, "Admitted"),
+            Some(given(3, "Admitted")),
             "release []: running with 3",
         ),
         (
             "admitted with all",
             partial(true, 4, "2"),
-            given(4, "Admitted"),
+            Some(given(4, "Admitted")),
             "release []: running with 4",
         ),
         (
             "admitted, and says nonsense",
             partial(true, 4, "x"),
-            given(3, "Admitted"),
+            Some(given(3, "Admitted")),
             "evict [\"Evicted\"]",
         ),
         (
             "admitted, and wants more",
             partial(true, 5, "2"),
-            given(3, "Admitted"),
+            Some(given(3, "Admitted")),
             "evict [\"Evicted\"]",
         ),
         (
             "running with 3",
             partial(false, 3, "2"),
-            given(3, "Admitted"),
+            Some(given(3, "Admitted")),
             "nothing []",
         ),
         (
             "running with 3, and says nonsense",
             partial(false, 3, "x"),
-            given(3, "Admitted"),
+            Some(given(3, "Admitted")),
             "nothing []",
         ),
         (
             "running with 3, of which its user left 1",
             partial(false, 1, "2"),
-            given(3, "Admitted"),
+            Some(given(3, "Admitted")),
             "nothing []",
         ),
         (
             "somebody gave it all 4",
             partial(false, 4, "2"),
-            given(3, "Admitted"),
+            Some(given(3, "Admitted")),
             "evict [\"Evicted\"]",
         ),
         (
             "suspended by hand",
             partial(true, 3, "2"),
-            given(3, "Admitted"),
+            Some(given(3, "Admitted")),
             "release []: running with 3",
         ),
         (
             "suspended by hand with all 4",
             partial(true, 4, "2"),
-            given(3, "Admitted"),
+            Some(given(3, "Admitted")),
             "release []: running with 3",
         ),
         (
             "suspended by hand with 2",
             partial(true, 2, "2"),
-            given(3, "Admitted"),
+            Some(given(3, "Admitted")),
             "evict [\"Evicted\"]",
         ),
         (
             "evicted and running",
             partial(false, 3, "2"),
-            given(3, "Evicted"),
+            Some(given(3, "Evicted")),
             "suspend []",
         ),
         (
             "evicted, its pods are gone",
             partial(true, 3, "2"),
-            given(3, "Evicted"),
+            Some(given(3, "Evicted")),
             "restore []: suspended with 4",
         ),
         (
             "evicted, and says nonsense",
             partial(true, 3, "x"),
-            given(3, "Evicted"),
+            Some(given(3, "Evicted")),
             "restore []: suspended with 4",
         ),
         (
             "evicted and restored",
             partial(true, 4, "2"),
-            given(3, "Evicted"),
+            Some(given(3, "Evicted")),
             "requeue [\"Requeued\"]",
         ),
         (
             "evicted with what its user left",
             partial(true, 2, "2"),
-            given(3, "Evicted"),
+            Some(given(3, "Evicted")),
             "requeue [\"Requeued\"]",
         ),
         (
             "evicted with all",
             partial(true, 4, "2"),
-            given(4, "Evicted"),
+            Some(given(4, "Evicted")),
             "requeue [\"Requeued\"]",
         ),
     ];
@@ -204,7 +204,7 @@ fn what_was_put_in_is_taken_out_in_the_same_patch() {
         with(job, "/spec/template/spec/nodeSelector", both)
     };
     let evicting = with(
-        given(3, "Evicted").unwrap(),
+        given(3, "Evicted"),
         "/status/admission/podSetAssignments/0/nodeSelector",
         json!({"spot": "true"}),
     );
