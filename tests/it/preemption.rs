@@ -102,6 +102,22 @@ pub fn preemptions(history: &[Revision]) -> Vec<(String, String, String)> {
     all
 }
 
+/// When each job was admitted for the first time, in whole seconds, as texts that compare as times.
+fn admitted_first(history: &[Revision]) -> BTreeMap<String, String> {
+    let mut since = BTreeMap::new();
+    for workload in history.iter().map(|r| &r.object).filter(|w| is_admitted(w)) {
+        let conditions = workload["status"]["conditions"].as_array();
+        let reserved = conditions.into_iter().flatten();
+        let reserved = reserved.filter(|c| c["type"] == "QuotaReserved");
+        for at in reserved.filter_map(|c| c["lastTransitionTime"].as_str()) {
+            since
+                .entry(job_name(workload).to_owned())
+                .or_insert_with(|| at.to_owned());
+        }
+    }
+    since
+}
+
 /// Waits until so many jobs have begun to make room since the recording began.
 async fn see_preemptions(
     recorded: &crate::support::history::History,
@@ -351,10 +367,16 @@ async fn a_queue_takes_back_what_is_its_own() -> Result<()> {
         let message = format!(
             "It makes room for a workload of another namespace (priority 0, ClusterQueue \"{queue}\"), whose ClusterQueue takes back what is its own"
         );
-        for (name, right, text) in &told {
+        for (_, right, text) in &told {
             assert_eq!((right.as_str(), text), ("InCohortReclamation", &message));
-            ensure!(name != "b-0" && name != "b-1", "{name} was there before others");
         }
+        let since = admitted_first(&history);
+        let (gone, stayed): (Vec<_>, Vec<_>) = since
+            .iter()
+            .partition(|(name, _)| told.iter().any(|(gone, ..)| gone == *name));
+        let last_to_stay = stayed.iter().map(|(_, at)| at).max();
+        let first_to_go = gone.iter().map(|(_, at)| at).min();
+        ensure!(last_to_stay <= first_to_go, "not the latest: {since:?}");
         assert_eq!(
             elsewhere.see_event("owner", "Preempting").await?,
             "2 workloads make room for it: it is admitted when their pods are gone"
