@@ -3,8 +3,9 @@
 CARGO ?= cargo
 # Black-box tests mostly wait for the control plane: more of them at a time than there are cores.
 TEST_THREADS ?= 8
+FUZZ_SECONDS ?= 600
 
-.PHONY: help build test lint generate demo bench controlplane
+.PHONY: help build test lint generate demo bench fuzz controlplane
 
 help: ## List the tasks.
 	@awk -F':.*## ' '/^[a-z]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -44,9 +45,20 @@ demo: ## Tell the story of a few jobs on a throwaway cluster; KEEP=1 leaves it u
 	@KEEP=$(KEEP) tests/demo.sh
 
 bench: ## Measure the engine's decisions, and the controller on a real control plane.
-	$(CARGO) bench --locked -p sluice-engine --bench decide
+	$(CARGO) bench --locked -p sluice-engine --bench decide --bench memory
 	$(CARGO) bench --locked -p sluice-kinds --bench read
 	$(CARGO) bench --locked -p sluice --bench cluster
 	$(CARGO) bench --locked -p sluice --bench waiting
 	$(CARGO) bench --locked -p sluice --bench kinds
 	$(CARGO) bench --locked -p sluice --bench pods
+
+# The corpus is replayed by `make test`; this looks for more. A find stays in engine/fuzz/corpus.
+fuzz: ## Fuzz events and quantities, FUZZ_SECONDS each; needs a nightly compiler and cargo-fuzz.
+	@rustup run nightly rustc --version >/dev/null 2>&1 || \
+		{ echo "fuzz: needs a nightly compiler: rustup toolchain install nightly" >&2; exit 1; }
+	@command -v cargo-fuzz >/dev/null || \
+		{ echo "fuzz: needs cargo-fuzz: cargo install --locked cargo-fuzz" >&2; exit 1; }
+	cd engine && cargo +nightly fuzz run --sanitizer none events -- \
+		-max_total_time=$(FUZZ_SECONDS) -timeout=20 -max_len=1200 -len_control=0
+	cd engine && cargo +nightly fuzz run --sanitizer none quantities -- \
+		-max_total_time=$(FUZZ_SECONDS) -timeout=10 -max_len=64
