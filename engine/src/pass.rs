@@ -248,18 +248,19 @@ impl Pass<'_> {
         if !slots.fit_is_monotone || rules.reaches_abroad() {
             self.tree.restless.insert(class.clone());
         }
-        let Some(verdict) = self.judge(&class, node, slots, &shape, &rank.order) else {
+        let mut verdict = self.judge(&class, node, slots, &shape, &rank.order, rules);
+        if let Some(Verdict::Later(_, victims)) = &verdict
+            && self.another_would_gain(&class, &rank.order, victims)
+        {
+            // Until that one doesn't fit any more, or is gone, it has no rights.
+            self.tree.restless.insert(class.clone());
+            let rules = Preemption::default();
+            verdict = self.judge(&class, node, slots, &shape, &rank.order, rules);
+        }
+        let Some(verdict) = verdict else {
             self.park(&class, &rank.order);
             return false;
         };
-        if let Verdict::Later(_, victims) = &verdict
-            && self.another_would_gain(&class, &rank.order, victims)
-        {
-            // Until that one doesn't fit any more, or is gone.
-            self.tree.restless.insert(class.clone());
-            self.park(&class, &rank.order);
-            return false;
-        }
         let path = self.path_with(node, verdict.cells());
         // Should it no longer fit when its turn comes, another one of its queue may rank better.
         let open = self.standing.open.get(&class.0);
@@ -325,6 +326,7 @@ impl Pass<'_> {
         slots: &Slots,
         shape: &Shape,
         order: &OrderKey,
+        rules: Preemption,
     ) -> Option<Verdict> {
         let Tree { quota, queues, .. } = &mut *self.tree;
         let config = Arc::clone(&queues.get(queue)?.config);
@@ -338,7 +340,7 @@ impl Pass<'_> {
             },
             queue,
             node,
-            rules: config.preemption,
+            rules,
             order,
             local: id.local.as_ref(),
         };

@@ -213,7 +213,9 @@ pub(crate) fn room_after(
         .collect()
 }
 
-/// Takes candidates in order until the bid can be met.
+/// Takes candidates in order until the bid can be met, and gives back those that needn't go. Others
+/// may have had to go only for the sake of those: to take back one's own, one has to keep to it. So
+/// that is done with the rest again, until nobody is given back.
 fn search(
     field: Field<'_>,
     quota: &mut QuotaTree,
@@ -221,6 +223,23 @@ fn search(
     contested: &BTreeSet<CellId>,
     candidates: impl IntoIterator<Item = Candidate>,
 ) -> Option<Vec<Victim>> {
+    let (mut found, mut is_least) = search_once(field, quota, bid, contested, candidates)?;
+    while !is_least {
+        let rest = found.iter().map(|victim| victim.candidate.clone());
+        let rest: Vec<Candidate> = rest.collect();
+        (found, is_least) = search_once(field, quota, bid, contested, rest)?;
+    }
+    Some(found)
+}
+
+/// Who was taken and not given back, and whether nobody was given back.
+fn search_once(
+    field: Field<'_>,
+    quota: &mut QuotaTree,
+    bid: &Bid<'_>,
+    contested: &BTreeSet<CellId>,
+    candidates: impl IntoIterator<Item = Candidate>,
+) -> Option<(Vec<Victim>, bool)> {
     let mut taken: Vec<Victim> = Vec::new();
     let mut is_met = false;
     for candidate in candidates {
@@ -236,10 +255,12 @@ fn search(
             break;
         }
     }
+    let count = taken.len();
     give_back(quota, &mut taken, is_met, |quota, taken| {
         is_accepted(quota, bid, taken.iter())
     });
-    is_met.then_some(taken)
+    let is_least = taken.len() == count;
+    is_met.then_some((taken, is_least))
 }
 
 /// Whether the bid can be met without these.

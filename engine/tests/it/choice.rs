@@ -74,6 +74,21 @@ impl Scene<'_> {
         }
     }
 
+    /// What becomes of a workload for which nobody may be made to go.
+    pub(crate) fn verdict_without_rights(
+        &self,
+        queue: &ClusterQueue,
+        workload: &Workload,
+        tally: &mut Tally,
+    ) -> Verdict {
+        match self.whole(queue, workload, false, tally) {
+            Verdict::No => self
+                .part(queue, workload, tally)
+                .map_or(Verdict::No, Verdict::Now),
+            verdict => verdict,
+        }
+    }
+
     /// Whether there will be room for all or the least of a workload, with nobody else made to go.
     pub(crate) fn has_room_for(&self, queue: &ClusterQueue, workload: &Workload) -> bool {
         let mut least = workload.clone();

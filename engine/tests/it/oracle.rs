@@ -285,7 +285,7 @@ impl Oracle {
                     };
                     if passed.iter().any(|w| then.has_room_for(queue, w)) {
                         tally.another_would_gain += 1;
-                        verdict = Verdict::No;
+                        verdict = scene.verdict_without_rights(queue, workload, &mut tally);
                     }
                 }
                 if !claimed {

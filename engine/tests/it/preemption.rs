@@ -288,3 +288,18 @@ fn nobody_goes_for_the_sake_of_one_that_has_no_right_to_it() {
          decide => fine",
     );
 }
+
+#[test]
+fn nobody_goes_for_the_sake_of_one_that_stays() {
+    // To take back what `a1` borrows, both of `b` would have to go; but to do without one is enough.
+    check(
+        "cohort c default.cpu=4
+         queue a in=c default.cpu=8
+         queue b in=c own=lower reclaim=any default.cpu=4/1
+         held a1 a default.cpu=9
+         held b1 b default.cpu=1
+         held b2 b default.cpu=1
+         job b3 b priority=1 cpu=4
+         decide => !b2(own)",
+    );
+}

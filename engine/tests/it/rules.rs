@@ -572,3 +572,16 @@ fn one_that_no_longer_fits_does_not_hold_back_the_next_of_its_queue() {
          decide => w3 w2 w0",
     );
 }
+
+#[test]
+fn behind_the_head_of_a_strict_queue_waits_the_next_head() {
+    check(
+        "queue q strict default.cpu=2
+         job large q priority=3 cpu=3
+         job second q priority=1 cpu=1
+         job first q priority=2 cpu=1
+         decide =>
+         gone large
+         decide => first second",
+    );
+}

@@ -189,3 +189,18 @@ fn quota_that_is_not_used_in_time_is_taken_back_once() {
          decide at=151 => !a(timeout)",
     );
 }
+
+#[test]
+fn time_alone_moves_the_head_of_a_strict_queue_that_admits_by_use() {
+    let week = 7 * 24 * 3_600_000;
+    check(&format!(
+        "queue q strict by-usage default.cpu=10
+         local a queue=q used=cpu:4
+         local b queue=q
+         held b1 b from=q default.cpu=3
+         job b2 b cpu=20
+         job a1 a cpu=1
+         decide =>
+         decide at={week} => a1"
+    ));
+}

@@ -68,8 +68,17 @@ impl<'a> Wanting<'a> {
             Some(strategies) => self.fair(strategies, tally),
         };
         let taken = taken.or_else(|| self.first_accepted(&self.own()))?;
-        let kept = self.give_back(taken.clone());
+        let mut kept = self.give_back(taken.clone());
         tally.spared += u64::from(kept.len() < taken.len());
+        // Without those who were spared, others may not have to go either.
+        while self.fair.is_none()
+            && let Some(again) = self
+                .first_accepted(&kept)
+                .map(|again| self.give_back(again))
+            && again.len() < kept.len()
+        {
+            kept = again;
+        }
         Some(kept.into_iter().map(Candidate::victim).collect())
     }
 
