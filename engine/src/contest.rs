@@ -52,17 +52,20 @@ impl Contest<'_> {
         shape: &Shape,
         now: Time,
     ) -> Option<Verdict> {
-        let all = shape.pod_sets.iter().map(|pod_set| pod_set.count).collect();
-        if let Ok(fit) = slots.fit(self, self.node, config.fungibility, all) {
-            if fit.waits_at.is_none() {
-                let admission = fit.admission(config, shape, now);
-                return Some(Verdict::Now(admission, fit.cells));
-            }
-            if self.is_free(&fit.cells) {
-                return Some(Verdict::Later(fit.cells, Vec::new()));
+        let all: Vec<u32> = shape.pod_sets.iter().map(|set| set.count).collect();
+        if let Ok(fit) = slots.fit(self, self.node, config.fungibility, all.clone()) {
+            if let Some(verdict) = self.without_victims(&fit, config, shape, now) {
+                return Some(verdict);
             }
             if let Some(victims) = self.victims(&fit.cells) {
                 return Some(Verdict::Later(fit.cells, victims));
+            }
+            // What others could be made to leave does not go together: there may be other flavors.
+            let fit = slots.fit(&mut &*self.quota, self.node, config.fungibility, all);
+            if let Ok(fit) = fit
+                && let Some(verdict) = self.without_victims(&fit, config, shape, now)
+            {
+                return Some(verdict);
             }
         }
         if !shape.pod_sets.iter().any(is_reducible) {
@@ -75,6 +78,22 @@ impl Contest<'_> {
         let fit = fewest_less(shape, &mut fit)?;
         let admission = fit.admission(config, shape, now);
         Some(Verdict::Now(admission, fit.cells))
+    }
+
+    /// What comes of a fit if nobody is made to go.
+    fn without_victims(
+        &self,
+        fit: &Fit<'_>,
+        config: &ClusterQueue,
+        shape: &Shape,
+        now: Time,
+    ) -> Option<Verdict> {
+        let cells = || fit.cells.clone();
+        if fit.waits_at.is_none() {
+            return Some(Verdict::Now(fit.admission(config, shape, now), cells()));
+        }
+        self.is_free(&fit.cells)
+            .then(|| Verdict::Later(cells(), Vec::new()))
     }
 
     fn victims(&mut self, cells: &BTreeMap<CellId, Amount>) -> Option<Vec<Victim>> {

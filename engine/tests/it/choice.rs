@@ -128,7 +128,8 @@ impl Scene<'_> {
         }
         match self.victims(queue, workload, &assignment.charge, tally) {
             Some(victims) => Verdict::Later(assignment, victims),
-            None => Verdict::No,
+            // With flavors for which nobody has to go, perhaps.
+            None => self.whole(queue, workload, false, tally),
         }
     }
 

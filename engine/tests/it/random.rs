@@ -3,23 +3,25 @@
 
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
-use proptest::test_runner::{RngAlgorithm, TestRng, TestRunner};
+use proptest::test_runner::{RngAlgorithm, RngSeed, TestRng, TestRunner};
 
 use crate::histories::{contended_histories, large_histories, tight_histories, wild_histories};
 use crate::play::play;
 use crate::tally::Tally;
 
-/// As many as take ten seconds in a debug build and on two cores, or `PROPTEST_CASES`. Some
-/// histories take `times` as long as others, and so there are fewer of them.
+/// As many as take ten seconds in a debug build and on two cores, always the same ones; or, to look
+/// further, `PROPTEST_CASES` new ones. Some histories take `times` as long as others, and so there are
+/// fewer of them.
 fn config(times: u32) -> ProptestConfig {
     let config = ProptestConfig::default();
-    let cases = if std::env::var_os("PROPTEST_CASES").is_some() {
-        config.cases
+    let (cases, rng_seed) = if std::env::var_os("PROPTEST_CASES").is_some() {
+        (config.cases, config.rng_seed)
     } else {
-        30
+        (30, RngSeed::Fixed(0))
     };
     ProptestConfig {
         cases: (cases / times).max(1),
+        rng_seed,
         failure_persistence: None,
         ..config
     }
