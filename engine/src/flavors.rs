@@ -330,6 +330,35 @@ impl Slots {
         Ok(fit)
     }
 
+    /// Where the search for a fit of all pods ends, a charge for each choice that there is no room for
+    /// as is planned. As long as that is so, the search ends there, if only what is free counts and
+    /// [`Slots::fit_is_monotone`].
+    pub(crate) fn obstacles(
+        &self,
+        mut tree: &QuotaTree,
+        node: NodeId,
+        shape: &Shape,
+    ) -> Vec<(CellId, Amount)> {
+        let counts = shape.pod_sets.iter().map(|pod_set| pod_set.count).collect();
+        // Which of the choices that there is room for is taken is no matter.
+        let Err(place) = self.fit(&mut tree, node, FlavorFungibility::default(), counts) else {
+            return Vec::new();
+        };
+        let taken = self.forced_before(place, shape);
+        let count = shape.pod_sets.get(place.pod_set).map(|set| set.count);
+        let slot = self.in_order.iter().find(|slot| slot.place == place);
+        let obstacles = slot
+            .into_iter()
+            .flat_map(|slot| &slot.choices)
+            .map(|choice| {
+                let cells = choice.cells(count.unwrap_or_default(), &taken);
+                let mut cells = cells.into_iter();
+                cells.find(|(cell, amount)| !tree.fits(View::Planned, node, *cell, *amount))
+            });
+        // Each choice has one, or the search would have gone on.
+        obstacles.collect::<Option<_>>().unwrap_or_default()
+    }
+
     /// What slots before `place` take in any case, because they have only one choice.
     pub(crate) fn forced_before(&self, place: Place, shape: &Shape) -> BTreeMap<CellId, Amount> {
         let mut forced: BTreeMap<CellId, Amount> = BTreeMap::new();

@@ -24,12 +24,12 @@ use crate::amount::Amount;
 use crate::contest::{Contest, Verdict};
 use crate::engine::{Account, Local, Record, State};
 use crate::event::{Decision, EvictReason};
-use crate::flavors::{self, Plan, Slots};
+use crate::flavors::{self, Plan, Slots, is_reducible};
 use crate::forest::{ClassRef, Config, Tree};
 use crate::ledger::charge_of;
 use crate::model::{Admission, AdmissionMode, PodSet, QueueingStrategy};
 use crate::names::{LocalQueueKey, QueueName, WorkloadId};
-use crate::pending::{ClassId, OrderKey};
+use crate::pending::{Class, ClassId, OrderKey};
 use crate::preemption::Preemption;
 use crate::settings::Settings;
 use crate::shape::Shape;
@@ -113,10 +113,9 @@ impl Pass<'_> {
             return woken.classes.into_iter().collect();
         }
         let mut classes = Vec::new();
-        for queue in self.tree.queues.keys() {
+        for (queue, node) in &self.tree.queues {
             if let Some(account) = self.accounts.get_mut(queue) {
-                account.pending.unpark();
-                let found = account.pending.classes();
+                let found = account.pending.unpark(&self.tree.quota, node.id);
                 classes.extend(found.map(|class| (queue.clone(), class.clone())));
             }
         }
@@ -237,6 +236,13 @@ impl Pass<'_> {
         let Some(node) = self.tree.queues.get(&class.0).map(|node| node.id) else {
             return false;
         };
+        if self
+            .class(&class)
+            .is_some_and(|found| found.is_held_up(&self.tree.quota, node))
+        {
+            self.park(&class, &rank.order);
+            return false;
+        }
         let Some((plan, shape)) = self.plan(&class) else {
             return false;
         };
@@ -258,6 +264,13 @@ impl Pass<'_> {
             verdict = self.judge(&class, node, slots, &shape, &rank.order, rules);
         }
         let Some(verdict) = verdict else {
+            let is_whole = !shape.pod_sets.iter().any(is_reducible);
+            if slots.fit_is_monotone && is_whole && !rules.has_any() {
+                let obstacles = slots.obstacles(&self.tree.quota, node, &shape);
+                if let Some(found) = self.class_mut(&class) {
+                    found.obstacles = obstacles;
+                }
+            }
             self.park(&class, &rank.order);
             return false;
         };
@@ -298,6 +311,14 @@ impl Pass<'_> {
     fn rules(&self, queue: &QueueName) -> Preemption {
         let node = self.tree.queues.get(queue);
         node.map(|node| node.config.preemption).unwrap_or_default()
+    }
+
+    fn class(&self, (queue, id): &ClassRef) -> Option<&Class> {
+        self.accounts.get(queue)?.pending.class(id)
+    }
+
+    fn class_mut(&mut self, (queue, id): &ClassRef) -> Option<&mut Class> {
+        self.accounts.get_mut(queue)?.pending.class_mut(id)
     }
 
     /// How the class could be placed.
@@ -395,8 +416,7 @@ impl Pass<'_> {
 
     /// Nothing can be done for the class of a candidate.
     fn park(&mut self, class: &ClassRef, order: &OrderKey) {
-        let account = self.accounts.get_mut(&class.0);
-        if let Some(found) = account.and_then(|account| account.pending.class_mut(&class.1)) {
+        if let Some(found) = self.class_mut(class) {
             found.parked = true;
         }
         self.close(class, order);

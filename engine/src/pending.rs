@@ -6,9 +6,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::Arc;
 
+use crate::amount::Amount;
 use crate::flavors::Plan;
 use crate::names::{LocalQueueKey, WorkloadId};
 use crate::shape::{Shape, ShapeId};
+use crate::tree::{CellId, NodeId, QuotaTree, View};
 
 /// The order in a queue: priority, then creation time, then UID.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -57,6 +59,19 @@ pub(crate) struct Class {
     pub(crate) plan: Option<Arc<Plan>>,
     /// The first was looked at, doesn't fit, and nothing has been freed or changed since.
     pub(crate) parked: bool,
+    /// Charges that there was no room for at the last look. Until there is room for one of them, the
+    /// class doesn't fit. None is known if this is empty.
+    pub(crate) obstacles: Vec<(CellId, Amount)>,
+}
+
+impl Class {
+    /// Whether what kept it from fitting at the last look still does.
+    pub(crate) fn is_held_up(&self, quota: &QuotaTree, node: NodeId) -> bool {
+        let mut obstacles = self.obstacles.iter();
+        let is_free =
+            |(cell, amount): &(CellId, Amount)| quota.fits(View::Planned, node, *cell, *amount);
+        !self.obstacles.is_empty() && !obstacles.any(is_free)
+    }
 }
 
 /// The workloads that wait in one ClusterQueue.
@@ -124,6 +139,7 @@ impl PendingQueue {
             members: BTreeSet::new(),
             plan: None,
             parked: false,
+            obstacles: Vec::new(),
         });
         let head = class.members.first();
         if head.is_none_or(|head| key < *head) {
@@ -179,11 +195,17 @@ impl PendingQueue {
         self.classes.keys()
     }
 
-    /// Something was freed: every class is worth another look.
-    pub(crate) fn unpark(&mut self) {
-        for class in self.classes.values_mut() {
-            class.parked = false;
-        }
+    /// Something was freed: every class is worth another look, unless what it takes to see that it
+    /// still doesn't fit is known from the last one.
+    pub(crate) fn unpark(
+        &mut self,
+        quota: &QuotaTree,
+        node: NodeId,
+    ) -> impl Iterator<Item = &ClassId> {
+        self.classes.iter_mut().filter_map(move |(id, class)| {
+            class.parked = class.is_held_up(quota, node);
+            (!class.parked).then_some(id)
+        })
     }
 
     /// The tree was built anew: nothing that was worked out holds any more.
@@ -191,6 +213,7 @@ impl PendingQueue {
         for class in self.classes.values_mut() {
             class.parked = false;
             class.plan = None;
+            class.obstacles.clear();
         }
     }
 
