@@ -4,15 +4,15 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
+use crate::cells::CellId;
 use crate::engine::Record;
 use crate::event::PreemptionRight;
-use crate::tree::{CellId, NodeId, QuotaTree};
+use crate::tree::{NodeId, QuotaTree};
 use crate::victims::{Bid, Candidate, Field, Victim, holds};
 
 /// Those of the bid's own queue that may have to go, in order.
 pub(crate) fn own_candidates(
     field: Field<'_>,
-    quota: &QuotaTree,
     bid: &Bid<'_>,
     contested: &BTreeSet<CellId>,
 ) -> Vec<Candidate> {
@@ -24,7 +24,7 @@ pub(crate) fn own_candidates(
     let own = field.evictable(bid.queue);
     own.take_while(|(_, record)| record.priority <= priority)
         .filter(|(_, record)| may_go(record) && bid.local.is_none_or(|l| *l == record.queue))
-        .filter(|(_, record)| holds(quota, record, contested))
+        .filter(|(_, record)| holds(record, contested))
         .map(|(key, _)| Candidate {
             key: key.clone(),
             node: bid.node,
@@ -64,7 +64,7 @@ pub(crate) fn foreign_candidates(
         };
         let candidates: Vec<Candidate> = field
             .evictable(queue)
-            .filter(|(_, record)| holds(quota, record, contested))
+            .filter(|(_, record)| holds(record, contested))
             .filter_map(|(key, record)| {
                 Some(Candidate {
                     key: key.clone(),
@@ -94,7 +94,7 @@ fn could_keep_to_its_own(
         return true;
     }
     let own: Vec<Victim> = (own.iter().cloned())
-        .map(|candidate| field.victim(quota, candidate))
+        .map(|candidate| field.victim(candidate))
         .collect();
     for victim in &own {
         victim.leave(quota);

@@ -4,29 +4,30 @@
 use std::collections::BTreeMap;
 
 use crate::amount::Amount;
+use crate::cells::CellId;
 use crate::flavors::{self, Fit, Room, Slots, is_reducible, least};
-use crate::model::{Admission, ClusterQueue, PodSet};
+use crate::model::{ClusterQueue, PodSet};
 use crate::names::{LocalQueueKey, QueueName};
 use crate::pending::OrderKey;
 use crate::preemption::Preemption;
 use crate::shape::Shape;
-use crate::time::Time;
-use crate::tree::{CellId, NodeId, QuotaTree, View};
+use crate::tree::{NodeId, QuotaTree, View};
 use crate::victims::{self, Bid, Field, Victim};
 
 /// What came of looking at a candidate.
-pub(crate) enum Verdict {
-    /// There is room for these charges.
-    Now(Admission, BTreeMap<CellId, Amount>),
+pub(crate) enum Verdict<'a> {
+    /// There is room for this.
+    Now(Fit<'a>),
     /// There will be room for these charges, when these and others that leave have gone.
     Later(BTreeMap<CellId, Amount>, Vec<Victim>),
 }
 
-impl Verdict {
+impl Verdict<'_> {
     /// What it is charged, now or then.
     pub(crate) fn cells(&self) -> &BTreeMap<CellId, Amount> {
         match self {
-            Self::Now(_, cells) | Self::Later(cells, _) => cells,
+            Self::Now(fit) => &fit.cells,
+            Self::Later(cells, _) => cells,
         }
     }
 }
@@ -45,25 +46,25 @@ pub(crate) struct Contest<'a> {
 
 impl Contest<'_> {
     /// Works out what can be done, if anything.
-    pub(crate) fn judge(
+    pub(crate) fn judge<'a>(
         &mut self,
-        slots: &Slots,
+        slots: &'a Slots,
         config: &ClusterQueue,
         shape: &Shape,
-        now: Time,
-    ) -> Option<Verdict> {
+    ) -> Option<Verdict<'a>> {
         let all: Vec<u32> = shape.pod_sets.iter().map(|set| set.count).collect();
         if let Ok(fit) = slots.fit(self, self.node, config.fungibility, all.clone()) {
-            if let Some(verdict) = self.without_victims(&fit, config, shape, now) {
-                return Some(verdict);
-            }
+            let fit = match self.without_victims(fit) {
+                Ok(verdict) => return Some(verdict),
+                Err(fit) => fit,
+            };
             if let Some(victims) = self.victims(&fit.cells) {
                 return Some(Verdict::Later(fit.cells, victims));
             }
             // What others could be made to leave does not go together: there may be other flavors.
             let fit = slots.fit(&mut &*self.quota, self.node, config.fungibility, all);
             if let Ok(fit) = fit
-                && let Some(verdict) = self.without_victims(&fit, config, shape, now)
+                && let Ok(verdict) = self.without_victims(fit)
             {
                 return Some(verdict);
             }
@@ -75,25 +76,18 @@ impl Contest<'_> {
             let fit = slots.fit(&mut &*self.quota, self.node, config.fungibility, counts);
             fit.ok().filter(|fit| fit.waits_at.is_none())
         };
-        let fit = fewest_less(shape, &mut fit)?;
-        let admission = fit.admission(config, shape, now);
-        Some(Verdict::Now(admission, fit.cells))
+        fewest_less(shape, &mut fit).map(Verdict::Now)
     }
 
-    /// What comes of a fit if nobody is made to go.
-    fn without_victims(
-        &self,
-        fit: &Fit<'_>,
-        config: &ClusterQueue,
-        shape: &Shape,
-        now: Time,
-    ) -> Option<Verdict> {
-        let cells = || fit.cells.clone();
+    /// What comes of a fit if nobody is made to go; the fit itself if nothing does.
+    fn without_victims<'a>(&self, fit: Fit<'a>) -> Result<Verdict<'a>, Fit<'a>> {
         if fit.waits_at.is_none() {
-            return Some(Verdict::Now(fit.admission(config, shape, now), cells()));
+            return Ok(Verdict::Now(fit));
         }
-        self.is_free(&fit.cells)
-            .then(|| Verdict::Later(cells(), Vec::new()))
+        if self.is_free(&fit.cells) {
+            return Ok(Verdict::Later(fit.cells, Vec::new()));
+        }
+        Err(fit)
     }
 
     fn victims(&mut self, cells: &BTreeMap<CellId, Amount>) -> Option<Vec<Victim>> {

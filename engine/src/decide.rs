@@ -97,7 +97,7 @@ impl Engine {
                     ..Consumed::default()
                 });
                 if consumed.at < self.now {
-                    let used = local.ledger.by_resource();
+                    let used = local.ledger.by_resource(&self.config.cells);
                     consumed.bring_up(self.now, self.settings.usage_half_life, &used);
                 }
             }

@@ -7,10 +7,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::amount::Amount;
+use crate::cells::Cells;
 use crate::demand::Demand;
 use crate::event::{Event, EvictReason};
 use crate::forest::{Config, Forest, NodeName, Tree};
-use crate::ledger::Ledger;
+use crate::ledger::{Charge, Ledger};
 use crate::model::{
     Admission, AdmissionMode, ClusterQueue, Cohort, Consumed, Flavor, LocalQueue, StopPolicy,
 };
@@ -94,20 +95,29 @@ pub(crate) enum State {
     Inactive,
     Finished,
     /// Decided here, not yet seen in the durable record.
-    Assumed(Box<Admission>),
+    Assumed(Box<Held>),
     /// With the reason for which its eviction was decided, if it was.
-    Admitted(Box<Admission>, Option<EvictReason>),
-    Evicting(Box<Admission>),
+    Admitted(Box<Held>, Option<EvictReason>),
+    Evicting(Box<Held>),
+}
+
+/// What a workload holds, and what that charges.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Held {
+    pub(crate) admission: Admission,
+    pub(crate) charge: Charge,
 }
 
 impl State {
-    pub(crate) fn admission(&self) -> Option<&Admission> {
+    pub(crate) fn held(&self) -> Option<&Held> {
         match self {
-            Self::Assumed(admission) | Self::Admitted(admission, _) | Self::Evicting(admission) => {
-                Some(admission)
-            }
+            Self::Assumed(held) | Self::Admitted(held, _) | Self::Evicting(held) => Some(held),
             Self::Pending | Self::Inactive | Self::Finished => None,
         }
+    }
+
+    pub(crate) fn admission(&self) -> Option<&Admission> {
+        self.held().map(|held| &held.admission)
     }
 
     pub(crate) fn is_admitted(&self) -> bool {
@@ -132,8 +142,9 @@ impl Record {
     /// Where it stands among those that may be preempted, if it may be.
     pub(crate) fn victim_key(&self, id: &WorkloadId) -> Option<VictimKey> {
         match &self.state {
-            State::Admitted(admission, None) if self.evictable => {
-                Some(VictimKey::new(self.priority, admission.since, id.clone()))
+            State::Admitted(held, None) if self.evictable => {
+                let since = held.admission.since;
+                Some(VictimKey::new(self.priority, since, id.clone()))
             }
             _ => None,
         }
@@ -150,13 +161,13 @@ impl Record {
 
 impl Local {
     /// How much was and is used here, measured by what the ClusterQueue has.
-    pub(crate) fn standing(&self, tree: &Tree, node: NodeId) -> Share {
+    pub(crate) fn standing(&self, tree: &Tree, node: NodeId, cells: &Cells) -> Share {
         let mut quota: BTreeMap<&ResourceName, Amount> = BTreeMap::new();
         for ((_, resource), subtree, _) in tree.quota.amounts(node) {
             let sum = quota.entry(resource).or_default();
             *sum = sum.plus(subtree);
         }
-        let used = self.ledger.by_resource();
+        let used = self.ledger.by_resource(cells);
         let before = self.consumed.as_ref().map(|consumed| &consumed.amounts);
         let weight = self.object.as_ref().map(|local| local.fair_weight);
         let share = |(resource, quota): (&ResourceName, Amount)| {
@@ -258,6 +269,9 @@ impl Engine {
         if self.config.cohorts.get(name) == cohort.as_ref() {
             return;
         }
+        if let Some(cohort) = &cohort {
+            self.config.cells.intern_groups(&cohort.resource_groups);
+        }
         let node = NodeName::Cohort(name.clone());
         let parent = cohort.as_ref().and_then(|cohort| cohort.parent.clone());
         let before = match cohort {
@@ -270,6 +284,9 @@ impl Engine {
     fn set_queue(&mut self, name: &QueueName, queue: Option<ClusterQueue>) {
         if self.config.queues.get(name).map(|known| &**known) == queue.as_ref() {
             return;
+        }
+        if let Some(queue) = &queue {
+            self.config.cells.intern_groups(&queue.resource_groups);
         }
         let node = NodeName::Queue(name.clone());
         let parent = queue.as_ref().and_then(|queue| queue.cohort.clone());
@@ -346,19 +363,19 @@ impl Engine {
 
     /// When a workload will have held quota in vain for too long.
     pub(crate) fn deadline(&self, record: &Record) -> Option<Time> {
-        let State::Admitted(admission, None) = &record.state else {
+        let State::Admitted(held, None) = &record.state else {
             return None;
         };
+        let admission = &held.admission;
         let queue = self.config.queues.get(&admission.queue)?;
         Some(admission.unused_since?.after(queue.reservation_timeout?))
     }
 
     fn set_deadline(&mut self, id: &WorkloadId, before: Option<Duration>, after: Option<Duration>) {
-        let Some(State::Admitted(admission, None)) = self.workloads.get(id).map(|r| &r.state)
-        else {
+        let Some(State::Admitted(held, None)) = self.workloads.get(id).map(|r| &r.state) else {
             return;
         };
-        let Some(since) = admission.unused_since else {
+        let Some(since) = held.admission.unused_since else {
             return;
         };
         if let Some(timeout) = before {

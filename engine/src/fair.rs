@@ -3,10 +3,11 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use crate::cells::CellId;
 use crate::event::PreemptionRight;
 use crate::pending::OrderKey;
 use crate::settings::FairPreemption;
-use crate::tree::{CellId, NodeId, QuotaTree, View};
+use crate::tree::{NodeId, QuotaTree, View};
 use crate::victims::{Bid, Candidate, Field, Fork, Victim, give_back, holds};
 
 /// Candidates by queue, in order; no list is empty.
@@ -31,7 +32,7 @@ pub(crate) fn find(
     let mut taken: Vec<Victim> = Vec::new();
     let mut is_met = false;
     while let Some(candidate) = next(quota, &mut lists) {
-        let mut victim = field.victim(quota, candidate);
+        let mut victim = field.victim(candidate);
         if let Some(fork) = victim.candidate.fork {
             let Some(order) = field.order(&victim.candidate.key) else {
                 continue;
@@ -60,9 +61,9 @@ fn foreign_candidates(
 ) -> Lists {
     let mut lists = Lists::new();
     for (queue, node, fork) in field.forks(quota, bid) {
-        let named = field.evictable(queue).filter(|(_, record)| {
-            bid.may_reclaim(record.priority) && holds(quota, record, contested)
-        });
+        let named = field
+            .evictable(queue)
+            .filter(|(_, record)| bid.may_reclaim(record.priority) && holds(record, contested));
         let candidates: VecDeque<Candidate> = named
             .map(|(key, _)| Candidate {
                 key: key.clone(),

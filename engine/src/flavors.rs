@@ -4,17 +4,19 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::amount::Amount;
+use crate::cells::CellId;
 use crate::explain::MissReason;
 use crate::forest::Config;
 use crate::model::{
-    Admission, ClusterQueue, FlavorFungibility, FlavorPreference, FlavorQuotas, PodSet,
-    PodSetAssignment, ResourceGroup, WhenCanBorrow, WhenCanPreempt,
+    ClusterQueue, FlavorFungibility, FlavorPreference, FlavorQuotas, PodSet, PodSetAssignment,
+    ResourceGroup, WhenCanBorrow, WhenCanPreempt,
 };
 use crate::names::{FlavorName, ResourceName};
 use crate::nodes;
+use crate::pending::Grant;
 use crate::shape::Shape;
-use crate::time::Time;
-use crate::tree::{CellId, NodeId, QuotaTree, View};
+use crate::status::Charged;
+use crate::tree::{NodeId, QuotaTree, View};
 
 /// How a shape could be placed in a queue.
 #[derive(Debug)]
@@ -70,7 +72,9 @@ pub(crate) struct Choice {
 /// What is taken.
 #[derive(Debug)]
 pub(crate) struct Fit<'a> {
-    picks: Vec<(Place, &'a Choice)>,
+    slots: &'a [Slot],
+    /// Which of its choices each slot gets.
+    picks: Vec<usize>,
     counts: Vec<u32>,
     /// Whether the queue is above its own quota then, as is planned.
     pub(crate) borrows: bool,
@@ -162,7 +166,6 @@ pub(crate) fn by_group(
 /// whatever is used.
 pub(crate) fn choice(
     config: &Config,
-    tree: &QuotaTree,
     group: &ResourceGroup,
     flavor: &FlavorQuotas,
     pod_set: &PodSet,
@@ -175,7 +178,7 @@ pub(crate) fn choice(
     }
     let charge = |(resource, amount): (&ResourceName, &Amount)| {
         let listed = flavor.resources.contains_key(resource);
-        match tree.cell(&(flavor.name.clone(), resource.clone())) {
+        match config.cells.get(&flavor.name, resource) {
             Some(cell) if listed => Ok((resource.clone(), cell, *amount)),
             _ => Err(MissReason::NoQuota(resource.clone())),
         }
@@ -199,13 +202,7 @@ fn label_keys<'a>(config: &'a Config, group: &ResourceGroup) -> BTreeSet<&'a str
 }
 
 /// Works out how a shape could be placed in a queue.
-pub(crate) fn plan(
-    config: &Config,
-    tree: &QuotaTree,
-    queue: &ClusterQueue,
-    shape: &Shape,
-    pod: Amount,
-) -> Plan {
+pub(crate) fn plan(config: &Config, queue: &ClusterQueue, shape: &Shape, pod: Amount) -> Plan {
     let mut slots = Vec::new();
     for (index, pod_set) in shape.pod_sets.iter().enumerate() {
         let groups = match by_group(queue, pod_set, pod) {
@@ -217,7 +214,7 @@ pub(crate) fn plan(
                 continue;
             };
             let choices: Vec<Choice> = (group.flavors.iter())
-                .filter_map(|f| choice(config, tree, group, f, pod_set, &requests).ok())
+                .filter_map(|f| choice(config, group, f, pod_set, &requests).ok())
                 .collect();
             let place = Place {
                 pod_set: index,
@@ -274,8 +271,11 @@ pub(crate) fn is_reducible(pod_set: &PodSet) -> bool {
 }
 
 /// A choice that could be had.
-struct Candidate<'a> {
-    choice: &'a Choice,
+struct Candidate {
+    /// Its number among the choices of the slot.
+    pick: usize,
+    /// What is charged to each of its cells, with what was taken before.
+    cells: BTreeMap<CellId, Amount>,
     mode: Mode,
     borrows: bool,
 }
@@ -291,6 +291,7 @@ impl Slots {
         counts: Vec<u32>,
     ) -> Result<Fit<'_>, Place> {
         let mut fit = Fit {
+            slots: &self.in_order,
             picks: Vec::new(),
             counts,
             borrows: false,
@@ -303,10 +304,10 @@ impl Slots {
                 .get(slot.place.pod_set)
                 .copied()
                 .unwrap_or_default();
-            let mut best: Option<(u8, Candidate<'_>)> = None;
-            for choice in &slot.choices {
+            let mut best: Option<(u8, Candidate)> = None;
+            for (pick, choice) in slot.choices.iter().enumerate() {
                 let cells = choice.cells(count, &fit.cells);
-                let Some(found) = choice.look(room, node, &cells) else {
+                let Some(found) = look(room, node, pick, cells) else {
                     continue;
                 };
                 let (grade, ends) = (found.grade(fungibility), found.ends_search(fungibility));
@@ -320,8 +321,8 @@ impl Slots {
             let Some((_, found)) = best else {
                 return Err(slot.place);
             };
-            fit.cells.extend(found.choice.cells(count, &fit.cells));
-            fit.picks.push((slot.place, found.choice));
+            fit.cells.extend(found.cells);
+            fit.picks.push(found.pick);
             fit.borrows |= found.borrows;
             if found.mode == Mode::Later {
                 fit.waits_at = fit.waits_at.or(Some(slot.place));
@@ -377,7 +378,7 @@ impl Slots {
     }
 }
 
-impl Candidate<'_> {
+impl Candidate {
     /// Whether no later choice is looked at.
     fn ends_search(&self, fungibility: FlavorFungibility) -> bool {
         let may_borrow = fungibility.when_can_borrow == WhenCanBorrow::MayStopSearch;
@@ -410,33 +411,32 @@ impl Choice {
         });
         charges.collect()
     }
+}
 
-    /// How this could be had; none if it could not.
-    fn look(
-        &self,
-        room: &mut impl Room,
-        node: NodeId,
-        cells: &BTreeMap<CellId, Amount>,
-    ) -> Option<Candidate<'_>> {
-        let fits = |tree: &QuotaTree, view| {
-            let mut cells = cells.iter();
-            cells.all(|(cell, amount)| tree.fits(view, node, *cell, *amount))
-        };
-        if !fits(room.tree(), View::Planned) {
-            let borrows = room.made(cells)?;
-            return Some(Candidate {
-                choice: self,
-                mode: Mode::Later,
-                borrows,
-            });
-        }
+/// How a choice that is charged like this could be had; none if it could not.
+fn look(
+    room: &mut impl Room,
+    node: NodeId,
+    pick: usize,
+    cells: BTreeMap<CellId, Amount>,
+) -> Option<Candidate> {
+    let fits = |tree: &QuotaTree, view| {
+        let mut cells = cells.iter();
+        cells.all(|(cell, amount)| tree.fits(view, node, *cell, *amount))
+    };
+    let (mode, borrows) = if fits(room.tree(), View::Planned) {
         let is_now = fits(room.tree(), View::Now);
-        Some(Candidate {
-            choice: self,
-            mode: if is_now { Mode::Now } else { Mode::Later },
-            borrows: borrows(room.tree(), node, cells),
-        })
-    }
+        let mode = if is_now { Mode::Now } else { Mode::Later };
+        (mode, borrows(room.tree(), node, &cells))
+    } else {
+        (Mode::Later, room.made(&cells)?)
+    };
+    Some(Candidate {
+        pick,
+        cells,
+        mode,
+        borrows,
+    })
 }
 
 /// Whether these charges would take a node above its own quota, as is planned.
@@ -446,8 +446,13 @@ pub(crate) fn borrows(tree: &QuotaTree, node: NodeId, cells: &BTreeMap<CellId, A
 }
 
 impl Fit<'_> {
-    /// The admission that records this fit.
-    pub(crate) fn admission(&self, queue: &ClusterQueue, shape: &Shape, now: Time) -> Admission {
+    /// Whether each slot gets this choice, and each pod set so many pods.
+    pub(crate) fn is_like(&self, picks: &[usize], counts: &[u32]) -> bool {
+        self.picks == picks && self.counts == counts
+    }
+
+    /// What a workload of this shape gets.
+    pub(crate) fn grant(&self, shape: &Shape) -> Grant {
         let mut pod_sets: Vec<PodSetAssignment> = (shape.pod_sets.iter())
             .map(|pod_set| PodSetAssignment {
                 name: pod_set.name.clone(),
@@ -460,8 +465,9 @@ impl Fit<'_> {
         for (pod_set, count) in pod_sets.iter_mut().zip(&self.counts) {
             pod_set.count = *count;
         }
-        for (place, choice) in &self.picks {
-            let Some(pod_set) = pod_sets.get_mut(place.pod_set) else {
+        for (slot, pick) in self.slots.iter().zip(&self.picks) {
+            let pod_set = pod_sets.get_mut(slot.place.pod_set);
+            let (Some(pod_set), Some(choice)) = (pod_set, slot.choices.get(*pick)) else {
                 continue;
             };
             for (resource, _, each) in &choice.charges {
@@ -470,11 +476,15 @@ impl Fit<'_> {
                 pod_set.usage.insert(resource, total(*each, pod_set.count));
             }
         }
-        Admission {
-            queue: queue.name.clone(),
-            since: now,
-            unused_since: None,
-            pod_sets,
+        let charged = |(cell, total): (&CellId, &Amount)| {
+            let (total, allocated) = (*total, Amount::ZERO);
+            (*cell, Charged { total, allocated })
+        };
+        Grant {
+            picks: self.picks.clone(),
+            counts: self.counts.clone(),
+            pod_sets: pod_sets.into(),
+            charge: self.cells.iter().map(charged).collect(),
         }
     }
 }

@@ -9,6 +9,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use crate::cells::Cells;
 use crate::ledger::{Charge, Ledger};
 use crate::limits::TREE_DEPTH_MAX;
 use crate::model::{ClusterQueue, Cohort, Flavor, StopPolicy};
@@ -30,6 +31,8 @@ pub(crate) struct Config {
     pub(crate) flavors: BTreeMap<FlavorName, Flavor>,
     pub(crate) cohorts: BTreeMap<CohortName, Cohort>,
     pub(crate) queues: BTreeMap<QueueName, Arc<ClusterQueue>>,
+    /// All that quota was given for, or that was charged.
+    pub(crate) cells: Cells,
     /// What names each cohort as the one above. None is empty.
     children: BTreeMap<CohortName, BTreeSet<NodeName>>,
 }
@@ -264,7 +267,7 @@ impl Config {
                 let groups = config.map(|cohort| cohort.resource_groups.as_slice());
                 let weight = config.map(|cohort| cohort.fair_weight).unwrap_or_default();
                 let groups = groups.unwrap_or_default();
-                let id = tree.quota.add(parent, groups, weight, None);
+                let id = tree.quota.add(parent, groups, weight, None, &self.cells);
                 tree.cohorts.insert(name.clone(), id);
                 id
             }
@@ -274,7 +277,7 @@ impl Config {
                 let weight = config.map(|config| config.fair_weight).unwrap_or_default();
                 let charged = ledger(name).into_iter().flat_map(Ledger::totals);
                 let groups = groups.unwrap_or_default();
-                let id = tree.quota.add(parent, groups, weight, charged);
+                let id = (tree.quota).add(parent, groups, weight, charged, &self.cells);
                 if let Some(config) = config {
                     let (config, inactive) = (Arc::clone(config), self.queue_inactive(config));
                     tree.queues.insert(
@@ -303,13 +306,13 @@ impl Tree {
         self.inactive.as_ref().or_else(own)
     }
 
-    pub(crate) fn charge(&mut self, view: View, queue: &QueueName, charge: &Charge) {
+    pub(crate) fn charge(&mut self, view: View, queue: &QueueName, charge: &Charge, cells: &Cells) {
         let Some(node) = self.queues.get(queue) else {
             return;
         };
-        for (cell, charged) in charge {
-            let cell = self.quota.intern(cell);
-            self.quota.charge(view, node.id, cell, charged.total);
+        for (cell, charged) in &**charge {
+            self.quota.mention(*cell, cells);
+            self.quota.charge(view, node.id, *cell, charged.total);
         }
     }
 
@@ -317,9 +320,8 @@ impl Tree {
         let Some(node) = self.queues.get(queue) else {
             return;
         };
-        for (cell, charged) in charge {
-            let cell = self.quota.intern(cell);
-            self.quota.discharge(view, node.id, cell, charged.total);
+        for (cell, charged) in &**charge {
+            self.quota.discharge(view, node.id, *cell, charged.total);
         }
     }
 }

@@ -3,27 +3,28 @@
 //! allocated matters to nobody there.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use crate::amount::Amount;
+use crate::cells::{CellId, Cells, FlavorResource};
 use crate::model::Admission;
 use crate::names::ResourceName;
 use crate::status::{ByFlavor, Charged};
-use crate::tree::FlavorResource;
 
-/// What one admission charges.
-pub(crate) type Charge = BTreeMap<FlavorResource, Charged>;
+/// What one admission charges, by cell; only what is above zero.
+pub(crate) type Charge = Arc<[(CellId, Charged)]>;
 
 /// What an admission charges. Amounts are clamped one by one, so that an absurd one that got
 /// stored can be taken back exactly as it was added.
-pub(crate) fn charge_of(admission: &Admission) -> Charge {
-    let mut charge = Charge::new();
-    for pod_set in &admission.pod_sets {
+pub(crate) fn charge_of(admission: &Admission, cells: &mut Cells) -> Charge {
+    let mut charge: BTreeMap<CellId, Charged> = BTreeMap::new();
+    for pod_set in &*admission.pod_sets {
         for (resource, amount) in &pod_set.usage {
-            if let Some(flavor) = pod_set.flavors.get(resource) {
-                let total = amount.clamped();
-                let sum = charge
-                    .entry((flavor.clone(), resource.clone()))
-                    .or_default();
+            let total = amount.clamped();
+            if let Some(flavor) = pod_set.flavors.get(resource)
+                && total > Amount::ZERO
+            {
+                let sum = charge.entry(cells.intern(flavor, resource)).or_default();
                 *sum = sum.plus(Charged {
                     total,
                     allocated: pod_set.allocated(total),
@@ -31,32 +32,30 @@ pub(crate) fn charge_of(admission: &Admission) -> Charge {
             }
         }
     }
-    charge
+    charge.into_iter().collect()
 }
 
 /// Sums of what is charged to a queue.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Ledger {
     /// Only what is above zero.
-    usage: BTreeMap<FlavorResource, Charged>,
+    usage: BTreeMap<CellId, Charged>,
     reserving: usize,
     admitted: usize,
 }
 
 impl Ledger {
     pub(crate) fn add(&mut self, charge: &Charge, admitted: bool) {
-        for (cell, charged) in charge {
-            if charged.total > Amount::ZERO {
-                let sum = self.usage.entry(cell.clone()).or_default();
-                *sum = sum.plus(*charged);
-            }
+        for (cell, charged) in &**charge {
+            let sum = self.usage.entry(*cell).or_default();
+            *sum = sum.plus(*charged);
         }
         self.reserving = self.reserving.saturating_add(1);
         self.admitted = self.admitted.saturating_add(usize::from(admitted));
     }
 
     pub(crate) fn remove(&mut self, charge: &Charge, admitted: bool) {
-        for (cell, charged) in charge {
+        for (cell, charged) in &**charge {
             if let Some(sum) = self.usage.get_mut(cell) {
                 *sum = sum.minus(*charged);
                 if sum.total <= Amount::ZERO {
@@ -68,18 +67,26 @@ impl Ledger {
         self.admitted = self.admitted.saturating_sub(usize::from(admitted));
     }
 
-    pub(crate) fn usage(&self) -> &BTreeMap<FlavorResource, Charged> {
-        &self.usage
+    pub(crate) fn is_empty(&self) -> bool {
+        self.usage.is_empty()
     }
 
-    pub(crate) fn totals(&self) -> impl Iterator<Item = (&FlavorResource, &Amount)> {
-        self.usage.iter().map(|(cell, sum)| (cell, &sum.total))
+    pub(crate) fn usage<'a>(
+        &'a self,
+        cells: &'a Cells,
+    ) -> impl Iterator<Item = (&'a FlavorResource, Charged)> {
+        let name = |(cell, sum): (&CellId, &Charged)| Some((cells.name(*cell)?, *sum));
+        self.usage.iter().filter_map(name)
+    }
+
+    pub(crate) fn totals(&self) -> impl Iterator<Item = (CellId, Amount)> {
+        self.usage.iter().map(|(cell, sum)| (*cell, sum.total))
     }
 
     /// What is charged in all flavors together.
-    pub(crate) fn by_resource(&self) -> BTreeMap<ResourceName, Amount> {
+    pub(crate) fn by_resource(&self, cells: &Cells) -> BTreeMap<ResourceName, Amount> {
         let mut sums: BTreeMap<ResourceName, Amount> = BTreeMap::new();
-        for ((_, resource), charged) in &self.usage {
+        for ((_, resource), charged) in self.usage(cells) {
             let sum = sums.entry(resource.clone()).or_default();
             *sum = sum.plus(charged.total);
         }
@@ -94,13 +101,13 @@ impl Ledger {
         self.admitted
     }
 
-    pub(crate) fn by_flavor<T>(&self, what: impl Fn(Charged) -> T) -> ByFlavor<T> {
+    pub(crate) fn by_flavor<T>(&self, cells: &Cells, what: impl Fn(Charged) -> T) -> ByFlavor<T> {
         let mut usage = ByFlavor::new();
-        for ((flavor, resource), sum) in &self.usage {
+        for ((flavor, resource), sum) in self.usage(cells) {
             usage
                 .entry(flavor.clone())
                 .or_default()
-                .insert(resource.clone(), what(*sum));
+                .insert(resource.clone(), what(sum));
         }
         usage
     }

@@ -8,7 +8,7 @@
 //! |---|---|
 //! | `model`, `event`, `preemption`, `settings`, `time`, `names`, `amount`, `nodes` | what goes in and out, and what it means |
 //! | `engine`, `workloads` | the state, and what each event changes in it |
-//! | `tree`, `forest`, `share` | quota arithmetic of one cohort tree; which nodes make up which tree; shares |
+//! | `cells`, `tree`, `forest`, `share` | what is counted; quota arithmetic of one cohort tree; which nodes make up which tree; shares |
 //! | `ledger`, `demand`, `consumption` | what is charged to a queue; what waits there, in sum; what was used over time |
 //! | `shape`, `pending` | equal requests; the order in a queue |
 //! | `flavors` | which flavors a shape takes |
@@ -22,6 +22,7 @@
 
 mod amount;
 mod candidates;
+mod cells;
 mod consumption;
 mod contest;
 mod decide;

@@ -2,6 +2,7 @@
 //! they come from and how they are validated is the caller's business.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::amount::Amount;
@@ -282,7 +283,8 @@ pub enum WorkloadState {
     Finished,
 }
 
-/// What a workload holds, and from which queue, whatever its LocalQueue points to by now.
+/// What a workload holds, and from which queue, whatever its LocalQueue points to by now. Cheap to clone:
+/// equal workloads share what their pod sets hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Admission {
     /// The ClusterQueue that is charged.
@@ -293,7 +295,7 @@ pub struct Admission {
     /// [`ClusterQueue::reservation_timeout`] counts. None: it doesn't, or nobody knows.
     pub unused_since: Option<Time>,
     /// What each pod set holds.
-    pub pod_sets: Vec<PodSetAssignment>,
+    pub pod_sets: Arc<[PodSetAssignment]>,
 }
 
 /// What one pod set holds.
@@ -400,7 +402,7 @@ impl Admission {
         } = self;
         *queue == other.queue
             && pod_sets.len() == other.pod_sets.len()
-            && (pod_sets.iter().zip(&other.pod_sets))
+            && (pod_sets.iter().zip(&*other.pod_sets))
                 .all(|(one, other)| one.holds_the_same_as(other))
     }
 }

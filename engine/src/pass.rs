@@ -21,21 +21,21 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::amount::Amount;
+use crate::cells::CellId;
 use crate::contest::{Contest, Verdict};
-use crate::engine::{Account, Local, Record, State};
+use crate::engine::{Account, Held, Local, Record, State};
 use crate::event::{Decision, EvictReason};
-use crate::flavors::{self, Plan, Slots, is_reducible};
+use crate::flavors::{self, Fit, Plan, Slots, is_reducible};
 use crate::forest::{ClassRef, Config, Tree};
-use crate::ledger::charge_of;
 use crate::model::{Admission, AdmissionMode, PodSet, QueueingStrategy};
 use crate::names::{LocalQueueKey, QueueName, WorkloadId};
-use crate::pending::{Class, ClassId, OrderKey};
+use crate::pending::{Class, ClassId, Grant, OrderKey};
 use crate::preemption::Preemption;
 use crate::settings::Settings;
 use crate::shape::Shape;
 use crate::share::Share;
 use crate::time::Time;
-use crate::tree::{CellId, NodeId, View};
+use crate::tree::{NodeId, View};
 use crate::victims::{Field, Victim};
 
 /// Who is next, across the queues of a tree.
@@ -187,7 +187,9 @@ impl Pass<'_> {
     /// What the LocalQueue of a class has used.
     fn used(&self, class: &ClassId, node: NodeId) -> Share {
         let local = class.local.as_ref().and_then(|key| self.locals.get(key));
-        local.map_or(Share::ZERO, |local| local.standing(self.tree, node))
+        local.map_or(Share::ZERO, |local| {
+            local.standing(self.tree, node, &self.config.cells)
+        })
     }
 
     fn put(&mut self, (queue, id): ClassRef, rank: Rank) {
@@ -289,7 +291,7 @@ impl Pass<'_> {
             return false;
         }
         match verdict {
-            Verdict::Now(admission, _) => self.admit(&class, &rank.order, admission),
+            Verdict::Now(fit) => self.admit(&class, &rank.order, &fit),
             Verdict::Later(cells, victims) if victims.is_empty() => {
                 self.claim(&class, rank.order, node, cells);
             }
@@ -325,30 +327,23 @@ impl Pass<'_> {
     fn plan(&mut self, (queue, id): &ClassRef) -> Option<(Arc<Plan>, Arc<Shape>)> {
         let node = self.tree.queues.get(queue)?;
         let class = self.accounts.get_mut(queue)?.pending.class_mut(id)?;
-        let (config, quota) = (self.config, &self.tree.quota);
         let plan = class.plan.get_or_insert_with(|| {
             let pod = self.settings.pod.clamped();
-            Arc::new(flavors::plan(
-                config,
-                quota,
-                &node.config,
-                &class.shape,
-                pod,
-            ))
+            Arc::new(flavors::plan(self.config, &node.config, &class.shape, pod))
         });
         Some((Arc::clone(plan), Arc::clone(&class.shape)))
     }
 
     /// Works out what can be done for a workload, if anything.
-    fn judge(
+    fn judge<'a>(
         &mut self,
         (queue, id): &ClassRef,
         node: NodeId,
-        slots: &Slots,
+        slots: &'a Slots,
         shape: &Shape,
         order: &OrderKey,
         rules: Preemption,
-    ) -> Option<Verdict> {
+    ) -> Option<Verdict<'a>> {
         let Tree { quota, queues, .. } = &mut *self.tree;
         let config = Arc::clone(&queues.get(queue)?.config);
         let mut contest = Contest {
@@ -365,7 +360,7 @@ impl Pass<'_> {
             order,
             local: id.local.as_ref(),
         };
-        contest.judge(slots, &config, shape, self.now)
+        contest.judge(slots, &config, shape)
     }
 
     /// Whether the room that victims leave would go to one that comes before in the same queue, and
@@ -429,12 +424,36 @@ impl Pass<'_> {
         }
     }
 
+    /// What a workload of this class gets by this fit.
+    fn grant(&mut self, class: &ClassRef, fit: &Fit<'_>) -> Option<Grant> {
+        let class = self.class_mut(class)?;
+        let known = class.granted.as_deref();
+        let grant = match known.filter(|grant| fit.is_like(&grant.picks, &grant.counts)) {
+            Some(grant) => grant.clone(),
+            None => fit.grant(&class.shape),
+        };
+        class.granted = Some(Box::new(grant.clone()));
+        Some(grant)
+    }
+
     /// Admits the head of a class, and makes candidates of those that its admission concerns.
-    fn admit(&mut self, class: &ClassRef, order: &OrderKey, admission: Admission) {
+    fn admit(&mut self, class: &ClassRef, order: &OrderKey, fit: &Fit<'_>) {
+        let Some(Grant {
+            pod_sets, charge, ..
+        }) = self.grant(class, fit)
+        else {
+            return;
+        };
         let (queue, id) = class;
-        let charge = charge_of(&admission);
-        self.tree.charge(View::Now, queue, &charge);
-        self.tree.charge(View::Planned, queue, &charge);
+        let admission = Admission {
+            queue: queue.clone(),
+            since: self.now,
+            unused_since: None,
+            pod_sets,
+        };
+        let cells = &self.config.cells;
+        self.tree.charge(View::Now, queue, &charge, cells);
+        self.tree.charge(View::Planned, queue, &charge, cells);
         let workload = order.id().clone();
         let mut pulled_in = None;
         if let Some(account) = self.accounts.get_mut(queue) {
@@ -446,11 +465,14 @@ impl Pass<'_> {
             account.charged.insert(workload.clone());
         }
         if let Some(record) = self.workloads.get_mut(&workload) {
-            record.state = State::Assumed(Box::new(admission.clone()));
             if let Some(local) = self.locals.get_mut(&record.queue) {
                 local.demand.remove(&record.shape);
                 local.ledger.add(&charge, false);
             }
+            record.state = State::Assumed(Box::new(Held {
+                admission: admission.clone(),
+                charge,
+            }));
         }
         let id = workload;
         self.decisions.push(Decision::Admit { id, admission });
@@ -508,7 +530,7 @@ impl Pass<'_> {
             let Some(record) = self.workloads.get_mut(&id) else {
                 continue;
             };
-            let State::Admitted(admission, asked) = &mut record.state else {
+            let State::Admitted(held, asked) = &mut record.state else {
                 continue;
             };
             let reason = EvictReason::Preempted {
@@ -516,17 +538,21 @@ impl Pass<'_> {
                 right: victim.candidate.right,
             };
             *asked = Some(reason.clone());
-            let deadline = self.tree.queues.get(&admission.queue).and_then(|node| {
-                Some(
-                    admission
-                        .unused_since?
-                        .after(node.config.reservation_timeout?),
-                )
-            });
+            let deadline = self
+                .tree
+                .queues
+                .get(&held.admission.queue)
+                .and_then(|node| {
+                    Some(
+                        held.admission
+                            .unused_since?
+                            .after(node.config.reservation_timeout?),
+                    )
+                });
             if let Some(deadline) = deadline {
                 self.timers.remove(&(deadline, id.clone()));
             }
-            let (queue, charge) = (admission.queue.clone(), charge_of(admission));
+            let (queue, charge) = (held.admission.queue.clone(), Arc::clone(&held.charge));
             if let Some(account) = self.accounts.get_mut(&queue) {
                 account.evictable.remove(&victim.candidate.key);
                 account.leaving.insert(id.clone());

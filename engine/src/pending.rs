@@ -7,10 +7,13 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use crate::amount::Amount;
+use crate::cells::CellId;
 use crate::flavors::Plan;
+use crate::ledger::Charge;
+use crate::model::PodSetAssignment;
 use crate::names::{LocalQueueKey, WorkloadId};
 use crate::shape::{Shape, ShapeId};
-use crate::tree::{CellId, NodeId, QuotaTree, View};
+use crate::tree::{NodeId, QuotaTree, View};
 
 /// The order in a queue: priority, then creation time, then UID.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -57,11 +60,24 @@ pub(crate) struct Class {
     /// How the shape could be placed, worked out at the first look. It holds until the tree is
     /// built anew.
     pub(crate) plan: Option<Arc<Plan>>,
+    /// What the last one that was admitted got.
+    pub(crate) granted: Option<Box<Grant>>,
     /// The first was looked at, doesn't fit, and nothing has been freed or changed since.
     pub(crate) parked: bool,
     /// Charges that there was no room for at the last look. Until there is room for one of them, the
     /// class doesn't fit. None is known if this is empty.
     pub(crate) obstacles: Vec<(CellId, Amount)>,
+}
+
+/// What a workload of a class gets by one choice of flavors.
+#[derive(Clone, Debug)]
+pub(crate) struct Grant {
+    /// Which of its choices each slot gets.
+    pub(crate) picks: Vec<usize>,
+    /// How many pods of each set.
+    pub(crate) counts: Vec<u32>,
+    pub(crate) pod_sets: Arc<[PodSetAssignment]>,
+    pub(crate) charge: Charge,
 }
 
 impl Class {
@@ -138,6 +154,7 @@ impl PendingQueue {
             shape: Arc::clone(shape),
             members: BTreeSet::new(),
             plan: None,
+            granted: None,
             parked: false,
             obstacles: Vec::new(),
         });
@@ -213,6 +230,7 @@ impl PendingQueue {
         for class in self.classes.values_mut() {
             class.parked = false;
             class.plan = None;
+            class.granted = None;
             class.obstacles.clear();
         }
     }

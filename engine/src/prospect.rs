@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::amount::Amount;
+use crate::cells::CellId;
 use crate::engine::{Account, Engine, Record};
 use crate::flavors::{self, Plan, Slots, least};
 use crate::forest::{QueueNode, Tree};
@@ -11,7 +12,7 @@ use crate::names::{QueueName, WorkloadId};
 use crate::outlook::{Limit, Outlook, Short, Spared};
 use crate::pending::OrderKey;
 use crate::preemption::{BorrowWithinCohort, ReclaimWithinCohort, WithinClusterQueue};
-use crate::tree::{self, CellId, NodeId};
+use crate::tree::{self, NodeId};
 use crate::victims::{Bid, Field, VictimKey, holds, room_after};
 
 impl Engine {
@@ -33,7 +34,8 @@ impl Engine {
         let node = tree.queues.get(queue)?;
         let cells = tree::quotas(&node.config.resource_groups).into_keys();
         let free = cells.filter_map(|cell| {
-            let available = tree.quota.available(node.id, tree.quota.cell(&cell)?);
+            let id = self.config.cells.get(&cell.0, &cell.1)?;
+            let available = tree.quota.available(node.id, id);
             Some((cell.0, cell.1, available))
         });
         let ahead = account.pending.ahead_of(&order);
@@ -49,8 +51,7 @@ impl Engine {
             room_after: Vec::new(),
         };
         let pod = self.settings.pod.clamped();
-        let config = (&self.config, &tree.quota, &node.config);
-        let plan = flavors::plan(config.0, config.1, config.2, &record.shape, pod);
+        let plan = flavors::plan(&self.config, &node.config, &record.shape, pod);
         if let Plan::Slots(slots) = plan {
             outlook.short = shortages(&tree, node, record, &slots);
             let cells = first_choice(record, &slots);
@@ -190,9 +191,7 @@ impl Prospect<'_> {
     ) -> impl Iterator<Item = &'b Record> {
         let charged = account.into_iter().flat_map(|account| &account.charged);
         let records = charged.filter_map(|id| self.engine.workloads.get(id));
-        records.filter(move |record| {
-            !record.is_leaving() && holds(&self.tree.quota, record, contested)
-        })
+        records.filter(move |record| !record.is_leaving() && holds(record, contested))
     }
 
     fn reason(&self, record: &Record, theirs: &QueueNode, contested: &BTreeSet<CellId>) -> Spared {

@@ -30,12 +30,13 @@ impl Engine {
                 .or_default()
                 .insert(resource.clone(), Usage::default());
         }
-        for (cell, charged) in ledger.into_iter().flat_map(Ledger::usage) {
+        let cells = &self.config.cells;
+        for (cell, charged) in ledger.into_iter().flat_map(|ledger| ledger.usage(cells)) {
             let nominal = quotas
                 .get(cell)
                 .map(|quota| quota.nominal)
                 .unwrap_or_default();
-            let Charged { total, allocated } = *charged;
+            let Charged { total, allocated } = charged;
             let (flavor, resource) = cell.clone();
             usage.entry(flavor).or_default().insert(
                 resource,
@@ -80,7 +81,7 @@ impl Engine {
             pending_requests: local.demand.requests().clone(),
             reserving: local.ledger.reserving(),
             admitted: local.ledger.admitted(),
-            usage: local.ledger.by_flavor(|charged| charged),
+            usage: (local.ledger).by_flavor(&self.config.cells, |charged| charged),
             consumed: (local.consumed.clone()).filter(|_| self.by_usage.contains(queue)),
         })
     }
@@ -131,10 +132,9 @@ impl Engine {
             },
         ) in &self.accounts
         {
-            if !ledger.usage().is_empty() {
-                snapshot
-                    .queues
-                    .insert(name.clone(), ledger.by_flavor(|charged| charged.total));
+            if !ledger.is_empty() {
+                let usage = ledger.by_flavor(&self.config.cells, |charged| charged.total);
+                snapshot.queues.insert(name.clone(), usage);
             }
             if !pending.is_empty() {
                 let pending = pending.in_order().map(|key| key.id().clone());

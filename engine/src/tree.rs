@@ -19,19 +19,13 @@
 //! that a node may always use what it is guaranteed, even when a cohort above it is over its
 //! quota because that was lowered.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::amount::Amount;
+use crate::cells::{CellId, Cells, FlavorResource};
 use crate::model::{Quota, ResourceGroup, Weight};
-use crate::names::{FlavorName, ResourceName};
+use crate::names::ResourceName;
 use crate::share::Share;
-
-/// One resource in one flavor.
-pub(crate) type FlavorResource = (FlavorName, ResourceName);
-
-/// A cell's number within its tree.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct CellId(usize);
 
 /// A node's number within its tree.
 pub(crate) type NodeId = usize;
@@ -49,7 +43,9 @@ pub(crate) enum View {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct QuotaTree {
     nodes: Vec<Node>,
+    /// All cells that are mentioned here.
     cells: BTreeMap<FlavorResource, CellId>,
+    known: BTreeSet<CellId>,
 }
 
 #[derive(Clone, Debug)]
@@ -136,25 +132,32 @@ impl Cell {
 impl QuotaTree {
     /// Adds a node below one that has been added before, with its quota and what is charged to it
     /// directly. Call [`QuotaTree::sum_up`] when all nodes are there.
-    pub(crate) fn add<'a>(
+    pub(crate) fn add(
         &mut self,
         parent: Option<NodeId>,
         groups: &[ResourceGroup],
         weight: Weight,
-        charged: impl IntoIterator<Item = (&'a FlavorResource, &'a Amount)>,
+        charged: impl IntoIterator<Item = (CellId, Amount)>,
+        names: &Cells,
     ) -> NodeId {
         let mut cells: BTreeMap<CellId, Cell> = BTreeMap::new();
-        for (cell, quota) in quotas(groups) {
-            let own = Cell {
-                quota,
-                subtree: quota.nominal,
-                ..Cell::default()
-            };
-            cells.insert(self.intern(&cell), own);
+        for ((flavor, resource), quota) in quotas(groups) {
+            // All that quota is given for was given a number when it was told.
+            if let Some(id) = names.get(&flavor, &resource) {
+                let own = Cell {
+                    quota,
+                    subtree: quota.nominal,
+                    ..Cell::default()
+                };
+                cells.insert(id, own);
+            }
         }
-        for (cell, amount) in charged {
-            let cell = cells.entry(self.intern(cell)).or_default();
-            (cell.now, cell.planned) = (*amount, *amount);
+        for (id, amount) in charged {
+            let cell = cells.entry(id).or_default();
+            (cell.now, cell.planned) = (amount, amount);
+        }
+        for id in cells.keys() {
+            self.mention(*id, names);
         }
         self.nodes.push(Node {
             parent,
@@ -182,19 +185,13 @@ impl QuotaTree {
         }
     }
 
-    /// The number of a cell, given out at its first mention.
-    pub(crate) fn intern(&mut self, cell: &FlavorResource) -> CellId {
-        if let Some(id) = self.cells.get(cell) {
-            return *id;
+    /// Makes a cell one of this tree. To be called before it is charged.
+    pub(crate) fn mention(&mut self, id: CellId, names: &Cells) {
+        if self.known.insert(id)
+            && let Some(name) = names.name(id)
+        {
+            self.cells.insert(name.clone(), id);
         }
-        let id = CellId(self.cells.len());
-        self.cells.insert(cell.clone(), id);
-        id
-    }
-
-    /// The number of a cell that was mentioned before.
-    pub(crate) fn cell(&self, cell: &FlavorResource) -> Option<CellId> {
-        self.cells.get(cell).copied()
     }
 
     /// Charges an amount to a node in one view, and to its ancestors what is above what is guaranteed

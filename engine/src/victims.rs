@@ -3,20 +3,22 @@
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use crate::amount::Amount;
 use crate::candidates::{foreign_candidates, merged, own_candidates};
+use crate::cells::CellId;
 use crate::engine::{Account, Record};
 use crate::event::PreemptionRight;
 use crate::fair;
 use crate::forest::QueueNode;
-use crate::ledger::charge_of;
+use crate::ledger::Charge;
 use crate::names::{LocalQueueKey, QueueName, WorkloadId};
 use crate::pending::OrderKey;
 use crate::preemption::{BorrowWithinCohort, Preemption, ReclaimWithinCohort};
 use crate::settings::Settings;
 use crate::time::Time;
-use crate::tree::{CellId, NodeId, QuotaTree, View};
+use crate::tree::{NodeId, QuotaTree, View};
 
 /// The order in which workloads have to go: lower priority first, then whoever was admitted last.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -86,7 +88,7 @@ pub(crate) struct Fork {
 #[derive(Debug)]
 pub(crate) struct Victim {
     pub(crate) candidate: Candidate,
-    cells: Vec<(CellId, Amount)>,
+    charge: Charge,
 }
 
 impl PartialOrd for Candidate {
@@ -157,7 +159,7 @@ impl Bid<'_> {
 /// not do.
 pub(crate) fn find(field: Field<'_>, quota: &mut QuotaTree, bid: Bid<'_>) -> Option<Vec<Victim>> {
     let contested = bid.contested(quota);
-    let own = own_candidates(field, quota, &bid, &contested);
+    let own = own_candidates(field, &bid, &contested);
     if bid.rules.reclaim_within_cohort != ReclaimWithinCohort::Never
         && let Some(found) = find_abroad(field, quota, bid, &contested, &own)
     {
@@ -197,7 +199,7 @@ pub(crate) fn room_after(
     let contested = bid.contested(quota);
     let holds = |(key, _): &(VictimKey, NodeId)| {
         let record = field.workloads.get(key.id());
-        record.is_some_and(|record| holds(quota, record, &contested))
+        record.is_some_and(|record| holds(record, &contested))
     };
     let candidates = holders.filter(holds).map(|(key, node)| Candidate {
         key,
@@ -243,7 +245,7 @@ fn search_once(
     let mut taken: Vec<Victim> = Vec::new();
     let mut is_met = false;
     for candidate in candidates {
-        let victim = field.victim(quota, candidate);
+        let victim = field.victim(candidate);
         let fork = victim.candidate.fork;
         if fork.is_some_and(|fork| !victim.is_of_what_is_borrowed(quota, contested, fork)) {
             continue;
@@ -302,14 +304,14 @@ pub(crate) fn give_back(
 
 impl Victim {
     pub(crate) fn leave(&self, quota: &mut QuotaTree) {
-        for (cell, amount) in &self.cells {
-            quota.discharge(View::Planned, self.candidate.node, *cell, *amount);
+        for (cell, charged) in &*self.charge {
+            quota.discharge(View::Planned, self.candidate.node, *cell, charged.total);
         }
     }
 
     pub(crate) fn stay(&self, quota: &mut QuotaTree) {
-        for (cell, amount) in &self.cells {
-            quota.charge(View::Planned, self.candidate.node, *cell, *amount);
+        for (cell, charged) in &*self.charge {
+            quota.charge(View::Planned, self.candidate.node, *cell, charged.total);
         }
     }
 
@@ -321,10 +323,8 @@ impl Victim {
         contested: &BTreeSet<CellId>,
         fork: Fork,
     ) -> bool {
-        let mut cells = self
-            .cells
-            .iter()
-            .filter(|(cell, _)| contested.contains(cell));
+        let cells = self.charge.iter();
+        let mut cells = cells.filter(|(cell, _)| contested.contains(cell));
         cells.any(|(cell, _)| {
             let above = quota.path(self.candidate.node);
             let fork = quota.parent(fork.theirs);
@@ -352,14 +352,13 @@ impl<'a> Field<'a> {
     }
 
     /// What a candidate is charged.
-    pub(crate) fn victim(self, quota: &QuotaTree, candidate: Candidate) -> Victim {
+    pub(crate) fn victim(self, candidate: Candidate) -> Victim {
         let record = self.workloads.get(candidate.key.id());
-        let admission = record.and_then(|record| record.state.admission());
-        let charge = admission.map(charge_of).unwrap_or_default().into_iter();
-        let cells = charge.filter(|(_, charged)| charged.total > Amount::ZERO);
-        let cells = cells.filter_map(|(name, charged)| Some((quota.cell(&name)?, charged.total)));
+        let held = record.and_then(|record| record.state.held());
         Victim {
-            cells: cells.collect(),
+            charge: held
+                .map(|held| Arc::clone(&held.charge))
+                .unwrap_or_default(),
             candidate,
         }
     }
@@ -389,17 +388,7 @@ impl<'a> Field<'a> {
 }
 
 /// Whether a workload is charged in one of these cells.
-pub(crate) fn holds(quota: &QuotaTree, record: &Record, cells: &BTreeSet<CellId>) -> bool {
-    let pod_sets = record
-        .state
-        .admission()
-        .into_iter()
-        .flat_map(|a| &a.pod_sets);
-    pod_sets.into_iter().any(|pod_set| {
-        pod_set.usage.iter().any(|(resource, amount)| {
-            let cell = pod_set.flavors.get(resource);
-            let cell = cell.and_then(|f| quota.cell(&(f.clone(), resource.clone())));
-            *amount > Amount::ZERO && cell.is_some_and(|cell| cells.contains(&cell))
-        })
-    })
+pub(crate) fn holds(record: &Record, cells: &BTreeSet<CellId>) -> bool {
+    let held = record.state.held();
+    held.is_some_and(|held| held.charge.iter().any(|(cell, _)| cells.contains(cell)))
 }

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use crate::amount::Amount;
+use crate::cells::CellId;
 use crate::engine::{Engine, Record, State};
 use crate::explain::{Explanation, FlavorMiss, MissReason, Shortage};
 use crate::flavors::{self, Choice, Fit, Obstacle, Place, Plan, Slots, least};
@@ -12,7 +13,7 @@ use crate::model::{AdmissionMode, FlavorQuotas, QueueingStrategy, StopPolicy};
 use crate::names::{QueueName, WorkloadId};
 use crate::pending::{ClassId, OrderKey, PendingQueue};
 use crate::shape::Shape;
-use crate::tree::{CellId, View};
+use crate::tree::View;
 
 /// A shape in a queue, and everything that is needed to judge it.
 struct Case<'a> {
@@ -118,7 +119,6 @@ impl Case<'_> {
         let queue = self.node.config.name.clone();
         let plan = flavors::plan(
             &self.engine.config,
-            &self.tree.quota,
             &self.node.config,
             self.shape,
             self.engine.shapes.pod(),
@@ -165,7 +165,8 @@ impl Case<'_> {
                 .local
                 .as_ref()
                 .and_then(|key| self.engine.locals.get(key));
-            local.map(|local| local.standing(self.tree, self.node.id))
+            let cells = &self.engine.config.cells;
+            local.map(|local| local.standing(self.tree, self.node.id, cells))
         };
         match self.node.config.admission_mode {
             AdmissionMode::ByOrder => pending.head().map(|(head, _)| head),
@@ -212,8 +213,8 @@ impl Case<'_> {
             .map(|slots| slots.forced_before(place, self.shape))
             .unwrap_or_default();
         let miss = |flavor: &FlavorQuotas| {
-            let (config, tree) = (&self.engine.config, &self.tree.quota);
-            let reason = match flavors::choice(config, tree, group, flavor, pod_set, &requests) {
+            let config = &self.engine.config;
+            let reason = match flavors::choice(config, group, flavor, pod_set, &requests) {
                 Ok(choice) => self.shortage(&choice, least(pod_set), &forced)?,
                 Err(reason) => reason,
             };

@@ -4,11 +4,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::cells::Cells;
 use crate::demand::Demand;
-use crate::engine::{Account, Engine, Local, Record, State};
+use crate::engine::{Account, Engine, Held, Local, Record, State};
 use crate::event::EvictReason;
 use crate::ledger::charge_of;
-use crate::model::{Workload, WorkloadState};
+use crate::model::{Admission, Workload, WorkloadState};
 use crate::names::{LocalQueueKey, QueueName, WorkloadId};
 use crate::pending::ClassId;
 use crate::time::Time;
@@ -29,7 +30,8 @@ impl Engine {
         let before = self.workloads.get(&id);
         let known =
             before.filter(|before| before.evictable == evictable || !before.state.is_admitted());
-        let state = next_state(known.map(|record| &record.state), state);
+        let cells = &mut self.config.cells;
+        let state = next_state(known.map(|record| &record.state), state, cells);
         let shape = self.shapes.acquire(pod_sets);
         // One copy of a name that many workloads have.
         let known = self
@@ -110,14 +112,17 @@ impl Engine {
         let Some(before) = self.workloads.get(id) else {
             return;
         };
-        let (Some(old), Some(new)) = (before.state.admission(), record.state.admission()) else {
+        let (Some(old), Some(new)) = (before.state.held(), record.state.held()) else {
             return;
         };
-        let account = self.accounts.get_mut(&new.queue).map(|a| &mut a.ledger);
+        let account = self
+            .accounts
+            .get_mut(&new.admission.queue)
+            .map(|a| &mut a.ledger);
         let local = self.locals.get_mut(&record.queue).map(|l| &mut l.ledger);
         for ledger in account.into_iter().chain(local) {
-            ledger.remove(&charge_of(old), before.state.is_admitted());
-            ledger.add(&charge_of(new), record.state.is_admitted());
+            ledger.remove(&old.charge, before.state.is_admitted());
+            ledger.add(&new.charge, record.state.is_admitted());
         }
         self.shapes.release(&before.shape);
         let role = |record| {
@@ -148,15 +153,16 @@ impl Engine {
                 demand.add(&record.shape);
             }
         }
-        if let Some(admission) = record.state.admission() {
-            let (charge, admitted) = (charge_of(admission), record.state.is_admitted());
-            local.ledger.add(&charge, admitted);
+        if let Some(Held { admission, charge }) = record.state.held() {
+            let admitted = record.state.is_admitted();
+            local.ledger.add(charge, admitted);
             let account = self.account(&admission.queue);
-            account.ledger.add(&charge, admitted);
+            account.ledger.add(charge, admitted);
             account.charged.insert(id.clone());
+            let cells = &self.config.cells;
             if let Some(tree) = self.forest.touch(&admission.queue) {
-                tree.charge(View::Now, &admission.queue, &charge);
-                tree.charge(View::Planned, &admission.queue, &charge);
+                tree.charge(View::Now, &admission.queue, charge, cells);
+                tree.charge(View::Planned, &admission.queue, charge, cells);
             }
             self.forest.wake_restless(&admission.queue);
         }
@@ -184,16 +190,16 @@ impl Engine {
                 demand.remove(&record.shape);
             }
         }
-        if let Some(admission) = record.state.admission() {
-            let (charge, admitted) = (charge_of(admission), record.state.is_admitted());
-            local.ledger.remove(&charge, admitted);
+        if let Some(Held { admission, charge }) = record.state.held() {
+            let admitted = record.state.is_admitted();
+            local.ledger.remove(charge, admitted);
             if let Some(account) = self.accounts.get_mut(&admission.queue) {
-                account.ledger.remove(&charge, admitted);
+                account.ledger.remove(charge, admitted);
                 account.charged.remove(id);
             }
             if let Some(tree) = self.forest.touch(&admission.queue) {
-                tree.discharge(View::Now, &admission.queue, &charge);
-                tree.discharge(View::Planned, &admission.queue, &charge);
+                tree.discharge(View::Now, &admission.queue, charge);
+                tree.discharge(View::Planned, &admission.queue, charge);
                 tree.woken.all = true;
             }
             self.drop_empty_account(&admission.queue);
@@ -254,7 +260,7 @@ impl Engine {
         if let Some(time) = self.due(record) {
             self.timers.remove(&(time, id.clone()));
         }
-        let Some(admission) = record.state.admission() else {
+        let Some(Held { admission, charge }) = record.state.held() else {
             return;
         };
         let queue = &admission.queue;
@@ -267,7 +273,7 @@ impl Engine {
         if account.leaving.remove(id)
             && let Some(tree) = self.forest.touch(queue)
         {
-            tree.charge(View::Planned, queue, &charge_of(admission));
+            tree.charge(View::Planned, queue, charge, &self.config.cells);
             tree.leaving = tree.leaving.saturating_sub(1);
             tree.woken.all = true;
         }
@@ -283,10 +289,10 @@ impl Engine {
     /// What is planned is without a workload that leaves.
     pub(crate) fn plan_without(&mut self, id: &WorkloadId) {
         let record = self.workloads.get(id);
-        if let Some(admission) = record.and_then(|record| record.state.admission())
+        if let Some(Held { admission, charge }) = record.and_then(|record| record.state.held())
             && let Some(tree) = self.forest.touch(&admission.queue)
         {
-            tree.discharge(View::Planned, &admission.queue, &charge_of(admission));
+            tree.discharge(View::Planned, &admission.queue, charge);
             tree.leaving = tree.leaving.saturating_add(1);
             tree.woken.all = true;
         }
@@ -377,21 +383,38 @@ fn demands<'a>(
 }
 
 /// The state that a durable record and what was decided here come to.
-fn next_state(before: Option<&State>, told: WorkloadState) -> State {
+fn next_state(before: Option<&State>, told: WorkloadState, cells: &mut Cells) -> State {
+    let known = before.and_then(State::held);
+    let mut held = |admission| Box::new(hold(admission, known, cells));
     match (told, before) {
-        (WorkloadState::Pending, Some(State::Assumed(admission))) => {
-            State::Assumed(admission.clone())
-        }
+        (WorkloadState::Pending, Some(State::Assumed(held))) => State::Assumed(held.clone()),
         (WorkloadState::Pending, _) => State::Pending,
         (WorkloadState::Inactive, _) => State::Inactive,
         (WorkloadState::Finished, _) => State::Finished,
         (WorkloadState::Admitted(admission), Some(State::Admitted(known, asked)))
-            if known.queue == admission.queue =>
+            if known.admission.queue == admission.queue =>
         {
-            State::Admitted(Box::new(admission), asked.clone())
+            State::Admitted(held(admission), asked.clone())
         }
-        (WorkloadState::Admitted(admission), _) => State::Admitted(Box::new(admission), None),
-        (WorkloadState::Evicting(admission), _) => State::Evicting(Box::new(admission)),
+        (WorkloadState::Admitted(admission), _) => State::Admitted(held(admission), None),
+        (WorkloadState::Evicting(admission), _) => State::Evicting(held(admission)),
+    }
+}
+
+/// What an admission comes to; one copy of what has not changed.
+fn hold(admission: Admission, known: Option<&Held>, cells: &mut Cells) -> Held {
+    match known {
+        Some(known) if known.admission.pod_sets == admission.pod_sets => Held {
+            admission: Admission {
+                pod_sets: Arc::clone(&known.admission.pod_sets),
+                ..admission
+            },
+            charge: Arc::clone(&known.charge),
+        },
+        _ => Held {
+            charge: charge_of(&admission, cells),
+            admission,
+        },
     }
 }
 
@@ -442,7 +465,7 @@ mod tests {
         };
         for bound in [1, 3, 2, 0] {
             let mut admission = admission.clone();
-            for pod_set in &mut admission.pod_sets {
+            for pod_set in Arc::make_mut(&mut admission.pod_sets) {
                 pod_set.bound = bound;
             }
             engine.apply(mk_workload(WorkloadState::Admitted(admission.clone())));

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::BuildHasher;
+use std::sync::Arc;
 
 use sluice_crds as crds;
 use sluice_engine as engine;
@@ -82,7 +83,7 @@ pub fn pod_admission(
         queue: QueueName::from(queue),
         since: Time::default(),
         unused_since: None,
-        pod_sets: vec![engine::PodSetAssignment {
+        pod_sets: Arc::new([engine::PodSetAssignment {
             name: (&*asks.name).into(),
             count: 1,
             bound: u32::from(is_bound),
@@ -91,7 +92,7 @@ pub fn pod_admission(
                 .map(|(resource, flavor)| (resource.as_str().into(), flavor.as_str().into()))
                 .collect(),
             usage,
-        }],
+        }]),
     }
 }
 

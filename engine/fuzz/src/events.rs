@@ -2,6 +2,7 @@
 //! their range. What becomes of them is `history.rs`.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use sluice_engine::{
@@ -357,7 +358,7 @@ pub fn stored_admission(bytes: &mut Bytes<'_>, now: Time) -> Admission {
         queue: bytes.pick(&QUEUES).into(),
         since: time(bytes, now),
         unused_since: bytes.maybe(|bytes| time(bytes, now)),
-        pod_sets: bytes.several(2, |bytes| {
+        pod_sets: Arc::from(bytes.several(2, |bytes| {
             let usage = amounts(bytes);
             let flavors = usage.keys().filter(|_| !bytes.rarely());
             let flavors: Vec<_> = flavors.cloned().collect();
@@ -370,7 +371,7 @@ pub fn stored_admission(bytes: &mut Bytes<'_>, now: Time) -> Admission {
                 usage,
                 bound: count(bytes),
             }
-        }),
+        })),
     }
 }
 
@@ -386,7 +387,7 @@ pub fn next_state(bytes: &mut Bytes<'_>, held: Option<Admission>, now: Time) -> 
     };
     let move_on = bytes.below(8);
     if let 5.. = move_on {
-        for pod_set in &mut admission.pod_sets {
+        for pod_set in Arc::make_mut(&mut admission.pod_sets) {
             pod_set.bound = count(bytes);
             *pod_set = pod_set.clone().without(count(bytes));
         }

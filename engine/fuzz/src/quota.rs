@@ -32,7 +32,7 @@ impl Charges {
     pub fn of<'a>(admissions: impl Iterator<Item = &'a Admission>) -> Self {
         let mut charges = Self::default();
         for admission in admissions {
-            for pod_set in &admission.pod_sets {
+            for pod_set in &*admission.pod_sets {
                 for (resource, amount) in &pod_set.usage {
                     if let Some(flavor) = pod_set.flavors.get(resource) {
                         let cell = (flavor.clone(), resource.clone());

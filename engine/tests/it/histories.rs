@@ -144,7 +144,7 @@ fn admissions(size: Size) -> impl Strategy<Value = Admission> {
             queue: queue_name(queue).as_str().into(),
             since: Time::from_millis(since),
             unused_since: unused.map(Time::from_millis),
-            pod_sets,
+            pod_sets: pod_sets.into(),
         }
     })
 }

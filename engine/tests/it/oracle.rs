@@ -191,7 +191,7 @@ impl Oracle {
                         queue,
                         since: now,
                         unused_since: None,
-                        pod_sets: assignment.pod_sets,
+                        pod_sets: assignment.pod_sets.into(),
                     };
                     self.assumed.insert(id.clone(), admission.clone());
                     decisions.push(Decision::Admit { id, admission });
@@ -554,7 +554,7 @@ impl Oracle {
 /// What an admission charges, by cell.
 pub(crate) fn charge_of(admission: &Admission) -> Vec<(Cell, i128)> {
     let mut charge: BTreeMap<Cell, i128> = BTreeMap::new();
-    for pod_set in &admission.pod_sets {
+    for pod_set in &*admission.pod_sets {
         for (resource, amount) in &pod_set.usage {
             if let Some(flavor) = pod_set.flavors.get(resource) {
                 let sum = charge

@@ -2,6 +2,7 @@
 //! after each.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use sluice_engine::{
     Admission, AdmissionMode, Amount, Decision, Engine, Event, EvictReason, Explanation,
@@ -274,7 +275,7 @@ impl Oracle {
             let workload = &self.workloads[id];
             assert!(!self.assumed.contains_key(id), "{id} is admitted twice");
             assert_eq!(workload.state, WorkloadState::Pending, "{id} doesn't wait");
-            for (pod_set, given) in workload.pod_sets.iter().zip(&admission.pod_sets) {
+            for (pod_set, given) in workload.pod_sets.iter().zip(&*admission.pod_sets) {
                 let least = pod_set
                     .min_count
                     .unwrap_or(pod_set.count)
@@ -342,7 +343,7 @@ fn still(state: &WorkloadState, admission: Admission) -> WorkloadState {
 /// A pod that has ended gives back what one pod was charged. Worked out pod by pod; what is absurd or
 /// doesn't divide is left as it is.
 fn end(mut admission: Admission, ended: u32) -> Admission {
-    for pod_set in &mut admission.pod_sets {
+    for pod_set in Arc::make_mut(&mut admission.pod_sets) {
         for _ in 0..ended.min(pod_set.count) {
             let before = pod_set.count;
             let divides = |amount: &Amount| amount.get() % i128::from(before) == 0;
@@ -362,7 +363,8 @@ fn end(mut admission: Admission, ended: u32) -> Admission {
 }
 
 fn bind(mut admission: Admission, bound: u32) -> Admission {
-    for (pod_set, more) in admission.pod_sets.iter_mut().zip(0..) {
+    let pod_sets = Arc::make_mut(&mut admission.pod_sets);
+    for (pod_set, more) in pod_sets.iter_mut().zip(0..) {
         pod_set.bound = bound.saturating_add(more);
     }
     admission

@@ -104,7 +104,7 @@ fn admitted(held: &[(&Workload, &Admission)]) -> usize {
 
 fn parts(held: &[(&Workload, &Admission)]) -> ByFlavor<Parts> {
     let mut parts: ByFlavor<Parts> = ByFlavor::new();
-    for pod_set in held.iter().flat_map(|(_, admission)| &admission.pod_sets) {
+    for pod_set in held.iter().flat_map(|(_, admission)| &*admission.pod_sets) {
         for (resource, amount) in &pod_set.usage {
             let total = clamp(*amount);
             if let Some(flavor) = pod_set.flavors.get(resource)

@@ -35,6 +35,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
+use std::sync::Arc;
 use std::time::Duration;
 
 use sluice_engine::{
@@ -383,7 +384,7 @@ impl World {
 
     fn flavors(&self, job: &str) -> String {
         let mut text = String::new();
-        for pod_set in &self.engine.admission(&job.into()).unwrap().pod_sets {
+        for pod_set in &*self.engine.admission(&job.into()).unwrap().pod_sets {
             for (resource, flavor) in &pod_set.flavors {
                 write!(text, "{}.{resource}={flavor} ", pod_set.name).unwrap();
             }
@@ -499,7 +500,8 @@ impl World {
     fn pods(&mut self, verb: &str, name: &str, words: &Words<'_>) -> String {
         let mut admission = self.engine.admission(&name.into()).cloned().unwrap();
         assert_eq!(admission.pod_sets.len(), words.0.len());
-        for (pod_set, count) in admission.pod_sets.iter_mut().zip(&words.0) {
+        let pod_sets = Arc::make_mut(&mut admission.pod_sets);
+        for (pod_set, count) in pod_sets.iter_mut().zip(&words.0) {
             let count = count.parse().unwrap();
             match verb {
                 "bind" => pod_set.bound = count,
