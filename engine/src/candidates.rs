@@ -21,7 +21,7 @@ pub(crate) fn own_candidates(
         bid.rules.may_outrank(priority, record.priority)
             && (record.priority < priority || created < record.created)
     };
-    let own = field.evictable(bid.queue);
+    let own = field.evictable(bid.account);
     own.take_while(|(_, record)| record.priority <= priority)
         .filter(|(_, record)| may_go(record) && bid.local.is_none_or(|l| *l == record.queue))
         .filter(|(_, record)| holds(record, contested))
@@ -45,7 +45,7 @@ pub(crate) fn foreign_candidates(
     let forks = field.forks(quota, bid);
     let mut reclaims: BTreeMap<NodeId, bool> = BTreeMap::new();
     let mut all = Vec::new();
-    for (queue, node, fork) in forks {
+    for (account, node, fork) in forks {
         let mut cells = contested.iter();
         if !cells.any(|cell| quota.is_borrowing(node, *cell)) {
             continue;
@@ -63,7 +63,7 @@ pub(crate) fn foreign_candidates(
             (is_named && (reclaims || bid.may_borrow_from(record.priority))).then_some(right)
         };
         let candidates: Vec<Candidate> = field
-            .evictable(queue)
+            .evictable(account)
             .filter(|(_, record)| holds(record, contested))
             .filter_map(|(key, record)| {
                 Some(Candidate {

@@ -3,11 +3,12 @@
 
 use std::collections::BTreeMap;
 
+use crate::accounts::AccountId;
 use crate::amount::Amount;
 use crate::cells::CellId;
 use crate::flavors::{self, Fit, Room, Slots, is_reducible, least};
 use crate::model::{ClusterQueue, PodSet};
-use crate::names::{LocalQueueKey, QueueName};
+use crate::names::LocalQueueKey;
 use crate::pending::OrderKey;
 use crate::preemption::Preemption;
 use crate::shape::Shape;
@@ -36,7 +37,7 @@ impl Verdict<'_> {
 pub(crate) struct Contest<'a> {
     pub(crate) quota: &'a mut QuotaTree,
     pub(crate) field: Field<'a>,
-    pub(crate) queue: &'a QueueName,
+    pub(crate) account: AccountId,
     pub(crate) node: NodeId,
     pub(crate) rules: Preemption,
     pub(crate) order: &'a OrderKey,
@@ -95,7 +96,7 @@ impl Contest<'_> {
             return None;
         }
         let bid = Bid {
-            queue: self.queue,
+            account: self.account,
             node: self.node,
             rules: self.rules,
             order: self.order,

@@ -4,7 +4,7 @@
 use crate::engine::{Engine, State};
 use crate::event::{Decision, EvictReason};
 use crate::model::{Consumed, QueueingStrategy};
-use crate::names::{QueueName, WorkloadId};
+use crate::names::WorkloadId;
 use crate::pass::{Pass, Standing};
 use crate::time::Time;
 
@@ -64,9 +64,7 @@ impl Engine {
 
     /// Builds the trees that changes of the configuration have uprooted.
     fn settle(&mut self) {
-        let accounts = &self.accounts;
-        let ledger = |queue: &QueueName| accounts.get(queue).map(|account| &account.ledger);
-        for queue in self.forest.settle(&self.config, ledger) {
+        for queue in self.forest.settle(&self.config, &self.accounts) {
             let Some(account) = self.accounts.get_mut(&queue) else {
                 continue;
             };

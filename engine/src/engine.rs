@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::accounts::{Account, Accounts};
 use crate::amount::Amount;
 use crate::cells::Cells;
 use crate::demand::Demand;
@@ -31,7 +32,7 @@ use crate::victims::VictimKey;
 pub struct Engine {
     pub(crate) config: Config,
     pub(crate) forest: Forest,
-    pub(crate) accounts: BTreeMap<QueueName, Account>,
+    pub(crate) accounts: Accounts,
     pub(crate) locals: BTreeMap<LocalQueueKey, Local>,
     pub(crate) workloads: BTreeMap<WorkloadId, Record>,
     pub(crate) shapes: Shapes,
@@ -45,23 +46,6 @@ pub struct Engine {
     pub(crate) now: Time,
     /// The ClusterQueues that admit by use.
     pub(crate) by_usage: BTreeSet<QueueName>,
-}
-
-/// What belongs to a ClusterQueue's name, whether or not its object exists.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Account {
-    pub(crate) pending: PendingQueue,
-    pub(crate) ledger: Ledger,
-    /// What waits in the LocalQueues that point here, stopped ones included.
-    pub(crate) demand: Demand,
-    /// The workloads that are charged here.
-    pub(crate) charged: BTreeSet<WorkloadId>,
-    /// Those of them that may be preempted, in the order in which they would have to go.
-    pub(crate) evictable: BTreeSet<VictimKey>,
-    /// Those of them that are on their way out.
-    pub(crate) leaving: BTreeSet<WorkloadId>,
-    /// The LocalQueues that point here.
-    pub(crate) locals: BTreeSet<LocalQueueKey>,
 }
 
 /// What belongs to a LocalQueue's name, whether or not its object exists.
@@ -199,19 +183,13 @@ impl Local {
     }
 }
 
-impl Account {
-    fn is_empty(&self) -> bool {
-        self.pending.is_empty() && self.charged.is_empty() && self.locals.is_empty()
-    }
-}
-
 impl Engine {
     /// An engine that knows nothing yet.
     pub fn new(settings: Settings) -> Self {
         Self {
             config: Config::default(),
             forest: Forest::default(),
-            accounts: BTreeMap::new(),
+            accounts: Accounts::default(),
             locals: BTreeMap::new(),
             workloads: BTreeMap::new(),
             shapes: Shapes::new(settings.pod),
@@ -287,6 +265,7 @@ impl Engine {
         }
         if let Some(queue) = &queue {
             self.config.cells.intern_groups(&queue.resource_groups);
+            self.accounts.open(name);
         }
         let node = NodeName::Queue(name.clone());
         let parent = queue.as_ref().and_then(|queue| queue.cohort.clone());
@@ -309,6 +288,7 @@ impl Engine {
             self.set_deadline(id, before, after);
         }
         self.review(charged);
+        self.drop_empty_account(name);
     }
 
     /// Puts those that wait in a ClusterQueue in order anew, if it orders or limits them otherwise.
@@ -345,20 +325,6 @@ impl Engine {
         for id in workloads {
             self.enqueue(&id, Some(name));
         }
-    }
-
-    /// The account of a ClusterQueue's name.
-    pub(crate) fn account(&mut self, queue: &QueueName) -> &mut Account {
-        let limit = self
-            .config
-            .queues
-            .get(queue)
-            .and_then(|queue| queue.max_pending);
-        self.accounts.entry(queue.clone()).or_insert_with(|| {
-            let mut account = Account::default();
-            account.pending.set_limit(limit);
-            account
-        })
     }
 
     /// When a workload will have held quota in vain for too long.
@@ -418,7 +384,7 @@ impl Engine {
         if pointed != points {
             if let Some(queue) = points {
                 let demand = local.demand.clone();
-                let account = self.account(&queue);
+                let account = self.accounts.open(&queue);
                 account.locals.insert(key.clone());
                 account.demand.add_all(&demand);
             }
@@ -496,9 +462,11 @@ impl Engine {
         }
     }
 
+    /// Closes the account of a name that nothing is said of any more.
     pub(crate) fn drop_empty_account(&mut self, queue: &QueueName) {
-        if self.accounts.get(queue).is_some_and(Account::is_empty) {
-            self.accounts.remove(queue);
+        let is_empty = self.accounts.get(queue).is_some_and(Account::is_empty);
+        if is_empty && !self.config.queues.contains_key(queue) {
+            self.accounts.close(queue);
         }
     }
 }

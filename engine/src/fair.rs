@@ -60,9 +60,9 @@ fn foreign_candidates(
     contested: &BTreeSet<CellId>,
 ) -> Lists {
     let mut lists = Lists::new();
-    for (queue, node, fork) in field.forks(quota, bid) {
+    for (account, node, fork) in field.forks(quota, bid) {
         let named = field
-            .evictable(queue)
+            .evictable(account)
             .filter(|(_, record)| bid.may_reclaim(record.priority) && holds(record, contested));
         let candidates: VecDeque<Candidate> = named
             .map(|(key, _)| Candidate {

@@ -9,6 +9,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use crate::accounts::{AccountId, Accounts};
 use crate::cells::Cells;
 use crate::ledger::{Charge, Ledger};
 use crate::limits::TREE_DEPTH_MAX;
@@ -43,7 +44,7 @@ pub(crate) struct Tree {
     members: Vec<NodeName>,
     pub(crate) quota: QuotaTree,
     /// Empty in an inactive tree.
-    pub(crate) queues: BTreeMap<QueueName, QueueNode>,
+    pub(crate) queues: Queues,
     /// Empty in an inactive tree.
     pub(crate) cohorts: BTreeMap<CohortName, NodeId>,
     /// Why nothing in this tree is admitted.
@@ -63,12 +64,20 @@ pub(crate) struct Tree {
 #[derive(Clone, Debug)]
 pub(crate) struct QueueNode {
     pub(crate) id: NodeId,
+    pub(crate) account: AccountId,
     pub(crate) config: Arc<ClusterQueue>,
     pub(crate) inactive: Option<InactiveReason>,
 }
 
-/// A class of waiting workloads and its queue.
-pub(crate) type ClassRef = (QueueName, ClassId);
+/// The queues of a tree, by name and by node.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Queues {
+    ids: BTreeMap<QueueName, NodeId>,
+    nodes: BTreeMap<NodeId, QueueNode>,
+}
+
+/// A class of waiting workloads and the node of its queue.
+pub(crate) type ClassRef = (NodeId, ClassId);
 
 /// What a decision has to look at.
 #[derive(Clone, Debug, Default)]
@@ -203,11 +212,7 @@ impl Config {
     }
 
     /// Builds the tree that `start` is part of; also says what it goes by.
-    fn tree<'a>(
-        &self,
-        start: &NodeName,
-        ledger: impl Fn(&QueueName) -> Option<&'a Ledger>,
-    ) -> (NodeName, Tree) {
+    fn tree(&self, start: &NodeName, accounts: &Accounts) -> (NodeName, Tree) {
         let members = self.component(start);
         let woken = Woken {
             all: true,
@@ -235,7 +240,7 @@ impl Config {
         for _ in 0..TREE_DEPTH_MAX {
             let mut below = Vec::new();
             for (node, parent) in level {
-                let id = self.plant(&mut tree, &node, parent, &ledger);
+                let id = self.plant(&mut tree, &node, parent, accounts);
                 below.extend(self.children(&node).map(|child| (child.clone(), Some(id))));
             }
             level = below;
@@ -254,12 +259,12 @@ impl Config {
     }
 
     /// Adds one node to a tree.
-    fn plant<'a>(
+    fn plant(
         &self,
         tree: &mut Tree,
         node: &NodeName,
         parent: Option<NodeId>,
-        ledger: impl Fn(&QueueName) -> Option<&'a Ledger>,
+        accounts: &Accounts,
     ) -> NodeId {
         match node {
             NodeName::Cohort(name) => {
@@ -275,19 +280,17 @@ impl Config {
                 let config = self.queues.get(name);
                 let groups = config.map(|config| config.resource_groups.as_slice());
                 let weight = config.map(|config| config.fair_weight).unwrap_or_default();
-                let charged = ledger(name).into_iter().flat_map(Ledger::totals);
+                let ledger = accounts.get(name).map(|account| &account.ledger);
+                let charged = ledger.into_iter().flat_map(Ledger::totals);
                 let groups = groups.unwrap_or_default();
                 let id = (tree.quota).add(parent, groups, weight, charged, &self.cells);
-                if let Some(config) = config {
-                    let (config, inactive) = (Arc::clone(config), self.queue_inactive(config));
-                    tree.queues.insert(
-                        name.clone(),
-                        QueueNode {
-                            id,
-                            config,
-                            inactive,
-                        },
-                    );
+                if let (Some(config), Some(account)) = (config, accounts.id(name)) {
+                    tree.queues.insert(QueueNode {
+                        id,
+                        account,
+                        config: Arc::clone(config),
+                        inactive: self.queue_inactive(config),
+                    });
                 }
                 id
             }
@@ -295,33 +298,55 @@ impl Config {
     }
 }
 
+impl Queues {
+    fn insert(&mut self, node: QueueNode) {
+        self.ids.insert(node.config.name.clone(), node.id);
+        self.nodes.insert(node.id, node);
+    }
+
+    pub(crate) fn node(&self, name: &QueueName) -> Option<NodeId> {
+        self.ids.get(name).copied()
+    }
+
+    pub(crate) fn get(&self, name: &QueueName) -> Option<&QueueNode> {
+        self.at(self.node(name)?)
+    }
+
+    pub(crate) fn at(&self, id: NodeId) -> Option<&QueueNode> {
+        self.nodes.get(&id)
+    }
+
+    /// All of them, by name.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&QueueName, &QueueNode)> {
+        let node = |(name, id): (_, &NodeId)| Some((name, self.at(*id)?));
+        self.ids.iter().filter_map(node)
+    }
+}
+
 impl Tree {
     /// Why a queue of this tree admits nothing.
     pub(crate) fn queue_inactive(&self, queue: &QueueName) -> Option<&InactiveReason> {
-        let own = || {
-            self.queues
-                .get(queue)
-                .and_then(|node| node.inactive.as_ref())
-        };
+        let own = || self.queues.get(queue).and_then(|n| n.inactive.as_ref());
         self.inactive.as_ref().or_else(own)
     }
 
-    pub(crate) fn charge(&mut self, view: View, queue: &QueueName, charge: &Charge, cells: &Cells) {
-        let Some(node) = self.queues.get(queue) else {
-            return;
-        };
-        for (cell, charged) in &**charge {
-            self.quota.mention(*cell, cells);
-            self.quota.charge(view, node.id, *cell, charged.total);
+    /// Has the next decision look at a class.
+    pub(crate) fn wake(&mut self, queue: &QueueName, class: ClassId) {
+        if let Some(node) = self.queues.node(queue) {
+            self.woken.classes.insert((node, class));
         }
     }
 
-    pub(crate) fn discharge(&mut self, view: View, queue: &QueueName, charge: &Charge) {
-        let Some(node) = self.queues.get(queue) else {
-            return;
-        };
+    pub(crate) fn charge(&mut self, view: View, node: NodeId, charge: &Charge, cells: &Cells) {
         for (cell, charged) in &**charge {
-            self.quota.discharge(view, node.id, *cell, charged.total);
+            self.quota.mention(*cell, cells);
+            self.quota.charge(view, node, *cell, charged.total);
+        }
+    }
+
+    pub(crate) fn discharge(&mut self, view: View, node: NodeId, charge: &Charge) {
+        for (cell, charged) in &**charge {
+            self.quota.discharge(view, node, *cell, charged.total);
         }
     }
 }
@@ -342,18 +367,14 @@ impl Forest {
     }
 
     /// Builds all trees that are missing, and returns the queues in them.
-    pub(crate) fn settle<'a>(
-        &mut self,
-        config: &Config,
-        ledger: impl Fn(&QueueName) -> Option<&'a Ledger>,
-    ) -> Vec<QueueName> {
+    pub(crate) fn settle(&mut self, config: &Config, accounts: &Accounts) -> Vec<QueueName> {
         let mut queues = Vec::new();
         while let Some(node) = self.orphans.pop_first() {
             // The new tree may swallow one that the change didn't name, by a link from here.
             if !config.exists(&node) || self.homes.contains_key(&node) {
                 continue;
             }
-            let (key, tree) = config.tree(&node, &ledger);
+            let (key, tree) = config.tree(&node, accounts);
             for member in &tree.members {
                 self.homes.insert(member.clone(), key.clone());
                 self.orphans.remove(member);
@@ -368,18 +389,18 @@ impl Forest {
     }
 
     /// The tree of a node, built for the occasion if it is missing.
-    pub(crate) fn tree_of<'a, 'b>(
-        &'b self,
+    pub(crate) fn tree_of(
+        &self,
         node: &NodeName,
         config: &Config,
-        ledger: impl Fn(&QueueName) -> Option<&'a Ledger>,
-    ) -> Option<Cow<'b, Tree>> {
+        accounts: &Accounts,
+    ) -> Option<Cow<'_, Tree>> {
         if let Some(tree) = self.homes.get(node).and_then(|key| self.trees.get(key)) {
             return Some(Cow::Borrowed(tree));
         }
         config
             .exists(node)
-            .then(|| Cow::Owned(config.tree(node, ledger).1))
+            .then(|| Cow::Owned(config.tree(node, accounts).1))
     }
 
     /// The tree of a queue, if it is there, for a change of its usage or of what it has to look at.

@@ -9,7 +9,7 @@
 //! | `model`, `event`, `preemption`, `settings`, `time`, `names`, `amount`, `nodes` | what goes in and out, and what it means |
 //! | `engine`, `workloads` | the state, and what each event changes in it |
 //! | `cells`, `tree`, `forest`, `share` | what is counted; quota arithmetic of one cohort tree; which nodes make up which tree; shares |
-//! | `ledger`, `demand`, `consumption` | what is charged to a queue; what waits there, in sum; what was used over time |
+//! | `accounts`, `ledger`, `demand`, `consumption` | what belongs to a queue; what is charged to it; what waits there, in sum; what was used over time |
 //! | `shape`, `pending` | equal requests; the order in a queue |
 //! | `flavors` | which flavors a shape takes |
 //! | `candidates`, `victims`, `fair` | who has to go for whom, by rights and by fair shares |
@@ -20,6 +20,7 @@
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
+mod accounts;
 mod amount;
 mod candidates;
 mod cells;

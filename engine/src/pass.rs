@@ -20,15 +20,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use crate::accounts::{Account, Accounts};
 use crate::amount::Amount;
 use crate::cells::CellId;
 use crate::contest::{Contest, Verdict};
-use crate::engine::{Account, Held, Local, Record, State};
+use crate::engine::{Held, Local, Record, State};
 use crate::event::{Decision, EvictReason};
 use crate::flavors::{self, Fit, Plan, Slots, is_reducible};
 use crate::forest::{ClassRef, Config, Tree};
 use crate::model::{Admission, AdmissionMode, PodSet, QueueingStrategy};
-use crate::names::{LocalQueueKey, QueueName, WorkloadId};
+use crate::names::{LocalQueueKey, WorkloadId};
 use crate::pending::{Class, ClassId, Grant, OrderKey};
 use crate::preemption::Preemption;
 use crate::settings::Settings;
@@ -51,7 +52,7 @@ struct Rank {
 pub(crate) struct Pass<'a> {
     pub(crate) config: &'a Config,
     pub(crate) settings: &'a Settings,
-    pub(crate) accounts: &'a mut BTreeMap<QueueName, Account>,
+    pub(crate) accounts: &'a mut Accounts,
     pub(crate) locals: &'a mut BTreeMap<LocalQueueKey, Local>,
     pub(crate) workloads: &'a mut BTreeMap<WorkloadId, Record>,
     pub(crate) timers: &'a mut BTreeSet<(Time, WorkloadId)>,
@@ -65,13 +66,13 @@ pub(crate) struct Pass<'a> {
 #[derive(Debug, Default)]
 pub(crate) struct Standing {
     /// By queue, the first of each class that is worth a look.
-    open: BTreeMap<QueueName, BTreeSet<(OrderKey, ClassId)>>,
+    open: BTreeMap<NodeId, BTreeSet<(OrderKey, ClassId)>>,
     /// What each queue offers. A rank is right or too good.
     ranked: BTreeSet<(Rank, ClassRef)>,
     /// What of `ranked` is this queue's.
-    offers: BTreeMap<QueueName, (Rank, ClassId)>,
+    offers: BTreeMap<NodeId, (Rank, ClassId)>,
     /// Queues whose rank may get better when somebody else is admitted.
-    shifty: BTreeSet<QueueName>,
+    shifty: BTreeSet<NodeId>,
     /// The last of each class that has claimed, and where in `open` the class stands.
     claimed: BTreeMap<ClassRef, OrderKey>,
     claims: Vec<(NodeId, BTreeMap<CellId, Amount>)>,
@@ -88,8 +89,8 @@ impl Pass<'_> {
         for class in self.take_woken() {
             self.open(&class);
         }
-        for queue in self.standing.open.keys().cloned().collect::<Vec<_>>() {
-            self.offer(&queue);
+        for queue in self.standing.open.keys().copied().collect::<Vec<_>>() {
+            self.offer(queue);
         }
         let mut preempted = false;
         while !preempted && let Some((rank, class)) = self.standing.ranked.pop_first() {
@@ -113,10 +114,10 @@ impl Pass<'_> {
             return woken.classes.into_iter().collect();
         }
         let mut classes = Vec::new();
-        for (queue, node) in &self.tree.queues {
-            if let Some(account) = self.accounts.get_mut(queue) {
+        for (_, node) in self.tree.queues.iter() {
+            if let Some(account) = self.accounts.at_mut(node.account) {
                 let found = account.pending.unpark(&self.tree.quota, node.id);
-                classes.extend(found.map(|class| (queue.clone(), class.clone())));
+                classes.extend(found.map(|class| (node.id, class.clone())));
             }
         }
         classes
@@ -125,9 +126,11 @@ impl Pass<'_> {
     /// Makes a class worth a look.
     fn open(&mut self, class: &ClassRef) {
         let (queue, id) = class;
-        let is_active =
-            self.tree.queues.contains_key(queue) && self.tree.queue_inactive(queue).is_none();
-        let Some(account) = self.accounts.get_mut(queue).filter(|_| is_active) else {
+        let node = self.tree.queues.at(*queue);
+        let Some(node) = node.filter(|node| node.inactive.is_none()) else {
+            return;
+        };
+        let Some(account) = self.accounts.at_mut(node.account) else {
             return;
         };
         match account.pending.class_mut(id) {
@@ -138,31 +141,28 @@ impl Pass<'_> {
         }
         let claimed = self.standing.claimed.get(class);
         if let Some(order) = account.pending.next_of(id, claimed) {
-            let open = self.standing.open.entry(queue.clone()).or_default();
+            let open = self.standing.open.entry(*queue).or_default();
             open.insert((order.clone(), id.clone()));
         }
     }
 
     /// Makes what a queue offers a candidate, with the best rank that it could have.
-    fn offer(&mut self, queue: &QueueName) {
-        if let Some((rank, id)) = self.standing.offers.remove(queue) {
-            self.standing.ranked.remove(&(rank, (queue.clone(), id)));
+    fn offer(&mut self, queue: NodeId) {
+        if let Some((rank, id)) = self.standing.offers.remove(&queue) {
+            self.standing.ranked.remove(&(rank, (queue, id)));
         }
         let Some((order, id)) = self.first(queue) else {
             return;
         };
-        let Some(node) = self.tree.queues.get(queue).map(|node| node.id) else {
-            return;
-        };
-        let path = self.path(node, |_| false);
-        self.put((queue.clone(), id), Rank { path, order });
+        let path = self.path(queue, |_| false);
+        self.put((queue, id), Rank { path, order });
     }
 
     /// The first in the order of a queue that is worth a look.
-    fn first(&self, queue: &QueueName) -> Option<(OrderKey, ClassId)> {
-        let open = self.standing.open.get(queue)?;
-        let node = self.tree.queues.get(queue)?;
-        let pending = &self.accounts.get(queue)?.pending;
+    fn first(&self, queue: NodeId) -> Option<(OrderKey, ClassId)> {
+        let open = self.standing.open.get(&queue)?;
+        let node = self.tree.queues.at(queue)?;
+        let pending = &self.account(queue)?.pending;
         let first = match node.config.admission_mode {
             AdmissionMode::ByOrder => open.first(),
             AdmissionMode::ByUsage => open
@@ -194,7 +194,7 @@ impl Pass<'_> {
 
     fn put(&mut self, (queue, id): ClassRef, rank: Rank) {
         let offer = (rank.clone(), id.clone());
-        self.standing.offers.insert(queue.clone(), offer);
+        self.standing.offers.insert(queue, offer);
         self.standing.ranked.insert((rank, (queue, id)));
     }
 
@@ -235,9 +235,7 @@ impl Pass<'_> {
 
     /// Looks at the candidate whose turn seems to have come; says whether somebody was preempted.
     fn deal_with(&mut self, class: ClassRef, rank: Rank) -> bool {
-        let Some(node) = self.tree.queues.get(&class.0).map(|node| node.id) else {
-            return false;
-        };
+        let node = class.0;
         if self
             .class(&class)
             .is_some_and(|found| found.is_held_up(&self.tree.quota, node))
@@ -252,18 +250,18 @@ impl Pass<'_> {
             self.park(&class, &rank.order);
             return false;
         };
-        let rules = self.rules(&class.0);
+        let rules = self.rules(node);
         if !slots.fit_is_monotone || rules.reaches_abroad() {
             self.tree.restless.insert(class.clone());
         }
-        let mut verdict = self.judge(&class, node, slots, &shape, &rank.order, rules);
+        let mut verdict = self.judge(&class, slots, &shape, &rank.order, rules);
         if let Some(Verdict::Later(_, victims)) = &verdict
             && self.another_would_gain(&class, &rank.order, victims)
         {
             // Until that one doesn't fit any more, or is gone, it has no rights.
             self.tree.restless.insert(class.clone());
             let rules = Preemption::default();
-            verdict = self.judge(&class, node, slots, &shape, &rank.order, rules);
+            verdict = self.judge(&class, slots, &shape, &rank.order, rules);
         }
         let Some(verdict) = verdict else {
             let is_whole = !shape.pod_sets.iter().any(is_reducible);
@@ -278,13 +276,13 @@ impl Pass<'_> {
         };
         let path = self.path_with(node, verdict.cells());
         // Should it no longer fit when its turn comes, another one of its queue may rank better.
-        let open = self.standing.open.get(&class.0);
+        let open = self.standing.open.get(&node);
         let has_others = open.is_some_and(|open| open.len() > 1);
         let may_improve =
             has_others || !slots.rank_is_monotone || self.tree.leaving > 0 || rules.has_any();
         if self.is_behind(&rank, &path) {
             if may_improve {
-                self.standing.shifty.insert(class.0.clone());
+                self.standing.shifty.insert(node);
             }
             let order = rank.order;
             self.put(class, Rank { path, order });
@@ -293,7 +291,7 @@ impl Pass<'_> {
         match verdict {
             Verdict::Now(fit) => self.admit(&class, &rank.order, &fit),
             Verdict::Later(cells, victims) if victims.is_empty() => {
-                self.claim(&class, rank.order, node, cells);
+                self.claim(&class, rank.order, cells);
             }
             Verdict::Later(_, victims) => {
                 self.preempt(rank.order.id(), &victims);
@@ -310,23 +308,28 @@ impl Pass<'_> {
         *rank.path < *path && next.is_some_and(|next| next < (path, &rank.order))
     }
 
-    fn rules(&self, queue: &QueueName) -> Preemption {
-        let node = self.tree.queues.get(queue);
+    fn account(&self, queue: NodeId) -> Option<&Account> {
+        self.accounts.at(self.tree.queues.at(queue)?.account)
+    }
+
+    fn rules(&self, queue: NodeId) -> Preemption {
+        let node = self.tree.queues.at(queue);
         node.map(|node| node.config.preemption).unwrap_or_default()
     }
 
     fn class(&self, (queue, id): &ClassRef) -> Option<&Class> {
-        self.accounts.get(queue)?.pending.class(id)
+        self.account(*queue)?.pending.class(id)
     }
 
     fn class_mut(&mut self, (queue, id): &ClassRef) -> Option<&mut Class> {
-        self.accounts.get_mut(queue)?.pending.class_mut(id)
+        let account = self.tree.queues.at(*queue)?.account;
+        self.accounts.at_mut(account)?.pending.class_mut(id)
     }
 
     /// How the class could be placed.
     fn plan(&mut self, (queue, id): &ClassRef) -> Option<(Arc<Plan>, Arc<Shape>)> {
-        let node = self.tree.queues.get(queue)?;
-        let class = self.accounts.get_mut(queue)?.pending.class_mut(id)?;
+        let node = self.tree.queues.at(*queue)?;
+        let class = self.accounts.at_mut(node.account)?.pending.class_mut(id)?;
         let plan = class.plan.get_or_insert_with(|| {
             let pod = self.settings.pod.clamped();
             Arc::new(flavors::plan(self.config, &node.config, &class.shape, pod))
@@ -338,14 +341,13 @@ impl Pass<'_> {
     fn judge<'a>(
         &mut self,
         (queue, id): &ClassRef,
-        node: NodeId,
         slots: &'a Slots,
         shape: &Shape,
         order: &OrderKey,
         rules: Preemption,
     ) -> Option<Verdict<'a>> {
         let Tree { quota, queues, .. } = &mut *self.tree;
-        let config = Arc::clone(&queues.get(queue)?.config);
+        let node = queues.at(*queue)?;
         let mut contest = Contest {
             quota,
             field: Field {
@@ -354,13 +356,13 @@ impl Pass<'_> {
                 workloads: self.workloads,
                 settings: self.settings,
             },
-            queue,
-            node,
+            account: node.account,
+            node: node.id,
             rules,
             order,
             local: id.local.as_ref(),
         };
-        contest.judge(slots, &config, shape)
+        contest.judge(slots, &node.config, shape)
     }
 
     /// Whether the room that victims leave would go to one that comes before in the same queue, and
@@ -371,11 +373,11 @@ impl Pass<'_> {
         order: &OrderKey,
         victims: &[Victim],
     ) -> bool {
-        let Some(node) = self.tree.queues.get(queue).filter(|_| !victims.is_empty()) else {
+        let Some(node) = self.tree.queues.at(*queue).filter(|_| !victims.is_empty()) else {
             return false;
         };
         let (node, fungibility) = (node.id, node.config.fungibility);
-        let Some(pending) = self.accounts.get(queue).map(|account| &account.pending) else {
+        let Some(pending) = self.account(node).map(|account| &account.pending) else {
             return false;
         };
         let own = (self.used(id, node), order);
@@ -383,7 +385,7 @@ impl Pass<'_> {
             let next = pending.next_of(&class.1, self.standing.claimed.get(class));
             next.is_some_and(|next| (self.used(&class.1, node), next) < own)
         };
-        let classes = pending.classes().map(|id| (queue.clone(), id.clone()));
+        let classes = pending.classes().map(|id| (node, id.clone()));
         let before: Vec<ClassRef> = classes.filter(comes_before).collect();
         for victim in victims {
             victim.leave(&mut self.tree.quota);
@@ -415,7 +417,7 @@ impl Pass<'_> {
             found.parked = true;
         }
         self.close(class, order);
-        self.offer(&class.0);
+        self.offer(class.0);
     }
 
     fn close(&mut self, (queue, id): &ClassRef, order: &OrderKey) {
@@ -445,18 +447,22 @@ impl Pass<'_> {
             return;
         };
         let (queue, id) = class;
+        let Some(node) = self.tree.queues.at(*queue) else {
+            return;
+        };
+        let account = node.account;
         let admission = Admission {
-            queue: queue.clone(),
+            queue: node.config.name.clone(),
             since: self.now,
             unused_since: None,
             pod_sets,
         };
         let cells = &self.config.cells;
-        self.tree.charge(View::Now, queue, &charge, cells);
-        self.tree.charge(View::Planned, queue, &charge, cells);
+        self.tree.charge(View::Now, *queue, &charge, cells);
+        self.tree.charge(View::Planned, *queue, &charge, cells);
         let workload = order.id().clone();
         let mut pulled_in = None;
-        if let Some(account) = self.accounts.get_mut(queue) {
+        if let Some(account) = self.accounts.at_mut(account) {
             if let Some(class) = account.pending.class(id) {
                 account.demand.remove(&class.shape);
             }
@@ -478,7 +484,7 @@ impl Pass<'_> {
         self.decisions.push(Decision::Admit { id, admission });
         self.close(class, order);
         if let Some(id) = pulled_in {
-            self.open(&(queue.clone(), id));
+            self.open(&(*queue, id));
         }
         self.go_on(class);
     }
@@ -488,32 +494,27 @@ impl Pass<'_> {
     fn go_on(&mut self, class: &ClassRef) {
         self.open(class);
         // Behind the head of a strict queue nobody has been worth a look so far.
-        let head = self.accounts.get(&class.0).and_then(|account| {
+        let head = self.account(class.0).and_then(|account| {
             let (_, id) = account.pending.head()?;
-            (!account.pending.class(id)?.parked).then(|| (class.0.clone(), id.clone()))
+            (!account.pending.class(id)?.parked).then(|| (class.0, id.clone()))
         });
         if let Some(head) = head {
             self.open(&head);
         }
         let mut queues = std::mem::take(&mut self.standing.shifty);
-        queues.insert(class.0.clone());
+        queues.insert(class.0);
         for class in self.tree.restless.clone() {
             self.open(&class);
             queues.insert(class.0);
         }
         for queue in queues {
-            self.offer(&queue);
+            self.offer(queue);
         }
     }
 
     /// Keeps room for a workload that waits for others to go.
-    fn claim(
-        &mut self,
-        class: &ClassRef,
-        order: OrderKey,
-        node: NodeId,
-        cells: BTreeMap<CellId, Amount>,
-    ) {
+    fn claim(&mut self, class: &ClassRef, order: OrderKey, cells: BTreeMap<CellId, Amount>) {
+        let node = class.0;
         for (cell, amount) in &cells {
             self.tree.quota.charge(View::Planned, node, *cell, *amount);
         }
@@ -538,26 +539,19 @@ impl Pass<'_> {
                 right: victim.candidate.right,
             };
             *asked = Some(reason.clone());
-            let deadline = self
-                .tree
-                .queues
-                .get(&held.admission.queue)
-                .and_then(|node| {
-                    Some(
-                        held.admission
-                            .unused_since?
-                            .after(node.config.reservation_timeout?),
-                    )
-                });
-            if let Some(deadline) = deadline {
-                self.timers.remove(&(deadline, id.clone()));
+            // Those who are asked to go are candidates of a queue of this tree.
+            let Some(node) = self.tree.queues.at(victim.candidate.node) else {
+                continue;
+            };
+            let unused_since = held.admission.unused_since;
+            if let (Some(since), Some(timeout)) = (unused_since, node.config.reservation_timeout) {
+                self.timers.remove(&(since.after(timeout), id.clone()));
             }
-            let (queue, charge) = (held.admission.queue.clone(), Arc::clone(&held.charge));
-            if let Some(account) = self.accounts.get_mut(&queue) {
+            if let Some(account) = self.accounts.at_mut(node.account) {
                 account.evictable.remove(&victim.candidate.key);
                 account.leaving.insert(id.clone());
             }
-            self.tree.discharge(View::Planned, &queue, &charge);
+            victim.leave(&mut self.tree.quota);
             self.tree.leaving = self.tree.leaving.saturating_add(1);
             self.decisions.push(Decision::Evict { id, reason });
         }

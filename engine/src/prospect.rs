@@ -3,12 +3,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::accounts::Account;
 use crate::amount::Amount;
 use crate::cells::CellId;
-use crate::engine::{Account, Engine, Record};
+use crate::engine::{Engine, Record};
 use crate::flavors::{self, Plan, Slots, least};
 use crate::forest::{QueueNode, Tree};
-use crate::names::{QueueName, WorkloadId};
+use crate::names::WorkloadId;
 use crate::outlook::{Limit, Outlook, Short, Spared};
 use crate::pending::OrderKey;
 use crate::preemption::{BorrowWithinCohort, ReclaimWithinCohort, WithinClusterQueue};
@@ -65,16 +66,14 @@ impl Engine {
             if !tree.claimants.contains(id) {
                 outlook.spared = prospect.spared();
             }
-            outlook.room_after = prospect.room_after(queue);
+            outlook.room_after = prospect.room_after();
         }
         Some(outlook)
     }
 
     fn leaving(&self, tree: &Tree) -> Vec<WorkloadId> {
-        let accounts = tree
-            .queues
-            .keys()
-            .filter_map(|queue| self.accounts.get(queue));
+        let accounts = tree.queues.iter();
+        let accounts = accounts.filter_map(|(_, node)| self.accounts.at(node.account));
         accounts
             .flat_map(|account| account.leaving.iter().cloned())
             .collect()
@@ -112,10 +111,10 @@ fn shortages(tree: &Tree, node: &QueueNode, record: &Record, slots: &Slots) -> V
 
 fn name_of(tree: &Tree, id: NodeId) -> Option<Limit> {
     let cohort = tree.cohorts.iter().find(|(_, node)| **node == id);
-    let queue = || tree.queues.iter().find(|(_, node)| node.id == id);
+    let queue = || tree.queues.at(id).map(|node| node.config.name.clone());
     match cohort {
         Some((name, _)) => Some(Limit::Cohort(name.clone())),
-        None => queue().map(|(name, _)| Limit::Queue(name.clone())),
+        None => queue().map(Limit::Queue),
     }
 }
 
@@ -146,9 +145,9 @@ struct Prospect<'a> {
 }
 
 impl Prospect<'_> {
-    fn bid<'b>(&'b self, queue: &'b QueueName) -> Bid<'b> {
+    fn bid(&self) -> Bid<'_> {
         Bid {
-            queue,
+            account: self.node.account,
             node: self.node.id,
             rules: self.node.config.preemption,
             order: self.order,
@@ -168,11 +167,10 @@ impl Prospect<'_> {
 
     /// Why each of those that hold what is short does not have to make room.
     fn spared(&self) -> BTreeMap<Spared, usize> {
-        let queue = &self.node.config.name;
-        let contested = self.bid(queue).contested(&self.tree.quota);
+        let contested = self.bid().contested(&self.tree.quota);
         let mut spared: BTreeMap<Spared, usize> = BTreeMap::new();
-        for (name, node) in &self.tree.queues {
-            let account = self.engine.accounts.get(name);
+        for (_, node) in self.tree.queues.iter() {
+            let account = self.engine.accounts.at(node.account);
             for record in self.holders(account, &contested) {
                 let count = spared
                     .entry(self.reason(record, node, &contested))
@@ -198,7 +196,7 @@ impl Prospect<'_> {
         let rules = self.node.config.preemption;
         let quota = &self.tree.quota;
         let is_lower = record.priority < self.order.priority();
-        let bid = self.bid(&self.node.config.name);
+        let bid = self.bid();
         if !record.evictable {
             return Spared::NotEvictable;
         }
@@ -232,9 +230,9 @@ impl Prospect<'_> {
     }
 
     /// Whose end would make room, if anybody's would.
-    fn room_after(&self, queue: &QueueName) -> Vec<WorkloadId> {
-        let holders = self.tree.queues.iter().flat_map(|(name, node)| {
-            let account = self.engine.accounts.get(name);
+    fn room_after(&self) -> Vec<WorkloadId> {
+        let holders = self.tree.queues.iter().flat_map(|(_, node)| {
+            let account = self.engine.accounts.at(node.account);
             let charged = account.into_iter().flat_map(|account| &account.charged);
             charged.filter_map(move |id| {
                 let record = self.engine.workloads.get(id)?;
@@ -244,6 +242,6 @@ impl Prospect<'_> {
             })
         });
         let mut quota = self.tree.quota.clone();
-        room_after(self.field(), &mut quota, self.bid(queue), holders)
+        room_after(self.field(), &mut quota, self.bid(), holders)
     }
 }

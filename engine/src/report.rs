@@ -1,9 +1,10 @@
 //! Answers what can be asked about queues, cohorts and the state as a whole. The forms that the
 //! answers take are `status.rs`. Nothing here changes state.
 
+use crate::accounts::Account;
 use crate::amount::Amount;
 use crate::demand::Demand;
-use crate::engine::{Account, Engine};
+use crate::engine::Engine;
 use crate::forest::NodeName;
 use crate::ledger::Ledger;
 use crate::model::StopPolicy;
@@ -130,7 +131,7 @@ impl Engine {
             Account {
                 pending, ledger, ..
             },
-        ) in &self.accounts
+        ) in self.accounts.iter()
         {
             if !ledger.is_empty() {
                 let usage = ledger.by_flavor(&self.config.cells, |charged| charged.total);

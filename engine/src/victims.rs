@@ -5,15 +5,16 @@ use std::cmp::{Ordering, Reverse};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use crate::accounts::{AccountId, Accounts};
 use crate::amount::Amount;
 use crate::candidates::{foreign_candidates, merged, own_candidates};
 use crate::cells::CellId;
-use crate::engine::{Account, Record};
+use crate::engine::Record;
 use crate::event::PreemptionRight;
 use crate::fair;
-use crate::forest::QueueNode;
+use crate::forest::Queues;
 use crate::ledger::Charge;
-use crate::names::{LocalQueueKey, QueueName, WorkloadId};
+use crate::names::{LocalQueueKey, WorkloadId};
 use crate::pending::OrderKey;
 use crate::preemption::{BorrowWithinCohort, Preemption, ReclaimWithinCohort};
 use crate::settings::Settings;
@@ -45,8 +46,8 @@ impl VictimKey {
 /// Where victims are looked for.
 #[derive(Clone, Copy)]
 pub(crate) struct Field<'a> {
-    pub(crate) queues: &'a BTreeMap<QueueName, QueueNode>,
-    pub(crate) accounts: &'a BTreeMap<QueueName, Account>,
+    pub(crate) queues: &'a Queues,
+    pub(crate) accounts: &'a Accounts,
     pub(crate) workloads: &'a BTreeMap<WorkloadId, Record>,
     pub(crate) settings: &'a Settings,
 }
@@ -54,7 +55,7 @@ pub(crate) struct Field<'a> {
 /// For whom.
 #[derive(Clone, Copy)]
 pub(crate) struct Bid<'a> {
-    pub(crate) queue: &'a QueueName,
+    pub(crate) account: AccountId,
     pub(crate) node: NodeId,
     pub(crate) rules: Preemption,
     pub(crate) order: &'a OrderKey,
@@ -338,9 +339,9 @@ impl<'a> Field<'a> {
     /// Those that could have to go in one queue, in order.
     pub(crate) fn evictable(
         self,
-        queue: &QueueName,
+        account: AccountId,
     ) -> impl Iterator<Item = (&'a VictimKey, &'a Record)> {
-        let account = self.accounts.get(queue);
+        let account = self.accounts.at(account);
         let keys = account.into_iter().flat_map(|account| &account.evictable);
         keys.filter_map(move |key| Some((key, self.workloads.get(key.id())?)))
     }
@@ -364,24 +365,21 @@ impl<'a> Field<'a> {
     }
 
     /// The other queues of the tree, each with where its path and the bid's part.
-    pub(crate) fn forks(
-        self,
-        quota: &QuotaTree,
-        bid: &Bid<'_>,
-    ) -> Vec<(&'a QueueName, NodeId, Fork)> {
+    pub(crate) fn forks(self, quota: &QuotaTree, bid: &Bid<'_>) -> Vec<(AccountId, NodeId, Fork)> {
         let path: Vec<NodeId> = quota.path(bid.node).collect();
         // For each cohort above the bid, its child on the way down.
         let below: BTreeMap<NodeId, NodeId> = (path.iter().skip(1).copied())
             .zip(path.iter().copied())
             .collect();
-        let others = self.queues.values().filter(|queue| queue.id != bid.node);
+        let others = self.queues.iter().map(|(_, queue)| queue);
+        let others = others.filter(|queue| queue.id != bid.node);
         let fork = |theirs: NodeId| {
             let ours = below.get(&quota.parent(theirs)?).copied()?;
             Some(Fork { ours, theirs })
         };
         let forks = others.filter_map(|queue| {
             let fork = quota.path(queue.id).find_map(fork)?;
-            Some((&queue.config.name, queue.id, fork))
+            Some((queue.account, queue.id, fork))
         });
         forks.collect()
     }

@@ -51,8 +51,7 @@ impl Engine {
 
     /// The tree of a node, built for the occasion if a change has just uprooted it.
     pub(crate) fn tree_of(&self, node: &NodeName) -> Option<Cow<'_, Tree>> {
-        let ledger = |queue: &QueueName| self.accounts.get(queue).map(|account| &account.ledger);
-        self.forest.tree_of(node, &self.config, ledger)
+        self.forest.tree_of(node, &self.config, &self.accounts)
     }
 
     fn explain_pending(&self, id: &WorkloadId, record: &Record) -> Explanation {

@@ -1,12 +1,12 @@
 //! What the events about workloads change: who waits where, and what is charged to whom. The state
 //! itself, and events about the configuration, are `engine.rs`.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::accounts::Accounts;
 use crate::cells::Cells;
 use crate::demand::Demand;
-use crate::engine::{Account, Engine, Held, Local, Record, State};
+use crate::engine::{Engine, Held, Local, Record, State};
 use crate::event::EvictReason;
 use crate::ledger::charge_of;
 use crate::model::{Admission, Workload, WorkloadState};
@@ -156,13 +156,15 @@ impl Engine {
         if let Some(Held { admission, charge }) = record.state.held() {
             let admitted = record.state.is_admitted();
             local.ledger.add(charge, admitted);
-            let account = self.account(&admission.queue);
+            let account = self.accounts.open(&admission.queue);
             account.ledger.add(charge, admitted);
             account.charged.insert(id.clone());
             let cells = &self.config.cells;
-            if let Some(tree) = self.forest.touch(&admission.queue) {
-                tree.charge(View::Now, &admission.queue, charge, cells);
-                tree.charge(View::Planned, &admission.queue, charge, cells);
+            if let Some(tree) = self.forest.touch(&admission.queue)
+                && let Some(node) = tree.queues.node(&admission.queue)
+            {
+                tree.charge(View::Now, node, charge, cells);
+                tree.charge(View::Planned, node, charge, cells);
             }
             self.forest.wake_restless(&admission.queue);
         }
@@ -197,9 +199,11 @@ impl Engine {
                 account.ledger.remove(charge, admitted);
                 account.charged.remove(id);
             }
-            if let Some(tree) = self.forest.touch(&admission.queue) {
-                tree.discharge(View::Now, &admission.queue, charge);
-                tree.discharge(View::Planned, &admission.queue, charge);
+            if let Some(tree) = self.forest.touch(&admission.queue)
+                && let Some(node) = tree.queues.node(&admission.queue)
+            {
+                tree.discharge(View::Now, node, charge);
+                tree.discharge(View::Planned, node, charge);
                 tree.woken.all = true;
             }
             self.drop_empty_account(&admission.queue);
@@ -222,12 +226,12 @@ impl Engine {
         };
         if let Some(key) = key {
             let priority = record.priority;
-            self.account(&queue).evictable.insert(key);
+            self.accounts.open(&queue).evictable.insert(key);
             self.forest.wake_restless(&queue);
             self.wake_rivals(&queue, priority);
         }
         if is_leaving {
-            self.account(&queue).leaving.insert(id.clone());
+            self.accounts.open(&queue).leaving.insert(id.clone());
             self.plan_without(id);
         }
     }
@@ -247,7 +251,7 @@ impl Engine {
                 found.parked = false;
             }
             if let Some(tree) = self.forest.touch(queue) {
-                tree.woken.classes.insert((queue.clone(), class));
+                tree.wake(queue, class);
             }
         }
     }
@@ -272,8 +276,9 @@ impl Engine {
         }
         if account.leaving.remove(id)
             && let Some(tree) = self.forest.touch(queue)
+            && let Some(node) = tree.queues.node(queue)
         {
-            tree.charge(View::Planned, queue, charge, &self.config.cells);
+            tree.charge(View::Planned, node, charge, &self.config.cells);
             tree.leaving = tree.leaving.saturating_sub(1);
             tree.woken.all = true;
         }
@@ -291,8 +296,9 @@ impl Engine {
         let record = self.workloads.get(id);
         if let Some(Held { admission, charge }) = record.and_then(|record| record.state.held())
             && let Some(tree) = self.forest.touch(&admission.queue)
+            && let Some(node) = tree.queues.node(&admission.queue)
         {
-            tree.discharge(View::Planned, &admission.queue, charge);
+            tree.discharge(View::Planned, node, charge);
             tree.leaving = tree.leaving.saturating_add(1);
             tree.woken.all = true;
         }
@@ -310,7 +316,7 @@ impl Engine {
         let shape = Arc::clone(&record.shape);
         let config = self.config.queues.get(queue);
         let preempts = config.is_some_and(|config| config.preemption.has_any());
-        let pending = &mut self.account(queue).pending;
+        let pending = &mut self.accounts.open(queue).pending;
         pending.insert(order.clone(), class.clone(), &shape);
         // A new first may have a right to preempt that the one before it didn't have.
         let is_first = pending.next_of(&class, None) == Some(&order);
@@ -319,7 +325,7 @@ impl Engine {
             if !found.parked
                 && let Some(tree) = self.forest.touch(queue)
             {
-                tree.woken.classes.insert((queue.clone(), class));
+                tree.wake(queue, class);
             }
         }
     }
@@ -344,7 +350,7 @@ impl Engine {
             if found.is_some_and(|class| !class.parked)
                 && let Some(tree) = self.forest.touch(queue)
             {
-                tree.woken.classes.insert((queue.clone(), class));
+                tree.wake(queue, class);
             }
         }
         self.forest.wake_if_claimed(queue, id);
@@ -375,7 +381,7 @@ impl Engine {
 /// Where the workloads that wait in a LocalQueue are counted: there, and where it points to.
 fn demands<'a>(
     local: &'a mut Local,
-    accounts: &'a mut BTreeMap<QueueName, Account>,
+    accounts: &'a mut Accounts,
 ) -> impl Iterator<Item = &'a mut Demand> {
     let object = local.object.as_ref();
     let pointed = object.and_then(|object| accounts.get_mut(&object.cluster_queue));
