@@ -50,8 +50,8 @@ pub(crate) struct Slots {
     /// More usage in the tree never makes it fit. Not so when an early pod set that is pushed to
     /// another flavor leaves room to a later one.
     pub(crate) fit_is_monotone: bool,
-    /// More usage in the tree never makes it fit *without borrowing*. Not so when the search stops
-    /// at a flavor that can be borrowed, and goes on once it can't.
+    /// More usage in the tree never lets it rank better. Not so when there is another choice, which is
+    /// taken once there is no room for the first: a cohort may borrow less then, or have a smaller share.
     pub(crate) rank_is_monotone: bool,
 }
 
@@ -228,13 +228,11 @@ pub(crate) fn plan(config: &Config, queue: &ClusterQueue, shape: &Shape, pod: Am
     }
     let fit_is_monotone = !early_choice_matters_later(&slots);
     let one_choice = slots.iter().all(|slot| slot.choices.len() == 1);
-    let searches_on = queue.fungibility.when_can_borrow == WhenCanBorrow::TryNextFlavor;
     let is_whole = !shape.pod_sets.iter().any(is_reducible);
-    let rank_is_monotone = is_whole && (one_choice || (fit_is_monotone && searches_on));
     Plan::Slots(Slots {
         in_order: slots,
         fit_is_monotone,
-        rank_is_monotone,
+        rank_is_monotone: is_whole && one_choice,
     })
 }
 

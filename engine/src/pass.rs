@@ -48,6 +48,13 @@ struct Rank {
     order: OrderKey,
 }
 
+/// The candidate of a queue.
+#[derive(Debug)]
+struct Offer {
+    class: ClassRef,
+    order: OrderKey,
+}
+
 /// One look at all candidates of a tree.
 pub(crate) struct Pass<'a> {
     pub(crate) config: &'a Config,
@@ -68,9 +75,9 @@ pub(crate) struct Standing {
     /// By queue, the first of each class that is worth a look.
     open: BTreeMap<NodeId, BTreeSet<(OrderKey, ClassId)>>,
     /// What each queue offers. A rank is right or too good.
-    ranked: BTreeSet<(Rank, ClassRef)>,
+    ranked: BTreeMap<Rank, Offer>,
     /// What of `ranked` is this queue's.
-    offers: BTreeMap<NodeId, (Rank, ClassId)>,
+    offers: BTreeMap<NodeId, Rank>,
     /// Queues whose rank may get better when somebody else is admitted.
     shifty: BTreeSet<NodeId>,
     /// The last of each class that has claimed, and where in `open` the class stands.
@@ -93,9 +100,9 @@ impl Pass<'_> {
             self.offer(queue);
         }
         let mut preempted = false;
-        while !preempted && let Some((rank, class)) = self.standing.ranked.pop_first() {
-            self.standing.offers.remove(&class.0);
-            preempted = self.deal_with(class, rank);
+        while !preempted && let Some((rank, offer)) = self.standing.ranked.pop_first() {
+            self.standing.offers.remove(&offer.class.0);
+            preempted = self.deal_with(offer, &rank);
         }
         for (node, cells) in std::mem::take(&mut self.standing.claims) {
             for (cell, amount) in cells {
@@ -148,14 +155,18 @@ impl Pass<'_> {
 
     /// Makes what a queue offers a candidate, with the best rank that it could have.
     fn offer(&mut self, queue: NodeId) {
-        if let Some((rank, id)) = self.standing.offers.remove(&queue) {
-            self.standing.ranked.remove(&(rank, (queue, id)));
+        if let Some(rank) = self.standing.offers.remove(&queue) {
+            self.standing.ranked.remove(&rank);
         }
         let Some((order, id)) = self.first(queue) else {
             return;
         };
         let path = self.path(queue, |_| false);
-        self.put((queue, id), Rank { path, order });
+        // Where use decides who is first in a queue, another one of it may come before all others.
+        let open = self.standing.open.get(&queue).and_then(BTreeSet::first);
+        let best = open.map_or_else(|| order.clone(), |(best, _)| best.clone());
+        let class = (queue, id);
+        self.put(Offer { class, order }, Rank { path, order: best });
     }
 
     /// The first in the order of a queue that is worth a look.
@@ -192,10 +203,9 @@ impl Pass<'_> {
         })
     }
 
-    fn put(&mut self, (queue, id): ClassRef, rank: Rank) {
-        let offer = (rank.clone(), id.clone());
-        self.standing.offers.insert(queue, offer);
-        self.standing.ranked.insert((rank, (queue, id)));
+    fn put(&mut self, offer: Offer, rank: Rank) {
+        self.standing.offers.insert(offer.class.0, rank.clone());
+        self.standing.ranked.insert(rank, offer);
     }
 
     /// How the nodes from below the root down to `node` stand, `is_over` saying which would use more
@@ -234,34 +244,35 @@ impl Pass<'_> {
     }
 
     /// Looks at the candidate whose turn seems to have come; says whether somebody was preempted.
-    fn deal_with(&mut self, class: ClassRef, rank: Rank) -> bool {
+    fn deal_with(&mut self, offer: Offer, rank: &Rank) -> bool {
+        let Offer { class, order } = offer;
         let node = class.0;
         if self
             .class(&class)
             .is_some_and(|found| found.is_held_up(&self.tree.quota, node))
         {
-            self.park(&class, &rank.order);
+            self.park(&class, &order);
             return false;
         }
         let Some((plan, shape)) = self.plan(&class) else {
             return false;
         };
         let Plan::Slots(slots) = &*plan else {
-            self.park(&class, &rank.order);
+            self.park(&class, &order);
             return false;
         };
         let rules = self.rules(node);
         if !slots.fit_is_monotone || rules.reaches_abroad() {
             self.tree.restless.insert(class.clone());
         }
-        let mut verdict = self.judge(&class, slots, &shape, &rank.order, rules);
+        let mut verdict = self.judge(&class, slots, &shape, &order, rules);
         if let Some(Verdict::Later(_, victims)) = &verdict
-            && self.another_would_gain(&class, &rank.order, victims)
+            && self.another_would_gain(&class, &order, victims)
         {
             // Until that one doesn't fit any more, or is gone, it has no rights.
             self.tree.restless.insert(class.clone());
             let rules = Preemption::default();
-            verdict = self.judge(&class, slots, &shape, &rank.order, rules);
+            verdict = self.judge(&class, slots, &shape, &order, rules);
         }
         let Some(verdict) = verdict else {
             let is_whole = !shape.pod_sets.iter().any(is_reducible);
@@ -271,7 +282,7 @@ impl Pass<'_> {
                     found.obstacles = obstacles;
                 }
             }
-            self.park(&class, &rank.order);
+            self.park(&class, &order);
             return false;
         };
         let path = self.path_with(node, verdict.cells());
@@ -280,32 +291,33 @@ impl Pass<'_> {
         let has_others = open.is_some_and(|open| open.len() > 1);
         let may_improve =
             has_others || !slots.rank_is_monotone || self.tree.leaving > 0 || rules.has_any();
-        if self.is_behind(&rank, &path) {
+        let found = Rank { path, order };
+        if self.is_behind(rank, &found) {
             if may_improve {
                 self.standing.shifty.insert(node);
             }
-            let order = rank.order;
-            self.put(class, Rank { path, order });
+            let order = found.order.clone();
+            self.put(Offer { class, order }, found);
             return false;
         }
+        let order = found.order;
         match verdict {
-            Verdict::Now(fit) => self.admit(&class, &rank.order, &fit),
+            Verdict::Now(fit) => self.admit(&class, &order, &fit),
             Verdict::Later(cells, victims) if victims.is_empty() => {
-                self.claim(&class, rank.order, cells);
+                self.claim(&class, order, cells);
             }
             Verdict::Later(_, victims) => {
-                self.preempt(rank.order.id(), &victims);
+                self.preempt(order.id(), &victims);
                 return true;
             }
         }
         false
     }
 
-    /// Whether a candidate that stood as `rank` has fallen behind somebody else.
-    fn is_behind(&self, rank: &Rank, path: &[(bool, Share)]) -> bool {
-        let next = self.standing.ranked.first();
-        let next = next.map(|(next, _)| (&*next.path, &next.order));
-        *rank.path < *path && next.is_some_and(|next| next < (path, &rank.order))
+    /// Whether a candidate that was thought to stand as `rank` stands behind somebody else.
+    fn is_behind(&self, rank: &Rank, found: &Rank) -> bool {
+        let next = self.standing.ranked.first_key_value();
+        rank < found && next.is_some_and(|(next, _)| next < found)
     }
 
     fn account(&self, queue: NodeId) -> Option<&Account> {
