@@ -62,13 +62,14 @@ impl Contest<'_> {
             if let Some(victims) = self.victims(&fit.cells) {
                 return Some(Verdict::Later(fit.cells, victims));
             }
-            // What others could be made to leave does not go together: there may be other flavors.
-            let fit = slots.fit(&mut &*self.quota, self.node, config.fungibility, all);
-            if let Ok(fit) = fit
-                && let Ok(verdict) = self.without_victims(fit)
-            {
-                return Some(verdict);
-            }
+        }
+        // What others could be made to leave may not go together, or leave nothing to a later pod set:
+        // there may be other flavors.
+        if self.rules.has_any()
+            && let Ok(fit) = slots.fit(&mut &*self.quota, self.node, config.fungibility, all)
+            && let Ok(verdict) = self.without_victims(fit)
+        {
+            return Some(verdict);
         }
         if !shape.pod_sets.iter().any(is_reducible) {
             return None;

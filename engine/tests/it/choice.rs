@@ -114,7 +114,12 @@ impl Scene<'_> {
     ) -> Verdict {
         let may_preempt = may_preempt && has_a_right(queue);
         let Some(assignment) = self.assign(queue, workload, may_preempt, tally) else {
-            return Verdict::No;
+            // With flavors for which nobody has to go, perhaps.
+            return if may_preempt {
+                self.whole(queue, workload, false, tally)
+            } else {
+                Verdict::No
+            };
         };
         if assignment.fits_now {
             return Verdict::Now(assignment);
@@ -128,7 +133,6 @@ impl Scene<'_> {
         }
         match self.victims(queue, workload, &assignment.charge, tally) {
             Some(victims) => Verdict::Later(assignment, victims),
-            // With flavors for which nobody has to go, perhaps.
             None => self.whole(queue, workload, false, tally),
         }
     }
