@@ -48,7 +48,8 @@ pub(crate) struct Place {
 pub(crate) struct Slots {
     in_order: Vec<Slot>,
     /// More usage in the tree never makes it fit. Not so when an early pod set that is pushed to
-    /// another flavor leaves room to a later one.
+    /// another flavor leaves room to a later one; or when a part would have to wait for the first flavor,
+    /// which a part never does, until others take that.
     pub(crate) fit_is_monotone: bool,
     /// More usage in the tree never lets it rank better. Not so when there is another choice, which is
     /// taken once there is no room for the first: a cohort may borrow less then, or have a smaller share.
@@ -226,9 +227,9 @@ pub(crate) fn plan(config: &Config, queue: &ClusterQueue, shape: &Shape, pod: Am
             slots.push(Slot { place, choices });
         }
     }
-    let fit_is_monotone = !early_choice_matters_later(&slots);
     let one_choice = slots.iter().all(|slot| slot.choices.len() == 1);
     let is_whole = !shape.pod_sets.iter().any(is_reducible);
+    let fit_is_monotone = (is_whole || one_choice) && !early_choice_matters_later(&slots);
     Plan::Slots(Slots {
         in_order: slots,
         fit_is_monotone,
