@@ -48,9 +48,10 @@ pub fn pod_sets(spec: &crds::WorkloadSpec) -> Result<Vec<engine::PodSet>, Vec<Pr
     }
 }
 
-/// What a pod asks for that is admitted by itself.
+/// What a set of pods asks for that no Workload records.
 pub fn pod_set(view: &PodSetView) -> engine::PodSet {
     engine::PodSet {
+        min_count: min_count(view, view.count),
         requests: view
             .requests
             .iter()
@@ -66,14 +67,10 @@ pub fn pod_set(view: &PodSetView) -> engine::PodSet {
 /// A pod set as a Workload records it, with `placement` and `count` as its own.
 pub fn pod_set_record(view: &PodSetView, placement: &Placement, count: u32) -> crds::PodSet {
     let as_recorded = |count: u32| i32::try_from(count).unwrap_or(i32::MAX);
-    let min_count = view.min_count.as_ref();
-    let min_count = min_count.and_then(|min_count| min_count.as_ref().ok());
     crds::PodSet {
         name: view.name.to_string(),
         count: as_recorded(count),
-        min_count: min_count
-            .filter(|min_count| **min_count < count)
-            .map(|min_count| as_recorded(*min_count)),
+        min_count: min_count(view, count).map(as_recorded),
         requests: view
             .requests
             .iter()
@@ -83,4 +80,10 @@ pub fn pod_set_record(view: &PodSetView, placement: &Placement, count: u32) -> c
         required_node_affinity: view.required_affinity.clone(),
         tolerations: placement.tolerations.clone(),
     }
+}
+
+/// How many of `count` pods will do, if fewer will.
+fn min_count(view: &PodSetView, count: u32) -> Option<u32> {
+    let told = view.min_count.as_ref()?.as_ref().ok().copied();
+    told.filter(|min_count| *min_count < count)
 }

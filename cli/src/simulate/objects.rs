@@ -13,7 +13,7 @@ use sluice_engine::{LocalQueueKey, PodSet};
 use sluice_kinds::hold::Hold;
 use sluice_kinds::metadata::{annotation_text, label, labels};
 use sluice_kinds::requests::PodDefaults;
-use sluice_kinds::view::{PodSetView, QueueLabels, QueueName};
+use sluice_kinds::view::{PodSetView, QueueLabels, QueueName, bad_min_counts};
 use sluice_kinds::{CompiledKind, Problem};
 use sluice_translate as translate;
 
@@ -140,7 +140,9 @@ impl Reader<'_> {
         };
         let mut problems = Vec::new();
         let mut tell = |found: Problem| problems.push(found.to_string());
-        let views = pod_sets(object, kind).unwrap_or_else(|found| {
+        let asked = annotation_text(object, ADMISSION_ANNOTATION);
+        let hold = kind.hold_at_creation(object, asked);
+        let views = pod_sets(object, kind, hold).unwrap_or_else(|found| {
             found.into_iter().for_each(&mut tell);
             Vec::new()
         });
@@ -165,8 +167,7 @@ impl Reader<'_> {
             pod_sets,
         };
         let name = name_of(object);
-        let asked = annotation_text(object, ADMISSION_ANNOTATION);
-        if kind.hold_at_creation(object, asked) != Hold::EachPod {
+        if hold != Hold::EachPod {
             let pod_sets = views.iter().map(translate::pod_set).collect();
             return Ok(vec![told(name, pod_sets)]);
         }
@@ -174,7 +175,6 @@ impl Reader<'_> {
         for view in &views {
             let one = PodSet {
                 count: 1,
-                min_count: None,
                 ..translate::pod_set(view)
             };
             let pod_sets: Arc<[PodSet]> = Arc::new([one]);
@@ -236,12 +236,24 @@ pub fn passed_over_note(count: usize) -> String {
     )
 }
 
-fn pod_sets(object: &Value, kind: &CompiledKind) -> Result<Vec<PodSetView>, Vec<Problem>> {
+/// The pod sets of an object. Fewer pods will do only where it says so by a field, which needs one that
+/// suspends it: as in the controller.
+fn pod_sets(
+    object: &Value,
+    kind: &CompiledKind,
+    hold: Hold,
+) -> Result<Vec<PodSetView>, Vec<Problem>> {
     if kind.has_pods_of_children() {
         let rule = "its pods are those of its children: give those";
         return Err(vec![Problem::forbidden("kind", rule)]);
     }
-    kind.pod_sets(object, &PodDefaults::default())
+    let views = kind.pod_sets(object, &PodDefaults::default())?;
+    let problems = bad_min_counts(&views);
+    match hold {
+        Hold::Suspend if !problems.is_empty() => Err(problems),
+        Hold::Suspend => Ok(views),
+        Hold::Pods | Hold::EachPod => Ok(views.into_iter().map(PodSetView::as_a_whole).collect()),
+    }
 }
 
 fn field_of(annotation: &str) -> String {

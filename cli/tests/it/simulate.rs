@@ -190,6 +190,51 @@ fn jobs_are_taken_as_a_cluster_has_them() {
     assert_eq!(names(&json["sizes"]), ["cpu=1", "cpu=2 pods=2"]);
 }
 
+#[test]
+fn a_job_that_says_so_is_played_with_fewer_pods() {
+    let queues = "../../../../config/samples/simulate/queues.yaml";
+    let run = with_test_files(&format!("-f {queues} -f - -o json"), FEWER_WILL_DO);
+    assert_eq!((run.code, run.stderr.as_str()), (Some(0), ""));
+    let json = run.json();
+    let all = &json["all"];
+    // 12 of 14, and what 14 do in a minute takes them 70 s; the other waits for all its pods in vain.
+    let told = ["finished", "partialAdmissions", "podsLeftOut", "neverAdmitted"];
+    assert_eq!(told.map(|key| &all[key]), [1, 1, 2, 1]);
+    assert_eq!(json["makespanSeconds"], 70);
+}
+
+const FEWER_WILL_DO: &str = r#"
+apiVersion: batch/v1
+kind: Job
+metadata:
+  name: elastic
+  namespace: speech
+  labels: {sluice.dev/queue-name: main}
+  annotations: {sluice.dev/min-parallelism: "3", sluice.dev/simulate-duration: 1m}
+spec:
+  parallelism: 14
+  completions: 14
+  template:
+    spec:
+      restartPolicy: Never
+      containers: [{name: main, resources: {requests: {nvidia.com/gpu: 1}}}]
+---
+apiVersion: batch/v1
+kind: Job
+metadata:
+  name: whole
+  namespace: speech
+  labels: {sluice.dev/queue-name: main}
+  annotations: {sluice.dev/simulate-duration: 1m}
+spec:
+  parallelism: 14
+  completions: 14
+  template:
+    spec:
+      restartPolicy: Never
+      containers: [{name: main, resources: {requests: {nvidia.com/gpu: 1}}}]
+"#;
+
 const NOTE: &str = "note: 1 objects are not played: they name no queue (label sluice.dev/queue-name), are inactive, or no JobKind reads them\n";
 
 const CLUSTER: &str = r#"
