@@ -74,6 +74,7 @@ fn simulate(command: &simulate::Simulate) -> ExitCode {
         Ok(shown) => shown,
         Err(Failure::Unreadable(errors)) => return failed(FAILED, errors),
         Err(Failure::Problems(problems)) => return failed(MISFIT, problems.lines()),
+        Err(Failure::NotOneJob(problem)) => return failed(FAILED, [problem]),
         Err(Failure::Unwritable(error)) => return failed(FAILED, [unwritable(error)]),
     };
     for note in notes {

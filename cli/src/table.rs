@@ -54,7 +54,7 @@ pub fn lines(items: impl IntoIterator<Item = String>) -> String {
 }
 
 /// `line` with a space for each character that would move the cursor or worse: files say what they like.
-fn printable(line: &str) -> String {
+pub fn printable(line: &str) -> String {
     line.replace(char::is_control, " ")
 }
 

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 use sluice_crds::Quantity;
-use sluice_engine::{Amount, ResourceName};
 
 use super::jobs::Told;
 use super::play::{Cut, Fate, Job, Play, Restart};
 use super::quotas::Quotas;
+use super::standing::{self, QueueOfWaiting};
 
 mod groups;
 mod meters;
@@ -41,6 +41,10 @@ pub struct Figures {
     pub sizes: Vec<Group>,
     /// Why jobs that wait at the end do, those of the most jobs first.
     pub waiting: Vec<Reason>,
+    /// How the first of them stand, for the ClusterQueues where the most wait.
+    pub first_waiting: Vec<QueueOfWaiting>,
+    /// How many wait for other ClusterQueues.
+    pub waiting_elsewhere: usize,
     /// How much of the quota was used: of everything, of each tree of cohorts, of each ClusterQueue.
     pub quotas: Vec<QuotaUse>,
     /// What was used and who waited, over time.
@@ -227,6 +231,7 @@ impl Figures {
         } = basis.play;
         let (quotas, series) = meters::measure(basis);
         let grouped = groups::group(basis);
+        let (first_waiting, waiting_elsewhere) = standing::first_waiting(basis);
         Self {
             makespan_seconds: Seconds(end.as_millis().saturating_sub(begin.as_millis())),
             cut: cut.map(|cut| match cut {
@@ -239,6 +244,8 @@ impl Figures {
             priorities: grouped.priorities,
             sizes: grouped.sizes,
             waiting: reasons(basis),
+            first_waiting,
+            waiting_elsewhere,
             quotas,
             series,
         }
@@ -254,9 +261,6 @@ fn reasons(basis: Basis<'_>) -> Vec<Reason> {
             *was_admitted = true;
         }
     }
-    let format = |resource: &ResourceName, amount: Amount| {
-        sluice_translate::quantity(resource, amount).to_string()
-    };
     let mut by_message: BTreeMap<String, Reason> = BTreeMap::new();
     let jobs = told.iter().zip(&play.fates).zip(was_admitted).enumerate();
     for (index, ((told, fate), was_admitted)) in jobs {
@@ -266,7 +270,7 @@ fn reasons(basis: Basis<'_>) -> Vec<Reason> {
         let Some(explanation) = play.explain(index) else {
             continue;
         };
-        let message = explanation.display(&format).to_string();
+        let message = explanation.display(&standing::format).to_string();
         let reason = by_message
             .entry(message)
             .or_insert_with_key(|message| Reason {

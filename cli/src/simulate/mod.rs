@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `play` | jobs through the engine in virtual time: what became of each |
 //! | `figures` | what follows from that, as data |
+//! | `standing` | how single jobs stand at the end |
 //! | `compare` | two plays beside each other |
 //! | `print`, `chart` | both as text and as a picture |
 //! | `settings`, `quotas` | the queues, and how they are read |
@@ -11,12 +12,13 @@
 //! | `span`, `problem` | how time is written; what is wrong with the input |
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 use sluice_engine::{FairPreemption, Settings, Time};
+use sluice_kinds::Problem;
 use sluice_kinds::view::QueueLabels;
 
 use self::figures::{Basis, Figures};
@@ -25,6 +27,7 @@ use self::play::{Restart, Rules, play};
 use self::problem::Problems;
 use self::quotas::Quotas;
 use self::settings::Role;
+use self::standing::Standing;
 use crate::input::{self, Document, InputError};
 
 mod chart;
@@ -39,6 +42,7 @@ mod problem;
 mod quotas;
 mod settings;
 mod span;
+mod standing;
 mod trace;
 
 const DETAILS: &str = "\
@@ -60,7 +64,10 @@ Examples:
 
   # What if? Play what a cluster did, and again with another quota
   kubectl get clusterqueues,cohorts,resourceflavors,localqueues,workloads -A -o yaml > cluster.yaml
-  kubectl sluice simulate -f cluster.yaml --duration 1h --compare more-quota.yaml";
+  kubectl sluice simulate -f cluster.yaml --duration 1h --compare more-quota.yaml
+
+  # Why does this job wait after an hour and a half?
+  kubectl sluice simulate -f queues.yaml -f jobs/ --explain team-a/train --at 1h30m";
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -108,6 +115,13 @@ pub struct Simulate {
     /// End so long after the beginning, instead of when nothing more happens.
     #[arg(long, value_name = "TIME", value_parser = span::parse)]
     until: Option<Duration>,
+    /// Instead of figures, print how this job (its name, or namespace/name) stands at the end, or at the
+    /// moment of --at: why it waits, what it is short of, who comes first, who need not make room.
+    #[arg(long, value_name = "JOB", conflicts_with_all = ["compare", "svg"])]
+    explain: Option<String>,
+    /// With --explain: so long after the beginning.
+    #[arg(long, value_name = "TIME", value_parser = span::parse, requires = "explain", conflicts_with = "until")]
+    at: Option<Duration>,
     /// Share by dominant resource share, as with fair sharing in Sluice's configuration.
     #[arg(long)]
     fair_sharing: bool,
@@ -146,6 +160,8 @@ pub enum Failure {
     Problems(Problems),
     /// The result can't be written.
     Unwritable(String),
+    /// The job to explain is none, or not one.
+    NotOneJob(Problem),
 }
 
 /// What came of it.
@@ -156,6 +172,8 @@ enum Outcome {
     One(Box<Figures>),
     /// Two plays of the same jobs.
     Two(Box<compare::Comparison>),
+    /// How one job stands.
+    Job(Box<Standing>),
 }
 
 /// What is played.
@@ -174,27 +192,30 @@ impl Simulate {
     /// All that is wrong with the input.
     pub fn run(&self) -> Result<(String, Vec<String>), Failure> {
         let input = self.read()?;
-        let before = self.play(&input.quotas, &input.jobs);
-        let outcome = match &input.other {
-            None => Outcome::One(Box::new(before)),
-            Some(other) => {
-                let after = self.play(other, &input.jobs);
+        let outcome = match (&self.explain, &input.other) {
+            (Some(name), _) => {
+                let job = find(name, &input.jobs).map_err(Failure::NotOneJob)?;
+                let standing =
+                    self.play(&input.quotas, &input.jobs, |basis| Standing::of(basis, job));
+                let standing = standing.ok_or_else(|| Failure::NotOneJob(no_job(name)))?;
+                Outcome::Job(Box::new(standing))
+            }
+            (None, None) => {
+                Outcome::One(Box::new(self.play(&input.quotas, &input.jobs, Figures::of)))
+            }
+            (None, Some(other)) => {
+                let before = self.play(&input.quotas, &input.jobs, Figures::of);
+                let after = self.play(other, &input.jobs, Figures::of);
                 Outcome::Two(Box::new(compare::Comparison::of(before, after)))
             }
         };
         if let Some(path) = &self.svg {
-            let drawn = match &outcome {
-                Outcome::One(figures) => chart::draw(&[("", figures)]),
-                Outcome::Two(both) => {
-                    chart::draw(&[("before", &both.before), ("after", &both.after)])
-                }
-            };
-            fs::write(path, drawn)
-                .map_err(|error| Failure::Unwritable(format!("{}: {error}", path.display())))?;
+            Self::draw(path, &outcome)?;
         }
         let text = match (self.output, &outcome) {
             (None, Outcome::One(figures)) => Ok(print::one(figures)),
             (None, Outcome::Two(both)) => Ok(print::two(both)),
+            (None, Outcome::Job(job)) => Ok(print::standing(job)),
             (Some(Format::Json), _) => serde_json::to_string_pretty(&outcome)
                 .map(|text| text + "\n")
                 .map_err(|error| error.to_string()),
@@ -205,7 +226,8 @@ impl Simulate {
         Ok((text.map_err(Failure::Unwritable)?, input.notes))
     }
 
-    fn play(&self, quotas: &Quotas, jobs: &Jobs) -> Figures {
+    /// Plays `jobs` in `quotas`. What is to be known of it is found out by `ask`.
+    fn play<T>(&self, quotas: &Quotas, jobs: &Jobs, ask: impl FnOnce(Basis<'_>) -> T) -> T {
         let to_play = jobs.to_play(quotas, self.arrival_interval);
         let restart = if self.checkpoint {
             Restart::WhereItWas
@@ -223,16 +245,27 @@ impl Simulate {
             restart,
             until: self
                 .until
+                .or(self.at)
                 .map(|until| begin.unwrap_or(Time::default()).after(until)),
         };
         let play = play(quotas.events(), &to_play, &rules);
-        Figures::of(Basis {
+        ask(Basis {
             told: jobs.all(),
             jobs: &to_play,
             quotas,
             restart,
             play: &play,
         })
+    }
+
+    fn draw(path: &Path, outcome: &Outcome) -> Result<(), Failure> {
+        let drawn = match outcome {
+            Outcome::One(figures) => chart::draw(&[("", figures)]),
+            Outcome::Two(both) => chart::draw(&[("before", &both.before), ("after", &both.after)]),
+            Outcome::Job(_) => return Ok(()),
+        };
+        fs::write(path, drawn)
+            .map_err(|error| Failure::Unwritable(format!("{}: {error}", path.display())))
     }
 
     /// Reads all that is given.
@@ -327,6 +360,32 @@ impl Simulate {
         let note = (0 < passed_over).then(|| objects::passed_over_note(passed_over));
         Ok(note.into_iter().collect())
     }
+}
+
+/// The job called `name`, with its namespace or, if that leaves no doubt, without.
+fn find(name: &str, jobs: &Jobs) -> Result<usize, Problem> {
+    let is_called = |told: &str| {
+        let bare = told.split_once('/').map_or(told, |(_, bare)| bare);
+        told == name || bare == name
+    };
+    let all = jobs.all().iter().enumerate();
+    let mut found = all.filter(|(_, job)| is_called(&job.name));
+    match (found.next(), found.next()) {
+        (Some((index, _)), None) => Ok(index),
+        (Some((_, one)), Some((_, other))) => {
+            let rule = format!(
+                "is more than one job ({}, {}, ...): must be the namespace and name of one",
+                one.name, other.name
+            );
+            Err(Problem::invalid("--explain", name, rule))
+        }
+        (None, _) => Err(no_job(name)),
+    }
+}
+
+fn no_job(name: &str) -> Problem {
+    let rule = "must be the name, or namespace/name, of a job in the input";
+    Problem::invalid("--explain", name, rule)
 }
 
 /// What is compared are queues: both plays have the same jobs.

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use sluice_engine::{
     Admission, Amount, Decision, Engine, Event, EvictReason, Explanation, FlavorName,
-    LocalQueueKey, PodSet, PreemptionRight, QueueName, ResourceName, Settings, Time, Workload,
-    WorkloadId, WorkloadState,
+    LocalQueueKey, Outlook, PodSet, PreemptionRight, QueueName, ResourceName, Settings, Time,
+    Workload, WorkloadId, WorkloadState,
 };
 
 #[cfg(test)]
@@ -142,6 +142,11 @@ impl Play {
     /// What the engine says of a job at the end.
     pub fn explain(&self, job: usize) -> Option<Explanation> {
         self.engine.explain(&id_of(job))
+    }
+
+    /// How things stand at the end for a job that is queued then.
+    pub fn outlook(&self, job: usize) -> Option<Outlook> {
+        self.engine.outlook(&id_of(job))
     }
 }
 
@@ -300,7 +305,7 @@ impl<'a> Player<'a> {
     }
 
     fn admit(&mut self, id: &WorkloadId, admission: Admission) {
-        let Some(index) = index_of(id) else {
+        let Some(index) = job_of(id) else {
             return;
         };
         let pods = admission.pod_sets.iter().map(|set| set.count);
@@ -326,7 +331,7 @@ impl<'a> Player<'a> {
     }
 
     fn evict(&mut self, id: &WorkloadId, reason: &EvictReason) {
-        let Some(index) = index_of(id) else {
+        let Some(index) = job_of(id) else {
             return;
         };
         let (Some(live), Some(admission)) =
@@ -463,6 +468,7 @@ fn id_of(job: usize) -> WorkloadId {
     WorkloadId::from(format!("{job:07}"))
 }
 
-fn index_of(id: &WorkloadId) -> Option<usize> {
+/// The number of the job that the engine calls `id`.
+pub fn job_of(id: &WorkloadId) -> Option<usize> {
     id.as_str().parse().ok()
 }

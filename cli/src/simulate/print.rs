@@ -8,6 +8,10 @@ use super::figures::{Figures, Group, Owner, QuotaUse, STEPS, Seconds, Series, Sp
 use super::span;
 use crate::table::{NONE, columns, fields};
 
+mod standing;
+
+pub use standing::one as standing;
+
 /// Parts of the time in which shares are told.
 const PARTS: usize = 6;
 /// Reasons that are printed; all are in the form for programs.
@@ -40,6 +44,7 @@ pub fn one(figures: &Figures) -> String {
     parts.push(format!("Quota:\n{}", quota_table(&figures.quotas)));
     parts.extend(shares(&figures.series, figures.makespan_seconds));
     parts.extend(reasons(figures));
+    parts.extend(standing::waiting(figures));
     parts.join("\n")
 }
 

@@ -90,6 +90,81 @@ fn the_sample_until_a_moment() {
 }
 
 #[test]
+fn those_that_wait_are_told_with_what_for() {
+    let text = simulate(&format!("{ALL} --until 1h30m")).stdout;
+    let (_, told) = text.split_once("\nFirst of").unwrap();
+    assert_snapshot!(told);
+    // No more than a few of each queue.
+    let run = with_test_files(
+        "-f ../../../../config/samples/simulate/queues.yaml -f -",
+        TOO_LARGE,
+    );
+    let (_, told) = run.stdout.split_once("\nFirst of").unwrap();
+    assert_snapshot!(told);
+}
+
+const TOO_LARGE: &str = r#"
+apiVersion: apps/v1
+kind: Deployment
+metadata:
+  name: web
+  namespace: speech
+  labels: {sluice.dev/queue-name: main}
+  annotations: {sluice.dev/simulate-duration: "5"}
+spec:
+  replicas: 5
+  template:
+    spec: {containers: [{name: web, resources: {requests: {cpu: 1000}}}]}
+---
+apiVersion: batch/v1
+kind: Job
+metadata:
+  name: astray
+  namespace: speech
+  labels: {sluice.dev/queue-name: missing}
+  annotations: {sluice.dev/simulate-duration: "5"}
+spec: {template: {spec: {containers: [{name: main}]}}}
+"#;
+
+#[test]
+fn one_job_is_explained_at_a_moment() {
+    assert_snapshot!(simulate(&format!("{ALL} --explain speech/nightly --at 1h30m")).seen());
+    let json = simulate(&format!("{ALL} --explain nightly --at 1h30m -o json")).json();
+    let yaml = simulate(&format!("{ALL} --explain nightly --at 1h30m -o yaml")).stdout;
+    assert_eq!(json, serde_saphyr::from_str::<Value>(&yaml).unwrap());
+    assert_snapshot!(serde_json::to_string_pretty(&json).unwrap());
+    let states = [
+        ("59m", "arrives at 1h"),
+        ("1h39m", "runs since 1h39m"),
+        ("4h", "finished at 2h24m"),
+    ];
+    for (at, state) in states {
+        let text = simulate(&format!("{ALL} --explain nightly --at {at}")).stdout;
+        assert!(text.contains(&format!(" {state}\n")), "{text}");
+    }
+}
+
+#[test]
+fn what_is_explained_is_one_job() {
+    let at = "error: --explain: Invalid value: ";
+    let none =
+        format!("{at}\"nobody\": must be the name, or namespace/name, of a job in the input\n");
+    let many = format!(
+        "{at}\"run-1\": is more than one job (vision/run-1, speech/run-1, ...): must be the namespace and name of one\n"
+    );
+    let twice = "arrival,name,queue,duration\n0,run-1,vision/main,1\n0,run-1,speech/main,1\n";
+    for (name, expected) in [("nobody", none), ("run-1", many)] {
+        let run = with_test_files(
+            &format!(
+                "-f ../../../../config/samples/simulate/queues.yaml --trace - --explain {name}"
+            ),
+            twice,
+        );
+        assert_eq!((run.code, run.stderr), (Some(2), expected));
+    }
+}
+
+#[test]
 fn figures_for_programs() {
     let json = simulate(&format!("{ALL} -o json")).json();
     let yaml: Value = serde_saphyr::from_str(&simulate(&format!("{ALL} -o yaml")).stdout).unwrap();
@@ -198,7 +273,12 @@ fn a_job_that_says_so_is_played_with_fewer_pods() {
     let json = run.json();
     let all = &json["all"];
     // 12 of 14, and what 14 do in a minute takes them 70 s; the other waits for all its pods in vain.
-    let told = ["finished", "partialAdmissions", "podsLeftOut", "neverAdmitted"];
+    let told = [
+        "finished",
+        "partialAdmissions",
+        "podsLeftOut",
+        "neverAdmitted",
+    ];
     assert_eq!(told.map(|key| &all[key]), [1, 1, 2, 1]);
     assert_eq!(json["makespanSeconds"], 70);
 }

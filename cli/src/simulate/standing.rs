@@ -1,0 +1,283 @@
+//! How single jobs stand when a play ends, as plain data: why one waits, what it is short of and where, who
+//! comes first, who need not make room. The engine finds that out; here jobs get back their names.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use sluice_engine::{Amount, Limit, ResourceName, Spared, WorkloadId};
+
+use super::figures::{Basis, Owner, Seconds};
+use super::jobs::Told;
+use super::play::{Fate, job_of};
+
+/// ClusterQueues of which waiting jobs are told one by one: to find out how one stands takes the time of a
+/// look at its whole tree of cohorts.
+const QUEUES_MAX: usize = 10;
+/// Waiting jobs that are told of each.
+const JOBS_MAX: usize = 3;
+/// Jobs that are named in a list; the others are counted.
+const NAMES_MAX: usize = 100;
+
+/// Who waits for a ClusterQueue at the end.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct QueueOfWaiting {
+    /// The ClusterQueue; nothing for LocalQueues that don't exist.
+    pub cluster_queue: String,
+    /// How many jobs wait.
+    pub jobs: usize,
+    /// The first of them, by priority and arrival.
+    pub first: Vec<Standing>,
+}
+
+/// How a job stands.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Standing {
+    /// Its name, with its namespace.
+    pub job: String,
+    /// The LocalQueue that it names.
+    pub local_queue: String,
+    /// The ClusterQueue that this one points to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cluster_queue: Option<String>,
+    /// Its priority.
+    pub priority: i32,
+    /// When that is, since the arrival of the first job.
+    pub at_seconds: Seconds,
+    /// What it does.
+    pub state: State,
+    /// Since when it does that.
+    pub since_seconds: Seconds,
+    /// A word for why it waits, if it does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<&'static str>,
+    /// What its condition in a cluster says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    /// How things stand for it at this moment, if it is queued.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub outlook: Option<Outlook>,
+}
+
+/// What a job does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub enum State {
+    /// It has not arrived.
+    NotArrived,
+    /// It waits, and never held quota.
+    Waiting,
+    /// It was evicted and waits again.
+    WaitingAgain,
+    /// It runs.
+    Running,
+    /// It was evicted and its pods have not ended.
+    Leaving,
+    /// It did what it was for.
+    Finished,
+}
+
+/// How things stand for a job that is queued, as the engine says it: with names of jobs, and amounts as
+/// they are written in the API.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Outlook {
+    /// All of it in a sentence about the job.
+    pub message: String,
+    /// How many jobs of the ClusterQueue come before it.
+    pub ahead: usize,
+    /// The first of them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub first_ahead: Option<String>,
+    /// What the ClusterQueue could still be charged, borrowing included.
+    pub free: Vec<Free>,
+    /// What there is too little of, in each flavor.
+    pub short: Vec<Short>,
+    /// Why jobs that hold what is short don't have to make room.
+    pub spared: Vec<SparedJobs>,
+    /// The jobs that are on their way out in the same tree of cohorts.
+    pub leaving: Names,
+    /// The jobs after whose end there would be room.
+    pub room_after: Names,
+}
+
+/// So much of something is free.
+#[derive(Debug, Clone, Serialize)]
+pub struct Free {
+    /// The flavor.
+    pub flavor: String,
+    /// The resource.
+    pub resource: String,
+    /// How much.
+    pub amount: String,
+}
+
+/// What there is too little of.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Short {
+    /// The pod set.
+    pub pod_set: String,
+    /// The flavor.
+    pub flavor: String,
+    /// The resource.
+    pub resource: String,
+    /// What is asked for.
+    pub request: String,
+    /// What is free.
+    pub free: String,
+    /// Whose quota or limit is used up.
+    pub limit: Owner,
+}
+
+/// Jobs that don't have to make room for the same reason.
+#[derive(Debug, Clone, Serialize)]
+pub struct SparedJobs {
+    /// A word for it.
+    pub reason: &'static str,
+    /// In words, after their number.
+    pub message: &'static str,
+    /// How many there are.
+    pub jobs: usize,
+}
+
+/// Names of jobs.
+#[derive(Debug, Clone, Serialize)]
+pub struct Names {
+    /// How many jobs there are.
+    pub jobs: usize,
+    /// The names of the first.
+    pub names: Vec<String>,
+}
+
+/// The first of those that wait at the end, for the ClusterQueues where the most do; and how many wait for
+/// others.
+pub fn first_waiting(basis: Basis<'_>) -> (Vec<QueueOfWaiting>, usize) {
+    let mut waiting: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+    for (index, fate) in basis.play.fates.iter().enumerate() {
+        if let (Fate::Waiting, Some(job)) = (fate, basis.jobs.get(index)) {
+            let queue = basis.quotas.queue_of(&job.queue);
+            let queue = queue.map_or("", |queue| queue.as_str());
+            waiting.entry(queue).or_default().push(index);
+        }
+    }
+    let mut queues: Vec<_> = waiting.into_iter().collect();
+    queues.sort_by_key(|(_, jobs)| Reverse(jobs.len()));
+    let others = queues.split_off(QUEUES_MAX.min(queues.len()));
+    let first = |(queue, mut jobs): (&str, Vec<usize>)| {
+        let order = |index: &usize| {
+            let job = basis.jobs.get(*index);
+            (job.map(|job| (Reverse(job.priority), job.arrival)), *index)
+        };
+        jobs.sort_by_key(order);
+        let told = jobs.iter().take(JOBS_MAX);
+        QueueOfWaiting {
+            cluster_queue: queue.to_owned(),
+            jobs: jobs.len(),
+            first: told.filter_map(|job| Standing::of(basis, *job)).collect(),
+        }
+    };
+    let more = others.iter().map(|(_, jobs)| jobs.len()).sum();
+    (queues.into_iter().map(first).collect(), more)
+}
+
+impl Standing {
+    /// How the job `index` stands when the play ends.
+    pub fn of(basis: Basis<'_>, index: usize) -> Option<Self> {
+        let Basis { play, quotas, .. } = basis;
+        let told = basis.told.get(index)?;
+        let job = basis.jobs.get(index)?;
+        let run = play.runs.iter().rfind(|run| run.job == index);
+        let evicted = run.and_then(|run| run.evicted);
+        let (state, since) = match (play.fates.get(index)?, run) {
+            (Fate::NotArrived, _) => (State::NotArrived, job.arrival),
+            (Fate::Finished(at), _) => (State::Finished, *at),
+            (Fate::Running, Some(run)) => (State::Running, run.from),
+            (Fate::Leaving, Some(run)) => (State::Leaving, evicted.map_or(run.from, |(at, _)| at)),
+            (Fate::Waiting, Some(run)) => (State::WaitingAgain, run.until),
+            (_, None) => (State::Waiting, job.arrival),
+        };
+        let explanation =
+            (play.explain(index)).filter(|_| play.fates.get(index) == Some(&Fate::Waiting));
+        let seconds = |at: sluice_engine::Time| {
+            Seconds(at.as_millis().saturating_sub(play.begin.as_millis()))
+        };
+        Some(Self {
+            job: told.name.to_string(),
+            local_queue: job.queue.to_string(),
+            cluster_queue: quotas.queue_of(&job.queue).map(ToString::to_string),
+            priority: job.priority,
+            at_seconds: seconds(play.end),
+            state,
+            since_seconds: seconds(since),
+            reason: explanation.as_ref().map(sluice_engine::Explanation::reason),
+            message: explanation.map(|explanation| explanation.display(&format).to_string()),
+            outlook: play
+                .outlook(index)
+                .map(|outlook| Outlook::of(&outlook, basis.told)),
+        })
+    }
+}
+
+impl Outlook {
+    fn of(outlook: &sluice_engine::Outlook, told: &[Told]) -> Self {
+        let name = |id: &WorkloadId| {
+            let told = job_of(id).and_then(|job| told.get(job));
+            told.map_or_else(|| id.to_string(), |told| told.name.to_string())
+        };
+        let names = |ids: &[WorkloadId]| Names {
+            jobs: ids.len(),
+            names: ids.iter().take(NAMES_MAX).map(name).collect(),
+        };
+        let free = outlook.free.iter().map(|(flavor, resource, amount)| Free {
+            flavor: flavor.to_string(),
+            resource: resource.to_string(),
+            amount: format(resource, *amount),
+        });
+        let short = outlook.short.iter().map(|short| Short {
+            pod_set: short.pod_set.to_string(),
+            flavor: short.flavor.to_string(),
+            resource: short.resource.to_string(),
+            request: format(&short.resource, short.request),
+            free: format(&short.resource, short.free),
+            limit: match &short.limit {
+                Limit::Queue(queue) => Owner::ClusterQueue(queue.to_string()),
+                Limit::Cohort(cohort) => Owner::Cohort(cohort.to_string()),
+            },
+        });
+        let spared = outlook.spared.iter().map(|(spared, jobs)| SparedJobs {
+            reason: word(*spared),
+            message: spared.text(),
+            jobs: *jobs,
+        });
+        Self {
+            message: outlook.display(&format, &name).to_string(),
+            ahead: outlook.ahead,
+            first_ahead: outlook.first.as_ref().map(name),
+            free: free.collect(),
+            short: short.collect(),
+            spared: spared.collect(),
+            leaving: names(&outlook.leaving),
+            room_after: names(&outlook.room_after),
+        }
+    }
+}
+
+fn word(spared: Spared) -> &'static str {
+    match spared {
+        Spared::NotEvictable => "NotEvictable",
+        Spared::OwnQueueNever => "OwnQueueNever",
+        Spared::OwnQueueOrder => "OwnQueueOrder",
+        Spared::CohortNever => "CohortNever",
+        Spared::CohortPriority => "CohortPriority",
+        Spared::WithinItsQuota => "WithinItsQuota",
+        Spared::WouldBorrow => "WouldBorrow",
+        Spared::NotEnough => "NotEnough",
+    }
+}
+
+/// An amount as it is written in the API.
+pub fn format(resource: &ResourceName, amount: Amount) -> String {
+    sluice_translate::quantity(resource, amount).to_string()
+}
