@@ -354,6 +354,24 @@ fn any_jobs() -> impl Strategy<Value = Vec<Job>> {
     proptest::collection::vec(one.prop_map(job), 1..40)
 }
 
+fn any_preemption() -> impl Strategy<Value = Preemption> {
+    let within = prop_oneof![
+        Just(WithinClusterQueue::Never),
+        Just(WithinClusterQueue::LowerPriority),
+        Just(WithinClusterQueue::LowerOrNewerEqualPriority),
+    ];
+    let reclaim = prop_oneof![
+        Just(ReclaimWithinCohort::Never),
+        Just(ReclaimWithinCohort::LowerPriority),
+        Just(ReclaimWithinCohort::Any),
+    ];
+    (within, reclaim).prop_map(|(within_cluster_queue, reclaim_within_cohort)| Preemption {
+        within_cluster_queue,
+        reclaim_within_cohort,
+        ..Preemption::default()
+    })
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
@@ -361,16 +379,18 @@ proptest! {
     fn what_must_always_hold(
         jobs in any_jobs(),
         cohort: bool,
+        preemption in any_preemption(),
         checkpoint: bool,
         until in proptest::option::of(0..300_i64),
     ) {
-        let quotas = queues(&[("a", 4), ("b", 3)], cohort, |_| {});
+        let quotas = queues(&[("a", 4), ("b", 3)], cohort, |queue| queue.preemption = preemption);
         let rules = Rules {
             until: until.map(|until| Time::from_millis(until * 1000)),
             restart: if checkpoint { Restart::WhereItWas } else { Restart::FromStart },
             ..rules()
         };
         let figures = figures(&quotas, &jobs, &rules);
+        prop_assert_ne!(figures.cut, Some("evictions"));
         for row in &figures.quotas {
             if matches!(row.owner, Owner::All | Owner::Cohort(_)) {
                 prop_assert!(row.utilisation.is_none_or(|part| (0.0..=1.0).contains(&part)));
