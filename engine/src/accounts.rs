@@ -35,7 +35,7 @@ pub(crate) struct AccountId(u64);
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Accounts {
     ids: BTreeMap<QueueName, AccountId>,
-    accounts: BTreeMap<AccountId, Account>,
+    all: BTreeMap<AccountId, Account>,
     next: AccountId,
 }
 
@@ -54,13 +54,13 @@ impl Accounts {
             self.ids.insert(name.clone(), id);
             id
         });
-        self.accounts.entry(id).or_default()
+        self.all.entry(id).or_default()
     }
 
     /// Closes an account for good, and drops what is in it.
     pub(crate) fn close(&mut self, name: &QueueName) {
         if let Some(id) = self.ids.remove(name) {
-            self.accounts.remove(&id);
+            self.all.remove(&id);
         }
     }
 
@@ -77,11 +77,11 @@ impl Accounts {
     }
 
     pub(crate) fn at(&self, id: AccountId) -> Option<&Account> {
-        self.accounts.get(&id)
+        self.all.get(&id)
     }
 
     pub(crate) fn at_mut(&mut self, id: AccountId) -> Option<&mut Account> {
-        self.accounts.get_mut(&id)
+        self.all.get_mut(&id)
     }
 
     /// All accounts, by name.

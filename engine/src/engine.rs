@@ -13,6 +13,7 @@ use crate::demand::Demand;
 use crate::event::{Event, EvictReason};
 use crate::forest::{Config, Forest, NodeName, Tree};
 use crate::ledger::{Charge, Ledger};
+use crate::lookup::Lookup;
 use crate::model::{
     Admission, AdmissionMode, ClusterQueue, Cohort, Consumed, Flavor, LocalQueue, StopPolicy,
 };
@@ -33,8 +34,8 @@ pub struct Engine {
     pub(crate) config: Config,
     pub(crate) forest: Forest,
     pub(crate) accounts: Accounts,
-    pub(crate) locals: BTreeMap<LocalQueueKey, Local>,
-    pub(crate) workloads: BTreeMap<WorkloadId, Record>,
+    pub(crate) locals: Locals,
+    pub(crate) workloads: Workloads,
     pub(crate) shapes: Shapes,
     pub(crate) settings: Settings,
     /// Admitted workloads that may have a reason to go.
@@ -47,6 +48,12 @@ pub struct Engine {
     /// The ClusterQueues that admit by use.
     pub(crate) by_usage: BTreeSet<QueueName>,
 }
+
+/// All workloads.
+pub(crate) type Workloads = Lookup<WorkloadId, Record>;
+
+/// All LocalQueues that something is known of.
+pub(crate) type Locals = Lookup<LocalQueueKey, Local>;
 
 /// What belongs to a LocalQueue's name, whether or not its object exists.
 #[derive(Clone, Debug, Default)]
@@ -190,8 +197,8 @@ impl Engine {
             config: Config::default(),
             forest: Forest::default(),
             accounts: Accounts::default(),
-            locals: BTreeMap::new(),
-            workloads: BTreeMap::new(),
+            locals: Locals::default(),
+            workloads: Workloads::default(),
             shapes: Shapes::new(settings.pod),
             settings,
             reviewed: BTreeSet::new(),
@@ -362,7 +369,7 @@ impl Engine {
     }
 
     fn set_local(&mut self, key: &LocalQueueKey, object: Option<LocalQueue>) {
-        let local = self.locals.entry(key.clone()).or_default();
+        let local = self.locals.open(key.clone());
         if local.object == object {
             self.drop_empty_local(key);
             return;

@@ -11,6 +11,7 @@
 //! | `cells`, `tree`, `forest`, `share` | what is counted; quota arithmetic of one cohort tree; which nodes make up which tree; shares |
 //! | `accounts`, `ledger`, `demand`, `consumption` | what belongs to a queue; what is charged to it; what waits there, in sum; what was used over time |
 //! | `shape`, `pending` | equal requests; the order in a queue |
+//! | `lookup` | a map without an order |
 //! | `flavors` | which flavors a shape takes |
 //! | `candidates`, `victims`, `fair` | who has to go for whom, by rights and by fair shares |
 //! | `decide`, `pass`, `contest` | what is due and who is admitted; one look at a tree; what can be done for one |
@@ -36,6 +37,7 @@ mod flavors;
 mod forest;
 mod ledger;
 pub mod limits;
+mod lookup;
 mod model;
 mod names;
 mod nodes;

@@ -24,12 +24,12 @@ use crate::accounts::{Account, Accounts};
 use crate::amount::Amount;
 use crate::cells::CellId;
 use crate::contest::{Contest, Verdict};
-use crate::engine::{Held, Local, Record, State};
+use crate::engine::{Held, Locals, State, Workloads};
 use crate::event::{Decision, EvictReason};
 use crate::flavors::{self, Fit, Plan, Slots, is_reducible};
 use crate::forest::{ClassRef, Config, Tree};
 use crate::model::{Admission, AdmissionMode, PodSet, QueueingStrategy};
-use crate::names::{LocalQueueKey, WorkloadId};
+use crate::names::WorkloadId;
 use crate::pending::{Class, ClassId, Grant, OrderKey};
 use crate::preemption::Preemption;
 use crate::settings::Settings;
@@ -60,8 +60,8 @@ pub(crate) struct Pass<'a> {
     pub(crate) config: &'a Config,
     pub(crate) settings: &'a Settings,
     pub(crate) accounts: &'a mut Accounts,
-    pub(crate) locals: &'a mut BTreeMap<LocalQueueKey, Local>,
-    pub(crate) workloads: &'a mut BTreeMap<WorkloadId, Record>,
+    pub(crate) locals: &'a mut Locals,
+    pub(crate) workloads: &'a mut Workloads,
     pub(crate) timers: &'a mut BTreeSet<(Time, WorkloadId)>,
     pub(crate) now: Time,
     pub(crate) tree: &'a mut Tree,

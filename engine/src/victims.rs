@@ -9,7 +9,7 @@ use crate::accounts::{AccountId, Accounts};
 use crate::amount::Amount;
 use crate::candidates::{foreign_candidates, merged, own_candidates};
 use crate::cells::CellId;
-use crate::engine::Record;
+use crate::engine::{Record, Workloads};
 use crate::event::PreemptionRight;
 use crate::fair;
 use crate::forest::Queues;
@@ -48,7 +48,7 @@ impl VictimKey {
 pub(crate) struct Field<'a> {
     pub(crate) queues: &'a Queues,
     pub(crate) accounts: &'a Accounts,
-    pub(crate) workloads: &'a BTreeMap<WorkloadId, Record>,
+    pub(crate) workloads: &'a Workloads,
     pub(crate) settings: &'a Settings,
 }
 

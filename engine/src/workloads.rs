@@ -34,11 +34,7 @@ impl Engine {
         let state = next_state(known.map(|record| &record.state), state, cells);
         let shape = self.shapes.acquire(pod_sets);
         // One copy of a name that many workloads have.
-        let known = self
-            .locals
-            .get_key_value(&queue)
-            .map(|(key, _)| key.clone());
-        let queue = known.unwrap_or(queue);
+        let queue = self.locals.key(&queue).cloned().unwrap_or(queue);
         let record = Record {
             queue,
             priority,
@@ -52,10 +48,7 @@ impl Engine {
             Some(before) if before.same_as(&record) => self.shapes.release(&record.shape),
             Some(before) if keeps_charge(before, &record) => self.replace_charged(&id, record),
             _ => {
-                let id = self
-                    .workloads
-                    .get_key_value(&id)
-                    .map_or(id, |(known, _)| known.clone());
+                let id = self.workloads.key(&id).cloned().unwrap_or(id);
                 let left = self.detach(&id);
                 self.attach(id, record);
                 if let Some(left) = left {
@@ -145,7 +138,7 @@ impl Engine {
 
     /// Takes in a workload that isn't known.
     fn attach(&mut self, id: WorkloadId, record: Record) {
-        let local = self.locals.entry(record.queue.clone()).or_default();
+        let local = self.locals.open(record.queue.clone());
         local.workloads.insert(id.clone());
         let target = local.target().cloned();
         if record.state == State::Pending {
