@@ -11,9 +11,10 @@ use std::hash::Hash;
 #[allow(clippy::disallowed_types, reason = "its order is shown to nobody")]
 pub(crate) struct Lookup<K, V>(HashMap<K, V>);
 
+#[allow(clippy::disallowed_types, reason = "its order is shown to nobody")]
 impl<K, V> Default for Lookup<K, V> {
     fn default() -> Self {
-        Self(Default::default())
+        Self(HashMap::default())
     }
 }
 

@@ -197,7 +197,7 @@ impl Pass<'_> {
 
     /// What the LocalQueue of a class has used.
     fn used(&self, class: &ClassId, node: NodeId) -> Share {
-        let local = class.local.as_ref().and_then(|key| self.locals.get(key));
+        let local = class.local.as_deref().and_then(|key| self.locals.get(key));
         local.map_or(Share::ZERO, |local| {
             local.standing(self.tree, node, &self.config.cells)
         })
@@ -279,7 +279,7 @@ impl Pass<'_> {
             if slots.fit_is_monotone && is_whole && !rules.has_any() {
                 let obstacles = slots.obstacles(&self.tree.quota, node, &shape);
                 if let Some(found) = self.class_mut(&class) {
-                    found.obstacles = obstacles;
+                    found.hold_up(obstacles);
                 }
             }
             self.park(&class, &order);
@@ -372,7 +372,7 @@ impl Pass<'_> {
             node: node.id,
             rules,
             order,
-            local: id.local.as_ref(),
+            local: id.local.as_deref(),
         };
         contest.judge(slots, &node.config, shape)
     }

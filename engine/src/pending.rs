@@ -49,14 +49,22 @@ impl OrderKey {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ClassId {
     pub(crate) shape: ShapeId,
-    pub(crate) local: Option<LocalQueueKey>,
+    pub(crate) local: Option<Arc<LocalQueueKey>>,
+}
+
+/// Workloads in order, at least one. Where hardly two are alike most classes have no other, so the first
+/// takes no memory of its own.
+#[derive(Clone, Debug)]
+struct Members {
+    first: OrderKey,
+    rest: BTreeSet<OrderKey>,
 }
 
 /// The workloads of one class. One that comes later fits no better than one that comes earlier.
 #[derive(Clone, Debug)]
 pub(crate) struct Class {
     pub(crate) shape: Arc<Shape>,
-    members: BTreeSet<OrderKey>,
+    members: Members,
     /// How the shape could be placed, worked out at the first look. It holds until the tree is
     /// built anew.
     pub(crate) plan: Option<Arc<Plan>>,
@@ -66,7 +74,7 @@ pub(crate) struct Class {
     pub(crate) parked: bool,
     /// Charges that there was no room for at the last look. Until there is room for one of them, the
     /// class doesn't fit. None is known if this is empty.
-    pub(crate) obstacles: Vec<(CellId, Amount)>,
+    pub(crate) obstacles: Box<[(CellId, Amount)]>,
 }
 
 /// What a workload of a class gets by one choice of flavors.
@@ -80,7 +88,74 @@ pub(crate) struct Grant {
     pub(crate) charge: Charge,
 }
 
+impl Members {
+    fn of(first: OrderKey) -> Self {
+        Self {
+            first,
+            rest: BTreeSet::new(),
+        }
+    }
+
+    fn insert(&mut self, key: OrderKey) {
+        if key < self.first {
+            self.rest.insert(std::mem::replace(&mut self.first, key));
+        } else if key != self.first {
+            self.rest.insert(key);
+        }
+    }
+
+    /// Takes one out; says whether any is left. The last one stays.
+    fn remove(&mut self, key: &OrderKey) -> bool {
+        if *key != self.first {
+            self.rest.remove(key);
+            return true;
+        }
+        let next = self.rest.pop_first();
+        let is_any_left = next.is_some();
+        if let Some(next) = next {
+            self.first = next;
+        }
+        is_any_left
+    }
+
+    fn contains(&self, key: &OrderKey) -> bool {
+        *key == self.first || self.rest.contains(key)
+    }
+
+    /// The first after this one; the very first after none.
+    fn next(&self, after: Option<&OrderKey>) -> Option<&OrderKey> {
+        match after {
+            None => Some(&self.first),
+            Some(key) if *key < self.first => Some(&self.first),
+            Some(key) => {
+                let after = (Bound::Excluded(key), Bound::Unbounded);
+                self.rest.range::<OrderKey, _>(after).next()
+            }
+        }
+    }
+
+    fn iter(&self) -> impl Iterator<Item = &OrderKey> {
+        std::iter::once(&self.first).chain(&self.rest)
+    }
+
+    /// How many come before `key`.
+    fn before(&self, key: &OrderKey) -> usize {
+        if *key <= self.first {
+            return 0;
+        }
+        self.rest.range(..key).count().saturating_add(1)
+    }
+}
+
 impl Class {
+    /// Notes what keeps it from fitting. A class of one is not worth the memory of its plan until then.
+    pub(crate) fn hold_up(&mut self, obstacles: Vec<(CellId, Amount)>) {
+        if self.members.rest.is_empty() && !obstacles.is_empty() {
+            self.plan = None;
+        }
+        self.obstacles = obstacles.into();
+    }
+
     /// Whether what kept it from fitting at the last look still does.
     pub(crate) fn is_held_up(&self, quota: &QuotaTree, node: NodeId) -> bool {
         let mut obstacles = self.obstacles.iter();
@@ -150,19 +225,21 @@ impl PendingQueue {
     }
 
     fn admit(&mut self, key: OrderKey, id: ClassId, shape: &Arc<Shape>) {
-        let class = self.classes.entry(id.clone()).or_insert_with(|| Class {
-            shape: Arc::clone(shape),
-            members: BTreeSet::new(),
-            plan: None,
-            granted: None,
-            parked: false,
-            obstacles: Vec::new(),
-        });
-        let head = class.members.first();
-        if head.is_none_or(|head| key < *head) {
-            if let Some(head) = head {
-                self.heads.remove(head);
-            }
+        let Some(class) = self.classes.get_mut(&id) else {
+            self.heads.insert(key.clone(), id.clone());
+            let class = Class {
+                shape: Arc::clone(shape),
+                members: Members::of(key),
+                plan: None,
+                granted: None,
+                parked: false,
+                obstacles: Box::default(),
+            };
+            self.classes.insert(id, class);
+            return;
+        };
+        if key < class.members.first {
+            self.heads.remove(&class.members.first);
             self.heads.insert(key.clone(), id);
         }
         class.members.insert(key);
@@ -172,13 +249,12 @@ impl PendingQueue {
         let Some(class) = self.classes.get_mut(id) else {
             return;
         };
-        class.members.remove(key);
-        if self.heads.remove(key).is_some()
-            && let Some(head) = class.members.first()
-        {
-            self.heads.insert(head.clone(), id.clone());
-        }
-        if class.members.is_empty() {
+        let was_head = self.heads.remove(key).is_some();
+        if class.members.remove(key) {
+            if was_head {
+                self.heads.insert(class.members.first.clone(), id.clone());
+            }
+        } else {
             self.classes.remove(id);
         }
     }
@@ -195,9 +271,7 @@ impl PendingQueue {
 
     /// The first workload of a class after this one; the very first after none.
     pub(crate) fn next_of(&self, class: &ClassId, after: Option<&OrderKey>) -> Option<&OrderKey> {
-        let members = &self.classes.get(class)?.members;
-        let start = after.map_or(Bound::Unbounded, Bound::Excluded);
-        members.range((start, Bound::Unbounded)).next()
+        self.classes.get(class)?.members.next(after)
     }
 
     pub(crate) fn class(&self, id: &ClassId) -> Option<&Class> {
@@ -231,7 +305,7 @@ impl PendingQueue {
             class.parked = false;
             class.plan = None;
             class.granted = None;
-            class.obstacles.clear();
+            class.obstacles = Box::default();
         }
     }
 
@@ -254,7 +328,7 @@ impl PendingQueue {
     /// How many come before `key`.
     pub(crate) fn ahead_of(&self, key: &OrderKey) -> usize {
         let queued = self.classes.values();
-        let queued: usize = queued.map(|class| class.members.range(..key).count()).sum();
+        let queued: usize = queued.map(|class| class.members.before(key)).sum();
         queued.saturating_add(self.outside.range(..key).count())
     }
 
@@ -263,7 +337,7 @@ impl PendingQueue {
         let keys: BTreeSet<&OrderKey> = self
             .classes
             .values()
-            .flat_map(|class| &class.members)
+            .flat_map(|class| class.members.iter())
             .collect();
         keys.into_iter()
     }

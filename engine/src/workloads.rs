@@ -366,7 +366,7 @@ impl Engine {
         let by_usage = self.by_usage.contains(queue);
         ClassId {
             shape: record.shape.id,
-            local: by_usage.then(|| record.queue.clone()),
+            local: by_usage.then(|| Arc::new(record.queue.clone())),
         }
     }
 }
