@@ -4,8 +4,9 @@ CARGO ?= cargo
 # Black-box tests mostly wait for the control plane: more of them at a time than there are cores.
 TEST_THREADS ?= 8
 FUZZ_SECONDS ?= 600
+HISTORIES ?= 100000
 
-.PHONY: help build test lint generate demo bench fuzz controlplane
+.PHONY: help build test oracle lint generate demo bench fuzz controlplane
 
 help: ## List the tasks.
 	@awk -F':.*## ' '/^[a-z]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -19,7 +20,12 @@ test: ## Run all tests, black-box tests against a real control plane included.
 	@$(CARGO) run --quiet --locked -p sluice-testbed -- build & controlplane=$$!; \
 		$(CARGO) test --locked --workspace --no-run; built=$$?; \
 		wait $$controlplane && exit $$built
-	RUST_TEST_THREADS=$(TEST_THREADS) $(CARGO) test --locked --workspace --no-fail-fast
+	@$(MAKE) --no-print-directory oracle; oracle=$$?; \
+		RUST_TEST_THREADS=$(TEST_THREADS) $(CARGO) test --locked --workspace --no-fail-fast && exit $$oracle
+
+# Always the same histories: PROPTEST_RNG_SEED=N draws others.
+oracle: ## Compare the engine with its oracle in HISTORIES random histories, in an optimised build.
+	HISTORIES=$(HISTORIES) $(CARGO) test --locked --profile oracle -p sluice-engine --test it random::
 
 lint: ## Formatting, clippy, documentation, and what dependencies may be.
 	$(CARGO) fmt --all --check
