@@ -1,7 +1,7 @@
 //! The statuses of queues, cohorts and JobKinds: looked at once a second, written when a reader
 //! would be told something else. They are reports: nothing is decided by them.
 
-use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
@@ -11,7 +11,7 @@ use serde_json::Value;
 use sluice_crds::{ClusterQueue, Cohort, JobKind, JobKindStatus, LocalQueue, LocalQueueStatus};
 use sluice_engine::{CohortName, Engine, QueueName};
 use tokio::task::JoinSet;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use tracing::warn;
 
 use super::kinds::Kinds;
@@ -26,6 +26,11 @@ use crate::write::Writer;
 
 /// Status writes at the same time.
 const CONCURRENCY: usize = 8;
+/// Statuses of queues and cohorts that are written again in a second. Where short jobs run every queue
+/// changes all the time, and each of these writes costs as much as one that admits a job.
+const AGAIN_PER_SECOND: usize = 10;
+/// What was not written for so long is written at once.
+const AGAIN: Duration = Duration::from_secs(30);
 /// How long the end waits for statuses.
 const LAST_WRITES: Duration = Duration::from_secs(5);
 
@@ -45,6 +50,8 @@ pub struct Statuses {
     waiting: VecDeque<Report>,
     running: JoinSet<Place>,
     under_way: HashSet<Place>,
+    /// What was written within [`AGAIN`], and when.
+    written: HashMap<Place, Instant>,
 }
 
 impl Statuses {
@@ -55,6 +62,7 @@ impl Statuses {
             waiting: VecDeque::new(),
             running: JoinSet::new(),
             under_way: HashSet::new(),
+            written: HashMap::new(),
         }
     }
 
@@ -67,7 +75,8 @@ impl Statuses {
         Some(())
     }
 
-    /// Writes all statuses that would say something else.
+    /// Writes statuses that would say something else. Of those that were written lately only some, and
+    /// those first that it is the longest ago for: each has its turn.
     pub fn refresh(
         &mut self,
         engine: &Engine,
@@ -82,6 +91,10 @@ impl Statuses {
         self.cluster_queues(engine, cluster, metrics, now);
         self.local_queues(engine, cluster, world, now);
         self.cohorts(engine, cluster, now);
+        self.written.retain(|_, at| at.elapsed() < AGAIN);
+        put_off(&mut self.waiting, |report| {
+            self.written.get(&report.place).copied()
+        });
         self.job_kinds(kinds, now);
         self.fill();
     }
@@ -237,6 +250,7 @@ impl Statuses {
                 status,
             } = report;
             self.under_way.insert(place.clone());
+            self.written.insert(place.clone(), Instant::now());
             let writer = self.writer.clone();
             self.running.spawn(async move {
                 let namespace = Some(place.1.as_str()).filter(|n| !n.is_empty());
@@ -245,6 +259,14 @@ impl Statuses {
             });
         }
     }
+}
+
+/// Leaves to a later round what is one too many.
+fn put_off<T>(waiting: &mut VecDeque<T>, written: impl Fn(&T) -> Option<Instant>) {
+    let reports = waiting.make_contiguous();
+    reports.sort_by_key(&written);
+    let new = reports.partition_point(|report| written(report).is_none());
+    waiting.truncate(new + AGAIN_PER_SECOND);
 }
 
 /// What is said of a JobKind whose objects are watched: nothing while its rule is being written, which
@@ -299,9 +321,25 @@ fn name_what_is_gone(known: &Value, status: &mut Value) {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use std::collections::VecDeque;
+    use std::time::Duration;
 
-    use super::name_what_is_gone;
+    use serde_json::json;
+    use tokio::time::Instant;
+
+    use super::{AGAIN_PER_SECOND, name_what_is_gone, put_off};
+
+    #[test]
+    fn what_was_written_lately_takes_turns_and_what_is_new_does_not_wait() {
+        let begun = Instant::now();
+        let at = |seconds: u64| Some(begun + Duration::from_secs(seconds));
+        let mut waiting: VecDeque<_> = (0..30).rev().map(at).collect();
+        waiting.extend([None, None]);
+        put_off(&mut waiting, |written| *written);
+        let oldest = (0..).take(AGAIN_PER_SECOND).map(at);
+        let wanted: Vec<_> = [None, None].into_iter().chain(oldest).collect();
+        assert_eq!(waiting, wanted);
+    }
 
     #[test]
     fn a_merge_patch_names_what_is_gone() {
