@@ -86,6 +86,10 @@ impl Engine {
             let config = self.config.queues.get(queue);
             let is_strict = config.is_some_and(|q| q.strategy == QueueingStrategy::StrictFifo);
             self.forest.wake_in_time(queue, is_strict);
+            // And whose victims would make room for another one instead.
+            if config.is_some_and(|queue| queue.preemption.has_any()) {
+                self.forest.wake_restless(queue);
+            }
             for key in &account.locals {
                 let Some(local) = self.locals.get_mut(key) else {
                     continue;

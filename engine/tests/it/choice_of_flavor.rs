@@ -71,3 +71,32 @@ fn as_many_pods_as_fit_are_admitted_if_so_many_will_do() {
          decide => !low(own)",
     );
 }
+
+#[test]
+fn flavors_without_victims_are_tried_when_those_with_lead_nowhere() {
+    // To make somebody go, the first pod set would stop at default, and leave nothing to the second.
+    check(
+        "queue q own=lower preempt-first default.cpu=6 spot.cpu=4
+         flavor default label=kind:a
+         held low q default.cpu=2
+         held high q priority=9 default.cpu=2
+         job a q priority=1 cpu=4 / cpu=2 select=kind:a
+         decide => a
+         flavors a => 0.cpu=spot 1.cpu=default",
+    );
+}
+
+#[test]
+fn a_part_takes_another_flavor_once_the_first_is_kept_for_others() {
+    // A part never waits for `gone` to leave default; when all of that is kept for `b`, it takes spot.
+    check(
+        "queue q in=c preempt-first default.cpu=0 spot.cpu=3
+         queue owner in=c reclaim=any default.cpu=3
+         held gone q default.cpu=3
+         evicting gone
+         job a q at=0 pods=4 min=1 cpu=1
+         job b owner at=1 cpu=3
+         decide => ax3
+         flavors a => 0.cpu=spot",
+    );
+}

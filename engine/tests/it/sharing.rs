@@ -204,3 +204,38 @@ fn time_alone_moves_the_head_of_a_strict_queue_that_admits_by_use() {
          decide at={week} => a1"
     ));
 }
+
+#[test]
+fn what_a_queue_offers_by_use_ranks_by_the_best_that_it_has() {
+    // In q the LocalQueue `used` comes last, but what comes first there never fits.
+    check(
+        "queue q in=c by-usage default.cpu=2
+         local used queue=q used=cpu:1
+         queue other in=c default.cpu=1
+         job large q at=0 cpu=9
+         job old used priority=2 at=0 cpu=1
+         job young other priority=2 at=2 cpu=1
+         decide => old young",
+    );
+}
+
+#[test]
+fn who_falls_back_to_another_flavor_may_have_a_smaller_share_and_goes_first() {
+    // At first `b` would borrow 2 of default. When there is only 1 left of that, it borrows 1 of spot,
+    // which is the smaller share, and goes before `late`.
+    check(
+        "fair
+         queue poor in=c default.cpu=0
+         queue large in=c default.cpu=6
+         queue lender in=c default.cpu=7 spot.cpu=1
+         queue q in=c next-flavor weight=333 default.cpu=3 spot.cpu=1
+         queue small in=c default.cpu=1
+         job a q priority=2 at=1 cpu=3
+         job s small at=1 cpu=2
+         job l large at=1 pods=4 cpu=2
+         job p poor priority=1 at=1 cpu=3
+         job late poor at=1 cpu=1
+         job b q at=2 pods=2 cpu=1
+         decide => a s l p b late",
+    );
+}
