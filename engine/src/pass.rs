@@ -28,7 +28,7 @@ use crate::engine::{Held, Locals, State, Workloads};
 use crate::event::{Decision, EvictReason};
 use crate::flavors::{self, Fit, Plan, Slots, is_reducible};
 use crate::forest::{ClassRef, Config, Tree};
-use crate::model::{Admission, AdmissionMode, PodSet, QueueingStrategy};
+use crate::model::{Admission, AdmissionMode, QueueingStrategy};
 use crate::names::WorkloadId;
 use crate::pending::{Class, ClassId, Grant, OrderKey};
 use crate::preemption::Preemption;
@@ -324,6 +324,11 @@ impl Pass<'_> {
         self.accounts.at(self.tree.queues.at(queue)?.account)
     }
 
+    fn account_mut(&mut self, queue: NodeId) -> Option<&mut Account> {
+        let account = self.tree.queues.at(queue)?.account;
+        self.accounts.at_mut(account)
+    }
+
     fn rules(&self, queue: NodeId) -> Preemption {
         let node = self.tree.queues.at(queue);
         node.map(|node| node.config.preemption).unwrap_or_default()
@@ -334,8 +339,7 @@ impl Pass<'_> {
     }
 
     fn class_mut(&mut self, (queue, id): &ClassRef) -> Option<&mut Class> {
-        let account = self.tree.queues.at(*queue)?.account;
-        self.accounts.at_mut(account)?.pending.class_mut(id)
+        self.account_mut(*queue)?.pending.class_mut(id)
     }
 
     /// How the class could be placed.
@@ -377,8 +381,9 @@ impl Pass<'_> {
         contest.judge(slots, &node.config, shape)
     }
 
-    /// Whether the room that victims leave would go to one that comes before in the same queue, and
-    /// that has no right to it: it could be had again by those who left it, and so on for ever.
+    /// Whether the room that victims leave would go to one that comes before in the same queue, which
+    /// has no right to all of it, though perhaps to what else it needs: it could be had again by those
+    /// who left it, and so on for ever.
     fn another_would_gain(
         &mut self,
         (queue, id): &ClassRef,
@@ -388,39 +393,55 @@ impl Pass<'_> {
         let Some(node) = self.tree.queues.at(*queue).filter(|_| !victims.is_empty()) else {
             return false;
         };
-        let (node, fungibility) = (node.id, node.config.fungibility);
+        let (rules, fungibility) = (node.config.preemption, node.config.fungibility);
+        let node = node.id;
         let Some(pending) = self.account(node).map(|account| &account.pending) else {
             return false;
         };
         let own = (self.used(id, node), order);
-        let comes_before = |class: &ClassRef| {
-            let next = pending.next_of(&class.1, self.standing.claimed.get(class));
-            next.is_some_and(|next| (self.used(&class.1, node), next) < own)
+        let first = |class: ClassRef| {
+            let next = pending.next_of(&class.1, self.standing.claimed.get(&class))?;
+            let comes_before = (self.used(&class.1, node), next) < own;
+            comes_before.then(|| (class, next.clone()))
         };
         let classes = pending.classes().map(|id| (node, id.clone()));
-        let before: Vec<ClassRef> = classes.filter(comes_before).collect();
+        let before: Vec<(ClassRef, OrderKey)> = classes.filter_map(first).collect();
         for victim in victims {
-            victim.leave(&mut self.tree.quota);
+            self.let_go(victim);
         }
-        let gains = before.iter().any(|class| {
+        let gains = before.iter().any(|(class, order)| {
             let Some((plan, shape)) = self.plan(class) else {
                 return false;
             };
             let Plan::Slots(slots) = &*plan else {
                 return false;
             };
-            let fits = |count: fn(&PodSet) -> u32| {
-                let counts = shape.pod_sets.iter().map(count).collect();
-                slots
-                    .fit(&mut &self.tree.quota, node, fungibility, counts)
-                    .is_ok()
-            };
-            fits(|pod_set| pod_set.count) || fits(flavors::least)
+            // A part is not waited for, but it will be admitted when they have gone.
+            let least = shape.pod_sets.iter().map(flavors::least).collect();
+            let mut quota = &self.tree.quota;
+            slots.fit(&mut quota, node, fungibility, least).is_ok()
+                || self.judge(class, slots, &shape, order, rules).is_some()
         });
         for victim in victims {
-            victim.stay(&mut self.tree.quota);
+            self.take_back(victim);
         }
         gains
+    }
+
+    /// Plans for a victim to leave; it is no candidate any more.
+    fn let_go(&mut self, victim: &Victim) {
+        victim.leave(&mut self.tree.quota);
+        if let Some(account) = self.account_mut(victim.candidate.node) {
+            account.evictable.remove(&victim.candidate.key);
+        }
+    }
+
+    /// The reverse of [`Pass::let_go`].
+    fn take_back(&mut self, victim: &Victim) {
+        victim.stay(&mut self.tree.quota);
+        if let Some(account) = self.account_mut(victim.candidate.node) {
+            account.evictable.insert(victim.candidate.key.clone());
+        }
     }
 
     /// Nothing can be done for the class of a candidate.
@@ -560,10 +581,9 @@ impl Pass<'_> {
                 self.timers.remove(&(since.after(timeout), id.clone()));
             }
             if let Some(account) = self.accounts.at_mut(node.account) {
-                account.evictable.remove(&victim.candidate.key);
                 account.leaving.insert(id.clone());
             }
-            victim.leave(&mut self.tree.quota);
+            self.let_go(victim);
             self.tree.leaving = self.tree.leaving.saturating_add(1);
             self.decisions.push(Decision::Evict { id, reason });
         }

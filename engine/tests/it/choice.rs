@@ -89,20 +89,20 @@ impl Scene<'_> {
         }
     }
 
-    /// Whether there will be room for all or the least of a workload, with nobody else made to go.
-    pub(crate) fn has_room_for(&self, queue: &ClusterQueue, workload: &Workload) -> bool {
+    /// Whether something can be done for a workload, by what its queue may do, or there will be room for
+    /// the least of it.
+    pub(crate) fn can_serve(&self, queue: &ClusterQueue, workload: &Workload) -> bool {
+        let mut ignored = Tally::default();
+        let verdict = self.verdict(queue, workload, &mut ignored);
         let mut least = workload.clone();
         for pod_set in &mut least.pod_sets {
-            pod_set.count = pod_set
-                .count
-                .min(pod_set.min_count.unwrap_or(pod_set.count));
+            let count = pod_set.min_count.unwrap_or(pod_set.count);
+            pod_set.count = pod_set.count.min(count);
         }
         let is_covered = |pod_set| self.by_group(queue, pod_set).is_some();
-        let fits = |workload: &Workload| {
-            let found = self.assign(queue, workload, false, &mut Tally::default());
-            found.is_some()
-        };
-        fits(workload) || (workload.pod_sets.iter().all(is_covered) && fits(&least))
+        !matches!(verdict, Verdict::No)
+            || workload.pod_sets.iter().all(is_covered)
+                && self.assign(queue, &least, false, &mut ignored).is_some()
     }
 
     fn whole(

@@ -273,17 +273,19 @@ impl Oracle {
                 if let Verdict::Later(_, victims) = &verdict
                     && !victims.is_empty()
                 {
+                    let goes = |holder: &Holder| victims.iter().any(|v| v.id == holder.id);
+                    let (gone, left): (Vec<Holder>, Vec<Holder>) =
+                        holders.iter().cloned().partition(goes);
                     let mut without = planned.clone();
-                    for holder in &holders {
-                        if victims.iter().any(|victim| victim.id == holder.id) {
-                            without.take(holder.queue, &holder.charge);
-                        }
+                    for holder in &gone {
+                        without.take(holder.queue, &holder.charge);
                     }
                     let then = Scene {
                         planned: &without,
+                        holders: &left,
                         ..scene
                     };
-                    if passed.iter().any(|w| then.has_room_for(queue, w)) {
+                    if passed.iter().any(|w| then.can_serve(queue, w)) {
                         tally.another_would_gain += 1;
                         verdict = scene.verdict_without_rights(queue, workload, &mut tally);
                     }

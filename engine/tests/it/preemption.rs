@@ -290,6 +290,41 @@ fn nobody_goes_for_the_sake_of_one_that_has_no_right_to_it() {
 }
 
 #[test]
+fn nobody_goes_for_the_sake_of_one_that_takes_the_rest_from_its_own_queue() {
+    // With `v` gone `big` would need but what `small` holds, and would drive it out. In the end `v`
+    // would be back beside `small`, as both come before `big`, and have to go again for `fine`.
+    check(
+        "queue a in=c own=lower reclaim=any borrow=lower default.cpu=4
+         queue b in=c own=lower reclaim=any borrow=lower default.cpu=3
+         job v b priority=2 cpu=6
+         job big a priority=1 cpu=7
+         job fine a cpu=2
+         job small a cpu=1
+         decide => v small
+         confirm v
+         confirm small
+         decide =>
+         gone big
+         decide => !v(reclaim)
+         pend v
+         decide => fine",
+    );
+    check(
+        "fair
+         queue a in=c own=lower reclaim=any default.cpu=4
+         queue b in=c own=lower reclaim=any default.cpu=3
+         job v b cpu=4
+         job small a cpu=2
+         job big a priority=2 cpu=6
+         job fine a cpu=2
+         decide => v small
+         confirm v
+         confirm small
+         decide =>",
+    );
+}
+
+#[test]
 fn nobody_goes_for_the_sake_of_one_that_stays() {
     // To take back what `a1` borrows, both of `b` would have to go; but to do without one is enough.
     check(
