@@ -107,10 +107,10 @@ fn could_keep_to_its_own(
 }
 
 /// Candidates of several queues, each in order, in one order.
-pub(crate) fn merged(queues: Vec<Vec<Candidate>>) -> impl Iterator<Item = Candidate> {
-    let mut queues: Vec<_> = queues.into_iter().map(Vec::into_iter).collect();
+pub(crate) fn merged(queues: &[Vec<Candidate>]) -> impl Iterator<Item = Candidate> {
+    let mut queues: Vec<_> = queues.iter().map(|queue| queue.iter()).collect();
     let firsts = queues.iter_mut().enumerate();
-    let mut next: BinaryHeap<Reverse<(Candidate, usize)>> = firsts
+    let mut next: BinaryHeap<Reverse<(&Candidate, usize)>> = firsts
         .filter_map(|(index, queue)| Some(Reverse((queue.next()?, index))))
         .collect();
     std::iter::from_fn(move || {
@@ -118,6 +118,6 @@ pub(crate) fn merged(queues: Vec<Vec<Candidate>>) -> impl Iterator<Item = Candid
         if let Some(following) = queues.get_mut(index).and_then(Iterator::next) {
             next.push(Reverse((following, index)));
         }
-        Some(candidate)
+        Some(candidate.clone())
     })
 }

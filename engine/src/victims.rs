@@ -181,12 +181,44 @@ fn find_abroad(
         let mut tests = tests.iter();
         return tests.find_map(|test| fair::find(field, quota, bid, contested, own, *test));
     }
-    let foreign = foreign_candidates(field, quota, &bid, contested, own);
-    if foreign.is_empty() {
-        return None;
+    let mut foreign = foreign_candidates(field, quota, &bid, contested, own);
+    while !foreign.is_empty() {
+        let all = merged(&foreign).chain(own.iter().cloned());
+        let found = search(field, quota, &bid, contested, all)?;
+        let Some(returning) = first_to_return(quota, contested, &found) else {
+            return Some(found);
+        };
+        for candidates in &mut foreign {
+            candidates.retain(|candidate| *candidate != returning.candidate);
+        }
     }
-    let all = merged(foreign).chain(own.iter().cloned());
-    search(field, quota, &bid, contested, all)
+    None
+}
+
+/// Of those who would go so that the bid can borrow, the most deserving that would be within what is
+/// its queue's if it came back alone. It would come before the bid, and take the room.
+fn first_to_return<'a>(
+    quota: &mut QuotaTree,
+    contested: &BTreeSet<CellId>,
+    found: &'a [Victim],
+) -> Option<&'a Victim> {
+    for victim in found {
+        victim.leave(quota);
+    }
+    let borrowing = PreemptionRight::InCohortReclaimWhileBorrowing;
+    let mut gone = found.iter().rev();
+    let returning = gone.find(|victim| {
+        victim.stay(quota);
+        let is_within = victim.candidate.right == borrowing
+            && (victim.candidate.fork)
+                .is_some_and(|fork| !victim.is_of_what_is_borrowed(quota, contested, fork));
+        victim.leave(quota);
+        is_within
+    });
+    for victim in found {
+        victim.stay(quota);
+    }
+    returning
 }
 
 /// Whose end would let the bid be met, whatever anybody's rights are: those that would have to go

@@ -181,6 +181,42 @@ fn to_borrow_one_may_drive_out_lower_ones_up_to_a_threshold() {
 }
 
 #[test]
+fn to_borrow_one_drives_out_nobody_who_would_come_back_first() {
+    // With both gone, `fine` is within what is `theirs` and comes before `big`, which borrows; then there
+    // is no room for `big`, and `more` is back too.
+    check(
+        "queue mine in=c reclaim=lower borrow=lower default.cpu=4
+         queue theirs in=c reclaim=lower borrow=lower default.cpu=3
+         held fine theirs since=2 default.cpu=3
+         held more theirs since=1 default.cpu=4
+         job big mine priority=1 cpu=5
+         decide =>
+         gone fine
+         decide => !more(borrow)",
+    );
+    check(
+        "queue mine in=c reclaim=any borrow=lower default.cpu=4
+         queue theirs in=c reclaim=any borrow=lower default.cpu=3
+         job big theirs priority=2 cpu=7
+         held fine mine priority=1 since=2 default.cpu=1
+         held more mine priority=1 since=1 default.cpu=5
+         decide =>",
+    );
+    // It is spared, but those who borrow do go.
+    check(
+        "queue mine in=c reclaim=lower borrow=lower default.cpu=4
+         queue theirs in=c default.cpu=3
+         queue others in=c default.cpu=0
+         queue idle in=c default.cpu=5
+         held fine theirs since=3 default.cpu=3
+         held more theirs since=2 default.cpu=4
+         held most others since=1 default.cpu=5
+         job big mine priority=1 cpu=7
+         decide => !more(borrow) !most(borrow)",
+    );
+}
+
+#[test]
 fn borrowers_go_before_those_of_the_own_queue() {
     check(
         "queue mine in=c own=lower reclaim=any default.cpu=4

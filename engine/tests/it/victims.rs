@@ -63,23 +63,12 @@ use PreemptionRight::{
 impl<'a> Wanting<'a> {
     /// Who has to go; none if there is no way.
     pub(crate) fn victims(&self, tally: &mut Tally) -> Option<Vec<Victim>> {
-        let taken = match self.fair {
-            None => self.classic(),
+        let found = match self.fair {
+            None => self.classic(tally),
             Some(strategies) => self.fair(strategies, tally),
         };
-        let taken = taken.or_else(|| self.first_accepted(&self.own()))?;
-        let mut kept = self.give_back(taken.clone());
-        tally.spared += u64::from(kept.len() < taken.len());
-        // Without those who were spared, others may not have to go either.
-        while self.fair.is_none()
-            && let Some(again) = self
-                .first_accepted(&kept)
-                .map(|again| self.give_back(again))
-            && again.len() < kept.len()
-        {
-            kept = again;
-        }
-        Some(kept.into_iter().map(Candidate::victim).collect())
+        let found = found.or_else(|| self.classic_of(&self.own(), tally))?;
+        Some(found.into_iter().map(Candidate::victim).collect())
     }
 
     fn contested(&self) -> Vec<usize> {
@@ -216,9 +205,39 @@ impl<'a> Wanting<'a> {
         self.tree.all_fit(&left, self.queue, self.charge) && gone.iter().all(reclaimed)
     }
 
-    fn classic(&self) -> Option<Vec<Candidate<'a>>> {
-        let all = [self.foreign(), self.own()].concat();
-        self.first_accepted(&all)
+    fn classic(&self, tally: &mut Tally) -> Option<Vec<Candidate<'a>>> {
+        let mut all = [self.foreign(), self.own()].concat();
+        loop {
+            let found = self.classic_of(&all, tally)?;
+            let would_return = |one: &&Candidate<'a>| {
+                let others: Vec<_> = found.iter().filter(|c| !c.is(one)).cloned().collect();
+                one.right == InCohortReclaimWhileBorrowing
+                    && !self.borrows_there(&self.left(&others), one)
+            };
+            let Some(spared) = found.iter().rfind(would_return) else {
+                return Some(found);
+            };
+            all.retain(|candidate| !candidate.is(spared));
+        }
+    }
+
+    fn classic_of(
+        &self,
+        candidates: &[Candidate<'a>],
+        tally: &mut Tally,
+    ) -> Option<Vec<Candidate<'a>>> {
+        let taken = self.first_accepted(candidates)?;
+        let mut kept = self.give_back(taken.clone());
+        tally.spared += u64::from(kept.len() < taken.len());
+        // Without those who were spared, others may not have to go either.
+        while let Some(taken) = self.first_accepted(&kept) {
+            let again = self.give_back(taken);
+            if again.len() == kept.len() {
+                break;
+            }
+            kept = again;
+        }
+        Some(kept)
     }
 
     /// Takes one after the other until that is enough.
@@ -239,7 +258,10 @@ impl<'a> Wanting<'a> {
         let by = |strategy: &FairPreemption| self.first_fair(*strategy);
         let found = strategies.iter().map(by).position(|found| found.is_some());
         tally.second_strategy += u64::from(found == Some(1));
-        by(strategies.get(found?)?)
+        let taken = by(strategies.get(found?)?)?;
+        let kept = self.give_back(taken.clone());
+        tally.spared += u64::from(kept.len() < taken.len());
+        Some(kept)
     }
 
     fn first_fair(&self, strategy: FairPreemption) -> Option<Vec<Candidate<'a>>> {
@@ -382,6 +404,10 @@ fn sorted<'a>(candidates: impl IntoIterator<Item = Candidate<'a>>) -> Vec<Candid
 }
 
 impl Candidate<'_> {
+    fn is(&self, other: &Self) -> bool {
+        self.holder.id == other.holder.id
+    }
+
     fn victim(self) -> Victim {
         Victim {
             id: self.holder.id.clone(),
