@@ -422,6 +422,13 @@ impl Forest {
         }
     }
 
+    /// Whether room was kept for a workload of this queue at the last look.
+    pub(crate) fn has_claimed(&self, queue: &QueueName, id: &WorkloadId) -> bool {
+        let key = self.homes.get(&NodeName::Queue(queue.clone()));
+        let tree = key.and_then(|key| self.trees.get(key));
+        tree.is_some_and(|tree| tree.claimants.contains(id))
+    }
+
     /// Time has passed for a queue whose order depends on it.
     pub(crate) fn wake_in_time(&mut self, queue: &QueueName, is_strict: bool) {
         let key = self.homes.get(&NodeName::Queue(queue.clone()));

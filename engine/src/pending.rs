@@ -274,6 +274,12 @@ impl PendingQueue {
         self.classes.get(class)?.members.next(after)
     }
 
+    /// The last workload of a class before this one.
+    pub(crate) fn last_before(&self, class: &ClassId, order: &OrderKey) -> Option<&OrderKey> {
+        let members = &self.classes.get(class)?.members;
+        members.range(..order).next_back()
+    }
+
     pub(crate) fn class(&self, id: &ClassId) -> Option<&Class> {
         self.classes.get(id)
     }

@@ -311,8 +311,10 @@ impl Engine {
         let preempts = config.is_some_and(|config| config.preemption.has_any());
         let pending = &mut self.accounts.open(queue).pending;
         pending.insert(order.clone(), class.clone(), &shape);
-        // A new first may have a right to preempt that the one before it didn't have.
-        let is_first = pending.next_of(&class, None) == Some(&order);
+        // A new first may have a right to preempt that the one before it didn't have; those for whom room
+        // is kept don't count.
+        let before = pending.last_before(&class, &order);
+        let is_first = before.is_none_or(|before| self.forest.has_claimed(queue, before.id()));
         if let Some(found) = pending.class_mut(&class) {
             found.parked &= !(preempts && is_first);
             if !found.parked

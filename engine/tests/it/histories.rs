@@ -6,13 +6,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use proptest::prelude::*;
 use sluice_engine::{
     Admission, Amount, ClusterQueue, Event, FlavorQuotas, LocalQueue, LocalQueueKey, PodSet,
-    PodSetAssignment, QueueingStrategy, Quota, ResourceGroup, Settings, Time, Toleration,
-    TolerationOperator, WhenCanBorrow, Workload, WorkloadId, WorkloadState,
+    PodSetAssignment, Preemption, QueueingStrategy, Quota, ResourceGroup, Settings, Time,
+    Toleration, TolerationOperator, WhenCanBorrow, Workload, WorkloadId, WorkloadState,
 };
 
 use crate::worlds::{
     COHORTS, FLAVORS, RESOURCES, Size, amounts, cohorts, flavors, labelled_flavors, local_key,
-    locals, one_of, queue_name, queues, settings, worlds,
+    locals, one_of, preemptions, queue_name, queues, settings, worlds,
 };
 
 /// What an engine is set to, and what happens.
@@ -333,6 +333,62 @@ pub(crate) fn tight_histories() -> impl Strategy<Value = History> {
             steps: config.chain(steps).chain(end).collect(),
         }
     })
+}
+
+/// One flavor in one cohort, and jobs that may drive each other out: where those who went come back and
+/// everybody has to come to rest all the same.
+pub(crate) fn rival_histories() -> impl Strategy<Value = History> {
+    let queues = proptest::collection::vec((1..5i128, preemptions()), 2..=3);
+    let id = || (0..9usize).prop_map(workload_id);
+    let step = prop_oneof![
+        1 => id().prop_map(|id| vec![Step::Move(id, Move::Finish)]),
+        1 => Just(vec![Step::CarryOut]),
+        8 => (1..3i64).prop_map(|millis| vec![Step::Decide, Step::ConfirmAll, Step::Pass(millis)]),
+    ];
+    let steps = proptest::collection::vec(step, 0..4);
+    let cpu = prop_oneof![3 => 1..4i128, 1 => 4..9i128];
+    let rival = (0..3usize, 0..3i32, 0..4i64, cpu, steps);
+    let rivals = proptest::collection::vec(rival, 3..10);
+    let is_fair = proptest::bool::weighted(0.6);
+    (settings(), is_fair, queues, rivals).prop_map(|(mut settings, is_fair, queues, rivals)| {
+        settings.fair_sharing = settings.fair_sharing.filter(|_| is_fair);
+        let count = queues.len();
+        let queues = queues.into_iter().enumerate();
+        let queues = queues.flat_map(|(index, queue)| rival_queue(index, queue));
+        let config = labelled_flavors().into_iter().chain(queues).map(Step::Tell);
+        let rivals = rivals.into_iter().enumerate();
+        let rivals = rivals.flat_map(|(index, (local, priority, created, cpu, steps))| {
+            let pod_set = PodSet {
+                requests: BTreeMap::from([("cpu".into(), Amount::new(cpu))]),
+                ..PodSet::new("main".into(), 1)
+            };
+            let arrival = Step::Arrive(Workload {
+                priority,
+                created,
+                pod_sets: vec![pod_set],
+                ..Workload::new(workload_id(index), local_key(local % count))
+            });
+            std::iter::once(arrival).chain(steps.into_iter().flatten())
+        });
+        History {
+            settings,
+            steps: config.chain(rivals).collect(),
+        }
+    })
+}
+
+fn rival_queue(index: usize, (nominal, preemption): (i128, Preemption)) -> [Event; 2] {
+    let [queue, local] = tight_queue(index, (vec![(nominal, None)], false, false, true));
+    match queue {
+        Event::UpsertClusterQueue(queue) => {
+            let queue = ClusterQueue {
+                preemption,
+                ..queue
+            };
+            [Event::UpsertClusterQueue(queue), local]
+        }
+        other => [other, local],
+    }
 }
 
 /// For each flavor quota and borrowing limit; looks on, strict, shares.

@@ -248,6 +248,21 @@ fn two_never_drive_each_other_out() {
 }
 
 #[test]
+fn one_that_comes_behind_its_like_may_preempt_too_when_room_is_kept_for_that_one() {
+    check(
+        "queue q own=lower default.cpu=4
+         held low q since=2 default.cpu=2
+         held lower q since=1 default.cpu=2
+         job first q priority=2 cpu=2
+         job last q cpu=2
+         decide => !low(own)
+         decide =>
+         job second q priority=1 cpu=2
+         decide => !lower(own)",
+    );
+}
+
+#[test]
 fn what_leaves_anyway_is_waited_for() {
     check(
         "queue q own=lower default.cpu=4

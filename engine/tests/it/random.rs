@@ -5,7 +5,9 @@ use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::{RngAlgorithm, RngSeed, TestRng, TestRunner};
 
-use crate::histories::{contended_histories, large_histories, tight_histories, wild_histories};
+use crate::histories::{
+    contended_histories, large_histories, rival_histories, tight_histories, wild_histories,
+};
 use crate::play::play;
 use crate::tally::Tally;
 
@@ -58,6 +60,11 @@ proptest! {
         salt: u64,
     ) {
         play(history, salt, 5);
+    }
+
+    #[test]
+    fn and_so_it_does_among_rivals(history in rival_histories(), salt: u64) {
+        play(history, salt, 7);
     }
 }
 

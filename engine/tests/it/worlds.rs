@@ -147,7 +147,7 @@ fn weights() -> impl Strategy<Value = Weight> {
 }
 
 /// Mostly some right or other.
-fn preemptions() -> impl Strategy<Value = Preemption> {
+pub(crate) fn preemptions() -> impl Strategy<Value = Preemption> {
     use ReclaimWithinCohort as Reclaim;
     use WithinClusterQueue as Within;
     let within = any_of([
