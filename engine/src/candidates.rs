@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use crate::cells::CellId;
 use crate::engine::Record;
 use crate::event::PreemptionRight;
-use crate::tree::{NodeId, QuotaTree};
+use crate::tree::{NodeId, QuotaTree, View};
 use crate::victims::{Bid, Candidate, Field, Victim, holds};
 
 /// Those of the bid's own queue that may have to go, in order.
@@ -47,7 +47,7 @@ pub(crate) fn foreign_candidates(
     let mut all = Vec::new();
     for (account, node, fork) in forks {
         let mut cells = contested.iter();
-        if !cells.any(|cell| quota.is_borrowing(node, *cell)) {
+        if !cells.any(|cell| quota.is_borrowing(View::Settled, node, *cell)) {
             continue;
         }
         let reclaims = *reclaims

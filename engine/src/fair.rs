@@ -95,7 +95,7 @@ fn next(quota: &QuotaTree, lists: &mut Lists) -> Option<Candidate> {
     let mut node = root?;
     while let Some(children) = below.get(&node) {
         // Of equal shares the first, which is the first by name.
-        let by_share = |child: &&NodeId| quota.share(**child);
+        let by_share = |child: &&NodeId| quota.share(View::Settled, **child);
         node = *children.iter().rev().max_by_key(by_share)?;
     }
     let list = lists.get_mut(&node)?;
@@ -124,11 +124,11 @@ fn right(
     for (cell, amount) in bid.cells {
         quota.charge(View::Planned, bid.node, *cell, *amount);
     }
-    let ours = quota.share(fork.ours);
+    let ours = quota.share(View::Planned, fork.ours);
     for (cell, amount) in bid.cells {
         quota.discharge(View::Planned, bid.node, *cell, *amount);
     }
-    let before = quota.share(fork.theirs);
+    let before = quota.share(View::Settled, fork.theirs);
     // Else it would go before the one that it makes room for, and drive it out in turn.
     let stays_behind = ours < before || (ours == before && *bid.order < *order);
     let is_fair = stays_behind
@@ -136,7 +136,7 @@ fn right(
             FairPreemption::LessThanInitialShare => ours < before,
             FairPreemption::LessThanOrEqualToFinalShare => {
                 victim.leave(quota);
-                let theirs = quota.share(fork.theirs);
+                let theirs = quota.share(View::Settled, fork.theirs);
                 victim.stay(quota);
                 ours <= theirs
             }

@@ -106,7 +106,7 @@ impl Pass<'_> {
         }
         for (node, cells) in std::mem::take(&mut self.standing.claims) {
             for (cell, amount) in cells {
-                self.tree.quota.discharge(View::Planned, node, cell, amount);
+                self.tree.quota.disclaim(node, cell, amount);
             }
         }
         // With others on their way out, what was admitted may have changed what is claimed.
@@ -215,7 +215,7 @@ impl Pass<'_> {
         let is_fair = self.settings.fair_sharing.is_some();
         let share = |id| {
             if is_fair {
-                quota.share(id)
+                quota.share(View::Planned, id)
             } else {
                 Share::ZERO
             }
@@ -233,7 +233,9 @@ impl Pass<'_> {
         }
         let quota = &self.tree.quota;
         let path = self.path(node, |id| {
-            cells.keys().any(|cell| quota.is_borrowing(id, *cell))
+            cells
+                .keys()
+                .any(|cell| quota.is_borrowing(View::Planned, id, *cell))
         });
         for (cell, amount) in cells {
             self.tree
@@ -549,7 +551,7 @@ impl Pass<'_> {
     fn claim(&mut self, class: &ClassRef, order: OrderKey, cells: BTreeMap<CellId, Amount>) {
         let node = class.0;
         for (cell, amount) in &cells {
-            self.tree.quota.charge(View::Planned, node, *cell, *amount);
+            self.tree.quota.claim(node, *cell, *amount);
         }
         self.standing.claims.push((node, cells));
         self.tree.claimants.insert(order.id().clone());

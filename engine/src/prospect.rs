@@ -13,7 +13,7 @@ use crate::names::WorkloadId;
 use crate::outlook::{Limit, Outlook, Short, Spared};
 use crate::pending::OrderKey;
 use crate::preemption::{BorrowWithinCohort, ReclaimWithinCohort, WithinClusterQueue};
-use crate::tree::{self, NodeId};
+use crate::tree::{self, NodeId, View};
 use crate::victims::{Bid, Field, VictimKey, holds, room_after};
 
 impl Engine {
@@ -212,7 +212,7 @@ impl Prospect<'_> {
                 _ => Spared::NotEnough,
             };
         }
-        let borrows_in = |cell: &CellId| quota.is_borrowing(theirs.id, *cell);
+        let borrows_in = |cell: &CellId| quota.is_borrowing(View::Settled, theirs.id, *cell);
         if rules.reclaim_within_cohort == ReclaimWithinCohort::Never {
             Spared::CohortNever
         } else if !contested.iter().any(borrows_in) {

@@ -14,7 +14,7 @@ use crate::status::{
     ByFlavor, Charged, CohortStatus, InactiveReason, LocalQueueInactiveReason, LocalQueueStatus,
     QueueStatus, Snapshot, Usage,
 };
-use crate::tree;
+use crate::tree::{self, View};
 
 impl Engine {
     /// How a ClusterQueue stands; none if it has no object.
@@ -120,7 +120,7 @@ impl Engine {
             NodeName::Queue(queue) => tree.queues.get(queue).map(|node| node.id),
             NodeName::Cohort(cohort) => tree.cohorts.get(cohort).copied(),
         };
-        Some(tree.quota.share(node?))
+        Some(tree.quota.share(View::Planned, node?))
     }
 
     /// What is charged and what waits, in a form that can be compared.

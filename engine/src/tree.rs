@@ -11,8 +11,9 @@
 //! * **usage** is charged to a node as far as what it is guaranteed goes, and what is above that
 //!   also to its parent. So the usage of a cohort = what its children use above what they are
 //!   guaranteed;
-//! * usage is kept in two views: what is charged **now**, and what will be when those that leave
-//!   have gone and those that wait for them have come (**planned**);
+//! * usage is kept in three views: what is charged **now**, what will be when those that leave have
+//!   gone and those that wait for them have come (**planned**), and when they have gone and nobody has
+//!   come (**settled**);
 //! * a **root** may use its subtree quota, any other node its subtree quota + its borrowing limit.
 //!
 //! A charge **fits** if every node whose usage it raises stays within what it may use. It follows
@@ -37,6 +38,8 @@ pub(crate) enum View {
     Now,
     /// What is charged, without what leaves and with what is claimed.
     Planned,
+    /// What is planned without what is only claimed: what others have a right against.
+    Settled,
 }
 
 /// Quota and usage of all nodes of a tree. Parents come before their children.
@@ -62,6 +65,7 @@ struct Cell {
     subtree: Amount,
     now: Amount,
     planned: Amount,
+    settled: Amount,
 }
 
 /// The quotas that groups give. A resource counts in the first group that covers it, a flavor at
@@ -98,6 +102,7 @@ impl Cell {
         match view {
             View::Now => self.now,
             View::Planned => self.planned,
+            View::Settled => self.settled,
         }
     }
 
@@ -105,6 +110,7 @@ impl Cell {
         match view {
             View::Now => &mut self.now,
             View::Planned => &mut self.planned,
+            View::Settled => &mut self.settled,
         }
     }
 
@@ -154,7 +160,7 @@ impl QuotaTree {
         }
         for (id, amount) in charged {
             let cell = cells.entry(id).or_default();
-            (cell.now, cell.planned) = (amount, amount);
+            (cell.now, cell.planned, cell.settled) = (amount, amount, amount);
         }
         for id in cells.keys() {
             self.mention(*id, names);
@@ -181,6 +187,7 @@ impl QuotaTree {
                 sum.subtree = sum.subtree.plus(cell.subtree.minus(cell.guaranteed()));
                 sum.now = sum.now.plus(cell.passed_up(View::Now));
                 sum.planned = sum.planned.plus(cell.passed_up(View::Planned));
+                sum.settled = sum.settled.plus(cell.passed_up(View::Settled));
             }
         }
     }
@@ -195,8 +202,33 @@ impl QuotaTree {
     }
 
     /// Charges an amount to a node in one view, and to its ancestors what is above what is guaranteed
-    /// below.
+    /// below. What is planned is settled too.
     pub(crate) fn charge(&mut self, view: View, node: NodeId, cell: CellId, amount: Amount) {
+        self.raise(view, node, cell, amount);
+        if view == View::Planned {
+            self.raise(View::Settled, node, cell, amount);
+        }
+    }
+
+    /// Takes a charge back: the reverse of [`QuotaTree::charge`].
+    pub(crate) fn discharge(&mut self, view: View, node: NodeId, cell: CellId, amount: Amount) {
+        self.lower(view, node, cell, amount);
+        if view == View::Planned {
+            self.lower(View::Settled, node, cell, amount);
+        }
+    }
+
+    /// Plans for an amount to be charged that isn't yet.
+    pub(crate) fn claim(&mut self, node: NodeId, cell: CellId, amount: Amount) {
+        self.raise(View::Planned, node, cell, amount);
+    }
+
+    /// Takes a claim back: the reverse of [`QuotaTree::claim`].
+    pub(crate) fn disclaim(&mut self, node: NodeId, cell: CellId, amount: Amount) {
+        self.lower(View::Planned, node, cell, amount);
+    }
+
+    fn raise(&mut self, view: View, node: NodeId, cell: CellId, amount: Amount) {
         let (mut id, mut rest) = (Some(node), amount);
         while rest > Amount::ZERO
             && let Some(node) = id.and_then(|id| self.nodes.get_mut(id))
@@ -210,8 +242,7 @@ impl QuotaTree {
         }
     }
 
-    /// Takes a charge back: the reverse of [`QuotaTree::charge`].
-    pub(crate) fn discharge(&mut self, view: View, node: NodeId, cell: CellId, amount: Amount) {
+    fn lower(&mut self, view: View, node: NodeId, cell: CellId, amount: Amount) {
         let (mut id, mut rest) = (Some(node), amount);
         while rest > Amount::ZERO
             && let Some(node) = id.and_then(|id| self.nodes.get_mut(id))
@@ -274,10 +305,10 @@ impl QuotaTree {
         amount > Amount::ZERO && cell.planned.plus(amount) > cell.subtree
     }
 
-    /// Whether a node is above its quota, as is planned.
-    pub(crate) fn is_borrowing(&self, node: NodeId, cell: CellId) -> bool {
+    /// Whether a node is above its quota.
+    pub(crate) fn is_borrowing(&self, view: View, node: NodeId, cell: CellId) -> bool {
         let cell = self.get(node, cell);
-        cell.planned > cell.subtree
+        cell.usage(view) > cell.subtree
     }
 
     /// Whether a node or one of its ancestors, `at`, would be above its quota as is planned, with
@@ -301,8 +332,8 @@ impl QuotaTree {
         false
     }
 
-    /// The dominant share of what is lent that a node has borrowed, as is planned.
-    pub(crate) fn share(&self, id: NodeId) -> Share {
+    /// The dominant share of what is lent that a node has borrowed.
+    pub(crate) fn share(&self, view: View, id: NodeId) -> Share {
         let Some(node) = self.nodes.get(id) else {
             return Share::ZERO;
         };
@@ -312,10 +343,10 @@ impl QuotaTree {
         let mut borrowed: BTreeMap<&ResourceName, Amount> = BTreeMap::new();
         for ((_, resource), cell_id) in &self.cells {
             if let Some(cell) = node.cells.get(cell_id)
-                && cell.planned > cell.subtree
+                && cell.usage(view) > cell.subtree
             {
                 let sum = borrowed.entry(resource).or_default();
-                *sum = sum.plus(cell.planned.minus(cell.subtree));
+                *sum = sum.plus(cell.usage(view).minus(cell.subtree));
             }
         }
         let share = |(resource, amount): (&ResourceName, Amount)| {

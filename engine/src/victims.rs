@@ -349,7 +349,7 @@ impl Victim {
     }
 
     /// Whether in one of these cells, in which it is charged, its queue and all above it up to the
-    /// fork use more than is theirs.
+    /// fork use more than is theirs. What is only claimed is not used.
     pub(crate) fn is_of_what_is_borrowed(
         &self,
         quota: &QuotaTree,
@@ -362,7 +362,7 @@ impl Victim {
             let above = quota.path(self.candidate.node);
             let fork = quota.parent(fork.theirs);
             let mut up_to_fork = above.take_while(|node| Some(*node) != fork);
-            up_to_fork.all(|node| quota.is_borrowing(node, *cell))
+            up_to_fork.all(|node| quota.is_borrowing(View::Settled, node, *cell))
         })
     }
 }

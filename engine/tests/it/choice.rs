@@ -20,6 +20,8 @@ pub(crate) struct Scene<'a> {
     pub(crate) flavors: &'a BTreeMap<FlavorName, Flavor>,
     pub(crate) now: &'a View,
     pub(crate) planned: &'a View,
+    /// What is planned, without claims.
+    pub(crate) unclaimed: &'a View,
     pub(crate) holders: &'a [Holder],
     pub(crate) pod: i128,
     pub(crate) fair: Option<&'a [FairPreemption]>,
@@ -148,6 +150,7 @@ impl Scene<'_> {
         let wanting = Wanting {
             tree: self.tree,
             planned: self.planned,
+            unclaimed: self.unclaimed,
             holders: self.holders,
             queue: self.tree.queue(&queue.name).unwrap(),
             rules: queue.preemption,

@@ -232,7 +232,8 @@ impl Oracle {
         now: Time,
         claims: &Claims,
     ) -> Option<(QueueName, WorkloadId, Verdict)> {
-        let (view, mut planned) = (self.view(tree, true), self.view(tree, false));
+        let (view, unclaimed) = (self.view(tree, true), self.view(tree, false));
+        let mut planned = unclaimed.clone();
         for (queue, charge) in claims.values() {
             planned.add(*queue, charge);
         }
@@ -251,6 +252,7 @@ impl Oracle {
             flavors: &self.flavors,
             now: &view,
             planned: &planned,
+            unclaimed: &unclaimed,
             holders: &holders,
             pod: clamp(self.settings.pod),
             fair: self.settings.fair_sharing.as_deref(),
@@ -276,12 +278,14 @@ impl Oracle {
                     let goes = |holder: &Holder| victims.iter().any(|v| v.id == holder.id);
                     let (gone, left): (Vec<Holder>, Vec<Holder>) =
                         holders.iter().cloned().partition(goes);
-                    let mut without = planned.clone();
-                    for holder in &gone {
-                        without.take(holder.queue, &holder.charge);
-                    }
+                    let without = |view: &View| {
+                        (gone.iter()).fold(view.clone(), |view, gone| {
+                            view.without(gone.queue, &gone.charge)
+                        })
+                    };
                     let then = Scene {
-                        planned: &without,
+                        planned: &without(&planned),
+                        unclaimed: &without(&unclaimed),
                         holders: &left,
                         ..scene
                     };

@@ -263,6 +263,34 @@ fn one_that_comes_behind_its_like_may_preempt_too_when_room_is_kept_for_that_one
 }
 
 #[test]
+fn nobody_gives_back_what_others_of_its_queue_only_wait_for() {
+    // The room that is kept for `more` is not used, and without it `theirs` is within its own.
+    check(
+        "queue mine in=c reclaim=lower borrow=lower default.cpu=4
+         queue theirs in=c default.cpu=3
+         held going theirs priority=1 default.cpu=3
+         held fine theirs priority=1 default.cpu=3
+         evicting going
+         job big mine priority=2 cpu=5
+         job more theirs cpu=2
+         decide =>",
+    );
+    // And its share is no larger for it.
+    check(
+        "fair
+         queue mine in=c reclaim=any default.cpu=4
+         queue theirs in=c default.cpu=3
+         queue idle in=c default.cpu=2
+         held going theirs default.cpu=4
+         held fine theirs default.cpu=4
+         evicting going
+         job big mine cpu=6
+         job more theirs cpu=2
+         decide =>",
+    );
+}
+
+#[test]
 fn what_leaves_anyway_is_waited_for() {
     check(
         "queue q own=lower default.cpu=4

@@ -28,6 +28,8 @@ pub(crate) struct Holder {
 pub(crate) struct Wanting<'a> {
     pub(crate) tree: &'a Tree,
     pub(crate) planned: &'a View,
+    /// What is planned, without claims: by that it is judged what others use.
+    pub(crate) unclaimed: &'a View,
     pub(crate) holders: &'a [Holder],
     pub(crate) queue: usize,
     pub(crate) rules: Preemption,
@@ -189,9 +191,11 @@ impl<'a> Wanting<'a> {
     }
 
     fn left(&self, gone: &[Candidate<'a>]) -> View {
-        gone.iter().fold(self.planned.clone(), |view, gone| {
-            view.without(gone.holder.queue, &gone.holder.charge)
-        })
+        without(self.planned, gone)
+    }
+
+    fn used(&self, gone: &[Candidate<'a>]) -> View {
+        without(self.unclaimed, gone)
     }
 
     fn accepted(&self, gone: &[Candidate<'a>]) -> bool {
@@ -212,7 +216,7 @@ impl<'a> Wanting<'a> {
             let would_return = |one: &&Candidate<'a>| {
                 let others: Vec<_> = found.iter().filter(|c| !c.is(one)).cloned().collect();
                 one.right == InCohortReclaimWhileBorrowing
-                    && !self.borrows_there(&self.left(&others), one)
+                    && !self.borrows_there(&self.used(&others), one)
             };
             let Some(spared) = found.iter().rfind(would_return) else {
                 return Some(found);
@@ -244,7 +248,7 @@ impl<'a> Wanting<'a> {
     fn first_accepted(&self, candidates: &[Candidate<'a>]) -> Option<Vec<Candidate<'a>>> {
         let mut taken = Vec::new();
         for candidate in candidates {
-            if self.borrows_there(&self.left(&taken), candidate) {
+            if self.borrows_there(&self.used(&taken), candidate) {
                 taken.push(candidate.clone());
                 if self.accepted(&taken) {
                     return Some(taken);
@@ -267,7 +271,7 @@ impl<'a> Wanting<'a> {
     fn first_fair(&self, strategy: FairPreemption) -> Option<Vec<Candidate<'a>>> {
         let mut rest = sorted([self.foreign(), self.own()].concat());
         let mut taken = Vec::new();
-        while let Some(queue) = self.largest_share(&self.left(&taken), &rest) {
+        while let Some(queue) = self.largest_share(&self.used(&taken), &rest) {
             let next = rest.iter().position(|c| c.holder.queue == queue).unwrap();
             let candidate = rest.remove(next);
             if let Some(right) = self.fair_right(&taken, &candidate, strategy) {
@@ -310,8 +314,8 @@ impl<'a> Wanting<'a> {
         let Some((s, t)) = candidate.sides else {
             return Some(InClusterQueue);
         };
-        let left = self.left(taken);
-        if !self.borrows_there(&left, candidate) {
+        let (left, used) = (self.left(taken), self.used(taken));
+        if !self.borrows_there(&used, candidate) {
             return None;
         }
         if self.stays_within(&left, s) {
@@ -320,7 +324,7 @@ impl<'a> Wanting<'a> {
         let holder = candidate.holder;
         let gains = self.tree.share(&left.with(self.queue, self.charge), s);
         let order = |priority, created, id| (Reverse(priority), created, id);
-        let before = self.tree.share(&left, t);
+        let before = self.tree.share(&used, t);
         let mine = (gains, order(self.priority, self.created, self.id));
         let theirs = (before, order(holder.priority, holder.created, &holder.id));
         // Else it would be before the one that it has made room for.
@@ -329,7 +333,7 @@ impl<'a> Wanting<'a> {
             FairPreemption::LessThanOrEqualToFinalShare => {
                 let final_share = self
                     .tree
-                    .share(&left.without(holder.queue, &holder.charge), t);
+                    .share(&used.without(holder.queue, &holder.charge), t);
                 gains <= final_share
             }
             FairPreemption::LessThanInitialShare => gains < before,
@@ -386,6 +390,12 @@ impl<'a> Wanting<'a> {
             );
         }
     }
+}
+
+fn without(view: &View, gone: &[Candidate<'_>]) -> View {
+    gone.iter().fold(view.clone(), |view, gone| {
+        view.without(gone.holder.queue, &gone.holder.charge)
+    })
 }
 
 fn subset<T: Clone>(all: &[T], mask: u32) -> Vec<T> {
