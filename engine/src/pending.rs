@@ -134,6 +134,12 @@ impl Members {
         }
     }
 
+    /// The last one before `key`.
+    fn previous(&self, key: &OrderKey) -> Option<&OrderKey> {
+        let last = self.rest.range(..key).next_back();
+        last.or((self.first < *key).then_some(&self.first))
+    }
+
     fn iter(&self) -> impl Iterator<Item = &OrderKey> {
         std::iter::once(&self.first).chain(&self.rest)
     }
@@ -277,7 +283,7 @@ impl PendingQueue {
     /// The last workload of a class before this one.
     pub(crate) fn last_before(&self, class: &ClassId, order: &OrderKey) -> Option<&OrderKey> {
         let members = &self.classes.get(class)?.members;
-        members.range(..order).next_back()
+        members.previous(order)
     }
 
     pub(crate) fn class(&self, id: &ClassId) -> Option<&Class> {

@@ -35,7 +35,7 @@ fn config(share: u32) -> ProptestConfig {
 }
 
 proptest! {
-    #![proptest_config(config(600))]
+    #![proptest_config(config(550))]
 
     #[test]
     fn the_engine_decides_as_the_oracle_does_where_room_is_scarce(
@@ -47,7 +47,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(config(200))]
+    #![proptest_config(config(150))]
 
     #[test]
     fn and_so_it_does_whatever_happens(history in wild_histories(), salt: u64) {
