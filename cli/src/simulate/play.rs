@@ -414,7 +414,7 @@ impl<'a> Player<'a> {
     /// The number of what is charged for an admission.
     fn charge(&mut self, admission: &Admission) -> usize {
         let mut cells: BTreeMap<Cell, Amount> = BTreeMap::new();
-        for set in &admission.pod_sets {
+        for set in &*admission.pod_sets {
             for (resource, amount) in &set.usage {
                 if let Some(flavor) = set.flavors.get(resource) {
                     let sum = cells.entry((flavor.clone(), resource.clone())).or_default();
