@@ -334,15 +334,16 @@ impl Shared {
     pub fn supervise(&'static self) {
         self.supervised.call_once(|| {
             std::thread::spawn(move || {
+                let mut told_before = 0;
                 loop {
                     std::thread::sleep(SUPERVISION);
                     let process = self.sluice.process();
                     if process.exit_status().is_none() {
                         continue;
                     }
-                    let log = self.sluice.log_tail();
-                    let error = log.rsplit("Error: ").next().unwrap_or_default();
-                    if error.starts_with("the lease is lost") {
+                    let log = std::fs::read_to_string(process.log()).unwrap_or_default();
+                    if has_lost_its_lease(log.get(told_before..).unwrap_or_default()) {
+                        told_before = log.len();
                         process.stop();
                         // What goes wrong here fails the tests that wait for it.
                         let _ = process.start_again();
@@ -351,6 +352,13 @@ impl Shared {
             });
         });
     }
+}
+
+/// Whether that is the error with which a Sluice ended, by its log. A stack trace may follow.
+fn has_lost_its_lease(log: &str) -> bool {
+    let mut lines = log.lines().rev();
+    let error = lines.find_map(|line| line.strip_prefix("Error: "));
+    error.is_some_and(|error| error.starts_with("the lease is lost"))
 }
 
 /// The texts of Sluice's CRDs.
@@ -483,6 +491,17 @@ mod tests {
     const MANIFESTS: &str = "kind: JobKind\nmetadata:\n  name: job\n---\n\
         kind: ValidatingWebhookConfiguration\nwebhooks:\n- clientConfig:\n    \
         url: https://127.0.0.1:9443/validate\n";
+
+    #[test]
+    fn the_last_error_tells_whether_the_lease_was_lost() {
+        let trace =
+            "\nStack backtrace:\n   0: main\n             at ./src/main.rs:1:1\n".repeat(99);
+        let lost = format!("INFO ready\nError: the lease is lost: ending\n{trace}");
+        assert!(has_lost_its_lease(&lost));
+        let other = format!("{lost}INFO ready\nError: no kubeconfig\n{trace}");
+        assert!(!has_lost_its_lease(&other));
+        assert!(!has_lost_its_lease("INFO the lease is lost: so it says"));
+    }
 
     #[test]
     fn the_port_comes_into_the_webhooks() {
