@@ -34,6 +34,18 @@ const NAMESPACE_DEADLINE: Duration = Duration::from_mins(1);
 /// Longer than any run: tests of expiry ask for their own tokens.
 const TOKEN_SECONDS: i64 = 24 * 3600;
 
+/// Waits until the reaper knows this process (see [`ControlPlane::adopt`]), then becomes the program.
+/// Who would have adopted it may be killed first: then it ends too.
+const AWAIT_ADOPTION: &str = r#"
+dir=$1
+shift
+until [ -e "$dir/adopted-$$" ]; do
+    kill -0 "$PPID" 2>/dev/null || exit
+    sleep 0.01
+done
+exec "$@"
+"#;
+
 /// A control plane of our own. It ends when this is dropped, and with the process in any case.
 #[derive(Debug)]
 pub struct ControlPlane {
@@ -333,10 +345,23 @@ impl ControlPlane {
         Process::stopped(launch, &self.reaper)
     }
 
-    /// Has a process that the caller started end with this run too; [`ControlPlane::disown`] it
-    /// once it has ended.
-    pub fn adopt(&self, pid: u32) {
+    /// A program for the caller to start, with input and output of its own, that shall end with
+    /// this run too: it begins when it is [adopted](ControlPlane::adopt).
+    pub fn command(&self, program: &OsStr) -> tokio::process::Command {
+        let mut command = tokio::process::Command::new("sh");
+        command.args(["-c", AWAIT_ADOPTION, "sh"]);
+        command.arg(self.dir()).arg(program);
+        command
+    }
+
+    /// Has a started [command](ControlPlane::command) end with this run and lets it begin;
+    /// [`ControlPlane::disown`] it once it has ended.
+    ///
+    /// # Errors
+    /// When the run's folder can't be written.
+    pub fn adopt(&self, pid: u32) -> Result<()> {
         self.reaper.remember(pid);
+        std::fs::write(self.dir().join(format!("adopted-{pid}")), "").context("adopting a command")
     }
 
     /// Says that an adopted process has ended and was waited for.

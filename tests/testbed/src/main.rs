@@ -162,13 +162,15 @@ async fn run(start: Start, command: &[OsString]) -> Result<ExitCode> {
         code = signals.next() => std::process::exit(code),
     };
     let (program, args) = command.split_first().context("no command given")?;
-    let mut child = tokio::process::Command::new(program)
+    let mut child = started
+        .cp
+        .command(program)
         .args(args)
         .envs(started.env()?)
         .spawn()
         .with_context(|| format!("starting {}", program.display()))?;
     let pid = child.id().context("the command has no process id")?;
-    started.cp.adopt(pid);
+    started.cp.adopt(pid)?;
     let status = loop {
         tokio::select! {
             status = child.wait() => break status?,

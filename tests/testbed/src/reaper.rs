@@ -87,19 +87,20 @@ impl Reaper {
 
     /// Puts a process on the list that could not register itself.
     pub(crate) fn remember(&self, pid: u32) {
-        self.tell(&format!("+{pid}"));
+        self.tell(&format!("+{pid}\n"));
     }
 
     /// Takes a process off the list: it has ended and was waited for.
     pub(crate) fn forget(&self, pid: u32) {
-        self.tell(&format!("-{pid}"));
+        self.tell(&format!("-{pid}\n"));
     }
 
     fn tell(&self, line: &str) {
         let mut pipe = self.pipe.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(pipe) = pipe.as_mut() {
-            // A reaper that is gone can't be told; the next registration says so.
-            let _ = writeln!(pipe, "{line}");
+            // In one write: half a line would be lost with us. A reaper that is gone can't be told;
+            // the next registration says so.
+            let _ = pipe.write_all(line.as_bytes());
         }
     }
 }
