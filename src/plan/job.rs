@@ -396,7 +396,10 @@ fn pending(situation: &Situation<'_>, reading: &Reading, queue: &str) -> Plan {
         None => {
             let workload = workload::object(situation.key, situation.job, situation.kind, spec);
             let plan = Plan::write(Write::CreateWorkload(Box::new(workload)));
-            plan.and_note(queued_note(situation.job, queue))
+            match whole_note(situation.job, queue) {
+                Some(note) => plan.and_note(note),
+                None => plan,
+            }
         }
         Some((key, record)) if record.spec != spec && !record.deleting => {
             Plan::write(Write::UpdateWorkloadSpec {
@@ -419,14 +422,16 @@ fn shows_by_pods(job: &JobRecord, pod_sets: &[PodSetView]) -> bool {
     job.hold == Hold::Pods && pod_sets.iter().any(|set| set.has_external_gates)
 }
 
-fn queued_note(job: &JobRecord, queue: &str) -> Note {
-    if job.wants_each_pod && job.hold != Hold::EachPod {
+/// That a job is queued is told only where that isn't what was asked for: what it waits for is told when
+/// that is known, and that it is admitted otherwise.
+fn whole_note(job: &JobRecord, queue: &str) -> Option<Note> {
+    let is_whole = job.wants_each_pod && job.hold != Hold::EachPod;
+    is_whole.then(|| {
         let message = format!(
             "Waits as a whole in LocalQueue {queue:?}: its pods can't be admitted by themselves, as no webhook put Sluice's gate into its pod template when it was created"
         );
-        return Note::warning("AdmittedAsAWhole", message);
-    }
-    Note::normal("Queued", format!("Waits for quota in LocalQueue {queue:?}"))
+        Note::warning("AdmittedAsAWhole", message)
+    })
 }
 
 /// A job that holds quota: let it go, if it asks for no more than it was given.

@@ -241,7 +241,7 @@ fn each_turn_of_a_jobs_life() {
             None,
             "nothing []",
         ),
-        ("queued", queued(true), None, "create workload [\"Queued\"]"),
+        ("queued", queued(true), None, "create workload []"),
         (
             "queued and running",
             queued(false),
@@ -406,7 +406,7 @@ fn each_turn_of_the_life_of_a_job_whose_pods_wait() {
         json!({"conditions": [{"type": "Complete", "status": "True"}]}),
     );
     let cases = [
-        ("new", waits(false), None, 0, "create workload [\"Queued\"]"),
+        ("new", waits(false), None, 0, "create workload []"),
         (
             "new and gated: nothing is suspended",
             gated.clone(),

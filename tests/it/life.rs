@@ -491,7 +491,6 @@ async fn a_jobs_events_tell_its_story(admission: Admission) -> Result<()> {
                 "Held until these gates are removed: acme.io/x".to_owned(),
             ),
             ("GateLifted", "The last gate is gone".to_owned()),
-            ("Queued", "Waits for quota in LocalQueue \"q\"".to_owned()),
             (
                 "Admitted",
                 format!("Admitted by ClusterQueue \"{ns}\" with flavor {ns}"),

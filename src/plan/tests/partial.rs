@@ -56,12 +56,7 @@ fn each_turn_of_the_life_of_a_job_that_will_do_with_fewer_pods() {
     let waiting = Some(of_four(json!({})));
     let bad = "nothing [\"InvalidPodSets\"]";
     let cases = [
-        (
-            "new",
-            partial(true, 4, "2"),
-            None,
-            "create workload [\"Queued\"]",
-        ),
+        ("new", partial(true, 4, "2"), None, "create workload []"),
         ("new, and says nonsense", partial(true, 4, "x"), None, bad),
         ("new, and says too much", partial(true, 4, "5"), None, bad),
         (
