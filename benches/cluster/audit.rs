@@ -195,13 +195,12 @@ impl Life {
         before.max().copied()
     }
 
-    /// The last write to the Workload, if that was after the Job was complete.
+    /// The last write to the Workload, if that was after the Job was let go. What answers a write may be
+    /// recorded before it, so it is no matter when the Job was recorded as complete.
     fn finished(&self) -> Option<Timestamp> {
-        let after = self
-            .statuses
-            .iter()
-            .filter(|at| Some(**at) >= self.completed);
-        self.completed.and(after.max().copied())
+        let last = self.statuses.iter().max().copied();
+        let last = last.filter(|at| self.let_go.is_some_and(|let_go| let_go < *at));
+        self.completed.and(last)
     }
 }
 
