@@ -111,6 +111,7 @@ impl Writer {
                     conditions,
                     admission,
                     requeue_state,
+                    makes_room_for,
                     reclaimable_pods,
                 } = *status;
                 let patch = json!({
@@ -119,6 +120,7 @@ impl Writer {
                         "conditions": conditions,
                         "admission": admission,
                         "requeueState": requeue_state,
+                        "makesRoomFor": makes_room_for,
                         "reclaimablePods": reclaimable_pods,
                     },
                 });

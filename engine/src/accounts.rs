@@ -6,8 +6,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::demand::Demand;
 use crate::ledger::Ledger;
+use crate::model::ClusterQueue;
 use crate::names::{LocalQueueKey, QueueName, WorkloadId};
 use crate::pending::PendingQueue;
+use crate::preemption::Rights;
+use crate::settings::Settings;
 use crate::victims::VictimKey;
 
 /// What belongs to a ClusterQueue's name, whether or not its object exists.
@@ -42,6 +45,15 @@ pub(crate) struct Accounts {
 impl Account {
     pub(crate) fn is_empty(&self) -> bool {
         self.pending.is_empty() && self.charged.is_empty() && self.locals.is_empty()
+    }
+
+    /// What decides whether those that wait in this queue may make others go.
+    pub(crate) fn rights(&self, config: &ClusterQueue, settings: &Settings) -> Rights {
+        Rights {
+            rules: config.preemption,
+            by_shares: settings.fair_sharing.is_some(),
+            lowest: self.evictable.first().map(VictimKey::priority),
+        }
     }
 }
 

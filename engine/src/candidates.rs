@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use crate::cells::CellId;
 use crate::engine::Record;
 use crate::event::PreemptionRight;
+use crate::preemption::BorrowWithinCohort;
 use crate::tree::{NodeId, QuotaTree, View};
 use crate::victims::{Bid, Candidate, Field, Victim, holds};
 
@@ -42,17 +43,22 @@ pub(crate) fn foreign_candidates(
     contested: &BTreeSet<CellId>,
     own: &[Candidate],
 ) -> Vec<Vec<Candidate>> {
+    let path: Vec<NodeId> = quota.below_root(bid.node).collect();
+    let reclaims: BTreeMap<NodeId, bool> = (path.into_iter())
+        .map(|at| (at, could_keep_to_its_own(field, quota, bid, at, own)))
+        .collect();
+    let may_borrow = bid.rules.borrow_within_cohort != BorrowWithinCohort::Never;
+    if !may_borrow && !reclaims.values().any(|reclaims| *reclaims) {
+        return Vec::new();
+    }
     let forks = field.forks(quota, bid);
-    let mut reclaims: BTreeMap<NodeId, bool> = BTreeMap::new();
     let mut all = Vec::new();
     for (account, node, fork) in forks {
         let mut cells = contested.iter();
         if !cells.any(|cell| quota.is_borrowing(View::Settled, node, *cell)) {
             continue;
         }
-        let reclaims = *reclaims
-            .entry(fork.ours)
-            .or_insert_with(|| could_keep_to_its_own(field, quota, bid, fork.ours, own));
+        let reclaims = reclaims.get(&fork.ours).copied().unwrap_or_default();
         let right = |record: &Record| {
             let is_named = bid.may_reclaim(record.priority);
             let right = if reclaims {

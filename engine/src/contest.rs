@@ -86,7 +86,7 @@ impl Contest<'_> {
         if fit.waits_at.is_none() {
             return Ok(Verdict::Now(fit));
         }
-        if self.is_free(&fit.cells) {
+        if (self.quota).all_fit(View::Planned, self.node, &fit.cells) {
             return Ok(Verdict::Later(fit.cells, Vec::new()));
         }
         Err(fit)
@@ -105,11 +105,6 @@ impl Contest<'_> {
             cells,
         };
         victims::find(self.field, self.quota, bid)
-    }
-
-    fn is_free(&self, cells: &BTreeMap<CellId, Amount>) -> bool {
-        let mut cells = cells.iter();
-        cells.all(|(cell, amount)| self.quota.fits(View::Planned, self.node, *cell, *amount))
     }
 }
 

@@ -1,10 +1,13 @@
 //! One decision: what is due, who has to go, and then, tree by tree, who is admitted. What one look at
 //! a tree is, is `pass.rs`.
 
+use std::collections::BTreeSet;
+
 use crate::engine::{Engine, State};
 use crate::event::{Decision, EvictReason};
+use crate::forest::Tree;
 use crate::model::{Consumed, QueueingStrategy};
-use crate::names::WorkloadId;
+use crate::names::{QueueName, WorkloadId};
 use crate::pass::{Pass, Standing};
 use crate::time::Time;
 
@@ -18,27 +21,58 @@ impl Engine {
         self.settle();
         self.note_usage();
         let mut decisions = self.evictions();
+        let matured = self.promises.take_matured();
+        self.touch_trees_of(&matured);
         for (key, mut tree) in self.forest.take_touched() {
-            loop {
-                let pass = Pass {
-                    config: &self.config,
-                    settings: &self.settings,
-                    accounts: &mut self.accounts,
-                    locals: &mut self.locals,
-                    workloads: &mut self.workloads,
-                    timers: &mut self.timers,
-                    now: self.now,
-                    tree: &mut tree,
-                    decisions: &mut decisions,
-                    standing: Standing::default(),
-                };
-                if !pass.run() {
-                    break;
-                }
+            self.run_passes(&mut tree, &matured, &mut decisions);
+            // They have had their turn: what they could not have is for all.
+            if matured.iter().any(|id| self.waits_in(id, &tree)) {
+                tree.woken.all = true;
+                self.run_passes(&mut tree, &BTreeSet::new(), &mut decisions);
             }
             self.forest.put_back(key, tree);
         }
         decisions
+    }
+
+    /// Runs passes over a tree until nothing is left to decide.
+    fn run_passes(
+        &mut self,
+        tree: &mut Tree,
+        matured: &BTreeSet<WorkloadId>,
+        decisions: &mut Vec<Decision>,
+    ) {
+        loop {
+            let pass = Pass {
+                config: &self.config,
+                settings: &self.settings,
+                accounts: &mut self.accounts,
+                locals: &mut self.locals,
+                workloads: &mut self.workloads,
+                timers: &mut self.timers,
+                promises: &mut self.promises,
+                matured,
+                now: self.now,
+                tree,
+                decisions,
+                standing: Standing::default(),
+            };
+            if !pass.run() {
+                break;
+            }
+        }
+    }
+
+    /// Whether a workload waits for quota of a tree.
+    fn waits_in(&self, id: &WorkloadId, tree: &Tree) -> bool {
+        let record = self.workloads.get(id);
+        record.is_some_and(|record| record.state == State::Pending)
+            && (self.target_of(id)).is_some_and(|target| tree.queues.node(target).is_some())
+    }
+
+    /// The ClusterQueue that a workload waits in, or would.
+    fn target_of(&self, id: &WorkloadId) -> Option<&QueueName> {
+        self.locals.get(&self.workloads.get(id)?.queue)?.target()
     }
 
     /// When the next decision is due, should nothing be told before.
@@ -52,11 +86,7 @@ impl Engine {
             && *time <= self.now
             && let Some((_, id)) = self.timers.pop_first()
         {
-            let local = self
-                .workloads
-                .get(&id)
-                .and_then(|r| self.locals.get(&r.queue));
-            let target = local.and_then(|local| local.target().cloned());
+            let target = self.target_of(&id).cloned();
             self.enqueue(&id, target.as_ref());
             self.review([id]);
         }
@@ -102,6 +132,15 @@ impl Engine {
                     let used = local.ledger.by_resource(&self.config.cells);
                     consumed.bring_up(self.now, self.settings.usage_half_life, &used);
                 }
+            }
+        }
+    }
+
+    /// Has the trees looked at in which these wait.
+    fn touch_trees_of(&mut self, ids: &BTreeSet<WorkloadId>) {
+        for id in ids {
+            if let Some(target) = self.target_of(id).cloned() {
+                self.forest.touch(&target);
             }
         }
     }

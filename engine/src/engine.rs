@@ -18,7 +18,8 @@ use crate::model::{
     Admission, AdmissionMode, ClusterQueue, Cohort, Consumed, Flavor, LocalQueue, StopPolicy,
 };
 use crate::names::{CohortName, FlavorName, LocalQueueKey, QueueName, ResourceName, WorkloadId};
-use crate::pending::{OrderKey, PendingQueue};
+use crate::pending::{ClassId, OrderKey, PendingQueue};
+use crate::promises::Promises;
 use crate::settings::Settings;
 use crate::shape::{Shape, Shapes};
 use crate::share::Share;
@@ -43,6 +44,7 @@ pub struct Engine {
     /// When something is due that no event will tell: a workload has backed off long enough, or has
     /// held quota in vain for too long.
     pub(crate) timers: BTreeSet<(Time, WorkloadId)>,
+    pub(crate) promises: Promises,
     /// The moment of the last decision.
     pub(crate) now: Time,
     /// The ClusterQueues that admit by use.
@@ -89,7 +91,8 @@ pub(crate) enum State {
     Assumed(Box<Held>),
     /// With the reason for which its eviction was decided, if it was.
     Admitted(Box<Held>, Option<EvictReason>),
-    Evicting(Box<Held>),
+    /// With the one for whom it makes room, if it does.
+    Evicting(Box<Held>, Option<WorkloadId>),
 }
 
 /// What a workload holds, and what that charges.
@@ -102,7 +105,7 @@ pub(crate) struct Held {
 impl State {
     pub(crate) fn held(&self) -> Option<&Held> {
         match self {
-            Self::Assumed(held) | Self::Admitted(held, _) | Self::Evicting(held) => Some(held),
+            Self::Assumed(held) | Self::Admitted(held, _) | Self::Evicting(held, _) => Some(held),
             Self::Pending | Self::Inactive | Self::Finished => None,
         }
     }
@@ -114,6 +117,15 @@ impl State {
     pub(crate) fn is_admitted(&self) -> bool {
         matches!(self, Self::Admitted(..))
     }
+
+    /// For whom it is to make room, if it is.
+    pub(crate) fn made_to_go_by(&self) -> Option<&WorkloadId> {
+        match self {
+            Self::Evicting(_, by) => by.as_ref(),
+            Self::Admitted(_, Some(EvictReason::Preempted { by, .. })) => Some(by),
+            _ => None,
+        }
+    }
 }
 
 impl Record {
@@ -121,13 +133,26 @@ impl Record {
         OrderKey::new(self.priority, self.created, id.clone())
     }
 
+    /// Its class where it waits: in a queue that admits by use, or in another one.
+    pub(crate) fn class(&self, by_usage: bool) -> ClassId {
+        ClassId {
+            shape: self.shape.id,
+            local: by_usage.then(|| Arc::new(self.queue.clone())),
+        }
+    }
+
     /// Whether quota is held on the way out.
     pub(crate) fn is_leaving(&self) -> bool {
         match self.state {
-            State::Evicting(_) => true,
+            State::Evicting(..) => true,
             State::Admitted(_, Some(_)) => self.evictable,
             _ => false,
         }
+    }
+
+    /// For whom it leaves, if it does.
+    pub(crate) fn leaves_for(&self) -> Option<&WorkloadId> {
+        self.state.made_to_go_by().filter(|_| self.is_leaving())
     }
 
     /// Where it stands among those that may be preempted, if it may be.
@@ -203,6 +228,7 @@ impl Engine {
             settings,
             reviewed: BTreeSet::new(),
             timers: BTreeSet::new(),
+            promises: Promises::default(),
             now: Time::from_millis(i64::MIN),
             by_usage: BTreeSet::new(),
         }

@@ -8,7 +8,7 @@ use crate::event::PreemptionRight;
 use crate::pending::OrderKey;
 use crate::settings::FairPreemption;
 use crate::tree::{NodeId, QuotaTree, View};
-use crate::victims::{Bid, Candidate, Field, Fork, Victim, give_back, holds};
+use crate::victims::{Bid, Candidate, Field, Fork, Victim, first_to_return, give_back, holds};
 
 /// Candidates by queue, in order; no list is empty.
 type Lists = BTreeMap<NodeId, VecDeque<Candidate>>;
@@ -22,13 +22,35 @@ pub(crate) fn find(
     own: &[Candidate],
     test: FairPreemption,
 ) -> Option<Vec<Victim>> {
-    let mut lists = foreign_candidates(field, quota, &bid, contested);
-    if lists.is_empty() {
-        return None;
+    let mut foreign = foreign_candidates(field, quota, &bid, contested);
+    while !foreign.is_empty() {
+        let mut lists = foreign.clone();
+        if !own.is_empty() {
+            lists.insert(bid.node, own.iter().cloned().collect());
+        }
+        let found = search(field, quota, &bid, contested, lists, test)?;
+        let Some(returning) = first_to_return(field, quota, contested, &found) else {
+            return Some(found);
+        };
+        let key = &returning.candidate.key;
+        foreign.retain(|_, list| {
+            list.retain(|candidate| candidate.key != *key);
+            !list.is_empty()
+        });
     }
-    if !own.is_empty() {
-        lists.insert(bid.node, own.iter().cloned().collect());
-    }
+    None
+}
+
+/// Takes candidates, always where the share is largest, until the bid can be met, and gives back those
+/// that needn't go.
+fn search(
+    field: Field<'_>,
+    quota: &mut QuotaTree,
+    bid: &Bid<'_>,
+    contested: &BTreeSet<CellId>,
+    mut lists: Lists,
+    test: FairPreemption,
+) -> Option<Vec<Victim>> {
     let mut taken: Vec<Victim> = Vec::new();
     let mut is_met = false;
     while let Some(candidate) = next(quota, &mut lists) {
@@ -37,7 +59,7 @@ pub(crate) fn find(
             let Some(order) = field.order(&victim.candidate.key) else {
                 continue;
             };
-            match right(quota, &bid, contested, &victim, (fork, &order), test) {
+            match right(quota, bid, contested, &victim, (fork, &order), test) {
                 Some(right) => victim.candidate.right = right,
                 None => continue,
             }

@@ -419,10 +419,7 @@ fn look(
     pick: usize,
     cells: BTreeMap<CellId, Amount>,
 ) -> Option<Candidate> {
-    let fits = |tree: &QuotaTree, view| {
-        let mut cells = cells.iter();
-        cells.all(|(cell, amount)| tree.fits(view, node, *cell, *amount))
-    };
+    let fits = |tree: &QuotaTree, view| tree.all_fit(view, node, &cells);
     let (mode, borrows) = if fits(room.tree(), View::Planned) {
         let is_now = fits(room.tree(), View::Now);
         let mode = if is_now { Mode::Now } else { Mode::Later };

@@ -73,7 +73,8 @@ pub(crate) struct QueueNode {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Queues {
     ids: BTreeMap<QueueName, NodeId>,
-    nodes: BTreeMap<NodeId, QueueNode>,
+    /// None for a cohort.
+    nodes: Vec<Option<QueueNode>>,
 }
 
 /// A class of waiting workloads and the node of its queue.
@@ -301,7 +302,12 @@ impl Config {
 impl Queues {
     fn insert(&mut self, node: QueueNode) {
         self.ids.insert(node.config.name.clone(), node.id);
-        self.nodes.insert(node.id, node);
+        if self.nodes.len() <= node.id {
+            self.nodes.resize_with(node.id.saturating_add(1), || None);
+        }
+        if let Some(place) = self.nodes.get_mut(node.id) {
+            *place = Some(node);
+        }
     }
 
     pub(crate) fn node(&self, name: &QueueName) -> Option<NodeId> {
@@ -313,7 +319,12 @@ impl Queues {
     }
 
     pub(crate) fn at(&self, id: NodeId) -> Option<&QueueNode> {
-        self.nodes.get(&id)
+        self.nodes.get(id)?.as_ref()
+    }
+
+    /// All of them.
+    pub(crate) fn nodes(&self) -> impl Iterator<Item = &QueueNode> {
+        self.nodes.iter().flatten()
     }
 
     /// All of them, by name.

@@ -45,6 +45,7 @@ mod outlook;
 mod pass;
 mod pending;
 mod preemption;
+mod promises;
 mod prospect;
 mod report;
 mod settings;

@@ -277,8 +277,9 @@ pub enum WorkloadState {
     Inactive,
     /// It holds quota.
     Admitted(Admission),
-    /// It still holds quota, on its way out.
-    Evicting(Admission),
+    /// It still holds quota, on its way out, and for whom if it makes room for another one. Nobody named
+    /// is whom the engine named, if it did.
+    Evicting(Admission, Option<WorkloadId>),
     /// It has ended.
     Finished,
 }

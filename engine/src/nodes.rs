@@ -244,6 +244,8 @@ mod tests {
             ("gen", Lt, &["8"], true),
             ("zone", Lt, &["8"], false),
             ("gen", Gt, &["6", "5"], false),
+            ("gen", Gt, &["six"], false),
+            ("disk", Gt, &["6"], false),
         ] {
             let found = expression(key, operator, values).matches(&labels);
             assert_eq!(found, matches, "{key} {operator:?} {values:?}");
@@ -287,6 +289,94 @@ mod tests {
                 effect,
             };
             assert_eq!(toleration.tolerates(&taint), tolerates, "{toleration:?}");
+        }
+    }
+
+    fn mk_flavor(effect: TaintEffect) -> Flavor {
+        Flavor {
+            name: "f".into(),
+            node_labels: BTreeMap::from([("zone".into(), "a".into()), ("gen".into(), "7".into())]),
+            node_taints: vec![Taint {
+                key: "spot".into(),
+                value: String::new(),
+                effect,
+            }],
+            tolerations: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn of_the_affinity_one_term_has_to_match_in_what_tells_flavors_apart() {
+        use LabelOperator::{Gt, In};
+        let keys = BTreeSet::from(["zone", "gen"]);
+        let in_zone = |zone| expression("zone", In, &[zone]);
+        let (newer, elsewhere) = (expression("gen", Gt, &["7"]), in_zone("b"));
+        let on_disk = expression("disk", In, &["ssd"]);
+        for (name, terms, matches) in [
+            ("no terms", vec![], true),
+            ("an empty term", vec![vec![]], true),
+            ("the zone", vec![vec![in_zone("a")]], true),
+            ("another zone", vec![vec![elsewhere.clone()]], false),
+            (
+                "the zone, but newer",
+                vec![vec![in_zone("a"), newer.clone()]],
+                false,
+            ),
+            (
+                "the second term",
+                vec![vec![elsewhere.clone()], vec![in_zone("a")]],
+                true,
+            ),
+            (
+                "neither term",
+                vec![vec![elsewhere.clone()], vec![newer]],
+                false,
+            ),
+            ("what no flavor says", vec![vec![on_disk.clone()]], true),
+            (
+                "that and another zone",
+                vec![vec![on_disk, elsewhere]],
+                false,
+            ),
+        ] {
+            let terms = terms.into_iter();
+            let pod_set = PodSet {
+                affinity: terms
+                    .map(|expressions| NodeSelectorTerm { expressions })
+                    .collect(),
+                ..PodSet::new("main".into(), 1)
+            };
+            let found = check(&pod_set, &mk_flavor(TaintEffect::PreferNoSchedule), &keys);
+            let expected = if matches {
+                Ok(())
+            } else {
+                Err(Mismatch::Affinity)
+            };
+            assert_eq!(found, expected, "{name}");
+        }
+        assert_eq!(
+            Mismatch::Affinity.to_string(),
+            "its nodes don't match the required node affinity"
+        );
+    }
+
+    #[test]
+    fn a_taint_that_only_asks_to_stay_away_keeps_nobody_away() {
+        let pod_set = PodSet::new("main".into(), 1);
+        for (effect, text) in [
+            (TaintEffect::PreferNoSchedule, None),
+            (
+                TaintEffect::NoSchedule,
+                Some("its taint spot:NoSchedule isn't tolerated"),
+            ),
+            (
+                TaintEffect::NoExecute,
+                Some("its taint spot:NoExecute isn't tolerated"),
+            ),
+        ] {
+            let found = check(&pod_set, &mk_flavor(effect), &BTreeSet::new());
+            let found = found.err().map(|mismatch| mismatch.to_string());
+            assert_eq!(found.as_deref(), text, "{effect:?}");
         }
     }
 }

@@ -1,10 +1,11 @@
 //! One pass over a cohort tree: who of those that wait is admitted, who waits for others to go, and
 //! who is made to.
 //!
-//! Each queue offers one candidate, the first in its order for which something can be done. The best
-//! of them is dealt with, until none is left. Best is: the one whose cohort, from the root down, and
-//! queue use no more than is theirs, then the one with the smaller shares (fair sharing), then the
-//! order of priority and time. There are three outcomes:
+//! Those for whom others leave, or have just left, get that room before all others. Then each queue
+//! offers one candidate, the first in its order for which something can be done. The best of them is
+//! dealt with, until none is left. Best is: the one whose cohort, from the root down, and queue use no
+//! more than is theirs, then the one with the smaller shares (fair sharing), then the order of priority
+//! and time. There are three outcomes:
 //!
 //! * there is room, now and as is planned: it is **admitted**;
 //! * there will be room when those that leave have gone: it **claims** that room, so that nobody who
@@ -18,6 +19,10 @@
 //! (`restless`, `shifty`).
 
 mod preempt;
+mod promised;
+mod ranking;
+
+pub(crate) use ranking::Standing;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -30,32 +35,17 @@ use crate::engine::{Held, Locals, State, Workloads};
 use crate::event::Decision;
 use crate::flavors::{self, Fit, Plan, Slots, is_reducible};
 use crate::forest::{ClassRef, Config, Tree};
-use crate::model::{Admission, AdmissionMode, QueueingStrategy};
+use crate::model::Admission;
 use crate::names::WorkloadId;
-use crate::pending::{Class, ClassId, Grant, OrderKey};
+use crate::pass::ranking::{Offer, Rank};
+use crate::pending::{Class, Grant, OrderKey};
 use crate::preemption::Preemption;
+use crate::promises::Promises;
 use crate::settings::Settings;
 use crate::shape::Shape;
-use crate::share::Share;
 use crate::time::Time;
 use crate::tree::{NodeId, View};
 use crate::victims::Field;
-
-/// Who is next, across the queues of a tree.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Rank {
-    /// Of the cohorts below the root and of the queue, from the root down: whether it would use more
-    /// than is its own, and with fair sharing the share that it would have.
-    path: Vec<(bool, Share)>,
-    order: OrderKey,
-}
-
-/// The candidate of a queue.
-#[derive(Debug)]
-struct Offer {
-    class: ClassRef,
-    order: OrderKey,
-}
 
 /// One look at all candidates of a tree.
 pub(crate) struct Pass<'a> {
@@ -65,26 +55,13 @@ pub(crate) struct Pass<'a> {
     pub(crate) locals: &'a mut Locals,
     pub(crate) workloads: &'a mut Workloads,
     pub(crate) timers: &'a mut BTreeSet<(Time, WorkloadId)>,
+    pub(crate) promises: &'a mut Promises,
+    /// Those for whom others have left since the last decision.
+    pub(crate) matured: &'a BTreeSet<WorkloadId>,
     pub(crate) now: Time,
     pub(crate) tree: &'a mut Tree,
     pub(crate) decisions: &'a mut Vec<Decision>,
     pub(crate) standing: Standing,
-}
-
-/// How far a pass has come.
-#[derive(Debug, Default)]
-pub(crate) struct Standing {
-    /// By queue, the first of each class that is worth a look.
-    open: BTreeMap<NodeId, BTreeSet<(OrderKey, ClassId)>>,
-    /// What each queue offers. A rank is right or too good.
-    ranked: BTreeMap<Rank, Offer>,
-    /// What of `ranked` is this queue's.
-    offers: BTreeMap<NodeId, Rank>,
-    /// Queues whose rank may get better when somebody else is admitted.
-    shifty: BTreeSet<NodeId>,
-    /// The last of each class that has claimed, and where in `open` the class stands.
-    claimed: BTreeMap<ClassRef, OrderKey>,
-    claims: Vec<(NodeId, BTreeMap<CellId, Amount>)>,
 }
 
 impl Pass<'_> {
@@ -95,166 +72,26 @@ impl Pass<'_> {
             return false;
         }
         let before = self.decisions.len();
-        for class in self.take_woken() {
-            self.open(&class);
-        }
-        for queue in self.standing.open.keys().copied().collect::<Vec<_>>() {
-            self.offer(queue);
-        }
+        self.line_up();
+        let has_promises = self.keep_promises();
         let mut preempted = false;
-        while !preempted && let Some((rank, offer)) = self.standing.ranked.pop_first() {
-            self.standing.offers.remove(&offer.class.0);
+        while !preempted && let Some((rank, offer)) = self.next_offer() {
             preempted = self.deal_with(offer, &rank);
         }
         for (node, cells) in std::mem::take(&mut self.standing.claims) {
-            for (cell, amount) in cells {
-                self.tree.quota.disclaim(node, cell, amount);
-            }
+            self.disclaim(node, &cells);
         }
-        // With others on their way out, what was admitted may have changed what is claimed.
-        preempted || (self.tree.leaving > 0 && self.decisions.len() > before)
-    }
-
-    /// The classes that are worth a look.
-    fn take_woken(&mut self) -> Vec<ClassRef> {
-        let woken = std::mem::take(&mut self.tree.woken);
-        // Claims are made anew, and so everybody has to keep out of their way anew.
-        if !woken.all && self.tree.leaving == 0 {
-            return woken.classes.into_iter().collect();
-        }
-        let mut classes = Vec::new();
-        for (_, node) in self.tree.queues.iter() {
-            if let Some(account) = self.accounts.at_mut(node.account) {
-                let found = account.pending.unpark(&self.tree.quota, node.id);
-                classes.extend(found.map(|class| (node.id, class.clone())));
-            }
-        }
-        classes
-    }
-
-    /// Makes a class worth a look.
-    fn open(&mut self, class: &ClassRef) {
-        let (queue, id) = class;
-        let node = self.tree.queues.at(*queue);
-        let Some(node) = node.filter(|node| node.inactive.is_none()) else {
-            return;
-        };
-        let Some(account) = self.accounts.at_mut(node.account) else {
-            return;
-        };
-        match account.pending.class_mut(id) {
-            Some(found) => found.parked = false,
-            None => {
-                self.tree.restless.remove(class);
-            }
-        }
-        let claimed = self.standing.claimed.get(class);
-        if let Some(order) = account.pending.next_of(id, claimed) {
-            let open = self.standing.open.entry(*queue).or_default();
-            open.insert((order.clone(), id.clone()));
-        }
-    }
-
-    /// Makes what a queue offers a candidate, with the best rank that it could have.
-    fn offer(&mut self, queue: NodeId) {
-        if let Some(rank) = self.standing.offers.remove(&queue) {
-            self.standing.ranked.remove(&rank);
-        }
-        let Some((order, id)) = self.first(queue) else {
-            return;
-        };
-        let path = self.path(queue, |_| false);
-        // Where use decides who is first in a queue, another one of it may come before all others.
-        let open = self.standing.open.get(&queue).and_then(BTreeSet::first);
-        let best = open.map_or_else(|| order.clone(), |(best, _)| best.clone());
-        let class = (queue, id);
-        self.put(Offer { class, order }, Rank { path, order: best });
-    }
-
-    /// The first in the order of a queue that is worth a look.
-    fn first(&self, queue: NodeId) -> Option<(OrderKey, ClassId)> {
-        let open = self.standing.open.get(&queue)?;
-        let node = self.tree.queues.at(queue)?;
-        let pending = &self.account(queue)?.pending;
-        let first = match node.config.admission_mode {
-            AdmissionMode::ByOrder => open.first(),
-            AdmissionMode::ByUsage => open
-                .iter()
-                .min_by_key(|(order, id)| (self.used(id, node.id), order)),
-        };
-        let (order, id) = first?;
-        if node.config.strategy == QueueingStrategy::StrictFifo {
-            let head = match node.config.admission_mode {
-                AdmissionMode::ByOrder => pending.head(),
-                AdmissionMode::ByUsage => pending
-                    .heads()
-                    .min_by_key(|(order, id)| (self.used(id, node.id), *order)),
-            };
-            if head != Some((order, id)) {
-                return None;
-            }
-        }
-        Some((order.clone(), id.clone()))
-    }
-
-    /// What the LocalQueue of a class has used.
-    fn used(&self, class: &ClassId, node: NodeId) -> Share {
-        let local = class.local.as_deref().and_then(|key| self.locals.get(key));
-        local.map_or(Share::ZERO, |local| {
-            local.standing(self.tree, node, &self.config.cells)
-        })
-    }
-
-    fn put(&mut self, offer: Offer, rank: Rank) {
-        self.standing.offers.insert(offer.class.0, rank.clone());
-        self.standing.ranked.insert(rank, offer);
-    }
-
-    /// How the nodes from below the root down to `node` stand, `is_over` saying which would use more
-    /// than is their own.
-    fn path(&self, node: NodeId, is_over: impl Fn(NodeId) -> bool) -> Vec<(bool, Share)> {
-        let quota = &self.tree.quota;
-        let is_fair = self.settings.fair_sharing.is_some();
-        let share = |id| {
-            if is_fair {
-                quota.share(View::Planned, id)
-            } else {
-                Share::ZERO
-            }
-        };
-        let below_root = quota.path(node).filter(|id| quota.parent(*id).is_some());
-        let mut path: Vec<(bool, Share)> = below_root.map(|id| (is_over(id), share(id))).collect();
-        path.reverse();
-        path
-    }
-
-    /// How they would stand if these were charged.
-    fn path_with(&mut self, node: NodeId, cells: &BTreeMap<CellId, Amount>) -> Vec<(bool, Share)> {
-        for (cell, amount) in cells {
-            self.tree.quota.charge(View::Planned, node, *cell, *amount);
-        }
-        let quota = &self.tree.quota;
-        let path = self.path(node, |id| {
-            cells
-                .keys()
-                .any(|cell| quota.is_borrowing(View::Planned, id, *cell))
-        });
-        for (cell, amount) in cells {
-            self.tree
-                .quota
-                .discharge(View::Planned, node, *cell, *amount);
-        }
-        path
+        // What was admitted may have changed what is claimed and promised.
+        let may_change = has_promises || self.tree.leaving > 0;
+        preempted || (may_change && self.decisions.len() > before)
     }
 
     /// Looks at the candidate whose turn seems to have come; says whether somebody was preempted.
     fn deal_with(&mut self, offer: Offer, rank: &Rank) -> bool {
         let Offer { class, order } = offer;
         let node = class.0;
-        if self
-            .class(&class)
-            .is_some_and(|found| found.is_held_up(&self.tree.quota, node))
-        {
+        if self.is_held_up(&class) {
+            self.tree.restless.remove(&class);
             self.park(&class, &order);
             return false;
         }
@@ -271,6 +108,7 @@ impl Pass<'_> {
         }
         let mut verdict = self.judge(&class, slots, &shape, &order, rules);
         if let Some(Verdict::Later(_, victims)) = &verdict
+            && !victims.is_empty()
             && self.another_would_gain(&class, &order, victims)
         {
             // Until that one doesn't fit any more, or is gone, it has no rights.
@@ -280,28 +118,21 @@ impl Pass<'_> {
         }
         let Some(verdict) = verdict else {
             let is_whole = !shape.pod_sets.iter().any(is_reducible);
-            if slots.fit_is_monotone && is_whole && !rules.has_any() {
+            if slots.fit_is_monotone && is_whole {
                 let obstacles = slots.obstacles(&self.tree.quota, node, &shape);
                 if let Some(found) = self.class_mut(&class) {
-                    found.hold_up(obstacles);
+                    found.hold_up(obstacles, rules);
                 }
             }
             self.park(&class, &order);
             return false;
         };
         let path = self.path_with(node, verdict.cells());
-        // Should it no longer fit when its turn comes, another one of its queue may rank better.
-        let open = self.standing.open.get(&node);
-        let has_others = open.is_some_and(|open| open.len() > 1);
-        let may_improve =
-            has_others || !slots.rank_is_monotone || self.tree.leaving > 0 || rules.has_any();
         let found = Rank { path, order };
         if self.is_behind(rank, &found) {
-            if may_improve {
-                self.standing.shifty.insert(node);
-            }
-            let order = found.order.clone();
-            self.put(Offer { class, order }, found);
+            let is_settled = slots.rank_is_monotone && self.tree.leaving == 0 && !rules.has_any();
+            let charges = is_settled.then(|| verdict.cells().clone());
+            self.put_behind(class, found, charges);
             return false;
         }
         let order = found.order;
@@ -318,12 +149,6 @@ impl Pass<'_> {
         false
     }
 
-    /// Whether a candidate that was thought to stand as `rank` stands behind somebody else.
-    fn is_behind(&self, rank: &Rank, found: &Rank) -> bool {
-        let next = self.standing.ranked.first_key_value();
-        rank < found && next.is_some_and(|(next, _)| next < found)
-    }
-
     fn account(&self, queue: NodeId) -> Option<&Account> {
         self.accounts.at(self.tree.queues.at(queue)?.account)
     }
@@ -338,12 +163,19 @@ impl Pass<'_> {
         node.map(|node| node.config.preemption).unwrap_or_default()
     }
 
-    fn class(&self, (queue, id): &ClassRef) -> Option<&Class> {
-        self.account(*queue)?.pending.class(id)
-    }
-
     fn class_mut(&mut self, (queue, id): &ClassRef) -> Option<&mut Class> {
         self.account_mut(*queue)?.pending.class_mut(id)
+    }
+
+    /// Whether nothing can be done for a class, as at the last look.
+    fn is_held_up(&self, class: &ClassRef) -> bool {
+        let (Some(node), Some(account)) = (self.tree.queues.at(class.0), self.account(class.0))
+        else {
+            return false;
+        };
+        let rights = account.rights(&node.config, self.settings);
+        let found = account.pending.class(&class.1);
+        found.is_some_and(|found| found.is_held_up(&self.tree.quota, node.id, &rights))
     }
 
     /// How the class could be placed.
@@ -394,32 +226,21 @@ impl Pass<'_> {
         self.offer(class.0);
     }
 
-    fn close(&mut self, (queue, id): &ClassRef, order: &OrderKey) {
-        if let Some(open) = self.standing.open.get_mut(queue) {
-            open.remove(&(order.clone(), id.clone()));
-        }
-    }
-
     /// What a workload of this class gets by this fit.
-    fn grant(&mut self, class: &ClassRef, fit: &Fit<'_>) -> Option<Grant> {
+    fn grant(&mut self, class: &ClassRef, fit: &Fit<'_>) -> Option<&Grant> {
         let class = self.class_mut(class)?;
-        let known = class.granted.as_deref();
-        let grant = match known.filter(|grant| fit.is_like(&grant.picks, &grant.counts)) {
-            Some(grant) => grant.clone(),
-            None => fit.grant(&class.shape),
-        };
-        class.granted = Some(Box::new(grant.clone()));
-        Some(grant)
+        let known = class.granted.take();
+        let known = known.filter(|grant| fit.is_like(&grant.picks, &grant.counts));
+        let grant = known.unwrap_or_else(|| Box::new(fit.grant(&class.shape)));
+        Some(class.granted.insert(grant))
     }
 
     /// Admits the head of a class, and makes candidates of those that its admission concerns.
     fn admit(&mut self, class: &ClassRef, order: &OrderKey, fit: &Fit<'_>) {
-        let Some(Grant {
-            pod_sets, charge, ..
-        }) = self.grant(class, fit)
-        else {
+        let Some(grant) = self.grant(class, fit) else {
             return;
         };
+        let (pod_sets, charge) = (Arc::clone(&grant.pod_sets), Arc::clone(&grant.charge));
         let (queue, id) = class;
         let Some(node) = self.tree.queues.at(*queue) else {
             return;
@@ -475,7 +296,7 @@ impl Pass<'_> {
         if let Some(head) = head {
             self.open(&head);
         }
-        let mut queues = std::mem::take(&mut self.standing.shifty);
+        let mut queues = self.take_shifted();
         queues.insert(class.0);
         for class in self.tree.restless.clone() {
             self.open(&class);
@@ -489,13 +310,24 @@ impl Pass<'_> {
     /// Keeps room for a workload that waits for others to go.
     fn claim(&mut self, class: &ClassRef, order: OrderKey, cells: BTreeMap<CellId, Amount>) {
         let node = class.0;
-        for (cell, amount) in &cells {
-            self.tree.quota.claim(node, *cell, *amount);
-        }
+        self.claim_for(node, &cells);
         self.standing.claims.push((node, cells));
         self.tree.claimants.insert(order.id().clone());
         self.close(class, &order);
         self.standing.claimed.insert(class.clone(), order);
         self.go_on(class);
+    }
+
+    fn claim_for(&mut self, node: NodeId, cells: &BTreeMap<CellId, Amount>) {
+        for (cell, amount) in cells {
+            self.tree.quota.claim(node, *cell, *amount);
+        }
+    }
+
+    /// The reverse of [`Pass::claim_for`].
+    fn disclaim(&mut self, node: NodeId, cells: &BTreeMap<CellId, Amount>) {
+        for (cell, amount) in cells {
+            self.tree.quota.disclaim(node, *cell, *amount);
+        }
     }
 }

@@ -12,8 +12,9 @@ use crate::flavors::Plan;
 use crate::ledger::Charge;
 use crate::model::PodSetAssignment;
 use crate::names::{LocalQueueKey, WorkloadId};
+use crate::preemption::{Preemption, Rights};
 use crate::shape::{Shape, ShapeId};
-use crate::tree::{NodeId, QuotaTree, View};
+use crate::tree::{Levels, NodeId, QuotaTree, View};
 
 /// The order in a queue: priority, then creation time, then UID.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -154,20 +155,43 @@ impl Members {
 }
 
 impl Class {
-    /// Notes what keeps it from fitting. A class of one is not worth the memory of its plan until then.
-    pub(crate) fn hold_up(&mut self, obstacles: Vec<(CellId, Amount)>) {
-        if self.members.rest.is_empty() && !obstacles.is_empty() {
+    /// Notes what keeps it from fitting. A class of one is not worth the memory of its plan until then,
+    /// unless it has rights, and so may have to be looked at before.
+    pub(crate) fn hold_up(&mut self, obstacles: Vec<(CellId, Amount)>, rules: Preemption) {
+        if self.members.rest.is_empty() && !obstacles.is_empty() && !rules.has_any() {
             self.plan = None;
         }
         self.obstacles = obstacles.into();
     }
 
-    /// Whether what kept it from fitting at the last look still does.
-    pub(crate) fn is_held_up(&self, quota: &QuotaTree, node: NodeId) -> bool {
+    /// Whether what kept it from fitting at the last look still does, and it can't make anybody go.
+    pub(crate) fn is_held_up(&self, quota: &QuotaTree, node: NodeId, rights: &Rights) -> bool {
         let mut obstacles = self.obstacles.iter();
         let is_free =
             |(cell, amount): &(CellId, Amount)| quota.fits(View::Planned, node, *cell, *amount);
-        !self.obstacles.is_empty() && !obstacles.any(is_free)
+        !self.obstacles.is_empty()
+            && !obstacles.any(is_free)
+            && !self.may_preempt(quota, node, rights)
+    }
+
+    /// Whether it may have a right to make others go. If it has obstacles, and is told that it may not, it
+    /// will not before something is freed or changed, or one of its own queue may have to go.
+    fn may_preempt(&self, quota: &QuotaTree, node: NodeId, rights: &Rights) -> bool {
+        if rights.may_outrank_any(self.members.first.priority()) {
+            return true;
+        }
+        // Without anybody of its own queue, what it takes back has to be within what is its own.
+        rights.rules.reaches_abroad()
+            && !(rights.only_take_back()
+                && quota.is_below_root(node, self.over_at_least(quota, node)))
+    }
+
+    /// Which nodes, from that of the queue up, a workload of this class would take above their quota at
+    /// least, whichever of its choices it gets.
+    pub(crate) fn over_at_least(&self, quota: &QuotaTree, node: NodeId) -> Levels {
+        let obstacles = self.obstacles.iter();
+        let over = obstacles.map(|(cell, amount)| quota.over_with(node, *cell, *amount));
+        over.reduce(Levels::and).unwrap_or_default()
     }
 }
 
@@ -275,6 +299,13 @@ impl PendingQueue {
         self.heads.iter()
     }
 
+    /// The next of the first workloads of each class.
+    pub(crate) fn next_head(&self, after: Bound<&OrderKey>) -> Option<(&OrderKey, &ClassId)> {
+        self.heads
+            .range::<OrderKey, _>((after, Bound::Unbounded))
+            .next()
+    }
+
     /// The first workload of a class after this one; the very first after none.
     pub(crate) fn next_of(&self, class: &ClassId, after: Option<&OrderKey>) -> Option<&OrderKey> {
         self.classes.get(class)?.members.next(after)
@@ -294,21 +325,28 @@ impl PendingQueue {
         self.classes.get_mut(id)
     }
 
-    pub(crate) fn classes(&self) -> impl Iterator<Item = &ClassId> {
-        self.classes.keys()
+    pub(crate) fn classes(&self) -> impl Iterator<Item = (&ClassId, &Class)> {
+        self.classes.iter()
     }
 
     /// Something was freed: every class is worth another look, unless what it takes to see that it
-    /// still doesn't fit is known from the last one.
+    /// still doesn't fit is known from the last one. Says, if any is, which nodes any of them would take
+    /// above their quota, at least.
     pub(crate) fn unpark(
         &mut self,
         quota: &QuotaTree,
         node: NodeId,
-    ) -> impl Iterator<Item = &ClassId> {
-        self.classes.iter_mut().filter_map(move |(id, class)| {
-            class.parked = class.is_held_up(quota, node);
-            (!class.parked).then_some(id)
-        })
+        rights: &Rights,
+    ) -> Option<Levels> {
+        let mut all: Option<Levels> = None;
+        for class in self.classes.values_mut() {
+            class.parked = class.is_held_up(quota, node, rights);
+            if !class.parked {
+                let over = class.over_at_least(quota, node);
+                all = Some(all.map_or(over, |all| all.and(over)));
+            }
+        }
+        all
     }
 
     /// The tree was built anew: nothing that was worked out holds any more.

@@ -50,6 +50,29 @@ pub enum BorrowWithinCohort {
     },
 }
 
+/// What decides whether those that wait in a queue may make anybody go at this moment.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rights {
+    pub(crate) rules: Preemption,
+    /// Whether shares decide who of other queues may have to go.
+    pub(crate) by_shares: bool,
+    /// The lowest priority of those in the queue that may have to go.
+    pub(crate) lowest: Option<i32>,
+}
+
+impl Rights {
+    /// Whether one of this priority may make one of its own queue go.
+    pub(crate) fn may_outrank_any(&self, priority: i32) -> bool {
+        let lowest = self.lowest;
+        lowest.is_some_and(|lowest| self.rules.may_outrank(priority, lowest))
+    }
+
+    /// Whether those of other queues only have to go for what is the queue's own.
+    pub(crate) fn only_take_back(&self) -> bool {
+        !self.by_shares && self.rules.borrow_within_cohort == BorrowWithinCohort::Never
+    }
+}
+
 impl Preemption {
     /// Whether workloads of other queues may have to go.
     pub(crate) fn reaches_abroad(self) -> bool {

@@ -169,7 +169,7 @@ impl Prospect<'_> {
     fn spared(&self) -> BTreeMap<Spared, usize> {
         let contested = self.bid().contested(&self.tree.quota);
         let mut spared: BTreeMap<Spared, usize> = BTreeMap::new();
-        for (_, node) in self.tree.queues.iter() {
+        for node in self.tree.queues.nodes() {
             let account = self.engine.accounts.at(node.account);
             for record in self.holders(account, &contested) {
                 let count = spared
@@ -231,7 +231,7 @@ impl Prospect<'_> {
 
     /// Whose end would make room, if anybody's would.
     fn room_after(&self) -> Vec<WorkloadId> {
-        let holders = self.tree.queues.iter().flat_map(|(_, node)| {
+        let holders = self.tree.queues.nodes().flat_map(|node| {
             let account = self.engine.accounts.at(node.account);
             let charged = account.into_iter().flat_map(|account| &account.charged);
             charged.filter_map(move |id| {

@@ -169,4 +169,16 @@ mod tests {
         ];
         assert_eq!((&*shape.requests, &shape.problem), (&sums[..], &None));
     }
+
+    #[test]
+    fn pods_that_are_too_many_to_count_are_a_problem() {
+        let problem = |count| {
+            let mut shapes = Shapes::new(Amount::LIMIT);
+            let shape = shapes.acquire(vec![PodSet::new("main".into(), count)]);
+            shape.problem.clone()
+        };
+        let resource = ResourceName::from(ResourceName::PODS);
+        assert_eq!(problem(1), None);
+        assert_eq!(problem(2), Some(RequestProblem::TooLarge { resource }));
+    }
 }

@@ -24,6 +24,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::amount::Amount;
 use crate::cells::{CellId, Cells, FlavorResource};
+use crate::limits::TREE_DEPTH_MAX;
 use crate::model::{Quota, ResourceGroup, Weight};
 use crate::names::ResourceName;
 use crate::share::Share;
@@ -40,6 +41,40 @@ pub(crate) enum View {
     Planned,
     /// What is planned without what is only claimed: what others have a right against.
     Settled,
+}
+
+/// Some of the nodes of a path: how far they are above its first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Levels(u64);
+
+const _: () = assert!(TREE_DEPTH_MAX <= 64);
+
+impl Levels {
+    pub(crate) fn contains(self, level: usize) -> bool {
+        self.0 & Self::bit(level) != 0
+    }
+
+    pub(crate) fn and(self, other: Self) -> Self {
+        Self(self.0 & other.0)
+    }
+
+    pub(crate) fn or(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// The lowest so many levels, the highest of them first.
+    pub(crate) fn seen_from_above(self, depth: usize) -> u64 {
+        let unused = u32::try_from(64_usize.saturating_sub(depth)).ok();
+        let shifted = unused.and_then(|unused| self.0.checked_shl(unused));
+        shifted.unwrap_or_default()
+    }
+
+    fn bit(level: usize) -> u64 {
+        let level = u32::try_from(level).ok();
+        level
+            .and_then(|level| 1_u64.checked_shl(level))
+            .unwrap_or_default()
+    }
 }
 
 /// Quota and usage of all nodes of a tree. Parents come before their children.
@@ -278,6 +313,17 @@ impl QuotaTree {
         true
     }
 
+    /// Whether each of these charges fits.
+    pub(crate) fn all_fit(
+        &self,
+        view: View,
+        node: NodeId,
+        cells: &BTreeMap<CellId, Amount>,
+    ) -> bool {
+        let mut cells = cells.iter();
+        cells.all(|(cell, amount)| self.fits(view, node, *cell, *amount))
+    }
+
     /// The first node, from `node` up, that this charge would take above what it may use now.
     pub(crate) fn limit(&self, node: NodeId, cell: CellId, amount: Amount) -> Option<NodeId> {
         let mut rest = amount;
@@ -305,6 +351,27 @@ impl QuotaTree {
         amount > Amount::ZERO && cell.planned.plus(amount) > cell.subtree
     }
 
+    /// Which nodes, from `node` up, would be above their quota as is planned, with this charge to
+    /// `node`.
+    pub(crate) fn over_with(&self, node: NodeId, cell: CellId, amount: Amount) -> Levels {
+        let (mut over, mut rest) = (Levels::default(), amount);
+        for (level, id) in self.path(node).enumerate() {
+            let cell = self.get(id, cell);
+            if cell.planned.plus(rest) > cell.subtree {
+                over.0 |= Levels::bit(level);
+            }
+            let local = cell.guaranteed().minus(cell.planned).at_least_zero();
+            rest = rest.minus(local).at_least_zero();
+        }
+        over
+    }
+
+    /// Whether these are all nodes from `node` up, but for the root.
+    pub(crate) fn is_below_root(&self, node: NodeId, levels: Levels) -> bool {
+        let mut below_root = self.below_root(node).enumerate();
+        below_root.all(|(level, _)| levels.contains(level))
+    }
+
     /// Whether a node is above its quota.
     pub(crate) fn is_borrowing(&self, view: View, node: NodeId, cell: CellId) -> bool {
         let cell = self.get(node, cell);
@@ -320,16 +387,8 @@ impl QuotaTree {
         cell: CellId,
         amount: Amount,
     ) -> bool {
-        let mut rest = amount;
-        for id in self.path(node) {
-            let cell = self.get(id, cell);
-            if id == at {
-                return cell.planned.plus(rest) > cell.subtree;
-            }
-            let local = cell.guaranteed().minus(cell.planned).at_least_zero();
-            rest = rest.minus(local).at_least_zero();
-        }
-        false
+        let level = self.path(node).position(|id| id == at);
+        level.is_some_and(|level| self.over_with(node, cell, amount).contains(level))
     }
 
     /// The dominant share of what is lent that a node has borrowed.
@@ -362,6 +421,11 @@ impl QuotaTree {
     pub(crate) fn path(&self, node: NodeId) -> impl Iterator<Item = NodeId> {
         let parent = |id: &NodeId| self.parent(*id);
         std::iter::successors(Some(node), parent)
+    }
+
+    /// The same without the root.
+    pub(crate) fn below_root(&self, node: NodeId) -> impl Iterator<Item = NodeId> {
+        self.path(node).filter(|id| self.parent(*id).is_some())
     }
 
     /// The node above.

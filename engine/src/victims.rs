@@ -14,6 +14,7 @@ use crate::event::PreemptionRight;
 use crate::fair;
 use crate::forest::Queues;
 use crate::ledger::Charge;
+use crate::model::AdmissionMode;
 use crate::names::{LocalQueueKey, WorkloadId};
 use crate::pending::OrderKey;
 use crate::preemption::{BorrowWithinCohort, Preemption, ReclaimWithinCohort};
@@ -40,6 +41,10 @@ impl VictimKey {
 
     pub(crate) fn id(&self) -> &WorkloadId {
         &self.id.0
+    }
+
+    pub(crate) fn priority(&self) -> i32 {
+        self.priority
     }
 }
 
@@ -144,8 +149,7 @@ impl Bid<'_> {
     }
 
     pub(crate) fn fits(&self, quota: &QuotaTree) -> bool {
-        let mut cells = self.cells.iter();
-        cells.all(|(cell, amount)| quota.fits(View::Planned, self.node, *cell, *amount))
+        quota.all_fit(View::Planned, self.node, self.cells)
     }
 
     /// Whether `at`, the bid's queue or a cohort above it, would use more than is its own.
@@ -185,7 +189,7 @@ fn find_abroad(
     while !foreign.is_empty() {
         let all = merged(&foreign).chain(own.iter().cloned());
         let found = search(field, quota, &bid, contested, all)?;
-        let Some(returning) = first_to_return(quota, contested, &found) else {
+        let Some(returning) = first_to_return(field, quota, contested, &found) else {
             return Some(found);
         };
         for candidates in &mut foreign {
@@ -196,8 +200,10 @@ fn find_abroad(
 }
 
 /// Of those who would go so that the bid can borrow, the most deserving that would be within what is
-/// its queue's if it came back alone. It would come before the bid, and take the room.
-fn first_to_return<'a>(
+/// its queue's if it came back alone, and those of its queue went that it may have go. It would take the
+/// room, before the bid or from it.
+pub(crate) fn first_to_return<'a>(
+    field: Field<'_>,
     quota: &mut QuotaTree,
     contested: &BTreeSet<CellId>,
     found: &'a [Victim],
@@ -205,13 +211,35 @@ fn first_to_return<'a>(
     for victim in found {
         victim.leave(quota);
     }
-    let borrowing = PreemptionRight::InCohortReclaimWhileBorrowing;
+    let borrows = |right| match right {
+        PreemptionRight::InCohortReclaimWhileBorrowing | PreemptionRight::InCohortFairSharing => {
+            true
+        }
+        PreemptionRight::InClusterQueue | PreemptionRight::InCohortReclamation => false,
+    };
     let mut gone = found.iter().rev();
     let returning = gone.find(|victim| {
+        let Some(fork) = victim
+            .candidate
+            .fork
+            .filter(|_| borrows(victim.candidate.right))
+        else {
+            return false;
+        };
+        let mut behind = field.behind(victim, contested);
+        behind.retain(|own| {
+            found
+                .iter()
+                .all(|gone| gone.candidate.key != own.candidate.key)
+        });
         victim.stay(quota);
-        let is_within = victim.candidate.right == borrowing
-            && (victim.candidate.fork)
-                .is_some_and(|fork| !victim.is_of_what_is_borrowed(quota, contested, fork));
+        for own in &behind {
+            own.leave(quota);
+        }
+        let is_within = !victim.is_of_what_is_borrowed(quota, contested, fork);
+        for own in &behind {
+            own.stay(quota);
+        }
         victim.leave(quota);
         is_within
     });
@@ -396,6 +424,29 @@ impl<'a> Field<'a> {
         }
     }
 
+    /// Those of its queue that a victim, waiting, could have go.
+    fn behind(self, victim: &Victim, contested: &BTreeSet<CellId>) -> Vec<Victim> {
+        let key = &victim.candidate.key;
+        let (Some(node), Some(record), Some(order)) = (
+            self.queues.at(victim.candidate.node),
+            self.workloads.get(key.id()),
+            self.order(key),
+        ) else {
+            return Vec::new();
+        };
+        let by_usage = node.config.admission_mode == AdmissionMode::ByUsage;
+        let bid = Bid {
+            account: node.account,
+            node: node.id,
+            rules: node.config.preemption,
+            order: &order,
+            local: by_usage.then_some(&record.queue),
+            cells: &BTreeMap::new(),
+        };
+        let behind = own_candidates(self, &bid, contested).into_iter();
+        behind.map(|candidate| self.victim(candidate)).collect()
+    }
+
     /// The other queues of the tree, each with where its path and the bid's part.
     pub(crate) fn forks(self, quota: &QuotaTree, bid: &Bid<'_>) -> Vec<(AccountId, NodeId, Fork)> {
         let path: Vec<NodeId> = quota.path(bid.node).collect();
@@ -403,8 +454,7 @@ impl<'a> Field<'a> {
         let below: BTreeMap<NodeId, NodeId> = (path.iter().skip(1).copied())
             .zip(path.iter().copied())
             .collect();
-        let others = self.queues.iter().map(|(_, queue)| queue);
-        let others = others.filter(|queue| queue.id != bid.node);
+        let others = self.queues.nodes().filter(|queue| queue.id != bid.node);
         let fork = |theirs: NodeId| {
             let ours = below.get(&quota.parent(theirs)?).copied()?;
             Some(Fork { ours, theirs })

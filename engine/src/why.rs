@@ -38,7 +38,7 @@ impl Engine {
             State::Pending => Some(self.explain_pending(id, record)),
             State::Inactive => Some(Explanation::Inactive),
             State::Finished => Some(Explanation::Finished),
-            State::Evicting(_) => Some(Explanation::Evicting { queue: queue()? }),
+            State::Evicting(..) => Some(Explanation::Evicting { queue: queue()? }),
             State::Assumed(_) | State::Admitted(..) => {
                 Some(Explanation::Admitted { queue: queue()? })
             }

@@ -122,6 +122,7 @@ impl Engine {
             (
                 Record::victim_key(record, id),
                 record.is_leaving(),
+                record.leaves_for().cloned(),
                 self.deadline(record),
             )
         };
@@ -214,6 +215,7 @@ impl Engine {
             self.timers.insert((time, id.clone()));
         }
         let (key, is_leaving) = (record.victim_key(id), record.is_leaving());
+        let leaves_for = record.leaves_for().cloned();
         let Some(queue) = record.state.admission().map(|a| a.queue.clone()) else {
             return;
         };
@@ -222,6 +224,9 @@ impl Engine {
             self.accounts.open(&queue).evictable.insert(key);
             self.forest.wake_restless(&queue);
             self.wake_rivals(&queue, priority);
+        }
+        if let Some(whom) = leaves_for {
+            self.promises.make(whom);
         }
         if is_leaving {
             self.accounts.open(&queue).leaving.insert(id.clone());
@@ -256,6 +261,9 @@ impl Engine {
         };
         if let Some(time) = self.due(record) {
             self.timers.remove(&(time, id.clone()));
+        }
+        if let Some(whom) = record.leaves_for() {
+            self.promises.mature(whom);
         }
         let Some(Held { admission, charge }) = record.state.held() else {
             return;
@@ -365,11 +373,7 @@ impl Engine {
 
     /// The class of a workload that waits in a ClusterQueue.
     pub(crate) fn class_of(&self, record: &Record, queue: &QueueName) -> ClassId {
-        let by_usage = self.by_usage.contains(queue);
-        ClassId {
-            shape: record.shape.id,
-            local: by_usage.then(|| Arc::new(record.queue.clone())),
-        }
+        record.class(self.by_usage.contains(queue))
     }
 }
 
@@ -398,7 +402,10 @@ fn next_state(before: Option<&State>, told: WorkloadState, cells: &mut Cells) ->
             State::Admitted(held(admission), asked.clone())
         }
         (WorkloadState::Admitted(admission), _) => State::Admitted(held(admission), None),
-        (WorkloadState::Evicting(admission), _) => State::Evicting(held(admission)),
+        (WorkloadState::Evicting(admission, by), _) => {
+            let by = by.or_else(|| before?.made_to_go_by().cloned());
+            State::Evicting(held(admission), by)
+        }
     }
 }
 

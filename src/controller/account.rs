@@ -55,7 +55,8 @@ impl Controller {
                     Ok(admission)
                         if workload.is_evicting() || job.is_some_and(|job| job.deleting) =>
                     {
-                        WorkloadState::Evicting(admission)
+                        let whom = workload.status.makes_room_for.as_deref();
+                        WorkloadState::Evicting(admission, whom.map(WorkloadId::new))
                     }
                     Ok(admission) => WorkloadState::Admitted(Admission {
                         since: reservation::charged_since(workload).map_or(Time::default(), time),
@@ -229,7 +230,7 @@ impl Controller {
                 Some((queue, flavors)) => {
                     let admission = translate::pod_admission(queue, flavors, asks, pod.is_bound);
                     if pod.deleting {
-                        WorkloadState::Evicting(admission)
+                        WorkloadState::Evicting(admission, None)
                     } else {
                         WorkloadState::Admitted(Admission {
                             since: reservation::pod_charged_since(pod)

@@ -88,6 +88,8 @@ impl Controller {
         let key = own.map(|own| LocalQueueKey::new(own, local_queue.as_str()));
         let queue = key.as_ref().and_then(|key| self.cluster.first_choice(key));
         Preemptor {
+            // The name of a pod group is for its own namespace.
+            uid: (is_known || group_key(uid).is_none()).then(|| uid.to_string()),
             name: is_known.then(|| self.display_name(uid)).flatten(),
             priority,
             queue: queue.map_or_else(String::new, |(queue, _)| queue.to_owned()),

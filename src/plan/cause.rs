@@ -16,6 +16,8 @@ pub struct Cause {
     pub reason: &'static str,
     /// By which right, if it makes room for another one.
     pub preempted: Option<PreemptionRight>,
+    /// For whom, if so: its UID, or what stands for it.
+    pub makes_room_for: Option<String>,
     /// A sentence for people, without its full stop.
     pub message: String,
 }
@@ -26,6 +28,7 @@ impl Cause {
         Self {
             reason,
             preempted: None,
+            makes_room_for: None,
             message: message.into(),
         }
     }
@@ -82,6 +85,7 @@ impl Cause {
         Self {
             reason: PREEMPTED,
             preempted: Some(right),
+            makes_room_for: by.uid.clone(),
             message: format!("It makes room for {by}, {why}"),
         }
     }
@@ -118,6 +122,8 @@ impl Cause {
 /// The workload that others make room for, as far as those may know it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Preemptor {
+    /// Its UID, or what stands for it; none for a pod group of another namespace.
+    pub uid: Option<String>,
     /// Its kind and name; none for one of another namespace.
     pub name: Option<String>,
     /// Its priority.
@@ -132,6 +138,7 @@ impl std::fmt::Display for Preemptor {
             name,
             priority,
             queue,
+            ..
         } = self;
         let name = name.as_deref().unwrap_or("a workload of another namespace");
         write!(f, "{name} (priority {priority}, ClusterQueue {queue:?})")
@@ -163,11 +170,13 @@ mod tests {
     #[test]
     fn a_preempted_workload_is_told_for_whom_and_by_which_right() {
         let own = Preemptor {
+            uid: Some("u-1".to_owned()),
             name: Some("Job \"urgent\"".to_owned()),
             priority: 100,
             queue: "team-a".to_owned(),
         };
         let stranger = Preemptor {
+            uid: Some("u-1".to_owned()),
             name: None,
             priority: -1,
             queue: "team-b".to_owned(),
@@ -209,6 +218,7 @@ mod tests {
         };
         let is = |status: &str, reason: &str| Some((status.to_owned(), reason.to_owned()));
         let by = Preemptor {
+            uid: Some("u-1".to_owned()),
             name: None,
             priority: 1,
             queue: "team-b".to_owned(),
@@ -221,9 +231,11 @@ mod tests {
             said(&record, Type::Preempted),
             is("True", "InCohortFairSharing")
         );
+        assert_eq!(record.status.makes_room_for.as_deref(), Some("u-1"));
         assert_eq!(record.status.requeue_state, None, "it waits again at once");
         let admission = record.status.admission.clone().unwrap();
         record.status = workload::requeued(&record, None, now);
+        assert_eq!(record.status.makes_room_for, None, "it has left");
         assert_eq!(
             said(&record, Type::Preempted),
             is("True", "InCohortFairSharing")

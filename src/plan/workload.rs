@@ -253,6 +253,7 @@ pub fn admitted(
         conditions: said(record, sayings, now),
         admission: Some(admission),
         requeue_state: record.status.requeue_state.clone(),
+        makes_room_for: None,
         reclaimable_pods: Vec::new(),
     }
 }
@@ -288,6 +289,7 @@ pub fn evicted(record: &WorkloadRecord, cause: &Cause, now: Now) -> WorkloadStat
         conditions: said(record, sayings, now),
         admission: record.status.admission.clone(),
         requeue_state: cause.is_own_failure().then(|| once_more(record)),
+        makes_room_for: cause.makes_room_for.clone(),
         reclaimable_pods: record.status.reclaimable_pods.clone(),
     }
 }
@@ -350,6 +352,7 @@ pub fn requeued(
             count: state.count,
             requeue_at: requeue_at.map(Time),
         }),
+        makes_room_for: None,
         reclaimable_pods: Vec::new(),
     }
 }
@@ -393,6 +396,7 @@ pub fn finished(record: &WorkloadRecord, finished: &Finished, now: Now) -> Workl
         conditions: said(record, sayings, now),
         admission: record.status.admission.clone(),
         requeue_state: record.status.requeue_state.clone(),
+        makes_room_for: None,
         reclaimable_pods: record.status.reclaimable_pods.clone(),
     }
 }

@@ -34,6 +34,7 @@ mod jobkind_admission;
 mod jobkind_hooks;
 mod jobkinds_life;
 mod karpenter;
+mod kept_room;
 mod late_objects;
 mod life;
 mod made_up_kind;

@@ -192,6 +192,9 @@ async fn a_job_makes_room_for_one_of_higher_priority_and_comes_again() -> Result
         let (there, gone): (Vec<&Value>, Vec<&Value>) =
             leaving.into_iter().partition(|w| is_admitted(w));
         assert_eq!(there.len(), 1, "{there:#?}");
+        let high = scene.get("Job", "high").await?;
+        assert_eq!(there[0]["status"]["makesRoomFor"], high["metadata"]["uid"]);
+        assert_eq!(gone[0]["status"]["makesRoomFor"], Value::Null);
         ensure!(is(gone[0], "Requeued"), "{:#?}", gone[0]);
         assert_eq!(gone[0]["status"]["requeueState"], Value::Null);
 
@@ -216,14 +219,14 @@ fn one_queue(scene: &Scene<'_>, cpu: &str) -> Limits {
 }
 
 /// A job whose pods take their time to end.
-fn slow(job: Job) -> Job {
+pub fn slow(job: Job) -> Job {
     let finalizers = ["spec", "template", "metadata", "finalizers"];
     job.runs_forever()
         .with(&finalizers, json!(["tests.sluice.dev/slow"]))
 }
 
 /// Lets the pods end that take their time.
-async fn end_slow_pods(scene: &Scene<'_>) -> Result<()> {
+pub async fn end_slow_pods(scene: &Scene<'_>) -> Result<()> {
     for pod in scene.list("Pod").await? {
         if !pod["metadata"]["deletionTimestamp"].is_null() {
             let gone = json!({"metadata": {"finalizers": null}});
@@ -234,7 +237,7 @@ async fn end_slow_pods(scene: &Scene<'_>) -> Result<()> {
 }
 
 /// The jobs that are on their way out.
-async fn leaving(scene: &Scene<'_>) -> Result<Vec<String>> {
+pub async fn leaving(scene: &Scene<'_>) -> Result<Vec<String>> {
     let workloads = scene.list("Workload").await?;
     let leaving = workloads
         .iter()

@@ -358,7 +358,7 @@ impl<'a> Player<'a> {
         let gone = (self.now.after(self.rules.eviction), Due::Gone(number));
         self.due.push(Reverse(gone));
         self.set(index, Stage::Leaving(number));
-        self.tell(index, WorkloadState::Evicting(admission));
+        self.tell(index, WorkloadState::Evicting(admission, None));
     }
 
     /// A run has come to its end, unless it was evicted before.

@@ -331,7 +331,7 @@ impl World {
         let victim = number(&id);
         let admission = self.engine.admission(&id).cloned().unwrap();
         let queue = self.queue_of(victim);
-        self.record(victim, queue, WorkloadState::Evicting(admission));
+        self.record(victim, queue, WorkloadState::Evicting(admission, None));
         self.record(victim, queue, WorkloadState::Pending);
         self.running.retain(|number| *number != victim);
         match self.only_decision() {

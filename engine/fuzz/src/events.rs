@@ -397,7 +397,7 @@ pub fn next_state(bytes: &mut Bytes<'_>, held: Option<Admission>, now: Time) -> 
         0 => WorkloadState::Finished,
         1 => WorkloadState::Pending,
         2 => WorkloadState::Inactive,
-        3 | 7 => WorkloadState::Evicting(admission),
+        3 | 7 => WorkloadState::Evicting(admission, None),
         _ => WorkloadState::Admitted(admission),
     }
 }

@@ -119,7 +119,7 @@ impl History {
                 continue;
             };
             let state = match (&workload.state, gone) {
-                (WorkloadState::Evicting(_), true) => WorkloadState::Pending,
+                (WorkloadState::Evicting(..), true) => WorkloadState::Pending,
                 (WorkloadState::Pending, false) => WorkloadState::Admitted(admission),
                 _ => continue,
             };

@@ -20,7 +20,7 @@ impl Pass<'_> {
         order: &OrderKey,
         victims: &[Victim],
     ) -> bool {
-        let Some(node) = self.tree.queues.at(*queue).filter(|_| !victims.is_empty()) else {
+        let Some(node) = self.tree.queues.at(*queue) else {
             return false;
         };
         let (rules, fungibility) = (node.config.preemption, node.config.fungibility);
@@ -34,7 +34,7 @@ impl Pass<'_> {
             let comes_before = (self.used(&class.1, node), next) < own;
             comes_before.then(|| (class, next.clone()))
         };
-        let classes = pending.classes().map(|id| (node, id.clone()));
+        let classes = pending.classes().map(|(id, _)| (node, id.clone()));
         let before: Vec<(ClassRef, OrderKey)> = classes.filter_map(first).collect();
         for victim in victims {
             self.let_go(victim);
@@ -100,6 +100,7 @@ impl Pass<'_> {
             if let Some(account) = self.accounts.at_mut(node.account) {
                 account.leaving.insert(id.clone());
             }
+            self.promises.make(by.clone());
             self.let_go(victim);
             self.tree.leaving = self.tree.leaving.saturating_add(1);
             self.decisions.push(Decision::Evict { id, reason });

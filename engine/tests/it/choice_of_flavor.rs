@@ -100,3 +100,57 @@ fn a_part_takes_another_flavor_once_the_first_is_kept_for_others() {
          flavors a => 0.cpu=spot",
     );
 }
+
+#[test]
+fn of_equals_each_gets_what_is_left() {
+    check(
+        "queue q default.cpu=1 spot.cpu=1
+         job a q cpu=1
+         job b q cpu=1
+         decide => a b
+         flavors a => 0.cpu=default
+         flavors b => 0.cpu=spot",
+    );
+    check(
+        "queue q default.cpu=5
+         job a q pods=3 min=1 cpu=1
+         job b q pods=3 min=1 cpu=1
+         decide => a bx2
+         use q => default.cpu=5+0",
+    );
+}
+
+#[test]
+fn what_counts_in_an_earlier_group_does_not_count_in_a_later_one() {
+    check(
+        "queue q in=c default.cpu=1 | spot.cpu=5 spot.gpu=2
+         queue r in=c spot.cpu=0
+         job two q cpu=2
+         job one q cpu=1 gpu=2
+         job other r cpu=1
+         decide => one
+         flavors one => 0.cpu=default 0.gpu=spot
+         why two => can never be admitted to ClusterQueue \"q\": needs cpu 2 in flavor \"default\": \
+         more than there can ever be (nominal quota 1)
+         why other => can never be admitted to ClusterQueue \"r\": needs cpu 1 in flavor \"spot\": \
+         more than there can ever be (nominal quota 0)",
+    );
+}
+
+#[test]
+fn one_that_would_borrow_elsewhere_takes_back_nothing_and_looks_on() {
+    // `default` is its own, but to take that back it has to keep to its own in memory too.
+    let script = |spot: &str, memory: u32, expected: &str| {
+        check(&format!(
+            "queue mine in=c reclaim=any preempt-first default.cpu=2 {spot} | x.memory={memory}
+             queue theirs in=c default.cpu=0 | x.memory=2
+             held v theirs default.cpu=2
+             job j mine cpu=2 memory=1
+             decide => {expected}"
+        ));
+    };
+    script("", 0, "");
+    script("", 1, "!v(reclaim)");
+    script("spot.cpu=2", 0, "j");
+    script("spot.cpu=2", 1, "!v(reclaim)");
+}

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use sluice_engine::{
     Admission, Amount, ClusterQueue, Event, FlavorQuotas, LocalQueue, LocalQueueKey, PodSet,
     PodSetAssignment, Preemption, QueueingStrategy, Quota, ResourceGroup, Settings, Time,
-    Toleration, TolerationOperator, WhenCanBorrow, Workload, WorkloadId, WorkloadState,
+    Toleration, TolerationOperator, Weight, WhenCanBorrow, Workload, WorkloadId, WorkloadState,
 };
 
 use crate::worlds::{
@@ -338,7 +338,9 @@ pub(crate) fn tight_histories() -> impl Strategy<Value = History> {
 /// One flavor in one cohort, and jobs that may drive each other out: where those who went come back and
 /// everybody has to come to rest all the same.
 pub(crate) fn rival_histories() -> impl Strategy<Value = History> {
-    let queues = proptest::collection::vec((1..5i128, preemptions()), 2..=3);
+    let weight = prop_oneof![3 => Just(1000), 1 => Just(3000), 1 => Just(0)];
+    let weight = weight.prop_map(Weight::from_thousandths);
+    let queues = proptest::collection::vec((1..5i128, preemptions(), weight), 2..=3);
     let id = || (0..9usize).prop_map(workload_id);
     let step = prop_oneof![
         1 => id().prop_map(|id| vec![Step::Move(id, Move::Finish)]),
@@ -377,12 +379,16 @@ pub(crate) fn rival_histories() -> impl Strategy<Value = History> {
     })
 }
 
-fn rival_queue(index: usize, (nominal, preemption): (i128, Preemption)) -> [Event; 2] {
+fn rival_queue(
+    index: usize,
+    (nominal, preemption, fair_weight): (i128, Preemption, Weight),
+) -> [Event; 2] {
     let [queue, local] = tight_queue(index, (vec![(nominal, None)], false, false, true));
     match queue {
         Event::UpsertClusterQueue(queue) => {
             let queue = ClusterQueue {
                 preemption,
+                fair_weight,
                 ..queue
             };
             [Event::UpsertClusterQueue(queue), local]

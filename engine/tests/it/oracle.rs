@@ -12,7 +12,7 @@ use sluice_engine::{
     WorkloadState,
 };
 
-use crate::choice::{Scene, Verdict};
+use crate::choice::{Assignment, Scene, Verdict};
 pub(crate) use crate::quota::clamp;
 use crate::quota::{Cell, Charge, Node, Tree, View, weighted};
 use crate::tally::Tally;
@@ -30,6 +30,8 @@ pub(crate) struct Oracle {
     pub(crate) assumed: BTreeMap<WorkloadId, Admission>,
     /// Evictions that were decided and of which nothing has come yet.
     pub(crate) asked: BTreeMap<WorkloadId, EvictReason>,
+    /// For whom somebody has left since the last decision.
+    pub(crate) left_for: BTreeSet<WorkloadId>,
     /// What each LocalQueue has consumed up to the moment of the decision, as the engine says: the
     /// one thing that isn't worked out here.
     pub(crate) consumed: BTreeMap<LocalQueueKey, BTreeMap<ResourceName, i128>>,
@@ -45,6 +47,33 @@ type Order = (Reverse<i32>, i64, WorkloadId);
 /// fair sharing its share by then.
 type Path = Vec<(bool, i128)>;
 
+/// What there is room for in a tree, and who holds something of it.
+struct Views {
+    now: View,
+    planned: View,
+    unclaimed: View,
+    holders: Vec<Holder>,
+}
+
+impl Views {
+    /// When some have gone.
+    fn without(&self, goes: impl Fn(&Holder) -> bool) -> Self {
+        let (gone, holders): (Vec<Holder>, Vec<Holder>) =
+            self.holders.iter().cloned().partition(goes);
+        let without = |view: &View| {
+            (gone.iter()).fold(view.clone(), |view, gone| {
+                view.without(gone.queue, &gone.charge)
+            })
+        };
+        Self {
+            now: self.now.clone(),
+            planned: without(&self.planned),
+            unclaimed: without(&self.unclaimed),
+            holders,
+        }
+    }
+}
+
 /// Claims of a pass: by workload, the queue's number and the charge.
 type Claims = BTreeMap<WorkloadId, (usize, Charge)>;
 
@@ -59,6 +88,7 @@ impl Oracle {
             workloads: BTreeMap::new(),
             assumed: BTreeMap::new(),
             asked: BTreeMap::new(),
+            left_for: BTreeSet::new(),
             consumed: BTreeMap::new(),
             subsets_of_max: 6,
             tally: Tally::default(),
@@ -66,6 +96,14 @@ impl Oracle {
     }
 
     pub(crate) fn apply(&mut self, event: Event) {
+        let before = self.leaving_for();
+        self.take_in(event);
+        let after = self.leaving_for();
+        let gone = before.iter().filter(|(id, by)| after.get(*id) != Some(by));
+        self.left_for.extend(gone.map(|(_, by)| by.clone()));
+    }
+
+    fn take_in(&mut self, event: Event) {
         match event {
             Event::UpsertFlavor(flavor) => {
                 self.flavors.insert(flavor.name.clone(), flavor);
@@ -91,7 +129,11 @@ impl Oracle {
             Event::RemoveLocalQueue(key) => {
                 self.locals.remove(&key);
             }
-            Event::UpsertWorkload(workload) => {
+            Event::UpsertWorkload(mut workload) => {
+                let known = self.made_to_go_by(&workload.id).cloned();
+                if let WorkloadState::Evicting(_, by) = &mut workload.state {
+                    *by = by.take().or(known);
+                }
                 let id = &workload.id;
                 if workload.state != WorkloadState::Pending {
                     self.assumed.remove(id);
@@ -153,49 +195,203 @@ impl Oracle {
                 decisions.push(Decision::Evict { id, reason });
             }
         }
+        let left_for = std::mem::take(&mut self.left_for);
         for root in self.roots() {
             let tree = self.tree(&root);
-            // A pass that comes to nothing would come to nothing again.
-            let mut passes = 0;
-            while self.pass(&tree, now, &mut decisions) {
-                passes += 1;
-                self.tally.second_pass += u64::from(passes == 2);
-            }
+            self.left_for.clone_from(&left_for);
+            self.passes(&tree, now, &mut decisions);
+            // It was their turn; what they could not have is for all.
+            self.left_for.clear();
+            self.passes(&tree, now, &mut decisions);
         }
         decisions
+    }
+
+    /// Keeps the room for those for whom others leave, or have just left; then each of them has its turn
+    /// before all others. Of equal ones the first has it.
+    fn keep_promises(&mut self, tree: &Tree, now: Time, decisions: &mut Vec<Decision>) -> Claims {
+        let promised = self.promised(tree, now);
+        let mut kept: Vec<(WorkloadId, Workload, (usize, Charge))> = Vec::new();
+        for id in &promised {
+            let before: Vec<&WorkloadId> = kept.iter().map(|(_, first, _)| &first.id).collect();
+            let charges = kept.iter().map(|(_, _, charge)| charge);
+            let turn = self.turn_of(tree, now, id, &before, charges);
+            if let Some((queue, first, verdict)) = turn {
+                let (Verdict::Now(assignment) | Verdict::Later(assignment, _)) = verdict else {
+                    unreachable!("it has a turn")
+                };
+                let charge = (tree.queue(&queue.name).unwrap(), assignment.charge);
+                let first = first.clone();
+                kept.push((id.clone(), first, charge));
+            }
+        }
+        // One that stands before it in its queue, and would gain the room, has it instead.
+        let all: Vec<WorkloadId> = kept.iter().map(|(_, first, _)| first.id.clone()).collect();
+        let mut still = kept.clone();
+        for (id, first, _) in &kept {
+            let others = kept.iter().filter(|(_, other, _)| other.id != first.id);
+            let views = self.views(tree, others.map(|(_, _, charge)| charge));
+            let scene = self.scene(tree, &views);
+            let queue = &self.queues[&self.locals[&first.queue].cluster_queue];
+            let mut ignored = Tally::default();
+            let lined_up = self.lined_up(queue, now, &mut ignored);
+            let before = lined_up.into_iter().take_while(|w| w.id != first.id);
+            let mut before = before.filter(|w| !all.contains(&w.id));
+            if before.any(|w| scene.can_serve(queue, w)) {
+                self.tally.promise_broken += 1;
+                still.retain(|(other, ..)| other != id);
+            }
+        }
+        let mut claims = Claims::new();
+        for (id, ..) in still {
+            let before: Vec<&WorkloadId> = claims.keys().collect();
+            let turn = self.turn_of(tree, now, &id, &before, claims.values());
+            let Some((queue, first, verdict)) = turn else {
+                continue;
+            };
+            let (queue, first) = (queue.name.clone(), first.id.clone());
+            self.tally.promise_kept += 1;
+            match verdict {
+                Verdict::Now(assignment) => {
+                    decisions.push(self.admit(first, queue, assignment, now));
+                }
+                Verdict::Later(assignment, _) => {
+                    claims.insert(first, (tree.queue(&queue).unwrap(), assignment.charge));
+                }
+                Verdict::No => unreachable!("it has a turn"),
+            }
+        }
+        claims
+    }
+
+    /// Who waits in a tree and is promised room, in order.
+    fn promised(&self, tree: &Tree, now: Time) -> Vec<WorkloadId> {
+        let mut ids: BTreeSet<WorkloadId> = self.leaving_for().into_values().collect();
+        ids.extend(self.left_for.iter().cloned());
+        let queues = self.queues.values();
+        let queues = queues.filter(|q| self.active(q) && tree.queue(&q.name).is_some());
+        let mut ignored = Tally::default();
+        let waiting = queues.flat_map(|queue| self.lined_up(queue, now, &mut ignored));
+        let mut promised: Vec<&Workload> = waiting.filter(|w| ids.contains(&w.id)).collect();
+        promised.sort_by_cached_key(|workload| order(workload));
+        promised.into_iter().map(|w| w.id.clone()).collect()
+    }
+
+    /// The first of those that are like this one and have not had their turn, and what can be done for it
+    /// without others going.
+    fn turn_of<'a>(
+        &'a self,
+        tree: &Tree,
+        now: Time,
+        id: &WorkloadId,
+        before: &[&WorkloadId],
+        claims: impl Iterator<Item = &'a (usize, Charge)>,
+    ) -> Option<(&'a ClusterQueue, &'a Workload, Verdict)> {
+        let promised = &self.workloads[id];
+        let queue = &self.queues[&self.locals[&promised.queue].cluster_queue];
+        let by_usage = queue.admission_mode == AdmissionMode::ByUsage;
+        let is_like = |w: &&Workload| {
+            w.pod_sets == promised.pod_sets && (!by_usage || w.queue == promised.queue)
+        };
+        let mut ignored = Tally::default();
+        let mut like = self.lined_up(queue, now, &mut ignored);
+        like.retain(|w| is_like(w) && !before.contains(&&w.id));
+        let first = like.into_iter().next()?;
+        let views = self.views(tree, claims);
+        let verdict = self.scene(tree, &views).verdict(queue, first, &mut ignored);
+        match &verdict {
+            Verdict::No => None,
+            Verdict::Later(_, victims) if !victims.is_empty() => None,
+            _ => Some((queue, first, verdict)),
+        }
+    }
+
+    fn admit(
+        &mut self,
+        id: WorkloadId,
+        queue: QueueName,
+        assignment: Assignment,
+        now: Time,
+    ) -> Decision {
+        let asked = self.workloads[&id].pod_sets.iter().map(|p| p.count);
+        let given = assignment.pod_sets.iter().map(|p| p.count);
+        let is_part = given.fold(0, u32::saturating_add) < asked.fold(0, u32::saturating_add);
+        self.tally.admitted += 1;
+        self.tally.admitted_in_part += u64::from(is_part);
+        self.tally.admitted_borrowing += u64::from(assignment.borrows);
+        let admission = Admission {
+            queue,
+            since: now,
+            unused_since: None,
+            pod_sets: assignment.pod_sets.into(),
+        };
+        self.assumed.insert(id.clone(), admission.clone());
+        Decision::Admit { id, admission }
+    }
+
+    /// For whom somebody is to make room, whether that is under way or only decided.
+    pub(crate) fn made_to_go_by(&self, id: &WorkloadId) -> Option<&WorkloadId> {
+        match (&self.workloads.get(id)?.state, self.asked.get(id)) {
+            (WorkloadState::Evicting(_, by), _) => by.as_ref(),
+            (WorkloadState::Admitted(_), Some(EvictReason::Preempted { by, .. })) => Some(by),
+            _ => None,
+        }
+    }
+
+    /// Those who leave for others, with whom they leave for.
+    fn leaving_for(&self) -> BTreeMap<WorkloadId, WorkloadId> {
+        let leaving = self.workloads.values().filter(|w| self.leaves(w));
+        let leaving = leaving.filter_map(|w| Some((&w.id, self.made_to_go_by(&w.id)?)));
+        leaving.map(|(id, by)| (id.clone(), by.clone())).collect()
+    }
+
+    /// What there is room for, with these claims.
+    fn views<'a>(&self, tree: &Tree, claims: impl Iterator<Item = &'a (usize, Charge)>) -> Views {
+        let unclaimed = self.view(tree, false);
+        let mut planned = unclaimed.clone();
+        for (queue, charge) in claims {
+            planned.add(*queue, charge);
+        }
+        Views {
+            now: self.view(tree, true),
+            planned,
+            unclaimed,
+            holders: self.holders(tree),
+        }
+    }
+
+    fn scene<'a>(&'a self, tree: &'a Tree, views: &'a Views) -> Scene<'a> {
+        Scene {
+            tree,
+            flavors: &self.flavors,
+            now: &views.now,
+            planned: &views.planned,
+            unclaimed: &views.unclaimed,
+            holders: &views.holders,
+            pod: clamp(self.settings.pod),
+            fair: self.settings.fair_sharing.as_deref(),
+            subsets_of_max: self.subsets_of_max,
+        }
+    }
+
+    /// A pass that comes to nothing would come to nothing again.
+    fn passes(&mut self, tree: &Tree, now: Time, decisions: &mut Vec<Decision>) {
+        let mut passes = 0;
+        while self.pass(tree, now, decisions) {
+            passes += 1;
+            self.tally.second_pass += u64::from(passes == 2);
+        }
     }
 
     /// Looks at everyone again and again, until nothing can be done for anybody, or until somebody
     /// has to make room. Claims are dropped at the end. Says whether anything was decided.
     fn pass(&mut self, tree: &Tree, now: Time, decisions: &mut Vec<Decision>) -> bool {
         let before = decisions.len();
-        let mut claims = Claims::new();
+        let mut claims = self.keep_promises(tree, now, decisions);
         while let Some((queue, id, verdict)) = self.best(tree, now, &claims) {
             match verdict {
                 Verdict::No => unreachable!("it has no rank"),
-                Verdict::Now(assignment) => {
-                    let asked: u32 = self.workloads[&id]
-                        .pod_sets
-                        .iter()
-                        .map(|p| p.count)
-                        .fold(0, u32::saturating_add);
-                    let given = assignment
-                        .pod_sets
-                        .iter()
-                        .map(|p| p.count)
-                        .fold(0, u32::saturating_add);
-                    self.tally.admitted += 1;
-                    self.tally.admitted_in_part += u64::from(given < asked);
-                    self.tally.admitted_borrowing += u64::from(assignment.borrows);
-                    let admission = Admission {
-                        queue,
-                        since: now,
-                        unused_since: None,
-                        pod_sets: assignment.pod_sets.into(),
-                    };
-                    self.assumed.insert(id.clone(), admission.clone());
-                    decisions.push(Decision::Admit { id, admission });
-                }
+                Verdict::Now(assignment) => decisions.push(self.admit(id, queue, assignment, now)),
                 Verdict::Later(assignment, victims) => {
                     self.tally.later_for_nothing += u64::from(victims.is_empty());
                     self.tally.later_with_victims += u64::from(!victims.is_empty());
@@ -232,12 +428,7 @@ impl Oracle {
         now: Time,
         claims: &Claims,
     ) -> Option<(QueueName, WorkloadId, Verdict)> {
-        let (view, unclaimed) = (self.view(tree, true), self.view(tree, false));
-        let mut planned = unclaimed.clone();
-        for (queue, charge) in claims.values() {
-            planned.add(*queue, charge);
-        }
-        let holders = self.holders(tree);
+        let views = self.views(tree, claims.values());
         let mut tally = self.tally;
         let pending = |w: &&Workload| w.state == WorkloadState::Pending;
         let backs_off = |w: &&Workload| w.not_before.is_some_and(|moment| moment > now);
@@ -247,17 +438,7 @@ impl Oracle {
             .filter(pending)
             .any(|w| backs_off(&w));
         tally.backing_off += u64::from(backing_off);
-        let scene = Scene {
-            tree,
-            flavors: &self.flavors,
-            now: &view,
-            planned: &planned,
-            unclaimed: &unclaimed,
-            holders: &holders,
-            pod: clamp(self.settings.pod),
-            fair: self.settings.fair_sharing.as_deref(),
-            subsets_of_max: self.subsets_of_max,
-        };
+        let scene = self.scene(tree, &views);
         let mut offers: Vec<(Path, Order, QueueName, Verdict)> = Vec::new();
         for queue in self.queues.values().filter(|queue| self.active(queue)) {
             let Some(node) = tree.queue(&queue.name) else {
@@ -276,19 +457,8 @@ impl Oracle {
                     && !victims.is_empty()
                 {
                     let goes = |holder: &Holder| victims.iter().any(|v| v.id == holder.id);
-                    let (gone, left): (Vec<Holder>, Vec<Holder>) =
-                        holders.iter().cloned().partition(goes);
-                    let without = |view: &View| {
-                        (gone.iter()).fold(view.clone(), |view, gone| {
-                            view.without(gone.queue, &gone.charge)
-                        })
-                    };
-                    let then = Scene {
-                        planned: &without(&planned),
-                        unclaimed: &without(&unclaimed),
-                        holders: &left,
-                        ..scene
-                    };
+                    let then = views.without(goes);
+                    let then = self.scene(tree, &then);
                     if passed.iter().any(|w| then.can_serve(queue, w)) {
                         tally.another_would_gain += 1;
                         verdict = scene.verdict_without_rights(queue, workload, &mut tally);
@@ -298,7 +468,7 @@ impl Oracle {
                     passed.push(workload);
                 }
                 if let Verdict::Now(assignment) | Verdict::Later(assignment, _) = &verdict {
-                    let path = self.stands(tree, &planned, node, &assignment.charge);
+                    let path = self.stands(tree, &views.planned, node, &assignment.charge);
                     offers.push((path, order(workload), queue.name.clone(), verdict));
                     break;
                 }
@@ -455,7 +625,7 @@ impl Oracle {
         self.workloads
             .values()
             .filter_map(|workload| match &workload.state {
-                WorkloadState::Admitted(admission) | WorkloadState::Evicting(admission) => {
+                WorkloadState::Admitted(admission) | WorkloadState::Evicting(admission, _) => {
                     Some((workload, admission))
                 }
                 _ => Some((workload, self.assumed.get(&workload.id)?)),
@@ -470,7 +640,7 @@ impl Oracle {
 
     /// Whether a workload that holds quota is on its way out.
     fn leaves(&self, workload: &Workload) -> bool {
-        matches!(workload.state, WorkloadState::Evicting(_))
+        matches!(workload.state, WorkloadState::Evicting(..))
             || (self.asked.contains_key(&workload.id) && workload.evictable)
     }
 
@@ -493,7 +663,10 @@ impl Oracle {
             let confirmed = matches!(workload.state, WorkloadState::Admitted(_));
             let stays = !self.asked.contains_key(&workload.id);
             (confirmed && stays && workload.evictable).then_some(())?;
+            let queue = self.queues.get(&admission.queue)?;
             Some(Holder {
+                rules: queue.preemption,
+                by_usage: queue.admission_mode == AdmissionMode::ByUsage,
                 id: workload.id.clone(),
                 queue: tree.queue(&admission.queue)?,
                 local: workload.queue.clone(),

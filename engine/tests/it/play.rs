@@ -91,7 +91,7 @@ impl Play {
                 };
                 still(&workload.state, admission)
             }
-            Move::Evict => WorkloadState::Evicting(admission?),
+            Move::Evict => WorkloadState::Evicting(admission?, None),
             Move::Finish => WorkloadState::Finished,
             Move::Deactivate => WorkloadState::Inactive,
         };
@@ -108,7 +108,7 @@ impl Play {
     fn carry_out(&mut self) {
         for (id, workload) in self.oracle.workloads.clone() {
             let to = match workload.state {
-                WorkloadState::Evicting(_) => Move::Pend,
+                WorkloadState::Evicting(..) => Move::Pend,
                 _ if self.oracle.asked.contains_key(&id) => Move::Evict,
                 _ => continue,
             };
@@ -335,7 +335,7 @@ fn id_of(decision: &Decision) -> &WorkloadId {
 /// On its way out or not, as before.
 fn still(state: &WorkloadState, admission: Admission) -> WorkloadState {
     match state {
-        WorkloadState::Evicting(_) => WorkloadState::Evicting(admission),
+        WorkloadState::Evicting(_, by) => WorkloadState::Evicting(admission, by.clone()),
         _ => WorkloadState::Admitted(admission),
     }
 }
@@ -395,7 +395,7 @@ fn rebuilt(oracle: &Oracle, engine: &Engine, salt: u64) -> Engine {
             (WorkloadState::Admitted(admission), _)
                 if oracle.asked.contains_key(id) && workload.evictable =>
             {
-                WorkloadState::Evicting(admission.clone())
+                WorkloadState::Evicting(admission.clone(), oracle.made_to_go_by(id).cloned())
             }
             (_, Some(admission)) => WorkloadState::Admitted(admission),
             (state, None) => state.clone(),

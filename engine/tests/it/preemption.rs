@@ -217,6 +217,126 @@ fn to_borrow_one_drives_out_nobody_who_would_come_back_first() {
 }
 
 #[test]
+fn what_others_leave_goes_to_those_they_left_for() {
+    let script = |then: &str| {
+        check(&format!(
+            "queue a in=c reclaim=any default.cpu=3
+             queue b in=c default.cpu=1
+             job theirs b priority=2 cpu=2
+             decide => theirs
+             confirm theirs
+             job mine a priority=2 cpu=3
+             decide => !theirs(reclaim)
+             job small a cpu=1
+             decide => small
+             confirm small
+             evicting theirs
+             decide =>
+             pend theirs
+             {then}"
+        ));
+    };
+    // With `small` both would borrow, and `theirs` was there before `mine`.
+    script("decide => mine");
+    // One that comes before it in its own queue gets the room, if it can use it.
+    script(
+        "job first a priority=3 cpu=2
+         decide => first",
+    );
+    script(
+        "job first a priority=3 cpu=5
+         decide => mine",
+    );
+    // There is nobody any more for whom it left.
+    script(
+        "gone mine
+         decide => theirs",
+    );
+}
+
+#[test]
+fn two_for_whom_others_leave_do_not_lose_it_to_those_before_them() {
+    // Either of `huge` and `large` would find room if all of it were free, and comes before those in its
+    // queue for whom the others left.
+    check(
+        "queue a in=c own=lower default.cpu=4
+         queue b in=c reclaim=any default.cpu=3
+         job large a priority=1 cpu=5
+         job two a cpu=2
+         decide => large two
+         confirm large
+         confirm two
+         job huge b cpu=6
+         job three b cpu=3
+         decide => !large(reclaim)
+         job other a priority=1 cpu=3
+         decide => !two(own)
+         evicting large
+         evicting two
+         pend large
+         pend two
+         decide => other three",
+    );
+}
+
+#[test]
+fn equal_workloads_share_what_is_left_for_one_of_them() {
+    check(
+        "queue q own=lower default.cpu=1
+         job low q cpu=1
+         decide => low
+         confirm low
+         job high q priority=1 cpu=1
+         decide => !low(own)
+         job earlier q priority=1 at=0 cpu=1
+         evicting low
+         decide =>
+         pend low
+         decide => earlier",
+    );
+}
+
+#[test]
+fn nothing_is_promised_by_one_who_stays_after_all() {
+    check(
+        "queue q in=c own=lower default.cpu=1
+         queue r in=c default.cpu=1
+         job low q cpu=2
+         decide => low
+         confirm low
+         job high q priority=1 cpu=2
+         decide => !low(own)
+         unevicted low
+         queue q in=c default.cpu=1
+         decide =>
+         finish low
+         job rival r priority=2 cpu=2
+         decide => rival",
+    );
+}
+
+#[test]
+fn none_goes_who_could_come_back_by_his_own_right() {
+    let script = |own: &str, expected: &str| {
+        check(&format!(
+            "queue mine in=c reclaim=any borrow=lower default.cpu=3
+             queue theirs in=c {own} default.cpu=4
+             job older theirs cpu=4
+             job newer theirs cpu=1
+             decide => older newer
+             confirm older
+             confirm newer
+             job job mine priority=1 cpu=5
+             decide => {expected}"
+        ));
+    };
+    // With `newer` there, `older` is above what is its queue's.
+    script("", "!older(borrow)");
+    // But it could have `newer` go.
+    script("own=newer", "");
+}
+
+#[test]
 fn borrowers_go_before_those_of_the_own_queue() {
     check(
         "queue mine in=c own=lower reclaim=any default.cpu=4
@@ -259,6 +379,35 @@ fn one_that_comes_behind_its_like_may_preempt_too_when_room_is_kept_for_that_one
          decide =>
          job second q priority=1 cpu=2
          decide => !lower(own)",
+    );
+}
+
+#[test]
+fn one_may_preempt_when_room_is_kept_for_the_only_other_one() {
+    check(
+        "queue q own=lower default.cpu=4
+         held low q since=2 default.cpu=2
+         held lower q since=1 default.cpu=2
+         job first q priority=2 cpu=2
+         decide => !low(own)
+         job second q priority=1 cpu=1
+         decide => !lower(own)",
+    );
+}
+
+#[test]
+fn one_that_is_gone_is_not_looked_at_when_others_are_admitted() {
+    // While `big` waited, whatever was admitted might have given it somebody to take back from.
+    check(
+        "queue a in=c reclaim=any default.cpu=1
+         queue b in=c default.cpu=1
+         job big a cpu=9
+         decide =>
+         gone big
+         job small b cpu=1
+         decide => small
+         job next a cpu=1
+         decide => next",
     );
 }
 
@@ -415,5 +564,46 @@ fn nobody_goes_for_the_sake_of_one_that_stays() {
          held b2 b default.cpu=1
          job b3 b priority=1 cpu=4
          decide => !b2(own)",
+    );
+}
+
+#[test]
+fn nobody_gives_back_more_than_is_borrowed() {
+    // Without `l2`, what is left of `left` is its own, and so `right` gives the rest.
+    check(
+        "queue mine in=c reclaim=any default.cpu=3
+         queue left in=c default.cpu=3
+         queue right in=c default.cpu=3
+         held l1 left priority=1 since=1 default.cpu=2
+         held l2 left priority=1 since=2 default.cpu=2
+         held r1 right priority=9 default.cpu=4
+         held r2 right priority=2 default.cpu=1
+         job j mine cpu=3
+         decide => !l2(reclaim) !r2(reclaim)",
+    );
+}
+
+#[test]
+fn room_that_is_kept_for_one_that_goes_away_is_free() {
+    check(
+        "queue q own=lower default.cpu=3
+         held low q default.cpu=2
+         job high q priority=5 cpu=3
+         job small q cpu=1
+         decide => !low(own)
+         decide =>
+         gone high
+         decide => small",
+    );
+}
+
+#[test]
+fn one_that_can_not_be_placed_gains_nothing_by_what_others_leave() {
+    check(
+        "queue q own=lower default.cpu=2
+         held low q default.cpu=2
+         job lost q priority=9 gpu=1
+         job high q priority=5 cpu=2
+         decide => !low(own)",
     );
 }

@@ -87,7 +87,7 @@ fn held(
         .workloads
         .values()
         .filter_map(|workload| match &workload.state {
-            WorkloadState::Admitted(admission) | WorkloadState::Evicting(admission) => {
+            WorkloadState::Admitted(admission) | WorkloadState::Evicting(admission, _) => {
                 Some((workload, admission))
             }
             _ => Some((workload, oracle.assumed.get(&workload.id)?)),

@@ -49,6 +49,11 @@ use sluice_engine::{
 };
 
 pub(crate) fn check(script: &str) {
+    played(script);
+}
+
+/// Checks a script, and gives what can be asked further.
+pub(crate) fn played(script: &str) -> Engine {
     let mut world = World {
         engine: Engine::new(settings(script)),
         jobs: BTreeMap::new(),
@@ -78,6 +83,7 @@ pub(crate) fn check(script: &str) {
             assert_eq!(found.trim(), expected.trim(), "line {}: {line}", number + 1);
         }
     }
+    world.engine
 }
 
 fn settings(script: &str) -> Settings {
@@ -508,8 +514,8 @@ impl World {
                 _ => *pod_set = pod_set.clone().without(count),
             }
         }
-        let state = match self.jobs[name].state {
-            WorkloadState::Evicting(_) => WorkloadState::Evicting(admission),
+        let state = match &self.jobs[name].state {
+            WorkloadState::Evicting(_, by) => WorkloadState::Evicting(admission, by.clone()),
             _ => WorkloadState::Admitted(admission),
         };
         self.tell(name, state);
@@ -520,7 +526,7 @@ impl World {
         let admission = self.engine.admission(&name.into()).cloned();
         let state = match verb {
             "confirm" => WorkloadState::Admitted(admission.unwrap()),
-            "evicting" => WorkloadState::Evicting(admission.unwrap()),
+            "evicting" => WorkloadState::Evicting(admission.unwrap(), None),
             "pend" => WorkloadState::Pending,
             "inactive" => WorkloadState::Inactive,
             _ => WorkloadState::Finished,

@@ -239,3 +239,125 @@ fn who_falls_back_to_another_flavor_may_have_a_smaller_share_and_goes_first() {
          decide => a s l p b late",
     );
 }
+
+#[test]
+fn who_comes_in_from_outside_may_be_admitted_at_once() {
+    check(
+        "queue q max=2 default.cpu=3
+         job never q cpu=9
+         job a q cpu=1
+         job larger q cpu=2
+         job b q cpu=1
+         job c q cpu=1
+         decide => a larger
+         why b => couldn't be admitted to ClusterQueue \"q\": needs cpu 1 in flavor \"default\": \
+         more than is free now (nominal quota 3)
+         why c => waits outside ClusterQueue \"q\": as many workloads as it queues (maxPending 2) \
+         come before this one",
+    );
+}
+
+#[test]
+fn by_fair_shares_nobody_gives_back_what_is_its_own_either() {
+    let script = |greedy: &str, expected: &str| {
+        check(&format!(
+            "fair
+             queue mine in=c reclaim=any default.cpu=2
+             queue honest in=c default.cpu=4
+             queue greedy in=c default.cpu=4
+             held h honest priority=-9 default.cpu=4
+             held g greedy priority=9 {greedy} default.cpu=6
+             job job mine cpu=2
+             decide => {expected}"
+        ));
+    };
+    script("", "!g(reclaim)");
+    script("stays", "");
+}
+
+#[test]
+fn by_fair_shares_none_goes_in_vain() {
+    // `b1` was admitted last and is taken first, and let be when `b2` has to go anyway.
+    check(
+        "fair
+         queue a in=c reclaim=any default.cpu=4
+         queue b in=c default.cpu=0
+         held b1 b since=3 default.cpu=1
+         held b2 b since=2 default.cpu=3
+         job a1 a cpu=3
+         decide => !b2(reclaim)",
+    );
+}
+
+#[test]
+fn by_fair_shares_too_only_lower_ones_go_if_the_queue_says_so() {
+    let script = |reclaim: &str, expected: &str| {
+        check(&format!(
+            "fair
+             queue a in=c reclaim={reclaim} default.cpu=2
+             queue b in=c default.cpu=0
+             held high b priority=5 default.cpu=2
+             job j a priority=3 cpu=1
+             decide => {expected}"
+        ));
+    };
+    script("any", "!high(reclaim)");
+    script("lower", "");
+}
+
+#[test]
+fn by_fair_shares_too_nobody_goes_who_would_come_back_first() {
+    let script = |cpus: u32, expected: &str| {
+        check(&format!(
+            "fair
+             queue a in=c default.cpu=4
+             queue b in=c default.cpu=3
+             queue light in=c weight=3000 reclaim=any default.cpu=2
+             held small b since=2 default.cpu=3
+             held large b since=1 default.cpu=5
+             job j light cpu={cpus}
+             decide => {expected}"
+        ));
+    };
+    script(6, "!large(fair)");
+    // For 7 of the 9 both would have to go. With `large` gone `small` is within what is its queue's: it
+    // would be back before `j`, and leave too little.
+    script(7, "");
+}
+
+#[test]
+fn where_use_decides_only_those_of_the_same_local_queue_go() {
+    let script = |mode: &str, expected: &str| {
+        check(&format!(
+            "queue q {mode} own=lower default.cpu=2
+             local a queue=q
+             local b queue=q
+             held a1 a from=q priority=2 default.cpu=1
+             held b1 b from=q priority=1 default.cpu=1
+             job high a priority=9 cpu=1
+             decide => {expected}"
+        ));
+    };
+    script("", "!b1(own)");
+    script("by-usage", "!a1(own)");
+}
+
+#[test]
+fn those_within_their_own_quota_go_first_by_use_and_while_others_leave_too() {
+    let script = |mode: &str, leaving: &str| {
+        check(&format!(
+            "queue a in=c {mode} default.cpu=0
+             queue b in=c default.cpu=5
+             {leaving}
+             job borrower a priority=9 cpu=1
+             job larger a priority=8 cpu=2
+             job owner b cpu=1
+             decide => owner borrower larger"
+        ));
+    };
+    let leaving = "held gone b default.cpu=1\nevicting gone";
+    script("", "");
+    script("", leaving);
+    script("by-usage", "");
+    script("by-usage", leaving);
+}

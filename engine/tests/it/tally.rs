@@ -21,6 +21,9 @@ pub(crate) struct Tally {
     /// Ways to find victims.
     pub(crate) several_victims: u64,
     pub(crate) another_would_gain: u64,
+    /// Those who got, or got not, what was left for them.
+    pub(crate) promise_kept: u64,
+    pub(crate) promise_broken: u64,
     pub(crate) spared: u64,
     pub(crate) second_strategy: u64,
     /// What the search for a flavor came to, where there was a choice.
@@ -47,7 +50,8 @@ impl Tally {
         }
         counts!(
             admitted admitted_borrowing admitted_in_part later_for_nothing later_with_victims parked
-            own reclaimed while_borrowing by_share stopped timed_out several_victims another_would_gain spared
+            own reclaimed while_borrowing by_share stopped timed_out several_victims another_would_gain promise_kept
+            promise_broken spared
             second_strategy stopped_early by_grade preempt_beats_borrowing
             borrowing_beats_preempt shares_decide standings_decide queue_full backing_off second_pass
         )
@@ -62,7 +66,8 @@ impl Tally {
         }
         add!(
             admitted admitted_borrowing admitted_in_part later_for_nothing later_with_victims parked
-            own reclaimed while_borrowing by_share stopped timed_out several_victims another_would_gain spared
+            own reclaimed while_borrowing by_share stopped timed_out several_victims another_would_gain promise_kept
+            promise_broken spared
             second_strategy stopped_early by_grade preempt_beats_borrowing
             borrowing_beats_preempt shares_decide standings_decide queue_full backing_off second_pass
         );

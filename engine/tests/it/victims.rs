@@ -21,6 +21,9 @@ pub(crate) struct Holder {
     pub(crate) priority: i32,
     pub(crate) created: i64,
     pub(crate) since: Time,
+    /// What it could have done, waiting in its queue.
+    pub(crate) rules: Preemption,
+    pub(crate) by_usage: bool,
 }
 
 /// Someone who wants room.
@@ -89,17 +92,11 @@ impl<'a> Wanting<'a> {
     }
 
     fn own(&self) -> Vec<Candidate<'a>> {
+        let stands = (self.priority, self.created);
         let may = |holder: &&Holder| {
             holder.queue == self.queue
                 && self.local.is_none_or(|local| *local == holder.local)
-                && match self.rules.within_cluster_queue {
-                    WithinClusterQueue::Never => false,
-                    WithinClusterQueue::LowerPriority => holder.priority < self.priority,
-                    WithinClusterQueue::LowerOrNewerEqualPriority => {
-                        holder.priority < self.priority
-                            || (holder.priority == self.priority && holder.created > self.created)
-                    }
-                }
+                && comes_before(self.rules, stands, holder)
         };
         let own = self.holders.iter().filter(may);
         let own = own.filter(|holder| !self.contested_by(holder).is_empty());
@@ -213,16 +210,43 @@ impl<'a> Wanting<'a> {
         let mut all = [self.foreign(), self.own()].concat();
         loop {
             let found = self.classic_of(&all, tally)?;
-            let would_return = |one: &&Candidate<'a>| {
-                let others: Vec<_> = found.iter().filter(|c| !c.is(one)).cloned().collect();
-                one.right == InCohortReclaimWhileBorrowing
-                    && !self.borrows_there(&self.used(&others), one)
-            };
-            let Some(spared) = found.iter().rfind(would_return) else {
+            let Some(spared) = self.would_return(&found) else {
                 return Some(found);
             };
             all.retain(|candidate| !candidate.is(spared));
         }
+    }
+
+    /// Of those who would go so that the one who wants room can borrow, the most deserving that would be
+    /// back first: it would keep to what is its queue's.
+    fn would_return<'b>(&self, found: &'b [Candidate<'a>]) -> Option<&'b Candidate<'a>> {
+        found.iter().rfind(|one| {
+            let mut gone: Vec<_> = found.iter().filter(|c| !c.is(one)).cloned().collect();
+            gone.extend(self.behind(one, found));
+            matches!(
+                one.right,
+                InCohortReclaimWhileBorrowing | InCohortFairSharing
+            ) && !self.borrows_there(&self.used(&gone), one)
+        })
+    }
+
+    /// Those of its queue, besides those found, that one could have go if it waited.
+    fn behind(&self, one: &Candidate<'a>, found: &[Candidate<'a>]) -> Vec<Candidate<'a>> {
+        let of = one.holder;
+        let stands = (of.priority, of.created);
+        let behind = self.holders.iter().filter(|h| {
+            h.queue == of.queue
+                && (!of.by_usage || h.local == of.local)
+                && comes_before(of.rules, stands, h)
+                && !self.contested_by(h).is_empty()
+                && !found.iter().any(|gone| gone.holder.id == h.id)
+        });
+        behind
+            .map(|holder| Candidate {
+                holder,
+                ..one.clone()
+            })
+            .collect()
     }
 
     fn classic_of(
@@ -259,17 +283,35 @@ impl<'a> Wanting<'a> {
     }
 
     fn fair(&self, strategies: &[FairPreemption], tally: &mut Tally) -> Option<Vec<Candidate<'a>>> {
-        let by = |strategy: &FairPreemption| self.first_fair(*strategy);
-        let found = strategies.iter().map(by).position(|found| found.is_some());
-        tally.second_strategy += u64::from(found == Some(1));
-        let taken = by(strategies.get(found?)?)?;
-        let kept = self.give_back(taken.clone());
-        tally.spared += u64::from(kept.len() < taken.len());
-        Some(kept)
+        for (number, strategy) in strategies.iter().enumerate() {
+            if let Some(found) = self.fair_by(*strategy, tally) {
+                tally.second_strategy += u64::from(number == 1);
+                return Some(found);
+            }
+        }
+        None
     }
 
-    fn first_fair(&self, strategy: FairPreemption) -> Option<Vec<Candidate<'a>>> {
-        let mut rest = sorted([self.foreign(), self.own()].concat());
+    fn fair_by(&self, strategy: FairPreemption, tally: &mut Tally) -> Option<Vec<Candidate<'a>>> {
+        let mut foreign = self.foreign();
+        while !foreign.is_empty() {
+            let taken = self.first_fair(&[foreign.clone(), self.own()].concat(), strategy)?;
+            let kept = self.give_back(taken.clone());
+            let Some(spared) = self.would_return(&kept) else {
+                tally.spared += u64::from(kept.len() < taken.len());
+                return Some(kept);
+            };
+            foreign.retain(|candidate| !candidate.is(spared));
+        }
+        None
+    }
+
+    fn first_fair(
+        &self,
+        candidates: &[Candidate<'a>],
+        strategy: FairPreemption,
+    ) -> Option<Vec<Candidate<'a>>> {
+        let mut rest = sorted(candidates.iter().cloned());
         let mut taken = Vec::new();
         while let Some(queue) = self.largest_share(&self.used(&taken), &rest) {
             let next = rest.iter().position(|c| c.holder.queue == queue).unwrap();
@@ -422,6 +464,17 @@ impl Candidate<'_> {
         Victim {
             id: self.holder.id.clone(),
             right: self.right,
+        }
+    }
+}
+
+/// Whether one of this priority, created then, may have a holder of its queue go.
+fn comes_before(rules: Preemption, (priority, created): (i32, i64), holder: &Holder) -> bool {
+    match rules.within_cluster_queue {
+        WithinClusterQueue::Never => false,
+        WithinClusterQueue::LowerPriority => holder.priority < priority,
+        WithinClusterQueue::LowerOrNewerEqualPriority => {
+            holder.priority < priority || (holder.priority == priority && holder.created > created)
         }
     }
 }

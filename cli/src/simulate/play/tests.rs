@@ -1,19 +1,21 @@
 //! The loop, in cases that can be checked by hand: queues and jobs in a few words, and what became of
-//! each job. And for any jobs: what must always hold.
+//! each job.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use proptest::prelude::*;
 use sluice_engine::{
     ClusterQueue, Flavor, FlavorQuotas, LocalQueue, Preemption, QueueingStrategy, Quota,
     ReclaimWithinCohort, ResourceGroup, WithinClusterQueue,
 };
 
 use super::*;
-use crate::simulate::figures::{Basis, Figures, Owner};
+use crate::simulate::figures::{Basis, Figures};
 use crate::simulate::jobs::{Priority, Told};
 use crate::simulate::quotas::Quotas;
 use crate::simulate::span::Moment;
+
+mod any;
+mod rivals;
 
 /// Queues with so much cpu each, all in one cohort if `cohort`.
 fn queues(cpus: &[(&str, i128)], cohort: bool, change: impl Fn(&mut ClusterQueue)) -> Quotas {
@@ -335,86 +337,4 @@ fn figures(quotas: &Quotas, jobs: &[Job], rules: &Rules) -> Figures {
         restart: rules.restart,
         play: &play(quotas.events(), jobs, rules),
     })
-}
-
-fn any_jobs() -> impl Strategy<Value = Vec<Job>> {
-    let one = (
-        0..3_usize,
-        0..200_i64,
-        0..60_u64,
-        1..6_u32,
-        0..3_i32,
-        0..6_u32,
-    );
-    let job = |(queue, arrival, duration, count, priority, least): (usize, _, _, u32, _, u32)| {
-        let queue = ["a", "b", "x"].get(queue).copied().unwrap_or("a");
-        let least = (0 < least).then(|| least.min(count));
-        job(queue, arrival, duration, (count, least), priority)
-    };
-    proptest::collection::vec(one.prop_map(job), 1..40)
-}
-
-fn any_preemption() -> impl Strategy<Value = Preemption> {
-    let within = prop_oneof![
-        Just(WithinClusterQueue::Never),
-        Just(WithinClusterQueue::LowerPriority),
-        Just(WithinClusterQueue::LowerOrNewerEqualPriority),
-    ];
-    let reclaim = prop_oneof![
-        Just(ReclaimWithinCohort::Never),
-        Just(ReclaimWithinCohort::LowerPriority),
-        Just(ReclaimWithinCohort::Any),
-    ];
-    (within, reclaim).prop_map(|(within_cluster_queue, reclaim_within_cohort)| Preemption {
-        within_cluster_queue,
-        reclaim_within_cohort,
-        ..Preemption::default()
-    })
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
-
-    #[test]
-    fn what_must_always_hold(
-        jobs in any_jobs(),
-        cohort: bool,
-        preemption in any_preemption(),
-        checkpoint: bool,
-        until in proptest::option::of(0..300_i64),
-    ) {
-        let quotas = queues(&[("a", 4), ("b", 3)], cohort, |queue| queue.preemption = preemption);
-        let rules = Rules {
-            until: until.map(|until| Time::from_millis(until * 1000)),
-            restart: if checkpoint { Restart::WhereItWas } else { Restart::FromStart },
-            ..rules()
-        };
-        let figures = figures(&quotas, &jobs, &rules);
-        prop_assert_ne!(figures.cut, Some("evictions"));
-        for row in &figures.quotas {
-            if matches!(row.owner, Owner::All | Owner::Cohort(_)) {
-                prop_assert!(row.utilisation.is_none_or(|part| (0.0..=1.0).contains(&part)));
-            }
-        }
-        let groups = [
-            vec![figures.all.clone()],
-            figures.cluster_queues.clone(),
-            figures.local_queues.clone(),
-            figures.priorities.clone(),
-            figures.sizes.clone(),
-        ];
-        for groups in groups {
-            let all: usize = groups.iter().map(|group| group.jobs).sum();
-            prop_assert_eq!(all, jobs.len());
-            for group in groups {
-                let ends = [group.finished, group.running, group.waiting, group.never_admitted, group.not_arrived];
-                prop_assert_eq!(ends.iter().sum::<usize>(), group.jobs);
-                for spread in group.wait.iter().chain(&group.turnaround) {
-                    prop_assert!(0 <= spread.p50_seconds.0 && spread.p50_seconds <= spread.max_seconds);
-                }
-            }
-        }
-        let again = self::figures(&quotas, &jobs, &rules);
-        prop_assert_eq!(serde_json::to_string(&figures).unwrap(), serde_json::to_string(&again).unwrap());
-    }
 }
