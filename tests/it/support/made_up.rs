@@ -9,6 +9,7 @@ use sluice_testbed::eventually;
 
 use super::history::History;
 use super::objects::{own, with};
+use super::persist::persist;
 use super::{DEADLINE, Scene, brief, into_value};
 
 /// A made-up kind.
@@ -222,16 +223,17 @@ impl MadeUp {
 
     /// Merges a patch into an object (RFC 7386).
     pub async fn merge(&self, scene: &Scene<'_>, name: &str, patch: Value) -> Result<Value> {
-        let (params, patch) = (PatchParams::default(), Patch::Merge(patch));
-        let patched = self.api(scene).patch(name, &params, &patch).await?;
+        let (api, params) = (self.api(scene), PatchParams::default());
+        let patch = Patch::Merge(patch);
+        let patched = persist(async || api.patch(name, &params, &patch).await).await?;
         Ok(into_value(patched))
     }
 
     /// What its controller would say about an object.
     pub async fn set_status(&self, scene: &Scene<'_>, name: &str, status: Value) -> Result<()> {
         let patch = Patch::Merge(json!({ "status": status }));
-        let params = PatchParams::default();
-        self.api(scene).patch_status(name, &params, &patch).await?;
+        let (api, params) = (self.api(scene), PatchParams::default());
+        persist(async || api.patch_status(name, &params, &patch).await).await?;
         Ok(())
     }
 

@@ -7,6 +7,7 @@ pub mod bed;
 pub mod history;
 pub mod made_up;
 pub mod objects;
+pub mod persist;
 pub mod pods;
 pub mod queues;
 pub mod widgets;
@@ -36,6 +37,7 @@ use sluice_testbed::{ControlPlane, KubectlOutput, eventually};
 
 use history::History;
 use objects::{condition, name_of};
+use persist::{is_there_already, persist};
 
 /// What is waited for comes within a second or two; the rest is for a loaded machine.
 pub const DEADLINE: Duration = Duration::from_mins(3);
@@ -82,12 +84,14 @@ impl<'a> Scene<'a> {
         self.cp.kubectl(args, stdin).await
     }
 
-    /// Applies a manifest with kubectl.
+    /// Applies a manifest with kubectl; once more if that went wrong, as applying is for.
     pub async fn apply(&self, manifest: &Value) -> Result<()> {
-        let args = ["apply", "-f", "-"];
-        self.kubectl(&args, Some(&manifest.to_string()))
-            .await?
-            .ok()?;
+        let (args, manifest) = (["apply", "-f", "-"], manifest.to_string());
+        let first = self.kubectl(&args, Some(&manifest)).await?.ok();
+        if let Err(error) = first {
+            eprintln!("applied again after: {error:#}");
+            self.kubectl(&args, Some(&manifest)).await?.ok()?;
+        }
         Ok(())
     }
 
@@ -103,7 +107,18 @@ impl<'a> Scene<'a> {
 
     /// Creates an object and returns it as it was stored.
     pub async fn create(&self, object: &Value) -> Result<Value> {
-        Ok(self.try_create(object).await?)
+        let mut was_asked = false;
+        let attempt = async || match self.try_create(object).await {
+            Err(error) if was_asked && is_there_already(&error) => {
+                let api = self.api(object["kind"].as_str().unwrap());
+                api.get(name_of(object)).await.map(into_value)
+            }
+            answer => {
+                was_asked = true;
+                answer
+            }
+        };
+        persist(attempt).await
     }
 
     /// Creates an object, for tests of what the API server answers.
@@ -125,7 +140,7 @@ impl<'a> Scene<'a> {
     }
 
     pub async fn get(&self, kind: &str, name: &str) -> Result<Value> {
-        let object = self.api(kind).get(name).await;
+        let object = persist(async || self.api(kind).get(name).await).await;
         Ok(into_value(
             object.with_context(|| format!("get {kind} {name}"))?,
         ))
@@ -142,7 +157,7 @@ impl<'a> Scene<'a> {
 
     /// Merges a patch into an object (RFC 7386).
     pub async fn merge(&self, kind: &str, name: &str, patch: Value) -> Result<Value> {
-        Ok(self.try_merge(kind, name, patch).await?)
+        persist(async || self.try_merge(kind, name, patch.clone()).await).await
     }
 
     /// Merges a patch, for tests of what the API server answers.
@@ -156,9 +171,8 @@ impl<'a> Scene<'a> {
 
     /// Deletes an object and its dependents in the background.
     pub async fn delete(&self, kind: &str, name: &str) -> Result<()> {
-        self.api(kind)
-            .delete(name, &DeleteParams::background())
-            .await?;
+        let (api, params) = (self.api(kind), DeleteParams::background());
+        persist(async || api.delete(name, &params).await).await?;
         Ok(())
     }
 

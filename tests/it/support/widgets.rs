@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use sluice_testbed::eventually;
 
 use super::objects::{name_of, own};
+use super::persist::persist;
 use super::{DEADLINE, Scene, into_value};
 
 /// The widgets of a test, in an API group of its own.
@@ -160,8 +161,8 @@ impl<'a> Widgets<'a> {
     /// Merges this into the status of a widget.
     pub async fn set_status(&self, name: &str, status: Value) -> Result<Value> {
         let patch = Patch::Merge(json!({ "status": status }));
-        let params = PatchParams::default();
-        let patched = self.api().patch_status(name, &params, &patch).await?;
+        let (api, params) = (self.api(), PatchParams::default());
+        let patched = persist(async || api.patch_status(name, &params, &patch).await).await?;
         Ok(into_value(patched))
     }
 

@@ -1,0 +1,37 @@
+//! Asking again where the API server, or a webhook that it asked, could not answer in time, as any
+//! client does on a busy machine. Tests of what is answered ask once, and don't come here.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use kube::Error;
+use sluice_testbed::eventually;
+
+/// For so long it is asked again.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The answer to a request that is fine to be sent twice.
+pub async fn persist<T>(mut attempt: impl AsyncFnMut() -> kube::Result<T>) -> Result<T> {
+    let answer = eventually("an answer", PATIENCE, async || match attempt().await {
+        Err(error) if could_not_answer(&error) => {
+            eprintln!("asked again after: {error}");
+            Err(error)
+        }
+        answer => Ok(answer),
+    });
+    Ok(answer.await??)
+}
+
+/// Whether the same request may succeed a moment later, though nothing else has changed.
+fn could_not_answer(error: &Error) -> bool {
+    match error {
+        Error::Api(status) => matches!(status.code, 429 | 500 | 503 | 504),
+        Error::HyperError(_) | Error::Service(_) => true,
+        _ => false,
+    }
+}
+
+/// Whether something of this name was there before.
+pub fn is_there_already(error: &Error) -> bool {
+    matches!(error, Error::Api(status) if status.code == 409 && status.reason == "AlreadyExists")
+}
