@@ -19,6 +19,9 @@ const WAITING_MAX: usize = 8192;
 const DEADLINE: Duration = Duration::from_secs(5);
 /// Events sent at the same time.
 const CONCURRENCY: usize = 4;
+/// Events sent by one recorder. It remembers each for minutes, so that one that is told again is only
+/// counted, and for each that it sends it goes through all that it remembers.
+const REMEMBERED_MAX: usize = 1024;
 /// Longest note that the events API takes.
 const NOTE_BYTES_MAX: usize = 1024;
 
@@ -33,14 +36,14 @@ impl Events {
     /// Starts sending in the background, until the last `Events` is dropped.
     pub fn start(client: Client, reporter: String, metrics: Arc<Metrics>) -> Self {
         let (sender, receiver) = mpsc::channel(WAITING_MAX);
-        let recorder = Recorder::new(
+        let recorders = Recorders::new(
             client,
             Reporter {
                 controller: "sluice".to_owned(),
                 instance: Some(reporter),
             },
         );
-        tokio::spawn(send_all(recorder, receiver, metrics.clone()));
+        tokio::spawn(send_all(recorders, receiver, metrics.clone()));
         Self { sender, metrics }
     }
 
@@ -52,18 +55,50 @@ impl Events {
     }
 }
 
+/// Recorders that take turns, each forgotten with all that it remembers.
+struct Recorders {
+    client: Client,
+    reporter: Reporter,
+    current: Recorder,
+    handed_out: usize,
+}
+
+impl Recorders {
+    fn new(client: Client, reporter: Reporter) -> Self {
+        let current = Recorder::new(client.clone(), reporter.clone());
+        Self {
+            client,
+            reporter,
+            current,
+            handed_out: 0,
+        }
+    }
+
+    /// The recorder for the next event.
+    fn next(&mut self) -> Recorder {
+        if self.handed_out == REMEMBERED_MAX {
+            *self = Self::new(self.client.clone(), self.reporter.clone());
+        }
+        self.handed_out += 1;
+        self.current.clone()
+    }
+}
+
 async fn send_all(
-    recorder: Recorder,
+    recorders: Recorders,
     receiver: mpsc::Receiver<(ObjectReference, Note)>,
     metrics: Arc<Metrics>,
 ) {
     use futures::StreamExt;
-    let stream = futures::stream::unfold(receiver, |mut receiver| async move {
-        receiver.recv().await.map(|item| (item, receiver))
+    let both = (receiver, recorders);
+    let stream = futures::stream::unfold(both, |(mut receiver, mut recorders)| async move {
+        let (object, note) = receiver.recv().await?;
+        let recorder = recorders.next();
+        Some(((object, note, recorder), (receiver, recorders)))
     });
     stream
-        .for_each_concurrent(CONCURRENCY, |(object, note)| {
-            let (recorder, metrics) = (recorder.clone(), metrics.clone());
+        .for_each_concurrent(CONCURRENCY, |(object, note, recorder)| {
+            let metrics = metrics.clone();
             async move {
                 let event = Event {
                     type_: if note.is_warning {
