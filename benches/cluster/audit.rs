@@ -23,6 +23,8 @@ pub(crate) struct Audit {
     pub(crate) writes: BTreeMap<String, usize>,
     /// When the first Job was sent.
     begun: Option<Timestamp>,
+    /// When the last event was answered.
+    last_event: Option<Timestamp>,
 }
 
 /// When each write of a Job was answered.
@@ -119,8 +121,10 @@ impl Audit {
         }
         let answered = Some(line.stage_timestamp);
         match (&*line.verb, resource.as_str()) {
-            // The name of what is created is the answer's.
-            ("create", "jobs") => {
+            ("create", "events") => self.last_event = self.last_event.max(answered),
+            // The name of what is created is the answer's. There are others than those of the load:
+            // before it begins, one is created on trial to see that the webhooks are asked.
+            ("create", "jobs") if Size::of_job(&object.name).is_some() => {
                 let sent = line.request_received_timestamp;
                 self.begun = Some(self.begun.map_or(sent, |begun| begun.min(sent)));
                 self.life(&object.name).created = answered;
@@ -153,9 +157,10 @@ impl Audit {
         finished.count()
     }
 
-    /// Seconds from the first Job to the last that is recorded as finished.
+    /// Seconds from the first Job to the last that is recorded as finished, and the last event sent.
     pub(crate) fn seconds(&self) -> Result<f64> {
         let last = self.lives().filter_map(|(_, life)| life.finished()).max();
+        let last = last.max(self.last_event);
         let (begun, last) = self.begun.zip(last).context("no Job has finished")?;
         Ok(seconds(begun, last))
     }

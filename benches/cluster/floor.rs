@@ -1,14 +1,16 @@
-//! The floor: a plain client that writes what Sluice writes for each Job, and decides nothing. It
-//! knows no quota, watches nothing, and tells nobody anything (no events, no statuses of queues).
+//! The floor: a plain client that writes what Sluice writes for each Job, events included, and decides
+//! nothing. It knows no quota, watches nothing, and writes nothing else (no statuses of queues).
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context, Result};
+use futures::StreamExt;
 use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::events::v1::Event;
 use kube::Client;
 use kube::api::{Api, Patch, PatchParams, PostParams};
-use kube::core::DynamicObject;
+use kube::core::{DynamicObject, ObjectMeta};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::sync::{Semaphore, mpsc, oneshot};
@@ -18,6 +20,9 @@ use crate::shared::resource;
 
 /// Writes at the same time: as many as Sluice sends.
 const CONCURRENCY: usize = 24;
+/// Events at the same time, beside those, and how many may wait: as with Sluice.
+const EVENTS_CONCURRENCY: usize = 4;
+const EVENTS_WAITING_MAX: usize = 8192;
 /// How Sluice is called in managedFields: they are part of an object's size.
 const FIELD_MANAGER: &str = "sluice";
 /// The label with the queue, which is also the name of its ClusterQueue.
@@ -30,6 +35,8 @@ pub(crate) struct Mould {
     spec: Value,
     admitted: Value,
     finished: Value,
+    /// The events with which it told of the admission, and of the end.
+    events: [Value; 2],
     /// What names the Job.
     names: Names,
 }
@@ -44,8 +51,20 @@ struct Names {
 }
 
 impl Mould {
-    /// From a Job and the Workload that Sluice has made for it, finished.
-    pub(crate) fn of(job: &Job, workload: &DynamicObject) -> Result<Self> {
+    /// From a Job, the Workload that Sluice has made for it, finished, and the events that it sent
+    /// about the Job; none if events are missing, as not all are sent in a storm.
+    pub(crate) fn of(
+        job: &Job,
+        workload: &DynamicObject,
+        events: &[&Event],
+    ) -> Result<Option<Self>> {
+        let told = |reason| {
+            let mut events = events.iter();
+            events.find(|event| event.reason.as_deref() == Some(reason))
+        };
+        let (Some(admission), Some(end)) = (told("Admitted"), told("Finished")) else {
+            return Ok(None);
+        };
         let metadata = json!({
             "name": workload.metadata.name,
             "namespace": workload.metadata.namespace,
@@ -58,13 +77,14 @@ impl Mould {
         conditions
             .context("a Workload without conditions")?
             .retain(|condition| condition["type"] != "Finished");
-        Ok(Self {
+        Ok(Some(Self {
             metadata,
             spec: workload.data["spec"].clone(),
             admitted,
             finished,
+            events: [sent(admission)?, sent(end)?],
             names: Names::of(job),
-        })
+        }))
     }
 
     fn cast<T: DeserializeOwned>(&self, text: &Value, names: &Names) -> Result<T> {
@@ -76,6 +96,44 @@ impl Mould {
             .replace(&self.names.queue, &names.queue);
         Ok(serde_json::from_str(&text)?)
     }
+}
+
+/// An event as it was sent, under a name that the API server makes unique.
+fn sent(event: &Event) -> Result<Value> {
+    let event = event.clone();
+    Ok(serde_json::to_value(Event {
+        metadata: ObjectMeta {
+            namespace: event.metadata.namespace,
+            generate_name: Some("floor-".to_owned()),
+            ..ObjectMeta::default()
+        },
+        deprecated_count: None,
+        deprecated_first_timestamp: None,
+        deprecated_last_timestamp: None,
+        deprecated_source: None,
+        ..event
+    })?)
+}
+
+/// Sends events in the background, in order.
+fn send_events(client: &Client) -> mpsc::Sender<Event> {
+    let (sender, receiver) = mpsc::channel(EVENTS_WAITING_MAX);
+    let events: Api<Event> = Api::default_namespaced(client.clone());
+    let stream = futures::stream::unfold(receiver, |mut receiver| async move {
+        receiver.recv().await.map(|event| (event, receiver))
+    });
+    tokio::spawn(
+        stream.for_each_concurrent(EVENTS_CONCURRENCY, move |event| {
+            let events = events.clone();
+            async move {
+                // It is missing in the report then.
+                if let Err(error) = events.create(&PostParams::default(), &event).await {
+                    eprintln!("an event of the floor was not sent: {error}");
+                }
+            }
+        }),
+    );
+    sender
 }
 
 impl Names {
@@ -101,6 +159,7 @@ pub(crate) struct Floor {
     jobs: Api<Job>,
     moulds: Arc<HashMap<&'static str, Mould>>,
     room: Arc<Semaphore>,
+    events: mpsc::Sender<Event>,
     /// Whom to tell that a Job is complete, by its UID.
     waiting: Arc<Mutex<HashMap<String, oneshot::Sender<()>>>>,
     ended: mpsc::UnboundedSender<Result<()>>,
@@ -119,6 +178,7 @@ impl Floor {
             jobs: Api::default_namespaced(client.clone()),
             moulds: Arc::new(moulds),
             room: Arc::new(Semaphore::new(CONCURRENCY)),
+            events: send_events(client),
             waiting: Arc::default(),
             ended,
         };
@@ -144,7 +204,8 @@ impl Floor {
         }
     }
 
-    /// The four writes of a Job, one after the other, each with the preconditions that Sluice gives it.
+    /// The four writes of a Job, one after the other, each with the preconditions that Sluice gives it,
+    /// and the events about it.
     async fn write_all(
         &self,
         job: &Job,
@@ -170,11 +231,19 @@ impl Floor {
         let workload = self
             .write_status(&workload, mould, &mould.admitted, names)
             .await?;
+        let [admission, end] = &mould.events;
+        self.tell(mould.cast(admission, names)?);
         self.let_go(job, names).await?;
         completed.await.context("the stand-in ended")?;
         self.write_status(&workload, mould, &mould.finished, names)
             .await?;
+        self.tell(mould.cast(end, names)?);
         Ok(())
+    }
+
+    /// Hands in an event. As with Sluice, one for which there is no room is dropped.
+    fn tell(&self, event: Event) {
+        let _ = self.events.try_send(event);
     }
 
     async fn write_status(

@@ -24,6 +24,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::events::v1::Event;
 use kube::Client;
 use kube::api::{Api, ListParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
@@ -49,7 +50,7 @@ const IDLE: f64 = 0.2;
 pub(crate) enum Pass {
     /// Sluice with so much quota that nothing waits for it: the API server is the limit.
     Plenty,
-    /// The same writes by a plain client.
+    /// The same writes and events by a plain client.
     Floor,
     /// Sluice with the quota of the load: priorities, borrowing and waiting.
     Scarce,
@@ -182,8 +183,8 @@ impl Bench {
             metrics.contains(&finished).then_some(())
         })
         .await?;
-        let used = self.used()?;
         self.see_quiet().await?;
+        let used = self.used()?;
         self.measured(&before, &used).await
     }
 
@@ -209,6 +210,7 @@ impl Bench {
             anyhow::Ok(())
         };
         tokio::try_join!(creating, completing, ending)?;
+        self.see_quiet().await?;
         let used = self.used()?;
         self.measured(&before, &used).await
     }
@@ -250,15 +252,26 @@ impl Bench {
     async fn moulds(&self) -> Result<HashMap<&'static str, Mould>> {
         let jobs: Api<Job> = Api::default_namespaced(self.client.clone());
         let workloads = self.workloads().list(&ListParams::default()).await?.items;
+        let events = self.events().list(&ListParams::default()).await?.items;
+        let mut events_of: HashMap<&str, Vec<&Event>> = HashMap::new();
+        for event in &events {
+            let regarding = event.regarding.as_ref();
+            if let Some(uid) = regarding.and_then(|regarding| regarding.uid.as_deref()) {
+                events_of.entry(uid).or_default().push(event);
+            }
+        }
         let mut moulds = HashMap::new();
         for workload in workloads {
             let owners = workload.metadata.owner_references.clone();
             let owner = owners.into_iter().flatten().next();
-            let owner = owner.context("a Workload without an owner")?.name;
-            let size = Size::of_job(&owner).context("a Job of no size")?.name();
+            let owner = owner.context("a Workload without an owner")?;
+            let size = Size::of_job(&owner.name)
+                .context("a Job of no size")?
+                .name();
+            let events = events_of.get(&*owner.uid).map_or(&[][..], Vec::as_slice);
             if !moulds.contains_key(size) {
-                let job = jobs.get(&owner).await?;
-                moulds.insert(size, Mould::of(&job, &workload)?);
+                let job = jobs.get(&owner.name).await?;
+                moulds.extend(Mould::of(&job, &workload, events)?.map(|mould| (size, mould)));
             }
         }
         Ok(moulds)
@@ -275,12 +288,10 @@ impl Bench {
         Ok(bytes / workloads.len().max(1))
     }
 
-    /// Until no more events come: those that are left over count as writes.
+    /// Until no more events come: those that are left over are part of what is measured.
     async fn see_quiet(&self) -> Result<()> {
-        let events: Api<k8s_openapi::api::core::v1::Event> =
-            Api::default_namespaced(self.client.clone());
         let number = async || {
-            let list = events.list(&ListParams::default().limit(1)).await?;
+            let list = self.events().list(&ListParams::default().limit(1)).await?;
             anyhow::Ok(list.metadata.remaining_item_count)
         };
         let mut last = number().await?;
@@ -319,6 +330,10 @@ impl Bench {
         config.default_retry = false;
         "default".clone_into(&mut config.default_namespace);
         Ok(Client::try_from(config)?)
+    }
+
+    fn events(&self) -> Api<Event> {
+        Api::default_namespaced(self.client.clone())
     }
 
     fn workloads(&self) -> Api<DynamicObject> {
