@@ -16,6 +16,7 @@ use crate::limits::TREE_DEPTH_MAX;
 use crate::model::{ClusterQueue, Cohort, Flavor, StopPolicy};
 use crate::names::{CohortName, FlavorName, QueueName, WorkloadId};
 use crate::pending::ClassId;
+use crate::plans::{LayoutId, Plans};
 use crate::status::InactiveReason;
 use crate::tree::{NodeId, QuotaTree, View};
 
@@ -47,6 +48,8 @@ pub(crate) struct Tree {
     pub(crate) queues: Queues,
     /// Empty in an inactive tree.
     pub(crate) cohorts: BTreeMap<CohortName, NodeId>,
+    /// How shapes can be placed in its queues.
+    pub(crate) plans: Plans,
     /// Why nothing in this tree is admitted.
     pub(crate) inactive: Option<InactiveReason>,
     /// What the next decision has to look at.
@@ -66,6 +69,7 @@ pub(crate) struct QueueNode {
     pub(crate) id: NodeId,
     pub(crate) account: AccountId,
     pub(crate) config: Arc<ClusterQueue>,
+    pub(crate) layout: LayoutId,
     pub(crate) inactive: Option<InactiveReason>,
 }
 
@@ -290,6 +294,7 @@ impl Config {
                         id,
                         account,
                         config: Arc::clone(config),
+                        layout: tree.plans.layout(config),
                         inactive: self.queue_inactive(config),
                     });
                 }

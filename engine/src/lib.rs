@@ -44,6 +44,7 @@ mod nodes;
 mod outlook;
 mod pass;
 mod pending;
+mod plans;
 mod preemption;
 mod promises;
 mod prospect;

@@ -180,11 +180,13 @@ impl Pass<'_> {
 
     /// How the class could be placed.
     fn plan(&mut self, (queue, id): &ClassRef) -> Option<(Arc<Plan>, Arc<Shape>)> {
-        let node = self.tree.queues.at(*queue)?;
+        let Tree { queues, plans, .. } = &mut *self.tree;
+        let node = queues.at(*queue)?;
         let class = self.accounts.at_mut(node.account)?.pending.class_mut(id)?;
         let plan = class.plan.get_or_insert_with(|| {
             let pod = self.settings.pod.clamped();
-            Arc::new(flavors::plan(self.config, &node.config, &class.shape, pod))
+            let work_out = || flavors::plan(self.config, &node.config, &class.shape, pod);
+            plans.get(node.layout, class.shape.id, work_out)
         });
         Some((Arc::clone(plan), Arc::clone(&class.shape)))
     }
