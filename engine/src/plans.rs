@@ -103,8 +103,10 @@ mod tests {
     use crate::model::{FlavorQuotas, PodSet, Quota};
     use crate::shape::Shapes;
 
-    /// A queue with groups of `covered resources: flavor resources, flavor resources`.
-    fn mk_queue(name: &str, groups: &[(&str, &[&str])], nominal: i128) -> Arc<ClusterQueue> {
+    /// The covered resources of each group, and its flavors, each with its resources.
+    type Groups<'a> = &'a [(&'a str, &'a [&'a str])];
+
+    fn mk_queue(name: &str, groups: Groups<'_>, nominal: i128) -> Arc<ClusterQueue> {
         let quota = Quota {
             nominal: Amount::new(nominal),
             ..Quota::default()
@@ -130,7 +132,7 @@ mod tests {
 
     #[test]
     fn queues_share_a_layout_if_they_differ_in_quota_alone() {
-        let cases: [(&str, &[(&str, &[&str])]); 10] = [
+        let cases: [(&str, Groups<'_>); 10] = [
             ("nothing", &[]),
             ("an empty group", &[("", &[])]),
             ("no flavor", &[("cpu", &[])]),
