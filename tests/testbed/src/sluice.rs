@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
-use std::sync::{Once, OnceLock};
+use std::sync::{Mutex, Once, OnceLock, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
@@ -15,12 +15,13 @@ use kube::api::{Api, PostParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use serde_json::json;
 
+use crate::assets;
 use crate::controlplane::ControlPlane;
 use crate::http::get;
 use crate::options::Options;
+use crate::ports::{self, Reserved};
 use crate::processes::{Launch, Process};
 use crate::wait::eventually;
-use crate::{assets, ports};
 
 /// Where the manifests put it.
 pub const NAMESPACE: &str = "sluice-system";
@@ -75,6 +76,9 @@ pub struct Sluice {
     webhooks: bool,
     metrics_port: u16,
     health_port: u16,
+    /// Its ports, until it starts for the first time: installing takes seconds, in which others look for
+    /// free ones.
+    reserved: Mutex<Vec<Reserved>>,
     /// Its own kubeconfig and the administrator's.
     kubeconfig: PathBuf,
     admin_kubeconfig: PathBuf,
@@ -104,8 +108,9 @@ impl Sluice {
         } = options;
         let binary = std::fs::canonicalize(&binary)
             .with_context(|| format!("no Sluice at {}: build it first", binary.display()))?;
-        let webhook_port = ports::free()?;
-        let (metrics_port, health_port) = (ports::free()?, ports::free()?);
+        let reserved = [ports::reserve()?, ports::reserve()?, ports::reserve()?];
+        let [webhook_port, metrics_port, health_port] =
+            reserved.each_ref().map(|reserved| reserved.port);
         apply_manifests(control_plane, webhooks.then_some(webhook_port)).await?;
         let kubeconfig = control_plane
             .service_account_kubeconfig(NAMESPACE, NAME)
@@ -127,6 +132,8 @@ impl Sluice {
             .env("POD_NAME", &name)
             .env("RUST_LOG", level)
             .env("RUST_BACKTRACE", "1")
+            // An error says enough, and with a trace its first line would not be in the end of the log.
+            .env("RUST_LIB_BACKTRACE", "0")
             .env("NO_COLOR", "1");
         if let Some(config) = config {
             let path = control_plane.dir().join(format!("{name}.yaml"));
@@ -138,6 +145,7 @@ impl Sluice {
             webhooks,
             metrics_port,
             health_port,
+            reserved: Mutex::new(reserved.into()),
             kubeconfig,
             admin_kubeconfig: control_plane.kubeconfig().to_owned(),
         })
@@ -170,7 +178,7 @@ impl Sluice {
     /// # Errors
     /// When it still runs, ends, or does not get ready: with the end of its log.
     pub async fn start(&self) -> Result<()> {
-        self.process.start_again()?;
+        self.process().start_again()?;
         self.wait_ready().await
     }
 
@@ -241,8 +249,10 @@ impl Sluice {
         Ok(get(self.health_port, path).await?.0)
     }
 
-    /// Its process: to pause it (signals `STOP` and `CONT`), or to see whether it lives.
+    /// Its process: to start or pause it (signals `STOP` and `CONT`), or to see whether it lives.
     pub fn process(&self) -> &Process {
+        let reserved = self.reserved.lock();
+        reserved.unwrap_or_else(PoisonError::into_inner).clear();
         &self.process
     }
 
