@@ -24,6 +24,8 @@ async fn homeless(scene: &Scene<'_>) -> Result<()> {
     let selector = ["spec", "template", "spec", "nodeSelector"];
     let job = Job::new("homeless").queue("q").runs("0.5");
     let job = job.with(&selector, json!({ "tests/nodes": scene.ns }));
+    let tolerations = json!([{ "key": "tests/nodes", "operator": "Exists" }]);
+    let job = job.with(&["spec", "template", "spec", "tolerations"], tolerations);
     scene.create(&job.json()).await.map(drop)
 }
 
@@ -74,7 +76,10 @@ async fn stands_back(scene: &Scene<'_>, meanwhile: impl AsyncFnOnce() -> Result<
     let until = see_standing_back(scene).await?;
     meanwhile().await?;
     // For the next time.
-    let node = NodeSpec::new(scene.name("node")).label("tests/nodes", &scene.ns);
+    // With a taint, or pods of other tests would run there, and be gone with it.
+    let node = NodeSpec::new(scene.name("node"))
+        .label("tests/nodes", &scene.ns)
+        .taint("tests/nodes", &scene.ns, "NoSchedule");
     scene.cp.add_node(node).await?;
     let admitted = eventually("a second admission", DEADLINE, async || {
         let times = admissions(&workloads.so_far());
