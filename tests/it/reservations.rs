@@ -35,17 +35,27 @@ fn own_nodes(scene: &Scene<'_>) -> Value {
     json!({ "tests/nodes": scene.ns })
 }
 
+fn tolerations() -> Value {
+    json!([{ "key": "tests/nodes", "operator": "Exists" }])
+}
+
 fn homeless(scene: &Scene<'_>, pod: Pod) -> Pod {
     pod.with(&["spec", "nodeSelector"], own_nodes(scene))
+        .with(&["spec", "tolerations"], tolerations())
 }
 
 fn homeless_job(scene: &Scene<'_>, name: &str) -> Job {
-    let selector = ["spec", "template", "spec", "nodeSelector"];
-    Job::new(name).queue("q").with(&selector, own_nodes(scene))
+    let spec = ["spec", "template", "spec"];
+    let job = Job::new(name).queue("q");
+    job.with(&[&spec[..], &["nodeSelector"]].concat(), own_nodes(scene))
+        .with(&[&spec[..], &["tolerations"]].concat(), tolerations())
 }
 
 async fn add_node(scene: &Scene<'_>) -> Result<()> {
-    let node = NodeSpec::new(scene.name("node")).label("tests/nodes", &scene.ns);
+    // With a taint, or pods of other tests would run there, and be gone with it.
+    let node = NodeSpec::new(scene.name("node"))
+        .label("tests/nodes", &scene.ns)
+        .taint("tests/nodes", &scene.ns, "NoSchedule");
     scene.cp.add_node(node).await
 }
 
