@@ -6,9 +6,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 use sluice_crds::ADMITTED_ANNOTATION;
-use sluice_testbed::{NodeSpec, Sluice};
+use sluice_testbed::Sluice;
 
 use crate::support::history::Revision;
+use crate::support::nodes::own_node;
 use crate::support::objects::{self, name_of, quota};
 use crate::support::pods::{
     Pod, check_charged, check_gates, gates, has_queue_gate, is_let_go, is_running,
@@ -31,20 +32,13 @@ fn flavor_of_own_nodes(scene: &Scene<'_>) -> Value {
     )
 }
 
-/// A node of that flavor.
-fn own_node(scene: &Scene<'_>, name: &str, cpus: &str) -> NodeSpec {
-    NodeSpec::new(scene.name(name))
-        .resource("cpu", cpus)
-        .label("tests/nodes", &scene.ns)
-        .taint("tests/nodes", &scene.ns, "NoSchedule")
-}
-
 /// Six pods, quota for four, nodes for two.
 #[tokio::test]
 async fn quota_decides_who_is_let_go_and_nodes_who_runs() -> Result<()> {
     bed::shared("pods-nodes", async |scene| {
         let ns = &scene.ns;
-        scene.cp.add_node(own_node(scene, "small", "2")).await?;
+        let small = own_node(scene, "small").resource("cpu", "2");
+        scene.cp.add_node(small).await?;
         let queue = objects::cluster_queue(ns, ns, &[quota("cpu", "4")]);
         scene
             .create_all(&[
@@ -72,7 +66,8 @@ async fn quota_decides_who_is_let_go_and_nodes_who_runs() -> Result<()> {
         );
         assert_eq!(queue["status"]["admittedWorkloads"], 4, "{queue}");
 
-        scene.cp.add_node(own_node(scene, "large", "8")).await?;
+        let large = own_node(scene, "large").resource("cpu", "8");
+        scene.cp.add_node(large).await?;
         let running = scene.see_so_many("running", 4, is_running).await?;
         for pod in &running {
             let node = &pod["spec"]["nodeSelector"]["tests/nodes"];

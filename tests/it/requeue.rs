@@ -4,10 +4,11 @@
 use anyhow::{Result, ensure};
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
-use sluice_testbed::{NodeSpec, eventually};
+use sluice_testbed::eventually;
 
 use crate::preemption::job_name;
 use crate::support::history::{Revision, check_conditions};
+use crate::support::nodes::{job_for_own_nodes, own_node};
 use crate::support::objects::{self, Job, condition, is_admitted, quota, with};
 use crate::support::{DEADLINE, Scene, bed};
 
@@ -21,11 +22,8 @@ async fn homeless(scene: &Scene<'_>) -> Result<()> {
     scene
         .queue_like(with(queue, "/spec/reservation", terms))
         .await?;
-    let selector = ["spec", "template", "spec", "nodeSelector"];
     let job = Job::new("homeless").queue("q").runs("0.5");
-    let job = job.with(&selector, json!({ "tests/nodes": scene.ns }));
-    let tolerations = json!([{ "key": "tests/nodes", "operator": "Exists" }]);
-    let job = job.with(&["spec", "template", "spec", "tolerations"], tolerations);
+    let job = job_for_own_nodes(scene, job);
     scene.create(&job.json()).await.map(drop)
 }
 
@@ -76,11 +74,7 @@ async fn stands_back(scene: &Scene<'_>, meanwhile: impl AsyncFnOnce() -> Result<
     let until = see_standing_back(scene).await?;
     meanwhile().await?;
     // For the next time.
-    // With a taint, or pods of other tests would run there, and be gone with it.
-    let node = NodeSpec::new(scene.name("node"))
-        .label("tests/nodes", &scene.ns)
-        .taint("tests/nodes", &scene.ns, "NoSchedule");
-    scene.cp.add_node(node).await?;
+    scene.cp.add_node(own_node(scene, "node")).await?;
     let admitted = eventually("a second admission", DEADLINE, async || {
         let times = admissions(&workloads.so_far());
         times.get(1).copied().ok_or_else(|| format!("{times:?}"))

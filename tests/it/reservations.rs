@@ -6,9 +6,10 @@ use anyhow::{Context, Result, ensure};
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 use sluice_crds::{ADMITTED_ANNOTATION, QUEUE_GATE};
-use sluice_testbed::{NodeSpec, Sluice, eventually};
+use sluice_testbed::{Sluice, eventually};
 
 use crate::support::history::Revision;
+use crate::support::nodes::{job_for_own_nodes, own_node, pod_for_own_nodes};
 use crate::support::objects::{
     self, Job, condition, is, is_admitted, is_suspended, name_of, quota, with,
 };
@@ -30,33 +31,9 @@ async fn impatient_queue(scene: &Scene<'_>, backoff: Value) -> Result<()> {
         .await
 }
 
-/// The nodes of the test, of which there are none at first.
-fn own_nodes(scene: &Scene<'_>) -> Value {
-    json!({ "tests/nodes": scene.ns })
-}
-
-fn tolerations() -> Value {
-    json!([{ "key": "tests/nodes", "operator": "Exists" }])
-}
-
-fn homeless(scene: &Scene<'_>, pod: Pod) -> Pod {
-    pod.with(&["spec", "nodeSelector"], own_nodes(scene))
-        .with(&["spec", "tolerations"], tolerations())
-}
-
+/// A job for nodes of the test, of which there are none at first.
 fn homeless_job(scene: &Scene<'_>, name: &str) -> Job {
-    let spec = ["spec", "template", "spec"];
-    let job = Job::new(name).queue("q");
-    job.with(&[&spec[..], &["nodeSelector"]].concat(), own_nodes(scene))
-        .with(&[&spec[..], &["tolerations"]].concat(), tolerations())
-}
-
-async fn add_node(scene: &Scene<'_>) -> Result<()> {
-    // With a taint, or pods of other tests would run there, and be gone with it.
-    let node = NodeSpec::new(scene.name("node"))
-        .label("tests/nodes", &scene.ns)
-        .taint("tests/nodes", &scene.ns, "NoSchedule");
-    scene.cp.add_node(node).await
+    job_for_own_nodes(scene, Job::new(name).queue("q"))
 }
 
 /// How often something of this queue was evicted for a reason, by Sluice's metrics.
@@ -79,7 +56,7 @@ async fn a_pod_without_a_node_gives_its_quota_back() -> Result<()> {
     bed::shared("reserve-pod", async |scene| {
         impatient_queue(scene, json!({ "baseSeconds": 1, "maxSeconds": 60 })).await?;
         let pods = scene.record("Pod").await?;
-        let pod = homeless(scene, Pod::new("").queue("q"));
+        let pod = pod_for_own_nodes(scene, Pod::new("").queue("q"));
         scene
             .create(&replicated("ReplicaSet", "homeless", 1, pod))
             .await?;
@@ -112,7 +89,7 @@ async fn a_pod_without_a_node_gives_its_quota_back() -> Result<()> {
             );
         }
         // With a node, it stays.
-        add_node(scene).await?;
+        scene.cp.add_node(own_node(scene, "node")).await?;
         scene
             .see_so_many("running", 1, |pod| of_set(pod) && is_running(pod))
             .await?;
@@ -151,7 +128,7 @@ async fn a_bare_pod_without_a_node_stays() -> Result<()> {
     bed::shared("reserve-bare", async |scene| {
         impatient_queue(scene, json!({ "baseSeconds": 1 })).await?;
         let pods = scene.record("Pod").await?;
-        let pod = homeless(scene, Pod::new("homeless").queue("q"));
+        let pod = pod_for_own_nodes(scene, Pod::new("homeless").queue("q"));
         scene.create(&pod.json()).await?;
         scene.see("Pod", "homeless", "unschedulable", is_unschedulable).await?;
         scene.create(&Pod::new("next").queue("q").json()).await?;
@@ -204,7 +181,7 @@ async fn a_job_without_nodes_gives_its_quota_back_and_comes_again() -> Result<()
         scene
             .see_workload("homeless", "evicted twice", |w| 2 <= count(w))
             .await?;
-        add_node(scene).await?;
+        scene.cp.add_node(own_node(scene, "node")).await?;
         scene.see_complete("homeless").await?;
         let workload = scene
             .see_workload("homeless", "finished", |w| is(w, "Finished"))
@@ -252,7 +229,7 @@ async fn a_job_without_nodes_is_deactivated_at_last() -> Result<()> {
         let workload = scene.find_workload("homeless").await?.context("it is gone")?;
         ensure!(!is_admitted(&workload), "{workload}");
         // As it says, so it is.
-        add_node(scene).await?;
+        scene.cp.add_node(own_node(scene, "node")).await?;
         let active = json!({"spec": {"active": true}});
         scene.merge("Workload", name_of(&workload), active).await?;
         scene.see_complete("homeless").await?;

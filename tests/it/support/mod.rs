@@ -6,6 +6,7 @@ pub mod audit;
 pub mod bed;
 pub mod history;
 pub mod made_up;
+pub mod nodes;
 pub mod objects;
 pub mod persist;
 pub mod pods;
