@@ -20,6 +20,7 @@ use crate::kubeconfig::{self, Credentials};
 use crate::kubectl::{self, KubectlOutput};
 use crate::nodes::{self, NodeSpec};
 use crate::options::Options;
+use crate::ports::Reserved;
 use crate::processes::{Launch, Process};
 use crate::reaper::Reaper;
 use crate::start;
@@ -340,9 +341,9 @@ impl ControlPlane {
         Process::start(launch, &self.reaper)
     }
 
-    /// Like [`ControlPlane::spawn`], but does not start it yet.
-    pub(crate) fn prepare(&self, launch: Launch) -> Process {
-        Process::stopped(launch, &self.reaper)
+    /// Like [`ControlPlane::spawn`], but does not start it yet, and keeps these ports for it until then.
+    pub(crate) fn prepare(&self, launch: Launch, reserved: Vec<Reserved>) -> Process {
+        Process::stopped(launch, reserved, &self.reaper)
     }
 
     /// A program for the caller to start, with input and output of its own, that shall end with

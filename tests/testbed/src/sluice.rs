@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
-use std::sync::{Mutex, Once, OnceLock, PoisonError};
+use std::sync::{Once, OnceLock};
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
@@ -19,7 +19,7 @@ use crate::assets;
 use crate::controlplane::ControlPlane;
 use crate::http::get;
 use crate::options::Options;
-use crate::ports::{self, Reserved};
+use crate::ports;
 use crate::processes::{Launch, Process};
 use crate::wait::eventually;
 
@@ -76,9 +76,6 @@ pub struct Sluice {
     webhooks: bool,
     metrics_port: u16,
     health_port: u16,
-    /// Its ports, until it starts for the first time: installing takes seconds, in which others look for
-    /// free ones.
-    reserved: Mutex<Vec<Reserved>>,
     /// Its own kubeconfig and the administrator's.
     kubeconfig: PathBuf,
     admin_kubeconfig: PathBuf,
@@ -108,6 +105,7 @@ impl Sluice {
         } = options;
         let binary = std::fs::canonicalize(&binary)
             .with_context(|| format!("no Sluice at {}: build it first", binary.display()))?;
+        // Installing takes seconds, in which others look for free ports.
         let reserved = [ports::reserve()?, ports::reserve()?, ports::reserve()?];
         let [webhook_port, metrics_port, health_port] =
             reserved.each_ref().map(|reserved| reserved.port);
@@ -141,11 +139,10 @@ impl Sluice {
             launch = launch.arg("--config").arg(path);
         }
         Ok(Self {
-            process: control_plane.prepare(launch),
+            process: control_plane.prepare(launch, reserved.into()),
             webhooks,
             metrics_port,
             health_port,
-            reserved: Mutex::new(reserved.into()),
             kubeconfig,
             admin_kubeconfig: control_plane.kubeconfig().to_owned(),
         })
@@ -178,7 +175,7 @@ impl Sluice {
     /// # Errors
     /// When it still runs, ends, or does not get ready: with the end of its log.
     pub async fn start(&self) -> Result<()> {
-        self.process().start_again()?;
+        self.process.start_again()?;
         self.wait_ready().await
     }
 
@@ -249,10 +246,8 @@ impl Sluice {
         Ok(get(self.health_port, path).await?.0)
     }
 
-    /// Its process: to start or pause it (signals `STOP` and `CONT`), or to see whether it lives.
+    /// Its process: to pause it (signals `STOP` and `CONT`), or to see whether it lives.
     pub fn process(&self) -> &Process {
-        let reserved = self.reserved.lock();
-        reserved.unwrap_or_else(PoisonError::into_inner).clear();
         &self.process
     }
 
