@@ -181,7 +181,7 @@ impl Report {
         let head = Pass::ALL.map(Pass::name);
         println!("| | {} |\n|---|---|---|---|", head.join(" | "));
         self.row("jobs/s", |m| m.jobs_per_second, 1);
-        self.row("seconds, first Job to last finished", |m| m.seconds, 1);
+        self.row("seconds, first Job to last write", |m| m.seconds, 1);
         for (index, size) in Size::ALL.into_iter().enumerate() {
             let name = size.name();
             let waits = move |m: &Measured| m.waits.get(index).map(|(_, waits)| *waits);
