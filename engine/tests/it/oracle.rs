@@ -1,20 +1,25 @@
 //! The same decisions, made slowly and by definition: before every single decision all waiting
 //! workloads are judged anew. What a workload would get is `choice.rs`, who would have to go
-//! `victims.rs`, which nodes belong together `forest.rs`, the arithmetic `quota.rs`.
+//! `victims.rs`, which nodes belong together `forest.rs`, the arithmetic `quota.rs`; who holds what,
+//! and for whom room is kept, stands below.
+
+mod held;
+mod promises;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use sluice_engine::{
-    Admission, AdmissionMode, Amount, ByFlavor, ClusterQueue, Cohort, CohortName, Decision, Event,
+    Admission, AdmissionMode, Amount, ClusterQueue, Cohort, CohortName, Decision, Event,
     EvictReason, Flavor, FlavorName, LocalQueue, LocalQueueKey, PreemptionRight, QueueName,
-    QueueingStrategy, ResourceName, Settings, Snapshot, StopPolicy, Time, Workload, WorkloadId,
+    QueueingStrategy, ResourceName, Settings, StopPolicy, Time, Workload, WorkloadId,
     WorkloadState,
 };
 
+pub(crate) use self::held::charge_of;
 use crate::choice::{Assignment, Scene, Verdict};
 pub(crate) use crate::quota::clamp;
-use crate::quota::{Cell, Charge, Node, Tree, View, weighted};
+use crate::quota::{Charge, Node, Tree, View, weighted};
 use crate::tally::Tally;
 use crate::victims::{Holder, Victim};
 
@@ -207,105 +212,6 @@ impl Oracle {
         decisions
     }
 
-    /// Keeps the room for those for whom others leave, or have just left; then each of them has its turn
-    /// before all others. Of equal ones the first has it.
-    fn keep_promises(&mut self, tree: &Tree, now: Time, decisions: &mut Vec<Decision>) -> Claims {
-        let promised = self.promised(tree, now);
-        let mut kept: Vec<(WorkloadId, Workload, (usize, Charge))> = Vec::new();
-        for id in &promised {
-            let before: Vec<&WorkloadId> = kept.iter().map(|(_, first, _)| &first.id).collect();
-            let charges = kept.iter().map(|(_, _, charge)| charge);
-            let turn = self.turn_of(tree, now, id, &before, charges);
-            if let Some((queue, first, verdict)) = turn {
-                let (Verdict::Now(assignment) | Verdict::Later(assignment, _)) = verdict else {
-                    unreachable!("it has a turn")
-                };
-                let charge = (tree.queue(&queue.name).unwrap(), assignment.charge);
-                let first = first.clone();
-                kept.push((id.clone(), first, charge));
-            }
-        }
-        // One that stands before it in its queue, and would gain the room, has it instead.
-        let all: Vec<WorkloadId> = kept.iter().map(|(_, first, _)| first.id.clone()).collect();
-        let mut still = kept.clone();
-        for (id, first, _) in &kept {
-            let others = kept.iter().filter(|(_, other, _)| other.id != first.id);
-            let views = self.views(tree, others.map(|(_, _, charge)| charge));
-            let scene = self.scene(tree, &views);
-            let queue = &self.queues[&self.locals[&first.queue].cluster_queue];
-            let mut ignored = Tally::default();
-            let lined_up = self.lined_up(queue, now, &mut ignored);
-            let before = lined_up.into_iter().take_while(|w| w.id != first.id);
-            let mut before = before.filter(|w| !all.contains(&w.id));
-            if before.any(|w| scene.can_serve(queue, w)) {
-                self.tally.promise_broken += 1;
-                still.retain(|(other, ..)| other != id);
-            }
-        }
-        let mut claims = Claims::new();
-        for (id, ..) in still {
-            let before: Vec<&WorkloadId> = claims.keys().collect();
-            let turn = self.turn_of(tree, now, &id, &before, claims.values());
-            let Some((queue, first, verdict)) = turn else {
-                continue;
-            };
-            let (queue, first) = (queue.name.clone(), first.id.clone());
-            self.tally.promise_kept += 1;
-            match verdict {
-                Verdict::Now(assignment) => {
-                    decisions.push(self.admit(first, queue, assignment, now));
-                }
-                Verdict::Later(assignment, _) => {
-                    claims.insert(first, (tree.queue(&queue).unwrap(), assignment.charge));
-                }
-                Verdict::No => unreachable!("it has a turn"),
-            }
-        }
-        claims
-    }
-
-    /// Who waits in a tree and is promised room, in order.
-    fn promised(&self, tree: &Tree, now: Time) -> Vec<WorkloadId> {
-        let mut ids: BTreeSet<WorkloadId> = self.leaving_for().into_values().collect();
-        ids.extend(self.left_for.iter().cloned());
-        let queues = self.queues.values();
-        let queues = queues.filter(|q| self.active(q) && tree.queue(&q.name).is_some());
-        let mut ignored = Tally::default();
-        let waiting = queues.flat_map(|queue| self.lined_up(queue, now, &mut ignored));
-        let mut promised: Vec<&Workload> = waiting.filter(|w| ids.contains(&w.id)).collect();
-        promised.sort_by_cached_key(|workload| order(workload));
-        promised.into_iter().map(|w| w.id.clone()).collect()
-    }
-
-    /// The first of those that are like this one and have not had their turn, and what can be done for it
-    /// without others going.
-    fn turn_of<'a>(
-        &'a self,
-        tree: &Tree,
-        now: Time,
-        id: &WorkloadId,
-        before: &[&WorkloadId],
-        claims: impl Iterator<Item = &'a (usize, Charge)>,
-    ) -> Option<(&'a ClusterQueue, &'a Workload, Verdict)> {
-        let promised = &self.workloads[id];
-        let queue = &self.queues[&self.locals[&promised.queue].cluster_queue];
-        let by_usage = queue.admission_mode == AdmissionMode::ByUsage;
-        let is_like = |w: &&Workload| {
-            w.pod_sets == promised.pod_sets && (!by_usage || w.queue == promised.queue)
-        };
-        let mut ignored = Tally::default();
-        let mut like = self.lined_up(queue, now, &mut ignored);
-        like.retain(|w| is_like(w) && !before.contains(&&w.id));
-        let first = like.into_iter().next()?;
-        let views = self.views(tree, claims);
-        let verdict = self.scene(tree, &views).verdict(queue, first, &mut ignored);
-        match &verdict {
-            Verdict::No => None,
-            Verdict::Later(_, victims) if !victims.is_empty() => None,
-            _ => Some((queue, first, verdict)),
-        }
-    }
-
     fn admit(
         &mut self,
         id: WorkloadId,
@@ -327,22 +233,6 @@ impl Oracle {
         };
         self.assumed.insert(id.clone(), admission.clone());
         Decision::Admit { id, admission }
-    }
-
-    /// For whom somebody is to make room, whether that is under way or only decided.
-    pub(crate) fn made_to_go_by(&self, id: &WorkloadId) -> Option<&WorkloadId> {
-        match (&self.workloads.get(id)?.state, self.asked.get(id)) {
-            (WorkloadState::Evicting(_, by), _) => by.as_ref(),
-            (WorkloadState::Admitted(_), Some(EvictReason::Preempted { by, .. })) => Some(by),
-            _ => None,
-        }
-    }
-
-    /// Those who leave for others, with whom they leave for.
-    fn leaving_for(&self) -> BTreeMap<WorkloadId, WorkloadId> {
-        let leaving = self.workloads.values().filter(|w| self.leaves(w));
-        let leaving = leaving.filter_map(|w| Some((&w.id, self.made_to_go_by(&w.id)?)));
-        leaving.map(|(id, by)| (id.clone(), by.clone())).collect()
     }
 
     /// What there is room for, with these claims.
@@ -619,149 +509,6 @@ impl Oracle {
         }
         reasons
     }
-
-    /// Who holds quota, and what.
-    pub(crate) fn held(&self) -> impl Iterator<Item = (&Workload, &Admission)> {
-        self.workloads
-            .values()
-            .filter_map(|workload| match &workload.state {
-                WorkloadState::Admitted(admission) | WorkloadState::Evicting(admission, _) => {
-                    Some((workload, admission))
-                }
-                _ => Some((workload, self.assumed.get(&workload.id)?)),
-            })
-    }
-
-    pub(crate) fn admission(&self, id: &WorkloadId) -> Option<&Admission> {
-        self.held()
-            .find(|(workload, _)| workload.id == *id)
-            .map(|(_, admission)| admission)
-    }
-
-    /// Whether a workload that holds quota is on its way out.
-    fn leaves(&self, workload: &Workload) -> bool {
-        matches!(workload.state, WorkloadState::Evicting(..))
-            || (self.asked.contains_key(&workload.id) && workload.evictable)
-    }
-
-    /// What is charged in a tree, by those who are leaving too or only by the others.
-    pub(crate) fn view(&self, tree: &Tree, with_leaving: bool) -> View {
-        let mut view = tree.nothing();
-        for (workload, admission) in self.held() {
-            if let Some(queue) = tree.queue(&admission.queue)
-                && (with_leaving || !self.leaves(workload))
-            {
-                view.add(queue, &charge_in(tree, admission));
-            }
-        }
-        view
-    }
-
-    /// Who might be evicted, as far as that depends on them alone.
-    fn holders(&self, tree: &Tree) -> Vec<Holder> {
-        let holders = self.held().filter_map(|(workload, admission)| {
-            let confirmed = matches!(workload.state, WorkloadState::Admitted(_));
-            let stays = !self.asked.contains_key(&workload.id);
-            (confirmed && stays && workload.evictable).then_some(())?;
-            let queue = self.queues.get(&admission.queue)?;
-            Some(Holder {
-                rules: queue.preemption,
-                by_usage: queue.admission_mode == AdmissionMode::ByUsage,
-                id: workload.id.clone(),
-                queue: tree.queue(&admission.queue)?,
-                local: workload.queue.clone(),
-                charge: charge_in(tree, admission),
-                priority: workload.priority,
-                created: workload.created,
-                since: admission.since,
-            })
-        });
-        holders.collect()
-    }
-
-    /// What the engine's own snapshot must be.
-    pub(crate) fn snapshot(&self, now: Time) -> Snapshot {
-        let mut snapshot = Snapshot::default();
-        for (_, admission) in self.held() {
-            for ((flavor, resource), amount) in
-                charge_of(admission).into_iter().filter(|(_, a)| *a > 0)
-            {
-                let queue = snapshot.queues.entry(admission.queue.clone()).or_default();
-                let sum = queue
-                    .entry(flavor)
-                    .or_default()
-                    .entry(resource)
-                    .or_default();
-                *sum = Amount::new(sum.get() + amount);
-            }
-        }
-        let named = self
-            .queues
-            .values()
-            .filter_map(|queue| queue.cohort.clone());
-        let parents = self
-            .cohorts
-            .values()
-            .filter_map(|cohort| cohort.parent.clone());
-        let cohorts = named.chain(parents).chain(self.cohorts.keys().cloned());
-        let roots = cohorts.filter_map(|name| self.path(&Node::Cohort(name))?.pop());
-        for root in roots.collect::<BTreeSet<_>>() {
-            let tree = self.tree(&root);
-            let view = self.view(&tree, true);
-            for (number, member) in tree.nodes.iter().enumerate() {
-                let Node::Cohort(cohort) = &member.name else {
-                    continue;
-                };
-                let usage =
-                    |(cell, name): (usize, &Cell)| (name.clone(), tree.usage(&view, number, cell));
-                let usage = by_flavor(tree.cells.iter().enumerate().map(usage).collect());
-                if !usage.is_empty() {
-                    snapshot.cohorts.insert(cohort.clone(), usage);
-                }
-            }
-        }
-        for (name, workloads) in self.waiting(now) {
-            let most = self.queues.get(&name).and_then(|queue| queue.max_pending);
-            let ids = workloads.into_iter().map(|workload| workload.id.clone());
-            let first = ids.take(most.unwrap_or(usize::MAX));
-            snapshot.pending.insert(name, first.collect());
-        }
-        snapshot
-    }
-}
-
-/// What an admission charges, by cell.
-pub(crate) fn charge_of(admission: &Admission) -> Vec<(Cell, i128)> {
-    let mut charge: BTreeMap<Cell, i128> = BTreeMap::new();
-    for pod_set in &*admission.pod_sets {
-        for (resource, amount) in &pod_set.usage {
-            if let Some(flavor) = pod_set.flavors.get(resource) {
-                let sum = charge
-                    .entry((flavor.clone(), resource.clone()))
-                    .or_default();
-                *sum += clamp(*amount);
-            }
-        }
-    }
-    charge.into_iter().collect()
-}
-
-fn charge_in(tree: &Tree, admission: &Admission) -> Charge {
-    let charge = charge_of(admission).into_iter();
-    charge
-        .map(|(cell, amount)| (tree.cell(&cell), amount))
-        .collect()
-}
-
-fn by_flavor(cells: BTreeMap<Cell, i128>) -> ByFlavor<Amount> {
-    let mut usage: ByFlavor<Amount> = ByFlavor::new();
-    for ((flavor, resource), amount) in cells.into_iter().filter(|(_, amount)| *amount != 0) {
-        usage
-            .entry(flavor)
-            .or_default()
-            .insert(resource, Amount::new(amount));
-    }
-    usage
 }
 
 fn order(workload: &Workload) -> Order {
