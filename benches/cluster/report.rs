@@ -73,16 +73,31 @@ impl Measured {
     }
 }
 
-/// One figure of each round.
+/// One ratio of each round.
 struct Rounds(Vec<f64>);
 
 impl Rounds {
     fn line(&self) -> String {
-        format!("{:.2}, by round {:.2?}", median(self.0.clone()), self.0)
+        let error = self.error();
+        let error = error.map_or_else(String::new, |error| format!(" ± {error:.2}"));
+        format!("{:.2}{error}, by round {:.2?}", self.mean(), self.0)
     }
 
     fn json(&self) -> Value {
-        json!({"median": median(self.0.clone()), "rounds": self.0})
+        json!({"mean": self.mean(), "standardError": self.error(), "rounds": self.0})
+    }
+
+    /// The geometric mean, which says the same of a ratio and its inverse.
+    fn mean(&self) -> f64 {
+        mean(self.0.iter().map(|ratio| ratio.ln())).exp()
+    }
+
+    /// The standard error of the mean; nothing is known of it from one round.
+    fn error(&self) -> Option<f64> {
+        let others = self.0.len().checked_sub(1).filter(|others| *others > 0)?;
+        let ratios = self.0.iter().map(|ratio| ratio / self.mean());
+        let variance = mean(ratios.map(|off| off.ln().powi(2)));
+        Some(self.mean() * (variance / ratio(others, 1)).sqrt())
     }
 }
 
@@ -279,6 +294,11 @@ fn is_of_job(what: &str) -> bool {
     [" events", " jobs", " workloads"]
         .iter()
         .any(|resource| what.contains(resource))
+}
+
+fn mean(figures: impl ExactSizeIterator<Item = f64>) -> f64 {
+    let number = ratio(figures.len(), 1);
+    figures.sum::<f64>() / number
 }
 
 fn median(mut figures: Vec<f64>) -> f64 {
