@@ -10,7 +10,7 @@
 //! | `engine`, `workloads` | the state, and what each event changes in it |
 //! | `cells`, `tree`, `forest`, `share` | what is counted; quota arithmetic of one cohort tree; which nodes make up which tree; shares |
 //! | `accounts`, `ledger`, `demand`, `consumption` | what belongs to a queue; what is charged to it; what waits there, in sum; what was used over time |
-//! | `shape`, `pending` | equal requests; the order in a queue |
+//! | `shape`, `pending`, `obstacles` | equal requests; the order in a queue; what they wait for, in sum |
 //! | `lookup` | a map without an order |
 //! | `flavors` | which flavors a shape takes |
 //! | `candidates`, `victims`, `fair` | who has to go for whom, by rights and by fair shares |
@@ -41,6 +41,7 @@ mod lookup;
 mod model;
 mod names;
 mod nodes;
+mod obstacles;
 mod outlook;
 mod pass;
 mod pending;

@@ -120,8 +120,8 @@ impl Pass<'_> {
             let is_whole = !shape.pod_sets.iter().any(is_reducible);
             if slots.fit_is_monotone && is_whole {
                 let obstacles = slots.obstacles(&self.tree.quota, node, &shape);
-                if let Some(found) = self.class_mut(&class) {
-                    found.hold_up(obstacles, rules);
+                if let Some(account) = self.account_mut(node) {
+                    account.pending.hold_up(&class.1, obstacles, rules);
                 }
             }
             self.park(&class, &order);
@@ -221,8 +221,8 @@ impl Pass<'_> {
 
     /// Nothing can be done for the class of a candidate.
     fn park(&mut self, class: &ClassRef, order: &OrderKey) {
-        if let Some(found) = self.class_mut(class) {
-            found.parked = true;
+        if let Some(account) = self.account_mut(class.0) {
+            account.pending.park(&class.1);
         }
         self.close(class, order);
         self.offer(class.0);
@@ -293,7 +293,7 @@ impl Pass<'_> {
         // Behind the head of a strict queue nobody has been worth a look so far.
         let head = self.account(class.0).and_then(|account| {
             let (_, id) = account.pending.head()?;
-            (!account.pending.class(id)?.parked).then(|| (class.0, id.clone()))
+            (!account.pending.is_parked(id)).then(|| (class.0, id.clone()))
         });
         if let Some(head) = head {
             self.open(&head);

@@ -12,6 +12,7 @@ use crate::flavors::Plan;
 use crate::ledger::Charge;
 use crate::model::PodSetAssignment;
 use crate::names::{LocalQueueKey, WorkloadId};
+use crate::obstacles::Obstacles;
 use crate::preemption::{Preemption, Rights};
 use crate::shape::{Shape, ShapeId};
 use crate::tree::{Levels, NodeId, QuotaTree, View};
@@ -71,11 +72,14 @@ pub(crate) struct Class {
     pub(crate) plan: Option<Arc<Plan>>,
     /// What the last one that was admitted got.
     pub(crate) granted: Option<Box<Grant>>,
-    /// The first was looked at, doesn't fit, and nothing has been freed or changed since.
-    pub(crate) parked: bool,
+    /// Whether the first was looked at, doesn't fit, and nothing has been freed or changed since; if that
+    /// was noted in the queue's present sweep.
+    parked: bool,
+    /// The sweep in which that was noted.
+    sweep: u64,
     /// Charges that there was no room for at the last look. Until there is room for one of them, the
     /// class doesn't fit. None is known if this is empty.
-    pub(crate) obstacles: Box<[(CellId, Amount)]>,
+    obstacles: Box<[(CellId, Amount)]>,
 }
 
 /// What a workload of a class gets by one choice of flavors.
@@ -155,15 +159,6 @@ impl Members {
 }
 
 impl Class {
-    /// Notes what keeps it from fitting. A class of one is not worth the memory of its plan until then,
-    /// unless it has rights, and so may have to be looked at before.
-    pub(crate) fn hold_up(&mut self, obstacles: Vec<(CellId, Amount)>, rules: Preemption) {
-        if self.members.rest.is_empty() && !obstacles.is_empty() && !rules.has_any() {
-            self.plan = None;
-        }
-        self.obstacles = obstacles.into();
-    }
-
     /// Whether what kept it from fitting at the last look still does, and it can't make anybody go.
     pub(crate) fn is_held_up(&self, quota: &QuotaTree, node: NodeId, rights: &Rights) -> bool {
         let mut obstacles = self.obstacles.iter();
@@ -202,6 +197,12 @@ pub(crate) struct PendingQueue {
     classes: BTreeMap<ClassId, Class>,
     /// The first of each class.
     heads: BTreeMap<OrderKey, ClassId>,
+    /// What was noted of all classes when they were last parked, or woken, all at once.
+    all_parked: bool,
+    /// How often that was done. What was noted of one class earlier doesn't count any more.
+    sweep: u64,
+    /// Of all classes.
+    obstacles: Obstacles,
     /// How many are queued, if that is limited, and who they are.
     limit: Option<(usize, BTreeMap<OrderKey, ClassId>)>,
     /// Those that the limit keeps outside. They all come after those that are queued.
@@ -263,8 +264,10 @@ impl PendingQueue {
                 plan: None,
                 granted: None,
                 parked: false,
+                sweep: self.sweep,
                 obstacles: Box::default(),
             };
+            self.obstacles.add(&class.obstacles);
             self.classes.insert(id, class);
             return;
         };
@@ -284,8 +287,8 @@ impl PendingQueue {
             if was_head {
                 self.heads.insert(class.members.first.clone(), id.clone());
             }
-        } else {
-            self.classes.remove(id);
+        } else if let Some(class) = self.classes.remove(id) {
+            self.obstacles.remove(&class.obstacles);
         }
     }
 
@@ -329,34 +332,106 @@ impl PendingQueue {
         self.classes.iter()
     }
 
-    /// Something was freed: every class is worth another look, unless what it takes to see that it
-    /// still doesn't fit is known from the last one. Says, if any is, which nodes any of them would take
-    /// above their quota, at least.
-    pub(crate) fn unpark(
-        &mut self,
-        quota: &QuotaTree,
-        node: NodeId,
-        rights: &Rights,
-    ) -> Option<Levels> {
-        let mut all: Option<Levels> = None;
-        for class in self.classes.values_mut() {
-            class.parked = class.is_held_up(quota, node, rights);
-            if !class.parked {
-                let over = class.over_at_least(quota, node);
-                all = Some(all.map_or(over, |all| all.and(over)));
+    /// Whether the first of a class was looked at, doesn't fit, and nothing has been freed or changed since.
+    pub(crate) fn is_parked(&self, id: &ClassId) -> bool {
+        let class = self.classes.get(id);
+        class.is_some_and(|class| {
+            if class.sweep == self.sweep {
+                class.parked
+            } else {
+                self.all_parked
+            }
+        })
+    }
+
+    /// Nothing can be done for a class.
+    pub(crate) fn park(&mut self, id: &ClassId) {
+        self.note(id, true);
+    }
+
+    /// A class is worth a look.
+    pub(crate) fn wake(&mut self, id: &ClassId) {
+        self.note(id, false);
+    }
+
+    fn note(&mut self, id: &ClassId, parked: bool) {
+        if let Some(class) = self.classes.get_mut(id) {
+            (class.parked, class.sweep) = (parked, self.sweep);
+        }
+    }
+
+    /// Nothing can be done for any class.
+    pub(crate) fn park_all(&mut self) {
+        self.note_all(true);
+    }
+
+    /// Every class is worth a look.
+    pub(crate) fn wake_all(&mut self) {
+        self.note_all(false);
+    }
+
+    fn note_all(&mut self, parked: bool) {
+        self.all_parked = parked;
+        self.sweep = self.sweep.wrapping_add(1);
+    }
+
+    /// Parks the classes that are held up, and gives the others.
+    pub(crate) fn park_where(&mut self, is_held_up: impl Fn(&Class) -> bool) -> Vec<ClassId> {
+        let mut others = Vec::new();
+        for (id, class) in &mut self.classes {
+            if is_held_up(class) {
+                (class.parked, class.sweep) = (true, self.sweep);
+            } else {
+                others.push(id.clone());
             }
         }
-        all
+        others
+    }
+
+    /// Whether all of them [are held up](Class::is_held_up), as can be seen without looking at each; those
+    /// that are may still be more than this says.
+    pub(crate) fn are_held_up(&self, quota: &QuotaTree, node: NodeId, rights: &Rights) -> bool {
+        // Who comes first outranks most.
+        let first = self.head().map(|(order, _)| order.priority());
+        !rights.rules.reaches_abroad()
+            && !first.is_some_and(|first| rights.may_outrank_any(first))
+            && self.obstacles.remain(quota, node)
+    }
+
+    /// Which nodes, from that of the queue up, a workload of any class would take above their quota at
+    /// least.
+    pub(crate) fn over_at_least(&self, quota: &QuotaTree, node: NodeId) -> Levels {
+        self.obstacles.over_at_least(quota, node)
+    }
+
+    /// Notes what keeps a class from fitting. A class of one is not worth the memory of its plan until then,
+    /// unless it has rights, and so may have to be looked at before.
+    pub(crate) fn hold_up(
+        &mut self,
+        id: &ClassId,
+        obstacles: Vec<(CellId, Amount)>,
+        rules: Preemption,
+    ) {
+        let Some(class) = self.classes.get_mut(id) else {
+            return;
+        };
+        if class.members.rest.is_empty() && !obstacles.is_empty() && !rules.has_any() {
+            class.plan = None;
+        }
+        self.obstacles.remove(&class.obstacles);
+        self.obstacles.add(&obstacles);
+        class.obstacles = obstacles.into();
     }
 
     /// The tree was built anew: nothing that was worked out holds any more.
     pub(crate) fn forget(&mut self) {
         for class in self.classes.values_mut() {
-            class.parked = false;
             class.plan = None;
             class.granted = None;
             class.obstacles = Box::default();
         }
+        self.obstacles = Obstacles::unknown(self.classes.len());
+        self.wake_all();
     }
 
     pub(crate) fn is_empty(&self) -> bool {

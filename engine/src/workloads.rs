@@ -245,9 +245,7 @@ impl Engine {
         let rivals = heads.take_while(|(order, _)| rules.may_outrank(order.priority(), priority));
         let rivals: Vec<ClassId> = rivals.map(|(_, class)| class.clone()).collect();
         for class in rivals {
-            if let Some(found) = account.pending.class_mut(&class) {
-                found.parked = false;
-            }
+            account.pending.wake(&class);
             if let Some(tree) = self.forest.touch(queue) {
                 tree.wake(queue, class);
             }
@@ -323,13 +321,14 @@ impl Engine {
         // is kept don't count.
         let before = pending.last_before(&class, &order);
         let is_first = before.is_none_or(|before| self.forest.has_claimed(queue, before.id()));
-        if let Some(found) = pending.class_mut(&class) {
-            found.parked &= !(preempts && is_first);
-            if !found.parked
-                && let Some(tree) = self.forest.touch(queue)
-            {
-                tree.wake(queue, class);
-            }
+        if preempts && is_first {
+            pending.wake(&class);
+        }
+        if pending.class(&class).is_some()
+            && !pending.is_parked(&class)
+            && let Some(tree) = self.forest.touch(queue)
+        {
+            tree.wake(queue, class);
         }
     }
 
@@ -349,8 +348,7 @@ impl Engine {
         // It may have been the head that blocked the queue.
         let head = account.pending.head().map(|(_, class)| class.clone());
         for class in head.into_iter().chain(pulled_in) {
-            let found = account.pending.class(&class);
-            if found.is_some_and(|class| !class.parked)
+            if !account.pending.is_parked(&class)
                 && let Some(tree) = self.forest.touch(queue)
             {
                 tree.wake(queue, class);

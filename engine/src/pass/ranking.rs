@@ -14,7 +14,7 @@ use crate::cells::CellId;
 use crate::forest::ClassRef;
 use crate::model::{AdmissionMode, QueueingStrategy};
 use crate::pass::Pass;
-use crate::pending::{ClassId, OrderKey};
+use crate::pending::{Class, ClassId, OrderKey};
 use crate::share::Share;
 use crate::tree::{Levels, NodeId, View};
 
@@ -92,24 +92,28 @@ impl Pass<'_> {
     fn line_up_all(&mut self) {
         let mut by_usage = Vec::new();
         for node in self.tree.queues.nodes() {
-            let Some(account) = self.accounts.at_mut(node.account) else {
+            let account = self.accounts.at_mut(node.account);
+            let Some(account) = account.filter(|_| node.inactive.is_none()) else {
                 continue;
             };
             let rights = account.rights(&node.config, self.settings);
-            let over = account.pending.unpark(&self.tree.quota, node.id, &rights);
-            let Some(over) = over.filter(|_| node.inactive.is_none()) else {
+            let (pending, quota) = (&mut account.pending, &self.tree.quota);
+            if pending.are_held_up(quota, node.id, &rights) {
+                pending.park_all();
                 continue;
-            };
+            }
+            pending.wake_all();
             let mut lineup = Lineup {
-                over,
+                over: pending.over_at_least(quota, node.id),
                 ..Lineup::default()
             };
             match node.config.admission_mode {
                 AdmissionMode::ByOrder => lineup.unseen = Some(Bound::Unbounded),
                 // Any of them may be the first.
                 AdmissionMode::ByUsage => {
-                    let open = account.pending.classes().filter(|(_, class)| !class.parked);
-                    by_usage.extend(open.map(|(id, _)| (node.id, id.clone())));
+                    let held_up = |class: &Class| class.is_held_up(quota, node.id, &rights);
+                    let open = pending.park_where(held_up);
+                    by_usage.extend(open.into_iter().map(|id| (node.id, id)));
                 }
             }
             self.standing.lineups.insert(node.id, lineup);
@@ -129,11 +133,11 @@ impl Pass<'_> {
         let Some(account) = self.accounts.at_mut(node.account) else {
             return;
         };
-        let Some(found) = account.pending.class_mut(id) else {
+        account.pending.wake(id);
+        let Some(found) = account.pending.class(id) else {
             self.tree.restless.remove(class);
             return;
         };
-        found.parked = false;
         let over = found.over_at_least(&self.tree.quota, node.id);
         let claimed = self.standing.claimed.get(class);
         if let Some(order) = account.pending.next_of(id, claimed) {
@@ -198,8 +202,10 @@ impl Pass<'_> {
             return;
         };
         let rights = account.rights(&node.config, self.settings);
+        let (pending, quota) = (&mut account.pending, &self.tree.quota);
+        let mut met_one = false;
         while let Some(after) = lineup.unseen.take() {
-            let Some((order, id)) = account.pending.next_head(after.as_ref()) else {
+            let Some((order, id)) = pending.next_head(after.as_ref()) else {
                 return;
             };
             if lineup.open.first().is_some_and(|(first, _)| first < order) {
@@ -212,13 +218,21 @@ impl Pass<'_> {
             if self.standing.claimed.contains_key(&(queue, id.clone())) {
                 continue;
             }
-            let Some(class) = account.pending.class_mut(&id) else {
+            let class = pending.class(&id).filter(|_| !pending.is_parked(&id));
+            let Some(class) = class else {
                 continue;
             };
-            class.parked = class.parked || class.is_held_up(&self.tree.quota, queue, &rights);
-            if !class.parked {
+            if !class.is_held_up(quota, queue, &rights) {
                 lineup.open.insert((order, id));
+                continue;
             }
+            if !met_one && pending.are_held_up(quota, queue, &rights) {
+                lineup.unseen = None;
+                pending.park_all();
+                return;
+            }
+            met_one = true;
+            pending.park(&id);
         }
     }
 
