@@ -38,6 +38,27 @@ fn a_later_flavor_with_room_spares_everybody() {
 }
 
 #[test]
+fn what_is_freed_of_any_flavor_is_seen_by_whom_it_is_enough_for() {
+    check(
+        "queue q default.cpu=4 spot.cpu=4
+         held d q default.cpu=4
+         held s1 q spot.cpu=1
+         held s2 q spot.cpu=3
+         job large q priority=5 cpu=3
+         job small q cpu=2
+         decide =>
+         finish s1
+         decide =>
+         finish s2
+         decide => large
+         finish d
+         decide => small
+         flavors large => 0.cpu=spot
+         flavors small => 0.cpu=default",
+    );
+}
+
+#[test]
 fn as_many_pods_as_fit_are_admitted_if_so_many_will_do() {
     check(
         "queue q default.cpu=7

@@ -37,6 +37,19 @@ fn a_higher_priority_drives_out_a_lower_one_of_its_queue_and_waits_until_it_has_
 }
 
 #[test]
+fn one_that_would_not_gain_enough_does_once_others_have_ended() {
+    check(
+        "queue q own=lower default.cpu=4
+         held low q priority=1 default.cpu=2
+         held high q priority=9 default.cpu=2
+         job one q priority=5 cpu=4
+         decide =>
+         finish high
+         decide => !low(own)",
+    );
+}
+
+#[test]
 fn of_equals_the_newer_one_goes_if_the_queue_says_so() {
     let script = |rule: &str, expected: &str| {
         check(&format!(
