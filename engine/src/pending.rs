@@ -349,15 +349,15 @@ impl PendingQueue {
         self.note(id, true);
     }
 
-    /// A class is worth a look.
-    pub(crate) fn wake(&mut self, id: &ClassId) {
-        self.note(id, false);
+    /// A class is worth a look; gives it, if it is there.
+    pub(crate) fn wake(&mut self, id: &ClassId) -> Option<&Class> {
+        self.note(id, false)
     }
 
-    fn note(&mut self, id: &ClassId, parked: bool) {
-        if let Some(class) = self.classes.get_mut(id) {
-            (class.parked, class.sweep) = (parked, self.sweep);
-        }
+    fn note(&mut self, id: &ClassId, parked: bool) -> Option<&Class> {
+        let class = self.classes.get_mut(id)?;
+        (class.parked, class.sweep) = (parked, self.sweep);
+        Some(class)
     }
 
     /// Nothing can be done for any class.

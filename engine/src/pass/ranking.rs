@@ -133,8 +133,7 @@ impl Pass<'_> {
         let Some(account) = self.accounts.at_mut(node.account) else {
             return;
         };
-        account.pending.wake(id);
-        let Some(found) = account.pending.class(id) else {
+        let Some(found) = account.pending.wake(id) else {
             self.tree.restless.remove(class);
             return;
         };
