@@ -440,9 +440,20 @@ impl Forest {
 
     /// Whether room was kept for a workload of this queue at the last look.
     pub(crate) fn has_claimed(&self, queue: &QueueName, id: &WorkloadId) -> bool {
-        let key = self.homes.get(&NodeName::Queue(queue.clone()));
-        let tree = key.and_then(|key| self.trees.get(key));
+        let tree = self.home(queue);
         tree.is_some_and(|tree| tree.claimants.contains(id))
+    }
+
+    /// Whether room was kept for anybody in the tree of a queue at the last look.
+    pub(crate) fn has_claims(&self, queue: &QueueName) -> bool {
+        let tree = self.home(queue);
+        tree.is_some_and(|tree| !tree.claimants.is_empty())
+    }
+
+    /// The tree of a queue, if it is there.
+    fn home(&self, queue: &QueueName) -> Option<&Tree> {
+        let key = self.homes.get(&NodeName::Queue(queue.clone()))?;
+        self.trees.get(key)
     }
 
     /// Time has passed for a queue whose order depends on it.

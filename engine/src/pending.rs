@@ -388,10 +388,10 @@ impl PendingQueue {
         others
     }
 
-    /// Whether all of them [are held up](Class::is_held_up), as can be seen without looking at each; those
-    /// that are may still be more than this says.
+    /// Whether all of them [are held up](Class::is_held_up). Where workloads of other queues may have to go,
+    /// that can't be seen without looking at each, and this says no.
     pub(crate) fn are_held_up(&self, quota: &QuotaTree, node: NodeId, rights: &Rights) -> bool {
-        // Who comes first outranks most.
+        // Nobody outranks more than the first.
         let first = self.head().map(|(order, _)| order.priority());
         !rights.rules.reaches_abroad()
             && !first.is_some_and(|first| rights.may_outrank_any(first))

@@ -317,11 +317,11 @@ impl Engine {
         let preempts = config.is_some_and(|config| config.preemption.has_any());
         let pending = &mut self.accounts.open(queue).pending;
         pending.insert(order.clone(), class.clone(), &shape);
-        // A new first may have a right to preempt that the one before it didn't have; those for whom room
-        // is kept don't count.
+        // A new first may have a right to preempt that the one before it didn't have, or come before those
+        // whose claims that one had to keep out of the way of; those for whom room is kept don't count.
         let before = pending.last_before(&class, &order);
         let is_first = before.is_none_or(|before| self.forest.has_claimed(queue, before.id()));
-        if preempts && is_first {
+        if is_first && (preempts || self.forest.has_claims(queue)) {
             pending.wake(&class);
         }
         if pending.class(&class).is_some()

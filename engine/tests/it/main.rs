@@ -12,6 +12,7 @@ mod choice;
 mod choice_of_flavor;
 mod forest;
 mod histories;
+mod kept;
 mod oracle;
 mod play;
 mod preemption;
