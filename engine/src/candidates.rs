@@ -17,15 +17,9 @@ pub(crate) fn own_candidates(
     bid: &Bid<'_>,
     contested: &BTreeSet<CellId>,
 ) -> Vec<Candidate> {
-    let (priority, created) = (bid.order.priority(), bid.order.created());
-    let may_go = |record: &Record| {
-        bid.rules.may_outrank(priority, record.priority)
-            && (record.priority < priority || created < record.created)
-    };
     let own = field.evictable(bid.account);
-    own.take_while(|(_, record)| record.priority <= priority)
-        .filter(|(_, record)| may_go(record) && bid.local.is_none_or(|l| *l == record.queue))
-        .filter(|(_, record)| holds(record, contested))
+    own.take_while(|(_, record)| record.priority <= bid.order.priority())
+        .filter(|(_, record)| bid.may_outrank(record) && holds(record, contested))
         .map(|(key, _)| Candidate {
             key: key.clone(),
             node: bid.node,

@@ -9,7 +9,7 @@ use crate::accounts::{AccountId, Accounts};
 use crate::amount::Amount;
 use crate::candidates::{foreign_candidates, merged, own_candidates};
 use crate::cells::CellId;
-use crate::engine::{Record, Workloads};
+use crate::engine::{Held, Record, State, Workloads};
 use crate::event::PreemptionRight;
 use crate::fair;
 use crate::forest::Queues;
@@ -114,6 +114,14 @@ impl Ord for Candidate {
 }
 
 impl Bid<'_> {
+    /// Whether one of its own queue may have to go for it.
+    pub(crate) fn may_outrank(&self, record: &Record) -> bool {
+        let (priority, created) = (self.order.priority(), self.order.created());
+        self.rules.may_outrank(priority, record.priority)
+            && (record.priority < priority || created < record.created)
+            && self.local.is_none_or(|local| *local == record.queue)
+    }
+
     /// Whether the reclaim policy names a workload of this priority.
     pub(crate) fn may_reclaim(&self, priority: i32) -> bool {
         match self.rules.reclaim_within_cohort {
@@ -444,7 +452,37 @@ impl<'a> Field<'a> {
             cells: &BTreeMap::new(),
         };
         let behind = own_candidates(self, &bid, contested).into_iter();
-        behind.map(|candidate| self.victim(candidate)).collect()
+        let behind = behind.map(|candidate| self.victim(candidate));
+        // By the time that it waits they can have to go as well.
+        let newcomers = self.newcomers(node.account).filter(|(_, record, _)| {
+            record.evictable && bid.may_outrank(record) && holds(record, contested)
+        });
+        let newcomers = newcomers.map(|(id, record, held)| Victim {
+            candidate: Candidate {
+                key: VictimKey::new(record.priority, held.admission.since, id.clone()),
+                node: node.id,
+                right: PreemptionRight::InClusterQueue,
+                fork: None,
+            },
+            charge: Arc::clone(&held.charge),
+        });
+        behind.chain(newcomers).collect()
+    }
+
+    /// Those of one queue that have just been admitted, which isn't confirmed yet.
+    fn newcomers(
+        self,
+        account: AccountId,
+    ) -> impl Iterator<Item = (&'a WorkloadId, &'a Record, &'a Held)> {
+        let account = self.accounts.at(account);
+        let charged = account.into_iter().flat_map(|account| &account.charged);
+        charged.filter_map(move |id| {
+            let record = self.workloads.get(id)?;
+            match &record.state {
+                State::Assumed(held) => Some((id, record, &**held)),
+                _ => None,
+            }
+        })
     }
 
     /// The other queues of the tree, each with where its path and the bid's part.

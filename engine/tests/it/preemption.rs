@@ -448,3 +448,25 @@ fn one_that_can_not_be_placed_gains_nothing_by_what_others_leave() {
          decide => !low(own)",
     );
 }
+
+#[test]
+fn by_its_share_one_drives_out_nobody_who_would_drive_out_those_just_admitted() {
+    // Else `top` would come back in the place of `a` and `b`, and these, within what is `owner`'s own, in
+    // that of `other`: and so on for ever.
+    check(
+        "fair
+         queue owner in=c weight=0 own=lower reclaim=lower x.cpu=3
+         queue borrower in=c reclaim=any x.cpu=1
+         held top owner priority=2 x.cpu=2
+         held last borrower priority=0 x.cpu=2
+         job a owner priority=0 cpu=1
+         job b owner priority=1 cpu=1
+         job other borrower priority=0 cpu=2
+         decide => !last(reclaim)
+         finish last
+         decide => b a
+         confirm a
+         confirm b
+         decide =>",
+    );
+}

@@ -11,7 +11,8 @@ use sluice_engine::{
 use crate::quota::{Charge, Tree, View};
 use crate::tally::Tally;
 
-/// A workload that may be evicted, as far as its state and its tree go.
+/// A workload that may be evicted, now or once its admission is confirmed, as far as its state and its
+/// tree go.
 #[derive(Clone, Debug)]
 pub(crate) struct Holder {
     pub(crate) id: WorkloadId,
@@ -21,6 +22,7 @@ pub(crate) struct Holder {
     pub(crate) priority: i32,
     pub(crate) created: i64,
     pub(crate) since: Time,
+    pub(crate) is_confirmed: bool,
     /// What it could have done, waiting in its queue.
     pub(crate) rules: Preemption,
     pub(crate) by_usage: bool,
@@ -94,7 +96,8 @@ impl<'a> Wanting<'a> {
     fn own(&self) -> Vec<Candidate<'a>> {
         let stands = (self.priority, self.created);
         let may = |holder: &&Holder| {
-            holder.queue == self.queue
+            holder.is_confirmed
+                && holder.queue == self.queue
                 && self.local.is_none_or(|local| *local == holder.local)
                 && comes_before(self.rules, stands, holder)
         };
@@ -108,7 +111,8 @@ impl<'a> Wanting<'a> {
     }
 
     fn foreign(&self) -> Vec<Candidate<'a>> {
-        let others = self.holders.iter().filter(|h| h.queue != self.queue);
+        let others = self.holders.iter().filter(|h| h.is_confirmed);
+        let others = others.filter(|h| h.queue != self.queue);
         let others = others.filter(|holder| !self.contested_by(holder).is_empty());
         sorted(others.filter_map(|holder| {
             let (s, t) = self.sides(holder.queue);

@@ -48,12 +48,12 @@ impl Oracle {
         view
     }
 
-    /// Who might be evicted, as far as that depends on them alone.
+    /// Who might be evicted, now or once its admission is confirmed, as far as that depends on them alone.
     pub(super) fn holders(&self, tree: &Tree) -> Vec<Holder> {
         let holders = self.held().filter_map(|(workload, admission)| {
-            let confirmed = matches!(workload.state, WorkloadState::Admitted(_));
-            let stays = !self.asked.contains_key(&workload.id);
-            (confirmed && stays && workload.evictable).then_some(())?;
+            let leaves = matches!(workload.state, WorkloadState::Evicting(..))
+                || self.asked.contains_key(&workload.id);
+            (!leaves && workload.evictable).then_some(())?;
             let queue = self.queues.get(&admission.queue)?;
             Some(Holder {
                 rules: queue.preemption,
@@ -65,6 +65,7 @@ impl Oracle {
                 priority: workload.priority,
                 created: workload.created,
                 since: admission.since,
+                is_confirmed: matches!(workload.state, WorkloadState::Admitted(_)),
             })
         });
         holders.collect()
