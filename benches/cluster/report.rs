@@ -95,9 +95,10 @@ impl Rounds {
     /// The standard error of the mean; nothing is known of it from one round.
     fn error(&self) -> Option<f64> {
         let others = self.0.len().checked_sub(1).filter(|others| *others > 0)?;
-        let ratios = self.0.iter().map(|ratio| ratio / self.mean());
+        let middle = self.mean();
+        let ratios = self.0.iter().map(|ratio| ratio / middle);
         let variance = mean(ratios.map(|off| off.ln().powi(2)));
-        Some(self.mean() * (variance / ratio(others, 1)).sqrt())
+        Some(middle * (variance / ratio(others, 1)).sqrt())
     }
 }
 

@@ -20,12 +20,7 @@ pub(crate) fn own_candidates(
     let own = field.evictable(bid.account);
     own.take_while(|(_, record)| record.priority <= bid.order.priority())
         .filter(|(_, record)| bid.may_outrank(record) && holds(record, contested))
-        .map(|(key, _)| Candidate {
-            key: key.clone(),
-            node: bid.node,
-            right: PreemptionRight::InClusterQueue,
-            fork: None,
-        })
+        .map(|(key, _)| bid.own_candidate(key.clone()))
         .collect()
 }
 

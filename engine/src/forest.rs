@@ -411,7 +411,7 @@ impl Forest {
         config: &Config,
         accounts: &Accounts,
     ) -> Option<Cow<'_, Tree>> {
-        if let Some(tree) = self.homes.get(node).and_then(|key| self.trees.get(key)) {
+        if let Some(tree) = self.home(node) {
             return Some(Cow::Borrowed(tree));
         }
         config
@@ -440,20 +440,19 @@ impl Forest {
 
     /// Whether room was kept for a workload of this queue at the last look.
     pub(crate) fn has_claimed(&self, queue: &QueueName, id: &WorkloadId) -> bool {
-        let tree = self.home(queue);
+        let tree = self.home(&NodeName::Queue(queue.clone()));
         tree.is_some_and(|tree| tree.claimants.contains(id))
     }
 
     /// Whether room was kept for anybody in the tree of a queue at the last look.
     pub(crate) fn has_claims(&self, queue: &QueueName) -> bool {
-        let tree = self.home(queue);
+        let tree = self.home(&NodeName::Queue(queue.clone()));
         tree.is_some_and(|tree| !tree.claimants.is_empty())
     }
 
-    /// The tree of a queue, if it is there.
-    fn home(&self, queue: &QueueName) -> Option<&Tree> {
-        let key = self.homes.get(&NodeName::Queue(queue.clone()))?;
-        self.trees.get(key)
+    /// The tree of a node, if it is there.
+    fn home(&self, node: &NodeName) -> Option<&Tree> {
+        self.trees.get(self.homes.get(node)?)
     }
 
     /// Time has passed for a queue whose order depends on it.

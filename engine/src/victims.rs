@@ -9,7 +9,7 @@ use crate::accounts::{AccountId, Accounts};
 use crate::amount::Amount;
 use crate::candidates::{foreign_candidates, merged, own_candidates};
 use crate::cells::CellId;
-use crate::engine::{Held, Record, State, Workloads};
+use crate::engine::{Record, State, Workloads};
 use crate::event::PreemptionRight;
 use crate::fair;
 use crate::forest::Queues;
@@ -120,6 +120,16 @@ impl Bid<'_> {
         self.rules.may_outrank(priority, record.priority)
             && (record.priority < priority || created < record.created)
             && self.local.is_none_or(|local| *local == record.queue)
+    }
+
+    /// One of its own queue.
+    pub(crate) fn own_candidate(&self, key: VictimKey) -> Candidate {
+        Candidate {
+            key,
+            node: self.node,
+            right: PreemptionRight::InClusterQueue,
+            fork: None,
+        }
     }
 
     /// Whether the reclaim policy names a workload of this priority.
@@ -452,34 +462,26 @@ impl<'a> Field<'a> {
             cells: &BTreeMap::new(),
         };
         let behind = own_candidates(self, &bid, contested).into_iter();
-        let behind = behind.map(|candidate| self.victim(candidate));
-        // By the time that it waits they can have to go as well.
-        let newcomers = self.newcomers(node.account).filter(|(_, record, _)| {
-            record.evictable && bid.may_outrank(record) && holds(record, contested)
-        });
-        let newcomers = newcomers.map(|(id, record, held)| Victim {
-            candidate: Candidate {
-                key: VictimKey::new(record.priority, held.admission.since, id.clone()),
-                node: node.id,
-                right: PreemptionRight::InClusterQueue,
-                fork: None,
-            },
-            charge: Arc::clone(&held.charge),
-        });
-        behind.chain(newcomers).collect()
+        // By the time that it waits these can have to go as well.
+        let newcomers = self
+            .newcomers(node.account)
+            .filter(|(_, record)| bid.may_outrank(record) && holds(record, contested))
+            .map(|(key, _)| bid.own_candidate(key));
+        let behind = behind.chain(newcomers);
+        behind.map(|candidate| self.victim(candidate)).collect()
     }
 
-    /// Those of one queue that have just been admitted, which isn't confirmed yet.
-    fn newcomers(
-        self,
-        account: AccountId,
-    ) -> impl Iterator<Item = (&'a WorkloadId, &'a Record, &'a Held)> {
+    /// Those of one queue that will be evictable once their admission is confirmed.
+    fn newcomers(self, account: AccountId) -> impl Iterator<Item = (VictimKey, &'a Record)> {
         let account = self.accounts.at(account);
         let charged = account.into_iter().flat_map(|account| &account.charged);
         charged.filter_map(move |id| {
             let record = self.workloads.get(id)?;
             match &record.state {
-                State::Assumed(held) => Some((id, record, &**held)),
+                State::Assumed(held) if record.evictable => {
+                    let since = held.admission.since;
+                    Some((VictimKey::new(record.priority, since, id.clone()), record))
+                }
                 _ => None,
             }
         })

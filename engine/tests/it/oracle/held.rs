@@ -51,9 +51,7 @@ impl Oracle {
     /// Who might be evicted, now or once its admission is confirmed, as far as that depends on them alone.
     pub(super) fn holders(&self, tree: &Tree) -> Vec<Holder> {
         let holders = self.held().filter_map(|(workload, admission)| {
-            let leaves = matches!(workload.state, WorkloadState::Evicting(..))
-                || self.asked.contains_key(&workload.id);
-            (!leaves && workload.evictable).then_some(())?;
+            (workload.evictable && !self.leaves(workload)).then_some(())?;
             let queue = self.queues.get(&admission.queue)?;
             Some(Holder {
                 rules: queue.preemption,
