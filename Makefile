@@ -5,8 +5,9 @@ CARGO ?= cargo
 TEST_THREADS ?= 8
 FUZZ_SECONDS ?= 600
 HISTORIES ?= 100000
+MINUTES ?= 60
 
-.PHONY: help build test oracle lint generate demo bench fuzz controlplane
+.PHONY: help build test oracle faults lint generate demo bench fuzz controlplane
 
 help: ## List the tasks.
 	@awk -F':.*## ' '/^[a-z]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -26,6 +27,11 @@ test: ## Run all tests, black-box tests against a real control plane included.
 # Always the same histories: PROPTEST_RNG_SEED=N draws others.
 oracle: ## Compare the engine with its oracle in HISTORIES random histories, in an optimised build.
 	HISTORIES=$(HISTORIES) $(CARGO) test --locked --profile oracle -p sluice-engine --test it random::
+
+# What it is about is in docs/faults.md. SEED=N begins there, and plays random rounds only.
+faults: ## Rounds of faults for MINUTES, with every revision of etcd checked.
+	FAULTS_MINUTES=$(MINUTES) FAULTS_SEED=$(SEED) $(CARGO) test --locked --workspace --test faults -- \
+		--nocapture --test-threads=1 $(if $(SEED),random_faults)
 
 lint: ## Formatting, clippy, documentation, and what dependencies may be.
 	$(CARGO) fmt --all --check

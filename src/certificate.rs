@@ -1,5 +1,9 @@
 //! Keeps the webhook's certificate: made here, stored in a Secret that all replicas share, renewed in
 //! time, served without a restart, and trusted by the webhook configurations.
+//!
+//! Only the leader writes. Others serve what is stored, so a process at somebody's desk, with other names
+//! and an administrator's rights, changes nothing of it. No key of a CA is kept: each certificate is
+//! signed by a CA of its own, whose key is forgotten at once, so nobody who reads the Secret can sign.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -24,6 +28,7 @@ use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
+use crate::term::Term;
 use crate::write::FIELD_MANAGER;
 
 /// The Secret.
@@ -36,10 +41,13 @@ const CONFIGURATION: &str = "sluice";
 const CHECK: Duration = Duration::from_secs(30);
 /// The same after a failure, and while the webhook configurations are missing or untrusting.
 const CHECK_SOON: Duration = Duration::from_secs(2);
+/// The same while there is no certificate at all: the process is not ready.
+const CHECK_AT_ONCE: Duration = Duration::from_millis(250);
 /// Longest time for one look.
 const DEADLINE: Duration = Duration::from_secs(15);
 
 const CA: &str = "ca.crt";
+/// Stored by earlier versions. It goes with the next write, which its presence makes due.
 const CA_KEY: &str = "ca.key";
 const BUNDLE: &str = "ca-bundle.crt";
 const CERTIFICATE: &str = "tls.crt";
@@ -53,16 +61,19 @@ pub struct Keeper {
     names: Vec<String>,
     addresses: Vec<IpAddr>,
     slot: Arc<CertificateSlot>,
+    term: Arc<Term>,
     served: String,
 }
 
 impl Keeper {
-    /// A keeper that serves through `slot`, with `sans` besides the names of the service.
+    /// A keeper that serves through `slot`, with `sans` besides the names of the service. It writes only
+    /// within `term`.
     pub fn new(
         client: Client,
         namespace: &str,
         sans: &[String],
         slot: Arc<CertificateSlot>,
+        term: Arc<Term>,
     ) -> Self {
         let (addresses, names): (Vec<_>, Vec<_>) = sans
             .iter()
@@ -76,6 +87,7 @@ impl Keeper {
             names: dns,
             addresses: addresses.into_iter().filter_map(|(ip, _)| ip).collect(),
             slot,
+            term,
             served: String::new(),
         }
     }
@@ -85,6 +97,7 @@ impl Keeper {
         loop {
             let wait = match timeout(DEADLINE, self.look()).await {
                 Ok(Ok(true)) => CHECK,
+                Ok(Ok(false)) if !self.slot.is_set() => CHECK_AT_ONCE,
                 Ok(Ok(false)) => CHECK_SOON,
                 Ok(Err(error)) => {
                     warn!(
@@ -107,25 +120,31 @@ impl Keeper {
 
     /// Whether all is well: the certificate is served and both configurations trust it.
     async fn look(&mut self) -> Result<bool> {
-        let stored = self.stored().await?;
+        let Some(stored) = self.stored().await? else {
+            // The leader makes one in a moment.
+            return Ok(false);
+        };
         let pair = Pair {
             certificate_pem: text(&stored, CERTIFICATE),
             key_pem: text(&stored, KEY),
         };
         let bundle = text(&stored, BUNDLE);
-        // Trust comes before use: the API server must know the CA when it sees the certificate.
-        let trusted = self.trust(&bundle).await?;
-        if self.served != pair.certificate_pem {
+        let trust = self.trust(&bundle).await?;
+        // Trust comes before use: the API server must know the CA when it sees the certificate. Whoever
+        // serves another one goes on with that until the leader has seen to it.
+        let may_wait = trust == Trust::Stale && self.slot.is_set();
+        if self.served != pair.certificate_pem && !may_wait {
             let key = certified_key(&pair).context("read the stored certificate")?;
             self.slot.set(key);
             self.served = pair.certificate_pem;
             info!("serving webhooks with a new certificate");
         }
-        Ok(trusted)
+        Ok(trust == Trust::InPlace)
     }
 
-    /// What is stored, made or renewed where need be.
-    async fn stored(&self) -> Result<BTreeMap<String, ByteString>> {
+    /// What is stored, made or renewed by the leader where need be. None before there is one that can be
+    /// served.
+    async fn stored(&self) -> Result<Option<BTreeMap<String, ByteString>>> {
         let api: Api<Secret> = Api::namespaced(self.client.clone(), &self.namespace);
         let mut secret = api.get(SECRET).await.with_context(|| {
             format!(
@@ -142,12 +161,14 @@ impl Keeper {
             certificate_pem: text(&data, CERTIFICATE),
             key_pem: text(&data, KEY),
         };
-        let is_current = certified_key(&serving).is_ok()
+        let can_be_served = certified_key(&serving).is_ok();
+        let is_current = can_be_served
             && text(&data, NAMES) == names
+            && !data.contains_key(CA_KEY)
             && !needs_renewal(&text(&data, CERTIFICATE), now)
             && !needs_renewal(&text(&data, CA), now);
-        if is_current {
-            return Ok(data);
+        if is_current || !self.term.is_valid() {
+            return Ok(can_be_served.then_some(data));
         }
         let renewed = self.renew(&data, names, now)?;
         secret.data = Some(renewed.clone());
@@ -155,7 +176,7 @@ impl Keeper {
         match api.replace(SECRET, &PostParams::default(), &secret).await {
             Ok(_) => {
                 info!("stored a new webhook certificate");
-                Ok(renewed)
+                Ok(Some(renewed))
             }
             Err(Error::Api(status)) if status.code == 409 => Err(anyhow!(
                 "another replica stored a certificate at the same time"
@@ -170,29 +191,11 @@ impl Keeper {
         names: String,
         now: Timestamp,
     ) -> Result<BTreeMap<String, ByteString>> {
-        let stored = Pair {
-            certificate_pem: text(data, CA),
-            key_pem: text(data, CA_KEY),
-        };
-        let ca = if needs_renewal(&stored.certificate_pem, now) {
-            issue_ca(now)?
-        } else {
-            stored
-        };
-        let issue = |ca: &Pair| issue_serving(ca, &self.names, &self.addresses, now);
-        let (ca, serving) = match issue(&ca) {
-            Ok(serving) => (ca, serving),
-            Err(error) => {
-                warn!(%error, "the stored CA can't sign: making a new one");
-                let ca = issue_ca(now)?;
-                let serving = issue(&ca)?;
-                (ca, serving)
-            }
-        };
+        let ca = issue_ca(now)?;
+        let serving = issue_serving(&ca, &self.names, &self.addresses, now)?;
         let bundle = merge_bundle(&ca.certificate_pem, &text(data, BUNDLE), now);
         let entries = [
             (CA, ca.certificate_pem),
-            (CA_KEY, ca.key_pem),
             (BUNDLE, bundle),
             (CERTIFICATE, serving.certificate_pem),
             (KEY, serving.key_pem),
@@ -203,8 +206,8 @@ impl Keeper {
             .into())
     }
 
-    /// Makes both configurations trust `bundle`. False if one of them isn't there.
-    async fn trust(&self, bundle: &str) -> Result<bool> {
+    /// Has both configurations trust `bundle`, if this process leads.
+    async fn trust(&self, bundle: &str) -> Result<Trust> {
         let validating: Api<ValidatingWebhookConfiguration> = Api::all(self.client.clone());
         let mutating: Api<MutatingWebhookConfiguration> = Api::all(self.client.clone());
         let validating_bundles = validating
@@ -229,14 +232,37 @@ impl Keeper {
             )
         });
         let is_there = validating_bundles.is_some() && mutating_bundles.is_some();
-        if let Some(patch) = validating_bundles.and_then(|found| patch(&found, bundle)) {
+        let stale = [
+            validating_bundles.and_then(|found| patch(&found, bundle)),
+            mutating_bundles.and_then(|found| patch(&found, bundle)),
+        ];
+        if stale.iter().any(Option::is_some) && !self.term.is_valid() {
+            return Ok(Trust::Stale);
+        }
+        let [stale_validating, stale_mutating] = stale;
+        if let Some(patch) = stale_validating {
             trust_in(&validating, &patch).await?;
         }
-        if let Some(patch) = mutating_bundles.and_then(|found| patch(&found, bundle)) {
+        if let Some(patch) = stale_mutating {
             trust_in(&mutating, &patch).await?;
         }
-        Ok(is_there)
+        Ok(if is_there {
+            Trust::InPlace
+        } else {
+            Trust::Missing
+        })
     }
+}
+
+/// Whether the webhook configurations trust what is served.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Trust {
+    /// They do.
+    InPlace,
+    /// One of them isn't there.
+    Missing,
+    /// They trust another CA, and the leader has not mended that yet.
+    Stale,
 }
 
 type Bundles = Vec<(String, String)>;

@@ -9,11 +9,19 @@ use hyper_util::client::legacy::Client as HttpClient;
 use hyper_util::rt::TokioExecutor;
 use kube::client::{ClientBuilder, ConfigExt};
 use kube::{Client, Config};
+use tower::buffer::BufferLayer;
 use tower::{BoxError, ServiceBuilder};
 
+mod pages;
+
+use pages::BoundedPages;
+
 /// How long a watch may be silent: watches are renewed within [`crate::watch::WATCH_SECONDS`], and
-/// a server that says nothing for this long after that is gone.
-const READ_TIMEOUT: Duration = Duration::from_secs(75);
+/// a server that says nothing for longer is gone.
+const READ_TIMEOUT: Duration = Duration::from_secs(25);
+
+/// Requests of watches and lists that may wait to be sent: more than there are kinds.
+const READS_WAITING_MAX: usize = 256;
 
 /// The clients of one process.
 #[derive(Clone)]
@@ -34,6 +42,9 @@ impl Clients {
         config.default_retry = false;
         let read = ClientBuilder::try_from(config.clone())
             .context("set up the client for watches")?
+            // A page that is too large is asked for again: that takes a service of which there can be two.
+            .with_layer(&BufferLayer::new(READS_WAITING_MAX))
+            .with_layer(&BoundedPages::default())
             .build();
         let write = write_client(&config).context("set up the client for writes")?;
         Ok(Self { read, write })

@@ -27,6 +27,8 @@ pub enum Type {
     Requeued,
     /// A Workload's job has ended.
     Finished,
+    /// A Workload was evicted and its job has not stopped in time.
+    Stalled,
 }
 
 impl Type {
@@ -42,6 +44,7 @@ impl Type {
             Self::Preempted => "Preempted",
             Self::Requeued => "Requeued",
             Self::Finished => "Finished",
+            Self::Stalled => "Stalled",
         }
     }
 }

@@ -1,18 +1,32 @@
 //! The configuration file: what holds for the whole controller. What is written there and can't be meant
 //! ends the start, with the field that is wrong.
 
+use std::collections::BTreeSet;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
 use k8s_openapi::jiff::SignedDuration;
 use serde::{Deserialize, Deserializer};
-use sluice_engine::{FairPreemption, Settings};
+use sluice_crds::UndeclaredResources;
+use sluice_engine::{FairPreemption, ResourceName, Settings};
 use sluice_kinds::Problem;
+use sluice_kinds::devices::DeviceClasses;
+use sluice_kinds::names::is_qualified_name;
 use sluice_kinds::problem::summarize;
+
+mod aliases;
+mod device_classes;
+
+use device_classes::DeviceClassMapping;
 
 /// What was used longer ago than this can't be told from what is used now.
 const HALF_LIFE_MIN: SignedDuration = SignedDuration::from_secs(1);
+
+/// What jobs often ask for and hardly a queue has quota for: it is bound to a node, where the scheduler
+/// counts it.
+const IGNORED_RESOURCES: [&str; 3] = ["ephemeral-storage", "hugepages-1Gi", "hugepages-2Mi"];
 
 /// The configuration file.
 #[derive(Debug, Default, Deserialize)]
@@ -32,6 +46,14 @@ pub struct Config {
     /// How ClusterQueues that admit by usage remember it.
     #[serde(deserialize_with = "even_if_empty")]
     admission_fair_sharing: Option<AdmissionFairSharing>,
+    /// What becomes of a job that asks for a resource that its ClusterQueue does not cover, where the
+    /// ClusterQueue has no `undeclaredResources`. Absent: Block.
+    undeclared_resources: Option<UndeclaredResources>,
+    /// Under Block, resources that are not counted where a ClusterQueue does not cover them. Absent:
+    /// ephemeral-storage and huge pages.
+    ignored_resources: Option<Vec<String>>,
+    /// Which resource the devices of a class are counted as that pods claim.
+    device_classes: Vec<DeviceClassMapping>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -78,7 +100,8 @@ impl Config {
     /// # Errors
     /// All values that can't be meant.
     pub fn settings(&self) -> Result<Settings> {
-        let mut problems = Vec::new();
+        let mut problems = aliases::check(&self.queue_label_aliases, &self.queue_gate_aliases);
+        problems.extend(device_classes::check(&self.device_classes));
         let default = Settings::new(sluice_translate::POD);
         let half_life = self
             .admission_fair_sharing
@@ -91,6 +114,7 @@ impl Config {
                 .as_ref()
                 .map(|sharing| strategies(sharing, &mut problems)),
             usage_half_life: half_life.unwrap_or(default.usage_half_life),
+            undeclared_resources: self.undeclared_resources(&mut problems),
             ..default
         };
         if problems.is_empty() {
@@ -99,6 +123,42 @@ impl Config {
             Err(anyhow!(summarize(&problems)).context("check the configuration file"))
         }
     }
+
+    /// The classes of devices that are counted.
+    pub fn device_classes(&self) -> DeviceClasses {
+        device_classes::classes(&self.device_classes)
+    }
+
+    fn undeclared_resources(
+        &self,
+        problems: &mut Vec<Problem>,
+    ) -> sluice_engine::UndeclaredResources {
+        let ignored = match &self.ignored_resources {
+            Some(names) => resource_names(names, problems),
+            None => IGNORED_RESOURCES.map(ResourceName::from).into(),
+        };
+        match self.undeclared_resources {
+            Some(UndeclaredResources::Ignore) => sluice_engine::UndeclaredResources::Ignore,
+            Some(UndeclaredResources::Block) | None => {
+                sluice_engine::UndeclaredResources::IgnoreOnly(Arc::new(ignored))
+            }
+        }
+    }
+}
+
+/// The names in `ignoredResources`, checked as the API server checks the names of requests.
+fn resource_names(names: &[String], problems: &mut Vec<Problem>) -> BTreeSet<ResourceName> {
+    let mut checked = BTreeSet::new();
+    for (index, name) in names.iter().enumerate() {
+        let field = format!("ignoredResources[{index}]");
+        if !is_qualified_name(name) {
+            let detail = "must be the name of a resource, such as \"ephemeral-storage\" or \"example.com/licence\"";
+            problems.push(Problem::invalid(field, name.clone(), detail));
+        } else if !checked.insert(ResourceName::from(name.as_str())) {
+            problems.push(Problem::duplicate(field, name.clone()));
+        }
+    }
+    checked
 }
 
 fn strategies(sharing: &FairSharing, problems: &mut Vec<Problem>) -> Vec<FairPreemption> {
@@ -179,6 +239,14 @@ mod tests {
                 "fairSharing: {preemptionStrategies: [LessThanFinalShare]}",
                 "`LessThanFinalShare`",
             ),
+            (
+                "deviceClasses: [{name: example.com/gpu, classes: [x]}]",
+                "unknown field `classes`, expected one of name, deviceClassNames",
+            ),
+            (
+                "deviceClasses: [{name: example.com/gpu, deviceClassNames: []}]",
+                "check the configuration file: deviceClasses[0].deviceClassNames: Required value",
+            ),
         ] {
             let told = refusal(text);
             assert!(told.contains(expected), "{told}");
@@ -188,11 +256,7 @@ mod tests {
     #[test]
     fn nothing_is_shared_fairly_unless_told() {
         for text in ["", "queueLabelAliases: []", "admissionFairSharing: {}"] {
-            assert_eq!(
-                settings(text),
-                Settings::new(sluice_translate::POD),
-                "{text:?}"
-            );
+            assert_eq!(settings(text).fair_sharing, None, "{text:?}");
         }
     }
 
@@ -209,6 +273,40 @@ mod tests {
         let text = "fairSharing: {preemptionStrategies: [LessThanInitialShare]}";
         let one = vec![FairPreemption::LessThanInitialShare];
         assert_eq!(settings(text).fair_sharing, Some(one));
+    }
+
+    #[test]
+    fn resources_that_no_queue_covers_block_but_for_those_that_are_ignored() {
+        let listed = |names: &[&str]| {
+            let names = names.iter().map(|name| ResourceName::from(*name)).collect();
+            sluice_engine::UndeclaredResources::IgnoreOnly(Arc::new(names))
+        };
+        for (text, expected) in [
+            ("", listed(&IGNORED_RESOURCES)),
+            ("undeclaredResources: Block", listed(&IGNORED_RESOURCES)),
+            ("ignoredResources: []", listed(&[])),
+            (
+                "ignoredResources: [example.com/licence]",
+                listed(&["example.com/licence"]),
+            ),
+            (
+                "undeclaredResources: Ignore",
+                sluice_engine::UndeclaredResources::Ignore,
+            ),
+        ] {
+            assert_eq!(settings(text).undeclared_resources, expected, "{text:?}");
+        }
+        assert_eq!(
+            refusal("ignoredResources: [cpu, 'a b', cpu]"),
+            "check the configuration file: ignoredResources[1]: Invalid value: \"a b\": must be the \
+             name of a resource, such as \"ephemeral-storage\" or \"example.com/licence\"; \
+             ignoredResources[2]: Duplicate value: \"cpu\""
+        );
+        let told = refusal("undeclaredResources: Allow");
+        assert!(
+            told.contains("unknown variant `Allow`, expected one of Block, Ignore"),
+            "{told}"
+        );
     }
 
     #[test]

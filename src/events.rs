@@ -1,15 +1,22 @@
 //! Kubernetes Events: told to the API server in the background, in order, from a bounded queue. An
 //! event that can't be sent is dropped and counted; it never holds up a decision.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::StreamExt;
 use k8s_openapi::api::core::v1::ObjectReference;
-use kube::Client;
-use kube::runtime::events::{Event, EventType, Recorder, Reporter};
+use k8s_openapi::api::events::v1::{Event, EventSeries};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
+use kube::api::{Api, ObjectMeta, Patch, PatchParams, PostParams};
+use kube::{Client, Error};
+use serde_json::json;
 use tokio::sync::mpsc;
 use tracing::debug;
 
+use crate::clock;
 use crate::metrics::Metrics;
 use crate::plan::Note;
 
@@ -19,9 +26,10 @@ const WAITING_MAX: usize = 8192;
 const DEADLINE: Duration = Duration::from_secs(5);
 /// Events sent at the same time.
 const CONCURRENCY: usize = 4;
-/// Events sent by one recorder. It remembers each for minutes, so that one that is told again is only
-/// counted, and for each that it sends it goes through all that it remembers.
+/// How many events are remembered, so that one that is told again is only counted, and for how long:
+/// as long as client-go does.
 const REMEMBERED_MAX: usize = 1024;
+const REMEMBERED_FOR: SignedDuration = SignedDuration::from_mins(6);
 /// Longest note that the events API takes.
 const NOTE_BYTES_MAX: usize = 1024;
 
@@ -36,14 +44,8 @@ impl Events {
     /// Starts sending in the background, until the last `Events` is dropped.
     pub fn start(client: Client, reporter: String, metrics: Arc<Metrics>) -> Self {
         let (sender, receiver) = mpsc::channel(WAITING_MAX);
-        let recorders = Recorders::new(
-            client,
-            Reporter {
-                controller: "sluice".to_owned(),
-                instance: Some(reporter),
-            },
-        );
-        tokio::spawn(send_all(recorders, receiver, metrics.clone()));
+        let lately = Lately::new(reporter);
+        tokio::spawn(send_all(client, lately, receiver, metrics.clone()));
         Self { sender, metrics }
     }
 
@@ -55,70 +57,151 @@ impl Events {
     }
 }
 
-/// Recorders that take turns, each forgotten with all that it remembers.
-struct Recorders {
-    client: Client,
-    reporter: Reporter,
-    current: Recorder,
-    handed_out: usize,
+/// A pod, to tell something about.
+pub fn pod_reference(namespace: &str, name: &str, uid: &str) -> ObjectReference {
+    ObjectReference {
+        api_version: Some("v1".to_owned()),
+        kind: Some("Pod".to_owned()),
+        namespace: Some(namespace.to_owned()),
+        name: Some(name.to_owned()),
+        uid: Some(uid.to_owned()),
+        ..ObjectReference::default()
+    }
 }
 
-impl Recorders {
-    fn new(client: Client, reporter: Reporter) -> Self {
-        let current = Recorder::new(client.clone(), reporter.clone());
+/// What makes two events the same. client-go and kube leave the text out, so that what is told the
+/// second time shows the text of the first.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Sameness {
+    kind: Option<String>,
+    namespace: Option<String>,
+    name: Option<String>,
+    uid: Option<String>,
+    note: Note,
+}
+
+/// The events that were told lately.
+struct Lately {
+    reporter: String,
+    events: HashMap<Sameness, Event>,
+}
+
+impl Lately {
+    fn new(reporter: String) -> Self {
         Self {
-            client,
             reporter,
-            current,
-            handed_out: 0,
+            events: HashMap::new(),
         }
     }
 
-    /// The recorder for the next event.
-    fn next(&mut self) -> Recorder {
-        if self.handed_out == REMEMBERED_MAX {
-            *self = Self::new(self.client.clone(), self.reporter.clone());
+    /// The event to be sent: a new one, or one that was told lately, counted once more.
+    fn event(&mut self, object: ObjectReference, note: Note, now: Timestamp) -> Event {
+        if REMEMBERED_MAX <= self.events.len() {
+            self.forget(now);
         }
-        self.handed_out += 1;
-        self.current.clone()
+        let sameness = Sameness {
+            kind: object.kind.clone(),
+            namespace: object.namespace.clone(),
+            name: object.name.clone(),
+            uid: object.uid.clone(),
+            note: note.clone(),
+        };
+        if let Some(known) = self.events.get_mut(&sameness)
+            && now.duration_since(last_told(known)) < REMEMBERED_FOR
+        {
+            let count = known.series.as_ref().map_or(1, |series| series.count);
+            known.series = Some(EventSeries {
+                count: count.saturating_add(1),
+                last_observed_time: MicroTime(now),
+            });
+            return known.clone();
+        }
+        let event = self.first(object, note, now);
+        self.events.insert(sameness, event.clone());
+        event
     }
+
+    fn first(&self, object: ObjectReference, note: Note, now: Timestamp) -> Event {
+        let type_ = if note.is_warning { "Warning" } else { "Normal" };
+        let name = object.name.as_deref().unwrap_or_default();
+        Event {
+            metadata: ObjectMeta {
+                namespace: Some(object.namespace.clone().unwrap_or("default".to_owned())),
+                name: Some(format!("{name}.{:x}", now.as_nanosecond())),
+                ..ObjectMeta::default()
+            },
+            action: Some(note.reason.to_owned()),
+            reason: Some(note.reason.to_owned()),
+            note: Some(cut(note.message)),
+            type_: Some(type_.to_owned()),
+            event_time: Some(MicroTime(now)),
+            regarding: Some(object),
+            reporting_controller: Some("sluice".to_owned()),
+            reporting_instance: Some(self.reporter.clone()),
+            ..Event::default()
+        }
+    }
+
+    /// Makes room: of what was told long ago, or else of all.
+    fn forget(&mut self, now: Timestamp) {
+        self.events
+            .retain(|_, event| now.duration_since(last_told(event)) < REMEMBERED_FOR);
+        if REMEMBERED_MAX <= self.events.len() {
+            self.events.clear();
+        }
+    }
+}
+
+fn last_told(event: &Event) -> Timestamp {
+    let series = event.series.as_ref();
+    let last = series.map(|series| &series.last_observed_time);
+    last.or(event.event_time.as_ref())
+        .map_or(Timestamp::UNIX_EPOCH, |at| at.0)
 }
 
 async fn send_all(
-    recorders: Recorders,
+    client: Client,
+    lately: Lately,
     receiver: mpsc::Receiver<(ObjectReference, Note)>,
     metrics: Arc<Metrics>,
 ) {
-    use futures::StreamExt;
-    let both = (receiver, recorders);
-    let stream = futures::stream::unfold(both, |(mut receiver, mut recorders)| async move {
+    let both = (receiver, lately);
+    let stream = futures::stream::unfold(both, |(mut receiver, mut lately)| async move {
         let (object, note) = receiver.recv().await?;
-        let recorder = recorders.next();
-        Some(((object, note, recorder), (receiver, recorders)))
+        let event = lately.event(object, note, clock::now());
+        Some((event, (receiver, lately)))
     });
     stream
-        .for_each_concurrent(CONCURRENCY, |(object, note, recorder)| {
-            let metrics = metrics.clone();
+        .for_each_concurrent(CONCURRENCY, |event| {
+            let (client, metrics) = (client.clone(), metrics.clone());
             async move {
-                let event = Event {
-                    type_: if note.is_warning {
-                        EventType::Warning
-                    } else {
-                        EventType::Normal
-                    },
-                    reason: note.reason.to_owned(),
-                    note: Some(cut(note.message)),
-                    action: note.reason.to_owned(),
-                    secondary: None,
-                };
-                let sent = tokio::time::timeout(DEADLINE, recorder.publish(&event, &object)).await;
+                let sent = tokio::time::timeout(DEADLINE, publish(client, &event)).await;
                 if !matches!(sent, Ok(Ok(()))) {
-                    debug!(reason = %event.reason, "event was not sent");
+                    debug!(reason = ?event.reason, "event was not sent");
                     metrics.event_dropped();
                 }
             }
         })
         .await;
+}
+
+/// Sends an event, or counts it once more. One that is not there any more is told anew.
+async fn publish(client: Client, event: &Event) -> Result<(), Error> {
+    let metadata = &event.metadata;
+    let namespace = metadata.namespace.as_deref().unwrap_or_default();
+    let api: Api<Event> = Api::namespaced(client, namespace);
+    if let (Some(series), Some(name)) = (&event.series, &metadata.name) {
+        let patch = Patch::Merge(json!({ "series": series }));
+        match api.patch(name, &PatchParams::default(), &patch).await {
+            Err(Error::Api(status)) if status.code == 404 => {}
+            counted => return counted.map(drop),
+        }
+    }
+    let first = Event {
+        series: None,
+        ..event.clone()
+    };
+    api.create(&PostParams::default(), &first).await.map(drop)
 }
 
 fn cut(mut note: String) -> String {
@@ -128,4 +211,50 @@ fn cut(mut note: String) -> String {
     }
     note.truncate(end);
     note
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn job() -> ObjectReference {
+        ObjectReference {
+            kind: Some("Job".to_owned()),
+            namespace: Some("blue".to_owned()),
+            name: Some("train".to_owned()),
+            uid: Some("u-1".to_owned()),
+            ..ObjectReference::default()
+        }
+    }
+
+    fn told(lately: &mut Lately, message: &str, seconds: i64) -> (String, String, i32) {
+        let at = Timestamp::from_second(seconds).unwrap();
+        let event = lately.event(job(), Note::normal("Admitted", message), at);
+        let count = event.series.map_or(1, |series| series.count);
+        (event.metadata.name.unwrap(), event.note.unwrap(), count)
+    }
+
+    #[test]
+    fn only_the_same_text_is_counted_instead_of_told() {
+        let mut lately = Lately::new("here".to_owned());
+        let (first, _, count) = told(&mut lately, "with flavor a", 1);
+        assert_eq!(count, 1);
+        let (second, note, count) = told(&mut lately, "with flavor b", 2);
+        assert_eq!((note.as_str(), count), ("with flavor b", 1));
+        assert_ne!(first, second);
+        let again = told(&mut lately, "with flavor a", 3);
+        assert_eq!(again, (first.clone(), "with flavor a".to_owned(), 2));
+        let (third, _, count) = told(&mut lately, "with flavor a", 3 + 6 * 60);
+        assert_eq!(count, 1, "that was too long ago");
+        assert_ne!(first, third);
+    }
+
+    #[test]
+    fn no_more_is_remembered_than_may_be() {
+        let mut lately = Lately::new("here".to_owned());
+        for number in 0..3000 {
+            told(&mut lately, &number.to_string(), 1);
+        }
+        assert!(lately.events.len() <= REMEMBERED_MAX);
+    }
 }

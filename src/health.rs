@@ -13,30 +13,31 @@ use tokio_util::sync::CancellationToken;
 
 use crate::metrics::Metrics;
 
-/// Whether the process can do its work.
-pub type Ready = Arc<dyn Fn() -> bool + Send + Sync>;
+/// Whether all is well with something.
+pub type Check = Arc<dyn Fn() -> bool + Send + Sync>;
 
-/// Serves /healthz and /readyz.
+/// Serves /healthz, by whether the process goes on, and /readyz, by whether it can do its work.
 pub async fn serve_health(
     address: SocketAddr,
-    ready: Ready,
+    alive: Check,
+    ready: Check,
     stop: CancellationToken,
 ) -> Result<()> {
-    let router = Router::new()
-        .route("/healthz", get(|| async { "ok\n" }))
-        .route(
-            "/readyz",
-            get(move || {
-                let is_ready = ready();
-                async move {
-                    if is_ready {
-                        (StatusCode::OK, "ok\n")
-                    } else {
-                        (StatusCode::SERVICE_UNAVAILABLE, "not ready\n")
-                    }
+    let answer = |check: Check, otherwise: &'static str| {
+        get(move || {
+            let is_well = check();
+            async move {
+                if is_well {
+                    (StatusCode::OK, "ok\n")
+                } else {
+                    (StatusCode::SERVICE_UNAVAILABLE, otherwise)
                 }
-            }),
-        );
+            }
+        })
+    };
+    let router = Router::new()
+        .route("/healthz", answer(alive, "the controller hangs\n"))
+        .route("/readyz", answer(ready, "not ready\n"));
     serve(address, router, stop).await.context("serve health")
 }
 

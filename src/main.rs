@@ -10,23 +10,30 @@
 mod args;
 mod certificate;
 mod client;
+mod clock;
 mod conditions;
 mod config;
 mod controller;
 mod events;
+mod freshness;
 mod health;
 mod hooks;
 mod lease;
+mod lookup;
 mod metrics;
 mod plan;
 mod policy;
 mod published;
+mod pulse;
+mod term;
+mod uncharged;
 mod watch;
 mod world;
 mod write;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use arc_swap::ArcSwap;
@@ -35,6 +42,7 @@ use sluice_kinds::pod::QueueGates;
 use sluice_kinds::view::QueueLabels;
 use sluice_webhooks::{CertificateSlot, Policy, Server, router};
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tracing::info;
 use tracing_subscriber::EnvFilter;
@@ -44,24 +52,33 @@ use certificate::Keeper;
 use client::Clients;
 use config::Config;
 use controller::{Controller, Options};
+use freshness::Freshness;
 use hooks::Rules;
 use lease::Election;
 use metrics::Metrics;
 use published::OpenApi;
+use pulse::Pulse;
+
+/// How long the controller may take to end what it has under way.
+const STEP_DOWN: Duration = Duration::from_secs(20);
 
 fn main() -> Result<()> {
     let args = Args::parse();
     start_log(args.log_format);
+    clock::start();
     rustls_provider();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()?;
-    runtime.block_on(run(args))
+    let ended = runtime.block_on(run(args));
+    // A task that hangs must not keep the process from ending.
+    runtime.shutdown_background();
+    ended
 }
 
 async fn run(args: Args) -> Result<()> {
     let config = Config::load(args.config.as_deref())?;
-    let settings = config.settings()?;
+    let (settings, device_classes) = (config.settings()?, config.device_classes());
     let queue_labels = QueueLabels::new(config.queue_label_aliases);
     let queue_gates = QueueGates::new(config.queue_gate_aliases);
     let clients = Clients::infer().await?;
@@ -93,11 +110,16 @@ async fn run(args: Args) -> Result<()> {
     let router = router(&policy, schemas);
     let server = Server::bind(args.webhook_bind, slot.clone(), router).await;
     let server = server.with_context(|| format!("listen on {}", args.webhook_bind))?;
+    let instance = args
+        .instance
+        .unwrap_or_else(|| format!("sluice-{}", std::process::id()));
+    let mut election = Election::new(clients.write.clone(), &args.namespace, instance.clone());
     let keeper = Keeper::new(
         clients.write.clone(),
         &args.namespace,
         &args.webhook_san,
         slot.clone(),
+        election.term(),
     );
     tokio::spawn(keeper.run(stop.clone()));
     tokio::spawn(policy::follow(
@@ -107,28 +129,29 @@ async fn run(args: Args) -> Result<()> {
         policy,
         knows_kinds.clone(),
     ));
-    let ready: health::Ready =
-        Arc::new(move || slot.is_set() && knows_kinds.load(Ordering::Acquire));
+    let ready = readiness(slot, knows_kinds, metrics.freshness().clone());
+    let pulse = Arc::new(Pulse::default());
+    let alive: health::Check = {
+        let pulse = pulse.clone();
+        Arc::new(move || pulse.is_beating())
+    };
     let serving = async {
         tokio::try_join!(
             async {
                 server.serve(stop.clone().cancelled_owned()).await;
                 Ok(())
             },
-            health::serve_health(args.health_bind, ready, stop.clone()),
+            health::serve_health(args.health_bind, alive, ready, stop.clone()),
             health::serve_metrics(args.metrics_bind, metrics.clone(), stop.clone()),
         )
     };
     info!(version = env!("CARGO_PKG_VERSION"), "started");
-    let instance = args
-        .instance
-        .unwrap_or_else(|| format!("sluice-{}", std::process::id()));
-    let mut election = Election::new(clients.write.clone(), &args.namespace, instance.clone());
     let options = Options {
         queue_labels,
         queue_gates,
         instance,
         settings,
+        device_classes,
     };
     let leading = lead(
         &mut election,
@@ -136,6 +159,7 @@ async fn run(args: Args) -> Result<()> {
         hooks,
         clients,
         metrics.clone(),
+        pulse,
         stop.clone(),
     );
     let (served, led) = tokio::join!(
@@ -154,6 +178,15 @@ async fn run(args: Args) -> Result<()> {
     led
 }
 
+/// Whether webhooks can be served, and what is known is not old.
+fn readiness(
+    slot: Arc<CertificateSlot>,
+    knows_kinds: Arc<AtomicBool>,
+    freshness: Arc<Freshness>,
+) -> health::Check {
+    Arc::new(move || slot.is_set() && knows_kinds.load(Ordering::Acquire) && freshness.is_fresh())
+}
+
 /// Waits for the Lease and controls while it is held.
 async fn lead(
     election: &mut Election,
@@ -161,6 +194,7 @@ async fn lead(
     hooks: hooks::Basis,
     clients: Clients,
     metrics: Arc<Metrics>,
+    pulse: Arc<Pulse>,
     stop: CancellationToken,
 ) -> Result<()> {
     if !election.acquire(&stop).await {
@@ -169,6 +203,14 @@ async fn lead(
     info!("leading");
     metrics.leader(true);
     let step_down = stop.child_token();
+    let basis = uncharged::Basis {
+        policy: hooks.policy.clone(),
+        queue_labels: hooks.options.queue_labels.clone(),
+        namespace: hooks.options.namespace.clone(),
+        term: election.term(),
+        instance: options.instance.clone(),
+    };
+    uncharged::keep(&clients, &basis, &metrics, &step_down);
     let rules = Rules::keep(
         clients.write.clone(),
         election.term(),
@@ -176,10 +218,13 @@ async fn lead(
         step_down.clone(),
     );
     let controller = Controller::new(options, clients, metrics.clone(), election.term(), rules);
-    let controlling = tokio::spawn(controller.run(step_down.clone()));
-    election.keep(&stop).await;
+    pulse.beat();
+    let controlling = tokio::spawn(controller.run(pulse.clone(), step_down.clone()));
+    election.keep(&pulse, &stop).await;
     step_down.cancel();
-    let ended = controlling.await.context("the controller ended")?;
+    let ended = timeout(STEP_DOWN, controlling).await;
+    let ended = ended.context("the controller hangs: ending, so that another one takes over")?;
+    let ended = ended.context("the controller ended")?;
     metrics.leader(false);
     if stop.is_cancelled() {
         election.release().await;

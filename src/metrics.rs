@@ -1,6 +1,8 @@
 //! Metrics, named after Prometheus' conventions. Labels come from closed sets and from queues, which
 //! administrators make; never from jobs or error texts.
 
+use std::sync::Arc;
+
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
@@ -8,6 +10,8 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
+
+use crate::freshness::Freshness;
 
 /// A label for the ClusterQueue.
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
@@ -19,7 +23,7 @@ struct Queue {
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct Eviction {
     cluster_queue: String,
-    reason: &'static str,
+    reason: String,
 }
 
 /// Labels of a write.
@@ -44,13 +48,16 @@ pub struct Metrics {
     preempted: Family<Eviction, Counter>,
     pending: Family<Queue, Gauge>,
     reserving: Family<Queue, Gauge>,
+    stalled: Family<Queue, Gauge>,
     gated: Gauge,
     writes: Family<WriteLabels, Counter>,
     watch_errors: Family<Resource, Counter>,
     events_dropped: Counter,
+    invariant_violations: Counter,
     decision_seconds: Histogram,
     admission_wait_seconds: Histogram,
     leader: Gauge,
+    freshness: Arc<Freshness>,
 }
 
 impl Metrics {
@@ -67,13 +74,16 @@ impl Metrics {
             preempted: Family::default(),
             pending: Family::default(),
             reserving: Family::default(),
+            stalled: Family::default(),
             gated: Gauge::default(),
             writes: Family::default(),
             watch_errors: Family::default(),
             events_dropped: Counter::default(),
+            invariant_violations: Counter::default(),
             decision_seconds: decision,
             admission_wait_seconds: wait,
             leader: Gauge::default(),
+            freshness: Arc::default(),
         };
         metrics.register();
         metrics
@@ -107,6 +117,11 @@ impl Metrics {
             self.reserving.clone(),
         );
         registry.register(
+            "stalled_workloads",
+            "Workloads that were evicted and have not given their quota back in time",
+            self.stalled.clone(),
+        );
+        registry.register(
             "gated_jobs",
             "Jobs of a queue that are held by a gate",
             self.gated.clone(),
@@ -125,6 +140,11 @@ impl Metrics {
             "events_dropped",
             "Events that were not sent because too many waited",
             self.events_dropped.clone(),
+        );
+        registry.register(
+            "invariant_violations",
+            "States of the quota that must not occur: each is a bug",
+            self.invariant_violations.clone(),
         );
         registry.register_with_unit(
             "decision",
@@ -156,21 +176,21 @@ impl Metrics {
     }
 
     /// A Workload was evicted.
-    pub fn evicted(&self, queue: &str, reason: &'static str) {
+    pub fn evicted(&self, queue: &str, reason: &str) {
         self.evicted
             .get_or_create(&Eviction {
                 cluster_queue: queue.to_owned(),
-                reason,
+                reason: reason.to_owned(),
             })
             .inc();
     }
 
     /// A Workload was evicted to make room for another one.
-    pub fn preempted(&self, queue: &str, right: &'static str) {
+    pub fn preempted(&self, queue: &str, right: &str) {
         self.preempted
             .get_or_create(&Eviction {
                 cluster_queue: queue.to_owned(),
-                reason: right,
+                reason: right.to_owned(),
             })
             .inc();
     }
@@ -197,6 +217,17 @@ impl Metrics {
         self.reserving.remove(&label);
     }
 
+    /// The ClusterQueues that evicted Workloads hold quota of beyond their time, one for each.
+    pub fn stalled<'a>(&self, queues: impl Iterator<Item = &'a str>) {
+        self.stalled.clear();
+        for queue in queues {
+            let label = Queue {
+                cluster_queue: queue.to_owned(),
+            };
+            self.stalled.get_or_create(&label).inc();
+        }
+    }
+
     /// How many jobs are held by gates.
     pub fn gated(&self, count: i64) {
         self.gated.set(count);
@@ -207,6 +238,11 @@ impl Metrics {
         self.writes
             .get_or_create(&WriteLabels { operation, outcome })
             .inc();
+    }
+
+    /// Which watches are heard.
+    pub fn freshness(&self) -> &Arc<Freshness> {
+        &self.freshness
     }
 
     /// A watch has failed.
@@ -233,6 +269,14 @@ impl Metrics {
     /// A decision took this long.
     pub fn decided(&self, seconds: f64) {
         self.decision_seconds.observe(seconds);
+    }
+
+    /// So many states that must not occur have been found since this process leads. Returns whether there are
+    /// new ones.
+    pub fn violations(&self, found: u64) -> bool {
+        let new = found.saturating_sub(self.invariant_violations.get());
+        self.invariant_violations.inc_by(new);
+        0 < new
     }
 
     /// Whether this process holds the Lease.

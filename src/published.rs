@@ -2,6 +2,7 @@
 //! webhook that judges JobKinds has a limit of time too.
 
 use std::pin::Pin;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use futures::AsyncReadExt;
@@ -11,7 +12,7 @@ use kube::{Client, Error};
 use serde_json::Value;
 use sluice_webhooks::{Published, Schemas};
 use tokio::sync::Semaphore;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 /// Longest time for one answer: whoever has sent the JobKind waits, and the webhook has 3 s for all.
 const DEADLINE: Duration = Duration::from_secs(1);
@@ -20,6 +21,12 @@ const DEADLINE: Duration = Duration::from_secs(1);
 const DOCUMENT_BYTES_MAX: u64 = 16 << 20;
 /// Documents that are read at the same time: each takes several times its size.
 const CONCURRENCY: usize = 1;
+
+/// Questions of the webhook that may come at once: all shipped JobKinds, and some.
+const ALLOWED_AT_ONCE: u32 = 32;
+/// After this long one more may come. Whoever reaches the webhook can ask: all of them together cost no more
+/// than this.
+const ALLOWED_EVERY: Duration = Duration::from_secs(10);
 
 /// Where it is said what is published where.
 pub const INDEX: &str = "/openapi/v3";
@@ -36,6 +43,37 @@ pub fn place(group: &str, version: &str) -> String {
 pub struct OpenApi {
     client: Client,
     turns: Semaphore,
+    allowance: Mutex<Allowance>,
+}
+
+/// How many questions of the webhook are answered yet.
+#[derive(Debug)]
+struct Allowance {
+    left: u32,
+    counted: Instant,
+}
+
+impl Allowance {
+    fn new(now: Instant) -> Self {
+        Self {
+            left: ALLOWED_AT_ONCE,
+            counted: now,
+        }
+    }
+
+    /// Takes one. Whether there was one.
+    fn take(&mut self, now: Instant) -> bool {
+        let since = now.saturating_duration_since(self.counted);
+        let more = since.as_secs() / ALLOWED_EVERY.as_secs().max(1);
+        if more > 0 {
+            let more = u32::try_from(more).unwrap_or(u32::MAX);
+            self.left = self.left.saturating_add(more).min(ALLOWED_AT_ONCE);
+            self.counted = now;
+        }
+        let left = self.left.checked_sub(1);
+        self.left = left.unwrap_or_default();
+        left.is_some()
+    }
 }
 
 impl OpenApi {
@@ -44,6 +82,7 @@ impl OpenApi {
         Self {
             client,
             turns: Semaphore::new(CONCURRENCY),
+            allowance: Mutex::new(Allowance::new(Instant::now())),
         }
     }
 
@@ -85,6 +124,16 @@ impl Schemas for OpenApi {
         version: &'a str,
     ) -> Pin<Box<dyn Future<Output = Published> + Send + 'a>> {
         Box::pin(async move {
+            let is_allowed = {
+                let mut allowance = self
+                    .allowance
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner);
+                allowance.take(Instant::now())
+            };
+            if !is_allowed {
+                return Published::Unreadable("too many JobKinds came at once".to_owned());
+            }
             let path = format!("{INDEX}/{}", place(group, version));
             match timeout(DEADLINE, self.get(&path)).await {
                 Ok(Ok(Some(document))) => Published::Document(document),
@@ -95,5 +144,26 @@ impl Schemas for OpenApi {
                 }
             }
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_asks_again_and_again_is_answered_now_and_then() {
+        let start = Instant::now();
+        let mut allowance = Allowance::new(start);
+        let answered =
+            |allowance: &mut Allowance, now| (0..10_000).filter(|_| allowance.take(now)).count();
+        assert_eq!(answered(&mut allowance, start), 32);
+        assert_eq!(answered(&mut allowance, start + Duration::from_secs(9)), 0);
+        assert_eq!(answered(&mut allowance, start + Duration::from_secs(10)), 1);
+        assert_eq!(answered(&mut allowance, start + Duration::from_secs(41)), 3);
+        assert_eq!(
+            answered(&mut allowance, start + Duration::from_secs(9_999)),
+            32
+        );
     }
 }

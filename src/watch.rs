@@ -9,18 +9,19 @@ use futures::{StreamExt, TryStreamExt};
 use kube::Client;
 use kube::api::{Api, ApiResource, DynamicObject};
 use kube::runtime::watcher::{self, Event};
+use sluice_webhooks::manifests::jail::SYSTEM_NAMESPACES;
 use tokio::sync::{mpsc, oneshot};
 use tracing::{debug, warn};
 
 use crate::metrics::Metrics;
 
-/// A watch is renewed after this long, so that a dead one is noticed.
-pub const WATCH_SECONDS: u32 = 50;
-/// Objects in a page of a list: bounds the memory that a list takes.
-const PAGE_SIZE: u32 = 500;
+/// A watch is renewed after this long, so that a dead one is noticed: see [`crate::freshness`].
+pub const WATCH_SECONDS: u32 = 20;
+/// Most objects in a page of a list. How many they are follows from their size: see `client/pages.rs`.
+pub const PAGE_SIZE: u32 = 500;
 /// Shortest and longest wait after a failed watch.
-const BACKOFF_MIN: Duration = Duration::from_millis(100);
-const BACKOFF_MAX: Duration = Duration::from_secs(10);
+pub const BACKOFF_MIN: Duration = Duration::from_millis(100);
+pub const BACKOFF_MAX: Duration = Duration::from_secs(10);
 
 /// Which watch an observation comes from: a fixed kind, or the objects of a JobKind.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -47,11 +48,39 @@ pub enum Source {
     LimitRange,
     /// `RuntimeClass`.
     RuntimeClass,
+    /// `ResourceClaimTemplate`, if devices are counted.
+    ResourceClaimTemplate,
     /// `PriorityClass`.
     PriorityClass,
     /// The objects of the JobKind with this name. The number tells one life of a watch from the
     /// next, so that late observations of an ended watch can be told apart.
     Jobs(Arc<str>, u64),
+}
+
+impl Source {
+    fn is_namespaced(&self) -> bool {
+        match self {
+            Self::LocalQueue
+            | Self::Workload
+            | Self::Pod
+            | Self::LimitRange
+            | Self::ResourceClaimTemplate
+            | Self::Jobs(..) => true,
+            Self::ResourceFlavor
+            | Self::Cohort
+            | Self::ClusterQueue
+            | Self::WorkloadPriorityClass
+            | Self::JobKind
+            | Self::Namespace
+            | Self::RuntimeClass
+            | Self::PriorityClass => false,
+        }
+    }
+
+    /// Whether its objects may not be served, or not to Sluice, with the rest going on.
+    fn may_be_refused(&self) -> bool {
+        matches!(self, Self::ResourceClaimTemplate | Self::Jobs(..))
+    }
 }
 
 /// Something that a watch has seen.
@@ -79,8 +108,16 @@ pub enum Change<T> {
     Deleted(Box<DynamicObject>),
 }
 
+/// Selects by fields what is outside of the system's namespaces. Nothing there is queued, gated or charged,
+/// whatever its labels say: Sluice's account may write nothing there (`config/jail`).
+pub fn outside_of_the_system() -> String {
+    SYSTEM_NAMESPACES
+        .map(|namespace| format!("metadata.namespace!={namespace}"))
+        .join(",")
+}
+
 /// Watches all objects of `resource` until the receiver is gone, and hands on what `read` sees in them.
-/// The watch of a JobKind's objects ends
+/// The watch of a JobKind's objects, or of ResourceClaimTemplates, ends
 /// too when they can't be listed, or are not served any more, or not to Sluice: then this says why.
 pub async fn watch<T>(
     client: Client,
@@ -90,10 +127,14 @@ pub async fn watch<T>(
     sender: mpsc::Sender<Observation<T>>,
     metrics: Arc<Metrics>,
 ) -> Option<kube::Error> {
-    let api: Api<DynamicObject> = Api::all_with(client, &resource);
+    let ear = metrics.freshness().listen();
+    let api: Api<DynamicObject> = Api::all_with(ear.client(client), &resource);
     let mut config = watcher::Config::default()
         .timeout(WATCH_SECONDS)
         .page_size(PAGE_SIZE);
+    if source.is_namespaced() {
+        config = config.fields(&outside_of_the_system());
+    }
     if source == Source::Pod {
         config = config.labels(&format!("{}=true", sluice_crds::MANAGED_LABEL));
     }
@@ -128,7 +169,9 @@ pub async fn watch<T>(
             Err(error) => {
                 metrics.watch_error(&resource.plural);
                 warn!(resource = %resource.plural, %error, "watch failed, trying again");
-                if let (Source::Jobs(..), Some(refusal)) = (&source, refusal(error)) {
+                if source.may_be_refused()
+                    && let Some(refusal) = refusal(error)
+                {
                     return Some(refusal);
                 }
                 tokio::time::sleep(backoff).await;

@@ -1,31 +1,41 @@
 //! The only place that writes to jobs, pods, Workloads and statuses. Every write has a deadline, is sent
-//! once, and ends in a [`Reply`] that says whether it has happened, has not, or might have.
+//! once, and ends in a [`Reply`] that says whether it has happened, has not, or might have. What is written is
+//! planned in `crate::plan`; what follows from a reply lies in `controller/writes`.
+
+mod failure;
+mod words;
 
 use std::sync::Arc;
-use std::time::Duration;
 
+use k8s_openapi::api::core::v1::Pod;
+use kube::Client;
 use kube::api::{
-    Api, ApiResource, DeleteParams, DynamicObject, Patch, PatchParams, PostParams, Preconditions,
+    Api, ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams,
+    Preconditions,
 };
-use kube::{Client, Error};
 use serde_json::{Value, json};
 use sluice_crds::{Workload, WorkloadSpec};
 use tracing::debug;
 
-use crate::lease::Term;
+use crate::lookup;
 use crate::metrics::Metrics;
-use crate::plan::{JobPatch, JobPurpose, PodPurpose, StatusPurpose, Write};
-use crate::world::WorkloadKey;
+use crate::plan::{JobPatch, Write};
+use crate::term::Term;
+use crate::world::pod::is_like_uid;
 use crate::world::workload::Owner;
+use crate::world::{Revision, WorkloadKey};
+use failure::{Failure, deadline};
+pub use words::operation;
+use words::outcome;
 
-/// Longest time for one request.
-const DEADLINE: Duration = Duration::from_secs(5);
 /// The name under which our fields are recorded in managedFields.
 pub const FIELD_MANAGER: &str = "sluice";
 
-/// What the API server says of a JSON patch whose `test` failed (`NewGenericServerResponse` in
-/// apimachinery): it leaves the cause out, and no other 422 reads so.
-const FAILED_TEST: &str = "the server rejected our request due to an error in our request";
+/// The label by which the Job controller finds the pods of a Job.
+const JOB_CONTROLLER_UID_LABEL: &str = "batch.kubernetes.io/controller-uid";
+
+/// Why nothing is written any more.
+const LEASE_LOST: &str = "the lease is lost";
 
 /// How a write ended.
 #[derive(Debug)]
@@ -64,7 +74,7 @@ impl Writer {
     /// Sends `write`. `resource` is the resource of the job.
     pub async fn send(&self, write: Write, resource: ApiResource) -> Reply {
         if !self.term.is_valid() {
-            return Reply::Unknown("the lease is lost".to_owned());
+            return Reply::Unknown(LEASE_LOST.to_owned());
         }
         let operation = operation(&write);
         let reply = match write {
@@ -74,24 +84,7 @@ impl Writer {
                 revision,
                 spec,
             } => {
-                // Every field is named: what is left out of a merge patch stays as it was.
-                let WorkloadSpec {
-                    queue_name,
-                    pod_sets,
-                    priority,
-                    priority_class_ref,
-                    active,
-                } = *spec;
-                let patch = json!({
-                    "metadata": {"resourceVersion": revision.0.to_string()},
-                    "spec": {
-                        "queueName": queue_name,
-                        "podSets": pod_sets,
-                        "priority": priority,
-                        "priorityClassRef": priority_class_ref,
-                        "active": active,
-                    },
-                });
+                let patch = spec_patch(revision, *spec);
                 let api = self.workload_api(&key);
                 // The pod sets are a list and are replaced as a whole by a merge patch.
                 self.settle(
@@ -130,12 +123,7 @@ impl Writer {
                 self.settle(&api, &key.name, sent).await
             }
             Write::DeleteWorkload { key, uid, unless } => {
-                if let Some(job) = unless
-                    && let Some(reply) = self.still_there(&key, &job, &resource).await
-                {
-                    return reply;
-                }
-                delete(&self.workload_api(&key), &key.name, uid).await
+                self.delete_workload(&key, uid, unless, &resource).await
             }
             Write::PatchJob { key, patch, .. } => {
                 let api = Api::namespaced_with(self.client.clone(), &key.namespace, &resource);
@@ -173,6 +161,9 @@ impl Writer {
         name: &str,
         status: Value,
     ) -> bool {
+        if !self.term.is_valid() {
+            return false;
+        }
         let api: Api<DynamicObject> = match namespace {
             Some(namespace) => Api::namespaced_with(self.client.clone(), namespace, resource),
             None => Api::all_with(self.client.clone(), resource),
@@ -225,7 +216,28 @@ impl Writer {
         }
     }
 
-    /// Why a Workload without a job may not be deleted yet, if so: its job is there after all.
+    /// Deletes a Workload, unless this job of it is there after all.
+    async fn delete_workload(
+        &self,
+        key: &WorkloadKey,
+        uid: String,
+        unless: Option<Owner>,
+        resource: &ApiResource,
+    ) -> Reply {
+        if let Some(job) = unless {
+            if let Some(reply) = self.still_there(key, &job, resource).await {
+                return reply;
+            }
+            // The look took its time.
+            if !self.term.is_valid() {
+                return Reply::Unknown(LEASE_LOST.to_owned());
+            }
+        }
+        delete(&self.workload_api(key), &key.name, uid).await
+    }
+
+    /// Why a Workload without a job may not be deleted yet, if so: its job is there after all, or pods
+    /// of it run that no watch has shown.
     async fn still_there(
         &self,
         key: &WorkloadKey,
@@ -234,11 +246,45 @@ impl Writer {
     ) -> Option<Reply> {
         let api: Api<DynamicObject> =
             Api::namespaced_with(self.client.clone(), &key.namespace, resource);
-        match read(&api, &job.name).await {
+        let found = if job.is_nameless() {
+            Ok(None)
+        } else {
+            read(&api, &job.name).await
+        };
+        match found {
             Ok(Some(found)) if found.metadata.uid.as_deref() == Some(&*job.uid) => Some(
                 Reply::Unknown("its job is there, the watch lags".to_owned()),
             ),
-            Ok(_) => None,
+            Ok(_) => self.pods_run(key, &job.uid).await,
+            // Its CRD went, and took it along.
+            Err(failure) if failure.is_not_found() && self.is_unserved(job).await => {
+                self.pods_run(key, &job.uid).await
+            }
+            Err(failure) => Some(Reply::Unknown(failure.text())),
+        }
+    }
+
+    /// Whether it is certain that no version of its API group has the kind of a job.
+    async fn is_unserved(&self, job: &Owner) -> bool {
+        let (group, kind) = &job.group_kind;
+        let versions = lookup::served_versions(&self.client, group, kind).await;
+        versions.is_ok_and(|versions| versions.is_empty())
+    }
+
+    /// Whether pods of a batch Job run, whatever labels of ours they carry.
+    async fn pods_run(&self, key: &WorkloadKey, job: &str) -> Option<Reply> {
+        // A UID is what somebody has written into a reference: only what can be one is asked for.
+        if !is_like_uid(job) {
+            return None;
+        }
+        let api: Api<Pod> = Api::namespaced(self.client.clone(), &key.namespace);
+        let running = ListParams::default()
+            .labels(&format!("{JOB_CONTROLLER_UID_LABEL}={job}"))
+            .fields("status.phase!=Succeeded,status.phase!=Failed")
+            .limit(1);
+        match deadline(api.list_metadata(&running)).await {
+            Ok(pods) if pods.items.is_empty() => None,
+            Ok(_) => Some(Reply::Unknown("its pods run on without it".to_owned())),
             Err(failure) => Some(Reply::Unknown(failure.text())),
         }
     }
@@ -248,44 +294,27 @@ impl Writer {
     }
 }
 
-/// Why a request failed.
-#[derive(Debug)]
-enum Failure {
-    Api(Box<kube::core::Status>),
-    Other(String),
-}
-
-impl Failure {
-    /// The object has changed since the write was planned: 409; 422 for a JSON patch whose `test`
-    /// failed, and for another UID in a patch; 404 for an object that is gone.
-    fn is_conflict(&self) -> bool {
-        match self {
-            Self::Api(status) => {
-                let causes = status.details.iter().flat_map(|details| &details.causes);
-                status.code == 409
-                    || status.code == 404
-                    || (status.code == 422 && status.message.starts_with(FAILED_TEST))
-                    || (status.code == 422 && causes.into_iter().any(|c| c.field == "metadata.uid"))
-            }
-            Self::Other(_) => false,
-        }
-    }
-
-    fn into_reply(self) -> Reply {
-        match self {
-            Self::Api(status) if matches!(status.code, 400 | 403 | 405 | 413 | 415 | 422) => {
-                Reply::Refused(status.message.clone())
-            }
-            other => Reply::Unknown(other.text()),
-        }
-    }
-
-    fn text(&self) -> String {
-        match self {
-            Self::Api(status) => format!("{} ({})", status.message, status.code),
-            Self::Other(text) => text.clone(),
-        }
-    }
+/// The whole spec of a Workload. Every field is named: what is left out of a merge patch stays as it was.
+fn spec_patch(revision: Revision, spec: WorkloadSpec) -> Value {
+    let WorkloadSpec {
+        queue_name,
+        pod_sets,
+        priority,
+        priority_class_ref,
+        active,
+        job_creation_timestamp,
+    } = spec;
+    json!({
+        "metadata": {"resourceVersion": revision.0.to_string()},
+        "spec": {
+            "queueName": queue_name,
+            "podSets": pod_sets,
+            "priority": priority,
+            "priorityClassRef": priority_class_ref,
+            "active": active,
+            "jobCreationTimestamp": job_creation_timestamp,
+        },
+    })
 }
 
 /// Deletes the object with this UID; that it is gone already is as good.
@@ -323,62 +352,9 @@ async fn read(api: &Api<DynamicObject>, name: &str) -> Result<Option<DynamicObje
     }
 }
 
-async fn deadline<T>(request: impl Future<Output = Result<T, Error>>) -> Result<T, Failure> {
-    match tokio::time::timeout(DEADLINE, request).await {
-        Ok(Ok(value)) => Ok(value),
-        Ok(Err(Error::Api(status))) => Err(Failure::Api(status)),
-        Ok(Err(error)) => Err(Failure::Other(error.to_string())),
-        Err(_) => Err(Failure::Other(format!(
-            "no reply within {} s",
-            DEADLINE.as_secs()
-        ))),
-    }
-}
-
 fn params() -> PatchParams {
     PatchParams {
         field_manager: Some(FIELD_MANAGER.to_owned()),
         ..PatchParams::default()
-    }
-}
-
-/// What a write does, in a word of a closed set.
-pub fn operation(write: &Write) -> &'static str {
-    match write {
-        Write::CreateWorkload(_) => "create_workload",
-        Write::UpdateWorkloadSpec { .. } => "update_workload",
-        Write::DeleteWorkload { .. } => "delete_workload",
-        Write::SetWorkloadStatus { purpose, .. } => match purpose {
-            StatusPurpose::Admit => "admit",
-            StatusPurpose::Evict => "evict",
-            StatusPurpose::Requeue => "requeue",
-            StatusPurpose::Finish => "finish",
-            StatusPurpose::Report => "report",
-            StatusPurpose::Explain => "explain",
-        },
-        Write::PatchJob { purpose, .. } => match purpose {
-            JobPurpose::Suspend => "suspend",
-            JobPurpose::Prepare => "prepare",
-            JobPurpose::Release => "release",
-            JobPurpose::Restore => "restore",
-            JobPurpose::MarkHeld => "mark_held",
-        },
-        Write::PatchPod { purpose, .. } | Write::DeletePod { purpose, .. } => match purpose {
-            PodPurpose::Admit => "admit_pod",
-            PodPurpose::Release => "release_pod",
-            PodPurpose::LiftGates => "lift_gates",
-            PodPurpose::Relabel => "relabel_pod",
-            PodPurpose::Evict => "evict_pod",
-            PodPurpose::TimeOut => "time_out_pod",
-        },
-    }
-}
-
-fn outcome(reply: &Reply) -> &'static str {
-    match reply {
-        Reply::Done(_) => "done",
-        Reply::Conflict(_) => "conflict",
-        Reply::Refused(_) => "refused",
-        Reply::Unknown(_) => "unknown",
     }
 }

@@ -219,7 +219,8 @@ existing() {
 
     chapter "Sluice is installed"
     run kubectl apply --server-side -k crds
-    run kubectl wait --for=condition=Established --timeout=60s -f crds
+    # `kubectl wait` fails at once on a CRD that has no conditions yet.
+    until_ok kubectl wait --for=condition=Established --timeout=60s -f crds
     run kubectl apply -f "$work/without.yaml"
     account_kubeconfig >"$work/kubeconfig"
     until_ok env KUBECONFIG="$work/kubeconfig" kubectl auth can-i list jobs.batch -A

@@ -101,6 +101,12 @@ fn listed_pod_set(rule: &PodSetRule) -> String {
         let PartialAdmission { annotation, field } = partial;
         format!("if annotation {annotation} says so; written to {field}")
     });
+    let added: Vec<_> = rule
+        .add_containers
+        .iter()
+        .map(|c| c.name.as_str())
+        .collect();
+    let added = (!added.is_empty()).then(|| added.join(", "));
     let all = [
         ("For Each", rule.for_each.as_deref()),
         ("Name From", rule.name_from.as_deref()),
@@ -108,6 +114,7 @@ fn listed_pod_set(rule: &PodSetRule) -> String {
         ("Template From", rule.template_from.as_deref()),
         ("Pod Metadata", rule.pod_metadata.as_deref()),
         ("Pod Infos", rule.pod_infos.as_deref()),
+        ("Add Containers", added.as_deref()),
         ("When Absent", when_absent.as_deref()),
         ("Count", Some(rule.count.as_deref().unwrap_or("1"))),
         ("Reclaimable", rule.reclaimable.as_deref()),

@@ -3,6 +3,7 @@
 
 use serde_json::Value;
 use sluice_crds::{ADMISSION_ANNOTATION, Quantity};
+use sluice_kinds::devices::uncounted;
 use sluice_kinds::gates::{self, GateState};
 use sluice_kinds::hold::admission_mode;
 use sluice_kinds::metadata::{annotation_text, gate_annotations, group_version, labels};
@@ -135,6 +136,7 @@ fn see(
     if queue.is_some() && hold != Hold::EachPod {
         kind.check_whole(object).into_iter().for_each(&mut tell);
     }
+    kind.refusals(object, hold).into_iter().for_each(&mut tell);
     let suspended = kind.suspended(object).map_err(&mut tell).ok();
     let active = kind.active(object).map_err(&mut tell).ok();
     let finished = kind.finished(object).map_err(&mut tell).ok();
@@ -146,9 +148,9 @@ fn see(
             Hold::Suspend => views,
             Hold::Pods | Hold::EachPod => views.into_iter().map(PodSetView::as_a_whole).collect(),
         });
-    bad_min_counts(views.as_deref().unwrap_or_default())
-        .into_iter()
-        .for_each(&mut tell);
+    let sets = views.as_deref().unwrap_or_default();
+    let problems = uncounted(sets).into_iter().chain(bad_min_counts(sets));
+    problems.for_each(&mut tell);
     let totals = views.as_deref().map(|views| {
         totals(views).unwrap_or_else(|problem| {
             tell(problem);

@@ -53,9 +53,12 @@ use crate::quantity::Quantity;
     )
 )]
 #[serde(rename_all = "camelCase")]
+#[x_kube(validation = Rule::new("!has(self.resourceGroups) || self.resourceGroups.map(g, size(g.flavors)).sum() <= 256").message("all resource groups together must have at most 256 flavors"))]
+#[x_kube(validation = Rule::new("!has(self.resourceGroups) || self.resourceGroups.map(g, size(g.coveredResources)).sum() <= 256").message("all resource groups together must cover at most 256 resources"))]
 pub struct ClusterQueueSpec {
     /// The quota: groups of resources, each with the flavors it is to be had in. A resource
-    /// belongs to one group; within a group every flavor has quota for every resource.
+    /// belongs to one group; within a group every flavor has quota for every resource. At most 16
+    /// groups, each with up to 64 flavors and 64 resources; 256 flavors and 256 resources in all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16))]
     pub resource_groups: Vec<ResourceGroup>,
@@ -98,6 +101,35 @@ pub struct ClusterQueueSpec {
     /// How long quota may be held by pods that no node has room for. Absent: for ever.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reservation: Option<Reservation>,
+    /// What becomes of a job that asks for a resource that no resource group covers. Block: it is
+    /// inadmissible. Ignore: the resource is not counted. Absent: as the controller's configuration says,
+    /// which by default ignores ephemeral-storage and huge pages and blocks all else.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub undeclared_resources: Option<UndeclaredResources>,
+    /// What becomes of pods that have to give their quota back and that no controller would make again:
+    /// bare pods, by themselves or in a group. Delete: they are deleted, like any other pod that is
+    /// evicted. Keep: they stay, and so they may not borrow.
+    #[serde(default)]
+    pub when_not_restartable: WhenNotRestartable,
+}
+
+/// What becomes of evicted pods that no controller would make again.
+#[derive(JsonSchema, Serialize, Deserialize, Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WhenNotRestartable {
+    /// They are deleted.
+    #[default]
+    Delete,
+    /// They are never evicted, and are admitted within the nominal quota of their ClusterQueue alone.
+    Keep,
+}
+
+/// What becomes of a job that asks for a resource that its ClusterQueue does not cover.
+#[derive(JsonSchema, Serialize, Deserialize, Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UndeclaredResources {
+    /// The job is inadmissible.
+    Block,
+    /// The resource is not counted.
+    Ignore,
 }
 
 /// How long quota may be held without being used, and what happens then.
@@ -155,14 +187,16 @@ fn backoff_max() -> i32 {
 /// A set of resources and the flavors they are to be had in.
 #[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase")]
-#[x_kube(validation = Rule::new("self.flavors.all(f, size(f.resources) == size(self.coveredResources) && f.resources.all(r, r.name in self.coveredResources))").message("every flavor must have quota for exactly the coveredResources of its group"))]
+// The names of each list are unique, so lists of one length are equal when one contains the other. `in`
+// within two loops would exceed the cost budget of a CRD; `sets.contains` is estimated at 64 * 64.
+#[x_kube(validation = Rule::new("self.flavors.all(f, size(f.resources) == size(self.coveredResources) && sets.contains(self.coveredResources, f.resources.map(r, r.name)))").message("every flavor must have quota for exactly the coveredResources of its group"))]
 pub struct ResourceGroup {
     /// The resources of this group, for instance cpu, memory and pods. `pods` counts pods.
-    #[schemars(length(min = 1, max = 16))]
+    #[schemars(length(min = 1, max = 64))]
     #[x_kube(merge_strategy = ListMerge::Set)]
     pub covered_resources: Vec<String>,
     /// The flavors, in the order in which they are tried.
-    #[schemars(length(min = 1, max = 16))]
+    #[schemars(length(min = 1, max = 64))]
     #[x_kube(merge_strategy = ListMerge::Map(vec!["name".into()]))]
     pub flavors: Vec<FlavorQuotas>,
 }
@@ -175,7 +209,7 @@ pub struct FlavorQuotas {
     #[schemars(length(min = 1, max = 253))]
     pub name: String,
     /// The quota, one entry for each of the group's coveredResources.
-    #[schemars(length(min = 1, max = 16), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    #[schemars(length(min = 1, max = 64), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub resources: Vec<ResourceQuota>,
 }
 

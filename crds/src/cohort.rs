@@ -26,6 +26,8 @@ use crate::fair_sharing::{FairSharing, FairSharingStatus};
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
 #[serde(rename_all = "camelCase")]
+#[x_kube(validation = Rule::new("!has(self.resourceGroups) || self.resourceGroups.map(g, size(g.flavors)).sum() <= 256").message("all resource groups together must have at most 256 flavors"))]
+#[x_kube(validation = Rule::new("!has(self.resourceGroups) || self.resourceGroups.map(g, size(g.coveredResources)).sum() <= 256").message("all resource groups together must cover at most 256 resources"))]
 pub struct CohortSpec {
     /// The cohort above this one. Empty: this is the root of its tree.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -1,9 +1,13 @@
 //! `JobKind`: how Sluice reads and holds one kind of Job-like object.
 
+use std::collections::BTreeMap;
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+use crate::cluster_queue::ResourceList;
 
 /// How Sluice reads and holds one kind of Job-like object.
 #[derive(CustomResource, KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
@@ -66,6 +70,11 @@ pub struct JobKindSpec {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub pod_sets: Vec<PodSetRule>,
+    /// The groups that the kind's controller makes pods by, for instance the leader and the workers of a
+    /// LeaderWorkerSet: where pods are admitted by themselves, each group is admitted as a whole. Absent:
+    /// each pod is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pod_groups: Option<PodGroupsRule>,
     /// How to tell that an object has ended. Absent: objects of this kind never end by themselves.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub finished: Option<FinishedRule>,
@@ -79,9 +88,16 @@ pub struct JobKindSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 2048))]
     pub ready: Option<String>,
+    /// Objects that the kind's controller would never run: they are refused when they are created in a
+    /// queue or with a gate, or edited so. One that is there all the same is held, with the reason,
+    /// and holds no quota unless its pods run.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 32))]
+    pub refuse: Vec<RefuseRule>,
     /// The kinds of objects that the kind's controller makes for an object, for instance the Jobs of a
     /// JobSet. They are let go with their owner: a child of an object that Sluice manages, told by the
-    /// UID of its controller, is never queued by itself.
+    /// UID of its controller, is never queued by itself. `Pod` may be one of them, to name the
+    /// accounts that make pods.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["group", "kind"]))]
     pub children: Vec<ChildKind>,
@@ -147,6 +163,11 @@ pub struct PodSetRule {
     /// What it means when the template, or the list or map of `forEach`, is not there.
     #[serde(default)]
     pub when_absent: WhenAbsent,
+    /// Containers that the kind's controller adds to each of these pods: they are counted like those of
+    /// the template.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 8), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    pub add_containers: Vec<AddedContainer>,
     /// A CEL expression over `object`: how many pods run at the same time. Absent: 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 2048))]
@@ -189,6 +210,86 @@ pub enum WhenAbsent {
     /// There are such pods all the same: Sluice makes the template, with nothing in it but what holds
     /// them. Only for objects that can't be suspended.
     Create,
+    /// There are such pods, made from a template of the controller's own: they have the containers of
+    /// `addContainers`, and Sluice can write nothing to them, so that no flavor places them.
+    Assume,
+}
+
+/// A container that a kind's controller adds to pods.
+#[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
+#[serde(rename_all = "camelCase")]
+pub struct AddedContainer {
+    /// Its name, unique in the rule.
+    #[schemars(length(min = 1, max = 63))]
+    pub name: String,
+    /// A CEL expression over `object`, and with `forEach` over `item` and `key`: whether it is added.
+    /// Absent: always.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 2048))]
+    pub when: Option<String>,
+    /// Whether it is an init container: it runs before the others, and not beside them.
+    #[serde(default)]
+    pub init: bool,
+    /// What it requests.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(extend("maxProperties" = 64))]
+    pub requests: ResourceList,
+    /// The path, in the object, of the resources (`requests` and `limits`) that it gets instead, where
+    /// the object says some.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 2, max = 512))]
+    pub resources_from: Option<String>,
+}
+
+/// Groups of pods that are admitted as a whole. All pods of a group have to be made before one of them
+/// runs.
+#[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub struct PodGroupsRule {
+    /// The keys of the labels on each pod whose values, joined by `-`, are the name of its group: unique
+    /// in the namespace.
+    #[schemars(length(min = 1, max = 4), inner(length(min = 1, max = 317)), extend("x-kubernetes-list-type" = "atomic"))]
+    pub labels: Vec<String>,
+    /// The key of the annotation on each pod that says how many pods its group has.
+    #[schemars(length(min = 1, max = 317))]
+    pub total_annotation: String,
+    /// A CEL expression over `object`, metadata included: false for an object whose controller waits for
+    /// some pods of a group before it makes the others. Their pods are admitted each by itself. Absent: true.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 2048))]
+    pub when: Option<String>,
+}
+
+/// Objects that the kind's controller would never run.
+#[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub struct RefuseRule {
+    /// A CEL expression over `object`: true for an object that is refused. A field that the schema of
+    /// the kind doesn't have counts as absent, so a rule may name fields of newer versions.
+    #[schemars(length(min = 1, max = 2048))]
+    pub when: String,
+    /// The path of the field that is wrong, for instance `.spec.shutdownAfterJobFinishes`. Absent: the
+    /// spec as a whole.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 2, max = 512))]
+    pub field: Option<String>,
+    /// What is wrong and what would be accepted, as the API server puts it: `must be true: …`.
+    #[schemars(length(min = 1, max = 512))]
+    pub message: String,
+    /// Which objects it is about.
+    #[serde(default)]
+    pub applies_to: RefuseScope,
+}
+
+/// Which objects a rule is about.
+#[derive(JsonSchema, Serialize, Deserialize, Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RefuseScope {
+    /// All objects of the kind.
+    #[default]
+    All,
+    /// Objects that wait by being suspended, and not by gates on their pods: what the controller can't
+    /// suspend.
+    Suspended,
 }
 
 /// A kind of objects that another kind's controller makes.
@@ -198,9 +299,25 @@ pub struct ChildKind {
     /// Its API group.
     #[schemars(length(max = 253))]
     pub group: String,
-    /// Its kind.
+    /// Its kind. `Pod` of the core group says who makes the pods of an object.
     #[schemars(length(min = 1, max = 63))]
     pub kind: String,
+    /// The user names of the controllers that make such objects, for instance
+    /// `system:serviceaccount:jobset-system:jobset-controller-manager`. Nobody else is believed who
+    /// names an object of this JobKind as the owner of what is in a queue; administrators are, unless
+    /// all accounts are those of Kubernetes itself. A service account of the namespace of the object
+    /// never is. Absent: service accounts of other namespaces are believed too.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16), inner(length(min = 1, max = 317)), extend("x-kubernetes-list-type" = "set"))]
+    pub made_by: Vec<String>,
+}
+
+impl ChildKind {
+    /// Whether these children are pods.
+    #[must_use]
+    pub fn is_pod(&self) -> bool {
+        self.group.is_empty() && self.kind == "Pod"
+    }
 }
 
 /// How to tell that an object has ended.

@@ -23,7 +23,8 @@ mod workload;
 pub use cluster_queue::{
     Backoff, ClusterQueue, ClusterQueueSpec, ClusterQueueStatus, FlavorFungibility,
     FlavorPreference, FlavorQuotas, FlavorUsage, QueueingStrategy, Reservation, ResourceGroup,
-    ResourceList, ResourceQuota, ResourceUsage, StopPolicy, WhenCanBorrow, WhenCanPreempt,
+    ResourceList, ResourceQuota, ResourceUsage, StopPolicy, UndeclaredResources, WhenCanBorrow,
+    WhenCanPreempt, WhenNotRestartable,
 };
 pub use cohort::{Cohort, CohortSpec, CohortStatus};
 pub use fair_sharing::{
@@ -32,8 +33,8 @@ pub use fair_sharing::{
 };
 pub use generate::{GeneratedFile, crd_files};
 pub use job_kind::{
-    AdmissionMode, ChildKind, FinishedRule, JobKind, JobKindSpec, JobKindStatus, PartialAdmission,
-    PodSetRule, WhenAbsent,
+    AddedContainer, AdmissionMode, ChildKind, FinishedRule, JobKind, JobKindSpec, JobKindStatus,
+    PartialAdmission, PodGroupsRule, PodSetRule, RefuseRule, RefuseScope, WhenAbsent,
 };
 pub use local_queue::{LocalQueue, LocalQueueSpec, LocalQueueStatus};
 pub use preemption::{
@@ -58,8 +59,9 @@ pub const QUEUE_NAME_LABEL: &str = "sluice.dev/queue-name";
 pub const PRIORITY_CLASS_LABEL: &str = "sluice.dev/priority-class";
 /// Label that Sluice puts on a Workload: the UID of the Job-like object it stands for.
 pub const JOB_UID_LABEL: &str = "sluice.dev/job-uid";
-/// Annotation on a Job-like object that is held by a gate and names no queue: Sluice starts it when
-/// its last gate goes.
+/// Annotation that Sluice puts on a Job-like object in the same write as its suspend field: `true` if
+/// Sluice suspended it, and starts it when nothing holds it any more; `false` if Sluice released it. A
+/// suspended object without the value `true` was suspended by its user.
 pub const HELD_ANNOTATION: &str = "sluice.dev/held";
 /// Annotation that Sluice puts on a Job-like object without a queue when its last gate has gone: a
 /// gate that turns up later has no effect.
@@ -84,6 +86,13 @@ pub const ADMITTED_ANNOTATION: &str = "sluice.dev/admitted";
 pub const POD_GROUP_LABEL: &str = "sluice.dev/pod-group-name";
 /// Annotation on the pods of a group: how many pods it has.
 pub const POD_GROUP_TOTAL_ANNOTATION: &str = "sluice.dev/pod-group-total-count";
+/// Annotation on pods that a controller makes, by groups: the keys of the labels, separated by commas, whose
+/// values name the group of the pod (`podGroups` of its JobKind). Empty: there are no groups.
+pub const POD_GROUP_LABELS_ANNOTATION: &str = "sluice.dev/pod-group-labels";
+/// Annotation on such pods: the key of the annotation that says how many pods the group has.
+pub const POD_GROUP_TOTAL_FROM_ANNOTATION: &str = "sluice.dev/pod-group-total-from";
+/// Annotation that Sluice puts on the Workload of a group of pods: which controller makes them again.
+pub const PODS_MADE_BY_ANNOTATION: &str = "sluice.dev/pods-made-by";
 /// Annotation on a pod of a group: with the value `false` the group ends when this pod has failed,
 /// instead of waiting for a replacement.
 pub const RETRIABLE_IN_GROUP_ANNOTATION: &str = "sluice.dev/retriable-in-group";

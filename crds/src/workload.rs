@@ -76,6 +76,10 @@ pub struct WorkloadSpec {
     /// as often as `ClusterQueue.spec.reservation.backoff.limitCount` allows; true lets it wait again.
     #[serde(default = "active")]
     pub active: bool,
+    /// When the job was created, or the oldest pod of the group: its place in the queue among those of
+    /// equal priority. It stays the same however late the Workload was made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub job_creation_timestamp: Option<Time>,
 }
 
 impl Default for WorkloadSpec {
@@ -86,6 +90,7 @@ impl Default for WorkloadSpec {
             priority: 0,
             priority_class_ref: None,
             active: true,
+            job_creation_timestamp: None,
         }
     }
 }
@@ -120,9 +125,17 @@ pub struct PodSet {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub min_count: Option<i32>,
-    /// What the scheduler will charge for one pod.
+    /// What the scheduler will charge for one pod, and the devices that it claims, as the configuration
+    /// counts them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub requests: ResourceList,
+    /// The ResourceClaimTemplates by which one pod claims devices, each as often as it does.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 64))]
+    pub resource_claim_templates: Vec<String>,
+    /// The part of `requests` that stands for these devices, as the templates were when this was written.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub claimed_devices: ResourceList,
     /// The pods' own nodeSelector.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub node_selector: BTreeMap<String, String>,
@@ -138,7 +151,7 @@ pub struct PodSet {
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct WorkloadStatus {
-    /// QuotaReserved, Admitted, PodsReady, Evicted, Preempted, Requeued, Finished. The message of
+    /// QuotaReserved, Admitted, PodsReady, Evicted, Preempted, Requeued, Finished, Stalled. The message of
     /// QuotaReserved says what a pending Workload waits for; the reason of Preempted, by which right it
     /// had to make room for another one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -191,6 +204,12 @@ pub struct RequeueState {
 pub struct Admission {
     /// The ClusterQueue that is charged.
     pub cluster_queue: String,
+    /// The term of the leader that wrote this: `spec.leaseTransitions` and `metadata.uid` of its Lease. One
+    /// that comes in after the term of its leader has ended counts only when the present leader has written
+    /// its own term here; nothing is released before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    pub term: Option<String>,
     /// What is charged for each pod set.
     #[schemars(length(max = 64), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub pod_set_assignments: Vec<PodSetAssignment>,

@@ -4,84 +4,63 @@
 //! [`Engine::apply`] takes note of a change, [`Engine::decide`] says what to do. After that,
 //! [`Engine::explain`] and the `*_status` questions say how things stand.
 //!
-//! | file | what it holds |
+//! | folder | what lives there |
 //! |---|---|
-//! | `model`, `event`, `preemption`, `settings`, `time`, `names`, `amount`, `nodes` | what goes in and out, and what it means |
-//! | `engine`, `workloads` | the state, and what each event changes in it |
-//! | `cells`, `tree`, `forest`, `share` | what is counted; quota arithmetic of one cohort tree; which nodes make up which tree; shares |
-//! | `accounts`, `ledger`, `demand`, `consumption` | what belongs to a queue; what is charged to it; what waits there, in sum; what was used over time |
-//! | `shape`, `pending`, `obstacles` | equal requests; the order in a queue; what they wait for, in sum |
-//! | `lookup` | a map without an order |
-//! | `flavors` | which flavors a shape takes |
-//! | `candidates`, `victims`, `fair` | who has to go for whom, by rights and by fair shares |
-//! | `decide`, `pass`, `contest` | what is due and who is admitted; one look at a tree; what can be done for one |
-//! | `explain`, `why` | why a workload waits, in words; how that is found out |
-//! | `outlook`, `prospect` | how things stand for it at this moment, in words; how that is found out |
-//! | `status`, `report` | how queues and cohorts stand; how that is found out |
+//! | `api` | what goes in and out: configuration, workloads, events, decisions, explanations, statuses |
+//! | `quota` | the configured quota; the arithmetic of one cohort tree; usage, now and over time |
+//! | `workload` | what is known of each workload; the shapes and orders that workloads share |
+//! | `flavor` | which flavors a workload can take, and which it takes at the present usage |
+//! | `queue` | what is kept of each ClusterQueue and LocalQueue; who waits there, and what blocks them |
+//! | `cohort` | which queues and cohorts make up which tree |
+//! | `preemption` | which workloads are evicted so that another one gets quota |
+//! | `state` | the engine's state, and what each event changes in it |
+//! | `cycle` | the decision: one run over a cohort tree |
+//! | `explain` | why a workload waits; the status of queues and cohorts |
+//!
+//! A folder uses only folders above it in this table; `explain` does not use `cycle`.
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
-mod accounts;
-mod amount;
-mod candidates;
-mod cells;
-mod consumption;
-mod contest;
-mod decide;
-mod demand;
-mod engine;
-mod event;
+mod api;
+mod cohort;
+mod cycle;
 mod explain;
-mod fair;
-mod flavors;
-mod forest;
-mod ledger;
-pub mod limits;
-mod lookup;
-mod model;
-mod names;
-mod nodes;
-mod obstacles;
-mod outlook;
-mod pass;
-mod pending;
-mod plans;
+mod flavor;
 mod preemption;
-mod promises;
-mod prospect;
-mod report;
-mod settings;
-mod shape;
-mod share;
-mod status;
-mod time;
-mod tree;
-mod victims;
-mod why;
-mod workloads;
+mod queue;
+mod quota;
+mod state;
+mod workload;
 
-pub use amount::Amount;
-pub use engine::Engine;
-pub use event::{Decision, Event, EvictReason, PreemptionRight};
-pub use explain::{Explanation, FlavorMiss, FormatAmount, MissReason, RequestProblem, Shortage};
-pub use model::{
-    Admission, AdmissionMode, ClusterQueue, Cohort, Consumed, Flavor, FlavorFungibility,
-    FlavorPreference, FlavorQuotas, LocalQueue, PodSet, PodSetAssignment, QueueingStrategy, Quota,
-    ResourceGroup, StopPolicy, Weight, WhenCanBorrow, WhenCanPreempt, Workload, WorkloadState,
+pub use api::amount::Amount;
+pub use api::event::{Decision, Event, EvictReason, PreemptionRight};
+pub use api::explanation::{
+    Explanation, FlavorMiss, FormatAmount, MissReason, RequestProblem, Shortage,
 };
-pub use names::{
+pub use api::flavor::{Flavor, FlavorFungibility, FlavorPreference, WhenCanBorrow, WhenCanPreempt};
+pub use api::limits;
+pub use api::names::{
     CohortName, FlavorName, LocalQueueKey, PodSetName, QueueName, ResourceName, WorkloadId,
 };
-pub use nodes::{
+pub use api::node_selection::{
     LabelExpression, LabelOperator, Mismatch, NodeSelectorTerm, Taint, TaintEffect, Toleration,
     TolerationOperator,
 };
-pub use outlook::{Limit, Outlook, Short, Spared};
-pub use preemption::{BorrowWithinCohort, Preemption, ReclaimWithinCohort, WithinClusterQueue};
-pub use settings::{FairPreemption, Settings};
-pub use share::Share;
-pub use status::{
-    ByFlavor, Charged, CohortStatus, InactiveReason, LocalQueueInactiveReason, LocalQueueStatus,
-    QueueStatus, Snapshot, Usage,
+pub use api::outlook::{LimitingNode, NotPreempted, Outlook, ShortResource};
+pub use api::preemption_policy::{
+    BorrowWithinCohort, Preemption, ReclaimWithinCohort, WithinClusterQueue,
 };
-pub use time::Time;
+pub use api::queues::{
+    AdmissionMode, ClusterQueue, Cohort, Consumed, LocalQueue, QueueingStrategy, StopPolicy,
+    UndeclaredResources,
+};
+pub use api::quota::{FlavorQuotas, Quota, ResourceGroup};
+pub use api::settings::{FairPreemption, Settings};
+pub use api::share::{Share, Weight};
+pub use api::status::{
+    ByFlavor, CohortStatus, InactiveReason, LocalQueueInactiveReason, LocalQueueStatus,
+    QueueStatus, ResourceUsage, Snapshot, Usage,
+};
+pub use api::time::Time;
+pub use api::workload::{Admission, PodSet, PodSetAssignment, Workload, WorkloadState};
+pub use state::engine::Engine;

@@ -13,7 +13,7 @@ pub(crate) fn batch_job() -> Value {
     json!({
         "apiVersion": "batch/v1",
         "kind": "Job",
-        "metadata": {"name": "j", "namespace": "n", "uid": "u1"},
+        "metadata": {"name": "j", "namespace": "n", "uid": "u1", "annotations": {}},
         "spec": {
             "parallelism": 2,
             "completions": 2,

@@ -12,7 +12,7 @@ use crate::metadata::{self, label};
 use crate::place::Place;
 use crate::pod_set_rule::Template;
 use crate::problem::Problem;
-use crate::queue_gates::{propagated_gates, scheduling_gates};
+use crate::queue_gates::{propagated, propagated_gates, scheduling_gates};
 use crate::view::QueueLabels;
 
 /// How a Job-like object waits.
@@ -162,6 +162,25 @@ impl CompiledKind {
         self.any_is_lifted(&self.templates(object))
     }
 
+    /// Whether every pod of `object` is born behind all that holds the object: the queue gate if it
+    /// `is_queued`, and a propagated gate for each of its annotations.
+    pub fn is_born_held(&self, object: &Value, is_queued: bool) -> bool {
+        let gates = gates::read(&metadata::gate_annotations(object)).scheduling_gates();
+        let templates = self.templates(object);
+        let is_held = |template: &Template<'_>| {
+            let Some(pod) = template.pod.as_deref() else {
+                return false;
+            };
+            let listed = |gate: &String| {
+                scheduling_gates(pod).any(|carried| carried == gate)
+                    && propagated(pod).any(|listed| listed == gate)
+            };
+            (!is_queued || self.waits(template)) && gates.iter().all(listed)
+        };
+        let is_reason = is_queued || !gates.is_empty();
+        is_reason && !templates.is_empty() && templates.iter().all(is_held)
+    }
+
     fn all_wait(&self, templates: &[Template<'_>]) -> bool {
         !templates.is_empty() && templates.iter().all(|template| self.waits(template))
     }
@@ -260,7 +279,10 @@ impl CompiledKind {
                 .annotation(POD_SET_ANNOTATION, set)
                 .queue_gate(sluice_crds::QUEUE_GATE),
             (Hold::EachPod, Some(queue)) => {
-                self.queued_by_itself(gating, object, pod, queue, waiting.queue_labels)
+                let gating =
+                    self.queued_by_itself(gating, object, pod, queue, waiting.queue_labels);
+                let marks = self.group_marks(object, pod).into_iter();
+                marks.fold(gating, |gating, (key, value)| gating.annotation(key, value))
             }
             (Hold::EachPod, None) | (Hold::Suspend, _) => gating,
         }

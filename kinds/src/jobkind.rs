@@ -17,7 +17,14 @@ use crate::queue_gates::QueueGates;
 use crate::requests::PodDefaults;
 use crate::view::{Finished, PodSetView};
 
+use compile::compile_expression;
+use groups::PodGroups;
+pub use groups::label_keys;
+use refusals::Refusal;
+
 mod compile;
+mod groups;
+mod refusals;
 #[cfg(test)]
 mod tests;
 
@@ -38,6 +45,8 @@ pub struct CompiledKind {
     finished: Option<CompiledFinished>,
     active: Option<Expression>,
     ready: Option<Expression>,
+    refusals: Vec<Refusal>,
+    pod_groups: Option<PodGroups>,
     children: Vec<ChildKind>,
     queue_gates: QueueGates,
 }
@@ -72,8 +81,18 @@ impl CompiledKind {
 
     /// Whether the kind's controller makes objects of this group and kind for an object.
     pub fn makes(&self, group: &str, kind: &str) -> bool {
+        self.child(group, kind).is_some()
+    }
+
+    /// What the JobKind says of the objects of this group and kind that the kind's controller makes.
+    pub fn child(&self, group: &str, kind: &str) -> Option<&ChildKind> {
         let mut children = self.children.iter();
-        children.any(|child| child.group == group && child.kind == kind)
+        children.find(|child| child.group == group && child.kind == kind)
+    }
+
+    /// Whether the kind's controller makes objects that have pods of their own, besides pods.
+    pub fn makes_objects(&self) -> bool {
+        !self.children.iter().all(ChildKind::is_pod)
     }
 
     /// Whether the pods of an object are those of its children, and it names no pod sets of its own.
@@ -105,7 +124,8 @@ impl CompiledKind {
         });
         let active = self.active.as_ref().map(|active| ("spec.active", active));
         let ready = self.ready.as_ref().map(|ready| ("spec.ready", ready));
-        of_finished.chain([active, ready]).flatten()
+        let groups = self.pod_groups.as_ref().and_then(PodGroups::expression);
+        of_finished.chain([active, ready, groups]).flatten()
     }
 
     /// Whether only the pods of an object tell what they ask for: each is admitted by itself.
@@ -121,7 +141,10 @@ impl CompiledKind {
 
     /// The pod templates of `object` as far as they can be found.
     pub(crate) fn templates<'a>(&'a self, object: &'a Value) -> Vec<Template<'a>> {
-        self.find(object, &mut Vec::new())
+        let mut found = self.find(object, &mut Vec::new());
+        // Sluice can neither gate nor place what is made from no template of the object.
+        found.retain(|template| !template.is_assumed());
+        found
     }
 
     fn find<'a>(&'a self, object: &'a Value, problems: &mut Vec<Problem>) -> Vec<Template<'a>> {
@@ -193,7 +216,7 @@ impl CompiledKind {
                 problems.push(Problem::duplicate(field, &*template.set));
             }
             let partial = template.rule.partial.as_ref();
-            let view = read(template, object, reader, &mut problems);
+            let view = read(&template, object, reader, &mut problems);
             views.extend(view.map(|view| match partial {
                 Some(partial) => partial.read(view, object, annotation),
                 None => view,
@@ -282,7 +305,7 @@ fn of_object(object: &Value) -> Variables<'_> {
 
 /// Reads one pod set. One that can't be read is left out, and told.
 fn read(
-    template: Template<'_>,
+    template: &Template<'_>,
     object: &Value,
     reader: Reader<'_>,
     problems: &mut Vec<Problem>,
@@ -292,16 +315,20 @@ fn read(
         .map_err(|problem| problems.push(problem))
         .ok();
     let reclaimable = template.reclaimable(object, count.unwrap_or_default());
-    problems.extend(gated_by_others(&template, reader.queue_gates));
+    problems.extend(gated_by_others(template, reader.queue_gates));
     // Of pods whose template is still to be made nothing is known: they are not counted by it.
-    let empty = Value::Null;
-    let pod = template.pod.as_deref().unwrap_or(&empty);
+    let pod = template
+        .counted(object)
+        .map_err(|problem| problems.push(problem))
+        .ok()?;
+    let is_assumed = template.is_assumed();
     let view = reader
-        .read(template.set, template.place, count?, pod)
+        .read(template.set.clone(), template.place.clone(), count?, &pod)
         .map_err(|found| problems.extend(found))
         .ok()?;
     Some(PodSetView {
         reclaimable,
+        is_assumed,
         ..view
     })
 }

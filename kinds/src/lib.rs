@@ -3,6 +3,8 @@
 //! clock, no decisions about quota.
 #![deny(missing_docs)]
 
+pub mod claims;
+pub mod devices;
 mod expression;
 #[cfg(test)]
 mod fixtures;
@@ -27,12 +29,14 @@ pub mod problem;
 mod queue_gates;
 pub mod requests;
 pub mod schema;
+pub mod suspension;
 pub mod template;
 pub mod view;
 
 pub use hold::Hold;
-pub use jobkind::CompiledKind;
+pub use jobkind::{CompiledKind, label_keys};
 pub use location::Location;
 pub use place::Place;
 pub use pod::{PodView, QueueGates};
 pub use problem::Problem;
+pub use suspension::{HeldMark, Suspension};

@@ -32,6 +32,12 @@ impl Location {
         Self(self.0.iter().cloned().chain(fields).collect())
     }
 
+    /// What there is below by these keys.
+    #[must_use]
+    pub(crate) fn keys(&self, keys: &[&str]) -> Self {
+        keys.iter().fold(self.clone(), |at, key| at.key(key))
+    }
+
     /// What the map here has at `key`.
     #[must_use]
     pub(crate) fn key(&self, key: &str) -> Self {

@@ -17,10 +17,27 @@ use crate::metadata::{self, annotation, label};
 use crate::place::Place;
 use crate::pod_set_rule::Template;
 use crate::problem::Problem;
-use crate::queue_gates::propagated;
+use crate::queue_gates::{propagated, scheduling_gates};
 
 /// The rule for what is Sluice's to write.
 pub const BY_SLUICE_ALONE: &str = "is set by Sluice alone";
+
+/// Where a gate is lifted that stands on a pod with an owner, or in a template.
+pub const OF_OWNER: &str = "the object that the pod belongs to";
+/// Where a gate is lifted that stands on a bare pod.
+pub const OF_POD: &str = "the pod itself";
+
+/// Why somebody else than Sluice may not take the propagated `gate` off what lies at `field`; its
+/// annotation is on `holder`.
+pub fn propagated_gate(field: impl Into<String>, gate: &str, holder: &str) -> Problem {
+    Problem::forbidden(
+        field,
+        format!(
+            "the gate {gate:?} stands for a gate annotation on {holder}, and is removed by Sluice when \
+             that is lifted; lift it there"
+        ),
+    )
+}
 
 /// A request by somebody else than Sluice, whose outcome is judged.
 #[derive(Debug, Clone, Copy)]
@@ -102,6 +119,7 @@ impl CompiledKind {
             if marking.old.is_some() {
                 problems.extend(self.check_managed(&template, marking.hold));
                 problems.extend(self.check_pod_set(&template, marking.hold));
+                problems.extend(self.check_propagated(&template, marking.hold));
                 if !was_gated {
                     problems.extend(self.check_queue_gate(&template, marking.hold));
                 }
@@ -163,6 +181,24 @@ impl CompiledKind {
         let may_be =
             new == old || new.is_some() && new == expected || new.is_none() && hold.is_none();
         (!may_be).then(|| template.forbidden("annotations", POD_SET_ANNOTATION))
+    }
+
+    /// The gates of the object stay in its templates, and in their lists, as long as they are not
+    /// lifted. Where templates can be edited freely, the webhook itself puts them back.
+    fn check_propagated(&self, template: &Marked<'_>, hold: Option<Hold>) -> Option<Problem> {
+        self.suspend_path()?;
+        hold.filter(|hold| matches!(hold, Hold::Pods | Hold::EachPod))?;
+        let carries = |pod, gate: &str| scheduling_gates(pod).any(|name| name == gate);
+        let lists = |pod, gate: &str| propagated(pod).any(|name| name == gate);
+        let own = template.own.iter();
+        let mut carried = own.filter(|gate| carries(template.old, gate));
+        if let Some(gate) = carried.clone().find(|gate| !carries(template.new, gate)) {
+            let field = format!("{}.schedulingGates", template.place.spec_field());
+            return Some(propagated_gate(field, gate, OF_OWNER));
+        }
+        let is_unlisted =
+            carried.any(|gate| lists(template.old, gate) && !lists(template.new, gate));
+        is_unlisted.then(|| template.forbidden("annotations", PROPAGATED_GATES_ANNOTATION))
     }
 
     /// The queue gate in a template says that the pods wait, and that the object may be let go by

@@ -65,11 +65,19 @@ pub fn api_version(group: &str, version: &str) -> String {
 
 /// API group and kind of the controller that owns `object`.
 pub fn controller(object: &Value) -> Option<(&str, &str)> {
+    group_and_kind(controller_reference(object)?)
+}
+
+/// The UID of the controller that owns `object`.
+pub fn controller_uid(object: &Value) -> Option<&str> {
+    controller_reference(object)?.get("uid")?.as_str()
+}
+
+fn controller_reference(object: &Value) -> Option<&Value> {
     let owners = object.pointer("/metadata/ownerReferences")?.as_array()?;
-    let owner = owners
+    owners
         .iter()
-        .find(|o| o.get("controller").and_then(Value::as_bool) == Some(true))?;
-    group_and_kind(owner)
+        .find(|o| o.get("controller").and_then(Value::as_bool) == Some(true))
 }
 
 fn text(value: &Value) -> String {

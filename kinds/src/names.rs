@@ -78,14 +78,42 @@ pub fn domain_prefixed_path(value: &str, field: &str) -> Vec<Problem> {
 
 /// What is wrong with `value` as the key of an annotation.
 pub(crate) fn annotation_key(value: &str, field: &str) -> Option<Problem> {
+    let rule = "must be the key of an annotation (such as \"sluice.dev/min-parallelism\")";
+    (!is_qualified_name(value)).then(|| Problem::invalid(field, value, rule))
+}
+
+/// Whether `value` is a qualified name, as the keys of labels and annotations and the names of extended
+/// resources are: a name, or a subdomain, a slash and a name.
+pub fn is_qualified_name(value: &str) -> bool {
     let (prefix, name) = match value.split_once('/') {
         Some((prefix, name)) => (Some(prefix), name),
         None => (None, value),
     };
-    let is_key = is_qualified_name_part(name)
-        && prefix.is_none_or(|prefix| subdomain(prefix, field).is_empty());
-    let rule = "must be the key of an annotation (such as \"sluice.dev/min-parallelism\")";
-    (!is_key).then(|| Problem::invalid(field, value, rule))
+    is_qualified_name_part(name) && prefix.is_none_or(|prefix| subdomain(prefix, "").is_empty())
+}
+
+/// Why `value` can't be the name of a user as the API server knows him; none if it can.
+///
+/// # Errors
+/// The rule that it breaks.
+pub(crate) fn user(value: &str) -> Result<(), &'static str> {
+    const RULE: &str = "must be the name of one user (such as \
+         \"system:serviceaccount:jobset-system:jobset-controller-manager\")";
+    let is_plain = !value.is_empty()
+        && value
+            .bytes()
+            .all(|b| b.is_ascii_graphic() && !b"*'\"\\".contains(&b));
+    let is_account = match value.strip_prefix("system:serviceaccount:") {
+        None => true,
+        Some(account) => account
+            .split_once(':')
+            .is_some_and(|(namespace, name)| is_label(namespace) && name.split('.').all(is_label)),
+    };
+    if is_plain && is_account {
+        Ok(())
+    } else {
+        Err(RULE)
+    }
 }
 
 /// Whether `text` can stand behind the slash of a qualified name.

@@ -3,11 +3,12 @@
 
 use json_patch::{AddOperation, Patch, PatchOperation, RemoveOperation, TestOperation};
 use serde_json::{Value, json};
-use sluice_crds::{MANAGED_LABEL, POD_SET_ANNOTATION};
+use sluice_crds::{HELD_ANNOTATION, MANAGED_LABEL, POD_SET_ANNOTATION};
 
 use crate::jobkind::CompiledKind;
 use crate::location::Location;
 use crate::place::Place;
+use crate::suspension::{self, HeldMark, MarkAt};
 use crate::template::Placement;
 use crate::view::{Mark, PodSetView, TemplateMarks};
 
@@ -35,22 +36,49 @@ pub struct Placing<'a> {
 }
 
 impl CompiledKind {
-    /// Suspends `object`. Empty if it is suspended or can't be.
+    /// Suspends `object`, and marks it as suspended by Sluice. Empty if it is suspended, which is then
+    /// its user's doing, or can't be.
     pub fn hold_patch(&self, object: &Value) -> Patch {
         match self.suspend_path() {
-            Some(path) if path.get(object) != Some(&Value::Bool(true)) => Patch(vec![
-                Location::default().below(path).set(object, json!(true)),
-            ]),
+            Some(path) if path.get(object) != Some(&Value::Bool(true)) => {
+                let suspend = Location::default().below(path).set(object, json!(true));
+                let mark = suspension::mark(object, HeldMark::Held);
+                Patch(std::iter::once(suspend).chain(mark).collect())
+            }
             Some(_) | None => Patch(Vec::new()),
         }
     }
 
+    /// Marks `object` with what was last done to its suspend field. Empty if it says so.
+    pub fn mark_patch(&self, object: &Value, mark: HeldMark) -> Patch {
+        Patch(suspension::mark(object, mark).into_iter().collect())
+    }
+
+    /// The merge patch that suspends an object with this UID, and marks it as suspended by Sluice. None
+    /// for a kind that has no suspend field.
+    pub fn suspend_patch(&self, uid: &str) -> Option<Value> {
+        let mut patch = json!({"metadata": {
+            "uid": uid,
+            "annotations": {HELD_ANNOTATION: HeldMark::Held.value()},
+        }});
+        // A merge patch makes the objects above the field where they are missing.
+        self.suspend_path()?.merge_into(&mut patch, json!(true));
+        Some(patch)
+    }
+
     /// Lets the object go with its templates placed, and marked so that Sluice knows their pods, in
-    /// one patch. Fails on an object that is no longer suspended. Empty for a kind that has no
-    /// suspend field: its pods are let go instead.
-    pub fn release_patch(&self, target: Target<'_>, placings: &[Placing<'_>]) -> Patch {
+    /// one patch; what suspends it from now on is not Sluice's doing, and the mark at `mark` says so.
+    /// Fails on an object that is no longer suspended. Empty for a kind that has no suspend field: its
+    /// pods are let go instead.
+    pub fn release_patch(
+        &self,
+        target: Target<'_>,
+        placings: &[Placing<'_>],
+        mark: MarkAt<'_>,
+    ) -> Patch {
         let mut patch = self.prepare_patch(target, placings);
         if let Some(suspend) = self.suspend_location() {
+            patch.0.extend(mark.write(HeldMark::Released));
             patch.0.push(add(suspend.pointer(&[]), json!(false)));
         }
         patch
@@ -61,7 +89,7 @@ impl CompiledKind {
     pub fn prepare_patch(&self, target: Target<'_>, placings: &[Placing<'_>]) -> Patch {
         let Patch(mut operations) = self.place_patch(target, placings);
         if !operations.is_empty() {
-            for placing in placings {
+            for placing in placings.iter().filter(|placing| !placing.set.is_assumed) {
                 operations.extend(mark(placing.set));
             }
         }
@@ -77,7 +105,7 @@ impl CompiledKind {
         let mut operations = tests(target);
         operations.push(test(suspend.pointer(&[]), json!(true)));
         operations.extend(missing_infos(placings));
-        for placing in placings {
+        for placing in placings.iter().filter(|placing| !placing.set.is_assumed) {
             operations.extend(place(placing));
         }
         Patch(operations)
@@ -223,6 +251,15 @@ mod tests {
         let patch = kind.hold_patch(&job);
         json_patch::patch(&mut job, &patch).unwrap();
         assert_eq!(job["spec"]["suspend"], json!(true));
+        assert_eq!(job["metadata"]["annotations"]["sluice.dev/held"], "true");
+        assert!(kind.hold_patch(&job).is_empty());
+    }
+
+    #[test]
+    fn what_its_user_created_suspended_is_not_marked() {
+        let kind = CompiledKind::compile(&job_kind()).unwrap();
+        let mut job = batch_job();
+        job["spec"]["suspend"] = json!(true);
         assert!(kind.hold_patch(&job).is_empty());
     }
 
@@ -253,7 +290,11 @@ mod tests {
             to: placed.clone(),
             count: 2,
         };
-        json_patch::patch(&mut job, &kind.release_patch(target, &[placing])).unwrap();
+        json_patch::patch(
+            &mut job,
+            &kind.release_patch(target, &[placing], MarkAt::Annotations),
+        )
+        .unwrap();
         assert_eq!(job["spec"]["suspend"], json!(false));
         assert_eq!(set(&kind, &job).placement, placed);
 
@@ -269,6 +310,7 @@ mod tests {
             "annotations": {"sluice.dev/pod-set": "main"},
         });
         let mut expected = before;
+        expected["metadata"]["annotations"] = json!({"sluice.dev/held": "false"});
         expected["spec"]["template"]["metadata"] = marks;
         assert_eq!(job, expected);
     }
@@ -293,9 +335,10 @@ mod tests {
             count,
         };
         let whole = set(&kind, &job);
-        let released = kind.release_patch(target, &[placing(&whole, 1)]);
+        let released = kind.release_patch(target, &[placing(&whole, 1)], MarkAt::Annotations);
         json_patch::patch(&mut job, &released).unwrap();
         let mut expected = before.clone();
+        expected["metadata"]["annotations"] = json!({"sluice.dev/held": "false"});
         expected["spec"]["suspend"] = json!(false);
         expected["spec"]["parallelism"] = json!(1);
         assert_eq!(job, expected);
@@ -304,7 +347,8 @@ mod tests {
         let reduced = set(&kind, &job);
         let restored = kind.place_patch(target, &[placing(&reduced, 2)]);
         json_patch::patch(&mut job, &restored).unwrap();
-        assert_eq!(job, before);
+        expected["spec"] = before["spec"].clone();
+        assert_eq!(job, expected);
     }
 
     #[test]
@@ -339,7 +383,7 @@ mod tests {
                     to: set.placement.clone(),
                     count: set.count,
                 };
-                let patch = kind.release_patch(target, &[placing]);
+                let patch = kind.release_patch(target, &[placing], MarkAt::Annotations);
                 json_patch::patch(job, &patch).unwrap();
                 patch
             };
@@ -352,8 +396,8 @@ mod tests {
                 assert_eq!(got.pointer(&format!("/{map}/{key}")), was, "{name}");
             }
             job["spec"]["suspend"] = json!(true);
-            // The UID, that it is suspended, and that it no longer is.
-            assert_eq!(release(&mut job).len(), 3, "{name}: once is enough");
+            // The UID, that it is suspended, and that it no longer is, by Sluice's doing.
+            assert_eq!(release(&mut job).len(), 4, "{name}: once is enough");
         }
     }
 
@@ -373,7 +417,7 @@ mod tests {
         };
         assert!(kind.hold_patch(&deployment).is_empty());
         assert!(
-            kind.release_patch(target, std::slice::from_ref(&placing))
+            kind.release_patch(target, std::slice::from_ref(&placing), MarkAt::Annotations)
                 .is_empty()
         );
         assert!(kind.place_patch(target, &[placing]).is_empty());
@@ -396,13 +440,25 @@ mod tests {
             },
         ] {
             let mut patched = job.clone();
-            assert!(json_patch::patch(&mut patched, &kind.release_patch(target, &[])).is_err());
+            assert!(
+                json_patch::patch(
+                    &mut patched,
+                    &kind.release_patch(target, &[], MarkAt::Annotations)
+                )
+                .is_err()
+            );
         }
         job["spec"]["suspend"] = json!(false);
         let target = Target {
             uid: "u1",
             generation: Some(3),
         };
-        assert!(json_patch::patch(&mut job.clone(), &kind.release_patch(target, &[])).is_err());
+        assert!(
+            json_patch::patch(
+                &mut job.clone(),
+                &kind.release_patch(target, &[], MarkAt::Annotations)
+            )
+            .is_err()
+        );
     }
 }

@@ -9,23 +9,24 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sluice_crds::{
-    ADMITTED_ANNOTATION, POD_GROUP_LABEL, POD_GROUP_TOTAL_ANNOTATION, POD_SET_ANNOTATION,
-    PRIORITY_CLASS_LABEL, QUEUE_GATE,
+    ADMITTED_ANNOTATION, MANAGED_LABEL, POD_GROUP_LABEL, POD_GROUP_TOTAL_ANNOTATION,
+    POD_SET_ANNOTATION, PRIORITY_CLASS_LABEL, QUEUE_GATE,
 };
 
+use crate::claims;
 use crate::gates::{self, GateState};
 use crate::gating::{Gating, unlist};
 use crate::metadata::{self, annotation_text, label};
 use crate::place::Place;
 use crate::pod_set::Reader;
 use crate::problem::Problem;
-use crate::queue_gates::{propagated, scheduling_gates};
-use crate::requests::PodDefaults;
+use crate::queue_gates::scheduling_gates;
+use crate::requests::{Amounts, PodDefaults};
 use crate::view::{PodSetView, QueueLabels, QueueName};
 
 pub use crate::pod_group::{GROUP_PODS_MAX, PodGroup};
 pub use crate::pod_patch::{Lifting, lifting_patch};
-pub use crate::queue_gates::QueueGates;
+pub use crate::queue_gates::{QueueGates, propagated};
 
 #[cfg(test)]
 mod tests;
@@ -64,7 +65,8 @@ pub struct PodView {
     pub pod_set: Option<Arc<str>>,
     /// The record of its admission, or what is wrong with it.
     pub admitted: Option<Result<PodAdmission, Problem>>,
-    /// What it asks for, as a set of one pod, or what can't be counted.
+    /// What it asks for, as a set of one pod, or what can't be counted. Devices that it claims are not
+    /// counted here.
     pub asks: Result<PodSetView, Vec<Problem>>,
 }
 
@@ -100,6 +102,10 @@ pub struct PodAdmission {
     pub flavors: BTreeMap<String, String>,
     /// When.
     pub at: Time,
+    /// The term of the leader that wrote this, as in `status.admission.term` of a Workload. None where the
+    /// pod's job or group was admitted: that one's Workload says it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub term: Option<String>,
     /// The priority that its WorkloadPriorityClass gave it by then; it keeps that. None for a pod
     /// without such a class: its own can't change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -143,6 +149,30 @@ impl PodView {
         }
     }
 
+    /// What the pod is charged for by its own record, or what can't be counted. Devices that it claims are
+    /// counted with the object that it belongs to. One that belongs to none waits if it has such; what runs
+    /// already is charged for the rest.
+    ///
+    /// # Errors
+    /// All that can't be counted.
+    pub fn charge(&self) -> Result<PodSetView, Vec<Problem>> {
+        let asks = self.asks.clone()?;
+        if self.mode == PodMode::Child || asks.claims.is_empty() {
+            return Ok(asks);
+        }
+        if self.queue_gate.is_some() {
+            return Err(claims::not_by_itself(
+                &asks.claims,
+                &asks.place.spec_field(),
+            ));
+        }
+        Ok(PodSetView {
+            claims: Arc::default(),
+            devices: Ok(Amounts::new()),
+            ..asks
+        })
+    }
+
     /// The scheduling gates that stand for gate annotations and are still there.
     pub fn propagated_left(&self) -> impl Iterator<Item = &Arc<str>> {
         self.other_gates
@@ -152,12 +182,12 @@ impl PodView {
 }
 
 impl PodMode {
-    /// A pod that asks to be admitted by itself is; of those without a controller, one with the
-    /// label of a group belongs to it. A member that is admitted stays one whatever adopts it: a
-    /// controller may, in good faith, and its quota is that of the group.
+    /// A pod that asks to be admitted by itself is, or with the group that its controller made it for. Of
+    /// those without a controller, one with the label of a group belongs to it. A member that is admitted
+    /// stays one whatever adopts it: a controller may, in good faith, and its quota is that of the group.
     fn read(object: &Value, gates: &QueueGates) -> Self {
         if gates.opt_in(object).is_some() {
-            return Self::Single;
+            return PodGroup::of_controller(object).map_or(Self::Single, Self::Group);
         }
         let is_admitted = [POD_GROUP_TOTAL_ANNOTATION, ADMITTED_ANNOTATION]
             .into_iter()
@@ -208,24 +238,28 @@ pub enum PodHold {
 impl PodHold {
     /// How `pod` is to wait that is being created; none if Sluice has no part in it.
     ///
-    /// A queue label on a pod counts only where nothing above the pod can be queued: labels come
-    /// down from an object to its pods, and it is the object that is queued.
-    pub fn at_creation(pod: &Value, labels: &QueueLabels, gates: &QueueGates) -> Option<Self> {
+    /// A queue label came down from what owns the pod only if its controller is believed
+    /// (`is_believed`): then it is the owner that is queued. The queue gate says that the pod waits for
+    /// quota: one that Sluice did not put there by a template waits in a queue by itself.
+    pub fn at_creation(
+        pod: &Value,
+        labels: &QueueLabels,
+        gates: &QueueGates,
+        is_believed: bool,
+    ) -> Option<Self> {
         if metadata::annotation(pod, MIRROR_ANNOTATION).is_some() {
             return None;
         }
-        let controller = metadata::controller(pod);
-        let is_bare = controller.is_none();
+        let is_bare = metadata::controller(pod).is_none();
+        let goes_with_owner = !is_bare && is_believed;
         let is_labelled = labels.keys().any(|key| label(pod, key).is_some());
-        let is_loose = matches!(
-            controller,
-            None | Some(("apps", "ReplicaSet" | "StatefulSet"))
-        );
+        let is_gated = gates.carried(pod).is_some();
+        let is_managed = label(pod, MANAGED_LABEL).is_some();
         if gates.opt_in(pod).is_some() {
             Some(Self::Single)
         } else if is_bare && label(pod, POD_GROUP_LABEL).is_some() {
             Some(Self::Group)
-        } else if is_labelled && is_loose {
+        } else if is_labelled && !goes_with_owner || is_gated && !(goes_with_owner && is_managed) {
             Some(Self::Single)
         } else if is_bare && !metadata::gate_annotations(pod).is_empty() {
             Some(Self::Gates)

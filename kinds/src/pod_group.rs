@@ -1,9 +1,13 @@
-//! Bare pods that are admitted together: what a pod says of the group that it belongs to.
+//! Pods that are admitted together: what a pod says of the group that it belongs to. Bare pods name it by a
+//! label; those that a controller makes by groups say by which of their labels it is told.
 
 use std::sync::Arc;
 
 use serde_json::Value;
-use sluice_crds::{POD_GROUP_LABEL, POD_GROUP_TOTAL_ANNOTATION, RETRIABLE_IN_GROUP_ANNOTATION};
+use sluice_crds::{
+    POD_GROUP_LABEL, POD_GROUP_LABELS_ANNOTATION, POD_GROUP_TOTAL_ANNOTATION,
+    POD_GROUP_TOTAL_FROM_ANNOTATION, RETRIABLE_IN_GROUP_ANNOTATION,
+};
 
 use crate::gates::field_of;
 use crate::metadata::{annotation_text, label};
@@ -13,7 +17,7 @@ use crate::problem::Problem;
 /// Most pods in a group.
 pub const GROUP_PODS_MAX: u32 = 1000;
 
-/// The group that a bare pod belongs to.
+/// The group that a pod belongs to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PodGroup {
     /// Its name, unique in the namespace.
@@ -48,7 +52,8 @@ impl PodGroup {
                     name,
                     &format!("metadata.labels[{POD_GROUP_LABEL}]"),
                 ));
-                let total = read_total(total).map_err(|problem| problems.push(problem));
+                let total = read_total(POD_GROUP_TOTAL_ANNOTATION, total)
+                    .map_err(|problem| problems.push(problem));
                 Some((name, total))
             }
         };
@@ -62,10 +67,42 @@ impl PodGroup {
             _ => Ok(None),
         }
     }
+
+    /// The group of `pod` that its controller made it for, if it is to be admitted with such.
+    ///
+    /// # Errors
+    /// What is missing or wrong of that.
+    pub fn of_controller(pod: &Value) -> Option<Result<Self, Problem>> {
+        let labels = annotation_text(pod, POD_GROUP_LABELS_ANNOTATION)?;
+        let total = annotation_text(pod, POD_GROUP_TOTAL_FROM_ANNOTATION).unwrap_or_default();
+        (!labels.is_empty()).then(|| Self::by_marks(pod, labels, total))
+    }
+
+    fn by_marks(pod: &Value, labels: &str, total: &str) -> Result<Self, Problem> {
+        let value_of = |key: &str| {
+            label(pod, key).ok_or_else(|| {
+                Problem::required(
+                    format!("metadata.labels[{key}]"),
+                    format!("must be there: {POD_GROUP_LABELS_ANNOTATION} names the group of the pod by it"),
+                )
+            })
+        };
+        let values: Vec<&str> = labels.split(',').map(value_of).collect::<Result<_, _>>()?;
+        let name = values.join("-");
+        let wrong = names::subdomain(&name, &field_of(POD_GROUP_LABELS_ANNOTATION));
+        if let Some(problem) = wrong.into_iter().next() {
+            return Err(problem);
+        }
+        Ok(Self {
+            name: name.into(),
+            total: read_total(total, annotation_text(pod, total))?,
+            is_retriable: read_retriable(pod)?,
+        })
+    }
 }
 
-fn read_total(total: Option<&str>) -> Result<u32, Problem> {
-    let field = field_of(POD_GROUP_TOTAL_ANNOTATION);
+fn read_total(key: &str, total: Option<&str>) -> Result<u32, Problem> {
+    let field = field_of(key);
     let Some(text) = total else {
         return Err(Problem::required(
             field,

@@ -6,11 +6,12 @@ use std::sync::Arc;
 use serde_json::Value;
 use sluice_crds::{MANAGED_LABEL, POD_SET_ANNOTATION};
 
+use crate::claims;
 use crate::metadata::{annotation_text, label};
 use crate::place::Place;
 use crate::problem::Problem;
 use crate::queue_gates::QueueGates;
-use crate::requests::{PodDefaults, pod_requests};
+use crate::requests::{Amounts, PodDefaults, pod_requests};
 use crate::template::{self, Placement};
 use crate::view::{Mark, PodSetView, TemplateMarks};
 
@@ -38,6 +39,9 @@ impl Reader<'_> {
         let requests = pod_requests(spec, field, self.defaults)
             .map_err(|p| problems.extend(p))
             .unwrap_or_default();
+        let claims = claims::read(spec, field)
+            .map_err(|p| problems.push(p))
+            .unwrap_or_default();
         let plain = PodDefaults::default();
         let declared = if *self.defaults == plain {
             requests.clone()
@@ -61,8 +65,15 @@ impl Reader<'_> {
             min_count: None,
             count_at: None,
             reclaimable: 0,
+            is_assumed: false,
             requests,
             declared,
+            devices: if claims.is_empty() {
+                Ok(Amounts::new())
+            } else {
+                Err(claims::not_counted(&claims, field))
+            },
+            claims,
             placement,
             required_affinity,
             priority_class: spec

@@ -15,6 +15,9 @@ use crate::place::Place;
 use crate::problem::Problem;
 use crate::template::Placement;
 
+pub(crate) use added::Added;
+
+mod added;
 mod compile;
 #[cfg(test)]
 mod tests;
@@ -38,6 +41,7 @@ pub(crate) struct Rule {
     pub(crate) count: Option<Expression>,
     pub(crate) reclaimable: Option<Expression>,
     pub(crate) partial: Option<Partial>,
+    pub(crate) added: Vec<Added>,
 }
 
 /// How an object says that it will do with fewer of these pods.
@@ -218,7 +222,7 @@ impl Rule {
         };
         match pod {
             None if self.when_absent == WhenAbsent::Skip => return None,
-            None if self.when_absent == WhenAbsent::Create => {}
+            None if matches!(self.when_absent, WhenAbsent::Create | WhenAbsent::Assume) => {}
             Some(pod) if pod.is_object() => {}
             Some(_) | None => {
                 let rule = "its JobKind says that a pod template lies here";

@@ -76,7 +76,7 @@ pub(crate) fn propagated_gates(pod: &Value) -> impl Iterator<Item = &str> {
 }
 
 /// The names of the scheduling gates that `pod` says stand for gate annotations.
-pub(crate) fn propagated(pod: &Value) -> impl Iterator<Item = &str> {
+pub fn propagated(pod: &Value) -> impl Iterator<Item = &str> {
     annotation_text(pod, PROPAGATED_GATES_ANNOTATION)
         .into_iter()
         .flat_map(|names| names.split(','))

@@ -106,6 +106,21 @@ fn check_rule(rule: &Rule, field: &str, root: Known<'_>) -> Vec<Problem> {
         name: "item",
         ..element
     });
+    for (index, added) in rule.added.iter().enumerate() {
+        let field = format!("{field}.addContainers[{index}]");
+        if let Some(path) = &added.resources_from
+            && let Some(rule) = root.must_be(path, "object")
+        {
+            problems.push(Problem::invalid(
+                format!("{field}.resourcesFrom"),
+                path.to_string(),
+                rule,
+            ));
+        }
+        if let Some(when) = &added.when {
+            problems.extend(check_expression(when, &format!("{field}.when"), root, item));
+        }
+    }
     for (name, expression) in [("count", &rule.count), ("reclaimable", &rule.reclaimable)] {
         if let Some(expression) = expression {
             let field = format!("{field}.{name}");

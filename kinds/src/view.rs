@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::NodeSelectorTerm;
 
+use crate::claims::Claim;
 use crate::location::Location;
 use crate::names;
 use crate::place::Place;
@@ -27,10 +28,16 @@ pub struct PodSetView {
     pub count_at: Option<Location>,
     /// How many of them have ended and will not be replaced.
     pub reclaimable: u32,
+    /// Whether they are made from a template that is not in the object: nothing can be written to them.
+    pub is_assumed: bool,
     /// What the scheduler will charge for one pod, in nano-units.
     pub requests: Amounts,
     /// The part of that which the object itself says, whatever the namespace adds today.
     pub declared: Amounts,
+    /// The claims by which one pod asks for devices.
+    pub claims: Arc<[Claim]>,
+    /// What these devices are counted as, besides `requests`, or why they are not counted.
+    pub devices: Result<Amounts, Vec<Problem>>,
     /// The template's nodeSelector and tolerations.
     pub placement: Placement,
     /// The terms of the template's required node affinity: one of them must match.

@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use tracing::warn;
 
 use super::Controller;
-use super::flights::Kind;
+use crate::controller::writes::flights::Kind;
 use crate::plan::job::LivePods;
 use crate::plan::workload::Fit;
 use crate::plan::{group, reservation};
@@ -32,28 +32,36 @@ impl Controller {
         let job = self.world.job_key(uid).and_then(|key| self.world.job(key));
         let Some((key, workload)) = self.world.workload_of(uid) else {
             // Somebody deleted the Workload of a job whose pods may run: the quota is not free yet.
-            let may_run = job.is_some_and(|job| {
-                job.finished().is_none()
-                    && job.hold == Hold::Suspend
-                    && job
-                        .reading
-                        .as_ref()
-                        .map_or(true, |r| !r.suspended || r.active)
-            });
-            let may_run = may_run || 0 < self.live_pods(uid);
-            if !(may_run && self.engine.admission(&id).is_some()) {
+            self.expected.forget(uid);
+            let may_run = || {
+                job.is_some_and(|job| {
+                    job.finished().is_none()
+                        && job.hold == Hold::Suspend
+                        && job
+                            .reading
+                            .as_ref()
+                            .map_or(true, |r| !r.suspended || r.active)
+                })
+            };
+            let is_charged = self.engine.admission(&id).is_some();
+            if !(is_charged && (may_run() || 0 < self.live_pods(uid))) {
                 self.engine.apply(Event::RemoveWorkload(id));
+            } else if self.world.job_key(uid).is_none() && group_key(uid).is_none() {
+                self.orphans.insert(uid.clone());
             }
             return;
         };
+        self.expected.note(uid, workload, job);
         let state = match &workload.status.admission {
             _ if workload.is_finished() => WorkloadState::Finished,
             Some(admission) => {
                 let ended = |pod_set: &str| workload.reclaimed(pod_set);
                 match translate::admission(admission, ended, &self.bound_pods(uid)) {
-                    // What is deleted goes by itself: nobody else has to make room meanwhile.
+                    // What is deleted together with its pods goes by itself: nobody else has to make
+                    // room meanwhile. Nobody waits for an eviction that does not end.
                     Ok(admission)
-                        if workload.is_evicting() || job.is_some_and(|job| job.deleting) =>
+                        if workload.is_evicting() && !workload.is_stalled()
+                            || job.is_some_and(|job| job.deletes_pods) =>
                     {
                         let whom = workload.status.makes_room_for.as_deref();
                         WorkloadState::Evicting(admission, whom.map(WorkloadId::new))
@@ -81,29 +89,45 @@ impl Controller {
             }
             None => WorkloadState::Inactive,
         };
-        let Ok(pod_sets) = translate::pod_sets(&workload.spec) else {
+        let queue = LocalQueueKey::new(key.namespace.clone(), workload.spec.queue_name.as_str());
+        let is_kept = self.is_not_made_again(uid) && self.keeps(&queue, workload);
+        let Ok(pod_sets) = translate::pod_sets(&workload.spec, !is_kept) else {
             warn!(workload = %key.name, "requests can't be counted");
             self.engine.apply(Event::RemoveWorkload(id));
             return;
         };
         let evictable = match state {
-            WorkloadState::Admitted(_) => self.can_be_evicted(uid),
+            WorkloadState::Admitted(_) => !workload.is_evicting() && self.can_be_evicted(uid),
             _ => true,
         };
-        let created = workload.created.map_or(i64::MAX, Timestamp::as_second);
+        let is_deleted = job.is_some_and(|job| job.deleting);
+        let own = job.and_then(|job| job.created);
+        let created = own.or_else(|| workload.job_created());
+        let created = created.map_or(i64::MAX, Timestamp::as_second);
         self.engine
             .apply(Event::UpsertWorkload(sluice_engine::Workload {
-                priority: workload.spec.priority,
+                // Its user has given it up: it makes room before any other.
+                priority: if is_deleted {
+                    i32::MIN
+                } else {
+                    workload.spec.priority
+                },
                 created,
                 pod_sets,
                 not_before: workload.requeue_at().map(time),
                 evictable,
                 state,
-                ..sluice_engine::Workload::new(
-                    id,
-                    LocalQueueKey::new(key.namespace.clone(), workload.spec.queue_name.as_str()),
-                )
+                ..sluice_engine::Workload::new(id, queue)
             }));
+    }
+
+    /// Whether the ClusterQueue of a Workload keeps pods that nobody would make again: the one that
+    /// admitted it, else the one that it waits for.
+    fn keeps(&self, queue: &LocalQueueKey, workload: &WorkloadRecord) -> bool {
+        match &workload.status.admission {
+            Some(admission) => (self.cluster).keeps_not_restartable(&admission.cluster_queue),
+            None => self.cluster.local_queue_keeps_not_restartable(queue),
+        }
     }
 
     /// Makes the engine see a job, group or pod as it is recorded.
@@ -153,7 +177,15 @@ impl Controller {
     /// under way.
     pub(super) fn live_pods(&self, uid: &Uid) -> usize {
         let pods = self.world.pods_of(uid);
-        pods.iter().filter(|(_, pod)| self.may_run(pod)).count()
+        let own = pods.iter().filter(|(_, pod)| self.may_run(pod)).count();
+        own + self.orphaned_pods(uid).len()
+    }
+
+    /// How many of these will not be gone in a moment.
+    pub(super) fn lasting_pods(&self, uid: &Uid) -> usize {
+        let pods = self.world.pods_of(uid);
+        let lasting = |pod: &PodRecord| self.may_run(pod) && !pod.is_soon_gone;
+        pods.iter().filter(|(_, pod)| lasting(pod)).count()
     }
 
     /// How many pods of one of its pod sets may run, and may be of it: those that don't say which set
@@ -178,7 +210,8 @@ impl Controller {
     fn bound_pods(&self, uid: &Uid) -> HashMap<String, u32> {
         let is_group = group_key(uid).is_some();
         let mut bound: HashMap<String, u32> = HashMap::new();
-        for (_, pod) in self.world.pods_of(uid) {
+        let left_behind = self.orphaned_pods(uid);
+        for (_, pod) in self.world.pods_of(uid).into_iter().chain(left_behind) {
             if !(pod.is_let_go() && pod.is_bound) {
                 continue;
             }
@@ -205,7 +238,8 @@ impl Controller {
             return;
         };
         let flight = self.flights.of(uid);
-        if pod.queue_gate.is_some()
+        let is_late = self.late_pods.contains(uid);
+        if (pod.queue_gate.is_some() || is_late)
             && (flight == Some(Kind::Admission) || self.unanswered.contains_key(uid))
         {
             // The engine assumes an admission that is under way.
@@ -221,7 +255,13 @@ impl Controller {
             return;
         };
         let queue = LocalQueueKey::new(key.namespace.clone(), queue);
-        let state = if pod.queue_gate.is_none() {
+        let is_kept = pod.owner.is_none() && self.keeps_pod(&queue, pod);
+        // What came in late is decided about once more. It runs: while that can't be, it is charged.
+        let is_free = flight.is_none() && !self.resting.contains(uid);
+        let is_undecided = is_late && is_free && !pod.deleting;
+        let state = if is_undecided {
+            WorkloadState::Pending
+        } else if pod.queue_gate.is_none() {
             let recorded = pod.admitted.as_ref().and_then(|found| found.as_ref().ok());
             let charged = recorded
                 .map(|admitted| (admitted.cluster_queue.as_str(), &admitted.flavors))
@@ -261,12 +301,19 @@ impl Controller {
             .apply(Event::UpsertWorkload(sluice_engine::Workload {
                 priority,
                 created,
-                pod_sets: vec![translate::pod_set(asks)],
-                // Nobody would make it again.
-                evictable: pod.owner.is_some(),
+                pod_sets: vec![translate::pod_set(asks, !is_kept)],
+                evictable: !is_kept,
                 state,
                 ..sluice_engine::Workload::new(id, queue)
             }));
+    }
+
+    /// Whether the ClusterQueue of a pod that is admitted by itself keeps such as nobody would make again.
+    pub(super) fn keeps_pod(&self, queue: &LocalQueueKey, pod: &PodRecord) -> bool {
+        match &pod.admitted {
+            Some(Ok(admitted)) => (self.cluster).keeps_not_restartable(&admitted.cluster_queue),
+            Some(Err(_)) | None => self.cluster.local_queue_keeps_not_restartable(queue),
+        }
     }
 
     /// Whether a pod was let go with a job that is gone: what it holds is said by its own record.
@@ -297,9 +344,10 @@ fn may_wait(job: &JobRecord, workload: &WorkloadRecord) -> bool {
     let is_queued =
         matches!(&job.queue, QueueName::Named(queue) if *queue == workload.spec.queue_name);
     let reading = job.reading.as_ref();
-    let is_held = job.gates.is_held() && !job.released;
+    let is_held = (job.gates.is_held() && !job.released) || job.is_paused();
     let is_recorded = reading.is_ok_and(|reading| {
         reading.finished.is_none()
+            && reading.refusals.is_empty()
             && (reading.suspended || job.hold == Hold::Pods)
             && reading
                 .pod_sets
@@ -312,7 +360,7 @@ fn may_wait(job: &JobRecord, workload: &WorkloadRecord) -> bool {
 
 /// The LocalQueue of a pod that is admitted by itself. One that names none any more keeps what it was
 /// admitted with until it has ended.
-fn queue_of(pod: &PodRecord) -> Option<&str> {
+pub fn queue_of(pod: &PodRecord) -> Option<&str> {
     match &pod.queue {
         QueueName::Named(queue) => Some(queue),
         QueueName::None | QueueName::Invalid(_) => {

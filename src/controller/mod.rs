@@ -8,25 +8,13 @@
 //! ```
 
 mod account;
-mod children;
-mod evictions;
-mod explaining;
-mod flights;
-mod jobs;
-mod kind_task;
+mod decisions;
+mod intake;
 mod kinds;
-mod lineage;
 mod observe;
-mod owners;
-mod pods;
-mod releases;
-mod reply;
 mod reports;
-mod reservations;
-mod retiring;
 mod settle;
-mod standing;
-mod statuses;
+mod writes;
 
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -37,6 +25,7 @@ use k8s_openapi::jiff::Timestamp;
 use kube::api::ApiResource;
 use sluice_crds as crds;
 use sluice_engine::{Engine, Settings};
+use sluice_kinds::devices::DeviceClasses;
 use sluice_kinds::pod::QueueGates;
 use sluice_kinds::view::QueueLabels;
 use tokio::sync::mpsc;
@@ -46,22 +35,29 @@ use tokio_util::time::DelayQueue;
 use tracing::info;
 
 use crate::client::Clients;
+use crate::clock;
 use crate::events::Events;
 use crate::hooks::Rules;
-use crate::lease::Term;
 use crate::metrics::Metrics;
+use crate::pulse::Pulse;
+use crate::term::{Term, TermName};
 use crate::watch::{self, Observation, Source};
 use crate::world::cluster::Cluster;
-use crate::world::{Uid, World};
+use crate::world::devices::Devices;
+use crate::world::{Template, Uid, World};
 use crate::write::Writer;
-use flights::Flights;
+use decisions::excess::ExcessChildren;
+use decisions::opening::Opening;
+use decisions::orphans::Orphans;
+use decisions::reservations::{Blocked, PodBackoff};
+use decisions::stalls::Expected;
+use intake::owners::Owners;
 use kinds::{Kinds, Reading};
 use observe::Seen;
-use owners::Owners;
-use reply::Attempts;
-use reports::Reports;
-use reservations::{Blocked, PodBackoff};
-use statuses::Statuses;
+use reports::progress::Reports;
+use reports::statuses::Statuses;
+use writes::flights::Flights;
+use writes::reply::Attempts;
 
 /// Observations that may wait before watches are held back: some pages of a list.
 const OBSERVATIONS_MAX: usize = 2048;
@@ -87,6 +83,8 @@ pub struct Options {
     pub instance: String,
     /// What holds for all queues.
     pub settings: Settings,
+    /// The classes of devices that are counted.
+    pub device_classes: DeviceClasses,
 }
 
 /// All state of the controller.
@@ -105,12 +103,16 @@ pub struct Controller {
     listings: HashMap<Source, HashSet<Place>>,
     /// Fixed kinds whose first list is not complete.
     unsynced: BTreeSet<Source>,
-    /// Whether everything has been listed once. Nothing is decided before.
+    /// Whether everything has been listed once. Nothing is planned before.
     started: bool,
+    /// What the first decision waits for, until it is taken.
+    opening: Option<Opening>,
     /// Jobs, groups and pods to be planned, by UID.
     dirty: BTreeSet<Uid>,
     /// Jobs and groups whose pods have changed.
     recount: BTreeSet<Uid>,
+    /// Templates of claims by which jobs have to be counted anew.
+    changed_templates: BTreeSet<Template>,
     /// Jobs, groups and pods to be planned later; and controllers whose pods stand back until then.
     wake: DelayQueue<Uid>,
     /// A digest of what was last said about a job, so that it isn't said twice.
@@ -129,21 +131,32 @@ pub struct Controller {
     /// Jobs, groups and pods whose last write failed, until they are woken.
     resting: HashSet<Uid>,
     /// Admissions that nobody knows the outcome of, to be sent again.
-    unanswered: HashMap<Uid, flights::Flight>,
+    unanswered: HashMap<Uid, writes::flights::Flight>,
     attempts: Attempts,
     owners: Owners,
+    excess_children: ExcessChildren,
     /// JobKinds whose objects' pods are found by their label.
     shows_pods: HashSet<Arc<str>>,
+    /// The term of this leader.
+    term: TermName,
+    /// Jobs and groups whose admission came in late and does not count.
+    late: BTreeSet<Uid>,
+    /// Pods that an ended leader has admitted by themselves, until that is decided about.
+    late_pods: BTreeSet<Uid>,
     /// Pods of jobs and groups for which the write is under way that lets them go.
     leaving: HashSet<Uid>,
     /// Controllers whose pods have timed out.
     pod_backoffs: HashMap<Uid, PodBackoff>,
+    /// Jobs that are gone and whose pods run on, charged.
+    orphans: Orphans,
     /// Pods that may run and have lost the label they are watched by.
     unlabelled: HashSet<Uid>,
     /// Admitted jobs without pods that should have some, and since when.
     empty_since: HashMap<Uid, Timestamp>,
     /// Admitted jobs and groups that can't be let go.
     blocked: HashMap<Uid, Blocked>,
+    /// Jobs and groups that should stop, or start, by what was written.
+    expected: Expected,
     sender: mpsc::Sender<Observation<Seen>>,
     receiver: mpsc::Receiver<Observation<Seen>>,
 }
@@ -158,7 +171,8 @@ impl Controller {
         rules: Rules,
     ) -> Self {
         let (sender, receiver) = mpsc::channel(OBSERVATIONS_MAX);
-        let cluster = Cluster::default();
+        let cluster = Cluster::new(Devices::new(options.device_classes.clone()));
+        let name = term.name();
         let writer = Writer::new(clients.write.clone(), metrics.clone(), term);
         let events = Events::start(
             clients.write.clone(),
@@ -167,6 +181,7 @@ impl Controller {
         );
         Self {
             flights: Flights::new(writer.clone()),
+            excess_children: ExcessChildren::new(writer.clone()),
             statuses: Statuses::new(writer),
             kinds: Kinds::new(
                 clients.clone(),
@@ -185,6 +200,7 @@ impl Controller {
             listings: HashMap::new(),
             unsynced: BTreeSet::new(),
             started: false,
+            opening: None,
             dirty: BTreeSet::new(),
             wake: DelayQueue::new(),
             told: HashMap::new(),
@@ -196,15 +212,21 @@ impl Controller {
             unanswered: HashMap::new(),
             attempts: Attempts::default(),
             recount: BTreeSet::new(),
+            changed_templates: BTreeSet::new(),
             pod_notes: 0,
             owners: Owners::new(clients.read.clone(), options.queue_labels.clone()),
             shows_pods: HashSet::new(),
+            term: name,
+            late: BTreeSet::new(),
+            late_pods: BTreeSet::new(),
             leaving: HashSet::new(),
+            orphans: Orphans::default(),
             unlabelled: HashSet::new(),
             empty_since: HashMap::new(),
             seconds: 0,
             pod_backoffs: HashMap::new(),
             blocked: HashMap::new(),
+            expected: Expected::default(),
             options,
             clients,
             metrics,
@@ -215,11 +237,12 @@ impl Controller {
     }
 
     /// Runs until `stop`; then writes under way are given time to end.
-    pub async fn run(mut self, stop: CancellationToken) -> Result<()> {
+    pub async fn run(mut self, pulse: Arc<Pulse>, stop: CancellationToken) -> Result<()> {
         self.start_watches();
         let mut housekeeping = interval(HOUSEKEEPING);
         housekeeping.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
+            pulse.beat();
             let due = self.due();
             tokio::select! {
                 () = stop.cancelled() => break,
@@ -247,7 +270,9 @@ impl Controller {
             }
         }
         info!("stopping: waiting for writes under way");
+        pulse.end();
         self.flights.finish().await;
+        self.excess_children.finish().await;
         if self.started {
             self.statuses.finish(&self.engine, &self.cluster).await;
         }
@@ -258,7 +283,7 @@ impl Controller {
     /// housekeeping.
     fn due(&self) -> Option<Duration> {
         let at = self.engine.next_wake()?;
-        let wait = at.since(account::time(Timestamp::now())).max(DUE_AGAIN);
+        let wait = at.since(account::time(clock::now())).max(DUE_AGAIN);
         (self.started && wait < HOUSEKEEPING).then_some(wait)
     }
 
@@ -275,6 +300,7 @@ impl Controller {
     fn is_ready(&mut self) -> bool {
         if !self.started && self.unsynced.is_empty() && self.kinds.all_settled() {
             self.started = true;
+            self.opening = Some(Opening::new());
             info!(
                 jobs = self.world.jobs().count(),
                 workloads = self.world.workloads().count(),
@@ -290,6 +316,7 @@ impl Controller {
             let owners = self.world.workloads().filter_map(|(_, w)| w.job.as_ref());
             let owners: Vec<Uid> = owners.map(|owner| owner.uid.clone()).collect();
             self.dirty.extend(owners);
+            self.set_doubtful_aside();
             // What jobs were told before the start is not told again.
             self.is_quiet = true;
             self.decide_again(self.world.children.waiting());
@@ -349,6 +376,7 @@ impl Controller {
                 ),
             ),
         ];
+        self.watch_templates();
         for (source, resource) in table {
             self.unsynced.insert(source.clone());
             tokio::spawn(watch::watch(

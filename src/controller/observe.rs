@@ -181,6 +181,10 @@ impl Controller {
                     self.dirty.extend(uids);
                     self.look_at_all_pods();
                 }
+                self.changed_templates.extend(effect.template);
+                if effect.keeps {
+                    self.look_at_all_pods();
+                }
                 if effect.first_choice {
                     self.recharge_unrecorded_pods();
                 }
@@ -210,8 +214,25 @@ impl Controller {
                 .job_key(&owner.uid)
                 .is_none_or(|job| job.namespace == key.namespace)
         });
+        // What it said of its job before an orphaning deletion is still so.
+        let known = self
+            .world
+            .workload(&key)
+            .and_then(|known| known.job.as_ref());
+        let job = match (job, known) {
+            (Some(job), Some(known)) if job.is_nameless() && job.uid == known.uid => {
+                Some(known.clone())
+            }
+            (job, _) => job,
+        };
         record.job.clone_from(&job);
+        self.set_late_aside(&key, &mut record);
         let waits = record.status.admission.is_none() && !record.is_finished();
+        let known = self.world.workload(&key);
+        let was_evicting = known
+            .filter(|known| known.uid == record.uid && known.revision < record.revision)
+            .map(WorkloadRecord::is_evicting);
+        self.count_eviction(was_evicting, &record);
         if self.world.put_workload(key, record)
             && let Some(Owner { uid, .. }) = job
         {
@@ -308,6 +329,8 @@ impl Controller {
             self.attempts.forget(uid);
             self.unanswered.remove(uid);
             self.leaving.remove(uid);
+            self.late.remove(uid);
+            self.late_pods.remove(uid);
             self.blocked.remove(uid);
             self.empty_since.remove(uid);
             self.world.forget_gone(uid);

@@ -4,20 +4,21 @@
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 
 use k8s_openapi::api::core::v1::ObjectReference;
-use k8s_openapi::jiff::Timestamp;
 use kube::api::ApiResource;
 use sluice_crds::{Admission, PriorityClassRef, WorkloadSpec};
 use sluice_engine::{Decision, Event, WorkloadId};
 use sluice_translate as translate;
 use tokio::time::Instant;
-use tracing::{debug, info};
+use tracing::{debug, error, info};
 
 use super::Controller;
 use super::account::time;
-use super::evictions::Preempting;
-use super::flights::Flight;
-use super::lineage::Lineage;
-use super::pods::{pod_reference, pods_resource};
+use crate::clock;
+use crate::controller::decisions::evictions::Preempting;
+use crate::controller::intake::lineage::Lineage;
+use crate::controller::intake::pods::pods_resource;
+use crate::controller::writes::flights::Flight;
+use crate::events::pod_reference;
 use crate::plan::job::{Child, Situation, plan};
 use crate::plan::workload::{self, Priority};
 use crate::plan::{Note, Plan, StatusPurpose, Write};
@@ -29,6 +30,7 @@ const OWNERS_ASKED_EVERY: u64 = 60;
 
 impl Controller {
     pub(super) fn settle(&mut self) {
+        self.recount_devices();
         for uid in std::mem::take(&mut self.recount) {
             self.sync_engine(&uid);
             self.prune(&uid);
@@ -44,9 +46,19 @@ impl Controller {
             }
             self.release_pods(&uid);
         }
+        if !self.may_decide() {
+            return;
+        }
         let begun = Instant::now();
-        let decisions = self.engine.decide(time(Timestamp::now()));
+        let decisions = self.engine.decide(time(clock::now()));
         self.metrics.decided(begun.elapsed().as_secs_f64());
+        let violations = self.engine.invariant_violations();
+        if self.metrics.violations(violations) {
+            error!(
+                violations,
+                "the quota is in a state that must not occur, and may be given twice: restart Sluice, and report this"
+            );
+        }
         let mut preempting = Preempting::new();
         for decision in decisions {
             match decision {
@@ -55,6 +67,7 @@ impl Controller {
             }
         }
         self.tell_preempting(preempting);
+        self.take_back_late();
     }
 
     fn plan_job(&mut self, uid: &Uid) {
@@ -72,7 +85,10 @@ impl Controller {
             return;
         }
         let workload = self.world.workload_of(uid);
-        if workload.is_none() && self.lineage(&key, job) == Lineage::Child {
+        if workload.is_none()
+            && (self.cluster.is_terminating(&key.namespace)
+                || self.lineage(&key, job) == Lineage::Child)
+        {
             return;
         }
         let still_charged = workload.is_none()
@@ -92,10 +108,11 @@ impl Controller {
             workload,
             still_charged,
             live_pods: self.live_pods(uid),
+            lasting_pods: self.lasting_pods(uid),
             live_pods_of_set: &|pod_set| self.live_pods_of_set(uid, pod_set),
             backoff: &|record| self.backoff(record),
             priority: &|| self.priority(job),
-            now: Timestamp::now(),
+            now: clock::now(),
         };
         let Plan { mut write, notes } = plan(&situation);
         if self.reports.hold_back(uid, write.as_ref()) {
@@ -125,43 +142,6 @@ impl Controller {
         }
     }
 
-    /// A Workload whose job is gone: what holds quota is deleted, so that quota is exactly what
-    /// Workloads hold; the rest too, as nobody else may (an orphaning deletion of the job).
-    fn plan_orphan(&mut self, uid: &Uid) {
-        let Some((key, record)) = self.world.workload_of(uid) else {
-            return;
-        };
-        let Some(owner) = &record.job else {
-            return;
-        };
-        // That it is gone says a complete list, or a watch that may have ended since, with its CRD.
-        let listed = self.kinds.listed_resource(&owner.group_kind);
-        let seen_to_go = || {
-            let is_gone = self.world.is_gone(uid);
-            is_gone.then(|| self.kinds.last_resource(&owner.group_kind))
-        };
-        let Some(resource) = listed.or_else(|| seen_to_go().flatten()) else {
-            return;
-        };
-        // Of a kind whose JobKind is deleted only what holds quota is known.
-        let (group, kind) = &owner.group_kind;
-        let is_known = self.holds_quota(uid) || self.kinds.is_read(group, kind);
-        if record.deleting || !is_known {
-            return;
-        }
-        let write = Write::DeleteWorkload {
-            key: key.clone(),
-            uid: record.uid.to_string(),
-            unless: Some(owner.clone()),
-        };
-        self.send(Flight {
-            subject: uid.clone(),
-            write,
-            resource,
-            notes: Vec::new(),
-        });
-    }
-
     pub(super) fn send(&mut self, flight: Flight) {
         let uid = flight.subject.clone();
         debug!(subject = %uid, write = ?flight.write, "write");
@@ -175,14 +155,15 @@ impl Controller {
         if self.world.pods.key(&uid).is_some() {
             return self.admit_pod(&uid, admission);
         }
-        let now = Timestamp::now();
+        let now = clock::now();
         self.flights.withdraw_explanation(&uid);
         let found = self.world.workload_of(&uid).zip(self.resource_of(&uid));
         let (Some(((key, record), resource)), None) = (found, self.flights.of(&uid)) else {
             self.engine.apply(Event::AdmissionFailed(id.clone()));
             return;
         };
-        let admission = translate::admission_record(admission, &self.cluster.flavors);
+        let mut admission = translate::admission_record(admission, &self.cluster.flavors);
+        admission.term = Some(self.term.to_string());
         let note = Note::normal("Admitted", admitted_text(&admission, &record.spec));
         let tells_readiness = self.tells_readiness(&uid);
         let write = Write::SetWorkloadStatus {
@@ -284,7 +265,11 @@ impl Controller {
         self.explain_waiting();
         self.look_after_reports();
         self.end_retired();
+        self.forget_unserved();
+        self.look_after_orphans();
         self.check_blocked();
+        self.look_after_stalls();
+        self.suspend_excess_children();
         self.forget_backoffs();
         self.seconds = self.seconds.wrapping_add(1);
         if self.seconds.is_multiple_of(OWNERS_ASKED_EVERY) {
@@ -338,7 +323,7 @@ impl Controller {
             pods.and_then(|pods| pods.into_iter().next())
         });
         if let Some((key, pod)) = pod {
-            let object = pod_reference(key, &pod.uid);
+            let object = pod_reference(&key.namespace, &key.name, &pod.uid);
             self.tell_object(object, uid, note);
         }
     }
@@ -349,6 +334,10 @@ impl Controller {
     }
 
     pub(super) fn tell_object(&mut self, object: ObjectReference, uid: &Uid, note: Note) {
+        let namespace = object.namespace.as_deref().unwrap_or_default();
+        if self.cluster.is_terminating(namespace) {
+            return;
+        }
         let digest = digest(&note);
         let before = self.told.insert(uid.clone(), digest);
         if before == Some(digest) || (self.is_quiet && !note.is_warning) {
@@ -360,7 +349,7 @@ impl Controller {
                 namespace = object.namespace,
                 name = object.name,
                 reason = note.reason,
-                message = %note.message,
+                told = %note.message,
                 "problem"
             );
         }
@@ -393,6 +382,24 @@ fn admitted_text(admission: &Admission, asked: &WorkloadSpec) -> String {
         let (name, given, asked) = (&given.name, given.count, asked.count);
         (given < asked).then(|| format!("{given} of {asked} pods of set {name:?}"))
     });
-    let told: Vec<_> = std::iter::once(text).chain(fewer).collect();
+    let uncounted = uncounted_resources(admission, asked);
+    let uncounted =
+        (!uncounted.is_empty()).then(|| format!("not counted: {}", uncounted.join(", ")));
+    let told: Vec<_> = (std::iter::once(text).chain(fewer).chain(uncounted)).collect();
     told.join(", ")
+}
+
+/// The resources that were asked for and that the ClusterQueue neither covers nor blocks.
+fn uncounted_resources<'a>(admission: &Admission, asked: &'a WorkloadSpec) -> Vec<&'a str> {
+    let is_counted = |resource: &str| {
+        let mut sets = admission.pod_set_assignments.iter();
+        sets.any(|set| set.flavors.contains_key(resource))
+    };
+    let mut uncounted: Vec<&str> = (asked.pod_sets.iter())
+        .flat_map(|set| set.requests.keys().map(String::as_str))
+        .filter(|resource| *resource != "pods" && !is_counted(resource))
+        .collect();
+    uncounted.sort_unstable();
+    uncounted.dedup();
+    uncounted
 }

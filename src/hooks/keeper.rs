@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use super::{Basis, Reach, Rule, Wanted, Wishes};
-use crate::lease::Term;
+use crate::term::Term;
 use crate::write::FIELD_MANAGER;
 
 /// How often all is looked at again.

@@ -17,7 +17,7 @@ use sluice_webhooks::manifests::{ManagedResource, Options};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use crate::lease::Term;
+use crate::term::Term;
 use keeper::{Keeper, State};
 
 /// What the rules are made of besides JobKinds.

@@ -3,8 +3,8 @@
 
 use sluice_engine::PreemptionRight;
 
-use super::Note;
 use super::reservation::{BLOCKED, TIMED_OUT};
+use super::{Note, workload};
 
 /// The reason of an eviction that makes room for another workload.
 pub const PREEMPTED: &str = "Preempted";
@@ -65,6 +65,22 @@ impl Cause {
         )
     }
 
+    /// All pods of a group were made again, for something else.
+    pub fn pods_changed() -> Self {
+        Self::new(
+            "PodsChanged",
+            "All its pods were made again and ask for something else than it was admitted with: it is queued with that",
+        )
+    }
+
+    /// Its user has suspended it.
+    pub fn paused() -> Self {
+        Self::new(
+            workload::SUSPENDED,
+            "Suspended by its user: its quota is free when its pods are gone",
+        )
+    }
+
     /// The API server, or a webhook, does not let it go.
     pub fn blocked(why: &str) -> Self {
         Self::new(BLOCKED, format!("It can't be let go: {why}"))
@@ -107,16 +123,30 @@ impl Cause {
     }
 
     /// What the user of a pod is told that is deleted because of it.
-    pub fn note_for_pod(&self) -> Note {
+    pub fn note_for_pod(&self, replacement: &Replacement) -> Note {
         let reason = self.preempted.map_or("Evicted", |_| PREEMPTED);
-        Note::warning(
-            reason,
-            format!(
-                "{}: deleted, so that another one takes its place in the queue",
-                self.message
+        let outcome = match replacement {
+            Replacement::Nobody => "deleted; no controller makes it again".to_owned(),
+            Replacement::Another => {
+                "deleted, so that another one takes its place in the queue".to_owned()
+            }
+            Replacement::OnRetry(kind) => format!(
+                "deleted; its {kind} counts that as a failure, and makes another one only if it is told to retry"
             ),
-        )
+        };
+        Note::warning(reason, format!("{}: {outcome}", self.message))
     }
+}
+
+/// Who makes another pod in place of one that is deleted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Replacement {
+    /// Its controller.
+    Another,
+    /// Its controller, of this kind, if it retries: the pod is a step, and a deleted step has failed.
+    OnRetry(String),
+    /// Nobody: it has no controller.
+    Nobody,
 }
 
 /// The workload that others make room for, as far as those may know it.
@@ -163,8 +193,9 @@ mod tests {
 
     use super::*;
     use crate::conditions::{self, Type};
+    use crate::plan::Now;
     use crate::plan::fixtures::mk_group_workload;
-    use crate::plan::{Now, workload};
+    use crate::plan::workload::Next;
     use crate::world::WorkloadRecord;
 
     #[test]
@@ -234,7 +265,7 @@ mod tests {
         assert_eq!(record.status.makes_room_for.as_deref(), Some("u-1"));
         assert_eq!(record.status.requeue_state, None, "it waits again at once");
         let admission = record.status.admission.clone().unwrap();
-        record.status = workload::requeued(&record, None, now);
+        record.status = workload::requeued(&record, Next::Queue, now);
         assert_eq!(record.status.makes_room_for, None, "it has left");
         assert_eq!(
             said(&record, Type::Preempted),

@@ -2,13 +2,16 @@
 //! were, its quota free; then queued again, at once, after a while, or not at all.
 
 use sluice_crds::WorkloadSpec;
+use sluice_kinds::Problem;
 use sluice_kinds::hold::Hold;
 use sluice_kinds::patch::Target;
+use sluice_kinds::path::FieldPath;
+use sluice_kinds::problem::summarize;
 
 use super::cause::Cause;
 use super::job::{Situation, status_write, suspend_write};
 use super::reservation::Backoff;
-use super::workload;
+use super::workload::{self, Next};
 use super::{JobPatch, JobPurpose, Note, Now, Plan, StatusPurpose, Write};
 use crate::world::job::Reading;
 use crate::world::{WorkloadKey, WorkloadRecord};
@@ -33,11 +36,18 @@ pub(super) fn evicting(
             .map(Plan::write)
             .unwrap_or_default();
     }
-    let is_active = reading.active || situation.child.is_some_and(|child| child.is_active());
-    if is_active || 0 < situation.live_pods {
+    // Controllers do nothing more for what is being deleted: it never says that it has stopped. Those of
+    // its children may still make pods.
+    let is_left_alone = job.deleting && !kind.makes_objects();
+    let is_active = reading.may_have_pods() && !is_left_alone;
+    if is_active
+        || situation.child.is_some_and(|child| child.is_active())
+        || 0 < situation.live_pods
+    {
         return Plan::default();
     }
-    if let Ok(pod_sets) = &reading.pod_sets
+    if !job.deleting
+        && let Ok(pod_sets) = &reading.pod_sets
         && job.hold == Hold::Suspend
     {
         let placings = workload::restorings(record, pod_sets);
@@ -56,7 +66,32 @@ pub(super) fn evicting(
             });
         }
     }
+    if job.is_paused() && record.spec.active {
+        return requeue_paused(situation, workload_key, record);
+    }
     requeue(workload_key, record, (situation.backoff)(record), *now)
+}
+
+/// Frees the quota of a job that its user has suspended: it waits for its user.
+fn requeue_paused(situation: &Situation<'_>, key: &WorkloadKey, record: &WorkloadRecord) -> Plan {
+    let waits = paused_text(situation);
+    let status = workload::requeued(record, Next::User(waits.clone()), situation.now);
+    status_write(key, record, status, StatusPurpose::Requeue)
+        .and_note(Note::normal(workload::SUSPENDED, waits))
+}
+
+/// What a job waits for that its user has suspended.
+pub(super) fn paused_text(situation: &Situation<'_>) -> String {
+    let field = situation.kind.suspend_path().map(FieldPath::field);
+    workload::waits_for_user(field.as_deref().unwrap_or("its suspend field"))
+}
+
+/// Tells a job to give its quota back that its user has suspended.
+pub(super) fn evict_paused(key: &WorkloadKey, record: &WorkloadRecord, now: Now) -> Plan {
+    let cause = Cause::paused();
+    let status = workload::evicted(record, &cause, now);
+    status_write(key, record, status, StatusPurpose::Evict)
+        .and_note(Note::normal(cause.reason, cause.message))
 }
 
 /// Frees the quota of a Workload whose pods are gone, and puts it back into its queue.
@@ -66,13 +101,13 @@ pub(super) fn requeue(
     backoff: Backoff,
     now: Now,
 ) -> Plan {
-    let (wait, text) = match backoff {
+    let (next, text) = match backoff {
         Backoff::None => (
-            None,
+            Next::Queue,
             "Its pods are gone and its quota is free: it waits in its queue again".to_owned(),
         ),
         Backoff::For(wait) => (
-            Some(wait),
+            Next::QueueAfter(wait),
             format!(
                 "Its pods are gone and its quota is free: it waits in its queue again in {} s",
                 wait.as_secs()
@@ -93,9 +128,12 @@ pub(super) fn requeue(
                 "It has given its quota back as often as its ClusterQueue allows (spec.reservation.backoff.limitCount); set spec.active of its Workload to true to queue it again",
             ));
         }
-        Backoff::Deactivate => (None, "Its pods are gone and its quota is free".to_owned()),
+        Backoff::Deactivate => (
+            Next::Queue,
+            "Its pods are gone and its quota is free".to_owned(),
+        ),
     };
-    let status = workload::requeued(record, wait, now);
+    let status = workload::requeued(record, next, now);
     status_write(key, record, status, StatusPurpose::Requeue)
         .and_note(Note::normal("Requeued", text))
 }
@@ -104,6 +142,19 @@ pub(super) fn evict_changed(key: &WorkloadKey, record: &WorkloadRecord, now: Now
     let message =
         "It asks for more than it was admitted with: it is queued again with what it asks for now";
     evict(key, record, &Cause::new("PodSetsChanged", message), now)
+}
+
+/// Evicts a job that its kind's controller would never run, and that has no pods.
+pub(super) fn evict_refused(
+    key: &WorkloadKey,
+    record: &WorkloadRecord,
+    refusals: &[Problem],
+    now: Now,
+) -> Plan {
+    let why = summarize(refusals);
+    let message =
+        format!("Its controller would never run it, so it would hold quota for ever: {why}");
+    evict(key, record, &Cause::new("NeverRuns", message), now)
 }
 
 /// Evicts a job whose pods came back that had ended for good by what it said.

@@ -6,8 +6,9 @@ use sluice_engine::{Amount, Explanation, ResourceName};
 use super::{Note, workload};
 use crate::world::WorkloadRecord;
 
-/// The reason and message of a Workload that waits. None for one that doesn't.
-pub fn waiting(explanation: &Explanation) -> Option<(&'static str, String)> {
+/// The reason and message of a Workload that waits. None for one that doesn't. `head` is how the workload
+/// is called that it waits behind, if it does and that is known.
+pub fn waiting(explanation: &Explanation, head: Option<&str>) -> Option<(&'static str, String)> {
     let reason = match explanation {
         Explanation::Admitted { .. }
         | Explanation::Evicting { .. }
@@ -16,24 +17,29 @@ pub fn waiting(explanation: &Explanation) -> Option<(&'static str, String)> {
         Explanation::BehindHead { .. } | Explanation::Queued { .. } => "Pending",
         Explanation::BackingOff { .. }
         | Explanation::QueueFull { .. }
-        | Explanation::RoomKept { .. }
-        | Explanation::WaitsForRoom { .. } => explanation.reason(),
+        | Explanation::QuotaReserved { .. }
+        | Explanation::Nominated { .. } => explanation.reason(),
         Explanation::DoesNotFit { .. } if !explanation.never_fits() => "Pending",
         _ => "Inadmissible",
     };
-    Some((reason, explanation.display(&format_amount).to_string()))
+    let message = match head {
+        Some(head) => explanation.display_behind(&format_amount, head).to_string(),
+        None => explanation.display(&format_amount).to_string(),
+    };
+    Some((reason, message))
 }
 
 /// The same for a Workload. One that stands back says until when, as it did when it began to.
 pub fn waiting_workload(
     explanation: &Explanation,
     record: &WorkloadRecord,
+    head: Option<&str>,
 ) -> Option<(&'static str, String)> {
     match (explanation, record.requeue_at()) {
         (Explanation::BackingOff { .. }, Some(until)) => {
             Some((workload::BACKING_OFF, workload::stands_back(until)))
         }
-        _ => waiting(explanation),
+        _ => waiting(explanation, head),
     }
 }
 
@@ -41,6 +47,8 @@ pub fn waiting_workload(
 pub fn note(reason: &'static str, message: String) -> Note {
     if reason == "Inadmissible" {
         Note::warning(reason, message)
+    } else if reason == workload::SUSPENDED {
+        Note::normal(reason, message)
     } else {
         Note::normal("Pending", message)
     }

@@ -53,7 +53,10 @@ pub fn mk_group_workload(pod_sets: &Value, status: &Value) -> (WorkloadKey, Work
             "name": "g-pod-group", "namespace": "blue", "uid": "w1", "resourceVersion": "9",
             "labels": {"sluice.dev/pod-group-name": "g"},
         },
-        "spec": {"queueName": "main", "priority": 0, "podSets": pod_sets},
+        "spec": {
+            "queueName": "main", "priority": 0, "podSets": pod_sets,
+            "jobCreationTimestamp": "2026-01-01T00:00:00Z",
+        },
         "status": status,
     });
     WorkloadRecord::read(serde_json::from_value(object).unwrap()).unwrap()

@@ -1,22 +1,30 @@
-//! The way of a group of bare pods that are admitted together: complete, queued, admitted, ended. Its
-//! record is a Workload that names the group; it has no other object.
+//! The way of a group of pods that are admitted together: complete, queued, admitted, ended. Its
+//! record is a Workload that names the group; it has no other object. A controller may make the pods of a
+//! group again; of bare pods nobody does.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::api::ObjectMeta;
-use sluice_crds::{JOB_UID_LABEL, POD_GROUP_LABEL, Workload};
+use sluice_crds::{JOB_UID_LABEL, POD_GROUP_LABEL, PODS_MADE_BY_ANNOTATION, Workload};
 use sluice_kinds::pod::{PodGroup, PodMode, PodPhase};
 use sluice_kinds::problem::summarize;
 use sluice_kinds::view::{Finished, PodSetView, QueueName};
 
+use super::cause::Cause;
 use super::eviction::requeue;
 use super::job::{delete_workload, status_write};
 use super::reservation::Backoff;
 use super::workload::{self, Priority};
 use super::{Note, Now, Plan, StatusPurpose, Write};
+use crate::conditions::{self, Type};
 use crate::world::pods::GroupKey;
 use crate::world::workload::group_workload_name;
 use crate::world::{PodKey, PodRecord, WorkloadKey, WorkloadRecord};
+
+/// How long a controller may take to make pods again that were deleted, on a busy machine.
+pub const REPLACED_WITHIN: Duration = Duration::from_mins(1);
 
 /// All that the plan for a group depends on.
 pub struct Situation<'a> {
@@ -72,6 +80,12 @@ pub fn plan(situation: &Situation<'_>) -> Plan {
             };
         }
         if record.status.admission.is_some() {
+            if asks_otherwise(situation, record, group) {
+                let cause = Cause::pods_changed();
+                let status = workload::evicted(record, &cause, *now);
+                return status_write(key, record, status, StatusPurpose::Evict)
+                    .and_note(cause.note());
+            }
             return if pods.iter().any(|(_, pod)| pod.is_live()) {
                 Plan::default()
             } else {
@@ -119,13 +133,23 @@ fn waiting(situation: &Situation<'_>, first: &PodRecord, group: &PodGroup) -> Pl
     let record = workload.map(|(_, record)| record);
     let mut spec = workload::spec(queue, &pod_sets, None, &priority);
     spec.active = record.is_none_or(|record| record.spec.active);
+    spec.job_creation_timestamp = created(first, record);
     match workload {
         // Its quota is free, and it can ask for some again, when its pods are gone.
         None if situation.still_charged && 0 < situation.live_pods => Plan::default(),
         None => {
             let (namespace, name) = situation.key;
+            // The Workload outlives its pods for a while.
+            let annotations = first.owner.as_ref().map(|owner| {
+                [(
+                    PODS_MADE_BY_ANNOTATION.to_owned(),
+                    format!("{} {}", owner.kind, owner.name),
+                )]
+                .into()
+            });
             let object = Workload {
                 metadata: ObjectMeta {
+                    annotations,
                     name: Some(group_workload_name(name)),
                     namespace: Some(namespace.to_string()),
                     labels: Some(
@@ -156,6 +180,13 @@ fn waiting(situation: &Situation<'_>, first: &PodRecord, group: &PodGroup) -> Pl
     }
 }
 
+/// The place of the group in its queue: that of its oldest pod, also after that one was replaced.
+fn created(oldest: &PodRecord, record: Option<&WorkloadRecord>) -> Option<Time> {
+    let recorded = record.and_then(|record| record.spec.job_creation_timestamp.as_ref());
+    let recorded = recorded.map(|at| at.0);
+    oldest.created.into_iter().chain(recorded).min().map(Time)
+}
+
 /// Whether the group can be admitted: it is complete, is what its Workload says, and no other gate
 /// is left on any of its pods.
 pub fn is_ready(pods: &[(&PodKey, &PodRecord)], record: &WorkloadRecord) -> bool {
@@ -167,18 +198,56 @@ pub fn is_ready(pods: &[(&PodKey, &PodRecord)], record: &WorkloadRecord) -> bool
     let is_free = counted
         .iter()
         .all(|(_, pod)| !pod.is_gated_elsewhere() && !pod.deleting);
-    counted.len() == total
-        && is_free
-        && pod_sets(pods, total)
-            .is_ok_and(|sets| workload::covers(record, &sets, workload::Fit::Exact))
+    counted.len() == total && is_free && asks_for(pods, total, record)
 }
 
-/// All pods are gone: the Workload goes too.
+/// Whether the pods ask for just what the Workload says.
+fn asks_for(pods: &[(&PodKey, &PodRecord)], total: usize, record: &WorkloadRecord) -> bool {
+    pod_sets(pods, total).is_ok_and(|sets| workload::covers(record, &sets, workload::Fit::Exact))
+}
+
+/// Whether the pods of an admitted group were all made again and ask for something else than it was
+/// admitted with: none of them could be released.
+fn asks_otherwise(situation: &Situation<'_>, record: &WorkloadRecord, group: &PodGroup) -> bool {
+    let total = usize::try_from(group.total).unwrap_or(usize::MAX);
+    let counted = counted(situation.pods, total);
+    let all_wait = counted
+        .iter()
+        .all(|(_, pod)| pod.queue_gate.is_some() && !pod.deleting);
+    situation.live_pods == 0
+        && counted.len() == total
+        && all_wait
+        && !asks_for(situation.pods, total, record)
+}
+
+/// All pods are gone: the Workload goes too. That of an evicted group stays for a while, if a controller makes
+/// the pods again: its place in the queue, and how often it was evicted, is theirs.
 fn gone(situation: &Situation<'_>) -> Plan {
-    match situation.workload {
-        Some((key, record)) if !record.deleting => delete_workload(key, record),
-        _ => Plan::default(),
+    let Some((key, record)) = situation.workload.filter(|(_, record)| !record.deleting) else {
+        return Plan::default();
+    };
+    if record.is_made_again && record.is_evicting() && !record.is_finished() {
+        return requeue(key, record, (situation.backoff)(record), situation.now);
     }
+    if kept_for(record, situation.now).is_some() {
+        return Plan::default();
+    }
+    delete_workload(key, record)
+}
+
+/// For how long the Workload of a group without pods stays, if it does.
+pub fn kept_for(record: &WorkloadRecord, now: Now) -> Option<Duration> {
+    let requeued = conditions::find(&record.status.conditions, Type::Requeued)?;
+    if !record.is_made_again || record.is_finished() || record.status.admission.is_some() {
+        return None;
+    }
+    let until = requeued
+        .last_transition_time
+        .0
+        .checked_add(REPLACED_WITHIN)
+        .ok()?;
+    let left = Duration::try_from(until.duration_since(now)).ok()?;
+    (!left.is_zero()).then_some(left)
 }
 
 /// The group has ended. If there are pods that have not, it is another group by the same name: it

@@ -2,16 +2,20 @@
 //! engine's view. No I/O; time is an argument. Planning again after the write plans nothing more.
 
 pub mod cause;
+mod charge;
 mod eviction;
+pub mod excess;
 pub mod explain;
 #[cfg(test)]
 pub mod fixtures;
 pub mod group;
 pub mod job;
+pub mod late;
 pub mod pod;
 mod progress;
 pub mod reservation;
 pub mod shares;
+pub mod stall;
 pub mod status;
 pub mod workload;
 
@@ -125,8 +129,12 @@ pub enum StatusPurpose {
     Requeue,
     /// Its job has ended.
     Finish,
+    /// Its admission does not count and can't: it waits.
+    TakeBack,
     /// Say what the job, which runs, tells of itself.
     Report,
+    /// Say that its eviction does not end.
+    Stall,
     /// Say what it waits for.
     Explain,
 }
@@ -142,8 +150,6 @@ pub enum JobPurpose {
     Release,
     /// Take out of its templates what was put in.
     Restore,
-    /// Mark it as held without a queue.
-    MarkHeld,
 }
 
 /// Something that the user is told about a job.

@@ -78,6 +78,18 @@ pub fn admit(
     ))
 }
 
+/// The write that takes over the admission of a pod that an ended leader has let go.
+pub fn take_over(key: &PodKey, pod: &PodRecord, admission: &PodAdmission) -> Write {
+    patch(
+        key,
+        pod,
+        Vec::new(),
+        None,
+        Some(admission),
+        PodPurpose::Admit,
+    )
+}
+
 /// The write that lets go a pod of an admitted job or group.
 pub fn release(
     key: &PodKey,

@@ -19,6 +19,8 @@ pub struct Told<'a> {
     pub ready: Option<bool>,
     /// Its pod sets.
     pub pod_sets: &'a [PodSetView],
+    /// Whether fewer pods than were admitted mean less quota: its pods come and go as its count says.
+    pub counts_pods: bool,
     /// How many pods of a set may run. What a job tells is not believed against that.
     pub live_pods_of_set: &'a dyn Fn(&str) -> LivePods,
 }
@@ -60,12 +62,28 @@ pub(super) fn is_refuted(
 fn reclaimable(record: &WorkloadRecord, set: &PodSetAssignment, told: &Told<'_>) -> i32 {
     let mut views = told.pod_sets.iter();
     let view = views.find(|view| *view.name == *set.name);
-    let said = view.map_or(0, |view| view.reclaimable);
-    let live = (told.live_pods_of_set)(&set.name).all;
-    let ended = set.count.saturating_sub(as_count(live)).max(0);
-    as_count(said)
-        .min(ended)
-        .max(as_count(record.reclaimed(&set.name)))
+    let live = as_count((told.live_pods_of_set)(&set.name).all);
+    let said = view.map_or(0, |view| {
+        as_count(view.reclaimable).saturating_add(if told.counts_pods {
+            fewer(set, view, live)
+        } else {
+            0
+        })
+    });
+    let ended = set.count.saturating_sub(live).max(0);
+    said.min(ended).max(as_count(record.reclaimed(&set.name)))
+}
+
+/// By how many pods a running job was made smaller than it was admitted. Said only once all pods are seen
+/// that it still wants: until then the others may be on their way.
+fn fewer(set: &PodSetAssignment, view: &PodSetView, live: i32) -> i32 {
+    let wanted = as_count(view.count);
+    let are_seen = wanted.saturating_sub(as_count(view.reclaimable)) <= live;
+    if are_seen {
+        set.count.saturating_sub(wanted).max(0)
+    } else {
+        0
+    }
 }
 
 fn as_count(number: impl TryInto<i32>) -> i32 {

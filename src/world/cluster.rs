@@ -1,7 +1,10 @@
 //! The cluster-wide settings that jobs are judged by: flavors, queues, cohorts, priority classes,
-//! namespaces and what namespaces add to pods. Turns each change into engine events.
+//! namespaces and what namespaces add to pods. Turns each change into engine events. How quota is counted
+//! is not known here: that is the engine's, and `sluice_translate`'s.
 
-use std::collections::BTreeMap;
+mod read;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::LimitRange;
@@ -10,16 +13,18 @@ use k8s_openapi::api::scheduling::v1::PriorityClass;
 use kube::api::DynamicObject;
 use kube::core::{Selector, SelectorExt};
 use sluice_crds::{
-    ClusterQueue, ClusterQueueStatus, Cohort, CohortStatus, LocalQueue, LocalQueueStatus, Quantity,
+    ClusterQueue, ClusterQueueStatus, Cohort, CohortStatus, LocalQueue, LocalQueueStatus,
     Reservation, ResourceFlavor, ResourceFlavorSpec, WorkloadPriorityClass,
 };
 use sluice_engine::{Event, LocalQueueKey};
 use sluice_kinds::problem::summarize;
-use sluice_kinds::requests::Amounts;
 use sluice_translate as translate;
 
+use super::Template;
 use super::additions::PodAdditions;
+use super::devices::Devices;
 use crate::watch::Source;
+use read::{container_requests, countable, first_flavors, parse};
 
 /// What is kept of a queue or cohort beside what the engine knows.
 #[derive(Debug, Clone)]
@@ -49,8 +54,12 @@ pub struct Cluster {
     pub pod_priorities: BTreeMap<String, i32>,
     /// How long quota may be held without being used, by ClusterQueue.
     pub reservations: BTreeMap<String, Reservation>,
+    /// ClusterQueues that keep pods which nobody would make again (`whenNotRestartable: Keep`).
+    keepers: BTreeSet<String>,
     /// What namespaces and RuntimeClasses add to pods.
     pub additions: PodAdditions,
+    /// What the devices are counted by that pods claim.
+    pub devices: Devices,
     /// LocalQueues as the engine is told, but for whether their namespace is selected.
     doors: BTreeMap<LocalQueueKey, sluice_engine::LocalQueue>,
     /// The flavor that each resource of a ClusterQueue is taken from first.
@@ -58,6 +67,8 @@ pub struct Cluster {
     /// Which namespaces each ClusterQueue takes. None: the selector can't be read and selects none.
     selectors: BTreeMap<String, Option<Selector>>,
     namespaces: BTreeMap<String, BTreeMap<String, String>>,
+    /// Namespaces that are being deleted: the API server takes no new object for them.
+    terminating: BTreeSet<String>,
 }
 
 /// What a change of the settings means for others.
@@ -69,9 +80,21 @@ pub struct Effect {
     pub priorities: bool,
     /// Whether what is charged for pods that run without a record may have changed.
     pub first_choice: bool,
+    /// Whether a ClusterQueue keeps pods now that it did not keep, or the other way round.
+    pub keeps: bool,
+    /// The template of claims that counts as something else now.
+    pub template: Option<Template>,
 }
 
 impl Cluster {
+    /// Nothing but what devices are counted by is known.
+    pub fn new(devices: Devices) -> Self {
+        Self {
+            devices,
+            ..Self::default()
+        }
+    }
+
     /// Takes in the object `name` from `source`; `None` if it is gone.
     ///
     /// # Errors
@@ -92,6 +115,14 @@ impl Cluster {
                     .as_ref()
                     .map(|q| first_flavors(&q.spec.resource_groups));
                 effect.first_choice = set(&mut self.first_flavors, name.to_owned(), flavors);
+                let keeps = queue.as_ref().is_some_and(|q| {
+                    q.spec.when_not_restartable == sluice_crds::WhenNotRestartable::Keep
+                });
+                effect.keeps = if keeps {
+                    self.keepers.insert(name.to_owned())
+                } else {
+                    self.keepers.remove(name)
+                };
                 self.cluster_queue(name, queue)
             }
             Source::Cohort => self.cohort(name, parse(object)?),
@@ -106,6 +137,11 @@ impl Cluster {
             Source::Namespace => {
                 let labels = object.map(|o| o.metadata.labels.clone().unwrap_or_default());
                 set(&mut self.namespaces, name.to_owned(), labels);
+                if object.is_some_and(|o| o.metadata.deletion_timestamp.is_some()) {
+                    self.terminating.insert(name.to_owned());
+                } else {
+                    self.terminating.remove(name);
+                }
                 self.select(|key, _| &*key.namespace == name)
             }
             Source::WorkloadPriorityClass => {
@@ -124,6 +160,12 @@ impl Cluster {
                 let range: Option<LimitRange> = parse(object)?;
                 let amounts = range.map(|range| container_requests(&range));
                 self.additions.set_limit_range(namespace, name, amounts);
+                Vec::new()
+            }
+            Source::ResourceClaimTemplate => {
+                let template = object.map(|object| &object.data);
+                let is_other = self.devices.put(namespace, name, template);
+                effect.template = is_other.then(|| (namespace.into(), name.into()));
                 Vec::new()
             }
             Source::RuntimeClass => {
@@ -159,6 +201,7 @@ impl Cluster {
             Source::PriorityClass => plain(self.pod_priorities.keys().collect()),
             Source::Namespace => plain(self.namespaces.keys().collect()),
             Source::RuntimeClass => plain(self.additions.classes().iter().collect()),
+            Source::ResourceClaimTemplate => self.devices.names(),
             Source::LimitRange => self
                 .additions
                 .limit_ranges()
@@ -174,6 +217,22 @@ impl Cluster {
     pub fn first_choice(&self, key: &LocalQueueKey) -> Option<(&str, &BTreeMap<String, String>)> {
         let queue = self.doors.get(key)?.cluster_queue.as_str();
         Some((queue, self.first_flavors.get(queue)?))
+    }
+
+    /// Whether a namespace is being deleted, so that nothing can be created in it any more.
+    pub fn is_terminating(&self, namespace: &str) -> bool {
+        self.terminating.contains(namespace)
+    }
+
+    /// Whether a ClusterQueue keeps pods that nobody would make again. If so they may not borrow.
+    pub fn keeps_not_restartable(&self, cluster_queue: &str) -> bool {
+        self.keepers.contains(cluster_queue)
+    }
+
+    /// The same of the ClusterQueue that a LocalQueue points to.
+    pub fn local_queue_keeps_not_restartable(&self, key: &LocalQueueKey) -> bool {
+        let door = self.doors.get(key);
+        door.is_some_and(|door| self.keeps_not_restartable(door.cluster_queue.as_str()))
     }
 
     fn flavor(&mut self, name: &str, flavor: Option<ResourceFlavor>) -> Vec<Event> {
@@ -301,18 +360,6 @@ impl Cluster {
     }
 }
 
-fn parse<T: serde::de::DeserializeOwned + Clone>(
-    object: Option<&DynamicObject>,
-) -> Result<Option<T>, String> {
-    let Some(object) = object else {
-        return Ok(None);
-    };
-    let value = serde_json::to_value(object).map_err(|e| e.to_string())?;
-    serde_json::from_value(value)
-        .map(Some)
-        .map_err(|e| e.to_string())
-}
-
 /// Sets or removes an entry. Returns whether that changes anything.
 fn set<K: Ord, V: PartialEq>(map: &mut BTreeMap<K, V>, key: K, value: Option<V>) -> bool {
     let changes = map.get(&key) != value.as_ref();
@@ -321,48 +368,4 @@ fn set<K: Ord, V: PartialEq>(map: &mut BTreeMap<K, V>, key: K, value: Option<V>)
         None => map.remove(&key),
     };
     changes
-}
-
-fn first_flavors(groups: &[sluice_crds::ResourceGroup]) -> BTreeMap<String, String> {
-    let mut first = BTreeMap::new();
-    for group in groups {
-        for resource in &group.covered_resources {
-            if let Some(flavor) = group.flavors.first() {
-                first
-                    .entry(resource.clone())
-                    .or_insert_with(|| flavor.name.clone());
-            }
-        }
-    }
-    first
-}
-
-/// The requests that containers get which have none.
-fn container_requests(range: &LimitRange) -> Amounts {
-    let items = range.spec.iter().flat_map(|spec| &spec.limits);
-    let defaults = items
-        .filter(|item| item.type_ == "Container")
-        .flat_map(|item| {
-            item.default_request
-                .iter()
-                .flatten()
-                .chain(item.default.iter().flatten())
-        });
-    let mut requests = Amounts::new();
-    for (name, amount) in countable(defaults.map(|(name, quantity)| (name, &quantity.0))) {
-        requests.entry(name).or_insert(amount);
-    }
-    requests
-}
-
-/// Amounts that can be counted; the API server lets no others into these objects. The first of
-/// two with the same name counts.
-fn countable<'a>(quantities: impl Iterator<Item = (&'a String, &'a String)>) -> Amounts {
-    let mut amounts = Amounts::new();
-    for (name, text) in quantities {
-        if let Ok(nanos) = Quantity(text.clone()).nanos() {
-            amounts.entry(name.clone()).or_insert(nanos);
-        }
-    }
-    amounts
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use k8s_openapi::jiff::Timestamp;
 use kube::api::DynamicObject;
 use sluice_crds::{
     ADMISSION_ANNOTATION, HELD_ANNOTATION, PRIORITY_CLASS_LABEL, RELEASED_ANNOTATION,
@@ -10,11 +11,14 @@ use sluice_kinds::gates::{self, GateState};
 use sluice_kinds::hold::{Hold, Holding};
 use sluice_kinds::requests::PodDefaults;
 use sluice_kinds::view::{Finished, PodSetView, QueueLabels, QueueName};
-use sluice_kinds::{CompiledKind, Problem};
+use sluice_kinds::{CompiledKind, HeldMark, Problem, Suspension};
 
 use super::additions::PodAdditions;
 use super::pod::OwnerRef;
 use super::{Revision, Uid};
+
+/// The finalizer of an object whose deletion waits until its dependents are gone.
+const FOREGROUND: &str = "foregroundDeletion";
 
 /// Where a job is: its JobKind, namespace and name.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -40,8 +44,13 @@ pub struct JobRecord {
     pub revision: Revision,
     /// `metadata.generation`.
     pub generation: Option<i64>,
+    /// `metadata.creationTimestamp`: its place in the queue.
+    pub created: Option<Timestamp>,
     /// Whether it is being deleted.
     pub deleting: bool,
+    /// Whether it is being deleted after its pods are (foreground deletion): the garbage collector
+    /// deletes these, whatever else keeps the object.
+    pub deletes_pods: bool,
     /// The controller that owns it.
     pub owner: Option<Arc<OwnerRef>>,
     /// The LocalQueue that it names.
@@ -50,8 +59,10 @@ pub struct JobRecord {
     pub gates: GateState,
     /// Its WorkloadPriorityClass.
     pub priority_class: Option<String>,
-    /// Whether it carries the mark of an object held without a queue.
-    pub held: bool,
+    /// What Sluice last did to its suspend field.
+    pub held_mark: Option<HeldMark>,
+    /// Whether it carries any annotation.
+    pub has_annotations: bool,
     /// Whether it carries the mark of an object let go without a queue.
     pub released: bool,
     /// How it is held.
@@ -81,6 +92,8 @@ pub struct Reading {
     pub ready: Result<Option<bool>, Problem>,
     /// Its pod sets, or why they can't be counted.
     pub pod_sets: Result<Arc<[PodSetView]>, Vec<Problem>>,
+    /// Why its kind's controller would never run it, by what the JobKind says; nothing, if it would.
+    pub refusals: Box<[Problem]>,
 }
 
 /// Reads the objects of one JobKind.
@@ -133,12 +146,20 @@ impl JobRecord {
             uid: metadata.uid.as_deref().unwrap_or_default().into(),
             revision: Revision::of(object),
             generation: metadata.generation,
+            created: metadata.creation_timestamp.as_ref().map(|t| t.0),
             deleting: metadata.deletion_timestamp.is_some(),
+            deletes_pods: metadata.deletion_timestamp.is_some()
+                && metadata
+                    .finalizers
+                    .iter()
+                    .flatten()
+                    .any(|f| f == FOREGROUND),
             owner: OwnerRef::of(metadata),
             queue: labels.read(&own_labels),
             gates: gates::read(&annotations),
             priority_class: own_labels.get(PRIORITY_CLASS_LABEL).cloned(),
-            held: annotations.contains_key(HELD_ANNOTATION),
+            held_mark: HeldMark::read(annotations.get(HELD_ANNOTATION).map(String::as_str)),
+            has_annotations: !annotations.is_empty(),
             released: annotations.contains_key(RELEASED_ANNOTATION),
             hold,
             is_gated,
@@ -151,7 +172,27 @@ impl JobRecord {
 
     /// Whether Sluice has anything to do with the object by what it carries.
     pub fn is_managed(&self) -> bool {
-        self.queue != QueueName::None || self.gates.is_held() || self.held || self.gates_pods
+        self.queue != QueueName::None
+            || self.gates.is_held()
+            || self.is_marked_held()
+            || self.gates_pods
+    }
+
+    /// Whether it carries the mark of an object that Sluice suspended: Sluice has to start it when
+    /// nothing holds it any more, or to take the mark away.
+    pub fn is_marked_held(&self) -> bool {
+        self.held_mark == Some(HeldMark::Held)
+    }
+
+    /// Whose suspension it is under. One that can't be read is nobody's.
+    pub fn suspension(&self) -> Suspension {
+        Suspension::of(self.suspended == Some(true), self.held_mark)
+    }
+
+    /// Whether its user has suspended it since Sluice released it: it waits for its user. Pods that are
+    /// queued by themselves say all there is to say.
+    pub fn is_paused(&self) -> bool {
+        self.hold != Hold::EachPod && self.suspension() == Suspension::ByUser
     }
 
     /// The queue that counts this job as gated.
@@ -161,7 +202,7 @@ impl JobRecord {
                 Hold::Suspend => (self.suspended == Some(true)).then_some(queue),
                 Hold::Pods => Some(queue),
                 // Its pods are counted, if it may have any.
-                Hold::EachPod => (self.held && self.suspended == Some(true)).then_some(queue),
+                Hold::EachPod => (self.suspension() == Suspension::BySluice).then_some(queue),
             },
             _ => None,
         }
@@ -174,6 +215,12 @@ impl JobRecord {
 }
 
 impl Reading {
+    /// Whether pods of it run or may still be made. Its controller does nothing about an object that
+    /// it would never run, so that only the pods that are there count.
+    pub fn may_have_pods(&self) -> bool {
+        self.active && self.refusals.is_empty()
+    }
+
     fn read(
         object: &DynamicObject,
         kind: &CompiledKind,
@@ -192,6 +239,7 @@ impl Reading {
             active: kind.active(data).map_err(|p| vec![p])?,
             ready: kind.ready(data),
             pod_sets: pod_sets.map(Into::into),
+            refusals: kind.refusals(data, hold).into(),
         })
     }
 }

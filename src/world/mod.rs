@@ -4,6 +4,7 @@
 pub mod additions;
 pub mod children;
 pub mod cluster;
+pub mod devices;
 pub mod job;
 pub mod pod;
 pub mod pods;
@@ -14,6 +15,7 @@ use std::hash::Hash;
 use std::sync::Arc;
 
 use kube::api::DynamicObject;
+use sluice_kinds::claims::Claim;
 
 pub use job::{JobKey, JobRecord};
 pub use pod::{PodKey, PodRecord};
@@ -40,6 +42,9 @@ impl Revision {
     }
 }
 
+/// The namespace and name of a ResourceClaimTemplate.
+pub type Template = (Arc<str>, Arc<str>);
+
 /// The jobs, Workloads and pods that are known.
 #[derive(Debug, Default)]
 pub struct World {
@@ -52,6 +57,8 @@ pub struct World {
     workloads: HashMap<WorkloadKey, WorkloadRecord>,
     workload_by_job: HashMap<Uid, WorkloadKey>,
     gated: BTreeMap<(Arc<str>, String), i32>,
+    /// Jobs whose pods claim by the template in a namespace with a name.
+    claimants: HashMap<Template, BTreeSet<JobKey>>,
     /// Jobs that are gone and whose pods may run, with their namespaces.
     gone_jobs: HashMap<Uid, Arc<str>>,
 }
@@ -66,6 +73,10 @@ impl World {
             self.remove_job(&key);
         }
         self.count_gated(&key, &record, 1);
+        for template in templates(&key, &record) {
+            let claimants = self.claimants.entry(template).or_default();
+            claimants.insert(key.clone());
+        }
         self.job_by_uid.insert(record.uid.clone(), key.clone());
         self.jobs.insert(key, record);
         true
@@ -75,6 +86,9 @@ impl World {
     pub fn remove_job(&mut self, key: &JobKey) -> Option<JobRecord> {
         let record = self.jobs.remove(key)?;
         self.count_gated(key, &record, -1);
+        for template in templates(key, &record) {
+            remove_from(&mut self.claimants, &template, key);
+        }
         self.job_by_uid.remove(&record.uid);
         Some(record)
     }
@@ -87,6 +101,11 @@ impl World {
     /// Where the job with this UID is.
     pub fn job_key(&self, uid: &str) -> Option<&JobKey> {
         self.job_by_uid.get(uid)
+    }
+
+    /// Where the jobs are whose pods claim by this template.
+    pub fn claimants(&self, template: &Template) -> impl Iterator<Item = &JobKey> {
+        self.claimants.get(template).into_iter().flatten()
     }
 
     /// All jobs.
@@ -159,7 +178,7 @@ impl World {
 
     /// The namespace of a job that is known by itself or by its Workload; of one that is gone, while
     /// its pods may run.
-    fn namespace_of(&self, uid: &str) -> Option<&Arc<str>> {
+    pub fn namespace_of(&self, uid: &str) -> Option<&Arc<str>> {
         let job = self.job_by_uid.get(uid).map(|key| &key.namespace);
         let workload = || self.workload_by_job.get(uid).map(|key| &key.namespace);
         job.or_else(workload).or_else(|| self.gone_jobs.get(uid))
@@ -201,6 +220,18 @@ impl World {
             self.gated.remove(&place);
         }
     }
+}
+
+/// The templates by which the pods of a job claim.
+fn templates(key: &JobKey, record: &JobRecord) -> Vec<Template> {
+    let reading = record.reading.as_ref().ok();
+    let pod_sets = reading.and_then(|reading| reading.pod_sets.as_ref().ok());
+    let pod_sets = pod_sets.into_iter().flat_map(|sets| sets.iter());
+    let claims = pod_sets.flat_map(|set| set.claims.iter());
+    let names = claims.filter_map(Claim::template);
+    names
+        .map(|name| (key.namespace.clone(), name.clone()))
+        .collect()
 }
 
 /// Takes `value` out of the set of `key`, and an empty set out of the map.

@@ -12,6 +12,13 @@ use sluice_kinds::view::{PodSetView, QueueLabels, QueueName};
 
 use super::{Revision, Uid};
 
+/// `terminationGracePeriodSeconds` of a pod that does not say.
+const DEFAULT_GRACE_SECONDS: i64 = 30;
+
+/// Owners above an object or a pod that are looked at: a Job of a JobSet of a TrainJob has two, and so has a
+/// pod of a Deployment. A longer chain is taken for a cycle.
+pub const CHAIN_MAX: usize = 10;
+
 /// Where a pod is.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PodKey {
@@ -30,7 +37,7 @@ pub struct OwnerRef {
     pub kind: String,
     /// Its name.
     pub name: String,
-    /// Its UID. Names are not trusted (design, section 8, 10).
+    /// Its UID. Names are not trusted: an object may be deleted, and another one made by its name.
     pub uid: Uid,
 }
 
@@ -53,6 +60,28 @@ impl OwnerRef {
     }
 }
 
+/// The values of labels that look like a UID, of an object without a controller.
+fn named_uids(metadata: &ObjectMeta) -> Vec<Uid> {
+    if OwnerRef::of(metadata).is_some() {
+        return Vec::new();
+    }
+    let values = metadata.labels.iter().flat_map(|labels| labels.values());
+    let mut uids: Vec<Uid> = values
+        .filter(|value| is_like_uid(value))
+        .map(|value| value.as_str().into())
+        .collect();
+    uids.sort();
+    uids.dedup();
+    uids
+}
+
+/// Whether this is written as the API server writes UIDs (RFC 9562).
+pub fn is_like_uid(value: &str) -> bool {
+    let groups: Vec<usize> = value.split('-').map(str::len).collect();
+    let is_hex = |byte: u8| byte == b'-' || byte.is_ascii_hexdigit();
+    groups == [8, 4, 4, 4, 12] && value.bytes().all(is_hex)
+}
+
 /// What a pod asks for, shared by all pods that ask for the same.
 pub type Asks = Result<PodSetView, Vec<Problem>>;
 
@@ -67,8 +96,16 @@ pub struct PodRecord {
     pub created: Option<Timestamp>,
     /// Whether it is being deleted.
     pub deleting: bool,
+    /// Until when it may take to terminate, if it is being deleted.
+    pub terminate_until: Option<Timestamp>,
+    /// Whether it is being deleted and gets no more time than pods do by default. One that gets more may
+    /// use its node for as long.
+    pub is_soon_gone: bool,
     /// The controller that owns it; shared by its pods.
     pub owner: Option<Arc<OwnerRef>>,
+    /// What its labels name that may be the UID of its job, if it names no owner: that is taken from
+    /// pods whose job is deleted with `--cascade=orphan`.
+    pub named_uids: Vec<Uid>,
     /// The LocalQueue that it names.
     pub queue: QueueName,
     /// Whether it is admitted by itself, in a group, or with the object that owns it.
@@ -108,11 +145,18 @@ impl PodRecord {
             map.insert("metadata".to_owned(), own);
         }
         let view = PodView::read(&json, labels, gates);
+        let asks = view.charge();
         Self {
             uid: metadata.uid.as_deref().unwrap_or_default().into(),
             revision,
             created: metadata.creation_timestamp.as_ref().map(|t| t.0),
             deleting: metadata.deletion_timestamp.is_some(),
+            terminate_until: metadata.deletion_timestamp.as_ref().map(|t| t.0),
+            is_soon_gone: metadata.deletion_timestamp.is_some()
+                && metadata
+                    .deletion_grace_period_seconds
+                    .is_some_and(|seconds| seconds <= DEFAULT_GRACE_SECONDS),
+            named_uids: named_uids(&metadata),
             owner: OwnerRef::of(&metadata),
             queue: view.queue,
             mode: view.mode,
@@ -126,7 +170,7 @@ impl PodRecord {
             is_bound: view.is_bound,
             pod_set: view.pod_set,
             admitted: view.admitted,
-            asks: Arc::new(view.asks),
+            asks: Arc::new(asks),
         }
     }
 

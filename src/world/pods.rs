@@ -7,12 +7,8 @@ use std::sync::Arc;
 use sluice_kinds::pod::PodMode;
 use sluice_kinds::view::QueueName;
 
-use super::pod::{Asks, OwnerRef, PodKey, PodRecord};
+use super::pod::{Asks, CHAIN_MAX, OwnerRef, PodKey, PodRecord};
 use super::{Uid, remove_from};
-
-/// Owners between a pod and the object that it belongs to: Deployment, ReplicaSet, Pod are two. A
-/// longer chain is taken for a cycle.
-const CHAIN_MAX: usize = 10;
 
 /// A group of pods: namespace and name.
 pub type GroupKey = (Arc<str>, Arc<str>);
@@ -27,6 +23,10 @@ pub struct Pods {
     by_uid: HashMap<Uid, PodKey>,
     by_owner: HashMap<OwnerKey, BTreeSet<Uid>>,
     by_group: HashMap<GroupKey, BTreeSet<Uid>>,
+    /// By namespace and by what their labels name that may be the UID of their job: pods without an owner.
+    by_named: HashMap<OwnerKey, BTreeSet<Uid>>,
+    /// By namespace and by their pod set.
+    by_set: HashMap<(Arc<str>, Arc<str>), BTreeSet<Uid>>,
     /// For owners that are no known jobs: the controller that owns them, if any.
     links: HashMap<OwnerKey, Option<Uid>>,
     /// The other way round.
@@ -73,6 +73,16 @@ impl Pods {
             let pods = self.by_group.entry(group).or_default();
             pods.insert(record.uid.clone());
         }
+        for named in &record.named_uids {
+            let named = (key.namespace.clone(), named.clone());
+            let pods = self.by_named.entry(named).or_default();
+            pods.insert(record.uid.clone());
+        }
+        if let Some(set) = &record.pod_set {
+            let set = (key.namespace.clone(), set.clone());
+            let pods = self.by_set.entry(set).or_default();
+            pods.insert(record.uid.clone());
+        }
         self.by_uid.insert(record.uid.clone(), key.clone());
         self.by_key.insert(key, record);
         true
@@ -96,6 +106,14 @@ impl Pods {
         if let Some(group) = group_of(key, &record) {
             remove_from(&mut self.by_group, &group, &record.uid);
         }
+        for named in &record.named_uids {
+            let named = (key.namespace.clone(), named.clone());
+            remove_from(&mut self.by_named, &named, &record.uid);
+        }
+        if let Some(set) = &record.pod_set {
+            let set = (key.namespace.clone(), set.clone());
+            remove_from(&mut self.by_set, &set, &record.uid);
+        }
         Some(record)
     }
 
@@ -113,6 +131,18 @@ impl Pods {
     pub fn of(&self, uid: &str) -> Option<(&PodKey, &PodRecord)> {
         let key = self.by_uid.get(uid)?;
         Some((key, self.by_key.get(key)?))
+    }
+
+    /// The pods of a namespace whose labels name `uid`, and which name no owner.
+    pub fn naming(&self, namespace: &Arc<str>, uid: &Uid) -> impl Iterator<Item = &Uid> {
+        let key = (namespace.clone(), uid.clone());
+        self.by_named.get(&key).into_iter().flatten()
+    }
+
+    /// The pods of a namespace that say that they are of this pod set.
+    pub fn of_set(&self, namespace: &Arc<str>, set: &str) -> impl Iterator<Item = &Uid> {
+        let key = (namespace.clone(), set.into());
+        self.by_set.get(&key).into_iter().flatten()
     }
 
     /// All pods.

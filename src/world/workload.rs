@@ -4,7 +4,10 @@ use std::sync::Arc;
 
 use k8s_openapi::jiff::Timestamp;
 use kube::api::DynamicObject;
-use sluice_crds::{POD_GROUP_LABEL, Workload, WorkloadSpec, WorkloadStatus};
+use sluice_crds::{
+    Admission, JOB_UID_LABEL, POD_GROUP_LABEL, PODS_MADE_BY_ANNOTATION, Workload, WorkloadSpec,
+    WorkloadStatus,
+};
 use sluice_kinds::metadata::group_version;
 
 use super::{Revision, Uid};
@@ -26,8 +29,28 @@ pub struct Owner {
     pub group_kind: (String, String),
     /// The name.
     pub name: String,
-    /// The UID. Names are not trusted (design, section 8, 10).
+    /// The UID. Names are not trusted: an object may be deleted, and another one made by its name.
     pub uid: Uid,
+}
+
+impl Owner {
+    /// Whether nothing but its UID is known.
+    pub fn is_nameless(&self) -> bool {
+        self.name.is_empty()
+    }
+}
+
+/// The job of a Workload without a reference to it: only its UID is known, which is in the label and the
+/// name.
+fn of_job(workload: &str, uid: Option<String>) -> Option<Owner> {
+    let uid = uid.filter(|uid| !uid.contains('/'))?;
+    let digits = workload_name("", &uid);
+    let is_its_name = 1 < digits.len() && workload.ends_with(&digits);
+    is_its_name.then(|| Owner {
+        group_kind: (String::new(), String::new()),
+        name: String::new(),
+        uid: uid.into(),
+    })
 }
 
 /// What is kept of a Workload.
@@ -45,10 +68,15 @@ pub struct WorkloadRecord {
     pub deleting: bool,
     /// The job. None for an object that a user made: it counts for nothing.
     pub job: Option<Owner>,
+    /// Whether a controller makes the pods again that it stands for, if it stands for a group of pods.
+    pub is_made_again: bool,
     /// `spec`.
     pub spec: WorkloadSpec,
-    /// `status`.
+    /// `status`, as far as it counts.
     pub status: WorkloadStatus,
+    /// An admission that does not count: its leader's term had ended when it came in, and the present
+    /// leader has not taken it over.
+    pub late: Option<Admission>,
 }
 
 impl WorkloadRecord {
@@ -67,7 +95,8 @@ impl WorkloadRecord {
             .into_iter()
             .find(|o| o.controller == Some(true));
         let namespace: Arc<str> = metadata.namespace.unwrap_or_default().into();
-        let group = metadata.labels.unwrap_or_default().remove(POD_GROUP_LABEL);
+        let mut labels = metadata.labels.unwrap_or_default();
+        let (group, job_uid) = (labels.remove(POD_GROUP_LABEL), labels.remove(JOB_UID_LABEL));
         let job = match (owner, group) {
             // No UID has a slash: such an owner would pass for a group of another namespace.
             (Some(owner), _) if owner.uid.contains('/') => None,
@@ -81,7 +110,9 @@ impl WorkloadRecord {
                 uid: group_uid(&namespace, &group),
                 name: group,
             }),
-            (None, None) => None,
+            // The garbage collector takes the reference to a job that is deleted and orphans what it
+            // owns.
+            (None, None) => of_job(&name, job_uid),
         };
         let key = WorkloadKey { namespace, name };
         let record = Self {
@@ -91,10 +122,27 @@ impl WorkloadRecord {
             created: metadata.creation_timestamp.map(|t| t.0),
             deleting: metadata.deletion_timestamp.is_some(),
             job,
+            is_made_again: metadata
+                .annotations
+                .is_some_and(|annotations| annotations.contains_key(PODS_MADE_BY_ANNOTATION)),
             spec: workload.spec,
             status: workload.status.unwrap_or_default(),
+            late: None,
         };
         Ok((key, record))
+    }
+
+    /// The term of the admission that counts, if there is one. Empty for one that names none.
+    pub fn admitted_in(&self) -> Option<&str> {
+        let admission = self.status.admission.as_ref()?;
+        Some(admission.term.as_deref().unwrap_or_default())
+    }
+
+    /// When its job was created, or the oldest pod of its group. A Workload that does not say so is as old
+    /// as itself.
+    pub fn job_created(&self) -> Option<Timestamp> {
+        let recorded = self.spec.job_creation_timestamp.as_ref();
+        recorded.map(|at| at.0).or(self.created)
     }
 
     /// When it waits in its queue again.
@@ -113,6 +161,11 @@ impl WorkloadRecord {
     /// Whether it holds quota and is on its way out.
     pub fn is_evicting(&self) -> bool {
         self.status.admission.is_some() && self.is(Type::Evicted)
+    }
+
+    /// Whether it was evicted and has not given its quota back in time: nobody is kept waiting for it.
+    pub fn is_stalled(&self) -> bool {
+        self.is_evicting() && self.is(Type::Stalled)
     }
 
     /// Whether its job has ended.

@@ -176,9 +176,9 @@ async fn a_job_that_can_not_be_admitted_is_told_why() -> Result<()> {
                 ),
             ),
             (
-                Job::new("disk").queue("q").request("ephemeral-storage", "1Gi"),
+                Job::new("licence").queue("q").request("example.com/licence", "1"),
                 "Inadmissible",
-                format!("ClusterQueue \"{ns}\" has no quota for resource \"ephemeral-storage\""),
+                format!("ClusterQueue \"{ns}\" has no quota for resource \"example.com/licence\""),
             ),
             (
                 Job::new("large").queue("q").cpu("3"),

@@ -1,5 +1,5 @@
-//! Gates at the creation of a job (design, 3.1): a bad one is refused by whatever road, a good one
-//! holds from the first moment.
+//! Gates at the creation of a job: a bad one is refused by whatever road, a good one holds from the first
+//! moment.
 
 use anyhow::{Result, ensure};
 use kube::api::{DynamicObject, PostParams};

@@ -197,8 +197,7 @@ async fn a_gate_needs_no_queue(admission: Admission) -> Result<()> {
     .await
 }
 
-/// A job that names no queue and was suspended by its user before its gate went would be started;
-/// one that was never gated is none of Sluice's business.
+/// One that was never gated is none of Sluice's business.
 async fn a_suspended_job_without_gate_and_queue_is_left_alone(admission: Admission) -> Result<()> {
     play(admission, "life-alone", async |scene| {
         let alone = Job::new("alone").with(&["spec", "suspend"], json!(true));

@@ -1,4 +1,4 @@
-//! Edits of the gates of a job (design, 3.1): each row by each road of the API, with the same words.
+//! Edits of the gates of a job: each row by each road of the API, with the same words.
 
 use std::collections::BTreeMap;
 

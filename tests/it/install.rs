@@ -6,8 +6,9 @@ use std::path::Path;
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::authorization::v1::SelfSubjectRulesReview;
 use serde_json::{Value, json};
-use sluice_testbed::{ControlPlane, NAMESPACE, Options, Shared, Sluice, SluiceOptions};
+use sluice_testbed::{ControlPlane, NAMESPACE, Options, Shared, Sluice, SluiceOptions, eventually};
 
+use crate::support::DEADLINE;
 use crate::support::bed::BINARY;
 
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
@@ -35,6 +36,7 @@ leaderworkerset.x-k8s.io/leaderworkersets: get list watch
 node.k8s.io/runtimeclasses: get list watch
 ray.io/rayclusters: get list patch watch
 ray.io/rayjobs: get list patch watch
+resource.k8s.io/resourceclaimtemplates: get list watch
 scheduling.k8s.io/priorityclasses: get list watch
 sluice.dev/clusterqueues/status: patch
 sluice.dev/clusterqueues: get list watch
@@ -55,17 +57,17 @@ workload.codeflare.dev/appwrappers: get list patch watch
 
 /// What it may do besides in its own namespace.
 const RIGHTS_AT_HOME: &str = "\
-coordination.k8s.io/leases sluice: get patch update
+coordination.k8s.io/leases sluice: get update
 coordination.k8s.io/leases: create
-core/secrets sluice-webhook-certificate: get list patch update watch
+core/secrets sluice-webhook-certificate: get update
 ";
 
 /// May (y) or may not (-) somebody with a role of Kubernetes in a namespace: view, edit, admin.
 const TENANTS: &str = "\
 get workloads: y y y
 create workloads: - - -
-update workloads: - - -
-patch workloads: - - -
+update workloads: - y y
+patch workloads: - y y
 delete workloads: - - -
 patch workloads/status: - - -
 update workloads/finalizers: - - -
@@ -79,6 +81,7 @@ patch clusterqueues: - - -
 patch clusterqueues/status: - - -
 create cohorts: - - -
 create resourceflavors: - - -
+get workloadpriorityclasses: y y y
 create workloadpriorityclasses: - - -
 create jobkinds: - - -
 ";
@@ -158,6 +161,94 @@ async fn the_manifests_are_accepted_and_restricted() -> Result<()> {
         warnings.contains("would violate PodSecurity"),
         "no warning at all: {warnings}"
     );
+    Ok(())
+}
+
+/// An overlay needs no more than the namespace's name: policies and jail know Sluice's account wherever
+/// it is.
+#[tokio::test]
+async fn an_overlay_may_put_it_elsewhere() -> Result<()> {
+    let cp = ControlPlane::start(Options::with_crds()?).await?;
+    let kubectl = async |args: &[&str], stdin: Option<&str>| cp.kubectl(args, stdin).await;
+    let overlay = cp.dir().join("overlay");
+    std::fs::create_dir_all(&overlay)?;
+    let up = "../".repeat(overlay.components().count() - 1);
+    let text = format!(
+        "namespace: elsewhere\nresources:\n  - {up}{}\n",
+        path("config/without-webhook").trim_start_matches('/')
+    );
+    std::fs::write(overlay.join("kustomization.yaml"), text)?;
+    let overlay = overlay.to_string_lossy();
+    kubectl(&["apply", "-k", &overlay], None).await?.ok()?;
+    kubectl(&["create", "namespace", "tenant"], None)
+        .await?
+        .ok()?;
+    let job = "apiVersion: batch/v1\nkind: Job\nmetadata: {name: a, namespace: tenant, labels: {sluice.dev/queue-name: q}}\n\
+        spec: {template: {spec: {restartPolicy: Never, containers: [{name: a, image: example.com/a}]}}}\n";
+    eventually("the policies to hold", DEADLINE, async || {
+        let held = kubectl(
+            &[
+                "create",
+                "--dry-run=server",
+                "-o",
+                "jsonpath={.spec.suspend}",
+                "-f",
+                "-",
+            ],
+            Some(job),
+        )
+        .await?
+        .ok()?;
+        ensure!(held == "true", "not held: {held:?}");
+        Ok(())
+    })
+    .await?;
+    kubectl(&["create", "-f", "-"], Some(job)).await?.ok()?;
+    let patch = async |account: &str, patch: &str, is_dry: bool| {
+        let account = format!("--as={account}");
+        let masters = "--as-group=system:masters";
+        let group = (account == "--as=admin").then_some(masters);
+        let args = [
+            "-n",
+            "tenant",
+            "patch",
+            "job",
+            "a",
+            "--type=merge",
+            "-p",
+            patch,
+            &account,
+        ];
+        let dry = is_dry.then_some("--dry-run=server");
+        let args: Vec<_> = args.into_iter().chain(group).chain(dry).collect();
+        kubectl(&args, None).await
+    };
+    let release = r#"{"spec":{"suspend":false}}"#;
+    let sluice = "system:serviceaccount:elsewhere:sluice";
+    eventually("its account to get its rights", DEADLINE, async || {
+        let mark = r#"{"metadata":{"annotations":{"sluice.dev/held":"true"}}}"#;
+        patch(sluice, mark, false).await?.ok()
+    })
+    .await?;
+    for (account, edit, told) in [
+        ("admin", release, "spec.suspend: Forbidden"),
+        (
+            sluice,
+            r#"{"spec":{"backoffLimit":1}}"#,
+            "spec.backoffLimit: Forbidden: Sluice's account",
+        ),
+        // Whoever is called like it somewhere else is not it.
+        ("system:serviceaccount:tenant:sluice", release, "cannot"),
+    ] {
+        // The API server hears of one policy after the other: those that refuse come later.
+        eventually("the policies to judge", DEADLINE, async || {
+            let answer = patch(account, edit, true).await?.err()?;
+            ensure!(answer.contains(told), "{account}: {answer}");
+            Ok(())
+        })
+        .await?;
+    }
+    patch(sluice, release, false).await?.ok()?;
     Ok(())
 }
 

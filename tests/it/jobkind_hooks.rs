@@ -101,7 +101,7 @@ async fn what_can_be_suspended_is_born_so_once_its_kind_is_ready() -> Result<()>
         );
         assert_eq!(
             rules.within(MUTATING).await?,
-            [rules.rule(&["CREATE"], &["widgets"])]
+            [rules.rule(&all, &["widgets"])]
         );
         let start = json!({"spec": {"halted": false}});
         let told = refusal(widgets.merge("held", start.clone()).await)?;
@@ -271,21 +271,14 @@ async fn aliases_need_no_edit_of_the_configurations() -> Result<()> {
         config: Some("queueLabelAliases: [kueue.x-k8s.io/queue-name]\n".to_owned()),
         ..SluiceOptions::new(bed::BINARY)
     };
-    bed::own(
-        "hooks-alias",
-        sluice,
-        Options::with_crds()?,
-        async |bed, scene| {
-            bed.sluice.start().await?;
-            bed::see_leading(scene).await?;
-            let job = Job::new("moved")
-                .label("kueue.x-k8s.io/queue-name", "q")
-                .json();
-            let job = scene.create(&job).await?;
-            ensure!(is_suspended(&job), "{job}");
-            Ok(())
-        },
-    )
+    bed::own_running_with("hooks-alias", sluice, async |_, scene| {
+        let job = Job::new("moved")
+            .label("kueue.x-k8s.io/queue-name", "q")
+            .json();
+        let job = scene.create(&job).await?;
+        ensure!(is_suspended(&job), "{job}");
+        Ok(())
+    })
     .await
 }
 

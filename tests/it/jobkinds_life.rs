@@ -111,8 +111,12 @@ async fn rights_to_one_kind_are_nothing_to_another() -> Result<()> {
 
         scene.apply(&widget.role()).await?;
         widget.see_watched(scene).await?;
-        scene.see_complete("behind").await?;
+        // Its place is that of its creation, also if nobody could read it then.
         widget.see_let_go(scene, "late").await?;
+        widget
+            .set_status(scene, "late", json!({"done": true}))
+            .await?;
+        scene.see_complete("behind").await?;
         for kind in [widget, gadget] {
             scene.delete("JobKind", &kind.name).await?;
             kind.delete_crd(scene).await?;
@@ -199,6 +203,26 @@ async fn what_runs_stays_charged_after_a_restart_without_its_job_kind() -> Resul
         scene.create(&widget.job_kind()).await?;
         scene.see_complete("large").await?;
         Ok(())
+    })
+    .await
+}
+
+/// The CRD takes its objects along, and no controller sees that.
+#[tokio::test]
+async fn a_kind_that_went_while_no_controller_ran_holds_no_quota() -> Result<()> {
+    bed::own_running("kind-went", async |bed, scene| {
+        scene.queue(&[quota("cpu", "1")]).await?;
+        let widget = MadeUp::new(scene, "Widget");
+        widget.install(scene).await?;
+        widget.create(scene, &widget.queued("one")).await?;
+        widget.see_let_go(scene, "one").await?;
+        see_behind(scene, "behind").await?;
+        bed.sluice.kill();
+        widget.delete_crd(scene).await?;
+        bed.sluice.start_again().await?;
+        scene.see_complete("behind").await?;
+        let idle = scene.see("LocalQueue", "q", "idle", crate::quota::is_idle);
+        idle.await.map(drop)
     })
     .await
 }

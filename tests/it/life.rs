@@ -14,7 +14,6 @@ use crate::support::{DEADLINE, Scene, refusal};
 
 both_ways!(
     starting_a_job_by_hand_is_refused_with_advice_that_works,
-    an_admitted_job_that_is_suspended_by_hand_goes_on_by_the_rules,
     the_queue_of_a_job_can_change_while_it_waits,
     a_job_can_be_edited_while_it_waits_and_not_grow_while_it_runs,
     a_waiting_job_can_be_edited_often,
@@ -93,29 +92,6 @@ async fn starting_a_job_by_hand_is_refused_with_advice_that_works(
             }
         })
         .await
-    })
-    .await
-}
-
-/// Suspending an admitted job by hand takes it off its nodes; it is Sluice that lets it go again.
-async fn an_admitted_job_that_is_suspended_by_hand_goes_on_by_the_rules(
-    admission: Admission,
-) -> Result<()> {
-    play(admission, "life-pause", async |scene| {
-        scene.queue(&[quota("cpu", "1")]).await?;
-        scene
-            .create(&Job::new("paused").queue("q").runs("2").json())
-            .await?;
-        scene.see_admitted("paused").await?;
-        scene.see_pods("Running", 1).await?;
-        scene
-            .merge("Job", "paused", json!({"spec": {"suspend": true}}))
-            .await?;
-        scene.see_complete("paused").await?;
-        scene
-            .see("LocalQueue", "q", "idle", crate::quota::is_idle)
-            .await?;
-        Ok(())
     })
     .await
 }
@@ -547,6 +523,12 @@ async fn what_sluice_does_not_know_it_leaves_alone(admission: Admission) -> Resu
             .await?;
         let mut expected = created.clone();
         expected["spec"]["suspend"] = json!(false);
+        // Sluice suspended it, and has released it.
+        assert_eq!(
+            created["metadata"]["annotations"]["sluice.dev/held"],
+            "true"
+        );
+        expected["metadata"]["annotations"]["sluice.dev/held"] = json!("false");
         // Its pods are known by these.
         let metadata = &mut expected["spec"]["template"]["metadata"];
         metadata["labels"]["sluice.dev/managed"] = json!("true");
@@ -560,7 +542,7 @@ async fn what_sluice_does_not_know_it_leaves_alone(admission: Admission) -> Resu
             "name",
         ] {
             assert_eq!(
-                running["metadata"][field], created["metadata"][field],
+                running["metadata"][field], expected["metadata"][field],
                 "{field}"
             );
         }

@@ -3,11 +3,11 @@
 
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
-use sluice_testbed::{Options, SluiceOptions};
+use sluice_testbed::{Options, RUN_SECONDS, SluiceOptions};
 
 use crate::support::history::{History, Revision};
 use crate::support::made_up::{MadeUp, controlled_by};
-use crate::support::objects::{Job, is_admitted, is_suspended, quota, with};
+use crate::support::objects::{Job, condition, is_admitted, is_suspended, quota, with};
 use crate::support::{Scene, bed};
 
 /// A Job in the queue that names `owner` as its controller.
@@ -106,6 +106,53 @@ async fn a_job_of_a_managed_object_is_left_alone_and_no_other_is() -> Result<()>
         scene.see_workload("sly-too", "there", |_| true).await?;
 
         records.check_left_alone(scene, &part).await
+    })
+    .await
+}
+
+/// Whoever lets a part go: it runs on what its owner was admitted with, and not before.
+#[tokio::test]
+async fn a_part_runs_on_what_its_owner_was_admitted_with() -> Result<()> {
+    bed::shared("owner-parts", async |scene| {
+        scene.queue(&[quota("cpu", "1")]).await?;
+        let (crew, _) = mk_kinds(scene).await?;
+        let first = crew.create(scene, &crew.queued("first")).await?;
+        crew.see_let_go(scene, "first").await?;
+        let waiting = crew.create(scene, &crew.queued("waiting")).await?;
+        let waits = |w: &Value| !is_admitted(w);
+        scene.see_workload_of(&waiting, "waiting", waits).await?;
+
+        let runs = "/spec/template/metadata/annotations";
+        let forever = json!({ RUN_SECONDS: "forever" });
+        let early = with(mk_part("early", &waiting), runs, forever.clone());
+        scene.create(&early).await?;
+        scene.see("Job", "early", "held", is_suspended).await?;
+        let told = scene.see_event("early", "OwnerNotAdmitted").await?;
+        assert_eq!(
+            told,
+            "Suspended: Crew \"waiting\", to which it belongs, is not admitted; when it is, its controller \
+             resumes this object"
+        );
+        let greedy = with(
+            mk_part("greedy", &first),
+            "/spec/template/spec/containers/0/resources/requests/cpu",
+            json!("1500m"),
+        );
+        scene.create(&with(greedy, runs, forever)).await?;
+        scene.see("Job", "greedy", "held", is_suspended).await?;
+        let told = scene.see_event("greedy", "ExceedsOwner").await?;
+        assert_eq!(
+            told,
+            "Suspended: it asks for cpu 1500m, and Crew \"first\", to which it belongs, was admitted with 1; \
+             let that object ask for it, or create this one without the owner reference, so that it is queued \
+             by itself"
+        );
+
+        crew.delete(scene, "first").await?;
+        crew.see_let_go(scene, "waiting").await?;
+        let resumed = json!({"spec": {"suspend": false}});
+        scene.merge("Job", "early", resumed).await?;
+        scene.see_pods("Running", 1).await.map(drop)
     })
     .await
 }
@@ -270,4 +317,46 @@ fn without_garbage_collection() -> Result<Options> {
     let without = "--controllers=*,-garbage-collector-controller";
     options.controller_manager_args.push(without.to_owned());
     Ok(options)
+}
+
+/// Whoever may edit a job may write its owner references, also later: it stays what it was.
+#[tokio::test]
+async fn a_job_that_is_charged_stays_so_whatever_owner_is_written_to_it() -> Result<()> {
+    bed::shared("owner-late", async |scene| {
+        scene.queue(&[quota("cpu", "2")]).await?;
+        let (crew, _) = mk_kinds(scene).await?;
+        let top = crew.create(scene, &crew.queued("top")).await?;
+        crew.see_let_go(scene, "top").await?;
+        let long = Job::new("long").queue("q").runs_forever().json();
+        scene.create(&long).await?;
+        scene.see_admitted("long").await?;
+        scene.see_pods("Running", 1).await?;
+        let editor = scene.editor("ed").await?;
+        let user = format!("--as={editor}");
+        let patch = json!({"metadata": {"ownerReferences": controlled_by(&top)}}).to_string();
+        let args = ["patch", "job", "long", "--type=merge", "-p", &patch, &user];
+        let told = scene.kubectl(&args, None).await?.err()?;
+        ensure!(
+            told.contains("metadata.ownerReferences: Forbidden"),
+            "{told}"
+        );
+        // Where no webhook was asked, it is charged all the same.
+        scene
+            .merge("Job", "long", serde_json::from_str(&patch)?)
+            .await?;
+        scene.create(&Job::new("next").queue("q").json()).await?;
+        scene
+            .see_workload("next", "waiting", |w| !is_admitted(w))
+            .await?;
+        scene.create(&Job::new("last").queue("q").json()).await?;
+        let told = |workload: &Value| {
+            condition(workload, "QuotaReserved")
+                .is_some_and(|(_, _, told)| told.contains("more than is free now"))
+        };
+        scene.see_workload("last", "waiting", told).await?;
+        let next = scene.get("Job", "next").await?;
+        ensure!(is_suspended(&next), "{next}");
+        Ok(())
+    })
+    .await
 }

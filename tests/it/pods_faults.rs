@@ -144,11 +144,14 @@ async fn a_queue_that_is_made_again_knows_its_pods() -> Result<()> {
     .await
 }
 
-/// Told to drain, pods that somebody makes again are deleted; a bare one stays, and its quota with it.
+/// Told to drain, pods that somebody makes again are deleted; a bare one stays, and its quota with it,
+/// where the queue keeps such.
 #[tokio::test]
 async fn a_queue_is_drained_of_pods_that_come_again() -> Result<()> {
     bed::shared("pods-drain", async |scene| {
-        scene.queue(&[quota("cpu", "3")]).await?;
+        let queue = objects::cluster_queue(&scene.ns, &scene.ns, &[quota("cpu", "3")]);
+        let queue = objects::with(queue, "/spec/whenNotRestartable", json!("Keep"));
+        scene.queue_like(queue).await?;
         let pods = scene.record("Pod").await?;
         scene.create(&Pod::new("bare").queue("q").json()).await?;
         scene
@@ -166,8 +169,8 @@ async fn a_queue_is_drained_of_pods_that_come_again() -> Result<()> {
         assert_eq!(
             scene.see_event("bare", "NotEvicted").await?,
             format!(
-                "{message}, but nobody would make this pod again: it stays, and so does its quota; delete it \
-                 to free that"
+                "{message}, but no controller would make this pod again, and its ClusterQueue keeps such \
+                 pods (whenNotRestartable: Keep): it stays, and so does its quota; delete it to free that"
             )
         );
         scene.see_so_many("gated", 2, is_scheduling_gated).await?;
@@ -298,51 +301,44 @@ async fn a_label_that_gets_lost_comes_back() -> Result<()> {
         webhooks: false,
         ..SluiceOptions::new(bed::BINARY)
     };
-    bed::own(
-        "pods-label",
-        sluice,
-        Options::with_crds()?,
-        async |bed, scene| {
-            bed.sluice.start().await?;
-            bed::see_leading(scene).await?;
-            scene.queue(&[quota("cpu", "1")]).await?;
-            let pods = scene.record("Pod").await?;
-            let born = |name: &str| {
-                let pod = Pod::new(name)
-                    .queue("q")
-                    .opted_in()
-                    .label(MANAGED_LABEL, "true");
-                pod.scheduling_gate(sluice_crds::QUEUE_GATE).json()
-            };
-            scene.create(&born("first")).await?;
-            scene.see("Pod", "first", "running", is_running).await?;
-            scene.create(&born("second")).await?;
-            scene.see_account("cpu", ("1", "1", "0"), 1).await?;
-            let gone = json!({"metadata": {"labels": {(MANAGED_LABEL): null}}});
-            scene.merge("Pod", "first", gone).await?;
-            scene
-                .see("Pod", "first", "labelled again", |pod| {
-                    pod["metadata"]["labels"][MANAGED_LABEL] == "true"
-                })
-                .await?;
-            scene.see_account("cpu", ("1", "1", "0"), 1).await?;
-            scene.delete("Pod", "first").await?;
-            scene.see("Pod", "second", "running", is_running).await?;
-            // One that names no queue any more keeps what it was admitted with, too.
-            let unnamed = json!({"metadata": {"labels": {(QUEUE_NAME_LABEL): null}}});
-            scene.merge("Pod", "second", unnamed).await?;
-            scene.create(&born("third")).await?;
-            scene.see_event("third", "Pending").await?;
-            let third = scene.get("Pod", "third").await?;
-            ensure!(has_queue_gate(&third), "{third}");
-            let queue = scene.get("ClusterQueue", &scene.ns).await?;
-            assert_eq!(account(&queue, "cpu"), Some(("1", "1", "0")), "{queue}");
-            scene.delete("Pod", "second").await?;
-            scene.see("Pod", "third", "running", is_running).await?;
-            let history = scene.history("Pod", &pods).await?;
-            check_charged(&history, "cpu", "1", |_| true).map(drop)
-        },
-    )
+    bed::own_running_with("pods-label", sluice, async |_, scene| {
+        scene.queue(&[quota("cpu", "1")]).await?;
+        let pods = scene.record("Pod").await?;
+        let born = |name: &str| {
+            let pod = Pod::new(name)
+                .queue("q")
+                .opted_in()
+                .label(MANAGED_LABEL, "true");
+            pod.scheduling_gate(sluice_crds::QUEUE_GATE).json()
+        };
+        scene.create(&born("first")).await?;
+        scene.see("Pod", "first", "running", is_running).await?;
+        scene.create(&born("second")).await?;
+        scene.see_account("cpu", ("1", "1", "0"), 1).await?;
+        let gone = json!({"metadata": {"labels": {(MANAGED_LABEL): null}}});
+        scene.merge("Pod", "first", gone).await?;
+        scene
+            .see("Pod", "first", "labelled again", |pod| {
+                pod["metadata"]["labels"][MANAGED_LABEL] == "true"
+            })
+            .await?;
+        scene.see_account("cpu", ("1", "1", "0"), 1).await?;
+        scene.delete("Pod", "first").await?;
+        scene.see("Pod", "second", "running", is_running).await?;
+        // One that names no queue any more keeps what it was admitted with, too.
+        let unnamed = json!({"metadata": {"labels": {(QUEUE_NAME_LABEL): null}}});
+        scene.merge("Pod", "second", unnamed).await?;
+        scene.create(&born("third")).await?;
+        scene.see_event("third", "Pending").await?;
+        let third = scene.get("Pod", "third").await?;
+        ensure!(has_queue_gate(&third), "{third}");
+        let queue = scene.get("ClusterQueue", &scene.ns).await?;
+        assert_eq!(account(&queue, "cpu"), Some(("1", "1", "0")), "{queue}");
+        scene.delete("Pod", "second").await?;
+        scene.see("Pod", "third", "running", is_running).await?;
+        let history = scene.history("Pod", &pods).await?;
+        check_charged(&history, "cpu", "1", |_| true).map(drop)
+    })
     .await
 }
 

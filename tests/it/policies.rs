@@ -6,13 +6,13 @@ use std::path::Path;
 use anyhow::{Result, ensure};
 use kube::api::{DynamicObject, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
-use sluice_testbed::{NAMESPACE, Sluice};
+use sluice_testbed::{NAMESPACE, Options, Sluice, SluiceOptions, eventually};
 
 use crate::gates_roads::{AT_GATED, AT_GATES, CREATE_ONLY, invalid};
-use crate::support::admission::{Admission, play};
+use crate::support::admission::{Admission, apply_policies, play};
 use crate::support::objects::{GATED, GATES, Job, quota};
 use crate::support::pods::Pod;
-use crate::support::{Scene, bed, refusal};
+use crate::support::{DEADLINE, Scene, bed, refusal};
 
 const POLICIES: Admission = Admission::Policies;
 
@@ -66,18 +66,41 @@ async fn an_install_without_webhooks_lacks_nothing_else() -> Result<()> {
     Ok(())
 }
 
-/// Writes to a job as Sluice, whom no rule holds: by a bad value that is stored.
+/// A control plane of its own with policies, where Sluice is not in its jail.
+async fn play_out_of_jail(
+    prefix: &str,
+    test: impl AsyncFnOnce(&Scene<'_>) -> Result<()>,
+) -> Result<()> {
+    let sluice = SluiceOptions {
+        webhooks: false,
+        ..SluiceOptions::new(bed::BINARY)
+    };
+    bed::own(prefix, sluice, Options::with_crds()?, async |bed, scene| {
+        apply_policies(&bed.cp).await?;
+        let args = ["delete", "validatingadmissionpolicybinding", "sluice-jail"];
+        scene.kubectl(&args, None).await?.ok()?;
+        bed.sluice.start().await?;
+        test(scene).await
+    })
+    .await
+}
+
+/// Writes to a job as Sluice out of its jail, whom no rule holds: by a bad value that is stored.
 async fn store(scene: &Scene<'_>, job: &str, key: &str, value: &str) -> Result<()> {
     let patch = json!({"metadata": {"annotations": {(key): value}}}).to_string();
     let user = format!("--as=system:serviceaccount:{NAMESPACE}:sluice");
     let args = ["patch", "job", job, &user, "--type=merge", "-p", &patch];
-    scene.kubectl(&args, None).await?.ok()?;
+    // The API server hears within a second that the jail is open.
+    eventually("Sluice to be out of its jail", DEADLINE, async || {
+        scene.kubectl(&args, None).await?.ok()
+    })
+    .await?;
     Ok(())
 }
 
 #[tokio::test]
 async fn a_bad_value_that_is_stored_blocks_no_other_edit() -> Result<()> {
-    play(POLICIES, "policy-ratchet", async |scene| {
+    play_out_of_jail("policy-ratchet", async |scene| {
         let gate = |value: Value| json!({"metadata": {"annotations": {(GATES): value}}});
         let huge = ",".repeat(100_000);
         for (name, stored) in [("list", ", a.io/x,a.io/x"), ("huge", huge.as_str())] {

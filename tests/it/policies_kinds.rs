@@ -168,7 +168,38 @@ async fn kinds_of_other_projects_are_held_and_judged() -> Result<()> {
             .with_context(|| kind.kind.to_owned())?;
     }
     by_templates(&cp).await.context("LeaderWorkerSet")?;
-    by_metadata(&cp).await
+    by_metadata(&cp).await?;
+    never_run(&cp).await.context("what never runs")
+}
+
+/// What the kind's controller would never run is refused where it is held, in the words of the webhook.
+async fn never_run(cp: &ControlPlane) -> Result<()> {
+    let kinds = suspended();
+    let ray = |kind: &str| {
+        let mut kinds = kinds.iter().map(|(kind, _)| kind);
+        kinds.find(|it| it.kind == kind).context("no such kind")
+    };
+    let job = ray("RayJob")?;
+    let keeps = json!({"spec": {"shutdownAfterJobFinishes": false}});
+    let refused = "spec.shutdownAfterJobFinishes: Forbidden: must be true: KubeRay doesn't suspend";
+    let mut bad = job.queued("keeps");
+    bad["spec"]["shutdownAfterJobFinishes"] = json!(false);
+    let create = ["create", "-f", "-"];
+    let told = cp.kubectl(create, Some(&bad.to_string())).await?.err()?;
+    ensure!(told.contains(refused), "{told}");
+    let told = merge(cp, job, "queued", keeps.clone()).await?.err()?;
+    ensure!(told.contains(refused), "{told}");
+    merge(cp, job, "plain", keeps).await?.ok()?;
+
+    let cluster = ray("RayCluster")?;
+    let mut bad = cluster.gated("narrow");
+    bad["spec"]["workerGroupSpecs"][0]["minReplicas"] = json!(3);
+    let told = cp.kubectl(create, Some(&bad.to_string())).await?.err()?;
+    ensure!(
+        told.contains("spec.workerGroupSpecs: Forbidden: minReplicas must be less than or equal"),
+        "{told}"
+    );
+    Ok(())
 }
 
 async fn by_suspend(cp: &ControlPlane, kind: &Objects, at: &str) -> Result<()> {
@@ -228,12 +259,12 @@ async fn by_suspend(cp: &ControlPlane, kind: &Objects, at: &str) -> Result<()> {
     let mut leave = start;
     leave["metadata"] = json!({"labels": {"sluice.dev/queue-name": null}});
     merge(cp, kind, "queued", leave).await?.ok()?;
-    // One that an admitted job has made is let go with it.
+    // A JobSet makes no such objects: one that says so is queued by itself.
     let mut child = kind.queued("child");
     child["metadata"]["ownerReferences"] = json!([{"apiVersion": "jobset.x-k8s.io/v1alpha2",
         "kind": "JobSet", "name": "s", "uid": "6b1c2b5e-0000-4000-8000-000000000000", "controller": true}]);
     let child = create(cp, &child).await?;
-    ensure!(!is_suspended(&child), "{child}");
+    ensure!(is_suspended(&child), "{child}");
     Ok(())
 }
 

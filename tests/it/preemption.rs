@@ -476,6 +476,8 @@ async fn nobody_goes_in_vain() -> Result<()> {
 async fn a_pod_makes_room_if_another_one_takes_its_place() -> Result<()> {
     bed::shared("preempt-pods", async |scene| {
         queue_by_priority(scene, "2").await?;
+        let keep = json!({ "spec": { "whenNotRestartable": "Keep" } });
+        scene.merge("ClusterQueue", &scene.ns, keep).await?;
         let pods = scene.record("Pod").await?;
         let low = scene.name("low");
         let replica = Pod::new("").queue("q").priority_class(&low);

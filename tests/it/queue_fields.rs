@@ -4,7 +4,7 @@
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
-use sluice_testbed::{Options, SluiceOptions};
+use sluice_testbed::SluiceOptions;
 
 use crate::support::objects::{
     self, Job, cluster_queue, cohort, flavor, local_queue, own, quota, with,
@@ -95,6 +95,133 @@ async fn what_is_said_of_queues_is_taken_as_written() -> Result<()> {
                 "preference": "BorrowingOverPreemption",
             })
         );
+        Ok(())
+    })
+    .await
+}
+
+/// Names that begin so, numbered.
+fn numbered(prefix: &str, count: usize) -> Vec<String> {
+    (0..count).map(|i| format!("{prefix}-{i}")).collect()
+}
+
+/// A resource group in which each of these flavors has quota for each of these resources.
+fn group(flavors: &[String], resources: &[String], nominal: &str) -> Value {
+    let quotas: Vec<_> = resources
+        .iter()
+        .map(|name| json!({"name": name, "nominalQuota": nominal}))
+        .collect();
+    let flavors: Vec<_> = flavors
+        .iter()
+        .map(|name| json!({"name": name, "resources": quotas}))
+        .collect();
+    json!({"coveredResources": resources, "flavors": flavors})
+}
+
+/// A ClusterQueue with these resource groups.
+fn queue_of(name: &str, groups: &[Value]) -> Value {
+    let spec = json!({"namespaceSelector": {}, "resourceGroups": groups});
+    own("ClusterQueue", name, spec)
+}
+
+#[tokio::test]
+async fn a_group_has_up_to_64_flavors_and_64_resources() -> Result<()> {
+    bed::shared("fields-large", async |scene| {
+        let flavors = numbered(&scene.name("flavor"), 64);
+        let mut resources = numbered("acme.io/r", 63);
+        resources.push("cpu".to_owned());
+        // Only the last flavor has room, so that all are looked at.
+        let mut full = group(&flavors, &resources, "0");
+        full["flavors"][63]["resources"][63]["nominalQuota"] = json!("2");
+        // The names may stand in any order.
+        if let Some(quotas) = full["flavors"][5]["resources"].as_array_mut() {
+            quotas.reverse();
+        }
+        for name in &flavors {
+            scene.create(&flavor(name)).await?;
+        }
+        scene.create(&queue_of(&scene.ns, &[full])).await?;
+        scene.create(&local_queue("q", &scene.ns)).await?;
+        scene
+            .see_condition("ClusterQueue", &scene.ns, "Active", "True", "Ready")
+            .await?;
+        scene.create(&Job::new("one").queue("q").json()).await?;
+        let workload = scene.see_admitted("one").await?;
+        let assignment = &workload["status"]["admission"]["podSetAssignments"][0];
+        assert_eq!(assignment["flavors"]["cpu"], json!(flavors[63]));
+
+        // As much as there may be of both: the costs of the rules are within the API server's budget.
+        let name = scene.name("most");
+        let groups = [0, 1, 2, 3].map(|i| {
+            let flavors = numbered(&format!("flavor-{i}"), 64);
+            group(&flavors, &numbered(&format!("acme.io/r{i}"), 64), "0")
+        });
+        scene.try_create(&queue_of(&name, &groups)).await?;
+        let cohort = own("Cohort", &name, json!({ "resourceGroups": groups }));
+        scene.try_create(&cohort).await?;
+        scene.delete("ClusterQueue", &name).await?;
+        scene.delete("Cohort", &name).await?;
+        Ok(())
+    })
+    .await
+}
+
+#[tokio::test]
+async fn more_flavors_and_resources_are_refused() -> Result<()> {
+    let one = ["cpu".to_owned()];
+    let flavors = |count| group(&numbered("flavor", count), &one, "0");
+    let resources = |count| group(&["flavor".to_owned()], &numbered("acme.io/r", count), "0");
+    let of_five = |first: &dyn Fn(usize) -> Value| (0..5).map(first).collect::<Vec<_>>();
+    let rows = [
+        (
+            vec![flavors(65)],
+            "spec.resourceGroups[0].flavors: Too many: 65: must have at most 64 items",
+        ),
+        (
+            vec![resources(65)],
+            "spec.resourceGroups[0].coveredResources: Too many: 65: must have at most 64 items",
+        ),
+        (
+            of_five(&|i| {
+                group(
+                    &numbered(&format!("f{i}"), 52),
+                    &[format!("acme.io/{i}")],
+                    "0",
+                )
+            }),
+            "all resource groups together must have at most 256 flavors",
+        ),
+        (
+            of_five(&|i| {
+                group(
+                    &[format!("f{i}")],
+                    &numbered(&format!("acme.io/{i}"), 52),
+                    "0",
+                )
+            }),
+            "all resource groups together must cover at most 256 resources",
+        ),
+    ];
+    bed::shared("fields-too-large", async |scene| {
+        for (groups, rule) in &rows {
+            let queue = queue_of(&scene.name("bad"), groups);
+            let cohort = own(
+                "Cohort",
+                &scene.name("bad"),
+                json!({ "resourceGroups": groups }),
+            );
+            for object in [queue, cohort] {
+                let told = refusal(scene.try_create(&object).await)?;
+                ensure!(told.contains(rule), "{told}");
+            }
+        }
+        // A flavor that names another resource than its group, or one of it twice.
+        let mut other = resources(3);
+        other["flavors"][0]["resources"][1]["name"] = json!("acme.io/other");
+        let queue = queue_of(&scene.name("bad"), &[other]);
+        let told = refusal(scene.try_create(&queue).await)?;
+        let rule = "every flavor must have quota for exactly the coveredResources of its group";
+        ensure!(told.contains(rule), "{told}");
         Ok(())
     })
     .await
@@ -268,92 +395,85 @@ async fn statuses_tell_shares_and_use_and_use_outlives_the_controller() -> Resul
         config: Some(config.to_owned()),
         ..SluiceOptions::new(bed::BINARY)
     };
-    bed::own(
-        "fields-status",
-        options,
-        Options::with_crds()?,
-        async |bed, scene| {
-            bed.sluice.start().await?;
-            bed::see_leading(scene).await?;
-            let root = scene.name("root");
-            let mut borrower = cluster_queue(&scene.ns, &scene.ns, &[quota("cpu", "2")]);
-            borrower["spec"]["cohortName"] = json!(root);
-            borrower["spec"]["admissionScope"] =
-                json!({"admissionMode": "UsageBasedAdmissionFairSharing"});
-            let mut lender = cluster_queue(&scene.name("lender"), &scene.ns, &[quota("cpu", "2")]);
-            lender["spec"]["cohortName"] = json!(root);
+    bed::own_running_with("fields-status", options, async |bed, scene| {
+        let root = scene.name("root");
+        let mut borrower = cluster_queue(&scene.ns, &scene.ns, &[quota("cpu", "2")]);
+        borrower["spec"]["cohortName"] = json!(root);
+        borrower["spec"]["admissionScope"] =
+            json!({"admissionMode": "UsageBasedAdmissionFairSharing"});
+        let mut lender = cluster_queue(&scene.name("lender"), &scene.ns, &[quota("cpu", "2")]);
+        lender["spec"]["cohortName"] = json!(root);
+        scene
+            .create_all(&[
+                cohort(&root, None),
+                flavor(&scene.ns),
+                borrower,
+                lender,
+                local_queue("q", &scene.ns),
+                local_queue("idle", &scene.ns),
+                local_queue("lender", &scene.name("lender")),
+            ])
+            .await?;
+        scene
+            .create(&Job::new("large").queue("q").cpu("3").runs_forever().json())
+            .await?;
+        let workload = scene.see_admitted("large").await?;
+        // 1 of 4 is borrowed.
+        for (kind, name, share) in [
+            ("ClusterQueue", scene.ns.clone(), 250),
+            ("ClusterQueue", scene.name("lender"), 0),
+            ("Cohort", root, 0),
+        ] {
+            let what = format!("of a share of {share}");
             scene
-                .create_all(&[
-                    cohort(&root, None),
-                    flavor(&scene.ns),
-                    borrower,
-                    lender,
-                    local_queue("q", &scene.ns),
-                    local_queue("idle", &scene.ns),
-                    local_queue("lender", &scene.name("lender")),
-                ])
+                .see(kind, &name, &what, |object| {
+                    object["status"]["fairSharing"]["weightedShare"] == share
+                })
                 .await?;
-            scene
-                .create(&Job::new("large").queue("q").cpu("3").runs_forever().json())
-                .await?;
-            let workload = scene.see_admitted("large").await?;
-            // 1 of 4 is borrowed.
-            for (kind, name, share) in [
-                ("ClusterQueue", scene.ns.clone(), 250),
-                ("ClusterQueue", scene.name("lender"), 0),
-                ("Cohort", root, 0),
-            ] {
-                let what = format!("of a share of {share}");
-                scene
-                    .see(kind, &name, &what, |object| {
-                        object["status"]["fairSharing"]["weightedShare"] == share
-                    })
-                    .await?;
-            }
-            let is_told = |queue: &Value| used(queue).is_some_and(|(cpu, _)| 0 < cpu);
-            scene
-                .see("LocalQueue", "q", "told what it has used", is_told)
-                .await?;
-            let idle = scene.get("LocalQueue", "idle").await?;
-            ensure!(used(&idle).is_none(), "{idle}");
+        }
+        let is_told = |queue: &Value| used(queue).is_some_and(|(cpu, _)| 0 < cpu);
+        scene
+            .see("LocalQueue", "q", "told what it has used", is_told)
+            .await?;
+        let idle = scene.get("LocalQueue", "idle").await?;
+        ensure!(used(&idle).is_none(), "{idle}");
 
-            // 3 CPUs have been in use since then, also while nobody counted.
-            let conditions = workload["status"]["conditions"].as_array();
-            let admitted = conditions
-                .into_iter()
-                .flatten()
-                .find(|c| c["type"] == "Admitted");
-            let since = admitted.context("no condition Admitted")?["lastTransitionTime"].as_str();
-            let since: Timestamp = since.context("no time")?.parse()?;
-            let first = scene.get("LocalQueue", "q").await?;
-            let mut before = used(&first).map(|(_, at)| at);
-            for job in ["one", "two"] {
-                // Jobs come and go: it decides, and time passes.
-                let small = Job::new(job).queue("lender").cpu("500m").runs("2");
-                scene.create(&small.json()).await?;
-                scene.see_complete(job).await?;
-                bed.sluice.stop().await?;
-                let queue = scene.get("LocalQueue", "q").await?;
-                let (cpu, at) = used(&queue).context("no record")?;
-                ensure!(before < Some(at), "not written at the end: {queue}");
-                before = Some(at);
-                // Half of it after a minute; times are written in whole seconds.
-                let seconds = at.duration_since(since).as_secs_f64();
-                let expected = |seconds: f64| 3e9 * (1.0 - (-seconds / 60.0).exp2());
-                #[expect(
-                    clippy::cast_precision_loss,
-                    reason = "a few seconds more or less will do"
-                )]
-                let cpu = cpu as f64;
-                ensure!(
-                    expected(seconds - 2.0) <= cpu && cpu <= expected(seconds + 3.0),
-                    "{cpu} nano-units after {seconds} s: {queue}"
-                );
-                bed.sluice.start_again().await?;
-                bed::see_leading(scene).await?;
-            }
-            Ok(())
-        },
-    )
+        // 3 CPUs have been in use since then, also while nobody counted.
+        let conditions = workload["status"]["conditions"].as_array();
+        let admitted = conditions
+            .into_iter()
+            .flatten()
+            .find(|c| c["type"] == "Admitted");
+        let since = admitted.context("no condition Admitted")?["lastTransitionTime"].as_str();
+        let since: Timestamp = since.context("no time")?.parse()?;
+        let first = scene.get("LocalQueue", "q").await?;
+        let mut before = used(&first).map(|(_, at)| at);
+        for job in ["one", "two"] {
+            // Jobs come and go: it decides, and time passes.
+            let small = Job::new(job).queue("lender").cpu("500m").runs("2");
+            scene.create(&small.json()).await?;
+            scene.see_complete(job).await?;
+            bed.sluice.stop().await?;
+            let queue = scene.get("LocalQueue", "q").await?;
+            let (cpu, at) = used(&queue).context("no record")?;
+            ensure!(before < Some(at), "not written at the end: {queue}");
+            before = Some(at);
+            // Half of it after a minute; times are written in whole seconds.
+            let seconds = at.duration_since(since).as_secs_f64();
+            let expected = |seconds: f64| 3e9 * (1.0 - (-seconds / 60.0).exp2());
+            #[expect(
+                clippy::cast_precision_loss,
+                reason = "a few seconds more or less will do"
+            )]
+            let cpu = cpu as f64;
+            ensure!(
+                expected(seconds - 2.0) <= cpu && cpu <= expected(seconds + 3.0),
+                "{cpu} nano-units after {seconds} s: {queue}"
+            );
+            bed.sluice.start_again().await?;
+            bed::see_leading(scene).await?;
+        }
+        Ok(())
+    })
     .await
 }

@@ -256,7 +256,7 @@ async fn strict_fifo_lets_nobody_pass() -> Result<()> {
             scene.see_waiting("large", "Pending", &message).await?;
         }
         let message = format!(
-            "waits in ClusterQueue \"{ns}\" (StrictFIFO) behind a workload that doesn't fit"
+            "waits in ClusterQueue \"{ns}\" (StrictFIFO) behind Job \"large\", which doesn't fit"
         );
         let small = scene.see_waiting("small", "Pending", &message).await?;
         ensure!(!is_admitted(&small), "{small}");
@@ -365,20 +365,6 @@ async fn quota_is_free_when_a_job_is_deleted_in_the_foreground() -> Result<()> {
                 "the first left its Workload: {workloads:?}"
             );
             Ok(())
-        },
-    )
-    .await
-}
-
-/// Orphaning: nobody else deletes the Workload then, and its quota must not be lost.
-#[tokio::test]
-async fn quota_is_free_when_a_job_is_deleted_and_orphans() -> Result<()> {
-    hands_on(
-        "free-orphan",
-        Job::new("first").runs_forever(),
-        async |scene| {
-            let args = ["delete", "job", "first", "--cascade=orphan"];
-            scene.kubectl(&args, None).await?.ok().map(drop)
         },
     )
     .await

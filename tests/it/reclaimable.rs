@@ -279,6 +279,44 @@ async fn a_load_with_long_tails_keeps_within_quota() -> Result<()> {
     .await
 }
 
+/// A running job that is made smaller gives quota back, and grows no more than it has left.
+#[tokio::test]
+async fn a_running_job_that_is_made_smaller_gives_quota_back() -> Result<()> {
+    bed::shared("reclaim-smaller", async |scene| {
+        scene.queue(&[quota("cpu", "4")]).await?;
+        let (workloads, recorded) = (scene.record("Workload").await?, scene.record("Pod").await?);
+        let wide = Job::new("wide").queue("q").pods(4).runs_forever();
+        let wide = wide.with(&["spec", "completions"], json!(40));
+        scene.create(&wide.json()).await?;
+        see_running(scene, "wide", 4).await?;
+        scene
+            .create(&Job::new("next").queue("q").cpu("3").runs_forever().json())
+            .await?;
+        scene.see_workload("next", "waiting", waits).await?;
+        scene
+            .merge("Job", "wide", json!({"spec": {"parallelism": 1}}))
+            .await?;
+        see_running(scene, "wide", 1).await?;
+        see_running(scene, "next", 1).await?;
+        scene.see_account("cpu", ("4", "4", "0"), 0).await?;
+        // Evicted, it asks for what it asks for now.
+        scene.stop("HoldAndDrain").await?;
+        let is_small = |w: &Value| !is_admitted(w) && w["spec"]["podSets"][0]["count"] == 1;
+        scene
+            .see_workload("wide", "queued again with one pod", is_small)
+            .await?;
+        scene.stop("None").await?;
+        see_running(scene, "wide", 1).await?;
+        let (workloads, pods) = (
+            scene.history("Workload", &workloads).await?,
+            scene.history("Pod", &recorded).await?,
+        );
+        assert_eq!(all_reclaimed(&workloads, "wide"), [0, 3, 0]);
+        check_cpus(scene, "4", &workloads, &pods)
+    })
+    .await
+}
+
 /// A pod of a widget, as its controller would make it.
 fn pod_of(widget: &Value, name: &str) -> Value {
     let template = &widget["spec"]["template"];

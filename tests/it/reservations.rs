@@ -14,8 +14,8 @@ use crate::support::objects::{
     self, Job, condition, is, is_admitted, is_suspended, name_of, quota, with,
 };
 use crate::support::pods::{
-    Pod, check_charged, check_gates, gates, has_queue_gate, is_running, is_unschedulable,
-    replicated,
+    Pod, check_charged, check_gates, gates, has_queue_gate, is_let_go, is_running,
+    is_unschedulable, replicated,
 };
 use crate::support::{DEADLINE, Scene, bed};
 
@@ -122,11 +122,13 @@ fn admissions(history: &[Revision], of: impl Fn(&Value) -> bool) -> Vec<Timestam
     times
 }
 
-/// Nobody would make a bare pod again: it stays, keeps its quota and says so.
+/// A queue may keep bare pods, as nobody would make them again: one stays, keeps its quota and says so.
 #[tokio::test]
-async fn a_bare_pod_without_a_node_stays() -> Result<()> {
+async fn a_bare_pod_without_a_node_stays_where_the_queue_keeps_it() -> Result<()> {
     bed::shared("reserve-bare", async |scene| {
         impatient_queue(scene, json!({ "baseSeconds": 1 })).await?;
+        let keep = json!({ "spec": { "whenNotRestartable": "Keep" } });
+        scene.merge("ClusterQueue", &scene.ns, keep).await?;
         let pods = scene.record("Pod").await?;
         let pod = pod_for_own_nodes(scene, Pod::new("homeless").queue("q"));
         scene.create(&pod.json()).await?;
@@ -136,14 +138,39 @@ async fn a_bare_pod_without_a_node_stays() -> Result<()> {
         assert_eq!(
             told,
             "No node had room for it in the time that its ClusterQueue allows \
-             (spec.reservation.timeoutSeconds), but nobody would make this pod again: it stays, and \
-             so does its quota; delete it to free that"
+             (spec.reservation.timeoutSeconds), but no controller would make this pod again, and its \
+             ClusterQueue keeps such pods (whenNotRestartable: Keep): it stays, and so does its quota; \
+             delete it to free that"
         );
         scene.see_account("cpu", ("1", "0", "1"), 1).await?;
         let next = scene.get("Pod", "next").await?;
         ensure!(has_queue_gate(&next), "{next}");
         scene.delete("Pod", "homeless").await?;
         scene.see("Pod", "next", "running", is_running).await?;
+        let history = scene.history("Pod", &pods).await?;
+        check_charged(&history, "cpu", "1", |_| true).map(drop)
+    })
+    .await
+}
+
+/// Elsewhere it is deleted, and the next one has its quota.
+#[tokio::test]
+async fn a_bare_pod_without_a_node_is_deleted() -> Result<()> {
+    bed::shared("reserve-bare-gone", async |scene| {
+        impatient_queue(scene, json!({ "baseSeconds": 1 })).await?;
+        let pods = scene.record("Pod").await?;
+        let pod = pod_for_own_nodes(scene, Pod::new("homeless").queue("q"));
+        scene.create(&pod.json()).await?;
+        // Of two that are made in one second either may be the first.
+        scene.see("Pod", "homeless", "let go", is_let_go).await?;
+        scene.create(&Pod::new("next").queue("q").json()).await?;
+        scene.see("Pod", "next", "running", is_running).await?;
+        scene.see_gone("Pod", "homeless").await?;
+        assert_eq!(
+            scene.see_event("homeless", "Evicted").await?,
+            "No node had room for it in the time that its ClusterQueue allows \
+             (spec.reservation.timeoutSeconds): deleted; no controller makes it again"
+        );
         let history = scene.history("Pod", &pods).await?;
         check_charged(&history, "cpu", "1", |_| true).map(drop)
     })

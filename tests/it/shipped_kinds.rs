@@ -3,14 +3,16 @@
 //! stage of a status means to Sluice is seen without an API server, in the crate that reads objects.
 
 mod children;
+mod leaderworkerset;
 mod per_pod;
+mod refused;
 mod suspended;
 mod trainjob;
 
 use std::fs;
 
 use anyhow::{Context, Result, ensure};
-use kube::api::{Api, ApiResource, DynamicObject, Patch, PatchParams, PostParams};
+use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 use sluice_crds::QUEUE_NAME_LABEL;
 use sluice_testbed::{Crds, Options, SluiceOptions, eventually};
@@ -74,9 +76,20 @@ impl<'a> Objects<'a> {
     }
 
     async fn create(&self, object: &Value) -> Result<Value> {
-        let object: DynamicObject = serde_json::from_value(object.clone())?;
+        Ok(self.try_create(object).await?)
+    }
+
+    /// Creates an object, for tests of what the API server answers.
+    async fn try_create(&self, object: &Value) -> kube::Result<Value> {
+        let object: DynamicObject =
+            serde_json::from_value(object.clone()).map_err(kube::Error::SerdeError)?;
         let created = self.api.create(&PostParams::default(), &object).await?;
         Ok(into_value(created))
+    }
+
+    async fn delete(&self, name: &str) -> Result<()> {
+        self.api.delete(name, &DeleteParams::background()).await?;
+        Ok(())
     }
 
     /// Merges a patch into an object (RFC 7386).
@@ -181,6 +194,10 @@ async fn each_is_held_let_go_and_taken_back() -> Result<()> {
         }
         suspended::all(scene).await?;
         per_pod::all(scene).await?;
+        leaderworkerset::all(scene)
+            .await
+            .context("leaderworkerset")?;
+        refused::all(scene).await.context("refused")?;
         children::play(scene).await.context("children")?;
         trainjob::play(scene).await.context("trainjob")
     })

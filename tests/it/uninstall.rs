@@ -4,7 +4,11 @@ use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 
 use crate::support::objects::{GATED, Job, is_suspended, quota};
-use crate::support::{Scene, bed};
+use sluice_testbed::{Options, SluiceOptions, eventually};
+
+use crate::support::admission::apply_policies;
+use crate::support::bed::BINARY;
+use crate::support::{DEADLINE, Scene, bed};
 
 /// Jobs in each state, in the namespace of the scene.
 async fn settle_in(scene: &Scene<'_>) -> Result<()> {
@@ -104,5 +108,60 @@ async fn what_is_left_without_sluice_can_be_deleted_and_run() -> Result<()> {
             json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": scene.ns}});
         scene.create(&again).await.map(drop)
     })
+    .await
+}
+
+/// What the documentation says takes everything away that the API server evaluates for Sluice, whichever
+/// variant was applied: docs/without-webhook.md.
+const TAKE_AWAY: [&str; 4] = [
+    "delete",
+    "validatingadmissionpolicies,validatingadmissionpolicybindings,mutatingadmissionpolicies,\
+     mutatingadmissionpolicybindings,validatingwebhookconfigurations,mutatingwebhookconfigurations",
+    "-l",
+    "app.kubernetes.io/name=sluice",
+];
+
+/// Policies go on holding when nobody is left who releases: they have to go too.
+#[tokio::test]
+async fn without_its_policies_nothing_is_held_any_more() -> Result<()> {
+    let mut sluice = SluiceOptions::new(BINARY);
+    sluice.webhooks = false;
+    bed::own(
+        "remove-policies",
+        sluice,
+        Options::with_crds()?,
+        async |bed, scene| {
+            apply_policies(&bed.cp).await?;
+            bed.sluice.start().await?;
+            bed::see_leading(scene).await?;
+            scene.queue(&[quota("cpu", "1")]).await?;
+            scene
+                .create(&Job::new("pending").queue("q").cpu("2").json())
+                .await?;
+            scene.see_workload("pending", "there", |_| true).await?;
+            bed.sluice.stop().await?;
+            let by_hand = async || {
+                let patch = json!({"spec": {"suspend": false}});
+                scene.try_merge("Job", "pending", patch).await
+            };
+            ensure!(by_hand().await.is_err(), "the policies judge no more");
+
+            bed.cp.kubectl(TAKE_AWAY, None).await?.ok()?;
+            // The API server forgets one policy after the other, within a second.
+            eventually("the policies to be gone", DEADLINE, async || {
+                by_hand().await.map_err(anyhow::Error::from)?;
+                let probe = Job::new("probe").queue("q").manifest();
+                let args = ["create", "-f", "-", "--dry-run=server", "-o", "json"];
+                let probe = scene.kubectl(&args, Some(&probe)).await?.ok()?;
+                ensure!(!is_suspended(&serde_json::from_str(&probe)?), "{probe}");
+                Ok(())
+            })
+            .await?;
+            let left = ["get", TAKE_AWAY[1], "-o", "name"];
+            let left = bed.cp.kubectl(left, None).await?.ok()?;
+            ensure!(!left.contains("sluice"), "{left}");
+            scene.see_complete("pending").await.map(drop)
+        },
+    )
     .await
 }

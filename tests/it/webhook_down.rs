@@ -5,7 +5,7 @@ use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 use sluice_testbed::{Options, SluiceOptions};
 
-use crate::support::objects::{self, GATED, GATES, Job, condition, is_suspended, quota};
+use crate::support::objects::{self, GATED, GATES, Job, is, is_suspended, quota};
 use crate::support::{Scene, bed, by_jobs_webhook, refusal};
 
 #[tokio::test]
@@ -49,13 +49,13 @@ async fn a_dead_webhook_hurts_only_what_it_guards() -> Result<()> {
         let later = json!({"metadata": {"labels": {"sluice.dev/queue-name": "other"}}});
         let told = refusal(scene.try_merge("Job", "running", later).await)?;
         ensure!(
-            told.contains("validate.jobs.sluice.dev"),
+            told.contains(".jobs.sluice.dev"),
             "it does not name Sluice: {told}"
         );
         let ungate = json!({"metadata": {"annotations": {(GATED): null}}});
         let told = refusal(scene.try_merge("Job", "gated", ungate).await)?;
         ensure!(
-            told.contains("validate.jobs.sluice.dev"),
+            told.contains(".jobs.sluice.dev"),
             "it does not name Sluice: {told}"
         );
 
@@ -370,10 +370,8 @@ async fn jobs_of_before_the_start_are_taken_over() -> Result<()> {
                 q["status"]["flavorsUsage"][0]["resources"][0]["borrowed"] == "2"
             });
             queue.await?;
-            for kind in ["LocalQueue", "ClusterQueue"] {
-                let name = if kind == "LocalQueue" { "main" } else { "blue" };
-                let queue = blue.get(kind, name).await?;
-                assert_eq!(condition(&queue, "Active").unwrap().0, "True", "{queue}");
+            for (kind, name) in [("LocalQueue", "main"), ("ClusterQueue", "blue")] {
+                blue.see(kind, name, "active", |q| is(q, "Active")).await?;
             }
             Ok(())
         },

@@ -102,6 +102,7 @@ pub fn admission_record(
     flavors: &BTreeMap<String, crds::ResourceFlavorSpec>,
 ) -> crds::Admission {
     crds::Admission {
+        term: None,
         cluster_queue: admission.queue.to_string(),
         pod_set_assignments: admission
             .pod_sets

@@ -38,6 +38,7 @@ pub fn cluster_queue(
             .reservation
             .as_ref()
             .and_then(|reservation| reservation_timeout(reservation, &mut problems)),
+        undeclared_resources: spec.undeclared_resources.map(undeclared_resources),
         ..engine::ClusterQueue::new(name.into())
     };
     all_or(problems, queue)
@@ -85,6 +86,13 @@ fn stop_policy(policy: crds::StopPolicy) -> engine::StopPolicy {
         crds::StopPolicy::None => engine::StopPolicy::None,
         crds::StopPolicy::Hold => engine::StopPolicy::Hold,
         crds::StopPolicy::HoldAndDrain => engine::StopPolicy::HoldAndDrain,
+    }
+}
+
+fn undeclared_resources(policy: crds::UndeclaredResources) -> engine::UndeclaredResources {
+    match policy {
+        crds::UndeclaredResources::Block => engine::UndeclaredResources::Block,
+        crds::UndeclaredResources::Ignore => engine::UndeclaredResources::Ignore,
     }
 }
 

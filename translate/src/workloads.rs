@@ -5,6 +5,7 @@ use sluice_crds::Quantity;
 use sluice_engine as engine;
 use sluice_engine::Amount;
 use sluice_kinds::Problem;
+use sluice_kinds::requests::Amounts;
 use sluice_kinds::template::Placement;
 use sluice_kinds::view::PodSetView;
 
@@ -15,7 +16,10 @@ use crate::nodes::{affinity_term, toleration};
 ///
 /// # Errors
 /// All requests that can't be counted.
-pub fn pod_sets(spec: &crds::WorkloadSpec) -> Result<Vec<engine::PodSet>, Vec<Problem>> {
+pub fn pod_sets(
+    spec: &crds::WorkloadSpec,
+    may_borrow: bool,
+) -> Result<Vec<engine::PodSet>, Vec<Problem>> {
     let mut problems = Vec::new();
     let translated = spec
         .pod_sets
@@ -35,6 +39,7 @@ pub fn pod_sets(spec: &crds::WorkloadSpec) -> Result<Vec<engine::PodSet>, Vec<Pr
                 .collect(),
             tolerations: set.tolerations.iter().map(toleration).collect(),
             min_count: set.min_count.and_then(|count| u32::try_from(count).ok()),
+            may_borrow,
             ..engine::PodSet::new(
                 set.name.as_str().into(),
                 u32::try_from(set.count).unwrap_or_default(),
@@ -49,8 +54,9 @@ pub fn pod_sets(spec: &crds::WorkloadSpec) -> Result<Vec<engine::PodSet>, Vec<Pr
 }
 
 /// What a set of pods asks for that no Workload records.
-pub fn pod_set(view: &PodSetView) -> engine::PodSet {
+pub fn pod_set(view: &PodSetView, may_borrow: bool) -> engine::PodSet {
     engine::PodSet {
+        may_borrow,
         min_count: min_count(view, view.count),
         requests: view
             .requests
@@ -71,15 +77,20 @@ pub fn pod_set_record(view: &PodSetView, placement: &Placement, count: u32) -> c
         name: view.name.to_string(),
         count: as_recorded(count),
         min_count: min_count(view, count).map(as_recorded),
-        requests: view
-            .requests
-            .iter()
-            .map(|(name, nanos)| (name.clone(), Quantity::of(name, *nanos)))
-            .collect(),
+        requests: recorded(&view.charged()),
+        resource_claim_templates: view.claimed_templates(),
+        claimed_devices: view.devices.as_ref().map(recorded).unwrap_or_default(),
         node_selector: placement.node_selector.clone(),
         required_node_affinity: view.required_affinity.clone(),
         tolerations: placement.tolerations.clone(),
     }
+}
+
+fn recorded(amounts: &Amounts) -> crds::ResourceList {
+    let quantities = amounts.iter();
+    quantities
+        .map(|(name, nanos)| (name.clone(), Quantity::of(name, *nanos)))
+        .collect()
 }
 
 /// How many of `count` pods will do, if fewer will.

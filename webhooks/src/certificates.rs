@@ -1,8 +1,8 @@
 //! Certificates of Sluice's own making: a CA, and the certificate that the webhook server is served
 //! with. Pure: the time is an argument, and where the PEM is kept is the caller's business.
 //!
-//! A CA is replaced by making a new one and trusting both for a while: [`merge_bundle`] puts the new
-//! one beside those that are still valid.
+//! Each serving certificate has a CA of its own, which ends with it: its key need not be kept. While one
+//! follows another both CAs are trusted: [`merge_bundle`] puts the new one beside those that are still valid.
 
 mod inspect;
 
@@ -22,8 +22,8 @@ use thiserror::Error;
 
 pub use inspect::{Validity, validity};
 
-/// How long a CA is valid.
-const CA_LIFETIME: SignedDuration = SignedDuration::from_hours(24 * 365 * 5);
+/// How long a CA is valid: as long as the certificate that it signs, so that two are trusted at most.
+const CA_LIFETIME: SignedDuration = SERVING_LIFETIME;
 /// How long a serving certificate is valid.
 const SERVING_LIFETIME: SignedDuration = SignedDuration::from_hours(24 * 90);
 /// How far validity begins in the past, for clocks that are behind.

@@ -47,5 +47,9 @@ fn check_set(before: &[PodSetView], set: &PodSetView) -> Option<Problem> {
         let detail = format!("the requests of its pods may not change {ADVICE}");
         return Some(Problem::forbidden(field, detail));
     }
+    if was.claims != set.claims {
+        let detail = format!("the resourceClaims of its pods may not change {ADVICE}");
+        return Some(Problem::forbidden(field, detail));
+    }
     None
 }

@@ -88,7 +88,7 @@ async fn handle(State(handler): State<Handler>, headers: HeaderMap, body: Body) 
     if !verdict.is_allowed() {
         tracing::debug!(
             uid = request.uid,
-            message = verdict.message(),
+            refusal = verdict.message(),
             "admission refused"
         );
     }

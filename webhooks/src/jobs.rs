@@ -1,39 +1,40 @@
 //! The rules for objects of a managed kind, in the order in which a user meets them: gates, queue
 //! label, who lets the job go, how it may change once it runs.
 
-use json_patch::jsonptr::PointerBuf;
-use json_patch::{AddOperation, PatchOperation};
+use json_patch::PatchOperation;
 use serde_json::Value;
-use sluice_crds::{ADMISSION_ANNOTATION, HELD_ANNOTATION, RELEASED_ANNOTATION};
+use sluice_crds::{ADMISSION_ANNOTATION, RELEASED_ANNOTATION};
 use sluice_kinds::gates;
 use sluice_kinds::hold::{Waiting, admission_mode};
 use sluice_kinds::marks::{BY_SLUICE_ALONE, Marking};
 use sluice_kinds::metadata::{
-    annotation, annotation_text, controller, gate_annotations, group_and_kind,
+    annotation, annotation_text, controller, controller_uid, gate_annotations, group_and_kind,
 };
 use sluice_kinds::problem::Problem;
 use sluice_kinds::requests::PodDefaults;
 use sluice_kinds::view::bad_min_counts;
 use sluice_kinds::{CompiledKind, Hold};
 
+use crate::makers::{Author, is_made_by_controller};
 use crate::policy::Policy;
 use crate::queue_label::{self, queue_of};
 use crate::request::Request;
 use crate::review::Edit;
 
 mod change;
+mod pause;
 
 use change::Change;
 
-/// The patch that holds an object: at its creation, and at each edit of one that its templates hold
-/// and whose templates can be edited. Empty if nothing holds it.
+/// The patch that holds an object: at its creation, at each edit of one that its templates hold and whose
+/// templates can be edited, and when its user resumes it. Empty if nothing holds it.
 pub(crate) fn hold(request: &Request, edit: &Edit<'_>, policy: &Policy) -> Vec<PatchOperation> {
     let kind = policy.kind(&request.kind.group, &request.kind.kind);
     let Some(kind) = kind.filter(|_| reason_to_hold(edit.new, policy).is_some()) else {
         return Vec::new();
     };
-    if edit.old.is_some() && kind.suspend_path().is_some() {
-        return Vec::new();
+    if let (Some(old), Some(_)) = (edit.old, kind.suspend_path()) {
+        return pause::patch(kind, hold_of(kind, edit), (old, edit.new), policy);
     }
     let waiting = |hold, queue| Waiting {
         hold,
@@ -44,7 +45,6 @@ pub(crate) fn hold(request: &Request, edit: &Edit<'_>, policy: &Policy) -> Vec<P
     match hold_of(kind, edit) {
         Hold::Suspend => {
             let mut patch = kind.hold_patch(edit.new).0;
-            patch.extend(mark_held(edit.new, policy));
             patch.extend(kind.gate_patch(edit.new, waiting(Hold::Suspend, None)).0);
             patch
         }
@@ -62,17 +62,12 @@ pub(crate) fn hold(request: &Request, edit: &Edit<'_>, policy: &Policy) -> Vec<P
     }
 }
 
-/// Suspends an object whose pods say nothing of its gates, and marks it: the controller starts what
-/// bears the mark when its last gate is gone.
+/// Suspends an object whose pods say nothing of its gates.
 fn suspend_gated(kind: &CompiledKind, object: &Value) -> Vec<PatchOperation> {
     if !kind.is_suspended_by_gates() || gate_annotations(object).is_empty() {
         return Vec::new();
     }
-    let mut patch = kind.hold_patch(object).0;
-    if annotation(object, HELD_ANNOTATION).is_none() {
-        patch.push(held());
-    }
-    patch
+    kind.hold_patch(object).0
 }
 
 /// Whether an object that is created has to fit its JobKind.
@@ -98,25 +93,6 @@ fn hold_of(kind: &CompiledKind, edit: &Edit<'_>) -> Hold {
     }
 }
 
-/// Marks an object that a gate holds and that names no queue, so that the controller knows to start
-/// it even if the last gate goes while no controller runs.
-fn mark_held(object: &Value, policy: &Policy) -> Option<PatchOperation> {
-    let is_gated = !gate_annotations(object).is_empty();
-    let is_queued = queue_of(object, policy.queue_labels()).is_some();
-    if !is_gated || is_queued || annotation(object, HELD_ANNOTATION).is_some() {
-        return None;
-    }
-    Some(held())
-}
-
-/// Marks an object that has annotations, if only those of its gates.
-fn held() -> PatchOperation {
-    PatchOperation::Add(AddOperation {
-        path: PointerBuf::from_tokens(["metadata", "annotations", HELD_ANNOTATION]),
-        value: "true".into(),
-    })
-}
-
 /// What is wrong with creating or editing an object.
 pub(crate) fn validate(request: &Request, edit: &Edit<'_>, policy: &Policy) -> Vec<Problem> {
     let gates = gate_annotations(edit.new);
@@ -138,6 +114,7 @@ pub(crate) fn validate(request: &Request, edit: &Edit<'_>, policy: &Policy) -> V
     problems.extend(check_admission(edit, kind, policy));
     if let Some(kind) = kind {
         problems.extend(check_templates(kind, edit, policy));
+        problems.extend(check_will_run(kind, edit, policy));
         if !policy.is_sluice(&request.user_info.username) {
             problems.extend(check_marks(kind, edit, policy));
         }
@@ -145,7 +122,8 @@ pub(crate) fn validate(request: &Request, edit: &Edit<'_>, policy: &Policy) -> V
     match (kind, edit.old) {
         (Some(kind), None) if must_be_read(kind, edit.new, policy) => {
             // What can't be counted could never be admitted, and pods whose templates can't be found
-            // can't be held: better told now than by an event.
+            // can't be held: better told now than by an event. Claims for devices are passed over: what
+            // they come to is not known here.
             let counted = kind.pod_sets(edit.new, &PodDefaults::default());
             problems.extend(match counted {
                 Err(problems) => problems,
@@ -231,6 +209,21 @@ fn check_templates(kind: &CompiledKind, edit: &Edit<'_>, policy: &Policy) -> Vec
     problems
 }
 
+/// What an edit brings in that the kind's controller would never run (`refuse` of the JobKind), of an
+/// object that Sluice holds: it would wait for nothing, or hold quota without pods.
+fn check_will_run(kind: &CompiledKind, edit: &Edit<'_>, policy: &Policy) -> Vec<Problem> {
+    if reason_to_hold(edit.new, policy).is_none() {
+        return Vec::new();
+    }
+    let hold = hold_of(kind, edit);
+    let was_held = |old: &&Value| reason_to_hold(old, policy).is_some();
+    let stored = edit.old.filter(was_held);
+    let stored = stored.map(|old| kind.refusals(old, hold));
+    let mut problems = kind.refusals(edit.new, hold);
+    problems.retain(|problem| !stored.as_ref().is_some_and(|old| old.contains(problem)));
+    problems
+}
+
 /// What Sluice alone writes into pod templates. What came down into those of a child was written
 /// there by its owner's controller.
 fn check_marks(kind: &CompiledKind, edit: &Edit<'_>, policy: &Policy) -> Vec<Problem> {
@@ -247,11 +240,13 @@ fn check_marks(kind: &CompiledKind, edit: &Edit<'_>, policy: &Policy) -> Vec<Pro
 }
 
 /// Who says that his object belongs to one that is queued gets it past the queue: only a controller
-/// may say so (reliability row D29).
+/// may say so.
 fn check_owner(request: &Request, edit: &Edit<'_>, policy: &Policy) -> Option<Problem> {
     let label = queue_of(edit.new, policy.queue_labels())?;
-    let is_new = is_child(edit.new, policy) && !edit.old.is_some_and(|old| is_child(old, policy));
-    if !is_new || request.user_info.may_be_controller() {
+    let names_owner = controller_uid(edit.new);
+    let is_known = |old| is_child(old, policy) && controller_uid(old) == names_owner;
+    let is_new = is_child(edit.new, policy) && !edit.old.is_some_and(is_known);
+    if !is_new || is_made_by_controller(edit.new, Author::of(request), policy) {
         return None;
     }
     let (_, owner) = controller(edit.new)?;
@@ -275,23 +270,51 @@ fn check_released(edit: &Edit<'_>) -> Option<Problem> {
 /// The field for whose sake an object is held at its creation.
 ///
 /// A queue label on the child of a managed kind holds nothing: it came down from its owner, and it
-/// is the owner that is queued. A gate holds whatever it stands on. That the owner exists can't be
-/// seen from here; the controller looks it up by UID and holds the object if it does not.
+/// is the owner that is queued. A gate holds whatever it stands on, unless the pods of a child are born
+/// behind it: it came down with the templates, and to hold them anew would overwrite whose they are.
+/// That the owner exists can't be seen from here; the controller looks it up by UID and holds the object
+/// if it does not.
 fn reason_to_hold(object: &Value, policy: &Policy) -> Option<String> {
+    let is_child = is_child(object, policy);
     if let Some(key) = gate_annotations(object).keys().next() {
-        return Some(gates::field_of(key));
+        let is_held = is_child && is_born_held(object, policy, false);
+        return (!is_held).then(|| gates::field_of(key));
     }
     let label = queue_of(object, policy.queue_labels())?;
-    (!is_child(object, policy)).then(|| label.field())
+    (!is_child).then(|| label.field())
 }
 
 /// Whether a controller of a managed kind owns `object`, and one that makes objects of its kind.
 fn is_child(object: &Value, policy: &Policy) -> bool {
+    if is_made_for_pod(object, policy) {
+        return true;
+    }
     let made = group_and_kind(object);
     controller(object)
         .and_then(|(group, kind)| policy.kind(group, kind))
         .zip(made)
         .is_some_and(|(owner, (group, kind))| owner.makes(group, kind))
+}
+
+/// Whether a pod is the controller of `object`, some kind makes such objects, and its pods are born
+/// behind all that holds it: LeaderWorkerSet makes a StatefulSet for each leader pod, and copies labels
+/// and annotations there (kubernetes-sigs/lws, since v0.10). It is part of what the pod belongs to, which
+/// the controller finds out; until then its pods wait anyway.
+fn is_made_for_pod(object: &Value, policy: &Policy) -> bool {
+    if controller(object) != Some(("", "Pod")) {
+        return false;
+    }
+    let Some((group, name)) = group_and_kind(object) else {
+        return false;
+    };
+    let is_queued = queue_of(object, policy.queue_labels()).is_some();
+    policy.is_made(group, name) && is_born_held(object, policy, is_queued)
+}
+
+/// Whether the pods of `object` are born behind its gates, and behind the queue gate if it `is_queued`.
+fn is_born_held(object: &Value, policy: &Policy, is_queued: bool) -> bool {
+    let kind = group_and_kind(object).and_then(|(group, kind)| policy.kind(group, kind));
+    kind.is_some_and(|kind| kind.is_born_held(object, is_queued))
 }
 
 /// An object that asks to be held and can't be must not start in silence.

@@ -20,6 +20,7 @@ mod connection;
 mod growth;
 mod handler;
 mod jobs;
+mod makers;
 pub mod manifests;
 mod own;
 mod pods;

@@ -4,10 +4,12 @@
 //! object without a queue label or gate annotation, every edit that touches none of these nor the
 //! spec, everything Sluice does, and everything that is being deleted. So with no webhook server
 //! there, jobs that don't concern Sluice, status, finalizers and deletions are not held up. Of pods
-//! only those are asked about that wait by themselves: neither pods without a label or annotation of
-//! Sluice's nor those that a held template made, and of edits only those of what Sluice wrote.
+//! only those are asked about that wait by themselves: neither pods without a label, annotation or
+//! gate of Sluice's, nor those that a controller made of a held template, nor those of Jobs; and of
+//! edits only those of what Sluice wrote, and gates and queues that come too late.
 
 mod conditions;
+pub mod jail;
 pub mod policies;
 pub mod step;
 
@@ -68,9 +70,6 @@ pub struct ManagedResource {
     pub resource: String,
     /// Subresources by which annotations, labels or the spec can be edited, such as `status`.
     pub subresources: Vec<String>,
-    /// Whether its objects can be suspended. The pod templates of those that can't be hold them, and
-    /// are seen to at each edit.
-    pub has_suspend: bool,
 }
 
 impl Default for Options {
@@ -84,16 +83,15 @@ impl Default for Options {
             queue_labels: vec![QUEUE_NAME_LABEL.to_owned()],
             queue_gates: vec![QUEUE_GATE.to_owned()],
             resources: [
-                ("batch", "jobs", true),
-                ("apps", "deployments", false),
-                ("apps", "statefulsets", false),
+                ("batch", "jobs"),
+                ("apps", "deployments"),
+                ("apps", "statefulsets"),
             ]
-            .map(|(group, resource, has_suspend)| ManagedResource {
+            .map(|(group, resource)| ManagedResource {
                 group: group.to_owned(),
                 version: "v1".to_owned(),
                 resource: resource.to_owned(),
                 subresources: vec!["status".to_owned()],
-                has_suspend,
             })
             .to_vec(),
         }
@@ -132,23 +130,36 @@ pub fn validating(options: &Options) -> ValidatingWebhookConfiguration {
         .collect();
     let pods = vec![
         pod_rule("pods", &["CREATE", "UPDATE"]),
+        pod_rule("pods/status", &["UPDATE"]),
         pod_rule("pods/resize", &["UPDATE"]),
     ];
     let webhooks = [
-        (VALIDATE_JOBS, jobs, conditions::validate_job(options)),
+        (
+            VALIDATE_JOBS,
+            jobs,
+            conditions(options, conditions::validate_job(options)),
+        ),
         (
             VALIDATE_OBJECTS,
             vec![own_rule()],
-            conditions::spec_is_new(),
+            conditions(options, conditions::spec_is_new()),
         ),
-        (VALIDATE_PODS, pods, conditions::validate_pod(options)),
+        (
+            VALIDATE_PODS,
+            pods,
+            // A pod runs on while it is being deleted, and what it says of itself is what is charged.
+            vec![
+                conditions::not_by(&options.username()),
+                conditions::validate_pod(options),
+            ],
+        ),
     ];
     ValidatingWebhookConfiguration {
-        metadata: metadata(),
+        metadata: metadata(CONFIGURATION),
         webhooks: Some(
             webhooks
                 .into_iter()
-                .map(|(name, rules, last)| webhook(name, rules, conditions(options, last)))
+                .map(|(name, rules, conditions)| webhook(name, rules, conditions))
                 .collect(),
         ),
     }
@@ -173,18 +184,11 @@ pub fn mutating(options: &Options) -> MutatingWebhookConfiguration {
     let jobs = options
         .resources
         .iter()
-        .map(|r| {
-            let operations: &[&str] = if r.has_suspend {
-                &["CREATE"]
-            } else {
-                &["CREATE", "UPDATE"]
-            };
-            job_rule(r, &[], operations)
-        })
+        .map(|r| job_rule(r, &[], &["CREATE", "UPDATE"]))
         .collect();
     let pods = vec![pod_rule("pods", &["CREATE"])];
     MutatingWebhookConfiguration {
-        metadata: metadata(),
+        metadata: metadata(CONFIGURATION),
         webhooks: Some(vec![
             webhook(
                 MUTATE_JOBS,
@@ -224,9 +228,12 @@ pub fn yaml(options: &Options) -> Result<String, serde_saphyr::ser::Error> {
     ))
 }
 
-fn metadata() -> ObjectMeta {
+/// Named so, and with the label by which all of Sluice is found, such as by who takes it away.
+fn metadata(name: &str) -> ObjectMeta {
+    let label = ("app.kubernetes.io/name".to_owned(), "sluice".to_owned());
     ObjectMeta {
-        name: Some(CONFIGURATION.to_owned()),
+        name: Some(name.to_owned()),
+        labels: Some([label].into()),
         ..ObjectMeta::default()
     }
 }
@@ -254,11 +261,14 @@ fn client_config(options: &Options, path: &str) -> WebhookClientConfig {
 
 /// By the label that no tenant can set.
 fn namespace_selector(options: &Options) -> LabelSelector {
+    // Sluice sees nothing of the namespaces of the system: what was held there would wait for ever.
+    let namespaces = jail::SYSTEM_NAMESPACES.into_iter();
+    let namespaces = namespaces.chain([options.namespace.as_str()]);
     LabelSelector {
         match_expressions: Some(vec![LabelSelectorRequirement {
             key: "kubernetes.io/metadata.name".to_owned(),
             operator: "NotIn".to_owned(),
-            values: Some(vec!["kube-system".to_owned(), options.namespace.clone()]),
+            values: Some(namespaces.map(str::to_owned).collect()),
         }]),
         ..LabelSelector::default()
     }

@@ -6,6 +6,8 @@ mod create;
 mod resize;
 mod update;
 
+pub(crate) use update::{ANOTHER_OWNER, GROUP_ANNOTATIONS, LATE_QUEUE};
+
 use serde_json::Value;
 use sluice_crds::MANAGED_LABEL;
 use sluice_kinds::marks;
@@ -13,17 +15,18 @@ use sluice_kinds::metadata::{controller, label};
 use sluice_kinds::pod::{PodHold, PodMode, PodPhase, PodView, unlist_patch};
 use sluice_kinds::problem::Problem;
 
+use crate::makers::{Author, is_believed};
 use crate::policy::Policy;
 use crate::request::Request;
 use crate::review::Edit;
 use crate::verdict::Verdict;
 
 /// Makes a pod wait that is being created, or refuses it.
-pub(crate) fn hold(edit: &Edit<'_>, policy: &Policy) -> Verdict {
+pub(crate) fn hold(request: &Request, edit: &Edit<'_>, policy: &Policy) -> Verdict {
     if edit.old.is_some() {
         return Verdict::allowed();
     }
-    let hold = PodHold::at_creation(edit.new, policy.queue_labels(), policy.queue_gates());
+    let hold = hold_at_creation(request, edit.new, policy);
     let patch = match hold {
         Some(hold) => hold.patch(edit.new, policy.queue_gates()),
         None => unlist_patch(edit.new),
@@ -41,16 +44,30 @@ pub(crate) fn validate(request: &Request, edit: &Edit<'_>, policy: &Policy) -> V
     }
     match (edit.old, request.sub_resource.as_str()) {
         (None, "") => {
-            let hold = PodHold::at_creation(edit.new, policy.queue_labels(), policy.queue_gates());
+            let hold = hold_at_creation(request, edit.new, policy);
             let mut problems = create::problems(edit.new, hold, policy);
             // Corrected by the mutating webhook, where that saw the pod last.
             problems.extend(marks::check_list_of_pod(edit.new));
             problems
         }
-        (Some(old), "") => update::problems(old, edit.new, policy),
+        (Some(old), "" | "status") => {
+            let mut problems = update::problems(old, edit.new, policy);
+            problems.extend(update::check_owner(old, edit.new, Author::of(request)));
+            problems
+        }
         (Some(old), "resize") if is_charged(old, policy) => resize::problems(old, edit.new),
         _ => Vec::new(),
     }
+}
+
+fn hold_at_creation(request: &Request, pod: &Value, policy: &Policy) -> Option<PodHold> {
+    let is_believed = is_believed(pod, Author::of(request), policy);
+    PodHold::at_creation(
+        pod,
+        policy.queue_labels(),
+        policy.queue_gates(),
+        is_believed,
+    )
 }
 
 /// Whether Sluice looks after `pod`.

@@ -15,6 +15,7 @@ pub struct Policy {
     queue_labels: QueueLabels,
     queue_gates: QueueGates,
     username: String,
+    knows_kinds: bool,
 }
 
 impl Policy {
@@ -34,6 +35,7 @@ impl Policy {
             queue_labels,
             queue_gates: QueueGates::default(),
             username: username.into(),
+            knows_kinds: true,
         }
     }
 
@@ -47,6 +49,23 @@ impl Policy {
         }
     }
 
+    /// Whether the JobKinds are known. Those of the default policy are not yet.
+    pub fn knows_kinds(&self) -> bool {
+        self.knows_kinds
+    }
+
+    /// Whether all pods of an object of this kind are charged with it once it is let go, rather than
+    /// each by itself.
+    pub fn charges_whole(&self, group: &str, kind: &str) -> bool {
+        let kind = self.kind(group, kind);
+        kind.is_some_and(|kind| kind.suspend_path().is_some() && !kind.is_opaque())
+    }
+
+    /// Whether a managed kind makes objects of this group and kind.
+    pub(crate) fn is_child(&self, group: &str, kind: &str) -> bool {
+        self.kinds.values().any(|owner| owner.makes(group, kind))
+    }
+
     /// Whether objects of this kind are held and judged.
     pub fn manages(&self, group: &str, kind: &str) -> bool {
         self.kind(group, kind).is_some()
@@ -57,6 +76,11 @@ impl Policy {
         self.kinds
             .get(&(group.to_owned(), kind.to_owned()))
             .map(AsRef::as_ref)
+    }
+
+    /// Whether some managed kind's controller makes objects of this kind.
+    pub(crate) fn is_made(&self, group: &str, kind: &str) -> bool {
+        self.kinds.values().any(|owner| owner.makes(group, kind))
     }
 
     /// The labels that name a queue.

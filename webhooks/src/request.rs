@@ -18,6 +18,9 @@ pub struct Request {
     pub uid: String,
     /// What the object is, after conversion to the version that the webhook rule names.
     pub kind: GroupVersionKind,
+    /// The namespace of the object; empty for one that is in none.
+    #[serde(default)]
+    pub namespace: String,
     /// Empty, or the subresource that is written: `status`, `scale`.
     #[serde(default)]
     pub sub_resource: String,
@@ -55,14 +58,6 @@ pub struct UserInfo {
     /// The groups that the user is in.
     #[serde(default)]
     pub groups: Vec<String>,
-}
-
-impl UserInfo {
-    /// Whether this may be a controller: those run as service accounts, or as parts of Kubernetes. The
-    /// administrator may do as they do.
-    pub(crate) fn may_be_controller(&self) -> bool {
-        self.username.starts_with("system:") || self.groups.iter().any(|g| g == "system:masters")
-    }
 }
 
 /// What a request does.

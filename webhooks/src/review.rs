@@ -14,14 +14,16 @@ use crate::{jobs, own, pods};
 /// Whether the request may go on.
 ///
 /// Deletions, and edits of an object that is being deleted, always may: whatever is wrong with an
-/// object, it can be got rid of.
+/// object, it can be got rid of. A pod is judged meanwhile too: it runs on for as long as its grace period is,
+/// and what it says of itself is what is charged.
 pub fn validate(request: &Request, policy: &Policy) -> Verdict {
     let Some(edit) = Edit::of(request) else {
         return Verdict::allowed();
     };
     match request.kind.group.as_str() {
         sluice_crds::GROUP => own::validate(request, &edit),
-        "" if request.kind.kind == "Pod" => Verdict::of(pods::validate(request, &edit, policy)),
+        _ if !policy.knows_kinds() => early(&request.kind.kind),
+        _ if is_pod(request) => Verdict::of(pods::validate(request, &edit, policy)),
         _ => Verdict::of(jobs::validate(request, &edit, policy)),
     }
 }
@@ -45,16 +47,27 @@ pub fn mutate(request: &Request, policy: &Policy) -> Verdict {
     let Some(edit) = Edit::of(request).filter(|_| request.sub_resource.is_empty()) else {
         return Verdict::allowed();
     };
-    if request.kind.group.is_empty() && request.kind.kind == "Pod" {
-        return pods::hold(&edit, policy);
+    if !policy.knows_kinds() {
+        return early(&request.kind.kind);
+    }
+    if is_pod(request) {
+        return pods::hold(request, &edit, policy);
     }
     if let Some(problem) = check_can_be_held(request, &edit, policy) {
-        return Verdict::of(vec![problem]);
+        return Verdict::early(problem);
     }
     Verdict {
         patch: jobs::hold(request, &edit, policy),
         ..Verdict::allowed()
     }
+}
+
+/// A request about jobs or pods that comes before the JobKinds are known.
+fn early(kind: &str) -> Verdict {
+    let detail = format!(
+        "this replica of Sluice does not know its JobKinds yet, so it can't judge a {kind}; try again"
+    );
+    Verdict::early(Problem::forbidden("kind", detail))
 }
 
 /// Whether an object that comes to ask to be held is of no kind that is managed. It was sent here by
@@ -71,6 +84,10 @@ fn check_can_be_held(request: &Request, edit: &Edit<'_>, policy: &Policy) -> Opt
     }
 }
 
+fn is_pod(request: &Request) -> bool {
+    request.kind.group.is_empty() && request.kind.kind == "Pod"
+}
+
 /// The objects of a request that rules apply to.
 pub(crate) struct Edit<'a> {
     /// The object as it shall be.
@@ -84,7 +101,7 @@ impl<'a> Edit<'a> {
         let new = request
             .object
             .as_ref()
-            .filter(|object| !is_being_deleted(object))?;
+            .filter(|object| is_pod(request) || !is_being_deleted(object))?;
         match request.operation {
             Operation::Create => Some(Self { new, old: None }),
             Operation::Update => Some(Self {

@@ -12,12 +12,14 @@ mod certificates;
 mod conditions;
 mod http;
 mod jobs;
+mod makers;
 mod manifests;
 mod mutation;
 mod own;
 mod pod_conditions;
 mod pods;
 mod policies;
+mod refusals;
 mod requests;
 mod schemas;
 mod step;
@@ -27,7 +29,7 @@ mod tls;
 use std::sync::{Arc, LazyLock};
 
 use serde_json::{Value, json};
-use sluice_crds::{ChildKind, JobKind};
+use sluice_crds::{ChildKind, JobKind, RefuseRule, RefuseScope};
 use sluice_kinds::view::QueueLabels;
 use sluice_kinds::{CompiledKind, QueueGates};
 
@@ -35,6 +37,11 @@ use crate::{Policy, Request, Verdict};
 
 pub(crate) const SLUICE: &str = "system:serviceaccount:sluice-system:sluice";
 pub(crate) const USER: &str = "ann";
+pub(crate) const JOB_CONTROLLER: &str = "system:serviceaccount:kube-system:job-controller";
+pub(crate) const JOBSET_CONTROLLER: &str =
+    "system:serviceaccount:jobset-system:jobset-controller-manager";
+/// An account that whoever may create pods in the namespace of the tests can use.
+pub(crate) const TENANT_ACCOUNT: &str = "system:serviceaccount:n:jobset-controller-manager";
 pub(crate) const ALIAS: &str = "kueue.x-k8s.io/queue-name";
 pub(crate) const QUEUE: &str = "sluice.dev/queue-name";
 pub(crate) const GATED: &str = "kueue.x-k8s.io/scheduling-gated-by";
@@ -59,6 +66,7 @@ pub(crate) fn mk_policy() -> Policy {
         job_set.spec.children = vec![ChildKind {
             group: "batch".to_owned(),
             kind: "Job".to_owned(),
+            made_by: vec![JOBSET_CONTROLLER.to_owned()],
         }];
         [
             mk_job_kind("batch", "Job"),

@@ -3,11 +3,14 @@
 
 use json_patch::PatchOperation;
 use k8s_openapi::ByteString;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Status;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Status, StatusDetails};
 use serde::Serialize;
 use sluice_kinds::problem::{Problem, ProblemKind, summarize};
 
 use crate::request::{API_VERSION, KIND};
+
+/// When to ask again about what can't be judged yet.
+const RETRY_SECONDS: i32 = 1;
 
 /// The answer to one request.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -18,6 +21,8 @@ pub struct Verdict {
     pub warnings: Vec<String>,
     /// What to change in the object. Empty unless the request is allowed.
     pub patch: Vec<PatchOperation>,
+    /// Whether the same request may be allowed in a moment: it can't be judged yet.
+    pub is_early: bool,
 }
 
 /// An `AdmissionReview` that answers.
@@ -58,6 +63,15 @@ impl Verdict {
         }
     }
 
+    /// Refuses a request that can't be judged yet.
+    pub fn early(problem: Problem) -> Self {
+        Self {
+            problems: vec![problem],
+            is_early: true,
+            ..Self::default()
+        }
+    }
+
     /// Whether the request may go on.
     pub fn is_allowed(&self) -> bool {
         self.problems.is_empty()
@@ -91,11 +105,25 @@ impl Verdict {
     }
 
     /// The status of a refusal: 403 if all that is wrong is that the edit is not allowed, 422 if a
-    /// value is wrong; as the API server itself tells the two apart.
+    /// value is wrong; as the API server itself tells the two apart. 503 if it can't be judged yet: with
+    /// the seconds to wait, clients of Kubernetes send the request again by themselves.
     ///
-    /// Without `details`: kubectl would show its causes in place of the message, which is where the
+    /// Without causes in `details`: kubectl would show them in place of the message, which is where the
     /// API server names the webhook.
     fn status(&self) -> Status {
+        if self.is_early {
+            return Status {
+                status: Some("Failure".to_owned()),
+                code: Some(503),
+                reason: Some("ServiceUnavailable".to_owned()),
+                message: Some(self.message()),
+                details: Some(StatusDetails {
+                    retry_after_seconds: Some(RETRY_SECONDS),
+                    ..StatusDetails::default()
+                }),
+                ..Status::default()
+            };
+        }
         let only_forbidden = self
             .problems
             .iter()

@@ -270,7 +270,7 @@ fn reasons(basis: Basis<'_>) -> Vec<Reason> {
         let Some(explanation) = play.explain(index) else {
             continue;
         };
-        let message = explanation.display(&standing::format).to_string();
+        let message = standing::message(&explanation, basis.told);
         let reason = by_message
             .entry(message)
             .or_insert_with_key(|message| Reason {

@@ -10,6 +10,7 @@ use sluice_crds::{
     ADMISSION_ANNOTATION, PRIORITY_CLASS_LABEL, QUEUE_NAME_LABEL, WorkloadSpec, WorkloadStatus,
 };
 use sluice_engine::{LocalQueueKey, PodSet};
+use sluice_kinds::devices::uncounted;
 use sluice_kinds::hold::Hold;
 use sluice_kinds::metadata::{annotation_text, label, labels};
 use sluice_kinds::requests::PodDefaults;
@@ -89,7 +90,7 @@ impl Reader<'_> {
         let status: WorkloadStatus = status.unwrap_or_default();
         let mut problems = Vec::new();
         let mut tell = |found: Problem| problems.push(found.to_string());
-        let pod_sets = translate::pod_sets(&spec)
+        let pod_sets = translate::pod_sets(&spec, true)
             .map_err(|found| found.into_iter().for_each(&mut tell))
             .unwrap_or_default();
         let arrival = arrival(object).unwrap_or_else(|problem| {
@@ -168,14 +169,16 @@ impl Reader<'_> {
         };
         let name = name_of(object);
         if hold != Hold::EachPod {
-            let pod_sets = views.iter().map(translate::pod_set).collect();
+            let pod_sets = (views.iter())
+                .map(|view| translate::pod_set(view, true))
+                .collect();
             return Ok(vec![told(name, pod_sets)]);
         }
         let mut pods = Vec::new();
         for view in &views {
             let one = PodSet {
                 count: 1,
-                ..translate::pod_set(view)
+                ..translate::pod_set(view, true)
             };
             let pod_sets: Arc<[PodSet]> = Arc::new([one]);
             // More than can be played are not made one by one: a count may be in the thousands of millions.
@@ -248,6 +251,10 @@ fn pod_sets(
         return Err(vec![Problem::forbidden("kind", rule)]);
     }
     let views = kind.pod_sets(object, &PodDefaults::default())?;
+    let claims = uncounted(&views);
+    if !claims.is_empty() {
+        return Err(claims);
+    }
     let problems = bad_min_counts(&views);
     match hold {
         Hold::Suspend if !problems.is_empty() => Err(problems),

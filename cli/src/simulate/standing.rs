@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use sluice_engine::{Amount, Limit, ResourceName, Spared, WorkloadId};
+use sluice_engine::{Amount, LimitingNode, NotPreempted, ResourceName, WorkloadId};
 
 use super::figures::{Basis, Owner, Seconds};
 use super::jobs::Told;
@@ -212,7 +212,7 @@ impl Standing {
             state,
             since_seconds: seconds(since),
             reason: explanation.as_ref().map(sluice_engine::Explanation::reason),
-            message: explanation.map(|explanation| explanation.display(&format).to_string()),
+            message: explanation.map(|explanation| message(&explanation, basis.told)),
             outlook: play
                 .outlook(index)
                 .map(|outlook| Outlook::of(&outlook, basis.told)),
@@ -220,12 +220,25 @@ impl Standing {
     }
 }
 
+/// Why a job waits, in words.
+pub(super) fn message(explanation: &sluice_engine::Explanation, told: &[Told]) -> String {
+    match explanation.head() {
+        Some(head) => {
+            let head = format!("job {:?}", name_of(head, told));
+            explanation.display_behind(&format, &head).to_string()
+        }
+        None => explanation.display(&format).to_string(),
+    }
+}
+
+fn name_of(id: &WorkloadId, told: &[Told]) -> String {
+    let told = job_of(id).and_then(|job| told.get(job));
+    told.map_or_else(|| id.to_string(), |told| told.name.to_string())
+}
+
 impl Outlook {
     fn of(outlook: &sluice_engine::Outlook, told: &[Told]) -> Self {
-        let name = |id: &WorkloadId| {
-            let told = job_of(id).and_then(|job| told.get(job));
-            told.map_or_else(|| id.to_string(), |told| told.name.to_string())
-        };
+        let name = |id: &WorkloadId| name_of(id, told);
         let names = |ids: &[WorkloadId]| Names {
             jobs: ids.len(),
             names: ids.iter().take(NAMES_MAX).map(name).collect(),
@@ -242,38 +255,41 @@ impl Outlook {
             request: format(&short.resource, short.request),
             free: format(&short.resource, short.free),
             limit: match &short.limit {
-                Limit::Queue(queue) => Owner::ClusterQueue(queue.to_string()),
-                Limit::Cohort(cohort) => Owner::Cohort(cohort.to_string()),
+                LimitingNode::Queue(queue) => Owner::ClusterQueue(queue.to_string()),
+                LimitingNode::Cohort(cohort) => Owner::Cohort(cohort.to_string()),
             },
         });
-        let spared = outlook.spared.iter().map(|(spared, jobs)| SparedJobs {
-            reason: word(*spared),
-            message: spared.text(),
-            jobs: *jobs,
-        });
+        let spared = outlook
+            .not_preempted
+            .iter()
+            .map(|(spared, jobs)| SparedJobs {
+                reason: word(*spared),
+                message: spared.text(),
+                jobs: *jobs,
+            });
         Self {
             message: outlook.display(&format, &name).to_string(),
             ahead: outlook.ahead,
-            first_ahead: outlook.first.as_ref().map(name),
+            first_ahead: outlook.head.as_ref().map(name),
             free: free.collect(),
             short: short.collect(),
             spared: spared.collect(),
-            leaving: names(&outlook.leaving),
-            room_after: names(&outlook.room_after),
+            leaving: names(&outlook.evicting),
+            room_after: names(&outlook.fits_after),
         }
     }
 }
 
-fn word(spared: Spared) -> &'static str {
+fn word(spared: NotPreempted) -> &'static str {
     match spared {
-        Spared::NotEvictable => "NotEvictable",
-        Spared::OwnQueueNever => "OwnQueueNever",
-        Spared::OwnQueueOrder => "OwnQueueOrder",
-        Spared::CohortNever => "CohortNever",
-        Spared::CohortPriority => "CohortPriority",
-        Spared::WithinItsQuota => "WithinItsQuota",
-        Spared::WouldBorrow => "WouldBorrow",
-        Spared::NotEnough => "NotEnough",
+        NotPreempted::NotEvictable => "NotEvictable",
+        NotPreempted::OwnQueueNever => "OwnQueueNever",
+        NotPreempted::OwnQueueOrder => "OwnQueueOrder",
+        NotPreempted::CohortNever => "CohortNever",
+        NotPreempted::CohortPriority => "CohortPriority",
+        NotPreempted::WithinItsQuota => "WithinItsQuota",
+        NotPreempted::WouldBorrow => "WouldBorrow",
+        NotPreempted::NotEnough => "NotEnough",
     }
 }
 

@@ -6,12 +6,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use sluice_engine::{
     AdmissionMode, Amount, ClusterQueue, FairPreemption, Flavor, FlavorName, FlavorPreference,
     PodSet, PodSetAssignment, ReclaimWithinCohort, ResourceGroup, ResourceName, TaintEffect,
-    WhenCanBorrow, WhenCanPreempt, WithinClusterQueue, Workload,
+    UndeclaredResources, WhenCanBorrow, WhenCanPreempt, WithinClusterQueue, Workload,
 };
 
 use crate::quota::{Charge, Tree, View};
 use crate::tally::Tally;
-use crate::victims::{Holder, Victim, Wanting};
+use crate::targets::{Holder, Preemptor, Target};
 
 /// How things stand at one moment of a decision.
 #[derive(Clone, Copy, Debug)]
@@ -23,6 +23,8 @@ pub(crate) struct Scene<'a> {
     /// What is planned, without claims.
     pub(crate) unclaimed: &'a View,
     pub(crate) holders: &'a [Holder],
+    /// Queues, and what is planned in them for some who may not borrow.
+    pub(crate) kept: &'a [(usize, Charge)],
     pub(crate) pod: i128,
     pub(crate) fair: Option<&'a [FairPreemption]>,
     /// With how many candidates at most every subset of them is tried.
@@ -38,16 +40,18 @@ pub(crate) struct Assignment {
 }
 
 #[derive(Clone, Debug)]
-pub(crate) enum Verdict {
+pub(crate) enum AssignmentResult {
     Now(Assignment),
-    Later(Assignment, Vec<Victim>),
+    Later(Assignment, Vec<Target>),
     No,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Mode {
     Now,
     Later,
+    /// Only workloads of other queues have to go.
+    Reclaim,
     Preempt,
 }
 
@@ -55,7 +59,8 @@ enum Mode {
 struct Way {
     flavor: FlavorName,
     mode: Mode,
-    borrows: bool,
+    /// How far up it borrows.
+    distance: usize,
     /// With what earlier slots take of the same.
     charge: Charge,
 }
@@ -67,11 +72,11 @@ impl Scene<'_> {
         queue: &ClusterQueue,
         workload: &Workload,
         tally: &mut Tally,
-    ) -> Verdict {
+    ) -> AssignmentResult {
         match self.whole(queue, workload, true, tally) {
-            Verdict::No => self
+            AssignmentResult::No => self
                 .part(queue, workload, tally)
-                .map_or(Verdict::No, Verdict::Now),
+                .map_or(AssignmentResult::No, AssignmentResult::Now),
             verdict => verdict,
         }
     }
@@ -82,11 +87,11 @@ impl Scene<'_> {
         queue: &ClusterQueue,
         workload: &Workload,
         tally: &mut Tally,
-    ) -> Verdict {
+    ) -> AssignmentResult {
         match self.whole(queue, workload, false, tally) {
-            Verdict::No => self
+            AssignmentResult::No => self
                 .part(queue, workload, tally)
-                .map_or(Verdict::No, Verdict::Now),
+                .map_or(AssignmentResult::No, AssignmentResult::Now),
             verdict => verdict,
         }
     }
@@ -102,9 +107,43 @@ impl Scene<'_> {
             pod_set.count = pod_set.count.min(count);
         }
         let is_covered = |pod_set| self.by_group(queue, pod_set).is_some();
-        !matches!(verdict, Verdict::No)
+        !matches!(verdict, AssignmentResult::No)
             || workload.pod_sets.iter().all(is_covered)
                 && self.assign(queue, &least, false, &mut ignored).is_some()
+    }
+
+    /// Whether the least of a workload fits by any choice of flavors; the scene is one where nothing is used.
+    pub(crate) fn ever_fits(&self, queue: &ClusterQueue, workload: &Workload) -> bool {
+        let node = self.tree.queue(&queue.name).unwrap();
+        let mut ways = vec![Charge::new()];
+        for pod_set in &workload.pod_sets {
+            let mut least = pod_set.clone();
+            least.count = least.count.min(pod_set.min_count.unwrap_or(pod_set.count));
+            let (Some(_), Some(groups)) =
+                (self.by_group(queue, pod_set), self.by_group(queue, &least))
+            else {
+                return false;
+            };
+            for (index, wanted) in groups {
+                let group = &queue.resource_groups[index];
+                let flavors = group.flavors.iter().filter(|flavor| {
+                    wanted.keys().all(|r| flavor.resources.contains_key(r))
+                        && self.matches(group, &self.flavors[&flavor.name], pod_set)
+                });
+                let flavors: Vec<_> = flavors.collect();
+                let with = |taken: &Charge| {
+                    let of = |flavor: &&sluice_engine::FlavorQuotas| {
+                        let mut charge = taken.clone();
+                        charge.extend(self.charge(&flavor.name, &wanted, taken));
+                        charge
+                    };
+                    flavors.iter().map(of).collect::<Vec<_>>()
+                };
+                ways = ways.iter().flat_map(with).collect();
+                ways.retain(|charge| self.has_room(workload, self.now, node, charge));
+            }
+        }
+        !ways.is_empty()
     }
 
     fn whole(
@@ -113,28 +152,28 @@ impl Scene<'_> {
         workload: &Workload,
         may_preempt: bool,
         tally: &mut Tally,
-    ) -> Verdict {
+    ) -> AssignmentResult {
         let may_preempt = may_preempt && has_a_right(queue);
         let Some(assignment) = self.assign(queue, workload, may_preempt, tally) else {
             // With flavors for which nobody has to go, perhaps.
             return if may_preempt {
                 self.whole(queue, workload, false, tally)
             } else {
-                Verdict::No
+                AssignmentResult::No
             };
         };
         if assignment.fits_now {
-            return Verdict::Now(assignment);
+            return AssignmentResult::Now(assignment);
         }
         let node = self.tree.queue(&queue.name).unwrap();
-        if self.tree.all_fit(self.planned, node, &assignment.charge) {
-            return Verdict::Later(assignment, Vec::new());
+        if self.has_room(workload, self.planned, node, &assignment.charge) {
+            return AssignmentResult::Later(assignment, Vec::new());
         }
         if !may_preempt {
-            return Verdict::No;
+            return AssignmentResult::No;
         }
         match self.victims(queue, workload, &assignment.charge, tally) {
-            Some(victims) => Verdict::Later(assignment, victims),
+            Some(victims) => AssignmentResult::Later(assignment, victims),
             None => self.whole(queue, workload, false, tally),
         }
     }
@@ -146,8 +185,8 @@ impl Scene<'_> {
         workload: &Workload,
         charge: &Charge,
         tally: &mut Tally,
-    ) -> Option<Vec<Victim>> {
-        let wanting = Wanting {
+    ) -> Option<Vec<Target>> {
+        let wanting = Preemptor {
             tree: self.tree,
             planned: self.planned,
             unclaimed: self.unclaimed,
@@ -159,10 +198,13 @@ impl Scene<'_> {
             priority: workload.priority,
             created: workload.created,
             charge,
+            may_borrow: may_borrow(workload),
             fair: self.fair,
         };
         let found = wanting.victims(tally);
         wanting.check(found.as_deref(), self.subsets_of_max);
+        let fits = self.tree.all_fit(self.planned, wanting.queue, charge);
+        tally.for_nominal += u64::from(fits && found.is_some());
         found
     }
 
@@ -182,7 +224,7 @@ impl Scene<'_> {
                 pod_set.count -= u32::try_from(gone).unwrap();
             }
             match self.whole(queue, &reduced, false, tally) {
-                Verdict::Now(assignment) => Some(assignment),
+                AssignmentResult::Now(assignment) => Some(assignment),
                 _ => None,
             }
         };
@@ -248,7 +290,7 @@ impl Scene<'_> {
                 }
                 let way = pick(queue, ways, tally)?;
                 found.fits_now &= way.mode == Mode::Now;
-                found.borrows |= way.borrows;
+                found.borrows |= way.distance > 0;
                 found.charge.extend(way.charge);
                 for (resource, amount) in wanted {
                     assignment
@@ -278,10 +320,19 @@ impl Scene<'_> {
                     wanted.entry(index).or_default().insert(resource, total);
                 }
                 None if total == 0 || resource.as_str() == "pods" => {}
+                None if Self::is_ignored(queue, &resource) => {}
                 None => return None,
             }
         }
         Some(wanted)
+    }
+
+    fn is_ignored(queue: &ClusterQueue, resource: &ResourceName) -> bool {
+        match queue.undeclared_resources.as_ref() {
+            None | Some(UndeclaredResources::Block) => false,
+            Some(UndeclaredResources::Ignore) => true,
+            Some(UndeclaredResources::IgnoreOnly(ignored)) => ignored.contains(resource),
+        }
     }
 
     fn charge(
@@ -308,41 +359,76 @@ impl Scene<'_> {
         tally: &mut Tally,
     ) -> Option<Way> {
         let node = self.tree.queue(&queue.name).unwrap();
-        let planned = self.tree.all_fit(self.planned, node, &charge);
+        let planned = self.has_room(workload, self.planned, node, &charge);
+        let now = self.has_room(workload, self.now, node, &charge);
         let mut left = self.planned.clone();
-        let mode = if planned && self.tree.all_fit(self.now, node, &charge) {
+        let takes_what_is_kept = self.takes_what_is_kept(node, &charge);
+        tally.nominal_kept += u64::from(planned && now && takes_what_is_kept);
+        let mode = if planned && now && !takes_what_is_kept {
             Mode::Now
         } else if planned {
             Mode::Later
         } else if may_preempt {
+            let mut mode = Mode::Reclaim;
             for victim in self.victims(queue, workload, &charge, tally)? {
                 let holder = self.holders.iter().find(|holder| holder.id == victim.id)?;
                 left.take(holder.queue, &holder.charge);
+                if holder.queue == node {
+                    mode = Mode::Preempt;
+                }
             }
-            Mode::Preempt
+            mode
         } else {
             return None;
         };
+        let distance = self.tree.borrows_from(&left, node, &charge);
+        assert!(may_borrow(workload) || distance == 0, "it would borrow");
         Some(Way {
             flavor: flavor.clone(),
             mode,
-            borrows: self.tree.takes_above(&left, node, &charge),
+            distance,
             charge,
         })
     }
 
+    /// Whether a workload may have this: it fits, and its queue uses no more than is its own if it may not
+    /// borrow.
+    fn has_room(&self, workload: &Workload, view: &View, node: usize, charge: &Charge) -> bool {
+        self.tree.all_fit(view, node, charge)
+            && (may_borrow(workload) || self.tree.borrows_from(view, node, charge) == 0)
+    }
+
+    /// Whether one who may not borrow, and for whom room is kept in the queue, would have to borrow then.
+    fn takes_what_is_kept(&self, node: usize, charge: &Charge) -> bool {
+        let with = self.planned.with(node, charge);
+        let of_queue = self.kept.iter().filter(|(queue, _)| *queue == node);
+        let mut cells = of_queue.flat_map(|(_, kept)| kept.keys());
+        cells.any(|cell| charge.contains_key(cell) && self.tree.is_above(&with, node, [*cell]))
+    }
+
     /// The generator makes only taints without value and selectors of equality.
     fn matches(&self, group: &ResourceGroup, flavor: &Flavor, pod_set: &PodSet) -> bool {
-        let labels = |name| self.flavors.get(name).map(|flavor| &flavor.node_labels);
-        let known = group
-            .flavors
-            .iter()
-            .filter_map(|flavor| labels(&flavor.name));
-        let keys: BTreeSet<&String> = known.flat_map(BTreeMap::keys).collect();
-        let selected = (pod_set.node_selector.iter())
-            .all(|(key, value)| !keys.contains(key) || flavor.node_labels.get(key) == Some(value));
+        let known = group.flavors.iter();
+        let known: Vec<&Flavor> = known.filter_map(|f| self.flavors.get(&f.name)).collect();
+        let keys = |flavors: &[&Flavor]| -> BTreeSet<String> {
+            let labels = flavors.iter().flat_map(|flavor| flavor.node_labels.keys());
+            labels.cloned().collect()
+        };
+        let selects = |flavor: &Flavor, keys: BTreeSet<String>| {
+            let mut selected = pod_set.node_selector.iter();
+            selected.all(|(key, value)| {
+                !keys.contains(key) || flavor.node_labels.get(key) == Some(value)
+            })
+        };
+        // Where none has all that is selected, what a flavor doesn't declare doesn't count.
+        let some_has_all = known.iter().any(|flavor| selects(flavor, keys(&known)));
+        let considered = if some_has_all {
+            keys(&known)
+        } else {
+            keys(&[flavor])
+        };
         let tolerations = || pod_set.tolerations.iter().chain(&flavor.tolerations);
-        selected
+        selects(flavor, considered)
             && flavor.node_taints.iter().all(|taint| {
                 taint.effect == TaintEffect::PreferNoSchedule
                     || tolerations().any(|toleration| toleration.key.as_ref() == Some(&taint.key))
@@ -350,11 +436,15 @@ impl Scene<'_> {
     }
 }
 
+fn may_borrow(workload: &Workload) -> bool {
+    workload.pod_sets.iter().all(|set| set.may_borrow)
+}
+
 /// Whether this way is good enough not to look at later flavors.
 fn stops(queue: &ClusterQueue, way: &Way) -> bool {
     let rules = queue.fungibility;
     (way.mode == Mode::Now || rules.when_can_preempt == WhenCanPreempt::MayStopSearch)
-        && (!way.borrows || rules.when_can_borrow == WhenCanBorrow::MayStopSearch)
+        && (way.distance == 0 || rules.when_can_borrow == WhenCanBorrow::MayStopSearch)
 }
 
 /// Which way is taken, of those that were looked at.
@@ -364,12 +454,12 @@ fn pick(queue: &ClusterQueue, mut ways: Vec<Way>, tally: &mut Tally) -> Option<W
     }
     let preempts = |way: &Way| way.mode != Mode::Now;
     let grade = |way: &Way| match queue.fungibility.preference {
-        FlavorPreference::BorrowingOverPreemption => (preempts(way), way.borrows),
-        FlavorPreference::PreemptionOverBorrowing => (way.borrows, preempts(way)),
+        FlavorPreference::BorrowingOverPreemption => (way.mode as usize, way.distance),
+        FlavorPreference::PreemptionOverBorrowing => (way.distance, way.mode as usize),
     };
     let is = |p: bool, b: bool| {
         ways.iter()
-            .any(|way| (preempts(way), way.borrows) == (p, b))
+            .any(|way| (preempts(way), way.distance > 0) == (p, b))
     };
     let undecided = is(false, true) && is(true, false);
     tally.by_grade += u64::from(ways.len() > 1);

@@ -175,3 +175,75 @@ fn one_that_would_borrow_elsewhere_takes_back_nothing_and_looks_on() {
     script("spot.cpu=2", 0, "j");
     script("spot.cpu=2", 1, "!v(reclaim)");
 }
+
+#[test]
+fn a_label_that_only_another_flavor_declares_makes_nobody_wait_for_ever() {
+    let script = |select: &str, expected: &str| {
+        check(&format!(
+            "flavor arm label=arch:arm64
+             queue q default.cpu=4 arm.cpu=4 spot.cpu=4
+             job j q cpu=1 {select}
+             decide => j
+             flavors j => {expected}"
+        ));
+    };
+    script("", "0.cpu=default");
+    script("select=arch:amd64", "0.cpu=default");
+    script("select=arch:arm64", "0.cpu=arm");
+    script("select=disk:ssd", "0.cpu=default");
+    // No flavor declares both labels.
+    check(
+        "flavor arm label=arch:arm64
+         flavor ssd label=disk:ssd
+         flavor hdd label=disk:hdd
+         queue q hdd.cpu=4 ssd.cpu=1 arm.cpu=4
+         job a q cpu=1 select=arch:arm64 select=disk:ssd
+         job b q cpu=1 select=arch:arm64 select=disk:ssd
+         decide => a b
+         flavors a => 0.cpu=ssd
+         flavors b => 0.cpu=arm",
+    );
+    // One that says otherwise is still not for it, nor is one whose taint it doesn't tolerate.
+    check(
+        "flavor arm label=arch:arm64
+         flavor amd label=arch:amd64 taint=vip:yes
+         queue q arm.cpu=4 amd.cpu=4 default.cpu=4
+         job j q cpu=1 select=arch:amd64
+         decide =>",
+    );
+}
+
+#[test]
+fn a_flavor_where_borrowed_quota_is_reclaimed_comes_before_one_where_own_jobs_go() {
+    let script = |rules: &str, expected: &str| {
+        check(&format!(
+            "queue q in=c own=lower reclaim=any {rules} default.cpu=2 spot.cpu=2
+             queue b in=c default.cpu=0 spot.cpu=0
+             held mine q priority=0 default.cpu=2
+             held theirs b priority=0 spot.cpu=2
+             job j q priority=9 cpu=2
+             decide => {expected}"
+        ));
+    };
+    script("", "!theirs(reclaim)");
+    script("rather-preempt", "!theirs(reclaim)");
+    script("preempt-first", "!mine(own)");
+}
+
+#[test]
+fn quota_is_rather_borrowed_from_the_cohort_nearby() {
+    let script = |rules: &str, expected: &str| {
+        check(&format!(
+            "cohort team in=org
+             queue q in=team {rules} default.cpu=0 spot.cpu=0
+             queue near in=team default.cpu=0 spot.cpu=2
+             queue far in=org default.cpu=2 spot.cpu=0
+             job j q cpu=2
+             decide => j
+             flavors j => 0.cpu={expected}"
+        ));
+    };
+    script("", "default");
+    script("next-flavor", "spot");
+    script("next-flavor rather-preempt", "spot");
+}

@@ -164,6 +164,7 @@ fn workloads(size: Size) -> impl Strategy<Value = Workload> {
         small_pod_sets().boxed()
     };
     let evictable = proptest::bool::weighted(0.95);
+    let within_nominal = proptest::bool::weighted(0.15);
     let not_before = proptest::option::weighted(if size.wild { 0.1 } else { 0.05 }, 0..30i64);
     (
         0..size.workloads,
@@ -171,11 +172,15 @@ fn workloads(size: Size) -> impl Strategy<Value = Workload> {
         0..4i32,
         0..4i64,
         pod_sets,
-        (not_before, evictable),
+        (not_before, evictable, within_nominal),
         state,
     )
         .prop_map(
-            |(index, queue, priority, created, pod_sets, (not_before, evictable), state)| {
+            |(index, queue, priority, created, mut pod_sets, flags, state)| {
+                let (not_before, evictable, within_nominal) = flags;
+                for pod_set in &mut pod_sets {
+                    pod_set.may_borrow &= !within_nominal;
+                }
                 Workload {
                     evictable,
                     priority,
@@ -295,11 +300,13 @@ pub(crate) fn tight_histories() -> impl Strategy<Value = History> {
         proptest::bool::weighted(0.2),
         any::<bool>(),
     );
-    let pod_set = (1..4i128, proptest::option::weighted(0.4, one_of(&FLAVORS)));
+    let kind = proptest::option::weighted(0.4, one_of(&FLAVORS));
+    let pod_set = (1..4i128, kind, proptest::bool::weighted(0.85));
     let pod_sets = proptest::collection::vec(pod_set, 1..=2);
     let arrival = (0..12usize, 0..3usize, 0..3i32, pod_sets).prop_map(
         |(index, local, priority, pod_sets)| {
-            let pod_set = |(cpu, kind): (i128, Option<&str>)| PodSet {
+            let pod_set = |(cpu, kind, may_borrow): (i128, Option<&str>, bool)| PodSet {
+                may_borrow,
                 requests: BTreeMap::from([("cpu".into(), Amount::new(cpu))]),
                 node_selector: kind
                     .map(|v| ("kind".to_string(), v.to_string()))
@@ -349,6 +356,7 @@ pub(crate) fn rival_histories() -> impl Strategy<Value = History> {
     ];
     let steps = proptest::collection::vec(step, 0..4);
     let cpu = prop_oneof![3 => 1..4i128, 1 => 4..9i128];
+    let cpu = (cpu, proptest::bool::weighted(0.85));
     let rival = (0..3usize, 0..3i32, 0..4i64, cpu, steps);
     let rivals = proptest::collection::vec(rival, 3..10);
     let is_fair = proptest::bool::weighted(0.6);
@@ -360,7 +368,9 @@ pub(crate) fn rival_histories() -> impl Strategy<Value = History> {
         let config = labelled_flavors().into_iter().chain(queues).map(Step::Tell);
         let rivals = rivals.into_iter().enumerate();
         let rivals = rivals.flat_map(|(index, (local, priority, created, cpu, steps))| {
+            let (cpu, may_borrow) = cpu;
             let pod_set = PodSet {
+                may_borrow,
                 requests: BTreeMap::from([("cpu".into(), Amount::new(cpu))]),
                 ..PodSet::new("main".into(), 1)
             };

@@ -7,25 +7,31 @@
     clippy::indexing_slicing
 )]
 
-mod account;
+mod architecture;
 mod choice;
 mod choice_of_flavor;
-mod forest;
+mod cohort_trees;
+mod events;
 mod histories;
-mod kept;
+mod never_fits;
+mod nominated;
 mod oracle;
 mod play;
 mod preemption;
+mod properties;
 mod questions;
 mod quota;
 mod random;
 mod reasons;
+mod reclaim;
 mod recount;
 mod rules;
 mod script;
 mod sharing;
 mod tally;
+mod targets;
 mod time;
-mod told;
-mod victims;
+mod undeclared;
+mod usage;
+mod within_nominal;
 mod worlds;

@@ -1,10 +1,10 @@
 //! The same decisions, made slowly and by definition: before every single decision all waiting
 //! workloads are judged anew. What a workload would get is `choice.rs`, who would have to go
-//! `victims.rs`, which nodes belong together `forest.rs`, the arithmetic `quota.rs`; who holds what,
+//! `targets.rs`, which nodes belong together `forest.rs`, the arithmetic `quota.rs`; who holds what,
 //! and for whom room is kept, stands below.
 
-mod held;
-mod promises;
+mod nominations;
+mod usage;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,12 +16,12 @@ use sluice_engine::{
     WorkloadState,
 };
 
-pub(crate) use self::held::charge_of;
-use crate::choice::{Assignment, Scene, Verdict};
+pub(crate) use self::usage::charge_of;
+use crate::choice::{Assignment, AssignmentResult, Scene};
 pub(crate) use crate::quota::clamp;
 use crate::quota::{Charge, Node, Tree, View, weighted};
 use crate::tally::Tally;
-use crate::victims::{Holder, Victim};
+use crate::targets::{Holder, Target};
 
 /// What an engine has been told, and what it has decided.
 #[derive(Clone, Debug)]
@@ -58,6 +58,7 @@ struct Views {
     planned: View,
     unclaimed: View,
     holders: Vec<Holder>,
+    kept: Vec<(usize, Charge)>,
 }
 
 impl Views {
@@ -75,12 +76,21 @@ impl Views {
             planned: without(&self.planned),
             unclaimed: without(&self.unclaimed),
             holders,
+            kept: self.kept.clone(),
         }
     }
 }
 
-/// Claims of a pass: by workload, the queue's number and the charge.
-type Claims = BTreeMap<WorkloadId, (usize, Charge)>;
+/// What is planned for one who waits.
+#[derive(Clone, Debug)]
+struct Reservation {
+    queue: usize,
+    charge: Charge,
+    may_borrow: bool,
+}
+
+/// Claims of a pass.
+type Reservations = BTreeMap<WorkloadId, Reservation>;
 
 impl Oracle {
     pub(crate) fn new(settings: Settings) -> Self {
@@ -236,17 +246,22 @@ impl Oracle {
     }
 
     /// What there is room for, with these claims.
-    fn views<'a>(&self, tree: &Tree, claims: impl Iterator<Item = &'a (usize, Charge)>) -> Views {
+    fn views<'a>(&self, tree: &Tree, claims: impl Iterator<Item = &'a Reservation>) -> Views {
         let unclaimed = self.view(tree, false);
         let mut planned = unclaimed.clone();
-        for (queue, charge) in claims {
-            planned.add(*queue, charge);
+        let mut kept = Vec::new();
+        for claim in claims {
+            planned.add(claim.queue, &claim.charge);
+            if !claim.may_borrow {
+                kept.push((claim.queue, claim.charge.clone()));
+            }
         }
         Views {
             now: self.view(tree, true),
             planned,
             unclaimed,
             holders: self.holders(tree),
+            kept,
         }
     }
 
@@ -258,9 +273,25 @@ impl Oracle {
             planned: &views.planned,
             unclaimed: &views.unclaimed,
             holders: &views.holders,
+            kept: &views.kept,
             pod: clamp(self.settings.pod),
             fair: self.settings.fair_sharing.as_deref(),
             subsets_of_max: self.subsets_of_max,
+        }
+    }
+
+    fn claim(
+        &self,
+        tree: &Tree,
+        queue: &QueueName,
+        id: &WorkloadId,
+        charge: Charge,
+    ) -> Reservation {
+        let pod_sets = &self.workloads[id].pod_sets;
+        Reservation {
+            queue: tree.queue(queue).unwrap(),
+            charge,
+            may_borrow: pod_sets.iter().all(|pod_set| pod_set.may_borrow),
         }
     }
 
@@ -280,17 +311,20 @@ impl Oracle {
         let mut claims = self.keep_promises(tree, now, decisions);
         while let Some((queue, id, verdict)) = self.best(tree, now, &claims) {
             match verdict {
-                Verdict::No => unreachable!("it has no rank"),
-                Verdict::Now(assignment) => decisions.push(self.admit(id, queue, assignment, now)),
-                Verdict::Later(assignment, victims) => {
+                AssignmentResult::No => unreachable!("it has no rank"),
+                AssignmentResult::Now(assignment) => {
+                    decisions.push(self.admit(id, queue, assignment, now));
+                }
+                AssignmentResult::Later(assignment, victims) => {
                     self.tally.later_for_nothing += u64::from(victims.is_empty());
                     self.tally.later_with_victims += u64::from(!victims.is_empty());
                     self.tally.several_victims += u64::from(victims.len() > 1);
                     if victims.is_empty() {
-                        claims.insert(id, (tree.queue(&queue).unwrap(), assignment.charge));
+                        let claim = self.claim(tree, &queue, &id, assignment.charge);
+                        claims.insert(id, claim);
                         continue;
                     }
-                    for Victim { id: victim, right } in victims {
+                    for Target { id: victim, right } in victims {
                         match right {
                             PreemptionRight::InClusterQueue => self.tally.own += 1,
                             PreemptionRight::InCohortReclamation => self.tally.reclaimed += 1,
@@ -316,8 +350,8 @@ impl Oracle {
         &mut self,
         tree: &Tree,
         now: Time,
-        claims: &Claims,
-    ) -> Option<(QueueName, WorkloadId, Verdict)> {
+        claims: &Reservations,
+    ) -> Option<(QueueName, WorkloadId, AssignmentResult)> {
         let views = self.views(tree, claims.values());
         let mut tally = self.tally;
         let pending = |w: &&Workload| w.state == WorkloadState::Pending;
@@ -329,7 +363,7 @@ impl Oracle {
             .any(|w| backs_off(&w));
         tally.backing_off += u64::from(backing_off);
         let scene = self.scene(tree, &views);
-        let mut offers: Vec<(Path, Order, QueueName, Verdict)> = Vec::new();
+        let mut offers: Vec<(Path, Order, QueueName, AssignmentResult)> = Vec::new();
         for queue in self.queues.values().filter(|queue| self.active(queue)) {
             let Some(node) = tree.queue(&queue.name) else {
                 continue;
@@ -338,12 +372,12 @@ impl Oracle {
             for workload in self.lined_up(queue, now, &mut tally) {
                 let claimed = claims.contains_key(&workload.id);
                 let mut verdict = if claimed {
-                    Verdict::No
+                    AssignmentResult::No
                 } else {
                     scene.verdict(queue, workload, &mut tally)
                 };
                 // The room that victims leave must not go to one before it that has no right to it.
-                if let Verdict::Later(_, victims) = &verdict
+                if let AssignmentResult::Later(_, victims) = &verdict
                     && !victims.is_empty()
                 {
                     let goes = |holder: &Holder| victims.iter().any(|v| v.id == holder.id);
@@ -357,7 +391,9 @@ impl Oracle {
                 if !claimed {
                     passed.push(workload);
                 }
-                if let Verdict::Now(assignment) | Verdict::Later(assignment, _) = &verdict {
+                if let AssignmentResult::Now(assignment) | AssignmentResult::Later(assignment, _) =
+                    &verdict
+                {
                     let path = self.stands(tree, &views.planned, node, &assignment.charge);
                     offers.push((path, order(workload), queue.name.clone(), verdict));
                     break;
@@ -368,16 +404,40 @@ impl Oracle {
                 }
             }
         }
-        let without_shares = |(path, order, ..): &(Path, Order, QueueName, Verdict)| {
+        let without_shares = |(path, order, ..): &(Path, Order, QueueName, AssignmentResult)| {
             let over: Vec<bool> = path.iter().map(|(over, _)| *over).collect();
             (over, order.clone())
         };
         let other = offers.iter().map(without_shares).min();
-        let first = |offer: &(Path, Order, QueueName, Verdict)| (offer.0.clone(), offer.1.clone());
-        let best = offers.into_iter().min_by_key(first);
+        let first =
+            |offer: &(Path, Order, QueueName, AssignmentResult)| (offer.0.clone(), offer.1.clone());
+        let best = if self.settings.fair_sharing.is_some() {
+            let root = tree.path(tree.queue(&offers.first()?.2).unwrap()).pop();
+            let best = Self::winner(tree, &offers, root.unwrap(), 0);
+            best.map(|number| offers.swap_remove(number))
+        } else {
+            offers.into_iter().min_by_key(first)
+        };
         tally.shares_decide += u64::from(best.as_ref().map(without_shares) != other);
         self.tally = tally;
         best.map(|(_, (_, _, id), queue, verdict)| (queue, id, verdict))
+    }
+
+    /// Which of the offers below a node goes first: those of each cohort are compared with each other. So many
+    /// levels are above the node.
+    fn winner(
+        tree: &Tree,
+        offers: &[(Path, Order, QueueName, AssignmentResult)],
+        node: usize,
+        level: usize,
+    ) -> Option<usize> {
+        let own = offers
+            .iter()
+            .position(|(_, _, queue, _)| tree.queue(queue) == Some(node));
+        let children = tree.nodes[node].children.iter();
+        let winners = children.filter_map(|child| Self::winner(tree, offers, *child, level + 1));
+        let stands = |number: &usize| (offers[*number].0[level], offers[*number].1.clone());
+        own.or_else(|| winners.min_by_key(stands))
     }
 
     /// How the nodes on the way down to a queue would stand, if it were charged.
@@ -396,6 +456,7 @@ impl Oracle {
     /// Who waits in a queue and is considered at all, in the order in which that is done.
     fn lined_up(&self, queue: &ClusterQueue, now: Time, tally: &mut Tally) -> Vec<&Workload> {
         let mut lined_up = self.waiting(now).remove(&queue.name).unwrap_or_default();
+        lined_up.retain(|workload| !self.is_passed(queue, workload));
         let most = queue.max_pending.unwrap_or(usize::MAX);
         tally.queue_full += u64::from(lined_up.len() > most);
         lined_up.truncate(most);
@@ -406,6 +467,25 @@ impl Oracle {
             tally.standings_decide += u64::from(first != now_first);
         }
         lined_up
+    }
+
+    /// Whether a workload holds nobody up, as it could not be admitted if nothing were used.
+    pub(crate) fn is_passed(&self, queue: &ClusterQueue, workload: &Workload) -> bool {
+        let may_hold_up =
+            queue.strategy == QueueingStrategy::StrictFifo || queue.max_pending.is_some();
+        if !may_hold_up || !self.active(queue) {
+            return false;
+        }
+        let tree = self.tree(&self.root(&queue.name).unwrap());
+        let nothing = tree.nothing();
+        let views = Views {
+            now: nothing.clone(),
+            planned: nothing.clone(),
+            unclaimed: nothing,
+            holders: Vec::new(),
+            kept: Vec::new(),
+        };
+        !self.scene(&tree, &views).ever_fits(queue, workload)
     }
 
     /// What a LocalQueue has used of what its ClusterQueue has.

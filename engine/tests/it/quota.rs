@@ -124,11 +124,18 @@ impl Tree {
         (charge.iter()).all(|(cell, amount)| self.fits(view, queue, *cell, *amount))
     }
 
-    /// Whether this charge would take the queue above what is its own.
-    pub(crate) fn takes_above(&self, view: &View, queue: usize, charge: &Charge) -> bool {
-        charge.iter().any(|(cell, amount)| {
-            *amount > 0 && self.usage(view, queue, *cell) + amount > self.subtree(queue, *cell)
-        })
+    /// How far up this charge would borrow: the most levels to the first node that stays within its own.
+    pub(crate) fn borrows_from(&self, view: &View, queue: usize, charge: &Charge) -> usize {
+        let with = view.with(queue, charge);
+        let path = self.path(queue);
+        let distance = |cell: usize| {
+            let above = path
+                .iter()
+                .take_while(|node| self.is_above(&with, **node, [cell]));
+            above.count()
+        };
+        let charged = charge.iter().filter(|(_, amount)| **amount > 0);
+        charged.map(|(cell, _)| distance(*cell)).max().unwrap_or(0)
     }
 
     /// Whether a node uses more than its own of any of these cells.
@@ -176,12 +183,13 @@ impl Tree {
     }
 }
 
-/// Too much stays too much, whatever its weight.
+/// Too much stays too much, whatever its weight. Those that are due nothing come last, in order.
 pub(crate) fn weighted(share: i128, thousandths: i128) -> i128 {
     match (share, thousandths) {
         (0, _) => 0,
-        (_, 0) | (i128::MAX, _) => i128::MAX,
-        _ => share.saturating_mul(1000) / thousandths,
+        (i128::MAX, _) => i128::MAX,
+        (_, 0) => i128::MAX / 2 + share,
+        _ => (share.saturating_mul(1000) / thousandths).min(i128::MAX / 2 - 1),
     }
 }
 

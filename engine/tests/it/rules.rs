@@ -43,16 +43,14 @@ fn a_strict_head_blocks_only_its_own_queue() {
     check(
         "queue a in=c strict default.cpu=2
          queue b in=c default.cpu=2
-         job big a cpu=9
+         held x a default.cpu=1
+         job big a cpu=4
          job a2 a cpu=1
-         job b1 b cpu=3
+         job b1 b cpu=2
          decide => b1
          job first a cpu=1 priority=1
          decide => first
-         finish b1
-         decide =>
-         why big => can never be admitted to ClusterQueue \"a\": needs cpu 9 in flavor \
-         \"default\": more than there can ever be (nominal quota 2, may borrow 2)",
+         why a2 => waits in ClusterQueue \"a\" (StrictFIFO) behind a workload that doesn't fit",
     );
 }
 
@@ -576,7 +574,8 @@ fn one_that_no_longer_fits_does_not_hold_back_the_next_of_its_queue() {
 #[test]
 fn behind_the_head_of_a_strict_queue_waits_the_next_head() {
     check(
-        "queue q strict default.cpu=2
+        "queue q strict default.cpu=3
+         held x q default.cpu=1
          job large q priority=3 cpu=3
          job second q priority=1 cpu=1
          job first q priority=2 cpu=1

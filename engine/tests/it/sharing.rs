@@ -139,9 +139,10 @@ fn what_was_used_is_forgotten_in_time() {
 #[test]
 fn those_beyond_max_pending_wait_outside() {
     check(
-        "queue q max=2 default.cpu=1
-         job big q priority=3 cpu=9
-         job b q priority=2 cpu=9
+        "queue q max=2 default.cpu=2
+         held x q default.cpu=1
+         job big q priority=3 cpu=2
+         job b q priority=2 cpu=2
          job small q cpu=1
          decide =>
          why small => waits outside ClusterQueue \"q\": as many workloads as it queues (maxPending 2) \
@@ -198,7 +199,7 @@ fn time_alone_moves_the_head_of_a_strict_queue_that_admits_by_use() {
          local a queue=q used=cpu:4
          local b queue=q
          held b1 b from=q default.cpu=3
-         job b2 b cpu=20
+         job b2 b cpu=9
          job a1 a cpu=1
          decide =>
          decide at={week} => a1"
@@ -243,15 +244,16 @@ fn who_falls_back_to_another_flavor_may_have_a_smaller_share_and_goes_first() {
 #[test]
 fn who_comes_in_from_outside_may_be_admitted_at_once() {
     check(
-        "queue q max=2 default.cpu=3
-         job never q cpu=9
+        "queue q max=2 default.cpu=4
+         held x q default.cpu=1
+         job whole q cpu=4
          job a q cpu=1
          job larger q cpu=2
          job b q cpu=1
          job c q cpu=1
          decide => a larger
          why b => couldn't be admitted to ClusterQueue \"q\": needs cpu 1 in flavor \"default\": \
-         more than is free now (nominal quota 3)
+         more than is free now (nominal quota 4)
          why c => waits outside ClusterQueue \"q\": as many workloads as it queues (maxPending 2) \
          come before this one",
     );
@@ -360,4 +362,82 @@ fn those_within_their_own_quota_go_first_by_use_and_while_others_leave_too() {
     script("", leaving);
     script("by-usage", "");
     script("by-usage", leaving);
+}
+
+#[test]
+fn among_those_that_are_due_nothing_the_one_that_has_less_goes_first() {
+    check(
+        "fair
+         queue a in=c weight=0 default.cpu=0
+         queue b in=c weight=0 default.cpu=0
+         queue lender in=c default.cpu=4
+         job a1 a at=1 cpu=1
+         job a2 a at=2 cpu=1
+         job a3 a at=3 cpu=1
+         job b1 b at=4 cpu=1
+         job b2 b at=5 cpu=1
+         decide => a1 b1 a2 b2",
+    );
+    check(
+        "fair
+         queue a in=c weight=0 reclaim=any default.cpu=0
+         queue b in=c weight=0 default.cpu=0
+         queue lender in=c default.cpu=4
+         held b1 b since=1 default.cpu=2
+         held b2 b since=2 default.cpu=2
+         job a1 a cpu=2
+         job a2 a cpu=2
+         decide => !b2(fair)",
+    );
+}
+
+#[test]
+fn queues_of_a_branch_are_compared_with_each_other_first() {
+    // The smaller job would leave the branch the smaller share, whoever has it.
+    check(
+        "fair
+         cohort branch in=root
+         queue rich in=branch default.cpu=0
+         queue poor in=branch default.cpu=0
+         queue lender in=root default.cpu=20
+         held r rich default.cpu=15
+         job small rich at=1 cpu=1
+         job large poor at=2 cpu=5
+         decide => large",
+    );
+    // And so it is two levels down, with a rival beside the root.
+    check(
+        "fair
+         cohort left in=root
+         cohort inner in=left
+         queue rich in=inner default.cpu=0
+         queue poor in=inner default.cpu=0
+         queue right in=root default.cpu=0
+         queue lender in=root default.cpu=20
+         held r rich default.cpu=6
+         held s right default.cpu=8
+         job small rich at=1 cpu=1
+         job large poor at=2 cpu=3
+         job other right at=3 cpu=1
+         decide => large other small",
+    );
+}
+
+#[test]
+fn a_branch_is_compared_by_the_job_that_stands_for_it() {
+    // With `small` the branch would come before `other`; but `large` goes first in it.
+    check(
+        "fair
+         cohort branch in=root
+         queue rich in=branch default.cpu=0
+         queue poor in=branch default.cpu=0
+         queue right in=root default.cpu=0
+         queue lender in=root default.cpu=20
+         held r rich default.cpu=10
+         held s right default.cpu=8
+         job small rich at=1 cpu=1
+         job large poor at=2 cpu=2
+         job other right at=3 cpu=4
+         decide => large",
+    );
 }

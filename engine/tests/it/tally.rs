@@ -26,6 +26,9 @@ pub(crate) struct Tally {
     pub(crate) promise_broken: u64,
     pub(crate) spared: u64,
     pub(crate) second_strategy: u64,
+    /// Some went only so that nothing is borrowed; or one waited so that another one need not borrow.
+    pub(crate) for_nominal: u64,
+    pub(crate) nominal_kept: u64,
     /// What the search for a flavor came to, where there was a choice.
     pub(crate) stopped_early: u64,
     pub(crate) by_grade: u64,
@@ -52,7 +55,7 @@ impl Tally {
             admitted admitted_borrowing admitted_in_part later_for_nothing later_with_victims parked
             own reclaimed while_borrowing by_share stopped timed_out several_victims another_would_gain promise_kept
             promise_broken spared
-            second_strategy stopped_early by_grade preempt_beats_borrowing
+            second_strategy for_nominal nominal_kept stopped_early by_grade preempt_beats_borrowing
             borrowing_beats_preempt shares_decide standings_decide queue_full backing_off second_pass
         )
     }
@@ -68,7 +71,7 @@ impl Tally {
             admitted admitted_borrowing admitted_in_part later_for_nothing later_with_victims parked
             own reclaimed while_borrowing by_share stopped timed_out several_victims another_would_gain promise_kept
             promise_broken spared
-            second_strategy stopped_early by_grade preempt_beats_borrowing
+            second_strategy for_nominal nominal_kept stopped_early by_grade preempt_beats_borrowing
             borrowing_beats_preempt shares_decide standings_decide queue_full backing_off second_pass
         );
     }

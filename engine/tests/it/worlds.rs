@@ -2,6 +2,7 @@
 //! `histories.rs`.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use proptest::prelude::*;
@@ -9,8 +10,8 @@ use sluice_engine::{
     AdmissionMode, Amount, BorrowWithinCohort, ClusterQueue, Cohort, Consumed, Event,
     FairPreemption, Flavor, FlavorFungibility, FlavorPreference, FlavorQuotas, LocalQueue,
     LocalQueueKey, Preemption, QueueingStrategy, Quota, ReclaimWithinCohort, ResourceGroup,
-    Settings, StopPolicy, Taint, TaintEffect, Time, Weight, WhenCanBorrow, WhenCanPreempt,
-    WithinClusterQueue,
+    Settings, StopPolicy, Taint, TaintEffect, Time, UndeclaredResources, Weight, WhenCanBorrow,
+    WhenCanPreempt, WithinClusterQueue,
 };
 
 pub(crate) const FLAVORS: [&str; 2] = ["f0", "f1"];
@@ -192,6 +193,15 @@ fn fungibilities() -> impl Strategy<Value = FlavorFungibility> {
     })
 }
 
+/// What becomes of `cpu` and `mem` where they are not covered.
+fn undeclared() -> impl Strategy<Value = UndeclaredResources> {
+    any_of([
+        UndeclaredResources::Block,
+        UndeclaredResources::Ignore,
+        UndeclaredResources::IgnoreOnly(Arc::new(["mem".into()].into())),
+    ])
+}
+
 pub(crate) fn queues(size: Size) -> impl Strategy<Value = ClusterQueue> {
     let cohort = prop_oneof![
         if size.wild { 1 } else { 6 } => Just(COHORTS[0]),
@@ -209,6 +219,7 @@ pub(crate) fn queues(size: Size) -> impl Strategy<Value = ClusterQueue> {
     let limits = (
         proptest::option::weighted(0.1, 0..4usize),
         proptest::option::weighted(0.2, 0..20u64),
+        proptest::option::weighted(0.3, undeclared()),
     );
     (
         0..size.queues,
@@ -220,7 +231,7 @@ pub(crate) fn queues(size: Size) -> impl Strategy<Value = ClusterQueue> {
     )
         .prop_map(|(index, cohort, resource_groups, stop, rules, limits)| {
             let (strict, fungibility, preemption, fair_weight, by_usage) = rules;
-            let (max_pending, timeout) = limits;
+            let (max_pending, timeout, undeclared_resources) = limits;
             ClusterQueue {
                 cohort: cohort.map(Into::into),
                 strategy: if strict {
@@ -240,6 +251,7 @@ pub(crate) fn queues(size: Size) -> impl Strategy<Value = ClusterQueue> {
                 },
                 max_pending,
                 reservation_timeout: timeout.map(Duration::from_millis),
+                undeclared_resources,
                 ..ClusterQueue::new(queue_name(index).as_str().into())
             }
         })

@@ -2,7 +2,7 @@
 
 use sluice_crds::{AdmissionMode, FinishedRule, JobKind, JobKindSpec};
 
-use super::{CompiledFinished, CompiledKind};
+use super::{CompiledFinished, CompiledKind, PodGroups, Refusal};
 use crate::expression::{Declared, Expression, Returns};
 use crate::names;
 use crate::path::FieldPath;
@@ -11,7 +11,7 @@ use crate::problem::Problem;
 use crate::queue_gates::QueueGates;
 
 /// Kinds that are refused whatever a JobKind says of them: Sluice never writes to what secures or
-/// runs the cluster (reliability row D34).
+/// runs the cluster.
 const FORBIDDEN_KINDS: &[(&str, &str)] = &[
     ("", "Secret"),
     ("", "Node"),
@@ -58,8 +58,14 @@ impl CompiledKind {
         };
         let active = truth("spec.active", &spec.active);
         let ready = truth("spec.ready", &spec.ready);
+        let refusals = spec.refuse.iter().enumerate();
+        let refusals = refusals
+            .filter_map(|(index, rule)| Refusal::compile(rule, index, &mut problems))
+            .collect();
+        let pod_groups = PodGroups::compile(spec, &mut problems);
         check_whole(spec, &rules, &mut problems);
         check_infos(spec, &rules, &mut problems);
+        check_makers(spec, &mut problems);
         if !problems.is_empty() {
             return Err(problems);
         }
@@ -74,6 +80,8 @@ impl CompiledKind {
             finished,
             active,
             ready,
+            refusals,
+            pod_groups,
             children: spec.children.clone(),
             queue_gates: QueueGates::default(),
         })
@@ -114,7 +122,8 @@ fn check_whole(spec: &JobKindSpec, rules: &[Rule], problems: &mut Vec<Problem>) 
             "required with spec.suspend: it says when the pods of a suspended object are gone",
         ));
     }
-    if spec.pod_sets.is_empty() && (spec.children.is_empty() || spec.suspend.is_none()) {
+    let has_children = spec.children.iter().any(|child| !child.is_pod());
+    if spec.pod_sets.is_empty() && (!has_children || spec.suspend.is_none()) {
         problems.push(Problem::required(
             "spec.podSets",
             "must name at least one pod template, unless the kind can be suspended and has children whose pods count as its own",
@@ -150,6 +159,26 @@ fn check_infos(spec: &JobKindSpec, rules: &[Rule], problems: &mut Vec<Problem>) 
             "PerPod",
             "must be Whole: without pod templates that can be changed no pod waits by itself",
         ));
+    }
+    if (has_infos || spec.pod_sets.is_empty()) && spec.pod_groups.is_some() {
+        problems.push(Problem::forbidden(
+            "spec.podGroups",
+            "may not be set: without pod templates that can be changed no pod waits with its group",
+        ));
+    }
+}
+
+/// The accounts of the kind's controllers: user names, each once.
+fn check_makers(spec: &JobKindSpec, problems: &mut Vec<Problem>) {
+    for (index, child) in spec.children.iter().enumerate() {
+        for (place, user) in child.made_by.iter().enumerate() {
+            let field = format!("spec.children[{index}].madeBy[{place}]");
+            if child.made_by.iter().take(place).any(|other| other == user) {
+                problems.push(Problem::duplicate(field, user.clone()));
+            } else if let Err(rule) = names::user(user) {
+                problems.push(Problem::invalid(field, user.clone(), rule));
+            }
+        }
     }
 }
 
@@ -197,7 +226,7 @@ fn compile_suspend(text: &str, problems: &mut Vec<Problem>) -> Option<FieldPath>
         .ok()
 }
 
-fn compile_expression(
+pub(super) fn compile_expression(
     field: &str,
     source: &str,
     returns: Returns,

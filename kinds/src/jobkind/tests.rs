@@ -1,6 +1,7 @@
 //! JobKinds that compile and that do not, and what they read.
 
 use serde_json::json;
+use sluice_crds::{ChildKind, PodGroupsRule, RefuseRule, RefuseScope};
 
 use super::*;
 use crate::fixtures::{batch_job, deployment, job_kind};
@@ -196,4 +197,97 @@ fn gates_of_others_are_seen_in_a_template() {
         assert_eq!(external(&kind(&["acme.io/queue"])), expected, "{name}");
         assert_eq!(external(&kind(&[])), expected || name == "alias", "{name}");
     }
+}
+
+#[test]
+fn a_rule_that_refuses_has_to_compile_and_one_that_does_not_fit_refuses() {
+    use crate::hold::Hold;
+    let mut kind = job_kind();
+    kind.spec.refuse = vec![
+        RefuseRule {
+            when: "object.spec.parallelism".to_owned(),
+            field: Some("spec.parallelism".to_owned()),
+            message: "x".to_owned(),
+            applies_to: RefuseScope::All,
+        },
+        RefuseRule {
+            when: "object.spec.parallelism +".to_owned(),
+            message: "x".to_owned(),
+            ..RefuseRule::default()
+        },
+    ];
+    let problems = CompiledKind::compile(&kind).unwrap_err();
+    let fields: Vec<_> = problems.iter().map(|p| p.field.as_str()).collect();
+    assert_eq!(fields, ["spec.refuse[0].field", "spec.refuse[1].when"]);
+
+    kind.spec.refuse = vec![
+        RefuseRule {
+            when: "object.spec.parallelism > 5".to_owned(),
+            field: Some(".spec.parallelism".to_owned()),
+            message: "must be at most 5".to_owned(),
+            applies_to: RefuseScope::Suspended,
+        },
+        RefuseRule {
+            when: "object.spec.newerThanTheSchema > 1".to_owned(),
+            message: "x".to_owned(),
+            ..RefuseRule::default()
+        },
+    ];
+    let kind = CompiledKind::compile(&kind).unwrap();
+    let mut job = batch_job();
+    job["spec"]["parallelism"] = json!(6);
+    let told = |hold| {
+        let problems = kind.refusals(&job, hold);
+        problems.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    let suspended = told(Hold::Suspend);
+    assert_eq!(
+        suspended[0],
+        "spec.parallelism: Forbidden: must be at most 5"
+    );
+    assert!(
+        suspended[1].contains("spec.refuse[1].when"),
+        "{suspended:?}"
+    );
+    assert_eq!(told(Hold::EachPod), suspended[1..]);
+}
+
+#[test]
+fn groups_are_told_by_keys_of_labels_and_by_a_truth() {
+    let mut kind = job_kind();
+    kind.spec.pod_groups = Some(PodGroupsRule {
+        labels: vec!["acme.io/set".to_owned(), "acme.io/a b".to_owned()],
+        total_annotation: String::new(),
+        when: Some("object.spec.".to_owned()),
+    });
+    let problems = CompiledKind::compile(&kind).unwrap_err();
+    let fields: Vec<_> = problems.iter().map(|p| p.field.as_str()).collect();
+    let expected = [
+        "spec.podGroups.labels[1]",
+        "spec.podGroups.totalAnnotation",
+        "spec.podGroups.when",
+    ];
+    assert_eq!(fields, expected);
+    assert_eq!(
+        problems[0].to_string(),
+        "spec.podGroups.labels[1]: Invalid value: \"acme.io/a b\": must be the key of a label or annotation, such as \"acme.io/group\""
+    );
+
+    let mut kind = job_kind();
+    kind.spec.pod_sets = Vec::new();
+    kind.spec.children = vec![ChildKind {
+        group: "batch".to_owned(),
+        kind: "Job".to_owned(),
+        ..ChildKind::default()
+    }];
+    kind.spec.pod_groups = Some(PodGroupsRule {
+        labels: vec!["acme.io/set".to_owned()],
+        total_annotation: "acme.io/size".to_owned(),
+        when: None,
+    });
+    let problems = CompiledKind::compile(&kind).unwrap_err();
+    assert_eq!(
+        problems[0].to_string(),
+        "spec.podGroups: Forbidden: may not be set: without pod templates that can be changed no pod waits with its group"
+    );
 }

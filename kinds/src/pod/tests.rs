@@ -144,6 +144,49 @@ fn what_cannot_be_read_is_said() {
     );
 }
 
+#[rstest]
+#[case::waits_by_itself(json!({QUEUE: "q"}), true, false, None)]
+#[case::waits_in_a_group(json!({QUEUE: "q", POD_GROUP_LABEL: "g"}), true, false, None)]
+#[case::runs_by_itself(json!({QUEUE: "q"}), false, false, Some(0))]
+#[case::waits_with_its_job(json!({}), true, true, Some(1))]
+#[case::runs_with_its_job(json!({}), false, true, Some(1))]
+fn claims_are_counted_with_a_job_alone(
+    #[case] labels: Value,
+    #[case] waits: bool,
+    #[case] is_child: bool,
+    #[case] claims: Option<usize>,
+) {
+    let annotations = if is_child {
+        json!({})
+    } else {
+        json!({QUEUE_GATE: "true"})
+    };
+    let is_member = labels.get(POD_GROUP_LABEL).is_some();
+    let annotations = if is_member {
+        json!({POD_GROUP_TOTAL: "2"})
+    } else {
+        annotations
+    };
+    let mut pod = mk_pod(labels, annotations);
+    pod["spec"]["resourceClaims"] = json!([{"name": "gpu", "resourceClaimTemplateName": "one"}]);
+    let gates: &[&str] = if waits { &[QUEUE_GATE] } else { &[] };
+    let pod = view(&gated(pod, gates));
+    let charge = pod.charge();
+    assert_eq!(
+        charge.as_ref().ok().map(|set| set.claims.len()),
+        claims,
+        "{charge:?}"
+    );
+    let asks = pod.asks.unwrap();
+    assert_eq!(asks.claims.len(), 1);
+    if let Err(problems) = charge {
+        let told = problems[0].to_string();
+        let expected = "spec.resourceClaims[0]: Invalid value: \"gpu\": devices of a claim can't be counted \
+                        for a pod that is admitted by itself or in a group";
+        assert!(told.starts_with(expected), "{told}");
+    }
+}
+
 fn group(name: &str, total: Option<&str>, retriable: Option<&str>) -> Value {
     let mut annotations = json!({});
     if let Some(total) = total {
@@ -225,6 +268,58 @@ fn a_bad_group_name_and_a_total_without_a_group() {
     assert_eq!(PodGroup::read(&mk_pod(json!({}), json!({}))), Ok(None));
 }
 
+#[test]
+fn a_group_that_a_controller_makes() {
+    let marks = json!({(QUEUE_GATE): "true", "sluice.dev/pod-group-labels": "a.io/set,a.io/index",
+        "sluice.dev/pod-group-total-from": "a.io/size", "a.io/size": "5"});
+    let labels = json!({"a.io/set": "serve", "a.io/index": "0"});
+    let mode = |labels: &Value, annotations: &Value| {
+        let pod = owned(
+            mk_pod(labels.clone(), annotations.clone()),
+            "apps/v1",
+            "StatefulSet",
+        );
+        view(&pod).mode
+    };
+    let group = PodGroup {
+        name: "serve-0".into(),
+        total: 5,
+        is_retriable: true,
+    };
+    assert_eq!(mode(&labels, &marks), PodMode::Group(Ok(group)));
+    let changed = |key: &str, value: Value| {
+        let mut changed = marks.clone();
+        changed[key] = value;
+        changed
+    };
+    let none = changed("sluice.dev/pod-group-labels", json!(""));
+    assert_eq!(mode(&labels, &none), PodMode::Single);
+    let not_asked = changed(QUEUE_GATE, json!("false"));
+    assert_eq!(mode(&labels, &not_asked), PodMode::Child);
+    for (labels, annotations, expected) in [
+        (
+            json!({"a.io/set": "serve"}),
+            marks.clone(),
+            "metadata.labels[a.io/index]: Required value: must be there: sluice.dev/pod-group-labels names the group of the pod by it",
+        ),
+        (
+            labels.clone(),
+            changed("a.io/size", json!("0")),
+            "metadata.annotations[a.io/size]: Invalid value: \"0\": must be a whole number between 1 and 1000",
+        ),
+        (
+            labels.clone(),
+            changed("sluice.dev/pod-group-total-from", json!("a.io/other")),
+            "metadata.annotations[a.io/other]: Required value: must say how many pods the group has",
+        ),
+    ] {
+        let PodMode::Group(Err(problem)) = mode(&labels, &annotations) else {
+            panic!("{expected}");
+        };
+        assert_eq!(problem.to_string(), expected);
+    }
+}
+
 fn bare(labels: Value, annotations: Value) -> Value {
     mk_pod(labels, annotations)
 }
@@ -242,10 +337,8 @@ fn bare(labels: Value, annotations: Value) -> Value {
 #[case::queue_of_a_statefulset(
     owned(bare(json!({QUEUE: "a"}), json!({})), "apps/v1", "StatefulSet"), Some(PodHold::Single))]
 #[case::queue_of_a_daemonset(
-    owned(bare(json!({QUEUE: "a"}), json!({})), "apps/v1", "DaemonSet"), None)]
-#[case::queue_of_a_job(owned(bare(json!({QUEUE: "a"}), json!({})), "batch/v1", "Job"), None)]
-#[case::queue_of_another_replicaset(
-    owned(bare(json!({QUEUE: "a"}), json!({})), "acme.io/v1", "ReplicaSet"), None)]
+    owned(bare(json!({QUEUE: "a"}), json!({})), "apps/v1", "DaemonSet"), Some(PodHold::Single))]
+#[case::queue_gate_alone(gated(bare(json!({}), json!({})), &[QUEUE_GATE]), Some(PodHold::Single))]
 #[case::group(bare(json!({POD_GROUP_LABEL: "g", QUEUE: "a"}), json!({})), Some(PodHold::Group))]
 #[case::group_of_a_job(
     owned(bare(json!({POD_GROUP_LABEL: "g"}), json!({})), "batch/v1", "Job"), None)]
@@ -255,12 +348,28 @@ fn bare(labels: Value, annotations: Value) -> Value {
 #[case::mirror(
     bare(json!({QUEUE: "a"}), json!({QUEUE_GATE: "true", "kubernetes.io/config.mirror": "x"})), None)]
 fn who_waits(#[case] pod: Value, #[case] expected: Option<PodHold>) {
-    let hold = PodHold::at_creation(&pod, &QueueLabels::default(), &gates());
+    let hold = PodHold::at_creation(&pod, &QueueLabels::default(), &gates(), false);
     assert_eq!(hold, expected);
 }
 
+/// What came down from an owner counts only where the controller is not believed to be that.
+#[rstest]
+#[case::labelled(bare(json!({QUEUE: "a"}), json!({})), None)]
+#[case::gated_by_a_template(
+    gated(bare(json!({QUEUE: "a", "sluice.dev/managed": "true"}), json!({})), &[QUEUE_GATE]), None)]
+#[case::gated_by_a_user(
+    gated(bare(json!({QUEUE: "a"}), json!({})), &[QUEUE_GATE]), Some(PodHold::Single))]
+#[case::opted_in(bare(json!({}), json!({QUEUE_GATE: "true"})), Some(PodHold::Single))]
+fn who_waits_of_an_owner(#[case] pod: Value, #[case] believed: Option<PodHold>) {
+    let pod = owned(pod, "batch/v1", "Job");
+    let hold =
+        |is_believed| PodHold::at_creation(&pod, &QueueLabels::default(), &gates(), is_believed);
+    assert_eq!(hold(true), believed);
+    assert_eq!(hold(false), Some(PodHold::Single));
+}
+
 fn held(mut pod: Value) -> Value {
-    let hold = PodHold::at_creation(&pod, &QueueLabels::default(), &gates()).unwrap();
+    let hold = PodHold::at_creation(&pod, &QueueLabels::default(), &gates(), false).unwrap();
     let patch = hold.patch(&pod, &gates());
     json_patch::patch(&mut pod, &patch).unwrap();
     pod

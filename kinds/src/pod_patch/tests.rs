@@ -47,6 +47,7 @@ fn placement_and_record_go_with_the_gate() {
         "tolerations": [{"key": "a", "operator": "Exists"}],
     }));
     let admission = PodAdmission {
+        term: None,
         cluster_queue: "q".to_owned(),
         flavors: [("cpu".to_owned(), "spot".to_owned())].into(),
         at: serde_json::from_value(json!("2026-01-02T03:04:05Z")).unwrap(),

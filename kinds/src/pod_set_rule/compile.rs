@@ -2,7 +2,7 @@
 
 use sluice_crds::{PartialAdmission, PodSetRule, WhenAbsent};
 
-use super::{Partial, Rule, Source};
+use super::{Added, Partial, Rule, Source};
 use crate::expression::{Declared, Expression, Returns};
 use crate::names;
 use crate::path::FieldPath;
@@ -49,6 +49,12 @@ impl Rule {
         let reclaimable = number("reclaimable", &rule.reclaimable);
         let partial = rule.partial_admission.as_ref();
         let partial = partial.and_then(|partial| compile_partial(partial, field, problems));
+        let added = rule.add_containers.iter().enumerate();
+        let added = added.filter_map(|(index, container)| {
+            let field = format!("{field}.addContainers[{index}]");
+            Added::compile(container, &field, declared, problems)
+        });
+        let added = added.collect();
         check_shape(rule, field, problems);
         Some(Self {
             name: rule.name.as_str().into(),
@@ -60,6 +66,7 @@ impl Rule {
             count,
             reclaimable,
             partial,
+            added,
         })
     }
 }
@@ -138,6 +145,21 @@ fn check_shape(rule: &PodSetRule, field: &str, problems: &mut Vec<Problem>) {
         problems.push(Problem::forbidden(
             format!("{field}.whenAbsent"),
             "only a template that has a path of its own can be created",
+        ));
+    }
+    let is_assumed = rule.when_absent == WhenAbsent::Assume;
+    if is_assumed
+        && (rule.template.is_none() || rule.for_each.is_some() || rule.add_containers.is_empty())
+    {
+        problems.push(Problem::forbidden(
+            format!("{field}.whenAbsent"),
+            "Assume needs template and addContainers, and no forEach: it says what pods ask for that have no template",
+        ));
+    }
+    if rule.pod_metadata.is_some() && !rule.add_containers.is_empty() {
+        problems.push(Problem::forbidden(
+            format!("{field}.addContainers"),
+            "only pods that are counted by a template can have more containers than it says",
         ));
     }
 }

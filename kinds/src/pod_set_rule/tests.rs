@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use crate::CompiledKind;
 use crate::patch::{Placing, Target};
 use crate::requests::PodDefaults;
+use crate::suspension::MarkAt;
 use crate::template::Placement;
 
 fn kind(rules: &Value) -> CompiledKind {
@@ -129,7 +130,7 @@ fn wrapper() -> (CompiledKind, Value) {
     let rules = json!([{"name": "c", "forEach": ".spec.components[].podSets", "templateFrom": ".path",
         "podInfos": ".podSetInfos", "count": "has(item.replicas) ? item.replicas : 1"}]);
     let object = json!({
-        "metadata": {"uid": "u1", "generation": 1},
+        "metadata": {"uid": "u1", "generation": 1, "annotations": {}},
         "spec": {"suspend": true, "components": [
             {"podSets": [{"path": "template.spec.template", "replicas": 2}],
                 "template": {"spec": {"template": template("1")}}},
@@ -165,12 +166,17 @@ fn templates_that_cannot_be_changed_are_placed_beside() {
             count: set.count,
         })
         .collect();
-    json_patch::patch(&mut object, &kind.release_patch(target, &placings)).unwrap();
+    json_patch::patch(
+        &mut object,
+        &kind.release_patch(target, &placings, MarkAt::Annotations),
+    )
+    .unwrap();
     let of = |name: &str| {
         json!({"labels": {"sluice.dev/managed": "true"},
             "annotations": {"sluice.dev/pod-set": name}, "nodeSelector": {"spot": "true"}})
     };
     let mut expected = before.clone();
+    expected["metadata"]["annotations"]["sluice.dev/held"] = json!("false");
     expected["spec"]["suspend"] = json!(false);
     expected["spec"]["components"][0]["podSetInfos"] = json!([of("c-0-0")]);
     expected["spec"]["components"][1]["podSetInfos"] = json!([of("c-1-0"), of("c-1-1")]);
@@ -260,7 +266,7 @@ proptest! {
     /// read applies.
     #[test]
     fn any_object_is_read_or_refused(spec in value()) {
-        let object = json!({"metadata": {"uid": "u1"}, "spec": spec});
+        let object = json!({"metadata": {"uid": "u1", "annotations": {}}, "spec": spec});
         for kind in [kind(&of_map()), kind(&of_list()), wrapper().0] {
             match kind.pod_sets(&object, &PodDefaults::default()) {
                 Err(problems) => prop_assert!(!problems.is_empty()),
@@ -272,7 +278,7 @@ proptest! {
                         .iter()
                         .map(|set| Placing { set, to: set.placement.clone(), count: set.count })
                         .collect();
-                    let patch = kind.release_patch(target, &placings);
+                    let patch = kind.release_patch(target, &placings, MarkAt::Annotations);
                     let applied = json_patch::patch(&mut object, &patch);
                     prop_assert!(applied.is_ok(), "{applied:?} of {patch}");
                 }

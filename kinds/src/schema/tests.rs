@@ -13,6 +13,7 @@ fn document() -> Value {
                 "spec": {"allOf": [{"$ref": "#/components/schemas/JobSpec"}], "default": {}},
                 "status": {"type": "object", "properties": {
                     "active": {"type": "integer"},
+                    "ready": {"type": "integer"},
                     "succeeded": {"type": "integer"},
                     "terminating": {"type": "integer"},
                     "conditions": {"type": "array", "items": {"type": "object"}},

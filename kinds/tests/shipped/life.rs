@@ -4,6 +4,7 @@
 
 use rstest::rstest;
 use serde_json::{Value, json};
+use sluice_kinds::requests::PodDefaults;
 
 use super::{kind, sample, with};
 
@@ -73,6 +74,27 @@ fn jobs(driver: [u32; 3], workers: [u32; 3]) -> Value {
 }
 
 #[rstest]
+#[case::new(RUNS, Value::Null, "active", "2")]
+#[case::new_and_suspended(SUSPENDED, Value::Null, "suspended, active", "2")]
+#[case::drained(SUSPENDED, are(&[("Suspended", "")]), "suspended", "2")]
+#[case::pods_left(SUSPENDED, and(are(&[("Suspended", "")]), "active", json!(1)), "suspended, active", "2")]
+#[case::terminating(SUSPENDED, and(are(&[("Suspended", "")]), "terminating", json!(1)), "suspended, active", "2")]
+#[case::its_end_can_not_be_written(SUSPENDED, are(&[("SuccessCriteriaMet", "")]), "suspended", "0")]
+#[case::nor_its_failure(SUSPENDED, are(&[("FailureTarget", "")]), "suspended", "0")]
+#[case::ends_with_pods(SUSPENDED, and(are(&[("SuccessCriteriaMet", "")]), "active", json!(1)), "suspended, active", "0")]
+#[case::ends_with_ready_pods(SUSPENDED, and(are(&[("SuccessCriteriaMet", "")]), "ready", json!(1)), "suspended, active", "0")]
+#[case::fails_with_terminating_pods(SUSPENDED, and(are(&[("FailureTarget", "")]), "terminating", json!(1)), "suspended, active", "0")]
+#[case::ended(RUNS, are(&[("SuccessCriteriaMet", ""), ("Complete", "done")]), "succeeded: done", "0")]
+fn job(#[case] suspended: bool, #[case] status: Value, #[case] expected: &str, #[case] pods: &str) {
+    let object = object("job", suspended, status);
+    assert_eq!(seen("job", &object), expected);
+    let sets = kind("job")
+        .pod_sets(&object, &PodDefaults::default())
+        .unwrap();
+    assert_eq!(sets[0].count.to_string(), pods);
+}
+
+#[rstest]
 #[case::new(RUNS, Value::Null, "active, not ready")]
 #[case::new_and_suspended(SUSPENDED, Value::Null, "suspended, active, not ready")]
 #[case::drained(
@@ -139,6 +161,11 @@ fn jobset(#[case] suspended: bool, #[case] status: Value, #[case] expected: &str
     RUNS,
     json!({"jobDeploymentStatus": "Failed", "jobStatus": "FAILED", "reason": "AppFailed", "message": "exit 1"}),
     "active, not ready, failed: exit 1"
+)]
+#[case::invalid(
+    SUSPENDED,
+    json!({"jobDeploymentStatus": "ValidationFailed", "reason": "ValidationFailed", "message": "not allowed to be suspended"}),
+    "suspended, active, not ready, failed: not allowed to be suspended"
 )]
 fn rayjob(#[case] suspended: bool, #[case] status: Value, #[case] expected: &str) {
     assert_eq!(

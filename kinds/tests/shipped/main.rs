@@ -16,6 +16,7 @@
 mod files;
 mod life;
 mod pod_sets;
+mod refusals;
 
 use std::fs;
 use std::path::PathBuf;

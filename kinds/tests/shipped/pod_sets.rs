@@ -154,11 +154,92 @@ fn a_rayjob_has_a_submitter_in_one_mode_only(#[case] mode: Value, #[case] expect
     assert_eq!(count("rayjob", &object, "submitter"), expected);
 }
 
+/// KubeRay (v1.7) adds a submitter, a container that waits for the head, and Ray's autoscaler.
+#[test]
+fn what_kuberay_adds_is_counted_as_it_runs() {
+    let small = "/spec/rayClusterSpec/workerGroupSpecs/0/template/spec/containers/0/resources";
+    let job = with(sample("rayjob"), "/spec/submitterPodTemplate", Value::Null);
+    let job = with(
+        job,
+        small,
+        json!({"requests": {"cpu": "100m", "memory": "1Gi"}}),
+    );
+    assert_eq!(
+        pod_sets(&kind("rayjob"), &job),
+        [
+            "head 1 500m 2048Mi",
+            "small 2 200m 1024Mi",
+            "submitter 1 500m 200Mi"
+        ]
+    );
+    let sidecar = with(job.clone(), "/spec/submissionMode", json!("SidecarMode"));
+    assert_eq!(
+        pod_sets(&kind("rayjob"), &sidecar),
+        [
+            "head 1 1000m 2248Mi",
+            "small 2 200m 1024Mi",
+            "submitter 0 500m 200Mi"
+        ]
+    );
+    for (name, prefix) in [("rayjob", "/spec/rayClusterSpec"), ("raycluster", "/spec")] {
+        let on = format!("{prefix}/enableInTreeAutoscaling");
+        let scaled = with(sample(name), &on, json!(true));
+        assert_eq!(pod_sets(&kind(name), &scaled)[0], "head 1 1000m 2560Mi");
+        let own = json!({"requests": {"cpu": "1"}, "limits": {"memory": "1Gi"}});
+        let own = with(
+            scaled,
+            &format!("{prefix}/autoscalerOptions/resources"),
+            own,
+        );
+        assert_eq!(pod_sets(&kind(name), &own)[0], "head 1 1500m 3072Mi");
+    }
+}
+
+/// What Sluice can't write to is not written to.
+#[test]
+fn a_submitter_without_a_template_is_counted_and_left_alone() {
+    use sluice_kinds::patch::{Placing, Target};
+    use sluice_kinds::suspension::MarkAt;
+    let kind = kind("rayjob");
+    let mut job = with(sample("rayjob"), "/spec/submitterPodTemplate", Value::Null);
+    job["metadata"]["uid"] = json!("u");
+    job["metadata"]["annotations"] = json!({});
+    job["spec"]["suspend"] = json!(true);
+    let sets = kind.pod_sets(&job, &PodDefaults::default()).unwrap();
+    let placings: Vec<_> = sets
+        .iter()
+        .map(|set| {
+            let mut to = set.placement.clone();
+            to.node_selector
+                .insert("spot".to_owned(), "true".to_owned());
+            let count = set.count;
+            Placing { set, to, count }
+        })
+        .collect();
+    let target = Target {
+        uid: "u",
+        generation: None,
+    };
+    json_patch::patch(
+        &mut job,
+        &kind.release_patch(target, &placings, MarkAt::Annotations),
+    )
+    .unwrap();
+    assert_eq!(job["spec"]["suspend"], json!(false));
+    assert_eq!(job["spec"].get("submitterPodTemplate"), None);
+    let head = &job["spec"]["rayClusterSpec"]["headGroupSpec"]["template"]["spec"];
+    assert_eq!(head["nodeSelector"]["spot"], "true");
+    assert_eq!(head["containers"].as_array().map(Vec::len), Some(1));
+}
+
 #[test]
 fn what_ray_need_not_have_is_left_out() {
     let job = with(sample("rayjob"), "/spec/submitterPodTemplate", Value::Null);
     let job = with(job, "/spec/rayClusterSpec/workerGroupSpecs", Value::Null);
-    assert_eq!(pod_sets(&kind("rayjob"), &job), ["head 1 500m 2048Mi"]);
+    assert_eq!(
+        pod_sets(&kind("rayjob"), &job),
+        ["head 1 500m 2048Mi", "submitter 1 500m 200Mi"]
+    );
     // In somebody else's cluster.
     let job = with(job, "/spec/rayClusterSpec", Value::Null);
     let problems = pod_sets(&kind("rayjob"), &job);

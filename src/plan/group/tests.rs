@@ -177,6 +177,54 @@ fn each_turn_of_a_groups_life() {
     }
 }
 
+/// The Workload of a group whose pods a controller makes again.
+fn made_again(status: &Value) -> (WorkloadKey, WorkloadRecord) {
+    let (key, mut record) = mk_group_workload(&pod_sets(2), status);
+    record.is_made_again = true;
+    (key, record)
+}
+
+fn requeued_at(second: u32) -> Value {
+    let condition = |kind: &str, status: &str| {
+        json!({"type": kind, "status": status, "reason": "X", "message": "",
+            "lastTransitionTime": format!("1970-01-01T00:00:{second:02}Z")})
+    };
+    json!({"conditions": [condition("Evicted", "True"), condition("Requeued", "True")]})
+}
+
+#[test]
+fn the_workload_of_pods_that_are_made_again_stays_for_a_minute() {
+    let at = |second: i64| Timestamp::from_second(second).unwrap();
+    let (_, record) = made_again(&requeued_at(10));
+    assert_eq!(kept_for(&record, at(10)), Some(REPLACED_WITHIN));
+    assert_eq!(kept_for(&record, at(69)), Some(Duration::from_secs(1)));
+    assert_eq!(kept_for(&record, at(70)), None);
+    let (_, never_evicted) = made_again(&json!({}));
+    assert_eq!(kept_for(&never_evicted, at(10)), None);
+    let (_, bare) = mk_group_workload(&pod_sets(2), &requeued_at(10));
+    assert_eq!(kept_for(&bare, at(10)), None, "nobody makes them again");
+    assert_eq!(planned(&[], Some(requeued_at(0))), "delete workload []");
+}
+
+#[test]
+fn a_group_that_was_made_again_for_more_gives_its_quota_back() {
+    let more = |name: &str, change: fn(&mut Value)| {
+        member(name, 0, |pod| {
+            pod["spec"]["containers"][0]["resources"]["requests"]["cpu"] = json!("2");
+            change(pod);
+        })
+    };
+    let both = vec![more("a", |_| ()), more("b", |_| ())];
+    assert_eq!(
+        planned(&both, Some(admitted())),
+        r#"another status ["Evicted"]"#
+    );
+    let one_runs = vec![more("a", |_| ()), more("b", let_go)];
+    assert_eq!(planned(&one_runs, Some(admitted())), "nothing []");
+    let incomplete = vec![more("a", |_| ())];
+    assert_eq!(planned(&incomplete, Some(admitted())), "nothing []");
+}
+
 #[test]
 fn pods_that_ask_for_the_same_play_the_same_role_also_when_they_have_been_placed() {
     let big = |pod: &mut Value| {

@@ -150,6 +150,7 @@ fn as_many_pods_go_as_were_admitted_the_oldest_first() {
 fn a_pod_is_admitted_by_one_patch_with_its_record() {
     let (key, pod) = mk_pod("p", 0, &[], |_| ());
     let admission = PodAdmission {
+        term: None,
         cluster_queue: "cq".to_owned(),
         flavors: [("cpu".to_owned(), "spot".to_owned())].into(),
         at: serde_json::from_value(json!("2026-01-01T00:00:00Z")).unwrap(),

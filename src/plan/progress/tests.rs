@@ -66,6 +66,7 @@ fn readiness_is_told_when_it_changes() {
         let told = Told {
             ready,
             pod_sets: &[],
+            counts_pods: true,
             live_pods_of_set: &|_| LivePods::default(),
         };
         let status = report(&record, &told, Now::UNIX_EPOCH);
@@ -151,6 +152,7 @@ fn pods_that_have_ended_for_good_are_told_as_far_as_that_is_believed() {
         let told = Told {
             ready: None,
             pod_sets: &[mk_set("main", said)],
+            counts_pods: true,
             live_pods_of_set: &|_| LivePods {
                 all: live,
                 staying: 0,
@@ -171,6 +173,42 @@ fn pods_that_have_ended_for_good_are_told_as_far_as_that_is_believed() {
 }
 
 #[test]
+fn a_running_job_that_is_made_smaller_gives_quota_back() {
+    let cases = [
+        ("as admitted", 4, 0, 4, 0, 4, true, 0),
+        ("four to one", 4, 0, 1, 0, 1, true, 3),
+        ("two of them are still there", 4, 0, 1, 0, 3, true, 1),
+        ("none of them is seen yet", 4, 0, 1, 0, 0, true, 0),
+        ("down to nothing", 4, 0, 0, 0, 0, true, 4),
+        ("and one of those left has ended", 4, 0, 2, 1, 1, true, 3),
+        ("smaller again", 4, 1, 1, 0, 1, true, 3),
+        ("grown back by then", 4, 0, 4, 0, 1, true, 0),
+        ("grown beyond what was admitted", 4, 0, 9, 0, 4, true, 0),
+        ("pods that are let go one by one", 4, 0, 1, 0, 1, false, 0),
+    ];
+    for (name, admitted, known, count, ended, live, counts_pods, expected) in cases {
+        let record = mk_reclaimed(admitted, known);
+        let set = PodSetView {
+            count,
+            ..mk_set("main", ended)
+        };
+        let told = Told {
+            ready: None,
+            pod_sets: &[set],
+            counts_pods,
+            live_pods_of_set: &|_| LivePods {
+                all: live,
+                staying: live,
+            },
+        };
+        let status = report(&record, &told, Now::UNIX_EPOCH);
+        let mut after = record.clone();
+        after.status = status.unwrap_or(after.status);
+        assert_eq!(after.reclaimed("main"), expected, "{name}");
+    }
+}
+
+#[test]
 fn each_pod_set_is_told_by_itself() {
     let set = |name| json!({"name": name, "count": 2});
     let admission = json!({"clusterQueue": "cq", "podSetAssignments": [set("head"), set("main")]});
@@ -179,6 +217,7 @@ fn each_pod_set_is_told_by_itself() {
     let told = Told {
         ready: None,
         pod_sets: &[mk_set("other", 2), mk_set("main", 2), mk_set("head", 2)],
+        counts_pods: true,
         live_pods_of_set: &|name| LivePods {
             all: if name == "main" { 2 } else { 1 },
             staying: 0,
@@ -220,7 +259,10 @@ fn what_was_told_lasts_as_long_as_the_admission() {
     let kept = &record.status.reclaimable_pods;
     let evicted = workload::evicted(&record, &Cause::new("Drained", "It has to go"), now);
     assert_eq!(&evicted.reclaimable_pods, kept);
-    assert_eq!(workload::requeued(&record, None, now).reclaimable_pods, []);
+    assert_eq!(
+        workload::requeued(&record, workload::Next::Queue, now).reclaimable_pods,
+        []
+    );
     let admitted = workload::admitted(&record, admission, false, now);
     assert_eq!(admitted.reclaimable_pods, []);
 }

@@ -27,19 +27,6 @@ enum From {
 
 const PLAYS: &[Play] = &[
     Play {
-        name: "leaderworkerset",
-        pods: &[
-            (
-                "lws-0",
-                From::Template("/spec/leaderWorkerTemplate/leaderTemplate"),
-            ),
-            (
-                "lws-0-1",
-                From::Template("/spec/leaderWorkerTemplate/workerTemplate"),
-            ),
-        ],
-    },
-    Play {
         name: "workflow",
         pods: &[("step", From::Metadata("/spec/podMetadata"))],
     },
@@ -173,7 +160,7 @@ fn pod(owner: &Value, name: &str, from: From) -> Result<Value> {
     }))
 }
 
-fn gates(pod: &Value) -> Vec<&str> {
+pub(super) fn gates(pod: &Value) -> Vec<&str> {
     let gates = pod["spec"]["schedulingGates"].as_array();
     gates
         .into_iter()

@@ -100,7 +100,7 @@ fn start() -> Result<Shared> {
 }
 
 /// Applies `config/policies` and waits until a job with a gate is held and judged.
-async fn apply_policies(cp: &ControlPlane) -> Result<()> {
+pub async fn apply_policies(cp: &ControlPlane) -> Result<()> {
     let policies = concat!(env!("CARGO_MANIFEST_DIR"), "/config/policies");
     cp.kubectl(["apply", "-k", policies], None).await?.ok()?;
     let create = async |gate: &str| {

@@ -79,10 +79,19 @@ pub async fn own_running(
     prefix: &str,
     test: impl AsyncFnOnce(&Bed, &Scene<'_>) -> Result<()>,
 ) -> Result<()> {
+    own_running_with(prefix, SluiceOptions::new(BINARY), test).await
+}
+
+/// As [`own`], with a Sluice running that was started so.
+pub async fn own_running_with(
+    prefix: &str,
+    sluice: SluiceOptions,
+    test: impl AsyncFnOnce(&Bed, &Scene<'_>) -> Result<()>,
+) -> Result<()> {
     let options = Options::with_crds()?;
     own(
         prefix,
-        SluiceOptions::new(BINARY),
+        sluice,
         options,
         async |bed: &Bed, scene: &Scene<'_>| {
             bed.sluice.start().await?;

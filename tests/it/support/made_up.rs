@@ -165,10 +165,7 @@ impl MadeUp {
     /// Installs the CRD and waits until it is served.
     pub async fn install_crd(&self, scene: &Scene<'_>) -> Result<()> {
         scene.apply(&self.crd()).await?;
-        let crd = format!("crd/{}", self.resource());
-        let wait = ["wait", "--for=condition=Established", &crd];
-        scene.kubectl(&wait, None).await?.ok()?;
-        Ok(())
+        scene.cp.crd_established(&self.resource()).await
     }
 
     /// Installs the CRD, the role and the JobKind, and waits until its objects are watched.

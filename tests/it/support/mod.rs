@@ -24,11 +24,13 @@ use k8s_openapi::api::admissionregistration::v1::{
 };
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::batch::v1::Job as BatchJob;
-use k8s_openapi::api::core::v1::{Namespace, Pod};
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod};
 use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::api::node::v1::RuntimeClass;
 use k8s_openapi::api::rbac::v1::ClusterRole;
+use k8s_openapi::api::resource::v1::ResourceClaimTemplate;
 use k8s_openapi::api::scheduling::v1::PriorityClass;
+use k8s_openapi::jiff::Timestamp;
 use kube::api::{
     Api, ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams,
 };
@@ -67,7 +69,9 @@ impl<'a> Scene<'a> {
         let outcome = AssertUnwindSafe(test(&scene)).catch_unwind().await;
         if matches!(outcome, Ok(Ok(()))) {
             // In the background: pods that run for ever shall leave room for others.
-            scene.delete("Namespace", &scene.ns).await?;
+            if scene.find("Namespace", &scene.ns).await?.is_some() {
+                scene.delete("Namespace", &scene.ns).await?;
+            }
         } else {
             eprintln!("{}\nSluice's log ends:\n{}", scene.dump().await, log_tail());
         }
@@ -83,6 +87,34 @@ impl<'a> Scene<'a> {
     pub async fn kubectl(&self, args: &[&str], stdin: Option<&str>) -> Result<KubectlOutput> {
         let args = [&["--namespace", self.ns.as_str()], args].concat();
         self.cp.kubectl(args, stdin).await
+    }
+
+    /// The user name of a service account of the namespace that may edit it.
+    pub async fn editor(&self, name: &str) -> Result<String> {
+        let user = format!("system:serviceaccount:{}:{name}", self.ns);
+        self.let_edit(&user).await?;
+        Ok(user)
+    }
+
+    /// Lets a user edit the namespace, as the role `edit` does, and name any owner.
+    pub async fn let_edit(&self, user: &str) -> Result<()> {
+        let name = user.replace(':', "-");
+        let user = format!("--user={user}");
+        let args = ["create", "rolebinding", &name, "--clusterrole=admin", &user];
+        self.kubectl(&args, None).await?.ok()?;
+        Ok(())
+    }
+
+    /// Creates an object as this user, with kubectl; prints what was stored as JSON.
+    pub async fn try_as(&self, user: &str, object: &Value) -> Result<KubectlOutput> {
+        let mut object = object.clone();
+        if object["metadata"]["name"] == "j" {
+            object["metadata"].as_object_mut().unwrap().remove("name");
+            object["metadata"]["generateName"] = "j-".into();
+        }
+        let user = format!("--as={user}");
+        let args = ["create", "-f", "-", "--output=json", &user];
+        self.kubectl(&args, Some(&object.to_string())).await
     }
 
     /// Applies a manifest with kubectl; once more if that went wrong, as applying is for.
@@ -406,9 +438,11 @@ fn resource(kind: &str) -> (ApiResource, bool) {
     match kind {
         "Job" => (ApiResource::erase::<BatchJob>(&()), true),
         "Pod" => (ApiResource::erase::<Pod>(&()), true),
+        "ConfigMap" => (ApiResource::erase::<ConfigMap>(&()), true),
         "Deployment" => (ApiResource::erase::<Deployment>(&()), true),
         "ReplicaSet" => (ApiResource::erase::<ReplicaSet>(&()), true),
         "StatefulSet" => (ApiResource::erase::<StatefulSet>(&()), true),
+        "ResourceClaimTemplate" => (ApiResource::erase::<ResourceClaimTemplate>(&()), true),
         "Event" => (ApiResource::erase::<Event>(&()), true),
         "Workload" => (ApiResource::erase::<crds::Workload>(&()), true),
         "LocalQueue" => (ApiResource::erase::<crds::LocalQueue>(&()), true),
@@ -433,4 +467,18 @@ fn resource(kind: &str) -> (ApiResource, bool) {
         "JobKind" => (ApiResource::erase::<crds::JobKind>(&()), false),
         kind => panic!("the tests know no kind {kind}"),
     }
+}
+
+/// Waits until what happens now is later than this time of an object: the API counts in seconds.
+pub async fn see_a_second_pass(since: &Value) -> Result<()> {
+    let since: Timestamp = since.as_str().unwrap_or_default().parse()?;
+    eventually("a second to pass", DEADLINE, async || {
+        let now = Timestamp::now();
+        if since.as_second() < now.as_second() {
+            Ok(())
+        } else {
+            Err(format!("it is {now}"))
+        }
+    })
+    .await
 }

@@ -71,8 +71,12 @@ impl Job {
 
     /// What each pod requests of a resource.
     pub fn request(mut self, resource: &str, amount: &str) -> Self {
-        self.0["spec"]["template"]["spec"]["containers"][0]["resources"]["requests"][resource] =
-            json!(amount);
+        let resources = &mut self.0["spec"]["template"]["spec"]["containers"][0]["resources"];
+        resources["requests"][resource] = json!(amount);
+        // The API server takes no extended resource without the same limit.
+        if resource.contains('/') {
+            resources["limits"][resource] = json!(amount);
+        }
         self
     }
 

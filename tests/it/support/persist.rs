@@ -1,5 +1,5 @@
 //! Asking again where the API server, or a webhook that it asked, could not answer in time, as any
-//! client does on a busy machine. Tests of what is answered ask once, and don't come here.
+//! client does on a busy machine. Tests of what is answered at once ask once.
 
 use std::time::Duration;
 
@@ -10,16 +10,23 @@ use sluice_testbed::eventually;
 /// For so long it is asked again.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The answer to a request that is fine to be sent twice.
-pub async fn persist<T>(mut attempt: impl AsyncFnMut() -> kube::Result<T>) -> Result<T> {
-    let answer = eventually("an answer", PATIENCE, async || match attempt().await {
+/// Has a request done that is fine to be sent twice.
+pub async fn persist<T>(attempt: impl AsyncFnMut() -> kube::Result<T>) -> Result<T> {
+    Ok(answered(attempt).await??)
+}
+
+/// The answer to a request that is fine to be sent twice, be it a refusal.
+pub async fn answered<T>(
+    mut attempt: impl AsyncFnMut() -> kube::Result<T>,
+) -> Result<kube::Result<T>> {
+    eventually("an answer", PATIENCE, async || match attempt().await {
         Err(error) if could_not_answer(&error) => {
             eprintln!("asked again after: {error}");
             Err(error)
         }
         answer => Ok(answer),
-    });
-    Ok(answer.await??)
+    })
+    .await
 }
 
 /// Whether the same request may succeed a moment later, though nothing else has changed.

@@ -78,10 +78,7 @@ impl<'a> Widgets<'a> {
     }
 
     pub async fn see_served(&self) -> Result<()> {
-        let crd = format!("crd/{}", self.resource());
-        let args = ["wait", "--for=condition=Established", &crd];
-        self.scene.kubectl(&args, None).await?.ok()?;
-        Ok(())
+        self.scene.cp.crd_established(&self.resource()).await
     }
 
     /// Deletes the CRD and all widgets.

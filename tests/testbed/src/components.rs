@@ -50,6 +50,11 @@ impl Setup<'_> {
         format!("https://127.0.0.1:{}", self.api_port)
     }
 
+    /// etcd's address.
+    pub(crate) fn etcd_url(&self) -> String {
+        format!("http://127.0.0.1:{}", self.etcd_port)
+    }
+
     /// The administrator's kubeconfig.
     pub(crate) fn admin_kubeconfig(&self) -> PathBuf {
         self.dir.join("kubeconfig")
@@ -84,7 +89,7 @@ impl Setup<'_> {
     }
 
     fn etcd(&self) -> Result<Launch> {
-        let client = format!("http://127.0.0.1:{}", self.etcd_port);
+        let client = self.etcd_url();
         Ok(Launch::new("etcd", self.assets.binary("etcd")?)
             .args(["--name=testbed", "--unsafe-no-fsync", "--log-level=warn"])
             .arg(self.path_flag("data-dir", "etcd"))
@@ -100,10 +105,7 @@ impl Setup<'_> {
         let file = |flag: &str, file: &str| path_flag(flag, &certificates.path(file));
         Ok(
             Launch::new("kube-apiserver", self.assets.binary("kube-apiserver")?)
-                .arg(format!(
-                    "--etcd-servers=http://127.0.0.1:{}",
-                    self.etcd_port
-                ))
+                .arg(format!("--etcd-servers={}", self.etcd_url()))
                 .arg("--bind-address=127.0.0.1")
                 .arg(format!("--secure-port={}", self.api_port))
                 .arg(file("tls-cert-file", "apiserver.crt"))

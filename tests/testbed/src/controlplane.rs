@@ -56,6 +56,7 @@ pub struct ControlPlane {
     assets: Assets,
     certificates: Certificates,
     server: String,
+    etcd: String,
     kubeconfig: PathBuf,
 }
 
@@ -121,6 +122,7 @@ impl ControlPlane {
         assets: Assets,
         certificates: Certificates,
         server: String,
+        etcd: String,
         kubeconfig: PathBuf,
     ) -> Self {
         Self {
@@ -129,6 +131,7 @@ impl ControlPlane {
             assets,
             certificates,
             server,
+            etcd,
             kubeconfig,
         }
     }
@@ -141,6 +144,11 @@ impl ControlPlane {
     /// The API server's address.
     pub fn server(&self) -> &str {
         &self.server
+    }
+
+    /// etcd's address, for clients. It speaks gRPC and, as JSON, HTTP.
+    pub fn etcd(&self) -> &str {
+        &self.etcd
     }
 
     /// The run's folder, with logs, keys and kubeconfigs. It goes with the run, unless

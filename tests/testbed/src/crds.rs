@@ -5,10 +5,15 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::ResourceExt;
+use kube::api::{Api, ListParams};
 
 use crate::controlplane::ControlPlane;
+use crate::wait::eventually;
 use crate::{assets, go};
 
 /// The project whose CRDs a test wants.
@@ -168,18 +173,69 @@ impl ControlPlane {
     }
 
     pub(crate) async fn apply_crds(&self, files: &[PathBuf]) -> Result<()> {
-        let named = || files.iter().flat_map(|f| [Path::new("-f"), f.as_path()]);
         // On the client's side they would not fit into the annotation that it keeps.
-        for verb in [
-            ["apply", "--server-side", "--validate=false"].as_slice(),
-            &["wait", "--for=condition=Established", "--timeout=60s"],
-        ] {
-            let args = verb.iter().map(Path::new).chain(named());
-            let done = self.kubectl(args, None).await?.ok();
-            done.with_context(|| format!("kubectl {} of the CRDs", verb.join(" ")))?;
-        }
-        Ok(())
+        let apply = ["apply", "--server-side", "--validate=false"];
+        let named = files.iter().flat_map(|f| [Path::new("-f"), f.as_path()]);
+        let args = apply.iter().map(Path::new).chain(named);
+        let done = self.kubectl(args, None).await?.ok();
+        done.context("kubectl apply of the CRDs")?;
+        self.crds_established().await
     }
+
+    /// Waits until the API server has established every CRD that is there.
+    ///
+    /// # Errors
+    /// When one is not established in time: which ones.
+    pub async fn crds_established(&self) -> Result<()> {
+        established(self.client()?, |_| true).await
+    }
+
+    /// Waits until the API server has established the CRD of this name.
+    ///
+    /// # Errors
+    /// When it is not established in time.
+    pub async fn crd_established(&self, name: &str) -> Result<()> {
+        established(self.client()?, |crd| crd.name_any() == name).await
+    }
+}
+
+/// How long the API server may take to establish CRDs.
+const ESTABLISH_DEADLINE: Duration = Duration::from_mins(1);
+
+/// Waits until every CRD that `counts` is established, and there is one. `kubectl wait` can't be used: it fails at once on a CRD that
+/// has no `status.conditions` yet, as one has that was made a moment ago
+/// (<https://github.com/kubernetes/kubernetes/issues/66439>).
+///
+/// # Errors
+/// When one is not established in time: which ones.
+pub(crate) async fn established(
+    client: kube::Client,
+    counts: impl Fn(&CustomResourceDefinition) -> bool,
+) -> Result<()> {
+    let api: Api<CustomResourceDefinition> = Api::all(client);
+    eventually(
+        "the CRDs to be established",
+        ESTABLISH_DEADLINE,
+        async || {
+            let crds = api.list(&ListParams::default()).await;
+            let crds = crds.map_err(|e| e.to_string())?;
+            let counted: Vec<_> = crds.iter().filter(|crd| counts(crd)).collect();
+            let pending = counted.iter().filter(|crd| !is_established(crd));
+            let pending: Vec<_> = pending.map(|crd| crd.name_any()).collect();
+            match (counted.len(), pending.len()) {
+                (0, _) => Err("there is none".to_owned()),
+                (_, 0) => Ok(()),
+                (_, _) => Err(format!("not yet: {}", pending.join(", "))),
+            }
+        },
+    )
+    .await
+}
+
+fn is_established(crd: &CustomResourceDefinition) -> bool {
+    let conditions = crd.status.as_ref().and_then(|s| s.conditions.as_ref());
+    let mut conditions = conditions.into_iter().flatten();
+    conditions.any(|c| c.type_ == "Established" && c.status == "True")
 }
 
 fn all_files(which: &[Crds]) -> Result<Vec<PathBuf>> {
@@ -198,6 +254,27 @@ fn all_files(which: &[Crds]) -> Result<Vec<PathBuf>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_crd_without_a_status_is_not_established() {
+        let crd = |status: serde_json::Value| -> CustomResourceDefinition {
+            serde_json::from_value(serde_json::json!({"spec": {}, "status": status}))
+                .unwrap_or_default()
+        };
+        let with = |conditions: serde_json::Value| {
+            is_established(&crd(serde_json::json!({"conditions": conditions,
+                "acceptedNames": {"kind": "", "plural": ""}, "storedVersions": []})))
+        };
+        assert!(!is_established(&CustomResourceDefinition::default()));
+        assert!(!with(serde_json::json!(null)));
+        assert!(!with(
+            serde_json::json!([{"type": "Established", "status": "False"}])
+        ));
+        assert!(with(serde_json::json!([
+            {"type": "NamesAccepted", "status": "True"},
+            {"type": "Established", "status": "True"},
+        ])));
+    }
 
     #[test]
     fn two_crds_of_one_name_are_refused() {

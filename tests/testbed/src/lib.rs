@@ -49,6 +49,7 @@ mod operators;
 mod options;
 mod ports;
 mod processes;
+mod proxy;
 mod reaper;
 mod sluice;
 mod start;
@@ -64,6 +65,7 @@ pub use nodes::NodeSpec;
 pub use operators::{Operator, Operators};
 pub use options::Options;
 pub use processes::{Launch, Process, send_signal};
+pub use proxy::Proxy;
 pub use sluice::{NAMESPACE, Shared, Sluice, SluiceOptions};
 pub use wait::{eventually, wait_for};
 

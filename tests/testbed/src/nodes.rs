@@ -26,7 +26,7 @@ pub struct NodeSpec {
 }
 
 impl NodeSpec {
-    /// A node with 32 CPUs, 128 Gi of memory and room for 1000 pods.
+    /// A node with 32 CPUs, 128 Gi of memory, 100 Gi of storage and room for 1000 pods.
     pub fn new(name: impl Into<String>) -> Self {
         Self {
             name: name.into(),
@@ -117,7 +117,12 @@ impl NodeSpec {
 
 impl Default for NodeSpec {
     fn default() -> Self {
-        let resources = [("cpu", "32"), ("memory", "128Gi"), ("pods", "1000")];
+        let resources = [
+            ("cpu", "32"),
+            ("ephemeral-storage", "100Gi"),
+            ("memory", "128Gi"),
+            ("pods", "1000"),
+        ];
         Self {
             name: String::new(),
             resources: resources.map(|(k, v)| (k.into(), v.into())).into(),

@@ -55,6 +55,10 @@ pub struct SluiceOptions {
     pub config: Option<String>,
     /// More arguments.
     pub args: Vec<String>,
+    /// What it logs, as in `RUST_LOG`; by default what the environment says.
+    pub log_level: Option<String>,
+    /// The URL by which it reaches the API server, if that is not its own: of a [`crate::Proxy`].
+    pub server: Option<String>,
 }
 
 impl SluiceOptions {
@@ -65,6 +69,8 @@ impl SluiceOptions {
             webhooks: true,
             config: None,
             args: Vec::new(),
+            log_level: None,
+            server: None,
         }
     }
 }
@@ -102,6 +108,8 @@ impl Sluice {
             webhooks,
             config,
             args,
+            log_level,
+            server,
         } = options;
         let binary = std::fs::canonicalize(&binary)
             .with_context(|| format!("no Sluice at {}: build it first", binary.display()))?;
@@ -115,9 +123,21 @@ impl Sluice {
             .await?;
         wait_for_rights(control_plane, &kubeconfig).await?;
 
-        let level = std::env::var_os("RUST_LOG").unwrap_or_else(|| "info".into());
+        let level = log_level
+            .map(Into::into)
+            .or_else(|| std::env::var_os("RUST_LOG"));
+        let level = level.unwrap_or_else(|| "info".into());
         // Two on one control plane don't share a log: the port tells them apart.
         let name = format!("{NAME}-{health_port}");
+        let kubeconfig = match server {
+            None => kubeconfig,
+            Some(server) => {
+                let text = std::fs::read_to_string(&kubeconfig)?;
+                let path = control_plane.dir().join(format!("{name}.kubeconfig"));
+                std::fs::write(&path, text.replace(control_plane.server(), &server))?;
+                path
+            }
+        };
         let mut launch = Launch::new(&name, binary)
             .arg(format!("--namespace={NAMESPACE}"))
             .arg(format!("--webhook-bind=127.0.0.1:{webhook_port}"))
@@ -386,20 +406,12 @@ pub(crate) fn crds() -> Result<Vec<String>> {
 async fn apply_manifests(control_plane: &ControlPlane, webhook_port: Option<u16>) -> Result<()> {
     let root = assets::repository()?;
     let path = |dir: &str| root.join(dir).to_string_lossy().into_owned();
-    let crds = path("crds");
     let kubectl = async |args: &[&str], stdin: Option<&str>| {
         let output = control_plane.kubectl(args, stdin).await?.ok();
         output.with_context(|| format!("kubectl {}", args.join(" ")))
     };
-    kubectl(&["apply", "--server-side", "-k", &crds], None).await?;
-    let established = [
-        "wait",
-        "--for=condition=Established",
-        "--timeout=60s",
-        "-f",
-        &crds,
-    ];
-    kubectl(&established, None).await?;
+    kubectl(&["apply", "--server-side", "-k", &path("crds")], None).await?;
+    control_plane.crds_established().await?;
     let local = kubectl(&["kustomize", &path("config/local")], None).await?;
     kubectl(&["apply", "-f", "-"], Some(&adapt(&local, webhook_port)?)).await?;
     Ok(())

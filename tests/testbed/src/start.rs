@@ -18,7 +18,7 @@ use crate::options::Options;
 use crate::processes::Process;
 use crate::reaper::Reaper;
 use crate::wait::eventually;
-use crate::{kubectl, nodes, ports};
+use crate::{crds, kubectl, nodes, ports};
 
 /// Two runs that choose the same port at the same moment are rare; five times in a row, a bug.
 const TRIES: usize = 5;
@@ -81,6 +81,7 @@ async fn start_once(assets: &Assets, options: &Options) -> Result<ControlPlane> 
         processes,
     } = starting;
     let server = setup.server();
+    let etcd = setup.etcd_url();
     let kubeconfig = setup.admin_kubeconfig();
     Ok(ControlPlane::new(
         processes,
@@ -88,6 +89,7 @@ async fn start_once(assets: &Assets, options: &Options) -> Result<ControlPlane> 
         assets.clone(),
         certificates,
         server,
+        etcd,
         kubeconfig,
     ))
 }
@@ -129,14 +131,7 @@ impl Starting<'_> {
                 .await?;
         }
         if manifests.contains("kind: CustomResourceDefinition") {
-            let wait = [
-                "wait",
-                "--for=condition=Established",
-                "crd",
-                "--all",
-                "--timeout=60s",
-            ];
-            self.kubectl(&wait, "").await?;
+            crds::established(self.client()?, |_| true).await?;
         }
         Ok(())
     }

@@ -56,7 +56,20 @@ fn touches_job(options: &Options) -> String {
     let entries = entries(options).chain(ours);
     let mut touched: Vec<_> = entries.map(|entry| entry.differs()).collect();
     touched.push(differs("has({}.spec)", "{}.spec"));
+    // Who says later that an object belongs to one that is queued gets it past the queue too.
+    touched.push(gets_controller());
     touched.join(" ||\n")
+}
+
+/// CEL: the edit changes the owners of an object that has a controller then. The garbage collector takes
+/// references away, and has to get on while nobody answers.
+fn gets_controller() -> String {
+    let owners = "{}.metadata.ownerReferences";
+    format!(
+        "{} && {}",
+        pods::controller(""),
+        differs(&format!("has({owners})"), owners)
+    )
 }
 
 /// The object is new, or its spec is.

@@ -9,7 +9,7 @@
 //! The mutating policies use ApplyConfiguration, and JSONPatch where a schema would let nothing be
 //! merged: what is there stays, and applying one to its own outcome changes nothing.
 
-mod cel;
+pub(super) mod cel;
 mod gate_pods;
 mod gates;
 mod gating;
@@ -19,9 +19,11 @@ mod jobs;
 mod marking;
 mod marks;
 mod metadata;
+mod owners;
 mod path;
 mod pods;
 mod queue;
+mod refuse;
 mod resize;
 mod suspending;
 mod workloads;
@@ -36,7 +38,7 @@ use k8s_openapi::api::admissionregistration::v1::{
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::Serialize;
 
-use super::{Options, conditions, namespace_selector};
+use super::{Options, conditions, jail, metadata, namespace_selector};
 
 pub use held::HeldKind;
 use held::Subject;
@@ -67,7 +69,7 @@ pub fn validating(options: &Options, kinds: &[HeldKind]) -> Vec<Validating> {
         Subject::Metadata(kind) => marking::validating(options, kind, kinds),
         Subject::Suspended(group) => suspending::validating(options, &group, kinds),
     })
-    .chain([pods::policy(options), workloads::policy()])
+    .chain([pods::policy(options, kinds), workloads::policy()])
     .map(|rules| rules.validating(options))
     .collect()
 }
@@ -80,7 +82,7 @@ pub fn mutating(options: &Options, kinds: &[HeldKind]) -> Vec<Mutating> {
         Subject::Metadata(kind) => marking::mutating(options, kind, kinds),
         Subject::Suspended(group) => suspending::mutating(options, &group, kinds),
     })
-    .chain([gate_pods::policy(options)])
+    .chain([gate_pods::policy(options, kinds)])
     .map(|rules| rules.mutating(options))
     .collect()
 }
@@ -101,7 +103,7 @@ pub fn yaml(options: &Options, kinds: &[HeldKind]) -> Result<String, serde_saphy
     Ok(text)
 }
 
-fn document(object: &impl Serialize) -> Result<String, serde_saphyr::ser::Error> {
+pub(super) fn document(object: &impl Serialize) -> Result<String, serde_saphyr::ser::Error> {
     let text = serde_saphyr::to_string(object)?;
     Ok(format!("---\n{}\n", text.trim_end()))
 }
@@ -110,8 +112,10 @@ fn document(object: &impl Serialize) -> Result<String, serde_saphyr::ser::Error>
 struct Rules<Outcome> {
     name: String,
     requests: Vec<RuleWithOperations>,
-    /// Besides that Sluice did not do it and that the object is not being deleted.
+    /// Besides that Sluice did not do it.
     condition: MatchCondition,
+    /// Whether edits of an object that is being deleted are judged too.
+    judges_deleted: bool,
     variables: Vec<Variable>,
     outcomes: Vec<Outcome>,
 }
@@ -135,14 +139,19 @@ impl<Outcome> Rules<Outcome> {
     }
 
     fn metadata(&self) -> ObjectMeta {
-        ObjectMeta {
-            name: Some(self.name.clone()),
-            ..ObjectMeta::default()
-        }
+        metadata(&self.name)
     }
 
+    /// Sluice is known without its namespace here: nobody keeps policies in step with it, and an overlay
+    /// may install it anywhere.
     fn conditions(&self, options: &Options) -> Vec<MatchCondition> {
-        conditions(options, self.condition.clone())
+        let not_by_sluice = MatchCondition {
+            name: "not-by-sluice".to_owned(),
+            expression: format!("!({})", jail::is_sluice(options)),
+        };
+        let not_deleted = (!self.judges_deleted).then(conditions::not_being_deleted);
+        let conditions = std::iter::once(not_by_sluice).chain(not_deleted);
+        conditions.chain([self.condition.clone()]).collect()
     }
 }
 

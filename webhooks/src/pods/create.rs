@@ -30,7 +30,8 @@ pub(super) fn problems(pod: &Value, hold: Option<PodHold>, policy: &Policy) -> V
     if matches!(hold, Some(PodHold::Single | PodHold::Group)) {
         let labels = policy.queue_labels();
         problems.extend(queue_label::check_value(pod, None, labels));
-        // What can't be counted could never be admitted: better told now than by an event.
+        // What can't be counted could never be admitted: better told now than by an event. Claims for devices
+        // are held and told by the controller, as those of jobs are.
         let view = PodView::read(pod, labels, policy.queue_gates());
         problems.extend(view.asks.err().unwrap_or_default());
     }

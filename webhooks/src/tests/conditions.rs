@@ -92,6 +92,8 @@ fn creation(#[case] object: Value, #[case] expected: bool) {
 #[case::status(queued(), with(queued(), "/status", json!({"active": 1})), false)]
 #[case::finalizers(queued(), with(queued(), "/metadata/finalizers", json!([])), false)]
 #[case::other_label(queued(), mk_job(&[(QUEUE, "a"), ("x", "y")], &[], true), false)]
+#[case::gets_an_owner(queued(), owned(queued(), "jobset.x-k8s.io/v1alpha2", "JobSet"), true)]
+#[case::loses_its_owner(owned(queued(), "jobset.x-k8s.io/v1alpha2", "JobSet"), queued(), false)]
 #[case::spec(queued(), with(queued(), "/spec/suspend", json!(false)), true)]
 #[case::queue_changed(queued(), mk_job(&[(QUEUE, "b")], &[], true), true)]
 #[case::queue_emptied(queued(), mk_job(&[(QUEUE, "")], &[], true), true)]

@@ -161,6 +161,9 @@ const ADVICE: &str =
 #[case::request("/spec/template/spec/containers",
     json!([{"name": "c", "resources": {"requests": {"cpu": "2"}}}]),
     "the requests of its pods may not change")]
+#[case::claims("/spec/template/spec/resourceClaims",
+    json!([{"name": "gpu", "resourceClaimTemplateName": "eight"}]),
+    "the resourceClaims of its pods may not change")]
 fn grow_while_admitted(#[case] pointer: &str, #[case] value: Value, #[case] what: &str) {
     let old = with(mk_job(Q, &[], false), "/spec/completions", json!(9));
     let new = with(old.clone(), pointer, value);
@@ -176,6 +179,15 @@ fn grow_while_admitted(#[case] pointer: &str, #[case] value: Value, #[case] what
         validate(USER, Some(&plain(&old)), &plain(&new)).message(),
         ""
     );
+}
+
+/// What they come to is not known here: the controller holds and tells.
+#[test]
+fn claims_for_devices_are_passed_over() {
+    let claims = json!([{"name": "gpu", "resourceClaimTemplateName": "none"}]);
+    let at = "/spec/template/spec/resourceClaims";
+    let job = with(mk_job(Q, &[], true), at, claims);
+    assert_eq!(validate(USER, None, &job).message(), "");
 }
 
 #[test]
@@ -320,10 +332,32 @@ fn only_a_controller_names_an_owner_that_is_queued() {
     const REFUSED: &str = "metadata.ownerReferences: Forbidden: what a JobSet makes is queued with it, and only its controller may name it as the owner; leave the owner out, or the label sluice.dev/queue-name";
     let free = |labels| mk_job(labels, &[], true);
     let child = |labels| owned(free(labels), "jobset.x-k8s.io/v1alpha2", "JobSet");
-    let controller = "system:serviceaccount:jobset-system:jobset-controller-manager";
+    let other = with(child(Q), "/metadata/ownerReferences/0/uid", json!("u9"));
+    let stranger = "system:serviceaccount:jobset-system:default";
     let cases = [
         ("a user", USER, None, child(Q), REFUSED),
-        ("a controller", controller, None, child(Q), ""),
+        ("a controller", JOBSET_CONTROLLER, None, child(Q), ""),
+        (
+            "a tenant's account",
+            TENANT_ACCOUNT,
+            None,
+            child(Q),
+            REFUSED,
+        ),
+        (
+            "an account that is not named",
+            stranger,
+            None,
+            child(Q),
+            REFUSED,
+        ),
+        (
+            "another owner later on",
+            USER,
+            Some(child(Q)),
+            other,
+            REFUSED,
+        ),
         ("without a queue", USER, None, child(&[]), ""),
         (
             "with another owner",

@@ -13,12 +13,8 @@ fn patch_of(object: &Value) -> Value {
     serde_json::to_value(verdict.patch).unwrap()
 }
 
+/// What Sluice suspends is marked, so that it is known whose the suspension is.
 fn hold() -> Value {
-    json!([{"op": "add", "path": "/spec/suspend", "value": true}])
-}
-
-/// A gate without a queue is marked, so that the controller starts the job when the gate goes.
-fn hold_and_mark() -> Value {
     json!([
         {"op": "add", "path": "/spec/suspend", "value": true},
         {"op": "add", "path": "/metadata/annotations/sluice.dev~1held", "value": "true"},
@@ -29,11 +25,15 @@ fn hold_and_mark() -> Value {
 #[case::plain(mk_job(&[], &[], false), json!([]))]
 #[case::queue(mk_job(&[(QUEUE, "a")], &[], false), hold())]
 #[case::alias(mk_job(&[(ALIAS, "a")], &[], false), hold())]
-#[case::gate(mk_job(&[], &[(GATED, "acme.io/foo")], false), hold_and_mark())]
-#[case::gates(mk_job(&[], &[(GATES, "acme.io/foo")], false), hold_and_mark())]
+#[case::gate(mk_job(&[], &[(GATED, "acme.io/foo")], false), hold())]
+#[case::gates(mk_job(&[], &[(GATES, "acme.io/foo")], false), hold())]
 #[case::queue_and_gate(mk_job(&[(QUEUE, "a")], &[(GATES, "acme.io/foo")], false), hold())]
-#[case::invalid_gate(mk_job(&[], &[(GATED, "")], false), hold_and_mark())]
+#[case::invalid_gate(mk_job(&[], &[(GATED, "")], false), hold())]
 #[case::already_suspended(mk_job(&[(QUEUE, "a")], &[], true), json!([]))]
+#[case::gated_and_suspended_by_its_user(mk_job(&[], &[(GATED, "acme.io/foo")], true), json!([]))]
+#[case::released_elsewhere(mk_job(&[(QUEUE, "a")], &[("sluice.dev/held", "false")], false), hold())]
+#[case::held_elsewhere(mk_job(&[(QUEUE, "a")], &[("sluice.dev/held", "true")], false),
+    json!([{"op": "add", "path": "/spec/suspend", "value": true}]))]
 #[case::suspend_null(
     with(mk_job(&[(QUEUE, "a")], &[], false), "/spec/suspend", Value::Null), hold())]
 fn creation(#[case] object: Value, #[case] expected: Value) {
@@ -42,7 +42,7 @@ fn creation(#[case] object: Value, #[case] expected: Value) {
 
 #[rstest]
 #[case::queued_child(mk_job(&[(QUEUE, "a")], &[], false), json!([]))]
-#[case::gated_child(mk_job(&[], &[(GATED, "acme.io/foo")], false), hold_and_mark())]
+#[case::gated_child(mk_job(&[], &[(GATED, "acme.io/foo")], false), hold())]
 fn child_of_a_managed_kind(#[case] object: Value, #[case] expected: Value) {
     let owner = json!([{"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "name": "s",
         "uid": "u0", "controller": true}]);
@@ -79,6 +79,52 @@ fn updates_are_left_alone() {
     assert_eq!(mutate(&update, &mk_policy()), Verdict::allowed());
 }
 
+/// Whose a suspension is that an edit brings or ends.
+#[rstest]
+#[case::paused(&[], "false", (false, true), 2, 2, None)]
+#[case::paused_and_smaller(&[], "false", (false, true), 2, 1, None)]
+#[case::paused_when_nothing_said_so(&[], "", (false, true), 2, 2, Some("false"))]
+#[case::to_grow(&[], "false", (false, true), 1, 2, Some("true"))]
+#[case::to_join(&["joins"], "", (false, true), 1, 1, Some("true"))]
+#[case::resumed(&[], "false", (true, false), 1, 1, Some("true"))]
+#[case::resumed_and_larger(&[], "false", (true, false), 1, 2, Some("true"))]
+#[case::started_by_hand(&[], "true", (true, false), 1, 1, None)]
+#[case::edited_while_paused(&[], "false", (true, true), 1, 2, None)]
+#[case::edited_while_it_runs(&[], "false", (false, false), 2, 1, None)]
+#[case::no_queue(&["leaves"], "false", (true, false), 1, 1, None)]
+fn edits_of_the_suspend_field(
+    #[case] queue: &[&str],
+    #[case] mark: &str,
+    #[case] (was, is): (bool, bool),
+    #[case] before: u32,
+    #[case] after: u32,
+    #[case] expected: Option<&str>,
+) {
+    let marks: Vec<_> = Some(("sluice.dev/held", mark))
+        .into_iter()
+        .filter(|_| !mark.is_empty())
+        .collect();
+    let job = |queue: bool, suspended, parallelism: u32| {
+        let labels: &[(&str, &str)] = if queue { &[(QUEUE, "a")] } else { &[] };
+        with(
+            mk_job(labels, &marks, suspended),
+            "/spec/parallelism",
+            json!(parallelism),
+        )
+    };
+    let old = job(!queue.contains(&"joins"), was, before);
+    let mut new = job(!queue.contains(&"leaves"), is, after);
+    let patch = mutate(&mk_request(USER, Some(&old), &new), &mk_policy()).patch;
+    assert_eq!(patch.is_empty(), expected.is_none(), "{patch:?}");
+    json_patch::patch(&mut new, &patch).unwrap();
+    if let Some(expected) = expected {
+        assert_eq!(new["metadata"]["annotations"]["sluice.dev/held"], expected);
+        assert_eq!(new["spec"]["suspend"], true);
+    }
+    let again = mutate(&mk_request(USER, Some(&old), &new), &mk_policy()).patch;
+    assert_eq!(again, vec![], "twice is once");
+}
+
 #[test]
 fn a_patch_travels_as_base64() {
     let request = mk_request(USER, None, &mk_job(&[(QUEUE, "a")], &[], false));
@@ -89,8 +135,10 @@ fn a_patch_travels_as_base64() {
         serde_json::to_value(answer).unwrap()["response"],
         json!({
             "uid": "r1", "allowed": true, "patchType": "JSONPatch",
-            // [{"op":"add","path":"/spec/suspend","value":true}]
-            "patch": "W3sib3AiOiJhZGQiLCJwYXRoIjoiL3NwZWMvc3VzcGVuZCIsInZhbHVlIjp0cnVlfV0=",
+            // [{"op":"add","path":"/spec/suspend","value":true},
+            //  {"op":"add","path":"/metadata/annotations/sluice.dev~1held","value":"true"}]
+            "patch": "W3sib3AiOiJhZGQiLCJwYXRoIjoiL3NwZWMvc3VzcGVuZCIsInZhbHVlIjp0cnVlfSx7Im9wIjoi\
+                YWRkIiwicGF0aCI6Ii9tZXRhZGF0YS9hbm5vdGF0aW9ucy9zbHVpY2UuZGV2fjFoZWxkIiwidmFsdWUiOiJ0cnVlIn1d",
         })
     );
 }

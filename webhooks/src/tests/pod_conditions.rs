@@ -14,6 +14,7 @@ const ADMITTED: (&str, &str) = ("sluice.dev/admitted", "{}");
 const LISTED: (&str, &str) = ("sluice.dev/propagated-gates", "acme.io/x");
 const OPT_IN: (&str, &str) = (GATE, "true");
 const Q: (&str, &str) = (QUEUE, "a");
+const BY_LABELS: (&str, &str) = ("sluice.dev/pod-group-labels", "acme.io/gang");
 
 fn options() -> Options {
     Options {
@@ -60,8 +61,12 @@ fn bare() -> Value {
 #[case::queue_alias(mk_pod(&[(ALIAS, "a")], &[], &[]), true)]
 #[case::queue_of_a_replicaset(owned(mk_pod(&[Q], &[], &[]), "apps/v1", "ReplicaSet"), true)]
 #[case::queue_of_a_statefulset(owned(mk_pod(&[Q], &[], &[]), "apps/v1", "StatefulSet"), true)]
-#[case::queue_of_a_daemonset(owned(mk_pod(&[Q], &[], &[]), "apps/v1", "DaemonSet"), false)]
-#[case::queue_of_a_job(owned(mk_pod(&[Q], &[], &[]), "batch/v1", "Job"), false)]
+#[case::queue_of_a_daemonset(owned(mk_pod(&[Q], &[], &[]), "apps/v1", "DaemonSet"), true)]
+#[case::queue_of_a_job_that_somebody_makes(owned(mk_pod(&[Q], &[], &[]), "batch/v1", "Job"), true)]
+#[case::gated_alone(mk_pod(&[], &[], &[GATE]), true)]
+#[case::gated_by_a_job(owned(mk_pod(&[], &[], &[GATE]), "batch/v1", "Job"), true)]
+#[case::held_template_of_nobody(
+    owned(mk_pod(&[Q, MANAGED], &[OPT_IN], &["acme.io/x", GATE]), "apps/v1", "ReplicaSet"), true)]
 #[case::group(mk_pod(&[GROUP], &[], &[]), true)]
 #[case::group_total(mk_pod(&[], &[TOTAL], &[]), true)]
 #[case::group_of_a_job(owned(mk_pod(&[GROUP], &[TOTAL], &[]), "batch/v1", "Job"), false)]
@@ -72,10 +77,6 @@ fn bare() -> Value {
 #[case::listed_from_a_template(
     owned(mk_pod(&[MANAGED], &[LISTED], &["acme.io/x"]), "batch/v1", "Job"), false)]
 #[case::mirror(mk_pod(&[Q], &[OPT_IN, ("kubernetes.io/config.mirror", "x")], &[]), false)]
-#[case::of_a_held_template(
-    owned(mk_pod(&[Q, MANAGED], &[OPT_IN], &["acme.io/x", GATE]), "apps/v1", "ReplicaSet"), false)]
-#[case::of_a_held_template_by_alias(
-    owned(mk_pod(&[Q, MANAGED], &[(GATE_ALIAS, "true")], &[GATE_ALIAS]), "apps/v1", "ReplicaSet"), false)]
 #[case::of_a_template_without_the_gate(
     owned(mk_pod(&[Q, MANAGED], &[OPT_IN], &["acme.io/x"]), "apps/v1", "ReplicaSet"), true)]
 #[case::admitted_from_a_template(
@@ -85,6 +86,47 @@ fn creation(#[case] pod: Value, #[case] expected: bool) {
     assert_eq!(held(USER, &pod), expected);
     assert_eq!(judged(USER, None, &pod), expected);
     assert!(!held(SLUICE, &pod));
+}
+
+/// What a template made that is held says so itself, if a controller makes it; and of the pods of Jobs
+/// the Job controller is believed.
+#[test]
+fn what_controllers_make_is_not_asked_about() {
+    let replica = |pod| owned(pod, "apps/v1", "ReplicaSet");
+    let held_by_template = [
+        replica(mk_pod(&[Q, MANAGED], &[OPT_IN], &["acme.io/x", GATE])),
+        replica(mk_pod(
+            &[Q, MANAGED],
+            &[(GATE_ALIAS, "true")],
+            &[GATE_ALIAS],
+        )),
+    ];
+    for pod in &held_by_template {
+        for (user, expected) in [
+            (
+                "system:serviceaccount:kube-system:replicaset-controller",
+                false,
+            ),
+            ("system:kube-controller-manager", false),
+            ("system:serviceaccount:n:default", true),
+            (USER, true),
+        ] {
+            assert_eq!(held(user, pod), expected, "{user}");
+        }
+    }
+    let of_job = owned(mk_pod(&[Q], &[], &[]), "batch/v1", "Job");
+    for (user, expected) in [
+        ("system:serviceaccount:kube-system:job-controller", false),
+        ("system:kube-controller-manager", false),
+        (
+            "system:serviceaccount:kube-system:daemon-set-controller",
+            true,
+        ),
+        ("system:serviceaccount:n:job-controller", true),
+    ] {
+        assert_eq!(held(user, &of_job), expected, "{user}");
+        assert_eq!(judged(user, None, &of_job), expected, "{user}");
+    }
 }
 
 fn managed() -> Value {
@@ -104,18 +146,25 @@ fn managed() -> Value {
 #[case::admitted(managed(), mk_pod(&[Q, MANAGED], &[OPT_IN, ADMITTED], &[GATE]), true)]
 #[case::gated(managed(), mk_pod(&[Q, MANAGED], &[OPT_IN, (GATED, "x")], &[GATE]), true)]
 #[case::group(managed(), mk_pod(&[Q, MANAGED, GROUP], &[OPT_IN], &[GATE]), true)]
+#[case::of_no_owner_any_more(owned(managed(), "batch/v1", "Job"), managed(), false)]
+#[case::of_another_owner(managed(), owned(managed(), "batch/v1", "Job"), true)]
+#[case::out_of_its_gang(
+    mk_pod(&[Q, MANAGED, ("acme.io/gang", "a")], &[OPT_IN, BY_LABELS], &[]),
+    mk_pod(&[Q, MANAGED, ("acme.io/gang", "b")], &[OPT_IN, BY_LABELS], &[]), true)]
+#[case::into_a_gang(managed(), mk_pod(&[Q, MANAGED], &[OPT_IN, BY_LABELS], &[GATE]), true)]
 #[case::managed_by_edit(bare(), with(bare(), "/metadata/labels", json!({"sluice.dev/managed": "true"})), true)]
-#[case::queue_on_a_plain_pod(bare(), mk_pod(&[Q], &[], &[]), false)]
+#[case::queue_on_a_plain_pod(bare(), mk_pod(&[Q], &[], &[]), true)]
+#[case::queue_off_a_plain_pod(mk_pod(&[Q], &[], &[]), bare(), false)]
+#[case::gate_on_a_plain_pod(bare(), mk_pod(&[], &[(GATED, "a.io/x")], &[]), true)]
+#[case::gate_annotation_off_a_plain_pod(mk_pod(&[], &[(GATED, "a.io/x")], &[]), bare(), false)]
 #[case::gate_off_a_plain_pod(mk_pod(&[], &[], &["acme.io/x"]), mk_pod(&[], &[], &[]), false)]
 fn update(#[case] old: Value, #[case] new: Value, #[case] expected: bool) {
     assert_eq!(judged(USER, Some(&old), &new), expected);
     assert!(!judged(SLUICE, Some(&old), &new));
-    let deleted = with(
-        new,
-        "/metadata/deletionTimestamp",
-        json!("2026-01-01T00:00:00Z"),
-    );
-    assert!(!judged(USER, Some(&old), &deleted));
+    // It runs on for as long as its grace period is.
+    let at = json!("2026-01-01T00:00:00Z");
+    let deleted = |pod| with(pod, "/metadata/deletionTimestamp", at.clone());
+    assert_eq!(judged(USER, Some(&deleted(old)), &deleted(new)), expected);
 }
 
 #[test]

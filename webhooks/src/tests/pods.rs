@@ -45,7 +45,8 @@ fn gates(pod: &Value) -> Vec<&str> {
 #[case::queue(mk_pod(Q, &[], &[]), &[GATE], Some("true"))]
 #[case::queue_alias(mk_pod(&[(ALIAS, "a")], &[], &[]), &[GATE], Some("true"))]
 #[case::replicaset(owned(mk_pod(Q, &[], &[]), "apps/v1", "ReplicaSet"), &[GATE], Some("true"))]
-#[case::job(owned(mk_pod(Q, &[], &[]), "batch/v1", "Job"), &[], None)]
+#[case::somebody_names_a_job(owned(mk_pod(Q, &[], &[]), "batch/v1", "Job"), &[GATE], Some("true"))]
+#[case::gate_without_a_queue(mk_pod(&[], &[], &[GATE]), &[GATE], Some("true"))]
 #[case::group(mk_pod(&[(GROUP, "g"), Q[0]], &[(TOTAL, "2")], &[]), &[GATE], None)]
 #[case::gate(mk_pod(&[], &[(GATED, "acme.io/foo")], &[]), &["acme.io/foo"], None)]
 #[case::external(mk_pod(Q, &[], &["acme.io/x"]), &["acme.io/x", GATE], Some("true"))]
@@ -237,12 +238,14 @@ fn refused_edits(
         format!("metadata.{map}[{key}]: Forbidden: {rule}")
     );
     assert_eq!(validate(SLUICE, Some(&old), &new).message(), "");
-    let deleted = with(
-        new,
-        "/metadata/deletionTimestamp",
-        json!("2026-01-01T00:00:00Z"),
+    // It runs on for as long as its grace period is.
+    let at = json!("2026-01-01T00:00:00Z");
+    let deleted = |pod| with(pod, "/metadata/deletionTimestamp", at.clone());
+    let both = (deleted(old), deleted(new));
+    assert_eq!(
+        validate(USER, Some(&both.0), &both.1).message(),
+        format!("metadata.{map}[{key}]: Forbidden: {rule}")
     );
-    assert_eq!(validate(USER, Some(&old), &deleted).message(), "");
 }
 
 #[rstest]
@@ -257,7 +260,9 @@ fn refused_edits(
 #[case::gates_go(waiting(), "annotations", GATES, None)]
 #[case::retriable(of_group(&[]), "annotations", "sluice.dev/retriable-in-group", Some("false"))]
 #[case::other_label(admitted(), "labels", "x", Some("y"))]
-#[case::unmanaged(mk_pod(&[], &[], &[]), "labels", QUEUE, Some("b"))]
+#[case::unmanaged(owned(mk_pod(&[], &[], &[]), "batch/v1", "Job"), "labels", QUEUE, Some("b"))]
+#[case::finished(
+    with(mk_pod(&[], &[], &[]), "/status", json!({"phase": "Failed"})), "labels", QUEUE, Some("b"))]
 fn allowed_edits(
     #[case] old: Value,
     #[case] map: &str,
@@ -373,4 +378,39 @@ fn pods_and_other_kinds_of_that_name_are_told_apart() {
         json!("acme.io/v1"),
     );
     assert_eq!(validate(USER, None, &other).message(), "");
+}
+
+#[test]
+fn only_a_controller_gives_a_pod_another_controller() {
+    let of = |uid: &str| {
+        let pod = owned(admitted(), "apps/v1", "StatefulSet");
+        with(pod, "/metadata/ownerReferences/0/uid", json!(uid))
+    };
+    let refused = "metadata.ownerReferences: Forbidden: only a controller may name another one as the controller of a pod that is in a queue";
+    let adopts = "system:serviceaccount:kube-system:statefulset-controller";
+    for (what, user, old, new, expected) in [
+        ("moved", USER, of("a"), of("b"), refused),
+        ("given away", USER, admitted(), of("b"), refused),
+        (
+            "by an account of the namespace",
+            "system:serviceaccount:n:x",
+            of("a"),
+            of("b"),
+            refused,
+        ),
+        ("the same", USER, of("a"), of("a"), ""),
+        ("set free", USER, of("a"), admitted(), ""),
+        ("adopted", adopts, admitted(), of("b"), ""),
+    ] {
+        assert_eq!(
+            validate(user, Some(&old), &new).message(),
+            expected,
+            "{what}"
+        );
+    }
+    let plain = |uid: &str| {
+        let pod = owned(mk_pod(&[], &[], &[]), "apps/v1", "StatefulSet");
+        with(pod, "/metadata/ownerReferences/0/uid", json!(uid))
+    };
+    assert_eq!(validate(USER, Some(&plain("a")), &plain("b")).message(), "");
 }

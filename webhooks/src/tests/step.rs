@@ -8,13 +8,12 @@ use super::ALIAS;
 use crate::manifests::step::{has_webhook_for_jobs, patch};
 use crate::manifests::{ManagedResource, Options, mutating, validating};
 
-fn resource(group: &str, name: &str, has_suspend: bool) -> ManagedResource {
+fn resource(group: &str, name: &str) -> ManagedResource {
     ManagedResource {
         group: group.to_owned(),
         version: "v1".to_owned(),
         resource: name.to_owned(),
         subresources: vec!["status".to_owned()],
-        has_suspend,
     }
 }
 
@@ -71,10 +70,7 @@ fn what_is_right_is_left_alone_in_whatever_order() {
 
 #[test]
 fn a_kind_that_comes_gets_a_rule_and_nothing_else_is_touched() {
-    let (jobs, widgets) = (
-        resource("batch", "jobs", true),
-        resource("acme.io", "widgets", false),
-    );
+    let (jobs, widgets) = (resource("batch", "jobs"), resource("acme.io", "widgets"));
     let [validating, mutating] = patches(
         &with_resources(std::slice::from_ref(&jobs)),
         &with_resources(&[jobs, widgets]),
@@ -100,7 +96,7 @@ fn a_kind_that_comes_gets_a_rule_and_nothing_else_is_touched() {
         json!({
             "metadata": {"resourceVersion": "7"},
             "webhooks": [{"name": "mutate.jobs.sluice.dev", "rules": [
-                rule("batch", &["CREATE"], &["jobs"]),
+                rule("batch", &all, &["jobs"]),
                 rule("acme.io", &all, &["widgets"]),
             ]}],
         })
@@ -109,11 +105,8 @@ fn a_kind_that_comes_gets_a_rule_and_nothing_else_is_touched() {
 
 #[test]
 fn a_kind_that_goes_loses_its_rule_unless_its_group_is_undecided() {
-    let (jobs, crons) = (
-        resource("batch", "jobs", true),
-        resource("batch", "crons", true),
-    );
-    let widgets = resource("acme.io", "widgets", false);
+    let (jobs, crons) = (resource("batch", "jobs"), resource("batch", "crons"));
+    let widgets = resource("acme.io", "widgets");
     let from = with_resources(&[jobs.clone(), crons, widgets]);
     let to = with_resources(&[jobs]);
     let [_, mutating] = patches(&from, &to, &[]);
@@ -126,7 +119,7 @@ fn a_kind_that_goes_loses_its_rule_unless_its_group_is_undecided() {
 
 #[test]
 fn a_rule_of_a_decided_kind_is_replaced_though_its_group_is_undecided() {
-    let old = resource("acme.io", "widgets", true);
+    let old = resource("acme.io", "widgets");
     let new = ManagedResource {
         version: "v2".to_owned(),
         ..old.clone()
@@ -143,7 +136,7 @@ fn a_rule_of_a_decided_kind_is_replaced_though_its_group_is_undecided() {
 
 #[test]
 fn the_last_kind_leaves_an_empty_list() {
-    let jobs = resource("batch", "jobs", true);
+    let jobs = resource("batch", "jobs");
     let [validating, _] = patches(&with_resources(&[jobs]), &with_resources(&[]), &[]);
     assert_eq!(validating.unwrap()["webhooks"][0]["rules"], json!([]));
 }

@@ -75,7 +75,8 @@ fn creation(#[case] object: Value, #[case] is_suspended: bool, #[case] expected:
     assert_eq!(gates(&object), expected);
     assert_eq!(object["spec"]["suspend"] == true, is_suspended);
     let held = object["metadata"]["annotations"].get("sluice.dev/held");
-    assert_eq!(held, None, "gates on pods need no mark");
+    let expected_mark = is_suspended.then(|| json!("true"));
+    assert_eq!(held, expected_mark.as_ref(), "gates on pods need no mark");
     let is_managed =
         object["spec"]["template"]["metadata"]["labels"]["sluice.dev/managed"] == "true";
     assert_eq!(is_managed, !expected.is_empty());
@@ -288,7 +289,15 @@ fn who_lets_go_an_object_whose_templates_do_not_hold_it() {
     // It never was in a queue.
     let old = suspended(stored(None, mk_job(&[], &both, false)));
     assert_eq!(judge(&old, &go(&old)), "");
-    assert_eq!(judge(&old, &go(&ungated(&old))), START_HELD);
+    let told = judge(&old, &go(&ungated(&old)));
+    let kept = "spec.template.spec.schedulingGates: Forbidden: the gate \"a.io/x\" stands for a gate \
+                annotation on the object that the pod belongs to, and is removed by Sluice when that is \
+                lifted; lift it there; ";
+    assert_eq!(told, format!("{kept}{START_HELD}"));
+    // It goes with its annotation.
+    let mut lifted = ungated(&old);
+    lifted["metadata"]["annotations"] = json!({PER_POD[0].0: PER_POD[0].1});
+    assert_eq!(judge(&old, &lifted), "");
 }
 
 #[test]

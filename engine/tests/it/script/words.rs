@@ -1,14 +1,15 @@
 //! The words of a script's line, read as what they stand for.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use sluice_engine::{
     AdmissionMode, Amount, BorrowWithinCohort, ClusterQueue, Consumed, Event, FlavorFungibility,
     FlavorPreference, FlavorQuotas, LocalQueue, LocalQueueKey, PodSet, PodSetAssignment,
     Preemption, QueueingStrategy, Quota, ReclaimWithinCohort, ResourceGroup, ResourceName,
-    StopPolicy, Time, Toleration, TolerationOperator, Weight, WhenCanBorrow, WhenCanPreempt,
-    WithinClusterQueue,
+    StopPolicy, Time, Toleration, TolerationOperator, UndeclaredResources, Weight, WhenCanBorrow,
+    WhenCanPreempt, WithinClusterQueue,
 };
 
 /// `K=V` words of a line.
@@ -159,6 +160,7 @@ pub(super) fn pod_set(index: usize, words: &[&str]) -> PodSet {
             .collect(),
         node_selector: words.all("select").into_iter().map(pair).collect(),
         min_count: words.number("min"),
+        may_borrow: !words.has("within-nominal"),
         tolerations: (words.all("tolerate").into_iter())
             .map(|key| Toleration {
                 key: Some(key.into()),
@@ -215,6 +217,11 @@ pub(super) fn queue(name: &str, words: &Words<'_>) -> Event {
         },
         max_pending: words.number("max"),
         reservation_timeout: words.number("timeout").map(Duration::from_millis),
+        undeclared_resources: words.one("undeclared").map(|word| match word {
+            "block" => UndeclaredResources::Block,
+            "ignore" => UndeclaredResources::Ignore,
+            listed => UndeclaredResources::IgnoreOnly(Arc::new([listed.into()].into())),
+        }),
         ..ClusterQueue::new(name.into())
     })
 }

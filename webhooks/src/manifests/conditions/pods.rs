@@ -1,12 +1,14 @@
-//! Which pods are asked about: those that wait by themselves, and edits of what Sluice wrote on a pod.
+//! Which pods are asked about: those that wait by themselves, or that nobody but the webhook can tell
+//! from those; and edits of what Sluice wrote on a pod.
 
 use k8s_openapi::api::admissionregistration::v1::MatchCondition;
 use sluice_crds::{
-    ADMITTED_ANNOTATION, MANAGED_LABEL, POD_GROUP_LABEL, POD_GROUP_TOTAL_ANNOTATION,
-    POD_SET_ANNOTATION, PROPAGATED_GATES_ANNOTATION, RETRIABLE_IN_GROUP_ANNOTATION,
+    ADMITTED_ANNOTATION, MANAGED_LABEL, POD_GROUP_LABEL, POD_GROUP_LABELS_ANNOTATION,
+    POD_GROUP_TOTAL_ANNOTATION, POD_GROUP_TOTAL_FROM_ANNOTATION, POD_SET_ANNOTATION,
+    PROPAGATED_GATES_ANNOTATION, RETRIABLE_IN_GROUP_ANNOTATION,
 };
 
-use super::{Entry, any, condition, differs, gate_annotations, queue_labels};
+use super::{Entry, any, condition, differs, gate_annotations, gets_controller, queue_labels};
 use crate::manifests::Options;
 
 /// A copy of a pod of a kubelet's own manifests: nothing can hold it.
@@ -22,38 +24,60 @@ pub(crate) fn hold_pod(options: &Options) -> MatchCondition {
 pub(crate) fn validate_pod(options: &Options) -> MatchCondition {
     let managed = Entry::label(MANAGED_LABEL);
     let expression = format!(
-        "request.operation == 'CREATE' ? (\n{}) : (\n{} || {}) && (\n{})",
+        "request.operation == 'CREATE' ? (\n{}) : (\n(\n{} || {}) && (\n{}) ||\n{})",
         waits_by_itself(options),
         managed.is_on("object"),
         managed.is_on("oldObject"),
-        touched(options)
+        touched(options),
+        late(options)
     );
     condition("waits-by-itself-or-is-managed-and-touched", expression)
 }
 
 /// CEL: Sluice has to do with the new pod `object`, and it was not made by a held template. Labels and
-/// annotations come down from owners; so a queue label counts on pods without a controller and on
-/// those whose controller only copies them, gates, their list and groups on pods without a
-/// controller.
+/// annotations come down from owners; so gates, their list and groups count on pods without a
+/// controller. With a queue label those of Jobs alone are not asked about that the Job controller
+/// makes: by far the most, and known without a look at JobKinds. Nor are those that are gated as
+/// Sluice gates templates, unless somebody makes them who may use an account of their namespace.
 fn waits_by_itself(options: &Options) -> String {
     let asking = opt_ins(options).chain([Entry::annotation(ADMITTED_ANNOTATION)]);
     let listed = Entry::annotation(PROPAGATED_GATES_ANNOTATION);
     let alone = group().chain(gate_annotations()).chain([listed]);
+    let managed = Entry::label(MANAGED_LABEL).is_on("object");
+    let gated = queue_gated(options);
     format!(
-        "!{} && (\n{} ||\n({}) && !{} ||\n({}) && !{}) &&\n!({} && {} && {} && !{})",
+        "!{} && (\n{} ||\n({}) && !({JOB_CONTROLLER} && {}) ||\n({}) && !{} ||\n{gated} && !{managed}) &&\n\
+         !({managed} && {} && {gated} && !{} &&\n{IS_CONTROLLER})",
         Entry::annotation(MIRROR).is_on("object"),
         any(asking, "object"),
         any(queue_labels(options), "object"),
-        controller(
-            " && !(o.apiVersion.startsWith('apps/') && o.kind in ['ReplicaSet', 'StatefulSet'])"
-        ),
+        controller(" && o.apiVersion.startsWith('batch/') && o.kind == 'Job'"),
         any(alone, "object"),
         controller(""),
-        Entry::label(MANAGED_LABEL).is_on("object"),
         controller(""),
-        queue_gated(options),
         Entry::annotation(ADMITTED_ANNOTATION).is_on("object"),
     )
+}
+
+/// CEL: the Job controller asks, with an account of its own or that of all controllers.
+const JOB_CONTROLLER: &str = "request.userInfo.username in ['system:serviceaccount:kube-system:job-controller', \
+     'system:kube-controller-manager']";
+
+/// CEL: whoever asks may be a controller: no account of the pod's own namespace.
+const IS_CONTROLLER: &str = "(request.userInfo.username == 'system:kube-controller-manager' ||\n\
+     request.userInfo.username.startsWith('system:serviceaccount:') && \
+     !request.userInfo.username.startsWith('system:serviceaccount:' + request.namespace + ':') ||\n\
+     has(request.userInfo.groups) && 'system:masters' in request.userInfo.groups && \
+     !request.userInfo.username.startsWith('system:serviceaccount:'))";
+
+/// CEL: the edit brings a pod a gate annotation or a queue label, which it may only be born with. A
+/// gate annotation may be removed.
+fn late(options: &Options) -> String {
+    let entries = queue_labels(options).chain(gate_annotations());
+    let late: Vec<_> = entries
+        .map(|entry| format!("{} && {}", entry.is_on("object"), entry.differs()))
+        .collect();
+    late.join(" ||\n")
 }
 
 /// CEL: the edit of a managed pod touches what there are rules for.
@@ -76,13 +100,26 @@ fn touched(options: &Options) -> String {
         "has({}.spec.schedulingGates)",
         "{}.spec.schedulingGates",
     ));
+    // By which labels and annotation the pod's group is told, these two say.
+    let marks = [
+        Entry::annotation(POD_GROUP_LABELS_ANNOTATION),
+        Entry::annotation(POD_GROUP_TOTAL_FROM_ANNOTATION),
+    ];
+    touched.extend(marks.iter().map(Entry::differs));
+    touched.push(format!(
+        "({}) && ({} || {})",
+        any(marks.into_iter(), "oldObject"),
+        differs("has({}.metadata.labels)", "{}.metadata.labels"),
+        differs("has({}.metadata.annotations)", "{}.metadata.annotations"),
+    ));
+    touched.push(gets_controller());
     // The field is absent where it is empty.
     touched.push("has(request.subResource) && request.subResource == 'resize'".to_owned());
     touched.join(" ||\n")
 }
 
 /// CEL: `object` has a controller `o`, for which what is in `rule` also holds.
-fn controller(rule: &str) -> String {
+pub(super) fn controller(rule: &str) -> String {
     format!(
         "(has(object.metadata.ownerReferences) && object.metadata.ownerReferences.exists(o, \
          has(o.controller) && o.controller{rule}))"

@@ -13,23 +13,23 @@ const SHOWN_MAX: usize = 10;
 const QUOTED_MAX: usize = 128;
 
 /// A string literal.
-pub(super) fn text(value: &str) -> String {
+pub(in crate::manifests) fn text(value: &str) -> String {
     format!("'{}'", value.replace('\\', r"\\").replace('\'', r"\'"))
 }
 
 /// A list of string literals.
-pub(super) fn texts<'a>(values: impl IntoIterator<Item = &'a str>) -> String {
+pub(in crate::manifests) fn texts<'a>(values: impl IntoIterator<Item = &'a str>) -> String {
     let values: Vec<_> = values.into_iter().map(text).collect();
     format!("[{}]", values.join(", "))
 }
 
 /// The literal `metadata.<map>[<key>]`.
-pub(super) fn field(map: &str, key: &str) -> String {
+pub(in crate::manifests) fn field(map: &str, key: &str) -> String {
     text(&format!("metadata.{map}[{key}]"))
 }
 
 /// A variable of a policy.
-pub(super) fn variable(name: &str, expression: impl Into<String>) -> Variable {
+pub(in crate::manifests) fn variable(name: &str, expression: impl Into<String>) -> Variable {
     Variable {
         name: name.to_owned(),
         expression: expression.into(),
@@ -37,22 +37,22 @@ pub(super) fn variable(name: &str, expression: impl Into<String>) -> Variable {
 }
 
 /// A problem with a value.
-pub(super) fn invalid(at: &str, value: &str, rule: &str) -> String {
+pub(in crate::manifests) fn invalid(at: &str, value: &str, rule: &str) -> String {
     format!("{{'at': {at}, 'kind': 'Invalid value', 'value': {value}, 'rule': {rule}}}")
 }
 
 /// A problem with a value that stands there twice.
-pub(super) fn duplicate(at: &str, value: &str) -> String {
+pub(in crate::manifests) fn duplicate(at: &str, value: &str) -> String {
     format!("{{'at': {at}, 'kind': 'Duplicate value', 'value': {value}}}")
 }
 
 /// A problem with an edit.
-pub(super) fn forbidden(at: &str, rule: &str) -> String {
+pub(in crate::manifests) fn forbidden(at: &str, rule: &str) -> String {
     format!("{{'at': {at}, 'kind': 'Forbidden', 'rule': {rule}}}")
 }
 
 /// A problem with a value that is none of `supported`.
-pub(super) fn not_supported(at: &str, value: &str, supported: &[&str]) -> String {
+pub(in crate::manifests) fn not_supported(at: &str, value: &str, supported: &[&str]) -> String {
     let supported: Vec<_> = supported.iter().map(|value| format!("{value:?}")).collect();
     let rule = format!("supported values: {}", supported.join(", "));
     format!(
@@ -62,12 +62,12 @@ pub(super) fn not_supported(at: &str, value: &str, supported: &[&str]) -> String
 }
 
 /// A problem with a value that is missing.
-pub(super) fn required(at: &str, rule: &str) -> String {
+pub(in crate::manifests) fn required(at: &str, rule: &str) -> String {
     format!("{{'at': {at}, 'kind': 'Required value', 'rule': {rule}}}")
 }
 
 /// A problem with a length.
-pub(super) fn too_long(at: &str, bytes_max: usize) -> String {
+pub(in crate::manifests) fn too_long(at: &str, bytes_max: usize) -> String {
     let rule = Problem::too_long("", bytes_max).detail;
     format!(
         "{{'at': {at}, 'kind': 'Too long', 'rule': {}}}",
@@ -76,17 +76,26 @@ pub(super) fn too_long(at: &str, bytes_max: usize) -> String {
 }
 
 /// A problem with the number of elements.
-pub(super) fn too_many(at: &str, count: &str, rule: &str) -> String {
+pub(in crate::manifests) fn too_many(at: &str, count: &str, rule: &str) -> String {
     format!("{{'at': {at}, 'kind': 'Too many: ' + string({count}), 'rule': {rule}}}")
 }
 
 /// `expression` in brackets of a list if `condition` holds, else the empty list.
-pub(super) fn when(condition: &str, expression: &str) -> String {
+pub(in crate::manifests) fn when(condition: &str, expression: &str) -> String {
     format!("({condition}\n? [{expression}] : [])")
 }
 
+/// CEL, a list: what is in any of these lists. One that is always empty is left out.
+pub(in crate::manifests) fn all(lists: impl IntoIterator<Item = String>) -> String {
+    let lists: Vec<_> = lists.into_iter().filter(|list| list != "[]").collect();
+    if lists.is_empty() {
+        return "[]".to_owned();
+    }
+    lists.join(" +\n")
+}
+
 /// The validation that there are no `variables.problems`, which tells them all in one sentence.
-pub(super) fn no_problems() -> Validation {
+pub(in crate::manifests) fn no_problems() -> Validation {
     let quoted = format!(
         "strings.quote({QUOTED_MAX} < size(p.value) ? p.value.substring(0, {QUOTED_MAX}) + '…' : \
          p.value).replace('\\x00', '\\\\0')"

@@ -1,51 +1,48 @@
 //! Has pods that are queued by themselves, or carry a gate, be born behind scheduling gates.
 
 use k8s_openapi::api::admissionregistration::v1::{Mutation, Variable};
-use sluice_crds::{POD_GROUP_LABEL, QUEUE_GATE};
+use sluice_crds::{MANAGED_LABEL, POD_GROUP_LABEL, QUEUE_GATE};
 
 use super::super::pod_rule;
 use super::cel::variable;
-use super::gating::{self, Gating, entry};
+use super::gating::{self, Gating, entry, has_queue_gate};
 use super::path::Path;
-use super::{Options, Rules, apply, conditions, gates, metadata, queue};
+use super::{HeldKind, Options, Rules, apply, conditions, gates, metadata, owners, queue};
 
 /// The name of both policies for pods.
 pub(super) const NAME: &str = "sluice-pods";
 
-/// CEL: the pod has no controller, or one that only copies its labels, so that nothing above it can
-/// be queued.
-const IS_LOOSE: &str = "object.metadata.?ownerReferences.orValue([]).all(o, !o.?controller.orValue(false) ||\n\
-     o.apiVersion.startsWith('apps/') && o.kind in ['ReplicaSet', 'StatefulSet'])";
-
 /// The mutating policy.
-pub(super) fn policy(options: &Options) -> Rules<Mutation> {
+pub(super) fn policy(options: &Options, kinds: &[HeldKind]) -> Rules<Mutation> {
     let mut variables = metadata::variables();
     variables.push(gates::held_by());
     variables.extend(queue::variables(options));
-    variables.extend(self::variables(options));
+    variables.extend(self::variables(options, kinds));
     variables.push(gating::propagated("!variables.isOwned"));
     Rules {
         name: NAME.to_owned(),
         requests: vec![pod_rule("pods", &["CREATE"])],
         condition: conditions::hold_pod(options),
+        judges_deleted: false,
         variables,
         outcomes: vec![apply(gate(options))],
     }
 }
 
-/// `variables.isOwned`: whether the pod has a controller. `hold`: how it waits that is being created:
-/// in a queue (`Single`, or in a `Group`), for its `Gates` alone, or not (`None`). And those of
-/// [`gating::variables`].
-pub(super) fn variables(options: &Options) -> Vec<Variable> {
+/// `variables.hold`: how the pod waits that is being created: in a queue (`Single`, or in a `Group`),
+/// for its `Gates` alone, or not (`None`). And those of [`gating::variables`] and [`owners::of_pod`].
+pub(super) fn variables(options: &Options, kinds: &[HeldKind]) -> Vec<Variable> {
     let mut variables = gating::variables("object", "", options);
-    variables.push(variable("isOwned", metadata::is_owned("object")));
+    variables.extend(owners::of_pod(options, kinds));
     variables.push(variable(
         "hold",
         format!(
             "variables.optedIn.size() != 0 ? 'Single' :\n\
              !variables.isOwned && '{POD_GROUP_LABEL}' in variables.labels ? 'Group' :\n\
-             variables.queue.size() != 0 && {IS_LOOSE} ? 'Single' :\n\
-             !variables.isOwned && variables.gateKeys.size() != 0 ? 'Gates' : 'None'"
+             variables.queue.size() != 0 && !variables.goesWithOwner ||\n\
+             {} && !(variables.goesWithOwner && '{MANAGED_LABEL}' in variables.labels) ? 'Single' :\n\
+             !variables.isOwned && variables.gateKeys.size() != 0 ? 'Gates' : 'None'",
+            has_queue_gate("", options)
         ),
     ));
     variables

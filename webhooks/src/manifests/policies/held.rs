@@ -11,7 +11,7 @@ use super::super::ManagedResource;
 #[derive(Debug, Clone)]
 pub struct HeldKind {
     pub(super) resource: ManagedResource,
-    pub(super) job_kind: JobKindSpec,
+    pub(crate) job_kind: JobKindSpec,
     way: Way,
 }
 

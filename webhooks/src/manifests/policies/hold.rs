@@ -3,15 +3,18 @@
 
 use k8s_openapi::api::admissionregistration::v1::{Mutation, Variable};
 use sluice_crds::{
-    ADMISSION_ANNOTATION, AdmissionMode, HELD_ANNOTATION, JobKindSpec, POD_SET_ANNOTATION,
-    PRIORITY_CLASS_LABEL, PodSetRule, QUEUE_GATE, WhenAbsent,
+    ADMISSION_ANNOTATION, AdmissionMode, HELD_ANNOTATION, JobKindSpec, POD_GROUP_LABELS_ANNOTATION,
+    POD_GROUP_TOTAL_FROM_ANNOTATION, POD_SET_ANNOTATION, PRIORITY_CLASS_LABEL, PodSetRule,
+    QUEUE_GATE, WhenAbsent,
 };
+
+use sluice_kinds::{HeldMark, label_keys};
 
 use super::super::job_rule;
 use super::cel::{text, variable};
 use super::gating::{self, Gating, entry, has_queue_gate};
 use super::path::Path;
-use super::{HeldKind, Options, Rules, apply, conditions, gates, metadata, queue};
+use super::{HeldKind, Options, Rules, apply, conditions, gates, jobs, metadata, owners, queue};
 
 /// The name of both policies of a kind: resource and API group, as in `kubectl get jobs.batch`.
 pub(super) fn name(kind: &HeldKind) -> String {
@@ -25,17 +28,30 @@ pub(super) fn policy(options: &Options, kind: &HeldKind, kinds: &[HeldKind]) -> 
     let mut variables = metadata::variables();
     variables.push(gates::held_by());
     variables.extend(queue::variables(options));
-    variables.push(variable("isChild", metadata::is_child("object", kinds)));
+    variables.extend(owners::variables(&[kind], kinds));
     variables.push(gating::propagated("true"));
     variables.extend(self::variables(options, &kind.job_kind));
-    let by_suspend = kind.job_kind.suspend.as_deref().map(suspend);
-    let mut outcomes: Vec<_> = by_suspend.into_iter().collect();
+    let mut outcomes = Vec::new();
+    if let Some(path) = &kind.job_kind.suspend {
+        variables.extend(jobs::suspended(path));
+        variables.extend(jobs::counts(&kind.job_kind));
+        outcomes.push(suspend(path));
+        outcomes.push(mark_suspension(&jobs::has_grown(&kind.job_kind)));
+    }
+    let only_new = match kind.job_kind.suspend {
+        Some(_) => "oldObject != null ? Object{} :\n",
+        None => "",
+    };
     let sets = kind.job_kind.pod_sets.iter().enumerate();
-    outcomes.extend(sets.map(|(index, set)| gate(options, set, &index.to_string())));
+    outcomes.extend(sets.map(|(index, set)| {
+        let gate = gate(options, &kind.job_kind, set, &index.to_string());
+        format!("{only_new}{gate}")
+    }));
     Rules {
         name: name(kind),
-        requests: vec![job_rule(&kind.resource, &[], operations(&kind.job_kind))],
+        requests: vec![job_rule(&kind.resource, &[], &["CREATE", "UPDATE"])],
         condition: conditions::hold_job(options),
+        judges_deleted: false,
         variables,
         outcomes: outcomes.into_iter().map(apply).collect(),
     }
@@ -158,7 +174,7 @@ impl Moment {
 /// CEL: whether there is a template for a set of pods that may be absent; none if it may not.
 fn is_there(set: &PodSetRule, object: &str) -> Option<String> {
     let path = Path::parse(set.template.as_deref().unwrap_or_default());
-    (set.when_absent == WhenAbsent::Skip).then(|| path.is_in(object))
+    matches!(set.when_absent, WhenAbsent::Skip | WhenAbsent::Assume).then(|| path.is_in(object))
 }
 
 /// CEL: whether what holds of each set, one `expression` for each, holds of all that are there. There
@@ -216,30 +232,60 @@ fn mode(annotations: &str, otherwise: &str) -> String {
     )
 }
 
-/// Suspends the object. One that a gate holds and that names no queue is marked, so that the
-/// controller knows to start it even if the last gate goes while no controller runs.
+/// Suspends the object, and marks it as suspended by Sluice: what its user created suspended is not
+/// marked. So is one that its user paused and resumes: Sluice starts it. Needs `variables.wasSuspended`.
 pub(super) fn suspend(path: &str) -> String {
     let path = Path::parse(path);
-    let is_marked = format!(
-        "variables.gateKeys.size() != 0 && variables.queue.size() == 0 && !('{HELD_ANNOTATION}' in variables.annotations)"
+    let is_resumed = format!(
+        "variables.wasSuspended && variables.oldAnnotations[?'{HELD_ANNOTATION}'].orValue('') == '{}'",
+        HeldMark::Released.value()
     );
     format!(
-        "!variables.isHeld || variables.hold != 'Suspend' ? Object{{}} :\n\
+        "!variables.isHeld || variables.hold != 'Suspend' || {} ||\n\
+         oldObject != null && !({is_resumed}) ? Object{{}} :\n\
          Object{{\n\
-         metadata: Object.metadata{{annotations: {{\n{}}}}},\n\
+         metadata: Object.metadata{{annotations: {{'{HELD_ANNOTATION}': '{}'}}}},\n\
          {}}}",
-        entry(HELD_ANNOTATION, &is_marked, "'true'"),
+        is_suspended(&path, "object"),
+        HeldMark::Held.value(),
         path.field_set("true")
     )
 }
 
+/// Says whose the suspension is that an edit brings: its user's, or Sluice's, if the object joins a queue
+/// in the same update, or has grown. Needs `variables.wasSuspended` and `isSuspended`.
+pub(super) fn mark_suspension(has_grown: &str) -> String {
+    format!(
+        "oldObject == null || !variables.isHeld || variables.hold == 'EachPod' ||\n\
+         variables.wasSuspended || !variables.isSuspended ? Object{{}} :\n\
+         Object{{metadata: Object.metadata{{annotations: {{'{HELD_ANNOTATION}':\n\
+         variables.hold == 'Suspend' && (variables.oldQueue.size() == 0 || {has_grown}) ? '{}' : '{}'}}}}}}",
+        HeldMark::Held.value(),
+        HeldMark::Released.value()
+    )
+}
+
+/// CEL: whether `object` is suspended by the field at `path`.
+pub(super) fn is_suspended(path: &Path, object: &str) -> String {
+    format!("{} == dyn(true)", path.or(object, "false"))
+}
+
 /// Has the pods of a set born behind gates.
-fn gate(options: &Options, set: &PodSetRule, suffix: &str) -> String {
+fn gate(options: &Options, kind: &JobKindSpec, set: &PodSetRule, suffix: &str) -> String {
     let opted_in = format!("variables.optedIn{suffix}");
     let is_queued = "variables.queue.size() != 0 && !variables.isChild";
     let each = format!("variables.hold == 'EachPod' && {is_queued}");
     // By Sluice's own name, if the pods don't ask for another.
     let is_own = format!("{opted_in}.all(g, g == '{QUEUE_GATE}')");
+    let mut annotations = vec![
+        entry(QUEUE_GATE, &format!("{each} && {is_own}"), "'true'"),
+        entry(
+            POD_SET_ANNOTATION,
+            "variables.hold == 'Pods'",
+            &text(&set.name),
+        ),
+    ];
+    annotations.extend(group_marks(kind, &each, suffix));
     let gating = Gating {
         path: Path::parse(set.template.as_deref().unwrap_or_default()),
         suffix,
@@ -247,14 +293,7 @@ fn gate(options: &Options, set: &PodSetRule, suffix: &str) -> String {
             .iter()
             .map(|(key, condition, value)| entry(key, condition, value))
             .collect(),
-        annotations: vec![
-            entry(QUEUE_GATE, &format!("{each} && {is_own}"), "'true'"),
-            entry(
-                POD_SET_ANNOTATION,
-                "variables.hold == 'Pods'",
-                &text(&set.name),
-            ),
-        ],
+        annotations,
         may_stay: format!("variables.listedOld{suffix}"),
         queue_gate: format!(
             "!({is_queued}) ? [] :\n\
@@ -269,6 +308,31 @@ fn gate(options: &Options, set: &PodSetRule, suffix: &str) -> String {
         gating::unlist(&gating.path, suffix),
         gating.apply(options)
     )
+}
+
+/// The annotations by which pods that are queued by themselves (`each`) are admitted by groups. Empty values
+/// take back what an earlier object had.
+fn group_marks(kind: &JobKindSpec, each: &str, suffix: &str) -> Vec<String> {
+    let Some(groups) = &kind.pod_groups else {
+        return Vec::new();
+    };
+    let is_grouped = groups.when.as_deref().unwrap_or("true").trim();
+    let marks = [
+        (POD_GROUP_LABELS_ANNOTATION, label_keys(groups)),
+        (
+            POD_GROUP_TOTAL_FROM_ANNOTATION,
+            groups.total_annotation.clone(),
+        ),
+    ];
+    let marks = marks.into_iter().map(|(key, value)| {
+        let is_there = format!("variables.pod{suffix}.?metadata.?annotations[?'{key}'].hasValue()");
+        entry(
+            key,
+            &format!("{each} && (({is_grouped}) || {is_there})"),
+            &format!("({is_grouped}) ? {} : ''", text(&value)),
+        )
+    });
+    marks.collect()
 }
 
 /// The labels that the pods of the set with this suffix take from the object if they are queued by

@@ -3,8 +3,8 @@
 //!
 //! What CEL can't do is read requests. That those of an admitted job don't change is seen to by the
 //! API server for batch Job, whose template is immutable while it runs; for other kinds that can be
-//! suspended it is left to the controller. Nor are pods counted at creation: a job whose pods can't
-//! be counted is held, and an event says why.
+//! suspended it is left to the controller. Claims for devices can be compared. Nor are pods counted at
+//! creation: a job whose pods can't be counted is held, and an event says why.
 
 use k8s_openapi::api::admissionregistration::v1::{Validation, Variable};
 use sluice_crds::{ADMISSION_ANNOTATION, JobKindSpec, RELEASED_ANNOTATION};
@@ -15,7 +15,8 @@ use super::marks::BY_SLUICE;
 use super::metadata::{Map, differs};
 use super::path::Path;
 use super::{
-    HeldKind, Options, Rules, cel, conditions, gates, gating, hold, marks, metadata, queue,
+    HeldKind, Options, Rules, cel, conditions, gates, gating, hold, marks, metadata, owners, queue,
+    refuse,
 };
 
 /// What every refusal to grow ends with.
@@ -28,8 +29,9 @@ pub(super) fn policy(options: &Options, kind: &HeldKind, kinds: &[HeldKind]) -> 
     variables.extend(gates::problems());
     variables.push(gates::held_by());
     variables.extend(queue::variables(options));
-    variables.push(variable("isChild", metadata::is_child("object", kinds)));
-    variables.push(was_held(kinds));
+    variables.extend(owners::variables(&[kind], kinds));
+    variables.extend(owners::author_of(&[kind], kinds));
+    variables.push(was_held());
     variables.push(gating::propagated("true"));
     variables.extend(hold::variables(options, &kind.job_kind));
     if let Some(suspend) = &kind.job_kind.suspend {
@@ -41,13 +43,15 @@ pub(super) fn policy(options: &Options, kind: &HeldKind, kinds: &[HeldKind]) -> 
         "variables.gateProblems".to_owned(),
         queue::problems(options),
         released(),
+        owners::problems(),
         admission(is_settled(spec), &["PerPod", "Whole"]),
         unpropagated(),
         templates(spec),
         marks::problems(options, spec),
+        refuse::problems(&[kind]),
         change(spec),
     ];
-    variables.push(variable("problems", problems.join(" +\n")));
+    variables.push(variable("problems", cel::all(problems)));
     Rules {
         name: hold::name(kind),
         requests: vec![job_rule(
@@ -56,19 +60,19 @@ pub(super) fn policy(options: &Options, kind: &HeldKind, kinds: &[HeldKind]) -> 
             &["CREATE", "UPDATE"],
         )],
         condition: conditions::validate_job(options),
+        judges_deleted: false,
         variables,
         outcomes: vec![cel::no_problems()],
     }
 }
 
-/// `variables.wasHeld`: whether the object had a reason to be held.
-pub(super) fn was_held(kinds: &[HeldKind]) -> Variable {
+/// `variables.wasHeld`: whether the object had a reason to be held. Needs [`owners::variables`].
+pub(super) fn was_held() -> Variable {
     variable(
         "wasHeld",
         format!(
-            "oldObject != null && ({}.size() != 0 || variables.oldQueue.size() != 0 && !{})",
+            "oldObject != null && ({}.size() != 0 || variables.oldQueue.size() != 0 && !variables.wasChild)",
             metadata::gate_keys("variables.oldAnnotations"),
-            metadata::is_child("oldObject", kinds)
         ),
     )
 }
@@ -221,7 +225,7 @@ pub(super) fn change_of_suspended(suspend: &str, grown: Option<&str>) -> String 
 /// `variables.wasSuspended` and `isSuspended`.
 pub(super) fn suspended(path: &str) -> [Variable; 2] {
     let path = Path::parse(path);
-    let of = |object: &str| format!("{} == dyn(true)", path.or(object, "false"));
+    let of = |object: &str| hold::is_suspended(&path, object);
     [
         variable(
             "wasSuspended",
@@ -232,7 +236,7 @@ pub(super) fn suspended(path: &str) -> [Variable; 2] {
 }
 
 /// `variables.counts` and `oldCounts`: how many pods each pod set has.
-fn counts(kind: &JobKindSpec) -> [Variable; 2] {
+pub(super) fn counts(kind: &JobKindSpec) -> [Variable; 2] {
     let of = |object: &str| {
         let counts: Vec<_> = kind
             .pod_sets
@@ -268,6 +272,13 @@ pub(super) fn started_by_hand(suspend: &str) -> String {
     )
 }
 
+/// CEL: whether any pod set has grown. Needs `variables.counts` and `oldCounts`.
+pub(super) fn has_grown(kind: &JobKindSpec) -> String {
+    let sets = 0..kind.pod_sets.len();
+    let grown = sets.map(|set| format!("variables.oldCounts[{set}] < variables.counts[{set}]"));
+    format!("({})", grown.collect::<Vec<_>>().join(" || "))
+}
+
 /// Admitted jobs may shrink.
 fn grown(kind: &JobKindSpec) -> String {
     let problem = |index: usize, name: &str| {
@@ -275,12 +286,24 @@ fn grown(kind: &JobKindSpec) -> String {
             format!("variables.counts[{index}]"),
             format!("variables.oldCounts[{index}]"),
         );
-        let rule = format!(
+        let grown = format!(
             "'may not grow from ' + string({was}) + ' to ' + string({is}) + {}",
             text(&format!(" pods {ADVICE}"))
         );
+        let claims = |suffix: &str| {
+            format!("variables.pod{suffix}{index}.?spec.?resourceClaims.orValue([])")
+        };
+        let claimed = text(&format!(
+            "the resourceClaims of its pods may not change {ADVICE}"
+        ));
         let at = text(&format!("pod set {name:?}"));
-        when(&format!("{was} < {is}"), &forbidden(&at, &rule))
+        format!(
+            "({was} < {is} ? [{}] :\n{} != {} ? [{}] : [])",
+            forbidden(&at, &grown),
+            claims(""),
+            claims("Old"),
+            forbidden(&at, &claimed)
+        )
     };
     let problems: Vec<_> = kind
         .pod_sets

@@ -5,13 +5,16 @@
 use k8s_openapi::api::admissionregistration::v1::{Mutation, Validation, Variable};
 use sluice_crds::{HELD_ANNOTATION, MANAGED_LABEL, PodSetRule, QUEUE_GATE};
 
+use sluice_kinds::HeldMark;
+
 use super::super::job_rule;
 use super::cel::{forbidden, text, variable, when};
 use super::gating;
 use super::hold::{each_set, name};
 use super::path::Path;
 use super::{
-    HeldKind, Options, Rules, cel, conditions, gates, hold, jobs, json_patch, metadata, queue,
+    HeldKind, Options, Rules, cel, conditions, gates, hold, jobs, json_patch, metadata, owners,
+    queue, refuse,
 };
 
 /// The mutating policy for this kind, one of `kinds`.
@@ -27,6 +30,7 @@ pub(super) fn mutating(options: &Options, kind: &HeldKind, kinds: &[HeldKind]) -
         name: name(kind),
         requests: vec![job_rule(&kind.resource, &[], hold::operations(spec))],
         condition: conditions::hold_job(options),
+        judges_deleted: false,
         variables,
         outcomes: outcomes.map(json_patch).collect(),
     }
@@ -41,6 +45,7 @@ pub(super) fn validating(
     let spec = &kind.job_kind;
     let mut variables = read(options, kind, kinds);
     variables.extend(gates::problems());
+    variables.extend(owners::author_of(&[kind], kinds));
     let was_marked = each_set(spec, |set| format!("variables.optedInOld{set}.size() != 0"));
     variables.push(variable(
         "wasMarked",
@@ -55,18 +60,27 @@ pub(super) fn validating(
         );
         ("oldObject != null", started)
     } else {
-        variables.push(jobs::was_held(kinds));
+        variables.push(jobs::was_held());
         ("variables.wasHeld", ungated(&spec.kind))
     };
+    if !spec.refuse.is_empty() {
+        variables.push(hold::is_held());
+        if spec.suspend.is_some() {
+            variables.push(jobs::was_held());
+        }
+        variables.push(variable("hold", "'EachPod'"));
+    }
     let problems = [
         "variables.gateProblems".to_owned(),
         queue::problems(options),
         jobs::released(),
+        owners::problems(),
         jobs::admission(is_settled, &["PerPod"]),
         by_gates,
+        refuse::problems(&[kind]),
         format!("(!variables.wasMarked ? [] :\n{})", jobs::change_of_gated()),
     ];
-    variables.push(variable("problems", problems.join(" +\n")));
+    variables.push(variable("problems", cel::all(problems)));
     let resource = &kind.resource;
     Rules {
         name: name(kind),
@@ -76,6 +90,7 @@ pub(super) fn validating(
             &["CREATE", "UPDATE"],
         )],
         condition: conditions::validate_job(options),
+        judges_deleted: false,
         variables,
         outcomes: vec![cel::no_problems()],
     }
@@ -86,7 +101,7 @@ fn read(options: &Options, kind: &HeldKind, kinds: &[HeldKind]) -> Vec<Variable>
     let mut variables = metadata::variables();
     variables.push(gates::held_by());
     variables.extend(queue::variables(options));
-    variables.push(variable("isChild", metadata::is_child("object", kinds)));
+    variables.extend(owners::variables(&[kind], kinds));
     for (index, set) in kind.job_kind.pod_sets.iter().enumerate() {
         let path = path(set);
         let pod = |object: &str| format!("{{'metadata': {}}}", path.or(object, "{}"));
@@ -104,19 +119,18 @@ fn read(options: &Options, kind: &HeldKind, kinds: &[HeldKind]) -> Vec<Variable>
     variables
 }
 
-/// Suspends an object that has gates, and marks it: its pods are queued by themselves, so it is the
-/// gates that suspend it, and the controller starts it when they are gone.
+/// Suspends an object that has gates, and marks it as suspended by Sluice: its pods are queued by
+/// themselves, so it is the gates that suspend it, and the controller starts it when they are gone.
 fn suspend(path: &str) -> String {
     let path = Path::parse(path);
     let mut operations: Vec<_> = path.parent().prefixes().map(|at| make(&at)).collect();
     operations.push(add("true", &path, "true"));
-    operations.push(add(
-        &format!("!('{HELD_ANNOTATION}' in variables.annotations)"),
-        &Path::parse(".metadata.annotations").below(HELD_ANNOTATION),
-        "'true'",
-    ));
+    // An object with gates has annotations.
+    let mark = Path::parse(".metadata.annotations").below(HELD_ANNOTATION);
+    operations.push(add("true", &mark, &text(HeldMark::Held.value())));
     format!(
-        "variables.gateKeys.size() == 0 ? [] :\n{}",
+        "variables.gateKeys.size() == 0 || {} ? [] :\n{}",
+        hold::is_suspended(&path, "object"),
         operations.join(" +\n")
     )
 }

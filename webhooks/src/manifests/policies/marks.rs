@@ -6,9 +6,10 @@ use sluice_crds::{
     ADMITTED_ANNOTATION, JobKindSpec, MANAGED_LABEL, POD_GROUP_LABEL, POD_GROUP_TOTAL_ANNOTATION,
     POD_SET_ANNOTATION, PROPAGATED_GATES_ANNOTATION, PodSetRule,
 };
+use sluice_kinds::marks::OF_OWNER;
 
 use super::Options;
-use super::cel::{forbidden, text, when};
+use super::cel::{all, forbidden, text, when};
 use super::gating::{has_queue_gate, queue_gates};
 use super::path::Path;
 
@@ -18,10 +19,7 @@ pub(super) const BY_SLUICE: &str = "'is set by Sluice alone'";
 /// CEL, a list: what is wrong with the templates of an object of this kind.
 pub(super) fn problems(options: &Options, kind: &JobKindSpec) -> String {
     let sets = kind.pod_sets.iter().enumerate();
-    let problems: Vec<_> = sets
-        .map(|(index, set)| of_set(options, kind, set, index))
-        .collect();
-    problems.join(" +\n")
+    all(sets.map(|(index, set)| of_set(options, kind, set, index)))
 }
 
 fn of_set(options: &Options, kind: &JobKindSpec, set: &PodSetRule, index: usize) -> String {
@@ -93,6 +91,7 @@ fn of_set(options: &Options, kind: &JobKindSpec, set: &PodSetRule, index: usize)
         &changed(&pod_set, &old_pod_set, is_whole, &text(&set.name)),
         &forbidden(&field("annotations", POD_SET_ANNOTATION), BY_SLUICE),
     );
+    let kept = kept(kind, &template, index);
     let gate = format!(
         "strings.quote(variables.carried{index}.filter(g, g in {})[0])",
         queue_gates(options)
@@ -121,8 +120,38 @@ fn of_set(options: &Options, kind: &JobKindSpec, set: &PodSetRule, index: usize)
          {listed} +\n\
          {grouped} +\n\
          (request.operation == 'CREATE' ? [] :\n\
-         {managed} +\n\
-         {pod_set} +\n\
-         {gated}))"
+         {}))",
+        all([managed, pod_set, kept, gated])
+    )
+}
+
+/// The gates of the object stay in its templates, and in their lists, as long as they are not lifted.
+/// Where templates can be edited freely, the mutating policy puts them back.
+fn kept(kind: &JobKindSpec, template: &str, index: usize) -> String {
+    if kind.suspend.is_none() {
+        return "[]".to_owned();
+    }
+    let lost = |before: &str, after: &str| {
+        format!(
+            "variables.propagated.filter(g, g in variables.carriedOld{index} && g in variables.{before}{index} && !(g in variables.{after}{index}))"
+        )
+    };
+    let (carried, listed) = (lost("carriedOld", "carried"), lost("listedOld", "listed"));
+    let rule = format!(
+        "'the gate ' + strings.quote({carried}.sort()[0]) + ' stands for a gate annotation on ' + {} +\n\
+         ', and is removed by Sluice when that is lifted; lift it there'",
+        text(OF_OWNER)
+    );
+    format!(
+        "(!variables.isHeld || variables.hold == 'Suspend' ? [] :\n\
+         {carried}.size() != 0 ? [{}] :\n\
+         {listed}.size() != 0 ? [{}] : [])",
+        forbidden(&text(&format!("{template}.spec.schedulingGates")), &rule),
+        forbidden(
+            &text(&format!(
+                "{template}.metadata.annotations[{PROPAGATED_GATES_ANNOTATION}]"
+            )),
+            BY_SLUICE
+        )
     )
 }

@@ -4,7 +4,6 @@
 use k8s_openapi::api::admissionregistration::v1::Variable;
 use sluice_kinds::gates::GATE_ANNOTATIONS;
 
-use super::HeldKind;
 use super::cel::{text, texts, variable};
 
 /// `variables.labels`, `annotations`, `oldLabels` and `oldAnnotations`; and `gateKeys`, the gate
@@ -48,7 +47,7 @@ pub(super) enum Map {
 
 impl Map {
     /// The variables of the object, and of the object as it was.
-    fn variables(self) -> (&'static str, &'static str) {
+    pub(super) fn variables(self) -> (&'static str, &'static str) {
         match self {
             Self::Labels => ("variables.labels", "variables.oldLabels"),
             Self::Annotations => ("variables.annotations", "variables.oldAnnotations"),
@@ -57,11 +56,15 @@ impl Map {
 
     /// The literal of the field path of `key`.
     pub(super) fn field(self, key: &str) -> String {
-        let map = match self {
+        text(&format!("metadata.{}[{key}]", self.name()))
+    }
+
+    /// The name of the field of the metadata.
+    pub(super) fn name(self) -> &'static str {
+        match self {
             Self::Labels => "labels",
             Self::Annotations => "annotations",
-        };
-        text(&format!("metadata.{map}[{key}]"))
+        }
     }
 }
 
@@ -69,22 +72,5 @@ impl Map {
 pub(super) fn is_owned(object: &str) -> String {
     format!(
         "{object}.metadata.?ownerReferences.orValue([]).exists(o, o.?controller.orValue(false))"
-    )
-}
-
-/// CEL: whether a controller of one of these kinds owns `object`.
-pub(super) fn is_child(object: &str, kinds: &[HeldKind]) -> String {
-    let is_kind = |kind: &HeldKind| {
-        let group = match kind.job_kind.group.as_str() {
-            "" => "!o.apiVersion.contains('/')".to_owned(),
-            group => format!("o.apiVersion.startsWith({})", text(&format!("{group}/"))),
-        };
-        format!("o.kind == {} && {group}", text(&kind.job_kind.kind))
-    };
-    let is_one: Vec<_> = kinds.iter().map(is_kind).collect();
-    format!(
-        "{object}.metadata.?ownerReferences.orValue([]).exists(o,\n\
-         o.?controller.orValue(false) && (\n{}))",
-        is_one.join(" ||\n")
     )
 }

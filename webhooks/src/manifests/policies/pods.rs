@@ -5,9 +5,11 @@
 
 use k8s_openapi::api::admissionregistration::v1::{Validation, Variable};
 use sluice_crds::{
-    ADMITTED_ANNOTATION, MANAGED_LABEL, POD_GROUP_LABEL, POD_GROUP_TOTAL_ANNOTATION,
-    POD_SET_ANNOTATION, PROPAGATED_GATES_ANNOTATION, RETRIABLE_IN_GROUP_ANNOTATION,
+    ADMITTED_ANNOTATION, MANAGED_LABEL, POD_GROUP_LABEL, POD_GROUP_LABELS_ANNOTATION,
+    POD_GROUP_TOTAL_ANNOTATION, POD_GROUP_TOTAL_FROM_ANNOTATION, POD_SET_ANNOTATION,
+    PROPAGATED_GATES_ANNOTATION, RETRIABLE_IN_GROUP_ANNOTATION,
 };
+use sluice_kinds::marks::{OF_OWNER, OF_POD};
 
 use super::super::pod_rule;
 use super::cel::{forbidden, invalid, not_supported, required, text, variable, when};
@@ -15,17 +17,18 @@ use super::gate_pods::{self, NAME};
 use super::gating::{self, has_queue_gate};
 use super::marks::BY_SLUICE;
 use super::metadata::{Map, differs};
-use super::{Options, Rules, cel, conditions, gates, metadata, queue, resize};
+use super::{HeldKind, Options, Rules, cel, conditions, gates, metadata, owners, queue, resize};
+use crate::pods::{ANOTHER_OWNER, GROUP_ANNOTATIONS, LATE_QUEUE};
 
 const IMMUTABLE: &str = "'is immutable'";
 
 /// The validating policy.
-pub(super) fn policy(options: &Options) -> Rules<Validation> {
+pub(super) fn policy(options: &Options, kinds: &[HeldKind]) -> Rules<Validation> {
     let mut variables = metadata::variables();
     variables.extend(gates::problems());
     variables.push(gates::held_by());
     variables.extend(queue::variables(options));
-    variables.extend(gate_pods::variables(options));
+    variables.extend(gate_pods::variables(options, kinds));
     variables.push(gating::propagated("!variables.isOwned"));
     variables.extend(before(options));
     variables.push(variable("groupProblems", group()));
@@ -48,6 +51,7 @@ pub(super) fn policy(options: &Options) -> Rules<Validation> {
             pod_rule("pods/resize", &["UPDATE"]),
         ],
         condition: conditions::validate_pod(options),
+        judges_deleted: true,
         variables,
         outcomes: vec![cel::no_problems()],
     }
@@ -55,7 +59,8 @@ pub(super) fn policy(options: &Options) -> Rules<Validation> {
 
 /// `variables.wasManaged`: whether Sluice looked after the pod. `isLive`: whether it had not ended.
 /// `hadQueueGate`: whether it waited in a queue. `wasAlone`: whether it asked to be queued by itself
-/// or with its group. `wasCharged`: whether quota was held for it.
+/// or with its group. `wasCharged`: whether quota was held for it. `wasOwned`: whether it had a
+/// controller.
 fn before(options: &Options) -> Vec<Variable> {
     let mut variables = gating::variables("oldObject == null ? {} : oldObject", "Old", options);
     variables.extend([
@@ -68,6 +73,11 @@ fn before(options: &Options) -> Vec<Variable> {
             "!(variables.podOld.?status.?phase.orValue('') in ['Succeeded', 'Failed'])",
         ),
         variable("hadQueueGate", has_queue_gate("Old", options)),
+        owners::old_owners(),
+        variable(
+            "wasOwned",
+            format!("oldObject != null && {}", metadata::is_owned("oldObject")),
+        ),
         variable(
             "wasAlone",
             format!(
@@ -196,7 +206,7 @@ fn update(options: &Options) -> String {
     let annotations: Vec<_> = annotations
         .into_iter()
         .chain(opt_ins)
-        .chain([(POD_GROUP_TOTAL_ANNOTATION, IMMUTABLE)])
+        .chain(GROUP_ANNOTATIONS.map(|key| (key, IMMUTABLE)))
         .map(|(key, rule)| kept(Map::Annotations, key, rule))
         .collect();
     // What is wrong with the rest of it was so before: it can't change.
@@ -210,23 +220,59 @@ fn update(options: &Options) -> String {
          (!variables.wasManaged ? [] :\n\
          {} +\n\
          {} +\n\
+         {} +\n\
+         {} +\n\
          {retriable} +\n\
          {} +\n\
          {} +\n\
          {} +\n\
-         (variables.isOwned ? [] : variables.gateProblems))",
+         {}) +\n\
+         (variables.isOwned ? [] : variables.gateProblems) +\n\
+         (variables.wasManaged || variables.isOwned || !variables.isLive ? [] :\n{})",
         kept(Map::Labels, MANAGED_LABEL, BY_SLUICE),
         annotations.join(" +\n"),
         kept(Map::Labels, POD_GROUP_LABEL, IMMUTABLE),
+        kept_with_controller(),
+        kept_owner(),
         opened(options),
+        lifted(),
         queue::problems(options),
         requeued(),
+        queue::change_problems(None, None, Some(LATE_QUEUE)),
     )
 }
 
 /// A label or annotation that stays as it is.
 fn kept(map: Map, key: &str, rule: &str) -> String {
     when(&differs(map, key), &forbidden(&map.field(key), rule))
+}
+
+/// The labels, and the annotation, that tell the group that the controller made the pod for.
+fn kept_with_controller() -> String {
+    let old = |key: &str| format!("variables.oldAnnotations[?'{key}'].orValue('')");
+    let keys = format!("{}.split(',')", old(POD_GROUP_LABELS_ANNOTATION));
+    let total = format!("[{}]", old(POD_GROUP_TOTAL_FROM_ANNOTATION));
+    let changed = |keys: &str, map: Map| {
+        let (now, before) = map.variables();
+        let field = map.name();
+        format!(
+            "{keys}.filter(k, k != '' && {now}[?k] != {before}[?k]).map(k,\n{})",
+            forbidden(&format!("'metadata.{field}[' + k + ']'"), IMMUTABLE)
+        )
+    };
+    format!(
+        "{} +\n{}",
+        changed(&keys, Map::Labels),
+        changed(&total, Map::Annotations)
+    )
+}
+
+/// Only a controller has a pod belong to another object.
+fn kept_owner() -> String {
+    when(
+        "variables.isOwned && !variables.isController && variables.owners.map(o, o.uid) != variables.oldOwners.map(o, o.uid)",
+        &forbidden("'metadata.ownerReferences'", &text(ANOTHER_OWNER)),
+    )
 }
 
 /// The queue gate is Sluice's to remove.
@@ -244,6 +290,23 @@ fn opened(options: &Options) -> String {
     )
 }
 
+/// The gates that stand for gate annotations go when those do, and Sluice takes them off.
+fn lifted() -> String {
+    let removed = "variables.carriedOld.filter(g, g in variables.listedOld && !(g in variables.carried) &&\n\
+                   (variables.isOwned || variables.wasOwned || g in variables.propagated))";
+    let rule = format!(
+        "'the gate ' + strings.quote(g) + ' stands for a gate annotation on ' +\n\
+         (variables.isOwned || variables.wasOwned ? {} : {}) +\n\
+         ', and is removed by Sluice when that is lifted; lift it there'",
+        text(OF_OWNER),
+        text(OF_POD)
+    );
+    format!(
+        "{removed}.slice(0, {removed}.size() == 0 ? 0 : 1).map(g,\n{})",
+        forbidden("'spec.schedulingGates'", &rule)
+    )
+}
+
 /// The queue label of a pod that is queued by itself or with its group: free while it waits, fixed
 /// while its quota is taken from there.
 fn requeued() -> String {
@@ -251,8 +314,7 @@ fn requeued() -> String {
                    other queue";
     let removed = "may not be removed while the pod is admitted; delete the pod and create it again \
                    without the label";
-    let late = "may only be set at creation, when a pod gets its scheduling gates; delete the pod and \
-                create it again with the label";
+    let late = LATE_QUEUE;
     format!(
         "(variables.wasAlone && variables.wasCharged ? {} :\n\
          !variables.wasAlone && !variables.isOwned && variables.isLive && !variables.hadQueueGate ? {} : [])",

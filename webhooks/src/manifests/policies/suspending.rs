@@ -10,7 +10,10 @@ use super::super::job_rule;
 use super::cel::variable;
 use super::held::Group;
 use super::path::Path;
-use super::{HeldKind, Options, Rules, apply, cel, conditions, gates, hold, jobs, metadata, queue};
+use super::{
+    HeldKind, Options, Rules, apply, cel, conditions, gates, hold, jobs, metadata, owners, queue,
+    refuse,
+};
 
 /// The name of both policies: that of the path.
 fn name(group: &Group<'_>) -> String {
@@ -27,19 +30,24 @@ pub(super) fn mutating(
     group: &Group<'_>,
     kinds: &[HeldKind],
 ) -> Rules<Mutation> {
-    let mut variables = read(options, kinds);
+    let mut variables = read(options, group, kinds);
     variables.push(hold::is_held());
     variables.push(variable("hold", "'Suspend'"));
+    variables.extend(jobs::suspended(group.suspend));
     Rules {
         name: name(group),
         requests: group
             .kinds
             .iter()
-            .map(|kind| job_rule(&kind.resource, &[], &["CREATE"]))
+            .map(|kind| job_rule(&kind.resource, &[], &["CREATE", "UPDATE"]))
             .collect(),
         condition: conditions::hold_job(options),
+        judges_deleted: false,
         variables,
-        outcomes: vec![apply(hold::suspend(group.suspend))],
+        outcomes: vec![
+            apply(hold::suspend(group.suspend)),
+            apply(hold::mark_suspension("false")),
+        ],
     }
 }
 
@@ -49,20 +57,26 @@ pub(super) fn validating(
     group: &Group<'_>,
     kinds: &[HeldKind],
 ) -> Rules<Validation> {
-    let mut variables = read(options, kinds);
+    let mut variables = read(options, group, kinds);
     variables.extend(gates::problems());
+    variables.extend(owners::author_of(&group.kinds, kinds));
     variables.extend(jobs::suspended(group.suspend));
+    variables.push(hold::is_held());
+    variables.push(jobs::was_held());
+    variables.push(variable("hold", "'Suspend'"));
     let problems = [
         "variables.gateProblems".to_owned(),
         queue::problems(options),
         jobs::released(),
+        owners::problems(),
         jobs::admission("oldObject != null", &["Whole"]),
+        refuse::problems(&group.kinds),
         format!(
             "(request.operation == 'CREATE' ? [] :\n{})",
             jobs::change_of_suspended(group.suspend, None)
         ),
     ];
-    variables.push(variable("problems", problems.join(" +\n")));
+    variables.push(variable("problems", cel::all(problems)));
     Rules {
         name: name(group),
         requests: group
@@ -74,16 +88,17 @@ pub(super) fn validating(
             })
             .collect(),
         condition: conditions::validate_job(options),
+        judges_deleted: false,
         variables,
         outcomes: vec![cel::no_problems()],
     }
 }
 
 /// What both read of an object.
-fn read(options: &Options, kinds: &[HeldKind]) -> Vec<Variable> {
+fn read(options: &Options, group: &Group<'_>, kinds: &[HeldKind]) -> Vec<Variable> {
     let mut variables = metadata::variables();
     variables.push(gates::held_by());
     variables.extend(queue::variables(options));
-    variables.push(variable("isChild", metadata::is_child("object", kinds)));
+    variables.extend(owners::variables(&group.kinds, kinds));
     variables
 }

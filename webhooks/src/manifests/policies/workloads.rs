@@ -16,6 +16,7 @@ pub(super) fn policy() -> Rules<Validation> {
             name: "status-changes".to_owned(),
             expression: "object.?status != oldObject.?status".to_owned(),
         },
+        judges_deleted: false,
         variables: Vec::new(),
         outcomes: vec![Validation {
             expression: "false".to_owned(),

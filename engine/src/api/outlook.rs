@@ -1,0 +1,173 @@
+//! What keeps a pending workload waiting at this moment, as data and in a few sentences: scarce resources,
+//! workloads ahead, and why others are not preempted. It changes with every admission, so it is for people
+//! who ask, not for a status. It is worked out in `explain/outlook.rs`.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use crate::api::amount::Amount;
+use crate::api::explanation::FormatAmount;
+use crate::api::limits::NAMES_SHOWN_MAX;
+use crate::api::names::{CohortName, FlavorName, PodSetName, QueueName, ResourceName, WorkloadId};
+
+/// What keeps a workload waiting that is queued in a ClusterQueue.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outlook {
+    /// The ClusterQueue.
+    pub queue: QueueName,
+    /// The number of workloads of the same ClusterQueue that come before it.
+    pub ahead: usize,
+    /// The head, if that is another workload.
+    pub head: Option<WorkloadId>,
+    /// What is available to the ClusterQueue now, borrowing included.
+    pub free: Vec<(FlavorName, ResourceName, Amount)>,
+    /// The resources that are short in each possible flavor, for the fewest pods that are accepted.
+    pub short: Vec<ShortResource>,
+    /// The evicted workloads of the same cohort tree that have not stopped.
+    pub evicting: Vec<WorkloadId>,
+    /// Why workloads with scarce resources are not preempted, with their numbers.
+    pub not_preempted: BTreeMap<NotPreempted, usize>,
+    /// The workloads whose end would let it fit in the flavors that come first, whatever its preemption
+    /// policy: in the order of preemption, and none in vain. Empty if that would not suffice.
+    pub fits_after: Vec<WorkloadId>,
+}
+
+/// A resource that is short.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ShortResource {
+    /// The pod set.
+    pub pod_set: PodSetName,
+    /// The flavor.
+    pub flavor: FlavorName,
+    /// The resource.
+    pub resource: ResourceName,
+    /// What the pod set requests.
+    pub request: Amount,
+    /// What is available.
+    pub free: Amount,
+    /// The node whose quota or limit is exhausted.
+    pub limit: LimitingNode,
+}
+
+/// A node of the cohort tree.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LimitingNode {
+    /// The ClusterQueue: it may not use, or borrow, more.
+    Queue(QueueName),
+    /// A cohort: the nodes below it together may not.
+    Cohort(CohortName),
+}
+
+/// Why a workload is not preempted for another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum NotPreempted {
+    /// An eviction would have no effect on it.
+    NotEvictable,
+    /// It is in the same queue, and preemption there is off.
+    OwnQueueNever,
+    /// It is in the same queue and is not ordered after the other one.
+    OwnQueueOrder,
+    /// It is in another queue, and preemption in the cohort is off.
+    CohortNever,
+    /// It is in another queue, and its priority is not lower.
+    CohortPriority,
+    /// It is in another queue, which does not borrow.
+    WithinItsQuota,
+    /// The other one's queue would have to borrow.
+    WouldBorrow,
+    /// It is a candidate, but all candidates together would not suffice.
+    NotEnough,
+}
+
+impl NotPreempted {
+    /// The reason as part of a sentence about several workloads.
+    pub const fn text(self) -> &'static str {
+        match self {
+            Self::NotEvictable => "would not go if told to",
+            Self::OwnQueueNever => "of its own queue are safe (withinClusterQueue is Never)",
+            Self::OwnQueueOrder => "of its own queue don't come after it",
+            Self::CohortNever => "of other queues are safe (reclaimWithinCohort is Never)",
+            Self::CohortPriority => "of other queues are not of lower priority",
+            Self::WithinItsQuota => "are of queues that use no more than is theirs",
+            Self::WouldBorrow => "of other queues are safe as this queue would borrow itself",
+            Self::NotEnough => "might have to go but hold too little together",
+        }
+    }
+}
+
+impl fmt::Display for LimitingNode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Queue(queue) => write!(f, "ClusterQueue \"{queue}\""),
+            Self::Cohort(cohort) => write!(f, "cohort \"{cohort}\""),
+        }
+    }
+}
+
+impl Outlook {
+    /// The outlook as text; `format` formats amounts, `name` names workloads.
+    pub fn display<'a>(
+        &'a self,
+        format: FormatAmount<'a>,
+        name: &'a dyn Fn(&WorkloadId) -> String,
+    ) -> impl fmt::Display + 'a {
+        fmt::from_fn(move |f| self.write(f, format, name))
+    }
+
+    fn write(
+        &self,
+        f: &mut fmt::Formatter<'_>,
+        format: FormatAmount<'_>,
+        name: &dyn Fn(&WorkloadId) -> String,
+    ) -> fmt::Result {
+        match &self.head {
+            Some(head) if self.ahead == 1 => write!(f, "comes after {}", name(head))?,
+            Some(head) => {
+                let ahead = self.ahead;
+                write!(f, "comes after {ahead}, the first being {}", name(head))?;
+            }
+            None => f.write_str("is the first of its queue")?,
+        }
+        for ShortResource {
+            pod_set: _,
+            flavor,
+            resource,
+            request,
+            free,
+            limit,
+        } in &self.short
+        {
+            let (request, free) = (format(resource, *request), format(resource, *free));
+            write!(
+                f,
+                "; in flavor \"{flavor}\" it needs {resource} {request}, {free} is free: {limit} has no more"
+            )?;
+        }
+        for (index, (reason, count)) in self.not_preempted.iter().enumerate() {
+            let start = if index == 0 {
+                "; nobody has to make room: "
+            } else {
+                ", "
+            };
+            write!(f, "{start}{count} {}", reason.text())?;
+        }
+        write_names(f, "; on their way out: ", &self.evicting, name)?;
+        write_names(f, "; there will be room after ", &self.fits_after, name)
+    }
+}
+
+fn write_names(
+    f: &mut fmt::Formatter<'_>,
+    start: &str,
+    ids: &[WorkloadId],
+    name: &dyn Fn(&WorkloadId) -> String,
+) -> fmt::Result {
+    for (index, id) in ids.iter().take(NAMES_SHOWN_MAX).enumerate() {
+        let start = if index == 0 { start } else { ", " };
+        write!(f, "{start}{}", name(id))?;
+    }
+    match ids.len().saturating_sub(NAMES_SHOWN_MAX) {
+        0 => Ok(()),
+        more => write!(f, " and {more} more"),
+    }
+}

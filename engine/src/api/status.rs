@@ -1,0 +1,206 @@
+//! The status of queues and cohorts: whether they are active, how many workloads are pending, and what is
+//! used.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use crate::api::amount::Amount;
+use crate::api::names::{CohortName, FlavorName, QueueName, ResourceName, WorkloadId};
+use crate::api::queues::Consumed;
+use crate::api::share::Share;
+
+/// Amounts by flavor and resource.
+pub type ByFlavor<T> = BTreeMap<FlavorName, BTreeMap<ResourceName, T>>;
+
+/// The status of a ClusterQueue.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QueueStatus {
+    /// Whether it can admit workloads; if not, why not.
+    pub active: Result<(), InactiveReason>,
+    /// The number of pending workloads, those of stopped LocalQueues included.
+    pub pending: usize,
+    /// Their total requests above zero, with the pods themselves as `pods`. Workloads with invalid requests
+    /// are left out.
+    pub pending_requests: BTreeMap<ResourceName, Amount>,
+    /// The number of workloads with usage.
+    pub reserving: usize,
+    /// How many of those have a durable admission: assumed and evicted ones do not count.
+    pub admitted: usize,
+    /// The usage of each flavor with quota or usage.
+    pub usage: ByFlavor<Usage>,
+    /// With fair sharing: its dominant share of what its cohort lends.
+    pub share: Option<Share>,
+}
+
+/// The usage of one resource in one flavor in a ClusterQueue.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// All of it.
+    pub total: Amount,
+    /// The part of pods that are bound to a node.
+    pub allocated: Amount,
+    /// The part above the nominal quota.
+    pub borrowed: Amount,
+}
+
+/// The usage of one resource in one flavor.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ResourceUsage {
+    /// All of it.
+    pub total: Amount,
+    /// The part of pods that are bound to a node.
+    pub allocated: Amount,
+}
+
+/// The status of a LocalQueue.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LocalQueueStatus {
+    /// Whether its workloads can be admitted; if not, why not.
+    pub active: Result<(), LocalQueueInactiveReason>,
+    /// The number of pending workloads.
+    pub pending: usize,
+    /// Their total requests, as in [`QueueStatus::pending_requests`].
+    pub pending_requests: BTreeMap<ResourceName, Amount>,
+    /// The number of workloads with usage.
+    pub reserving: usize,
+    /// How many of those have a durable admission: assumed and evicted ones do not count.
+    pub admitted: usize,
+    /// Their usage, in whichever ClusterQueues it counts.
+    pub usage: ByFlavor<ResourceUsage>,
+    /// The usage history, if the ClusterQueue admits by usage.
+    pub consumed: Option<Consumed>,
+}
+
+/// The status of a cohort.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CohortStatus {
+    /// Whether queues below it can admit workloads; if not, why not.
+    pub active: Result<(), InactiveReason>,
+    /// What the cohort and all nodes below it may use without borrowing from its parent, as far as it is
+    /// lent to the cohort.
+    pub quota: ByFlavor<Amount>,
+    /// The usage of that.
+    pub usage: ByFlavor<Amount>,
+    /// With fair sharing: its dominant share of what its parent lends.
+    pub share: Option<Share>,
+}
+
+/// Why a ClusterQueue or cohort admits nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum InactiveReason {
+    /// It is stopped.
+    Stopped,
+    /// Flavors that it has quota for don't exist.
+    FlavorNotFound(Vec<FlavorName>),
+    /// Its parents lead into a cycle of these cohorts.
+    CohortCycle(Vec<CohortName>),
+    /// The cohort tree has more than [`crate::api::limits::TREE_DEPTH_MAX`] levels.
+    CohortTreeTooDeep,
+}
+
+/// Why nothing is admitted from a LocalQueue.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LocalQueueInactiveReason {
+    /// It is stopped.
+    Stopped,
+    /// The ClusterQueue doesn't select its namespace.
+    NamespaceNotSelected,
+    /// The ClusterQueue doesn't exist.
+    ClusterQueueNotFound(QueueName),
+    /// The ClusterQueue is inactive.
+    ClusterQueueInactive(InactiveReason),
+}
+
+/// Everything that decisions depend on and that is updated incrementally. Two engines with equal objects
+/// have equal snapshots after `decide`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Snapshot {
+    /// The usage of each ClusterQueue name, whether or not its object exists.
+    pub queues: BTreeMap<QueueName, ByFlavor<Amount>>,
+    /// The usage of each cohort by nodes below it.
+    pub cohorts: BTreeMap<CohortName, ByFlavor<Amount>>,
+    /// The queued workloads of each ClusterQueue, in order.
+    pub pending: BTreeMap<QueueName, Vec<WorkloadId>>,
+}
+
+impl Usage {
+    /// The part of pods that are not bound to a node yet.
+    pub fn reserved(self) -> Amount {
+        self.total.minus(self.allocated)
+    }
+}
+
+impl ResourceUsage {
+    /// The part of pods that are not bound to a node yet.
+    pub fn reserved(self) -> Amount {
+        self.total.minus(self.allocated)
+    }
+}
+
+impl InactiveReason {
+    /// The reason as one word for conditions, out of a closed set.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::Stopped => "Stopped",
+            Self::FlavorNotFound(_) => "FlavorNotFound",
+            Self::CohortCycle(_) => "CohortCycle",
+            Self::CohortTreeTooDeep => "CohortTreeTooDeep",
+        }
+    }
+}
+
+impl fmt::Display for InactiveReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Stopped => f.write_str("it is stopped"),
+            Self::FlavorNotFound(flavors) => {
+                f.write_str("ResourceFlavors that don't exist: ")?;
+                write_names(f, flavors.iter().map(FlavorName::as_str))
+            }
+            Self::CohortCycle(cohorts) => {
+                f.write_str("cohorts that are each other's parents: ")?;
+                write_names(f, cohorts.iter().map(CohortName::as_str))
+            }
+            Self::CohortTreeTooDeep => write!(
+                f,
+                "the cohort tree has more than {} levels",
+                crate::api::limits::TREE_DEPTH_MAX
+            ),
+        }
+    }
+}
+
+impl fmt::Display for LocalQueueInactiveReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Stopped => f.write_str("it is stopped"),
+            Self::NamespaceNotSelected => {
+                f.write_str("its ClusterQueue doesn't select this namespace")
+            }
+            Self::ClusterQueueNotFound(queue) => {
+                write!(f, "ClusterQueue \"{queue}\" doesn't exist")
+            }
+            Self::ClusterQueueInactive(reason) => {
+                write!(f, "its ClusterQueue is inactive: {reason}")
+            }
+        }
+    }
+}
+
+/// The first few names, quoted, and the number of the others.
+fn write_names<'a>(
+    f: &mut fmt::Formatter<'_>,
+    names: impl ExactSizeIterator<Item = &'a str>,
+) -> fmt::Result {
+    let shown = crate::api::limits::NAMES_SHOWN_MAX;
+    let more = names.len().saturating_sub(shown);
+    for (index, name) in names.take(shown).enumerate() {
+        let comma = if index > 0 { ", " } else { "" };
+        write!(f, "{comma}\"{name}\"")?;
+    }
+    if more > 0 {
+        write!(f, " and {more} more")
+    } else {
+        Ok(())
+    }
+}

@@ -1,0 +1,139 @@
+//! One cohort tree: its quota, its queues, and the heads that are re-opened for the next decision.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crate::api::names::{CohortName, QueueName, WorkloadId};
+use crate::api::queues::ClusterQueue;
+use crate::api::status::InactiveReason;
+use crate::flavor::options_cache::{LayoutId, OptionsCache};
+use crate::queue::cluster_queue::ClusterQueueId;
+use crate::quota::config::NodeName;
+use crate::quota::flavor_resources::FlavorResources;
+use crate::quota::quota_tree::QuotaTree;
+use crate::quota::usage::WorkloadUsage;
+use crate::quota::view::{NodeId, View};
+use crate::workload::shape::ClassId;
+
+/// One cohort tree, or a single queue without cohort.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct CohortTree {
+    pub(super) members: Vec<NodeName>,
+    pub(crate) quota: QuotaTree,
+    /// Empty in an inactive tree.
+    pub(crate) queues: TreeQueues,
+    /// Empty in an inactive tree.
+    pub(crate) cohorts: BTreeMap<CohortName, NodeId>,
+    /// The flavor options of shapes in its queues.
+    pub(crate) options_cache: OptionsCache,
+    /// Why nothing in this tree is admitted.
+    pub(crate) inactive: Option<InactiveReason>,
+    /// What the next decision has to consider again.
+    pub(crate) reopened: Reopened,
+    /// Classes that may come to fit when usage grows: see `Slots::fit_is_monotone`. So may classes that can
+    /// preempt in other queues, as more usage may mean more candidates.
+    pub(crate) reopened_by_usage: BTreeSet<ClassRef>,
+    /// The number of evicted workloads that still have usage here.
+    pub(crate) evicting: usize,
+    /// The workloads with a reservation since the last decision.
+    pub(crate) with_reservation: BTreeSet<WorkloadId>,
+}
+
+/// A queue in its tree.
+#[derive(Clone, Debug)]
+pub(crate) struct QueueNode {
+    pub(crate) id: NodeId,
+    pub(crate) cluster_queue: ClusterQueueId,
+    pub(crate) config: Arc<ClusterQueue>,
+    pub(crate) layout: LayoutId,
+    pub(crate) inactive: Option<InactiveReason>,
+}
+
+/// The queues of a tree, by name and by node.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct TreeQueues {
+    ids: BTreeMap<QueueName, NodeId>,
+    /// None for a cohort.
+    nodes: Vec<Option<QueueNode>>,
+}
+
+/// A class of pending workloads, with the node of its queue.
+pub(crate) type ClassRef = (NodeId, ClassId);
+
+/// What a decision has to consider again.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Reopened {
+    /// Everything, as something was freed or changed.
+    pub(crate) all: bool,
+    /// Otherwise only these classes.
+    pub(crate) classes: BTreeSet<ClassRef>,
+}
+
+impl TreeQueues {
+    pub(super) fn insert(&mut self, node: QueueNode) {
+        self.ids.insert(node.config.name.clone(), node.id);
+        if self.nodes.len() <= node.id {
+            self.nodes.resize_with(node.id.saturating_add(1), || None);
+        }
+        if let Some(place) = self.nodes.get_mut(node.id) {
+            *place = Some(node);
+        }
+    }
+
+    pub(crate) fn node(&self, name: &QueueName) -> Option<NodeId> {
+        self.ids.get(name).copied()
+    }
+
+    pub(crate) fn get(&self, name: &QueueName) -> Option<&QueueNode> {
+        self.at(self.node(name)?)
+    }
+
+    pub(crate) fn at(&self, id: NodeId) -> Option<&QueueNode> {
+        self.nodes.get(id)?.as_ref()
+    }
+
+    /// All of them.
+    pub(crate) fn nodes(&self) -> impl Iterator<Item = &QueueNode> {
+        self.nodes.iter().flatten()
+    }
+
+    /// All of them, by name.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&QueueName, &QueueNode)> {
+        let node = |(name, id): (_, &NodeId)| Some((name, self.at(*id)?));
+        self.ids.iter().filter_map(node)
+    }
+}
+
+impl CohortTree {
+    /// Why a queue of this tree admits nothing.
+    pub(crate) fn queue_inactive(&self, queue: &QueueName) -> Option<&InactiveReason> {
+        let own = || self.queues.get(queue).and_then(|n| n.inactive.as_ref());
+        self.inactive.as_ref().or_else(own)
+    }
+
+    /// Re-opens a class for the next decision.
+    pub(crate) fn reopen(&mut self, queue: &QueueName, class: ClassId) {
+        if let Some(node) = self.queues.node(queue) {
+            self.reopened.classes.insert((node, class));
+        }
+    }
+
+    pub(crate) fn add_usage(
+        &mut self,
+        view: View,
+        node: NodeId,
+        usage: &WorkloadUsage,
+        cells: &FlavorResources,
+    ) {
+        for (cell, used) in &**usage {
+            self.quota.register(*cell, cells);
+            self.quota.add_usage(view, node, *cell, used.total);
+        }
+    }
+
+    pub(crate) fn remove_usage(&mut self, view: View, node: NodeId, usage: &WorkloadUsage) {
+        for (cell, used) in &**usage {
+            self.quota.remove_usage(view, node, *cell, used.total);
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! Admits the head of a class, and re-opens the heads that this affects.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use crate::api::event::Decision;
+use crate::api::workload::Admission;
+use crate::cohort::tree::{ClassRef, CohortTree};
+use crate::cycle::context::Cycle;
+use crate::flavor::assignment::{Assignment, CachedAssignment};
+use crate::queue::never_fits::find_never_fitting;
+use crate::quota::view::{NodeId, View};
+use crate::workload::info::{AdmissionUsage, WorkloadPhase};
+use crate::workload::order::QueueOrder;
+use crate::workload::shape::ClassId;
+
+impl Cycle<'_> {
+    /// The assignment in the form that is written, shared with the previous one if that was equal.
+    fn cached_assignment(
+        &mut self,
+        class: &ClassRef,
+        assignment: &Assignment<'_>,
+    ) -> Option<&CachedAssignment> {
+        let class = self.class_mut(class)?;
+        let known = class.cached_assignment.take();
+        let known = known.filter(|cached_assignment| {
+            assignment.is_like(&cached_assignment.choices_taken, &cached_assignment.counts)
+        });
+        let cached_assignment = known.unwrap_or_else(|| Box::new(assignment.cached(&class.shape)));
+        Some(class.cached_assignment.insert(cached_assignment))
+    }
+
+    /// Admits the head of a class, and updates the heads that this affects.
+    pub(super) fn admit(
+        &mut self,
+        class: &ClassRef,
+        order: &QueueOrder,
+        assignment: &Assignment<'_>,
+    ) {
+        let Some(cached_assignment) = self.cached_assignment(class, assignment) else {
+            return;
+        };
+        let (pod_sets, usage) = (
+            Arc::clone(&cached_assignment.pod_sets),
+            Arc::clone(&cached_assignment.usage),
+        );
+        let (queue, id) = class;
+        let Some(node) = self.tree.queues.at(*queue) else {
+            return;
+        };
+        let cluster_queue = node.cluster_queue;
+        let admission = Admission {
+            queue: node.config.name.clone(),
+            since: self.now,
+            unused_since: None,
+            pod_sets,
+        };
+        let quota = &self.tree.quota;
+        let mut cells = usage.iter();
+        let fits = cells.all(|(cell, used)| quota.fits(View::Now, *queue, *cell, used.total));
+        self.check(fits, "an admission stays within quota and borrowing limits");
+        let flavor_resources = &self.config.flavor_resources;
+        self.tree
+            .add_usage(View::Now, *queue, &usage, flavor_resources);
+        self.tree
+            .add_usage(View::Planned, *queue, &usage, flavor_resources);
+        self.note_usage_of(*queue);
+        let workload = order.id().clone();
+        let mut moved_in = None;
+        if let Some(cluster_queue) = self.cluster_queues.at_mut(cluster_queue) {
+            if let Some(class) = cluster_queue.pending.class(id) {
+                cluster_queue.demand.remove(&class.shape);
+            }
+            moved_in = cluster_queue.pending.remove(order, id);
+            cluster_queue.usage.add(&usage, false);
+            cluster_queue.with_usage.insert(workload.clone());
+        }
+        if let Some(info) = self.workloads.get_mut(&workload) {
+            if let Some(local_queue) = self.local_queues.get_mut(&info.queue) {
+                local_queue.demand.remove(&info.shape);
+                local_queue.usage.add(&usage, false);
+            }
+            info.state = WorkloadPhase::Assumed(Box::new(AdmissionUsage {
+                admission: admission.clone(),
+                usage,
+            }));
+        }
+        let id = workload;
+        self.decisions.push(Decision::Admit { id, admission });
+        self.drop_head(class, order);
+        for id in moved_in
+            .into_iter()
+            .chain(self.find_never_fitting_of(*queue))
+        {
+            self.open_class(&(*queue, id));
+        }
+        self.reopen_after_usage(class);
+    }
+
+    /// Finds new members from beyond the limit that can never be admitted. Returns the classes to re-open
+    /// for that.
+    fn find_never_fitting_of(&mut self, queue: NodeId) -> BTreeSet<ClassId> {
+        let pod = self.settings.pod.clamped();
+        let CohortTree { quota, queues, .. } = &*self.tree;
+        let cluster_queue = queues.at(queue).and_then(|node| {
+            let cluster_queue = self.cluster_queues.at_mut(node.cluster_queue)?;
+            cluster_queue
+                .pending
+                .has_unknown_fit()
+                .then_some((node, cluster_queue))
+        });
+        cluster_queue.map_or_else(BTreeSet::new, |(node, cluster_queue)| {
+            find_never_fitting(
+                self.config,
+                pod,
+                (&node.config, node.id),
+                quota,
+                &mut cluster_queue.pending,
+            )
+        })
+    }
+
+    /// Updates the head of the queue whose usage has grown. Re-opens classes that may fit or rank better
+    /// with more usage.
+    pub(super) fn reopen_after_usage(&mut self, class: &ClassRef) {
+        self.open_class(class);
+        // Behind the head of a strict queue no other class was considered so far.
+        let head = self.cluster_queue(class.0).and_then(|cluster_queue| {
+            let (_, id) = cluster_queue.pending.head()?;
+            (!cluster_queue.pending.is_inadmissible(id)).then(|| (class.0, id.clone()))
+        });
+        if let Some(head) = head {
+            self.open_class(&head);
+        }
+        let mut queues = self.take_improved();
+        queues.insert(class.0);
+        for class in self.tree.reopened_by_usage.clone() {
+            self.open_class(&class);
+            queues.insert(class.0);
+        }
+        for queue in queues {
+            self.update_head(queue);
+        }
+    }
+}

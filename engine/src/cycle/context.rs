@@ -1,0 +1,122 @@
+//! The data that a cycle works on.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use crate::api::event::Decision;
+use crate::api::names::WorkloadId;
+use crate::api::preemption_policy::Preemption;
+use crate::api::settings::Settings;
+use crate::api::time::Time;
+use crate::cohort::tree::{ClassRef, CohortTree};
+use crate::cycle::assigner::{Assigner, AssignmentResult};
+use crate::cycle::progress::CycleProgress;
+use crate::flavor::options::{FlavorOptions, Slots, flavor_options};
+use crate::preemption::snapshot::PreemptionSnapshot;
+use crate::queue::class::Class;
+use crate::queue::cluster_queue::{ClusterQueueState, ClusterQueueStates};
+use crate::queue::local_queue::LocalQueues;
+use crate::quota::config::Config;
+use crate::quota::view::NodeId;
+use crate::state::nominations::Nominations;
+use crate::workload::info::Workloads;
+use crate::workload::order::QueueOrder;
+use crate::workload::shape::Shape;
+
+/// One cycle over a cohort tree.
+pub(crate) struct Cycle<'a> {
+    pub(crate) config: &'a Config,
+    pub(crate) settings: &'a Settings,
+    pub(crate) cluster_queues: &'a mut ClusterQueueStates,
+    pub(crate) local_queues: &'a mut LocalQueues,
+    pub(crate) workloads: &'a mut Workloads,
+    pub(crate) timers: &'a mut BTreeSet<(Time, WorkloadId)>,
+    /// States that must not occur.
+    pub(crate) violations: &'a mut u64,
+    pub(crate) nominations: &'a mut Nominations,
+    /// Nominated workloads of which a target has stopped since the last decision.
+    pub(crate) ready: &'a BTreeSet<WorkloadId>,
+    pub(crate) now: Time,
+    pub(crate) tree: &'a mut CohortTree,
+    pub(crate) decisions: &'a mut Vec<Decision>,
+    pub(crate) progress: CycleProgress,
+}
+
+impl Cycle<'_> {
+    /// Counts a violation if an invariant is not met. Panics in builds with debug assertions.
+    pub(super) fn check(&mut self, is_met: bool, invariant: &str) {
+        debug_assert!(is_met, "violated: {invariant}");
+        *self.violations = self.violations.saturating_add(u64::from(!is_met));
+    }
+
+    pub(super) fn cluster_queue(&self, queue: NodeId) -> Option<&ClusterQueueState> {
+        self.cluster_queues
+            .at(self.tree.queues.at(queue)?.cluster_queue)
+    }
+
+    pub(super) fn cluster_queue_mut(&mut self, queue: NodeId) -> Option<&mut ClusterQueueState> {
+        let cluster_queue = self.tree.queues.at(queue)?.cluster_queue;
+        self.cluster_queues.at_mut(cluster_queue)
+    }
+
+    pub(super) fn policy(&self, queue: NodeId) -> Preemption {
+        let node = self.tree.queues.at(queue);
+        node.map(|node| node.config.preemption).unwrap_or_default()
+    }
+
+    pub(super) fn class_mut(&mut self, (queue, id): &ClassRef) -> Option<&mut Class> {
+        self.cluster_queue_mut(*queue)?.pending.class_mut(id)
+    }
+
+    /// The flavor options of a class.
+    pub(super) fn options(
+        &mut self,
+        (queue, id): &ClassRef,
+    ) -> Option<(Arc<FlavorOptions>, Arc<Shape>)> {
+        let CohortTree {
+            queues,
+            options_cache,
+            ..
+        } = &mut *self.tree;
+        let node = queues.at(*queue)?;
+        let class = self
+            .cluster_queues
+            .at_mut(node.cluster_queue)?
+            .pending
+            .class_mut(id)?;
+        let options = class.options.get_or_insert_with(|| {
+            let pod = self.settings.pod.clamped();
+            let work_out = || flavor_options(self.config, &node.config, &class.shape, pod);
+            options_cache.get(node.layout, class.shape.id, work_out)
+        });
+        Some((Arc::clone(options), Arc::clone(&class.shape)))
+    }
+
+    /// Works out what can be assigned to a workload, if anything.
+    pub(super) fn assign<'a>(
+        &mut self,
+        (queue, id): &ClassRef,
+        slots: &'a Slots,
+        shape: &Shape,
+        order: &QueueOrder,
+        policy: Preemption,
+    ) -> Option<AssignmentResult<'a>> {
+        let CohortTree { quota, queues, .. } = &mut *self.tree;
+        let node = queues.at(*queue)?;
+        let mut assigner = Assigner {
+            quota,
+            snapshot: PreemptionSnapshot {
+                queues,
+                cluster_queues: self.cluster_queues,
+                workloads: self.workloads,
+                settings: self.settings,
+            },
+            cluster_queue: node.cluster_queue,
+            node: node.id,
+            policy,
+            order,
+            local_queue: id.local_queue.as_deref(),
+        };
+        assigner.assign(slots, &node.config, shape)
+    }
+}

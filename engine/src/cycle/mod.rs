@@ -1,0 +1,17 @@
+//! The decision: which workloads are admitted, for which ones quota is reserved, and which are preempted.
+//!
+//! Must not know how anything is explained. Uses `state`, `preemption` and all folders below them.
+
+pub(crate) mod admit;
+pub(crate) mod assigner;
+pub(crate) mod context;
+pub(crate) mod decide;
+pub(crate) mod fair_ordering;
+pub(crate) mod heads;
+pub(crate) mod nominated;
+pub(crate) mod ordering;
+pub(crate) mod preempt;
+pub(crate) mod progress;
+pub(crate) mod ranking;
+pub(crate) mod reserve;
+pub(crate) mod run;

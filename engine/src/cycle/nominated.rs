@@ -1,0 +1,126 @@
+//! Nominated workloads come first in a cycle. They are admitted, or quota is reserved for them, as if their
+//! targets had stopped at once.
+
+use std::collections::BTreeSet;
+
+use crate::api::names::WorkloadId;
+use crate::api::queues::AdmissionMode;
+use crate::cohort::tree::ClassRef;
+use crate::cycle::assigner::AssignmentResult;
+use crate::cycle::context::Cycle;
+use crate::cycle::progress::Reservation;
+use crate::flavor::options::FlavorOptions;
+use crate::workload::order::QueueOrder;
+use crate::workload::shape::Shape;
+
+/// The head of a class with a reservation, which is nominated.
+struct NominatedHead {
+    class: ClassRef,
+    order: QueueOrder,
+    reservation: Reservation,
+}
+
+impl Cycle<'_> {
+    /// Admits nominated workloads, or reserves quota for them. A nomination is void if an earlier workload
+    /// of the same queue would benefit instead. Of equal workloads the first takes it. Returns whether any
+    /// workload is nominated.
+    pub(super) fn admit_nominated(&mut self) -> bool {
+        let nominated: BTreeSet<(QueueOrder, ClassRef)> =
+            (self.nominations.waiting().chain(self.ready))
+                .filter_map(|id| self.pending_place(id))
+                .collect();
+        let has_nominated = !nominated.is_empty();
+        let mut all = Vec::new();
+        for (_, class) in nominated {
+            all.extend(self.reserve_nominated(class));
+        }
+        let mut outranked = Vec::new();
+        for nominated_head in &all {
+            self.undo_reservation(&nominated_head.reservation);
+            outranked.push(self.earlier_workload_would_benefit(
+                &nominated_head.class,
+                &nominated_head.order,
+                &[],
+            ));
+            self.apply_reservation(&nominated_head.reservation);
+        }
+        for nominated_head in &all {
+            self.undo_reservation(&nominated_head.reservation);
+        }
+        self.progress.reserved.clear();
+        let with_outranked = all.into_iter().zip(outranked);
+        for (nominated_head, _) in with_outranked.filter(|(_, is_outranked)| !is_outranked) {
+            self.admit_or_reserve(&nominated_head.class);
+        }
+        has_nominated
+    }
+
+    /// The place of a workload, if it is pending in this tree.
+    fn pending_place(&self, id: &WorkloadId) -> Option<(QueueOrder, ClassRef)> {
+        let info = self.workloads.get(id)?;
+        let queue = self.local_queues.get(&info.queue)?.active_cluster_queue()?;
+        let node = self.tree.queues.get(queue)?;
+        let class = info.class(node.config.admission_mode == AdmissionMode::ByUsage);
+        let order = info.order(id);
+        let waits = node.inactive.is_none()
+            && self
+                .cluster_queue(node.id)?
+                .pending
+                .contains(&order, &class);
+        waits.then_some((order, (node.id, class)))
+    }
+
+    /// Reserves what can be assigned to the first member of a class without reservation.
+    fn reserve_nominated(&mut self, class: ClassRef) -> Option<NominatedHead> {
+        let (options, shape) = self.options(&class)?;
+        let (order, result) = self.nominated_assignment(&class, &options, &shape)?;
+        let reservation = Reservation {
+            node: class.0,
+            requested: result.requested().clone(),
+            borrowing: shape.borrowing(),
+        };
+        self.apply_reservation(&reservation);
+        self.progress.reserved.insert(class.clone(), order.clone());
+        Some(NominatedHead {
+            class,
+            order,
+            reservation,
+        })
+    }
+
+    /// Admits the first member of a class without reservation, or reserves quota for it.
+    fn admit_or_reserve(&mut self, class: &ClassRef) {
+        let Some((options, shape)) = self.options(class) else {
+            return;
+        };
+        match self.nominated_assignment(class, &options, &shape) {
+            Some((order, AssignmentResult::FitsNow(assignment))) => {
+                self.admit(class, &order, &assignment);
+            }
+            Some((order, AssignmentResult::FitsLater(requested, _))) => {
+                self.reserve(class, order, requested, shape.borrowing());
+            }
+            None => {}
+        }
+    }
+
+    /// The first member of a class without reservation, and its assignment without further preemption.
+    fn nominated_assignment<'a>(
+        &mut self,
+        class: &ClassRef,
+        options: &'a FlavorOptions,
+        shape: &Shape,
+    ) -> Option<(QueueOrder, AssignmentResult<'a>)> {
+        let FlavorOptions::Slots(slots) = options else {
+            return None;
+        };
+        let reserved = self.progress.reserved.get(class);
+        let pending = &self.cluster_queue(class.0)?.pending;
+        let order = pending.next_of(&class.1, reserved)?.clone();
+        let policy = self.policy(class.0);
+        let result = self.assign(class, slots, shape, &order, policy)?;
+        let needs_preemption =
+            matches!(&result, AssignmentResult::FitsLater(_, targets) if !targets.is_empty());
+        (!needs_preemption).then_some((order, result))
+    }
+}

@@ -1,0 +1,113 @@
+//! Decides preemptions, and checks whether one would be in vain.
+
+use crate::api::event::{Decision, EvictReason};
+use crate::api::names::WorkloadId;
+use crate::cohort::tree::ClassRef;
+use crate::cycle::context::Cycle;
+use crate::flavor::options::{FlavorOptions, fewest_pods};
+use crate::preemption::target::Target;
+use crate::workload::info::WorkloadPhase;
+use crate::workload::order::QueueOrder;
+
+impl Cycle<'_> {
+    /// Whether an earlier workload of the same queue would take the quota that targets free, without being
+    /// able to preempt all of them itself. The targets could then be admitted again and be preempted again,
+    /// for ever.
+    pub(super) fn earlier_workload_would_benefit(
+        &mut self,
+        (queue, id): &ClassRef,
+        order: &QueueOrder,
+        targets: &[Target],
+    ) -> bool {
+        let Some(node) = self.tree.queues.at(*queue) else {
+            return false;
+        };
+        let (policy, fungibility) = (node.config.preemption, node.config.fungibility);
+        let node = node.id;
+        let Some(pending) = self
+            .cluster_queue(node)
+            .map(|cluster_queue| &cluster_queue.pending)
+        else {
+            return false;
+        };
+        let own = (self.used(id, node), order);
+        let first = |class: ClassRef| {
+            let next = pending.next_of(&class.1, self.progress.reserved.get(&class))?;
+            let comes_before = (self.used(&class.1, node), next) < own;
+            comes_before.then(|| (class, next.clone()))
+        };
+        let classes = pending.classes().map(|(id, _)| (node, id.clone()));
+        let before: Vec<(ClassRef, QueueOrder)> = classes.filter_map(first).collect();
+        for target in targets {
+            self.remove_target(target);
+        }
+        let benefits = before.iter().any(|(class, order)| {
+            let Some((options, shape)) = self.options(class) else {
+                return false;
+            };
+            let FlavorOptions::Slots(slots) = &*options else {
+                return false;
+            };
+            // Partial admission never waits for targets, but it will be possible when they have stopped.
+            let least = shape.pod_sets.iter().map(fewest_pods).collect();
+            let mut quota = &self.tree.quota;
+            slots.assign(&mut quota, node, fungibility, least).is_ok()
+                || self.assign(class, slots, &shape, order, policy).is_some()
+        });
+        for target in targets {
+            self.restore_target(target);
+        }
+        benefits
+    }
+
+    /// Removes a target from the planned view; it is no candidate any more.
+    fn remove_target(&mut self, target: &Target) {
+        target.remove_usage(&mut self.tree.quota);
+        if let Some(cluster_queue) = self.cluster_queue_mut(target.candidate.node) {
+            cluster_queue.evictable.remove(&target.candidate.key);
+        }
+    }
+
+    /// The reverse of [`Cycle::remove_target`].
+    fn restore_target(&mut self, target: &Target) {
+        target.restore_usage(&mut self.tree.quota);
+        if let Some(cluster_queue) = self.cluster_queue_mut(target.candidate.node) {
+            cluster_queue.evictable.insert(target.candidate.key.clone());
+        }
+    }
+
+    /// Decides that these targets are evicted for a preemptor.
+    pub(super) fn preempt(&mut self, by: &WorkloadId, targets: &[Target]) {
+        for target in targets {
+            let id = target.candidate.key.id().clone();
+            let info = self.workloads.get_mut(&id);
+            let Some(WorkloadPhase::Admitted(admitted, eviction_reason)) =
+                info.map(|info| &mut info.state)
+            else {
+                self.check(false, "a target is admitted");
+                continue;
+            };
+            let reason = EvictReason::Preempted {
+                by: by.clone(),
+                right: target.candidate.right,
+            };
+            *eviction_reason = Some(reason.clone());
+            // Every target is a candidate of a queue of this tree.
+            let Some(node) = self.tree.queues.at(target.candidate.node) else {
+                self.check(false, "a target is in the tree");
+                continue;
+            };
+            let unused_since = admitted.admission.unused_since;
+            if let (Some(since), Some(timeout)) = (unused_since, node.config.reservation_timeout) {
+                self.timers.remove(&(since.after(timeout), id.clone()));
+            }
+            if let Some(cluster_queue) = self.cluster_queues.at_mut(node.cluster_queue) {
+                cluster_queue.evicting.insert(id.clone());
+            }
+            self.nominations.add_target(by.clone());
+            self.remove_target(target);
+            self.tree.evicting = self.tree.evicting.saturating_add(1);
+            self.decisions.push(Decision::Evict { id, reason });
+        }
+    }
+}

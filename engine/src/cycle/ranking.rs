@@ -1,0 +1,127 @@
+//! The rank of a head among the heads of other queues.
+
+use std::collections::BTreeSet;
+
+use crate::api::queues::AdmissionMode;
+use crate::api::share::Share;
+use crate::cohort::tree::ClassRef;
+use crate::cycle::context::Cycle;
+use crate::cycle::heads::{BorrowingPath, Head, HeadRank};
+use crate::quota::usage::RequestedUsage;
+use crate::quota::view::{Levels, NodeId, View};
+
+impl Cycle<'_> {
+    /// Whether a head with an estimated rank comes after another head, now that its exact rank is known.
+    pub(super) fn is_outranked_by_another(
+        &mut self,
+        class: &ClassRef,
+        rank: &HeadRank,
+        found: &HeadRank,
+    ) -> bool {
+        let BorrowingPath::Fair(path) = &found.path else {
+            let next = self.progress.ranked.first_key_value();
+            return rank < found && next.is_some_and(|(next, _)| next < found);
+        };
+        let head = Head {
+            class: class.clone(),
+            order: found.order.clone(),
+        };
+        let (quota, fair_ordering) = (&self.tree.quota, &mut self.progress.fair_ordering);
+        fair_ordering.insert(quota, class.0, head, (path.clone(), found.order.clone()));
+        let comes_first = fair_ordering.comes_first(quota, class.0);
+        if comes_first {
+            fair_ordering.remove(quota, class.0);
+        }
+        !comes_first
+    }
+
+    /// The usage or the reservations of a queue have changed.
+    pub(super) fn note_usage_of(&mut self, queue: NodeId) {
+        self.progress
+            .fair_ordering
+            .note_usage_of(&self.tree.quota, queue);
+    }
+
+    /// Puts a head back with its exact rank. `usage` is what it requests, if only unused quota decides what
+    /// it gets.
+    pub(super) fn insert_behind(
+        &mut self,
+        class: ClassRef,
+        rank: HeadRank,
+        usage: Option<RequestedUsage>,
+    ) {
+        let queue = class.0;
+        // If it does not fit any more when its turn comes, another class of its queue may have a better
+        // rank.
+        let (Some(queue_heads), Some(node)) =
+            (self.progress.heads.get(&queue), self.tree.queues.at(queue))
+        else {
+            return;
+        };
+        let has_others = queue_heads.open.len() > 1 || queue_heads.unseen.is_some();
+        let is_by_usage = node.config.admission_mode == AdmissionMode::ByUsage;
+        let could_be_better = is_by_usage || self.path(queue, queue_heads.above_quota) < rank.path;
+        if could_be_better && (has_others || usage.is_none()) {
+            self.progress.may_improve.insert(queue, usage);
+        }
+        if matches!(rank.path, BorrowingPath::Fair(_)) {
+            // The fair ordering contains it already.
+            if let Some(queue_heads) = self.progress.heads.get_mut(&queue) {
+                queue_heads.head_rank = Some(rank);
+            }
+            return;
+        }
+        let order = rank.order.clone();
+        self.insert_head(Head { class, order }, rank);
+    }
+
+    /// Takes the queues whose rank may have improved.
+    pub(super) fn take_improved(&mut self) -> BTreeSet<NodeId> {
+        let quota = &self.tree.quota;
+        let has_improved = |queue: &NodeId, usage: &mut Option<RequestedUsage>| {
+            let usage = usage.as_ref();
+            !usage.is_some_and(|usage| quota.all_fit(View::Planned, *queue, usage))
+        };
+        let improved = self.progress.may_improve.extract_if(.., has_improved);
+        improved.map(|(queue, _)| queue).collect()
+    }
+
+    /// The state of the nodes from below the root down to `node`; the levels `above_quota` would be above
+    /// their quota.
+    pub(super) fn path(&self, node: NodeId, above_quota: Levels) -> BorrowingPath {
+        let quota = &self.tree.quota;
+        let below_root = quota.below_root(node);
+        if self.settings.fair_sharing.is_none() {
+            let depth = below_root.count();
+            let above_quota = above_quota.seen_from_above(depth);
+            return BorrowingPath::Plain { above_quota, depth };
+        }
+        let standing = |(level, id)| (above_quota.contains(level), quota.share(View::Planned, id));
+        let mut path: Vec<(bool, Share)> = below_root.enumerate().map(standing).collect();
+        path.reverse();
+        BorrowingPath::Fair(path)
+    }
+
+    /// The same state with this usage added.
+    pub(super) fn path_with(&mut self, node: NodeId, requested: &RequestedUsage) -> BorrowingPath {
+        let mut above_quota = Levels::default();
+        for (cell, amount) in requested {
+            above_quota = above_quota.or(self.tree.quota.levels_above_quota(node, *cell, *amount));
+        }
+        if self.settings.fair_sharing.is_none() {
+            return self.path(node, above_quota);
+        }
+        for (cell, amount) in requested {
+            self.tree
+                .quota
+                .add_usage(View::Planned, node, *cell, *amount);
+        }
+        let path = self.path(node, above_quota);
+        for (cell, amount) in requested {
+            self.tree
+                .quota
+                .remove_usage(View::Planned, node, *cell, *amount);
+        }
+        path
+    }
+}

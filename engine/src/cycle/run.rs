@@ -1,0 +1,136 @@
+//! One cycle over a cohort tree: which workloads are admitted, for which ones quota is reserved, and which
+//! are preempted.
+//!
+//! Nominated workloads come first. Then the heads of the queues are processed, the best one first, until
+//! none is left. The best head is the one whose cohorts, from the root down, and whose queue stay within
+//! their quota; then priority and time decide. With fair sharing the heads of each cohort are first
+//! compared by shares (`fair_ordering`). There are three outcomes:
+//!
+//! * it fits, now and in the planned view: it is **admitted**;
+//! * it will fit when evicted workloads have stopped: its quota is **reserved**, so that later heads cannot
+//!   take it. Reservations last for one cycle, and the next one makes them again;
+//! * it would fit if others were evicted: they are **preempted**, and the cycle ends, as the planned view
+//!   has changed for all heads.
+//!
+//! Otherwise its class is inadmissible until something is freed: of equal workloads only the head needs an
+//! assignment. During a cycle usage only grows, so a rank can only get worse, and it suffices to work out
+//! the exact rank of the best head. The exceptions are considered again after each admission
+//! (`reopened_by_usage`, `may_improve`).
+
+use crate::api::preemption_policy::Preemption;
+use crate::cohort::tree::ClassRef;
+use crate::cycle::assigner::AssignmentResult;
+use crate::cycle::context::Cycle;
+use crate::cycle::heads::{Head, HeadRank};
+use crate::flavor::options::{FlavorOptions, is_reducible};
+use crate::workload::order::QueueOrder;
+
+impl Cycle<'_> {
+    /// Runs the cycle; returns whether another one is due.
+    pub(crate) fn run(mut self) -> bool {
+        self.tree.with_reservation.clear();
+        if self.tree.inactive.is_some() {
+            return false;
+        }
+        let before = self.decisions.len();
+        self.collect_heads();
+        let has_nominated = self.admit_nominated();
+        let mut preempted = false;
+        while !preempted && let Some((rank, head)) = self.next_head() {
+            preempted = self.process_head(head, &rank);
+        }
+        for reservation in std::mem::take(&mut self.progress.reservations) {
+            self.undo_reservation(&reservation);
+        }
+        // Admissions may have changed what is reserved for others.
+        let may_change = has_nominated || self.tree.evicting > 0;
+        preempted || (may_change && self.decisions.len() > before)
+    }
+
+    /// Processes the head that seems to be the best one; returns whether it has preempted others.
+    fn process_head(&mut self, head: Head, rank: &HeadRank) -> bool {
+        let Head { class, order } = head;
+        let node = class.0;
+        if self.is_blocked(&class) {
+            self.tree.reopened_by_usage.remove(&class);
+            self.mark_inadmissible(&class, &order);
+            return false;
+        }
+        let Some((options, shape)) = self.options(&class) else {
+            return false;
+        };
+        let FlavorOptions::Slots(slots) = &*options else {
+            self.mark_inadmissible(&class, &order);
+            return false;
+        };
+        let policy = self.policy(node);
+        if !slots.fit_is_monotone || policy.may_reclaim_in_cohort() {
+            self.tree.reopened_by_usage.insert(class.clone());
+        }
+        let mut result = self.assign(&class, slots, &shape, &order, policy);
+        if let Some(AssignmentResult::FitsLater(_, targets)) = &result
+            && !targets.is_empty()
+            && self.earlier_workload_would_benefit(&class, &order, targets)
+        {
+            // It may not preempt until the earlier workload no longer fits, or is no longer pending.
+            self.tree.reopened_by_usage.insert(class.clone());
+            let policy = Preemption::default();
+            result = self.assign(&class, slots, &shape, &order, policy);
+        }
+        let Some(result) = result else {
+            let is_whole = !shape.pod_sets.iter().any(is_reducible);
+            if slots.fit_is_monotone && is_whole {
+                let blocking_usage = slots.blocking_usage(&self.tree.quota, node, &shape);
+                if let Some(cluster_queue) = self.cluster_queue_mut(node) {
+                    cluster_queue
+                        .pending
+                        .set_blocking_usage(&class.1, blocking_usage, policy);
+                }
+            }
+            self.mark_inadmissible(&class, &order);
+            return false;
+        };
+        let path = self.path_with(node, result.requested());
+        let found = HeadRank { path, order };
+        if self.is_outranked_by_another(&class, rank, &found) {
+            let is_rank_final =
+                slots.rank_is_monotone && self.tree.evicting == 0 && !policy.is_enabled();
+            let usage = is_rank_final.then(|| result.requested().clone());
+            self.insert_behind(class, found, usage);
+            return false;
+        }
+        let order = found.order;
+        match result {
+            AssignmentResult::FitsNow(assignment) => self.admit(&class, &order, &assignment),
+            AssignmentResult::FitsLater(requested, targets) if targets.is_empty() => {
+                self.reserve(&class, order, requested, slots.borrowing);
+            }
+            AssignmentResult::FitsLater(_, targets) => {
+                self.preempt(order.id(), &targets);
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Whether nothing can be done for a class, as in the last cycle.
+    pub(super) fn is_blocked(&self, class: &ClassRef) -> bool {
+        let (Some(node), Some(cluster_queue)) =
+            (self.tree.queues.at(class.0), self.cluster_queue(class.0))
+        else {
+            return false;
+        };
+        let scope = cluster_queue.scope(&node.config, self.settings);
+        let found = cluster_queue.pending.class(&class.1);
+        found.is_some_and(|found| found.is_blocked(&self.tree.quota, node.id, &scope))
+    }
+
+    /// Nothing can be done for the head of a class.
+    pub(super) fn mark_inadmissible(&mut self, class: &ClassRef, order: &QueueOrder) {
+        if let Some(cluster_queue) = self.cluster_queue_mut(class.0) {
+            cluster_queue.pending.mark_inadmissible(&class.1);
+        }
+        self.drop_head(class, order);
+        self.update_head(class.0);
+    }
+}

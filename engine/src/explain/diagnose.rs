@@ -1,0 +1,271 @@
+//! Finds out why a workload is pending. The texts are in `api/explanation.rs`.
+
+use crate::api::amount::Amount;
+use crate::api::explanation::{Explanation, FlavorMiss, MissReason, Shortage};
+use crate::api::names::WorkloadId;
+use crate::api::queues::{AdmissionMode, QueueingStrategy, StopPolicy};
+use crate::api::quota::FlavorQuotas;
+use crate::cohort::tree::{CohortTree, QueueNode};
+use crate::flavor::assignment::Assignment;
+use crate::flavor::options::{
+    FlavorChoice, FlavorOptions, NoAssignment, SlotId, Slots, fewest_pods, flavor_choice,
+    flavor_options, for_pods, requests_by_group,
+};
+use crate::queue::pending::PendingQueue;
+use crate::quota::usage::RequestedUsage;
+use crate::quota::view::{Borrowing, View};
+use crate::state::engine::Engine;
+use crate::workload::info::{WorkloadInfo, WorkloadPhase};
+use crate::workload::order::QueueOrder;
+use crate::workload::shape::{ClassId, Shape};
+
+/// A shape in a queue, with everything that its diagnosis requires.
+struct Diagnosis<'a> {
+    engine: &'a Engine,
+    tree: &'a CohortTree,
+    node: &'a QueueNode,
+    shape: &'a Shape,
+}
+
+impl Engine {
+    /// The state of a workload and, if it is pending, the reason; none if it is not known. Ask after
+    /// [`Engine::decide`]: before, the reason may not be known yet.
+    pub fn explain(&self, id: &WorkloadId) -> Option<Explanation> {
+        let info = self.workloads.get(id)?;
+        let queue = || {
+            info.state
+                .admission()
+                .map(|admission| admission.queue.clone())
+        };
+        match &info.state {
+            WorkloadPhase::Pending => Some(self.explain_pending(id, info)),
+            WorkloadPhase::Inactive => Some(Explanation::Inactive),
+            WorkloadPhase::Finished => Some(Explanation::Finished),
+            WorkloadPhase::Evicting(..) => Some(Explanation::Evicting { queue: queue()? }),
+            WorkloadPhase::Assumed(_) | WorkloadPhase::Admitted(..) => {
+                Some(Explanation::Admitted { queue: queue()? })
+            }
+        }
+    }
+
+    fn explain_pending(&self, id: &WorkloadId, info: &WorkloadInfo) -> Explanation {
+        let key = || info.queue.clone();
+        if let Some(problem) = &info.shape.problem {
+            return Explanation::Uncountable(problem.clone());
+        }
+        let local_queue = self
+            .local_queues
+            .get(&info.queue)
+            .and_then(|local_queue| local_queue.object.as_ref());
+        let Some(local_queue) = local_queue else {
+            return Explanation::LocalQueueNotFound(key());
+        };
+        if local_queue.stop != StopPolicy::None {
+            return Explanation::LocalQueueStopped(key());
+        }
+        let queue = local_queue.cluster_queue.clone();
+        let Some(tree) = self.tree_of_queue(&queue) else {
+            return Explanation::ClusterQueueNotFound {
+                local_queue: key(),
+                queue,
+            };
+        };
+        if !local_queue.namespace_selected {
+            return Explanation::NamespaceNotSelected {
+                local_queue: key(),
+                queue,
+            };
+        }
+        if let Some(reason) = tree.queue_inactive(&queue).cloned() {
+            return Explanation::ClusterQueueInactive { queue, reason };
+        }
+        let Some(node) = tree.queues.get(&queue) else {
+            return Explanation::ClusterQueueNotFound {
+                local_queue: key(),
+                queue,
+            };
+        };
+        if let Some(until) = info.not_before.filter(|until| self.now < *until) {
+            return Explanation::BackingOff { queue, until };
+        }
+        let cluster_queue = self.cluster_queues.get(&queue);
+        if let Some(max) = node.config.max_pending
+            && cluster_queue
+                .is_some_and(|cluster_queue| cluster_queue.pending.is_beyond_limit(&info.order(id)))
+        {
+            return Explanation::QueueFull { queue, max };
+        }
+        if tree.with_reservation.contains(id) {
+            return Explanation::Nominated { queue };
+        }
+        Diagnosis {
+            engine: self,
+            tree: &tree,
+            node,
+            shape: &info.shape,
+        }
+        .explain(id)
+    }
+}
+
+impl Diagnosis<'_> {
+    fn explain(&self, id: &WorkloadId) -> Explanation {
+        let queue = self.node.config.name.clone();
+        let options = flavor_options(
+            &self.engine.config,
+            &self.node.config,
+            self.shape,
+            self.engine.shapes.pod(),
+        );
+        let slots = match options {
+            FlavorOptions::Slots(slots) => slots,
+            FlavorOptions::None(NoAssignment::NoQuota(resource)) => {
+                return Explanation::NoQuota { queue, resource };
+            }
+            FlavorOptions::None(NoAssignment::NoFlavor(place)) => {
+                return self.does_not_fit(None, place);
+            }
+        };
+        // What can never fit is reported before what does not fit now, wherever the search ended.
+        let places = || slots.iter().map(|slot| slot.place);
+        if let Some(place) = places().find(|place| self.never_fits(&slots, *place)) {
+            return self.does_not_fit(Some(&slots), place);
+        }
+        let cluster_queue = self.engine.cluster_queues.get(&queue);
+        if self.node.config.strategy == QueueingStrategy::StrictFifo
+            && let Some(head) =
+                cluster_queue.and_then(|cluster_queue| self.head(&cluster_queue.pending))
+            && head.id() != id
+            && slots.ever_fits(&self.tree.quota, self.node.id, self.shape)
+        {
+            return Explanation::BehindHead {
+                queue,
+                head: head.id().clone(),
+            };
+        }
+        let counts = self.shape.pod_sets.iter().map(fewest_pods).collect();
+        let fungibility = self.node.config.fungibility;
+        match slots.assign(&mut &self.tree.quota, self.node.id, fungibility, counts) {
+            Ok(Assignment {
+                waits_at: Some(place),
+                ..
+            }) => self.does_not_fit(Some(&slots), place),
+            Ok(_) if !self.tree.with_reservation.is_empty() => Explanation::QuotaReserved { queue },
+            Ok(_) => Explanation::Queued { queue },
+            Err(stuck) => self.does_not_fit(Some(&slots), stuck),
+        }
+    }
+
+    /// The head of the queue.
+    fn head<'b>(&self, pending: &'b PendingQueue) -> Option<&'b QueueOrder> {
+        let used = |id: &ClassId| {
+            let local_queue = id
+                .local_queue
+                .as_ref()
+                .and_then(|key| self.engine.local_queues.get(key));
+            let cells = &self.engine.config.flavor_resources;
+            local_queue
+                .map(|local_queue| local_queue.usage_share(&self.tree.quota, self.node.id, cells))
+        };
+        match self.node.config.admission_mode {
+            AdmissionMode::ByOrder => pending.head().map(|(head, _)| head),
+            AdmissionMode::ByUsage => {
+                let first = pending.heads().min_by_key(|(head, id)| (used(id), *head));
+                first.map(|(head, _)| head)
+            }
+        }
+    }
+
+    fn never_fits(&self, slots: &Slots, place: SlotId) -> bool {
+        let misses = self.misses(Some(slots), place);
+        let group = self.node.config.resource_groups.get(place.group);
+        group.is_some_and(|group| misses.len() == group.flavors.len())
+            && !misses
+                .iter()
+                .any(|miss| matches!(miss.reason, MissReason::NotFreeNow(_)))
+    }
+
+    fn does_not_fit(&self, slots: Option<&Slots>, place: SlotId) -> Explanation {
+        let several = self.shape.pod_sets.len() > 1;
+        let pod_set = self.shape.pod_sets.get(place.pod_set).filter(|_| several);
+        Explanation::DoesNotFit {
+            queue: self.node.config.name.clone(),
+            pod_set: pod_set.map(|pod_set| pod_set.name.clone()),
+            flavors: self.misses(slots, place),
+        }
+    }
+
+    /// Why each flavor does not fit for one pod set and resource group. Of earlier pod sets only the usage
+    /// that does not depend on a choice counts, so that the text does not change with usage. A flavor of
+    /// which nothing is requested fits.
+    fn misses(&self, slots: Option<&Slots>, place: SlotId) -> Vec<FlavorMiss> {
+        let config = &self.node.config;
+        let pod = self.engine.shapes.pod();
+        let group = config.resource_groups.get(place.group);
+        let pod_set = self.shape.pod_sets.get(place.pod_set);
+        let (Some(group), Some(pod_set)) = (group, pod_set) else {
+            return Vec::new();
+        };
+        let groups = requests_by_group(config, pod_set, pod).unwrap_or_default();
+        let requests = groups.get(&place.group).cloned().unwrap_or_default();
+        let forced = slots
+            .map(|slots| slots.forced_before(place, self.shape))
+            .unwrap_or_default();
+        let miss = |flavor: &FlavorQuotas| {
+            let config = &self.engine.config;
+            let reason = match flavor_choice(config, group, flavor, pod_set, &requests) {
+                Ok(choice) => self.shortage(&choice, fewest_pods(pod_set), &forced)?,
+                Err(reason) => reason,
+            };
+            Some(FlavorMiss {
+                flavor: flavor.name.clone(),
+                reason,
+            })
+        };
+        group.flavors.iter().filter_map(miss).collect()
+    }
+
+    /// The resource that a flavor is short of: one whose request can never fit, else the first that does
+    /// not fit now. If only the choices of other pod sets are in the way, it is the first resource.
+    fn shortage(
+        &self,
+        choice: &FlavorChoice,
+        count: u32,
+        forced: &RequestedUsage,
+    ) -> Option<MissReason> {
+        let (tree, node) = (&self.tree.quota, self.node.id);
+        let mut first = None;
+        let mut short = None;
+        for (resource, cell, each) in &choice.usage_per_pod {
+            let amount = for_pods(*each, count);
+            if amount == Amount::ZERO {
+                continue;
+            }
+            let request = amount.plus(forced.get(cell).copied().unwrap_or_default());
+            let nominal = tree.nominal(node, *cell);
+            let borrowing = self.shape.borrowing();
+            let (potential, may_borrow) = match borrowing {
+                Borrowing::Forbidden => (nominal, None),
+                Borrowing::Allowed => {
+                    let potential = tree.potential(node, *cell);
+                    (potential, Some(potential.minus(nominal).at_least_zero()))
+                }
+            };
+            let shortage = Shortage {
+                resource: resource.clone(),
+                request,
+                nominal,
+                may_borrow,
+            };
+            if request > potential {
+                return Some(MissReason::TooLarge(shortage));
+            }
+            if short.is_none() && !tree.is_available(View::Now, node, (*cell, request), borrowing) {
+                short = Some(shortage);
+            } else if first.is_none() {
+                first = Some(shortage);
+            }
+        }
+        short.or(first).map(MissReason::NotFreeNow)
+    }
+}

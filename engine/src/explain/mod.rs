@@ -1,0 +1,8 @@
+//! Answers questions: why a workload waits, and the status of queues and cohorts.
+//!
+//! Changes nothing, and decides nothing. Uses `state`, `preemption` and all folders below them, but not
+//! `cycle`.
+
+pub(crate) mod diagnose;
+pub(crate) mod outlook;
+pub(crate) mod queue_status;

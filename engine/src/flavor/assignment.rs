@@ -1,0 +1,274 @@
+//! Assigns flavors to a shape at the present usage.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::api::amount::Amount;
+use crate::api::flavor::{FlavorFungibility, FlavorPreference, WhenCanBorrow, WhenCanPreempt};
+use crate::api::status::ResourceUsage;
+use crate::api::workload::PodSetAssignment;
+use crate::flavor::options::{Slot, SlotId, Slots, for_pods};
+use crate::quota::flavor_resources::FlavorResourceId;
+use crate::quota::quota_tree::QuotaTree;
+use crate::quota::usage::{RequestedUsage, WorkloadUsage};
+use crate::quota::view::{Borrowing, NodeId, View};
+use crate::workload::shape::Shape;
+
+/// The flavors and pod counts that a shape gets.
+#[derive(Debug)]
+pub(crate) struct Assignment<'a> {
+    slots: &'a [Slot],
+    /// The number of the choice that each slot gets.
+    choices_taken: Vec<usize>,
+    counts: Vec<u32>,
+    /// The first slot without quota at this moment: the workload has to wait for others to stop.
+    pub(crate) waits_at: Option<SlotId>,
+    /// The requested usage, above zero.
+    pub(crate) requested: RequestedUsage,
+}
+
+/// When a choice is available; better modes come first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum FitMode {
+    /// There is quota now.
+    Now,
+    /// There will be quota when evicted workloads have stopped, or when workloads with a reservation have
+    /// started.
+    Later,
+    /// There will be quota after preemption in other queues alone: they return what they borrow.
+    Reclaim,
+    /// There will be quota after preemption that includes the own queue.
+    Preempt,
+}
+
+/// What a preemption for requested usage would lead to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SimulatedPreemption {
+    /// The distance that the queue would borrow over: see [`QuotaTree::borrowing_distance`].
+    pub(crate) distance: usize,
+    /// Whether targets are in its own queue.
+    pub(crate) costs_own: bool,
+}
+
+/// Where quota is looked for, and whether preemption may make more available.
+pub(crate) trait PreemptionOracle {
+    /// The quota and usage to look at.
+    fn quota_tree(&self) -> &QuotaTree;
+
+    /// What a preemption for this usage would lead to; none if it would not suffice.
+    fn simulate_preemption(
+        &mut self,
+        requested: &RequestedUsage,
+        borrowing: Borrowing,
+    ) -> Option<SimulatedPreemption>;
+}
+
+/// Without preemption.
+impl PreemptionOracle for &QuotaTree {
+    fn quota_tree(&self) -> &QuotaTree {
+        self
+    }
+
+    fn simulate_preemption(
+        &mut self,
+        _: &RequestedUsage,
+        _: Borrowing,
+    ) -> Option<SimulatedPreemption> {
+        None
+    }
+}
+
+/// A choice of flavor that is available in some mode.
+struct FlavorCandidate {
+    /// Its number among the choices of the slot.
+    pick: usize,
+    /// The requested usage of its cells, including that of earlier slots.
+    requested: RequestedUsage,
+    mode: FitMode,
+    /// The distance that is borrowed over; zero without borrowing.
+    distance: usize,
+}
+
+impl Slots {
+    /// Assigns a flavor to each slot, in order, for `counts` pods of each set. What earlier slots use
+    /// counts for later ones. The error is the slot without any available choice.
+    pub(crate) fn assign(
+        &self,
+        oracle: &mut impl PreemptionOracle,
+        node: NodeId,
+        fungibility: FlavorFungibility,
+        counts: Vec<u32>,
+    ) -> Result<Assignment<'_>, SlotId> {
+        let mut assignment = Assignment {
+            slots: &self.in_order,
+            choices_taken: Vec::new(),
+            counts,
+            waits_at: None,
+            requested: BTreeMap::new(),
+        };
+        for slot in &self.in_order {
+            let count = assignment
+                .counts
+                .get(slot.place.pod_set)
+                .copied()
+                .unwrap_or_default();
+            let mut best: Option<(FitGrade, FlavorCandidate)> = None;
+            for (pick, choice) in slot.choices.iter().enumerate() {
+                let requested = choice.requested(count, &assignment.requested);
+                let Some(candidate) = evaluate(oracle, node, pick, requested, self.borrowing)
+                else {
+                    continue;
+                };
+                let (grade, ends) = (
+                    candidate.grade(fungibility),
+                    candidate.ends_search(fungibility),
+                );
+                if ends || best.as_ref().is_none_or(|(known, _)| grade < *known) {
+                    best = Some((grade, candidate));
+                }
+                if ends {
+                    break;
+                }
+            }
+            let Some((_, candidate)) = best else {
+                return Err(slot.place);
+            };
+            assignment.requested.extend(candidate.requested);
+            assignment.choices_taken.push(candidate.pick);
+            if candidate.mode != FitMode::Now {
+                assignment.waits_at = assignment.waits_at.or(Some(slot.place));
+            }
+        }
+        Ok(assignment)
+    }
+}
+
+impl FlavorCandidate {
+    /// Whether the search ends here, whatever later choices offer.
+    fn ends_search(&self, fungibility: FlavorFungibility) -> bool {
+        let may_borrow = fungibility.when_can_borrow == WhenCanBorrow::MayStopSearch;
+        let may_wait = fungibility.when_can_preempt == WhenCanPreempt::MayStopSearch;
+        (self.distance == 0 || may_borrow) && (self.mode == FitMode::Now || may_wait)
+    }
+
+    /// How good the choice is; less is better.
+    fn grade(&self, fungibility: FlavorFungibility) -> FitGrade {
+        let (mode, distance) = (self.mode, self.distance);
+        match fungibility.preference {
+            FlavorPreference::BorrowingOverPreemption => FitGrade::ByMode(mode, distance),
+            FlavorPreference::PreemptionOverBorrowing => FitGrade::ByDistance(distance, mode),
+        }
+    }
+}
+
+/// How good a choice is. Only grades of one kind are compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum FitGrade {
+    ByMode(FitMode, usize),
+    ByDistance(usize, FitMode),
+}
+
+/// In which mode a choice with this usage is available; none if in no mode.
+fn evaluate(
+    oracle: &mut impl PreemptionOracle,
+    node: NodeId,
+    pick: usize,
+    requested: RequestedUsage,
+    borrowing: Borrowing,
+) -> Option<FlavorCandidate> {
+    let is_available =
+        |tree: &QuotaTree, view| tree.are_all_available(view, node, &requested, borrowing);
+    let (mode, distance) = if is_available(oracle.quota_tree(), View::Planned) {
+        let is_reserved = oracle
+            .quota_tree()
+            .would_use_reserved_nominal(node, &requested);
+        let is_now = is_available(oracle.quota_tree(), View::Now) && !is_reserved;
+        let mode = if is_now { FitMode::Now } else { FitMode::Later };
+        (
+            mode,
+            max_borrowing_distance(oracle.quota_tree(), node, &requested),
+        )
+    } else {
+        let simulate_preemption = oracle.simulate_preemption(&requested, borrowing)?;
+        let mode = if simulate_preemption.costs_own {
+            FitMode::Preempt
+        } else {
+            FitMode::Reclaim
+        };
+        (mode, simulate_preemption.distance)
+    };
+    Some(FlavorCandidate {
+        pick,
+        requested,
+        mode,
+        distance,
+    })
+}
+
+/// The largest distance that a queue would borrow over for this usage in the planned view.
+pub(crate) fn max_borrowing_distance(
+    tree: &QuotaTree,
+    node: NodeId,
+    requested: &RequestedUsage,
+) -> usize {
+    let requested = requested.iter();
+    let distances = requested.map(|(cell, amount)| tree.borrowing_distance(node, *cell, *amount));
+    distances.max().unwrap_or_default()
+}
+
+/// An assignment in the form that is written, kept for the next workload of the class.
+#[derive(Clone, Debug)]
+pub(crate) struct CachedAssignment {
+    /// The number of the choice that each slot gets.
+    pub(crate) choices_taken: Vec<usize>,
+    /// How many pods of each set.
+    pub(crate) counts: Vec<u32>,
+    pub(crate) pod_sets: Arc<[PodSetAssignment]>,
+    pub(crate) usage: WorkloadUsage,
+}
+
+impl Assignment<'_> {
+    /// Whether each slot has this choice, and each pod set this count.
+    pub(crate) fn is_like(&self, choices_taken: &[usize], counts: &[u32]) -> bool {
+        self.choices_taken == choices_taken && self.counts == counts
+    }
+
+    /// The assignment in the form that is written, for a workload of this shape.
+    pub(crate) fn cached(&self, shape: &Shape) -> CachedAssignment {
+        let mut pod_sets: Vec<PodSetAssignment> = (shape.pod_sets.iter())
+            .map(|pod_set| PodSetAssignment {
+                name: pod_set.name.clone(),
+                count: pod_set.count,
+                flavors: BTreeMap::new(),
+                usage: BTreeMap::new(),
+                bound: 0,
+            })
+            .collect();
+        for (pod_set, count) in pod_sets.iter_mut().zip(&self.counts) {
+            pod_set.count = *count;
+        }
+        for (slot, pick) in self.slots.iter().zip(&self.choices_taken) {
+            let pod_set = pod_sets.get_mut(slot.place.pod_set);
+            let (Some(pod_set), Some(choice)) = (pod_set, slot.choices.get(*pick)) else {
+                continue;
+            };
+            for (resource, _, each) in &choice.usage_per_pod {
+                let (resource, flavor) = (resource.clone(), choice.flavor.clone());
+                pod_set.flavors.insert(resource.clone(), flavor);
+                pod_set
+                    .usage
+                    .insert(resource, for_pods(*each, pod_set.count));
+            }
+        }
+        let total = |(cell, total): (&FlavorResourceId, &Amount)| {
+            let (total, allocated) = (*total, Amount::ZERO);
+            (*cell, ResourceUsage { total, allocated })
+        };
+        CachedAssignment {
+            choices_taken: self.choices_taken.clone(),
+            counts: self.counts.clone(),
+            pod_sets: pod_sets.into(),
+            usage: self.requested.iter().map(total).collect(),
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! What blocks a shape at the present usage, and whether it could ever fit.
+
+use std::collections::BTreeMap;
+
+use crate::api::amount::Amount;
+use crate::api::flavor::FlavorFungibility;
+use crate::flavor::options::{Slot, SlotId, Slots, fewest_pods};
+use crate::quota::flavor_resources::FlavorResourceId;
+use crate::quota::quota_tree::QuotaTree;
+use crate::quota::usage::RequestedUsage;
+use crate::quota::view::{Borrowing, NodeId, View};
+use crate::workload::shape::Shape;
+
+/// The number of combinations that are tried to find out whether a shape ever fits. Bounds the work for
+/// many pod sets with many flavors.
+const WAYS_TRIED_MAX: usize = 1000;
+
+impl Slots {
+    /// Finds requested usage that does not fit in the planned view: one amount for each choice of the slot
+    /// where the search ended. While none of them fits, the search ends there again, given
+    /// [`Slots::fit_is_monotone`] and no preemption.
+    pub(crate) fn blocking_usage(
+        &self,
+        mut tree: &QuotaTree,
+        node: NodeId,
+        shape: &Shape,
+    ) -> Vec<(FlavorResourceId, Amount)> {
+        let counts = shape.pod_sets.iter().map(|pod_set| pod_set.count).collect();
+        if self.borrowing == Borrowing::Forbidden {
+            // What fits into the tree may still be above the nominal quota.
+            return Vec::new();
+        }
+        // It does not matter here which of the fitting choices is taken.
+        let Err(place) = self.assign(&mut tree, node, FlavorFungibility::default(), counts) else {
+            return Vec::new();
+        };
+        let taken = self.forced_before(place, shape);
+        let count = shape.pod_sets.get(place.pod_set).map(|set| set.count);
+        let slot = self.in_order.iter().find(|slot| slot.place == place);
+        let blocking_usage = slot
+            .into_iter()
+            .flat_map(|slot| &slot.choices)
+            .map(|choice| {
+                let requested = choice.requested(count.unwrap_or_default(), &taken);
+                let mut requested = requested.into_iter();
+                requested.find(|(cell, amount)| !tree.fits(View::Planned, node, *cell, *amount))
+            });
+        // Each choice has such an amount, or the search would have continued.
+        blocking_usage.collect::<Option<_>>().unwrap_or_default()
+    }
+
+    /// The usage of slots before `place` that have only one choice.
+    pub(crate) fn forced_before(&self, place: SlotId, shape: &Shape) -> RequestedUsage {
+        let mut forced: RequestedUsage = RequestedUsage::new();
+        for slot in self.in_order.iter().take_while(|slot| slot.place != place) {
+            let [choice] = slot.choices.as_slice() else {
+                continue;
+            };
+            let count = shape.pod_sets.get(slot.place.pod_set).map(fewest_pods);
+            forced.extend(choice.requested(count.unwrap_or_default(), &forced));
+        }
+        forced
+    }
+
+    /// Whether the fewest pods that are accepted would fit without any usage. Says yes if there are too
+    /// many combinations to try.
+    pub(crate) fn ever_fits(&self, tree: &QuotaTree, node: NodeId, shape: &Shape) -> bool {
+        let mut tries_left = WAYS_TRIED_MAX;
+        let places: Vec<(&Slot, u32)> = (self.in_order.iter())
+            .filter_map(|slot| Some((slot, fewest_pods(shape.pod_sets.get(slot.place.pod_set)?))))
+            .collect();
+        // The usage of earlier slots, and the next choice to try.
+        let mut ways = vec![(BTreeMap::new(), 0)];
+        while let Some((taken, next)) = ways.last_mut() {
+            let (taken, pick) = (taken.clone(), *next);
+            *next += 1;
+            let Some((slot, count)) = places.get(ways.len() - 1) else {
+                return true;
+            };
+            let Some(choice) = slot.choices.get(pick) else {
+                ways.pop();
+                continue;
+            };
+            if tries_left == 0 {
+                return true;
+            }
+            tries_left -= 1;
+            let requested = choice.requested(*count, &taken);
+            let mut each = requested.iter();
+            if each.all(|(cell, amount)| *amount <= self.most(tree, node, *cell)) {
+                let mut taken = taken;
+                taken.extend(requested);
+                ways.push((taken, 0));
+            }
+        }
+        false
+    }
+
+    /// The largest amount that could be admitted without any usage.
+    fn most(&self, tree: &QuotaTree, node: NodeId, cell: FlavorResourceId) -> Amount {
+        let potential = tree.potential(node, cell);
+        match self.borrowing {
+            Borrowing::Allowed => potential,
+            Borrowing::Forbidden => potential.min(tree.nominal(node, cell)),
+        }
+    }
+}

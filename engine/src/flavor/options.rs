@@ -1,0 +1,242 @@
+//! The flavor options of a shape in a ClusterQueue: everything about its assignment that does not depend on
+//! usage.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::api::amount::Amount;
+use crate::api::explanation::MissReason;
+use crate::api::names::{FlavorName, ResourceName};
+use crate::api::queues::ClusterQueue;
+use crate::api::quota::{FlavorQuotas, ResourceGroup};
+use crate::api::workload::PodSet;
+use crate::flavor::node_affinity::check_nodes;
+use crate::quota::config::Config;
+use crate::quota::flavor_resources::FlavorResourceId;
+use crate::quota::usage::RequestedUsage;
+use crate::quota::view::Borrowing;
+use crate::workload::shape::Shape;
+
+/// Which flavors a shape could be assigned in a queue.
+#[derive(Debug)]
+pub(crate) enum FlavorOptions {
+    /// None with the present configuration.
+    None(NoAssignment),
+    /// One choice for each slot.
+    Slots(Slots),
+}
+
+/// Why there is no assignment whatever the usage.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum NoAssignment {
+    /// No resource group covers this resource.
+    NoQuota(ResourceName),
+    /// No flavor suits these pods.
+    NoFlavor(SlotId),
+}
+
+/// A pod set and a resource group of the queue, by their numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SlotId {
+    pub(crate) pod_set: usize,
+    pub(crate) group: usize,
+}
+
+/// What an assignment has to choose.
+#[derive(Debug)]
+pub(crate) struct Slots {
+    pub(super) in_order: Vec<Slot>,
+    /// Whether more usage can never make the shape fit. It can when an early pod set is pushed to another
+    /// flavor and so leaves quota to a later one. It also can for partial admission: a part never waits for
+    /// the first flavor, so it fits only once others use that up.
+    pub(crate) fit_is_monotone: bool,
+    /// Whether more usage can never improve its rank. It can with several choices: when the first one is
+    /// used up, another choice may borrow less in a cohort, or lead to a smaller share.
+    pub(crate) rank_is_monotone: bool,
+    /// Whether it may borrow.
+    pub(crate) borrowing: Borrowing,
+}
+
+/// One resource group for one pod set: all its resources come from one flavor.
+#[derive(Debug)]
+pub(crate) struct Slot {
+    pub(crate) place: SlotId,
+    pub(crate) choices: Vec<FlavorChoice>,
+}
+
+/// A flavor, and the usage of each pod in it.
+#[derive(Debug)]
+pub(crate) struct FlavorChoice {
+    pub(crate) flavor: FlavorName,
+    pub(crate) usage_per_pod: Vec<(ResourceName, FlavorResourceId, Amount)>,
+}
+
+/// Works out the flavor options of a shape in a queue.
+pub(crate) fn flavor_options(
+    config: &Config,
+    queue: &ClusterQueue,
+    shape: &Shape,
+    pod: Amount,
+) -> FlavorOptions {
+    let mut slots = Vec::new();
+    for (index, pod_set) in shape.pod_sets.iter().enumerate() {
+        let groups = match requests_by_group(queue, pod_set, pod) {
+            Ok(groups) => groups,
+            Err(resource) => return FlavorOptions::None(NoAssignment::NoQuota(resource)),
+        };
+        for (number, requests) in groups {
+            let Some(group) = queue.resource_groups.get(number) else {
+                continue;
+            };
+            let choices: Vec<FlavorChoice> = (group.flavors.iter())
+                .filter_map(|f| flavor_choice(config, group, f, pod_set, &requests).ok())
+                .collect();
+            let place = SlotId {
+                pod_set: index,
+                group: number,
+            };
+            if choices.is_empty() {
+                return FlavorOptions::None(NoAssignment::NoFlavor(place));
+            }
+            slots.push(Slot { place, choices });
+        }
+    }
+    let one_choice = slots.iter().all(|slot| slot.choices.len() == 1);
+    let is_whole = !shape.pod_sets.iter().any(is_reducible);
+    let fit_is_monotone = (is_whole || one_choice) && !early_choice_matters_later(&slots);
+    FlavorOptions::Slots(Slots {
+        in_order: slots,
+        fit_is_monotone,
+        rank_is_monotone: is_whole && one_choice,
+        borrowing: shape.borrowing(),
+    })
+}
+
+/// The requests of each pod of a set, by resource group. The error is the first resource that no group
+/// covers and that the queue does not ignore; a request of zero is fine.
+pub(crate) fn requests_by_group(
+    queue: &ClusterQueue,
+    pod_set: &PodSet,
+    pod: Amount,
+) -> Result<BTreeMap<usize, BTreeMap<ResourceName, Amount>>, ResourceName> {
+    let mut groups: BTreeMap<usize, BTreeMap<ResourceName, Amount>> = BTreeMap::new();
+    for (resource, amount) in requests_of(queue, pod_set, pod) {
+        match group_of(queue, &resource) {
+            Some(group) => {
+                groups.entry(group).or_default().insert(resource, amount);
+            }
+            None if for_pods(amount, pod_set.count) == Amount::ZERO => {}
+            None if (queue.undeclared_resources.as_ref()).is_some_and(|u| u.ignores(&resource)) => {
+            }
+            None => return Err(resource),
+        }
+    }
+    Ok(groups)
+}
+
+/// The requests of each pod of a set in a queue, and the pod itself if the queue has quota for pods.
+fn requests_of(
+    queue: &ClusterQueue,
+    pod_set: &PodSet,
+    pod: Amount,
+) -> BTreeMap<ResourceName, Amount> {
+    let requests = pod_set.requests.iter();
+    let named = requests.filter(|(resource, _)| !resource.is_pods());
+    let mut requests: BTreeMap<ResourceName, Amount> = named
+        .map(|(resource, amount)| (resource.clone(), *amount))
+        .collect();
+    let pods = ResourceName::from(ResourceName::PODS);
+    if group_of(queue, &pods).is_some() {
+        requests.insert(pods, pod);
+    }
+    requests
+}
+
+/// The resource group that a resource counts in.
+fn group_of(queue: &ClusterQueue, resource: &ResourceName) -> Option<usize> {
+    queue
+        .resource_groups
+        .iter()
+        .position(|group| group.covered_resources.contains(resource))
+}
+
+/// The usage of each pod in this flavor, or why the flavor is out of the question whatever the usage.
+pub(crate) fn flavor_choice(
+    config: &Config,
+    group: &ResourceGroup,
+    flavor: &FlavorQuotas,
+    pod_set: &PodSet,
+    requests: &BTreeMap<ResourceName, Amount>,
+) -> Result<FlavorChoice, MissReason> {
+    // A queue with a flavor that does not exist is inactive, so this is never called for it.
+    if let Some(object) = config.flavors.get(&flavor.name) {
+        check_nodes(config, group, object, pod_set).map_err(MissReason::Nodes)?;
+    }
+    let usage_of = |(resource, amount): (&ResourceName, &Amount)| {
+        let listed = flavor.resources.contains_key(resource);
+        match config.flavor_resources.get(&flavor.name, resource) {
+            Some(cell) if listed => Ok((resource.clone(), cell, *amount)),
+            _ => Err(MissReason::NoQuota(resource.clone())),
+        }
+    };
+    let usage_per_pod = requests.iter().map(usage_of).collect::<Result<_, _>>()?;
+    Ok(FlavorChoice {
+        flavor: flavor.name.clone(),
+        usage_per_pod,
+    })
+}
+
+/// Whether a slot with several choices is followed by one that could use the same cell.
+fn early_choice_matters_later(slots: &[Slot]) -> bool {
+    let mut chosen: BTreeSet<FlavorResourceId> = BTreeSet::new();
+    for slot in slots {
+        let cells = || {
+            slot.choices
+                .iter()
+                .flat_map(|c| c.usage_per_pod.iter().map(|(_, cell, _)| *cell))
+        };
+        if cells().any(|cell| chosen.contains(&cell)) {
+            return true;
+        }
+        if slot.choices.len() > 1 {
+            chosen.extend(cells());
+        }
+    }
+    false
+}
+
+/// The usage of so many pods. Sums were checked when the shape was created.
+pub(crate) fn for_pods(each: Amount, count: u32) -> Amount {
+    each.checked_mul(count).unwrap_or(Amount::LIMIT)
+}
+
+/// The fewest pods of a set that are accepted.
+pub(crate) fn fewest_pods(pod_set: &PodSet) -> u32 {
+    pod_set
+        .min_count
+        .unwrap_or(pod_set.count)
+        .min(pod_set.count)
+}
+
+/// Whether fewer pods than all are accepted.
+pub(crate) fn is_reducible(pod_set: &PodSet) -> bool {
+    fewest_pods(pod_set) < pod_set.count
+}
+
+impl FlavorChoice {
+    /// The requested usage of its cells, above zero, including that of earlier slots.
+    pub(super) fn requested(&self, count: u32, taken: &RequestedUsage) -> RequestedUsage {
+        let usage = self.usage_per_pod.iter().filter_map(|(_, cell, each)| {
+            let amount = for_pods(*each, count);
+            // A request of zero always fits, even where a quota was lowered below its usage.
+            let before = taken.get(cell).copied().unwrap_or_default();
+            (amount > Amount::ZERO).then(|| (*cell, amount.plus(before)))
+        });
+        usage.collect()
+    }
+}
+
+impl Slots {
+    pub(crate) fn iter(&self) -> std::slice::Iter<'_, Slot> {
+        self.in_order.iter()
+    }
+}

@@ -1,0 +1,119 @@
+//! The search for targets by priority.
+
+use std::collections::BTreeSet;
+
+use crate::api::event::PreemptionRight;
+use crate::api::names::WorkloadId;
+use crate::preemption::bouncing::find_bouncing_target;
+use crate::preemption::candidates::{find_cohort_candidates, merged};
+use crate::preemption::fill_back::fill_back;
+use crate::preemption::preemptor::Preemptor;
+use crate::preemption::snapshot::PreemptionSnapshot;
+use crate::preemption::target::{Candidate, Target, uses_any};
+use crate::quota::flavor_resources::FlavorResourceId;
+use crate::quota::quota_tree::QuotaTree;
+use crate::quota::view::NodeId;
+use crate::workload::order::PreemptionOrder;
+
+/// Finds targets by priority, as `SearchStrategy::ByPriority` says.
+pub(super) fn search_by_priority(
+    snapshot: PreemptionSnapshot<'_>,
+    quota: &mut QuotaTree,
+    preemptor: Preemptor<'_>,
+    scarce: &BTreeSet<FlavorResourceId>,
+    own: &[Candidate],
+    at: Option<NodeId>,
+) -> Option<Vec<Target>> {
+    let mut cohort_candidates = find_cohort_candidates(snapshot, quota, &preemptor, scarce, at);
+    loop {
+        let all = merged(&cohort_candidates).chain(own.iter().cloned());
+        let found = search_in_order(snapshot, quota, &preemptor, scarce, all, at)?;
+        let Some(bouncing) = find_bouncing_target(snapshot, quota, scarce, &found) else {
+            return Some(found);
+        };
+        for candidates in &mut cohort_candidates {
+            candidates.retain(|candidate| *candidate != bouncing.candidate);
+        }
+    }
+}
+
+/// The workloads whose end would let the preemptor fit, whatever its policy: in the order of preemption,
+/// and none in vain. Empty if that would not suffice.
+pub(crate) fn fits_after(
+    snapshot: PreemptionSnapshot<'_>,
+    quota: &mut QuotaTree,
+    preemptor: Preemptor<'_>,
+    workloads_with_usage: impl Iterator<Item = (PreemptionOrder, NodeId)>,
+) -> Vec<WorkloadId> {
+    let scarce = preemptor.scarce(quota);
+    let uses_any = |(key, _): &(PreemptionOrder, NodeId)| {
+        let info = snapshot.workloads.get(key.id());
+        info.is_some_and(|info| uses_any(info, &scarce))
+    };
+    let candidates = workloads_with_usage
+        .filter(uses_any)
+        .map(|(key, node)| Candidate {
+            key,
+            node,
+            right: PreemptionRight::InClusterQueue,
+            common_ancestor: None,
+        });
+    let candidates: BTreeSet<Candidate> = candidates.collect();
+    let found = search_in_order(snapshot, quota, &preemptor, &scarce, candidates, None);
+    let found = found.unwrap_or_default().into_iter();
+    found
+        .map(|target| target.candidate.key.id().clone())
+        .collect()
+}
+
+/// Takes candidates in order until the preemptor fits, then fills back. If `at` is given, candidates are
+/// taken until this node stays within its quota, too.
+pub(super) fn search_in_order(
+    snapshot: PreemptionSnapshot<'_>,
+    quota: &mut QuotaTree,
+    preemptor: &Preemptor<'_>,
+    scarce: &BTreeSet<FlavorResourceId>,
+    candidates: impl IntoIterator<Item = Candidate>,
+    at: Option<NodeId>,
+) -> Option<Vec<Target>> {
+    let mut taken: Vec<Target> = Vec::new();
+    let mut fits = false;
+    for candidate in candidates {
+        let target = snapshot.target(candidate);
+        let common_ancestor = target.candidate.common_ancestor;
+        if common_ancestor.is_some_and(|common_ancestor| {
+            !target.uses_borrowed_quota(quota, scarce, common_ancestor)
+        }) {
+            continue;
+        }
+        target.remove_usage(quota);
+        taken.push(target);
+        if preemptor.fits(quota) && at.is_none_or(|at| !preemptor.would_borrow(quota, at)) {
+            fits = true;
+            break;
+        }
+    }
+    fill_back(quota, &mut taken, fits, |quota, _, rest| {
+        is_accepted(quota, preemptor, rest)
+    });
+    fits.then_some(taken)
+}
+
+/// Whether the preemptor fits without these targets, and may reclaim from all that are reclaimed.
+fn is_accepted(quota: &QuotaTree, preemptor: &Preemptor<'_>, taken: &[Target]) -> bool {
+    let reclaimed = taken
+        .iter()
+        .filter(|target| target.candidate.right == PreemptionRight::InCohortReclamation);
+    let preemptor_side: BTreeSet<NodeId> = reclaimed
+        .filter_map(|target| {
+            target
+                .candidate
+                .common_ancestor
+                .map(|common_ancestor| common_ancestor.preemptor_side)
+        })
+        .collect();
+    preemptor.fits(quota)
+        && preemptor_side
+            .into_iter()
+            .all(|at| preemptor.may_reclaim_beyond(quota, at))
+}

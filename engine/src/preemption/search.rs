@@ -1,0 +1,101 @@
+//! The search for targets: tries the strategies that the policy allows, and takes the one that costs the
+//! own queue least.
+
+use crate::preemption::candidates::{could_reclaim_beyond, own_candidates};
+use crate::preemption::classical::{search_by_priority, search_in_order};
+use crate::preemption::fair_sharing::search_by_shares;
+use crate::preemption::preemptor::Preemptor;
+use crate::preemption::snapshot::PreemptionSnapshot;
+use crate::preemption::target::{Candidate, Target};
+use crate::quota::quota_tree::QuotaTree;
+use crate::quota::view::NodeId;
+use crate::workload::order::PreemptionOrder;
+
+/// How targets are searched.
+#[derive(Clone, Copy, Debug)]
+enum SearchStrategy {
+    /// In the preemptor's own queue only.
+    Own,
+    /// In all queues, by fair shares.
+    ByShares,
+    /// In all queues, by priority. If a node is given, enough of the own queue is preempted that this node
+    /// stays within its quota: then more may be reclaimed from other queues.
+    ByPriority(Option<NodeId>),
+}
+
+/// Targets whose eviction lets the preemptor fit; none if evicting all candidates would not suffice. No
+/// target is superfluous. Of several strategies the first with the cheapest targets in the own queue wins.
+pub(crate) fn find_targets(
+    snapshot: PreemptionSnapshot<'_>,
+    quota: &mut QuotaTree,
+    preemptor: Preemptor<'_>,
+) -> Option<Vec<Target>> {
+    let scarce = preemptor.scarce(quota);
+    let own = own_candidates(snapshot, &preemptor, &scarce);
+    let mut best: Option<Vec<Target>> = None;
+    for strategy in strategies(snapshot, quota, &preemptor, &own) {
+        let found = match strategy {
+            SearchStrategy::Own => search_in_order(
+                snapshot,
+                quota,
+                &preemptor,
+                &scarce,
+                own.iter().cloned(),
+                None,
+            ),
+            SearchStrategy::ByShares => {
+                let mut tests = snapshot.settings.fair_sharing.iter().flatten();
+                tests.find_map(|test| {
+                    search_by_shares(snapshot, quota, preemptor, &scarce, &own, *test)
+                })
+            }
+            SearchStrategy::ByPriority(at) => {
+                search_by_priority(snapshot, quota, preemptor, &scarce, &own, at)
+            }
+        };
+        let Some(found) = found else { continue };
+        let known = best.as_deref().map(own_targets);
+        if known.is_none_or(|known| own_targets(&found) < known) {
+            best = Some(found);
+        }
+        if best
+            .as_deref()
+            .map(own_targets)
+            .is_some_and(|cost| cost.is_empty())
+        {
+            break;
+        }
+    }
+    best
+}
+
+fn strategies(
+    snapshot: PreemptionSnapshot<'_>,
+    quota: &mut QuotaTree,
+    preemptor: &Preemptor<'_>,
+    own: &[Candidate],
+) -> Vec<SearchStrategy> {
+    if !preemptor.policy.may_reclaim_in_cohort() {
+        return vec![SearchStrategy::Own];
+    }
+    if snapshot.settings.fair_sharing.is_some() {
+        return vec![SearchStrategy::Own, SearchStrategy::ByShares];
+    }
+    let mut strategies = vec![SearchStrategy::ByPriority(None)];
+    for at in quota.below_root(preemptor.node).collect::<Vec<_>>() {
+        if could_reclaim_beyond(snapshot, quota, preemptor, at, own) {
+            strategies.push(SearchStrategy::ByPriority(Some(at)));
+        }
+    }
+    strategies
+}
+
+/// The targets in the preemptor's own queue, the most important first.
+fn own_targets(found: &[Target]) -> Vec<&PreemptionOrder> {
+    let own = found
+        .iter()
+        .filter(|target| target.candidate.common_ancestor.is_none());
+    let mut own: Vec<&PreemptionOrder> = own.map(|target| &target.candidate.key).collect();
+    own.sort_by(|one, other| other.cmp(one));
+    own
+}

@@ -1,0 +1,78 @@
+//! What is kept of each LocalQueue: its workloads, their demand, and its usage.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::api::amount::Amount;
+use crate::api::names::{LocalQueueKey, QueueName, ResourceName, WorkloadId};
+use crate::api::queues::{Consumed, LocalQueue, StopPolicy};
+use crate::api::share::Share;
+use crate::queue::demand::Demand;
+use crate::quota::flavor_resources::FlavorResources;
+use crate::quota::quota_tree::QuotaTree;
+use crate::quota::usage::QueueUsage;
+use crate::quota::view::NodeId;
+use crate::workload::lookup::Lookup;
+
+/// All known LocalQueues.
+pub(crate) type LocalQueues = Lookup<LocalQueueKey, LocalQueueState>;
+
+/// The state that belongs to a LocalQueue's name, whether or not its object exists.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct LocalQueueState {
+    pub(crate) object: Option<LocalQueue>,
+    pub(crate) workloads: BTreeSet<WorkloadId>,
+    /// The demand of its pending workloads.
+    pub(crate) demand: Demand,
+    pub(crate) usage: QueueUsage,
+    /// The usage over time, if its ClusterQueue admits by usage.
+    pub(crate) consumed: Option<Consumed>,
+}
+
+impl LocalQueueState {
+    /// Past and present usage, in relation to the quota of the ClusterQueue.
+    pub(crate) fn usage_share(
+        &self,
+        quota_tree: &QuotaTree,
+        node: NodeId,
+        cells: &FlavorResources,
+    ) -> Share {
+        let mut quota: BTreeMap<&ResourceName, Amount> = BTreeMap::new();
+        for ((_, resource), subtree, _) in quota_tree.amounts(node) {
+            let sum = quota.entry(resource).or_default();
+            *sum = sum.plus(subtree);
+        }
+        let used = self.usage.by_resource(cells);
+        let before = self.consumed.as_ref().map(|consumed| &consumed.amounts);
+        let weight = self
+            .object
+            .as_ref()
+            .map(|local_queue| local_queue.fair_weight);
+        let share = |(resource, quota): (&ResourceName, Amount)| {
+            let before = before.and_then(|amounts| amounts.get(resource));
+            let used = used.get(resource).copied().unwrap_or_default();
+            Share::of(used.plus(before.copied().unwrap_or_default()), quota)
+        };
+        let has_quota = |(_, quota): &(&ResourceName, Amount)| *quota > Amount::ZERO;
+        let shares = quota.into_iter().filter(has_quota).map(share);
+        let dominant = shares.max().unwrap_or_default();
+        dominant.weighted(weight.unwrap_or_default())
+    }
+
+    /// The ClusterQueue that its workloads are queued in, unless it is stopped or its namespace is not
+    /// selected.
+    pub(crate) fn active_cluster_queue(&self) -> Option<&QueueName> {
+        let local_queue = self.object.as_ref()?;
+        let open = local_queue.stop == StopPolicy::None && local_queue.namespace_selected;
+        open.then_some(&local_queue.cluster_queue)
+    }
+
+    pub(crate) fn is_draining(&self) -> bool {
+        self.object
+            .as_ref()
+            .is_some_and(|local_queue| local_queue.stop == StopPolicy::HoldAndDrain)
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.object.is_none() && self.workloads.is_empty()
+    }
+}

@@ -1,0 +1,104 @@
+//! Workloads that can never be admitted with the present configuration. They are skipped where they would
+//! block others: at the head of a strict queue, or in a queue with a limit.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use crate::api::amount::Amount;
+use crate::api::queues::{ClusterQueue, QueueingStrategy};
+use crate::flavor::options::{FlavorOptions, flavor_options};
+use crate::queue::pending::PendingQueue;
+use crate::quota::config::Config;
+use crate::quota::quota_tree::QuotaTree;
+use crate::quota::view::NodeId;
+use crate::workload::shape::ClassId;
+
+impl PendingQueue {
+    /// Whether there is a class whose feasibility is not known.
+    pub(crate) fn has_unknown_fit(&self) -> bool {
+        !self.fit_unknown.is_empty()
+    }
+
+    /// Takes the next class whose feasibility is not known.
+    fn next_unknown_fit(&mut self) -> Option<ClassId> {
+        self.fit_unknown.pop_first()
+    }
+
+    /// Sets whether a class ever fits. A class that does not is skipped and no longer counts towards the
+    /// limit. Returns the classes that got members from beyond the limit in exchange.
+    pub(crate) fn set_ever_fits(&mut self, id: &ClassId, ever_fits: bool) -> BTreeSet<ClassId> {
+        let mut moved_in = BTreeSet::new();
+        let Some(class) = self.classes.get_mut(id) else {
+            return moved_in;
+        };
+        class.ever_fits = Some(ever_fits);
+        if ever_fits {
+            return moved_in;
+        }
+        self.heads.remove(&class.members.head);
+        self.blocking_usage.remove(&class.blocking_usage);
+        let Some((limit, queued)) = &mut self.limit else {
+            return moved_in;
+        };
+        for key in class.members.iter() {
+            queued.remove(key);
+        }
+        for (key, _) in self
+            .beyond_limit
+            .extract_if(.., |_, (class, _)| class == id)
+        {
+            class.members.insert(key);
+        }
+        let mut freed = Vec::new();
+        while queued.len() < *limit
+            && let Some((key, (class, shape))) = self.beyond_limit.pop_first()
+        {
+            queued.insert(key.clone(), class.clone());
+            freed.push((key, class, shape));
+        }
+        for (key, class, shape) in freed {
+            self.add_to_class(key, class.clone(), &shape);
+            moved_in.insert(class);
+        }
+        moved_in
+    }
+
+    /// Whether a class is known never to fit.
+    pub(crate) fn never_fits(&self, id: &ClassId) -> bool {
+        let class = self.classes.get(id);
+        class.is_some_and(|class| class.ever_fits == Some(false))
+    }
+}
+
+/// Whether a workload that never fits would block others in this queue.
+pub(crate) fn blocks_others(config: &ClusterQueue) -> bool {
+    config.strategy == QueueingStrategy::StrictFifo || config.max_pending.is_some()
+}
+
+/// Finds the classes of a queue that never fit. Returns the classes to re-open for that.
+pub(crate) fn find_never_fitting(
+    config: &Config,
+    pod: Amount,
+    (queue, node): (&ClusterQueue, NodeId),
+    quota: &QuotaTree,
+    pending: &mut PendingQueue,
+) -> BTreeSet<ClassId> {
+    let mut reopened = BTreeSet::new();
+    let mut is_any_out = false;
+    while let Some(id) = pending.next_unknown_fit() {
+        let Some(shape) = pending.class(&id).map(|class| Arc::clone(&class.shape)) else {
+            continue;
+        };
+        let ever_fits = match flavor_options(config, queue, &shape, pod) {
+            FlavorOptions::None(_) => false,
+            FlavorOptions::Slots(slots) => slots.ever_fits(quota, node, &shape),
+        };
+        is_any_out |= !ever_fits;
+        reopened.extend(pending.set_ever_fits(&id, ever_fits));
+    }
+    // The head may have changed.
+    if let Some((_, head)) = pending.head().filter(|_| is_any_out) {
+        reopened.insert(head.clone());
+    }
+    reopened
+}

@@ -1,0 +1,258 @@
+//! The pending workloads of one ClusterQueue: their order, their classes, and the limit of queued
+//! workloads.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
+use std::sync::Arc;
+
+use crate::queue::blocking_usage::BlockingUsage;
+use crate::queue::class::{Class, ClassMembers};
+use crate::workload::order::QueueOrder;
+use crate::workload::shape::{ClassId, Shape};
+
+/// The pending workloads of one ClusterQueue.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct PendingQueue {
+    /// No class is empty.
+    pub(super) classes: BTreeMap<ClassId, Class>,
+    /// The head of each class, except classes that never fit: they block no others.
+    pub(super) heads: BTreeMap<QueueOrder, ClassId>,
+    /// Whether workloads that never fit would block others here.
+    pub(super) blocks_others: bool,
+    /// Classes whose feasibility is not known, if it matters.
+    pub(super) fit_unknown: BTreeSet<ClassId>,
+    /// Whether all classes were marked inadmissible, or re-opened, when that was last done for all at once.
+    pub(super) all_inadmissible: bool,
+    /// Counts how often that was done. Marks of an earlier generation are no longer valid.
+    pub(super) generation: u64,
+    /// The blocking usage of all classes.
+    pub(super) blocking_usage: BlockingUsage,
+    /// The limit of queued workloads if there is one, and the queued workloads.
+    pub(super) limit: Option<(usize, BTreeMap<QueueOrder, ClassId>)>,
+    /// Workloads beyond the limit. All of them come after the queued ones.
+    pub(super) beyond_limit: BTreeMap<QueueOrder, (ClassId, Arc<Shape>)>,
+}
+
+impl PendingQueue {
+    /// Adds a workload. If the limit is exceeded, the last one moves beyond it.
+    pub(crate) fn insert(&mut self, key: QueueOrder, class: ClassId, shape: &Arc<Shape>) {
+        if self.never_fits(&class) {
+            self.add_to_class(key, class, shape);
+            return;
+        }
+        if let Some((limit, queued)) = &mut self.limit {
+            if *limit <= queued.len() {
+                match queued.last_key_value() {
+                    Some((last, _)) if key < *last => self.move_beyond_limit(),
+                    _ => {
+                        self.beyond_limit.insert(key, (class, Arc::clone(shape)));
+                        return;
+                    }
+                }
+            }
+            if let Some((_, queued)) = &mut self.limit {
+                queued.insert(key.clone(), class.clone());
+            }
+        }
+        self.add_to_class(key, class, shape);
+    }
+
+    /// Removes a workload. Returns the class that got a member from beyond the limit in exchange.
+    pub(crate) fn remove(&mut self, key: &QueueOrder, class: &ClassId) -> Option<ClassId> {
+        if self.beyond_limit.remove(key).is_some() {
+            return None;
+        }
+        self.remove_from_class(key, class);
+        let (_, queued) = self.limit.as_mut()?;
+        queued.remove(key)?;
+        let (key, (class, shape)) = self.beyond_limit.pop_first()?;
+        queued.insert(key.clone(), class.clone());
+        self.add_to_class(key, class.clone(), &shape);
+        Some(class)
+    }
+
+    pub(super) fn move_beyond_limit(&mut self) {
+        let Some((key, class)) = (self.limit.as_mut()).and_then(|(_, queued)| queued.pop_last())
+        else {
+            return;
+        };
+        if let Some(found) = self.classes.get(&class) {
+            let shape = Arc::clone(&found.shape);
+            self.remove_from_class(&key, &class);
+            self.beyond_limit.insert(key, (class, shape));
+        }
+    }
+
+    pub(super) fn add_to_class(&mut self, key: QueueOrder, id: ClassId, shape: &Arc<Shape>) {
+        let Some(class) = self.classes.get_mut(&id) else {
+            self.heads.insert(key.clone(), id.clone());
+            let class = Class {
+                shape: Arc::clone(shape),
+                members: ClassMembers::of(key),
+                options: None,
+                cached_assignment: None,
+                inadmissible: false,
+                generation: self.generation,
+                ever_fits: None,
+                blocking_usage: Box::default(),
+            };
+            self.blocking_usage.add(&class.blocking_usage);
+            if self.blocks_others {
+                self.fit_unknown.insert(id.clone());
+            }
+            self.classes.insert(id, class);
+            return;
+        };
+        if key < class.members.head && class.ever_fits != Some(false) {
+            self.heads.remove(&class.members.head);
+            self.heads.insert(key.clone(), id);
+        }
+        class.members.insert(key);
+    }
+
+    fn remove_from_class(&mut self, key: &QueueOrder, id: &ClassId) {
+        let Some(class) = self.classes.get_mut(id) else {
+            return;
+        };
+        let was_head = self.heads.remove(key).is_some();
+        if class.members.remove(key) {
+            if was_head {
+                self.heads.insert(class.members.head.clone(), id.clone());
+            }
+        } else if let Some(class) = self.classes.remove(id) {
+            self.fit_unknown.remove(id);
+            if class.ever_fits != Some(false) {
+                self.blocking_usage.remove(&class.blocking_usage);
+            }
+        }
+    }
+
+    /// The head of the queue.
+    pub(crate) fn head(&self) -> Option<(&QueueOrder, &ClassId)> {
+        self.heads.first_key_value()
+    }
+
+    /// The head of each class, in order.
+    pub(crate) fn heads(&self) -> impl Iterator<Item = (&QueueOrder, &ClassId)> {
+        self.heads.iter()
+    }
+
+    /// The next head of a class.
+    pub(crate) fn next_head(&self, after: Bound<&QueueOrder>) -> Option<(&QueueOrder, &ClassId)> {
+        self.heads
+            .range::<QueueOrder, _>((after, Bound::Unbounded))
+            .next()
+    }
+
+    /// The first member of a class after this one; its head after none.
+    pub(crate) fn next_of(
+        &self,
+        class: &ClassId,
+        after: Option<&QueueOrder>,
+    ) -> Option<&QueueOrder> {
+        self.classes.get(class)?.members.next(after)
+    }
+
+    /// The last member of a class before this one.
+    pub(crate) fn last_before(&self, class: &ClassId, order: &QueueOrder) -> Option<&QueueOrder> {
+        let members = &self.classes.get(class)?.members;
+        members.previous(order)
+    }
+
+    pub(crate) fn class(&self, id: &ClassId) -> Option<&Class> {
+        self.classes.get(id)
+    }
+
+    pub(crate) fn class_mut(&mut self, id: &ClassId) -> Option<&mut Class> {
+        self.classes.get_mut(id)
+    }
+
+    pub(crate) fn classes(&self) -> impl Iterator<Item = (&ClassId, &Class)> {
+        self.classes.iter()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.classes.is_empty() && self.beyond_limit.is_empty()
+    }
+
+    /// Whether a workload is queued, within the limit.
+    pub(crate) fn contains(&self, key: &QueueOrder, class: &ClassId) -> bool {
+        self.classes
+            .get(class)
+            .is_some_and(|class| class.members.contains(key))
+    }
+
+    /// Whether a workload is beyond the limit.
+    pub(crate) fn is_beyond_limit(&self, key: &QueueOrder) -> bool {
+        self.beyond_limit.contains_key(key)
+    }
+
+    /// The number of workloads before `key`.
+    pub(crate) fn ahead_of(&self, key: &QueueOrder) -> usize {
+        let queued = self.classes.values();
+        let queued: usize = queued.map(|class| class.members.before(key)).sum();
+        queued.saturating_add(self.beyond_limit.range(..key).count())
+    }
+
+    /// All queued workloads in order, except those known never to fit: when that becomes known depends on
+    /// past events.
+    pub(crate) fn in_order(&self) -> impl Iterator<Item = &QueueOrder> {
+        let classes = self.classes.values();
+        let keys: BTreeSet<&QueueOrder> = classes
+            .filter(|class| class.ever_fits != Some(false))
+            .flat_map(|class| class.members.iter())
+            .collect();
+        keys.into_iter()
+    }
+
+    /// Limits how many workloads are queued. Call it before the first is added.
+    pub(crate) fn set_limit(&mut self, limit: Option<usize>) {
+        self.limit = limit.map(|limit| (limit, BTreeMap::new()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::amount::Amount;
+    use crate::api::workload::PodSet;
+    use crate::workload::shape::Shapes;
+
+    fn mk_queue(limit: usize) -> (PendingQueue, Arc<Shape>, ClassId) {
+        let mut shapes = Shapes::new(Amount::new(1));
+        let shape = shapes.acquire(vec![PodSet::new("main".into(), 1)]);
+        let class = ClassId {
+            shape: shape.id,
+            local_queue: None,
+        };
+        let mut queue = PendingQueue::default();
+        queue.set_limit(Some(limit));
+        (queue, shape, class)
+    }
+
+    fn mk_key(priority: i32, name: &str) -> QueueOrder {
+        QueueOrder::new(priority, 0, name.into())
+    }
+
+    fn queued(queue: &PendingQueue) -> Vec<&str> {
+        queue.in_order().map(|key| key.id().as_str()).collect()
+    }
+
+    #[test]
+    fn those_that_come_last_wait_outside_whoever_came_first() {
+        let keys = [("a", 1), ("b", 3), ("c", 2), ("d", 0)];
+        for first in 0..keys.len() {
+            let (mut queue, shape, class) = mk_queue(2);
+            let (before, after) = keys.split_at(first);
+            for (name, priority) in after.iter().chain(before) {
+                queue.insert(mk_key(*priority, name), class.clone(), &shape);
+            }
+            assert_eq!(queued(&queue), ["b", "c"], "{first} first");
+            assert!(queue.is_beyond_limit(&mk_key(1, "a")));
+            assert_eq!(queue.ahead_of(&mk_key(0, "d")), 3);
+            assert_eq!(queue.remove(&mk_key(0, "d"), &class), None);
+            assert_eq!(queue.remove(&mk_key(3, "b"), &class), Some(class.clone()));
+            assert_eq!(queued(&queue), ["c", "a"]);
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! The dominant resource share of a node of a cohort tree.
+
+use std::collections::BTreeMap;
+
+use crate::api::amount::Amount;
+use crate::api::names::ResourceName;
+use crate::api::share::Share;
+use crate::quota::quota_tree::QuotaTree;
+use crate::quota::view::{NodeId, View};
+
+impl QuotaTree {
+    /// The dominant resource share of a node: what it borrows, in relation to what its parent could lend.
+    pub(crate) fn share(&self, view: View, id: NodeId) -> Share {
+        let Some(node) = self.nodes.get(id) else {
+            return Share::ZERO;
+        };
+        let Some(parent) = node.parent else {
+            return Share::ZERO;
+        };
+        let mut borrowed: BTreeMap<&ResourceName, Amount> = BTreeMap::new();
+        for ((_, resource), cell_id) in &self.cells {
+            if let Some(cell) = node.cells.get(cell_id)
+                && cell.usage(view) > cell.subtree
+            {
+                let sum = borrowed.entry(resource).or_default();
+                *sum = sum.plus(cell.usage(view).minus(cell.subtree));
+            }
+        }
+        let share = |(resource, amount): (&ResourceName, Amount)| {
+            let cells = self.cells.iter().filter(|((_, of), _)| of == resource);
+            let lent = cells.map(|(_, cell)| self.potential(parent, *cell));
+            Share::of(amount, lent.fold(Amount::ZERO, Amount::plus))
+        };
+        let dominant = borrowed.into_iter().map(share).max().unwrap_or_default();
+        dominant.weighted(node.weight)
+    }
+}

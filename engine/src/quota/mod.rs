@@ -1,0 +1,14 @@
+//! The arithmetic of quota: what each node of a cohort tree has, lends, borrows and uses, and the
+//! configuration that it comes from.
+//!
+//! Must not know workloads, their order, or who decides. Uses `api`.
+
+pub(crate) mod available;
+pub(crate) mod borrowing;
+pub(crate) mod config;
+pub(crate) mod dominant_share;
+pub(crate) mod flavor_resources;
+pub(crate) mod quota_tree;
+pub(crate) mod usage;
+pub(crate) mod usage_history;
+pub(crate) mod view;

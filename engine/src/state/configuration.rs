@@ -1,0 +1,225 @@
+//! What events about flavors, cohorts and queues change in the state.
+
+use std::sync::Arc;
+
+use crate::api::flavor::Flavor;
+use crate::api::names::{CohortName, FlavorName, LocalQueueKey, QueueName, WorkloadId};
+use crate::api::queues::{AdmissionMode, ClusterQueue, Cohort, LocalQueue};
+use crate::queue::cluster_queue::ClusterQueueState;
+use crate::queue::local_queue::LocalQueueState;
+use crate::queue::pending::PendingQueue;
+use crate::quota::config::NodeName;
+use crate::state::engine::Engine;
+
+impl Engine {
+    pub(super) fn set_flavor(&mut self, name: &FlavorName, flavor: Option<Flavor>) {
+        if self.config.flavors.get(name) == flavor.as_ref() {
+            return;
+        }
+        match flavor {
+            Some(flavor) => self.config.flavors.insert(name.clone(), flavor),
+            None => self.config.flavors.remove(name),
+        };
+        for (queue, config) in &self.config.queues {
+            let mut named = config
+                .resource_groups
+                .iter()
+                .flat_map(|group| &group.flavors);
+            if named.any(|flavor| flavor.name == *name) {
+                self.cohort_trees
+                    .invalidate(&NodeName::Queue(queue.clone()));
+            }
+        }
+    }
+
+    pub(super) fn set_cohort(&mut self, name: &CohortName, cohort: Option<Cohort>) {
+        if self.config.cohorts.get(name) == cohort.as_ref() {
+            return;
+        }
+        if let Some(cohort) = &cohort {
+            self.config
+                .flavor_resources
+                .intern_groups(&cohort.resource_groups);
+        }
+        let node = NodeName::Cohort(name.clone());
+        let parent = cohort.as_ref().and_then(|cohort| cohort.parent.clone());
+        let before = match cohort {
+            Some(cohort) => self.config.cohorts.insert(name.clone(), cohort),
+            None => self.config.cohorts.remove(name),
+        };
+        self.move_to_cohort(&node, before.and_then(|cohort| cohort.parent), parent);
+    }
+
+    pub(super) fn set_queue(&mut self, name: &QueueName, mut queue: Option<ClusterQueue>) {
+        if let Some(queue) = &mut queue {
+            let default = &self.settings.undeclared_resources;
+            (queue.undeclared_resources).get_or_insert_with(|| default.clone());
+        }
+        if self.config.queues.get(name).map(|known| &**known) == queue.as_ref() {
+            return;
+        }
+        if let Some(queue) = &queue {
+            self.config
+                .flavor_resources
+                .intern_groups(&queue.resource_groups);
+            self.cluster_queues.open(name);
+        }
+        let node = NodeName::Queue(name.clone());
+        let parent = queue.as_ref().and_then(|queue| queue.cohort.clone());
+        let before = match queue {
+            Some(queue) => self.config.queues.insert(name.clone(), Arc::new(queue)),
+            None => self.config.queues.remove(name),
+        };
+        let after = self.config.queues.get(name).cloned();
+        let cohort = before.as_ref().and_then(|queue| queue.cohort.clone());
+        self.move_to_cohort(&node, cohort, parent);
+        self.reorder_pending(name, before.as_deref(), after.as_deref());
+        if after.is_none()
+            && let Some(cluster_queue) = self.cluster_queues.get_mut(name)
+        {
+            cluster_queue.pending.reset(false);
+        }
+        let used = self
+            .cluster_queues
+            .get(name)
+            .map(|cluster_queue| cluster_queue.with_usage.clone());
+        let used = used.unwrap_or_default();
+        let timeout = |queue: Option<&ClusterQueue>| queue.and_then(|q| q.reservation_timeout);
+        let (before, after) = (timeout(before.as_deref()), timeout(after.as_deref()));
+        for id in used.iter().filter(|_| before != after) {
+            self.set_deadline(id, before, after);
+        }
+        self.review(used);
+        self.drop_empty_cluster_queue(name);
+    }
+
+    /// Queues the pending workloads of a ClusterQueue again, if their order or their limit has changed.
+    fn reorder_pending(
+        &mut self,
+        name: &QueueName,
+        before: Option<&ClusterQueue>,
+        after: Option<&ClusterQueue>,
+    ) {
+        let rules = |queue: Option<&ClusterQueue>| {
+            queue.map(|queue| (queue.admission_mode, queue.max_pending))
+        };
+        let (before, after) = (rules(before), rules(after));
+        let (mode, limit) = after.unwrap_or_default();
+        if mode == AdmissionMode::ByUsage {
+            self.by_usage.insert(name.clone());
+        } else {
+            self.by_usage.remove(name);
+        }
+        if before.unwrap_or_default() == (mode, limit) {
+            return;
+        }
+        let local_queues = self
+            .cluster_queues
+            .get(name)
+            .map(|cluster_queue| &cluster_queue.local_queues);
+        let local_queues = local_queues.into_iter().flatten();
+        let local_queues = local_queues.filter_map(|key| self.local_queues.get(key));
+        let workloads: Vec<WorkloadId> = local_queues
+            .filter(|local_queue| local_queue.active_cluster_queue() == Some(name))
+            .flat_map(|local_queue| local_queue.workloads.iter().cloned())
+            .collect();
+        if let Some(cluster_queue) = self.cluster_queues.get_mut(name) {
+            cluster_queue.pending = PendingQueue::default();
+            cluster_queue.pending.set_limit(limit);
+        }
+        for id in workloads {
+            self.enqueue(&id, Some(name));
+        }
+    }
+
+    /// Invalidates a node, and the trees of its old and its new cohort.
+    fn move_to_cohort(
+        &mut self,
+        node: &NodeName,
+        from: Option<CohortName>,
+        to: Option<CohortName>,
+    ) {
+        self.config.move_child(node, from.as_ref(), to.as_ref());
+        self.cohort_trees.invalidate(node);
+        for cohort in from.into_iter().chain(to) {
+            self.cohort_trees.invalidate(&NodeName::Cohort(cohort));
+        }
+    }
+
+    pub(super) fn set_local_queue(&mut self, key: &LocalQueueKey, object: Option<LocalQueue>) {
+        let local_queue = self.local_queues.open(key.clone());
+        if local_queue.object == object {
+            self.drop_empty_local_queue(key);
+            return;
+        }
+        let before = local_queue.active_cluster_queue().cloned();
+        let pointed = local_queue
+            .object
+            .take()
+            .map(|local_queue| local_queue.cluster_queue);
+        if let Some(recorded) = object
+            .as_ref()
+            .and_then(|local_queue| local_queue.consumed.clone())
+            && local_queue
+                .consumed
+                .as_ref()
+                .is_none_or(|known| known.at <= recorded.at)
+        {
+            local_queue.consumed = Some(recorded);
+        }
+        let points = object
+            .as_ref()
+            .map(|local_queue| local_queue.cluster_queue.clone());
+        local_queue.object = object;
+        let after = local_queue.active_cluster_queue().cloned();
+        let workloads = local_queue.workloads.clone();
+        if pointed != points {
+            if let Some(queue) = points {
+                let demand = local_queue.demand.clone();
+                let cluster_queue = self.cluster_queues.open(&queue);
+                cluster_queue.local_queues.insert(key.clone());
+                cluster_queue.demand.add_all(&demand);
+            }
+            if let Some(queue) = pointed
+                && let Some(cluster_queue) = self.cluster_queues.get_mut(&queue)
+            {
+                cluster_queue.local_queues.remove(key);
+                let demand = self
+                    .local_queues
+                    .get(key)
+                    .map(|local_queue| local_queue.demand.clone());
+                cluster_queue.demand.remove_all(&demand.unwrap_or_default());
+                self.drop_empty_cluster_queue(&queue);
+            }
+        }
+        if before != after {
+            for id in &workloads {
+                self.dequeue(id, before.as_ref());
+                self.enqueue(id, after.as_ref());
+            }
+        }
+        self.review(workloads);
+        self.drop_empty_local_queue(key);
+    }
+
+    pub(crate) fn drop_empty_local_queue(&mut self, key: &LocalQueueKey) {
+        if self
+            .local_queues
+            .get(key)
+            .is_some_and(LocalQueueState::is_empty)
+        {
+            self.local_queues.remove(key);
+        }
+    }
+
+    /// Drops the state of a ClusterQueue that does not exist and that nothing refers to.
+    pub(crate) fn drop_empty_cluster_queue(&mut self, queue: &QueueName) {
+        let is_empty = self
+            .cluster_queues
+            .get(queue)
+            .is_some_and(ClusterQueueState::is_empty);
+        if is_empty && !self.config.queues.contains_key(queue) {
+            self.cluster_queues.close(queue);
+        }
+    }
+}

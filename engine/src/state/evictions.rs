@@ -1,0 +1,116 @@
+//! Reasons to evict an admitted workload other than preemption, and when they are due.
+
+use std::time::Duration;
+
+use crate::api::event::EvictReason;
+use crate::api::names::WorkloadId;
+use crate::api::queues::StopPolicy;
+use crate::api::time::Time;
+use crate::queue::local_queue::LocalQueueState;
+use crate::state::engine::Engine;
+use crate::workload::info::{WorkloadInfo, WorkloadPhase};
+
+impl Engine {
+    /// Checks these workloads again in the next decision. Withdraws decided evictions whose reason no
+    /// longer holds.
+    pub(crate) fn review(&mut self, workloads: impl IntoIterator<Item = WorkloadId>) {
+        for id in workloads {
+            let Some(info) = self.workloads.get(&id) else {
+                continue;
+            };
+            let WorkloadPhase::Admitted(_, eviction_reason) = &info.state else {
+                continue;
+            };
+            if eviction_reason
+                .as_ref()
+                .is_some_and(|reason| self.is_reason_obsolete(info, reason))
+            {
+                self.set_eviction_reason(&id, None);
+            }
+            self.to_review.insert(id);
+        }
+    }
+
+    /// Whether an eviction that was decided has lost its reason. Preemptions and expired timeouts are not
+    /// withdrawn.
+    fn is_reason_obsolete(&self, info: &WorkloadInfo, reason: &EvictReason) -> bool {
+        match reason {
+            EvictReason::ClusterQueueStopped | EvictReason::LocalQueueStopped => {
+                !self.eviction_reason_holds(info, reason)
+            }
+            EvictReason::ReservationTimedOut | EvictReason::Preempted { .. } => false,
+        }
+    }
+
+    /// Whether this reason to evict a workload holds.
+    pub(crate) fn eviction_reason_holds(&self, info: &WorkloadInfo, reason: &EvictReason) -> bool {
+        match reason {
+            EvictReason::ClusterQueueStopped => {
+                let queue = info.state.admission().map(|admission| &admission.queue);
+                let config = queue.and_then(|queue| self.config.queues.get(queue));
+                config.is_some_and(|config| config.stop == StopPolicy::HoldAndDrain)
+            }
+            EvictReason::LocalQueueStopped => self
+                .local_queues
+                .get(&info.queue)
+                .is_some_and(LocalQueueState::is_draining),
+            EvictReason::ReservationTimedOut => {
+                let deadline = self.deadline(info);
+                deadline.is_some_and(|deadline| deadline <= self.now)
+            }
+            EvictReason::Preempted { .. } => false,
+        }
+    }
+
+    /// When the reservation timeout of a workload expires.
+    pub(crate) fn deadline(&self, info: &WorkloadInfo) -> Option<Time> {
+        let WorkloadPhase::Admitted(admitted, None) = &info.state else {
+            return None;
+        };
+        let admission = &admitted.admission;
+        let queue = self.config.queues.get(&admission.queue)?;
+        Some(admission.unused_since?.after(queue.reservation_timeout?))
+    }
+
+    pub(super) fn set_deadline(
+        &mut self,
+        id: &WorkloadId,
+        before: Option<Duration>,
+        after: Option<Duration>,
+    ) {
+        let Some(WorkloadPhase::Admitted(admitted, None)) =
+            self.workloads.get(id).map(|r| &r.state)
+        else {
+            return;
+        };
+        let Some(since) = admitted.admission.unused_since else {
+            return;
+        };
+        if let Some(timeout) = before {
+            self.timers.remove(&(since.after(timeout), id.clone()));
+        }
+        if let Some(timeout) = after {
+            self.timers.insert((since.after(timeout), id.clone()));
+        }
+    }
+
+    pub(crate) fn eviction_failed(&mut self, id: &WorkloadId) {
+        if let Some(info) = self.workloads.get(id)
+            && info.state.is_admitted()
+        {
+            self.set_eviction_reason(id, None);
+            self.to_review.insert(id.clone());
+        }
+    }
+
+    /// Sets the reason for which the eviction of an admitted workload was decided, or clears it.
+    pub(crate) fn set_eviction_reason(&mut self, id: &WorkloadId, reason: Option<EvictReason>) {
+        self.remove_from_lists(id);
+        if let Some(info) = self.workloads.get_mut(id)
+            && let WorkloadPhase::Admitted(_, eviction_reason) = &mut info.state
+        {
+            *eviction_reason = reason;
+        }
+        self.add_to_lists(id);
+    }
+}

@@ -1,0 +1,45 @@
+//! Nominated workloads: their targets are evicted, and the quota that the targets free is reserved for
+//! them. How they are admitted is `cycle/nominated.rs`.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::api::names::WorkloadId;
+
+/// The nominated workloads.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Nominations {
+    /// The number of targets of each that still have usage.
+    evicting: BTreeMap<WorkloadId, usize>,
+    /// Workloads of which a target has stopped since the last decision.
+    ready: BTreeSet<WorkloadId>,
+}
+
+impl Nominations {
+    /// A target of `whom` was evicted.
+    pub(crate) fn add_target(&mut self, whom: WorkloadId) {
+        let evicting = self.evicting.entry(whom).or_default();
+        *evicting = evicting.saturating_add(1);
+    }
+
+    /// The reverse of [`Nominations::add_target`]: a target of `whom` has stopped, or is no longer evicted.
+    pub(crate) fn target_stopped(&mut self, whom: &WorkloadId) {
+        if let Some(evicting) = self.evicting.get_mut(whom) {
+            *evicting = evicting.saturating_sub(1);
+            if *evicting == 0 {
+                self.evicting.remove(whom);
+            }
+        }
+        self.ready.insert(whom.clone());
+    }
+
+    /// Takes the workloads of which a target has stopped since the last call. The next decision considers
+    /// them first.
+    pub(crate) fn take_ready(&mut self) -> BTreeSet<WorkloadId> {
+        std::mem::take(&mut self.ready)
+    }
+
+    /// The workloads that wait for their targets to stop.
+    pub(crate) fn waiting(&self) -> impl Iterator<Item = &WorkloadId> {
+        self.evicting.keys()
+    }
+}

@@ -1,0 +1,249 @@
+//! What events about workloads change: which workloads are queued, and what is used.
+
+use crate::api::names::{LocalQueueKey, WorkloadId};
+use crate::api::workload::Workload;
+use crate::queue::cluster_queue::ClusterQueueStates;
+use crate::queue::demand::Demand;
+use crate::queue::local_queue::LocalQueueState;
+use crate::quota::view::View;
+use crate::state::engine::Engine;
+use crate::workload::info::{AdmissionUsage, WorkloadInfo, WorkloadPhase};
+use crate::workload::transition::{keeps_usage, next_state};
+
+impl Engine {
+    pub(crate) fn upsert_workload(&mut self, workload: Workload) {
+        let Workload {
+            id,
+            queue,
+            priority,
+            created,
+            pod_sets,
+            not_before,
+            evictable,
+            state,
+        } = workload;
+        let before = self.workloads.get(&id);
+        let known =
+            before.filter(|before| before.evictable == evictable || !before.state.is_admitted());
+        let cells = &mut self.config.flavor_resources;
+        let state = next_state(known.map(|info| &info.state), state, cells);
+        let shape = self.shapes.acquire(pod_sets);
+        // Many workloads share one copy of this name.
+        let queue = self.local_queues.key(&queue).cloned().unwrap_or(queue);
+        let info = WorkloadInfo {
+            queue,
+            priority,
+            created,
+            shape,
+            not_before,
+            evictable,
+            state,
+        };
+        match before {
+            Some(before) if before.is_same_as(&info) => self.shapes.release(&info.shape),
+            Some(before) if keeps_usage(before, &info) => self.replace_admitted(&id, info),
+            _ => {
+                let id = self.workloads.key(&id).cloned().unwrap_or(id);
+                let left = self.take_workload(&id);
+                self.insert_workload(id, info);
+                if let Some(left) = left {
+                    self.drop_empty_local_queue(&left);
+                }
+            }
+        }
+    }
+
+    pub(crate) fn remove_workload(&mut self, id: &WorkloadId) {
+        if let Some(key) = self.take_workload(id) {
+            self.drop_empty_local_queue(&key);
+        }
+    }
+
+    pub(crate) fn admission_failed(&mut self, id: &WorkloadId) {
+        if let Some(info) = self.workloads.get(id)
+            && matches!(info.state, WorkloadPhase::Assumed(_))
+        {
+            let info = WorkloadInfo {
+                state: WorkloadPhase::Pending,
+                ..info.clone()
+            };
+            // `take_workload` releases the shape, but it is still in use here.
+            let shape = self.shapes.acquire(info.shape.pod_sets.clone());
+            self.take_workload(id);
+            self.insert_workload(id.clone(), WorkloadInfo { shape, ..info });
+        }
+    }
+
+    /// Replaces a workload by one with the same usage: counters and lists may change, but no tree does.
+    fn replace_admitted(&mut self, id: &WorkloadId, info: WorkloadInfo) {
+        let before = self.workloads.get(id);
+        let old = before.and_then(|before| before.state.admission_usage());
+        let (Some(before), Some(old), Some(new)) = (before, old, info.state.admission_usage())
+        else {
+            self.check(false, "what is replaced has usage");
+            return;
+        };
+        let mut was_there = true;
+        let cluster_queue = self
+            .cluster_queues
+            .get_mut(&new.admission.queue)
+            .map(|a| &mut a.usage);
+        let local_queue = self.local_queues.get_mut(&info.queue).map(|l| &mut l.usage);
+        for usage in cluster_queue.into_iter().chain(local_queue) {
+            was_there &= usage.remove(&old.usage, before.state.is_admitted());
+            usage.add(&new.usage, info.state.is_admitted());
+        }
+        self.shapes.release(&before.shape);
+        let role = |info| {
+            (
+                WorkloadInfo::preemption_order(info, id),
+                info.is_evicting(),
+                info.evicted_for().cloned(),
+                self.deadline(info),
+            )
+        };
+        let is_listed_anew = role(before) != role(&info);
+        if is_listed_anew {
+            self.remove_from_lists(id);
+        }
+        self.workloads.insert(id.clone(), info);
+        if is_listed_anew {
+            self.add_to_lists(id);
+        }
+        self.check(was_there, "a queue has the usage of its workloads");
+        self.review([id.clone()]);
+    }
+
+    /// Adds a workload that is not known.
+    fn insert_workload(&mut self, id: WorkloadId, info: WorkloadInfo) {
+        let local_queue = self.local_queues.open(info.queue.clone());
+        local_queue.workloads.insert(id.clone());
+        let queue_name = local_queue.active_cluster_queue().cloned();
+        if info.state == WorkloadPhase::Pending {
+            for demand in demands(local_queue, &mut self.cluster_queues) {
+                demand.add(&info.shape);
+            }
+        }
+        if let Some(AdmissionUsage { admission, usage }) = info.state.admission_usage() {
+            let admitted = info.state.is_admitted();
+            local_queue.usage.add(usage, admitted);
+            let cluster_queue = self.cluster_queues.open(&admission.queue);
+            cluster_queue.usage.add(usage, admitted);
+            cluster_queue.with_usage.insert(id.clone());
+            let cells = &self.config.flavor_resources;
+            if let Some(tree) = self.cohort_trees.tree_mut(&admission.queue)
+                && let Some(node) = tree.queues.node(&admission.queue)
+            {
+                tree.add_usage(View::Now, node, usage, cells);
+                tree.add_usage(View::Planned, node, usage, cells);
+            }
+            self.cohort_trees.reopen_by_usage(&admission.queue);
+        }
+        self.workloads.insert(id.clone(), info);
+        self.add_to_lists(&id);
+        self.enqueue(&id, queue_name.as_ref());
+        self.review([id]);
+    }
+
+    /// Removes a workload with all its effects; returns its LocalQueue.
+    fn take_workload(&mut self, id: &WorkloadId) -> Option<LocalQueueKey> {
+        let queue_name = self
+            .local_queues
+            .get(&self.workloads.get(id)?.queue)?
+            .active_cluster_queue()
+            .cloned();
+        self.dequeue(id, queue_name.as_ref());
+        self.remove_from_lists(id);
+        let info = self.workloads.remove(id)?;
+        self.shapes.release(&info.shape);
+        let local_queue = self.local_queues.get_mut(&info.queue)?;
+        local_queue.workloads.remove(id);
+        if info.state == WorkloadPhase::Pending {
+            for demand in demands(local_queue, &mut self.cluster_queues) {
+                demand.remove(&info.shape);
+            }
+        }
+        if let Some(AdmissionUsage { admission, usage }) = info.state.admission_usage() {
+            let admitted = info.state.is_admitted();
+            let mut was_there = local_queue.usage.remove(usage, admitted);
+            if let Some(cluster_queue) = self.cluster_queues.get_mut(&admission.queue) {
+                was_there &= cluster_queue.usage.remove(usage, admitted);
+                was_there &= cluster_queue.with_usage.remove(id);
+            }
+            if let Some(tree) = self.cohort_trees.tree_mut(&admission.queue)
+                && let Some(node) = tree.queues.node(&admission.queue)
+            {
+                tree.remove_usage(View::Now, node, usage);
+                tree.remove_usage(View::Planned, node, usage);
+                tree.reopened.all = true;
+            }
+            self.drop_empty_cluster_queue(&admission.queue);
+            self.check(was_there, "a queue has the usage of its workloads");
+        }
+        Some(info.queue)
+    }
+}
+
+/// Where the pending workloads of a LocalQueue are counted: there, and at its ClusterQueue.
+fn demands<'a>(
+    local_queue: &'a mut LocalQueueState,
+    cluster_queues: &'a mut ClusterQueueStates,
+) -> impl Iterator<Item = &'a mut Demand> {
+    let object = local_queue.object.as_ref();
+    let pointed = object.and_then(|object| cluster_queues.get_mut(&object.cluster_queue));
+    std::iter::once(&mut local_queue.demand)
+        .chain(pointed.map(|cluster_queue| &mut cluster_queue.demand))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::amount::Amount;
+    use crate::api::event::{Decision, Event};
+    use crate::api::queues::{ClusterQueue, LocalQueue};
+    use crate::api::settings::Settings;
+    use crate::api::time::Time;
+    use crate::api::workload::{PodSet, WorkloadState};
+    use std::sync::Arc;
+
+    fn mk_engine() -> Engine {
+        let mut engine = Engine::new(Settings::new(Amount::new(1)));
+        engine.apply(Event::UpsertClusterQueue(ClusterQueue {
+            cohort: Some("c".into()),
+            ..ClusterQueue::new("q".into())
+        }));
+        let key = LocalQueueKey::new("ns", "l");
+        engine.apply(Event::UpsertLocalQueue(LocalQueue::new(key, "q".into())));
+        engine
+    }
+
+    fn mk_workload(state: WorkloadState) -> Event {
+        Event::UpsertWorkload(Workload {
+            pod_sets: vec![PodSet::new("main".into(), 3)],
+            state,
+            ..Workload::new("w".into(), LocalQueueKey::new("ns", "l"))
+        })
+    }
+
+    #[test]
+    fn where_pods_are_wakes_no_tree() {
+        let mut engine = mk_engine();
+        engine.apply(mk_workload(WorkloadState::Pending));
+        let decisions = engine.decide(Time::default());
+        let [Decision::Admit { admission, .. }] = decisions.as_slice() else {
+            unreachable!("one workload, one admission, not {decisions:?}");
+        };
+        for bound in [1, 3, 2, 0] {
+            let mut admission = admission.clone();
+            for pod_set in Arc::make_mut(&mut admission.pod_sets) {
+                pod_set.bound = bound;
+            }
+            engine.apply(mk_workload(WorkloadState::Admitted(admission.clone())));
+            assert_eq!(engine.admission(&"w".into()), Some(&admission));
+            let changed = engine.clone().cohort_trees.take_changed();
+            assert!(changed.is_empty(), "{bound} bound: {changed:?}");
+        }
+        engine.apply(mk_workload(WorkloadState::Finished));
+        assert_eq!(engine.clone().cohort_trees.take_changed().len(), 1);
+    }
+}

@@ -1,0 +1,123 @@
+//! What is known of each workload: its requests, and how far it has come.
+
+use std::sync::Arc;
+
+use crate::api::event::EvictReason;
+use crate::api::names::{LocalQueueKey, WorkloadId};
+use crate::api::time::Time;
+use crate::api::workload::Admission;
+use crate::quota::usage::WorkloadUsage;
+use crate::workload::lookup::Lookup;
+use crate::workload::order::{PreemptionOrder, QueueOrder};
+use crate::workload::shape::{ClassId, Shape};
+
+/// All workloads.
+pub(crate) type Workloads = Lookup<WorkloadId, WorkloadInfo>;
+
+/// A workload. There are many, so this is small: names and shapes are shared.
+#[derive(Clone, Debug)]
+pub(crate) struct WorkloadInfo {
+    pub(crate) queue: LocalQueueKey,
+    pub(crate) priority: i32,
+    pub(crate) created: i64,
+    pub(crate) shape: Arc<Shape>,
+    pub(crate) not_before: Option<Time>,
+    pub(crate) evictable: bool,
+    pub(crate) state: WorkloadPhase,
+}
+
+/// How far a workload has come.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum WorkloadPhase {
+    Pending,
+    Inactive,
+    Finished,
+    /// Admitted by a decision, but not yet in the durable record.
+    Assumed(Box<AdmissionUsage>),
+    /// Admitted. The reason is set once its eviction was decided.
+    Admitted(Box<AdmissionUsage>, Option<EvictReason>),
+    /// Evicted, but still with usage; the preemptor is set if it was preempted.
+    Evicting(Box<AdmissionUsage>, Option<WorkloadId>),
+}
+
+/// An admission and its usage.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct AdmissionUsage {
+    pub(crate) admission: Admission,
+    pub(crate) usage: WorkloadUsage,
+}
+
+impl WorkloadPhase {
+    pub(crate) fn admission_usage(&self) -> Option<&AdmissionUsage> {
+        match self {
+            Self::Assumed(admitted) | Self::Admitted(admitted, _) | Self::Evicting(admitted, _) => {
+                Some(admitted)
+            }
+            Self::Pending | Self::Inactive | Self::Finished => None,
+        }
+    }
+
+    pub(crate) fn admission(&self) -> Option<&Admission> {
+        self.admission_usage().map(|admitted| &admitted.admission)
+    }
+
+    pub(crate) fn is_admitted(&self) -> bool {
+        matches!(self, Self::Admitted(..))
+    }
+
+    /// The preemptor, if its eviction was decided for one.
+    pub(crate) fn evicted_by(&self) -> Option<&WorkloadId> {
+        match self {
+            Self::Evicting(_, by) => by.as_ref(),
+            Self::Admitted(_, Some(EvictReason::Preempted { by, .. })) => Some(by),
+            _ => None,
+        }
+    }
+}
+
+impl WorkloadInfo {
+    pub(crate) fn order(&self, id: &WorkloadId) -> QueueOrder {
+        QueueOrder::new(self.priority, self.created, id.clone())
+    }
+
+    /// Its class while it is pending; a queue that admits by usage keeps one for each LocalQueue.
+    pub(crate) fn class(&self, by_usage: bool) -> ClassId {
+        ClassId {
+            shape: self.shape.id,
+            local_queue: by_usage.then(|| Arc::new(self.queue.clone())),
+        }
+    }
+
+    /// Whether it is evicted and still has usage.
+    pub(crate) fn is_evicting(&self) -> bool {
+        match self.state {
+            WorkloadPhase::Evicting(..) => true,
+            WorkloadPhase::Admitted(_, Some(_)) => self.evictable,
+            _ => false,
+        }
+    }
+
+    /// The preemptor that waits for it to stop.
+    pub(crate) fn evicted_for(&self) -> Option<&WorkloadId> {
+        self.state.evicted_by().filter(|_| self.is_evicting())
+    }
+
+    /// Its place in the order of preemption, if it can be preempted.
+    pub(crate) fn preemption_order(&self, id: &WorkloadId) -> Option<PreemptionOrder> {
+        match &self.state {
+            WorkloadPhase::Admitted(admitted, None) if self.evictable => {
+                let since = admitted.admission.since;
+                Some(PreemptionOrder::new(self.priority, since, id.clone()))
+            }
+            _ => None,
+        }
+    }
+
+    pub(crate) fn is_same_as(&self, other: &Self) -> bool {
+        self.queue == other.queue
+            && (self.priority, self.created) == (other.priority, other.created)
+            && self.shape.id == other.shape.id
+            && (self.not_before, self.evictable) == (other.not_before, other.evictable)
+            && self.state == other.state
+    }
+}

@@ -1,0 +1,70 @@
+//! The phase that follows when the durable record of a workload changes, and whether its usage stays the
+//! same.
+
+use std::sync::Arc;
+
+use crate::api::workload::{Admission, WorkloadState};
+use crate::quota::flavor_resources::FlavorResources;
+use crate::quota::usage::usage_of;
+use crate::workload::info::{AdmissionUsage, WorkloadInfo, WorkloadPhase};
+
+/// The phase that follows from the durable record and from what was decided before.
+pub(crate) fn next_state(
+    before: Option<&WorkloadPhase>,
+    recorded: WorkloadState,
+    cells: &mut FlavorResources,
+) -> WorkloadPhase {
+    let known = before.and_then(WorkloadPhase::admission_usage);
+    let mut admitted = |admission| Box::new(admission_usage(admission, known, cells));
+    match (recorded, before) {
+        (WorkloadState::Pending, Some(WorkloadPhase::Assumed(admitted))) => {
+            WorkloadPhase::Assumed(admitted.clone())
+        }
+        (WorkloadState::Pending, _) => WorkloadPhase::Pending,
+        (WorkloadState::Inactive, _) => WorkloadPhase::Inactive,
+        (WorkloadState::Finished, _) => WorkloadPhase::Finished,
+        (
+            WorkloadState::Admitted(admission),
+            Some(WorkloadPhase::Admitted(known, eviction_reason)),
+        ) if known.admission.queue == admission.queue => {
+            WorkloadPhase::Admitted(admitted(admission), eviction_reason.clone())
+        }
+        (WorkloadState::Admitted(admission), _) => {
+            WorkloadPhase::Admitted(admitted(admission), None)
+        }
+        (WorkloadState::Evicting(admission, by), _) => {
+            let by = by.or_else(|| before?.evicted_by().cloned());
+            WorkloadPhase::Evicting(admitted(admission), by)
+        }
+    }
+}
+
+/// The usage of an admission; unchanged parts are shared with the known one.
+pub(crate) fn admission_usage(
+    admission: Admission,
+    known: Option<&AdmissionUsage>,
+    cells: &mut FlavorResources,
+) -> AdmissionUsage {
+    match known {
+        Some(known) if known.admission.pod_sets == admission.pod_sets => AdmissionUsage {
+            admission: Admission {
+                pod_sets: Arc::clone(&known.admission.pod_sets),
+                ..admission
+            },
+            usage: Arc::clone(&known.usage),
+        },
+        _ => AdmissionUsage {
+            usage: usage_of(&admission, cells),
+            admission,
+        },
+    }
+}
+
+/// Whether both have the same usage, so that no quota is freed or taken. The nodes of their pods do not
+/// matter.
+pub(crate) fn keeps_usage(before: &WorkloadInfo, after: &WorkloadInfo) -> bool {
+    let (Some(old), Some(new)) = (before.state.admission(), after.state.admission()) else {
+        return false;
+    };
+    old.has_same_usage(new) && before.queue == after.queue
+}

@@ -1,0 +1,136 @@
+//! Nominated workloads, by definition. Which targets are evicted for them is `targets.rs`.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use sluice_engine::{
+    AdmissionMode, ClusterQueue, Decision, EvictReason, Time, Workload, WorkloadId, WorkloadState,
+};
+
+use super::{Oracle, Reservation, Reservations, order};
+use crate::choice::AssignmentResult;
+use crate::quota::Tree;
+use crate::tally::Tally;
+
+impl Oracle {
+    /// Keeps the room for those for whom others leave, or have just left; then each of them has its turn
+    /// before all others. Of equal ones the first has it.
+    pub(super) fn keep_promises(
+        &mut self,
+        tree: &Tree,
+        now: Time,
+        decisions: &mut Vec<Decision>,
+    ) -> Reservations {
+        let promised = self.promised(tree, now);
+        let mut kept: Vec<(WorkloadId, Workload, Reservation)> = Vec::new();
+        for id in &promised {
+            let before: Vec<&WorkloadId> = kept.iter().map(|(_, first, _)| &first.id).collect();
+            let claims = kept.iter().map(|(_, _, claim)| claim);
+            let turn = self.turn_of(tree, now, id, &before, claims);
+            if let Some((queue, first, verdict)) = turn {
+                let (AssignmentResult::Now(assignment) | AssignmentResult::Later(assignment, _)) =
+                    verdict
+                else {
+                    unreachable!("it has a turn")
+                };
+                let claim = self.claim(tree, &queue.name, &first.id, assignment.charge);
+                kept.push((id.clone(), first.clone(), claim));
+            }
+        }
+        // One that stands before it in its queue, and would gain the room, has it instead.
+        let all: Vec<WorkloadId> = kept.iter().map(|(_, first, _)| first.id.clone()).collect();
+        let mut still = kept.clone();
+        for (id, first, _) in &kept {
+            let others = kept.iter().filter(|(_, other, _)| other.id != first.id);
+            let views = self.views(tree, others.map(|(_, _, claim)| claim));
+            let scene = self.scene(tree, &views);
+            let queue = &self.queues[&self.locals[&first.queue].cluster_queue];
+            let mut ignored = Tally::default();
+            let lined_up = self.lined_up(queue, now, &mut ignored);
+            let before = lined_up.into_iter().take_while(|w| w.id != first.id);
+            let mut before = before.filter(|w| !all.contains(&w.id));
+            if before.any(|w| scene.can_serve(queue, w)) {
+                self.tally.promise_broken += 1;
+                still.retain(|(other, ..)| other != id);
+            }
+        }
+        let mut claims = Reservations::new();
+        for (id, ..) in still {
+            let before: Vec<&WorkloadId> = claims.keys().collect();
+            let turn = self.turn_of(tree, now, &id, &before, claims.values());
+            let Some((queue, first, verdict)) = turn else {
+                continue;
+            };
+            let (queue, first) = (queue.name.clone(), first.id.clone());
+            self.tally.promise_kept += 1;
+            match verdict {
+                AssignmentResult::Now(assignment) => {
+                    decisions.push(self.admit(first, queue, assignment, now));
+                }
+                AssignmentResult::Later(assignment, _) => {
+                    let claim = self.claim(tree, &queue, &first, assignment.charge);
+                    claims.insert(first, claim);
+                }
+                AssignmentResult::No => unreachable!("it has a turn"),
+            }
+        }
+        claims
+    }
+
+    /// Who waits in a tree and is promised room, in order.
+    fn promised(&self, tree: &Tree, now: Time) -> Vec<WorkloadId> {
+        let mut ids: BTreeSet<WorkloadId> = self.leaving_for().into_values().collect();
+        ids.extend(self.left_for.iter().cloned());
+        let queues = self.queues.values();
+        let queues = queues.filter(|q| self.active(q) && tree.queue(&q.name).is_some());
+        let mut ignored = Tally::default();
+        let waiting = queues.flat_map(|queue| self.lined_up(queue, now, &mut ignored));
+        let mut promised: Vec<&Workload> = waiting.filter(|w| ids.contains(&w.id)).collect();
+        promised.sort_by_cached_key(|workload| order(workload));
+        promised.into_iter().map(|w| w.id.clone()).collect()
+    }
+
+    /// The first of those that are like this one and have not had their turn, and what can be done for it
+    /// without others going.
+    fn turn_of<'a>(
+        &'a self,
+        tree: &Tree,
+        now: Time,
+        id: &WorkloadId,
+        before: &[&WorkloadId],
+        claims: impl Iterator<Item = &'a Reservation>,
+    ) -> Option<(&'a ClusterQueue, &'a Workload, AssignmentResult)> {
+        let promised = &self.workloads[id];
+        let queue = &self.queues[&self.locals[&promised.queue].cluster_queue];
+        let by_usage = queue.admission_mode == AdmissionMode::ByUsage;
+        let is_like = |w: &&Workload| {
+            w.pod_sets == promised.pod_sets && (!by_usage || w.queue == promised.queue)
+        };
+        let mut ignored = Tally::default();
+        let mut like = self.lined_up(queue, now, &mut ignored);
+        like.retain(|w| is_like(w) && !before.contains(&&w.id));
+        let first = like.into_iter().next()?;
+        let views = self.views(tree, claims);
+        let verdict = self.scene(tree, &views).verdict(queue, first, &mut ignored);
+        match &verdict {
+            AssignmentResult::No => None,
+            AssignmentResult::Later(_, victims) if !victims.is_empty() => None,
+            _ => Some((queue, first, verdict)),
+        }
+    }
+
+    /// For whom somebody is to make room, whether that is under way or only decided.
+    pub(crate) fn made_to_go_by(&self, id: &WorkloadId) -> Option<&WorkloadId> {
+        match (&self.workloads.get(id)?.state, self.asked.get(id)) {
+            (WorkloadState::Evicting(_, by), _) => by.as_ref(),
+            (WorkloadState::Admitted(_), Some(EvictReason::Preempted { by, .. })) => Some(by),
+            _ => None,
+        }
+    }
+
+    /// Those who leave for others, with whom they leave for.
+    pub(super) fn leaving_for(&self) -> BTreeMap<WorkloadId, WorkloadId> {
+        let leaving = self.workloads.values().filter(|w| self.leaves(w));
+        let leaving = leaving.filter_map(|w| Some((&w.id, self.made_to_go_by(&w.id)?)));
+        leaving.map(|(id, by)| (id.clone(), by.clone())).collect()
+    }
+}

@@ -1,0 +1,172 @@
+//! Taking back one's own quota, and what that may cost one's own queue.
+
+use crate::script::check;
+
+#[test]
+fn a_queue_takes_back_its_quota_from_a_sibling_and_an_outsider_together() {
+    let script = |head: &str, expected: &str| {
+        check(&format!(
+            "{head}
+             cohort r
+             cohort c in=r default.cpu=2
+             queue q in=c own=lower reclaim=any default.cpu=4
+             queue same in=c default.cpu=0
+             queue out in=r default.cpu=0
+             held s same priority=10 default.cpu=3
+             held o out priority=10 default.cpu=3
+             job j q cpu=4
+             decide => {expected}"
+        ));
+    };
+    script("", "!s(reclaim) !o(reclaim)");
+    script("fair", "!o(reclaim) !s(reclaim)");
+    script("fair initial", "!o(reclaim) !s(reclaim)");
+}
+
+#[test]
+fn the_lowest_priority_gives_back_first_whichever_branch_it_is_in() {
+    check(
+        "cohort r
+         cohort c in=r default.cpu=2
+         queue q in=c reclaim=any default.cpu=4
+         queue same in=c default.cpu=0
+         queue out in=r default.cpu=0
+         held high same priority=10 default.cpu=3
+         held low out priority=1 default.cpu=3
+         job j q cpu=3
+         decide => !low(reclaim)",
+    );
+}
+
+#[test]
+fn outsiders_give_nothing_to_one_who_borrows_at_every_level() {
+    check(
+        "cohort r
+         cohort c in=r default.cpu=2
+         queue q in=c reclaim=any default.cpu=0
+         queue same in=c default.cpu=0
+         queue out in=r default.cpu=0
+         queue lender in=r default.cpu=3
+         held s same default.cpu=2
+         held o out default.cpu=3
+         job j q priority=5 cpu=2
+         decide =>",
+    );
+}
+
+#[test]
+fn by_shares_too_own_jobs_and_borrowers_go_together() {
+    for strategy in ["fair", "fair initial", "fair final"] {
+        check(&format!(
+            "{strategy}
+             queue q0 in=r own=lower reclaim=any default.cpu=5
+             queue q1 in=r weight=3000 default.cpu=0
+             held keep q0 priority=4 default.cpu=2
+             held low q0 priority=0 default.cpu=1
+             held borrower q1 priority=3 default.cpu=2
+             job j q0 priority=3 cpu=3
+             decide => !low(own) !borrower(reclaim)
+             gone low
+             gone borrower
+             decide => j"
+        ));
+    }
+}
+
+#[test]
+fn own_jobs_go_only_as_far_as_the_right_against_borrowers_needs_it() {
+    // Without `low`, and not before, the job is within what is its queue's own.
+    check(
+        "fair initial
+         queue q in=r own=lower reclaim=any default.cpu=5
+         queue b in=r weight=9000 default.cpu=0
+         held low q priority=0 default.cpu=1
+         held lower q priority=-1 default.cpu=1
+         held keep q priority=9 default.cpu=1
+         held borrower b priority=3 default.cpu=2
+         job j q priority=3 cpu=3
+         decide => !lower(own) !borrower(reclaim)",
+    );
+}
+
+#[test]
+fn a_search_that_ends_with_own_jobs_alone_chooses_the_lowest() {
+    // To take back what `b` has, all of its own would have to go; but `low` alone is enough.
+    for (settings, weight) in [("", ""), ("fair", "weight=9000")] {
+        check(&format!(
+            "{settings}
+             queue q in=r own=lower reclaim=any default.cpu=4
+             queue b in=r {weight} default.cpu=0
+             queue lender in=r default.cpu=4
+             held low q priority=0 default.cpu=1
+             held high q priority=1 default.cpu=5
+             held f b default.cpu=2
+             job j q priority=9 cpu=1
+             decide => !low(own)"
+        ));
+    }
+}
+
+#[test]
+fn nobody_of_the_own_queue_goes_where_one_may_borrow_from_another() {
+    check(
+        "queue q in=r own=lower reclaim=any borrow=lower default.cpu=4
+         queue b in=r default.cpu=0
+         queue lender in=r default.cpu=4
+         held mine q priority=0 default.cpu=4
+         held f b priority=1 default.cpu=4
+         job j q priority=9 cpu=2
+         decide => !f(borrow)",
+    );
+}
+
+#[test]
+fn a_lower_one_of_the_own_queue_goes_rather_than_a_higher_one_beside_a_borrower() {
+    // `high` would have to go with `f`, to keep to what is the queue's own; `low` alone is enough.
+    check(
+        "queue q in=r own=lower reclaim=any default.cpu=4
+         queue b in=r default.cpu=0
+         queue lender in=r default.cpu=3
+         held low q priority=0 default.cpu=2
+         held high q priority=1 default.cpu=3
+         held f b default.cpu=2
+         job j q priority=9 cpu=2
+         decide => !low(own)",
+    );
+    // If it is not, `f` goes and the higher one stays.
+    check(
+        "queue q in=r own=lower reclaim=any default.cpu=4
+         queue b in=r default.cpu=0
+         held low q priority=0 default.cpu=1
+         held high q priority=1 default.cpu=1
+         held f b default.cpu=2
+         job j q priority=9 cpu=3
+         decide => !f(reclaim) !low(own)",
+    );
+}
+
+#[test]
+fn of_equal_shares_the_lowest_priority_gives_first() {
+    check(
+        "fair
+         queue a in=r default.cpu=0
+         queue b in=r default.cpu=0
+         queue q in=r reclaim=any default.cpu=4
+         held high a priority=9 default.cpu=2
+         held low b priority=1 default.cpu=2
+         job j q cpu=2
+         decide => !low(reclaim)",
+    );
+    check(
+        "fair
+         cohort left in=r
+         cohort right in=r
+         queue a in=left default.cpu=0
+         queue b in=right default.cpu=0
+         queue q in=r reclaim=any default.cpu=4
+         held high a priority=9 default.cpu=2
+         held low b priority=1 default.cpu=2
+         job j q cpu=2
+         decide => !low(reclaim)",
+    );
+}

@@ -1,0 +1,146 @@
+//! Children of queued objects that run though they may not, by `plan/excess.rs`: they are suspended and told,
+//! and it is for the controller of their owner to resume them. Each is looked at twice, a second apart, so
+//! that what is seen of owner and child belongs together.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use tokio::task::JoinSet;
+use tracing::warn;
+
+use crate::controller::Controller;
+use crate::controller::intake::lineage::Known;
+use crate::plan::excess::{Excess, excess, note};
+use crate::plan::{JobPatch, JobPurpose, Write};
+use crate::world::pod::{CHAIN_MAX, OwnerRef};
+use crate::world::{JobKey, JobRecord, Uid};
+use crate::write::Writer;
+
+/// Suspensions at the same time.
+const CONCURRENCY: usize = 8;
+/// Children under suspicion. Others wait until they are seen again.
+const SUSPECTS_MAX: usize = 10_000;
+
+/// Children that run and may not.
+pub struct ExcessChildren {
+    writer: Writer,
+    suspects: HashMap<JobKey, Suspect>,
+    running: JoinSet<()>,
+}
+
+/// A child as it was seen last.
+struct Suspect {
+    record: JobRecord,
+    /// Whether a round has found so already.
+    is_confirmed: bool,
+}
+
+impl ExcessChildren {
+    /// Nobody is under suspicion.
+    pub fn new(writer: Writer) -> Self {
+        Self {
+            writer,
+            suspects: HashMap::new(),
+            running: JoinSet::new(),
+        }
+    }
+
+    /// Waits for what is under way.
+    pub async fn finish(&mut self) {
+        while self.running.join_next().await.is_some() {}
+    }
+}
+
+impl Controller {
+    /// Takes in a child as it is now.
+    pub(in crate::controller) fn check_excess(&mut self, key: &JobKey, record: &JobRecord) {
+        if self.excess_of(key, record).is_none() {
+            self.excess_children.suspects.remove(key);
+        } else if self.excess_children.suspects.len() < SUSPECTS_MAX {
+            let suspect = Suspect {
+                record: record.clone(),
+                is_confirmed: false,
+            };
+            self.excess_children.suspects.insert(key.clone(), suspect);
+        }
+    }
+
+    /// Once a second: suspends children that have been found twice to run and may not.
+    pub(in crate::controller) fn suspend_excess_children(&mut self) {
+        let ExcessChildren {
+            suspects, running, ..
+        } = &mut self.excess_children;
+        while running.try_join_next().is_some() {}
+        suspects.retain(|key, _| self.world.children.get(key).is_some());
+        let judged: Vec<_> = (self.excess_children.suspects.iter())
+            .map(|(key, suspect)| (key.clone(), self.excess_of(key, &suspect.record)))
+            .collect();
+        for (key, found) in judged {
+            let Some((excess, root)) = found else {
+                self.excess_children.suspects.remove(&key);
+                continue;
+            };
+            let suspect = self.excess_children.suspects.get_mut(&key);
+            if suspect.is_some_and(|suspect| std::mem::replace(&mut suspect.is_confirmed, true)) {
+                self.suspend_child(&key, &excess, &root);
+            }
+        }
+    }
+
+    /// Suspends a child. It stays under suspicion until it is seen to be suspended.
+    fn suspend_child(&mut self, key: &JobKey, excess: &Excess, root: &Uid) {
+        if CONCURRENCY <= self.excess_children.running.len() {
+            return;
+        }
+        let Some(suspect) = self.excess_children.suspects.get_mut(key) else {
+            return;
+        };
+        suspect.is_confirmed = false;
+        let uid = suspect.record.uid.clone();
+        let kind = self.kinds.compiled(&key.kind);
+        let patch = kind.and_then(|kind| kind.suspend_patch(&uid));
+        let resource = self.kinds.resource(&key.kind);
+        let root = self.display_name(root);
+        let (Some(patch), Some(resource), Some(root)) = (patch, resource, root) else {
+            return;
+        };
+        warn!(namespace = %key.namespace, name = %key.name, root, ?excess, "a child of a queued object is suspended");
+        self.tell(key, &uid, note(excess, &root));
+        let write = Write::PatchJob {
+            key: key.clone(),
+            patch: JobPatch::Merge(patch),
+            purpose: JobPurpose::Suspend,
+        };
+        let writer = self.excess_children.writer.clone();
+        self.excess_children.running.spawn(async move {
+            // Whatever the reply, the object is seen again, as it is.
+            drop(writer.send(write, resource).await);
+        });
+    }
+
+    /// Why a child may not run, and the queued object above it.
+    fn excess_of(&self, key: &JobKey, child: &JobRecord) -> Option<(Excess, Uid)> {
+        let root = self.world.job(self.queued_above(key, child)?)?;
+        let workload = self.world.workload_of(&root.uid).map(|(_, record)| record);
+        Some((excess(root, workload, child)?, root.uid.clone()))
+    }
+
+    /// The object that is queued, some way above `child`.
+    fn queued_above(&self, key: &JobKey, child: &JobRecord) -> Option<&JobKey> {
+        let mut above: Option<Arc<OwnerRef>> = child.owner.clone();
+        for _ in 0..CHAIN_MAX {
+            let owner = above?;
+            if let Some(found) = self.world.job_key(&owner.uid) {
+                return Some(found).filter(|found| found.namespace == key.namespace);
+            }
+            above = match self.world.children.of(&owner.uid) {
+                Some((_, child)) => child.owner.clone(),
+                None => match self.owners.known(&owner, &key.namespace) {
+                    Known::There { owner, .. } => owner,
+                    Known::Managed | Known::Gone | Known::Unreadable | Known::Nothing => None,
+                },
+            };
+        }
+        None
+    }
+}

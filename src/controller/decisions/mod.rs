@@ -1,0 +1,12 @@
+//! What is decided beside the engine: how a job or pod is evicted, which pods come back, what is late, stalled,
+//! in excess or without its job. What fits where is the engine's, and nothing is taken in here. Called by
+//! `settle.rs` in its turn, and by `intake` and `writes` with what has happened; calls `account.rs`, and sends.
+
+pub(super) mod evictions;
+pub(super) mod excess;
+pub(super) mod late;
+pub(super) mod opening;
+pub(super) mod orphans;
+pub(super) mod releases;
+pub(super) mod reservations;
+pub(super) mod stalls;

@@ -1,0 +1,89 @@
+//! The first decision of a leader. While nobody led, jobs came that have no Workload yet: to decide before
+//! they have one would give their quota to whoever has, whatever the priorities. So it waits for the
+//! Workloads that the first plans create, and for the owners that tell whether an object is a job at all.
+//! What comes after that waits for nothing here.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use tokio::time::Instant;
+use tracing::info;
+
+use crate::controller::Controller;
+use crate::controller::writes::flights::Kind;
+use crate::world::{JobKey, Uid};
+
+/// The first decision waits no longer than this: an API server that answers slowly, or one tenant's
+/// many jobs, must not keep everybody waiting.
+const WAIT_MAX: Duration = Duration::from_secs(30);
+
+/// What the first decision waits for.
+pub struct Opening {
+    since: Instant,
+    /// Whether the first plans have been made: before that nobody knows what is awaited.
+    is_planned: bool,
+    /// Jobs and groups whose way into their queue is being written.
+    subjects: BTreeSet<Uid>,
+    /// Objects whose owner is being looked up.
+    unsorted: BTreeSet<JobKey>,
+}
+
+impl Opening {
+    /// Nothing has been planned yet.
+    pub fn new() -> Self {
+        Self {
+            since: Instant::now(),
+            is_planned: false,
+            subjects: BTreeSet::new(),
+            unsorted: BTreeSet::new(),
+        }
+    }
+}
+
+impl Controller {
+    /// Whether the engine may decide: all that was there at the start stands in its queue. To be asked
+    /// when everything that was touched has been planned.
+    pub(in crate::controller) fn may_decide(&mut self) -> bool {
+        let Some(mut opening) = self.opening.take() else {
+            return self.started;
+        };
+        if !opening.is_planned {
+            opening.is_planned = true;
+            opening.subjects = self.flights.queueing().cloned().collect();
+            opening.unsorted = self.world.children.waiting().into_iter().collect();
+        }
+        self.sort_out(&mut opening);
+        let is_open = opening.subjects.is_empty() && opening.unsorted.is_empty();
+        let waited = opening.since.elapsed();
+        if is_open || WAIT_MAX <= waited {
+            info!(
+                not_queued = opening.subjects.len() + opening.unsorted.len(),
+                waited_ms = u64::try_from(waited.as_millis()).unwrap_or(u64::MAX),
+                "jobs that came meanwhile are queued, the first decision is taken"
+            );
+            return true;
+        }
+        self.opening = Some(opening);
+        false
+    }
+
+    /// Drops what is awaited no more. A job whose owner is known now is awaited until it is queued; a
+    /// write that failed is not: it is tried again in its own time.
+    fn sort_out(&self, opening: &mut Opening) {
+        let Opening {
+            subjects, unsorted, ..
+        } = opening;
+        // An owner that can't be read is asked for again later: nobody waits for that.
+        let asked = self.owners.asked();
+        unsorted.retain(|key| {
+            let child = self.world.children.get(key);
+            let owner = child.and_then(|child| child.waits_for.as_ref());
+            let waits = owner.is_some_and(|owner| asked.contains(owner));
+            if !waits && let Some(job) = self.world.job(key) {
+                subjects.insert(job.uid.clone());
+            }
+            waits
+        });
+        subjects.retain(|uid| self.flights.of(uid) == Some(Kind::Queueing));
+    }
+}

@@ -1,0 +1,163 @@
+//! Writes that should have had an effect by now: an evicted job that does not stop is told so once, and
+//! nobody waits for it any more; an admitted job that is not released gives its quota back. Since when a
+//! job is evicted its Workload says, so a restart forgets nothing.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use tokio::time::Instant;
+
+use super::evictions::Eviction;
+use crate::clock;
+use crate::controller::Controller;
+use crate::controller::writes::flights::Flight;
+use crate::plan::cause::Cause;
+use crate::plan::reservation;
+use crate::plan::stall::{self, Remains};
+use crate::plan::{StatusPurpose, Write};
+use crate::world::{JobRecord, Uid, WorkloadRecord};
+
+/// Jobs and groups that something is expected of.
+#[derive(Debug, Default)]
+pub struct Expected {
+    /// Those that are to stop.
+    evicted: HashMap<Uid, Stopping>,
+    /// Admitted jobs that are suspended, and since when this process has seen that.
+    unreleased: HashMap<Uid, Instant>,
+}
+
+/// A job that is to stop.
+#[derive(Debug)]
+struct Stopping {
+    /// The ClusterQueue whose quota it holds.
+    queue: Arc<str>,
+    /// Whether that is overdue.
+    is_stalled: bool,
+}
+
+impl Expected {
+    /// Notes what is expected of a job or group with a Workload.
+    pub fn note(&mut self, uid: &Uid, record: &WorkloadRecord, job: Option<&JobRecord>) {
+        let admission = record.status.admission.as_ref();
+        let holds = admission.filter(|_| !record.is_finished());
+        let Some(admission) = holds else {
+            return self.forget(uid);
+        };
+        if record.is_evicting() {
+            self.unreleased.remove(uid);
+            let stopping = Stopping {
+                queue: admission.cluster_queue.as_str().into(),
+                is_stalled: record.is_stalled(),
+            };
+            self.evicted.insert(uid.clone(), stopping);
+            return;
+        }
+        self.evicted.remove(uid);
+        if job.is_some_and(is_to_be_released) {
+            self.unreleased
+                .entry(uid.clone())
+                .or_insert_with(Instant::now);
+        } else {
+            self.unreleased.remove(uid);
+        }
+    }
+
+    /// Nothing is expected of a job or group any more.
+    pub fn forget(&mut self, uid: &Uid) {
+        self.evicted.remove(uid);
+        self.unreleased.remove(uid);
+    }
+}
+
+/// Whether an admitted job should be running by now, as far as that is for Sluice to do.
+fn is_to_be_released(job: &JobRecord) -> bool {
+    !job.deleting && job.finished().is_none() && job.suspension().ends_by_admission()
+}
+
+impl Controller {
+    /// Once a second: looks after evictions and releases that have not ended.
+    pub(in crate::controller) fn look_after_stalls(&mut self) {
+        self.tell_stalled();
+        self.evict_unreleased();
+        let evicted = self.expected.evicted.values();
+        let stalled = evicted.filter(|stopping| stopping.is_stalled);
+        self.metrics
+            .stalled(stalled.map(|stopping| stopping.queue.as_ref()));
+    }
+
+    /// Tells of evictions that are overdue.
+    fn tell_stalled(&mut self) {
+        let evicted = self.expected.evicted.iter();
+        let uids: Vec<Uid> = evicted
+            .filter(|(uid, stopping)| !stopping.is_stalled && self.flights.of(uid).is_none())
+            .map(|(uid, _)| uid.clone())
+            .collect();
+        let now = clock::now();
+        for uid in uids {
+            let Some((key, record)) = self.world.workload_of(&uid) else {
+                continue;
+            };
+            let Some((status, note)) = stall::overdue(record, &self.remains(&uid), now) else {
+                continue;
+            };
+            let write = Write::SetWorkloadStatus {
+                key: key.clone(),
+                revision: record.revision,
+                status: Box::new(status),
+                purpose: StatusPurpose::Stall,
+            };
+            if let Some(resource) = self.resource_of(&uid) {
+                self.send(Flight {
+                    subject: uid,
+                    write,
+                    resource,
+                    notes: vec![note],
+                });
+            }
+        }
+    }
+
+    /// What is left of an evicted job or group.
+    fn remains(&self, uid: &Uid) -> Remains {
+        let pods = self.world.pods_of(uid).into_iter();
+        let live: Vec<_> = pods.filter(|(_, pod)| pod.is_let_go()).collect();
+        let mut names: Vec<_> = live.iter().map(|(key, _)| key.name.to_string()).collect();
+        names.sort_unstable();
+        let job = self.world.job_key(uid).and_then(|key| self.world.job(key));
+        Remains {
+            pods: names,
+            terminate_until: live.iter().filter_map(|(_, pod)| pod.terminate_until).max(),
+            is_unsuspended: job.is_some_and(|job| job.suspended == Some(false))
+                && self.can_be_suspended(uid),
+        }
+    }
+
+    fn can_be_suspended(&self, uid: &Uid) -> bool {
+        let key = self.world.job_key(uid);
+        let kind = key.and_then(|key| self.kinds.compiled(&key.kind));
+        kind.is_some_and(|kind| kind.suspend_path().is_some())
+    }
+
+    /// Takes quota back from admitted jobs that are suspended for longer than a release may take.
+    fn evict_unreleased(&mut self) {
+        let is_overdue = |uid: &Uid, since: &Instant| {
+            let record = self.world.workload_of(uid).map(|(_, record)| record);
+            let admission = record.and_then(|record| record.status.admission.as_ref());
+            let terms = admission.and_then(|a| self.cluster.reservations.get(&a.cluster_queue));
+            self.flights.of(uid).is_none()
+                && reservation::blocked_for_most(terms) <= since.elapsed()
+        };
+        let unreleased = self.expected.unreleased.iter();
+        let overdue: Vec<Uid> = unreleased
+            .filter(|(uid, since)| is_overdue(uid, since))
+            .map(|(uid, _)| uid.clone())
+            .collect();
+        let why = "it is still suspended, though nothing holds it";
+        for uid in overdue {
+            if self.evict_workload(&uid, &Cause::blocked(why)) == Eviction::Begun {
+                self.expected.unreleased.remove(&uid);
+                self.resting.remove(&uid);
+            }
+        }
+    }
+}

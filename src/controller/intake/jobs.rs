@@ -1,0 +1,261 @@
+//! Taking in what is seen of Job-like objects: which are looked after by themselves, and which go with
+//! an object above them. That is decided once, and not anew because an owner goes before its children.
+
+use std::sync::Arc;
+
+use sluice_kinds::CompiledKind;
+
+use super::lineage::{GroupKind, Known, Lineage, is_pod, lineage};
+use crate::controller::Controller;
+use crate::plan::Note;
+use crate::plan::job::left_suspended;
+use crate::world::children::Child;
+use crate::world::pod::OwnerRef;
+use crate::world::{JobKey, JobRecord, Uid};
+
+impl Controller {
+    pub(in crate::controller) fn job_applied(&mut self, key: &JobKey, record: JobRecord) {
+        if let Some(before) = self.world.job(key)
+            && before.uid != record.uid
+        {
+            // What a watch that lags still shows is older than what is known.
+            if record.revision < before.revision {
+                return;
+            }
+            let replaced = before.uid.clone();
+            self.job_gone(key, Some(&replaced));
+        }
+        self.sort_in(key, record);
+    }
+
+    /// Takes in a job, or an object that goes with one.
+    fn sort_in(&mut self, key: &JobKey, record: JobRecord) {
+        let uid = record.uid.clone();
+        // What of a JobKind that is deleted holds no quota is not looked after any more.
+        if self.kinds.is_retiring(&key.kind) && !self.holds_quota(&uid) {
+            self.forget_child(key);
+            return self.leave(key, &uid);
+        }
+        let has_workload =
+            self.world.workload_of(&uid).is_some() || self.flights.of(&uid).is_some();
+        if has_workload {
+            self.forget_child(key);
+            return self.job_seen(key, record);
+        }
+        let shows_pods = self.shows_pods_of_owner(key, &record);
+        if !record.is_managed() && !shows_pods {
+            self.forget_child(key);
+            self.tell_left_suspended(key, &record);
+            return self.leave(key, &uid);
+        }
+        let child = |record: JobRecord, is_decided, waits_for| Child {
+            uid: record.uid.clone(),
+            owner: record.owner.clone(),
+            is_marked: record.is_managed(),
+            is_decided,
+            waits_for,
+            record: Some(Box::new(record)),
+        };
+        if !record.is_managed() {
+            self.leave(key, &uid);
+            return self.child_seen(key, child(record, false, None));
+        }
+        let was_root = self.world.job(key).is_some();
+        let was_child = self.world.children.get(key).is_some_and(|child| {
+            child.is_decided && child.uid == uid && child.owner == record.owner
+        });
+        match self.lineage(key, &record) {
+            // Its owner has gone first: it will follow, or lose the reference.
+            Lineage::Orphan if was_child => self.world.children.settle(key),
+            Lineage::Root | Lineage::Orphan => {
+                self.forget_child(key);
+                self.job_seen(key, record);
+            }
+            // What it was it stays until more is known.
+            Lineage::Unknown(_) | Lineage::Unreadable(_) if was_root => self.job_seen(key, record),
+            Lineage::Unknown(owner) => {
+                // Before everything is listed it may only not be known yet.
+                if self.started {
+                    self.owners.look_up(&owner, &key.namespace);
+                }
+                let waits_for = Some(owner.uid.clone());
+                self.child_seen(key, child(record, was_child, waits_for));
+            }
+            // It may belong to an object that is queued, or may not: it is neither suspended nor queued
+            // until that can be told.
+            Lineage::Unreadable(owner) => {
+                if !was_child {
+                    self.tell_unreadable_owner(key, &record, &owner);
+                }
+                let waits_for = Some(owner.uid.clone());
+                self.child_seen(key, child(record, was_child, waits_for));
+            }
+            Lineage::Child => {
+                self.leave(key, &uid);
+                if !was_child {
+                    self.tell_held_child(key, &record);
+                }
+                self.check_excess(key, &record);
+                let mut child = child(record, true, None);
+                if !shows_pods {
+                    child.record = None;
+                }
+                self.child_seen(key, child);
+            }
+        }
+    }
+
+    /// Tells of a child that a webhook held, which sees no further than its owner, that it is for its
+    /// owner to let it go.
+    fn tell_held_child(&self, key: &JobKey, job: &JobRecord) {
+        let owner = job.owner.as_deref().filter(|o| self.declared(o).is_none());
+        let is_held = job.suspended == Some(true) && !self.is_quiet;
+        let object = self.reference(key, &job.uid);
+        let (Some(owner), Some(object), true) = (owner, object, is_held) else {
+            return;
+        };
+        let text = format!(
+            "Not queued by itself, and left suspended: {} {:?}, which owns it, belongs to an object that is queued, and lets it go",
+            owner.kind, owner.name
+        );
+        self.events.tell(object, Note::normal("LeftToOwner", text));
+    }
+
+    /// Tells of an object about which nothing is done, as its owner can't be read.
+    fn tell_unreadable_owner(&self, key: &JobKey, job: &JobRecord, owner: &OwnerRef) {
+        let Some(object) = self.reference(key, &job.uid) else {
+            return;
+        };
+        let text = format!(
+            "Neither queued nor suspended: whether {} {:?}, which owns it, belongs to an object that is queued can't be read; let Sluice get it, by a ClusterRole with the label sluice.dev/aggregate-to-controller: \"true\"",
+            owner.kind, owner.name
+        );
+        // Once a minute while it is so: the event counts.
+        let note = Note::warning("OwnerUnreadable", text);
+        self.events.tell(object, note);
+    }
+
+    /// Tells of a job that nothing holds any more, and that its user suspended, that it stays so.
+    fn tell_left_suspended(&mut self, key: &JobKey, job: &JobRecord) {
+        let was_ours = self.world.job(key).is_some_and(JobRecord::is_managed);
+        let kind = self.kinds.compiled(&key.kind).filter(|_| was_ours);
+        let note = kind.and_then(|kind| left_suspended(job, &kind));
+        if let Some(note) = note.filter(|_| !job.deleting) {
+            self.tell(key, &job.uid, note);
+        }
+    }
+
+    /// Decides about jobs that waited for what an owner is.
+    pub(in crate::controller) fn decide_again(&mut self, keys: Vec<JobKey>) {
+        for key in keys {
+            let child = self.world.children.get(&key);
+            if let Some(record) = child.and_then(|child| child.record.clone()) {
+                self.sort_in(&key, *record);
+            }
+        }
+    }
+
+    /// What a job is to what is above it, as far as that is known.
+    pub(in crate::controller) fn lineage(&self, key: &JobKey, job: &JobRecord) -> Lineage {
+        let Some(kind) = self.kinds.compiled(&key.kind) else {
+            return Lineage::Root;
+        };
+        let own = (kind.group.clone(), kind.kind.clone());
+        let makes = |owner: &OwnerRef, below: &GroupKind| {
+            let declared = self.declared(owner)?;
+            let (group, kind) = below;
+            Some(declared.makes(group, kind) || is_pod(below))
+        };
+        lineage(own, job.owner.as_ref(), makes, |owner| {
+            let Some(found) = self.known_key(&owner.uid) else {
+                return self.owners.known(owner, &key.namespace);
+            };
+            // A reference is what its writer says: the UID alone makes no owner of a stranger.
+            let is_kind = self.declared(owner).is_some_and(|d| *d.name == *found.kind);
+            if found.namespace != key.namespace || *found.name != *owner.name || !is_kind {
+                return Known::Gone;
+            }
+            match self.world.children.get(found) {
+                Some(child) => Known::There {
+                    is_marked: child.is_marked,
+                    owner: child.owner.clone(),
+                },
+                None => Known::Managed,
+            }
+        })
+    }
+
+    /// The JobKind of what a reference names, if there is one.
+    pub(in crate::controller) fn declared(&self, owner: &OwnerRef) -> Option<Arc<CompiledKind>> {
+        let (group, _) = owner.group_version();
+        self.kinds.declared(group, &owner.kind)
+    }
+
+    /// Where an object of a managed kind is that is known by its UID.
+    fn known_key(&self, uid: &str) -> Option<&JobKey> {
+        let child = || self.world.children.of(uid).map(|(key, _)| key);
+        self.world.job_key(uid).or_else(child)
+    }
+
+    /// An object that there is nothing to do for any more.
+    pub(in crate::controller) fn leave(&mut self, key: &JobKey, uid: &Uid) {
+        if self.world.remove_job(key).is_some() {
+            self.dirty.remove(uid);
+            self.sync_engine(uid);
+            self.prune(uid);
+        }
+    }
+
+    /// A job that is looked after by itself is like this.
+    pub(in crate::controller) fn job_seen(&mut self, key: &JobKey, mut record: JobRecord) {
+        self.fill_from_child(key, &mut record);
+        self.count_devices(key, &mut record);
+        let uid = record.uid.clone();
+        let before = self.world.job(key);
+        let lifted = before.is_some_and(|known| {
+            known.gates.is_held() && !record.gates.is_held() && known.revision < record.revision
+        });
+        let is_other_for_pods = before.is_none_or(|known| {
+            known.gates != record.gates
+                || known.queue != record.queue
+                || known.released != record.released
+        });
+        if self.world.put_job(key.clone(), record) {
+            if is_other_for_pods {
+                self.dirty
+                    .extend(self.world.pods.children(&key.namespace, &uid));
+            }
+            if lifted {
+                self.tell(
+                    key,
+                    &uid,
+                    Note::normal("GateLifted", "The last gate is gone"),
+                );
+            }
+            self.dirty.insert(uid.clone());
+            self.recount.remove(&uid);
+            self.sync_engine(&uid);
+        }
+    }
+
+    pub(in crate::controller) fn job_gone(&mut self, key: &JobKey, uid: Option<&str>) {
+        let child = self.world.children.get(key);
+        if child.is_some_and(|child| uid.is_none_or(|uid| *child.uid == *uid)) {
+            self.forget_child(key);
+        }
+        let Some(known) = self.world.job(key) else {
+            return;
+        };
+        if uid.is_some_and(|uid| *known.uid != *uid) {
+            return;
+        }
+        let uid = known.uid.clone();
+        // While its pods run, what it holds is not free.
+        self.world.remember_gone(uid.clone(), key.namespace.clone());
+        self.world.remove_job(key);
+        // Its Workload, if it holds quota, is deleted: until then the quota stays charged.
+        self.dirty.insert(uid.clone());
+        self.sync_engine(&uid);
+        self.prune(&uid);
+    }
+}

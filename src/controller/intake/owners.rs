@@ -1,0 +1,222 @@
+//! Who owns what, where no watch says so: a pod of a Deployment belongs to a ReplicaSet that nobody
+//! watches. Asked once for each owner, by name, and believed only if the UID is right. What follows from
+//! it for a job is `lineage.rs`.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use kube::Client;
+use kube::api::ObjectMeta;
+use sluice_crds::HELD_ANNOTATION;
+use sluice_kinds::view::{QueueLabels, QueueName};
+use sluice_kinds::{HeldMark, gates};
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+use super::lineage::Known;
+use crate::controller::Controller;
+use crate::lookup::{Found, look_up};
+use crate::world::Uid;
+use crate::world::pod::OwnerRef;
+
+/// Questions at the same time.
+const CONCURRENCY: usize = 8;
+/// How long to wait before one that was not answered is asked again, and how often. Then it is asked
+/// again when something is seen of its pods.
+const RETRY: Duration = Duration::from_secs(2);
+const TRIES: u32 = 3;
+/// How long an answer is kept for the next object with the same owner, and how many are.
+const KEPT: Duration = Duration::from_mins(1);
+const KEPT_MAX: usize = 10_000;
+
+/// Questions about owners.
+pub struct Owners {
+    client: Client,
+    queue_labels: QueueLabels,
+    waiting: VecDeque<Question>,
+    running: JoinSet<Answer>,
+    asked: HashSet<Place>,
+    /// What was found out lately.
+    facts: HashMap<Place, (Known, Instant)>,
+    /// Owners of owners, which no pod names.
+    between: HashMap<Uid, Arc<OwnerRef>>,
+}
+
+/// An owner as an object in this namespace names it. Another one may lie about the same UID.
+type Place = (Arc<str>, Arc<OwnerRef>);
+
+#[derive(Clone)]
+struct Question {
+    namespace: Arc<str>,
+    owner: Arc<OwnerRef>,
+    tries: u32,
+}
+
+/// What was found out about an owner.
+pub struct Answer {
+    question: Question,
+    found: Found,
+}
+
+impl Owners {
+    /// No questions.
+    pub fn new(client: Client, queue_labels: QueueLabels) -> Self {
+        Self {
+            client,
+            queue_labels,
+            waiting: VecDeque::new(),
+            running: JoinSet::new(),
+            asked: HashSet::new(),
+            facts: HashMap::new(),
+            between: HashMap::new(),
+        }
+    }
+
+    /// Asks who owns the owner `uid` of pods, which is `direct` or one that an answer has named.
+    pub fn ask(&mut self, uid: &Uid, direct: Option<&Arc<OwnerRef>>, namespace: &Arc<str>) {
+        let direct = direct.filter(|owner| owner.uid == *uid);
+        let Some(owner) = direct.or_else(|| self.between.get(uid)).cloned() else {
+            return;
+        };
+        self.look_up(&owner, namespace);
+    }
+
+    /// Asks what an owner is that an object in this namespace names.
+    pub fn look_up(&mut self, owner: &Arc<OwnerRef>, namespace: &Arc<str>) {
+        if self.asked.insert((namespace.clone(), owner.clone())) {
+            self.waiting.push_back(Question {
+                namespace: namespace.clone(),
+                owner: owner.clone(),
+                tries: 0,
+            });
+            self.fill();
+        }
+    }
+
+    /// What was found out lately about an owner that an object in this namespace names.
+    pub fn known(&self, owner: &Arc<OwnerRef>, namespace: &Arc<str>) -> Known {
+        let fact = self.facts.get(&(namespace.clone(), owner.clone()));
+        fact.map_or(Known::Nothing, |(known, _)| known.clone())
+    }
+
+    /// The owners that are being looked up.
+    pub fn asked(&self) -> HashSet<&Uid> {
+        self.asked.iter().map(|(_, owner)| &owner.uid).collect()
+    }
+
+    /// Keeps an answer for a while.
+    fn keep(&mut self, question: &Question, known: Known) {
+        if KEPT_MAX <= self.facts.len() {
+            self.facts.clear();
+        }
+        let place = (question.namespace.clone(), question.owner.clone());
+        self.facts.insert(place, (known, Instant::now()));
+    }
+
+    /// What an owner is by its metadata.
+    fn read(&self, metadata: &ObjectMeta) -> Known {
+        let labels = metadata.labels.clone().unwrap_or_default();
+        let annotations = metadata.annotations.clone().unwrap_or_default();
+        Known::There {
+            is_marked: self.queue_labels.read(&labels) != QueueName::None
+                || gates::read(&annotations).is_held()
+                || HeldMark::read(annotations.get(HELD_ANNOTATION).map(String::as_str))
+                    == Some(HeldMark::Held),
+            owner: OwnerRef::of(metadata),
+        }
+    }
+
+    /// The next answer. None if nothing is asked.
+    pub async fn next(&mut self) -> Option<Answer> {
+        let answer = self.running.join_next().await?;
+        self.fill();
+        answer.ok()
+    }
+
+    /// Forgets owners of owners that `is_needed` does not name, and answers that are old, or were none.
+    pub fn forget(&mut self, is_needed: impl Fn(&Uid) -> bool) {
+        self.between.retain(|uid, _| is_needed(uid));
+        self.facts
+            .retain(|_, (known, since)| *known != Known::Unreadable && since.elapsed() < KEPT);
+    }
+
+    fn fill(&mut self) {
+        while self.running.len() < CONCURRENCY {
+            let Some(question) = self.waiting.pop_front() else {
+                return;
+            };
+            let client = self.client.clone();
+            self.running.spawn(async move {
+                // Others that wait for an answer are asked first: who waits again stands at the end.
+                if 0 < question.tries {
+                    tokio::time::sleep(RETRY).await;
+                }
+                let found = look_up(&client, &question.namespace, &question.owner).await;
+                Answer { question, found }
+            });
+        }
+    }
+}
+
+impl Controller {
+    /// Takes in who owns what: the pods and jobs below are looked at again.
+    pub(in crate::controller) fn owner_found(&mut self, answer: Answer) {
+        let Answer { question, found } = answer;
+        let Question {
+            namespace, owner, ..
+        } = question.clone();
+        let jobs = self.world.children.waiting_for(&owner.uid);
+        let has_pods = self.world.pods.is_owner(&namespace, &owner.uid);
+        let is_last = TRIES <= question.tries + 1;
+        let known = match found {
+            Found::Unanswered if !is_last && (has_pods || !jobs.is_empty()) => {
+                self.owners.waiting.push_back(Question {
+                    tries: question.tries + 1,
+                    ..question
+                });
+                return self.owners.fill();
+            }
+            Found::Unanswered => None,
+            Found::Object(metadata) => Some(self.owners.read(&metadata)),
+            Found::Gone => Some(Known::Gone),
+            Found::Unreadable => Some(Known::Unreadable),
+        };
+        self.owners
+            .asked
+            .remove(&(namespace.clone(), owner.clone()));
+        let fact = known.clone().unwrap_or(Known::Unreadable);
+        self.owners.keep(&question, fact);
+        self.decide_again(jobs);
+        let next = match known {
+            Some(Known::There { owner, .. }) => owner,
+            Some(_) => None,
+            None => return,
+        };
+        if !has_pods {
+            return;
+        }
+        let uid = next.as_ref().map(|next| next.uid.clone());
+        if let Some(next) = next {
+            self.owners.between.insert(next.uid.clone(), next);
+        }
+        for pod in self.world.pods.link(&namespace, &owner.uid, uid) {
+            self.pod_changed(&pod);
+        }
+    }
+
+    /// Looks again at owners that could not be read, or seemed to have no owner: rights may have been
+    /// given meanwhile, or the API server has come back. Forgets jobs that are gone with their pods.
+    pub(in crate::controller) fn ask_again(&mut self) {
+        for uid in self.world.gone_jobs() {
+            self.prune(&uid);
+        }
+        for pod in self.world.pods.unlink_ownerless() {
+            self.pod_changed(&pod);
+        }
+        let pods = &self.world.pods;
+        self.owners.forget(|uid| pods.is_linked(uid));
+        // What could not be read a while ago is asked for again.
+        self.decide_again(self.world.children.waiting());
+    }
+}

@@ -1,0 +1,214 @@
+//! JobKinds that come, change and go: which of two for one kind counts, whose task is started and ended, and
+//! which rules the webhooks are to have.
+
+use std::sync::Arc;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use sluice_crds::JobKind;
+use sluice_kinds::CompiledKind;
+use sluice_kinds::problem::summarize;
+use tokio::time::Instant;
+
+use super::standing::{Standing, TAKEN, unavailable};
+use super::task::Task;
+use super::{Entry, Kinds, PATIENCE};
+use crate::hooks::{Rule, Wanted};
+use crate::world::cluster::Kept;
+
+impl Kinds {
+    /// Begins to watch: what jobs are judged by is known.
+    pub fn start_all(&mut self) {
+        // Of two for one kind the older one counts, in whatever order they were listed: a start must not
+        // read objects by another one than before.
+        let all = std::mem::take(&mut self.entries);
+        self.put_again(all.into_iter().collect());
+        self.may_start = true;
+        let names: Vec<_> = self.entries.keys().cloned().collect();
+        for name in names {
+            self.start(&name);
+        }
+        self.publish_rules();
+    }
+
+    /// Takes in a JobKind. Returns whether objects have to be read anew.
+    pub(super) fn put(&mut self, object: &JobKind) -> bool {
+        let name: Arc<str> = object.metadata.name.as_deref().unwrap_or_default().into();
+        let kept = |broken| Kept {
+            generation: object.metadata.generation,
+            status: object.status.clone().unwrap_or_default(),
+            broken,
+        };
+        if let Some(entry) = self.entries.get_mut(&name)
+            && entry.spec == object.spec
+            && !entry.is_retiring
+        {
+            entry.kept = kept(entry.kept.broken.take());
+            return false;
+        }
+        self.remove(&name);
+        self.lives += 1;
+        let mut entry = Entry {
+            created: object.metadata.creation_timestamp.as_ref().map(|at| at.0),
+            kept: kept(None),
+            spec: object.spec.clone(),
+            compiled: None,
+            resource: None,
+            rule: Rule::None,
+            standing: Standing::Starting,
+            misfit: None,
+            has_listed: false,
+            is_retiring: false,
+            unserved_since: None,
+            life: self.lives,
+            since: Instant::now(),
+            task: None,
+        };
+        match CompiledKind::compile(object) {
+            Ok(compiled) if self.is_read(&compiled.group, &compiled.kind) => {
+                entry.standing = unavailable(
+                    TAKEN,
+                    format!(
+                        "Another JobKind reads {} of group {:?}; delete one of them",
+                        compiled.kind, compiled.group
+                    ),
+                );
+            }
+            Ok(compiled) => {
+                let compiled = compiled.with_queue_gates(self.reading.queue_gates.clone());
+                entry.compiled = Some(Arc::new(compiled));
+                entry.rule = Rule::Undecided;
+            }
+            Err(problems) => entry.standing = unavailable("Invalid", summarize(&problems)),
+        }
+        self.entries.insert(name.clone(), entry);
+        if self.may_start {
+            self.start(&name);
+        }
+        true
+    }
+
+    /// Lists the objects again that may have the pods of this JobKind's objects: nobody has known yet
+    /// what they are.
+    pub(super) fn list_children(&mut self, name: &str) {
+        let owner = self.compiled(name);
+        let Some(owner) = owner.filter(|owner| self.may_start && owner.has_pods_of_children())
+        else {
+            return;
+        };
+        let makes = |entry: &Entry| owner.makes(&entry.spec.group, &entry.spec.kind);
+        let children = self.entries.iter().filter(|(_, entry)| makes(entry));
+        let children: Vec<_> = children.map(|(name, _)| name.clone()).collect();
+        for name in children {
+            self.lives += 1;
+            if let Some(entry) = self.entries.get_mut(&name) {
+                entry.life = self.lives;
+                if let Some(task) = entry.task.take() {
+                    task.abort();
+                }
+            }
+            self.start(&name);
+        }
+    }
+
+    /// JobKinds that stood back behind another one that is gone now.
+    pub(super) fn revive(&mut self) {
+        let stands_back = |entry: &Entry| matches!(&entry.standing, Standing::Unavailable { reason, .. } if *reason == TAKEN);
+        let waiting = self.entries.extract_if(.., |_, entry| stands_back(entry));
+        let waiting = waiting.collect();
+        self.put_again(waiting);
+    }
+
+    /// Takes in JobKinds anew, the oldest first.
+    fn put_again(&mut self, mut all: Vec<(Arc<str>, Entry)>) {
+        all.sort_by(|(a, one), (b, other)| (one.created, a).cmp(&(other.created, b)));
+        for (name, entry) in all {
+            let mut object = JobKind::new(&name, entry.spec);
+            object.metadata.creation_timestamp = entry.created.map(Time);
+            object.metadata.generation = entry.kept.generation;
+            object.status = Some(entry.kept.status);
+            self.put(&object);
+        }
+    }
+
+    /// Keeps a JobKind that is deleted for what still runs. Returns whether it was there.
+    pub(super) fn retire(&mut self, name: &str) -> bool {
+        let entry = self.entries.get_mut(name);
+        let Some(entry) = entry.filter(|entry| !entry.is_retiring) else {
+            return false;
+        };
+        entry.is_retiring = true;
+        true
+    }
+
+    /// Ends the watch of a JobKind and forgets it.
+    pub(super) fn remove(&mut self, name: &str) {
+        let Some(entry) = self.entries.remove(name) else {
+            return;
+        };
+        if let Some(task) = entry.task {
+            task.abort();
+        }
+        if let Some(resource) = entry.resource {
+            let mut others = self.entries.values().filter_map(|e| e.resource.as_ref());
+            if !others.any(|other| other.plural == resource.plural) {
+                self.metrics.forget_watch(&resource.plural);
+            }
+        }
+    }
+
+    fn start(&mut self, name: &Arc<str>) {
+        let Some(reader) = self.reader(name) else {
+            return;
+        };
+        let Some(entry) = self.entries.get_mut(name) else {
+            return;
+        };
+        let task = Task {
+            name: name.clone(),
+            life: entry.life,
+            kind: reader.kind.clone(),
+            client: self.clients.read.clone(),
+            published: self.published.clone(),
+            reports: self.sender.clone(),
+            reader,
+        };
+        let (observations, metrics) = (self.observations.clone(), self.metrics.clone());
+        entry.task = Some(tokio::spawn(task.run(observations, metrics)).abort_handle());
+    }
+
+    /// The JobKinds whose kind has not been served for a while in any version: each once.
+    pub fn take_unserved(&mut self) -> Vec<Arc<str>> {
+        let is_due = |since: &mut Instant| PATIENCE <= since.elapsed();
+        let due = self.entries.iter_mut().filter_map(|(name, entry)| {
+            entry.unserved_since.take_if(is_due)?;
+            Some(name.clone())
+        });
+        due.collect()
+    }
+
+    /// Notes that the first list of a kind is complete.
+    pub fn listed(&mut self, name: &str) {
+        if let Some(entry) = self.entries.get_mut(name) {
+            entry.standing = Standing::Listed;
+            entry.has_listed = true;
+        }
+    }
+
+    /// Says which rules the webhooks are to have.
+    pub(super) fn publish_rules(&self) {
+        if !self.may_start {
+            return;
+        }
+        let wanted = |entry: &Entry| Wanted {
+            group: entry.spec.group.clone(),
+            kind: entry.spec.kind.clone(),
+            rule: entry.rule.clone(),
+        };
+        let entries = self.entries.iter().filter(|(_, entry)| !entry.is_retiring);
+        self.rules.want(
+            entries
+                .map(|(name, entry)| (name.clone(), wanted(entry)))
+                .collect(),
+        );
+    }
+}

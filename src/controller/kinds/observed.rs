@@ -1,0 +1,79 @@
+//! Taking in what is seen of JobKinds, and what their tasks report.
+
+use sluice_crds::JobKind;
+use tokio::time::Instant;
+use tracing::{info, warn};
+
+use super::standing::Standing;
+use super::task::{News, Report};
+use crate::controller::Controller;
+use crate::hooks::Rule;
+use crate::watch::Source;
+
+impl Controller {
+    pub(in crate::controller) fn job_kind_applied(&mut self, object: &kube::api::DynamicObject) {
+        let parsed = serde_json::to_value(object).and_then(serde_json::from_value::<JobKind>);
+        match parsed {
+            Ok(kind) => {
+                if self.kinds.put(&kind) {
+                    let name = kind.metadata.name.as_deref().unwrap_or_default();
+                    self.kinds.list_children(name);
+                    self.kinds_changed();
+                    self.review_kind(name);
+                }
+            }
+            Err(error) => warn!(%error, "JobKind can't be read and is passed over"),
+        }
+    }
+
+    /// A JobKind is there, is another one, or is gone: others may have stood back behind it.
+    pub(in crate::controller) fn kinds_changed(&mut self) {
+        self.kinds.revive();
+        for name in self.kinds.replaced() {
+            self.forget_kind(&name);
+        }
+        self.kinds.publish_rules();
+        self.forget_listings();
+    }
+
+    /// Drops what unfinished lists of ended watches have shown.
+    pub(in crate::controller) fn forget_listings(&mut self) {
+        let kinds = &self.kinds;
+        self.listings.retain(|source, _| match source {
+            Source::Jobs(name, life) => kinds.is_current(name, *life),
+            _ => true,
+        });
+    }
+
+    pub(in crate::controller) fn kind_report(&mut self, report: Report) {
+        let Some(entry) = self.kinds.entries.get_mut(&report.name) else {
+            return;
+        };
+        if entry.life != report.life {
+            return;
+        }
+        match report.news {
+            // It stands as it did until its objects are listed: finding it is not reading it.
+            News::Found { resource, managed } => {
+                entry.resource = Some(resource);
+                entry.rule = Rule::For(managed);
+                entry.misfit = None;
+                entry.unserved_since = None;
+            }
+            News::Schema { misfit } => {
+                info!(jobkind = %report.name, ?misfit, "the published schema has changed");
+                entry.misfit = misfit;
+            }
+            News::Unavailable(standing) if entry.standing == standing => return,
+            News::Unavailable(standing) => {
+                info!(jobkind = %report.name, ?standing, "JobKind can't be watched");
+                entry.unserved_since =
+                    matches!(standing, Standing::Unserved { .. }).then(Instant::now);
+                entry.rule = standing.rule(&entry.rule);
+                entry.standing = standing;
+            }
+        }
+        self.kinds.publish_rules();
+        self.review_kind(&report.name);
+    }
+}

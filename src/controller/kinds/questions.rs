@@ -1,0 +1,172 @@
+//! What is asked of the JobKinds: how their objects are read, where they are, whether all are known. Nothing
+//! changes here.
+
+use std::sync::Arc;
+
+use kube::api::{ApiResource, GroupVersionKind};
+use sluice_crds::JobKindStatus;
+use sluice_kinds::CompiledKind;
+
+use super::standing::{MISMATCH, Standing, unavailable};
+use super::{Entry, Kinds, PATIENCE};
+use crate::hooks::Reach;
+use crate::world::cluster::Kept;
+use crate::world::job::JobReader;
+
+impl Kinds {
+    /// The names of all JobKinds that there are.
+    pub fn names(&self) -> impl Iterator<Item = &Arc<str>> {
+        let entries = self.entries.iter().filter(|(_, entry)| !entry.is_retiring);
+        entries.map(|(name, _)| name)
+    }
+
+    /// The names of those that are deleted and kept for objects that hold quota.
+    pub fn retiring(&self) -> Vec<Arc<str>> {
+        let entries = self.entries.iter().filter(|(_, entry)| entry.is_retiring);
+        entries.map(|(name, _)| name.clone()).collect()
+    }
+
+    /// Whether the JobKind is deleted and kept for objects that hold quota.
+    pub fn is_retiring(&self, name: &str) -> bool {
+        self.entries
+            .get(name)
+            .is_some_and(|entry| entry.is_retiring)
+    }
+
+    /// The JobKind, ready to read objects.
+    pub fn compiled(&self, name: &str) -> Option<Arc<CompiledKind>> {
+        self.entries.get(name)?.compiled.clone()
+    }
+
+    /// Reads the JobKind's objects.
+    pub fn reader(&self, name: &str) -> Option<JobReader> {
+        let (name, entry) = self.entries.get_key_value(name)?;
+        Some(JobReader {
+            name: name.clone(),
+            kind: entry.compiled.clone()?,
+            queue_labels: self.reading.queue_labels.clone(),
+            additions: self.reading.additions.clone(),
+        })
+    }
+
+    /// Whether what is known of the JobKind's objects was read by the JobKind as it is.
+    pub fn has_listed(&self, name: &str) -> bool {
+        self.entries.get(name).is_some_and(|entry| entry.has_listed)
+    }
+
+    /// The JobKind that declares this group and kind.
+    pub fn declared(&self, group: &str, kind: &str) -> Option<Arc<CompiledKind>> {
+        let mut compiled = self.entries.values().filter_map(|e| e.compiled.as_ref());
+        let found = compiled.find(|declared| declared.group == group && declared.kind == kind);
+        found.cloned()
+    }
+
+    /// The resource of the JobKind's objects.
+    pub fn resource(&self, name: &str) -> Option<ApiResource> {
+        self.entries.get(name)?.resource.clone()
+    }
+
+    /// Whether observations of this life of a watch still count.
+    pub fn is_current(&self, name: &str, life: u64) -> bool {
+        self.entries
+            .get(name)
+            .is_some_and(|entry| entry.life == life)
+    }
+
+    /// Which life of its watch the JobKind is in.
+    pub fn life(&self, name: &str) -> Option<u64> {
+        self.entries.get(name).map(|entry| entry.life)
+    }
+
+    /// The resource of this group and kind, if all its objects are known.
+    pub fn listed_resource(&self, (group, kind): &(String, String)) -> Option<ApiResource> {
+        let mut entries = self.entries.values();
+        let entry = entries.find(|entry| {
+            entry.spec.group == *group
+                && entry.spec.kind == *kind
+                && entry.standing == Standing::Listed
+        })?;
+        entry.resource.clone()
+    }
+
+    /// The resource of this group and kind, as it was when it was last served.
+    pub fn last_resource(&self, (group, kind): &(String, String)) -> Option<ApiResource> {
+        let of_kind = |entry: &&Entry| entry.spec.group == *group && entry.spec.kind == *kind;
+        let mut entries = self.entries.values().filter(of_kind);
+        entries.find_map(|entry| entry.resource.clone())
+    }
+
+    /// The API group and the kind that a JobKind reads.
+    pub fn group_kind(&self, name: &str) -> Option<(String, String)> {
+        let spec = &self.entries.get(name)?.spec;
+        Some((spec.group.clone(), spec.kind.clone()))
+    }
+
+    /// The resource of this group and kind as its JobKind names it, if no version of it is served.
+    pub fn unserved_resource(&self, (group, kind): &(String, String)) -> Option<ApiResource> {
+        let mut entries = self.entries.values();
+        let entry = entries.find(|entry| {
+            entry.spec.group == *group
+                && entry.spec.kind == *kind
+                && matches!(entry.standing, Standing::Unserved { .. })
+        })?;
+        let named = GroupVersionKind::gvk(group, &entry.spec.version, kind);
+        Some(ApiResource::from_gvk(&named))
+    }
+
+    /// Whether objects of this JobKind may be let go: all are known, and it fits them.
+    pub fn is_listed(&self, name: &str) -> bool {
+        self.entries.get(name).is_some_and(|entry| {
+            entry.standing == Standing::Listed && entry.misfit.is_none() && !entry.is_retiring
+        })
+    }
+
+    /// Whether no JobKind is about to show objects for the first time. One that takes too long is
+    /// not waited for: it must not hold up the others.
+    pub fn all_settled(&self) -> bool {
+        self.may_start
+            && self.entries.values().all(|entry| {
+                entry.standing != Standing::Starting || PATIENCE < entry.since.elapsed()
+            })
+    }
+
+    /// What is kept for the status of each JobKind, and how it stands.
+    pub fn standings(&self) -> impl Iterator<Item = (&Arc<str>, &Kept<JobKindStatus>, Standing)> {
+        let entries = self.entries.iter().filter(|(_, entry)| !entry.is_retiring);
+        entries.map(|(name, entry)| {
+            let standing = match (&entry.standing, &entry.misfit) {
+                (Standing::Listed, Some(misfit)) => unavailable(
+                    MISMATCH,
+                    format!("{misfit}; nothing is admitted until this is mended"),
+                ),
+                (standing, _) => standing.clone(),
+            };
+            (name, &entry.kept, standing)
+        })
+    }
+
+    /// Whether the API server asks Sluice about objects of this JobKind.
+    pub fn reach(&self, name: &str) -> Reach {
+        self.rules.reach(name)
+    }
+
+    /// Whether a JobKind reads objects of this group and kind.
+    pub fn is_read(&self, group: &str, kind: &str) -> bool {
+        self.entries.values().any(|entry| {
+            entry.spec.group == group
+                && entry.spec.kind == kind
+                && entry.compiled.is_some()
+                && !entry.is_retiring
+        })
+    }
+
+    /// Those that retire and whose kind another JobKind reads by now.
+    pub(super) fn replaced(&self) -> Vec<Arc<str>> {
+        let mut replaced = self.retiring();
+        replaced.retain(|name| {
+            let spec = self.entries.get(name).map(|entry| &entry.spec);
+            spec.is_some_and(|spec| self.is_read(&spec.group, &spec.kind))
+        });
+        replaced
+    }
+}

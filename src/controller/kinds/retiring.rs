@@ -1,0 +1,97 @@
+//! JobKinds that are deleted while their objects hold quota. Nothing of theirs is queued any more, but
+//! what runs stays charged: its objects are watched until they have ended, given their quota back, or
+//! are gone.
+
+use std::sync::Arc;
+
+use sluice_engine::WorkloadId;
+use tracing::info;
+
+use crate::controller::Controller;
+use crate::world::{JobKey, Uid};
+
+impl Controller {
+    /// A JobKind is deleted.
+    pub(in crate::controller) fn job_kind_gone(&mut self, name: &Arc<str>) {
+        if !self.kinds.retire(name) {
+            return;
+        }
+        info!(jobkind = %name, "JobKind is gone: its objects are not queued any more");
+        self.end_if_retired(name);
+        self.kinds_changed();
+    }
+
+    /// Looks whether anything is left of JobKinds that are deleted.
+    pub(in crate::controller) fn end_retired(&mut self) {
+        for name in self.kinds.retiring() {
+            self.end_if_retired(&name);
+        }
+    }
+
+    /// The CRD took its objects with it, and the watch may have ended before it said so; or that was
+    /// while no controller ran, and only Workloads are left.
+    pub(in crate::controller) fn forget_unserved(&mut self) {
+        for name in self.kinds.take_unserved() {
+            for key in self.keys_of_kind(&name) {
+                self.job_gone(&key, None);
+            }
+            let Some(group_kind) = self.kinds.group_kind(&name) else {
+                continue;
+            };
+            let owners = self
+                .world
+                .workloads()
+                .filter_map(|(_, record)| record.job.as_ref());
+            let left = owners.filter(|owner| owner.group_kind == group_kind);
+            self.dirty.extend(left.map(|owner| owner.uid.clone()));
+        }
+    }
+
+    fn end_if_retired(&mut self, name: &Arc<str>) {
+        let mut is_needed = false;
+        for key in self.keys_of_kind(name) {
+            let uid = self.world.job(&key).map(|job| job.uid.clone());
+            match uid.filter(|uid| self.holds_quota(uid)) {
+                Some(_) => is_needed = true,
+                None => self.drop_object(&key),
+            }
+        }
+        if !is_needed {
+            self.forget_kind(name);
+        }
+    }
+
+    /// Ends the watch of a JobKind, and forgets what is known of its objects. What Workloads say is
+    /// charged stays so.
+    pub(in crate::controller) fn forget_kind(&mut self, name: &Arc<str>) {
+        for key in self.keys_of_kind(name) {
+            self.drop_object(&key);
+        }
+        self.kinds.remove(name);
+        self.shows_pods.remove(name);
+        self.forget_listings();
+    }
+
+    /// Whether a job is charged.
+    pub(in crate::controller) fn holds_quota(&self, uid: &Uid) -> bool {
+        let workload = self.world.workload_of(uid);
+        workload.is_some_and(|(_, w)| w.status.admission.is_some() && !w.is_finished())
+            || self
+                .engine
+                .admission(&WorkloadId::new(uid.clone()))
+                .is_some()
+    }
+
+    fn keys_of_kind(&self, name: &Arc<str>) -> Vec<JobKey> {
+        let jobs = self.world.jobs().map(|(key, _)| key);
+        let all = jobs.chain(self.world.children.keys());
+        all.filter(|key| key.kind == *name).cloned().collect()
+    }
+
+    fn drop_object(&mut self, key: &JobKey) {
+        self.forget_child(key);
+        if let Some(uid) = self.world.job(key).map(|job| job.uid.clone()) {
+            self.leave(key, &uid);
+        }
+    }
+}

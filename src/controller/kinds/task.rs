@@ -1,0 +1,290 @@
+//! The task of one JobKind: find the resource, hold the paths against its published schema, watch its
+//! objects and read them; try again while it isn't there. What costs much to read is read here, where
+//! it holds up no other kind.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kube::api::{ApiResource, GroupVersionKind};
+use kube::discovery::{self, ApiCapabilities, Scope};
+use kube::{Client, Error};
+use serde_json::Value;
+use sluice_kinds::problem::summarize;
+use sluice_kinds::{CompiledKind, schema};
+use sluice_webhooks::manifests::ManagedResource;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep, timeout};
+
+use super::standing::{FORBIDDEN, MISMATCH, NOT_SERVED, Standing, UNREACHABLE, unavailable};
+use crate::controller::observe::Seen;
+use crate::lookup;
+use crate::metrics::Metrics;
+use crate::published::{self, OpenApi};
+use crate::watch::{self, Observation, Source};
+use crate::world::job::JobReader;
+
+/// Shortest and longest wait before a kind is looked for again that isn't served, or may not be read.
+const RETRY_MIN: Duration = Duration::from_secs(1);
+const RETRY_MAX: Duration = Duration::from_secs(15);
+/// How often it is looked whether the published schema is another one.
+const RECHECK: Duration = Duration::from_secs(30);
+/// Longest time for one look.
+const DEADLINE: Duration = Duration::from_secs(10);
+
+/// Looks for the resource of a kind and watches it.
+pub struct Task {
+    /// The name of the JobKind.
+    pub name: Arc<str>,
+    /// Which life of its watch this is.
+    pub life: u64,
+    /// The JobKind.
+    pub kind: Arc<CompiledKind>,
+    /// Asks the API server.
+    pub client: Client,
+    /// Reads schemas, one at a time for all kinds.
+    pub published: Arc<OpenApi>,
+    /// Hears what is found out.
+    pub reports: mpsc::Sender<Report>,
+    /// Reads the objects.
+    pub reader: JobReader,
+}
+
+/// What the task of a kind has found out.
+pub struct Report {
+    /// The name of the JobKind.
+    pub name: Arc<str>,
+    /// Which life of its watch says so.
+    pub life: u64,
+    /// What.
+    pub news: News,
+}
+
+/// What there is to say of a kind.
+pub enum News {
+    /// It is served, and the JobKind fits it.
+    Found {
+        /// Where its objects are.
+        resource: ApiResource,
+        /// What the webhooks need to know of it.
+        managed: ManagedResource,
+    },
+    /// Its published schema has changed while it is watched.
+    Schema {
+        /// What of the JobKind does not fit it, if something doesn't.
+        misfit: Option<String>,
+    },
+    /// It can't be watched.
+    Unavailable(Standing),
+}
+
+/// A kind that can be watched.
+struct Found {
+    resource: ApiResource,
+    managed: ManagedResource,
+    /// Where its schema is published. Another schema has another address.
+    schema: String,
+}
+
+impl Task {
+    /// Watches until nobody listens any more.
+    pub async fn run(self, observations: mpsc::Sender<Observation<Seen>>, metrics: Arc<Metrics>) {
+        let mut wait = RETRY_MIN;
+        loop {
+            let begun = Instant::now();
+            let refused = match self.look_in_time().await {
+                Err(standing) => standing,
+                Ok(found) => {
+                    let (resource, managed) = (found.resource.clone(), found.managed);
+                    if !self.report(News::Found { resource, managed }).await {
+                        return;
+                    }
+                    let watch = self.watch(found.resource, observations.clone(), metrics.clone());
+                    let refusal = tokio::select! {
+                        refusal = watch => refusal,
+                        () = self.keep_checking(found.schema) => None,
+                    };
+                    let Some(refusal) = refusal else {
+                        return;
+                    };
+                    self.refused(&refusal).await
+                }
+            };
+            if !self.report(News::Unavailable(refused)).await {
+                return;
+            }
+            if RETRY_MAX < begun.elapsed() {
+                wait = RETRY_MIN;
+            }
+            sleep(wait).await;
+            wait = (wait * 2).min(RETRY_MAX);
+        }
+    }
+
+    async fn watch(
+        &self,
+        resource: ApiResource,
+        observations: mpsc::Sender<Observation<Seen>>,
+        metrics: Arc<Metrics>,
+    ) -> Option<Error> {
+        let source = Source::Jobs(self.name.clone(), self.life);
+        let reader = self.reader.clone();
+        let read = move |object| {
+            // An expression may take its time with an object: others are not to wait for it.
+            let (key, record) = tokio::task::block_in_place(|| reader.read(&object));
+            Seen::Job(key, Box::new(record))
+        };
+        let client = self.client.clone();
+        watch::watch(client, resource, source, read, observations, metrics).await
+    }
+
+    /// Returns whether anybody listens.
+    async fn report(&self, news: News) -> bool {
+        let report = Report {
+            name: self.name.clone(),
+            life: self.life,
+            news,
+        };
+        self.reports.send(report).await.is_ok()
+    }
+
+    async fn look_in_time(&self) -> Result<Found, Standing> {
+        timeout(DEADLINE, self.look()).await.unwrap_or_else(|_| {
+            let message = "The API server did not answer; trying again";
+            Err(unavailable(UNREACHABLE, message.to_owned()))
+        })
+    }
+
+    async fn look(&self) -> Result<Found, Standing> {
+        let CompiledKind {
+            group,
+            version,
+            kind,
+            ..
+        } = &*self.kind;
+        let wanted = GroupVersionKind::gvk(group, version, kind);
+        let (resource, capabilities) = match discovery::pinned_kind(&self.client, &wanted).await {
+            Ok(found) => found,
+            Err(error) => return Err(self.refused(&error).await),
+        };
+        if capabilities.scope != Scope::Namespaced {
+            let message = format!("{kind} is not namespaced; only namespaced kinds can be managed");
+            return Err(unavailable("NotNamespaced", message));
+        }
+        let unread = |error| {
+            let message = format!("The schema can't be read: {error}; trying again");
+            unavailable(UNREACHABLE, message)
+        };
+        let schema = self.schema_address().await.map_err(unread)?;
+        if let Some(misfit) = self.check_schema(&schema).await.map_err(unread)? {
+            return Err(unavailable(MISMATCH, misfit));
+        }
+        Ok(Found {
+            managed: Self::managed(&resource, &capabilities),
+            resource,
+            schema,
+        })
+    }
+
+    /// Looks now and then whether another schema is published, and reports what it means. Ends when
+    /// nobody listens.
+    async fn keep_checking(&self, mut known: String) {
+        loop {
+            sleep(RECHECK).await;
+            // What can't be read now is read the next time; that the kind is gone its watch will tell.
+            let Ok(Ok(address)) = timeout(DEADLINE, self.schema_address()).await else {
+                continue;
+            };
+            if address == known {
+                continue;
+            }
+            if let Ok(Ok(misfit)) = timeout(DEADLINE, self.check_schema(&address)).await {
+                known = address;
+                if !self.report(News::Schema { misfit }).await {
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Where the schema of the kind's group and version is published: with a digest of it.
+    async fn schema_address(&self) -> Result<String, String> {
+        let CompiledKind { group, version, .. } = &*self.kind;
+        let place = published::place(group, version);
+        let index = self.get(published::INDEX).await?;
+        let address = index
+            .get("paths")
+            .and_then(|paths| paths.get(&place)?.get("serverRelativeURL")?.as_str());
+        address
+            .map(str::to_owned)
+            .ok_or_else(|| format!("{place} is not published yet"))
+    }
+
+    /// What of the JobKind does not fit the schema published there.
+    async fn check_schema(&self, address: &str) -> Result<Option<String>, String> {
+        let document = self.get(address).await?;
+        let problems = schema::check(&self.kind, &document);
+        Ok((!problems.is_empty()).then(|| summarize(&problems)))
+    }
+
+    async fn get(&self, address: &str) -> Result<Value, String> {
+        let found = self.published.get(address).await?;
+        found.ok_or_else(|| format!("nothing is published at {address}"))
+    }
+
+    /// What the webhooks need to know of the resource. Of its subresources `status` can change labels,
+    /// annotations or the spec; a `scale` carries no labels, so that nobody could tell what it is about.
+    fn managed(resource: &ApiResource, capabilities: &ApiCapabilities) -> ManagedResource {
+        let below = capabilities.subresources.iter();
+        ManagedResource {
+            group: resource.group.clone(),
+            version: resource.version.clone(),
+            resource: resource.plural.clone(),
+            subresources: below
+                .map(|(below, _)| below.plural.clone())
+                .filter(|name| name == "status")
+                .collect(),
+        }
+    }
+
+    /// Why the kind can't be watched.
+    async fn refused(&self, error: &Error) -> Standing {
+        match error {
+            Error::Api(status) if status.code == 403 => unavailable(
+                FORBIDDEN,
+                format!(
+                    "{}; give Sluice the right by a ClusterRole with the label sluice.dev/aggregate-to-controller: \"true\"",
+                    status.message
+                ),
+            ),
+            Error::Api(status) if status.code != 404 => {
+                unavailable(UNREACHABLE, format!("{}; trying again", status.message))
+            }
+            Error::Api(_) | Error::Discovery(_) => self.not_served().await,
+            other => unavailable(UNREACHABLE, format!("{other}; trying again")),
+        }
+    }
+
+    async fn not_served(&self) -> Standing {
+        let CompiledKind {
+            group,
+            version,
+            kind,
+            ..
+        } = &*self.kind;
+        let not_here = format!("{kind} is not served in {group}/{version}");
+        let others = match lookup::served_versions(&self.client, group, kind).await {
+            Ok(versions) => versions.join(", "),
+            Err(error) => {
+                let message =
+                    format!("{not_here}, and the group can't be read: {error}; trying again");
+                return unavailable(UNREACHABLE, message);
+            }
+        };
+        if others.is_empty() {
+            let message = format!("{not_here}; install its CRD, or correct spec.version");
+            return Standing::Unserved { message };
+        }
+        let message = format!("{not_here}, but in {others}: correct spec.version");
+        unavailable(NOT_SERVED, message)
+    }
+}

@@ -1,0 +1,81 @@
+//! When it is written what admitted jobs tell of themselves: not at once, so that what comes together
+//! is one write, what is over soon is none, and an object that changes its mind all the time makes few.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use sluice_crds::WorkloadStatus;
+use tokio::time::Instant;
+
+use crate::conditions::{self, Type};
+use crate::controller::Controller;
+use crate::plan::{StatusPurpose, Write};
+use crate::world::Uid;
+
+/// For so long a job has something new to tell before it is written; what it is then counts. So no
+/// Workload has more than one such write in this time.
+const REPORT_AFTER: Duration = Duration::from_secs(2);
+
+/// The jobs that have something new to tell, and since when.
+#[derive(Debug, Default)]
+pub struct Reports(HashMap<Uid, Instant>);
+
+impl Reports {
+    /// Whether a write for a job, if there is one, has to wait.
+    pub fn hold_back(&mut self, uid: &Uid, write: Option<&Write>) -> bool {
+        let since = self.0.get(uid);
+        if since.is_some_and(|since| REPORT_AFTER <= since.elapsed()) {
+            // This write says it, or there is nothing to say any more.
+            self.0.remove(uid);
+            return false;
+        }
+        let is_report = write.is_some_and(is_report);
+        if is_report && since.is_none() {
+            self.0.insert(uid.clone(), Instant::now());
+        }
+        is_report
+    }
+
+    fn overdue(&self) -> Vec<Uid> {
+        let overdue = self.0.iter();
+        let overdue = overdue.filter(|(_, since)| REPORT_AFTER <= since.elapsed());
+        overdue.map(|(uid, _)| uid.clone()).collect()
+    }
+}
+
+impl Controller {
+    /// Whether a job's kind says when its pods are ready.
+    pub(in crate::controller) fn tells_readiness(&self, uid: &Uid) -> bool {
+        let job = self.world.job_key(uid).and_then(|key| self.world.job(key));
+        let reading = job.and_then(|job| job.reading.as_ref().ok());
+        reading.is_some_and(|reading| !matches!(reading.ready, Ok(None)))
+    }
+
+    /// Plans the jobs again that have had something to tell for long enough.
+    pub(in crate::controller) fn look_after_reports(&mut self) {
+        for uid in self.reports.overdue() {
+            if self.world.job_key(&uid).is_some() {
+                self.dirty.insert(uid);
+            } else {
+                self.reports.0.remove(&uid);
+            }
+        }
+    }
+}
+
+fn is_report(write: &Write) -> bool {
+    matches!(
+        write,
+        Write::SetWorkloadStatus {
+            purpose: StatusPurpose::Report,
+            ..
+        }
+    )
+}
+
+/// What a job has told of itself, in words that are equal if it is.
+pub fn told(status: &WorkloadStatus) -> String {
+    let ready = conditions::find(&status.conditions, Type::PodsReady);
+    let ready = ready.map_or("", |ready| ready.reason.as_str());
+    format!("{ready} {:?}", status.reclaimable_pods)
+}

@@ -1,0 +1,361 @@
+//! The statuses of queues, cohorts and JobKinds: looked at once a second, written when a reader
+//! would be told something else. They are reports: nothing is decided by them.
+
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::time::Duration;
+
+use k8s_openapi::jiff::Timestamp;
+use kube::api::ApiResource;
+use serde::Serialize;
+use serde_json::Value;
+use sluice_crds::{ClusterQueue, Cohort, JobKind, JobKindStatus, LocalQueue, LocalQueueStatus};
+use sluice_engine::{CohortName, Engine, QueueName};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, timeout};
+use tracing::warn;
+
+use crate::clock;
+use crate::conditions::{self, Saying, Type};
+use crate::controller::kinds::Kinds;
+use crate::controller::kinds::standing::{NOT_SERVED, Standing};
+use crate::hooks::Reach;
+use crate::metrics::Metrics;
+use crate::plan::{shares, status};
+use crate::world::World;
+use crate::world::cluster::{Cluster, Kept};
+use crate::write::Writer;
+
+/// Status writes at the same time.
+const CONCURRENCY: usize = 8;
+/// Statuses of queues and cohorts that are written again in a second. Where short jobs run every queue
+/// changes all the time, and each of these writes costs as much as one that admits a job.
+const AGAIN_PER_SECOND: usize = 10;
+/// What was not written for so long is written at once.
+const AGAIN: Duration = Duration::from_secs(30);
+/// How long the end waits for statuses.
+const LAST_WRITES: Duration = Duration::from_secs(5);
+
+/// Which status.
+type Place = (String, String, String);
+
+/// A status to be written.
+struct Report {
+    place: Place,
+    resource: ApiResource,
+    status: Value,
+}
+
+/// Writes statuses.
+pub struct Statuses {
+    writer: Writer,
+    waiting: VecDeque<Report>,
+    running: JoinSet<Place>,
+    under_way: HashSet<Place>,
+    /// What was written within [`AGAIN`], and when.
+    written: HashMap<Place, Instant>,
+}
+
+impl Statuses {
+    /// Nothing under way.
+    pub fn new(writer: Writer) -> Self {
+        Self {
+            writer,
+            waiting: VecDeque::new(),
+            running: JoinSet::new(),
+            under_way: HashSet::new(),
+            written: HashMap::new(),
+        }
+    }
+
+    /// Waits until a write has ended and sends the next. None if none is under way.
+    pub async fn next(&mut self) -> Option<()> {
+        if let Ok(place) = self.running.join_next().await? {
+            self.under_way.remove(&place);
+        }
+        self.fill();
+        Some(())
+    }
+
+    /// Writes statuses that would say something else. Of those that were written lately only some, and
+    /// those first that it is the longest ago for: each has its turn.
+    pub fn refresh(
+        &mut self,
+        engine: &Engine,
+        cluster: &Cluster,
+        world: &World,
+        kinds: &Kinds,
+        metrics: &Metrics,
+    ) {
+        // What still waits is looked at afresh.
+        self.waiting.clear();
+        let now = clock::now();
+        self.cluster_queues(engine, cluster, metrics, now);
+        self.local_queues(engine, cluster, world, now);
+        self.cohorts(engine, cluster, now);
+        self.written.retain(|_, at| at.elapsed() < AGAIN);
+        put_off(&mut self.waiting, |report| {
+            self.written.get(&report.place).copied()
+        });
+        self.job_kinds(kinds, now);
+        self.fill();
+    }
+
+    fn cluster_queues(
+        &mut self,
+        engine: &Engine,
+        cluster: &Cluster,
+        metrics: &Metrics,
+        now: Timestamp,
+    ) {
+        let resource = ApiResource::erase::<ClusterQueue>(&());
+        for (name, kept) in &cluster.queues {
+            let Some(report) = engine.queue_status(&QueueName::from(name.as_str())) else {
+                continue;
+            };
+            metrics.queue(name, report.pending, report.reserving);
+            let Kept {
+                generation,
+                status: known,
+                broken,
+            } = kept;
+            let status = status::cluster_queue(known, &report, broken.as_deref(), *generation, now);
+            if status != *known {
+                self.write(&resource, "", name, known, &status);
+            }
+        }
+    }
+
+    fn local_queues(&mut self, engine: &Engine, cluster: &Cluster, world: &World, now: Timestamp) {
+        let resource = ApiResource::erase::<LocalQueue>(&());
+        for (key, kept) in &cluster.local_queues {
+            let Some(report) = engine.local_queue_status(key) else {
+                continue;
+            };
+            let place = (key.namespace.clone(), key.name.to_string());
+            let of = |counts: &BTreeMap<_, i32>| counts.get(&place).copied().unwrap_or_default();
+            let gated = of(world.gated()).saturating_add(of(world.pods.gated()));
+            let Kept {
+                generation,
+                status: known,
+                broken,
+            } = kept;
+            let status =
+                status::local_queue(known, &report, broken.as_deref(), gated, *generation, now);
+            if status != *known {
+                self.write(&resource, &key.namespace, &key.name, known, &status);
+            }
+        }
+    }
+
+    /// Records what LocalQueues have used up to the end, for the next controller to begin with.
+    pub async fn finish(mut self, engine: &Engine, cluster: &Cluster) {
+        self.waiting.clear();
+        let resource = ApiResource::erase::<LocalQueue>(&());
+        for (key, kept) in &cluster.local_queues {
+            let report = engine.local_queue_status(key);
+            let consumed = report.as_ref().and_then(|report| report.consumed.as_ref());
+            let known = kept.status.fair_sharing.as_ref();
+            let said = shares::used_over_time(known, consumed, true);
+            if said.is_some() && said.as_ref() != known {
+                let status = LocalQueueStatus {
+                    fair_sharing: said,
+                    ..kept.status.clone()
+                };
+                self.write(&resource, &key.namespace, &key.name, &kept.status, &status);
+            }
+        }
+        self.fill();
+        let all_written = async { while self.next().await.is_some() {} };
+        if timeout(LAST_WRITES, all_written).await.is_err() {
+            warn!("not all that LocalQueues have used is recorded: the API server is slow");
+        }
+    }
+
+    fn cohorts(&mut self, engine: &Engine, cluster: &Cluster, now: Timestamp) {
+        let resource = ApiResource::erase::<Cohort>(&());
+        for (name, kept) in &cluster.cohorts {
+            let Some(report) = engine.cohort_status(&CohortName::from(name.as_str())) else {
+                continue;
+            };
+            let status = status::cohort(
+                &kept.status,
+                &report,
+                kept.broken.as_deref(),
+                kept.generation,
+                now,
+            );
+            if status != kept.status {
+                self.write(&resource, "", name, &kept.status, &status);
+            }
+        }
+    }
+
+    fn job_kinds(&mut self, kinds: &Kinds, now: Timestamp) {
+        let resource = ApiResource::erase::<JobKind>(&());
+        for (name, kept, standing) in kinds.standings() {
+            let saying = match &standing {
+                Standing::Starting => None,
+                Standing::Listed => watched(kinds.reach(name)),
+                Standing::Unserved { message } => Some(not_ready(NOT_SERVED, message)),
+                Standing::Unavailable { reason, message } => Some(not_ready(reason, message)),
+            };
+            let Some(saying) = saying else {
+                continue;
+            };
+            let mut conditions = kept.status.conditions.clone();
+            conditions::say(&mut conditions, saying, kept.generation, now);
+            let status = JobKindStatus { conditions };
+            if status != kept.status {
+                self.write(&resource, "", name, &kept.status, &status);
+            }
+        }
+    }
+
+    fn write(
+        &mut self,
+        resource: &ApiResource,
+        namespace: &str,
+        name: &str,
+        known: &impl Serialize,
+        status: &impl Serialize,
+    ) {
+        let place: Place = (resource.kind.clone(), namespace.to_owned(), name.to_owned());
+        let (Ok(known), Ok(mut status)) =
+            (serde_json::to_value(known), serde_json::to_value(status))
+        else {
+            return;
+        };
+        name_what_is_gone(&known, &mut status);
+        if !self.under_way.contains(&place) {
+            let resource = resource.clone();
+            self.waiting.push_back(Report {
+                place,
+                resource,
+                status,
+            });
+        }
+    }
+
+    fn fill(&mut self) {
+        while self.running.len() < CONCURRENCY {
+            let Some(report) = self.waiting.pop_front() else {
+                return;
+            };
+            let Report {
+                place,
+                resource,
+                status,
+            } = report;
+            self.under_way.insert(place.clone());
+            self.written.insert(place.clone(), Instant::now());
+            let writer = self.writer.clone();
+            self.running.spawn(async move {
+                let namespace = Some(place.1.as_str()).filter(|n| !n.is_empty());
+                writer.status(&resource, namespace, &place.2, status).await;
+                place
+            });
+        }
+    }
+}
+
+/// Leaves to a later round what is one too many.
+fn put_off<T>(waiting: &mut VecDeque<T>, written: impl Fn(&T) -> Option<Instant>) {
+    let reports = waiting.make_contiguous();
+    reports.sort_by_key(&written);
+    let new = reports.partition_point(|report| written(report).is_none());
+    waiting.truncate(new + AGAIN_PER_SECOND);
+}
+
+fn not_ready(reason: &'static str, message: &str) -> Saying {
+    Saying {
+        kind: Type::Ready,
+        is_true: false,
+        reason,
+        message: message.to_owned(),
+    }
+}
+
+/// What is said of a JobKind whose objects are watched: nothing while its rule is being written, which
+/// takes a moment.
+fn watched(reach: Reach) -> Option<Saying> {
+    let (is_true, reason, message) = match reach {
+        Reach::InPlace => (
+            true,
+            "Watched",
+            "Objects of this kind are looked after".to_owned(),
+        ),
+        Reach::NoWebhook(missing) => (
+            true,
+            "Watched",
+            format!(
+                "Objects of this kind are looked after, but not held at their creation unless an \
+                 admission policy does it: there is no {missing}"
+            ),
+        ),
+        Reach::Pending(None) => return None,
+        Reach::Pending(Some(why)) => (
+            false,
+            "WebhookPending",
+            format!(
+                "Objects of this kind are looked after, but the webhooks are not asked about them yet: {why}; \
+                 trying again"
+            ),
+        ),
+    };
+    Some(Saying {
+        kind: Type::Ready,
+        is_true,
+        reason,
+        message,
+    })
+}
+
+/// A merge patch leaves alone what it doesn't name: entries of maps that are gone are set to null.
+fn name_what_is_gone(known: &Value, status: &mut Value) {
+    let (Value::Object(known), Value::Object(status)) = (known, status) else {
+        return;
+    };
+    for (key, value) in known {
+        match status.get_mut(key) {
+            Some(next) => name_what_is_gone(value, next),
+            None => {
+                status.insert(key.clone(), Value::Null);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+    use std::time::Duration;
+
+    use serde_json::json;
+    use tokio::time::Instant;
+
+    use super::{AGAIN_PER_SECOND, name_what_is_gone, put_off};
+
+    #[test]
+    fn what_was_written_lately_takes_turns_and_what_is_new_does_not_wait() {
+        let begun = Instant::now();
+        let at = |seconds: u64| Some(begun + Duration::from_secs(seconds));
+        let mut waiting: VecDeque<_> = (0..30).rev().map(at).collect();
+        waiting.extend([None, None]);
+        put_off(&mut waiting, |written| *written);
+        let oldest = (0..).take(AGAIN_PER_SECOND).map(at);
+        let wanted: Vec<_> = [None, None].into_iter().chain(oldest).collect();
+        assert_eq!(waiting, wanted);
+    }
+
+    #[test]
+    fn a_merge_patch_names_what_is_gone() {
+        let known = json!({"count": 2, "asks": {"cpu": "1", "pods": "1"}, "list": [{"a": 1}]});
+        let mut status = json!({"count": 1, "asks": {"cpu": "2"}, "list": []});
+        let wanted = status.clone();
+        name_what_is_gone(&known, &mut status);
+        assert_eq!(status["asks"], json!({"cpu": "2", "pods": null}));
+        let mut patched = known;
+        json_patch::merge(&mut patched, &status);
+        assert_eq!(patched, wanted);
+    }
+}

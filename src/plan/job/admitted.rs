@@ -1,0 +1,103 @@
+//! A job that holds quota: it is let go if it asks for no more than it was given, evicted if not, and what it
+//! tells of itself is passed on. How an evicted one stops is `plan/eviction.rs`.
+
+use sluice_kinds::gates::GateState;
+use sluice_kinds::hold::Hold;
+use sluice_kinds::view::PodSetView;
+
+use super::Situation;
+use super::write::{release, status_write};
+use crate::plan::cause::Cause;
+use crate::plan::eviction::{evict, evict_changed, evict_paused, evict_refused, evict_returned};
+use crate::plan::progress::{self, Told};
+use crate::plan::workload::{self, Fit};
+use crate::plan::{Note, Plan, StatusPurpose};
+use crate::world::job::Reading;
+use crate::world::{WorkloadKey, WorkloadRecord};
+
+/// A job that holds quota: let it go, if it asks for no more than it was given.
+pub(super) fn plan_admitted(
+    situation: &Situation<'_>,
+    reading: &Reading,
+    workload_key: &WorkloadKey,
+    record: &WorkloadRecord,
+) -> Plan {
+    let Situation { job, now, .. } = situation;
+    if job.is_paused() {
+        return evict_paused(workload_key, record, *now);
+    }
+    if situation.lacks_child() {
+        return Plan::default();
+    }
+    let Ok(pod_sets) = &reading.pod_sets else {
+        return evict_changed(workload_key, record, *now);
+    };
+    // While it has pods they need their quota: nobody would stop them.
+    if !reading.refusals.is_empty() && situation.live_pods == 0 {
+        return evict_refused(workload_key, record, &reading.refusals, *now);
+    }
+    let fit = match job.hold {
+        Hold::Suspend if reading.suspended => Fit::Exact,
+        Hold::Suspend => Fit::Within,
+        Hold::Pods | Hold::EachPod => Fit::EachPodWithin,
+    };
+    if !workload::covers(record, pod_sets, fit) {
+        return evict_changed(workload_key, record, *now);
+    }
+    if progress::is_refuted(record, situation.live_pods_of_set) {
+        return evict_returned(workload_key, record, *now);
+    }
+    if !record.spec.active {
+        let message = "It was deactivated (spec.active of its Workload)";
+        let cause = Cause::new("Deactivated", message);
+        return evict(workload_key, record, &cause, *now);
+    }
+    if !reading.suspended {
+        return running(situation, reading, pod_sets, workload_key, record);
+    }
+    // Pods that wait behind gates get their flavors' placement themselves.
+    let placings = match job.hold {
+        Hold::Suspend => workload::placings(record, pod_sets),
+        Hold::Pods | Hold::EachPod => Vec::new(),
+    };
+    match &situation.child {
+        // It is about to be suspended, as its owner is: then its templates can be written to.
+        Some(child) if child.job.suspended != Some(true) => Plan::default(),
+        Some(child) => {
+            let prepared = child.prepare(&placings);
+            Plan::write(prepared.unwrap_or_else(|| release(situation, &[])))
+        }
+        None => Plan::write(release(situation, &placings)),
+    }
+}
+
+/// A job that holds quota and was let go: pass on what it tells of itself.
+fn running(
+    situation: &Situation<'_>,
+    reading: &Reading,
+    pod_sets: &[PodSetView],
+    workload_key: &WorkloadKey,
+    record: &WorkloadRecord,
+) -> Plan {
+    let told = Told {
+        ready: reading.ready.as_ref().ok().copied().flatten(),
+        pod_sets,
+        counts_pods: situation.job.hold == Hold::Suspend,
+        live_pods_of_set: situation.live_pods_of_set,
+    };
+    let plan = match progress::report(record, &told, situation.now) {
+        Some(status) => status_write(workload_key, record, status, StatusPurpose::Report),
+        None => Plan::default(),
+    };
+    if let Err(problem) = &reading.ready {
+        let message = format!("Can't tell whether its pods are ready: {problem}");
+        return plan.and_note(Note::warning("Unreadable", message));
+    }
+    match &situation.job.gates {
+        GateState::None => plan,
+        _ => plan.and_note(Note::warning(
+            "GateIgnored",
+            "A gate was added after this object was let go: it has no effect. Gates may only be set at creation",
+        )),
+    }
+}

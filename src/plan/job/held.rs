@@ -1,0 +1,171 @@
+//! A job that gates hold, or nothing any more: no Workload, and not running until its last gate is gone. Of
+//! jobs whose pods are admitted by themselves there is no more than that to plan.
+
+use serde_json::json;
+use sluice_crds::{HELD_ANNOTATION, RELEASED_ANNOTATION};
+use sluice_kinds::gates::GateState;
+use sluice_kinds::problem::summarize;
+use sluice_kinds::view::QueueName;
+use sluice_kinds::{CompiledKind, Suspension};
+
+use super::Situation;
+use super::write::{delete_workload, runs_unheld, suspend};
+use crate::plan::{JobPatch, JobPurpose, Note, Plan, Write};
+use crate::world::JobRecord;
+use crate::world::job::Reading;
+
+/// A job whose pods are admitted by themselves: it has no Workload, and it is suspended only by gates
+/// or where its pods would not wait. What there is to do is done to its pods.
+pub(super) fn each_pod(situation: &Situation<'_>) -> Plan {
+    let Situation { job, workload, .. } = situation;
+    // It has one that is admitted if its JobKind was edited meanwhile.
+    if let Some((key, record)) = workload
+        && (record.status.admission.is_none() || situation.live_pods == 0)
+        && !record.deleting
+    {
+        return delete_workload(key, record);
+    }
+    let is_gated = job.gates.is_held() && !job.released;
+    let by_gates = situation.kind.is_suspended_by_gates() && job.reading.is_ok();
+    if is_gated && by_gates && job.suspension() == Suspension::None {
+        return suspend(situation, held_note(job));
+    }
+    if is_gated {
+        return Plan::note(held_note(job));
+    }
+    if job.is_marked_held() && (by_gates || is_unheld(job)) {
+        return start(situation);
+    }
+    match &job.queue {
+        QueueName::Named(_) if !job.is_gated => not_gated(situation),
+        QueueName::Invalid(problem) => {
+            Plan::note(Note::warning("InvalidQueueName", problem.to_string()))
+        }
+        QueueName::Named(_) | QueueName::None => Plan::default(),
+    }
+}
+
+/// The note about a job that gates hold.
+pub(super) fn held_note(job: &JobRecord) -> Note {
+    match &job.gates {
+        GateState::Invalid(problems) => Note::warning(
+            "InvalidGate",
+            format!(
+                "Held because a gate annotation can't be read: {}; remove the annotation, or create the object anew with a valid one",
+                summarize(problems)
+            ),
+        ),
+        gates => Note::normal(
+            "Gated",
+            format!(
+                "Held until these gates are removed: {}",
+                gates
+                    .names()
+                    .map(ToString::to_string)
+                    .collect::<Vec<_>>()
+                    .join(", ")
+            ),
+        ),
+    }
+}
+
+/// A job whose pods can't be held: they come without Sluice's gate. One that can be suspended is.
+pub(super) fn not_gated(situation: &Situation<'_>) -> Plan {
+    let told = |what: &str| {
+        let text = format!(
+            "{what}: no webhook put Sluice's gate into its pod template when it was created; delete it and create it again"
+        );
+        Note::warning("NotGated", text)
+    };
+    match (situation.kind.suspend_path(), situation.job.suspended) {
+        (None, _) => Plan::note(told("Not queued, and its pods run")),
+        (Some(_), Some(true)) => Plan::note(told("Not queued, and suspended")),
+        (Some(_), _) => suspend(situation, told("Not queued, and suspended")),
+    }
+}
+
+/// A job with gates: no Workload, not running.
+pub(super) fn gated(situation: &Situation<'_>, reading: &Reading) -> Plan {
+    let Situation { job, workload, .. } = situation;
+    let note = held_note(job);
+    if runs_unheld(situation, reading) {
+        return suspend(situation, note);
+    }
+    if let Some((workload_key, record)) = workload
+        && !record.deleting
+    {
+        return delete_workload(workload_key, record).and_note(note);
+    }
+    Plan::note(note)
+}
+
+/// A job without gates and without a queue: Sluice has something to do with it only if it suspended it.
+pub(super) fn unqueued(situation: &Situation<'_>) -> Plan {
+    let Situation {
+        job,
+        kind,
+        workload,
+        ..
+    } = situation;
+    if let Some((workload_key, record)) = workload
+        && !record.deleting
+    {
+        let plan = delete_workload(workload_key, record);
+        return match left_suspended(job, kind) {
+            Some(note) => plan.and_note(note),
+            None => plan,
+        };
+    }
+    if job.is_marked_held() {
+        start(situation)
+    } else {
+        Plan::default()
+    }
+}
+
+/// Whether neither a gate nor a queue holds a job.
+pub(super) fn is_unheld(job: &JobRecord) -> bool {
+    job.queue == QueueName::None && (!job.gates.is_held() || job.released)
+}
+
+/// That a job stays suspended though neither a gate nor a queue holds it any more, if it does: its user
+/// suspended it.
+pub fn left_suspended(job: &JobRecord, kind: &CompiledKind) -> Option<Note> {
+    let who = match job.suspension() {
+        Suspension::None | Suspension::BySluice => return None,
+        Suspension::AtCreation => "as it was created so",
+        Suspension::ByUser => "as its user suspended it",
+    };
+    let field = kind.suspend_path()?.field();
+    let message = format!(
+        "Neither a gate nor a queue holds it any more: it stays suspended, {who}; set {field} to false to start it"
+    );
+    is_unheld(job).then(|| Note::normal("LeftSuspended", message))
+}
+
+/// Starts a job that Sluice suspended, or takes the mark off one that runs. What suspends it from now on
+/// is not Sluice's doing.
+pub(super) fn start(situation: &Situation<'_>) -> Plan {
+    let Situation { key, job, kind, .. } = situation;
+    let mut patch = json!({"metadata": {
+        "resourceVersion": job.revision.0.to_string(),
+        "annotations": {HELD_ANNOTATION: null, RELEASED_ANNOTATION: "true"},
+    }});
+    let suspend = kind.suspend_path().filter(|_| job.suspended == Some(true));
+    if let Some(path) = suspend {
+        path.merge_into(&mut patch, json!(false));
+    }
+    let plan = Plan::write(Write::PatchJob {
+        key: (*key).clone(),
+        patch: JobPatch::Merge(patch),
+        purpose: JobPurpose::Release,
+    });
+    let message = match &job.queue {
+        QueueName::None => "Neither a gate nor a queue holds it any more: started",
+        QueueName::Named(_) | QueueName::Invalid(_) => "Its last gate is gone: started",
+    };
+    match suspend {
+        Some(_) => plan.and_note(Note::normal("Started", message)),
+        None => plan,
+    }
+}

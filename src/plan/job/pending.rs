@@ -1,0 +1,127 @@
+//! A job that waits for quota: what its Workload asks for, and why it can't be queued, if so.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use sluice_kinds::devices::uncounted;
+use sluice_kinds::hold::Hold;
+use sluice_kinds::problem::summarize;
+use sluice_kinds::view::{PodSetView, bad_min_counts};
+
+use super::Situation;
+use super::held::not_gated;
+use super::write::{delete_workload, hold, release, runs_unheld, suspend};
+use crate::plan::eviction::paused_text;
+use crate::plan::{Note, Plan, Write, workload};
+use crate::world::JobRecord;
+use crate::world::job::Reading;
+
+/// A job that waits for quota, or for its user. What its Workload waits for is told with what others wait
+/// for.
+pub(super) fn pending(situation: &Situation<'_>, reading: &Reading, queue: &str) -> Plan {
+    if situation.job.is_paused() {
+        return match situation.workload {
+            Some(_) => Plan::default(),
+            None => Plan::note(Note::normal(workload::SUSPENDED, paused_text(situation))),
+        };
+    }
+    let pod_sets = match &reading.pod_sets {
+        Err(_) if situation.lacks_child() => {
+            let message = "Waits until its controller has made the object that its pods come from: only there can be read what they ask for";
+            return hold(situation, reading, Note::normal("WaitsForChild", message));
+        }
+        Ok(pod_sets) => pod_sets,
+        Err(problems) => {
+            let message = format!("Can't be queued: {}", summarize(problems));
+            return hold(situation, reading, Note::warning("InvalidPodSets", message));
+        }
+    };
+    if !reading.refusals.is_empty() {
+        return refused(situation, reading);
+    }
+    let mut problems = uncounted(pod_sets);
+    problems.extend(bad_min_counts(pod_sets));
+    if !problems.is_empty() {
+        let message = format!("Can't be queued: {}", summarize(&problems));
+        return hold(situation, reading, Note::warning("InvalidPodSets", message));
+    }
+    if pod_sets.is_empty() {
+        let message =
+            "Can't be queued: it has no pod sets, so that nothing would be charged for it";
+        return hold(situation, reading, Note::warning("InvalidPodSets", message));
+    }
+    if situation.job.hold == Hold::Pods && !situation.job.is_gated {
+        return not_gated(situation);
+    }
+    if runs_unheld(situation, reading) {
+        let message = format!(
+            "Suspended: it ran without being admitted. It starts by itself when LocalQueue {queue:?} has room"
+        );
+        return suspend(situation, Note::warning("Stopped", message));
+    }
+    let priority = match (situation.priority)() {
+        Ok(priority) => priority,
+        Err(note) => return Plan::note(note),
+    };
+    let mut spec = workload::spec(queue, pod_sets, None, &priority);
+    let record = situation.workload.map(|(_, record)| record);
+    spec.active = record.is_none_or(|record| record.spec.active);
+    let recorded = || record.and_then(|record| record.spec.job_creation_timestamp.clone());
+    spec.job_creation_timestamp = situation.job.created.map(Time).or_else(recorded);
+    match situation.workload {
+        // Its quota is free, and it can ask for some again, when its pods are gone.
+        None if situation.still_charged && (reading.may_have_pods() || 0 < situation.live_pods) => {
+            Plan::default()
+        }
+        None => {
+            let workload = workload::object(situation.key, situation.job, situation.kind, spec);
+            let plan = Plan::write(Write::CreateWorkload(Box::new(workload)));
+            match whole_note(situation.job, queue) {
+                Some(note) => plan.and_note(note),
+                None => plan,
+            }
+        }
+        Some((key, record)) if record.spec != spec && !record.deleting => {
+            Plan::write(Write::UpdateWorkloadSpec {
+                key: key.clone(),
+                revision: record.revision,
+                spec: Box::new(spec),
+            })
+        }
+        // Its pods bring gates of others, and only they can tell when these are gone. They are born
+        // behind the queue gate too, so that nothing runs.
+        Some(_) if reading.suspended && shows_by_pods(situation.job, pod_sets) => {
+            Plan::write(release(situation, &[]))
+        }
+        Some(_) => Plan::default(),
+    }
+}
+
+/// A job that waits for quota and that its kind's controller would never run: it is held, with the
+/// reason, and not queued.
+fn refused(situation: &Situation<'_>, reading: &Reading) -> Plan {
+    let why = summarize(&reading.refusals);
+    let message = format!("Can't be queued, as its controller would never run it: {why}");
+    let note = Note::warning("NeverRuns", message);
+    match situation.workload {
+        Some((key, record)) if !record.deleting && !runs_unheld(situation, reading) => {
+            delete_workload(key, record).and_note(note)
+        }
+        _ => hold(situation, reading, note),
+    }
+}
+
+/// Whether only the pods of a job tell whether it may be admitted.
+fn shows_by_pods(job: &JobRecord, pod_sets: &[PodSetView]) -> bool {
+    job.hold == Hold::Pods && pod_sets.iter().any(|set| set.has_external_gates)
+}
+
+/// That a job is queued is told only where that isn't what was asked for: what it waits for is told when
+/// that is known, and that it is admitted otherwise.
+fn whole_note(job: &JobRecord, queue: &str) -> Option<Note> {
+    let is_whole = job.wants_each_pod && job.hold != Hold::EachPod;
+    is_whole.then(|| {
+        let message = format!(
+            "Waits as a whole in LocalQueue {queue:?}: its pods can't be admitted by themselves, as no webhook put Sluice's gate into its pod template when it was created"
+        );
+        Note::warning("AdmittedAsAWhole", message)
+    })
+}

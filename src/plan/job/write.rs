@@ -1,0 +1,82 @@
+//! The writes that the plans for a job end in.
+
+use sluice_kinds::hold::Hold;
+use sluice_kinds::patch::{Placing, Target};
+use sluice_kinds::suspension::MarkAt;
+
+use super::Situation;
+use crate::plan::{JobPatch, JobPurpose, Note, Plan, StatusPurpose, Write};
+use crate::world::job::Reading;
+use crate::world::{WorkloadKey, WorkloadRecord};
+
+/// Whether a job that waits by being suspended isn't.
+pub(super) fn runs_unheld(situation: &Situation<'_>, reading: &Reading) -> bool {
+    situation.job.hold == Hold::Suspend && !reading.suspended
+}
+
+pub(super) fn release(situation: &Situation<'_>, placings: &[Placing<'_>]) -> Write {
+    let Situation { key, job, kind, .. } = situation;
+    let target = Target {
+        uid: &job.uid,
+        generation: job.generation,
+    };
+    let resource_version = job.revision.0.to_string();
+    let mark = if job.has_annotations {
+        MarkAt::Annotations
+    } else {
+        MarkAt::NoAnnotations {
+            resource_version: &resource_version,
+        }
+    };
+    Write::PatchJob {
+        key: (*key).clone(),
+        patch: JobPatch::Json(kind.release_patch(target, placings, mark)),
+        purpose: JobPurpose::Release,
+    }
+}
+
+pub(in crate::plan) fn delete_workload(key: &WorkloadKey, record: &WorkloadRecord) -> Plan {
+    Plan::write(Write::DeleteWorkload {
+        key: key.clone(),
+        uid: record.uid.to_string(),
+        unless: None,
+    })
+}
+
+pub(super) fn hold(situation: &Situation<'_>, reading: &Reading, note: Note) -> Plan {
+    if runs_unheld(situation, reading) {
+        suspend(situation, note)
+    } else {
+        Plan::note(note)
+    }
+}
+
+pub(super) fn suspend(situation: &Situation<'_>, note: Note) -> Plan {
+    match suspend_write(situation) {
+        Some(write) => Plan::write(write).and_note(note),
+        None => Plan::note(note),
+    }
+}
+
+pub(in crate::plan) fn suspend_write(situation: &Situation<'_>) -> Option<Write> {
+    let patch = situation.kind.suspend_patch(&situation.job.uid)?;
+    Some(Write::PatchJob {
+        key: situation.key.clone(),
+        patch: JobPatch::Merge(patch),
+        purpose: JobPurpose::Suspend,
+    })
+}
+
+pub(in crate::plan) fn status_write(
+    key: &WorkloadKey,
+    record: &WorkloadRecord,
+    status: sluice_crds::WorkloadStatus,
+    purpose: StatusPurpose,
+) -> Plan {
+    Plan::write(Write::SetWorkloadStatus {
+        key: key.clone(),
+        revision: record.revision,
+        status: Box::new(status),
+        purpose,
+    })
+}

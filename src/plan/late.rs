@@ -1,0 +1,195 @@
+//! Admissions that come in late: a leader wrote them whose term has ended since. Its request was held up,
+//! in a socket or in an API server that hung, and the present leader has decided without it. Such an
+//! admission counts for nothing until the present leader has taken it over; if there is no quota for it, it
+//! is taken back. Nothing is released on it, as only the present leader releases.
+
+use sluice_crds::WorkloadStatus;
+
+use super::cause::Cause;
+use super::{Note, Now};
+use crate::conditions::{self, Saying, Type};
+use crate::world::WorkloadRecord;
+
+/// Why it is taken back: the reason of its conditions.
+const TERM_ENDED: &str = "TermEnded";
+
+/// What a leader knew when it saw an admission.
+#[derive(Debug, Clone, Copy)]
+pub struct Sight<'a> {
+    /// Its own term.
+    pub own: &'a str,
+    /// Whether it has decided anything. What it has seen before that it has taken over by its lists.
+    pub has_decided: bool,
+    /// The term of the admission that this object had before and that counted, if it had one.
+    pub before: Option<&'a str>,
+}
+
+impl Sight<'_> {
+    /// Whether an admission of `term` counts. An empty one is of a Sluice that wrote none.
+    pub fn counts(&self, term: &str) -> bool {
+        !self.has_decided || term == self.own || self.before == Some(term)
+    }
+}
+
+/// The number of the latest term of the Lease of `own` among these. None if they are all of another Lease:
+/// then nobody knows which is the latest.
+pub fn latest<'a>(own: &str, terms: impl Iterator<Item = &'a str>) -> Option<u32> {
+    terms.filter_map(|term| number(own, term)).max()
+}
+
+/// Whether an admission that this leader has listed may have come in late to the leader before it, which
+/// ended before it could take it back: its term is not the latest in which anything was admitted, and its
+/// job has never been released.
+pub fn is_doubtful(own: &str, term: &str, latest: Option<u32>, is_released: bool) -> bool {
+    !is_released && latest.is_some_and(|latest| number(own, term).is_none_or(|n| n < latest))
+}
+
+/// The number of a term of the same Lease as `own`.
+fn number(own: &str, term: &str) -> Option<u32> {
+    let (_, lease) = own.split_once('.')?;
+    let (number, of) = term.split_once('.')?;
+    (of == lease).then(|| number.parse().ok()).flatten()
+}
+
+/// The status of a Workload whose late admission is taken back: it waits as before.
+pub fn taken_back(record: &WorkloadRecord, now: Now) -> WorkloadStatus {
+    let mut status = record.status.clone();
+    let said = |kind, reason, message: &str| Saying {
+        kind,
+        is_true: false,
+        reason,
+        message: message.to_owned(),
+    };
+    let sayings = [
+        said(
+            Type::QuotaReserved,
+            "Pending",
+            "Waits for quota: it was admitted by a leader whose term had ended",
+        ),
+        said(
+            Type::Admitted,
+            TERM_ENDED,
+            "Admitted by a leader whose term had ended, when its quota was given to others: taken back before anything was released",
+        ),
+    ];
+    for saying in sayings {
+        conditions::say(&mut status.conditions, saying, record.generation, now);
+    }
+    status.admission = None;
+    status
+}
+
+/// What its user is told.
+pub fn taken_back_note() -> Note {
+    Note::normal(
+        "Requeued",
+        "A leader admitted it whose term had ended, when its quota was given to others: it waits in its queue again",
+    )
+}
+
+/// Why a pod is evicted that was admitted late: it runs already.
+pub fn pod_cause() -> Cause {
+    Cause::new(
+        TERM_ENDED,
+        "A leader admitted it whose term had ended, when its quota was given to others",
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::plan::fixtures::mk_group_workload;
+
+    #[test]
+    fn an_admission_of_an_ended_term_counts_if_it_was_seen_before_the_first_decision() {
+        const OWN: &str = "3.lease";
+        // Its term, whether anything was decided, what was known before, whether it counts.
+        let table = [
+            (OWN, true, None, true, "written by this leader"),
+            ("2.lease", false, None, true, "listed at the start"),
+            ("", false, None, true, "listed, of a Sluice without terms"),
+            ("2.lease", true, None, false, "came in late"),
+            ("3.other", true, None, false, "of another Lease"),
+            ("4.lease", true, None, false, "of a later leader"),
+            ("", true, None, false, "late, of a Sluice without terms"),
+            (
+                "2.lease",
+                true,
+                Some("2.lease"),
+                true,
+                "taken over before, something else of it has changed",
+            ),
+            ("", true, Some(""), true, "the same, without terms"),
+            (
+                "2.lease",
+                true,
+                Some("1.lease"),
+                false,
+                "admitted once more by an ended leader",
+            ),
+            (
+                "2.lease",
+                true,
+                Some(""),
+                false,
+                "it had one without a term",
+            ),
+        ];
+        for (term, has_decided, before, expected, why) in table {
+            let sight = Sight {
+                own: OWN,
+                has_decided,
+                before,
+            };
+            assert_eq!(sight.counts(term), expected, "{why}");
+        }
+    }
+
+    #[test]
+    fn what_the_leader_before_may_have_seen_too_late_is_doubted() {
+        const OWN: &str = "9.lease";
+        let listed = ["7.lease", "8.lease", "6.lease", "20.other", ""];
+        let latest = latest(OWN, listed.into_iter());
+        assert_eq!(latest, Some(8));
+        // Its term, whether it was released, whether it is doubtful.
+        let table = [
+            ("8.lease", false, false, "of the leader before"),
+            ("7.lease", false, true, "of an earlier one, not released"),
+            ("7.lease", true, false, "released, so it counted"),
+            ("20.other", false, true, "of a Lease that was deleted"),
+            ("", false, true, "of a Sluice without terms"),
+        ];
+        for (term, is_released, expected, why) in table {
+            assert_eq!(
+                is_doubtful(OWN, term, latest, is_released),
+                expected,
+                "{why}"
+            );
+        }
+        let unknown = super::latest(OWN, ["20.other", ""].into_iter());
+        assert!(!is_doubtful(OWN, "20.other", unknown, false));
+    }
+
+    #[test]
+    fn what_is_taken_back_waits_as_before() {
+        let condition = |kind: &str| {
+            json!({"type": kind, "status": "True", "reason": kind, "message": "",
+                "lastTransitionTime": "2026-01-01T00:00:00Z"})
+        };
+        let status = json!({
+            "admission": {"clusterQueue": "q", "podSetAssignments": [], "term": "2.lease"},
+            "conditions": [condition("QuotaReserved"), condition("Admitted")],
+            "requeueState": {"count": 2},
+        });
+        let (_, mut record) = mk_group_workload(&json!([]), &status);
+        record.late = record.status.admission.take();
+        let after = taken_back(&record, Now::UNIX_EPOCH);
+        assert_eq!(after.admission, None);
+        assert_eq!(after.requeue_state, record.status.requeue_state, "kept");
+        for kind in [Type::QuotaReserved, Type::Admitted] {
+            assert!(!conditions::is_true(&after.conditions, kind), "{kind:?}");
+        }
+    }
+}

@@ -1,0 +1,289 @@
+//! What the status of a Workload says at each turn of its job's life. That a condition is written only when
+//! a reader would be told something else is seen to by `crate::conditions`.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
+use sluice_crds::{RequeueState, WorkloadStatus};
+use sluice_kinds::view::Finished;
+
+use crate::conditions::{self, Saying, Type};
+use crate::plan::cause::Cause;
+use crate::plan::reservation::once_more;
+use crate::plan::{Note, Now, progress, stall};
+use crate::world::WorkloadRecord;
+
+/// The reason of QuotaReserved for a Workload that stands back before it waits again.
+pub const BACKING_OFF: &str = "BackingOff";
+
+/// The reason of QuotaReserved for a Workload whose user has suspended the job.
+pub const SUSPENDED: &str = "Suspended";
+
+/// What a Workload waits for whose user has suspended the job, by this field.
+pub fn waits_for_user(field: &str) -> String {
+    format!(
+        "Suspended by its user: it is not queued and holds no quota; set {field} to false to queue it again"
+    )
+}
+
+/// What becomes of a Workload that has given its quota back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Next {
+    /// It waits in its queue again.
+    Queue,
+    /// It does so after this time.
+    QueueAfter(SignedDuration),
+    /// It waits for its user, as this says.
+    User(String),
+}
+
+/// The status of a Workload that is admitted. `tells_readiness` says whether its job's kind does.
+pub fn admitted(
+    record: &WorkloadRecord,
+    admission: sluice_crds::Admission,
+    tells_readiness: bool,
+    now: Now,
+) -> WorkloadStatus {
+    let queue = &admission.cluster_queue;
+    let mut sayings = vec![
+        Saying {
+            kind: Type::QuotaReserved,
+            is_true: true,
+            reason: "QuotaReserved",
+            message: format!("Holds quota in ClusterQueue {queue:?}"),
+        },
+        Saying {
+            kind: Type::Admitted,
+            is_true: true,
+            reason: "Admitted",
+            message: format!("Admitted by ClusterQueue {queue:?}: the job is let go"),
+        },
+    ];
+    let ended = [Type::Evicted, Type::Preempted].into_iter();
+    let ended = ended.filter(|kind| conditions::is_true(&record.status.conditions, *kind));
+    sayings.extend(ended.map(|kind| Saying {
+        kind,
+        is_true: false,
+        reason: "QuotaReserved",
+        message: format!("Admitted again by ClusterQueue {queue:?}"),
+    }));
+    if conditions::is_true(&record.status.conditions, Type::Requeued) {
+        sayings.push(Saying {
+            kind: Type::Requeued,
+            is_true: false,
+            reason: "Admitted",
+            message: "It has left the queue".to_owned(),
+        });
+    }
+    if tells_readiness {
+        sayings.push(progress::not_started());
+    }
+    WorkloadStatus {
+        conditions: said(record, sayings, now),
+        admission: Some(admission),
+        requeue_state: record.status.requeue_state.clone(),
+        makes_room_for: None,
+        reclaimable_pods: Vec::new(),
+    }
+}
+
+/// The status of a Workload that has to go.
+pub fn evicted(record: &WorkloadRecord, cause: &Cause, now: Now) -> WorkloadStatus {
+    let mut sayings = vec![
+        Saying {
+            kind: Type::Evicted,
+            is_true: true,
+            reason: cause.reason,
+            message: cause.message.clone(),
+        },
+        Saying {
+            kind: Type::Admitted,
+            is_true: false,
+            reason: "Evicted",
+            message: "Its quota is freed when its pods are gone".to_owned(),
+        },
+    ];
+    if let Some(right) = cause.preempted {
+        sayings.push(Saying {
+            kind: Type::Preempted,
+            is_true: true,
+            reason: right.reason(),
+            message: cause.message.clone(),
+        });
+    }
+    if conditions::is_true(&record.status.conditions, Type::PodsReady) {
+        sayings.push(progress::not_started());
+    }
+    WorkloadStatus {
+        conditions: said(record, sayings, now),
+        admission: record.status.admission.clone(),
+        requeue_state: cause.is_own_failure().then(|| once_more(record)),
+        makes_room_for: cause.makes_room_for.clone(),
+        reclaimable_pods: record.status.reclaimable_pods.clone(),
+    }
+}
+
+/// The status of a Workload that has given its quota back.
+pub fn requeued(record: &WorkloadRecord, next: Next, now: Now) -> WorkloadStatus {
+    let requeue_at = match next {
+        Next::QueueAfter(backoff) => now.checked_add(backoff).ok(),
+        Next::Queue | Next::User(_) => None,
+    };
+    let paused = match next {
+        Next::User(waits) if record.spec.active => Some(waits),
+        Next::Queue | Next::QueueAfter(_) | Next::User(_) => None,
+    };
+    let is_paused = paused.is_some();
+    let (waits, requeued) = match (paused, record.spec.active, requeue_at) {
+        (Some(waits), ..) => (
+            waits,
+            Saying {
+                kind: Type::Requeued,
+                is_true: false,
+                reason: SUSPENDED,
+                message: "Its user has suspended it".to_owned(),
+            },
+        ),
+        (None, false, _) => (
+            "It is deactivated and does not wait for quota: set spec.active to true to queue it again".to_owned(),
+            Saying {
+                kind: Type::Requeued,
+                is_true: false,
+                reason: "Deactivated",
+                message: "It is deactivated".to_owned(),
+            },
+        ),
+        (None, true, Some(at)) => (
+            stands_back(at),
+            Saying {
+                kind: Type::Requeued,
+                is_true: false,
+                reason: "Backoff",
+                message: format!("Put back into its queue at {}", in_seconds(at)),
+            },
+        ),
+        (None, true, None) => (
+            "Waits for quota again after its eviction".to_owned(),
+            Saying {
+                kind: Type::Requeued,
+                is_true: true,
+                reason: "Evicted",
+                message: "Put back into its queue".to_owned(),
+            },
+        ),
+    };
+    let quota = Saying {
+        kind: Type::QuotaReserved,
+        is_true: false,
+        reason: match requeue_at {
+            _ if !record.spec.active => "Deactivated",
+            _ if is_paused => SUSPENDED,
+            Some(_) => BACKING_OFF,
+            None => "Pending",
+        },
+        message: waits,
+    };
+    let requeue_state = record
+        .status
+        .requeue_state
+        .as_ref()
+        .filter(|_| record.spec.active);
+    let sayings = [quota, requeued].into_iter().chain(stall::ended(record));
+    WorkloadStatus {
+        conditions: said(record, sayings.collect(), now),
+        admission: None,
+        requeue_state: requeue_state.map(|state| RequeueState {
+            count: state.count,
+            requeue_at: requeue_at.map(Time),
+        }),
+        makes_room_for: None,
+        reclaimable_pods: Vec::new(),
+    }
+}
+
+/// What a Workload waits for that stands back until then.
+pub fn stands_back(until: Timestamp) -> String {
+    format!(
+        "Stands back until {}, as it could not use its quota; then waits for quota again",
+        in_seconds(until)
+    )
+}
+
+fn in_seconds(at: Timestamp) -> impl std::fmt::Display {
+    at.strftime("%Y-%m-%dT%H:%M:%SZ")
+}
+
+/// The status of a Workload whose job has ended.
+pub fn finished(record: &WorkloadRecord, finished: &Finished, now: Now) -> WorkloadStatus {
+    let (reason, text) = outcome(finished);
+    let message = if finished.message.is_empty() {
+        text.to_owned()
+    } else {
+        finished.message.clone()
+    };
+    let mut sayings = vec![Saying {
+        kind: Type::Finished,
+        is_true: true,
+        reason,
+        message,
+    }];
+    if let Some(admission) = &record.status.admission {
+        let queue = &admission.cluster_queue;
+        sayings.push(Saying {
+            kind: Type::QuotaReserved,
+            is_true: true,
+            reason: "QuotaReserved",
+            message: format!("Held quota in ClusterQueue {queue:?} until it finished"),
+        });
+    }
+    sayings.extend(stall::ended(record));
+    WorkloadStatus {
+        conditions: said(record, sayings, now),
+        admission: record.status.admission.clone(),
+        requeue_state: record.status.requeue_state.clone(),
+        makes_room_for: None,
+        reclaimable_pods: record.status.reclaimable_pods.clone(),
+    }
+}
+
+/// What the user is told when a job has ended.
+pub fn finished_note(finished: &Finished) -> Note {
+    let (_, text) = outcome(finished);
+    Note::normal("Finished", format!("{text}; its quota is free"))
+}
+
+fn outcome(finished: &Finished) -> (&'static str, &'static str) {
+    if finished.succeeded {
+        ("Succeeded", "The job finished successfully")
+    } else {
+        ("Failed", "The job failed")
+    }
+}
+
+/// The status of a Workload that waits, if it is to say something new.
+pub fn waiting(
+    record: &WorkloadRecord,
+    reason: &'static str,
+    message: String,
+    now: Now,
+) -> Option<WorkloadStatus> {
+    let mut status = record.status.clone();
+    let saying = Saying {
+        kind: Type::QuotaReserved,
+        is_true: false,
+        reason,
+        message,
+    };
+    conditions::say(&mut status.conditions, saying, record.generation, now).then_some(status)
+}
+
+fn said(
+    record: &WorkloadRecord,
+    sayings: Vec<Saying>,
+    now: Now,
+) -> Vec<k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition> {
+    let mut conditions = record.status.conditions.clone();
+    for saying in sayings {
+        conditions::say(&mut conditions, saying, record.generation, now);
+    }
+    conditions
+}

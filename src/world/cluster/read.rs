@@ -1,0 +1,66 @@
+//! What is read of the settings' objects: their types, and the amounts that can be counted in them.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::LimitRange;
+use kube::api::DynamicObject;
+use sluice_crds::Quantity;
+use sluice_kinds::requests::Amounts;
+
+/// The object, as its type has it.
+pub(super) fn parse<T: serde::de::DeserializeOwned + Clone>(
+    object: Option<&DynamicObject>,
+) -> Result<Option<T>, String> {
+    let Some(object) = object else {
+        return Ok(None);
+    };
+    let value = serde_json::to_value(object).map_err(|e| e.to_string())?;
+    serde_json::from_value(value)
+        .map(Some)
+        .map_err(|e| e.to_string())
+}
+
+/// The flavor that each resource of these groups is taken from first.
+pub(super) fn first_flavors(groups: &[sluice_crds::ResourceGroup]) -> BTreeMap<String, String> {
+    let mut first = BTreeMap::new();
+    for group in groups {
+        for resource in &group.covered_resources {
+            if let Some(flavor) = group.flavors.first() {
+                first
+                    .entry(resource.clone())
+                    .or_insert_with(|| flavor.name.clone());
+            }
+        }
+    }
+    first
+}
+
+/// The requests that containers get which have none.
+pub(super) fn container_requests(range: &LimitRange) -> Amounts {
+    let items = range.spec.iter().flat_map(|spec| &spec.limits);
+    let defaults = items
+        .filter(|item| item.type_ == "Container")
+        .flat_map(|item| {
+            item.default_request
+                .iter()
+                .flatten()
+                .chain(item.default.iter().flatten())
+        });
+    let mut requests = Amounts::new();
+    for (name, amount) in countable(defaults.map(|(name, quantity)| (name, &quantity.0))) {
+        requests.entry(name).or_insert(amount);
+    }
+    requests
+}
+
+/// Amounts that can be counted; the API server lets no others into these objects. The first of
+/// two with the same name counts.
+pub(super) fn countable<'a>(quantities: impl Iterator<Item = (&'a String, &'a String)>) -> Amounts {
+    let mut amounts = Amounts::new();
+    for (name, text) in quantities {
+        if let Ok(nanos) = Quantity(text.clone()).nanos() {
+            amounts.entry(name.clone()).or_insert(nanos);
+        }
+    }
+    amounts
+}

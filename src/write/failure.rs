@@ -1,0 +1,73 @@
+//! How a request fails, and what its sender may make of that.
+
+use std::time::Duration;
+
+use kube::Error;
+
+use super::Reply;
+
+/// Longest time for one request.
+const DEADLINE: Duration = Duration::from_secs(5);
+
+/// What the API server says of a JSON patch whose `test` failed (`NewGenericServerResponse` in
+/// apimachinery): it leaves the cause out, and no other 422 reads so.
+const FAILED_TEST: &str = "the server rejected our request due to an error in our request";
+
+/// Why a request failed.
+#[derive(Debug)]
+pub(super) enum Failure {
+    Api(Box<kube::core::Status>),
+    Other(String),
+}
+
+impl Failure {
+    /// The object has changed since the write was planned: 409; 422 for a JSON patch whose `test`
+    /// failed, and for another UID in a patch; 404 for an object that is gone.
+    pub(super) fn is_conflict(&self) -> bool {
+        match self {
+            Self::Api(status) => {
+                let causes = status.details.iter().flat_map(|details| &details.causes);
+                status.code == 409
+                    || status.code == 404
+                    || (status.code == 422 && status.message.starts_with(FAILED_TEST))
+                    || (status.code == 422 && causes.into_iter().any(|c| c.field == "metadata.uid"))
+            }
+            Self::Other(_) => false,
+        }
+    }
+
+    pub(super) fn is_not_found(&self) -> bool {
+        matches!(self, Self::Api(status) if status.code == 404)
+    }
+
+    pub(super) fn into_reply(self) -> Reply {
+        match self {
+            Self::Api(status) if matches!(status.code, 400 | 403 | 405 | 413 | 415 | 422) => {
+                Reply::Refused(status.message.clone())
+            }
+            other => Reply::Unknown(other.text()),
+        }
+    }
+
+    pub(super) fn text(&self) -> String {
+        match self {
+            Self::Api(status) => format!("{} ({})", status.message, status.code),
+            Self::Other(text) => text.clone(),
+        }
+    }
+}
+
+/// Sends a request, within the longest time that one may take.
+pub(super) async fn deadline<T>(
+    request: impl Future<Output = Result<T, Error>>,
+) -> Result<T, Failure> {
+    match tokio::time::timeout(DEADLINE, request).await {
+        Ok(Ok(value)) => Ok(value),
+        Ok(Err(Error::Api(status))) => Err(Failure::Api(status)),
+        Ok(Err(error)) => Err(Failure::Other(error.to_string())),
+        Err(_) => Err(Failure::Other(format!(
+            "no reply within {} s",
+            DEADLINE.as_secs()
+        ))),
+    }
+}

@@ -1,0 +1,272 @@
+//! The cluster as it was at one revision, and how its objects are read: by JSON pointer, so that no
+//! type of Sluice's own code can hide what is stored.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+use sluice_crds::{
+    ADMISSION_ANNOTATION, ADMITTED_ANNOTATION, QUEUE_GATE, QUEUE_NAME_LABEL, Quantity,
+};
+
+use crate::history::{Key, Kind, Revision};
+
+/// The annotations that hold a job before it is queued.
+const GATE_ANNOTATIONS: [&str; 2] = [
+    "kueue.x-k8s.io/scheduling-gated-by",
+    "kueue.x-k8s.io/admission-gated-by",
+];
+
+/// All objects that checks look at.
+#[derive(Debug, Default)]
+pub(super) struct Cluster {
+    objects: BTreeMap<Key, Value>,
+    /// The term of who leads, as an admission names it; none while nobody does.
+    term: Option<String>,
+    /// The UIDs of Workloads whose admission came in when the term of its leader had ended. It counts
+    /// once the present leader has written its own term into it.
+    late: BTreeSet<String>,
+    /// Whether the Workload of the last revision was among them before it.
+    was_late: bool,
+}
+
+impl Cluster {
+    /// Goes one revision on. Returns the object as it was before.
+    pub(super) fn apply(&mut self, revision: &Revision) -> Option<Value> {
+        if let Some(object) = &revision.object {
+            match revision.key.kind {
+                Kind::Lease => self.term = term_of(object),
+                Kind::Workload => self.note_term(revision, object),
+                Kind::Job | Kind::Pod | Kind::ClusterQueue | Kind::Cohort => {}
+            }
+        } else if revision.key.kind == Kind::Lease {
+            self.term = None;
+        }
+        match &revision.object {
+            Some(object) => self.objects.insert(revision.key.clone(), object.clone()),
+            None => self.objects.remove(&revision.key),
+        }
+    }
+
+    /// Whether what this Workload was admitted with counts: not yet, if it came in late.
+    pub(super) fn is_late(&self, workload: &Value) -> bool {
+        self.late.contains(uid_of(workload))
+    }
+
+    /// Whether the Workload of the last revision was late before it.
+    pub(super) fn was_late(&self) -> bool {
+        self.was_late
+    }
+
+    fn note_term(&mut self, revision: &Revision, workload: &Value) {
+        const TERM: &str = "/status/admission/term";
+        let uid = uid_of(workload).to_owned();
+        self.was_late = self.late.contains(&uid);
+        let term = text(workload, TERM);
+        let before = self
+            .objects
+            .get(&revision.key)
+            .map_or("", |object| text(object, TERM));
+        if term.is_empty() {
+            self.late.remove(&uid);
+        } else if term != before {
+            // One that is signed with no term, or while nobody leads, is as good as it says.
+            let is_late = self.term.as_ref().is_some_and(|present| present != term);
+            if is_late {
+                self.late.insert(uid);
+            } else {
+                self.late.remove(&uid);
+            }
+        }
+    }
+
+    /// The objects of a kind.
+    pub(super) fn of(&self, kind: Kind) -> impl Iterator<Item = &Value> {
+        let objects = self.objects.iter();
+        objects
+            .filter(move |(key, _)| key.kind == kind)
+            .map(|(_, object)| object)
+    }
+
+    /// The object of a kind with this UID.
+    pub(super) fn by_uid(&self, kind: Kind, uid: &str) -> Option<&Value> {
+        self.of(kind).find(|object| uid_of(object) == uid)
+    }
+
+    /// The cluster object of a kind with this name.
+    pub(super) fn by_name(&self, kind: Kind, name: &str) -> Option<&Value> {
+        self.of(kind).find(|object| name_of(object) == name)
+    }
+
+    /// The Workloads of the job with this UID: one, if all is well.
+    pub(super) fn workloads_of(&self, job: &str) -> impl Iterator<Item = &Value> {
+        self.of(Kind::Workload)
+            .filter(move |workload| owner_of(workload) == job)
+    }
+
+    /// Whether a Workload of the job with this UID holds quota.
+    pub(super) fn holds_quota(&self, job: &str) -> bool {
+        let mut workloads = self.workloads_of(job);
+        workloads.any(|workload| holds_quota(workload) && !self.is_late(workload))
+    }
+
+    /// The pods of the job with this UID. The label that the job's controller gives them stays on
+    /// those that were orphaned.
+    pub(super) fn pods_of(&self, job: &str) -> impl Iterator<Item = &Value> {
+        self.of(Kind::Pod).filter(move |pod| job_of(pod) == job)
+    }
+}
+
+/// The term that begins with this state of the Lease, as an admission names it.
+fn term_of(lease: &Value) -> Option<String> {
+    let transitions = lease
+        .pointer("/spec/leaseTransitions")
+        .and_then(Value::as_i64)
+        .unwrap_or_default();
+    let is_held = !text(lease, "/spec/holderIdentity").is_empty();
+    is_held.then(|| format!("{transitions}.{}", uid_of(lease)))
+}
+
+/// The text at a JSON pointer; empty when there is none.
+pub(super) fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
+    object
+        .pointer(pointer)
+        .and_then(Value::as_str)
+        .unwrap_or_default()
+}
+
+/// The list at a JSON pointer.
+pub(super) fn list<'a>(object: &'a Value, pointer: &str) -> impl Iterator<Item = &'a Value> {
+    object
+        .pointer(pointer)
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+}
+
+/// The name of an object.
+pub(super) fn name_of(object: &Value) -> &str {
+    text(object, "/metadata/name")
+}
+
+/// The UID of an object.
+pub(super) fn uid_of(object: &Value) -> &str {
+    text(object, "/metadata/uid")
+}
+
+/// The UID of the first owner of an object: of a Workload, its job.
+pub(super) fn owner_of(object: &Value) -> &str {
+    text(object, "/metadata/ownerReferences/0/uid")
+}
+
+/// The UID of the job whose pod this is.
+pub(super) fn job_of(pod: &Value) -> &str {
+    match annotation_or_label(pod, "labels", "batch.kubernetes.io/controller-uid") {
+        Some(uid) => uid,
+        None => owner_of(pod),
+    }
+}
+
+/// The LocalQueue that an object names.
+pub(super) fn queue_of(object: &Value) -> Option<&str> {
+    annotation_or_label(object, "labels", QUEUE_NAME_LABEL)
+}
+
+/// Whether each pod of this job is admitted by itself.
+pub(super) fn is_per_pod(job: &Value) -> bool {
+    annotation_or_label(job, "annotations", ADMISSION_ANNOTATION) == Some("PerPod")
+}
+
+/// The gates that hold a job before it is queued.
+pub(super) fn gates_of(job: &Value) -> BTreeSet<&str> {
+    let texts = GATE_ANNOTATIONS.iter();
+    let texts = texts.filter_map(|key| annotation_or_label(job, "annotations", key));
+    texts
+        .flat_map(|text| text.split(','))
+        .map(str::trim)
+        .collect()
+}
+
+/// Whether the condition of this type is True.
+pub(super) fn is(object: &Value, type_: &str) -> bool {
+    list(object, "/status/conditions").any(|c| c["type"] == type_ && c["status"] == "True")
+}
+
+/// Whether a job has ended, well or not.
+pub(super) fn has_ended(job: &Value) -> bool {
+    is(job, "Complete") || is(job, "Failed")
+}
+
+/// Whether a job has been let go: neither suspended nor ended nor on its way out.
+pub(super) fn is_let_go(job: &Value) -> bool {
+    job.pointer("/spec/suspend") != Some(&Value::Bool(true))
+        && !has_ended(job)
+        && job.pointer("/metadata/deletionTimestamp").is_none()
+}
+
+/// Whether a Workload holds quota: it is admitted and has not finished.
+pub(super) fn holds_quota(workload: &Value) -> bool {
+    workload
+        .pointer("/status/admission")
+        .is_some_and(Value::is_object)
+        && !is(workload, "Finished")
+}
+
+/// The names of the scheduling gates of a pod or pod template.
+pub(super) fn pod_gates(pod: &Value) -> BTreeSet<&str> {
+    list(pod, "/spec/schedulingGates")
+        .map(|gate| text(gate, "/name"))
+        .collect()
+}
+
+/// Whether a pod may use a node: it waits at no gate and has not ended.
+pub(super) fn is_live(pod: &Value) -> bool {
+    !["Succeeded", "Failed"].contains(&text(pod, "/status/phase")) && pod_gates(pod).is_empty()
+}
+
+/// Whether a pod was told to end.
+pub(super) fn is_terminating(pod: &Value) -> bool {
+    pod.pointer("/metadata/deletionTimestamp").is_some()
+}
+
+/// The record of a pod that is admitted by itself and charged: it has one, is past Sluice's gate, and
+/// has not ended.
+pub(super) fn own_admission(pod: &Value) -> Option<Value> {
+    let record = annotation_or_label(pod, "annotations", ADMITTED_ANNOTATION)?;
+    let has_ended = ["Succeeded", "Failed"].contains(&text(pod, "/status/phase"));
+    let is_charged = !has_ended && !pod_gates(pod).contains(QUEUE_GATE);
+    serde_json::from_str(record).ok().filter(|_| is_charged)
+}
+
+/// What the pods of a template ask for of each resource, as long as nothing but the requests of
+/// containers counts. None where more does: init containers, overhead, pod-level resources.
+pub(super) fn plain_requests(pod: &Value) -> Option<BTreeMap<&str, i128>> {
+    let more = ["/spec/initContainers", "/spec/overhead", "/spec/resources"];
+    if more.iter().any(|pointer| pod.pointer(pointer).is_some()) {
+        return None;
+    }
+    let mut sum: BTreeMap<&str, i128> = BTreeMap::new();
+    for container in list(pod, "/spec/containers") {
+        let requests = container
+            .pointer("/resources/requests")
+            .and_then(Value::as_object);
+        for (resource, amount) in requests.into_iter().flatten() {
+            *sum.entry(resource).or_default() += nanos(amount);
+        }
+    }
+    Some(sum)
+}
+
+/// A quantity in nano-units; 0 when there is none.
+pub(super) fn nanos(quantity: &Value) -> i128 {
+    let text = match quantity {
+        Value::Null => return 0,
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    };
+    Quantity(text).nanos().unwrap_or(i128::MAX / 4)
+}
+
+/// A label or an annotation.
+fn annotation_or_label<'a>(object: &'a Value, which: &str, key: &str) -> Option<&'a str> {
+    object.get("metadata")?.get(which)?.get(key)?.as_str()
+}

@@ -1,0 +1,137 @@
+//! The certificate of the webhook: who makes it, and what of it is kept.
+
+use std::process::{Child, Command, Stdio};
+
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+use sluice_testbed::eventually;
+
+use crate::support::DEADLINE;
+use crate::support::bed::{self, BINARY, Bed};
+
+/// A Sluice that somebody runs at a desk against the cluster, with an administrator's rights and names of
+/// its own in its certificate.
+struct Desk {
+    process: Child,
+    log: std::path::PathBuf,
+}
+
+impl Desk {
+    fn start(bed: &Bed) -> Result<Self> {
+        let log = bed.cp.dir().join("desk.log");
+        let free = "127.0.0.1:0";
+        let process = Command::new(BINARY)
+            .arg("--namespace=sluice-system")
+            .arg("--webhook-san=desk.example.com")
+            .arg(format!("--webhook-bind={free}"))
+            .arg(format!("--metrics-bind={free}"))
+            .arg(format!("--health-bind={free}"))
+            .env("KUBECONFIG", bed.cp.kubeconfig())
+            .env("POD_NAME", "desk")
+            .env("NO_COLOR", "1")
+            .stdin(Stdio::null())
+            .stderr(std::fs::File::create(&log)?)
+            .spawn()?;
+        Ok(Self { process, log })
+    }
+
+    async fn see_told(&self, text: &str) -> Result<()> {
+        eventually("the process at the desk to go on", DEADLINE, async || {
+            let log = std::fs::read_to_string(&self.log)?;
+            ensure!(log.contains(text), "no {text:?} in {log}");
+            Ok(())
+        })
+        .await
+    }
+}
+
+impl Drop for Desk {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+async fn get(bed: &Bed, args: &[&str]) -> Result<Value> {
+    let args = [&["get", "-o", "json"], args].concat();
+    let text = bed.cp.kubectl(args, None).await?.ok()?;
+    serde_json::from_str(&text).context("kubectl -o json")
+}
+
+/// The certificate, and all that trusts it.
+async fn certificate(bed: &Bed) -> Result<Value> {
+    let secret = [
+        "-n",
+        "sluice-system",
+        "secret",
+        "sluice-webhook-certificate",
+    ];
+    let hooks = "validatingwebhookconfiguration,mutatingwebhookconfiguration";
+    let hooks = get(bed, &[hooks]).await?;
+    let data = get(bed, &secret).await?["data"].clone();
+    let bundles = hooks["items"].as_array().context("no items")?;
+    let bundles: Vec<_> = bundles
+        .iter()
+        .flat_map(|hook| hook["webhooks"].as_array().into_iter().flatten())
+        .map(|webhook| webhook["clientConfig"]["caBundle"].clone())
+        .collect();
+    Ok(serde_json::json!([data, bundles]))
+}
+
+#[tokio::test]
+async fn a_process_at_a_desk_changes_nothing_of_it() -> Result<()> {
+    bed::own_running("desk", async |bed, scene| {
+        let before = certificate(bed).await?;
+        let desk = Desk::start(bed)?;
+        // It serves what is stored, and waits for the Lease.
+        desk.see_told("serving webhooks with a new certificate")
+            .await?;
+        desk.see_told("waiting for the lease").await?;
+        ensure!(certificate(bed).await? == before, "the certificate changed");
+        scene
+            .see_condition("JobKind", "job", "Ready", "True", "Watched")
+            .await?;
+        Ok(())
+    })
+    .await
+}
+
+/// Who reads the Secret can serve as Sluice does, and can't sign.
+#[tokio::test]
+async fn no_key_of_a_ca_is_kept() -> Result<()> {
+    bed::own_running("ca-key", async |bed, _| {
+        let stored = certificate(bed).await?[0].clone();
+        let keys: Vec<_> = stored
+            .as_object()
+            .context("no data")?
+            .keys()
+            .cloned()
+            .collect();
+        assert_eq!(
+            keys,
+            ["ca-bundle.crt", "ca.crt", "names", "tls.crt", "tls.key"]
+        );
+        // One of an earlier version goes at the next start.
+        let old = r#"{"stringData": {"ca.key": "old"}}"#;
+        let patch = [
+            "-n",
+            "sluice-system",
+            "patch",
+            "secret",
+            "sluice-webhook-certificate",
+            "-p",
+            old,
+        ];
+        bed.cp.kubectl(patch, None).await?.ok()?;
+        bed.sluice.stop().await?;
+        bed.sluice.start_again().await?;
+        eventually("the old key to go", DEADLINE, async || {
+            let stored = certificate(bed).await?[0].clone();
+            ensure!(stored.get("ca.key").is_none(), "{stored}");
+            Ok(())
+        })
+        .await?;
+        Ok(())
+    })
+    .await
+}

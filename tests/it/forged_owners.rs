@@ -1,0 +1,137 @@
+//! Who says that his pod belongs to something else does not get it past the queue: whoever may edit one
+//! namespace, with whatever account of it.
+
+use anyhow::{Result, ensure};
+use serde_json::{Value, json};
+
+use crate::support::admission::{Admission, both_ways, play};
+use crate::support::made_up::controlled_by;
+use crate::support::objects::{Job, quota, with};
+use crate::support::pods::{Pod, has_queue_gate, is_let_go, is_running, queued, replicated};
+
+both_ways!(
+    a_labelled_pod_that_names_an_owner_waits,
+    the_pods_of_a_job_are_believed,
+    a_gate_without_a_queue_is_told,
+    what_runs_uncharged_is_charged_and_told,
+    a_pod_is_not_moved_to_another_object,
+);
+
+async fn a_labelled_pod_that_names_an_owner_waits(admission: Admission) -> Result<()> {
+    play(admission, "forged", async |scene| {
+        scene.queue(&[quota("cpu", "2")]).await?;
+        let user = scene.editor("tenant").await?;
+        let config = scene
+            .create(&json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "own"}}))
+            .await?;
+        let config = with(
+            with(config, "/apiVersion", json!("v1")),
+            "/kind",
+            json!("ConfigMap"),
+        );
+        // Suspended by its user: its controller makes no pod of its own, and adopts none.
+        let tiny = Job::new("tiny").queue("q").json();
+        let tiny = scene
+            .create(&with(tiny, "/spec/suspend", json!(true)))
+            .await?;
+        let nothing = json!({"apiVersion": "no.example.com/v1", "kind": "Nothing",
+            "metadata": {"name": "x", "uid": "00000000-0000-4000-8000-000000000000"}});
+        let rows = [
+            ("config-map", config),
+            ("tiny-job", tiny),
+            ("no-such-kind", nothing),
+        ];
+        for (name, owner) in &rows {
+            let pod = Pod::new(name).queue("q").cpu("50").json();
+            let pod = with(pod, "/metadata/ownerReferences", controlled_by(owner));
+            let stored = scene.try_as(&user, &pod).await?.ok()?;
+            let stored: Value = serde_json::from_str(&stored)?;
+            ensure!(has_queue_gate(&stored), "{name}: {stored}");
+        }
+        // One for which there is room is let go and charged as one by itself.
+        let small = Pod::new("small").queue("q").cpu("1").json();
+        let small = with(
+            small,
+            "/metadata/ownerReferences",
+            controlled_by(&rows[0].1),
+        );
+        scene.try_as(&user, &small).await?.ok()?;
+        scene.see("Pod", "small", "let go", is_let_go).await?;
+        for (name, _) in &rows {
+            let pod = scene.get("Pod", name).await?;
+            ensure!(!is_let_go(&pod), "{name}: {pod}");
+        }
+        Ok(())
+    })
+    .await
+}
+
+/// The label came down from the template, and the Job is charged for it.
+async fn the_pods_of_a_job_are_believed(admission: Admission) -> Result<()> {
+    play(admission, "believed", async |scene| {
+        scene.queue(&[quota("cpu", "1")]).await?;
+        let labels = json!({"metadata": {"labels": {"sluice.dev/queue-name": "q"}}});
+        let mut job = Job::new("job").queue("q").json();
+        json_patch::merge(&mut job["spec"]["template"], &labels);
+        scene.create(&job).await?;
+        scene.see_complete("job").await.map(drop)
+    })
+    .await
+}
+
+async fn a_gate_without_a_queue_is_told(admission: Admission) -> Result<()> {
+    play(admission, "gate-alone", async |scene| {
+        let pod = Pod::new("alone").scheduling_gate(sluice_crds::QUEUE_GATE);
+        scene.create(&pod.json()).await?;
+        scene.see_event("alone", "NoQueue").await.map(drop)
+    })
+    .await
+}
+
+/// The Job is in no queue, and its pods say that they are.
+async fn what_runs_uncharged_is_charged_and_told(admission: Admission) -> Result<()> {
+    play(admission, "uncharged", async |scene| {
+        scene.queue(&[quota("cpu", "3")]).await?;
+        let labels = json!({"metadata": {"labels": {"sluice.dev/queue-name": "q"}}});
+        // A Job without labels gets those of its template from the API server.
+        let mut job = Job::new("job").runs_forever().json();
+        job["metadata"]["labels"] = json!({"tests/own": "yes"});
+        json_patch::merge(&mut job["spec"]["template"], &labels);
+        scene.create(&job).await?;
+        scene
+            .see_so_many("marked", 1, |pod| {
+                pod["metadata"]["labels"]["sluice.dev/managed"] == "true"
+            })
+            .await?;
+        let pod = scene.list("Pod").await?.remove(0);
+        let name = pod["metadata"]["name"].as_str().unwrap();
+        scene.see_event(name, "Uncharged").await?;
+        scene.see_account("cpu", ("1", "1", "0"), 0).await
+    })
+    .await
+}
+
+/// It would be counted with that one, and its place would be free for another pod.
+async fn a_pod_is_not_moved_to_another_object(admission: Admission) -> Result<()> {
+    play(admission, "forged-move", async |scene| {
+        scene.queue(&[quota("cpu", "2")]).await?;
+        let set = queued(replicated("StatefulSet", "s", 1, Pod::new("p")));
+        scene.create(&set).await?;
+        scene.see("Pod", "s-0", "running", is_running).await?;
+        let other = scene.create(&Job::new("other").queue("q").json()).await?;
+        let user = format!("--as={}", scene.editor("ed").await?);
+        let patch = |owners: Value| json!({"metadata": {"ownerReferences": owners}}).to_string();
+        let moved = patch(controlled_by(&other));
+        let args = ["patch", "pod", "s-0", "--type=merge", "-p", &moved, &user];
+        let told = scene.kubectl(&args, None).await?.err()?;
+        let expected = admission.of_pod(
+            "metadata.ownerReferences: Forbidden: only a controller may name another one as the controller of a pod that is in a queue",
+        );
+        ensure!(told.contains(&expected), "{told}");
+        // By itself it is charged as it was.
+        let left = patch(Value::Null);
+        let args = ["patch", "pod", "s-0", "--type=merge", "-p", &left, &user];
+        scene.kubectl(&args, None).await?.ok().map(drop)
+    })
+    .await
+}

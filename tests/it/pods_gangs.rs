@@ -1,0 +1,190 @@
+//! Pods that a controller makes by groups: each group is admitted as a whole, also when its pods are made
+//! again. Whose pods they are, and what tells their group, is in their template.
+
+use anyhow::{Result, ensure};
+use serde_json::{Value, json};
+use sluice_crds::{POD_GROUP_LABELS_ANNOTATION, POD_GROUP_TOTAL_FROM_ANNOTATION};
+
+use crate::support::admission::{Admission, both_ways, play};
+use crate::support::objects::{condition, is_admitted, quota};
+use crate::support::pods::{
+    Pod, check_charged, has_queue_gate, is_let_go, is_running, names, queued, replicated,
+};
+use crate::support::{Scene, refusal};
+
+both_ways!(
+    a_gang_starts_as_a_whole,
+    an_evicted_gang_keeps_its_workload,
+    a_gang_made_again_for_more_is_queued_with_that,
+    nobody_leaves_its_gang,
+    a_gang_that_does_not_say_its_size_is_told,
+);
+
+const SIZE: &str = "acme.io/size";
+
+/// A StatefulSet that makes all its pods at once, as one group.
+fn gang(replicas: u32, cpu: &str) -> Value {
+    let pod = Pod::new("p")
+        .cpu(cpu)
+        .label("acme.io/gang", "red")
+        .label("acme.io/index", "0")
+        .annotation(SIZE, &replicas.to_string())
+        .annotation(POD_GROUP_LABELS_ANNOTATION, "acme.io/gang,acme.io/index")
+        .annotation(POD_GROUP_TOTAL_FROM_ANNOTATION, SIZE);
+    let mut set = queued(replicated("StatefulSet", "s", replicas, pod));
+    set["spec"]["podManagementPolicy"] = json!("Parallel");
+    set["spec"]["updateStrategy"] = json!({"type": "OnDelete"});
+    set
+}
+
+async fn see_group(scene: &Scene<'_>, what: &str, is_so: impl Fn(&Value) -> bool) -> Result<Value> {
+    scene.see("Workload", "red-0-pod-group", what, is_so).await
+}
+
+/// Room for two of three is for somebody else: none of the three holds any.
+async fn a_gang_starts_as_a_whole(admission: Admission) -> Result<()> {
+    play(admission, "gang-whole", async |scene| {
+        let ns = &scene.ns;
+        scene.queue(&[quota("cpu", "2")]).await?;
+        let pods = scene.record("Pod").await?;
+        scene.create(&gang(3, "1")).await?;
+        let message = format!(
+            "needs cpu 3 in flavor \"{ns}\": more than there can ever be (nominal quota 2)"
+        );
+        see_group(scene, "told what it waits for", |workload| {
+            condition(workload, "QuotaReserved").is_some_and(|(_, _, told)| told.contains(&message))
+        })
+        .await?;
+        let gated = scene.see_so_many("waiting", 3, has_queue_gate).await?;
+        assert_eq!(names(&gated), ["s-0", "s-1", "s-2"]);
+        scene
+            .create(&Pod::new("other").queue("q").cpu("2").json())
+            .await?;
+        scene.see("Pod", "other", "running", is_running).await?;
+
+        scene.set_cpu("5").await?;
+        for name in ["s-0", "s-1", "s-2"] {
+            scene.see("Pod", name, "running", is_running).await?;
+        }
+        let workload = see_group(scene, "admitted", is_admitted).await?;
+        assert_eq!(workload["spec"]["podSets"][0]["count"], 3, "{workload}");
+        let history = scene.history("Pod", &pods).await?;
+        check_charged(&history, "cpu", "5", |_| true).map(drop)
+    })
+    .await
+}
+
+/// Its pods are deleted and made again: the Workload stays, and so does its place in the queue.
+async fn an_evicted_gang_keeps_its_workload(admission: Admission) -> Result<()> {
+    play(admission, "gang-evicted", async |scene| {
+        scene.queue(&[quota("cpu", "2")]).await?;
+        let pods = scene.record("Pod").await?;
+        scene.create(&gang(2, "1")).await?;
+        scene.see_so_many("running", 2, is_running).await?;
+        let before = see_group(scene, "admitted", is_admitted).await?;
+        scene.stop("HoldAndDrain").await?;
+        scene.see_so_many("made again", 2, has_queue_gate).await?;
+        let waits = |workload: &Value| {
+            condition(workload, "Requeued").is_some() && workload["status"]["admission"].is_null()
+        };
+        see_group(scene, "queued again", waits).await?;
+        scene.stop("None").await?;
+        scene.see_so_many("running", 2, is_running).await?;
+        let after = see_group(scene, "admitted again", is_admitted).await?;
+        assert_eq!(before["metadata"]["uid"], after["metadata"]["uid"]);
+        assert_eq!(
+            before["spec"]["jobCreationTimestamp"],
+            after["spec"]["jobCreationTimestamp"]
+        );
+        let history = scene.history("Pod", &pods).await?;
+        check_charged(&history, "cpu", "2", |_| true)?;
+
+        // Without its maker it comes to an end.
+        scene.delete("StatefulSet", "s").await?;
+        scene.see_gone("Workload", "red-0-pod-group").await
+    })
+    .await
+}
+
+/// What was admitted fits no pod any more: it would hold quota for nobody, for ever.
+async fn a_gang_made_again_for_more_is_queued_with_that(admission: Admission) -> Result<()> {
+    play(admission, "gang-changed", async |scene| {
+        scene.queue(&[quota("cpu", "4")]).await?;
+        let pods = scene.record("Pod").await?;
+        scene.create(&gang(2, "1")).await?;
+        scene.see_so_many("running", 2, is_running).await?;
+        let container = json!([{"op": "replace", "path": "/spec/template/spec/containers/0/resources/requests/cpu", "value": "2"}]);
+        let args = ["patch", "statefulset", "s", "--type=json", "-p", &container.to_string()];
+        scene.kubectl(&args, None).await?.ok()?;
+        for name in ["s-0", "s-1"] {
+            scene.delete("Pod", name).await?;
+        }
+        let has_more = |workload: &Value| {
+            is_admitted(workload) && workload["spec"]["podSets"][0]["requests"]["cpu"] == "2"
+        };
+        see_group(scene, "admitted with more", has_more).await?;
+        scene.see_so_many("running", 2, is_running).await?;
+        let history = scene.history("Pod", &pods).await?;
+        check_charged(&history, "cpu", "4", |_| true).map(drop)
+    })
+    .await
+}
+
+/// A pod that left would free a place for another one, and run on.
+async fn nobody_leaves_its_gang(admission: Admission) -> Result<()> {
+    play(admission, "gang-leave", async |scene| {
+        scene.queue(&[quota("cpu", "2")]).await?;
+        scene.create(&gang(2, "1")).await?;
+        scene.see("Pod", "s-0", "let go", is_let_go).await?;
+        for (patch, field) in [
+            (
+                json!({"labels": {"acme.io/gang": "blue"}}),
+                "labels[acme.io/gang]",
+            ),
+            (
+                json!({"labels": {"acme.io/index": null}}),
+                "labels[acme.io/index]",
+            ),
+            (
+                json!({"annotations": {(SIZE): "1"}}),
+                "annotations[acme.io/size]",
+            ),
+            (
+                json!({"annotations": {(POD_GROUP_LABELS_ANNOTATION): null}}),
+                "annotations[sluice.dev/pod-group-labels]",
+            ),
+            (
+                json!({"annotations": {(POD_GROUP_TOTAL_FROM_ANNOTATION): "acme.io/x"}}),
+                "annotations[sluice.dev/pod-group-total-from]",
+            ),
+        ] {
+            let answer = scene
+                .try_merge("Pod", "s-0", json!({"metadata": patch}))
+                .await;
+            let expected = format!("metadata.{field}: Forbidden: is immutable");
+            assert_eq!(refusal(answer)?, admission.of_pod(&expected));
+        }
+        let free = json!({"metadata": {"labels": {"acme.io/other": "x"}}});
+        scene.merge("Pod", "s-0", free).await.map(drop)
+    })
+    .await
+}
+
+async fn a_gang_that_does_not_say_its_size_is_told(admission: Admission) -> Result<()> {
+    play(admission, "gang-size", async |scene| {
+        scene.queue(&[quota("cpu", "2")]).await?;
+        let mut set = gang(2, "1");
+        let annotations = &mut set["spec"]["template"]["metadata"]["annotations"];
+        ensure!(annotations.as_object_mut().is_some_and(|map| map.remove(SIZE).is_some()));
+        scene.create(&set).await?;
+        let told = scene.see_event("s-0", "InvalidPodGroup").await?;
+        assert_eq!(
+            told,
+            "metadata.annotations[acme.io/size]: Required value: must say how many pods the group has"
+        );
+        let pod = scene.get("Pod", "s-0").await?;
+        ensure!(has_queue_gate(&pod), "{pod}");
+        Ok(())
+    })
+    .await
+}

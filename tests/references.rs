@@ -1,0 +1,111 @@
+//! Code, documents and tests say a rule in words. A reference by number, to a section of a design or a row
+//! of a list, is of use only to those who have that document; this finds such references. Links and the
+//! names of rules are not looked at.
+#![allow(missing_docs, reason = "a test binary offers nothing to anybody")]
+
+use std::fs;
+use std::io::Result;
+use std::path::Path;
+
+/// Words that refer to a place in another document when a number follows.
+const WORDS: [&str; 11] = [
+    "section",
+    "sections",
+    "row",
+    "rows",
+    "chapter",
+    "chapters",
+    "invariant",
+    "invariants",
+    "appendix",
+    "design",
+    "§",
+];
+/// Endings of files that are looked at.
+const ENDINGS: [&str; 7] = [".rs", ".md", ".yaml", ".toml", ".sh", ".go", "Makefile"];
+
+/// The line of each reference.
+fn references(text: &str) -> Vec<usize> {
+    let lines = text.lines().enumerate();
+    let words = lines.flat_map(|(number, line)| {
+        let words = line.split_whitespace().map(bare);
+        // A comment goes on after its mark.
+        let words = words.filter(|word| !word.is_empty());
+        words.map(move |word| (number + 1, word))
+    });
+    let words: Vec<_> = words.collect();
+    let pairs = words.iter().zip(words.iter().skip(1));
+    let found = pairs.filter(|((_, word), (_, next))| {
+        let word = word.to_lowercase();
+        WORDS.contains(&word.as_str()) && is_number(next)
+    });
+    let signs = words.iter().filter(|(_, word)| {
+        let number = word.strip_prefix('§');
+        number.is_some_and(is_number)
+    });
+    let lines = found.map(|((line, _), _)| *line);
+    lines.chain(signs.map(|(line, _)| *line)).collect()
+}
+
+/// A word without what encloses or ends it.
+fn bare(word: &str) -> &str {
+    word.trim_matches(|c| "()[]\"'`,;/!#*".contains(c))
+        .trim_end_matches('.')
+}
+
+/// Whether this is written as the number of a section (3.1) or of a row (D29).
+fn is_number(word: &str) -> bool {
+    let digits = word.strip_prefix(|c: char| c.is_ascii_uppercase());
+    let digits = digits.unwrap_or(word).trim_end_matches([')', ':']);
+    digits.starts_with(|c: char| c.is_ascii_digit())
+        && digits.bytes().all(|b| b.is_ascii_digit() || b == b'.')
+}
+
+/// Looks at all files below `folder`.
+fn search(folder: &Path, found: &mut Vec<String>) -> Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let (path, name) = (entry.path(), entry.file_name());
+        let name = name.to_string_lossy();
+        if name.starts_with('.') || name == "target" || path.ends_with(file!()) {
+            continue;
+        }
+        if entry.file_type()?.is_dir() {
+            search(&path, found)?;
+        } else if ENDINGS.iter().any(|ending| name.ends_with(ending)) {
+            let lines = references(&fs::read_to_string(&path)?);
+            found.extend(
+                lines
+                    .iter()
+                    .map(|line| format!("{}:{line}", path.display())),
+            );
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn no_rule_is_told_by_a_number_of_another_document() -> Result<()> {
+    let mut found = Vec::new();
+    search(Path::new(env!("CARGO_MANIFEST_DIR")), &mut found)?;
+    assert!(found.is_empty(), "say the rule in words: {found:#?}");
+    Ok(())
+}
+
+#[test]
+fn references_are_told_from_other_numbers() {
+    for (text, lines) in [
+        (
+            "/// Names are not trusted (design, section 8, 10).",
+            vec![1],
+        ),
+        ("//! Edits of gates (design, 3.1):", vec![1]),
+        ("// Nobody may\n/// say so (row\n/// D29).", vec![2]),
+        ("Invariants 2, 3 and 5: nothing is let go.", vec![1]),
+        ("See § 4 or §5.", vec![1, 1]),
+        ("each row by each road; rows: 8, `row[0]`", vec![]),
+        ("in 3 sections, as the design of 2024 says", vec![]),
+    ] {
+        assert_eq!(references(text), lines, "{text}");
+    }
+}

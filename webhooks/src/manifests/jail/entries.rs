@@ -1,0 +1,69 @@
+//! Labels and annotations: which of them are Sluice's own, and what else of metadata stays as it is.
+
+use sluice_crds::{
+    ADMISSION_ANNOTATION, POD_GROUP_LABEL, POD_GROUP_TOTAL_ANNOTATION, PRIORITY_CLASS_LABEL,
+    QUEUE_GATE, QUEUE_NAME_LABEL, RETRIABLE_IN_GROUP_ANNOTATION,
+};
+
+use super::cel::{forbidden, texts};
+
+/// Keys of Sluice's domain that are written by users: whoever could write them could queue the jobs of
+/// others.
+const OF_USERS: [&str; 8] = [
+    QUEUE_NAME_LABEL,
+    PRIORITY_CLASS_LABEL,
+    ADMISSION_ANNOTATION,
+    POD_GROUP_LABEL,
+    POD_GROUP_TOTAL_ANNOTATION,
+    RETRIABLE_IN_GROUP_ANNOTATION,
+    QUEUE_GATE,
+    "sluice.dev/min-parallelism",
+];
+
+/// What every refusal of another label or annotation says.
+const RULE: &str = "'is not Sluice\\'s own: its account may write no other'";
+
+/// CEL: whether the label or annotation `key` is written by Sluice.
+pub(super) fn is_own(key: &str) -> String {
+    format!(
+        "({key}.startsWith('{}/') && !({key} in {}))",
+        sluice_crds::GROUP,
+        texts(OF_USERS)
+    )
+}
+
+/// CEL, a list: the keys that are not the same in the maps `new` and `old`.
+pub(super) fn changed(new: &str, old: &str) -> String {
+    format!(
+        "({new}.map(k, k) + {old}.map(k, k).filter(k, !(k in {new}))).filter(k, {new}[?k] != {old}[?k])"
+    )
+}
+
+/// CEL, a list of problems: what changes in the metadata of an object besides labels and annotations of
+/// Sluice's own, and annotations of whose key `k` the CEL condition `allowed` is true.
+pub(super) fn metadata_problems(allowed: Option<&str>) -> String {
+    let of = |map: &str, own: &str| {
+        let (new, old) = (
+            format!("object.metadata.?{map}.orValue({{}})"),
+            format!("oldObject.metadata.?{map}.orValue({{}})"),
+        );
+        format!(
+            "{}.filter(k, !{own}).map(k, {})",
+            changed(&new, &old),
+            forbidden(&format!("'metadata.{map}[' + k + ']'"), RULE)
+        )
+    };
+    let own = is_own("k");
+    let own_annotation = allowed.map_or_else(|| own.clone(), |also| format!("({own} || {also})"));
+    format!(
+        "{}\n.filter(k, !(k in ['labels', 'annotations', 'managedFields', 'resourceVersion', 'generation']))\n\
+         .map(k, {}) +\n{} +\n{}",
+        changed("object.metadata", "oldObject.metadata"),
+        forbidden(
+            "'metadata.' + k",
+            "'Sluice\\'s account may change nothing here but labels and annotations of its own'"
+        ),
+        of("labels", &own),
+        of("annotations", &own_annotation)
+    )
+}

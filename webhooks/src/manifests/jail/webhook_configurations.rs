@@ -1,0 +1,128 @@
+//! Sluice's webhook configurations: its account may have them trust another certificate, and ask about
+//! managed kinds. Who is asked, what becomes of requests when nobody answers, and which webhooks there
+//! are stays as the administrator applied it.
+
+use std::collections::BTreeSet;
+
+use sluice_crds::JobKindSpec;
+
+use super::super::{MUTATE_JOBS, VALIDATE_JOBS};
+use super::cel::{forbidden, text, texts, variable};
+use super::{Cell, entries, rule};
+
+/// The policy for webhook configurations.
+pub(super) fn cell(shipped: &[JobKindSpec]) -> Cell {
+    let resources = [
+        "mutatingwebhookconfigurations",
+        "validatingwebhookconfigurations",
+    ];
+    let variables = vec![
+        variable("new", "object.?webhooks.orValue([])"),
+        variable("old", "oldObject.?webhooks.orValue([])"),
+        // By name: order says nothing.
+        variable(
+            "pairs",
+            "variables.new.filter(w, variables.old.exists(o, o.name == w.name))\n\
+             .map(w, {'name': w.name, 'new': w, 'old': variables.old.filter(o, o.name == w.name)[0]})",
+        ),
+        variable("problems", problems(shipped)),
+    ];
+    Cell {
+        name: "sluice-jail-webhooks",
+        rules: vec![rule(
+            "admissionregistration.k8s.io",
+            &["UPDATE"],
+            &resources,
+        )],
+        excluded: Vec::new(),
+        variables,
+    }
+}
+
+fn problems(shipped: &[JobKindSpec]) -> String {
+    let names = "(variables.new.size() == variables.old.size() && variables.pairs.size() == variables.old.size() ? [] : [{}])"
+        .replace(
+            "{}",
+            &forbidden(
+                "'webhooks'",
+                &text("Sluice's account may neither add nor remove a webhook"),
+            ),
+        );
+    let kept = "Sluice's account may change nothing but the caBundle, the rules of managed kinds and its match conditions";
+    let of_pair = |fields: String, at: &str| {
+        format!(
+            "variables.pairs.map(p, {fields}.map(k, {})).flatten()",
+            forbidden(&format!("'webhooks[' + p.name + ']{at}' + k"), &text(kept))
+        )
+    };
+    let fields = format!(
+        "{}.filter(k, !(k in ['clientConfig', 'matchConditions', 'rules']))",
+        entries::changed("p.new", "p.old")
+    );
+    let client = format!(
+        "{}.filter(k, k != 'caBundle')",
+        entries::changed("p.new.clientConfig", "p.old.clientConfig")
+    );
+    format!(
+        "{names} +\n{} +\n{} +\n{} +\n{} +\n{}",
+        of_pair(fields, "."),
+        of_pair(client, ".clientConfig."),
+        conditions(),
+        rules(shipped),
+        entries::metadata_problems(None)
+    )
+}
+
+/// The expressions of match conditions follow the configuration; which there are does not.
+fn conditions() -> String {
+    let names = |of: &str| format!("p.{of}.?matchConditions.orValue([]).map(c, c.name)");
+    format!(
+        "variables.pairs.filter(p, !({0}.all(n, n in {1}) && {1}.all(n, n in {0}))).map(p, {2})",
+        names("new"),
+        names("old"),
+        forbidden(
+            "'webhooks[' + p.name + '].matchConditions'",
+            &text("Sluice's account may neither add nor remove a condition")
+        )
+    )
+}
+
+/// Rules follow the managed kinds, in the webhooks for jobs: those of Kubernetes itself only where a
+/// shipped kind is in their group. The groups of Kubernetes end with `.k8s.io`, but that end is not theirs
+/// alone.
+fn rules(shipped: &[JobKindSpec]) -> String {
+    let others = format!(
+        "variables.pairs.filter(p, !(p.name in {}) && p.new.?rules != p.old.?rules).map(p, {})",
+        texts([VALIDATE_JOBS, MUTATE_JOBS]),
+        forbidden(
+            "'webhooks[' + p.name + '].rules'",
+            &text("Sluice's account may change only the rules of managed kinds")
+        )
+    );
+    let groups: BTreeSet<&str> = shipped.iter().map(|kind| kind.group.as_str()).collect();
+    let is_group_of_jobs = format!(
+        "g in {} || g.endsWith('.x-k8s.io') || g.contains('.') && !g.endsWith('.k8s.io') && !g.endsWith('sluice.dev')",
+        texts(groups)
+    );
+    let narrow = format!(
+        "r.apiGroups.all(g, {is_group_of_jobs}) && r.?scope.orValue('*') == 'Namespaced' &&\n\
+         r.operations.all(o, o in ['CREATE', 'UPDATE']) &&\n\
+         (r.apiGroups + r.apiVersions + r.resources).all(t, !t.contains('*'))"
+    );
+    let wide = format!(
+        "variables.pairs.map(p, p.new.?rules.orValue([])\n\
+         .filter(r, !(r in p.old.?rules.orValue([])) && !({narrow}))\n.map(r, {})).flatten()",
+        forbidden(
+            "'webhooks[' + p.name + '].rules'",
+            &format!(
+                "{} + r.resources.join(', ') + {} + r.apiGroups.join(', ') + {}",
+                text("a rule for "),
+                text(" of "),
+                text(
+                    " is not one for a managed kind: it names Job-like kinds one by one, Namespaced, for CREATE and UPDATE"
+                )
+            )
+        )
+    );
+    format!("{others} +\n{wide}")
+}

@@ -1,0 +1,123 @@
+//! Objects that their kind's controller would never run, and those that a controller makes for a pod.
+
+use rstest::rstest;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::review::mutate;
+
+const REFUSED: &str = "spec.parallelism: Forbidden: must be at most 3: nobody runs more";
+const GATED_ALONE: &[(&str, &str)] = &[(GATED, "acme.io/foo")];
+
+/// A policy with a kind that runs at most three pods where it waits suspended, and never none.
+fn policy() -> Policy {
+    let mut kind = mk_job_kind("batch", "Job");
+    let rule = |when: &str, message: &str, applies_to| RefuseRule {
+        when: when.to_owned(),
+        field: Some(".spec.parallelism".to_owned()),
+        message: message.to_owned(),
+        applies_to,
+    };
+    kind.spec.refuse = vec![
+        rule(
+            "object.spec.parallelism > 3",
+            "must be at most 3: nobody runs more",
+            RefuseScope::Suspended,
+        ),
+        rule(
+            "object.spec.parallelism == 0",
+            "must not be 0",
+            RefuseScope::All,
+        ),
+    ];
+    Policy::new(
+        [Arc::new(CompiledKind::compile(&kind).unwrap())],
+        QueueLabels::default(),
+        SLUICE,
+    )
+}
+
+fn told(old: Option<&Value>, new: &Value) -> String {
+    let verdict = crate::review::validate(&mk_request(USER, old, new), &policy());
+    verdict.message()
+}
+
+fn job(labels: &[(&str, &str)], annotations: &[(&str, &str)], parallelism: u32) -> Value {
+    let job = mk_job(labels, annotations, true);
+    let job = with(job, "/spec/completions", json!(9));
+    with(job, "/spec/parallelism", json!(parallelism))
+}
+
+#[rstest]
+#[case::runs(&[(QUEUE, "a")], &[], 3, "")]
+#[case::queued(&[(QUEUE, "a")], &[], 4, REFUSED)]
+#[case::gated(&[], GATED_ALONE, 4, REFUSED)]
+#[case::neither(&[], &[], 4, "")]
+#[case::by_the_pod(&[(QUEUE, "a")], &[("sluice.dev/admission", "PerPod")], 4, "")]
+#[case::none_by_the_pod(
+    &[(QUEUE, "a")], &[("sluice.dev/admission", "PerPod")], 0, "spec.parallelism: Forbidden: must not be 0")]
+fn creation(
+    #[case] labels: &[(&str, &str)],
+    #[case] annotations: &[(&str, &str)],
+    #[case] parallelism: u32,
+    #[case] expected: &str,
+) {
+    assert_eq!(told(None, &job(labels, annotations, parallelism)), expected);
+}
+
+#[test]
+fn an_edit_is_refused_for_what_it_brings_in_alone() {
+    let queue = &[(QUEUE, "a")];
+    let (good, bad) = (job(queue, &[], 3), job(queue, &[], 4));
+    assert_eq!(told(Some(&good), &bad), REFUSED);
+    assert_eq!(told(Some(&bad), &good), "");
+    let relabelled = with(bad.clone(), "/metadata/labels/x", json!("y"));
+    assert_eq!(told(Some(&bad), &relabelled), "", "it was stored before");
+    let unqueued = job(&[], &[], 4);
+    assert_eq!(told(Some(&unqueued), &bad), REFUSED, "it joins a queue");
+}
+
+/// A part that the controller of a JobSet makes for a pod of it. (LeaderWorkerSet: a StatefulSet.)
+fn part(labels: &[(&str, &str)], annotations: &[(&str, &str)], template: Value) -> Value {
+    let mut part = owned(mk_job(labels, annotations, false), "v1", "Pod");
+    part["spec"]["template"]["metadata"] = template["metadata"].clone();
+    part["spec"]["template"]["spec"]["schedulingGates"] = template["gates"].clone();
+    part
+}
+
+fn is_left_alone(object: &Value) -> bool {
+    let verdict = mutate(&mk_request(USER, None, object), &mk_policy());
+    verdict.patch.is_empty()
+}
+
+#[test]
+fn what_is_made_for_a_pod_and_born_held_is_left_as_it_is() {
+    let whole = ("sluice.dev/admission", "Whole");
+    let gated = (GATED, "acme.io/foo");
+    let marks = json!({"labels": {"sluice.dev/managed": "true"},
+        "annotations": {"sluice.dev/pod-set": "worker", "sluice.dev/propagated-gates": "acme.io/foo"}});
+    let gates = json!([{"name": GATE}, {"name": "acme.io/foo"}]);
+    let born = json!({"metadata": marks, "gates": gates});
+    let queue = &[(QUEUE, "a")];
+    for annotations in [&[whole][..], &[whole, gated]] {
+        assert!(is_left_alone(&part(queue, annotations, born.clone())));
+    }
+    // The leaders' own StatefulSet, which the kind's object controls.
+    let of_set = part(queue, &[whole, gated], born.clone());
+    let of_set = owned(of_set, "jobset.x-k8s.io/v1alpha2", "JobSet");
+    assert!(is_left_alone(&of_set));
+    assert!(is_left_alone(&part(&[], &[whole, gated], born)));
+
+    // One that is not born behind all that holds it is held as any other.
+    let without_queue_gate = json!({"metadata": marks, "gates": [{"name": "acme.io/foo"}]});
+    let unlisted = json!({"metadata": {"labels": {}}, "gates": gates});
+    let ungated = json!({"metadata": {}, "gates": null});
+    for template in [without_queue_gate, unlisted, ungated] {
+        assert!(!is_left_alone(&part(queue, &[whole, gated], template)));
+    }
+    // Nor is anything left alone that no kind makes.
+    let mut deployment = mk_deployment(queue, &[whole]);
+    deployment["spec"]["template"]["metadata"] = marks;
+    deployment["spec"]["template"]["spec"]["schedulingGates"] = gates;
+    assert!(!is_left_alone(&owned(deployment, "v1", "Pod")));
+}
