@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 use sluice_crds::{
-    ADMISSION_ANNOTATION, ADMITTED_ANNOTATION, QUEUE_GATE, QUEUE_NAME_LABEL, Quantity,
+    ADMISSION_ANNOTATION, ADMITTED_ANNOTATION, JOB_UID_LABEL, QUEUE_GATE, QUEUE_NAME_LABEL,
+    Quantity,
 };
 
 use crate::history::{Key, Kind, Revision};
@@ -22,11 +23,17 @@ pub(super) struct Cluster {
     objects: BTreeMap<Key, Value>,
     /// The term of who leads, as an admission names it; none while nobody does.
     term: Option<String>,
+    /// Whether that leader has admitted something. What came in before counts: it was there when the leader
+    /// began, or was seen before its first decision.
+    has_decided: bool,
     /// The UIDs of Workloads whose admission came in when the term of its leader had ended. It counts
     /// once the present leader has written its own term into it.
     late: BTreeSet<String>,
     /// Whether the Workload of the last revision was among them before it.
     was_late: bool,
+    /// Workloads with quota that are gone, as somebody has deleted them or the garbage collector takes them
+    /// with their jobs: what they held is charged on until the pods of the job are gone.
+    outlived: Vec<Value>,
 }
 
 impl Cluster {
@@ -34,17 +41,47 @@ impl Cluster {
     pub(super) fn apply(&mut self, revision: &Revision) -> Option<Value> {
         if let Some(object) = &revision.object {
             match revision.key.kind {
-                Kind::Lease => self.term = term_of(object),
+                Kind::Lease => {
+                    let term = term_of(object);
+                    self.has_decided &= term == self.term;
+                    self.term = term;
+                }
                 Kind::Workload => self.note_term(revision, object),
-                Kind::Job | Kind::Pod | Kind::ClusterQueue | Kind::Cohort => {}
+                Kind::Pod => {
+                    let record = own_admission(object);
+                    let term = record.as_ref().map(|record| text(record, "/term"));
+                    self.has_decided |= term.is_some() && term == self.term.as_deref();
+                }
+                Kind::Job | Kind::ClusterQueue | Kind::Cohort => {}
             }
         } else if revision.key.kind == Kind::Lease {
             self.term = None;
         }
-        match &revision.object {
+        let before = match &revision.object {
             Some(object) => self.objects.insert(revision.key.clone(), object.clone()),
             None => self.objects.remove(&revision.key),
+        };
+        if let (None, Kind::Workload, Some(workload)) =
+            (&revision.object, revision.key.kind, &before)
+            && holds_quota(workload)
+        {
+            self.outlived.push(workload.clone());
         }
+        before
+    }
+
+    /// Workloads that are gone while pods of their jobs run, and how many pods.
+    pub(super) fn outlived(&self) -> impl Iterator<Item = (&Value, i128)> {
+        self.outlived.iter().filter_map(|workload| {
+            // An owner that left its dependents is not named any more.
+            let job = job_of_workload(workload);
+            if self.holds_quota(job) {
+                return None;
+            }
+            let live = self.pods_of(job).filter(|pod| is_live(pod));
+            let live = i128::try_from(live.count()).unwrap_or(i128::MAX);
+            (0 < live).then_some((workload, live))
+        })
     }
 
     /// Whether what this Workload was admitted with counts: not yet, if it came in late.
@@ -70,8 +107,9 @@ impl Cluster {
             self.late.remove(&uid);
         } else if term != before {
             // One that is signed with no term, or while nobody leads, is as good as it says.
-            let is_late = self.term.as_ref().is_some_and(|present| present != term);
-            if is_late {
+            let is_present = self.term.as_ref().is_none_or(|present| present == term);
+            self.has_decided |= is_present && self.term.is_some();
+            if !is_present && self.has_decided {
                 self.late.insert(uid);
             } else {
                 self.late.remove(&uid);
@@ -100,13 +138,21 @@ impl Cluster {
     /// The Workloads of the job with this UID: one, if all is well.
     pub(super) fn workloads_of(&self, job: &str) -> impl Iterator<Item = &Value> {
         self.of(Kind::Workload)
-            .filter(move |workload| owner_of(workload) == job)
+            .filter(move |workload| job_of_workload(workload) == job)
     }
 
     /// Whether a Workload of the job with this UID holds quota.
     pub(super) fn holds_quota(&self, job: &str) -> bool {
         let mut workloads = self.workloads_of(job);
         workloads.any(|workload| holds_quota(workload) && !self.is_late(workload))
+    }
+
+    /// Whether the job with this UID had quota when somebody deleted its Workload, and it has no other one yet:
+    /// its release may be on its way.
+    pub(super) fn had_quota(&self, job: &str) -> bool {
+        let mut outlived = self.outlived.iter();
+        outlived.any(|workload| job_of_workload(workload) == job)
+            && self.workloads_of(job).next().is_none()
     }
 
     /// The pods of the job with this UID. The label that the job's controller gives them stays on
@@ -158,6 +204,11 @@ pub(super) fn owner_of(object: &Value) -> &str {
     text(object, "/metadata/ownerReferences/0/uid")
 }
 
+/// The UID of the job of a Workload: the label stays when the garbage collector takes the owner away.
+pub(super) fn job_of_workload(workload: &Value) -> &str {
+    annotation_or_label(workload, "labels", JOB_UID_LABEL).unwrap_or_else(|| owner_of(workload))
+}
+
 /// The UID of the job whose pod this is.
 pub(super) fn job_of(pod: &Value) -> &str {
     match annotation_or_label(pod, "labels", "batch.kubernetes.io/controller-uid") {
@@ -196,8 +247,8 @@ pub(super) fn has_ended(job: &Value) -> bool {
     is(job, "Complete") || is(job, "Failed")
 }
 
-/// Whether a job has been let go: neither suspended nor ended nor on its way out.
-pub(super) fn is_let_go(job: &Value) -> bool {
+/// Whether a job has been released: neither suspended nor ended nor on its way out.
+pub(super) fn is_released(job: &Value) -> bool {
     job.pointer("/spec/suspend") != Some(&Value::Bool(true))
         && !has_ended(job)
         && job.pointer("/metadata/deletionTimestamp").is_none()

@@ -12,7 +12,7 @@ use std::fmt;
 use serde_json::Value;
 
 use self::cluster::{Cluster, has_ended, holds_quota, name_of, owner_of, queue_of, uid_of};
-use crate::history::{Key, Kind, Revision};
+use crate::history::{Kind, Revision};
 
 /// What was to hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -21,7 +21,7 @@ pub enum Invariant {
     WithinQuota,
     /// The amounts of a Workload are what its job asks for.
     RightAmounts,
-    /// Nothing is let go without an admission.
+    /// Nothing is released without an admission.
     AdmittedFirst,
     /// While a gate is left nothing goes on.
     GatesHold,
@@ -90,7 +90,7 @@ impl Checker {
         self.last = revision.number;
         let found = match &revision.object {
             Some(object) => self.changed(revision, before.as_ref(), object),
-            None => self.deleted(&revision.key, before.as_ref()),
+            None => self.deleted(revision, before.as_ref()),
         };
         for (invariant, found) in found {
             self.violations.push(Violation {
@@ -118,7 +118,7 @@ impl Checker {
             if has_ended(job) && holds {
                 found.push((job, "it has ended, and its Workload holds quota"));
             }
-            if is_whole && cluster::is_let_go(job) && !holds {
+            if is_whole && cluster::is_released(job) && !holds {
                 found.push((job, "it goes on, and holds no quota"));
             }
             if is_whole && holds && job.pointer("/spec/suspend") == Some(&Value::Bool(true)) {
@@ -220,9 +220,11 @@ impl Checker {
         found
     }
 
-    fn deleted(&self, key: &Key, before: Option<&Value>) -> Vec<(Invariant, String)> {
+    fn deleted(&self, revision: &Revision, before: Option<&Value>) -> Vec<(Invariant, String)> {
         let mut found = Vec::new();
-        if key.kind == Kind::Workload {
+        // What others delete stays charged: see `WithinQuota`.
+        let is_by_others = revision.author.is_some() && !revision.is_by_sluice();
+        if revision.key.kind == Kind::Workload && !is_by_others {
             found_freed(
                 before,
                 None,

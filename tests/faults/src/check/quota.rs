@@ -40,23 +40,25 @@ pub(super) fn charged(object: &Value) -> Option<(String, Usage)> {
         });
         return Some((queue, shares.collect()));
     }
-    if !holds_quota(object) {
-        return None;
-    }
+    holds_quota(object).then(|| charged_for(object, i128::MAX))
+}
+
+/// What a Workload is charged, for so many pods of each set at most.
+fn charged_for(object: &Value, most: i128) -> (String, Usage) {
     let mut usage = Usage::new();
     for set in list(object, "/status/admission/podSetAssignments") {
         let count = i128::from(set["count"].as_i64().unwrap_or_default());
-        let left = count - reclaimed(object, text(set, "/name"));
+        let left = (count - reclaimed(object, text(set, "/name"))).min(most);
         for (resource, flavor) in set["flavors"].as_object().into_iter().flatten() {
             let flavor = flavor.as_str().unwrap_or_default().to_owned();
             let amount = left * each(object, text(set, "/name"), resource);
             *usage.entry((flavor, resource.clone())).or_default() += amount;
         }
     }
-    Some((
+    (
         text(object, "/status/admission/clusterQueue").to_owned(),
         usage,
-    ))
+    )
 }
 
 /// What is wrong with the amounts that a Workload with an admission says itself: they are what its
@@ -127,10 +129,14 @@ fn reclaimed(workload: &Value, set: &str) -> i128 {
 
 fn usage_by_queue(cluster: &Cluster) -> BTreeMap<String, Usage> {
     let mut queues: BTreeMap<String, Usage> = BTreeMap::new();
-    for object in cluster.of(Kind::Workload).chain(cluster.of(Kind::Pod)) {
-        let Some((queue, usage)) = charged(object).filter(|_| !cluster.is_late(object)) else {
-            continue;
-        };
+    let objects = cluster.of(Kind::Workload).chain(cluster.of(Kind::Pod));
+    let charges = objects
+        .filter(|object| !cluster.is_late(object))
+        .filter_map(charged);
+    let outlived = cluster
+        .outlived()
+        .map(|(workload, pods)| charged_for(workload, pods));
+    for (queue, usage) in charges.chain(outlived) {
         let sum = queues.entry(queue).or_default();
         for (share, amount) in usage {
             *sum.entry(share).or_default() += amount;

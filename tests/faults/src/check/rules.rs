@@ -1,4 +1,4 @@
-//! `AdmittedFirst`, `GatesHold`, `NoMorePods` and `FreedAtTheEnd`: nothing is let go without an admission,
+//! `AdmittedFirst`, `GatesHold`, `NoMorePods` and `FreedAtTheEnd`: nothing is released without an admission,
 //! nothing goes on while a gate is left, no more pods run than were admitted, and quota is freed only when
 //! the work has ended. Each rule looks at one change and at the cluster as it is after it.
 
@@ -6,22 +6,25 @@ use serde_json::Value;
 use sluice_crds::QUEUE_GATE;
 
 use super::cluster::{
-    Cluster, gates_of, has_ended, holds_quota, is_let_go, is_live, is_per_pod, is_terminating,
-    job_of, list, name_of, own_admission, owner_of, pod_gates, queue_of, text, uid_of,
+    Cluster, gates_of, has_ended, holds_quota, is_live, is_per_pod, is_released, is_terminating,
+    job_of, job_of_workload, list, name_of, own_admission, owner_of, pod_gates, queue_of, text,
+    uid_of,
 };
 use crate::history::Kind;
 
-/// A queued job that was just let go has quota.
+/// A queued job that was just released has quota.
 pub(super) fn released_without_admission(
     before: Option<&Value>,
     job: &Value,
     cluster: &Cluster,
 ) -> Option<String> {
-    let was_let_go = before.is_some_and(is_let_go);
-    if queue_of(job).is_none() || is_per_pod(job) || !is_let_go(job) || was_let_go {
+    let was_released = before.is_some_and(is_released);
+    if queue_of(job).is_none() || is_per_pod(job) || !is_released(job) || was_released {
         return None;
     }
-    (!cluster.holds_quota(uid_of(job))).then(|| "it was let go, and holds no quota".to_owned())
+    let uid = uid_of(job);
+    let is_admitted = cluster.holds_quota(uid) || cluster.had_quota(uid);
+    (!is_admitted).then(|| "it was released, and holds no quota".to_owned())
 }
 
 /// A pod that has just lost the queue gate was admitted: by its own record, or with its job or group.
@@ -56,7 +59,7 @@ pub(super) fn passed_a_gate(job: &Value, cluster: &Cluster) -> Option<String> {
     let has_gated_pods = job
         .pointer("/spec/template")
         .is_some_and(|template| !pod_gates(template).is_empty());
-    if is_let_go(job) && !has_gated_pods {
+    if is_released(job) && !has_gated_pods {
         return Some(format!("held by {gates:?}, and not suspended"));
     }
     let live = cluster
@@ -89,8 +92,12 @@ pub(super) fn freed_too_early(
     is_deleted: bool,
 ) -> Option<String> {
     let before = before.filter(|workload| holds_quota(workload))?;
-    let job = owner_of(before);
+    let job = job_of_workload(before);
     if cluster.by_uid(Kind::Job, job).is_none() != is_deleted {
+        return None;
+    }
+    // The garbage collector takes the Workload with the job. What it held stays charged: see `WithinQuota`.
+    if is_deleted && workload.is_none() {
         return None;
     }
     let left = workload
@@ -105,7 +112,7 @@ pub(super) fn freed_too_early(
         return Some(format!("quota for {left} pods is left, and {count} run"));
     }
     let found = cluster.by_uid(Kind::Job, job);
-    let goes_on = left == 0 && found.is_some_and(|job| is_let_go(job) && !is_per_pod(job));
+    let goes_on = left == 0 && found.is_some_and(|job| is_released(job) && !is_per_pod(job));
     goes_on.then(|| "its quota was freed, and its job goes on".to_owned())
 }
 

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::*;
-use crate::history::SLUICE;
+use crate::history::{Key, SLUICE};
 
 const GATES: &str = "kueue.x-k8s.io/scheduling-gated-by";
 const GATE: &str = "sluice.dev/queue-allocation-gate";
@@ -346,8 +346,8 @@ fn nothing_goes_on_while_a_gate_is_left() {
     assert_eq!(with_workload.broken(), [Invariant::GatesHold]);
     let with_pod = Story(held.0.clone()).put("Pod", "p", pod("a"));
     assert_eq!(with_pod.broken(), [Invariant::GatesHold]);
-    let let_go = held.put("Job", "a", gated(job(false))).broken();
-    assert!(let_go.contains(&Invariant::GatesHold), "{let_go:?}");
+    let released = held.put("Job", "a", gated(job(false))).broken();
+    assert!(released.contains(&Invariant::GatesHold), "{released:?}");
 }
 
 #[test]
@@ -440,13 +440,23 @@ fn quota_is_freed_when_the_work_has_ended() {
 #[test]
 fn a_deleted_job_is_charged_until_its_pods_are_gone() {
     let deleted = || Story::running().gone("Job", "a").gone("Pod", "p1");
-    let early = deleted().put("Pod", "p2", terminating(pod("a")));
+    let early = || deleted().put("Pod", "p2", terminating(pod("a")));
     assert_eq!(
-        early.gone("Workload", "w-a").broken(),
+        early()
+            .put("Workload", "w-a", workload("a", 2, json!(null)))
+            .broken(),
         [Invariant::FreedAfterDeletion]
     );
-    let story = deleted().gone("Pod", "p2").gone("Workload", "w-a");
-    assert_eq!(story.broken(), []);
+    // The garbage collector takes the Workload with the job: what it held is charged on.
+    let next = |pods| workload("b", pods, admission(pods));
+    let collected = || early().gone("Workload", "w-a");
+    assert_eq!(
+        collected().put("Workload", "w-b", next(4)).broken(),
+        [Invariant::WithinQuota]
+    );
+    assert_eq!(collected().put("Workload", "w-b", next(3)).broken(), []);
+    let story = collected().gone("Pod", "p2");
+    assert_eq!(story.put("Workload", "w-b", next(4)).broken(), []);
 }
 
 #[test]
@@ -479,7 +489,7 @@ fn a_job_has_one_workload_with_one_admission() {
 
 #[test]
 fn sluice_writes_only_what_is_its_own() {
-    let let_go = || job(false);
+    let released = || job(false);
     for (changed, path, value) in [
         (
             false,
@@ -501,9 +511,9 @@ fn sluice_writes_only_what_is_its_own() {
         (true, "/spec/backoffLimit", json!(9)),
         (true, "/unknown", json!("lost or made up")),
     ] {
-        let story = Story::admitted().by_sluice("Job", "a", with(let_go(), path, value.clone()));
+        let story = Story::admitted().by_sluice("Job", "a", with(released(), path, value.clone()));
         assert_eq!(!story.broken().is_empty(), changed, "{path}");
-        let by_user = Story::admitted().put("Job", "a", with(let_go(), path, value));
+        let by_user = Story::admitted().put("Job", "a", with(released(), path, value));
         assert!(!by_user.broken().contains(&Invariant::OwnFields), "{path}");
     }
 }
