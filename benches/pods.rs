@@ -2,9 +2,9 @@
 //! few and with many pods waiting; PATCHes a second when much is freed at once, beside the same PATCHes
 //! with nothing deciding; memory with many gated pods. `make bench` builds it in release and runs it.
 //!
-//! `BENCH_FEW` (100) and `BENCH_MANY` (5,000) pods wait, `BENCH_ROUNDS` (200) are let go one by one,
+//! `BENCH_FEW` (100) and `BENCH_MANY` (5,000) pods wait, `BENCH_ROUNDS` (200) are released one by one,
 //! `BENCH_BURST` (2,000) at once, `BENCH_GATED` (10,000) only wait. Measures, never fails. No node is
-//! needed: a pod that was let go is charged whether or not it has one.
+//! needed: a pod that was released is charged whether or not it has one.
 #![allow(
     clippy::print_stdout,
     clippy::indexing_slicing,
@@ -127,7 +127,7 @@ impl Bench<'_> {
         self.see_released(number).await?;
         let log = std::fs::read_to_string(self.control_plane.audit_log())?;
         println!(
-            "{number} pods let go at once: {:.0} PATCHes/s",
+            "{number} pods released at once: {:.0} PATCHes/s",
             rate(&log, "burst")
         );
         self.clear().await
@@ -169,7 +169,7 @@ impl Bench<'_> {
         self.clear().await
     }
 
-    /// The names of the pods that are let go, each once.
+    /// The names of the pods that are released, each once.
     fn released(&self) -> impl Stream<Item = Result<String>> {
         let mut seen = BTreeSet::new();
         watcher(self.pods(), watcher::Config::default())

@@ -5,10 +5,9 @@
 //! They are found by watches of their own, by metadata alone, and nothing of them is kept. What a marked
 //! pod is charged for lies in `controller/account.rs`; how pods are held before they run, in the webhooks.
 
-use std::collections::HashMap;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use futures::StreamExt;
@@ -21,20 +20,23 @@ use serde_json::json;
 use sluice_crds::{MANAGED_LABEL, QUEUE_GATE};
 use sluice_webhooks::Policy;
 use tokio::task::JoinSet;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
-use crate::client::Clients;
-use crate::events::{Events, pod_reference};
-use crate::lookup::{Found, look_up};
-use crate::metrics::Metrics;
+use crate::api::client::Clients;
+use crate::api::events::{Events, pod_reference};
+use crate::api::lookup::{Found, look_up};
+use crate::api::watch::{
+    BACKOFF_MAX, BACKOFF_MIN, PAGE_SIZE, WATCH_SECONDS, outside_of_the_system,
+};
+use crate::cache::Uid;
+use crate::cache::pod::{CHAIN_MAX, OwnerRef};
 use crate::plan::Note;
-use crate::term::Term;
-use crate::watch::{BACKOFF_MAX, BACKOFF_MIN, PAGE_SIZE, WATCH_SECONDS, outside_of_the_system};
-use crate::world::Uid;
-use crate::world::pod::{CHAIN_MAX, OwnerRef};
-use crate::write::FIELD_MANAGER;
+use crate::process::FIELD_MANAGER;
+use crate::process::hashing::HashMap;
+use crate::process::metrics::Metrics;
+use crate::process::term::Term;
 
 /// Longest time for one request.
 const DEADLINE: Duration = Duration::from_secs(5);
@@ -82,6 +84,7 @@ pub fn keep(clients: &Clients, basis: &Basis, metrics: &Arc<Metrics>, stop: &Can
         let stop = stop.clone();
         tokio::spawn(async move {
             tokio::select! {
+                biased;
                 () = stop.cancelled() => {}
                 () = search.run() => {}
             }

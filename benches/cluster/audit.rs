@@ -1,4 +1,4 @@
-//! What the API server's audit log says of one pass: when each Job was created, admitted, let go,
+//! What the API server's audit log says of one pass: when each Job was created, admitted, released,
 //! completed and recorded as finished, and who wrote what. One clock, and nobody's own word.
 
 use std::borrow::Cow;
@@ -31,7 +31,7 @@ pub(crate) struct Audit {
 #[derive(Debug, Default)]
 struct Life {
     created: Option<Timestamp>,
-    let_go: Option<Timestamp>,
+    released: Option<Timestamp>,
     completed: Option<Timestamp>,
     /// Writes to the status of its Workload: what it waits for, its admission, its end.
     statuses: Vec<Timestamp>,
@@ -72,7 +72,7 @@ struct ResponseStatus {
     code: u16,
 }
 
-/// Seconds from the answered creation of a Job to the answered write that lets it go.
+/// Seconds from the answered creation of a Job to the answered write that releases it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Waits {
     pub(crate) average: f64,
@@ -129,7 +129,7 @@ impl Audit {
                 self.begun = Some(self.begun.map_or(sent, |begun| begun.min(sent)));
                 self.life(&object.name).created = answered;
             }
-            ("patch", "jobs") => self.life(&object.name).let_go = answered,
+            ("patch", "jobs") => self.life(&object.name).released = answered,
             ("patch", "jobs/status") => self.life(&object.name).completed = answered,
             ("patch", "workloads/status") => {
                 // `<job>-<digits of its UID>`
@@ -167,7 +167,7 @@ impl Audit {
 
     pub(crate) fn waits(&self, size: Size) -> Waits {
         let of_size = self.lives().filter(|(of, _)| *of == size);
-        let waits = of_size.filter_map(|(_, life)| Some(seconds(life.created?, life.let_go?)));
+        let waits = of_size.filter_map(|(_, life)| Some(seconds(life.created?, life.released?)));
         let mut waits: Vec<f64> = waits.collect();
         waits.sort_by(f64::total_cmp);
         Waits {
@@ -187,24 +187,27 @@ impl Audit {
         for (size, life) in self.lives() {
             let cpus = f64::from(size.cpus());
             used.0 += cpus * within(window, life.admitted(), life.finished());
-            used.1 += cpus * within(window, life.let_go, life.completed);
+            used.1 += cpus * within(window, life.released, life.completed);
         }
         Some((used.0 / all, used.1 / all))
     }
 }
 
 impl Life {
-    /// The last write to the Workload before the Job was let go.
+    /// The last write to the Workload before the Job was released.
     fn admitted(&self) -> Option<Timestamp> {
-        let before = self.statuses.iter().filter(|at| Some(**at) <= self.let_go);
+        let before = self
+            .statuses
+            .iter()
+            .filter(|at| Some(**at) <= self.released);
         before.max().copied()
     }
 
-    /// The last write to the Workload, if that was after the Job was let go. What answers a write may be
+    /// The last write to the Workload, if that was after the Job was released. What answers a write may be
     /// recorded before it, so it is no matter when the Job was recorded as complete.
     fn finished(&self) -> Option<Timestamp> {
         let last = self.statuses.iter().max().copied();
-        let last = last.filter(|at| self.let_go.is_some_and(|let_go| let_go < *at));
+        let last = last.filter(|at| self.released.is_some_and(|released| released < *at));
         self.completed.and(last)
     }
 }

@@ -233,7 +233,7 @@ impl Floor {
             .await?;
         let [admission, end] = &mould.events;
         self.tell(mould.cast(admission, names)?);
-        self.let_go(job, names).await?;
+        self.release(job, names).await?;
         completed.await.context("the stand-in ended")?;
         self.write_status(&workload, mould, &mould.finished, names)
             .await?;
@@ -264,7 +264,7 @@ impl Floor {
         Ok(self.workloads.patch_status(name, &params(), &patch).await?)
     }
 
-    async fn let_go(&self, job: &Job, names: &Names) -> Result<()> {
+    async fn release(&self, job: &Job, names: &Names) -> Result<()> {
         let patch = serde_json::from_value(json!([
             {"op": "test", "path": "/metadata/uid", "value": names.uid},
             {"op": "test", "path": "/metadata/generation", "value": job.metadata.generation},

@@ -1,4 +1,4 @@
-//! Plays the Job controller and the kubelets: a Job that is let go is complete after the time that
+//! Plays the Job controller and the kubelets: a Job that is released is complete after the time that
 //! its size runs, by one write to its status. It makes no pods.
 
 use std::collections::HashSet;
@@ -19,7 +19,7 @@ use crate::load::Size;
 /// Jobs completed at the same time.
 const COMPLETING: usize = 24;
 
-/// Watches Jobs and completes those that are let go, until this is dropped.
+/// Watches Jobs and completes those that are released, until this is dropped.
 pub(crate) struct StandIn {
     /// The UID of each Job that is complete.
     pub(crate) completed: mpsc::UnboundedReceiver<Result<String>>,
@@ -53,8 +53,8 @@ async fn watch(jobs: Api<Job>, sender: &mpsc::UnboundedSender<Result<String>>) -
     while let Some(job) = shown.try_next().await? {
         let name = job.metadata.name.unwrap_or_default();
         let uid = job.metadata.uid.unwrap_or_default();
-        let is_let_go = job.spec.and_then(|spec| spec.suspend) == Some(false);
-        if is_let_go && seen.insert(uid.clone()) {
+        let is_released = job.spec.and_then(|spec| spec.suspend) == Some(false);
+        if is_released && seen.insert(uid.clone()) {
             let (jobs, room, sender) = (jobs.clone(), room.clone(), sender.clone());
             tokio::spawn(async move {
                 let completed = run(&jobs, &name, &room).await;

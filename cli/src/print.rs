@@ -188,8 +188,8 @@ fn gates(seen: &Seen) -> String {
 fn held_by(seen: &Seen) -> String {
     let how = match seen.hold {
         HoldReport::Suspend => "its suspend field",
-        HoldReport::Pods => "scheduling gates on its pods, let go together",
-        HoldReport::EachPod => "scheduling gates on its pods, each let go by itself",
+        HoldReport::Pods => "scheduling gates on its pods, released together",
+        HoldReport::EachPod => "scheduling gates on its pods, each released by itself",
     };
     if seen.queue.is_none() && seen.gates.state == GatesState::None {
         format!("nothing; once in a queue or behind a gate by {how}")

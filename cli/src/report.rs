@@ -118,9 +118,9 @@ pub enum GatesState {
 pub enum HoldReport {
     /// It is suspended.
     Suspend,
-    /// Its pods wait behind gates and are let go together.
+    /// Its pods wait behind gates and are released together.
     Pods,
-    /// Its pods wait behind gates and are let go one by one.
+    /// Its pods wait behind gates and are released one by one.
     EachPod,
 }
 

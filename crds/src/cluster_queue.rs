@@ -136,17 +136,17 @@ pub enum UndeclaredResources {
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct Reservation {
-    /// A job whose pods are not all bound to nodes this long after they were let go gives its quota
+    /// A job whose pods are not all bound to nodes this long after they were released gives its quota
     /// back and waits again. A pod that is admitted by itself is deleted if a controller makes
     /// another one in its place.
     #[schemars(range(min = 1, max = 604_800))]
     pub timeout_seconds: i32,
-    /// How long such a job stands back before it waits again.
+    /// How long such a job backs off before it waits again.
     #[serde(default)]
     pub backoff: Backoff,
 }
 
-/// How long a job that gave its quota back stands back: `baseSeconds`, and twice as long each time.
+/// How long a job that gave its quota back backs off: `baseSeconds`, and twice as long each time.
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct Backoff {

@@ -95,7 +95,7 @@ pub struct JobKindSpec {
     #[schemars(length(max = 32))]
     pub refuse: Vec<RefuseRule>,
     /// The kinds of objects that the kind's controller makes for an object, for instance the Jobs of a
-    /// JobSet. They are let go with their owner: a child of an object that Sluice manages, told by the
+    /// JobSet. They are released with their owner: a child of an object that Sluice manages, told by the
     /// UID of its controller, is never queued by itself. `Pod` may be one of them, to name the
     /// accounts that make pods.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

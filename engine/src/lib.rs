@@ -35,7 +35,7 @@ mod workload;
 pub use api::amount::Amount;
 pub use api::event::{Decision, Event, EvictReason, PreemptionRight};
 pub use api::explanation::{
-    Explanation, FlavorMiss, FormatAmount, MissReason, RequestProblem, Shortage,
+    Explanation, FlavorMiss, FormatAmount, MissReason, PendingReason, RequestProblem, Shortage,
 };
 pub use api::flavor::{Flavor, FlavorFungibility, FlavorPreference, WhenCanBorrow, WhenCanPreempt};
 pub use api::limits;

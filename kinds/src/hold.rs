@@ -20,9 +20,9 @@ use crate::view::QueueLabels;
 pub enum Hold {
     /// It is suspended and has no pods.
     Suspend,
-    /// All its pods wait behind gates and are let go together.
+    /// All its pods wait behind gates and are released together.
     Pods,
-    /// Each of its pods waits behind gates and is let go by itself.
+    /// Each of its pods waits behind gates and is released by itself.
     EachPod,
 }
 

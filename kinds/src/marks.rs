@@ -201,7 +201,7 @@ impl CompiledKind {
         is_unlisted.then(|| template.forbidden("annotations", PROPAGATED_GATES_ANNOTATION))
     }
 
-    /// The queue gate in a template says that the pods wait, and that the object may be let go by
+    /// The queue gate in a template says that the pods wait, and that the object may be released by
     /// hand. Its pods are those that it had at its creation.
     fn check_queue_gate(&self, template: &Marked<'_>, hold: Option<Hold>) -> Option<Problem> {
         self.suspend_path()?;

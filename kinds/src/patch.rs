@@ -1,4 +1,4 @@
-//! Which patch holds an object, lets it go, or takes out again what was put in. JSON patches only:
+//! Which patch holds an object, releases it, or takes out again what was put in. JSON patches only:
 //! fields that Sluice does not know survive. When to send them is decided elsewhere.
 
 use json_patch::{AddOperation, Patch, PatchOperation, RemoveOperation, TestOperation};
@@ -69,7 +69,7 @@ impl CompiledKind {
     /// Lets the object go with its templates placed, and marked so that Sluice knows their pods, in
     /// one patch; what suspends it from now on is not Sluice's doing, and the mark at `mark` says so.
     /// Fails on an object that is no longer suspended. Empty for a kind that has no suspend field: its
-    /// pods are let go instead.
+    /// pods are released instead.
     pub fn release_patch(
         &self,
         target: Target<'_>,
@@ -85,7 +85,7 @@ impl CompiledKind {
     }
 
     /// Places and marks the templates of a suspended object and leaves it suspended: the one whose
-    /// pods they are of lets it go. Empty for a kind that has no suspend field.
+    /// pods they are of releases it. Empty for a kind that has no suspend field.
     pub fn prepare_patch(&self, target: Target<'_>, placings: &[Placing<'_>]) -> Patch {
         let Patch(mut operations) = self.place_patch(target, placings);
         if !operations.is_empty() {
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn as_many_pods_as_are_admitted_are_let_go_and_taking_back_brings_back_the_others() {
+    fn as_many_pods_as_are_admitted_are_released_and_taking_back_brings_back_the_others() {
         let kind = CompiledKind::compile(&job_kind()).unwrap();
         let mut job = batch_job();
         job["spec"]["suspend"] = json!(true);

@@ -2,7 +2,6 @@
 //! Workloads; a pod that is admitted by itself is its own record, charged once Sluice's gate is gone and
 //! until it has ended.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use k8s_openapi::jiff::Timestamp;
@@ -15,13 +14,15 @@ use tokio::time::Instant;
 use tracing::warn;
 
 use super::Controller;
+use crate::cache::pods::Root;
+use crate::cache::workload::group_key;
+use crate::cache::{JobRecord, PodKey, PodRecord, Uid, WorkloadRecord};
 use crate::controller::writes::flights::Kind;
 use crate::plan::job::LivePods;
 use crate::plan::workload::Fit;
 use crate::plan::{group, reservation};
-use crate::world::pods::Root;
-use crate::world::workload::group_key;
-use crate::world::{JobRecord, PodKey, PodRecord, Uid, WorkloadRecord};
+use crate::process::clock;
+use crate::process::hashing::HashMap;
 
 impl Controller {
     /// Makes the engine see a job's Workload as it is recorded.
@@ -43,8 +44,12 @@ impl Controller {
                             .map_or(true, |r| !r.suspended || r.active)
                 })
             };
-            let is_charged = self.engine.admission(&id).is_some();
-            if !(is_charged && (may_run() || 0 < self.live_pods(uid))) {
+            let admission = self.engine.admission(&id);
+            let may_have_pods = admission.is_some_and(|admission| {
+                let is_gone = job.is_none() && group_key(uid).is_none();
+                may_run() || 0 < self.live_pods(uid) || (is_gone && is_just_admitted(admission))
+            });
+            if !may_have_pods {
                 self.engine.apply(Event::RemoveWorkload(id));
             } else if self.world.job_key(uid).is_none() && group_key(uid).is_none() {
                 self.orphans.insert(uid.clone());
@@ -173,7 +178,7 @@ impl Controller {
         !is_gated && are_there
     }
 
-    /// How many pods of a job or group may run: those that were let go, and those for which that is
+    /// How many pods of a job or group may run: those that were released, and those for which that is
     /// under way.
     pub(super) fn live_pods(&self, uid: &Uid) -> usize {
         let pods = self.world.pods_of(uid);
@@ -203,16 +208,16 @@ impl Controller {
     }
 
     fn may_run(&self, pod: &PodRecord) -> bool {
-        pod.is_let_go() || self.leaving.contains(&pod.uid)
+        pod.is_released() || self.leaving.contains(&pod.uid)
     }
 
     /// How many pods of each pod set are bound to nodes.
     fn bound_pods(&self, uid: &Uid) -> HashMap<String, u32> {
         let is_group = group_key(uid).is_some();
-        let mut bound: HashMap<String, u32> = HashMap::new();
+        let mut bound: HashMap<String, u32> = HashMap::default();
         let left_behind = self.orphaned_pods(uid);
         for (_, pod) in self.world.pods_of(uid).into_iter().chain(left_behind) {
-            if !(pod.is_let_go() && pod.is_bound) {
+            if !(pod.is_released() && pod.is_bound) {
                 continue;
             }
             if let Some(set) = pod_set_of(pod, is_group) {
@@ -316,10 +321,10 @@ impl Controller {
         }
     }
 
-    /// Whether a pod was let go with a job that is gone: what it holds is said by its own record.
+    /// Whether a pod was released with a job that is gone: what it holds is said by its own record.
     fn is_left_over(&self, key: &PodKey, pod: &PodRecord) -> bool {
         pod.mode == PodMode::Child
-            && pod.is_let_go()
+            && pod.is_released()
             && matches!(pod.admitted, Some(Ok(_)))
             && self.root_of(pod, &key.namespace) == Root::None
     }
@@ -331,6 +336,12 @@ impl Controller {
             backoff.is_some_and(|backoff| Instant::now() < backoff.until)
         })
     }
+}
+
+/// Whether an admission is so new that pods may run because of it that no watch has shown yet: the job and its
+/// Workload may go at once, and each watch lags by another time.
+fn is_just_admitted(admission: &Admission) -> bool {
+    time(clock::now()).since(admission.since) < reservation::UNSEEN_PODS
 }
 
 /// A moment as the engine is told it.

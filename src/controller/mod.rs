@@ -16,7 +16,7 @@ mod reports;
 mod settle;
 mod writes;
 
-use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -34,18 +34,20 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::time::DelayQueue;
 use tracing::info;
 
-use crate::client::Clients;
-use crate::clock;
-use crate::events::Events;
-use crate::hooks::Rules;
-use crate::metrics::Metrics;
-use crate::pulse::Pulse;
-use crate::term::{Term, TermName};
-use crate::watch::{self, Observation, Source};
-use crate::world::cluster::Cluster;
-use crate::world::devices::Devices;
-use crate::world::{Template, Uid, World};
-use crate::write::Writer;
+use crate::api::client::Clients;
+use crate::api::events::Events;
+use crate::api::watch::{self, Observation};
+use crate::api::write::Writer;
+use crate::cache::Source;
+use crate::cache::cluster::Cluster;
+use crate::cache::devices::Devices;
+use crate::cache::{Template, Uid, World};
+use crate::jobkinds::webhook_rules::Rules;
+use crate::process::clock;
+use crate::process::hashing::{HashMap, HashSet};
+use crate::process::metrics::Metrics;
+use crate::process::pulse::Pulse;
+use crate::process::term::{Term, TermName};
 use decisions::excess::ExcessChildren;
 use decisions::opening::Opening;
 use decisions::orphans::Orphans;
@@ -74,6 +76,7 @@ const DUE_AGAIN: Duration = Duration::from_millis(20);
 type Place = (Arc<str>, Arc<str>);
 
 /// What the controller is told at its start.
+#[derive(Clone)]
 pub struct Options {
     /// The labels that name a queue.
     pub queue_labels: QueueLabels,
@@ -113,7 +116,7 @@ pub struct Controller {
     recount: BTreeSet<Uid>,
     /// Templates of claims by which jobs have to be counted anew.
     changed_templates: BTreeSet<Template>,
-    /// Jobs, groups and pods to be planned later; and controllers whose pods stand back until then.
+    /// Jobs, groups and pods to be planned later; and controllers whose pods back off until then.
     wake: DelayQueue<Uid>,
     /// A digest of what was last said about a job, so that it isn't said twice.
     told: HashMap<Uid, u64>,
@@ -143,7 +146,7 @@ pub struct Controller {
     late: BTreeSet<Uid>,
     /// Pods that an ended leader has admitted by themselves, until that is decided about.
     late_pods: BTreeSet<Uid>,
-    /// Pods of jobs and groups for which the write is under way that lets them go.
+    /// Pods of jobs and groups for which the write is under way that releases them.
     leaving: HashSet<Uid>,
     /// Controllers whose pods have timed out.
     pod_backoffs: HashMap<Uid, PodBackoff>,
@@ -153,7 +156,7 @@ pub struct Controller {
     unlabelled: HashSet<Uid>,
     /// Admitted jobs without pods that should have some, and since when.
     empty_since: HashMap<Uid, Timestamp>,
-    /// Admitted jobs and groups that can't be let go.
+    /// Admitted jobs and groups that can't be released.
     blocked: HashMap<Uid, Blocked>,
     /// Jobs and groups that should stop, or start, by what was written.
     expected: Expected,
@@ -197,35 +200,35 @@ impl Controller {
             engine: Engine::new(options.settings.clone()),
             world: World::default(),
             cluster,
-            listings: HashMap::new(),
+            listings: HashMap::default(),
             unsynced: BTreeSet::new(),
             started: false,
             opening: None,
             dirty: BTreeSet::new(),
             wake: DelayQueue::new(),
-            told: HashMap::new(),
+            told: HashMap::default(),
             is_quiet: false,
             unexplained: VecDeque::new(),
-            is_unexplained: HashSet::new(),
+            is_unexplained: HashSet::default(),
             reports: Reports::default(),
-            resting: HashSet::new(),
-            unanswered: HashMap::new(),
+            resting: HashSet::default(),
+            unanswered: HashMap::default(),
             attempts: Attempts::default(),
             recount: BTreeSet::new(),
             changed_templates: BTreeSet::new(),
             pod_notes: 0,
             owners: Owners::new(clients.read.clone(), options.queue_labels.clone()),
-            shows_pods: HashSet::new(),
+            shows_pods: HashSet::default(),
             term: name,
             late: BTreeSet::new(),
             late_pods: BTreeSet::new(),
-            leaving: HashSet::new(),
+            leaving: HashSet::default(),
             orphans: Orphans::default(),
-            unlabelled: HashSet::new(),
-            empty_since: HashMap::new(),
+            unlabelled: HashSet::default(),
+            empty_since: HashMap::default(),
             seconds: 0,
-            pod_backoffs: HashMap::new(),
-            blocked: HashMap::new(),
+            pod_backoffs: HashMap::default(),
+            blocked: HashMap::default(),
             expected: Expected::default(),
             options,
             clients,
@@ -245,26 +248,21 @@ impl Controller {
             pulse.beat();
             let due = self.due();
             tokio::select! {
+                // The order is of no account: whatever else has come meanwhile is taken in below.
+                biased;
                 () = stop.cancelled() => break,
-                Some(observation) = self.receiver.recv() => {
-                    self.observe(observation);
-                    self.drain_observations();
-                }
-                Some(landing) = self.flights.next() => {
-                    self.land(landing);
-                    while let Some(landing) = self.flights.try_next() {
-                        self.land(landing);
-                    }
-                }
-                Some(report) = self.kinds.next_report() => self.kind_report(report),
+                _ = housekeeping.tick() => self.housekeep(),
                 Some(expired) = futures::StreamExt::next(&mut self.wake) => {
                     self.awake(&expired.into_inner());
                 }
+                Some(report) = self.kinds.next_report() => self.kind_report(report),
                 Some(answer) = self.owners.next() => self.owner_found(answer),
-                Some(()) = self.statuses.next() => continue,
-                _ = housekeeping.tick() => self.housekeep(),
+                Some(()) = self.statuses.next() => {}
+                Some(landing) = self.flights.next() => self.land(landing),
+                Some(observation) = self.receiver.recv() => self.observe(observation),
                 () = sleep(due.unwrap_or_default()), if due.is_some() => {}
             }
+            self.take_in_what_came();
             if self.is_ready() {
                 self.settle();
             }
@@ -287,8 +285,12 @@ impl Controller {
         (self.started && wait < HOUSEKEEPING).then_some(wait)
     }
 
-    fn drain_observations(&mut self) {
-        for _ in 1..BATCH_MAX {
+    /// Takes in what has come: replies to writes, and observations. All of it is decided as one.
+    fn take_in_what_came(&mut self) {
+        while let Some(landing) = self.flights.try_next() {
+            self.land(landing);
+        }
+        for _ in 0..BATCH_MAX {
             match self.receiver.try_recv() {
                 Ok(observation) => self.observe(observation),
                 Err(_) => break,

@@ -1,7 +1,6 @@
 //! Taking in what watches and replies show: into the world, the settings and the engine. Nothing is
 //! decided and nothing is written here.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
 use kube::api::DynamicObject;
@@ -10,9 +9,11 @@ use tokio::time::Instant;
 use tracing::{debug, warn};
 
 use super::Controller;
-use crate::watch::{Change, Observation, Source};
-use crate::world::workload::Owner;
-use crate::world::{JobKey, JobRecord, PodKey, Uid, WorkloadKey, WorkloadRecord};
+use crate::api::watch::{Change, Observation};
+use crate::cache::Source;
+use crate::cache::workload::Owner;
+use crate::cache::{JobKey, JobRecord, PodKey, Uid, WorkloadKey, WorkloadRecord};
+use crate::process::hashing::HashSet;
 
 /// An object that a watch has seen.
 #[derive(Debug)]
@@ -33,7 +34,7 @@ impl Controller {
         }
         match change {
             Change::Listing(ack) => {
-                self.listings.insert(source, HashSet::new());
+                self.listings.insert(source, HashSet::default());
                 // The list is asked for after this: it has all that replies have shown by now.
                 let _ = ack.send(());
             }
@@ -281,7 +282,7 @@ impl Controller {
             .world
             .pods
             .all()
-            .filter(|(_, pod)| pod.mode == PodMode::Single && pod.is_let_go())
+            .filter(|(_, pod)| pod.mode == PodMode::Single && pod.is_released())
             .filter(|(_, pod)| !matches!(pod.admitted, Some(Ok(_))))
             .map(|(_, pod)| pod.uid.clone())
             .collect();

@@ -13,17 +13,17 @@ use tracing::{debug, error, info};
 
 use super::Controller;
 use super::account::time;
-use crate::clock;
+use crate::api::events::pod_reference;
+use crate::cache::workload::group_key;
+use crate::cache::{JobKey, JobRecord, PodRecord, Uid};
 use crate::controller::decisions::evictions::Preempting;
 use crate::controller::intake::lineage::Lineage;
 use crate::controller::intake::pods::pods_resource;
 use crate::controller::writes::flights::Flight;
-use crate::events::pod_reference;
 use crate::plan::job::{Child, Situation, plan};
 use crate::plan::workload::{self, Priority};
-use crate::plan::{Note, Plan, StatusPurpose, Write};
-use crate::world::workload::group_key;
-use crate::world::{JobKey, JobRecord, PodRecord, Uid};
+use crate::plan::{Note, Plan, StatusPurpose, Write, reservation};
+use crate::process::clock;
 
 /// Every so many seconds owners without an owner are looked up again.
 const OWNERS_ASKED_EVERY: u64 = 60;
@@ -98,6 +98,10 @@ impl Controller {
                 .is_some();
         let child = kind.has_pods_of_children();
         let child = child.then(|| self.child_with_pods(&key, uid)).flatten();
+        let record = workload.map(|(_, record)| record);
+        let record = record.filter(|record| job.deleting && record.status.admission.is_some());
+        let unseen_for =
+            record.and_then(|record| reservation::unseen_pods_for(record, clock::now()));
         let situation = Situation {
             key: &key,
             job,
@@ -108,6 +112,7 @@ impl Controller {
             workload,
             still_charged,
             live_pods: self.live_pods(uid),
+            may_have_unseen_pods: unseen_for.is_some(),
             lasting_pods: self.lasting_pods(uid),
             live_pods_of_set: &|pod_set| self.live_pods_of_set(uid, pod_set),
             backoff: &|record| self.backoff(record),
@@ -115,6 +120,9 @@ impl Controller {
             now: clock::now(),
         };
         let Plan { mut write, notes } = plan(&situation);
+        if let Some(wait) = unseen_for {
+            self.wake.insert(uid.clone(), wait);
+        }
         if self.reports.hold_back(uid, write.as_ref()) {
             write = None;
         }

@@ -1,22 +1,22 @@
-//! Why something that holds quota has to go, in words: what the conditions of its Workload say, and its
-//! events. That it has to go is decided elsewhere; how it goes is `eviction.rs`.
+//! Why something that holds quota is evicted, in words: what the conditions of its Workload say, and its
+//! events. Whom to evict is decided elsewhere; what the eviction writes is in `eviction.rs`.
 
 use sluice_engine::PreemptionRight;
 
 use super::reservation::{BLOCKED, TIMED_OUT};
 use super::{Note, workload};
 
-/// The reason of an eviction that makes room for another workload.
+/// The reason of an eviction by preemption.
 pub const PREEMPTED: &str = "Preempted";
 
-/// Why something has to go.
+/// Why something is evicted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cause {
     /// One CamelCase word of a closed set.
     pub reason: &'static str,
-    /// By which right, if it makes room for another one.
+    /// By which right, if it is preempted.
     pub preempted: Option<PreemptionRight>,
-    /// For whom, if so: its UID, or what stands for it.
+    /// By whom, if so: its UID, or what stands for it.
     pub makes_room_for: Option<String>,
     /// A sentence for people, without its full stop.
     pub message: String,
@@ -81,33 +81,31 @@ impl Cause {
         )
     }
 
-    /// The API server, or a webhook, does not let it go.
+    /// The API server, or a webhook, refuses its release.
     pub fn blocked(why: &str) -> Self {
-        Self::new(BLOCKED, format!("It can't be let go: {why}"))
+        Self::new(BLOCKED, format!("It can't be released: {why}"))
     }
 
-    /// It makes room for another one.
+    /// It is preempted by another one.
     pub fn preempted(by: &Preemptor, right: PreemptionRight) -> Self {
         let why = match right {
-            PreemptionRight::InClusterQueue => "which goes before it in the same ClusterQueue",
-            PreemptionRight::InCohortReclamation => "whose ClusterQueue takes back what is its own",
+            PreemptionRight::InClusterQueue => "due to prioritization in the ClusterQueue",
+            PreemptionRight::InCohortReclamation => "due to reclamation within the cohort",
             PreemptionRight::InCohortReclaimWhileBorrowing => {
-                "which has a higher priority, and whose ClusterQueue may take back while it borrows"
+                "due to reclamation within the cohort while borrowing"
             }
-            PreemptionRight::InCohortFairSharing => {
-                "whose ClusterQueue has the smaller share of what their cohort has"
-            }
+            PreemptionRight::InCohortFairSharing => "due to fair sharing within the cohort",
         };
         Self {
             reason: PREEMPTED,
             preempted: Some(right),
             makes_room_for: by.uid.clone(),
-            message: format!("It makes room for {by}, {why}"),
+            message: format!("Preempted by {by} {why}"),
         }
     }
 
-    /// Whether it goes because it could not use its quota: then it stands back before it waits again,
-    /// longer each time.
+    /// Whether it is evicted because it could not use its quota: then it backs off before it is queued
+    /// again, longer each time.
     pub fn is_own_failure(&self) -> bool {
         [TIMED_OUT, BLOCKED].contains(&self.reason)
     }
@@ -149,7 +147,7 @@ pub enum Replacement {
     Nobody,
 }
 
-/// The workload that others make room for, as far as those may know it.
+/// The workload that preempts others, as far as those may know it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Preemptor {
     /// Its UID, or what stands for it; none for a pod group of another namespace.
@@ -175,13 +173,12 @@ impl std::fmt::Display for Preemptor {
     }
 }
 
-/// What a workload is told that so many others make room for.
-pub fn preempting(victims: usize) -> Note {
-    let message = match victims {
-        1 => "One workload makes room for it: it is admitted when the pods of that are gone"
-            .to_owned(),
-        victims => {
-            format!("{victims} workloads make room for it: it is admitted when their pods are gone")
+/// What a workload is told that preempts so many targets.
+pub fn preempting(targets: usize) -> Note {
+    let message = match targets {
+        1 => "Preempting 1 workload: admitted when its pods are gone".to_owned(),
+        targets => {
+            format!("Preempting {targets} workloads: admitted when their pods are gone")
         }
     };
     Note::normal("Preempting", message)
@@ -192,11 +189,11 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::conditions::{self, Type};
+    use crate::cache::WorkloadRecord;
+    use crate::cache::conditions::{self, Type};
     use crate::plan::Now;
     use crate::plan::fixtures::mk_group_workload;
     use crate::plan::workload::Next;
-    use crate::world::WorkloadRecord;
 
     #[test]
     fn a_preempted_workload_is_told_for_whom_and_by_which_right() {
@@ -221,20 +218,18 @@ mod tests {
         .map(|cause| cause.note().message);
         let foreign = |why: &str| {
             format!(
-                "It makes room for a workload of another namespace (priority -1, ClusterQueue \"team-b\"), {why}"
+                "Preempted by a workload of another namespace (priority -1, ClusterQueue \"team-b\") {why}"
             )
         };
         assert_eq!(
             told,
             [
-                "It makes room for Job \"urgent\" (priority 100, ClusterQueue \"team-a\"), \
-                 which goes before it in the same ClusterQueue"
+                "Preempted by Job \"urgent\" (priority 100, ClusterQueue \"team-a\") \
+                 due to prioritization in the ClusterQueue"
                     .to_owned(),
-                foreign("whose ClusterQueue takes back what is its own"),
-                foreign(
-                    "which has a higher priority, and whose ClusterQueue may take back while it borrows"
-                ),
-                foreign("whose ClusterQueue has the smaller share of what their cohort has"),
+                foreign("due to reclamation within the cohort"),
+                foreign("due to reclamation within the cohort while borrowing"),
+                foreign("due to fair sharing within the cohort"),
             ]
         );
     }
@@ -278,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn only_who_could_not_use_its_quota_stands_back() {
+    fn only_who_could_not_use_its_quota_backs_off() {
         assert!(Cause::timed_out().is_own_failure());
         assert!(Cause::blocked("no").is_own_failure());
         assert!(!Cause::cluster_queue_stopped().is_own_failure());

@@ -7,7 +7,7 @@ use sluice_crds::{PodSet, Quantity};
 use sluice_kinds::requests::Amounts;
 use sluice_kinds::view::PodSetView;
 
-use crate::world::WorkloadRecord;
+use crate::cache::WorkloadRecord;
 
 /// Whether `requests` of pods like `asks` are no more than what was charged, beside the devices that they
 /// claim, and they claim these by the same templates.

@@ -13,8 +13,8 @@ use super::job::{Situation, status_write, suspend_write};
 use super::reservation::Backoff;
 use super::workload::{self, Next};
 use super::{JobPatch, JobPurpose, Note, Now, Plan, StatusPurpose, Write};
-use crate::world::job::Reading;
-use crate::world::{WorkloadKey, WorkloadRecord};
+use crate::cache::job::Reading;
+use crate::cache::{WorkloadKey, WorkloadRecord};
 
 /// A job that has to go: suspend it, wait until its pods are gone, give its templates back, free
 /// its quota.
@@ -38,7 +38,7 @@ pub(super) fn evicting(
     }
     // Controllers do nothing more for what is being deleted: it never says that it has stopped. Those of
     // its children may still make pods.
-    let is_left_alone = job.deleting && !kind.makes_objects();
+    let is_left_alone = job.deleting && !kind.makes_objects() && !situation.may_have_unseen_pods;
     let is_active = reading.may_have_pods() && !is_left_alone;
     if is_active
         || situation.child.is_some_and(|child| child.is_active())
@@ -159,7 +159,7 @@ pub(super) fn evict_refused(
 
 /// Evicts a job whose pods came back that had ended for good by what it said.
 pub(super) fn evict_returned(key: &WorkloadKey, record: &WorkloadRecord, now: Now) -> Plan {
-    let message = "More of its pods run than hold quota, as some came back that had ended for good by what it said: it is queued again with all that it asks for";
+    let message = "More of its pods run than quota is reserved for, because pods reported as finished were started again: it is queued again with its full request";
     evict(
         key,
         record,

@@ -9,7 +9,7 @@ use sluice_kinds::hold::Hold;
 use sluice_kinds::view::QueueName;
 
 use super::Note;
-use crate::world::{JobRecord, WorkloadRecord};
+use crate::cache::{JobRecord, WorkloadRecord};
 
 /// Why a child may not run.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,56 +1,76 @@
-//! "Why is my job waiting?": the engine's explanation as the message of the QuotaReserved condition.
+//! "Why is my job pending?": the reason and the message of a QuotaReserved condition that is false, and of
+//! the event with the same text. What the engine explains is worked out there.
 
 use sluice_crds::Quantity;
-use sluice_engine::{Amount, Explanation, ResourceName};
+use sluice_engine::{Amount, Explanation, PendingReason, ResourceName};
 
 use super::{Note, workload};
-use crate::world::WorkloadRecord;
+use crate::cache::WorkloadRecord;
 
-/// The reason and message of a Workload that waits. None for one that doesn't. `head` is how the workload
+/// Why a Workload holds no quota: the reason of its QuotaReserved condition, Kueue's where it has one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NotReserved {
+    /// It is queued, or would be but for its queue.
+    Pending(PendingReason),
+    /// Its user has suspended the job.
+    OnHold,
+    /// No JobKind declares the kind of its job any more.
+    KindNotDeclared,
+    /// It is deactivated.
+    Deactivated,
+}
+
+impl NotReserved {
+    /// Not looked at since it was queued.
+    pub const PENDING_EVALUATION: Self = Self::Pending(PendingReason::PendingEvaluation);
+    /// It could not use its quota, and waits before it is queued again.
+    pub const BACKING_OFF: Self = Self::Pending(PendingReason::BackingOff);
+
+    /// The reason as the condition has it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending(reason) => reason.as_str(),
+            Self::OnHold => "OnHold",
+            Self::KindNotDeclared => "KindNotDeclared",
+            Self::Deactivated => "Deactivated",
+        }
+    }
+
+    /// What the user of the job or pod is told. Of all that can be the matter, events tell two kinds apart:
+    /// a warning for what does not change by itself.
+    pub fn note(self, message: String) -> Note {
+        match self {
+            Self::Pending(reason) if !reason.is_inadmissible() => Note::normal("Pending", message),
+            Self::Pending(_) | Self::KindNotDeclared | Self::Deactivated => {
+                Note::warning("Inadmissible", message)
+            }
+            Self::OnHold => Note::normal(workload::SUSPENDED, message),
+        }
+    }
+}
+
+/// The reason and message of a workload that is pending. None for one that isn't. `head` is how the workload
 /// is called that it waits behind, if it does and that is known.
-pub fn waiting(explanation: &Explanation, head: Option<&str>) -> Option<(&'static str, String)> {
-    let reason = match explanation {
-        Explanation::Admitted { .. }
-        | Explanation::Evicting { .. }
-        | Explanation::Finished
-        | Explanation::Inactive => return None,
-        Explanation::BehindHead { .. } | Explanation::Queued { .. } => "Pending",
-        Explanation::BackingOff { .. }
-        | Explanation::QueueFull { .. }
-        | Explanation::QuotaReserved { .. }
-        | Explanation::Nominated { .. } => explanation.reason(),
-        Explanation::DoesNotFit { .. } if !explanation.never_fits() => "Pending",
-        _ => "Inadmissible",
-    };
+pub fn waiting(explanation: &Explanation, head: Option<&str>) -> Option<(NotReserved, String)> {
+    let reason = explanation.pending_reason()?;
     let message = match head {
         Some(head) => explanation.display_behind(&format_amount, head).to_string(),
         None => explanation.display(&format_amount).to_string(),
     };
-    Some((reason, message))
+    Some((NotReserved::Pending(reason), message))
 }
 
-/// The same for a Workload. One that stands back says until when, as it did when it began to.
+/// The same for a Workload. One that backs off says until when, as it did when it began to.
 pub fn waiting_workload(
     explanation: &Explanation,
     record: &WorkloadRecord,
     head: Option<&str>,
-) -> Option<(&'static str, String)> {
+) -> Option<(NotReserved, String)> {
     match (explanation, record.requeue_at()) {
         (Explanation::BackingOff { .. }, Some(until)) => {
-            Some((workload::BACKING_OFF, workload::stands_back(until)))
+            Some((NotReserved::BACKING_OFF, workload::backs_off(until)))
         }
         _ => waiting(explanation, head),
-    }
-}
-
-/// What is told about something that waits, by the reason and message of [`waiting`].
-pub fn note(reason: &'static str, message: String) -> Note {
-    if reason == "Inadmissible" {
-        Note::warning(reason, message)
-    } else if reason == workload::SUSPENDED {
-        Note::normal(reason, message)
-    } else {
-        Note::normal("Pending", message)
     }
 }
 

@@ -5,7 +5,7 @@ use sluice_crds::QUEUE_GATE;
 use sluice_kinds::pod::QueueGates;
 use sluice_kinds::view::QueueLabels;
 
-use crate::world::{PodKey, PodRecord, WorkloadKey, WorkloadRecord};
+use crate::cache::{PodKey, PodRecord, WorkloadKey, WorkloadRecord};
 
 /// A pod called `name` behind `gates` and the queue gate, made in the `minute`th minute of 2026,
 /// changed by `change`.
@@ -41,7 +41,7 @@ pub fn mk_pod(
 }
 
 /// Takes all gates off a pod.
-pub fn let_go(pod: &mut Value) {
+pub fn release(pod: &mut Value) {
     pod["spec"]["schedulingGates"] = json!([]);
 }
 

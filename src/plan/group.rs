@@ -18,10 +18,10 @@ use super::job::{delete_workload, status_write};
 use super::reservation::Backoff;
 use super::workload::{self, Priority};
 use super::{Note, Now, Plan, StatusPurpose, Write};
-use crate::conditions::{self, Type};
-use crate::world::pods::GroupKey;
-use crate::world::workload::group_workload_name;
-use crate::world::{PodKey, PodRecord, WorkloadKey, WorkloadRecord};
+use crate::cache::conditions::{self, Type};
+use crate::cache::pods::GroupKey;
+use crate::cache::workload::group_workload_name;
+use crate::cache::{PodKey, PodRecord, WorkloadKey, WorkloadRecord};
 
 /// How long a controller may take to make pods again that were deleted, on a busy machine.
 pub const REPLACED_WITHIN: Duration = Duration::from_mins(1);
@@ -36,17 +36,17 @@ pub struct Situation<'a> {
     pub workload: Option<(&'a WorkloadKey, &'a WorkloadRecord)>,
     /// Whether quota is still charged to a Workload of this group that somebody has deleted.
     pub still_charged: bool,
-    /// How many of its pods may run: let go, and not gone.
+    /// How many of its pods may run: released, and not gone.
     pub live_pods: usize,
     /// Its priority, or why that can't be known.
     pub priority: &'a dyn Fn(&PodRecord) -> Result<Priority, Note>,
-    /// How long it stands back after it has given its quota back, if it has to.
+    /// How long it backs off after it has given its quota back, if it has to.
     pub backoff: &'a dyn Fn(&WorkloadRecord) -> Backoff,
     /// The present.
     pub now: Now,
 }
 
-/// What to do about a group. Which of its pods are let go is said by [`super::pod::releases`].
+/// What to do about a group. Which of its pods are released is said by [`super::pod::releases`].
 pub fn plan(situation: &Situation<'_>) -> Plan {
     let Situation {
         pods,
@@ -91,7 +91,7 @@ pub fn plan(situation: &Situation<'_>) -> Plan {
             } else {
                 Plan::note(Note::normal(
                     "WaitsForReplacement",
-                    "Pods of this group have failed and none is left: its quota is kept for pods in their place; delete its pods to end it",
+                    "Pods of this group have failed and none is left: its quota stays reserved for pods in their place; delete its pods to end it",
                 ))
             };
         }
@@ -276,7 +276,7 @@ fn finished(pods: &[(&PodKey, &PodRecord)], total: u32) -> Option<Finished> {
         .iter()
         .filter_map(|(_, pod)| group(pod))
         .any(|group| !group.is_retriable);
-    let runs = pods.iter().any(|(_, pod)| pod.is_let_go());
+    let runs = pods.iter().any(|(_, pod)| pod.is_released());
     (0 < failed && is_final && !runs).then(|| Finished {
         succeeded: false,
         message: format!(
@@ -317,8 +317,8 @@ fn pod_sets(pods: &[(&PodKey, &PodRecord)], total: usize) -> Result<Vec<PodSetVi
     Ok(sets.into_values().collect())
 }
 
-/// The name of the pod set of a pod in a group: a digest of what it asks for. A pod that was let go
-/// may ask for more by what its flavors put into it; it carries the name that it was let go by.
+/// The name of the pod set of a pod in a group: a digest of what it asks for. A pod that was released
+/// may ask for more by what its flavors put into it; it carries the name that it was released by.
 pub fn role_of(pod: &PodRecord) -> String {
     match (&pod.queue_gate, &pod.pod_set, pod.asks.as_ref()) {
         (None, Some(role), _) => role.to_string(),

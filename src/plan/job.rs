@@ -1,4 +1,4 @@
-//! The way of one job: held by gates, queued, admitted, let go, finished; evicted and queued again. Says
+//! The way of one job: held by gates, queued, admitted, released, finished; evicted and queued again. Says
 //! the one next write; the record of each step is in the API, so a restart at any point goes on from there.
 //! Which step is next is told here; each is planned in a file of its own, and eviction in `plan/eviction.rs`.
 
@@ -19,8 +19,8 @@ use super::eviction::{evict, evicting};
 use super::reservation::Backoff;
 use super::workload::{self, Priority};
 use super::{JobPatch, JobPurpose, Note, Now, Plan, StatusPurpose, Write};
-use crate::world::job::Reading;
-use crate::world::{JobKey, JobRecord, WorkloadKey, WorkloadRecord};
+use crate::cache::job::Reading;
+use crate::cache::{JobKey, JobRecord, WorkloadKey, WorkloadRecord};
 use admitted::plan_admitted;
 pub use held::left_suspended;
 use held::{each_pod, gated, is_unheld, start, unqueued};
@@ -42,13 +42,15 @@ pub struct Situation<'a> {
     pub workload: Option<(&'a WorkloadKey, &'a WorkloadRecord)>,
     /// Whether quota is still charged to a Workload of this job that somebody has deleted.
     pub still_charged: bool,
-    /// How many of its pods may run: let go, and not gone.
+    /// How many of its pods may run: released, and not gone.
     pub live_pods: usize,
+    /// Whether it was admitted so short a time ago that pods may run that no watch has shown.
+    pub may_have_unseen_pods: bool,
     /// How many of these will not be gone in a moment: a job that has ended waits for no others.
     pub lasting_pods: usize,
     /// How many of its pods may run, for one of its pod sets.
     pub live_pods_of_set: &'a dyn Fn(&str) -> LivePods,
-    /// How long it stands back after it has given its quota back, if it has to.
+    /// How long it backs off after it has given its quota back, if it has to.
     pub backoff: &'a dyn Fn(&WorkloadRecord) -> Backoff,
     /// Its priority, or why that can't be known.
     pub priority: &'a dyn Fn() -> Result<Priority, Note>,
@@ -56,7 +58,7 @@ pub struct Situation<'a> {
     pub now: Now,
 }
 
-/// An object that has the pods of its owner. Its own controller suspends it and lets it go, as its
+/// An object that has the pods of its owner. Its own controller suspends it and releases it, as its
 /// owner says.
 #[derive(Debug, Clone, Copy)]
 pub struct Child<'a> {
@@ -200,6 +202,7 @@ fn deleting(situation: &Situation<'_>) -> Plan {
 fn is_left_without_pods(situation: &Situation<'_>) -> bool {
     let Situation { job, kind, .. } = situation;
     situation.live_pods == 0
+        && !situation.may_have_unseen_pods
         && !job.deletes_pods
         && kind.suspend_path().is_some()
         && !kind.makes_objects()

@@ -6,9 +6,10 @@
 use sluice_crds::WorkloadStatus;
 
 use super::cause::Cause;
+use super::explain::NotReserved;
 use super::{Note, Now};
-use crate::conditions::{self, Saying, Type};
-use crate::world::WorkloadRecord;
+use crate::cache::WorkloadRecord;
+use crate::cache::conditions::{self, Saying, Type};
 
 /// Why it is taken back: the reason of its conditions.
 const TERM_ENDED: &str = "TermEnded";
@@ -63,7 +64,7 @@ pub fn taken_back(record: &WorkloadRecord, now: Now) -> WorkloadStatus {
     let sayings = [
         said(
             Type::QuotaReserved,
-            "Pending",
+            NotReserved::PENDING_EVALUATION.as_str(),
             "Waits for quota: it was admitted by a leader whose term had ended",
         ),
         said(

@@ -25,8 +25,8 @@ mod tests;
 use k8s_openapi::jiff::Timestamp;
 use sluice_crds::{Workload, WorkloadStatus};
 
-use crate::world::workload::Owner;
-use crate::world::{JobKey, PodKey, Revision, WorkloadKey};
+use crate::cache::workload::Owner;
+use crate::cache::{JobKey, PodKey, Revision, WorkloadKey};
 
 /// The next write for one job or pod. There is at most one in flight for each.
 #[derive(Debug, Clone)]

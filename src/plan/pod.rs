@@ -1,5 +1,5 @@
-//! What to do about a pod: lift the gates that stand for a lifted gate annotation, let it go, take
-//! it back. Which pods are admitted is decided elsewhere; a pod of a job or group is let go as far as
+//! What to do about a pod: lift the gates that stand for a lifted gate annotation, release it, take
+//! it back. Which pods are admitted is decided elsewhere; a pod of a job or group is released as far as
 //! what its Workload was admitted with.
 
 use std::collections::BTreeSet;
@@ -12,7 +12,7 @@ use sluice_kinds::pod::{Lifting, lifting_patch};
 use sluice_kinds::template::Placement;
 
 use super::{PodPurpose, Write};
-use crate::world::{PodKey, PodRecord};
+use crate::cache::{PodKey, PodRecord};
 
 /// The gates that hold a pod by the annotations of the object that it belongs to, or its own.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -78,7 +78,7 @@ pub fn admit(
     ))
 }
 
-/// The write that takes over the admission of a pod that an ended leader has let go.
+/// The write that takes over the admission of a pod that an ended leader has released.
 pub fn take_over(key: &PodKey, pod: &PodRecord, admission: &PodAdmission) -> Write {
     patch(
         key,
@@ -90,7 +90,7 @@ pub fn take_over(key: &PodKey, pod: &PodRecord, admission: &PodAdmission) -> Wri
     )
 }
 
-/// The write that lets go a pod of an admitted job or group.
+/// The write that releases a pod of an admitted job or group.
 pub fn release(
     key: &PodKey,
     pod: &PodRecord,
@@ -118,7 +118,7 @@ pub fn release(
     Some(write)
 }
 
-/// The write that lets go a pod of an object that names no queue any more: it needs no quota.
+/// The write that releases a pod of an object that names no queue any more: it needs no quota.
 pub fn release_unqueued(key: &PodKey, pod: &PodRecord) -> Option<Write> {
     let gate = pod.queue_gate.as_deref()?;
     let purpose = PodPurpose::Release;
@@ -177,11 +177,11 @@ pub struct Member<'a> {
     pub pod_set: &'a str,
     /// Whether a write for it is under way, or rests after a failure.
     pub is_busy: bool,
-    /// Whether the write under way lets it go: it counts as let go.
+    /// Whether the write under way releases it: it counts as released.
     pub is_leaving: bool,
 }
 
-/// The pods that may be let go now: the oldest first, of each pod set as many as were admitted.
+/// The pods that may be released now: the oldest first, of each pod set as many as were admitted.
 /// `used_up` says how many places of a set are taken by pods that have done their part.
 pub fn releases<'a>(
     members: &[Member<'a>],
@@ -193,7 +193,7 @@ pub fn releases<'a>(
         let of_set = || members.iter().filter(|m| m.pod_set == assignment.name);
         let count = usize::try_from(assignment.count).unwrap_or(0);
         let taken = of_set()
-            .filter(|member| member.pod.is_let_go() || member.is_leaving)
+            .filter(|member| member.pod.is_released() || member.is_leaving)
             .count();
         let room = count
             .saturating_sub(taken)

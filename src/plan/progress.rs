@@ -7,8 +7,8 @@ use sluice_kinds::view::PodSetView;
 
 use super::Now;
 use super::job::LivePods;
-use crate::conditions::{self, Saying, Type};
-use crate::world::WorkloadRecord;
+use crate::cache::WorkloadRecord;
+use crate::cache::conditions::{self, Saying, Type};
 
 /// The reason of PodsReady for pods that were ready once and are not any more.
 const WAIT_FOR_RECOVERY: &str = "WaitForRecovery";

@@ -1,4 +1,4 @@
-//! Quota that is held and can't be used: since when, and how long who gave it back stands back
+//! Quota that is held and can't be used: since when, and how long who gave it back backs off
 //! (`ClusterQueue.spec.reservation`).
 
 use std::time::Duration;
@@ -6,14 +6,16 @@ use std::time::Duration;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use sluice_crds::{RequeueState, Reservation};
 
-use crate::conditions::{self, Type};
-use crate::world::{PodRecord, WorkloadRecord};
+use crate::cache::conditions::{self, Type};
+use crate::cache::{PodRecord, WorkloadRecord};
 
 /// The reason of an eviction for want of nodes.
 pub const TIMED_OUT: &str = "ReservationTimeout";
 /// The reason of an eviction because the API server, or a webhook, does not let the job go.
 pub const BLOCKED: &str = "ReleaseBlocked";
-/// How long a job that can't be let go keeps its quota where its ClusterQueue says nothing.
+/// For so long after an admission pods may run because of it that no watch has shown.
+pub const UNSEEN_PODS: Duration = Duration::from_secs(5);
+/// How long a job that can't be released keeps its quota where its ClusterQueue says nothing.
 const BLOCKED_DEFAULT: Duration = Duration::from_mins(1);
 /// A release that has not been refused for so long is not tried any more: refused ones are tried again
 /// after 36 s at most.
@@ -30,7 +32,7 @@ pub enum Backoff {
     Deactivate,
 }
 
-/// How long a Workload that has to go will stand back.
+/// How long a Workload that has to go will back off.
 pub fn backoff(record: &WorkloadRecord, terms: Option<&Reservation>) -> Backoff {
     let Some(state) = &record.status.requeue_state else {
         return Backoff::None;
@@ -42,7 +44,7 @@ pub fn backoff(record: &WorkloadRecord, terms: Option<&Reservation>) -> Backoff 
     Backoff::For(doubled(&terms, state.count))
 }
 
-/// How long the next pod of a controller stands back after `count` of its pods have timed out.
+/// How long the next pod of a controller backs off after `count` of its pods have timed out.
 pub fn pod_backoff(count: i32, terms: &Reservation) -> Duration {
     Duration::try_from(doubled(&terms.backoff, count)).unwrap_or_default()
 }
@@ -79,13 +81,13 @@ pub fn unused_since<'a>(
     Some(waiting.max(admitted))
 }
 
-/// Since when a pod that was let go has waited for a node, if it does.
+/// Since when a pod that was released has waited for a node, if it does.
 pub fn pod_unused_since(pod: &PodRecord) -> Option<Timestamp> {
-    let waits = pod.is_let_go() && !pod.is_bound && !pod.deleting;
+    let waits = pod.is_released() && !pod.is_bound && !pod.deleting;
     waits.then(|| pod_charged_since(pod))?
 }
 
-/// Since when a pod holds quota that was let go by itself: what was never gated does since it was made.
+/// Since when a pod holds quota that was released by itself: what was never gated does since it was made.
 pub fn pod_charged_since(pod: &PodRecord) -> Option<Timestamp> {
     let admitted = pod.admitted.as_ref().and_then(|found| found.as_ref().ok());
     admitted.map(|admitted| admitted.at.0).or(pod.created)
@@ -94,6 +96,14 @@ pub fn pod_charged_since(pod: &PodRecord) -> Option<Timestamp> {
 /// Since when an admitted Workload holds quota.
 pub fn charged_since(record: &WorkloadRecord) -> Option<Timestamp> {
     conditions::true_since(&record.status.conditions, Type::QuotaReserved)
+}
+
+/// For so long a Workload was admitted so short a time ago that pods may run because of it that no watch has
+/// shown: each watch lags by another time. None once all are known.
+pub fn unseen_pods_for(record: &WorkloadRecord, now: Timestamp) -> Option<Duration> {
+    let known_at = charged_since(record)?.checked_add(UNSEEN_PODS).ok()?;
+    let left = Duration::try_from(known_at.duration_since(now)).ok()?;
+    (!left.is_zero()).then_some(left)
 }
 
 fn timeout(terms: &Reservation) -> Duration {

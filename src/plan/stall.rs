@@ -7,8 +7,8 @@ use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use sluice_crds::WorkloadStatus;
 
 use super::{Note, Now};
-use crate::conditions::{self, Saying, Type};
-use crate::world::WorkloadRecord;
+use crate::cache::WorkloadRecord;
+use crate::cache::conditions::{self, Saying, Type};
 
 /// How long an evicted job may take to stop, beyond what its pods are given to terminate.
 const IN_TIME: Duration = Duration::from_mins(1);

@@ -6,7 +6,7 @@ use sluice_engine::{ByFlavor, InactiveReason, LocalQueueInactiveReason, Resource
 use sluice_translate::{quantity, resource_list};
 
 use super::{Now, shares};
-use crate::conditions::{self, Saying, Type};
+use crate::cache::conditions::{self, Saying, Type};
 
 /// The status of a ClusterQueue. `broken` says why the object can't be used at all.
 pub fn cluster_queue(

@@ -17,7 +17,7 @@ use sluice_kinds::view::QueueLabels;
 use super::job::{LivePods, Situation, plan};
 use super::workload::Priority;
 use super::{JobPatch, JobPurpose, Plan, StatusPurpose, Write, reservation};
-use crate::world::{JobKey, JobRecord, WorkloadKey, WorkloadRecord};
+use crate::cache::{JobKey, JobRecord, WorkloadKey, WorkloadRecord};
 
 mod devices;
 mod life;
@@ -164,6 +164,7 @@ fn planned_record(
         kind,
         workload: workload.as_ref().map(|(key, record)| (key, record)),
         still_charged: false,
+        may_have_unseen_pods: false,
         live_pods,
         lasting_pods: live_pods,
         live_pods_of_set: &|_| LivePods {

@@ -15,11 +15,11 @@ use sluice_kinds::view::{PodSetView, bad_min_counts};
 use sluice_translate as translate;
 
 use super::charge;
-use crate::world::workload::workload_name;
-use crate::world::{JobKey, JobRecord, WorkloadRecord};
+use crate::cache::workload::workload_name;
+use crate::cache::{JobKey, JobRecord, WorkloadRecord};
 pub use status::{
-    BACKING_OFF, Next, SUSPENDED, admitted, evicted, finished, finished_note, requeued,
-    stands_back, waiting, waits_for_user,
+    Next, SUSPENDED, admitted, backs_off, evicted, finished, finished_note, requeued, waiting,
+    waits_for_user,
 };
 
 /// A priority and where it comes from.
@@ -76,7 +76,7 @@ pub fn object(key: &JobKey, job: &JobRecord, kind: &CompiledKind, spec: Workload
     }
 }
 
-/// What is to be said of each pod set when it is let go.
+/// What is to be said of each pod set when it is released.
 pub fn placings<'a>(record: &WorkloadRecord, pod_sets: &'a [PodSetView]) -> Vec<Placing<'a>> {
     let placings = pod_sets.iter().map(|set| {
         let own = own_placement(record, set).unwrap_or_else(|| set.placement.clone());
@@ -106,7 +106,7 @@ pub fn restorings<'a>(record: &WorkloadRecord, pod_sets: &'a [PodSetView]) -> Ve
         .collect()
 }
 
-/// The user's own count of a pod set that may have been let go with fewer pods: it is the recorded one,
+/// The user's own count of a pod set that may have been released with fewer pods: it is the recorded one,
 /// if there are as many pods as were admitted.
 fn own_count(record: &WorkloadRecord, view: &PodSetView) -> u32 {
     let mut recorded = record.spec.pod_sets.iter();
@@ -161,11 +161,11 @@ fn assignment<'a>(record: &'a WorkloadRecord, pod_set: &str) -> Option<&'a PodSe
 /// How closely what a job asks for must be what it was admitted with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fit {
-    /// It is not let go yet: all must be equal.
+    /// It is not released yet: all must be equal.
     Exact,
     /// It runs: fewer pods are fine.
     Within,
-    /// Its pods are let go one by one, as many as were admitted: what each asks for counts.
+    /// Its pods are released one by one, as many as were admitted: what each asks for counts.
     EachPodWithin,
 }
 

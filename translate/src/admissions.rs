@@ -59,7 +59,7 @@ pub fn admission<S: BuildHasher>(
     }
 }
 
-/// What a pod holds that was let go by itself: what it asks for, of the flavors that it was given.
+/// What a pod holds that was released by itself: what it asks for, of the flavors that it was given.
 pub fn pod_admission(
     queue: &str,
     flavors: &BTreeMap<String, String>,

@@ -76,7 +76,7 @@ fn must_be_read(kind: &CompiledKind, object: &Value, policy: &Policy) -> bool {
     queue_of(object, policy.queue_labels()).is_some() || is_held && kind.suspend_path().is_none()
 }
 
-/// Whether an object that is created may be let go with fewer pods than it has.
+/// Whether an object that is created may be released with fewer pods than it has.
 fn may_get_fewer(kind: &CompiledKind, edit: &Edit<'_>, policy: &Policy) -> bool {
     hold_of(kind, edit) == Hold::Suspend && !is_child(edit.new, policy)
 }
@@ -257,7 +257,7 @@ fn check_owner(request: &Request, edit: &Edit<'_>, policy: &Policy) -> Option<Pr
     Some(Problem::forbidden("metadata.ownerReferences", detail))
 }
 
-/// The mark of an object that was let go switches its gates off: nobody but Sluice sets it.
+/// The mark of an object that was released switches its gates off: nobody but Sluice sets it.
 fn check_released(edit: &Edit<'_>) -> Option<Problem> {
     let new = annotation(edit.new, RELEASED_ANNOTATION)?;
     let old = edit

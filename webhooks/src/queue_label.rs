@@ -23,7 +23,7 @@ impl QueueLabel<'_> {
     }
 }
 
-/// Whether a job that was let go stays so.
+/// Whether a job that was released stays so.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Running {
     /// It runs on.
@@ -56,7 +56,7 @@ pub(crate) fn check_value(
     }
 }
 
-/// Whether the queue of a job that was let go may change as it does from `old` to `new`.
+/// Whether the queue of a job that was released may change as it does from `old` to `new`.
 pub(crate) fn check_change(
     old: Option<QueueLabel<'_>>,
     new: Option<QueueLabel<'_>>,

@@ -270,11 +270,14 @@ fn reasons(basis: Basis<'_>) -> Vec<Reason> {
         let Some(explanation) = play.explain(index) else {
             continue;
         };
+        let Some(pending) = explanation.pending_reason() else {
+            continue;
+        };
         let message = standing::message(&explanation, basis.told);
         let reason = by_message
             .entry(message)
             .or_insert_with_key(|message| Reason {
-                word: explanation.reason().to_owned(),
+                word: pending.as_str().to_owned(),
                 message: message.clone(),
                 jobs: 0,
                 never_admitted: 0,

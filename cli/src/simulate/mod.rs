@@ -51,7 +51,7 @@ long they waited and what was used: to see what a change of quota does before it
 
 Queues (ResourceFlavor, ClusterQueue, Cohort, LocalQueue, WorkloadPriorityClass, PriorityClass, Namespace)
 and jobs are read from files. A job is any object that a JobKind reads (the shipped ones, and those among
-the files), a Workload as a cluster has it, or a line of a trace. It is let go when it is admitted, runs
+the files), a Workload as a cluster has it, or a line of a trace. It is released when it is admitted, runs
 for its duration, and ends. How long it takes is said by its annotation sluice.dev/simulate-duration, when
 it comes by sluice.dev/simulate-arrival, else by its creationTimestamp.
 

@@ -211,7 +211,10 @@ impl Standing {
             at_seconds: seconds(play.end),
             state,
             since_seconds: seconds(since),
-            reason: explanation.as_ref().map(sluice_engine::Explanation::reason),
+            reason: explanation
+                .as_ref()
+                .and_then(sluice_engine::Explanation::pending_reason)
+                .map(sluice_engine::PendingReason::as_str),
             message: explanation.map(|explanation| message(&explanation, basis.told)),
             outlook: play
                 .outlook(index)

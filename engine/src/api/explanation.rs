@@ -111,6 +111,55 @@ pub enum Explanation {
     },
 }
 
+/// Why a workload is pending, in one word. Where Kueue has a word for the same thing (KEP-10852), it is
+/// that word, so that dashboards and alerts carry over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum PendingReason {
+    /// Its queue does not exist or can't be used, or its requests are not valid.
+    Misconfigured,
+    /// No flavor has a quota for what it requests and nodes that suit its pods.
+    NoMatchingFlavor,
+    /// Its LocalQueue or ClusterQueue is stopped.
+    Suspended,
+    /// It requests more than the ClusterQueue can ever give.
+    ExceedsMaxQuota,
+    /// It backs off after it could not use its quota. Kueue has no word for this.
+    BackingOff,
+    /// The limit of pending workloads of its ClusterQueue is reached. Kueue has no such limit.
+    QueueFull,
+    /// The quota that it needs is in use, or reserved for workloads that come before it.
+    WaitingForQuota,
+    /// Quota is reserved for it and becomes free when evicted workloads have stopped.
+    WaitingForPreemptedWorkloads,
+    /// It has not been looked at yet, or the head of its queue blocks it.
+    PendingEvaluation,
+}
+
+impl PendingReason {
+    /// The reason as conditions have it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Misconfigured => "Misconfigured",
+            Self::NoMatchingFlavor => "NoMatchingFlavor",
+            Self::Suspended => "Suspended",
+            Self::ExceedsMaxQuota => "ExceedsMaxQuota",
+            Self::BackingOff => "BackingOff",
+            Self::QueueFull => "QueueFull",
+            Self::WaitingForQuota => "WaitingForQuota",
+            Self::WaitingForPreemptedWorkloads => "WaitingForPreemptedWorkloads",
+            Self::PendingEvaluation => "PendingEvaluation",
+        }
+    }
+
+    /// Whether nothing can be done until the workload, its queue or the configuration changes.
+    pub fn is_inadmissible(self) -> bool {
+        matches!(
+            self,
+            Self::Misconfigured | Self::NoMatchingFlavor | Self::Suspended | Self::ExceedsMaxQuota
+        )
+    }
+}
+
 /// Why requests are not valid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RequestProblem {
@@ -150,6 +199,18 @@ pub enum MissReason {
     TooLarge(Shortage),
 }
 
+impl MissReason {
+    /// The reason of a workload that fits none of these flavors: of the flavor that comes closest.
+    fn of_closest_flavor(flavors: &[FlavorMiss]) -> PendingReason {
+        let reasons = flavors.iter().map(|miss| match miss.reason {
+            Self::NotFreeNow(_) => PendingReason::WaitingForQuota,
+            Self::TooLarge(_) => PendingReason::ExceedsMaxQuota,
+            Self::Nodes(_) | Self::NoQuota(_) => PendingReason::NoMatchingFlavor,
+        });
+        reasons.max().unwrap_or(PendingReason::NoMatchingFlavor)
+    }
+}
+
 /// How much is requested, and how much there is at most.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shortage {
@@ -167,28 +228,27 @@ pub struct Shortage {
 pub type FormatAmount<'a> = &'a dyn Fn(&ResourceName, Amount) -> String;
 
 impl Explanation {
-    /// The reason as one word for conditions and metrics, out of a closed set.
-    pub fn reason(&self) -> &'static str {
+    /// Why the workload is pending, as one word for conditions and metrics. None for one that is not.
+    pub fn pending_reason(&self) -> Option<PendingReason> {
         match self {
-            Self::Admitted { .. } => "Admitted",
-            Self::Evicting { .. } => "Evicting",
-            Self::Inactive => "Inactive",
-            Self::Finished => "Finished",
-            Self::Uncountable(_) => "Uncountable",
-            Self::LocalQueueNotFound(_) => "LocalQueueNotFound",
-            Self::LocalQueueStopped(_) => "LocalQueueStopped",
-            Self::NamespaceNotSelected { .. } => "NamespaceNotSelected",
-            Self::ClusterQueueNotFound { .. } => "ClusterQueueNotFound",
-            Self::ClusterQueueInactive { .. } => "ClusterQueueInactive",
-            Self::NoQuota { .. } => "NoQuota",
-            Self::DoesNotFit { .. } if self.never_fits() => "NeverFits",
-            Self::DoesNotFit { .. } => "DoesNotFit",
-            Self::BehindHead { .. } => "BehindHead",
-            Self::BackingOff { .. } => "BackingOff",
-            Self::QueueFull { .. } => "QueueFull",
-            Self::QuotaReserved { .. } => "RoomKept",
-            Self::Nominated { .. } => "WaitsForRoom",
-            Self::Queued { .. } => "Queued",
+            Self::Admitted { .. } | Self::Evicting { .. } | Self::Inactive | Self::Finished => None,
+            Self::LocalQueueStopped(_)
+            | Self::ClusterQueueInactive {
+                reason: InactiveReason::Stopped,
+                ..
+            } => Some(PendingReason::Suspended),
+            Self::Uncountable(_)
+            | Self::LocalQueueNotFound(_)
+            | Self::NamespaceNotSelected { .. }
+            | Self::ClusterQueueNotFound { .. }
+            | Self::ClusterQueueInactive { .. } => Some(PendingReason::Misconfigured),
+            Self::NoQuota { .. } => Some(PendingReason::NoMatchingFlavor),
+            Self::DoesNotFit { flavors, .. } => Some(MissReason::of_closest_flavor(flavors)),
+            Self::BehindHead { .. } | Self::Queued { .. } => Some(PendingReason::PendingEvaluation),
+            Self::BackingOff { .. } => Some(PendingReason::BackingOff),
+            Self::QueueFull { .. } => Some(PendingReason::QueueFull),
+            Self::QuotaReserved { .. } => Some(PendingReason::WaitingForQuota),
+            Self::Nominated { .. } => Some(PendingReason::WaitingForPreemptedWorkloads),
         }
     }
 
@@ -286,19 +346,19 @@ impl Explanation {
             ),
             Self::BackingOff { queue, .. } => write!(
                 f,
-                "stands back before it is queued in ClusterQueue \"{queue}\" again"
+                "backs off before it is queued in ClusterQueue \"{queue}\" again"
             ),
             Self::QueueFull { queue, max } => write!(
                 f,
-                "waits outside ClusterQueue \"{queue}\": as many workloads as it queues (maxPending {max}) come before this one"
+                "is not queued in ClusterQueue \"{queue}\" yet: as many workloads as may be pending (maxPending {max}) come before this one"
             ),
             Self::QuotaReserved { queue } => write!(
                 f,
-                "waits in ClusterQueue \"{queue}\": what is free is kept for workloads that come before this one and wait for others to stop"
+                "waits in ClusterQueue \"{queue}\": the unused quota is reserved for workloads that come before this one and wait for evicted workloads to stop"
             ),
             Self::Nominated { queue } => write!(
                 f,
-                "goes to ClusterQueue \"{queue}\" as soon as evicted workloads have stopped: the room that they leave is kept for it"
+                "waits in ClusterQueue \"{queue}\" for evicted workloads to stop: their quota is reserved for this one"
             ),
             Self::Queued { queue } => write!(f, "queued in ClusterQueue \"{queue}\""),
         }
@@ -311,7 +371,7 @@ fn write_flavors(
     format: FormatAmount<'_>,
 ) -> fmt::Result {
     if flavors.is_empty() {
-        return f.write_str("it has no flavor for what is asked for");
+        return f.write_str("it has no flavor for the requested resources");
     }
     for (index, miss) in flavors.iter().take(EXPLAINED_FLAVORS_MAX).enumerate() {
         if index > 0 {

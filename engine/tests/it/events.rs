@@ -16,14 +16,12 @@ fn what_is_known_already_changes_nothing() {
          queue q in=c own=lower default.cpu=2
          flavor default
          local q queue=q
-         why high => goes to ClusterQueue \"q\" as soon as evicted workloads have stopped: the room \
-         that they leave is kept for it
+         why high => waits in ClusterQueue \"q\" for evicted workloads to stop: their quota is reserved for this one
          cohort c weight=2000
          why high => couldn't be admitted to ClusterQueue \"q\": needs cpu 2 in flavor \"default\": \
          more than is free now (nominal quota 2)
          decide =>
-         why high => goes to ClusterQueue \"q\" as soon as evicted workloads have stopped: the room \
-         that they leave is kept for it",
+         why high => waits in ClusterQueue \"q\" for evicted workloads to stop: their quota is reserved for this one",
     );
 }
 
@@ -57,8 +55,7 @@ fn a_flavor_that_changes_concerns_only_queues_that_name_it() {
     };
     script(
         "spot",
-        "goes to ClusterQueue \"q\" as soon as evicted workloads have stopped: the room that they \
-         leave is kept for it",
+        "waits in ClusterQueue \"q\" for evicted workloads to stop: their quota is reserved for this one",
     );
     script(
         "default",
@@ -164,8 +161,7 @@ fn a_queue_that_limits_otherwise_lets_others_in_or_keeps_them_outside() {
          decide =>
          why a => couldn't be admitted to ClusterQueue \"q\": needs cpu 1 in flavor \"default\": \
          more than is free now (nominal quota 1)
-         why b => waits outside ClusterQueue \"q\": as many workloads as it queues (maxPending 1) \
-         come before this one
+         why b => is not queued in ClusterQueue \"q\" yet: as many workloads as may be pending (maxPending 1) come before this one
          queue q default.cpu=1
          decide =>
          why b => couldn't be admitted to ClusterQueue \"q\": needs cpu 1 in flavor \"default\": \
@@ -182,8 +178,7 @@ fn what_was_decided_for_another_is_not_taken_back_when_the_queue_changes() {
          decide => !low(own)
          queue q default.cpu=3
          decide =>
-         why high => goes to ClusterQueue \"q\" as soon as evicted workloads have stopped: the room \
-         that they leave is kept for it
+         why high => waits in ClusterQueue \"q\" for evicted workloads to stop: their quota is reserved for this one
          gone low
          decide => high",
     );
@@ -208,8 +203,7 @@ fn what_is_told_while_cohorts_form_a_circle_counts_afterwards() {
          use q => default.cpu=2+0
          cohort two
          decide =>
-         why j => goes to ClusterQueue \"q\" as soon as evicted workloads have stopped: the room \
-         that they leave is kept for it
+         why j => waits in ClusterQueue \"q\" for evicted workloads to stop: their quota is reserved for this one
          gone c
          decide => j",
     );

@@ -154,8 +154,7 @@ fn what_leaves_anyway_is_waited_for() {
          evicting leaving
          job high q priority=9 cpu=2
          decide =>
-         why high => goes to ClusterQueue \"q\" as soon as evicted workloads have stopped: the room \
-         that they leave is kept for it
+         why high => waits in ClusterQueue \"q\" for evicted workloads to stop: their quota is reserved for this one
          gone leaving
          decide => high",
     );

@@ -24,8 +24,7 @@ fn a_higher_priority_drives_out_a_lower_one_of_its_queue_and_waits_until_it_has_
          confirm low
          job high q priority=5 cpu=2
          decide => !low(own)
-         why high => goes to ClusterQueue \"q\" as soon as evicted workloads have stopped: the room \
-         that they leave is kept for it
+         why high => waits in ClusterQueue \"q\" for evicted workloads to stop: their quota is reserved for this one
          decide =>
          evicting low
          decide =>

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use sluice_engine::{
     Admission, Amount, ByFlavor, ClusterQueue, Event, FlavorQuotas, InactiveReason, LocalQueueKey,
-    PodSetAssignment, PreemptionRight, Quota, ResourceGroup, Share, Time, Workload, WorkloadId,
-    WorkloadState,
+    PendingReason, PodSetAssignment, PreemptionRight, Quota, ResourceGroup, Share, Time, Workload,
+    WorkloadId, WorkloadState,
 };
 
 use crate::script::played;
@@ -25,53 +25,59 @@ fn billionths(share: Option<Share>) -> Option<i128> {
 }
 
 #[test]
-fn each_reason_to_wait_has_a_word() {
+fn each_reason_to_be_pending_has_the_word_of_kueue() {
     let claim = "queue q own=lower default.cpu=3
                  held low q default.cpu=2
                  job high q priority=5 cpu=3
                  job j q cpu=1
                  decide => !low(own)";
     let cases = [
-        ("queue q\njob j q\ndecide => j", "Admitted"),
-        ("held j q default.cpu=1\nevicting j", "Evicting"),
-        ("job j q\ninactive j", "Inactive"),
-        ("job j q\nfinish j", "Finished"),
-        ("job j q cpu=-1", "Uncountable"),
-        ("job j q", "LocalQueueNotFound"),
-        ("local q queue=q hold\njob j q", "LocalQueueStopped"),
+        ("queue q\njob j q\ndecide => j", ""),
+        ("held j q default.cpu=1\nevicting j", ""),
+        ("job j q\ninactive j", ""),
+        ("job j q\nfinish j", ""),
+        ("job j q cpu=-1", "Misconfigured"),
+        ("job j q", "Misconfigured"),
+        ("local q queue=q hold\njob j q", "Suspended"),
         (
             "queue q\nlocal q queue=q unselected\njob j q",
-            "NamespaceNotSelected",
+            "Misconfigured",
         ),
-        ("local q queue=q\njob j q", "ClusterQueueNotFound"),
-        ("queue q hold\njob j q", "ClusterQueueInactive"),
-        ("queue q\njob j q cpu=1", "NoQuota"),
-        ("queue q default.cpu=1\njob j q cpu=2", "NeverFits"),
+        ("local q queue=q\njob j q", "Misconfigured"),
+        ("queue q hold\njob j q", "Suspended"),
+        ("queue q in=q\ncohort q in=q\njob j q", "Misconfigured"),
+        ("queue q\njob j q cpu=1", "NoMatchingFlavor"),
+        ("queue q default.cpu=1\njob j q cpu=2", "ExceedsMaxQuota"),
         (
             "queue q default.cpu=1\nheld x q default.cpu=1\njob j q cpu=1",
-            "DoesNotFit",
+            "WaitingForQuota",
         ),
         (
             "queue q strict default.cpu=1\njob big q cpu=2\njob j q cpu=1",
-            "BehindHead",
+            "PendingEvaluation",
         ),
         ("queue q\njob j q after=5\ndecide at=1 =>", "BackingOff"),
         ("queue q max=0\njob j q", "QueueFull"),
-        (claim, "RoomKept"),
+        (claim, "WaitingForQuota"),
         (
             &claim
                 .replace("high", "k")
                 .replace(" j ", " other ")
                 .replace(" k ", " j "),
-            "WaitsForRoom",
+            "WaitingForPreemptedWorkloads",
         ),
-        ("queue q\njob j q", "Queued"),
+        ("queue q\njob j q", "PendingEvaluation"),
     ];
     for (script, word) in cases {
         let explanation = played(script).explain(&"j".into()).unwrap();
-        assert_eq!(explanation.reason(), word, "{script}");
-        let never = ["Uncountable", "NoQuota", "NeverFits"].contains(&word);
-        assert_eq!(explanation.never_fits(), never, "{script}");
+        let reason = explanation.pending_reason();
+        assert_eq!(reason.map_or("", PendingReason::as_str), word, "{script}");
+        if explanation.never_fits() {
+            assert!(
+                reason.is_some_and(PendingReason::is_inadmissible),
+                "{script}"
+            );
+        }
     }
 }
 
@@ -262,7 +268,8 @@ fn quota_for_a_resource_that_its_group_does_not_cover_is_none() {
     let status = engine.queue_status(&"q".into()).unwrap();
     let resources: Vec<_> = status.usage["default"].keys().cloned().collect();
     assert_eq!(resources, ["cpu".into()]);
-    assert_eq!(engine.explain(&"j".into()).unwrap().reason(), "NoQuota");
+    let reason = engine.explain(&"j".into()).unwrap().pending_reason();
+    assert_eq!(reason, Some(PendingReason::NoMatchingFlavor));
 }
 
 #[test]

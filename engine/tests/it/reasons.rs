@@ -72,8 +72,7 @@ fn room_that_is_kept_for_another_is_not_called_free() {
          job high q priority=5 cpu=3
          job small q cpu=1
          decide => !low(own)
-         why small => waits in ClusterQueue \"q\": what is free is kept for workloads that come \
-         before this one and wait for others to stop",
+         why small => waits in ClusterQueue \"q\": the unused quota is reserved for workloads that come before this one and wait for evicted workloads to stop",
     );
 }
 
@@ -345,7 +344,7 @@ fn a_resource_that_no_flavor_has_is_said_to_have_none() {
         explanation
             .display(&|_, amount| amount.to_string())
             .to_string(),
-        "can never be admitted to ClusterQueue \"q\": it has no flavor for what is asked for"
+        "can never be admitted to ClusterQueue \"q\": it has no flavor for the requested resources"
     );
 }
 

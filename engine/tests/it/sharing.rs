@@ -145,8 +145,7 @@ fn those_beyond_max_pending_wait_outside() {
          job b q priority=2 cpu=2
          job small q cpu=1
          decide =>
-         why small => waits outside ClusterQueue \"q\": as many workloads as it queues (maxPending 2) \
-         come before this one
+         why small => is not queued in ClusterQueue \"q\" yet: as many workloads as may be pending (maxPending 2) come before this one
          gone b
          decide => small",
     );
@@ -160,7 +159,7 @@ fn one_that_backs_off_is_looked_at_when_its_time_has_come() {
          job b q cpu=9
          decide at=1 =>
          wake => 500
-         why a => stands back before it is queued in ClusterQueue \"q\" again
+         why a => backs off before it is queued in ClusterQueue \"q\" again
          gone b
          decide at=499 =>
          decide at=500 => a
@@ -254,8 +253,7 @@ fn who_comes_in_from_outside_may_be_admitted_at_once() {
          decide => a larger
          why b => couldn't be admitted to ClusterQueue \"q\": needs cpu 1 in flavor \"default\": \
          more than is free now (nominal quota 4)
-         why c => waits outside ClusterQueue \"q\": as many workloads as it queues (maxPending 2) \
-         come before this one",
+         why c => is not queued in ClusterQueue \"q\" yet: as many workloads as may be pending (maxPending 2) come before this one",
     );
 }
 

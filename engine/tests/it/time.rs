@@ -1,4 +1,4 @@
-//! What time brings, and what of that is called off: standing back, timeouts, and use over time.
+//! What time brings, and what of that is called off: backing off, timeouts, and use over time.
 
 use crate::script::check;
 
@@ -120,11 +120,9 @@ fn time_alone_moves_room_that_is_kept_to_another_that_has_used_less() {
          decide =>
          why a1 => couldn't be admitted to ClusterQueue \"q\": needs cpu 2 in flavor \"default\": \
          more than is free now (nominal quota 3)
-         why b2 => goes to ClusterQueue \"q\" as soon as evicted workloads have stopped: the room \
-         that they leave is kept for it
+         why b2 => waits in ClusterQueue \"q\" for evicted workloads to stop: their quota is reserved for this one
          decide at={WEEK} =>
-         why a1 => goes to ClusterQueue \"q\" as soon as evicted workloads have stopped: the room \
-         that they leave is kept for it
+         why a1 => waits in ClusterQueue \"q\" for evicted workloads to stop: their quota is reserved for this one
          why b2 => couldn't be admitted to ClusterQueue \"q\": needs cpu 2 in flavor \"default\": \
          more than is free now (nominal quota 3)
          gone x

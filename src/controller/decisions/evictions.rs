@@ -6,15 +6,15 @@ use std::collections::BTreeMap;
 use sluice_engine::{Event, EvictReason, LocalQueueKey, WorkloadId};
 use sluice_kinds::view::QueueName;
 
-use crate::clock;
-use crate::conditions::{self, Type};
+use crate::cache::conditions::{self, Type};
+use crate::cache::workload::group_key;
+use crate::cache::{Uid, WorkloadRecord};
 use crate::controller::Controller;
 use crate::controller::account::queue_of;
 use crate::controller::writes::flights::Flight;
 use crate::plan::cause::{Cause, PREEMPTED, Preemptor, Replacement, preempting};
 use crate::plan::{Note, PodPurpose, StatusPurpose, Write, pod as plan, workload};
-use crate::world::workload::group_key;
-use crate::world::{Uid, WorkloadRecord};
+use crate::process::clock;
 
 /// What becomes of something that has to go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

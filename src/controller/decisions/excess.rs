@@ -2,19 +2,19 @@
 //! and it is for the controller of their owner to resume them. Each is looked at twice, a second apart, so
 //! that what is seen of owner and child belongs together.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use tokio::task::JoinSet;
 use tracing::warn;
 
+use crate::api::write::Writer;
+use crate::cache::pod::{CHAIN_MAX, OwnerRef};
+use crate::cache::{JobKey, JobRecord, Uid};
 use crate::controller::Controller;
 use crate::controller::intake::lineage::Known;
 use crate::plan::excess::{Excess, excess, note};
 use crate::plan::{JobPatch, JobPurpose, Write};
-use crate::world::pod::{CHAIN_MAX, OwnerRef};
-use crate::world::{JobKey, JobRecord, Uid};
-use crate::write::Writer;
+use crate::process::hashing::HashMap;
 
 /// Suspensions at the same time.
 const CONCURRENCY: usize = 8;
@@ -40,7 +40,7 @@ impl ExcessChildren {
     pub fn new(writer: Writer) -> Self {
         Self {
             writer,
-            suspects: HashMap::new(),
+            suspects: HashMap::default(),
             running: JoinSet::new(),
         }
     }

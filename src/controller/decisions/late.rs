@@ -5,13 +5,13 @@ use sluice_kinds::hold::Hold;
 use sluice_kinds::pod::PodMode;
 use tracing::info;
 
-use crate::clock;
+use crate::cache::workload::group_key;
+use crate::cache::{PodRecord, Uid, WorkloadKey, WorkloadRecord};
 use crate::controller::Controller;
 use crate::controller::writes::flights::{Flight, Kind};
 use crate::plan::late::{self, Sight};
 use crate::plan::{StatusPurpose, Write};
-use crate::world::workload::group_key;
-use crate::world::{PodRecord, Uid, WorkloadKey, WorkloadRecord};
+use crate::process::clock;
 
 impl Controller {
     /// Whether anything has been decided by this leader.
@@ -81,7 +81,7 @@ impl Controller {
         }
     }
 
-    /// Whether a job or group was let go, or may have been.
+    /// Whether a job or group was released, or may have been.
     fn is_released(&self, uid: &Uid) -> bool {
         let job = self.world.job_key(uid).and_then(|key| self.world.job(key));
         let runs = match job {

@@ -9,9 +9,9 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tracing::info;
 
+use crate::cache::{JobKey, Uid};
 use crate::controller::Controller;
 use crate::controller::writes::flights::Kind;
-use crate::world::{JobKey, Uid};
 
 /// The first decision waits no longer than this: an API server that answers slowly, or one tenant's
 /// many jobs, must not keep everybody waiting.

@@ -10,13 +10,13 @@ use kube::api::ApiResource;
 use sluice_engine::WorkloadId;
 use sluice_kinds::pod::PodMode;
 
+use crate::cache::pods::Root;
+use crate::cache::workload::{Owner, group_key};
+use crate::cache::{PodKey, PodRecord, Uid, WorkloadKey, WorkloadRecord};
 use crate::controller::Controller;
 use crate::controller::intake::pods::pods_resource;
 use crate::controller::writes::flights::Flight;
 use crate::plan::{Note, Write};
-use crate::world::pods::Root;
-use crate::world::workload::{Owner, group_key};
-use crate::world::{PodKey, PodRecord, Uid, WorkloadKey, WorkloadRecord};
 
 /// Most Workloads without their job that are looked at again in a second: somebody may make thousands.
 const LOOKS_MAX: usize = 200;
@@ -168,7 +168,7 @@ impl Controller {
         let left = found.into_iter().filter_map(|pod| pods.of(pod));
         left.filter(|(key, pod)| {
             pod.mode == PodMode::Child
-                && pod.is_let_go()
+                && pod.is_released()
                 // What it holds is said by its own record.
                 && pod.admitted.is_none()
                 && !matches!(self.root_of(pod, &key.namespace), Root::Uid(_))

@@ -1,4 +1,4 @@
-//! Pods that go and pods that come back: those of admitted jobs and groups are let go, those that the
+//! Pods that go and pods that come back: those of admitted jobs and groups are released, those that the
 //! engine admits by themselves too; and the pods of a job that has to go are deleted, if it can't be
 //! suspended. That something has to go is said in `evictions.rs`.
 
@@ -12,15 +12,15 @@ use sluice_kinds::pod::{PodAdmission, PodPhase};
 use sluice_kinds::template::Placement;
 use sluice_translate as translate;
 
-use crate::clock;
+use crate::cache::Uid;
+use crate::cache::workload::group_key;
 use crate::controller::Controller;
 use crate::controller::account::pod_set_of;
 use crate::controller::intake::pods::pods_resource;
 use crate::controller::writes::flights::Flight;
 use crate::plan::pod::{self as plan, Member};
 use crate::plan::{Note, PodPurpose, Write, explain, workload};
-use crate::world::Uid;
-use crate::world::workload::group_key;
+use crate::process::clock;
 
 impl Controller {
     /// Lets go the pods of an admitted job or group, or takes them back when it has to go.
@@ -127,7 +127,7 @@ impl Controller {
             .world
             .pods_of(uid)
             .into_iter()
-            .filter(|(_, pod)| pod.is_let_go() && !pod.deleting)
+            .filter(|(_, pod)| pod.is_released() && !pod.deleting)
             .filter(|(_, pod)| {
                 self.flights.of(&pod.uid).is_none() && !self.resting.contains(&pod.uid)
             })
@@ -231,7 +231,7 @@ impl Controller {
         let Some((reason, message)) = said else {
             return true;
         };
-        let note = explain::note(reason, message);
+        let note = reason.note(message);
         if self.is_news(uid, &note) {
             self.pod_notes = self.pod_notes.saturating_sub(1);
             self.tell_about(uid, note);

@@ -1,5 +1,5 @@
 //! Quota that is held and not used (`ClusterQueue.spec.reservation`): since when, and how long the pods
-//! of a controller stand back that gave it back. A job that the API server does not let go gives its
+//! of a controller back off that gave it back. A job that the API server does not release gives its
 //! quota back too.
 
 use std::sync::Arc;
@@ -9,14 +9,14 @@ use sluice_crds::Reservation;
 use tokio::time::Instant;
 
 use super::evictions::Eviction;
-use crate::clock;
+use crate::cache::{PodRecord, Uid, WorkloadRecord};
 use crate::controller::Controller;
 use crate::plan::cause::Cause;
 use crate::plan::group::REPLACED_WITHIN;
 use crate::plan::reservation::{self, BLOCKED_NEWS, Backoff};
-use crate::world::{PodRecord, Uid, WorkloadRecord};
+use crate::process::clock;
 
-/// How long the pods of a controller stand back, and how often they had to so far.
+/// How long the pods of a controller back off, and how often they had to so far.
 #[derive(Debug)]
 pub struct PodBackoff {
     /// Where its pods are.
@@ -36,7 +36,7 @@ pub struct Blocked {
 }
 
 impl Controller {
-    /// Once a second: a job that has not been let go for too long gives its quota back. Whom the engine
+    /// Once a second: a job that has not been released for too long gives its quota back. Whom the engine
     /// gives up on, it says when it decides; this it can't know, as it is seen by writes alone.
     pub(in crate::controller) fn check_blocked(&mut self) {
         self.blocked
@@ -114,7 +114,7 @@ impl Controller {
         self.cluster.reservations.get(admission.queue.as_str())
     }
 
-    /// A pod is deleted because it had no node in time: those that come in its place stand back. Noted
+    /// A pod is deleted because it had no node in time: those that come in its place back off. Noted
     /// before the reply: the next pod may be there sooner.
     pub(in crate::controller) fn pod_times_out(&mut self, uid: &Uid) {
         let Some(terms) = self.reservation_of_pod(uid).cloned() else {
@@ -145,7 +145,7 @@ impl Controller {
         }
     }
 
-    /// Forgets controllers whose pods are gone, have stood back long enough, and do not come again.
+    /// Forgets controllers whose pods are gone, have backed off long enough, and do not come again.
     pub(in crate::controller) fn forget_backoffs(&mut self) {
         let pods = &self.world.pods;
         self.pod_backoffs.retain(|owner, backoff| {
@@ -154,14 +154,14 @@ impl Controller {
         });
     }
 
-    /// A pod has found a node: those of its controller need not stand back any more.
+    /// A pod has found a node: those of its controller need not back off any more.
     pub(in crate::controller) fn has_found_a_node(&mut self, pod: &PodRecord) {
         if let Some(owner) = &pod.owner {
             self.pod_backoffs.remove(&owner.uid);
         }
     }
 
-    /// Notes that a job can't be let go.
+    /// Notes that a job can't be released.
     pub(in crate::controller) fn is_blocked(&mut self, uid: &Uid, message: &str) {
         let blocked = self.blocked.entry(uid.clone()).or_insert_with(|| Blocked {
             since: Instant::now(),
@@ -172,7 +172,7 @@ impl Controller {
         message.clone_into(&mut blocked.message);
     }
 
-    /// How long a Workload that has to go will stand back.
+    /// How long a Workload that has to go will back off.
     pub(in crate::controller) fn backoff(&self, record: &WorkloadRecord) -> Backoff {
         let queue = record.status.admission.as_ref().map(|a| &a.cluster_queue);
         let terms = queue.and_then(|queue| self.cluster.reservations.get(queue));

@@ -2,20 +2,20 @@
 //! nobody waits for it any more; an admitted job that is not released gives its quota back. Since when a
 //! job is evicted its Workload says, so a restart forgets nothing.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use tokio::time::Instant;
 
 use super::evictions::Eviction;
-use crate::clock;
+use crate::cache::{JobRecord, Uid, WorkloadRecord};
 use crate::controller::Controller;
 use crate::controller::writes::flights::Flight;
 use crate::plan::cause::Cause;
 use crate::plan::reservation;
 use crate::plan::stall::{self, Remains};
 use crate::plan::{StatusPurpose, Write};
-use crate::world::{JobRecord, Uid, WorkloadRecord};
+use crate::process::clock;
+use crate::process::hashing::HashMap;
 
 /// Jobs and groups that something is expected of.
 #[derive(Debug, Default)]
@@ -120,7 +120,7 @@ impl Controller {
     /// What is left of an evicted job or group.
     fn remains(&self, uid: &Uid) -> Remains {
         let pods = self.world.pods_of(uid).into_iter();
-        let live: Vec<_> = pods.filter(|(_, pod)| pod.is_let_go()).collect();
+        let live: Vec<_> = pods.filter(|(_, pod)| pod.is_released()).collect();
         let mut names: Vec<_> = live.iter().map(|(key, _)| key.name.to_string()).collect();
         names.sort_unstable();
         let job = self.world.job_key(uid).and_then(|key| self.world.job(key));

@@ -1,14 +1,14 @@
 //! Objects whose pods are those of a child: what they ask for is read in the child, which their own
-//! controller makes, and written there too. That child is never suspended or let go by Sluice.
+//! controller makes, and written there too. That child is never suspended or released by Sluice.
 
 use std::sync::Arc;
 
 use sluice_kinds::view::PodSetView;
 use sluice_kinds::{CompiledKind, Problem};
 
+use crate::cache::children::Child;
+use crate::cache::{JobKey, JobRecord, Uid};
 use crate::controller::Controller;
-use crate::world::children::Child;
-use crate::world::{JobKey, JobRecord, Uid};
 
 impl Controller {
     /// Whether the pods of the object's owner are those of the object, by what it says of itself.

@@ -12,11 +12,12 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep};
 use tracing::warn;
 
+use crate::api::watch::{self, Change, Observation};
+use crate::cache::Source;
+use crate::cache::{JobKey, JobRecord};
 use crate::controller::Controller;
 use crate::controller::observe::Seen;
-use crate::metrics::Metrics;
-use crate::watch::{self, Change, Observation, Source};
-use crate::world::{JobKey, JobRecord};
+use crate::process::metrics::Metrics;
 
 /// Shortest and longest wait before templates are looked for again that aren't served, or may not be read.
 const RETRY_MIN: Duration = Duration::from_secs(1);

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use sluice_kinds::CompiledKind;
 
 use super::lineage::{GroupKind, Known, Lineage, is_pod, lineage};
+use crate::cache::children::Child;
+use crate::cache::pod::OwnerRef;
+use crate::cache::{JobKey, JobRecord, Uid};
 use crate::controller::Controller;
 use crate::plan::Note;
 use crate::plan::job::left_suspended;
-use crate::world::children::Child;
-use crate::world::pod::OwnerRef;
-use crate::world::{JobKey, JobRecord, Uid};
 
 impl Controller {
     pub(in crate::controller) fn job_applied(&mut self, key: &JobKey, record: JobRecord) {
@@ -106,7 +106,7 @@ impl Controller {
     }
 
     /// Tells of a child that a webhook held, which sees no further than its owner, that it is for its
-    /// owner to let it go.
+    /// owner to release it.
     fn tell_held_child(&self, key: &JobKey, job: &JobRecord) {
         let owner = job.owner.as_deref().filter(|o| self.declared(o).is_none());
         let is_held = job.suspended == Some(true) && !self.is_quiet;
@@ -115,7 +115,7 @@ impl Controller {
             return;
         };
         let text = format!(
-            "Not queued by itself, and left suspended: {} {:?}, which owns it, belongs to an object that is queued, and lets it go",
+            "Not queued by itself, and left suspended: {} {:?}, which owns it, belongs to an object that is queued, and starts it",
             owner.kind, owner.name
         );
         self.events.tell(object, Note::normal("LeftToOwner", text));

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use crate::world::pod::{CHAIN_MAX, OwnerRef};
+use crate::cache::pod::{CHAIN_MAX, OwnerRef};
 
 /// What an object is to the one above it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -106,7 +106,7 @@ mod tests {
     use std::cell::Cell;
 
     use super::*;
-    use crate::world::Uid;
+    use crate::cache::Uid;
 
     fn mk_owner(kind: &str, uid: &str) -> Arc<OwnerRef> {
         Arc::new(OwnerRef {

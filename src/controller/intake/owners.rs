@@ -2,7 +2,7 @@
 //! watches. Asked once for each owner, by name, and believed only if the UID is right. What follows from
 //! it for a job is `lineage.rs`.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,10 +15,11 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::lineage::Known;
+use crate::api::lookup::{Found, look_up};
+use crate::cache::Uid;
+use crate::cache::pod::OwnerRef;
 use crate::controller::Controller;
-use crate::lookup::{Found, look_up};
-use crate::world::Uid;
-use crate::world::pod::OwnerRef;
+use crate::process::hashing::{HashMap, HashSet};
 
 /// Questions at the same time.
 const CONCURRENCY: usize = 8;
@@ -67,9 +68,9 @@ impl Owners {
             queue_labels,
             waiting: VecDeque::new(),
             running: JoinSet::new(),
-            asked: HashSet::new(),
-            facts: HashMap::new(),
-            between: HashMap::new(),
+            asked: HashSet::default(),
+            facts: HashMap::default(),
+            between: HashMap::default(),
         }
     }
 

@@ -13,14 +13,14 @@ use sluice_kinds::pod::PodMode;
 use sluice_kinds::problem::summarize;
 use sluice_kinds::view::QueueName;
 
-use crate::clock;
+use crate::cache::pods::Root;
+use crate::cache::workload::group_uid;
+use crate::cache::{JobRecord, PodKey, PodRecord, Uid};
 use crate::controller::Controller;
 use crate::controller::writes::flights::Flight;
 use crate::plan::pod::{self as plan, HeldBy};
 use crate::plan::{Note, Write, group};
-use crate::world::pods::Root;
-use crate::world::workload::group_uid;
-use crate::world::{JobRecord, PodKey, PodRecord, Uid};
+use crate::process::clock;
 
 impl Controller {
     pub(in crate::controller) fn pod_applied(&mut self, key: &PodKey, object: DynamicObject) {
@@ -73,7 +73,7 @@ impl Controller {
 
     /// A pod that may run is given back the label that it is watched by: if it is gone, that says so.
     fn pod_unlabelled(&mut self, key: &PodKey, pod: &PodRecord) {
-        if pod.is_let_go() && !pod.deleting {
+        if pod.is_released() && !pod.deleting {
             self.unlabelled.insert(pod.uid.clone());
             self.dirty.insert(pod.uid.clone());
         } else {
@@ -258,7 +258,7 @@ impl Controller {
     pub(in crate::controller) fn plan_group(
         &mut self,
         uid: &Uid,
-        key: &crate::world::pods::GroupKey,
+        key: &crate::cache::pods::GroupKey,
     ) {
         if self.flights.of(uid).is_some() || self.resting.contains(uid) {
             return;

@@ -12,8 +12,8 @@ use tokio::time::Instant;
 use super::standing::{Standing, TAKEN, unavailable};
 use super::task::Task;
 use super::{Entry, Kinds, PATIENCE};
-use crate::hooks::{Rule, Wanted};
-use crate::world::cluster::Kept;
+use crate::cache::cluster::Kept;
+use crate::jobkinds::webhook_rules::{Rule, Wanted};
 
 impl Kinds {
     /// Begins to watch: what jobs are judged by is known.
@@ -110,10 +110,10 @@ impl Kinds {
         }
     }
 
-    /// JobKinds that stood back behind another one that is gone now.
+    /// JobKinds that backed off behind another one that is gone now.
     pub(super) fn revive(&mut self) {
-        let stands_back = |entry: &Entry| matches!(&entry.standing, Standing::Unavailable { reason, .. } if *reason == TAKEN);
-        let waiting = self.entries.extract_if(.., |_, entry| stands_back(entry));
+        let backs_off = |entry: &Entry| matches!(&entry.standing, Standing::Unavailable { reason, .. } if *reason == TAKEN);
+        let waiting = self.entries.extract_if(.., |_, entry| backs_off(entry));
         let waiting = waiting.collect();
         self.put_again(waiting);
     }

@@ -25,13 +25,13 @@ use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
 use super::observe::Seen;
-use crate::client::Clients;
-use crate::hooks::{Rule, Rules};
-use crate::metrics::Metrics;
-use crate::published::OpenApi;
-use crate::watch::Observation;
-use crate::world::additions::PodAdditions;
-use crate::world::cluster::Kept;
+use crate::api::client::Clients;
+use crate::api::openapi::OpenApi;
+use crate::api::watch::Observation;
+use crate::cache::additions::PodAdditions;
+use crate::cache::cluster::Kept;
+use crate::jobkinds::webhook_rules::{Rule, Rules};
+use crate::process::metrics::Metrics;
 use standing::Standing;
 use task::Report;
 

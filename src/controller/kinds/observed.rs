@@ -6,9 +6,9 @@ use tracing::{info, warn};
 
 use super::standing::Standing;
 use super::task::{News, Report};
+use crate::cache::Source;
 use crate::controller::Controller;
-use crate::hooks::Rule;
-use crate::watch::Source;
+use crate::jobkinds::webhook_rules::Rule;
 
 impl Controller {
     pub(in crate::controller) fn job_kind_applied(&mut self, object: &kube::api::DynamicObject) {
@@ -26,7 +26,7 @@ impl Controller {
         }
     }
 
-    /// A JobKind is there, is another one, or is gone: others may have stood back behind it.
+    /// A JobKind is there, is another one, or is gone: others may have backed off behind it.
     pub(in crate::controller) fn kinds_changed(&mut self) {
         self.kinds.revive();
         for name in self.kinds.replaced() {

@@ -9,9 +9,9 @@ use sluice_kinds::CompiledKind;
 
 use super::standing::{MISMATCH, Standing, unavailable};
 use super::{Entry, Kinds, PATIENCE};
-use crate::hooks::Reach;
-use crate::world::cluster::Kept;
-use crate::world::job::JobReader;
+use crate::cache::cluster::Kept;
+use crate::cache::job::JobReader;
+use crate::jobkinds::webhook_rules::Reach;
 
 impl Kinds {
     /// The names of all JobKinds that there are.
@@ -114,7 +114,7 @@ impl Kinds {
         Some(ApiResource::from_gvk(&named))
     }
 
-    /// Whether objects of this JobKind may be let go: all are known, and it fits them.
+    /// Whether objects of this JobKind may be released: all are known, and it fits them.
     pub fn is_listed(&self, name: &str) -> bool {
         self.entries.get(name).is_some_and(|entry| {
             entry.standing == Standing::Listed && entry.misfit.is_none() && !entry.is_retiring

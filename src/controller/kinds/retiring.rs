@@ -7,8 +7,8 @@ use std::sync::Arc;
 use sluice_engine::WorkloadId;
 use tracing::info;
 
+use crate::cache::{JobKey, Uid};
 use crate::controller::Controller;
-use crate::world::{JobKey, Uid};
 
 impl Controller {
     /// A JobKind is deleted.

@@ -1,6 +1,6 @@
 //! How a JobKind stands: whether its objects are watched, and why not.
 
-use crate::hooks::Rule;
+use crate::jobkinds::webhook_rules::Rule;
 
 /// The reason of a JobKind whose kind another one reads already.
 pub const TAKEN: &str = "AlreadyManaged";

@@ -12,16 +12,18 @@ use serde_json::Value;
 use sluice_kinds::problem::summarize;
 use sluice_kinds::{CompiledKind, schema};
 use sluice_webhooks::manifests::ManagedResource;
+use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::standing::{FORBIDDEN, MISMATCH, NOT_SERVED, Standing, UNREACHABLE, unavailable};
+use crate::api::lookup;
+use crate::api::openapi::{self, OpenApi};
+use crate::api::watch::{self, Observation};
+use crate::cache::Source;
+use crate::cache::job::JobReader;
 use crate::controller::observe::Seen;
-use crate::lookup;
-use crate::metrics::Metrics;
-use crate::published::{self, OpenApi};
-use crate::watch::{self, Observation, Source};
-use crate::world::job::JobReader;
+use crate::process::metrics::Metrics;
 
 /// Shortest and longest wait before a kind is looked for again that isn't served, or may not be read.
 const RETRY_MIN: Duration = Duration::from_secs(1);
@@ -100,6 +102,7 @@ impl Task {
                     }
                     let watch = self.watch(found.resource, observations.clone(), metrics.clone());
                     let refusal = tokio::select! {
+                        biased;
                         refusal = watch => refusal,
                         () = self.keep_checking(found.schema) => None,
                     };
@@ -130,7 +133,7 @@ impl Task {
         let reader = self.reader.clone();
         let read = move |object| {
             // An expression may take its time with an object: others are not to wait for it.
-            let (key, record) = tokio::task::block_in_place(|| reader.read(&object));
+            let (key, record) = aside(|| reader.read(&object));
             Seen::Job(key, Box::new(record))
         };
         let client = self.client.clone();
@@ -209,8 +212,8 @@ impl Task {
     /// Where the schema of the kind's group and version is published: with a digest of it.
     async fn schema_address(&self) -> Result<String, String> {
         let CompiledKind { group, version, .. } = &*self.kind;
-        let place = published::place(group, version);
-        let index = self.get(published::INDEX).await?;
+        let place = openapi::place(group, version);
+        let index = self.get(openapi::INDEX).await?;
         let address = index
             .get("paths")
             .and_then(|paths| paths.get(&place)?.get("serverRelativeURL")?.as_str());
@@ -286,5 +289,13 @@ impl Task {
         }
         let message = format!("{not_here}, but in {others}: correct spec.version");
         unavailable(NOT_SERVED, message)
+    }
+}
+
+/// Does something that takes its time, without holding up other tasks where there are threads for them.
+fn aside<T>(work: impl FnOnce() -> T) -> T {
+    match Handle::current().runtime_flavor() {
+        RuntimeFlavor::CurrentThread => work(),
+        _ => tokio::task::block_in_place(work),
     }
 }

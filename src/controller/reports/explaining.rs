@@ -7,13 +7,14 @@ use sluice_crds::Workload;
 use sluice_engine::{Explanation, WorkloadId};
 use tokio::time::Instant;
 
-use crate::clock;
-use crate::conditions::{self, Type};
+use crate::cache::conditions::{self, Type};
+use crate::cache::workload::group_key;
+use crate::cache::{Uid, WorkloadRecord};
 use crate::controller::Controller;
 use crate::controller::writes::flights::Flight;
-use crate::plan::{StatusPurpose, Write, explain, workload};
-use crate::world::workload::group_key;
-use crate::world::{Uid, WorkloadRecord};
+use crate::plan::explain::{self, NotReserved};
+use crate::plan::{StatusPurpose, Write, workload};
+use crate::process::clock;
 
 /// A job that is admitted within this time is never told what it waits for.
 const EXPLAIN_AFTER: Duration = Duration::from_secs(2);
@@ -80,7 +81,7 @@ impl Controller {
                 status: Box::new(status),
                 purpose: StatusPurpose::Explain,
             };
-            let notes = vec![explain::note(reason, message)];
+            let notes = vec![reason.note(message)];
             self.send(Flight {
                 subject: uid.clone(),
                 write,
@@ -113,17 +114,17 @@ impl Controller {
     }
 
     /// What a Workload waits for whose job its user has suspended.
-    fn paused(&self, uid: &Uid) -> Option<(&'static str, String)> {
+    fn paused(&self, uid: &Uid) -> Option<(NotReserved, String)> {
         let key = self.world.job_key(uid)?;
         let job = self.world.job(key).filter(|job| job.is_paused())?;
         let is_held = job.gates.is_held() && !job.released;
         let kind = self.kinds.compiled(&key.kind).filter(|_| !is_held)?;
         let waits = workload::waits_for_user(&kind.suspend_path()?.field());
-        Some((workload::SUSPENDED, waits))
+        Some((NotReserved::OnHold, waits))
     }
 
     /// What a Workload waits for whose job is of a kind that no JobKind declares any more.
-    fn undeclared(&self, uid: &Uid, record: &WorkloadRecord) -> Option<(&'static str, String)> {
+    fn undeclared(&self, uid: &Uid, record: &WorkloadRecord) -> Option<(NotReserved, String)> {
         let owner = record.job.as_ref().filter(|owner| !owner.is_nameless())?;
         let (group, kind) = &owner.group_kind;
         let is_known = self.world.job_key(uid).is_some() || group_key(uid).is_some();
@@ -131,7 +132,7 @@ impl Controller {
             let text = format!(
                 "Not queued: no JobKind declares {kind} of API group {group:?}; create one to queue it again"
             );
-            ("KindNotDeclared", text)
+            (NotReserved::KindNotDeclared, text)
         })
     }
 }

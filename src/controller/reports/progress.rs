@@ -1,16 +1,16 @@
 //! When it is written what admitted jobs tell of themselves: not at once, so that what comes together
 //! is one write, what is over soon is none, and an object that changes its mind all the time makes few.
 
-use std::collections::HashMap;
 use std::time::Duration;
 
 use sluice_crds::WorkloadStatus;
 use tokio::time::Instant;
 
-use crate::conditions::{self, Type};
+use crate::cache::Uid;
+use crate::cache::conditions::{self, Type};
 use crate::controller::Controller;
 use crate::plan::{StatusPurpose, Write};
-use crate::world::Uid;
+use crate::process::hashing::HashMap;
 
 /// For so long a job has something new to tell before it is written; what it is then counts. So no
 /// Workload has more than one such write in this time.

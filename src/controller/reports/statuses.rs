@@ -1,7 +1,7 @@
 //! The statuses of queues, cohorts and JobKinds: looked at once a second, written when a reader
 //! would be told something else. They are reports: nothing is decided by them.
 
-use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
@@ -14,16 +14,17 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 use tracing::warn;
 
-use crate::clock;
-use crate::conditions::{self, Saying, Type};
+use crate::api::write::Writer;
+use crate::cache::World;
+use crate::cache::cluster::{Cluster, Kept};
+use crate::cache::conditions::{self, Saying, Type};
 use crate::controller::kinds::Kinds;
 use crate::controller::kinds::standing::{NOT_SERVED, Standing};
-use crate::hooks::Reach;
-use crate::metrics::Metrics;
+use crate::jobkinds::webhook_rules::Reach;
 use crate::plan::{shares, status};
-use crate::world::World;
-use crate::world::cluster::{Cluster, Kept};
-use crate::write::Writer;
+use crate::process::clock;
+use crate::process::hashing::{HashMap, HashSet};
+use crate::process::metrics::Metrics;
 
 /// Status writes at the same time.
 const CONCURRENCY: usize = 8;
@@ -62,8 +63,8 @@ impl Statuses {
             writer,
             waiting: VecDeque::new(),
             running: JoinSet::new(),
-            under_way: HashSet::new(),
-            written: HashMap::new(),
+            under_way: HashSet::default(),
+            written: HashMap::default(),
         }
     }
 

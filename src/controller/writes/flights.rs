@@ -1,14 +1,15 @@
 //! Writes under way: at most one for each job or pod and a bounded number in all, those that let jobs go
 //! before those that only explain.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 
 use kube::api::ApiResource;
 use tokio::task::JoinSet;
 
+use crate::api::write::{Reply, Writer};
+use crate::cache::Uid;
 use crate::plan::{JobPurpose, Note, PodPurpose, StatusPurpose, Write};
-use crate::world::Uid;
-use crate::write::{Reply, Writer};
+use crate::process::hashing::HashMap;
 
 /// Writes at the same time. Each takes some milliseconds; more only queue up in the API server.
 const CONCURRENCY: usize = 24;
@@ -69,7 +70,7 @@ impl Flights {
             waiting: VecDeque::new(),
             explaining: VecDeque::new(),
             running: JoinSet::new(),
-            by_subject: HashMap::new(),
+            by_subject: HashMap::default(),
             explaining_now: 0,
         }
     }

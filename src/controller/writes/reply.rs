@@ -1,7 +1,6 @@
 //! What follows from how a write ended. A reply is an observation: it goes the same way as what a
 //! watch shows, so that the next plan is made from it.
 
-use std::collections::HashMap;
 use std::time::Duration;
 
 use kube::api::DynamicObject;
@@ -10,15 +9,16 @@ use tokio::time::Instant;
 use tracing::warn;
 
 use super::flights::{Flight, Landing, is_admission};
-use crate::clock;
+use crate::api::events::pod_reference;
+use crate::api::write::{Reply, operation};
+use crate::cache::Source;
+use crate::cache::Uid;
+use crate::cache::workload::group_key;
 use crate::controller::Controller;
 use crate::controller::reports::progress::told;
-use crate::events::pod_reference;
 use crate::plan::{JobPurpose, Note, PodPurpose, StatusPurpose, Write};
-use crate::watch::Source;
-use crate::world::Uid;
-use crate::world::workload::group_key;
-use crate::write::{Reply, operation};
+use crate::process::clock;
+use crate::process::hashing::{HashMap, HashSet};
 
 /// First and longest wait after a write that did not happen.
 const BACKOFF_MIN: Duration = Duration::from_millis(50);
@@ -35,6 +35,8 @@ pub struct Attempts {
     failed: HashMap<Uid, u32>,
     /// The last write of each job in words, when it succeeded first, and how often since.
     repeated: HashMap<Uid, (String, Instant, u32)>,
+    /// Those for which a write that happens once at most was sent and not answered.
+    in_doubt: HashSet<Uid>,
 }
 
 impl Attempts {
@@ -76,6 +78,12 @@ impl Attempts {
     pub(in crate::controller) fn forget(&mut self, uid: &Uid) {
         self.failed.remove(uid);
         self.repeated.remove(uid);
+        self.in_doubt.remove(uid);
+    }
+
+    /// Whether a write that happens once at most was sent for it, and nobody knows whether it has happened.
+    fn is_in_doubt(&self, uid: &Uid) -> bool {
+        self.in_doubt.contains(uid)
     }
 }
 
@@ -85,13 +93,14 @@ impl Controller {
         match reply {
             Reply::Done(object) => self.done(flight, object.map(|o| *o)),
             Reply::Conflict(object) => self.conflict(&flight, object.map(|o| *o)),
-            Reply::Refused(message) => self.refused(&flight, &message),
+            Reply::Refused(message) => self.refused(flight, &message),
             Reply::Unknown(why) => self.unknown(flight, &why),
         }
     }
 
     fn done(&mut self, flight: Flight, object: Option<DynamicObject>) {
         let uid = flight.subject.clone();
+        self.attempts.in_doubt.remove(&uid);
         self.leaving.remove(&uid);
         let lasts = self.attempts.succeeded(&uid, &flight.write);
         self.take_in(&uid, &flight.write, object);
@@ -133,11 +142,12 @@ impl Controller {
     /// The object has changed: what it is now has been read, and the job is planned again.
     fn conflict(&mut self, flight: &Flight, object: Option<DynamicObject>) {
         let uid = flight.subject.clone();
+        self.attempts.in_doubt.remove(&uid);
         self.leaving.remove(&uid);
         self.take_back(flight);
         let is_there = object.is_some();
         if is_there && let Some(root) = self.released_by(&flight.write, &uid) {
-            self.is_blocked(&root, "it changes each time that it is to be let go");
+            self.is_blocked(&root, "it changes each time that it is to be released");
         }
         self.take_in(&uid, &flight.write, object);
         if let Write::CreateWorkload(_) = &flight.write
@@ -151,9 +161,13 @@ impl Controller {
         self.later(&uid);
     }
 
-    fn refused(&mut self, flight: &Flight, message: &str) {
+    fn refused(&mut self, flight: Flight, message: &str) {
+        // It was sent before, and may have happened then: that it may not now says nothing of that.
+        if happens_once(&flight.write) && self.attempts.is_in_doubt(&flight.subject) {
+            return self.unknown(flight, message);
+        }
         self.leaving.remove(&flight.subject);
-        self.take_back(flight);
+        self.take_back(&flight);
         warn!(subject = %flight.subject, refusal = message, "the API server refuses a write");
         let text = format!("The API server refuses what is to be written: {message}; trying again");
         let note = Note::warning("WriteRefused", text);
@@ -176,6 +190,7 @@ impl Controller {
         if !happens_once(&flight.write) {
             self.take_back(&flight);
         } else if self.is_known(&uid) {
+            self.attempts.in_doubt.insert(uid.clone());
             self.unanswered.insert(uid.clone(), flight);
         }
         self.later(&uid);
@@ -242,7 +257,7 @@ impl Controller {
             || group_key(uid).is_some()
     }
 
-    /// The job or group that a write lets go, or a pod of it.
+    /// The job or group that a write releases, or a pod of it.
     fn released_by(&self, write: &Write, uid: &Uid) -> Option<Uid> {
         match write {
             Write::PatchJob {
@@ -260,7 +275,7 @@ impl Controller {
         }
     }
 
-    /// Tells about the object that a write was for. A job that was let go without a queue is not
+    /// Tells about the object that a write was for. A job that was released without a queue is not
     /// looked after any more, so it may be known by the write alone.
     fn told_of(&mut self, write: &Write, uid: &Uid, notes: Vec<Note>) {
         for note in notes {
@@ -305,7 +320,7 @@ impl Controller {
             return;
         }
         self.again(uid);
-        // It may be a controller whose pods stood back.
+        // It may be a controller whose pods backed off.
         if let Some(backoff) = self.pod_backoffs.get(uid) {
             for pod in self.world.pods.children(&backoff.namespace, uid) {
                 self.again(&pod);

@@ -2,7 +2,7 @@ use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::plan::fixtures::{let_go, mk_group_workload, mk_pod};
+use crate::plan::fixtures::{mk_group_workload, mk_pod, release};
 use crate::plan::reservation;
 
 type Pod = (PodKey, PodRecord);
@@ -21,7 +21,7 @@ fn waits(name: &str, minute: u32) -> Pod {
 
 fn ended(name: &str, minute: u32, phase: &str, is_retriable: bool) -> Pod {
     member(name, minute, |pod| {
-        let_go(pod);
+        release(pod);
         pod["status"]["phase"] = json!(phase);
         if !is_retriable {
             pod["metadata"]["annotations"]["sluice.dev/retriable-in-group"] = json!("false");
@@ -30,7 +30,7 @@ fn ended(name: &str, minute: u32, phase: &str, is_retriable: bool) -> Pod {
 }
 
 fn runs(name: &str, minute: u32) -> Pod {
-    member(name, minute, let_go)
+    member(name, minute, release)
 }
 
 fn pod_sets(count: u32) -> Value {
@@ -54,7 +54,7 @@ fn planned(pods: &[Pod], workload: Option<Value>) -> String {
         pods: &pods,
         workload: workload.as_ref().map(|(key, record)| (key, record)),
         still_charged: false,
-        live_pods: pods.iter().filter(|(_, pod)| pod.is_let_go()).count(),
+        live_pods: pods.iter().filter(|(_, pod)| pod.is_released()).count(),
         priority: &|_| Ok(Priority::default()),
         backoff: &|record| reservation::backoff(record, None),
         now: Timestamp::UNIX_EPOCH,
@@ -219,7 +219,7 @@ fn a_group_that_was_made_again_for_more_gives_its_quota_back() {
         planned(&both, Some(admitted())),
         r#"another status ["Evicted"]"#
     );
-    let one_runs = vec![more("a", |_| ()), more("b", let_go)];
+    let one_runs = vec![more("a", |_| ()), more("b", release)];
     assert_eq!(planned(&one_runs, Some(admitted())), "nothing []");
     let incomplete = vec![more("a", |_| ())];
     assert_eq!(planned(&incomplete, Some(admitted())), "nothing []");
@@ -234,7 +234,7 @@ fn pods_that_ask_for_the_same_play_the_same_role_also_when_they_have_been_placed
     assert_eq!(role_of(&waits("b", 1).1), role);
     assert_ne!(role_of(&member("c", 2, big).1), role);
     let placed = member("d", 3, |pod| {
-        let_go(pod);
+        release(pod);
         pod["spec"]["nodeSelector"] = json!({"spot": "true"});
         pod["metadata"]["annotations"]["sluice.dev/pod-set"] = json!(role);
     });

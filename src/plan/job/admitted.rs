@@ -1,4 +1,4 @@
-//! A job that holds quota: it is let go if it asks for no more than it was given, evicted if not, and what it
+//! A job that holds quota: it is released if it asks for no more than it was given, evicted if not, and what it
 //! tells of itself is passed on. How an evicted one stops is `plan/eviction.rs`.
 
 use sluice_kinds::gates::GateState;
@@ -7,15 +7,15 @@ use sluice_kinds::view::PodSetView;
 
 use super::Situation;
 use super::write::{release, status_write};
+use crate::cache::job::Reading;
+use crate::cache::{WorkloadKey, WorkloadRecord};
 use crate::plan::cause::Cause;
 use crate::plan::eviction::{evict, evict_changed, evict_paused, evict_refused, evict_returned};
 use crate::plan::progress::{self, Told};
 use crate::plan::workload::{self, Fit};
 use crate::plan::{Note, Plan, StatusPurpose};
-use crate::world::job::Reading;
-use crate::world::{WorkloadKey, WorkloadRecord};
 
-/// A job that holds quota: let it go, if it asks for no more than it was given.
+/// A job that holds quota: release it, if it asks for no more than it was given.
 pub(super) fn plan_admitted(
     situation: &Situation<'_>,
     reading: &Reading,
@@ -71,7 +71,7 @@ pub(super) fn plan_admitted(
     }
 }
 
-/// A job that holds quota and was let go: pass on what it tells of itself.
+/// A job that holds quota and was released: pass on what it tells of itself.
 fn running(
     situation: &Situation<'_>,
     reading: &Reading,
@@ -97,7 +97,7 @@ fn running(
         GateState::None => plan,
         _ => plan.and_note(Note::warning(
             "GateIgnored",
-            "A gate was added after this object was let go: it has no effect. Gates may only be set at creation",
+            "A gate was added after this object was released: it has no effect. Gates may only be set at creation",
         )),
     }
 }

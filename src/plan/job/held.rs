@@ -10,9 +10,9 @@ use sluice_kinds::{CompiledKind, Suspension};
 
 use super::Situation;
 use super::write::{delete_workload, runs_unheld, suspend};
+use crate::cache::JobRecord;
+use crate::cache::job::Reading;
 use crate::plan::{JobPatch, JobPurpose, Note, Plan, Write};
-use crate::world::JobRecord;
-use crate::world::job::Reading;
 
 /// A job whose pods are admitted by themselves: it has no Workload, and it is suspended only by gates
 /// or where its pods would not wait. What there is to do is done to its pods.

@@ -9,10 +9,10 @@ use sluice_kinds::view::{PodSetView, bad_min_counts};
 use super::Situation;
 use super::held::not_gated;
 use super::write::{delete_workload, hold, release, runs_unheld, suspend};
+use crate::cache::JobRecord;
+use crate::cache::job::Reading;
 use crate::plan::eviction::paused_text;
 use crate::plan::{Note, Plan, Write, workload};
-use crate::world::JobRecord;
-use crate::world::job::Reading;
 
 /// A job that waits for quota, or for its user. What its Workload waits for is told with what others wait
 /// for.
@@ -53,7 +53,7 @@ pub(super) fn pending(situation: &Situation<'_>, reading: &Reading, queue: &str)
     }
     if runs_unheld(situation, reading) {
         let message = format!(
-            "Suspended: it ran without being admitted. It starts by itself when LocalQueue {queue:?} has room"
+            "Suspended: it ran without being admitted. It is started when LocalQueue {queue:?} has quota for it"
         );
         return suspend(situation, Note::warning("Stopped", message));
     }

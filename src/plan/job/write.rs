@@ -5,9 +5,9 @@ use sluice_kinds::patch::{Placing, Target};
 use sluice_kinds::suspension::MarkAt;
 
 use super::Situation;
+use crate::cache::job::Reading;
+use crate::cache::{WorkloadKey, WorkloadRecord};
 use crate::plan::{JobPatch, JobPurpose, Note, Plan, StatusPurpose, Write};
-use crate::world::job::Reading;
-use crate::world::{WorkloadKey, WorkloadRecord};
 
 /// Whether a job that waits by being suspended isn't.
 pub(super) fn runs_unheld(situation: &Situation<'_>, reading: &Reading) -> bool {

@@ -2,7 +2,7 @@ use serde_json::json;
 use sluice_crds::{Admission, QUEUE_GATE};
 
 use super::*;
-use crate::plan::fixtures::{let_go, mk_pod};
+use crate::plan::fixtures::{mk_pod, release};
 
 fn held_by(gates: &[&str]) -> HeldBy {
     HeldBy::Gates(gates.iter().map(|gate| (*gate).to_owned()).collect())
@@ -64,17 +64,17 @@ fn as_many_pods_go_as_were_admitted_the_oldest_first() {
     }))
     .unwrap();
     let waits = |name, minute| mk_pod(name, minute, &[], |_| ());
-    let runs = |name| mk_pod(name, 0, &[], let_go);
+    let runs = |name| mk_pod(name, 0, &[], release);
     let gated = |name| mk_pod(name, 0, &["a.io/x"], |_| ());
     let ended = |name| {
         mk_pod(name, 0, &[], |pod| {
-            let_go(pod);
+            release(pod);
             pod["status"]["phase"] = json!("Succeeded");
         })
     };
     let terminating = |name| {
         mk_pod(name, 0, &[], |pod| {
-            let_go(pod);
+            release(pod);
             pod["metadata"]["deletionTimestamp"] = json!("2026-01-01T01:00:00Z");
         })
     };

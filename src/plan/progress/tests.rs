@@ -184,7 +184,7 @@ fn a_running_job_that_is_made_smaller_gives_quota_back() {
         ("smaller again", 4, 1, 1, 0, 1, true, 3),
         ("grown back by then", 4, 0, 4, 0, 1, true, 0),
         ("grown beyond what was admitted", 4, 0, 9, 0, 4, true, 0),
-        ("pods that are let go one by one", 4, 0, 1, 0, 1, false, 0),
+        ("pods that are released one by one", 4, 0, 1, 0, 1, false, 0),
     ];
     for (name, admitted, known, count, ended, live, counts_pods, expected) in cases {
         let record = mk_reclaimed(admitted, known);

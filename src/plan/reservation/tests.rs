@@ -1,7 +1,7 @@
 use serde_json::json;
 
 use super::*;
-use crate::plan::fixtures::{let_go, mk_group_workload, mk_pod};
+use crate::plan::fixtures::{mk_group_workload, mk_pod, release};
 
 fn terms(limit: Option<i32>) -> Reservation {
     Reservation {
@@ -46,7 +46,7 @@ fn a_workload_that_gave_back_too_often_is_deactivated() {
 #[test]
 fn a_pod_does_not_use_its_quota_from_its_admission_until_it_is_bound() {
     let admitted = |pod: &mut serde_json::Value| {
-        let_go(pod);
+        release(pod);
         let record = r#"{"clusterQueue":"cq","flavors":{},"at":"2026-01-01T00:05:00Z"}"#;
         pod["metadata"]["annotations"]["sluice.dev/admitted"] = json!(record);
     };
@@ -67,7 +67,7 @@ fn a_pod_does_not_use_its_quota_from_its_admission_until_it_is_bound() {
     assert_eq!(since(&bound), None);
     assert_eq!(since(&deleted), None, "it goes");
     assert_eq!(
-        since(&let_go),
+        since(&release),
         Some(at(1)),
         "without a record, from its creation on"
     );
@@ -77,10 +77,10 @@ fn a_pod_does_not_use_its_quota_from_its_admission_until_it_is_bound() {
 fn a_workload_does_not_use_its_quota_while_a_pod_waits_or_none_is_made() {
     let condition = json!({"type": "Admitted", "status": "True", "reason": "X", "message": "", "lastTransitionTime": "2026-01-01T00:10:00Z"});
     let (_, record) = mk_group_workload(&json!([]), &json!({"conditions": [condition]}));
-    let (_, waits) = mk_pod("p", 0, &[], let_go);
-    let (_, late) = mk_pod("q", 11, &[], let_go);
+    let (_, waits) = mk_pod("p", 0, &[], release);
+    let (_, late) = mk_pod("q", 11, &[], release);
     let (_, bound) = mk_pod("r", 0, &[], |pod| {
-        let_go(pod);
+        release(pod);
         pod["spec"]["nodeName"] = json!("n1");
     });
     let since = |pods: &[&PodRecord], empty_since: Option<u32>| {

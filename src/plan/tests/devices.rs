@@ -3,9 +3,9 @@
 use sluice_kinds::devices::DeviceClasses;
 
 use super::*;
+use crate::cache::devices::Devices;
 use crate::plan::fixtures::mk_pod;
 use crate::plan::workload::covers_pod;
-use crate::world::devices::Devices;
 
 fn claims(templates: &[&str]) -> Value {
     let claims = templates.iter().enumerate();

@@ -158,7 +158,7 @@ fn each_turn_of_a_jobs_life() {
             "nothing []",
         ),
         (
-            "gated after it was let go",
+            "gated after it was released",
             with(placed(queued(false)), "/metadata/annotations", gate.clone()),
             Some(admitted()),
             "nothing [\"GateIgnored\"]",

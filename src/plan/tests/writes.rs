@@ -1,4 +1,4 @@
-//! What the writes to a job say: one patch lets it go, and what suspends it also marks it.
+//! What the writes to a job say: one patch releases it, and what suspends it also marks it.
 
 use super::*;
 

@@ -1,21 +1,19 @@
 //! What the status of a Workload says at each turn of its job's life. That a condition is written only when
-//! a reader would be told something else is seen to by `crate::conditions`.
+//! a reader would be told something else is seen to by `crate::cache::conditions`.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use sluice_crds::{RequeueState, WorkloadStatus};
 use sluice_kinds::view::Finished;
 
-use crate::conditions::{self, Saying, Type};
+use crate::cache::WorkloadRecord;
+use crate::cache::conditions::{self, Saying, Type};
 use crate::plan::cause::Cause;
+use crate::plan::explain::NotReserved;
 use crate::plan::reservation::once_more;
 use crate::plan::{Note, Now, progress, stall};
-use crate::world::WorkloadRecord;
 
-/// The reason of QuotaReserved for a Workload that stands back before it waits again.
-pub const BACKING_OFF: &str = "BackingOff";
-
-/// The reason of QuotaReserved for a Workload whose user has suspended the job.
+/// The reason of an eviction, and of an event, where the user has suspended the job.
 pub const SUSPENDED: &str = "Suspended";
 
 /// What a Workload waits for whose user has suspended the job, by this field.
@@ -55,7 +53,7 @@ pub fn admitted(
             kind: Type::Admitted,
             is_true: true,
             reason: "Admitted",
-            message: format!("Admitted by ClusterQueue {queue:?}: the job is let go"),
+            message: format!("Admitted by ClusterQueue {queue:?}"),
         },
     ];
     let ended = [Type::Evicted, Type::Preempted].into_iter();
@@ -139,7 +137,7 @@ pub fn requeued(record: &WorkloadRecord, next: Next, now: Now) -> WorkloadStatus
             Saying {
                 kind: Type::Requeued,
                 is_true: false,
-                reason: SUSPENDED,
+                reason: NotReserved::OnHold.as_str(),
                 message: "Its user has suspended it".to_owned(),
             },
         ),
@@ -148,12 +146,12 @@ pub fn requeued(record: &WorkloadRecord, next: Next, now: Now) -> WorkloadStatus
             Saying {
                 kind: Type::Requeued,
                 is_true: false,
-                reason: "Deactivated",
+                reason: NotReserved::Deactivated.as_str(),
                 message: "It is deactivated".to_owned(),
             },
         ),
         (None, true, Some(at)) => (
-            stands_back(at),
+            backs_off(at),
             Saying {
                 kind: Type::Requeued,
                 is_true: false,
@@ -175,11 +173,12 @@ pub fn requeued(record: &WorkloadRecord, next: Next, now: Now) -> WorkloadStatus
         kind: Type::QuotaReserved,
         is_true: false,
         reason: match requeue_at {
-            _ if !record.spec.active => "Deactivated",
-            _ if is_paused => SUSPENDED,
-            Some(_) => BACKING_OFF,
-            None => "Pending",
-        },
+            _ if !record.spec.active => NotReserved::Deactivated,
+            _ if is_paused => NotReserved::OnHold,
+            Some(_) => NotReserved::BACKING_OFF,
+            None => NotReserved::PENDING_EVALUATION,
+        }
+        .as_str(),
         message: waits,
     };
     let requeue_state = record
@@ -200,10 +199,10 @@ pub fn requeued(record: &WorkloadRecord, next: Next, now: Now) -> WorkloadStatus
     }
 }
 
-/// What a Workload waits for that stands back until then.
-pub fn stands_back(until: Timestamp) -> String {
+/// What a Workload waits for that backs off until then.
+pub fn backs_off(until: Timestamp) -> String {
     format!(
-        "Stands back until {}, as it could not use its quota; then waits for quota again",
+        "Backs off until {}, as it could not use its quota; then it is queued again",
         in_seconds(until)
     )
 }
@@ -262,7 +261,7 @@ fn outcome(finished: &Finished) -> (&'static str, &'static str) {
 /// The status of a Workload that waits, if it is to say something new.
 pub fn waiting(
     record: &WorkloadRecord,
-    reason: &'static str,
+    reason: NotReserved,
     message: String,
     now: Now,
 ) -> Option<WorkloadStatus> {
@@ -270,7 +269,7 @@ pub fn waiting(
     let saying = Saying {
         kind: Type::QuotaReserved,
         is_true: false,
-        reason,
+        reason: reason.as_str(),
         message,
     };
     conditions::say(&mut status.conditions, saying, record.generation, now).then_some(status)

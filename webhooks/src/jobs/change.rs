@@ -1,4 +1,4 @@
-//! How an object of a managed kind may be edited: who lets it go, what it may not do while it is
+//! How an object of a managed kind may be edited: who releases it, what it may not do while it is
 //! admitted.
 
 use serde_json::Value;
@@ -31,7 +31,7 @@ impl Change<'_> {
             (_, Hold::Suspend | Hold::Pods | Hold::EachPod) => {
                 let mut problems: Vec<_> = self.problem_of_gated().into_iter().collect();
                 if !by_sluice {
-                    problems.extend(self.let_go_without_gates());
+                    problems.extend(self.released_without_gates());
                 }
                 problems
             }
@@ -43,7 +43,7 @@ impl Change<'_> {
         self.kind.hold(self.old, asked)
     }
 
-    /// Of an object that its templates hold. Its user may suspend it and let it go, and make it grow:
+    /// Of an object that its templates hold. Its user may suspend it and release it, and make it grow:
     /// no pod of it runs before its own gate is gone. Where it joins a queue with the gate there
     /// already, somebody else put that there, and its pods are not watched.
     fn problem_of_gated(&self) -> Option<Problem> {
@@ -62,9 +62,9 @@ impl Change<'_> {
         }
     }
 
-    /// Of an object that its templates hold and that its user lets go: all of them must hold it,
+    /// Of an object that its templates hold and that its user releases: all of them must hold it,
     /// before and after, or pods of it run at once.
-    fn let_go_without_gates(&self) -> Option<Problem> {
+    fn released_without_gates(&self) -> Option<Problem> {
         let suspend = self.kind.suspend_path()?;
         let suspended = |object| self.kind.suspended(object);
         if suspended(self.old) != Ok(true) || suspended(self.new) != Ok(false) {

@@ -136,7 +136,7 @@ fn check_queue_gate(old: &Value, new: &Value, policy: &Policy) -> Option<Problem
 }
 
 /// The gates that stand for gate annotations go when those do, and Sluice takes them off: a gate would
-/// hold nothing that anybody who may write to pods can let go.
+/// hold nothing that anybody who may write to pods can release.
 fn check_propagated(old: &Value, new: &Value) -> Option<Problem> {
     let is_owned = controller(old).or(controller(new)).is_some();
     let own = gates::read(&gate_annotations(new)).scheduling_gates();

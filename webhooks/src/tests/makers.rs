@@ -79,7 +79,7 @@ fn administrators_are_operators_and_not_kubernetes() {
     ));
 }
 
-/// What says that a held template made it: it would be let go as a pod of its owner.
+/// What says that a held template made it: it would be released as a pod of its owner.
 #[test]
 fn a_pod_that_is_gated_like_those_of_a_template() {
     let pod = owned(mk_pod(&[Q[0], MANAGED], &[], &[GATE]), "batch/v1", "Job");

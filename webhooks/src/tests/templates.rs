@@ -393,7 +393,7 @@ fn held_by_its_pods(#[case] old: Value) {
     assert_eq!(judge(&labelled(json!({QUEUE: "b"}))), MOVED);
     assert_eq!(judge(&labelled(json!({}))), LEFT);
     assert_eq!(judge(&labelled(json!({ALIAS: "a"}))), "");
-    // Its user may stop it, let it go and make it grow.
+    // Its user may stop it, release it and make it grow.
     for suspend in [true, false] {
         assert_eq!(
             judge(&with(old.clone(), "/spec/suspend", json!(suspend))),

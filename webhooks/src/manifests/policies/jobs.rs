@@ -1,5 +1,5 @@
 //! The rules for objects of a managed kind, in the order in which the webhook tells of them: gates,
-//! queue label, how the object is admitted, who lets it go, how it may change once it runs.
+//! queue label, how the object is admitted, who releases it, how it may change once it runs.
 //!
 //! What CEL can't do is read requests. That those of an admitted job don't change is seen to by the
 //! API server for batch Job, whose template is immutable while it runs; for other kinds that can be
@@ -77,7 +77,7 @@ pub(super) fn was_held() -> Variable {
     )
 }
 
-/// The mark of an object that was let go switches its gates off: nobody but Sluice sets it.
+/// The mark of an object that was released switches its gates off: nobody but Sluice sets it.
 pub(super) fn released() -> String {
     when(
         &format!(
@@ -157,7 +157,7 @@ fn templates(kind: &JobKindSpec) -> String {
     )
 }
 
-/// How the object may be edited: who lets it go, what it may not do while it is admitted.
+/// How the object may be edited: who releases it, what it may not do while it is admitted.
 fn change(kind: &JobKindSpec) -> String {
     let gated = change_of_gated();
     let Some(suspend) = &kind.suspend else {
@@ -198,7 +198,7 @@ pub(super) fn change_of_gated() -> String {
     )
 }
 
-/// Of an object that waits suspended: who lets it go, and which queue it is in. `grown` says how it
+/// Of an object that waits suspended: who releases it, and which queue it is in. `grown` says how it
 /// has grown, where that can be told.
 pub(super) fn change_of_suspended(suspend: &str, grown: Option<&str>) -> String {
     let removed = "may not be removed while the job is admitted; delete the job and create it again \

@@ -1,0 +1,108 @@
+//! Looks up the object that another one names as its controller: by name, and believed only if the UID is
+//! right; and whether there is such a kind at all. What is known of owners, and when it is asked for again,
+//! lies with those who ask.
+
+use std::time::Duration;
+
+use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, ObjectMeta};
+use kube::{Client, Error, discovery};
+use tokio::time::timeout;
+use tracing::{debug, warn};
+
+use crate::cache::pod::OwnerRef;
+
+/// Longest time for one question.
+const DEADLINE: Duration = Duration::from_secs(5);
+
+/// What was found out about an owner.
+pub enum Found {
+    /// Its metadata.
+    Object(Box<ObjectMeta>),
+    /// There is no such object.
+    Gone,
+    /// It can't be read.
+    Unreadable,
+    /// There was no answer.
+    Unanswered,
+}
+
+/// What an object of this namespace says owns it.
+pub async fn look_up(client: &Client, namespace: &str, owner: &OwnerRef) -> Found {
+    let (group, version) = owner.group_version();
+    // A reference is what its writer says: only what can be a path is asked for.
+    let parts = [group, version, &owner.kind, &owner.name];
+    let is_plain = |text: &&str| {
+        let mut bytes = text.bytes();
+        bytes.all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte))
+            && ![".", ".."].contains(text)
+    };
+    let is_named = !version.is_empty() && !owner.kind.is_empty() && !owner.name.is_empty();
+    if !parts.iter().all(is_plain) || !is_named {
+        return Found::Gone;
+    }
+    let kind = GroupVersionKind::gvk(group, version, &owner.kind);
+    let resource = ApiResource::from_gvk(&kind);
+    let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &resource);
+    match timeout(DEADLINE, api.get_metadata(&owner.name)).await {
+        Ok(Ok(found)) if found.metadata.uid.as_deref() == Some(&*owner.uid) => {
+            Found::Object(Box::new(found.metadata))
+        }
+        // Another one by its name.
+        Ok(Ok(_)) => Found::Gone,
+        Ok(Err(Error::Api(status))) if status.code == 404 => Found::Gone,
+        // The API server asks for rights first: of a kind that it does not serve it says the same.
+        Ok(Err(Error::Api(status))) if status.code == 403 => match is_served(client, &kind).await {
+            Some(false) => Found::Gone,
+            Some(true) => {
+                warn!(kind = %owner.kind, namespace, name = %owner.name, error = %status.message,
+                        "may not be read, so what belongs to it can't be told");
+                Found::Unreadable
+            }
+            None => Found::Unanswered,
+        },
+        Ok(Err(Error::Api(status))) if (400..500).contains(&status.code) && status.code != 429 => {
+            Found::Unreadable
+        }
+        Ok(Err(error)) => {
+            debug!(%error, "an owner can't be read");
+            Found::Unanswered
+        }
+        Err(_) => Found::Unanswered,
+    }
+}
+
+/// Whether there is such a kind of objects. None if that was not answered.
+async fn is_served(client: &Client, kind: &GroupVersionKind) -> Option<bool> {
+    match timeout(DEADLINE, discovery::pinned_kind(client, kind)).await {
+        Ok(Ok(_)) => Some(true),
+        Ok(Err(Error::Discovery(_))) => Some(false),
+        Ok(Err(Error::Api(status))) if status.code == 404 => Some(false),
+        Ok(Err(_)) | Err(_) => None,
+    }
+}
+
+/// The versions of an API group in which there is such a kind of objects.
+///
+/// # Errors
+/// That can't be told.
+pub async fn served_versions(
+    client: &Client,
+    group: &str,
+    kind: &str,
+) -> Result<Vec<String>, Error> {
+    let found = match timeout(DEADLINE, discovery::group(client, group)).await {
+        Ok(Ok(found)) => found,
+        Ok(Err(Error::Discovery(_))) => return Ok(Vec::new()),
+        Ok(Err(Error::Api(status))) if status.code == 404 => return Ok(Vec::new()),
+        Ok(Err(error)) => return Err(error),
+        Err(elapsed) => return Err(Error::Service(elapsed.into())),
+    };
+    let has_kind = |version: &&str| {
+        let resources = found.versioned_resources(version);
+        resources.iter().any(|(resource, _)| resource.kind == *kind)
+    };
+    let versions = found.versions().filter(has_kind);
+    let mut versions: Vec<_> = versions.map(str::to_owned).collect();
+    versions.sort_unstable();
+    Ok(versions)
+}

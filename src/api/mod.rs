@@ -1,0 +1,9 @@
+//! The way to the API server: clients, watches, writes, events and look-ups. Says how something is asked for
+//! or written, never what: that is planned in `crate::plan` and decided in `crate::controller`.
+
+pub mod client;
+pub mod events;
+pub mod lookup;
+pub mod openapi;
+pub mod watch;
+pub mod write;

@@ -1,0 +1,172 @@
+//! What the API server publishes of kinds: read afresh each time, within limits of size and number. The
+//! webhook that judges JobKinds has a limit of time too.
+
+use std::pin::Pin;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use futures::AsyncReadExt;
+use http::Request;
+use http::header::ACCEPT;
+use kube::{Client, Error};
+use serde_json::Value;
+use sluice_webhooks::{Published, Schemas};
+use tokio::sync::Semaphore;
+use tokio::time::{Instant, timeout};
+
+/// Longest time for one answer: whoever has sent the JobKind waits, and the webhook has 3 s for all.
+const DEADLINE: Duration = Duration::from_secs(1);
+/// Largest document. The largest known, of API groups with ten kinds that embed pod templates, have
+/// some 5 MiB.
+const DOCUMENT_BYTES_MAX: u64 = 16 << 20;
+/// A document that is parsed without a thread of its own. A large one takes tens of milliseconds.
+const PARSED_HERE_MAX: usize = 64 << 10;
+/// Documents that are read at the same time: each takes several times its size.
+const CONCURRENCY: usize = 1;
+
+/// Questions of the webhook that may come at once: all shipped JobKinds, and some.
+const ALLOWED_AT_ONCE: u32 = 32;
+/// After this long one more may come. Whoever reaches the webhook can ask: all of them together cost no more
+/// than this.
+const ALLOWED_EVERY: Duration = Duration::from_secs(10);
+
+/// Where it is said what is published where.
+pub const INDEX: &str = "/openapi/v3";
+
+/// The place of a group and version in the index, and below it.
+pub fn place(group: &str, version: &str) -> String {
+    match group {
+        "" => format!("api/{version}"),
+        group => format!("apis/{group}/{version}"),
+    }
+}
+
+/// Reads schemas from the API server.
+pub struct OpenApi {
+    client: Client,
+    turns: Semaphore,
+    allowance: Mutex<Allowance>,
+}
+
+/// How many questions of the webhook are answered yet.
+#[derive(Debug)]
+struct Allowance {
+    left: u32,
+    counted: Instant,
+}
+
+impl Allowance {
+    fn new(now: Instant) -> Self {
+        Self {
+            left: ALLOWED_AT_ONCE,
+            counted: now,
+        }
+    }
+
+    /// Takes one. Whether there was one.
+    fn take(&mut self, now: Instant) -> bool {
+        let since = now.saturating_duration_since(self.counted);
+        let more = since.as_secs() / ALLOWED_EVERY.as_secs().max(1);
+        if more > 0 {
+            let more = u32::try_from(more).unwrap_or(u32::MAX);
+            self.left = self.left.saturating_add(more).min(ALLOWED_AT_ONCE);
+            self.counted = now;
+        }
+        let left = self.left.checked_sub(1);
+        self.left = left.unwrap_or_default();
+        left.is_some()
+    }
+}
+
+impl OpenApi {
+    /// Reads by `client`, which must not repeat requests by itself.
+    pub fn new(client: Client) -> Self {
+        Self {
+            client,
+            turns: Semaphore::new(CONCURRENCY),
+            allowance: Mutex::new(Allowance::new(Instant::now())),
+        }
+    }
+
+    /// What is published at `path`, if anything is.
+    ///
+    /// # Errors
+    /// It can't be read, or is too large.
+    pub async fn get(&self, path: &str) -> Result<Option<Value>, String> {
+        let _turn = self.turns.acquire().await.map_err(|e| e.to_string())?;
+        let request = Request::get(path).header(ACCEPT, "application/json");
+        let request = request.body(Vec::new()).map_err(|e| e.to_string())?;
+        let body = match self.client.request_stream(request).await {
+            Ok(body) => body,
+            Err(Error::Api(status)) if status.code == 404 => return Ok(None),
+            Err(error) => return Err(error.to_string()),
+        };
+        let mut text = Vec::new();
+        // One byte more tells too large from just large enough.
+        let mut body = Box::pin(body).take(DOCUMENT_BYTES_MAX + 1);
+        let size = body.read_to_end(&mut text).await;
+        let size = size.map_err(|e| e.to_string())?;
+        if DOCUMENT_BYTES_MAX < size as u64 {
+            return Err(format!("it has more than {DOCUMENT_BYTES_MAX} bytes"));
+        }
+        let parsed = if text.len() < PARSED_HERE_MAX {
+            serde_json::from_slice::<Value>(&text)
+        } else {
+            let parse = move || serde_json::from_slice::<Value>(&text);
+            let parsed = tokio::task::spawn_blocking(parse).await;
+            parsed.map_err(|e| e.to_string())?
+        };
+        Ok(Some(parsed.map_err(|e| e.to_string())?))
+    }
+}
+
+impl Schemas for OpenApi {
+    fn published<'a>(
+        &'a self,
+        group: &'a str,
+        version: &'a str,
+    ) -> Pin<Box<dyn Future<Output = Published> + Send + 'a>> {
+        Box::pin(async move {
+            let is_allowed = {
+                let mut allowance = self
+                    .allowance
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner);
+                allowance.take(Instant::now())
+            };
+            if !is_allowed {
+                return Published::Unreadable("too many JobKinds came at once".to_owned());
+            }
+            let path = format!("{INDEX}/{}", place(group, version));
+            match timeout(DEADLINE, self.get(&path)).await {
+                Ok(Ok(Some(document))) => Published::Document(document),
+                Ok(Ok(None)) => Published::NotServed,
+                Ok(Err(why)) => Published::Unreadable(why),
+                Err(_) => {
+                    Published::Unreadable(format!("no reply within {} s", DEADLINE.as_secs()))
+                }
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_asks_again_and_again_is_answered_now_and_then() {
+        let start = Instant::now();
+        let mut allowance = Allowance::new(start);
+        let answered =
+            |allowance: &mut Allowance, now| (0..10_000).filter(|_| allowance.take(now)).count();
+        assert_eq!(answered(&mut allowance, start), 32);
+        assert_eq!(answered(&mut allowance, start + Duration::from_secs(9)), 0);
+        assert_eq!(answered(&mut allowance, start + Duration::from_secs(10)), 1);
+        assert_eq!(answered(&mut allowance, start + Duration::from_secs(41)), 3);
+        assert_eq!(
+            answered(&mut allowance, start + Duration::from_secs(9_999)),
+            32
+        );
+    }
+}

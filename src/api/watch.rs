@@ -1,0 +1,145 @@
+//! Watches: one for each kind, turned into [`Observation`]s on one bounded channel. What an object
+//! means is not known here: it is handed to who can read it as JSON, so that one that can't be read
+//! hurts only itself. Watches take turns on the channel: none waits behind all that another one has.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::{StreamExt, TryStreamExt};
+use kube::Client;
+use kube::api::{Api, ApiResource, DynamicObject};
+use kube::runtime::watcher::{self, Event};
+use sluice_webhooks::manifests::jail::SYSTEM_NAMESPACES;
+use tokio::sync::{mpsc, oneshot};
+use tracing::{debug, warn};
+
+use crate::cache::Source;
+use crate::process::metrics::Metrics;
+
+/// A watch is renewed after this long, so that a dead one is noticed: see [`crate::process::freshness`].
+pub const WATCH_SECONDS: u32 = 20;
+/// Most objects in a page of a list. How many they are follows from their size: see `client/pages.rs`.
+pub const PAGE_SIZE: u32 = 500;
+/// Shortest and longest wait after a failed watch.
+pub const BACKOFF_MIN: Duration = Duration::from_millis(100);
+pub const BACKOFF_MAX: Duration = Duration::from_secs(10);
+
+/// Something that a watch has seen.
+#[derive(Debug)]
+pub struct Observation<T> {
+    /// Where.
+    pub source: Source,
+    /// What.
+    pub change: Change<T>,
+}
+
+/// What a watch has seen.
+#[derive(Debug)]
+pub enum Change<T> {
+    /// A list begins: what is not in it by [`Change::Listed`] is gone. It is asked for when this
+    /// was taken in.
+    Listing(oneshot::Sender<()>),
+    /// An object is part of the list.
+    InList(T),
+    /// The list is complete.
+    Listed,
+    /// An object was made or changed.
+    Applied(T),
+    /// An object is gone.
+    Deleted(Box<DynamicObject>),
+}
+
+/// Selects by fields what is outside of the system's namespaces. Nothing there is queued, gated or charged,
+/// whatever its labels say: Sluice's account may write nothing there (`config/jail`).
+pub fn outside_of_the_system() -> String {
+    SYSTEM_NAMESPACES
+        .map(|namespace| format!("metadata.namespace!={namespace}"))
+        .join(",")
+}
+
+/// Watches all objects of `resource` until the receiver is gone, and hands on what `read` sees in them.
+/// The watch of a JobKind's objects, or of ResourceClaimTemplates, ends
+/// too when they can't be listed, or are not served any more, or not to Sluice: then this says why.
+pub async fn watch<T>(
+    client: Client,
+    resource: ApiResource,
+    source: Source,
+    read: impl Fn(DynamicObject) -> T,
+    sender: mpsc::Sender<Observation<T>>,
+    metrics: Arc<Metrics>,
+) -> Option<kube::Error> {
+    let ear = metrics.freshness().listen();
+    let api: Api<DynamicObject> = Api::all_with(ear.client(client), &resource);
+    let mut config = watcher::Config::default()
+        .timeout(WATCH_SECONDS)
+        .page_size(PAGE_SIZE);
+    if source.is_namespaced() {
+        config = config.fields(&outside_of_the_system());
+    }
+    if source == Source::Pod {
+        config = config.labels(&format!("{}=true", sluice_crds::MANAGED_LABEL));
+    }
+    let mut stream = watcher::watcher(api, config).into_stream().boxed();
+    let mut backoff = BACKOFF_MIN;
+    loop {
+        let change = match stream.try_next().await {
+            Ok(Some(Event::Init)) => {
+                let (ack, taken) = oneshot::channel();
+                let change = Change::Listing(ack);
+                let observation = Observation {
+                    source: source.clone(),
+                    change,
+                };
+                if sender.send(observation).await.is_err() {
+                    return None;
+                }
+                // An error says that the receiver does not care.
+                let _ = taken.await;
+                continue;
+            }
+            Ok(Some(event)) => {
+                backoff = BACKOFF_MIN;
+                match event {
+                    Event::Init | Event::InitDone => Change::Listed,
+                    Event::InitApply(object) => Change::InList(read(object)),
+                    Event::Apply(object) => Change::Applied(read(object)),
+                    Event::Delete(object) => Change::Deleted(Box::new(object)),
+                }
+            }
+            Ok(None) => return None,
+            Err(error) => {
+                metrics.watch_error(&resource.plural);
+                warn!(resource = %resource.plural, %error, "watch failed, trying again");
+                if source.may_be_refused()
+                    && let Some(refusal) = refusal(error)
+                {
+                    return Some(refusal);
+                }
+                tokio::time::sleep(backoff).await;
+                backoff = (backoff * 2).min(BACKOFF_MAX);
+                continue;
+            }
+        };
+        let observation = Observation {
+            source: source.clone(),
+            change,
+        };
+        if sender.send(observation).await.is_err() {
+            debug!(resource = %resource.plural, "nobody listens, watch ends");
+            return None;
+        }
+    }
+}
+
+/// Why objects can't be seen, if trying again by itself is not enough.
+fn refusal(error: watcher::Error) -> Option<kube::Error> {
+    match error {
+        watcher::Error::InitialListFailed(error) => Some(error),
+        watcher::Error::WatchStartFailed(kube::Error::Api(status))
+            if matches!(status.code, 403 | 404) =>
+        {
+            Some(kube::Error::Api(status))
+        }
+        _ => None,
+    }
+}

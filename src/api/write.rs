@@ -1,0 +1,358 @@
+//! The only place that writes to jobs, pods, Workloads and statuses. Every write has a deadline, is sent
+//! once, and ends in a [`Reply`] that says whether it has happened, has not, or might have. What is written is
+//! planned in `crate::plan`; what follows from a reply lies in `controller/writes`.
+
+mod failure;
+mod words;
+
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::Pod;
+use kube::Client;
+use kube::api::{
+    Api, ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams,
+    Preconditions,
+};
+use serde_json::{Value, json};
+use sluice_crds::{Workload, WorkloadSpec};
+use tracing::debug;
+
+use crate::api::lookup;
+use crate::cache::pod::is_like_uid;
+use crate::cache::workload::Owner;
+use crate::cache::{Revision, WorkloadKey};
+use crate::plan::{JobPatch, Write};
+use crate::process::FIELD_MANAGER;
+use crate::process::metrics::Metrics;
+use crate::process::term::Term;
+use failure::{Failure, deadline};
+pub use words::operation;
+use words::outcome;
+
+/// The label by which the Job controller finds the pods of a Job.
+const JOB_CONTROLLER_UID_LABEL: &str = "batch.kubernetes.io/controller-uid";
+
+/// Why nothing is written any more.
+const LEASE_LOST: &str = "the lease is lost";
+
+/// How a write ended.
+#[derive(Debug)]
+pub enum Reply {
+    /// It has happened, and this is the object now. None for a deletion.
+    Done(Option<Box<DynamicObject>>),
+    /// It has not happened: the object has changed. This is the object now; none if it is gone.
+    Conflict(Option<Box<DynamicObject>>),
+    /// It has not happened and never will as it is: the API server's own words.
+    Refused(String),
+    /// It has not happened, or nobody knows: to be looked at again.
+    Unknown(String),
+}
+
+/// Sends writes.
+#[derive(Clone)]
+pub struct Writer {
+    client: Client,
+    metrics: Arc<Metrics>,
+    term: Arc<Term>,
+    workloads: ApiResource,
+}
+
+impl Writer {
+    /// A writer that uses `client`, which must not repeat requests by itself, and writes to jobs and
+    /// Workloads only within `term`.
+    pub fn new(client: Client, metrics: Arc<Metrics>, term: Arc<Term>) -> Self {
+        Self {
+            client,
+            metrics,
+            term,
+            workloads: ApiResource::erase::<Workload>(&()),
+        }
+    }
+
+    /// Sends `write`. `resource` is the resource of the job.
+    pub async fn send(&self, write: Write, resource: ApiResource) -> Reply {
+        if !self.term.is_valid() {
+            return Reply::Unknown(LEASE_LOST.to_owned());
+        }
+        let operation = operation(&write);
+        let reply = match write {
+            Write::CreateWorkload(workload) => self.create(*workload).await,
+            Write::UpdateWorkloadSpec {
+                key,
+                revision,
+                spec,
+            } => {
+                let patch = spec_patch(revision, *spec);
+                let api = self.workload_api(&key);
+                // The pod sets are a list and are replaced as a whole by a merge patch.
+                self.settle(
+                    &api,
+                    &key.name,
+                    deadline(api.patch(&key.name, &params(), &Patch::Merge(patch))).await,
+                )
+                .await
+            }
+            Write::SetWorkloadStatus {
+                key,
+                revision,
+                status,
+                ..
+            } => {
+                let sluice_crds::WorkloadStatus {
+                    conditions,
+                    admission,
+                    requeue_state,
+                    makes_room_for,
+                    reclaimable_pods,
+                } = *status;
+                let patch = json!({
+                    "metadata": {"resourceVersion": revision.0.to_string()},
+                    "status": {
+                        "conditions": conditions,
+                        "admission": admission,
+                        "requeueState": requeue_state,
+                        "makesRoomFor": makes_room_for,
+                        "reclaimablePods": reclaimable_pods,
+                    },
+                });
+                let api = self.workload_api(&key);
+                let sent =
+                    deadline(api.patch_status(&key.name, &params(), &Patch::Merge(patch))).await;
+                self.settle(&api, &key.name, sent).await
+            }
+            Write::DeleteWorkload { key, uid, unless } => {
+                self.delete_workload(&key, uid, unless, &resource).await
+            }
+            Write::PatchJob { key, patch, .. } => {
+                let api = Api::namespaced_with(self.client.clone(), &key.namespace, &resource);
+                let sent = match patch {
+                    JobPatch::Json(patch) => {
+                        deadline(api.patch(&key.name, &params(), &Patch::Json::<()>(patch))).await
+                    }
+                    JobPatch::Merge(patch) => {
+                        deadline(api.patch(&key.name, &params(), &Patch::Merge(patch))).await
+                    }
+                };
+                self.settle(&api, &key.name, sent).await
+            }
+            Write::PatchPod { key, patch, .. } => {
+                let api = Api::namespaced_with(self.client.clone(), &key.namespace, &resource);
+                let patch = Patch::Strategic(patch);
+                let sent = deadline(api.patch(&key.name, &params(), &patch)).await;
+                self.settle(&api, &key.name, sent).await
+            }
+            Write::DeletePod { key, uid, .. } => {
+                let api: Api<DynamicObject> =
+                    Api::namespaced_with(self.client.clone(), &key.namespace, &resource);
+                delete(&api, &key.name, uid).await
+            }
+        };
+        self.metrics.write(operation, outcome(&reply));
+        reply
+    }
+
+    /// Writes the status of one of our own objects. Nobody waits for it: what fails is planned again.
+    pub async fn status(
+        &self,
+        resource: &ApiResource,
+        namespace: Option<&str>,
+        name: &str,
+        status: Value,
+    ) -> bool {
+        if !self.term.is_valid() {
+            return false;
+        }
+        let api: Api<DynamicObject> = match namespace {
+            Some(namespace) => Api::namespaced_with(self.client.clone(), namespace, resource),
+            None => Api::all_with(self.client.clone(), resource),
+        };
+        let patch = Patch::Merge(json!({ "status": status }));
+        let sent = deadline(api.patch_status(name, &params(), &patch)).await;
+        let is_done = sent.is_ok();
+        if let Err(failure) = sent {
+            debug!(kind = %resource.kind, name, failure = %failure.text(), "status was not written");
+        }
+        self.metrics
+            .write("queue_status", if is_done { "done" } else { "unknown" });
+        is_done
+    }
+
+    async fn create(&self, workload: Workload) -> Reply {
+        let namespace = workload.metadata.namespace.clone().unwrap_or_default();
+        let name = workload.metadata.name.clone().unwrap_or_default();
+        let api: Api<DynamicObject> =
+            Api::namespaced_with(self.client.clone(), &namespace, &self.workloads);
+        let object = match serde_json::to_value(&workload)
+            .and_then(serde_json::from_value::<DynamicObject>)
+        {
+            Ok(object) => object,
+            Err(error) => return Reply::Refused(error.to_string()),
+        };
+        let params = PostParams {
+            dry_run: false,
+            field_manager: Some(FIELD_MANAGER.to_owned()),
+        };
+        let sent = deadline(api.create(&params, &object)).await;
+        self.settle(&api, &name, sent).await
+    }
+
+    /// Turns the outcome of a request into a reply. After a conflict the object is read afresh, so
+    /// that the next plan is made from what is there and not from a watch that lags.
+    async fn settle(
+        &self,
+        api: &Api<DynamicObject>,
+        name: &str,
+        sent: Result<DynamicObject, Failure>,
+    ) -> Reply {
+        match sent {
+            Ok(object) => Reply::Done(Some(Box::new(object))),
+            Err(failure) if failure.is_conflict() => match read(api, name).await {
+                Ok(object) => Reply::Conflict(object.map(Box::new)),
+                Err(failure) => Reply::Unknown(failure.text()),
+            },
+            Err(failure) => failure.into_reply(),
+        }
+    }
+
+    /// Deletes a Workload, unless this job of it is there after all.
+    async fn delete_workload(
+        &self,
+        key: &WorkloadKey,
+        uid: String,
+        unless: Option<Owner>,
+        resource: &ApiResource,
+    ) -> Reply {
+        if let Some(job) = unless {
+            if let Some(reply) = self.still_there(key, &job, resource).await {
+                return reply;
+            }
+            // The look took its time.
+            if !self.term.is_valid() {
+                return Reply::Unknown(LEASE_LOST.to_owned());
+            }
+        }
+        delete(&self.workload_api(key), &key.name, uid).await
+    }
+
+    /// Why a Workload without a job may not be deleted yet, if so: its job is there after all, or pods
+    /// of it run that no watch has shown.
+    async fn still_there(
+        &self,
+        key: &WorkloadKey,
+        job: &Owner,
+        resource: &ApiResource,
+    ) -> Option<Reply> {
+        let api: Api<DynamicObject> =
+            Api::namespaced_with(self.client.clone(), &key.namespace, resource);
+        let found = if job.is_nameless() {
+            Ok(None)
+        } else {
+            read(&api, &job.name).await
+        };
+        match found {
+            Ok(Some(found)) if found.metadata.uid.as_deref() == Some(&*job.uid) => Some(
+                Reply::Unknown("its job is there, the watch lags".to_owned()),
+            ),
+            Ok(_) => self.pods_run(key, &job.uid).await,
+            // Its CRD went, and took it along.
+            Err(failure) if failure.is_not_found() && self.is_unserved(job).await => {
+                self.pods_run(key, &job.uid).await
+            }
+            Err(failure) => Some(Reply::Unknown(failure.text())),
+        }
+    }
+
+    /// Whether it is certain that no version of its API group has the kind of a job.
+    async fn is_unserved(&self, job: &Owner) -> bool {
+        let (group, kind) = &job.group_kind;
+        let versions = lookup::served_versions(&self.client, group, kind).await;
+        versions.is_ok_and(|versions| versions.is_empty())
+    }
+
+    /// Whether pods of a batch Job run, whatever labels of ours they carry.
+    async fn pods_run(&self, key: &WorkloadKey, job: &str) -> Option<Reply> {
+        // A UID is what somebody has written into a reference: only what can be one is asked for.
+        if !is_like_uid(job) {
+            return None;
+        }
+        let api: Api<Pod> = Api::namespaced(self.client.clone(), &key.namespace);
+        let running = ListParams::default()
+            .labels(&format!("{JOB_CONTROLLER_UID_LABEL}={job}"))
+            .fields("status.phase!=Succeeded,status.phase!=Failed")
+            .limit(1);
+        match deadline(api.list_metadata(&running)).await {
+            Ok(pods) if pods.items.is_empty() => None,
+            Ok(_) => Some(Reply::Unknown("its pods run on without it".to_owned())),
+            Err(failure) => Some(Reply::Unknown(failure.text())),
+        }
+    }
+
+    fn workload_api(&self, key: &WorkloadKey) -> Api<DynamicObject> {
+        Api::namespaced_with(self.client.clone(), &key.namespace, &self.workloads)
+    }
+}
+
+/// The whole spec of a Workload. Every field is named: what is left out of a merge patch stays as it was.
+fn spec_patch(revision: Revision, spec: WorkloadSpec) -> Value {
+    let WorkloadSpec {
+        queue_name,
+        pod_sets,
+        priority,
+        priority_class_ref,
+        active,
+        job_creation_timestamp,
+    } = spec;
+    json!({
+        "metadata": {"resourceVersion": revision.0.to_string()},
+        "spec": {
+            "queueName": queue_name,
+            "podSets": pod_sets,
+            "priority": priority,
+            "priorityClassRef": priority_class_ref,
+            "active": active,
+            "jobCreationTimestamp": job_creation_timestamp,
+        },
+    })
+}
+
+/// Deletes the object with this UID; that it is gone already is as good.
+async fn delete(api: &Api<DynamicObject>, name: &str, uid: String) -> Reply {
+    let preconditions = Preconditions {
+        uid: Some(uid),
+        resource_version: None,
+    };
+    let params = DeleteParams {
+        preconditions: Some(preconditions),
+        ..DeleteParams::default()
+    };
+    match deadline(api.delete(name, &params)).await {
+        Ok(_) => Reply::Done(None),
+        Err(Failure::Api(error)) if error.code == 404 || error.code == 409 => Reply::Done(None),
+        Err(failure) => failure.into_reply(),
+    }
+}
+
+/// The object as it is now; none if there is no such object. That its kind is not served is another
+/// matter: such a 404 names no object.
+async fn read(api: &Api<DynamicObject>, name: &str) -> Result<Option<DynamicObject>, Failure> {
+    match deadline(api.get(name)).await {
+        Ok(object) => Ok(Some(object)),
+        Err(Failure::Api(status))
+            if status.code == 404
+                && status
+                    .details
+                    .as_ref()
+                    .is_some_and(|details| !details.name.is_empty()) =>
+        {
+            Ok(None)
+        }
+        Err(failure) => Err(failure),
+    }
+}
+
+fn params() -> PatchParams {
+    PatchParams {
+        field_manager: Some(FIELD_MANAGER.to_owned()),
+        ..PatchParams::default()
+    }
+}

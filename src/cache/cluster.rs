@@ -1,0 +1,371 @@
+//! The cluster-wide settings that jobs are judged by: flavors, queues, cohorts, priority classes,
+//! namespaces and what namespaces add to pods. Turns each change into engine events. How quota is counted
+//! is not known here: that is the engine's, and `sluice_translate`'s.
+
+mod read;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::LimitRange;
+use k8s_openapi::api::node::v1::RuntimeClass;
+use k8s_openapi::api::scheduling::v1::PriorityClass;
+use kube::api::DynamicObject;
+use kube::core::{Selector, SelectorExt};
+use sluice_crds::{
+    ClusterQueue, ClusterQueueStatus, Cohort, CohortStatus, LocalQueue, LocalQueueStatus,
+    Reservation, ResourceFlavor, ResourceFlavorSpec, WorkloadPriorityClass,
+};
+use sluice_engine::{Event, LocalQueueKey};
+use sluice_kinds::problem::summarize;
+use sluice_translate as translate;
+
+use super::Template;
+use super::additions::PodAdditions;
+use super::devices::Devices;
+use crate::cache::Source;
+use read::{container_requests, countable, first_flavors, parse};
+
+/// What is kept of a queue or cohort beside what the engine knows.
+#[derive(Debug, Clone)]
+pub struct Kept<Status> {
+    /// `metadata.generation`.
+    pub generation: Option<i64>,
+    /// The status that the API server has.
+    pub status: Status,
+    /// Why the object can't be used, if it can't.
+    pub broken: Option<String>,
+}
+
+/// The settings.
+#[derive(Debug, Default)]
+pub struct Cluster {
+    /// Flavors by name.
+    pub flavors: BTreeMap<String, ResourceFlavorSpec>,
+    /// ClusterQueues by name.
+    pub queues: BTreeMap<String, Kept<ClusterQueueStatus>>,
+    /// Cohorts by name.
+    pub cohorts: BTreeMap<String, Kept<CohortStatus>>,
+    /// LocalQueues.
+    pub local_queues: BTreeMap<LocalQueueKey, Kept<LocalQueueStatus>>,
+    /// WorkloadPriorityClasses by name.
+    pub workload_priorities: BTreeMap<String, i32>,
+    /// PriorityClasses by name.
+    pub pod_priorities: BTreeMap<String, i32>,
+    /// How long quota may be held without being used, by ClusterQueue.
+    pub reservations: BTreeMap<String, Reservation>,
+    /// ClusterQueues that keep pods which nobody would make again (`whenNotRestartable: Keep`).
+    keepers: BTreeSet<String>,
+    /// What namespaces and RuntimeClasses add to pods.
+    pub additions: PodAdditions,
+    /// What the devices are counted by that pods claim.
+    pub devices: Devices,
+    /// LocalQueues as the engine is told, but for whether their namespace is selected.
+    doors: BTreeMap<LocalQueueKey, sluice_engine::LocalQueue>,
+    /// The flavor that each resource of a ClusterQueue is taken from first.
+    first_flavors: BTreeMap<String, BTreeMap<String, String>>,
+    /// Which namespaces each ClusterQueue takes. None: the selector can't be read and selects none.
+    selectors: BTreeMap<String, Option<Selector>>,
+    namespaces: BTreeMap<String, BTreeMap<String, String>>,
+    /// Namespaces that are being deleted: the API server takes no new object for them.
+    terminating: BTreeSet<String>,
+}
+
+/// What a change of the settings means for others.
+#[derive(Debug, Default)]
+pub struct Effect {
+    /// What to tell the engine.
+    pub events: Vec<Event>,
+    /// Whether the priority of jobs may have changed.
+    pub priorities: bool,
+    /// Whether what is charged for pods that run without a record may have changed.
+    pub first_choice: bool,
+    /// Whether a ClusterQueue keeps pods now that it did not keep, or the other way round.
+    pub keeps: bool,
+    /// The template of claims that counts as something else now.
+    pub template: Option<Template>,
+}
+
+impl Cluster {
+    /// Nothing but what devices are counted by is known.
+    pub fn new(devices: Devices) -> Self {
+        Self {
+            devices,
+            ..Self::default()
+        }
+    }
+
+    /// Takes in the object `name` from `source`; `None` if it is gone.
+    ///
+    /// # Errors
+    /// What can't be read in the object. What was known of it stays.
+    pub fn change(
+        &mut self,
+        source: &Source,
+        namespace: &str,
+        name: &str,
+        object: Option<&DynamicObject>,
+    ) -> Result<Effect, String> {
+        let mut effect = Effect::default();
+        effect.events = match source {
+            Source::ResourceFlavor => self.flavor(name, parse(object)?),
+            Source::ClusterQueue => {
+                let queue: Option<ClusterQueue> = parse(object)?;
+                let flavors = queue
+                    .as_ref()
+                    .map(|q| first_flavors(&q.spec.resource_groups));
+                effect.first_choice = set(&mut self.first_flavors, name.to_owned(), flavors);
+                let keeps = queue.as_ref().is_some_and(|q| {
+                    q.spec.when_not_restartable == sluice_crds::WhenNotRestartable::Keep
+                });
+                effect.keeps = if keeps {
+                    self.keepers.insert(name.to_owned())
+                } else {
+                    self.keepers.remove(name)
+                };
+                self.cluster_queue(name, queue)
+            }
+            Source::Cohort => self.cohort(name, parse(object)?),
+            Source::LocalQueue => {
+                let key = LocalQueueKey::new(namespace, name);
+                let queue: Option<LocalQueue> = parse(object)?;
+                let known = self.doors.get(&key).map(|door| door.cluster_queue.as_str());
+                let new = queue.as_ref().map(|q| q.spec.cluster_queue.as_str());
+                effect.first_choice = known != new;
+                self.local_queue(key, queue)
+            }
+            Source::Namespace => {
+                let labels = object.map(|o| o.metadata.labels.clone().unwrap_or_default());
+                set(&mut self.namespaces, name.to_owned(), labels);
+                if object.is_some_and(|o| o.metadata.deletion_timestamp.is_some()) {
+                    self.terminating.insert(name.to_owned());
+                } else {
+                    self.terminating.remove(name);
+                }
+                self.select(|key, _| &*key.namespace == name)
+            }
+            Source::WorkloadPriorityClass => {
+                let class: Option<WorkloadPriorityClass> = parse(object)?;
+                let value = class.map(|c| c.spec.value);
+                effect.priorities = set(&mut self.workload_priorities, name.to_owned(), value);
+                Vec::new()
+            }
+            Source::PriorityClass => {
+                let class: Option<PriorityClass> = parse(object)?;
+                let value = class.map(|c| c.value.unwrap_or_default());
+                effect.priorities = set(&mut self.pod_priorities, name.to_owned(), value);
+                Vec::new()
+            }
+            Source::LimitRange => {
+                let range: Option<LimitRange> = parse(object)?;
+                let amounts = range.map(|range| container_requests(&range));
+                self.additions.set_limit_range(namespace, name, amounts);
+                Vec::new()
+            }
+            Source::ResourceClaimTemplate => {
+                let template = object.map(|object| &object.data);
+                let is_other = self.devices.put(namespace, name, template);
+                effect.template = is_other.then(|| (namespace.into(), name.into()));
+                Vec::new()
+            }
+            Source::RuntimeClass => {
+                let class: Option<RuntimeClass> = parse(object)?;
+                let overhead = class.and_then(|c| c.overhead).and_then(|o| o.pod_fixed);
+                let amounts = overhead.map(|o| countable(o.iter().map(|(name, q)| (name, &q.0))));
+                self.additions.set_overhead(name, amounts);
+                Vec::new()
+            }
+            Source::JobKind | Source::Workload | Source::Pod | Source::Jobs(..) => Vec::new(),
+        };
+        Ok(effect)
+    }
+
+    /// The namespace and name of every object from `source` that is known.
+    pub fn known(&self, source: &Source) -> Vec<(Arc<str>, Arc<str>)> {
+        let plain = |names: Vec<&String>| {
+            names
+                .into_iter()
+                .map(|name| ("".into(), name.as_str().into()))
+                .collect()
+        };
+        match source {
+            Source::ResourceFlavor => plain(self.flavors.keys().collect()),
+            Source::Cohort => plain(self.cohorts.keys().collect()),
+            Source::ClusterQueue => plain(self.queues.keys().collect()),
+            Source::LocalQueue => self
+                .local_queues
+                .keys()
+                .map(|key| (key.namespace.clone(), key.name.clone()))
+                .collect(),
+            Source::WorkloadPriorityClass => plain(self.workload_priorities.keys().collect()),
+            Source::PriorityClass => plain(self.pod_priorities.keys().collect()),
+            Source::Namespace => plain(self.namespaces.keys().collect()),
+            Source::RuntimeClass => plain(self.additions.classes().iter().collect()),
+            Source::ResourceClaimTemplate => self.devices.names(),
+            Source::LimitRange => self
+                .additions
+                .limit_ranges()
+                .iter()
+                .map(|(namespace, name)| (namespace.as_str().into(), name.as_str().into()))
+                .collect(),
+            Source::JobKind | Source::Workload | Source::Pod | Source::Jobs(..) => Vec::new(),
+        }
+    }
+
+    /// The ClusterQueue that a LocalQueue points to, and the flavor that each of its resources is
+    /// taken from first: what a pod is charged to that runs without having been admitted.
+    pub fn first_choice(&self, key: &LocalQueueKey) -> Option<(&str, &BTreeMap<String, String>)> {
+        let queue = self.doors.get(key)?.cluster_queue.as_str();
+        Some((queue, self.first_flavors.get(queue)?))
+    }
+
+    /// Whether a namespace is being deleted, so that nothing can be created in it any more.
+    pub fn is_terminating(&self, namespace: &str) -> bool {
+        self.terminating.contains(namespace)
+    }
+
+    /// Whether a ClusterQueue keeps pods that nobody would make again. If so they may not borrow.
+    pub fn keeps_not_restartable(&self, cluster_queue: &str) -> bool {
+        self.keepers.contains(cluster_queue)
+    }
+
+    /// The same of the ClusterQueue that a LocalQueue points to.
+    pub fn local_queue_keeps_not_restartable(&self, key: &LocalQueueKey) -> bool {
+        let door = self.doors.get(key);
+        door.is_some_and(|door| self.keeps_not_restartable(door.cluster_queue.as_str()))
+    }
+
+    fn flavor(&mut self, name: &str, flavor: Option<ResourceFlavor>) -> Vec<Event> {
+        let event = match &flavor {
+            Some(flavor) => Event::UpsertFlavor(translate::flavor(name, &flavor.spec)),
+            None => Event::RemoveFlavor(name.into()),
+        };
+        set(&mut self.flavors, name.to_owned(), flavor.map(|f| f.spec));
+        vec![event]
+    }
+
+    fn cluster_queue(&mut self, name: &str, queue: Option<ClusterQueue>) -> Vec<Event> {
+        let Some(queue) = queue else {
+            self.queues.remove(name);
+            self.selectors.remove(name);
+            self.reservations.remove(name);
+            let mut events = vec![Event::RemoveClusterQueue(name.into())];
+            events.extend(self.select(|_, queue| queue == name));
+            return events;
+        };
+        let translated = translate::cluster_queue(name, &queue.spec);
+        let reservation = queue.spec.reservation.clone();
+        set(&mut self.reservations, name.to_owned(), reservation);
+        let selector = queue.spec.namespace_selector.map(Selector::try_from);
+        let mut broken = translated
+            .as_ref()
+            .err()
+            .map(|problems| summarize(problems));
+        if let Some(Err(error)) = &selector {
+            broken.get_or_insert_with(|| format!("spec.namespaceSelector: Invalid value: {error}"));
+        }
+        self.selectors
+            .insert(name.to_owned(), selector.and_then(Result::ok));
+        self.queues.insert(
+            name.to_owned(),
+            Kept {
+                generation: queue.metadata.generation,
+                status: queue.status.unwrap_or_default(),
+                broken,
+            },
+        );
+        // A queue whose quota can't be counted admits nothing and keeps what it holds.
+        let queue = translated.unwrap_or_else(|_| sluice_engine::ClusterQueue {
+            stop: sluice_engine::StopPolicy::Hold,
+            ..sluice_engine::ClusterQueue::new(name.into())
+        });
+        let mut events = vec![Event::UpsertClusterQueue(queue)];
+        events.extend(self.select(|_, queue| queue == name));
+        events
+    }
+
+    fn cohort(&mut self, name: &str, cohort: Option<Cohort>) -> Vec<Event> {
+        let Some(cohort) = cohort else {
+            self.cohorts.remove(name);
+            return vec![Event::RemoveCohort(name.into())];
+        };
+        let translated = translate::cohort(name, &cohort.spec);
+        let kept = Kept {
+            generation: cohort.metadata.generation,
+            status: cohort.status.unwrap_or_default(),
+            broken: translated
+                .as_ref()
+                .err()
+                .map(|problems| summarize(problems)),
+        };
+        self.cohorts.insert(name.to_owned(), kept);
+        let cohort = translated.unwrap_or_else(|_| sluice_engine::Cohort {
+            parent: cohort.spec.parent_name.as_deref().map(Into::into),
+            ..sluice_engine::Cohort::new(name.into())
+        });
+        vec![Event::UpsertCohort(cohort)]
+    }
+
+    fn local_queue(&mut self, key: LocalQueueKey, queue: Option<LocalQueue>) -> Vec<Event> {
+        let Some(queue) = queue else {
+            self.local_queues.remove(&key);
+            self.doors.remove(&key);
+            return vec![Event::RemoveLocalQueue(key)];
+        };
+        let status = queue.status.unwrap_or_default();
+        let translated = translate::local_queue(&key, &queue.spec, &status);
+        let kept = Kept {
+            generation: queue.metadata.generation,
+            status,
+            broken: translated
+                .as_ref()
+                .err()
+                .map(|problems| summarize(problems)),
+        };
+        self.local_queues.insert(key.clone(), kept);
+        // As a ClusterQueue that can't be counted.
+        let door = translated.unwrap_or_else(|_| sluice_engine::LocalQueue {
+            stop: sluice_engine::StopPolicy::Hold,
+            ..sluice_engine::LocalQueue::new(key.clone(), queue.spec.cluster_queue.as_str().into())
+        });
+        let event = self.local_event(&door);
+        self.doors.insert(key, door);
+        vec![event]
+    }
+
+    /// Tells the engine again about the LocalQueues that `affected` picks, by their own names and
+    /// their ClusterQueue's: whether their namespace is selected may have changed.
+    fn select(&self, affected: impl Fn(&LocalQueueKey, &str) -> bool) -> Vec<Event> {
+        self.doors
+            .iter()
+            .filter(|(key, door)| affected(key, door.cluster_queue.as_str()))
+            .map(|(_, door)| self.local_event(door))
+            .collect()
+    }
+
+    fn local_event(&self, door: &sluice_engine::LocalQueue) -> Event {
+        let labels = self.namespaces.get(&*door.key.namespace);
+        let selector = self
+            .selectors
+            .get(door.cluster_queue.as_str())
+            .and_then(Option::as_ref);
+        let is_selected = match (labels, selector) {
+            (Some(labels), Some(selector)) => selector.matches(labels),
+            _ => false,
+        };
+        Event::UpsertLocalQueue(sluice_engine::LocalQueue {
+            namespace_selected: is_selected,
+            ..door.clone()
+        })
+    }
+}
+
+/// Sets or removes an entry. Returns whether that changes anything.
+fn set<K: Ord, V: PartialEq>(map: &mut BTreeMap<K, V>, key: K, value: Option<V>) -> bool {
+    let changes = map.get(&key) != value.as_ref();
+    match value {
+        Some(value) => map.insert(key, value),
+        None => map.remove(&key),
+    };
+    changes
+}

@@ -1,0 +1,245 @@
+//! What is kept of a Job-like object: the checked view of it, and no JSON.
+
+use std::sync::Arc;
+
+use k8s_openapi::jiff::Timestamp;
+use kube::api::DynamicObject;
+use sluice_crds::{
+    ADMISSION_ANNOTATION, HELD_ANNOTATION, PRIORITY_CLASS_LABEL, RELEASED_ANNOTATION,
+};
+use sluice_kinds::gates::{self, GateState};
+use sluice_kinds::hold::{Hold, Holding};
+use sluice_kinds::requests::PodDefaults;
+use sluice_kinds::view::{Finished, PodSetView, QueueLabels, QueueName};
+use sluice_kinds::{CompiledKind, HeldMark, Problem, Suspension};
+
+use super::additions::PodAdditions;
+use super::pod::OwnerRef;
+use super::{Revision, Uid};
+
+/// The finalizer of an object whose deletion waits until its dependents are gone.
+const FOREGROUND: &str = "foregroundDeletion";
+
+/// Where a job is: its JobKind, namespace and name.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct JobKey {
+    /// The name of the JobKind.
+    pub kind: Arc<str>,
+    /// The namespace.
+    pub namespace: Arc<str>,
+    /// The name.
+    pub name: Arc<str>,
+}
+
+/// What is kept of a job.
+#[derive(Debug, Clone)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each says what one mark on the object says"
+)]
+pub struct JobRecord {
+    /// `metadata.uid`.
+    pub uid: Uid,
+    /// `metadata.resourceVersion`.
+    pub revision: Revision,
+    /// `metadata.generation`.
+    pub generation: Option<i64>,
+    /// `metadata.creationTimestamp`: its place in the queue.
+    pub created: Option<Timestamp>,
+    /// Whether it is being deleted.
+    pub deleting: bool,
+    /// Whether it is being deleted after its pods are (foreground deletion): the garbage collector
+    /// deletes these, whatever else keeps the object.
+    pub deletes_pods: bool,
+    /// The controller that owns it.
+    pub owner: Option<Arc<OwnerRef>>,
+    /// The LocalQueue that it names.
+    pub queue: QueueName,
+    /// Its gates.
+    pub gates: GateState,
+    /// Its WorkloadPriorityClass.
+    pub priority_class: Option<String>,
+    /// What Sluice last did to its suspend field.
+    pub held_mark: Option<HeldMark>,
+    /// Whether it carries any annotation.
+    pub has_annotations: bool,
+    /// Whether it carries the mark of an object released without a queue.
+    pub released: bool,
+    /// How it is held.
+    pub hold: Hold,
+    /// Whether its pods are born with Sluice's gate.
+    pub is_gated: bool,
+    /// Whether any of its pods may carry gates that are Sluice's to lift.
+    pub gates_pods: bool,
+    /// Whether it asks for its pods to be admitted by themselves.
+    pub wants_each_pod: bool,
+    /// Whether it is suspended, where that can be read.
+    pub suspended: Option<bool>,
+    /// What its JobKind reads in it, or why it can't be read.
+    pub reading: Result<Reading, Vec<Problem>>,
+}
+
+/// What a JobKind reads in an object.
+#[derive(Debug, Clone)]
+pub struct Reading {
+    /// Whether it is suspended.
+    pub suspended: bool,
+    /// How it ended, if it has.
+    pub finished: Option<Finished>,
+    /// Whether pods of it run or may still be made.
+    pub active: bool,
+    /// Whether all its pods do their work, where its kind says that, or why it can't be read.
+    pub ready: Result<Option<bool>, Problem>,
+    /// Its pod sets, or why they can't be counted.
+    pub pod_sets: Result<Arc<[PodSetView]>, Vec<Problem>>,
+    /// Why its kind's controller would never run it, by what the JobKind says; nothing, if it would.
+    pub refusals: Box<[Problem]>,
+}
+
+/// Reads the objects of one JobKind.
+#[derive(Debug, Clone)]
+pub struct JobReader {
+    /// The name of the JobKind.
+    pub name: Arc<str>,
+    /// The JobKind.
+    pub kind: Arc<CompiledKind>,
+    /// The labels that name a queue.
+    pub queue_labels: QueueLabels,
+    /// What namespaces and RuntimeClasses add to pods.
+    pub additions: PodAdditions,
+}
+
+impl JobReader {
+    /// Where `object` is, and what is kept of it.
+    pub fn read(&self, object: &DynamicObject) -> (JobKey, JobRecord) {
+        let namespace = object.metadata.namespace.as_deref().unwrap_or_default();
+        let name = object.metadata.name.as_deref().unwrap_or_default();
+        let key = JobKey {
+            kind: self.name.clone(),
+            namespace: namespace.into(),
+            name: name.into(),
+        };
+        let defaults = self.additions.of(namespace);
+        let record = JobRecord::read(object, &self.kind, &self.queue_labels, &defaults);
+        (key, record)
+    }
+}
+
+impl JobRecord {
+    /// Reads `object`.
+    pub fn read(
+        object: &DynamicObject,
+        kind: &CompiledKind,
+        labels: &QueueLabels,
+        defaults: &PodDefaults,
+    ) -> Self {
+        let metadata = &object.metadata;
+        let own_labels = metadata.labels.clone().unwrap_or_default();
+        let annotations = metadata.annotations.clone().unwrap_or_default();
+        let asked = annotations.get(ADMISSION_ANNOTATION).map(String::as_str);
+        let Holding {
+            hold,
+            is_gated,
+            gates_pods,
+        } = kind.holding(&object.data, asked);
+        Self {
+            uid: metadata.uid.as_deref().unwrap_or_default().into(),
+            revision: Revision::of(object),
+            generation: metadata.generation,
+            created: metadata.creation_timestamp.as_ref().map(|t| t.0),
+            deleting: metadata.deletion_timestamp.is_some(),
+            deletes_pods: metadata.deletion_timestamp.is_some()
+                && metadata
+                    .finalizers
+                    .iter()
+                    .flatten()
+                    .any(|f| f == FOREGROUND),
+            owner: OwnerRef::of(metadata),
+            queue: labels.read(&own_labels),
+            gates: gates::read(&annotations),
+            priority_class: own_labels.get(PRIORITY_CLASS_LABEL).cloned(),
+            held_mark: HeldMark::read(annotations.get(HELD_ANNOTATION).map(String::as_str)),
+            has_annotations: !annotations.is_empty(),
+            released: annotations.contains_key(RELEASED_ANNOTATION),
+            hold,
+            is_gated,
+            gates_pods,
+            wants_each_pod: asked == Some("PerPod"),
+            suspended: kind.suspended(&object.data).ok(),
+            reading: Reading::read(object, kind, hold, defaults),
+        }
+    }
+
+    /// Whether Sluice has anything to do with the object by what it carries.
+    pub fn is_managed(&self) -> bool {
+        self.queue != QueueName::None
+            || self.gates.is_held()
+            || self.is_marked_held()
+            || self.gates_pods
+    }
+
+    /// Whether it carries the mark of an object that Sluice suspended: Sluice has to start it when
+    /// nothing holds it any more, or to take the mark away.
+    pub fn is_marked_held(&self) -> bool {
+        self.held_mark == Some(HeldMark::Held)
+    }
+
+    /// Whose suspension it is under. One that can't be read is nobody's.
+    pub fn suspension(&self) -> Suspension {
+        Suspension::of(self.suspended == Some(true), self.held_mark)
+    }
+
+    /// Whether its user has suspended it since Sluice released it: it waits for its user. Pods that are
+    /// queued by themselves say all there is to say.
+    pub fn is_paused(&self) -> bool {
+        self.hold != Hold::EachPod && self.suspension() == Suspension::ByUser
+    }
+
+    /// The queue that counts this job as gated.
+    pub fn gated_queue(&self) -> Option<&str> {
+        match &self.queue {
+            QueueName::Named(queue) if self.gates.is_held() && !self.released => match self.hold {
+                Hold::Suspend => (self.suspended == Some(true)).then_some(queue),
+                Hold::Pods => Some(queue),
+                // Its pods are counted, if it may have any.
+                Hold::EachPod => (self.suspension() == Suspension::BySluice).then_some(queue),
+            },
+            _ => None,
+        }
+    }
+
+    /// How it ended, if it has.
+    pub fn finished(&self) -> Option<&Finished> {
+        self.reading.as_ref().ok()?.finished.as_ref()
+    }
+}
+
+impl Reading {
+    /// Whether pods of it run or may still be made. Its controller does nothing about an object that
+    /// it would never run, so that only the pods that are there count.
+    pub fn may_have_pods(&self) -> bool {
+        self.active && self.refusals.is_empty()
+    }
+
+    fn read(
+        object: &DynamicObject,
+        kind: &CompiledKind,
+        hold: Hold,
+        defaults: &PodDefaults,
+    ) -> Result<Self, Vec<Problem>> {
+        let data = &object.data;
+        let annotations = object.metadata.annotations.as_ref();
+        // Only what waits suspended can be told how many pods it gets.
+        let annotations = annotations.filter(|_| hold == Hold::Suspend);
+        let annotation = |key: &str| annotations?.get(key).map(String::as_str);
+        let pod_sets = kind.pod_sets_by(data, &annotation, defaults);
+        Ok(Self {
+            suspended: kind.suspended(data).map_err(|p| vec![p])?,
+            finished: kind.finished(data).map_err(|p| vec![p])?,
+            active: kind.active(data).map_err(|p| vec![p])?,
+            ready: kind.ready(data),
+            pod_sets: pod_sets.map(Into::into),
+            refusals: kind.refusals(data, hold).into(),
+        })
+    }
+}

@@ -1,0 +1,196 @@
+//! What is kept of a pod that Sluice looks after: the checked view of it, and no JSON.
+
+use std::sync::Arc;
+
+use k8s_openapi::jiff::Timestamp;
+use kube::api::{DynamicObject, ObjectMeta};
+use sluice_kinds::Problem;
+use sluice_kinds::gates::GateState;
+use sluice_kinds::metadata::group_version;
+use sluice_kinds::pod::{PodAdmission, PodMode, PodPhase, PodView, QueueGates};
+use sluice_kinds::view::{PodSetView, QueueLabels, QueueName};
+
+use super::{Revision, Uid};
+
+/// `terminationGracePeriodSeconds` of a pod that does not say.
+const DEFAULT_GRACE_SECONDS: i64 = 30;
+
+/// Owners above an object or a pod that are looked at: a Job of a JobSet of a TrainJob has two, and so has a
+/// pod of a Deployment. A longer chain is taken for a cycle.
+pub const CHAIN_MAX: usize = 10;
+
+/// Where a pod is.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct PodKey {
+    /// The namespace.
+    pub namespace: Arc<str>,
+    /// The name.
+    pub name: Arc<str>,
+}
+
+/// The controller that owns an object.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct OwnerRef {
+    /// Its API group and version, as in `apiVersion`.
+    pub api_version: String,
+    /// Its kind.
+    pub kind: String,
+    /// Its name.
+    pub name: String,
+    /// Its UID. Names are not trusted: an object may be deleted, and another one made by its name.
+    pub uid: Uid,
+}
+
+impl OwnerRef {
+    /// The controller that `metadata` names. The API server takes no more than one.
+    pub fn of(metadata: &ObjectMeta) -> Option<Arc<Self>> {
+        let mut owners = metadata.owner_references.iter().flatten();
+        let owner = owners.find(|owner| owner.controller == Some(true))?;
+        Some(Arc::new(Self {
+            api_version: owner.api_version.clone(),
+            kind: owner.kind.clone(),
+            name: owner.name.clone(),
+            uid: owner.uid.as_str().into(),
+        }))
+    }
+
+    /// Its API group and version.
+    pub fn group_version(&self) -> (&str, &str) {
+        group_version(&self.api_version)
+    }
+}
+
+/// The values of labels that look like a UID, of an object without a controller.
+fn named_uids(metadata: &ObjectMeta) -> Vec<Uid> {
+    if OwnerRef::of(metadata).is_some() {
+        return Vec::new();
+    }
+    let values = metadata.labels.iter().flat_map(|labels| labels.values());
+    let mut uids: Vec<Uid> = values
+        .filter(|value| is_like_uid(value))
+        .map(|value| value.as_str().into())
+        .collect();
+    uids.sort();
+    uids.dedup();
+    uids
+}
+
+/// Whether this is written as the API server writes UIDs (RFC 9562).
+pub fn is_like_uid(value: &str) -> bool {
+    let groups: Vec<usize> = value.split('-').map(str::len).collect();
+    let is_hex = |byte: u8| byte == b'-' || byte.is_ascii_hexdigit();
+    groups == [8, 4, 4, 4, 12] && value.bytes().all(is_hex)
+}
+
+/// What a pod asks for, shared by all pods that ask for the same.
+pub type Asks = Result<PodSetView, Vec<Problem>>;
+
+/// What is kept of a pod.
+#[derive(Debug, Clone)]
+pub struct PodRecord {
+    /// `metadata.uid`.
+    pub uid: Uid,
+    /// `metadata.resourceVersion`.
+    pub revision: Revision,
+    /// `metadata.creationTimestamp`.
+    pub created: Option<Timestamp>,
+    /// Whether it is being deleted.
+    pub deleting: bool,
+    /// Until when it may take to terminate, if it is being deleted.
+    pub terminate_until: Option<Timestamp>,
+    /// Whether it is being deleted and gets no more time than pods do by default. One that gets more may
+    /// use its node for as long.
+    pub is_soon_gone: bool,
+    /// The controller that owns it; shared by its pods.
+    pub owner: Option<Arc<OwnerRef>>,
+    /// What its labels name that may be the UID of its job, if it names no owner: that is taken from
+    /// pods whose job is deleted with `--cascade=orphan`.
+    pub named_uids: Vec<Uid>,
+    /// The LocalQueue that it names.
+    pub queue: QueueName,
+    /// Whether it is admitted by itself, in a group, or with the object that owns it.
+    pub mode: PodMode,
+    /// The queue gate that it still carries.
+    pub queue_gate: Option<Arc<str>>,
+    /// All its other scheduling gates.
+    pub other_gates: Vec<Arc<str>>,
+    /// Those of its gates that stand for a gate annotation.
+    pub propagated: Vec<Arc<str>>,
+    /// Its own gate annotations.
+    pub gates: GateState,
+    /// Its WorkloadPriorityClass.
+    pub priority_class_label: Option<String>,
+    /// The priority that the API server gave it.
+    pub priority: i32,
+    /// Whether it has ended.
+    pub phase: PodPhase,
+    /// Whether it is bound to a node.
+    pub is_bound: bool,
+    /// The pod set of its owner that it belongs to.
+    pub pod_set: Option<Arc<str>>,
+    /// The record of its admission.
+    pub admitted: Option<Result<PodAdmission, Problem>>,
+    /// What it asks for.
+    pub asks: Arc<Asks>,
+}
+
+impl PodRecord {
+    /// Reads `object`.
+    pub fn read(object: DynamicObject, labels: &QueueLabels, gates: &QueueGates) -> Self {
+        let revision = Revision::of(&object);
+        let metadata = object.metadata;
+        // The view is read from JSON alone; the metadata of a DynamicObject lies beside it.
+        let mut json = object.data;
+        if let (Some(map), Ok(own)) = (json.as_object_mut(), serde_json::to_value(&metadata)) {
+            map.insert("metadata".to_owned(), own);
+        }
+        let view = PodView::read(&json, labels, gates);
+        let asks = view.charge();
+        Self {
+            uid: metadata.uid.as_deref().unwrap_or_default().into(),
+            revision,
+            created: metadata.creation_timestamp.as_ref().map(|t| t.0),
+            deleting: metadata.deletion_timestamp.is_some(),
+            terminate_until: metadata.deletion_timestamp.as_ref().map(|t| t.0),
+            is_soon_gone: metadata.deletion_timestamp.is_some()
+                && metadata
+                    .deletion_grace_period_seconds
+                    .is_some_and(|seconds| seconds <= DEFAULT_GRACE_SECONDS),
+            named_uids: named_uids(&metadata),
+            owner: OwnerRef::of(&metadata),
+            queue: view.queue,
+            mode: view.mode,
+            queue_gate: view.queue_gate,
+            other_gates: view.other_gates,
+            propagated: view.propagated,
+            gates: view.gates,
+            priority_class_label: view.priority_class_label,
+            priority: view.priority.unwrap_or_default(),
+            phase: view.phase,
+            is_bound: view.is_bound,
+            pod_set: view.pod_set,
+            admitted: view.admitted,
+            asks: Arc::new(asks),
+        }
+    }
+
+    /// Whether it has not ended.
+    pub fn is_live(&self) -> bool {
+        self.phase == PodPhase::Live
+    }
+
+    /// Whether it may run: it has not ended, and Sluice's gate is gone. It counts until it is gone.
+    pub fn is_released(&self) -> bool {
+        self.is_live() && self.queue_gate.is_none() && self.other_gates.is_empty()
+    }
+
+    /// Whether it waits for nothing but queue capacity.
+    pub fn is_candidate(&self) -> bool {
+        self.is_live() && self.queue_gate.is_some() && self.other_gates.is_empty() && !self.deleting
+    }
+
+    /// Whether a gate that is not for queue capacity holds it.
+    pub fn is_gated_elsewhere(&self) -> bool {
+        self.is_live() && !self.other_gates.is_empty() && !self.deleting
+    }
+}

@@ -1,0 +1,376 @@
+//! The pods that are known, and who they belong to: by owner, through owners in between, by group.
+//! UIDs decide, never names.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use sluice_kinds::pod::PodMode;
+use sluice_kinds::view::QueueName;
+
+use super::pod::{Asks, CHAIN_MAX, OwnerRef, PodKey, PodRecord};
+use super::{Uid, remove_from};
+
+use crate::process::hashing::{HashMap, HashSet};
+
+/// A group of pods: namespace and name.
+pub type GroupKey = (Arc<str>, Arc<str>);
+
+/// An owner of pods: namespace and UID. A reference from another namespace names nobody.
+type OwnerKey = (Arc<str>, Uid);
+
+/// The pods that Sluice looks after.
+#[derive(Debug, Default)]
+pub struct Pods {
+    by_key: HashMap<PodKey, PodRecord>,
+    by_uid: HashMap<Uid, PodKey>,
+    by_owner: HashMap<OwnerKey, BTreeSet<Uid>>,
+    by_group: HashMap<GroupKey, BTreeSet<Uid>>,
+    /// By namespace and by what their labels name that may be the UID of their job: pods without an owner.
+    by_named: HashMap<OwnerKey, BTreeSet<Uid>>,
+    /// By namespace and by their pod set.
+    by_set: HashMap<(Arc<str>, Arc<str>), BTreeSet<Uid>>,
+    /// For owners that are no known jobs: the controller that owns them, if any.
+    links: HashMap<OwnerKey, Option<Uid>>,
+    /// The other way round.
+    linked: HashMap<OwnerKey, BTreeSet<Uid>>,
+    /// One copy of what many pods have: what they ask for, and who owns them.
+    asks: HashMap<String, Arc<Asks>>,
+    owners: HashSet<Arc<OwnerRef>>,
+    gated: BTreeMap<(Arc<str>, String), i32>,
+}
+
+/// Who a pod belongs to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Root {
+    /// To nobody that Sluice looks after.
+    None,
+    /// To the object with this UID.
+    Uid(Uid),
+    /// That has to be looked up: this owner is not known.
+    Unknown(Uid),
+}
+
+impl Pods {
+    /// Takes in a pod. Returns false if a newer one is known.
+    pub fn put(&mut self, key: PodKey, mut record: PodRecord) -> bool {
+        if let Some(known) = self.by_key.get(&key) {
+            if known.uid == record.uid && known.revision > record.revision {
+                return false;
+            }
+            // What was found out about its owner stays known if that is still its owner.
+            let owner = known.owner.clone();
+            self.take_out(&key);
+            if owner != record.owner {
+                self.unlink_unused(&key.namespace, owner.as_deref());
+            }
+        }
+        self.share(&mut record);
+        self.count_gated(&key, &record, 1);
+        if let Some(owner) = &record.owner {
+            let owner = (key.namespace.clone(), owner.uid.clone());
+            let pods = self.by_owner.entry(owner).or_default();
+            pods.insert(record.uid.clone());
+        }
+        if let Some(group) = group_of(&key, &record) {
+            let pods = self.by_group.entry(group).or_default();
+            pods.insert(record.uid.clone());
+        }
+        for named in &record.named_uids {
+            let named = (key.namespace.clone(), named.clone());
+            let pods = self.by_named.entry(named).or_default();
+            pods.insert(record.uid.clone());
+        }
+        if let Some(set) = &record.pod_set {
+            let set = (key.namespace.clone(), set.clone());
+            let pods = self.by_set.entry(set).or_default();
+            pods.insert(record.uid.clone());
+        }
+        self.by_uid.insert(record.uid.clone(), key.clone());
+        self.by_key.insert(key, record);
+        true
+    }
+
+    /// Forgets a pod.
+    pub fn remove(&mut self, key: &PodKey) -> Option<PodRecord> {
+        let record = self.take_out(key)?;
+        self.unlink_unused(&key.namespace, record.owner.as_deref());
+        Some(record)
+    }
+
+    fn take_out(&mut self, key: &PodKey) -> Option<PodRecord> {
+        let record = self.by_key.remove(key)?;
+        self.count_gated(key, &record, -1);
+        self.by_uid.remove(&record.uid);
+        if let Some(owner) = &record.owner {
+            let owner = (key.namespace.clone(), owner.uid.clone());
+            remove_from(&mut self.by_owner, &owner, &record.uid);
+        }
+        if let Some(group) = group_of(key, &record) {
+            remove_from(&mut self.by_group, &group, &record.uid);
+        }
+        for named in &record.named_uids {
+            let named = (key.namespace.clone(), named.clone());
+            remove_from(&mut self.by_named, &named, &record.uid);
+        }
+        if let Some(set) = &record.pod_set {
+            let set = (key.namespace.clone(), set.clone());
+            remove_from(&mut self.by_set, &set, &record.uid);
+        }
+        Some(record)
+    }
+
+    /// The pod at `key`.
+    pub fn get(&self, key: &PodKey) -> Option<&PodRecord> {
+        self.by_key.get(key)
+    }
+
+    /// Where the pod with this UID is.
+    pub fn key(&self, uid: &str) -> Option<&PodKey> {
+        self.by_uid.get(uid)
+    }
+
+    /// The pod with this UID.
+    pub fn of(&self, uid: &str) -> Option<(&PodKey, &PodRecord)> {
+        let key = self.by_uid.get(uid)?;
+        Some((key, self.by_key.get(key)?))
+    }
+
+    /// The pods of a namespace whose labels name `uid`, and which name no owner.
+    pub fn naming(&self, namespace: &Arc<str>, uid: &Uid) -> impl Iterator<Item = &Uid> {
+        let key = (namespace.clone(), uid.clone());
+        self.by_named.get(&key).into_iter().flatten()
+    }
+
+    /// The pods of a namespace that say that they are of this pod set.
+    pub fn of_set(&self, namespace: &Arc<str>, set: &str) -> impl Iterator<Item = &Uid> {
+        let key = (namespace.clone(), set.into());
+        self.by_set.get(&key).into_iter().flatten()
+    }
+
+    /// All pods.
+    pub fn all(&self) -> impl Iterator<Item = (&PodKey, &PodRecord)> {
+        self.by_key.iter()
+    }
+
+    /// The UIDs of the pods that belong to the object with this UID, through owners in between.
+    pub fn children(&self, namespace: &Arc<str>, uid: &str) -> Vec<Uid> {
+        let mut found: Vec<Uid> = Vec::new();
+        let mut seen: HashSet<OwnerKey> = HashSet::default();
+        let mut owners: Vec<(OwnerKey, usize)> = vec![((namespace.clone(), uid.into()), 0)];
+        while let Some((owner, depth)) = owners.pop() {
+            if !seen.insert(owner.clone()) {
+                continue;
+            }
+            found.extend(self.by_owner.get(&owner).into_iter().flatten().cloned());
+            if depth < CHAIN_MAX {
+                let between = self.linked.get(&owner).into_iter().flatten();
+                owners.extend(between.map(|uid| ((namespace.clone(), uid.clone()), depth + 1)));
+            }
+        }
+        found
+    }
+
+    /// The UIDs of the pods of a group.
+    pub fn members(&self, group: &GroupKey) -> impl Iterator<Item = &Uid> {
+        self.by_group.get(group).into_iter().flatten()
+    }
+
+    /// Who the pod belongs to. `is_known` says whether a UID is that of a known job.
+    pub fn root(
+        &self,
+        namespace: &Arc<str>,
+        record: &PodRecord,
+        is_known: impl Fn(&str) -> bool,
+    ) -> Root {
+        let Some(owner) = &record.owner else {
+            return Root::None;
+        };
+        let mut uid = owner.uid.clone();
+        for _ in 0..CHAIN_MAX {
+            if is_known(&uid) {
+                return Root::Uid(uid);
+            }
+            match self.links.get(&(namespace.clone(), uid.clone())) {
+                Some(Some(next)) => uid = next.clone(),
+                Some(None) => return Root::None,
+                None => return Root::Unknown(uid),
+            }
+        }
+        Root::None
+    }
+
+    /// Whether anybody needs to know who owns the object `uid`.
+    pub fn is_owner(&self, namespace: &Arc<str>, uid: &Uid) -> bool {
+        let owner = (namespace.clone(), uid.clone());
+        self.by_owner.contains_key(&owner) || self.linked.contains_key(&owner)
+    }
+
+    /// Whether the object `uid` is known to own an owner of pods.
+    pub fn is_linked(&self, uid: &Uid) -> bool {
+        self.linked.keys().any(|(_, owner)| owner == uid)
+    }
+
+    /// Notes that the controller of the object `uid` is `owner`, and returns the pods below it.
+    pub fn link(&mut self, namespace: &Arc<str>, uid: &Uid, owner: Option<Uid>) -> Vec<Uid> {
+        self.unlink((namespace.clone(), uid.clone()));
+        if let Some(owner) = &owner {
+            let owner = (namespace.clone(), owner.clone());
+            let between = self.linked.entry(owner).or_default();
+            between.insert(uid.clone());
+        }
+        self.links.insert((namespace.clone(), uid.clone()), owner);
+        self.children(namespace, uid)
+    }
+
+    /// Forgets all owners that seemed to have none themselves, and returns the pods below them: what
+    /// could not be read may be readable by now.
+    pub fn unlink_ownerless(&mut self) -> Vec<Uid> {
+        let ends = self.links.iter().filter(|(_, owner)| owner.is_none());
+        let ends: Vec<OwnerKey> = ends.map(|(uid, _)| uid.clone()).collect();
+        let mut pods = Vec::new();
+        for (namespace, uid) in ends {
+            pods.extend(self.children(&namespace, &uid));
+            self.links.remove(&(namespace, uid));
+        }
+        pods
+    }
+
+    /// Forgets what was found out about an owner that has no pods any more.
+    fn unlink_unused(&mut self, namespace: &Arc<str>, owner: Option<&OwnerRef>) {
+        if let Some(owner) = owner
+            && !self.is_owner(namespace, &owner.uid)
+        {
+            self.unlink((namespace.clone(), owner.uid.clone()));
+        }
+    }
+
+    /// Forgets who owns this owner, and so on upwards where nobody needs it any more.
+    fn unlink(&mut self, mut key: OwnerKey) {
+        while let Some(Some(owner)) = self.links.remove(&key) {
+            let owner = (key.0.clone(), owner);
+            remove_from(&mut self.linked, &owner, &key.1);
+            if self.is_owner(&owner.0, &owner.1) {
+                return;
+            }
+            key = owner;
+        }
+    }
+
+    /// How many pods are held by other gates than Sluice's, by namespace and LocalQueue.
+    pub fn gated(&self) -> &BTreeMap<(Arc<str>, String), i32> {
+        &self.gated
+    }
+
+    /// Keeps one copy of what many pods have.
+    fn share(&mut self, record: &mut PodRecord) {
+        // What no pod has any more is cleared out when there may be as much of it again.
+        let spare = self.by_key.len().saturating_mul(2).saturating_add(64);
+        if let Some(owner) = &record.owner {
+            if let Some(known) = self.owners.get(owner) {
+                record.owner = Some(known.clone());
+            } else {
+                if spare < self.owners.len() {
+                    self.owners.retain(|known| 1 < Arc::strong_count(known));
+                }
+                self.owners.insert(owner.clone());
+            }
+        }
+        let digest = format!("{:?}", record.asks);
+        if let Some(known) = self.asks.get(&digest) {
+            record.asks = known.clone();
+        } else {
+            if spare < self.asks.len() {
+                self.asks.retain(|_, known| 1 < Arc::strong_count(known));
+            }
+            self.asks.insert(digest, record.asks.clone());
+        }
+    }
+
+    fn count_gated(&mut self, key: &PodKey, record: &PodRecord, change: i32) {
+        let QueueName::Named(queue) = &record.queue else {
+            return;
+        };
+        if !record.is_gated_elsewhere() || record.mode == PodMode::Child {
+            return;
+        }
+        let place = (key.namespace.clone(), queue.clone());
+        let count = self.gated.entry(place.clone()).or_default();
+        *count = count.saturating_add(change);
+        if *count == 0 {
+            self.gated.remove(&place);
+        }
+    }
+}
+
+fn group_of(key: &PodKey, record: &PodRecord) -> Option<GroupKey> {
+    match &record.mode {
+        PodMode::Group(Ok(group)) => Some((key.namespace.clone(), group.name.clone())),
+        PodMode::Group(Err(_)) | PodMode::Single | PodMode::Child => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::plan::fixtures::mk_pod;
+
+    fn owned(name: &str, owner: &str, revision: u32) -> (PodKey, PodRecord) {
+        mk_pod(name, 0, &[], |pod| {
+            pod["metadata"]["resourceVersion"] = json!(revision.to_string());
+            pod["metadata"]["ownerReferences"] = json!([{
+                "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "rs", "uid": owner, "controller": true,
+            }]);
+        })
+    }
+
+    fn put(pods: &mut Pods, (key, record): (PodKey, PodRecord)) -> bool {
+        pods.put(key, record)
+    }
+
+    #[test]
+    fn an_update_of_a_pod_does_not_hide_it_from_the_owner_of_its_owner() {
+        let blue: Arc<str> = "blue".into();
+        let mut pods = Pods::default();
+        put(&mut pods, owned("a", "rs-1", 1));
+        pods.link(&blue, &"rs-1".into(), Some("deployment-1".into()));
+        assert_eq!(pods.children(&blue, "deployment-1").len(), 1);
+        put(&mut pods, owned("a", "rs-1", 2));
+        assert_eq!(pods.children(&blue, "deployment-1").len(), 1);
+        assert!(!put(&mut pods, owned("a", "rs-1", 1)), "it is older");
+        pods.remove(&owned("a", "rs-1", 2).0);
+        assert!(
+            pods.links.is_empty() && pods.linked.is_empty(),
+            "nobody needs to know any more"
+        );
+    }
+
+    #[test]
+    fn a_reference_from_another_namespace_names_nobody() {
+        let (blue, red): (Arc<str>, Arc<str>) = ("blue".into(), "red".into());
+        let mut pods = Pods::default();
+        put(&mut pods, owned("a", "job-1", 1));
+        assert_eq!(pods.children(&blue, "job-1").len(), 1);
+        assert!(pods.children(&red, "job-1").is_empty());
+        // What red finds out about that UID is nothing to blue.
+        pods.link(&red, &"job-1".into(), None);
+        let (key, record) = owned("a", "job-1", 1);
+        let root = pods.root(&key.namespace, &record, |_| false);
+        assert_eq!(root, Root::Unknown("job-1".into()));
+    }
+
+    #[test]
+    fn owners_in_a_circle_are_nobody() {
+        let blue: Arc<str> = "blue".into();
+        let mut pods = Pods::default();
+        put(&mut pods, owned("a", "x", 1));
+        pods.link(&blue, &"x".into(), Some("y".into()));
+        pods.link(&blue, &"y".into(), Some("x".into()));
+        let (_, record) = owned("a", "x", 1);
+        assert_eq!(pods.root(&blue, &record, |_| false), Root::None);
+        assert_eq!(pods.children(&blue, "x").len(), 1);
+        pods.remove(&owned("a", "x", 1).0);
+        assert!(pods.children(&blue, "x").is_empty());
+    }
+}

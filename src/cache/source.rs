@@ -1,0 +1,64 @@
+//! Where something that is known comes from: the watch of one kind. What a watch does is in `api/watch.rs`.
+
+use std::sync::Arc;
+
+/// Which watch an observation comes from: a fixed kind, or the objects of a JobKind.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Source {
+    /// `ResourceFlavor`.
+    ResourceFlavor,
+    /// `Cohort`.
+    Cohort,
+    /// `ClusterQueue`.
+    ClusterQueue,
+    /// `LocalQueue`.
+    LocalQueue,
+    /// `WorkloadPriorityClass`.
+    WorkloadPriorityClass,
+    /// `JobKind`.
+    JobKind,
+    /// `Workload`.
+    Workload,
+    /// `Pod`, those that Sluice looks after.
+    Pod,
+    /// `Namespace`.
+    Namespace,
+    /// `LimitRange`.
+    LimitRange,
+    /// `RuntimeClass`.
+    RuntimeClass,
+    /// `ResourceClaimTemplate`, if devices are counted.
+    ResourceClaimTemplate,
+    /// `PriorityClass`.
+    PriorityClass,
+    /// The objects of the JobKind with this name. The number tells one life of a watch from the
+    /// next, so that late observations of an ended watch can be told apart.
+    Jobs(Arc<str>, u64),
+}
+
+impl Source {
+    /// Whether its objects are in namespaces.
+    pub fn is_namespaced(&self) -> bool {
+        match self {
+            Self::LocalQueue
+            | Self::Workload
+            | Self::Pod
+            | Self::LimitRange
+            | Self::ResourceClaimTemplate
+            | Self::Jobs(..) => true,
+            Self::ResourceFlavor
+            | Self::Cohort
+            | Self::ClusterQueue
+            | Self::WorkloadPriorityClass
+            | Self::JobKind
+            | Self::Namespace
+            | Self::RuntimeClass
+            | Self::PriorityClass => false,
+        }
+    }
+
+    /// Whether its objects may not be served, or not to Sluice, with the rest going on.
+    pub fn may_be_refused(&self) -> bool {
+        matches!(self, Self::ResourceClaimTemplate | Self::Jobs(..))
+    }
+}

@@ -1,0 +1,227 @@
+//! What is kept of a Workload.
+
+use std::sync::Arc;
+
+use k8s_openapi::jiff::Timestamp;
+use kube::api::DynamicObject;
+use sluice_crds::{
+    Admission, JOB_UID_LABEL, POD_GROUP_LABEL, PODS_MADE_BY_ANNOTATION, Workload, WorkloadSpec,
+    WorkloadStatus,
+};
+use sluice_kinds::metadata::group_version;
+
+use super::{Revision, Uid};
+use crate::cache::conditions::{self, Type};
+
+/// Where a Workload is.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct WorkloadKey {
+    /// The namespace.
+    pub namespace: Arc<str>,
+    /// The name.
+    pub name: Arc<str>,
+}
+
+/// The job that a Workload stands for, by its owner reference; or the group of pods, by its label.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Owner {
+    /// The API group and kind.
+    pub group_kind: (String, String),
+    /// The name.
+    pub name: String,
+    /// The UID. Names are not trusted: an object may be deleted, and another one made by its name.
+    pub uid: Uid,
+}
+
+impl Owner {
+    /// Whether nothing but its UID is known.
+    pub fn is_nameless(&self) -> bool {
+        self.name.is_empty()
+    }
+}
+
+/// The job of a Workload without a reference to it: only its UID is known, which is in the label and the
+/// name.
+fn of_job(workload: &str, uid: Option<String>) -> Option<Owner> {
+    let uid = uid.filter(|uid| !uid.contains('/'))?;
+    let digits = workload_name("", &uid);
+    let is_its_name = 1 < digits.len() && workload.ends_with(&digits);
+    is_its_name.then(|| Owner {
+        group_kind: (String::new(), String::new()),
+        name: String::new(),
+        uid: uid.into(),
+    })
+}
+
+/// What is kept of a Workload.
+#[derive(Debug, Clone)]
+pub struct WorkloadRecord {
+    /// `metadata.uid`.
+    pub uid: Uid,
+    /// `metadata.resourceVersion`.
+    pub revision: Revision,
+    /// `metadata.generation`.
+    pub generation: Option<i64>,
+    /// `metadata.creationTimestamp`.
+    pub created: Option<Timestamp>,
+    /// Whether it is being deleted.
+    pub deleting: bool,
+    /// The job. None for an object that a user made: it counts for nothing.
+    pub job: Option<Owner>,
+    /// Whether a controller makes the pods again that it stands for, if it stands for a group of pods.
+    pub is_made_again: bool,
+    /// `spec`.
+    pub spec: WorkloadSpec,
+    /// `status`, as far as it counts.
+    pub status: WorkloadStatus,
+    /// An admission that does not count: its leader's term had ended when it came in, and the present
+    /// leader has not taken it over.
+    pub late: Option<Admission>,
+}
+
+impl WorkloadRecord {
+    /// Reads `object`.
+    ///
+    /// # Errors
+    /// What does not fit the type.
+    pub fn read(object: DynamicObject) -> Result<(WorkloadKey, Self), serde_json::Error> {
+        let revision = Revision::of(&object);
+        let workload: Workload = object.try_parse().map_err(serde::de::Error::custom)?;
+        let metadata = workload.metadata;
+        let name: Arc<str> = metadata.name.unwrap_or_default().into();
+        let owner = metadata
+            .owner_references
+            .unwrap_or_default()
+            .into_iter()
+            .find(|o| o.controller == Some(true));
+        let namespace: Arc<str> = metadata.namespace.unwrap_or_default().into();
+        let mut labels = metadata.labels.unwrap_or_default();
+        let (group, job_uid) = (labels.remove(POD_GROUP_LABEL), labels.remove(JOB_UID_LABEL));
+        let job = match (owner, group) {
+            // No UID has a slash: such an owner would pass for a group of another namespace.
+            (Some(owner), _) if owner.uid.contains('/') => None,
+            (Some(owner), _) => (*name == *workload_name(&owner.name, &owner.uid)).then(|| Owner {
+                group_kind: (group_version(&owner.api_version).0.to_owned(), owner.kind),
+                name: owner.name,
+                uid: owner.uid.into(),
+            }),
+            (None, Some(group)) => (*name == *group_workload_name(&group)).then(|| Owner {
+                group_kind: (String::new(), "Pod".to_owned()),
+                uid: group_uid(&namespace, &group),
+                name: group,
+            }),
+            // The garbage collector takes the reference to a job that is deleted and orphans what it
+            // owns.
+            (None, None) => of_job(&name, job_uid),
+        };
+        let key = WorkloadKey { namespace, name };
+        let record = Self {
+            uid: metadata.uid.unwrap_or_default().into(),
+            revision,
+            generation: metadata.generation,
+            created: metadata.creation_timestamp.map(|t| t.0),
+            deleting: metadata.deletion_timestamp.is_some(),
+            job,
+            is_made_again: metadata
+                .annotations
+                .is_some_and(|annotations| annotations.contains_key(PODS_MADE_BY_ANNOTATION)),
+            spec: workload.spec,
+            status: workload.status.unwrap_or_default(),
+            late: None,
+        };
+        Ok((key, record))
+    }
+
+    /// The term of the admission that counts, if there is one. Empty for one that names none.
+    pub fn admitted_in(&self) -> Option<&str> {
+        let admission = self.status.admission.as_ref()?;
+        Some(admission.term.as_deref().unwrap_or_default())
+    }
+
+    /// When its job was created, or the oldest pod of its group. A Workload that does not say so is as old
+    /// as itself.
+    pub fn job_created(&self) -> Option<Timestamp> {
+        let recorded = self.spec.job_creation_timestamp.as_ref();
+        recorded.map(|at| at.0).or(self.created)
+    }
+
+    /// When it waits in its queue again.
+    pub fn requeue_at(&self) -> Option<Timestamp> {
+        let state = self.status.requeue_state.as_ref()?;
+        state.requeue_at.as_ref().map(|at| at.0)
+    }
+
+    /// How many pods of a set have ended for good, so that their quota is free.
+    pub fn reclaimed(&self, pod_set: &str) -> u32 {
+        let mut sets = self.status.reclaimable_pods.iter();
+        let set = sets.find(|set| set.name == pod_set);
+        set.map_or(0, |set| u32::try_from(set.count).unwrap_or_default())
+    }
+
+    /// Whether it holds quota and is on its way out.
+    pub fn is_evicting(&self) -> bool {
+        self.status.admission.is_some() && self.is(Type::Evicted)
+    }
+
+    /// Whether it was evicted and has not given its quota back in time: nobody is kept waiting for it.
+    pub fn is_stalled(&self) -> bool {
+        self.is_evicting() && self.is(Type::Stalled)
+    }
+
+    /// Whether its job has ended.
+    pub fn is_finished(&self) -> bool {
+        self.is(Type::Finished)
+    }
+
+    fn is(&self, kind: Type) -> bool {
+        conditions::is_true(&self.status.conditions, kind)
+    }
+}
+
+/// The name of the Workload of a job: the job's name, so that people find it, and 64 bits of its
+/// UID, so that a job that is deleted and made again gets another one.
+pub fn workload_name(job: &str, uid: &str) -> String {
+    /// 253 that a name may have, less 16 digits and a dash.
+    const PREFIX_MAX: usize = 236;
+    let digits: String = uid
+        .chars()
+        .filter(char::is_ascii_alphanumeric)
+        .take(16)
+        .collect();
+    let prefix = job
+        .get(..PREFIX_MAX)
+        .unwrap_or(job)
+        .trim_end_matches(['-', '.']);
+    format!("{prefix}-{digits}")
+}
+
+/// The name of the Workload of a group of pods.
+pub fn group_workload_name(group: &str) -> String {
+    /// 253 that a name may have, less the suffix.
+    const PREFIX_MAX: usize = 243;
+    let prefix = group.get(..PREFIX_MAX).unwrap_or(group);
+    format!("{}-pod-group", prefix.trim_end_matches(['-', '.']))
+}
+
+/// What stands for the UID of a group of pods, which has no object. No UID has a slash.
+pub fn group_uid(namespace: &str, group: &str) -> Uid {
+    format!("pod-group/{namespace}/{group}").into()
+}
+
+/// The namespace and name of the group that `uid` stands for.
+pub fn group_key(uid: &str) -> Option<(Arc<str>, Arc<str>)> {
+    let (namespace, group) = uid.strip_prefix("pod-group/")?.split_once('/')?;
+    Some((namespace.into(), group.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_differ_by_uid_and_fit() {
+        let uid = "0f8fad5b-d9cb-469f-a165-70867728950e";
+        assert_eq!(workload_name("train", uid), "train-0f8fad5bd9cb469f");
+        assert_eq!(workload_name(&"x".repeat(253), uid).len(), 253);
+    }
+}

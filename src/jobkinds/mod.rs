@@ -1,0 +1,5 @@
+//! JobKinds outside of the controller: the policy that the webhooks of every replica judge by, and the rules by
+//! which the API server asks them. What the controller knows of each JobKind is in `controller/kinds`.
+
+pub mod policy;
+pub mod webhook_rules;

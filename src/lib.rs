@@ -1,0 +1,35 @@
+//! The controller of Sluice as a library of its executable, and of the simulation that runs whole replicas of
+//! it in virtual time (`tests/simulation`). It offers nothing to others.
+//!
+//! Rooms, from the bottom up; each knows those before it only:
+//!
+//! | room | what lives there |
+//! |---|---|
+//! | `process` | arguments, configuration, clock, Lease and term, certificate, metrics, health |
+//! | `cache` | what is known of the cluster |
+//! | `plan` | what to write for one job, group or pod: pure |
+//! | `api` | the way to the API server: clients, watches, writes, events |
+//! | `jobkinds` | JobKinds outside of the controller: the policy of the webhooks, and their rules |
+//! | `controller` | watches in, the engine in the middle, writes out |
+//! | `uncharged` | pods that run uncharged |
+//! | `run` | wires the rooms together |
+#![forbid(unsafe_code)]
+#![allow(
+    unreachable_pub,
+    reason = "`pub` says what a room offers to the others"
+)]
+
+mod api;
+mod cache;
+mod controller;
+mod jobkinds;
+mod plan;
+mod process;
+mod run;
+mod uncharged;
+
+pub use api::client::Clients;
+pub use process::args::{Args, LogFormat};
+pub use process::clock;
+pub use process::config::Config;
+pub use run::{Identity, Replica, run};

@@ -1,0 +1,314 @@
+//! Keeps the webhook's certificate: made here, stored in a Secret that all replicas share, renewed in
+//! time, served without a restart, and trusted by the webhook configurations.
+//!
+//! Only the leader writes. Others serve what is stored, so a process at somebody's desk, with other names
+//! and an administrator's rights, changes nothing of it. No key of a CA is kept: each certificate is
+//! signed by a CA of its own, whose key is forgotten at once, so nobody who reads the Secret can sign.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow};
+use k8s_openapi::ByteString;
+use k8s_openapi::api::admissionregistration::v1::{
+    MutatingWebhookConfiguration, ValidatingWebhookConfiguration,
+};
+use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::jiff::Timestamp;
+use kube::api::{Api, Patch, PatchParams, PostParams};
+use kube::{Client, Error, ResourceExt};
+use serde_json::Value;
+use sluice_webhooks::certificates::{
+    Pair, certified_key, issue_ca, issue_serving, merge_bundle, needs_renewal, service_dns_names,
+};
+use sluice_webhooks::{CertificateSlot, manifests};
+use tokio::time::{sleep, timeout};
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+
+use crate::process::FIELD_MANAGER;
+use crate::process::term::Term;
+
+/// The Secret.
+const SECRET: &str = "sluice-webhook-certificate";
+/// The service that is in front of the webhook.
+const SERVICE: &str = "sluice-webhook";
+/// The name of both webhook configurations.
+const CONFIGURATION: &str = "sluice";
+/// How often all is looked at again.
+const CHECK: Duration = Duration::from_secs(30);
+/// The same after a failure, and while the webhook configurations are missing or untrusting.
+const CHECK_SOON: Duration = Duration::from_secs(2);
+/// The same while there is no certificate at all: the process is not ready.
+const CHECK_AT_ONCE: Duration = Duration::from_millis(250);
+/// Longest time for one look.
+const DEADLINE: Duration = Duration::from_secs(15);
+
+const CA: &str = "ca.crt";
+/// Stored by earlier versions. It goes with the next write, which its presence makes due.
+const CA_KEY: &str = "ca.key";
+const BUNDLE: &str = "ca-bundle.crt";
+const CERTIFICATE: &str = "tls.crt";
+const KEY: &str = "tls.key";
+const NAMES: &str = "names";
+
+/// Keeps the certificate.
+pub struct Keeper {
+    client: Client,
+    namespace: String,
+    names: Vec<String>,
+    addresses: Vec<IpAddr>,
+    slot: Arc<CertificateSlot>,
+    term: Arc<Term>,
+    served: String,
+}
+
+impl Keeper {
+    /// A keeper that serves through `slot`, with `sans` besides the names of the service. It writes only
+    /// within `term`.
+    pub fn new(
+        client: Client,
+        namespace: &str,
+        sans: &[String],
+        slot: Arc<CertificateSlot>,
+        term: Arc<Term>,
+    ) -> Self {
+        let (addresses, names): (Vec<_>, Vec<_>) = sans
+            .iter()
+            .map(|san| (san.parse::<IpAddr>().ok(), san.clone()))
+            .partition(|(ip, _)| ip.is_some());
+        let mut dns = service_dns_names(SERVICE, namespace);
+        dns.extend(names.into_iter().map(|(_, name)| name));
+        Self {
+            client,
+            namespace: namespace.to_owned(),
+            names: dns,
+            addresses: addresses.into_iter().filter_map(|(ip, _)| ip).collect(),
+            slot,
+            term,
+            served: String::new(),
+        }
+    }
+
+    /// Looks after the certificate until `stop`.
+    pub async fn run(mut self, stop: CancellationToken) {
+        loop {
+            let wait = match timeout(DEADLINE, self.look()).await {
+                Ok(Ok(true)) => CHECK,
+                Ok(Ok(false)) if !self.slot.is_set() => CHECK_AT_ONCE,
+                Ok(Ok(false)) => CHECK_SOON,
+                Ok(Err(error)) => {
+                    warn!(
+                        error = format!("{error:#}"),
+                        "webhook certificate, trying again"
+                    );
+                    CHECK_SOON
+                }
+                Err(_) => {
+                    warn!("webhook certificate: the API server did not answer, trying again");
+                    CHECK_SOON
+                }
+            };
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => return,
+                () = sleep(wait) => {}
+            }
+        }
+    }
+
+    /// Whether all is well: the certificate is served and both configurations trust it.
+    async fn look(&mut self) -> Result<bool> {
+        let Some(stored) = self.stored().await? else {
+            // The leader makes one in a moment.
+            return Ok(false);
+        };
+        let pair = Pair {
+            certificate_pem: text(&stored, CERTIFICATE),
+            key_pem: text(&stored, KEY),
+        };
+        let bundle = text(&stored, BUNDLE);
+        let trust = self.trust(&bundle).await?;
+        // Trust comes before use: the API server must know the CA when it sees the certificate. Whoever
+        // serves another one goes on with that until the leader has seen to it.
+        let may_wait = trust == Trust::Stale && self.slot.is_set();
+        if self.served != pair.certificate_pem && !may_wait {
+            let key = certified_key(&pair).context("read the stored certificate")?;
+            self.slot.set(key);
+            self.served = pair.certificate_pem;
+            info!("serving webhooks with a new certificate");
+        }
+        Ok(trust == Trust::InPlace)
+    }
+
+    /// What is stored, made or renewed by the leader where need be. None before there is one that can be
+    /// served.
+    async fn stored(&self) -> Result<Option<BTreeMap<String, ByteString>>> {
+        let api: Api<Secret> = Api::namespaced(self.client.clone(), &self.namespace);
+        let mut secret = api.get(SECRET).await.with_context(|| {
+            format!(
+                "get Secret {}/{SECRET}: it is part of the manifests",
+                self.namespace
+            )
+        })?;
+        let data = secret.data.clone().unwrap_or_default();
+        let now = Timestamp::now();
+        let mut names = self.names.clone();
+        names.extend(self.addresses.iter().map(ToString::to_string));
+        let names = names.join(",");
+        let serving = Pair {
+            certificate_pem: text(&data, CERTIFICATE),
+            key_pem: text(&data, KEY),
+        };
+        let can_be_served = certified_key(&serving).is_ok();
+        let is_current = can_be_served
+            && text(&data, NAMES) == names
+            && !data.contains_key(CA_KEY)
+            && !needs_renewal(&text(&data, CERTIFICATE), now)
+            && !needs_renewal(&text(&data, CA), now);
+        if is_current || !self.term.is_valid() {
+            return Ok(can_be_served.then_some(data));
+        }
+        let renewed = self.renew(&data, names, now)?;
+        secret.data = Some(renewed.clone());
+        // Carries the resourceVersion: of two replicas one fails and reads what the other has stored.
+        match api.replace(SECRET, &PostParams::default(), &secret).await {
+            Ok(_) => {
+                info!("stored a new webhook certificate");
+                Ok(Some(renewed))
+            }
+            Err(Error::Api(status)) if status.code == 409 => Err(anyhow!(
+                "another replica stored a certificate at the same time"
+            )),
+            Err(error) => Err(error).context("store the webhook certificate"),
+        }
+    }
+
+    fn renew(
+        &self,
+        data: &BTreeMap<String, ByteString>,
+        names: String,
+        now: Timestamp,
+    ) -> Result<BTreeMap<String, ByteString>> {
+        let ca = issue_ca(now)?;
+        let serving = issue_serving(&ca, &self.names, &self.addresses, now)?;
+        let bundle = merge_bundle(&ca.certificate_pem, &text(data, BUNDLE), now);
+        let entries = [
+            (CA, ca.certificate_pem),
+            (BUNDLE, bundle),
+            (CERTIFICATE, serving.certificate_pem),
+            (KEY, serving.key_pem),
+            (NAMES, names),
+        ];
+        Ok(entries
+            .map(|(key, value)| (key.to_owned(), ByteString(value.into_bytes())))
+            .into())
+    }
+
+    /// Has both configurations trust `bundle`, if this process leads.
+    async fn trust(&self, bundle: &str) -> Result<Trust> {
+        let validating: Api<ValidatingWebhookConfiguration> = Api::all(self.client.clone());
+        let mutating: Api<MutatingWebhookConfiguration> = Api::all(self.client.clone());
+        let validating_bundles = validating
+            .get_opt(CONFIGURATION)
+            .await?
+            .map(|configuration| {
+                bundles(
+                    configuration
+                        .webhooks
+                        .unwrap_or_default()
+                        .into_iter()
+                        .map(|w| (w.name, w.client_config.ca_bundle)),
+                )
+            });
+        let mutating_bundles = mutating.get_opt(CONFIGURATION).await?.map(|configuration| {
+            bundles(
+                configuration
+                    .webhooks
+                    .unwrap_or_default()
+                    .into_iter()
+                    .map(|w| (w.name, w.client_config.ca_bundle)),
+            )
+        });
+        let is_there = validating_bundles.is_some() && mutating_bundles.is_some();
+        let stale = [
+            validating_bundles.and_then(|found| patch(&found, bundle)),
+            mutating_bundles.and_then(|found| patch(&found, bundle)),
+        ];
+        if stale.iter().any(Option::is_some) && !self.term.is_valid() {
+            return Ok(Trust::Stale);
+        }
+        let [stale_validating, stale_mutating] = stale;
+        if let Some(patch) = stale_validating {
+            trust_in(&validating, &patch).await?;
+        }
+        if let Some(patch) = stale_mutating {
+            trust_in(&mutating, &patch).await?;
+        }
+        Ok(if is_there {
+            Trust::InPlace
+        } else {
+            Trust::Missing
+        })
+    }
+}
+
+/// Whether the webhook configurations trust what is served.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Trust {
+    /// They do.
+    InPlace,
+    /// One of them isn't there.
+    Missing,
+    /// They trust another CA, and the leader has not mended that yet.
+    Stale,
+}
+
+type Bundles = Vec<(String, String)>;
+
+fn bundles(webhooks: impl Iterator<Item = (String, Option<ByteString>)>) -> Bundles {
+    webhooks
+        .map(|(name, bundle)| {
+            (
+                name,
+                bundle
+                    .map(|b| String::from_utf8_lossy(&b.0).into_owned())
+                    .unwrap_or_default(),
+            )
+        })
+        .collect()
+}
+
+/// The patch for the webhooks that don't trust `bundle`.
+fn patch(found: &Bundles, bundle: &str) -> Option<Value> {
+    let stale: Vec<&str> = found
+        .iter()
+        .filter(|(_, known)| known != bundle)
+        .map(|(name, _)| name.as_str())
+        .collect();
+    (!stale.is_empty()).then(|| manifests::ca_bundle_patch(&stale, bundle))
+}
+
+async fn trust_in<K>(api: &Api<K>, patch: &Value) -> Result<()>
+where
+    K: Clone + serde::de::DeserializeOwned + std::fmt::Debug + kube::Resource<DynamicType = ()>,
+{
+    let params = PatchParams {
+        field_manager: Some(FIELD_MANAGER.to_owned()),
+        ..PatchParams::default()
+    };
+    let patched = api
+        .patch(CONFIGURATION, &params, &Patch::Strategic(patch))
+        .await;
+    let configuration = patched.context("put the CA into the webhook configuration")?;
+    info!(kind = %K::kind(&()), name = %configuration.name_any(), "put the CA into the webhook configuration");
+    Ok(())
+}
+
+fn text(data: &BTreeMap<String, ByteString>, key: &str) -> String {
+    data.get(key)
+        .map(|value| String::from_utf8_lossy(&value.0).into_owned())
+        .unwrap_or_default()
+}

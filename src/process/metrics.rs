@@ -1,0 +1,294 @@
+//! Metrics, named after Prometheus' conventions. Labels come from closed sets and from queues, which
+//! administrators make; never from jobs or error texts.
+
+use std::sync::Arc;
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::{Registry, Unit};
+
+use crate::process::freshness::Freshness;
+
+/// A label for the ClusterQueue.
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct Queue {
+    cluster_queue: String,
+}
+
+/// Labels of an eviction.
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct Eviction {
+    cluster_queue: String,
+    reason: String,
+}
+
+/// Labels of a write.
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct WriteLabels {
+    operation: &'static str,
+    outcome: &'static str,
+}
+
+/// A label for the watched resource.
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct Resource {
+    resource: String,
+}
+
+/// All metrics of the process.
+#[derive(Debug)]
+pub struct Metrics {
+    registry: Registry,
+    admitted: Family<Queue, Counter>,
+    evicted: Family<Eviction, Counter>,
+    preempted: Family<Eviction, Counter>,
+    pending: Family<Queue, Gauge>,
+    reserving: Family<Queue, Gauge>,
+    stalled: Family<Queue, Gauge>,
+    gated: Gauge,
+    writes: Family<WriteLabels, Counter>,
+    watch_errors: Family<Resource, Counter>,
+    events_dropped: Counter,
+    invariant_violations: Counter,
+    decision_seconds: Histogram,
+    admission_wait_seconds: Histogram,
+    leader: Gauge,
+    freshness: Arc<Freshness>,
+}
+
+impl Metrics {
+    /// All metrics at zero.
+    pub fn new() -> Self {
+        // A decision takes microseconds when little has changed and milliseconds at a cold start.
+        let decision = Histogram::new([1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1.0]);
+        // From at once to days.
+        let wait = Histogram::new([0.1, 1.0, 10.0, 60.0, 600.0, 3600.0, 86_400.0]);
+        let mut metrics = Self {
+            registry: Registry::with_prefix("sluice"),
+            admitted: Family::default(),
+            evicted: Family::default(),
+            preempted: Family::default(),
+            pending: Family::default(),
+            reserving: Family::default(),
+            stalled: Family::default(),
+            gated: Gauge::default(),
+            writes: Family::default(),
+            watch_errors: Family::default(),
+            events_dropped: Counter::default(),
+            invariant_violations: Counter::default(),
+            decision_seconds: decision,
+            admission_wait_seconds: wait,
+            leader: Gauge::default(),
+            freshness: Arc::default(),
+        };
+        metrics.register();
+        metrics
+    }
+
+    fn register(&mut self) {
+        let Self { registry, .. } = self;
+        registry.register(
+            "admitted_workloads",
+            "Workloads that were admitted",
+            self.admitted.clone(),
+        );
+        registry.register(
+            "evicted_workloads",
+            "Workloads that were evicted",
+            self.evicted.clone(),
+        );
+        registry.register(
+            "preempted_workloads",
+            "Workloads that were evicted to make room for another one, by the right to do so",
+            self.preempted.clone(),
+        );
+        registry.register(
+            "pending_workloads",
+            "Workloads that wait for quota",
+            self.pending.clone(),
+        );
+        registry.register(
+            "reserving_workloads",
+            "Workloads that hold quota",
+            self.reserving.clone(),
+        );
+        registry.register(
+            "stalled_workloads",
+            "Workloads that were evicted and have not given their quota back in time",
+            self.stalled.clone(),
+        );
+        registry.register(
+            "gated_jobs",
+            "Jobs of a queue that are held by a gate",
+            self.gated.clone(),
+        );
+        registry.register(
+            "api_writes",
+            "Writes to the API server",
+            self.writes.clone(),
+        );
+        registry.register(
+            "watch_errors",
+            "Watches that failed and were begun again",
+            self.watch_errors.clone(),
+        );
+        registry.register(
+            "events_dropped",
+            "Events that were not sent because too many waited",
+            self.events_dropped.clone(),
+        );
+        registry.register(
+            "invariant_violations",
+            "States of the quota that must not occur: each is a bug",
+            self.invariant_violations.clone(),
+        );
+        registry.register_with_unit(
+            "decision",
+            "Time to decide what to admit after something changed",
+            Unit::Seconds,
+            self.decision_seconds.clone(),
+        );
+        registry.register_with_unit(
+            "admission_wait",
+            "Time from the creation of a Workload to its admission",
+            Unit::Seconds,
+            self.admission_wait_seconds.clone(),
+        );
+        registry.register(
+            "leader",
+            "1 while this process holds the Lease",
+            self.leader.clone(),
+        );
+    }
+
+    /// A Workload was admitted after waiting this long.
+    pub fn admitted(&self, queue: &str, waited_seconds: f64) {
+        self.admitted
+            .get_or_create(&Queue {
+                cluster_queue: queue.to_owned(),
+            })
+            .inc();
+        self.admission_wait_seconds.observe(waited_seconds);
+    }
+
+    /// A Workload was evicted.
+    pub fn evicted(&self, queue: &str, reason: &str) {
+        self.evicted
+            .get_or_create(&Eviction {
+                cluster_queue: queue.to_owned(),
+                reason: reason.to_owned(),
+            })
+            .inc();
+    }
+
+    /// A Workload was evicted to make room for another one.
+    pub fn preempted(&self, queue: &str, right: &str) {
+        self.preempted
+            .get_or_create(&Eviction {
+                cluster_queue: queue.to_owned(),
+                reason: right.to_owned(),
+            })
+            .inc();
+    }
+
+    /// How a ClusterQueue stands.
+    pub fn queue(&self, queue: &str, pending: usize, reserving: usize) {
+        let label = Queue {
+            cluster_queue: queue.to_owned(),
+        };
+        self.pending
+            .get_or_create(&label)
+            .set(i64::try_from(pending).unwrap_or(i64::MAX));
+        self.reserving
+            .get_or_create(&label)
+            .set(i64::try_from(reserving).unwrap_or(i64::MAX));
+    }
+
+    /// A ClusterQueue is gone.
+    pub fn forget_queue(&self, queue: &str) {
+        let label = Queue {
+            cluster_queue: queue.to_owned(),
+        };
+        self.pending.remove(&label);
+        self.reserving.remove(&label);
+    }
+
+    /// The ClusterQueues that evicted Workloads hold quota of beyond their time, one for each.
+    pub fn stalled<'a>(&self, queues: impl Iterator<Item = &'a str>) {
+        self.stalled.clear();
+        for queue in queues {
+            let label = Queue {
+                cluster_queue: queue.to_owned(),
+            };
+            self.stalled.get_or_create(&label).inc();
+        }
+    }
+
+    /// How many jobs are held by gates.
+    pub fn gated(&self, count: i64) {
+        self.gated.set(count);
+    }
+
+    /// A write has ended.
+    pub fn write(&self, operation: &'static str, outcome: &'static str) {
+        self.writes
+            .get_or_create(&WriteLabels { operation, outcome })
+            .inc();
+    }
+
+    /// Which watches are heard.
+    pub fn freshness(&self) -> &Arc<Freshness> {
+        &self.freshness
+    }
+
+    /// A watch has failed.
+    pub fn watch_error(&self, resource: &str) {
+        self.watch_errors
+            .get_or_create(&Resource {
+                resource: resource.to_owned(),
+            })
+            .inc();
+    }
+
+    /// A resource is not watched any more.
+    pub fn forget_watch(&self, resource: &str) {
+        self.watch_errors.remove(&Resource {
+            resource: resource.to_owned(),
+        });
+    }
+
+    /// An event was dropped.
+    pub fn event_dropped(&self) {
+        self.events_dropped.inc();
+    }
+
+    /// A decision took this long.
+    pub fn decided(&self, seconds: f64) {
+        self.decision_seconds.observe(seconds);
+    }
+
+    /// So many states that must not occur have been found since this process leads. Returns whether there are
+    /// new ones.
+    pub fn violations(&self, found: u64) -> bool {
+        let new = found.saturating_sub(self.invariant_violations.get());
+        self.invariant_violations.inc_by(new);
+        0 < new
+    }
+
+    /// Whether this process holds the Lease.
+    pub fn leader(&self, leads: bool) {
+        self.leader.set(i64::from(leads));
+    }
+
+    /// All metrics in the OpenMetrics text format.
+    pub fn text(&self) -> String {
+        let mut text = String::new();
+        // Writing to a String can't fail.
+        let _ = encode(&mut text, &self.registry);
+        text
+    }
+}

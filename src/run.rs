@@ -1,0 +1,275 @@
+//! The process: watches in, engine in the middle, writes out. This file wires the parts together
+//! and says what ends the process; it decides nothing.
+//!
+//! Webhooks, their certificate and their policy run on every replica. The controller runs on the one
+//! that holds the Lease; a process that loses the Lease ends and starts anew with fresh lists.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use arc_swap::ArcSwap;
+use axum::Router;
+use sluice_kinds::pod::QueueGates;
+use sluice_kinds::view::QueueLabels;
+use sluice_webhooks::{CertificateSlot, Policy, Server, manifests, router};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+use tracing::info;
+
+use crate::api::client::Clients;
+use crate::api::openapi::OpenApi;
+use crate::controller::{Controller, Options};
+use crate::jobkinds::policy;
+use crate::jobkinds::webhook_rules::{self, Rules};
+use crate::process::args::Args;
+use crate::process::certificate::Keeper;
+use crate::process::config::Config;
+use crate::process::lease::Election;
+use crate::process::metrics::Metrics;
+use crate::process::pulse::Pulse;
+use crate::process::{clock, health};
+use crate::uncharged;
+
+/// How long the controller may take to end what it has under way.
+const STEP_DOWN: Duration = Duration::from_secs(20);
+
+/// Runs until the process is told to stop, or has to end.
+///
+/// # Errors
+/// Why it ended, if nobody told it to.
+pub async fn run(args: Args) -> Result<()> {
+    clock::start();
+    rustls_provider();
+    let config = Config::load(args.config.as_deref())?;
+    let clients = Clients::infer().await?;
+    let stop = CancellationToken::new();
+    stop_on_signals(stop.clone())?;
+    let instance = args
+        .instance
+        .unwrap_or_else(|| format!("sluice-{}", std::process::id()));
+    let identity = Identity {
+        namespace: args.namespace,
+        service_account: args.service_account,
+        instance,
+    };
+    let mut replica = Replica::new(clients, identity, config)?;
+    let slot = Arc::new(CertificateSlot::default());
+    let server = Server::bind(args.webhook_bind, slot.clone(), replica.router()).await;
+    let server = server.with_context(|| format!("listen on {}", args.webhook_bind))?;
+    let keeper = Keeper::new(
+        replica.clients.write.clone(),
+        &replica.identity.namespace,
+        &args.webhook_san,
+        slot.clone(),
+        replica.election.term(),
+    );
+    tokio::spawn(keeper.run(stop.clone()));
+    replica.follow_kinds();
+    let (alive, ready) = (replica.liveness(), replica.readiness(slot));
+    let metrics = replica.metrics.clone();
+    let serving = async {
+        tokio::try_join!(
+            async {
+                server.serve(stop.clone().cancelled_owned()).await;
+                Ok(())
+            },
+            health::serve_health(args.health_bind, alive, ready, stop.clone()),
+            health::serve_metrics(args.metrics_bind, metrics, stop.clone()),
+        )
+    };
+    info!(version = env!("CARGO_PKG_VERSION"), "started");
+    let leading = replica.lead(stop.clone());
+    let (served, led) = tokio::join!(
+        async {
+            let served = serving.await;
+            stop.cancel();
+            served
+        },
+        async {
+            let led = leading.await;
+            stop.cancel();
+            led
+        }
+    );
+    served?;
+    led
+}
+
+/// Who a replica is.
+#[derive(Debug, Clone)]
+pub struct Identity {
+    /// The namespace that it runs in, and where its Lease is.
+    pub namespace: String,
+    /// Its service account.
+    pub service_account: String,
+    /// The name of its pod.
+    pub instance: String,
+}
+
+/// One replica without its servers: what its webhooks judge by, and what it does while it leads.
+pub struct Replica {
+    clients: Clients,
+    identity: Identity,
+    options: Options,
+    /// What the webhook configurations are made of, but for the resources.
+    manifests: manifests::Options,
+    policy: Arc<ArcSwap<Policy>>,
+    knows_kinds: Arc<AtomicBool>,
+    metrics: Arc<Metrics>,
+    pulse: Arc<Pulse>,
+    election: Election,
+}
+
+impl Replica {
+    /// A replica that has not begun.
+    ///
+    /// # Errors
+    /// The configuration is not valid.
+    pub fn new(clients: Clients, identity: Identity, config: Config) -> Result<Self> {
+        let (settings, device_classes) = (config.settings()?, config.device_classes());
+        let options = Options {
+            queue_labels: QueueLabels::new(config.queue_label_aliases),
+            queue_gates: QueueGates::new(config.queue_gate_aliases),
+            instance: identity.instance.clone(),
+            settings,
+            device_classes,
+        };
+        let manifests = manifests::Options {
+            namespace: identity.namespace.clone(),
+            service_account: identity.service_account.clone(),
+            queue_labels: options.queue_labels.keys().map(str::to_owned).collect(),
+            queue_gates: options.queue_gates.names().map(str::to_owned).collect(),
+            resources: Vec::new(),
+            ..manifests::Options::default()
+        };
+        let election = Election::new(
+            clients.write.clone(),
+            &identity.namespace,
+            identity.instance.clone(),
+        );
+        Ok(Self {
+            clients,
+            identity,
+            options,
+            manifests,
+            policy: Arc::new(ArcSwap::from_pointee(Policy::default())),
+            knows_kinds: Arc::default(),
+            metrics: Arc::new(Metrics::new()),
+            pulse: Arc::default(),
+            election,
+        })
+    }
+
+    /// The webhooks.
+    pub fn router(&self) -> Router {
+        let schemas = Arc::new(OpenApi::new(self.clients.write.clone()));
+        router(&self.policy, schemas)
+    }
+
+    /// Starts to keep what the webhooks judge by in step with the JobKinds.
+    pub fn follow_kinds(&self) {
+        let basis = policy::Basis {
+            queue_labels: self.options.queue_labels.clone(),
+            queue_gates: self.options.queue_gates.clone(),
+            username: self.manifests.username(),
+        };
+        tokio::spawn(policy::follow(
+            self.clients.clone(),
+            self.metrics.clone(),
+            basis,
+            self.policy.clone(),
+            self.knows_kinds.clone(),
+        ));
+    }
+
+    /// Whether the controller's loop goes on.
+    fn liveness(&self) -> health::Check {
+        let pulse = self.pulse.clone();
+        Arc::new(move || pulse.is_beating())
+    }
+
+    /// Whether webhooks can be served, and what is known is not old.
+    fn readiness(&self, slot: Arc<CertificateSlot>) -> health::Check {
+        let knows_kinds = self.knows_kinds.clone();
+        let freshness = self.metrics.freshness().clone();
+        Arc::new(move || {
+            slot.is_set() && knows_kinds.load(Ordering::Acquire) && freshness.is_fresh()
+        })
+    }
+
+    /// Waits for the Lease and controls while it is held.
+    ///
+    /// # Errors
+    /// The Lease is lost, or the controller ended: the process is to end, and to start anew.
+    pub async fn lead(&mut self, stop: CancellationToken) -> Result<()> {
+        let election = &mut self.election;
+        if !election.acquire(&stop).await {
+            return Ok(());
+        }
+        info!("leading");
+        self.metrics.leader(true);
+        let step_down = stop.child_token();
+        let basis = uncharged::Basis {
+            policy: self.policy.clone(),
+            queue_labels: self.manifests.queue_labels.clone(),
+            namespace: self.identity.namespace.clone(),
+            term: election.term(),
+            instance: self.identity.instance.clone(),
+        };
+        uncharged::keep(&self.clients, &basis, &self.metrics, &step_down);
+        let basis = webhook_rules::Basis {
+            options: self.manifests.clone(),
+            policy: self.policy.clone(),
+        };
+        let rules = Rules::keep(
+            self.clients.write.clone(),
+            election.term(),
+            basis,
+            step_down.clone(),
+        );
+        let controller = Controller::new(
+            self.options.clone(),
+            self.clients.clone(),
+            self.metrics.clone(),
+            election.term(),
+            rules,
+        );
+        self.pulse.beat();
+        let controlling = tokio::spawn(controller.run(self.pulse.clone(), step_down.clone()));
+        election.keep(&self.pulse, &stop).await;
+        step_down.cancel();
+        let ended = timeout(STEP_DOWN, controlling).await;
+        let ended =
+            ended.context("the controller hangs: ending, so that another one takes over")?;
+        let ended = ended.context("the controller ended")?;
+        self.metrics.leader(false);
+        if stop.is_cancelled() {
+            election.release().await;
+            return ended;
+        }
+        ended?;
+        anyhow::bail!("the lease is lost: ending, to start anew with fresh lists")
+    }
+}
+
+fn stop_on_signals(stop: CancellationToken) -> Result<()> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    tokio::spawn(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+        info!("told to stop");
+        stop.cancel();
+    });
+    Ok(())
+}
+
+/// The cryptography of every TLS connection of the process. Fails only if it was chosen before.
+fn rustls_provider() {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+}
