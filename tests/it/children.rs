@@ -1,5 +1,5 @@
 //! Objects whose pods are those of an object that their controller makes. The controller is played by
-//! the test: it makes the child, and suspends it and lets it go as its owner says.
+//! the test: it makes the child, and suspends it and releases it as its owner says.
 
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
@@ -93,8 +93,8 @@ async fn a_train_goes_with_the_pods_of_its_child() -> Result<()> {
             .see_workload_of(&created, "admitted", is_admitted)
             .await?;
         assert_eq!(workload["spec"]["podSets"][0]["count"], 2);
-        let let_go = train.see_let_go(scene, "train").await?;
-        ensure!(let_go["spec"]["template"].is_null(), "{let_go}");
+        let released = train.see_released(scene, "train").await?;
+        ensure!(released["spec"]["template"].is_null(), "{released}");
         let placed = set
             .see(scene, "part", "placed", |c| {
                 selector(c)[PLACED.0] == PLACED.1
@@ -113,7 +113,7 @@ async fn a_train_goes_with_the_pods_of_its_child() -> Result<()> {
             "the child is queued by itself"
         );
 
-        // Its controller lets it go, and makes a Job for the pods.
+        // Its controller releases it, and makes a Job for the pods.
         suspend_child(scene, &set, false, 1).await?;
         let template = placed["spec"]["template"].clone();
         let job = Job::new("pods").runs_forever().json();
@@ -153,7 +153,7 @@ async fn a_train_goes_with_the_pods_of_its_child() -> Result<()> {
         scene.delete("Job", "other").await?;
         let recorded = set.record(scene).await?;
         scene.stop("None").await?;
-        train.see_let_go(scene, "train").await?;
+        train.see_released(scene, "train").await?;
         suspend_child(scene, &set, false, 2).await?;
         train
             .set_status(scene, "train", json!({"done": true}))
@@ -209,7 +209,7 @@ async fn a_child_that_was_there_before_its_owner_is_declared_is_found() -> Resul
             .see_workload_of(&created, "admitted", is_admitted)
             .await?;
         assert_eq!(workload["spec"]["podSets"][0]["count"], 2);
-        train.see_let_go(scene, "train").await?;
+        train.see_released(scene, "train").await?;
 
         // Without the child's JobKind nobody can read it.
         scene.delete("JobKind", &set.name).await?;
@@ -231,7 +231,7 @@ async fn a_child_that_was_there_before_its_owner_is_declared_is_found() -> Resul
             .set_status(scene, "train", json!({"done": true}))
             .await?;
         scene.create(&set.job_kind()).await?;
-        train.see_let_go(scene, "other").await?;
+        train.see_released(scene, "other").await?;
         cleanup(scene, &[train, set]).await
     })
     .await

@@ -3,11 +3,11 @@
 
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
-use sluice_testbed::{Options, SluiceOptions};
+use sluice_testbed::{NAMESPACE, Options, SluiceOptions, eventually};
 
 use crate::support::objects::{self, Job, condition, is_admitted, is_suspended, quota, with};
 use crate::support::pods::{Pod, has_queue_gate, queued, replicated};
-use crate::support::{Scene, bed};
+use crate::support::{DEADLINE, Scene, bed};
 
 const CONFIG: &str = "deviceClasses:
 - name: example.com/gpu
@@ -61,6 +61,19 @@ fn missing(template: &str) -> String {
     held_for(&rule)
 }
 
+/// Waits until a job is told that it is held for this. That its template is not known may be told before: the
+/// template comes to Sluice by a watch of its own.
+async fn see_held_for(scene: &Scene<'_>, job: &str, rule: &str) -> Result<()> {
+    let told = ("InvalidPodSets".to_owned(), held_for(rule));
+    let what = format!("an event {told:?} about {job}");
+    eventually(&what, DEADLINE, async || {
+        let events = scene.events(job).await?;
+        ensure!(events.contains(&told), "{events:?}");
+        Ok(())
+    })
+    .await
+}
+
 fn charged(workload: &Value) -> &Value {
     &workload["spec"]["podSets"][0]["requests"][RESOURCE]
 }
@@ -110,8 +123,9 @@ async fn claimed_devices_are_charged_and_templates_come_and_go() -> Result<()> {
             .await?;
         scene
             .see_workload("second", "told that it waits", |workload| {
-                condition(workload, "QuotaReserved")
-                    .is_some_and(|(status, reason, _)| (status, reason) == ("False", "Pending"))
+                condition(workload, "QuotaReserved").is_some_and(|(status, reason, _)| {
+                    (status, reason) == ("False", "WaitingForQuota")
+                })
             })
             .await?;
 
@@ -152,7 +166,9 @@ async fn claimed_devices_are_charged_and_templates_come_and_go() -> Result<()> {
             let workload = scene.see_admitted(name).await?;
             assert_eq!(*charged(&workload), count);
             ensure!(condition(&workload, "Evicted").is_none(), "{workload}");
-            ensure!(!is_suspended(&scene.get("Job", name).await?));
+            scene
+                .see("Job", name, "released", |job| !is_suspended(job))
+                .await?;
         }
         scene.delete("Job", "first").await?;
         let second = scene.see_admitted("second").await?;
@@ -201,10 +217,7 @@ async fn devices_that_can_not_be_counted_hold_a_job() -> Result<()> {
             scene.create(&job(name, "q", by_template(name))).await?;
             let rule =
                 format!("ResourceClaimTemplate {name:?} can't be counted by its request \"r\": {rule}");
-            assert_eq!(
-                scene.see_event(name, "InvalidPodSets").await?,
-                held_for(&rule)
-            );
+            see_held_for(scene, name, &rule).await?;
         }
         let shared = json!([{"name": "gpu", "resourceClaimName": "mine"}]);
         scene.create(&job("shared", "q", shared)).await?;
@@ -245,7 +258,7 @@ async fn pods_that_wait_behind_gates_are_let_go_with_the_claims_of_their_job() -
         let used = see_used(scene, &scene.ns, "2").await?;
         ensure!(used["status"]["admittedWorkloads"] == 1, "{used}");
         scene
-            .see_so_many("let go", 2, |pod| !has_queue_gate(pod))
+            .see_so_many("released", 2, |pod| !has_queue_gate(pod))
             .await?;
         let workloads = scene.list("Workload").await?;
         ensure!(workloads.iter().all(is_admitted), "{workloads:?}");
@@ -274,6 +287,14 @@ async fn templates_that_may_not_be_read_hold_up_those_that_claim_and_nobody_else
             scene
                 .see("ClusterRole", "sluice", "without the right", rules)
                 .await?;
+            let user = format!("--as=system:serviceaccount:{NAMESPACE}:sluice");
+            let resource = "resourceclaimtemplates.resource.k8s.io";
+            let may = ["auth", "can-i", "list", resource, "--all-namespaces", &user];
+            // The API server hears of it a moment later.
+            eventually("the right to be gone", DEADLINE, async || {
+                scene.kubectl(&may, None).await?.err()
+            })
+            .await?;
             bed.sluice.start().await?;
             bed::see_leading(scene).await?;
             make_queues(scene).await?;

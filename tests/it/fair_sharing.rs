@@ -74,9 +74,7 @@ async fn queues_share_evenly_what_a_third_one_lends() -> Result<()> {
             let all = scene.list("Workload").await.map_err(|e| format!("{e:#}"))?;
             let is_told = |w: &&Value| {
                 let told = crate::support::objects::condition(w, "QuotaReserved");
-                told.is_some_and(|(s, r, m)| {
-                    (s, r) == ("False", "Pending") && !m.starts_with("Waits for quota again")
-                })
+                told.is_some_and(|(s, r, _)| (s, r) == ("False", "WaitingForQuota"))
             };
             match all.iter().filter(is_told).count() {
                 5 => Ok(()),
@@ -92,8 +90,7 @@ async fn queues_share_evenly_what_a_third_one_lends() -> Result<()> {
             assert_eq!(right, "InCohortFairSharing");
             ensure!(name.starts_with("a-"), "{told:?}");
             ensure!(
-                message
-                    .ends_with("whose ClusterQueue has the smaller share of what their cohort has"),
+                message.ends_with("due to fair sharing within the cohort"),
                 "{message}"
             );
         }
@@ -103,12 +100,13 @@ async fn queues_share_evenly_what_a_third_one_lends() -> Result<()> {
                 scene.delete("Job", name_of(&job)).await?;
             }
         }
-        eventually("all of a to be back", DEADLINE, async || {
+        eventually("only a to be left", DEADLINE, async || {
             let now = holding(scene).await.map_err(|e| format!("{e:#}"))?;
-            if now.get("a") == Some(&6) {
+            let all = scene.list("Workload").await.map_err(|e| format!("{e:#}"))?;
+            if now.get("a") == Some(&6) && all.len() == 6 {
                 Ok(())
             } else {
-                Err(format!("{now:?}"))
+                Err(format!("{now:?} of {}", all.len()))
             }
         })
         .await?;

@@ -3,11 +3,13 @@
 
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
+use sluice_testbed::eventually;
 
+use crate::support::DEADLINE;
 use crate::support::admission::{Admission, both_ways, play};
 use crate::support::made_up::controlled_by;
 use crate::support::objects::{Job, quota, with};
-use crate::support::pods::{Pod, has_queue_gate, is_let_go, is_running, queued, replicated};
+use crate::support::pods::{Pod, has_queue_gate, is_released, is_running, queued, replicated};
 
 both_ways!(
     a_labelled_pod_that_names_an_owner_waits,
@@ -41,25 +43,31 @@ async fn a_labelled_pod_that_names_an_owner_waits(admission: Admission) -> Resul
             ("tiny-job", tiny),
             ("no-such-kind", nothing),
         ];
+        // The API server may not have heard yet that the user may.
+        let create = async |pod: Value| -> Result<Value> {
+            let stored = eventually("the user's pod to be taken", DEADLINE, async || {
+                scene.try_as(&user, &pod).await?.ok()
+            });
+            Ok(serde_json::from_str(&stored.await?)?)
+        };
         for (name, owner) in &rows {
             let pod = Pod::new(name).queue("q").cpu("50").json();
             let pod = with(pod, "/metadata/ownerReferences", controlled_by(owner));
-            let stored = scene.try_as(&user, &pod).await?.ok()?;
-            let stored: Value = serde_json::from_str(&stored)?;
+            let stored = create(pod).await?;
             ensure!(has_queue_gate(&stored), "{name}: {stored}");
         }
-        // One for which there is room is let go and charged as one by itself.
+        // One for which there is room is released and charged as one by itself.
         let small = Pod::new("small").queue("q").cpu("1").json();
         let small = with(
             small,
             "/metadata/ownerReferences",
             controlled_by(&rows[0].1),
         );
-        scene.try_as(&user, &small).await?.ok()?;
-        scene.see("Pod", "small", "let go", is_let_go).await?;
+        create(small).await?;
+        scene.see("Pod", "small", "released", is_released).await?;
         for (name, _) in &rows {
             let pod = scene.get("Pod", name).await?;
-            ensure!(!is_let_go(&pod), "{name}: {pod}");
+            ensure!(!is_released(&pod), "{name}: {pod}");
         }
         Ok(())
     })
@@ -123,15 +131,24 @@ async fn a_pod_is_not_moved_to_another_object(admission: Admission) -> Result<()
         let patch = |owners: Value| json!({"metadata": {"ownerReferences": owners}}).to_string();
         let moved = patch(controlled_by(&other));
         let args = ["patch", "pod", "s-0", "--type=merge", "-p", &moved, &user];
-        let told = scene.kubectl(&args, None).await?.err()?;
         let expected = admission.of_pod(
             "metadata.ownerReferences: Forbidden: only a controller may name another one as the controller of a pod that is in a queue",
         );
-        ensure!(told.contains(&expected), "{told}");
+        // The API server may not have heard yet that the user may edit at all.
+        eventually("the edit to be refused", DEADLINE, async || {
+            let told = scene.kubectl(&args, None).await?.err()?;
+            ensure!(told.contains(&expected), "{told}");
+            anyhow::Ok(())
+        })
+        .await?;
         // By itself it is charged as it was.
         let left = patch(Value::Null);
         let args = ["patch", "pod", "s-0", "--type=merge", "-p", &left, &user];
-        scene.kubectl(&args, None).await?.ok().map(drop)
+        eventually("the pod to be by itself", DEADLINE, async || {
+            scene.kubectl(&args, None).await?.ok()
+        })
+        .await
+        .map(drop)
     })
     .await
 }

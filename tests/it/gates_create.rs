@@ -10,6 +10,7 @@ use crate::gates_roads::{
 };
 use crate::support::admission::{Admission, both_ways, play};
 use crate::support::objects::{GATED, GATES, Job, is_suspended};
+use crate::support::persist::{answered, persist};
 use crate::support::{Scene, into_value, refusal};
 
 both_ways!(
@@ -114,9 +115,9 @@ async fn a_bad_gate_is_refused_at_creation(admission: Admission) -> Result<()> {
             let job = mk_job("refused", gates);
             for dry_run in [false, true] {
                 let expected = admission.of_job(problem);
-                let told = refusal(post(scene, &job, dry_run).await)?;
+                let told = refusal(answered(async || post(scene, &job, dry_run).await).await?)?;
                 assert_eq!(told, expected, "POST {gates:?}");
-                let told = refusal(apply(scene, &job, dry_run).await)?;
+                let told = refusal(answered(async || apply(scene, &job, dry_run).await).await?)?;
                 assert_eq!(told, expected, "apply {gates:?}");
             }
         }
@@ -144,8 +145,8 @@ async fn a_good_gate_holds_from_the_first_moment(admission: Admission) -> Result
             let (posted, applied) = (format!("posted-{index}"), format!("applied-{index}"));
             for dry_run in [true, false] {
                 for job in [
-                    post(scene, &mk_job(&posted, gates), dry_run).await?,
-                    apply(scene, &mk_job(&applied, gates), dry_run).await?,
+                    persist(async || post(scene, &mk_job(&posted, gates), dry_run).await).await?,
+                    persist(async || apply(scene, &mk_job(&applied, gates), dry_run).await).await?,
                 ] {
                     ensure!(is_suspended(&job), "it is not held: {job}");
                     assert_eq!(gates_of(&job), gates.iter().copied().collect(), "{job}");

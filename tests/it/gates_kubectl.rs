@@ -1,13 +1,43 @@
 //! What kubectl shows of the rules for gates: the same words, whichever command is used.
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use serde_json::{Value, json};
+use sluice_testbed::{KubectlOutput, eventually};
 
 use crate::gates_roads::{AT_GATED, CREATE_ONLY, PREFIXED, invalid, mk_job};
+use crate::support::DEADLINE;
 use crate::support::admission::{Admission, both_ways, play};
 use crate::support::objects::{GATED, GATES};
 
 both_ways!(kubectl_shows_the_same_words,);
+
+/// What kubectl says; asked again while the API server, or a webhook that it asked, could not answer, and
+/// where another writer came between.
+pub async fn kubectl_answered(
+    mut attempt: impl AsyncFnMut() -> Result<KubectlOutput>,
+) -> Result<KubectlOutput> {
+    eventually("kubectl to be answered", DEADLINE, async || {
+        let output = attempt().await?;
+        let is_answered = output.code == 0 || !could_not_answer(&output.stderr);
+        ensure!(is_answered, "{}", output.stderr);
+        Ok(output)
+    })
+    .await
+}
+
+/// Whether the same command may succeed a moment later, though nothing else has changed.
+fn could_not_answer(told: &str) -> bool {
+    let reasons = [
+        "(Conflict)",
+        "(InternalError)",
+        "(ServerTimeout)",
+        "(ServiceUnavailable)",
+        "(Timeout)",
+        "(TooManyRequests)",
+        "Unable to connect to the server",
+    ];
+    reasons.iter().any(|reason| told.contains(reason))
+}
 
 async fn kubectl_shows_the_same_words(admission: Admission) -> Result<()> {
     play(admission, "roads-kubectl", async |scene| {
@@ -19,7 +49,8 @@ async fn kubectl_shows_the_same_words(admission: Admission) -> Result<()> {
             &["apply", "-f", "-", "--dry-run=server"],
             &["apply", "-f", "-", "--server-side"],
         ] {
-            let told = scene.kubectl(args, Some(&bad)).await?.err()?;
+            let output = kubectl_answered(async || scene.kubectl(args, Some(&bad)).await).await?;
+            let told = output.err()?;
             check_words(
                 admission,
                 &told,
@@ -29,10 +60,12 @@ async fn kubectl_shows_the_same_words(admission: Admission) -> Result<()> {
         }
 
         let plain = mk_job("plain", &[]).manifest();
-        scene
-            .kubectl(&["apply", "-f", "-"], Some(&plain))
-            .await?
-            .ok()?;
+        let apply = async |job: &str| {
+            kubectl_answered(async || scene.kubectl(&["apply", "-f", "-"], Some(job)).await)
+                .await?
+                .ok()
+        };
+        apply(&plain).await?;
         let late = mk_job("plain", &[(GATED, "a.io/x")]).manifest();
         let stored = mk_stored(&scene.get("Job", "plain").await?, (GATED, "a.io/x"));
         let merge = json!({"metadata": {"annotations": {(GATED): "a.io/x"}}}).to_string();
@@ -75,10 +108,9 @@ async fn kubectl_shows_the_same_words(admission: Admission) -> Result<()> {
                 None,
             ),
         ] {
-            let told = scene
-                .kubectl(&args, stdin.map(String::as_str))
-                .await?
-                .err()?;
+            let stdin = stdin.map(String::as_str);
+            let output = kubectl_answered(async || scene.kubectl(&args, stdin).await).await?;
+            let told = output.err()?;
             check_words(
                 admission,
                 &told,
@@ -89,15 +121,9 @@ async fn kubectl_shows_the_same_words(admission: Admission) -> Result<()> {
 
         // And the way that is open: apply with the gate, apply without it.
         let gated = mk_job("gated", &[(GATES, "a.io/x")]).manifest();
-        scene
-            .kubectl(&["apply", "-f", "-"], Some(&gated))
-            .await?
-            .ok()?;
+        apply(&gated).await?;
         let lifted = mk_job("gated", &[]).manifest();
-        scene
-            .kubectl(&["apply", "-f", "-"], Some(&lifted))
-            .await?
-            .ok()?;
+        apply(&lifted).await?;
         scene.see_workload("gated", "there", |_| true).await?;
         Ok(())
     })

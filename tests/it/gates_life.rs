@@ -1,9 +1,10 @@
-//! The life of a gated job: held without Workload and pods, let go when its last gate goes, with or
+//! The life of a gated job: held without Workload and pods, released when its last gate goes, with or
 //! without a queue, and whatever happens to the controller meanwhile.
 
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 
+use crate::gates_kubectl::kubectl_answered;
 use crate::support::admission::{Admission, both_ways, play};
 use crate::support::history::History;
 use crate::support::objects::{
@@ -105,7 +106,8 @@ async fn a_gate_without_a_domain_and_a_late_one_are_refused(admission: Admission
     play(admission, "life-refuse", async |scene| {
         let at = "metadata.annotations[kueue.x-k8s.io/scheduling-gated-by]";
         let bad = Job::new("bad").queue("q").gate("mygate").manifest();
-        let told = scene.kubectl(&["create", "-f", "-"], Some(&bad)).await?.err()?;
+        let create = async || scene.kubectl(&["create", "-f", "-"], Some(&bad)).await;
+        let told = kubectl_answered(create).await?.err()?;
         let expected = format!(
             "{at}: Invalid value: \"mygate\": must be a domain-prefixed path (such as \"acme.io/foo\")"
         );
@@ -113,7 +115,7 @@ async fn a_gate_without_a_domain_and_a_late_one_are_refused(admission: Admission
 
         scene.create(&Job::new("late").queue("q").json()).await?;
         let args = ["annotate", "job", "late", "kueue.x-k8s.io/scheduling-gated-by=acme.io/x"];
-        let told = scene.kubectl(&args, None).await?.err()?;
+        let told = kubectl_answered(async || scene.kubectl(&args, None).await).await?.err()?;
         let expected = format!("{at}: Forbidden: may only be set at creation and removed later");
         ensure!(told.contains(&admission.of_job(&expected)), "{told}");
         Ok(())

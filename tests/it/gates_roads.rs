@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use crate::support::admission::{Admission, both_ways, play};
 use crate::support::objects::{GATED, GATES, Job, is_suspended};
+use crate::support::persist::{answered, persist};
 use crate::support::{Scene, into_value, refusal};
 
 both_ways!(
@@ -55,7 +56,7 @@ enum Part {
 
 const PARTS: [Part; 2] = [Part::Object, Part::Status];
 
-/// A job of the queue `nowhere`, which there is not: what is let go by its gates stays pending.
+/// A job of the queue `nowhere`, which there is not: what is released by its gates stays pending.
 pub fn mk_job(name: &str, gates: Gates<'_>) -> Job {
     let job = Job::new(name)
         .queue("nowhere")
@@ -242,14 +243,16 @@ async fn gates_can_not_be_added_later(admission: Admission) -> Result<()> {
     ];
     play(admission, "roads-add", async |scene| {
         for (name, stored, wanted, problem) in &rows {
-            apply(scene, &mk_job(name, stored), false)
+            persist(async || apply(scene, &mk_job(name, stored), false).await)
                 .await
                 .context(*name)?;
             for road in ROADS {
                 for part in PARTS {
                     for dry_run in [true, false] {
                         let road = (road, part, dry_run);
-                        let answer = edit(scene, road, name, stored, wanted).await;
+                        let answer =
+                            answered(async || edit(scene, road, name, stored, wanted).await)
+                                .await?;
                         let told =
                             refusal(answer).with_context(|| format!("{name} by {road:?}"))?;
                         assert_eq!(told, admission.of_job(problem), "{name} by {road:?}");
@@ -267,19 +270,15 @@ async fn gates_can_not_be_added_later(admission: Admission) -> Result<()> {
 async fn a_removed_gate_can_not_be_put_back(admission: Admission) -> Result<()> {
     let gated: Gates<'_> = &[(GATED, "a.io/x")];
     play(admission, "roads-again", async |scene| {
-        apply(scene, &mk_job("again", gated), false).await?;
-        edit(
-            scene,
-            (Road::MergePatch, Part::Object, false),
-            "again",
-            gated,
-            &[],
-        )
-        .await?;
+        persist(async || apply(scene, &mk_job("again", gated), false).await).await?;
+        let removal = (Road::MergePatch, Part::Object, false);
+        persist(async || edit(scene, removal, "again", gated, &[]).await).await?;
         for road in ROADS {
             for part in PARTS {
                 let road = (road, part, false);
-                let told = refusal(edit(scene, road, "again", &[], gated).await)?;
+                let answer =
+                    answered(async || edit(scene, road, "again", &[], gated).await).await?;
+                let told = refusal(answer)?;
                 assert_eq!(
                     told,
                     admission.of_job(&format!("{AT_GATED}: {CREATE_ONLY}")),
@@ -320,10 +319,12 @@ async fn gates_can_be_removed_by_every_road(admission: Admission) -> Result<()> 
                         continue;
                     }
                     let name = format!("{row}-{road:?}-{part:?}").to_lowercase();
-                    apply(scene, &mk_job(&name, stored), false).await?;
+                    persist(async || apply(scene, &mk_job(&name, stored), false).await).await?;
                     for dry_run in [true, false] {
                         let what = || format!("{name}, dry run: {dry_run}");
-                        let answer = edit(scene, (road, part, dry_run), &name, stored, wanted);
+                        let road = (road, part, dry_run);
+                        let answer =
+                            persist(async || edit(scene, road, &name, stored, wanted).await);
                         let job = answer.await.with_context(what)?;
                         assert_eq!(gates_of(&job), wanted.iter().copied().collect(), "{name}");
                         ensure!(is_suspended(&job), "{name} is not held");
@@ -360,7 +361,7 @@ async fn the_spec_of_a_gated_job_can_be_edited_by_every_road(admission: Admissio
         for road in ROADS {
             let name = format!("{road:?}").to_lowercase();
             let job = mk_job(&name, gated).cpu("100m");
-            apply(scene, &job, false).await?;
+            persist(async || apply(scene, &job, false).await).await?;
             let pointer = "/spec/template/spec/containers/0/resources/requests/cpu";
             let operations = json!([{"op": "replace", "path": pointer, "value": "200m"}]);
             let mut container =
@@ -373,31 +374,35 @@ async fn the_spec_of_a_gated_job_can_be_edited_by_every_road(admission: Admissio
             match road {
                 Road::JsonPatch => {
                     let patch = Patch::Json::<()>(serde_json::from_value(operations)?);
-                    api.patch(&name, &plain, &patch).await?;
+                    persist(async || api.patch(&name, &plain, &patch).await).await?;
                 }
                 Road::MergePatch => {
                     container["image"] = json!("example.com/none");
-                    api.patch(&name, &plain, &Patch::Merge(spec(&container))).await?;
+                    let patch = Patch::Merge(spec(&container));
+                    persist(async || api.patch(&name, &plain, &patch).await).await?;
                 }
                 Road::StrategicPatch => {
-                    api.patch(&name, &plain, &Patch::Strategic(spec(&container))).await?;
+                    let patch = Patch::Strategic(spec(&container));
+                    persist(async || api.patch(&name, &plain, &patch).await).await?;
                 }
                 Road::ServerSideApply => {
-                    apply(scene, &job.cpu("200m"), false).await?;
+                    let job = job.cpu("200m");
+                    persist(async || apply(scene, &job, false).await).await?;
                 }
                 // Again after a conflict: controllers write to it too.
                 Road::Replace => loop {
                     let mut stored = scene.get("Job", &name).await?;
                     *stored.pointer_mut(pointer).unwrap() = json!("200m");
                     let stored: DynamicObject = serde_json::from_value(stored)?;
-                    match api.replace(&name, &PostParams::default(), &stored).await {
+                    let params = PostParams::default();
+                    match answered(async || api.replace(&name, &params, &stored).await).await? {
                         Err(kube::Error::Api(status)) if status.code == 409 => {}
                         other => break drop(other?),
                     }
                 },
             }
             let lift = (Road::MergePatch, Part::Object, false);
-            edit(scene, lift, &name, gated, &[]).await?;
+            persist(async || edit(scene, lift, &name, gated, &[]).await).await?;
             let workload = scene.see_workload(&name, "there", |_| true).await?;
             assert_eq!(workload["spec"]["podSets"][0]["requests"]["cpu"], "200m", "{road:?}");
         }

@@ -8,6 +8,7 @@ use k8s_openapi::api::authorization::v1::SelfSubjectRulesReview;
 use serde_json::{Value, json};
 use sluice_testbed::{ControlPlane, NAMESPACE, Options, Shared, Sluice, SluiceOptions, eventually};
 
+use crate::gates_kubectl::kubectl_answered;
 use crate::support::DEADLINE;
 use crate::support::bed::BINARY;
 
@@ -99,7 +100,8 @@ fn path(relative: &str) -> String {
 
 /// Standard output and standard error of a kubectl that went well.
 async fn kubectl(args: &[&str], stdin: Option<&str>) -> Result<(String, String)> {
-    let output = shared().control_plane.kubectl(args, stdin).await?;
+    let cp = &shared().control_plane;
+    let output = kubectl_answered(async || cp.kubectl(args, stdin).await).await?;
     let stderr = output.stderr.clone();
     let stdout = output.ok().with_context(|| args.join(" "))?;
     Ok((stdout, stderr))
@@ -248,7 +250,11 @@ async fn an_overlay_may_put_it_elsewhere() -> Result<()> {
         })
         .await?;
     }
-    patch(sluice, release, false).await?.ok()?;
+    // Who Sluice is they know by a right of its own.
+    eventually("its account to let the job go", DEADLINE, async || {
+        patch(sluice, release, false).await?.ok()
+    })
+    .await?;
     Ok(())
 }
 
@@ -305,7 +311,14 @@ async fn no_role_has_a_wildcard() -> Result<()> {
 
 #[tokio::test]
 async fn the_controller_may_do_this_and_no_more() -> Result<()> {
-    assert_eq!(rights_in("default").await?, lines(RIGHTS));
+    // Kubernetes adds the roles of the kinds up one after the other, and its API server hears of it later.
+    eventually("its rights to be these", DEADLINE, async || {
+        let (rights, wanted) = (rights_in("default").await?, lines(RIGHTS));
+        let others: Vec<_> = rights.symmetric_difference(&wanted).collect();
+        ensure!(others.is_empty(), "too few or too many: {others:?}");
+        Ok(())
+    })
+    .await?;
     let more: BTreeSet<_> = rights_in(NAMESPACE)
         .await?
         .difference(&lines(RIGHTS))
@@ -324,6 +337,27 @@ async fn tenants_can_not_admit_their_own_jobs() -> Result<()> {
         let bind = format!("create rolebinding {role} -n {ns} --clusterrole={role} --user={role}");
         kubectl(&bind.split(' ').collect::<Vec<_>>(), None).await?;
     }
+    let may = async |role: &str, verb: &str, resource: &str, subresource: &str| {
+        let review = json!({
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SubjectAccessReview",
+            "spec": { "user": role, "resourceAttributes": {
+                "namespace": ns, "verb": verb, "group": "sluice.dev", "version": "v1alpha1",
+                "resource": resource, "subresource": subresource,
+            } },
+        });
+        let args = ["create", "-o", "jsonpath={.status.allowed}", "-f", "-"];
+        let (allowed, _) = kubectl(&args, Some(&review.to_string())).await?;
+        anyhow::Ok(allowed == "true")
+    };
+    // The API server hears of the bindings a moment later.
+    for role in roles {
+        eventually("the binding to count", DEADLINE, async || {
+            ensure!(may(role, "get", "workloads", "").await?, "not yet: {role}");
+            Ok(())
+        })
+        .await?;
+    }
     let mut table = String::new();
     for line in TENANTS.lines() {
         let (what, _) = line.split_once(':').context("no colon")?;
@@ -332,17 +366,8 @@ async fn tenants_can_not_admit_their_own_jobs() -> Result<()> {
         table.push_str(what);
         table.push(':');
         for role in roles {
-            let review = json!({
-                "apiVersion": "authorization.k8s.io/v1",
-                "kind": "SubjectAccessReview",
-                "spec": { "user": role, "resourceAttributes": {
-                    "namespace": ns, "verb": verb, "group": "sluice.dev", "version": "v1alpha1",
-                    "resource": resource, "subresource": subresource,
-                } },
-            });
-            let args = ["create", "-o", "jsonpath={.status.allowed}", "-f", "-"];
-            let (allowed, _) = kubectl(&args, Some(&review.to_string())).await?;
-            table += if allowed == "true" { " y" } else { " -" };
+            let is_allowed = may(role, verb, resource, subresource).await?;
+            table += if is_allowed { " y" } else { " -" };
         }
         table += "\n";
     }

@@ -12,7 +12,7 @@ use sluice_testbed::Sluice;
 use crate::support::bed::{self, BINARY};
 use crate::support::made_up::MadeUp;
 use crate::support::objects::{Job, quota};
-use crate::support::persist::answered;
+use crate::support::persist::{answered, persist};
 use crate::support::pods::Pod;
 use crate::support::{Scene, refusal};
 
@@ -63,7 +63,7 @@ impl Thief {
     }
 
     async fn is_allowed(&self, path: &str, body: Value) -> Result<()> {
-        let answer = self.send(Method::PATCH, path, &body).await;
+        let answer = persist(async || self.send(Method::PATCH, path, &body).await).await;
         answer
             .map(drop)
             .with_context(|| format!("PATCH {path} {body}"))

@@ -2,20 +2,44 @@
 //! told before any object is misread.
 
 use anyhow::{Result, ensure};
+use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 use sluice_testbed::eventually;
 
+use crate::gates_kubectl::kubectl_answered;
 use crate::support::objects::with;
+use crate::support::persist::answered;
 use crate::support::widgets::Widgets;
 use crate::support::{DEADLINE, Scene, bed, by_objects_webhook, refusal};
 
 /// Waits until the JobKind is refused, and returns the words: the schema of a CRD is published a
-/// moment after the CRD is established.
+/// moment after the CRD is established. Where it can't be looked up in time, the JobKind is taken with a
+/// warning.
 async fn see_refused(scene: &Scene<'_>, kind: &Value) -> Result<String> {
     let manifest = kind.to_string();
+    let args = ["create", "--dry-run=server", "-f", "-"];
     eventually("the JobKind to be refused", DEADLINE, async || {
-        let args = ["create", "--dry-run=server", "-f", "-"];
-        scene.kubectl(&args, Some(&manifest)).await?.err()
+        let output = kubectl_answered(async || scene.kubectl(&args, Some(&manifest)).await);
+        output.await?.err()
+    })
+    .await
+}
+
+/// Waits until the JobKind would be taken with such words: where its schema can't be looked up in time, the
+/// words are others.
+async fn see_taken(
+    scene: &Scene<'_>,
+    kind: &Value,
+    are_right: impl Fn(&str) -> bool,
+) -> Result<()> {
+    let manifest = kind.to_string();
+    let args = ["create", "--dry-run=server", "-f", "-"];
+    eventually("the JobKind to be taken", DEADLINE, async || {
+        let output = scene.kubectl(&args, Some(&manifest)).await?;
+        let told = output.stderr.clone();
+        output.ok()?;
+        ensure!(are_right(&told), "{told}");
+        Ok(())
     })
     .await
 }
@@ -58,13 +82,18 @@ async fn what_does_not_fit_the_schema_is_refused() -> Result<()> {
             ensure!(told.contains(&refused), "{told}");
         }
         // The same by an edit, and what is right is taken without a word.
-        let output = scene
-            .kubectl(&["create", "-f", "-"], Some(&kind.to_string()))
-            .await?;
-        ensure!(!output.stderr.contains("Warning"), "{}", output.stderr);
-        output.ok()?;
-        let edit = json!({"spec": {"suspend": ".spec.paused"}});
-        let told = refusal(scene.try_merge("JobKind", &scene.ns, edit).await)?;
+        see_taken(scene, &kind, |told| !told.contains("Warning")).await?;
+        scene.create(&kind).await?;
+        let edit = Patch::Merge(json!({"spec": {"suspend": ".spec.paused"}}));
+        let dry_run = PatchParams {
+            dry_run: true,
+            ..PatchParams::default()
+        };
+        let api = scene.api("JobKind");
+        let told = eventually("the edit to be refused", DEADLINE, async || {
+            refusal(answered(async || api.patch(&scene.ns, &dry_run, &edit).await).await?)
+        })
+        .await?;
         assert_eq!(told, by_objects_webhook(table[0].2));
         scene.delete("JobKind", &scene.ns).await?;
         widgets.delete_crd().await
@@ -81,16 +110,13 @@ async fn a_kind_that_is_not_served_is_taken_with_a_warning() -> Result<()> {
             "/spec/suspend",
             json!(".spec.paused"),
         );
-        let output = scene
-            .kubectl(&["create", "-f", "-"], Some(&kind.to_string()))
-            .await?;
         let warning = format!(
             "Warning: Widget of {}/v1 is not served yet, so that no path was checked; the condition \
              Ready tells when it is watched",
             widgets.group
         );
-        ensure!(output.stderr.contains(&warning), "{}", output.stderr);
-        output.ok()?;
+        see_taken(scene, &kind, |told| told.contains(&warning)).await?;
+        scene.create(&kind).await?;
         // What nobody could tell then is told when the CRD comes.
         widgets.serve().await?;
         let told = scene

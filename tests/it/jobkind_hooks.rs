@@ -2,12 +2,14 @@
 //! of is held at its creation, and nobody has to touch a configuration for it.
 
 use anyhow::{Context, Result, ensure};
+use kube::api::{DynamicObject, PostParams};
 use serde_json::{Value, json};
 use sluice_testbed::{NAMESPACE, Options, SluiceOptions, eventually};
 
-use crate::support::objects::{Job, is_suspended};
+use crate::support::objects::{Job, condition, is_suspended};
+use crate::support::persist::{answered, persist};
 use crate::support::widgets::Widgets;
-use crate::support::{DEADLINE, Scene, bed, by_jobs_webhook, refusal};
+use crate::support::{DEADLINE, Scene, bed, by_jobs_webhook, into_value, refusal};
 
 const VALIDATING: &str = "validatingwebhookconfiguration";
 const MUTATING: &str = "mutatingwebhookconfiguration";
@@ -81,17 +83,46 @@ fn rules(configuration: &Value) -> Vec<Value> {
         .unwrap_or_default()
 }
 
+/// Creates a widget that is not suspended; again while the API server does not serve them yet, or a webhook
+/// does not answer.
+async fn create_running(widgets: &Widgets<'_>, name: &str, is_queued: bool) -> Result<Value> {
+    eventually("a widget to be taken", DEADLINE, async || {
+        widgets.create_running(name, is_queued).await
+    })
+    .await
+}
+
+/// Waits until widgets that are queued are held so at their creation: the API server hears of a rule a
+/// moment after it was written.
+async fn see_born(widgets: &Widgets<'_>, is_held: impl Fn(&Value) -> bool) -> Result<()> {
+    let mut probe = widgets.widget("probe");
+    probe["spec"]["halted"] = json!(false);
+    let probe: DynamicObject = serde_json::from_value(probe)?;
+    let dry_run = PostParams {
+        dry_run: true,
+        ..PostParams::default()
+    };
+    let api = widgets.api();
+    eventually("widgets to be born held", DEADLINE, async || {
+        let born = into_value(api.create(&dry_run, &probe).await?);
+        ensure!(is_held(&born), "{born}");
+        Ok(())
+    })
+    .await
+}
+
 #[tokio::test]
 async fn what_can_be_suspended_is_born_so_once_its_kind_is_ready() -> Result<()> {
     bed::shared("hooks-suspend", async |scene| {
         let widgets = Widgets::new(scene);
         widgets.serve().await?;
-        let before = widgets.create_running("before", true).await?;
+        let before = create_running(&widgets, "before", true).await?;
         assert_eq!(before["spec"]["halted"], false, "held by whom?");
         widgets.manage(&widgets.job_kind()).await?;
-        let held = widgets.create_running("held", true).await?;
+        see_born(&widgets, |widget| widget["spec"]["halted"] == true).await?;
+        let held = create_running(&widgets, "held", true).await?;
         assert_eq!(held["spec"]["halted"], true, "{held}");
-        let plain = widgets.create_running("plain", false).await?;
+        let plain = create_running(&widgets, "plain", false).await?;
         assert_eq!(plain["spec"]["halted"], false, "{plain}");
         let rules = Rules::of(scene, &widgets);
         let all = ["CREATE", "UPDATE"];
@@ -104,7 +135,8 @@ async fn what_can_be_suspended_is_born_so_once_its_kind_is_ready() -> Result<()>
             [rules.rule(&all, &["widgets"])]
         );
         let start = json!({"spec": {"halted": false}});
-        let told = refusal(widgets.merge("held", start.clone()).await)?;
+        let merge = async || widgets.merge("held", start.clone()).await;
+        let told = refusal(answered(merge).await?)?;
         let refused = by_jobs_webhook("spec.halted: Forbidden: ");
         ensure!(told.starts_with(&refused), "{told}");
 
@@ -131,13 +163,14 @@ async fn what_can_not_be_suspended_is_born_behind_gates_once_its_kind_is_ready()
         widgets.manage(&kind).await?;
         let gates = |widget: &Value| widget["spec"]["template"]["spec"]["schedulingGates"].clone();
         let queue_gate = json!([{"name": "sluice.dev/queue-allocation-gate"}]);
-        let held = widgets.create_running("held", true).await?;
+        see_born(&widgets, |widget| gates(widget) == queue_gate).await?;
+        let held = create_running(&widgets, "held", true).await?;
         assert_eq!(gates(&held), queue_gate, "{held}");
         // One that joins later is held from then on.
-        let plain = widgets.create_running("plain", false).await?;
+        let plain = create_running(&widgets, "plain", false).await?;
         assert_eq!(gates(&plain), Value::Null, "{plain}");
         let join = json!({"metadata": {"labels": {"sluice.dev/queue-name": "q"}}});
-        let joined = widgets.merge("plain", join).await?;
+        let joined = persist(async || widgets.merge("plain", join.clone()).await).await?;
         assert_eq!(gates(&joined), queue_gate, "{joined}");
         let rules = Rules::of(scene, &widgets);
         assert_eq!(
@@ -248,11 +281,16 @@ async fn a_kind_without_its_rule_is_not_ready() -> Result<()> {
         widgets.serve().await?;
         let kind = widgets.job_kind();
         scene.create(&kind).await?;
-        let told = scene
-            .see_condition("JobKind", &scene.ns, "Ready", "False", "WebhookPending")
-            .await?;
         let begin = "Objects of this kind are looked after, but the webhooks are not asked about them yet: ";
-        ensure!(told.starts_with(begin) && told.contains("is forbidden"), "{told}");
+        // Something else may be told before, as that the API server did not answer.
+        let lacks_right = |kind: &Value| {
+            condition(kind, "Ready").is_some_and(|(status, reason, told)| {
+                (status, reason) == ("False", "WebhookPending")
+                    && told.starts_with(begin)
+                    && told.contains("is forbidden")
+            })
+        };
+        scene.see("JobKind", &scene.ns, "without the right", lacks_right).await?;
         scene
             .merge("ClusterRole", "sluice-core", json!({ "rules": rules }))
             .await?;
@@ -275,6 +313,18 @@ async fn aliases_need_no_edit_of_the_configurations() -> Result<()> {
         let job = Job::new("moved")
             .label("kueue.x-k8s.io/queue-name", "q")
             .json();
+        let probe: DynamicObject = serde_json::from_value(job.clone())?;
+        let dry_run = PostParams {
+            dry_run: true,
+            ..PostParams::default()
+        };
+        // The API server hears of the conditions a moment after they were written.
+        eventually("such a job to be held", DEADLINE, async || {
+            let held = into_value(scene.api("Job").create(&dry_run, &probe).await?);
+            ensure!(is_suspended(&held), "{held}");
+            Ok(())
+        })
+        .await?;
         let job = scene.create(&job).await?;
         ensure!(is_suspended(&job), "{job}");
         Ok(())

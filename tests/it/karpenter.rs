@@ -105,9 +105,10 @@ async fn run_control(scene: &Scene<'_>, name: &str) -> Result<BTreeSet<String>> 
 
 /// Waits until as many pods of a group run as there shall be, and returns their nodes.
 async fn see_running(scene: &Scene<'_>, group: &str, count: usize) -> Result<BTreeSet<String>> {
+    // Karpenter makes as many nodes, one after the other.
     eventually(
         &format!("{count} pods of {group} to run"),
-        DEADLINE,
+        3 * DEADLINE,
         async || {
             let mut pods = scene.list("Pod").await.map_err(|e| format!("{e:#}"))?;
             pods.retain(|p| in_group(p, group) && p["status"]["phase"] == "Running");

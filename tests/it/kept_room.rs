@@ -6,6 +6,7 @@ use serde_json::json;
 use crate::preemption::{Member, classes, cohort, end_slow_pods, leaving, slow};
 use crate::support::history::check_conditions;
 use crate::support::objects::{Job, condition, is_admitted};
+use crate::support::pods::is_terminating;
 use crate::support::queues::check_quota;
 use crate::support::{Scene, bed};
 
@@ -49,6 +50,7 @@ async fn goes_to_whom_it_was_left(
     scene.see_admitted("small").await?;
     meanwhile().await?;
     assert_eq!(leaving(scene).await?, ["theirs"]);
+    scene.see_so_many("on its way", 1, is_terminating).await?;
     end_slow_pods(scene).await?;
     scene.see_admitted("mine").await?;
     let theirs = scene.see_workload("theirs", "waiting", |w| !is_admitted(w));

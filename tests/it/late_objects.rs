@@ -16,17 +16,23 @@ async fn a_job_waits_for_its_queue_and_all_below_it() -> Result<()> {
         let ns = &scene.ns;
         scene.create(&Job::new("early").queue("q").json()).await?;
         let message = format!("LocalQueue \"{ns}/q\" doesn't exist");
-        scene.see_waiting("early", "Inadmissible", &message).await?;
+        scene
+            .see_waiting("early", "Misconfigured", &message)
+            .await?;
         scene.create(&local_queue("q", ns)).await?;
         let message = format!("ClusterQueue \"{ns}\" of LocalQueue \"{ns}/q\" doesn't exist");
-        scene.see_waiting("early", "Inadmissible", &message).await?;
+        scene
+            .see_waiting("early", "Misconfigured", &message)
+            .await?;
         scene
             .create(&cluster_queue(ns, ns, &[quota("cpu", "2")]))
             .await?;
         let message = format!(
             "ClusterQueue \"{ns}\" is inactive: ResourceFlavors that don't exist: \"{ns}\""
         );
-        scene.see_waiting("early", "Inadmissible", &message).await?;
+        scene
+            .see_waiting("early", "Misconfigured", &message)
+            .await?;
         scene.create(&flavor(ns)).await?;
         scene.see_complete("early").await?;
         scene
@@ -80,7 +86,9 @@ async fn a_namespace_can_come_under_a_selector_and_leave_it() -> Result<()> {
             .create(&Job::new("early").queue("q").runs_forever().json())
             .await?;
         let message = format!("ClusterQueue \"{ns}\" doesn't select the namespace \"{ns}\"");
-        scene.see_waiting("early", "Inadmissible", &message).await?;
+        scene
+            .see_waiting("early", "Misconfigured", &message)
+            .await?;
         scene
             .merge(
                 "Namespace",
@@ -89,6 +97,9 @@ async fn a_namespace_can_come_under_a_selector_and_leave_it() -> Result<()> {
             )
             .await?;
         scene.see_admitted("early").await?;
+        scene
+            .see_condition("LocalQueue", "q", "Active", "True", "Ready")
+            .await?;
         // And out of it: what runs stays and stays charged, what comes waits.
         scene
             .merge(
@@ -97,8 +108,11 @@ async fn a_namespace_can_come_under_a_selector_and_leave_it() -> Result<()> {
                 json!({"metadata": {"labels": {"team": null}}}),
             )
             .await?;
+        scene
+            .see_condition("LocalQueue", "q", "Active", "False", "NamespaceNotSelected")
+            .await?;
         scene.create(&Job::new("late").queue("q").json()).await?;
-        scene.see_waiting("late", "Inadmissible", &message).await?;
+        scene.see_waiting("late", "Misconfigured", &message).await?;
         let early = scene.find_workload("early").await?.unwrap();
         ensure!(is_admitted(&early), "{early}");
         // The selector changes instead.
@@ -115,9 +129,9 @@ async fn a_namespace_can_come_under_a_selector_and_leave_it() -> Result<()> {
     .await
 }
 
-/// The life of a widget, once it is let go.
+/// The life of a widget, once it is released.
 async fn see_through(widgets: &Widgets<'_>, name: &str) -> Result<()> {
-    widgets.see_let_go(name).await?;
+    widgets.see_released(name).await?;
     widgets.set_status(name, json!({"done": true})).await?;
     let told = Some(("True", "Succeeded", "all widgets are made"));
     widgets
@@ -136,10 +150,14 @@ async fn objects_are_taken_over_when_their_job_kind_comes() -> Result<()> {
         let early = with(widgets.widget("early"), "/spec/halted", json!(false));
         scene.apply(&early).await?;
         widgets.manage(&widgets.job_kind()).await?;
+        // It runs until it is held: that it is released says something only after that.
+        widgets
+            .see_workload("early", "admitted", is_admitted)
+            .await?;
         see_through(&widgets, "early").await?;
         // The next waits until the one before it is done.
         scene.apply(&widgets.widget("a")).await?;
-        widgets.see_let_go("a").await?;
+        widgets.see_released("a").await?;
         scene.apply(&widgets.widget("b")).await?;
         let waits =
             |w: &Value| condition(w, "QuotaReserved").is_some_and(|(status, ..)| status == "False");

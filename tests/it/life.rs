@@ -1,7 +1,7 @@
 //! The life of a job between its creation and its end: what its user may do to it and what not, where
 //! its pods land, and what is told meanwhile.
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use sluice_testbed::{NodeSpec, eventually};
 
@@ -10,6 +10,7 @@ use crate::support::objects::{
     self, Job, cluster_queue, condition, is_admitted, is_suspended, local_queue, name_of, own,
     priority_class, quota, with,
 };
+use crate::support::persist::answered;
 use crate::support::{DEADLINE, Scene, refusal};
 
 both_ways!(
@@ -27,14 +28,43 @@ both_ways!(
 
 const UNSUSPEND: &str = r#"{"spec":{"suspend":false}}"#;
 
-/// Merges a patch into a job as a user with the role `edit` in the namespace, and nothing else.
+/// What kubectl says where the API server, or a webhook that it asked, could not answer in time.
+const NO_ANSWER: [&str; 4] = [
+    "(InternalError)",
+    "(ServiceUnavailable)",
+    "(Timeout)",
+    "(TooManyRequests)",
+];
+
+/// Merges a patch into a job as a user with the role `edit` in the namespace, and nothing else. Asks again
+/// where there was no answer, be it a refusal.
 async fn patch_as_user(
     scene: &Scene<'_>,
     job: &str,
     patch: &str,
 ) -> Result<sluice_testbed::KubectlOutput> {
     let args = ["--as=ann", "patch", "job", job, "--type=merge", "-p", patch];
-    scene.kubectl(&args, None).await
+    eventually("an answer to kubectl", DEADLINE, async || {
+        let output = scene.kubectl(&args, None).await?;
+        let is_answered = !NO_ANSWER.iter().any(|why| output.stderr.contains(why));
+        ensure!(is_answered, "{}", output.stderr);
+        anyhow::Ok(output)
+    })
+    .await
+}
+
+/// What is said to a patch of a job that is refused.
+async fn refused(scene: &Scene<'_>, job: &str, patch: Value) -> Result<String> {
+    let answer = answered(async || scene.try_merge("Job", job, patch.clone()).await).await?;
+    refusal(answer)
+}
+
+/// A queue `q` of the namespace that admits nothing yet.
+async fn closed_queue(scene: &Scene<'_>, quotas: &[objects::Quota<'_>]) -> Result<()> {
+    let queue = cluster_queue(&scene.ns, &scene.ns, quotas);
+    scene
+        .queue_like(with(queue, "/spec/stopPolicy", json!("Hold")))
+        .await
 }
 
 async fn let_ann_edit(scene: &Scene<'_>) -> Result<()> {
@@ -78,8 +108,8 @@ async fn starting_a_job_by_hand_is_refused_with_advice_that_works(
                         same update";
         ensure!(told.trim_end().ends_with(&admission.of_job(expected)), "{told}");
         // The administrator is told the same.
-        let again = scene.try_merge("Job", "pending", json!({"spec": {"suspend": false}})).await;
-        assert_eq!(refusal(again)?, admission.of_job(expected));
+        let again = refused(scene, "pending", json!({"spec": {"suspend": false}})).await?;
+        assert_eq!(again, admission.of_job(expected));
 
         scene.see_workload("pending", "there", |_| true).await?;
         let advised = r#"{"metadata":{"labels":{"sluice.dev/queue-name":null}},"spec":{"suspend":false}}"#;
@@ -110,16 +140,16 @@ async fn the_queue_of_a_job_can_change_while_it_waits(admission: Admission) -> R
         scene.see_pods("Running", 1).await?;
 
         let at = "metadata.labels[sluice.dev/queue-name]: Forbidden: ";
-        let told = refusal(scene.try_merge("Job", "mover", to(json!("q"))).await)?;
+        let told = refused(scene, "mover", to(json!("q"))).await?;
         let rule = "is immutable while the job is admitted; delete the job and create it again in the \
                     other queue";
         assert_eq!(told, admission.of_job(&format!("{at}{rule}")));
-        let told = refusal(scene.try_merge("Job", "mover", to(json!(null))).await)?;
+        let told = refused(scene, "mover", to(json!(null))).await?;
         let rule = "may not be removed while the job is admitted; delete the job and create it again \
                     without the label";
         assert_eq!(told, admission.of_job(&format!("{at}{rule}")));
         scene.create(&Job::new("free").runs_forever().json()).await?;
-        let told = refusal(scene.try_merge("Job", "free", to(json!("q"))).await)?;
+        let told = refused(scene, "free", to(json!("q"))).await?;
         let rule = "may not be added while the job runs; suspend the job in the same update, and it is \
                     queued";
         assert_eq!(told, admission.of_job(&format!("{at}{rule}")));
@@ -145,7 +175,7 @@ async fn a_job_can_be_edited_while_it_waits_and_not_grow_while_it_runs(
         scene.merge("Job", "edited", json!({"spec": {"parallelism": 0}})).await?;
         scene.see_workload("edited", "empty", |w| w["spec"]["podSets"][0]["count"] == 0).await?;
         // Admitted with nothing, it asks for something: it has to queue for that.
-        let told = refusal(scene.try_merge("Job", "edited", json!({"spec": {"parallelism": 1}})).await);
+        let told = refused(scene, "edited", json!({"spec": {"parallelism": 1}})).await;
         if let Ok(told) = told {
             ensure!(told.contains("pod set \"main\": Forbidden: may not grow from 0 to 1 pods"), "{told}");
         }
@@ -160,15 +190,15 @@ async fn a_job_can_be_edited_while_it_waits_and_not_grow_while_it_runs(
         assert_eq!(workload["spec"]["podSets"][0]["requests"]["cpu"], "750m");
         scene.see_pods("Running", 2).await?;
         let more = json!({"spec": {"parallelism": 3}});
-        let told = refusal(scene.try_merge("Job", "grown", more).await);
         // completions is 2: more parallelism makes no more pods.
-        ensure!(told.is_err(), "raising parallelism above completions is no growth: {told:?}");
+        let taken = scene.merge("Job", "grown", more).await;
+        taken.context("raising parallelism above completions is no growth")?;
         scene.create(&Job::new("wide").queue("q").cpu("250m").with(&["spec", "completions"], json!(9)).runs_forever().json()).await?;
         scene.see_admitted("wide").await?;
         // Until then it is suspended, and may grow.
         scene.see_pods("Running", 3).await?;
         let more = json!({"spec": {"parallelism": 2}});
-        let told = refusal(scene.try_merge("Job", "wide", more).await)?;
+        let told = refused(scene, "wide", more).await?;
         let expected = "pod set \"main\": Forbidden: may not grow from 1 to 2 pods while the job is \
                         admitted; suspend it in the same update, and it is queued with the new value";
         assert_eq!(told, admission.of_job(expected));
@@ -213,8 +243,7 @@ async fn a_waiting_job_can_be_edited_often(admission: Admission) -> Result<()> {
 
 async fn priority_comes_from_the_classes_of_job_and_pods(admission: Admission) -> Result<()> {
     play(admission, "life-priority", async |scene| {
-        scene.queue(&[quota("cpu", "1")]).await?;
-        scene.stop("Hold").await?;
+        closed_queue(scene, &[quota("cpu", "1")]).await?;
         let (own_class, pod_class) = (scene.name("own"), scene.name("pod"));
         scene.create(&priority_class(&own_class, 10)).await?;
         scene
@@ -377,7 +406,7 @@ async fn flavors_are_tried_in_order(admission: Admission) -> Result<()> {
              is free now (nominal quota 1); needs cpu 1 in flavor \"{second}\": more than is free now \
              (nominal quota 1)"
         );
-        scene.see_waiting("c", "Pending", &message).await?;
+        scene.see_waiting("c", "WaitingForQuota", &message).await?;
         scene.delete("Job", "b").await?;
         let workload = scene.see_admitted("c").await?;
         let given = &workload["status"]["admission"]["podSetAssignments"][0]["flavors"]["cpu"];
@@ -390,14 +419,12 @@ async fn flavors_are_tried_in_order(admission: Admission) -> Result<()> {
 /// What the scheduler will charge is what is charged: limits, sidecars, overhead, LimitRange.
 async fn a_job_is_charged_what_the_scheduler_charges(admission: Admission) -> Result<()> {
     play(admission, "life-charge", async |scene| {
-        scene
-            .queue(&[
-                quota("cpu", "8"),
-                quota("memory", "8Gi"),
-                quota("pods", "8"),
-            ])
-            .await?;
-        scene.stop("Hold").await?;
+        let quotas = [
+            quota("cpu", "8"),
+            quota("memory", "8Gi"),
+            quota("pods", "8"),
+        ];
+        closed_queue(scene, &quotas).await?;
         scene
             .apply(&json!({
                 "apiVersion": "v1",
@@ -519,7 +546,7 @@ async fn what_sluice_does_not_know_it_leaves_alone(admission: Admission) -> Resu
         let created = scene.create(&job.json()).await?;
         scene.see_admitted("rest").await?;
         let running = scene
-            .see("Job", "rest", "let go", |job| !is_suspended(job))
+            .see("Job", "rest", "released", |job| !is_suspended(job))
             .await?;
         let mut expected = created.clone();
         expected["spec"]["suspend"] = json!(false);

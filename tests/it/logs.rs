@@ -7,10 +7,11 @@ use std::fmt;
 use anyhow::{Context, Result, ensure};
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::json;
-use sluice_testbed::SluiceOptions;
+use sluice_testbed::{SluiceOptions, eventually};
 
-use crate::support::bed;
 use crate::support::objects::{Job, quota};
+use crate::support::persist::answered;
+use crate::support::{DEADLINE, bed};
 
 /// Any JSON in which no key comes twice.
 struct Strict;
@@ -92,14 +93,25 @@ async fn each_line_is_json_in_which_no_key_comes_twice() -> Result<()> {
             .await?;
         scene.see_event("unknown", "PriorityClassNotFound").await?;
         let bad = job("bad").gate("nonsense").json();
-        ensure!(scene.try_create(&bad).await.is_err(), "it was taken");
+        let told = answered(async || scene.try_create(&bad).await).await?;
+        ensure!(told.is_err(), "it was taken");
         let refuses = json!({
             "apiVersion": "v1",
             "kind": "ResourceQuota",
             "metadata": {"name": "no-workloads"},
-            "spec": {"hard": {"count/workloads.sluice.dev": "0"}},
+            "spec": {"hard": {"count/workloads.sluice.dev": "0", "count/configmaps": "0"}},
         });
         scene.apply(&refuses).await?;
+        // A quota counts once its controller has looked at it.
+        let metadata = json!({"generateName": "probe-"});
+        let probe = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata});
+        eventually("the quota to count", DEADLINE, async || {
+            match scene.try_create(&probe).await {
+                Err(kube::Error::Api(status)) if status.code == 403 => Ok(()),
+                other => Err(format!("{other:?}")),
+            }
+        })
+        .await?;
         scene.create(&job("refused").json()).await?;
         scene.see_event("refused", "WriteRefused").await?;
         bed.sluice.kill();

@@ -9,6 +9,7 @@ use sluice_testbed::eventually;
 
 use crate::support::made_up::controlled_by;
 use crate::support::objects::{GATED, condition, is, is_admitted, name_of, own, quota};
+use crate::support::persist::{answered, persist};
 use crate::support::pods::{gates, has_queue_gate, let_go_at};
 use crate::support::{DEADLINE, Scene, bed, by_jobs_webhook, into_value, refusal};
 
@@ -41,6 +42,19 @@ impl<'a> Voyages<'a> {
         scene
             .see_condition("JobKind", &scene.ns, "Ready", "True", "Watched")
             .await?;
+        // The API server hears of the webhooks' rule a moment after it was written.
+        let probe: DynamicObject = serde_json::from_value(voyages.voyage("probe"))?;
+        let dry_run = PostParams {
+            dry_run: true,
+            ..PostParams::default()
+        };
+        eventually("voyages to be born held", DEADLINE, async || {
+            let born = into_value(voyages.api.create(&dry_run, &probe).await?);
+            let captain = &born["spec"]["plan"]["crew"]["roles"]["Captain"];
+            ensure!(has_queue_gate(&captain["pod"]["template"]), "{born}");
+            Ok(())
+        })
+        .await?;
         Ok(voyages)
     }
 
@@ -142,7 +156,8 @@ impl<'a> Voyages<'a> {
 
     async fn create(&self, voyage: &Value) -> Result<Value> {
         let voyage: DynamicObject = serde_json::from_value(voyage.clone())?;
-        let created = self.api.create(&PostParams::default(), &voyage).await?;
+        let params = PostParams::default();
+        let created = persist(async || self.api.create(&params, &voyage).await).await?;
         Ok(into_value(created))
     }
 
@@ -201,10 +216,8 @@ async fn it_waits_through_gates_and_starts_at_once() -> Result<()> {
 
         // The gate goes from the object, and so from all pods.
         let open = Patch::Merge(json!({"metadata": {"annotations": {GATED: null}}}));
-        voyages
-            .api
-            .patch("north", &PatchParams::default(), &open)
-            .await?;
+        let params = PatchParams::default();
+        persist(async || voyages.api.patch("north", &params, &open).await).await?;
         see_gates(scene, &[QUEUE_GATE]).await?;
         let workload = scene
             .see_workload_of(&created, "told what it waits for", |workload| {
@@ -228,8 +241,9 @@ async fn it_waits_through_gates_and_starts_at_once() -> Result<()> {
 
         scene.set_cpu("6").await?;
         see_gates(scene, &[]).await?;
-        let admitted = workloads
-            .so_far()
+        let admitted = scene
+            .history("Workload", &workloads)
+            .await?
             .iter()
             .find(|r| is_admitted(&r.object))
             .map(|r| r.number);
@@ -244,10 +258,7 @@ async fn it_waits_through_gates_and_starts_at_once() -> Result<()> {
         }
 
         let arrived = Patch::Merge(json!({"status": {"arrived": true}}));
-        voyages
-            .api
-            .patch_status("north", &PatchParams::default(), &arrived)
-            .await?;
+        persist(async || voyages.api.patch_status("north", &params, &arrived).await).await?;
         for pod in scene.list("Pod").await? {
             scene.delete("Pod", name_of(&pod)).await?;
         }
@@ -295,8 +306,10 @@ async fn a_count_that_is_no_number_is_refused() -> Result<()> {
         let voyages = Voyages::declare(scene).await?;
         let mut bad = voyages.voyage("bad");
         bad["spec"]["plan"]["crew"]["roles"]["Mate"]["size"] = json!("a few");
-        let bad = serde_json::from_value(bad)?;
-        let told = refusal(voyages.api.create(&PostParams::default(), &bad).await)?;
+        let bad: DynamicObject = serde_json::from_value(bad)?;
+        let params = PostParams::default();
+        let create = async || voyages.api.create(&params, &bad).await;
+        let told = refusal(answered(create).await?)?;
         let problem = "the count of pod set \"mate\": Forbidden: the expression does not fit this object: \
                        Error executing function 'int': string parse error: invalid digit found in string";
         assert_eq!(told, by_jobs_webhook(problem));

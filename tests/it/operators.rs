@@ -1,5 +1,5 @@
 //! Beside the real training operator, and the real trainer with the real JobSet controller: their
-//! jobs are held by gates, queued, let go, drained, let go again and end, and quota is right all the
+//! jobs are held by gates, queued, released, drained, released again and end, and quota is right all the
 //! way. What is read of jobs without their controllers is tested in `shipped_kinds`.
 
 use std::collections::BTreeMap;
@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use sluice_testbed::{Crds, Operator, Operators, Options, RUN_SECONDS, SluiceOptions, eventually};
 
 use crate::support::objects::{cluster_queue, condition, is_admitted, local_queue, name_of, quota};
+use crate::support::pods::{is_running, is_terminating};
 use crate::support::queues::{Limits, check_quota};
 use crate::support::{DEADLINE, Scene, bed, into_value};
 
@@ -162,13 +163,12 @@ async fn goes_its_way(scene: &Scene<'_>, subject: &Subject) -> Result<()> {
     let mut object = subject.object.clone();
     object["metadata"]["labels"] = json!({"sluice.dev/queue-name": "q"});
     object["metadata"]["annotations"] = json!({GATE: "acme.io/data"});
-    let created = scene
-        .kubectl(
-            &["create", "-f", "-", "-o", "json"],
-            Some(&object.to_string()),
-        )
-        .await?
-        .ok()?;
+    let (args, object) = (["create", "-f", "-", "-o", "json"], object.to_string());
+    // An operator's webhook may not have heard of the runtime yet, and any may not answer for a moment.
+    let created = eventually("the job to be taken", DEADLINE, async || {
+        scene.kubectl(&args, Some(&object)).await?.ok()
+    })
+    .await?;
     let created: Value = serde_json::from_str(&created)?;
     ensure!(
         created.pointer(subject.suspend) == Some(&json!(true)),
@@ -186,15 +186,18 @@ async fn goes_its_way(scene: &Scene<'_>, subject: &Subject) -> Result<()> {
 
     let ungate = format!("{GATE}-");
     job.kubectl(&["annotate"], &[&ungate]).await?;
-    job.runs().await.context("let go for the first time")?;
+    job.runs().await.context("released for the first time")?;
 
     scene.stop("HoldAndDrain").await?;
     job.is_drained().await.context("drained")?;
     scene.stop("None").await?;
-    job.runs().await.context("let go again")?;
+    job.runs().await.context("released again")?;
 
     for pod in scene.list("Pod").await? {
-        scene.end(name_of(&pod)).await?;
+        // One of before the job was drained may be on its way out still.
+        if !is_terminating(&pod) {
+            scene.end(name_of(&pod)).await?;
+        }
     }
     job.see_workload("finished", |workload| {
         condition(workload, "Finished")
@@ -232,7 +235,11 @@ impl Job<'_> {
     async fn kubectl(&self, verb: &[&str], rest: &[&str]) -> Result<()> {
         let job = format!("{}/train", self.subject.resource.plural);
         let args = [verb, &[job.as_str()], rest].concat();
-        self.scene.kubectl(&args, None).await?.ok()?;
+        // A webhook may not answer for a moment; it is fine to be done twice.
+        eventually("kubectl to be answered", DEADLINE, async || {
+            self.scene.kubectl(&args, None).await?.ok()
+        })
+        .await?;
         Ok(())
     }
 
@@ -259,8 +266,9 @@ impl Job<'_> {
         let sets = sets.into_iter().flatten();
         let sets: Value = sets.map(|set| json!([set["name"], set["count"]])).collect();
         ensure!(sets == self.subject.sets, "the pod sets are {sets}");
-        let pods = self.scene.see_pods("Running", self.subject.pods).await?;
-        for pod in pods {
+        let runs = |pod: &Value| is_running(pod) && !is_terminating(pod);
+        let count = self.subject.pods;
+        for pod in self.scene.see_so_many("running", count, runs).await? {
             ensure!(
                 pod["spec"]["nodeSelector"]["kubernetes.io/os"] == "linux",
                 "a pod goes anywhere: {pod}"

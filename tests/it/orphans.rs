@@ -3,10 +3,11 @@
 
 use anyhow::{Result, ensure};
 use serde_json::Value;
+use sluice_testbed::eventually;
 
 use crate::support::objects::{Job, is_admitted, name_of, quota};
 use crate::support::pods::is_running;
-use crate::support::{Scene, bed};
+use crate::support::{DEADLINE, Scene, bed};
 
 async fn orphan(scene: &Scene<'_>, job: &str) -> Result<()> {
     let args = ["delete", "job", job, "--cascade=orphan", "--timeout=180s"];
@@ -53,11 +54,16 @@ async fn pods_that_run_on_keep_their_quota() -> Result<()> {
             .await?;
         see_next_waiting(scene).await?;
         orphan(scene, "first").await?;
-        let told = scene.see_event(&first, "Orphaned").await?;
-        ensure!(
-            told.starts_with("Its job is deleted and 2 of its pods run on"),
-            "{told}"
-        );
+        // It may be told of one before the other is seen to be an orphan.
+        let both = "Its job is deleted and 2 of its pods run on";
+        eventually("an event about both pods", DEADLINE, async || {
+            let events = scene.events(&first).await?;
+            let mut told = events.iter();
+            let is_told = told.any(|(r, note)| r == "Orphaned" && note.starts_with(both));
+            ensure!(is_told, "{events:?}");
+            anyhow::Ok(())
+        })
+        .await?;
         scene.see_account("cpu", ("2", "2", "0"), 1).await?;
         see_next_waiting(scene).await?;
         end_orphans(scene, &pods, &first).await

@@ -3,12 +3,12 @@
 
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
-use sluice_testbed::{Options, RUN_SECONDS, SluiceOptions};
+use sluice_testbed::{Options, RUN_SECONDS, SluiceOptions, eventually};
 
 use crate::support::history::{History, Revision};
 use crate::support::made_up::{MadeUp, controlled_by};
 use crate::support::objects::{Job, condition, is_admitted, is_suspended, quota, with};
-use crate::support::{Scene, bed};
+use crate::support::{DEADLINE, Scene, bed};
 
 /// A Job in the queue that names `owner` as its controller.
 fn mk_part(name: &str, owner: &Value) -> Value {
@@ -79,7 +79,7 @@ async fn a_job_of_a_managed_object_is_left_alone_and_no_other_is() -> Result<()>
         let records = Records::start(scene).await?;
 
         let managed = crew.create(scene, &crew.queued("managed")).await?;
-        crew.see_let_go(scene, "managed").await?;
+        crew.see_released(scene, "managed").await?;
         let part = scene.create(&mk_part("part", &managed)).await?;
         scene.see_complete("part").await?;
 
@@ -93,7 +93,7 @@ async fn a_job_of_a_managed_object_is_left_alone_and_no_other_is() -> Result<()>
 
         // Its owner is, and makes no Jobs: somebody wants to be rid of the queue.
         let lone = solo.create(scene, &solo.queued("lone")).await?;
-        solo.see_let_go(scene, "lone").await?;
+        solo.see_released(scene, "lone").await?;
         scene.create(&mk_part("sly", &lone)).await?;
         let told = |w: &Value| !is_admitted(w);
         scene.see_workload("sly", "waiting", told).await?;
@@ -117,7 +117,7 @@ async fn a_part_runs_on_what_its_owner_was_admitted_with() -> Result<()> {
         scene.queue(&[quota("cpu", "1")]).await?;
         let (crew, _) = mk_kinds(scene).await?;
         let first = crew.create(scene, &crew.queued("first")).await?;
-        crew.see_let_go(scene, "first").await?;
+        crew.see_released(scene, "first").await?;
         let waiting = crew.create(scene, &crew.queued("waiting")).await?;
         let waits = |w: &Value| !is_admitted(w);
         scene.see_workload_of(&waiting, "waiting", waits).await?;
@@ -149,7 +149,7 @@ async fn a_part_runs_on_what_its_owner_was_admitted_with() -> Result<()> {
         );
 
         crew.delete(scene, "first").await?;
-        crew.see_let_go(scene, "waiting").await?;
+        crew.see_released(scene, "waiting").await?;
         let resumed = json!({"spec": {"suspend": false}});
         scene.merge("Job", "early", resumed).await?;
         scene.see_pods("Running", 1).await.map(drop)
@@ -170,7 +170,7 @@ async fn owners_in_between_are_passed_through_and_may_go_first() -> Result<()> {
         let records = Records::start(scene).await?;
 
         let top = crew.create(scene, &crew.queued("top")).await?;
-        crew.see_let_go(scene, "top").await?;
+        crew.see_released(scene, "top").await?;
         let middle = with(
             note.object("middle"),
             "/metadata/ownerReferences",
@@ -256,7 +256,7 @@ async fn a_forged_reference_changes_nothing() -> Result<()> {
         scene.queue(&[quota("cpu", "20")]).await?;
         let (crew, note) = mk_kinds(scene).await?;
         let top = crew.create(scene, &crew.queued("top")).await?;
-        crew.see_let_go(scene, "top").await?;
+        crew.see_released(scene, "top").await?;
         let dead = crew.create(scene, &crew.object("dead")).await?;
         crew.delete(scene, "dead").await?;
         let namespaces = scene.get("Namespace", &scene.ns).await?;
@@ -279,8 +279,12 @@ async fn a_forged_reference_changes_nothing() -> Result<()> {
             ("no-such-kind", json!({"apiVersion": "no.example.com/v1", "kind": "Nothing", "metadata": {"name": "x", "uid": "u"}})),
             ("path", json!({"apiVersion": "v1", "kind": "../../x", "metadata": {"name": "a/../b?c", "uid": "u2"}})),
         ];
+        // Those of kinds that make Jobs are not held at their creation: none must be complete before it is
+        // seen.
+        let runs = json!({ RUN_SECONDS: "10" });
         for (name, owner) in &rows {
-            scene.create(&mk_part(name, owner)).await?;
+            let part = mk_part(name, owner);
+            scene.create(&with(part, "/spec/template/metadata/annotations", runs.clone())).await?;
         }
         // Two that own each other, and chains of ten and eleven owners.
         let (mut above, mut left) = (top.clone(), None);
@@ -326,7 +330,7 @@ async fn a_job_that_is_charged_stays_so_whatever_owner_is_written_to_it() -> Res
         scene.queue(&[quota("cpu", "2")]).await?;
         let (crew, _) = mk_kinds(scene).await?;
         let top = crew.create(scene, &crew.queued("top")).await?;
-        crew.see_let_go(scene, "top").await?;
+        crew.see_released(scene, "top").await?;
         let long = Job::new("long").queue("q").runs_forever().json();
         scene.create(&long).await?;
         scene.see_admitted("long").await?;
@@ -335,11 +339,16 @@ async fn a_job_that_is_charged_stays_so_whatever_owner_is_written_to_it() -> Res
         let user = format!("--as={editor}");
         let patch = json!({"metadata": {"ownerReferences": controlled_by(&top)}}).to_string();
         let args = ["patch", "job", "long", "--type=merge", "-p", &patch, &user];
-        let told = scene.kubectl(&args, None).await?.err()?;
-        ensure!(
-            told.contains("metadata.ownerReferences: Forbidden"),
-            "{told}"
-        );
+        // The API server may not have heard yet that the user may edit at all.
+        eventually("the edit to be refused", DEADLINE, async || {
+            let told = scene.kubectl(&args, None).await?.err()?;
+            ensure!(
+                told.contains("metadata.ownerReferences: Forbidden"),
+                "{told}"
+            );
+            anyhow::Ok(())
+        })
+        .await?;
         // Where no webhook was asked, it is charged all the same.
         scene
             .merge("Job", "long", serde_json::from_str(&patch)?)

@@ -6,7 +6,9 @@ use serde_json::{Value, json};
 use sluice_testbed::eventually;
 
 use crate::support::admission::{Admission, both_ways, play};
-use crate::support::objects::{Job, condition, is_admitted, is_suspended, name_of, quota};
+use crate::support::objects::{
+    Job, cluster_queue, condition, is_admitted, is_suspended, name_of, quota, with,
+};
 use crate::support::{DEADLINE, Scene, bed};
 
 both_ways!(
@@ -23,7 +25,7 @@ async fn see_paused(scene: &Scene<'_>, job: &str) -> Result<Value> {
     scene
         .see_workload(job, "paused", |workload| {
             let quota = condition(workload, "QuotaReserved");
-            quota.is_some_and(|(status, reason, _)| (status, reason) == ("False", "Suspended"))
+            quota.is_some_and(|(status, reason, _)| (status, reason) == ("False", "OnHold"))
                 && workload["status"]["admission"].is_null()
         })
         .await
@@ -64,7 +66,7 @@ async fn a_paused_job_gives_its_quota_back_until_it_is_resumed(admission: Admiss
                 revision.object
             );
         }
-        // Resumed, it is queued: nobody lets it go but Sluice.
+        // Resumed, it is queued: nobody releases it but Sluice.
         scene
             .create(&Job::new("other").queue("q").runs_forever().json())
             .await?;
@@ -72,7 +74,7 @@ async fn a_paused_job_gives_its_quota_back_until_it_is_resumed(admission: Admiss
         scene.merge("Job", "first", suspend(false)).await?;
         let waits = |w: &Value| {
             condition(w, "QuotaReserved")
-                .is_some_and(|(status, reason, _)| (status, reason) == ("False", "Pending"))
+                .is_some_and(|(status, reason, _)| (status, reason) == ("False", "WaitingForQuota"))
         };
         scene
             .see_workload("first", "waiting for quota", waits)
@@ -92,8 +94,10 @@ async fn a_paused_job_gives_its_quota_back_until_it_is_resumed(admission: Admiss
 /// The mark says whose the suspension is: taken off, it is the user's.
 async fn a_waiting_job_can_be_held_by_its_user(admission: Admission) -> Result<()> {
     play(admission, "pause-waiting", async |scene| {
-        scene.queue(&[quota("cpu", "1")]).await?;
-        scene.stop("Hold").await?;
+        let queue = cluster_queue(&scene.ns, &scene.ns, &[quota("cpu", "1")]);
+        scene
+            .queue_like(with(queue, "/spec/stopPolicy", json!("Hold")))
+            .await?;
         scene.create(&Job::new("own").queue("q").json()).await?;
         scene
             .see_workload("own", "waiting", |w| !is_admitted(w))
@@ -131,7 +135,7 @@ async fn what_the_user_did_is_known_after_a_restart() -> Result<()> {
         bed.sluice.start_again().await?;
         scene
             .see_workload("first", "waiting", |w| {
-                condition(w, "QuotaReserved").is_some_and(|(_, reason, _)| reason != "Suspended")
+                condition(w, "QuotaReserved").is_some_and(|(_, reason, _)| reason != "OnHold")
             })
             .await?;
         scene.stop("None").await?;

@@ -6,9 +6,17 @@ use serde_json::{Value, json};
 use sluice_testbed::SluiceOptions;
 
 use crate::support::history::Revision;
-use crate::support::objects::{GATED, Job, is_admitted, name_of, quota};
+use crate::support::objects::{GATED, Job, cluster_queue, is_admitted, name_of, quota, with};
 use crate::support::pods::{Pod, is_running};
 use crate::support::{Scene, bed, see_a_second_pass};
+
+/// A queue `q` of so many cpus that admits nothing yet.
+async fn closed_queue(scene: &Scene<'_>, cpu: &str) -> Result<()> {
+    let queue = cluster_queue(&scene.ns, &scene.ns, &[quota("cpu", cpu)]);
+    scene
+        .queue_like(with(queue, "/spec/stopPolicy", json!("Hold")))
+        .await
+}
 
 async fn see_told_to_wait(scene: &Scene<'_>, job: &str) -> Result<()> {
     let waits = |w: &Value| !is_admitted(w);
@@ -34,8 +42,7 @@ fn order_of(history: &[Revision]) -> Vec<&str> {
 #[tokio::test]
 async fn a_lifted_gate_costs_no_place() -> Result<()> {
     bed::shared("place-gate", async |scene| {
-        scene.queue(&[quota("cpu", "1")]).await?;
-        scene.stop("Hold").await?;
+        closed_queue(scene, "1").await?;
         let workloads = scene.record("Workload").await?;
         let early = scene
             .create(&Job::new("early").queue("q").gate("acme.io/budget").json())
@@ -77,8 +84,7 @@ async fn an_outage_costs_no_place() -> Result<()> {
         job.with(&["spec", "suspend"], json!(true)).json()
     };
     bed::own_running_with("place-outage", options, async |bed, scene| {
-        scene.queue(&[quota("cpu", "1")]).await?;
-        scene.stop("Hold").await?;
+        closed_queue(scene, "1").await?;
         let workloads = scene.record("Workload").await?;
         let early = scene.create(&held("early")).await?;
         see_told_to_wait(scene, "early").await?;
@@ -111,8 +117,7 @@ async fn an_outage_costs_no_place() -> Result<()> {
 #[tokio::test]
 async fn a_group_has_the_place_of_its_oldest_pod() -> Result<()> {
     bed::shared("place-group", async |scene| {
-        scene.queue(&[quota("cpu", "2")]).await?;
-        scene.stop("Hold").await?;
+        closed_queue(scene, "2").await?;
         let workloads = scene.record("Workload").await?;
         let member = |name: &str| Pod::new(name).queue("q").group("gang", 2).json();
         let first = scene.create(&member("one")).await?;
@@ -133,9 +138,18 @@ async fn a_group_has_the_place_of_its_oldest_pod() -> Result<()> {
                 is_old,
             )
             .await?;
+        // What Sluice knows: while the group is incomplete, only the job waits.
+        let see_pending = async |count: u32| {
+            let is_so = |queue: &Value| queue["status"]["pendingWorkloads"] == count;
+            let what = format!("of {count} pending");
+            scene.see("LocalQueue", "q", &what, is_so).await.map(drop)
+        };
+        see_pending(2).await?;
         scene.delete("Pod", "one").await?;
         scene.see_gone("Pod", "one").await?;
+        see_pending(1).await?;
         scene.create(&member("three")).await?;
+        see_pending(2).await?;
         scene.stop("None").await?;
         for name in ["two", "three"] {
             scene.see("Pod", name, "running", is_running).await?;

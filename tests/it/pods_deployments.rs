@@ -123,6 +123,12 @@ async fn a_stateful_set_goes_on_when_there_is_room(admission: Admission) -> Resu
         scene.see_account("cpu", ("4", "4", "0"), 0).await?;
         // One that is deleted comes again, by the same name, behind the gate.
         scene.set_cpu("3").await?;
+        scene
+            .see("ClusterQueue", &scene.ns, "known with less", |queue| {
+                queue["status"]["conditions"][0]["observedGeneration"]
+                    == queue["metadata"]["generation"]
+            })
+            .await?;
         let first = scene.get("Pod", "db-1").await?;
         scene.delete("Pod", "db-1").await?;
         scene
@@ -203,12 +209,14 @@ async fn gates_of_a_deployment_go_from_all_its_pods(admission: Admission) -> Res
                 gates(pod).into_iter().collect::<BTreeSet<_>>() == both && is_scheduling_gated(pod)
             })
             .await?;
-        // Written anew as a whole, it keeps them.
+        // Written anew as a whole, it keeps them. Its controller may write between kubectl's look and
+        // its write.
         let manifest = web.to_string();
-        scene
-            .kubectl(&["replace", "-f", "-"], Some(&manifest))
-            .await?
-            .ok()?;
+        eventually("the Deployment to be replaced", DEADLINE, async || {
+            let args = ["replace", "-f", "-"];
+            scene.kubectl(&args, Some(&manifest)).await?.ok()
+        })
+        .await?;
         scene.delete("Pod", name_of(&held[0])).await?;
         scene
             .see_so_many("gated twice, another one among them", 2, |pod| {

@@ -11,7 +11,7 @@ use sluice_testbed::{Options, Sluice, SluiceOptions, eventually};
 use crate::failover::{keep_running, leader, see_another_leader, wake_the_leader_of_before};
 use crate::support::objects::{self, name_of, own, quota};
 use crate::support::pods::{
-    Pod, account, check_charged, check_gates, gates, has_queue_gate, is_let_go, is_running,
+    Pod, account, check_charged, check_gates, gates, has_queue_gate, is_released, is_running,
     is_scheduling_gated, queued, replicated,
 };
 use crate::support::queues::nanos;
@@ -49,73 +49,81 @@ async fn see_succeeded(scene: &Scene<'_>, count: usize) -> Result<()> {
 #[tokio::test]
 async fn a_leader_that_sleeps_lets_nobody_go_twice() -> Result<()> {
     const PODS: usize = 40;
-    bed::own_running("pods-failover", async |bed, scene| {
-        let second = SluiceOptions {
-            webhooks: false,
-            ..SluiceOptions::new(bed::BINARY)
-        };
-        let second = Sluice::install(&bed.cp, second).await?;
-        second.start().await?;
-        scene.queue(&[quota("cpu", "3")]).await?;
-        let pods = scene.record("Pod").await?;
-        create_short(scene, PODS).await?;
-        see_succeeded(scene, 2).await?;
-        let first = leader(scene).await?;
-        bed.sluice.process().signal("STOP")?;
-        see_another_leader(scene, &first).await?;
-        see_succeeded(scene, 10).await?;
-        wake_the_leader_of_before(bed).await?;
-        see_succeeded(scene, PODS).await?;
-        scene
-            .see("LocalQueue", "q", "idle", crate::quota::is_idle)
-            .await?;
-        let history = scene.history("Pod", &pods).await?;
-        check_charged(&history, "cpu", "3", |_| true)?;
-        check_gates(&history, &BTreeSet::new())?;
-        let mut written: BTreeMap<String, usize> = BTreeMap::new();
-        for write in audit::writes(&bed.cp.audit_log())? {
-            if write.resource == "pods" && write.has_succeeded() {
-                *written.entry(write.name).or_default() += 1;
+    bed::own_unsupervised(
+        "pods-failover",
+        SluiceOptions::new(bed::BINARY),
+        async |bed, scene| {
+            let second = SluiceOptions {
+                webhooks: false,
+                ..SluiceOptions::new(bed::BINARY)
+            };
+            let second = Sluice::install(&bed.cp, second).await?;
+            second.start().await?;
+            scene.queue(&[quota("cpu", "3")]).await?;
+            let pods = scene.record("Pod").await?;
+            create_short(scene, PODS).await?;
+            see_succeeded(scene, 2).await?;
+            let first = leader(scene).await?;
+            bed.sluice.process().signal("STOP")?;
+            see_another_leader(scene, &first).await?;
+            see_succeeded(scene, 10).await?;
+            wake_the_leader_of_before(bed).await?;
+            see_succeeded(scene, PODS).await?;
+            scene
+                .see("LocalQueue", "q", "idle", crate::quota::is_idle)
+                .await?;
+            let history = scene.history("Pod", &pods).await?;
+            check_charged(&history, "cpu", "3", |_| true)?;
+            check_gates(&history, &BTreeSet::new())?;
+            let mut written: BTreeMap<String, usize> = BTreeMap::new();
+            for write in audit::writes(&bed.cp.audit_log())? {
+                if write.resource == "pods" && write.has_succeeded() {
+                    *written.entry(write.name).or_default() += 1;
+                }
             }
-        }
-        ensure!(written.values().all(|count| *count == 1), "{written:?}");
-        Ok(())
-    })
+            ensure!(written.values().all(|count| *count == 1), "{written:?}");
+            Ok(())
+        },
+    )
     .await
 }
 
 #[tokio::test]
 async fn pods_outlast_an_api_server_that_goes_and_comes() -> Result<()> {
     const PODS: usize = 24;
-    bed::own_running("pods-outage", async |bed, scene| {
-        scene.queue(&[quota("cpu", "3")]).await?;
-        let pods = scene.record("Pod").await?;
-        create_short(scene, PODS).await?;
-        let outages = async {
-            for done in [2, 8] {
-                see_succeeded(scene, done).await?;
-                bed.cp.kill_api_server()?;
-                bed.cp.restart_api_server().await?;
+    bed::own_unsupervised(
+        "pods-outage",
+        SluiceOptions::new(bed::BINARY),
+        async |bed, scene| {
+            scene.queue(&[quota("cpu", "3")]).await?;
+            let pods = scene.record("Pod").await?;
+            create_short(scene, PODS).await?;
+            let outages = async {
+                for done in [2, 8] {
+                    see_succeeded(scene, done).await?;
+                    bed.cp.kill_api_server()?;
+                    bed.cp.restart_api_server().await?;
+                }
+                see_succeeded(scene, PODS).await?;
+                scene
+                    .see("LocalQueue", "q", "idle", crate::quota::is_idle)
+                    .await?;
+                anyhow::Ok(())
+            };
+            // It may end when it can't renew its lease in time.
+            tokio::select! {
+                done = outages => done?,
+                broken = keep_running(&bed.sluice) => broken?,
             }
-            see_succeeded(scene, PODS).await?;
-            scene
-                .see("LocalQueue", "q", "idle", crate::quota::is_idle)
-                .await?;
-            anyhow::Ok(())
-        };
-        // It may end when it can't renew its lease in time.
-        tokio::select! {
-            done = outages => done?,
-            broken = keep_running(&bed.sluice) => broken?,
-        }
-        let history = scene.history("Pod", &pods).await?;
-        check_charged(&history, "cpu", "3", |_| true)?;
-        check_gates(&history, &BTreeSet::new())
-    })
+            let history = scene.history("Pod", &pods).await?;
+            check_charged(&history, "cpu", "3", |_| true)?;
+            check_gates(&history, &BTreeSet::new())
+        },
+    )
     .await
 }
 
-/// What was let go stays charged to the queue that it was admitted by, whatever becomes of that.
+/// What was released stays charged to the queue that it was admitted by, whatever becomes of that.
 #[tokio::test]
 async fn a_queue_that_is_made_again_knows_its_pods() -> Result<()> {
     bed::shared("pods-again", async |scene| {
@@ -215,7 +223,7 @@ async fn pods_go_to_the_flavor_that_has_room() -> Result<()> {
                 .create(&pod.with(&["spec", "tolerations"], own).json())
                 .await?;
         }
-        let open = scene.see_so_many("let go", 3, is_let_go).await?;
+        let open = scene.see_so_many("released", 3, is_released).await?;
         let mut by_flavor: BTreeMap<&str, usize> = BTreeMap::new();
         for pod in &open {
             let flavor = pod["spec"]["nodeSelector"]["tests/nodes"].as_str().unwrap();
@@ -241,7 +249,7 @@ async fn pods_go_to_the_flavor_that_has_room() -> Result<()> {
             .iter()
             .find(|pod| pod["spec"]["nodeSelector"]["tests/nodes"] == far.as_str());
         scene.delete("Pod", name_of(of_far.unwrap())).await?;
-        let waited = scene.see_so_many("let go", 3, is_let_go).await?;
+        let waited = scene.see_so_many("released", 3, is_released).await?;
         let next = waited.iter().find(|pod| !open.iter().any(|o| name_of(o) == name_of(pod)));
         assert_eq!(next.unwrap()["spec"]["nodeSelector"]["tests/nodes"], far.as_str());
         Ok(())
@@ -301,7 +309,7 @@ async fn a_label_that_gets_lost_comes_back() -> Result<()> {
         webhooks: false,
         ..SluiceOptions::new(bed::BINARY)
     };
-    bed::own_running_with("pods-label", sluice, async |_, scene| {
+    bed::own_unsupervised("pods-label", sluice, async |_, scene| {
         scene.queue(&[quota("cpu", "1")]).await?;
         let pods = scene.record("Pod").await?;
         let born = |name: &str| {
@@ -332,8 +340,14 @@ async fn a_label_that_gets_lost_comes_back() -> Result<()> {
         scene.see_event("third", "Pending").await?;
         let third = scene.get("Pod", "third").await?;
         ensure!(has_queue_gate(&third), "{third}");
-        let queue = scene.get("ClusterQueue", &scene.ns).await?;
-        assert_eq!(account(&queue, "cpu"), Some(("1", "1", "0")), "{queue}");
+        scene
+            .see(
+                "ClusterQueue",
+                &scene.ns,
+                "charged for the second",
+                |queue| account(queue, "cpu") == Some(("1", "1", "0")),
+            )
+            .await?;
         scene.delete("Pod", "second").await?;
         scene.see("Pod", "third", "running", is_running).await?;
         let history = scene.history("Pod", &pods).await?;
@@ -342,7 +356,7 @@ async fn a_label_that_gets_lost_comes_back() -> Result<()> {
     .await
 }
 
-/// Pods that are deleted at any moment, also while the write that lets them go is under way.
+/// Pods that are deleted at any moment, also while the write that releases them is under way.
 #[tokio::test]
 async fn pods_that_are_deleted_meanwhile_leave_nothing_behind() -> Result<()> {
     const PODS: usize = 60;

@@ -2,13 +2,15 @@
 //! again. Whose pods they are, and what tells their group, is in their template.
 
 use anyhow::{Result, ensure};
+use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 use sluice_crds::{POD_GROUP_LABELS_ANNOTATION, POD_GROUP_TOTAL_FROM_ANNOTATION};
 
 use crate::support::admission::{Admission, both_ways, play};
 use crate::support::objects::{condition, is_admitted, quota};
+use crate::support::persist::{answered, persist};
 use crate::support::pods::{
-    Pod, check_charged, has_queue_gate, is_let_go, is_running, names, queued, replicated,
+    Pod, check_charged, has_queue_gate, is_released, is_running, names, queued, replicated,
 };
 use crate::support::{Scene, refusal};
 
@@ -113,9 +115,20 @@ async fn a_gang_made_again_for_more_is_queued_with_that(admission: Admission) ->
         let pods = scene.record("Pod").await?;
         scene.create(&gang(2, "1")).await?;
         scene.see_so_many("running", 2, is_running).await?;
-        let container = json!([{"op": "replace", "path": "/spec/template/spec/containers/0/resources/requests/cpu", "value": "2"}]);
-        let args = ["patch", "statefulset", "s", "--type=json", "-p", &container.to_string()];
-        scene.kubectl(&args, None).await?.ok()?;
+        let more: json_patch::Patch = serde_json::from_value(json!([{
+            "op": "replace",
+            "path": "/spec/template/spec/containers/0/resources/requests/cpu",
+            "value": "2",
+        }]))?;
+        let (api, params) = (scene.api("StatefulSet"), PatchParams::default());
+        let patch = Patch::Json::<()>(more);
+        persist(async || api.patch("s", &params, &patch).await).await?;
+        // A controller that has not seen it yet would make the pods of before again.
+        scene
+            .see("StatefulSet", "s", "seen by its controller", |set| {
+                set["status"]["observedGeneration"] == set["metadata"]["generation"]
+            })
+            .await?;
         for name in ["s-0", "s-1"] {
             scene.delete("Pod", name).await?;
         }
@@ -135,7 +148,7 @@ async fn nobody_leaves_its_gang(admission: Admission) -> Result<()> {
     play(admission, "gang-leave", async |scene| {
         scene.queue(&[quota("cpu", "2")]).await?;
         scene.create(&gang(2, "1")).await?;
-        scene.see("Pod", "s-0", "let go", is_let_go).await?;
+        scene.see("Pod", "s-0", "released", is_released).await?;
         for (patch, field) in [
             (
                 json!({"labels": {"acme.io/gang": "blue"}}),
@@ -158,9 +171,9 @@ async fn nobody_leaves_its_gang(admission: Admission) -> Result<()> {
                 "annotations[sluice.dev/pod-group-total-from]",
             ),
         ] {
-            let answer = scene
-                .try_merge("Pod", "s-0", json!({"metadata": patch}))
-                .await;
+            let patch = json!({"metadata": patch});
+            let answer =
+                answered(async || scene.try_merge("Pod", "s-0", patch.clone()).await).await?;
             let expected = format!("metadata.{field}: Forbidden: is immutable");
             assert_eq!(refusal(answer)?, admission.of_pod(&expected));
         }

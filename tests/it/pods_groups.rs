@@ -9,7 +9,7 @@ use sluice_testbed::eventually;
 use crate::support::admission::{Admission, both_ways, play};
 use crate::support::objects::{condition, is, is_admitted, name_of, quota};
 use crate::support::pods::{
-    Pod, check_charged, check_gates, has_queue_gate, is_let_go, is_running, let_go_at, names,
+    Pod, check_charged, check_gates, has_queue_gate, is_released, is_running, let_go_at, names,
 };
 use crate::support::{DEADLINE, Scene};
 
@@ -76,7 +76,7 @@ async fn a_group_starts_as_a_whole(admission: Admission) -> Result<()> {
             format!("needs cpu 3 in flavor \"{ns}\": more than is free now (nominal quota 3)");
         see_group(scene, "told what it waits for", |workload| {
             condition(workload, "QuotaReserved").is_some_and(|(status, reason, m)| {
-                (status, reason) == ("False", "Pending") && m.ends_with(&message)
+                (status, reason) == ("False", "WaitingForQuota") && m.ends_with(&message)
             })
         })
         .await?;
@@ -92,29 +92,26 @@ async fn a_group_starts_as_a_whole(admission: Admission) -> Result<()> {
         // Quota for one more, which the excess pod must not get: it belongs to no admission.
         scene.set_cpu("5").await?;
         scene.create(&Pod::new("marker").queue("q").json()).await?;
-        scene.see("Pod", "marker", "let go", is_let_go).await?;
+        scene.see("Pod", "marker", "released", is_released).await?;
         let excess = scene.get("Pod", "excess").await?;
         ensure!(has_queue_gate(&excess), "{excess}");
 
         let history = scene.history("Pod", &pods).await?;
         check_charged(&history, "cpu", "5", |_| true)?;
         check_gates(&history, &BTreeSet::new())?;
+        let workloads = scene.history("Workload", &workloads).await?;
         let uids: BTreeSet<_> = workloads
-            .so_far()
             .iter()
             .map(|r| r.object["metadata"]["uid"].to_string())
             .collect();
         assert_eq!(uids.len(), 1, "one Workload for one group");
-        let admitted = workloads
-            .so_far()
-            .into_iter()
-            .find(|r| is_admitted(&r.object));
+        let admitted = workloads.iter().find(|r| is_admitted(&r.object));
         let admitted = admitted.map(|r| r.number).unwrap();
         for name in ["a", "b", "c"] {
             let at = let_go_at(&history, name);
             ensure!(
                 Some(admitted) < at,
-                "{name} was let go at {at:?}, before {admitted}"
+                "{name} was released at {at:?}, before {admitted}"
             );
         }
         Ok(())
@@ -161,14 +158,16 @@ async fn a_group_that_is_not_to_be_retried_ends(admission: Admission) -> Result<
         scene.queue(&[quota("cpu", "2")]).await?;
         scene.create(&member("a", 2).not_retriable().json()).await?;
         scene
-            .create(&member("b", 2).fails().runs("0").json())
+            .create(&member("b", 2).fails().runs("forever").json())
             .await?;
+        // One that failed before the other was released would end the group then.
+        scene.see("Pod", "a", "running", is_running).await?;
+        scene.end("b").await?;
         scene
             .see("Pod", "b", "failed", |pod| {
                 pod["status"]["phase"] == "Failed"
             })
             .await?;
-        scene.see("Pod", "a", "running", is_running).await?;
         scene.end("a").await?;
         let workload = see_group(scene, "finished", |w| is(w, "Finished")).await?;
         let finished = condition(&workload, "Finished");

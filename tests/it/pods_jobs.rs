@@ -193,7 +193,7 @@ async fn gates_alone_hold_pods_too() -> Result<()> {
         for revision in &history {
             ensure!(
                 lifted < revision.number || gates(&revision.object) == ["example.com/a"],
-                "let go early: {}",
+                "released early: {}",
                 revision.object
             );
         }
@@ -295,7 +295,9 @@ async fn without_a_webhook_a_per_pod_job_waits_as_a_whole() -> Result<()> {
         bed.sluice.start().await?;
         bed::see_leading(scene).await?;
         scene.queue(&[quota("cpu", "2")]).await?;
-        scene.create(&each_pod("late").queue("q").pods(3).json()).await?;
+        // Nothing holds it at its creation: it must not be complete before it is seen.
+        let late = each_pod("late").queue("q").pods(3).runs("10");
+        scene.create(&late.json()).await?;
         let told = scene.see_event("late", "AdmittedAsAWhole").await?;
         assert_eq!(
             told,

@@ -10,7 +10,7 @@ use sluice_crds::{ADMISSION_ANNOTATION, QUEUE_GATE};
 use crate::support::bed;
 use crate::support::objects::{self, Job, name_of, quota, with};
 use crate::support::pods::{
-    Pod, check_charged, check_gates, has_queue_gate, is_let_go, is_live, is_running,
+    Pod, check_charged, check_gates, has_queue_gate, is_live, is_released, is_running,
     is_terminating, names, order_of_going, request_of,
 };
 use crate::support::queues::nanos;
@@ -33,16 +33,16 @@ async fn a_pod_is_checked_only_in_what_it_requests() -> Result<()> {
             scene.create(&pod.json()).await
         };
         create("cpu-all", json!({"cpu": "2"})).await?;
-        scene.see("Pod", "cpu-all", "let go", is_let_go).await?;
+        scene.see("Pod", "cpu-all", "released", is_released).await?;
         create("cpu-more", json!({"cpu": "100m"})).await?;
         create("memory-all", json!({"memory": "1Gi"})).await?;
-        scene.see("Pod", "memory-all", "let go", is_let_go).await?;
+        scene.see("Pod", "memory-all", "released", is_released).await?;
         create("memory-more", json!({"memory": "1Mi"})).await?;
         create("gpu-all", json!({"example.com/gpu": "1"})).await?;
-        scene.see("Pod", "gpu-all", "let go", is_let_go).await?;
+        scene.see("Pod", "gpu-all", "released", is_released).await?;
         create("gpu-more", json!({"example.com/gpu": "1"})).await?;
         create("nothing", json!({})).await?;
-        scene.see("Pod", "nothing", "let go", is_let_go).await?;
+        scene.see("Pod", "nothing", "released", is_released).await?;
 
         let needs = [
             ("cpu-more", "cpu 100m", "2"),
@@ -65,11 +65,11 @@ async fn a_pod_is_checked_only_in_what_it_requests() -> Result<()> {
         );
         assert_eq!(told, expected);
 
-        // Each is let go by what it waits for, and by nothing else.
+        // Each is released by what it waits for, and by nothing else.
         scene.delete("Pod", "gpu-all").await?;
-        scene.see("Pod", "gpu-more", "let go", is_let_go).await?;
+        scene.see("Pod", "gpu-more", "released", is_released).await?;
         scene.delete("Pod", "cpu-all").await?;
-        scene.see("Pod", "cpu-more", "let go", is_let_go).await?;
+        scene.see("Pod", "cpu-more", "released", is_released).await?;
         let waiting = scene.see_so_many("waiting", 2, has_queue_gate).await?;
         assert_eq!(names(&waiting), ["gpu-never", "memory-more"]);
         let history = scene.history("Pod", &pods).await?;
@@ -91,7 +91,7 @@ async fn a_pod_that_requests_nothing_counts_as_a_pod() -> Result<()> {
         for name in ["first", "second"] {
             let pod = Pod::new(name).queue("q").requests(json!({}));
             scene.create(&pod.json()).await?;
-            scene.see("Pod", name, "let go", is_let_go).await?;
+            scene.see("Pod", name, "released", is_released).await?;
         }
         let third = Pod::new("third").queue("q").requests(json!({}));
         scene.create(&third.json()).await?;
@@ -103,7 +103,7 @@ async fn a_pod_that_requests_nothing_counts_as_a_pod() -> Result<()> {
         assert_eq!(told, expected);
         scene.see_account("pods", ("2", "2", "0"), 1).await?;
         scene.delete("Pod", "second").await?;
-        scene.see("Pod", "third", "let go", is_let_go).await?;
+        scene.see("Pod", "third", "released", is_released).await?;
         let history = scene.history("Pod", &pods).await?;
         check_charged(&history, "pods", "2", |_| true).map(drop)
     })
@@ -142,7 +142,7 @@ async fn siblings_keep_within_their_parent() -> Result<()> {
         scene
             .create(&Pod::new("c-0").queue("c").cpu("6").json())
             .await?;
-        scene.see("Pod", "c-0", "let go", is_let_go).await?;
+        scene.see("Pod", "c-0", "released", is_released).await?;
         scene.see_so_many("waiting", 6, has_queue_gate).await?;
         for pod in &running {
             scene.end(name_of(pod)).await?;
@@ -263,7 +263,10 @@ async fn pods_go_by_priority() -> Result<()> {
 #[tokio::test]
 async fn jobs_and_pods_share_a_quota() -> Result<()> {
     bed::shared("pods-mixed", async |scene| {
-        scene.queue(&[quota("cpu", "5")]).await?;
+        let queue = objects::cluster_queue(&scene.ns, &scene.ns, &[quota("cpu", "5")]);
+        scene
+            .queue_like(with(queue, "/spec/stopPolicy", json!("Hold")))
+            .await?;
         let (pods, workloads) = (scene.record("Pod").await?, scene.record("Workload").await?);
         for index in 0..10 {
             let bare = Pod::new(&format!("bare-{index}")).queue("q");
@@ -275,6 +278,10 @@ async fn jobs_and_pods_share_a_quota() -> Result<()> {
                 let each = Job::new(&format!("each-{index}")).queue("q").pods(4);
                 let each = each.annotation(ADMISSION_ANNOTATION, "PerPod");
                 scene.create(&each.runs("0.3").json()).await?;
+            }
+            // However slowly they are made, so many want more than there is.
+            if index == 4 {
+                scene.stop("None").await?;
             }
         }
         crate::quota::see_all_complete(scene, 14).await?;

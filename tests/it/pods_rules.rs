@@ -10,7 +10,8 @@ use sluice_crds::{
 
 use crate::support::admission::{Admission, both_ways, play};
 use crate::support::objects::{GATED, quota};
-use crate::support::pods::{Pod, gates, has_queue_gate, is_let_go, is_running};
+use crate::support::persist::{answered, persist};
+use crate::support::pods::{Pod, gates, has_queue_gate, is_released, is_running};
 use crate::support::refusal;
 
 both_ways!(
@@ -69,7 +70,8 @@ async fn pods_that_break_a_rule_are_refused(admission: Admission) -> Result<()> 
     play(admission, "rules-create", async |scene| {
         scene.queue(&[quota("cpu", "1")]).await?;
         for (pod, problem) in rows {
-            let told = refusal(scene.try_create(&pod.json()).await)?;
+            let answer = answered(async || scene.try_create(&pod.json()).await).await?;
+            let told = refusal(answer)?;
             // The first that is asked: behind a gate and bound, the API server itself would refuse it
             // before the other is.
             assert_eq!(told, admission.of_new_pod(&problem));
@@ -140,14 +142,17 @@ async fn edits_that_break_a_rule_are_refused(admission: Admission) -> Result<()>
             ),
         ];
         for (pod, patch, problem) in rows {
-            let told = refusal(scene.try_merge("Pod", pod, patch).await)?;
+            let answer =
+                answered(async || scene.try_merge("Pod", pod, patch.clone()).await).await?;
+            let told = refusal(answer)?;
             assert_eq!(told, admission.of_pod(&problem));
         }
         // Gates can't come later: a rule of the API server.
         let late = json!([{ "name": "example.com/late" }]);
         for pod in ["runs", "waits"] {
             let patch = Patch::Strategic(json!({"spec": {"schedulingGates": late}}));
-            let answer = scene.api("Pod").patch(pod, &PatchParams::default(), &patch).await;
+            let (api, params) = (scene.api("Pod"), PatchParams::default());
+            let answer = answered(async || api.patch(pod, &params, &patch).await).await?;
             let told = refusal(answer.map(crate::support::into_value))?;
             ensure!(told.contains("only deletion is allowed"), "{told}");
         }
@@ -158,7 +163,7 @@ async fn edits_that_break_a_rule_are_refused(admission: Admission) -> Result<()>
         let waits = scene.get("Pod", "waits").await?;
         assert_eq!(gates(&waits), [QUEUE_GATE]);
         scene.delete("Pod", "runs").await?;
-        scene.see("Pod", "waits", "let go", is_let_go).await.map(drop)
+        scene.see("Pod", "waits", "released", is_released).await.map(drop)
     })
     .await
 }
@@ -189,11 +194,11 @@ async fn an_admitted_pod_does_not_grow(admission: Admission) -> Result<()> {
                 .await;
             answer.map(crate::support::into_value)
         };
-        let told = refusal(resize("2").await)?;
+        let told = refusal(answered(async || resize("2").await).await?)?;
         let problem = "spec.containers[0].resources.requests[cpu]: Forbidden: may not grow from 1 to 2 while \
                        the pod is admitted";
         assert_eq!(told, admission.of_pod(problem));
-        resize("500m").await?;
+        persist(async || resize("500m").await).await?;
         scene.see_account("cpu", ("500m", "500m", "0"), 0).await
     })
     .await

@@ -12,7 +12,7 @@ use crate::support::history::Revision;
 use crate::support::nodes::own_node;
 use crate::support::objects::{self, name_of, quota};
 use crate::support::pods::{
-    Pod, check_charged, check_gates, gates, has_queue_gate, is_let_go, is_running,
+    Pod, check_charged, check_gates, gates, has_queue_gate, is_released, is_running,
     is_scheduling_gated, is_unschedulable, let_go_at,
 };
 use crate::support::queues::nanos;
@@ -136,7 +136,7 @@ async fn a_pod_that_names_no_queue_is_told() -> Result<()> {
         // As it is told, so it can do.
         let label = json!({"metadata": {"labels": {(sluice_crds::QUEUE_NAME_LABEL): "q"}}});
         scene.merge("Pod", "lost", label).await?;
-        scene.see("Pod", "lost", "let go", is_let_go).await?;
+        scene.see("Pod", "lost", "released", is_released).await?;
         let astray = scene.get("Pod", "astray").await?;
         ensure!(has_queue_gate(&astray), "{astray}");
         Ok(())
@@ -161,7 +161,7 @@ async fn a_pod_with_a_foreign_gate_holds_nothing() -> Result<()> {
             .await?;
         // Younger, and first.
         scene.create(&Pod::new("free").queue("q").json()).await?;
-        scene.see("Pod", "free", "let go", is_let_go).await?;
+        scene.see("Pod", "free", "released", is_released).await?;
         scene.see_account("cpu", ("1", "1", "0"), 0).await?;
         let opened = scene.open_gate("held", "example.com/data").await?;
         scene.see_account("cpu", ("1", "1", "0"), 1).await?;
@@ -171,7 +171,7 @@ async fn a_pod_with_a_foreign_gate_holds_nothing() -> Result<()> {
             })
             .await?;
         scene.delete("Pod", "free").await?;
-        scene.see("Pod", "held", "let go", is_let_go).await?;
+        scene.see("Pod", "held", "released", is_released).await?;
         let history = scene.history("Pod", &pods).await?;
         check_charged(&history, "cpu", "1", |_| true)?;
         check_gates(&history, &BTreeSet::from([opened]))?;
@@ -232,8 +232,13 @@ async fn a_restart_finds_the_account_in_the_pods() -> Result<()> {
             let pod = pod.with(&["spec", "nodeSelector"], selector);
             scene.create(&pod.json()).await
         };
+        // One after the other: of those of the same second any may be the first.
         create("running", "1", json!({})).await?;
+        scene.see("Pod", "running", "released", is_released).await?;
         create("reserved", "1500m", json!({"tests/nodes": "none"})).await?;
+        scene
+            .see("Pod", "reserved", "released", is_released)
+            .await?;
         create("waiting", "1", json!({})).await?;
         let held = Pod::new("held")
             .queue("q")
@@ -259,7 +264,7 @@ async fn a_restart_finds_the_account_in_the_pods() -> Result<()> {
         assert_eq!(statuses().await?, before);
         // The account is not only told, it holds: half a cpu is free.
         create("half", "500m", json!({})).await?;
-        scene.see("Pod", "half", "let go", is_let_go).await?;
+        scene.see("Pod", "half", "released", is_released).await?;
         scene.see_account("cpu", ("3", "1500m", "1500m"), 1).await?;
         let waiting = scene.get("Pod", "waiting").await?;
         ensure!(has_queue_gate(&waiting), "{waiting}");

@@ -14,7 +14,7 @@ use crate::support::objects::{
     GATED, Job, condition, is_admitted, is_complete, name_of, own, quota, revision_of,
 };
 use crate::support::pods::{
-    Pod, check_charged, check_gates, gates, has_queue_gate, is_let_go, is_running,
+    Pod, check_charged, check_gates, gates, has_queue_gate, is_released, is_running,
     is_scheduling_gated, let_go_at, queued, replicated,
 };
 use crate::support::{DEADLINE, Scene, bed};
@@ -62,8 +62,9 @@ async fn gates_of_the_template_come_first(admission: Admission) -> Result<()> {
         opened.insert(last);
         scene
             .see_workload("train", "told what it waits for", |workload| {
-                condition(workload, "QuotaReserved")
-                    .is_some_and(|(status, reason, _)| (status, reason) == ("False", "Pending"))
+                condition(workload, "QuotaReserved").is_some_and(|(status, reason, _)| {
+                    (status, reason) == ("False", "WaitingForQuota")
+                })
             })
             .await?;
         scene.see_so_many("waiting", 3, has_queue_gate).await?;
@@ -73,14 +74,14 @@ async fn gates_of_the_template_come_first(admission: Admission) -> Result<()> {
         let history = scene.history("Pod", &pods).await?;
         check_charged(&history, "cpu", "3", |_| true)?;
         check_gates(&history, &opened)?;
-        let admitted = first_admission(&workloads.so_far())?;
+        let admitted = first_admission(&scene.history("Workload", &workloads).await?)?;
         ensure!(
             last < admitted,
             "admitted at {admitted}, and held until {last}"
         );
         for pod in &held {
             let at = let_go_at(&history, name_of(pod));
-            ensure!(Some(admitted) < at, "let go at {at:?}, before {admitted}");
+            ensure!(Some(admitted) < at, "released at {at:?}, before {admitted}");
         }
         Ok(())
     })
@@ -94,7 +95,7 @@ fn first_admission(workloads: &[Revision]) -> Result<u128> {
         .ok_or_else(|| anyhow::anyhow!("nothing was ever admitted"))
 }
 
-/// More pods than run at a time: each that comes is let go on sight, as its place is paid for.
+/// More pods than run at a time: each that comes is released on sight, as its place is paid for.
 #[tokio::test]
 async fn later_pods_take_the_places_of_those_that_ended() -> Result<()> {
     bed::shared("whole-later", async |scene| {
@@ -126,8 +127,8 @@ async fn later_pods_take_the_places_of_those_that_ended() -> Result<()> {
         check_gates(&history, &opened)?;
         let names: BTreeSet<&str> = history.iter().map(|r| name_of(&r.object)).collect();
         assert_eq!(names.len(), 5, "{names:?}");
+        let workloads = scene.history("Workload", &workloads).await?;
         let uids: BTreeSet<String> = workloads
-            .so_far()
             .iter()
             .map(|r| r.object["metadata"]["uid"].to_string())
             .collect();
@@ -263,7 +264,7 @@ async fn what_can_not_be_suspended_waits_as_pods() -> Result<()> {
              can ever be (nominal quota 2)"
         );
         see_the_workload(scene, "told that it never fits", |workload| {
-            condition(workload, "QuotaReserved") == Some(("False", "Inadmissible", message.as_str()))
+            condition(workload, "QuotaReserved") == Some(("False", "ExceedsMaxQuota", message.as_str()))
         })
         .await?;
         scene.set_cpu("3").await?;
@@ -273,7 +274,7 @@ async fn what_can_not_be_suspended_waits_as_pods() -> Result<()> {
              now (nominal quota 3)"
         );
         see_the_workload(scene, "told that it doesn't fit now", |workload| {
-            condition(workload, "QuotaReserved") == Some(("False", "Pending", message.as_str()))
+            condition(workload, "QuotaReserved") == Some(("False", "WaitingForQuota", message.as_str()))
         })
         .await?;
         scene.see_so_many("waiting for quota", 3, has_queue_gate).await?;
@@ -304,13 +305,13 @@ async fn what_can_not_be_suspended_waits_as_pods() -> Result<()> {
         check_gates(&history, &BTreeSet::new())?;
         let of_set = |pod: &Value| pod["metadata"]["labels"]["app"] == "set";
         check_charged(&history, "pods", "3", of_set)?;
-        let admitted = first_admission(&workloads.so_far())?;
+        let admitted = first_admission(&scene.history("Workload", &workloads).await?)?;
         let lifted = revision_of(&lifted);
         ensure!(lifted < admitted, "admitted at {admitted}, and held until {lifted}");
         for revision in history.iter().filter(|r| of_set(&r.object)) {
             ensure!(
-                admitted < revision.number || !is_let_go(&revision.object),
-                "let go before {admitted}: {}",
+                admitted < revision.number || !is_released(&revision.object),
+                "released before {admitted}: {}",
                 revision.object
             );
         }

@@ -139,18 +139,19 @@ async fn start() -> Result<ControlPlane> {
     };
     let cp = ControlPlane::start(options).await?;
     cp.kubectl(["apply", "-k", POLICIES], None).await?.ok()?;
-    // The API server hears of one policy after the other, and of CRDs too.
-    let probes = suspended().into_iter();
-    let probes: Vec<Value> = probes.map(|(kind, _)| kind.gated("probe")).collect();
-    let refused = probes.into_iter().map(|mut probe| {
-        probe["metadata"]["annotations"][GATED] = json!("probe");
-        probe
-    });
-    for probe in refused {
-        let probe = probe.to_string();
+    // The API server hears of one policy after the other, of those that hold apart from those that judge,
+    // and of CRDs too.
+    for (kind, at) in suspended() {
+        let good = kind.gated("probe");
+        let mut bad = good.clone();
+        bad["metadata"]["annotations"][GATED] = json!("probe");
+        let (good, bad) = (good.to_string(), bad.to_string());
         eventually("the policies to work", DEADLINE, async || {
-            let args = ["create", "-f", "-", "--dry-run=server"];
-            let told = cp.kubectl(args, Some(&probe)).await?.err()?;
+            let args = ["create", "-f", "-", "--dry-run=server", "--output=json"];
+            let held = cp.kubectl(args, Some(&good)).await?.ok()?;
+            let held: Value = serde_json::from_str(&held).context("kubectl -o json")?;
+            ensure!(held.pointer(at) == Some(&json!(true)), "not held: {held}");
+            let told = cp.kubectl(args, Some(&bad)).await?.err()?;
             ensure!(told.contains("ValidatingAdmissionPolicy"), "{told}");
             Ok(())
         })

@@ -119,7 +119,7 @@ fn admitted_first(history: &[Revision]) -> BTreeMap<String, String> {
 }
 
 /// Waits until so many jobs have begun to make room since the recording began.
-async fn see_preemptions(
+pub async fn see_preemptions(
     recorded: &crate::support::history::History,
     count: usize,
 ) -> Result<Vec<(String, String, String)>> {
@@ -171,12 +171,12 @@ async fn a_job_makes_room_for_one_of_higher_priority_and_comes_again() -> Result
         scene.see_pods("Running", 2).await?;
 
         let message = format!(
-            "It makes room for Job \"high\" (priority 100, ClusterQueue \"{ns}\"), which goes before it in the same ClusterQueue"
+            "Preempted by Job \"high\" (priority 100, ClusterQueue \"{ns}\"), due to prioritization in the ClusterQueue"
         );
         assert_eq!(scene.see_event("low", "Preempted").await?, message);
         assert_eq!(
             scene.see_event("high", "Preempting").await?,
-            "One workload makes room for it: it is admitted when the pods of that are gone"
+            "Preempting 1 workload: admitted when its pods are gone"
         );
         let history = scene.history("Workload", &workloads).await?;
         let told = ("low".to_owned(), "InClusterQueue".to_owned(), message.clone());
@@ -368,7 +368,7 @@ async fn a_queue_takes_back_what_is_its_own() -> Result<()> {
         let told = preemptions(&history);
         assert_eq!(told.len(), 2, "{told:?}");
         let message = format!(
-            "It makes room for a workload of another namespace (priority 0, ClusterQueue \"{queue}\"), whose ClusterQueue takes back what is its own"
+            "Preempted by a workload of another namespace (priority 0, ClusterQueue \"{queue}\"), due to reclamation within the cohort"
         );
         for (_, right, text) in &told {
             assert_eq!((right.as_str(), text), ("InCohortReclamation", &message));
@@ -382,7 +382,7 @@ async fn a_queue_takes_back_what_is_its_own() -> Result<()> {
         ensure!(last_to_stay <= first_to_go, "not the latest: {since:?}");
         assert_eq!(
             elsewhere.see_event("owner", "Preempting").await?,
-            "2 workloads make room for it: it is admitted when their pods are gone"
+            "Preempting 2 workloads: admitted when their pods are gone"
         );
         check_conditions(&history)?;
         check_quota(&history, &limits)?;
@@ -453,7 +453,7 @@ async fn nobody_goes_in_vain() -> Result<()> {
             scene
                 .see_workload(name, "told why it waits", |w| {
                     condition(w, "QuotaReserved")
-                        .is_some_and(|(s, r, _)| (s, r) == ("False", "Pending"))
+                        .is_some_and(|(s, r, _)| (s, r) == ("False", "WaitingForQuota"))
                 })
                 .await?;
         }
@@ -498,13 +498,12 @@ async fn a_pod_makes_room_if_another_one_takes_its_place() -> Result<()> {
         assert_eq!(
             told,
             format!(
-                "It makes room for Pod \"high\" (priority 100, ClusterQueue \"{}\"), which goes before it \
-                 in the same ClusterQueue: deleted, so that another one takes its place in the queue",
+                "Preempted by Pod \"high\" (priority 100, ClusterQueue \"{}\") due to prioritization in the ClusterQueue: deleted, so that another one takes its place in the queue",
                 scene.ns
             )
         );
         let told = scene.see_event("high", "Preempting").await?;
-        ensure!(told.starts_with("One workload makes room"), "{told}");
+        ensure!(told.starts_with("Preempting 1 workload"), "{told}");
         scene
             .see_so_many("waiting", 1, |pod| of_set(pod) && has_queue_gate(pod))
             .await?;

@@ -4,7 +4,7 @@
 use anyhow::{Result, ensure};
 use serde_json::json;
 
-use crate::preemption::{classes, job_of, preemptions, queue_by_priority};
+use crate::preemption::{classes, job_of, preemptions, queue_by_priority, see_preemptions};
 use crate::support::objects::quota;
 use crate::support::pods::{Pod, is_running};
 use crate::support::queues::admission_order;
@@ -73,15 +73,14 @@ async fn what_is_raised_while_it_waits_may_take_the_place_of_another() -> Result
         // What runs does not follow, so that it is lower from now on.
         revalue(scene, "mid", 90).await?;
         revalue(scene, "low", 80).await?;
-        scene.see_admitted("waits").await?;
-        let history = scene.history("Workload", &workloads).await?;
-        let told = preemptions(&history);
-        let first = told.first();
+        // It waits again, and with its class as it is now it is the one that goes first: the other is
+        // admitted for a moment only.
+        let told = see_preemptions(&workloads, 2).await?;
+        let (name, _, text) = &told[0];
         ensure!(
-            first.is_some_and(|(name, _, text)| name == "runs" && text.contains("(priority 80, ")),
+            name == "runs" && text.contains("(priority 80, "),
             "{told:?}"
         );
-        // It waits again, and with its class as it is now it is the one that goes first.
         see_priority(scene, "runs", 90).await?;
         scene
             .see_workload(

@@ -4,13 +4,14 @@
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
-use sluice_testbed::SluiceOptions;
+use sluice_testbed::{SluiceOptions, eventually};
 
 use crate::support::objects::{
     self, Job, cluster_queue, cohort, flavor, local_queue, own, quota, with,
 };
+use crate::support::persist::answered;
 use crate::support::queues::nanos;
-use crate::support::{Scene, bed, by_objects_webhook, refusal};
+use crate::support::{DEADLINE, Scene, bed, by_objects_webhook, refusal};
 
 /// A ClusterQueue of the namespace in which all is said that can be said.
 fn talkative(scene: &Scene<'_>) -> Value {
@@ -156,9 +157,9 @@ async fn a_group_has_up_to_64_flavors_and_64_resources() -> Result<()> {
             let flavors = numbered(&format!("flavor-{i}"), 64);
             group(&flavors, &numbered(&format!("acme.io/r{i}"), 64), "0")
         });
-        scene.try_create(&queue_of(&name, &groups)).await?;
+        scene.create(&queue_of(&name, &groups)).await?;
         let cohort = own("Cohort", &name, json!({ "resourceGroups": groups }));
-        scene.try_create(&cohort).await?;
+        scene.create(&cohort).await?;
         scene.delete("ClusterQueue", &name).await?;
         scene.delete("Cohort", &name).await?;
         Ok(())
@@ -361,7 +362,7 @@ async fn what_can_not_be_meant_is_refused_by_field() -> Result<()> {
         let mut queue = talkative(scene);
         let cpu = "/spec/resourceGroups/0/flavors/0/resources/0/nominalQuota";
         *queue.pointer_mut(cpu).context("quota")? = json!("-1");
-        let told = refusal(scene.try_create(&queue).await)?;
+        let told = refusal(answered(async || scene.try_create(&queue).await).await?)?;
         let problem = "spec.resourceGroups[0].flavors[0].resources[0].nominalQuota: Invalid value: \
                        \"-1\": must be greater than or equal to 0";
         assert_eq!(told, by_objects_webhook(problem));
@@ -375,7 +376,11 @@ async fn the_samples_of_sharing_are_taken() -> Result<()> {
     bed::shared("fields-samples", async |scene| {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/config/samples/sharing");
         let args = ["apply", "--dry-run=server", "-n", "default", "-f", folder];
-        scene.cp.kubectl(args, None).await?.ok()?;
+        // Each is shown to the webhook, which may not answer in time.
+        eventually("the samples to be taken", DEADLINE, async || {
+            scene.cp.kubectl(args, None).await?.ok()
+        })
+        .await?;
         Ok(())
     })
     .await

@@ -253,12 +253,12 @@ async fn strict_fifo_lets_nobody_pass() -> Result<()> {
                 "couldn't be admitted to ClusterQueue \"{ns}\": needs cpu 2 in flavor \"{ns}\": more \
                  than is free now (nominal quota {nominal})"
             );
-            scene.see_waiting("large", "Pending", &message).await?;
+            scene.see_waiting("large", "WaitingForQuota", &message).await?;
         }
         let message = format!(
             "waits in ClusterQueue \"{ns}\" (StrictFIFO) behind Job \"large\", which doesn't fit"
         );
-        let small = scene.see_waiting("small", "Pending", &message).await?;
+        let small = scene.see_waiting("small", "PendingEvaluation", &message).await?;
         ensure!(!is_admitted(&small), "{small}");
         let workloads = scene.record("Workload").await?;
         scene.delete("Job", "first").await?;
@@ -343,7 +343,7 @@ async fn quota_is_free_when_a_job_is_deleted() -> Result<()> {
     .await
 }
 
-/// Foreground: the job stays until its pods and its Workload are gone.
+/// Foreground: the job stays until its pods are gone, and its Workload goes too.
 #[tokio::test]
 async fn quota_is_free_when_a_job_is_deleted_in_the_foreground() -> Result<()> {
     hands_on(
@@ -359,12 +359,16 @@ async fn quota_is_free_when_a_job_is_deleted_in_the_foreground() -> Result<()> {
                 "--timeout=180s",
             ];
             scene.kubectl(&args, None).await?.ok()?;
-            let workloads = scene.list("Workload").await?;
-            ensure!(
-                workloads.len() == 1,
-                "the first left its Workload: {workloads:?}"
-            );
-            Ok(())
+            // The garbage collector deletes it beside the pods, and does not keep the job for it.
+            eventually("only the second to have a Workload", DEADLINE, async || {
+                let workloads = scene.list("Workload").await?;
+                ensure!(
+                    workloads.len() == 1,
+                    "the first left its Workload: {workloads:?}"
+                );
+                anyhow::Ok(())
+            })
+            .await
         },
     )
     .await
@@ -380,7 +384,7 @@ async fn raised_quota_is_handed_out_at_once() -> Result<()> {
             "can never be admitted to ClusterQueue \"{ns}\": needs cpu 3 in flavor \"{ns}\": more than \
              there can ever be (nominal quota 1)"
         );
-        scene.see_waiting("large", "Inadmissible", &message).await?;
+        scene.see_waiting("large", "ExceedsMaxQuota", &message).await?;
         scene.set_cpu("3").await?;
         scene.see_complete("large").await?;
         Ok(())
@@ -407,7 +411,7 @@ async fn lent_quota_comes_back_when_it_is_free() -> Result<()> {
              can ever be (nominal quota 2, may borrow 1)",
             scene.ns
         );
-        scene.see_waiting("greedy", "Inadmissible", &message).await?;
+        scene.see_waiting("greedy", "ExceedsMaxQuota", &message).await?;
         scene.create(&Job::new("borrower").queue("b").cpu("3").runs_forever().json()).await?;
         scene.see_admitted("borrower").await?;
         scene.create(&Job::new("lender").queue("a").cpu("4").json()).await?;

@@ -1,10 +1,10 @@
-//! A job that could not use its quota stands back: until then it is not looked at, it says so, and then
+//! A job that could not use its quota backs off: until then it is not looked at, it says so, and then
 //! it is queued again though nothing happens.
 
 use anyhow::{Result, ensure};
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
-use sluice_testbed::eventually;
+use sluice_testbed::wait_for;
 
 use crate::preemption::job_name;
 use crate::support::history::{Revision, check_conditions};
@@ -12,7 +12,7 @@ use crate::support::nodes::{job_for_own_nodes, own_node};
 use crate::support::objects::{self, Job, condition, is_admitted, quota, with};
 use crate::support::{DEADLINE, Scene, bed};
 
-/// How long the job stands back, in seconds.
+/// How long the job backs off, in seconds.
 const BACKOFF: i32 = 5;
 
 /// A queue that takes quota back after a second, and a job that has no node.
@@ -32,17 +32,16 @@ fn requeue_at(workload: &Value) -> Option<Timestamp> {
     Some(at.parse().unwrap())
 }
 
-/// Until when the job stands back, once it does.
+/// Until when the job backs off, once it does.
 async fn see_standing_back(scene: &Scene<'_>) -> Result<Timestamp> {
     let workload = scene
-        .see_workload("homeless", "standing back", |w| {
+        .see_workload("homeless", "backing off", |w| {
             !is_admitted(w) && requeue_at(w).is_some()
         })
         .await?;
     let until = requeue_at(&workload).unwrap();
-    let message = format!(
-        "Stands back until {until}, as it could not use its quota; then waits for quota again"
-    );
+    let message =
+        format!("Backs off until {until}, as it could not use its quota; then it is queued again");
     assert_eq!(
         condition(&workload, "QuotaReserved"),
         Some(("False", "BackingOff", message.as_str()))
@@ -50,34 +49,29 @@ async fn see_standing_back(scene: &Scene<'_>) -> Result<Timestamp> {
     Ok(until)
 }
 
-/// When the job was admitted, each time.
-fn admissions(history: &[Revision]) -> Vec<Timestamp> {
-    let mut times = Vec::new();
-    let mut was_admitted = false;
-    for Revision { object, .. } in history.iter().filter(|r| job_name(&r.object) == "homeless") {
-        if is_admitted(object) && !was_admitted {
-            let conditions = object["status"]["conditions"].as_array().unwrap();
-            let reserved = conditions.iter().find(|c| c["type"] == "QuotaReserved");
-            let at = reserved.unwrap()["lastTransitionTime"].as_str().unwrap();
-            times.push(at.parse().unwrap());
-        }
-        was_admitted = is_admitted(object);
-    }
-    times
+/// When the job was admitted after it was said to back off until then.
+fn admitted_after(history: &[Revision], until: Timestamp) -> Option<Timestamp> {
+    let of_job = history.iter().map(|r| &r.object);
+    let of_job = of_job.filter(|w| job_name(w) == "homeless");
+    let mut since = of_job.skip_while(|w| requeue_at(w) != Some(until));
+    let admitted = since.find(|w| is_admitted(w))?;
+    let conditions = admitted["status"]["conditions"].as_array().unwrap();
+    let reserved = conditions.iter().find(|c| c["type"] == "QuotaReserved");
+    let at = reserved.unwrap()["lastTransitionTime"].as_str().unwrap();
+    Some(at.parse().unwrap())
 }
 
-/// The job stands back, and is admitted as soon as it may be and not before. There is room all the
+/// The job backs off, and is admitted as soon as it may be and not before. There is room all the
 /// while, and what happens `meanwhile` is no reason.
-async fn stands_back(scene: &Scene<'_>, meanwhile: impl AsyncFnOnce() -> Result<()>) -> Result<()> {
+async fn backs_off(scene: &Scene<'_>, meanwhile: impl AsyncFnOnce() -> Result<()>) -> Result<()> {
     let workloads = scene.record("Workload").await?;
     homeless(scene).await?;
     let until = see_standing_back(scene).await?;
     meanwhile().await?;
     // For the next time.
     scene.cp.add_node(own_node(scene, "node")).await?;
-    let admitted = eventually("a second admission", DEADLINE, async || {
-        let times = admissions(&workloads.so_far());
-        times.get(1).copied().ok_or_else(|| format!("{times:?}"))
+    let admitted = wait_for("the next admission", DEADLINE, async || {
+        admitted_after(&workloads.so_far(), until)
     })
     .await?;
     ensure!(until <= admitted, "{admitted} is before {until}");
@@ -90,14 +84,14 @@ async fn stands_back(scene: &Scene<'_>, meanwhile: impl AsyncFnOnce() -> Result<
         told.is_some_and(|(_, reason, _)| reason == "BackingOff")
             && requeue_at(&r.object) == Some(until)
     });
-    assert_eq!(told.count(), 1, "it is said once that it stands back");
+    assert_eq!(told.count(), 1, "it is said once that it backs off");
     scene.cp.remove_node(&scene.name("node")).await
 }
 
 #[tokio::test]
 async fn a_job_stands_back_and_is_queued_again_by_itself() -> Result<()> {
     bed::shared("requeue-wait", async |scene| {
-        stands_back(scene, async || {
+        backs_off(scene, async || {
             scene.create(&Job::new("next").queue("q").json()).await?;
             scene.see_complete("next").await.map(drop)
         })
@@ -109,7 +103,7 @@ async fn a_job_stands_back_and_is_queued_again_by_itself() -> Result<()> {
 #[tokio::test]
 async fn killed_while_a_job_stands_back_it_waits_until_the_same_moment() -> Result<()> {
     bed::own_running("requeue-kill", async |bed, scene| {
-        stands_back(scene, async || {
+        backs_off(scene, async || {
             bed.sluice.kill();
             bed.sluice.start_again().await
         })

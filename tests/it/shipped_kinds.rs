@@ -18,7 +18,8 @@ use sluice_crds::QUEUE_NAME_LABEL;
 use sluice_testbed::{Crds, Options, SluiceOptions, eventually};
 
 use crate::support::bed::{self, BINARY};
-use crate::support::objects::{cluster_queue, own, quota};
+use crate::support::objects::{cluster_queue, name_of, own, quota};
+use crate::support::persist::{is_there_already, persist};
 use crate::support::{DEADLINE, Scene, into_value};
 
 /// All but those of Kubernetes itself, which other tests play.
@@ -76,7 +77,17 @@ impl<'a> Objects<'a> {
     }
 
     async fn create(&self, object: &Value) -> Result<Value> {
-        Ok(self.try_create(object).await?)
+        let mut was_asked = false;
+        let attempt = async || match self.try_create(object).await {
+            Err(error) if was_asked && is_there_already(&error) => {
+                self.api.get(name_of(object)).await.map(into_value)
+            }
+            answer => {
+                was_asked = true;
+                answer
+            }
+        };
+        persist(attempt).await
     }
 
     /// Creates an object, for tests of what the API server answers.
@@ -88,16 +99,15 @@ impl<'a> Objects<'a> {
     }
 
     async fn delete(&self, name: &str) -> Result<()> {
-        self.api.delete(name, &DeleteParams::background()).await?;
+        let params = DeleteParams::background();
+        persist(async || self.api.delete(name, &params).await).await?;
         Ok(())
     }
 
     /// Merges a patch into an object (RFC 7386).
     async fn merge(&self, name: &str, patch: &Value) -> Result<()> {
-        let patch = Patch::Merge(patch);
-        self.api
-            .patch(name, &PatchParams::default(), &patch)
-            .await?;
+        let (params, patch) = (PatchParams::default(), Patch::Merge(patch));
+        persist(async || self.api.patch(name, &params, &patch).await).await?;
         Ok(())
     }
 
@@ -105,10 +115,9 @@ impl<'a> Objects<'a> {
     async fn set_status(&self, name: &str, status: &Value) -> Result<()> {
         let gone = Patch::Merge(json!({"status": null}));
         let patch = Patch::Merge(json!({ "status": status }));
+        let params = PatchParams::default();
         for patch in [gone, patch] {
-            self.api
-                .patch_status(name, &PatchParams::default(), &patch)
-                .await?;
+            persist(async || self.api.patch_status(name, &params, &patch).await).await?;
         }
         Ok(())
     }
@@ -129,10 +138,18 @@ impl<'a> Objects<'a> {
 
     /// The API server takes the sample as it is, without a warning.
     async fn see_accepted(&self, sample: &Value) -> Result<()> {
-        let args = ["create", "--dry-run=server", "-f", "-"];
-        let output = self.scene.kubectl(&args, Some(&sample.to_string())).await?;
-        ensure!(output.stderr.is_empty(), "{}", output.stderr);
-        output.ok()?;
+        let (args, sample) = (
+            ["create", "--dry-run=server", "-f", "-"],
+            sample.to_string(),
+        );
+        // A webhook may not be able to answer for a moment.
+        let warned = eventually("the sample to be accepted", DEADLINE, async || {
+            let output = self.scene.kubectl(&args, Some(&sample)).await?;
+            let warned = output.stderr.clone();
+            output.ok().map(|_| warned)
+        })
+        .await?;
+        ensure!(warned.is_empty(), "{warned}");
         Ok(())
     }
 }

@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 use sluice_testbed::{Sluice, eventually};
 
 use crate::preemption::{job_of, queue_by_priority};
-use crate::support::objects::{Job, condition, is, is_admitted, is_suspended, quota};
+use crate::support::objects::{Job, condition, is, is_admitted, is_suspended, name_of, quota};
+use crate::support::persist::persist;
 use crate::support::{DEADLINE, Scene, bed, see_a_second_pass};
 
 /// A job whose status is written by the test alone.
@@ -29,8 +30,8 @@ async fn free(scene: &Scene<'_>, job: &str) -> Result<()> {
 
 async fn set_status(scene: &Scene<'_>, job: &str, status: Value) -> Result<()> {
     let patch = Patch::Merge(json!({ "status": status }));
-    let api = scene.api("Job");
-    api.patch_status(job, &PatchParams::default(), &patch)
+    let (api, params) = (scene.api("Job"), PatchParams::default());
+    persist(async || api.patch_status(job, &params, &patch).await)
         .await
         .with_context(|| format!("set the status of {job} to {status}"))?;
     Ok(())
@@ -210,10 +211,11 @@ async fn a_deleted_job_that_does_not_go_makes_room() -> Result<()> {
 async fn a_deleted_job_that_has_ended_holds_no_quota() -> Result<()> {
     bed::shared("stall-ended", async |scene| {
         scene.queue(&[quota("cpu", "1")]).await?;
-        let kept = Job::new("kept").queue("q").runs("3");
+        let kept = Job::new("kept").queue("q").runs_forever();
         scene.create(&keep(kept).json()).await?;
-        scene.see_pods("Running", 1).await?;
+        let running = scene.see_pods("Running", 1).await?;
         scene.delete("Job", "kept").await?;
+        scene.end(name_of(&running[0])).await?;
         scene.create(&Job::new("next").queue("q").json()).await?;
         scene.see_complete("next").await?;
         free(scene, "kept").await

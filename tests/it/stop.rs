@@ -27,7 +27,9 @@ async fn hold_admits_no_more() -> Result<()> {
         scene
             .create(&Job::new("running").queue("q").runs_forever().json())
             .await?;
-        scene.see_admitted("running").await?;
+        scene
+            .see("Job", "running", "released", |job| !is_suspended(job))
+            .await?;
         scene.stop("Hold").await?;
         let told = scene
             .see_condition("ClusterQueue", ns, "Active", "False", "Stopped")
@@ -38,9 +40,7 @@ async fn hold_admits_no_more() -> Result<()> {
         );
         scene.create(&Job::new("waiting").queue("q").json()).await?;
         let message = format!("ClusterQueue \"{ns}\" is inactive: it is stopped");
-        scene
-            .see_waiting("waiting", "Inadmissible", &message)
-            .await?;
+        scene.see_waiting("waiting", "Suspended", &message).await?;
         let running = scene.get("Job", "running").await?;
         ensure!(!is_suspended(&running), "{running}");
         scene.stop("None").await?;
@@ -63,9 +63,7 @@ async fn hold_admits_no_more() -> Result<()> {
         scene.create(&Job::new("open").queue("open").json()).await?;
         scene.see_complete("open").await?;
         let message = format!("LocalQueue \"{ns}/q\" is stopped");
-        scene
-            .see_waiting("closed", "Inadmissible", &message)
-            .await?;
+        scene.see_waiting("closed", "Suspended", &message).await?;
         let running = scene.get("Job", "running").await?;
         ensure!(!is_suspended(&running), "{running}");
         stop_local(scene, "None").await?;
@@ -234,9 +232,9 @@ async fn quota_of_an_evicted_job_is_held_until_its_pods_are_gone() -> Result<()>
         scene.see_complete("next").await?;
         scene.see_complete("last").await?;
 
+        let pods = scene.history("Pod", &pods).await?;
         let ended = pods
-            .so_far()
-            .into_iter()
+            .iter()
             .find(|r| r.is_deleted && r.object["metadata"]["name"] == pod);
         let ended = ended.map_or(u128::MAX, |r| r.number);
         let history = scene.history("Workload", &workloads).await?;

@@ -1,12 +1,12 @@
 //! A namespace that is being deleted takes no new objects: nothing is created in it any more.
 
-use std::time::Duration;
+use std::collections::BTreeSet;
 
 use anyhow::{Result, ensure};
 use serde_json::json;
 
 use crate::support::objects::{Job, quota};
-use crate::support::{Scene, audit, bed};
+use crate::support::{DEADLINE, Scene, audit, bed};
 
 const JOBS: usize = 30;
 const FINALIZER: &str = "tests.example.com/hold";
@@ -23,7 +23,22 @@ async fn create_jobs(scene: &Scene<'_>) -> Result<()> {
             .see_workload(&format!("job-{index}"), "there", |_| true)
             .await?;
     }
-    Ok(())
+    // They are told what they wait for some seconds later: those events shall not be on their way when the
+    // namespace goes. One or two may get lost.
+    sluice_testbed::eventually("the jobs to be told", DEADLINE, async || {
+        let events = scene.list("Event").await.map_err(|e| format!("{e:#}"))?;
+        let by_sluice = events
+            .iter()
+            .filter(|e| e["reportingController"] == "sluice");
+        let told: BTreeSet<_> = by_sluice.map(|e| e["regarding"]["name"].as_str()).collect();
+        let told = told.len();
+        if JOBS - 2 <= told {
+            Ok(())
+        } else {
+            Err(format!("{told} are"))
+        }
+    })
+    .await
 }
 
 #[tokio::test]
@@ -33,7 +48,9 @@ async fn no_workload_is_created_again() -> Result<()> {
         scene.queue(&[quota("cpu", "0")]).await?;
         create_jobs(scene).await?;
         scene.delete("Namespace", &scene.ns).await?;
-        sluice_testbed::eventually("Workloads to be gone", Duration::from_mins(3), async || {
+        // The namespaces of all tests that ended wait for the same few workers of one controller.
+        let patience = DEADLINE * 4;
+        sluice_testbed::eventually("Workloads to be gone", patience, async || {
             let left = scene.list("Workload").await.map_err(|e| format!("{e:#}"))?;
             let left = left.len();
             if left == 0 {

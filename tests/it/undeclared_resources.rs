@@ -53,7 +53,9 @@ async fn what_no_queue_covers_is_ignored_or_blocks_as_the_queue_says() -> Result
                 "ClusterQueue {:?} has no quota for resource {resource:?}",
                 scene.name(queue)
             );
-            scene.see_waiting(name, "Inadmissible", &expected).await?;
+            scene
+                .see_waiting(name, "NoMatchingFlavor", &expected)
+                .await?;
         }
 
         // What is said later counts for those that wait.

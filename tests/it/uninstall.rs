@@ -77,7 +77,7 @@ async fn what_is_left_without_sluice_can_be_deleted_and_run() -> Result<()> {
             "sluice",
         ];
         bed.cp.kubectl(args, None).await?.ok()?;
-        // What was gated or waits can be let go by hand.
+        // What was gated or waits can be released by hand.
         scene
             .merge(
                 "Job",

@@ -13,7 +13,7 @@ use sluice_faults::load::Act;
 use sluice_testbed::eventually;
 
 /// For so long a request is tried again: longer than anything is away.
-const PATIENCE: Duration = Duration::from_secs(90);
+const PATIENCE: Duration = Duration::from_mins(3);
 /// Longest time for one request.
 const REQUEST: Duration = Duration::from_secs(10);
 
@@ -59,6 +59,12 @@ impl User {
     pub async fn jobs(&self) -> Result<Vec<Value>> {
         self.list(self.api(&json!({"apiVersion": "batch/v1", "kind": "Job"}))?)
             .await
+    }
+
+    /// The Workloads of the namespace.
+    pub async fn workloads(&self) -> Result<Vec<Value>> {
+        let kind = json!({"apiVersion": "sluice.dev/v1alpha1", "kind": "Workload"});
+        self.list(self.api(&kind)?).await
     }
 
     /// The pods of the namespace.
@@ -112,7 +118,7 @@ async fn persist<T>(what: &str, mut attempt: impl AsyncFnMut() -> kube::Result<T
     eventually(what, PATIENCE, async || {
         match tokio::time::timeout(REQUEST, attempt()).await {
             Ok(Ok(_)) => Ok(()),
-            Ok(Err(Error::Api(status))) if status.code == 409 => Ok(()),
+            Ok(Err(Error::Api(status))) if status.reason == "AlreadyExists" => Ok(()),
             Ok(Err(error)) => Err(format!("{error}")),
             Err(_) => Err("no answer".to_owned()),
         }

@@ -16,12 +16,13 @@ use crate::client::User;
 /// Between what a user does and what the next one does.
 const PAUSE: Duration = Duration::from_millis(120);
 /// For so long after the last fault jobs may take to end. They run for some seconds one after the other;
-/// a lease takes 15 s to expire; a watch that fell silent is noticed within a minute and a half.
-const END: Duration = Duration::from_secs(150);
-/// After so long jobs are not waited for that were let go: they take two seconds.
+/// a lease takes 15 s to expire; a watch that fell silent is noticed within a minute and a half. The rest is
+/// for a loaded machine.
+const END: Duration = Duration::from_mins(5);
+/// After so long jobs are not waited for that were released: they take two seconds.
 const CLUSTER: Duration = Duration::from_mins(1);
-/// For so long Sluice may write after that.
-const REST: Duration = Duration::from_secs(30);
+/// For so long Sluice may write after that. On a loaded machine statuses come late.
+const REST: Duration = Duration::from_mins(2);
 /// This long without a write is quiet.
 const QUIET: Duration = Duration::from_secs(5);
 
@@ -101,28 +102,41 @@ async fn submit(user: &User, load: &Load) -> Result<()> {
     Ok(())
 }
 
-/// Until each job that stays has ended, and those that were deleted are gone. A job that was let go with
-/// all its pods has nothing to wait for from Sluice: that its pods run is the cluster's business, which
-/// was hit as well.
+/// Until each job that stays has ended, those that were deleted are gone, and Sluice has written that their
+/// quota is free: a Sluice that was killed at the last moment starts, and leads, only some time later. A job
+/// that was released with all its pods has nothing to wait for from Sluice: that its pods run is the cluster's
+/// business, which was hit as well.
 async fn all_ended(user: &User, load: &Load) -> Result<()> {
     let stays = load.stays();
     let began = Instant::now();
     eventually("all jobs to end", END, async || {
         let jobs = user.jobs().await.map_err(|error| format!("{error:#}"))?;
         let pods = user.pods().await.map_err(|error| format!("{error:#}"))?;
+        let workloads = user.workloads().await;
+        let workloads = workloads.map_err(|error| format!("{error:#}"))?;
         let left: Vec<_> = jobs.iter().filter(|job| !has_ended(job)).collect();
         let told: Vec<_> = left.iter().map(|job| told(job, &pods)).collect();
-        if left.is_empty() && jobs.len() == stays.len() {
+        let is_of_left = |workload: &Value| left.iter().any(|job| is_of(workload, job));
+        let charged: Vec<_> = workloads
+            .iter()
+            .filter(|workload| holds_quota(workload) && !is_of_left(workload))
+            .map(|workload| workload["metadata"]["name"].as_str().unwrap_or_default())
+            .collect();
+        let all_there = jobs.len() == stays.len() && charged.is_empty();
+        if left.is_empty() && all_there {
             return Ok(());
         }
-        let are_let_go = left.iter().all(|job| is_let_go(job, &pods));
-        if are_let_go && jobs.len() == stays.len() && CLUSTER < began.elapsed() {
-            println!("let go, and not ended by the cluster: {}", told.join("; "));
+        let are_released = left.iter().all(|job| is_released(job, &pods));
+        if are_released && all_there && CLUSTER < began.elapsed() {
+            println!(
+                "released, and not ended by the cluster: {}",
+                told.join("; ")
+            );
             return Ok(());
         }
         let (there, count) = (jobs.len(), stays.len());
         Err(format!(
-            "{there} jobs of {count}, not ended: {}",
+            "{there} jobs of {count}, not ended: {}; charged for what has ended: {charged:?}",
             told.join("; ")
         ))
     })
@@ -153,19 +167,27 @@ fn has_ended(job: &Value) -> bool {
 }
 
 /// Whether a job is released and none of its pods waits at a gate.
-fn is_let_go(job: &Value, pods: &[Value]) -> bool {
-    let mut own = pods.iter().filter(|pod| is_pod_of(pod, job));
+fn is_released(job: &Value, pods: &[Value]) -> bool {
+    let mut own = pods.iter().filter(|pod| is_of(pod, job));
     let is_free = |pod: &Value| pod["spec"]["schedulingGates"].is_null();
     job["spec"]["suspend"] != true && 0 < own.clone().count() && own.all(is_free)
 }
 
-fn is_pod_of(pod: &Value, job: &Value) -> bool {
-    pod["metadata"]["ownerReferences"][0]["uid"] == job["metadata"]["uid"]
+/// Whether a pod, or a Workload, is that of a job.
+fn is_of(dependent: &Value, job: &Value) -> bool {
+    dependent["metadata"]["ownerReferences"][0]["uid"] == job["metadata"]["uid"]
+}
+
+fn holds_quota(workload: &Value) -> bool {
+    let status = &workload["status"];
+    let mut conditions = status["conditions"].as_array().into_iter().flatten();
+    let has_finished = conditions.any(|c| c["type"] == "Finished" && c["status"] == "True");
+    status["admission"].is_object() && !has_finished
 }
 
 fn told(job: &Value, pods: &[Value]) -> String {
     let (metadata, spec) = (&job["metadata"], &job["spec"]);
-    let own = pods.iter().filter(|pod| is_pod_of(pod, job));
+    let own = pods.iter().filter(|pod| is_of(pod, job));
     let pods: Vec<_> = own
         .map(|pod| {
             let (spec, phase) = (&pod["spec"], &pod["status"]["phase"]);

@@ -18,7 +18,7 @@ pub(super) async fn play(scene: &Scene<'_>) -> Result<()> {
     ray_jobs.create(&owner).await?;
     stop(scene, "rayjob", "None").await?;
     let owner = ray_jobs
-        .see("owner", "let go", |o| o["spec"]["suspend"] == false)
+        .see("owner", "released", |o| o["spec"]["suspend"] == false)
         .await?;
 
     let cluster = json!({

@@ -25,6 +25,15 @@ pub(super) async fn all(scene: &Scene<'_>) -> Result<()> {
 /// charged once.
 async fn play(scene: &Scene<'_>, mode: &str) -> Result<()> {
     stop(scene, "leaderworkerset", "Hold").await?;
+    scene
+        .see_condition(
+            "LocalQueue",
+            "leaderworkerset",
+            "Active",
+            "False",
+            "Stopped",
+        )
+        .await?;
     let mut set = sample("leaderworkerset")?;
     let name = format!("gang-{}", mode.to_lowercase());
     set["metadata"]["name"] = json!(name);
@@ -65,7 +74,7 @@ async fn play(scene: &Scene<'_>, mode: &str) -> Result<()> {
     stop(scene, "leaderworkerset", "None").await?;
     for pod in &pods {
         scene
-            .see("Pod", pod, "let go", |pod| gates(pod).is_empty())
+            .see("Pod", pod, "released", |pod| gates(pod).is_empty())
             .await?;
     }
     let workload = scene.workload_of(&created).await?;
@@ -85,8 +94,9 @@ async fn play(scene: &Scene<'_>, mode: &str) -> Result<()> {
         scene.workload_of(&workers).await?.is_none(),
         "charged twice"
     );
-    scene.delete("StatefulSet", &name).await?;
+    // The workers first: with the leader's pod the garbage collector takes them away.
     scene.delete("StatefulSet", &leader).await?;
+    scene.delete("StatefulSet", &name).await?;
     for pod in &pods {
         scene.see_gone("Pod", pod).await?;
     }

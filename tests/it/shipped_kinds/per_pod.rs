@@ -1,4 +1,4 @@
-//! Kinds whose pods are let go one by one: each pod that the kind's controller would make waits behind
+//! Kinds whose pods are released one by one: each pod that the kind's controller would make waits behind
 //! Sluice's gate, and runs when its queue opens.
 
 use anyhow::{Context, Result, ensure};
@@ -96,7 +96,7 @@ async fn gated_workflow(scene: &Scene<'_>) -> Result<()> {
     let lifted = json!({"metadata": {"annotations": {GATED: null}}});
     objects.merge("gated", &lifted).await?;
     objects
-        .see("gated", "let go", |o| o["spec"]["suspend"] == false)
+        .see("gated", "released", |o| o["spec"]["suspend"] == false)
         .await?;
     Ok(())
 }
@@ -117,7 +117,7 @@ async fn play(scene: &Scene<'_>, kind: &Play, sample: Value) -> Result<()> {
     stop(scene, kind.name, "None").await?;
     for (name, _) in kind.pods {
         let pod = scene
-            .see("Pod", name, "let go", |pod| gates(pod).is_empty())
+            .see("Pod", name, "released", |pod| gates(pod).is_empty())
             .await?;
         let spec = &pod["spec"];
         ensure!(spec["nodeSelector"]["kubernetes.io/os"] == "linux", "{pod}");
@@ -126,6 +126,8 @@ async fn play(scene: &Scene<'_>, kind: &Play, sample: Value) -> Result<()> {
             "{pod}"
         );
         scene.delete("Pod", name).await?;
+        // The next one may have its name.
+        scene.see_gone("Pod", name).await?;
     }
     // Sluice wrote to the pods alone.
     let left = objects.see(name_of(&created), "there", |_| true).await?;

@@ -7,6 +7,7 @@ use sluice_crds::ADMISSION_ANNOTATION;
 
 use super::{Objects, sample, stop};
 use crate::support::objects::{condition, is, is_admitted, name_of, with};
+use crate::support::persist::answered;
 use crate::support::{Scene, refusal};
 
 pub(super) async fn all(scene: &Scene<'_>) -> Result<()> {
@@ -36,7 +37,7 @@ async fn refused(scene: &Scene<'_>) -> Result<()> {
         ),
     ] {
         let objects = Objects::like(scene, object);
-        let told = refusal(objects.try_create(object).await)?;
+        let told = refusal(answered(async || objects.try_create(object).await).await?)?;
         ensure!(told.contains(problem), "{told}");
         // Sluice has no say in what is in no queue.
         let mut free = object.clone();

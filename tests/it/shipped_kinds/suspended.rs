@@ -1,4 +1,4 @@
-//! Kinds that wait suspended: held, counted, let go with every template placed, taken back, let go again,
+//! Kinds that wait suspended: held, counted, released with every template placed, taken back, released again,
 //! finished.
 
 use anyhow::{Context, Result, ensure};
@@ -253,7 +253,7 @@ async fn raycluster(scene: &Scene<'_>) -> Result<()> {
     taken_back(scene, &kind, &objects, &created).await
 }
 
-/// Creates the sample, sees it held and counted, opens the queue and sees it let go.
+/// Creates the sample, sees it held and counted, opens the queue and sees it released.
 async fn until_admitted<'a>(scene: &'a Scene<'a>, kind: &Play) -> Result<(Objects<'a>, Value)> {
     let mut sample = sample(kind.name)?;
     if kind.name == "appwrapper" {
@@ -285,7 +285,7 @@ async fn until_admitted<'a>(scene: &'a Scene<'a>, kind: &Play) -> Result<(Object
     Ok((objects, created))
 }
 
-/// Takes the object back, and lets it go again. Meanwhile its spec is what it was, but for the marks.
+/// Takes the object back, and releases it again. Meanwhile its spec is what it was, but for the marks.
 async fn taken_back(
     scene: &Scene<'_>,
     kind: &Play,
@@ -331,7 +331,7 @@ async fn see_placed(objects: &Objects<'_>, name: &str, kind: &Play) -> Result<()
         })
     };
     let object = objects
-        .see(name, "let go", |o| {
+        .see(name, "released", |o| {
             o.pointer(kind.suspend) == Some(&json!(false))
         })
         .await?;

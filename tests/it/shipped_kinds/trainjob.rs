@@ -81,8 +81,8 @@ pub(super) async fn play(scene: &Scene<'_>) -> Result<()> {
     );
 
     stop(scene, NAME, "None").await?;
-    let let_go = |o: &Value| o["spec"]["suspend"] == false;
-    train_jobs.see(name, "let go", let_go).await?;
+    let released = |o: &Value| o["spec"]["suspend"] == false;
+    train_jobs.see(name, "released", released).await?;
     let placed = job_sets.see(name, "placed", is_placed).await?;
     // Trainer lets its JobSet go.
     let unsuspend = json!({"spec": {"suspend": false}});
@@ -110,7 +110,7 @@ pub(super) async fn play(scene: &Scene<'_>) -> Result<()> {
         .await?;
 
     stop(scene, NAME, "None").await?;
-    train_jobs.see(name, "let go again", let_go).await?;
+    train_jobs.see(name, "released again", released).await?;
     job_sets.merge(name, &unsuspend).await?;
     train_jobs
         .set_status(

@@ -1,5 +1,7 @@
 //! Where a test plays: on the control plane that all share, or, if it kills something, on its own.
 
+use std::time::Duration;
+
 use anyhow::Result;
 use sluice_testbed::{ControlPlane, Options, Shared, Sluice, SluiceOptions};
 use tokio::sync::Semaphore;
@@ -11,6 +13,9 @@ pub const BINARY: &str = env!("CARGO_BIN_EXE_sluice");
 
 /// Control planes of their own at the same time: each takes 600 MB and, to start, both cores.
 static OWN: Semaphore = Semaphore::const_new(3);
+
+/// How often it is looked whether Sluice has lost its Lease, which a busy machine can bring about.
+const SUPERVISION: Duration = Duration::from_secs(1);
 
 /// Plays on the shared control plane, in a namespace whose name begins so.
 pub async fn shared(
@@ -74,16 +79,16 @@ pub async fn own(
     .await
 }
 
-/// As [`own`], with Sluice running.
-pub async fn own_running(
-    prefix: &str,
-    test: impl AsyncFnOnce(&Bed, &Scene<'_>) -> Result<()>,
-) -> Result<()> {
-    own_running_with(prefix, SluiceOptions::new(BINARY), test).await
+/// Starts Sluice again when it has lost its Lease, as a kubelet does. Never ends.
+async fn supervise(bed: &Bed) -> Result<()> {
+    loop {
+        tokio::time::sleep(SUPERVISION).await;
+        bed.sluice.revive()?;
+    }
 }
 
-/// As [`own`], with a Sluice running that was started so.
-pub async fn own_running_with(
+/// As [`own`], with Sluice running. It is not started again by anybody else.
+pub async fn own_unsupervised(
     prefix: &str,
     sluice: SluiceOptions,
     test: impl AsyncFnOnce(&Bed, &Scene<'_>) -> Result<()>,
@@ -99,5 +104,28 @@ pub async fn own_running_with(
             test(bed, scene).await
         },
     )
+    .await
+}
+
+/// As [`own`], with Sluice running.
+pub async fn own_running(
+    prefix: &str,
+    test: impl AsyncFnOnce(&Bed, &Scene<'_>) -> Result<()>,
+) -> Result<()> {
+    own_running_with(prefix, SluiceOptions::new(BINARY), test).await
+}
+
+/// As [`own`], with a Sluice running that was started so.
+pub async fn own_running_with(
+    prefix: &str,
+    sluice: SluiceOptions,
+    test: impl AsyncFnOnce(&Bed, &Scene<'_>) -> Result<()>,
+) -> Result<()> {
+    own_unsupervised(prefix, sluice, async |bed: &Bed, scene: &Scene<'_>| {
+        tokio::select! {
+            tested = test(bed, scene) => tested,
+            supervised = supervise(bed) => supervised,
+        }
+    })
     .await
 }

@@ -209,10 +209,8 @@ impl MadeUp {
 
     pub async fn create(&self, scene: &Scene<'_>, object: &Value) -> Result<Value> {
         let object: DynamicObject = serde_json::from_value(object.clone())?;
-        let created = self
-            .api(scene)
-            .create(&PostParams::default(), &object)
-            .await;
+        let (api, params) = (self.api(scene), PostParams::default());
+        let created = persist(async || api.create(&params, &object).await).await;
         Ok(into_value(
             created.with_context(|| format!("create {object:?}"))?,
         ))
@@ -266,8 +264,8 @@ impl MadeUp {
         .await
     }
 
-    pub async fn see_let_go(&self, scene: &Scene<'_>, name: &str) -> Result<Value> {
-        self.see(scene, name, "let go", |o| o["spec"]["halted"] == false)
+    pub async fn see_released(&self, scene: &Scene<'_>, name: &str) -> Result<Value> {
+        self.see(scene, name, "released", |o| o["spec"]["halted"] == false)
             .await
     }
 

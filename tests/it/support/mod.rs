@@ -40,7 +40,7 @@ use sluice_testbed::{ControlPlane, KubectlOutput, eventually};
 
 use history::History;
 use objects::{condition, name_of};
-use persist::{is_there_already, persist};
+use persist::{is_there_already, judged, persist};
 
 /// What is waited for comes within a second or two; the rest is for a loaded machine.
 pub const DEADLINE: Duration = Duration::from_mins(3);
@@ -99,10 +99,24 @@ impl<'a> Scene<'a> {
     /// Lets a user edit the namespace, as the role `edit` does, and name any owner.
     pub async fn let_edit(&self, user: &str) -> Result<()> {
         let name = user.replace(':', "-");
-        let user = format!("--user={user}");
-        let args = ["create", "rolebinding", &name, "--clusterrole=admin", &user];
+        let subject = format!("--user={user}");
+        let args = [
+            "create",
+            "rolebinding",
+            &name,
+            "--clusterrole=admin",
+            &subject,
+        ];
         self.kubectl(&args, None).await?.ok()?;
-        Ok(())
+        // The API server hears of the binding by a watch of its own.
+        let user = format!("--as={user}");
+        let args = ["auth", "can-i", "create", "pods", &user];
+        eventually("the right to be known", DEADLINE, async || {
+            let answer = self.kubectl(&args, None).await?.ok()?;
+            ensure!(answer.trim() == "yes", "{answer}");
+            Ok::<_, anyhow::Error>(())
+        })
+        .await
     }
 
     /// Creates an object as this user, with kubectl; prints what was stored as JSON.
@@ -141,7 +155,7 @@ impl<'a> Scene<'a> {
     /// Creates an object and returns it as it was stored.
     pub async fn create(&self, object: &Value) -> Result<Value> {
         let mut was_asked = false;
-        let attempt = async || match self.try_create(object).await {
+        let attempt = async || match self.create_once(object).await {
             Err(error) if was_asked && is_there_already(&error) => {
                 let api = self.api(object["kind"].as_str().unwrap());
                 api.get(name_of(object)).await.map(into_value)
@@ -158,9 +172,9 @@ impl<'a> Scene<'a> {
     pub async fn try_create(&self, object: &Value) -> kube::Result<Value> {
         let api = self.api(object["kind"].as_str().unwrap());
         let object: DynamicObject = serde_json::from_value(object.clone()).unwrap();
-        api.create(&PostParams::default(), &object)
-            .await
-            .map(into_value)
+        let params = PostParams::default();
+        let created = judged(async || api.create(&params, &object).await).await;
+        created.map(into_value)
     }
 
     pub async fn create_all(&self, objects: &[Value]) -> Result<()> {
@@ -180,11 +194,14 @@ impl<'a> Scene<'a> {
     }
 
     pub async fn find(&self, kind: &str, name: &str) -> Result<Option<Value>> {
-        Ok(self.api(kind).get_opt(name).await?.map(into_value))
+        let api = self.api(kind);
+        let found = persist(async || api.get_opt(name).await).await?;
+        Ok(found.map(into_value))
     }
 
     pub async fn list(&self, kind: &str) -> Result<Vec<Value>> {
-        let list = self.api(kind).list(&ListParams::default()).await?;
+        let (api, params) = (self.api(kind), ListParams::default());
+        let list = persist(async || api.list(&params).await).await?;
         Ok(list.items.into_iter().map(into_value).collect())
     }
 
@@ -195,11 +212,25 @@ impl<'a> Scene<'a> {
 
     /// Merges a patch, for tests of what the API server answers.
     pub async fn try_merge(&self, kind: &str, name: &str, patch: Value) -> kube::Result<Value> {
-        let params = PatchParams::default();
-        self.api(kind)
-            .patch(name, &params, &Patch::Merge(patch))
-            .await
-            .map(into_value)
+        let (api, params) = (self.api(kind), PatchParams::default());
+        let patch = Patch::Merge(patch);
+        let patched = judged(async || api.patch(name, &params, &patch).await).await;
+        patched.map(into_value)
+    }
+
+    /// The same, sent once: for tests of what is answered while nobody serves the webhooks.
+    pub async fn create_once(&self, object: &Value) -> kube::Result<Value> {
+        let api = self.api(object["kind"].as_str().unwrap());
+        let object: DynamicObject = serde_json::from_value(object.clone()).unwrap();
+        let created = api.create(&PostParams::default(), &object).await;
+        created.map(into_value)
+    }
+
+    /// The same, sent once.
+    pub async fn merge_once(&self, kind: &str, name: &str, patch: Value) -> kube::Result<Value> {
+        let (api, params) = (self.api(kind), PatchParams::default());
+        let patched = api.patch(name, &params, &Patch::Merge(patch)).await;
+        patched.map(into_value)
     }
 
     /// Deletes an object and its dependents in the background.
@@ -367,13 +398,14 @@ impl<'a> Scene<'a> {
 
     /// All that happened to the objects of a kind up to now. Touches one of them to know.
     pub async fn history(&self, kind: &str, recorded: &History) -> Result<Vec<history::Revision>> {
-        let object = self
-            .list(kind)
-            .await?
-            .pop()
-            .context("there is no object to touch")?;
         let mark = serde_json::json!({"metadata": {"annotations": {"tests/mark": "end"}}});
-        let touched = self.merge(kind, name_of(&object), mark).await?;
+        // One may go before it is touched, and others come.
+        let touched = eventually("an object to touch", DEADLINE, async || {
+            let object = self.list(kind).await?.pop();
+            let object = object.context("there is none")?;
+            self.merge(kind, name_of(&object), mark.clone()).await
+        });
+        let touched = touched.await?;
         recorded.until(objects::revision_of(&touched)).await
     }
 

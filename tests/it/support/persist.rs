@@ -8,7 +8,7 @@ use kube::Error;
 use sluice_testbed::eventually;
 
 /// For so long it is asked again.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(90);
 
 /// Has a request done that is fine to be sent twice.
 pub async fn persist<T>(attempt: impl AsyncFnMut() -> kube::Result<T>) -> Result<T> {
@@ -29,10 +29,18 @@ pub async fn answered<T>(
     .await
 }
 
+/// The same with the last error where nobody has answered at all.
+pub async fn judged<T>(mut attempt: impl AsyncFnMut() -> kube::Result<T>) -> kube::Result<T> {
+    match answered(&mut attempt).await {
+        Ok(answer) => answer,
+        Err(_) => attempt().await,
+    }
+}
+
 /// Whether the same request may succeed a moment later, though nothing else has changed.
 fn could_not_answer(error: &Error) -> bool {
     match error {
-        Error::Api(status) => matches!(status.code, 429 | 500 | 503 | 504),
+        Error::Api(status) => matches!(status.code, 408 | 429 | 500 | 503 | 504),
         Error::HyperError(_) | Error::Service(_) => true,
         _ => false,
     }

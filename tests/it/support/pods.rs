@@ -178,7 +178,7 @@ pub fn is_live(pod: &Value) -> bool {
 }
 
 /// Whether it has not ended and has no gate.
-pub fn is_let_go(pod: &Value) -> bool {
+pub fn is_released(pod: &Value) -> bool {
     is_live(pod) && gates(pod).is_empty()
 }
 
@@ -280,7 +280,7 @@ pub fn check_gates(history: &[Revision], lifted: &BTreeSet<u128>) -> Result<()> 
         }
         ensure!(
             now.is_empty() || now.contains(QUEUE_GATE) || !before.contains(QUEUE_GATE),
-            "let go early, with {now:?} left: {pod}"
+            "released early, with {now:?} left: {pod}"
         );
     }
     Ok(())
@@ -363,10 +363,9 @@ impl Scene<'_> {
     pub async fn open_gate(&self, pod: &str, gate: &str) -> Result<u128> {
         let patch = json!({"spec": {"schedulingGates": [{"$patch": "delete", "name": gate}]}});
         let params = kube::api::PatchParams::default();
-        let patched = self
-            .api("Pod")
-            .patch(pod, &params, &kube::api::Patch::Strategic(patch))
-            .await?;
+        let (api, patch) = (self.api("Pod"), kube::api::Patch::Strategic(patch));
+        let patched =
+            super::persist::persist(async || api.patch(pod, &params, &patch).await).await?;
         Ok(revision_of(&super::into_value(patched)))
     }
 

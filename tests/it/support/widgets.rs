@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use sluice_testbed::eventually;
 
 use super::objects::{name_of, own};
-use super::persist::persist;
+use super::persist::{judged, persist};
 use super::{DEADLINE, Scene, into_value};
 
 /// The widgets of a test, in an API group of its own.
@@ -144,14 +144,16 @@ impl<'a> Widgets<'a> {
             widget["metadata"]["labels"] = json!({});
         }
         let widget = serde_json::from_value(widget)?;
-        let created = self.api().create(&PostParams::default(), &widget).await?;
+        let (api, params) = (self.api(), PostParams::default());
+        let created = persist(async || api.create(&params, &widget).await).await?;
         Ok(into_value(created))
     }
 
     /// Merges a patch into a widget.
     pub async fn merge(&self, name: &str, patch: Value) -> kube::Result<Value> {
-        let params = PatchParams::default();
-        let patched = self.api().patch(name, &params, &Patch::Merge(patch)).await;
+        let (api, params) = (self.api(), PatchParams::default());
+        let patch = Patch::Merge(patch);
+        let patched = judged(async || api.patch(name, &params, &patch).await).await;
         patched.map(into_value)
     }
 
@@ -183,8 +185,8 @@ impl<'a> Widgets<'a> {
         .await
     }
 
-    pub async fn see_let_go(&self, name: &str) -> Result<Value> {
-        self.see(name, "let go", |w| w["spec"]["halted"] == false)
+    pub async fn see_released(&self, name: &str) -> Result<Value> {
+        self.see(name, "released", |w| w["spec"]["halted"] == false)
             .await
     }
 

@@ -27,10 +27,10 @@ use crate::start;
 use crate::wait::eventually;
 
 /// A restarted API server is ready in 1–2 s; the rest is for a loaded machine.
-const RESTART_DEADLINE: Duration = Duration::from_mins(2);
+const RESTART_DEADLINE: Duration = Duration::from_mins(5);
 
 /// The controllers need milliseconds; the rest is for a loaded machine.
-const NAMESPACE_DEADLINE: Duration = Duration::from_mins(1);
+const NAMESPACE_DEADLINE: Duration = Duration::from_mins(3);
 
 /// Longer than any run: tests of expiry ask for their own tokens.
 const TOKEN_SECONDS: i64 = 24 * 3600;
@@ -202,6 +202,22 @@ impl ControlPlane {
         kubectl::run(&program, kubeconfig, self.dir(), args, stdin).await
     }
 
+    /// Runs kubectl for what is fine to be done twice, and once more if that went wrong: a webhook may not
+    /// have answered in time, or a kind that is new may not have been found yet.
+    pub(crate) async fn kubectl_again<A: AsRef<OsStr>>(
+        &self,
+        args: &[A],
+        stdin: Option<&str>,
+    ) -> Result<String> {
+        match self.kubectl(args, stdin).await?.ok() {
+            Ok(output) => Ok(output),
+            Err(error) => {
+                eprintln!("sluice-testbed: once more after: {error:#}");
+                self.kubectl(args, stdin).await?.ok()
+            }
+        }
+    }
+
     /// Makes a namespace of a name that begins so and is nobody else's, and waits until pods can
     /// be made in it.
     ///
@@ -218,10 +234,13 @@ impl ControlPlane {
             ..Namespace::default()
         };
         let api: Api<Namespace> = Api::all(client.clone());
-        let name = api
-            .create(&PostParams::default(), &namespace)
-            .await?
-            .name_any();
+        // Whose answer was lost has another name: it disturbs nobody.
+        let what = format!("a namespace {prefix}");
+        let name = eventually(&what, NAMESPACE_DEADLINE, async || {
+            let made = api.create(&PostParams::default(), &namespace).await;
+            made.map(|made| made.name_any())
+        })
+        .await?;
         let accounts: Api<ServiceAccount> = Api::namespaced(client, &name);
         let what = format!("the default service account of {name}");
         eventually(&what, NAMESPACE_DEADLINE, async || {

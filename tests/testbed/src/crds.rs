@@ -176,8 +176,8 @@ impl ControlPlane {
         // On the client's side they would not fit into the annotation that it keeps.
         let apply = ["apply", "--server-side", "--validate=false"];
         let named = files.iter().flat_map(|f| [Path::new("-f"), f.as_path()]);
-        let args = apply.iter().map(Path::new).chain(named);
-        let done = self.kubectl(args, None).await?.ok();
+        let args: Vec<_> = apply.iter().map(Path::new).chain(named).collect();
+        let done = self.kubectl_again(&args, None).await;
         done.context("kubectl apply of the CRDs")?;
         self.crds_established().await
     }
@@ -200,7 +200,7 @@ impl ControlPlane {
 }
 
 /// How long the API server may take to establish CRDs.
-const ESTABLISH_DEADLINE: Duration = Duration::from_mins(1);
+const ESTABLISH_DEADLINE: Duration = Duration::from_mins(5);
 
 /// Waits until every CRD that `counts` is established, and there is one. `kubectl wait` can't be used: it fails at once on a CRD that
 /// has no `status.conditions` yet, as one has that was made a moment ago

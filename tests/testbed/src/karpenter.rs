@@ -31,7 +31,7 @@ const CRDS: [&str; 3] = [
 ];
 
 /// It takes 1–2 s; the rest is for a loaded machine.
-const READY_DEADLINE: Duration = Duration::from_mins(1);
+const READY_DEADLINE: Duration = Duration::from_mins(3);
 
 /// A running Karpenter. It ends when this is dropped, or with the control plane.
 ///
@@ -90,7 +90,7 @@ impl Karpenter {
         cpus: u32,
     ) -> Result<()> {
         let kubectl = async |args: &[&str], stdin: Option<&str>| {
-            let output = control_plane.kubectl(args, stdin).await?.ok();
+            let output = control_plane.kubectl_again(args, stdin).await;
             output.context("the node pool of Karpenter")
         };
         for object in [node_class(name), node_pool(name, cpus)] {
@@ -98,7 +98,7 @@ impl Karpenter {
         }
         // A pod that comes before it is ready waits 10 s for the next look at it.
         let pool = format!("nodepool/{name}");
-        let ready = ["wait", "--for=condition=Ready", "--timeout=60s", &pool];
+        let ready = ["wait", "--for=condition=Ready", "--timeout=180s", &pool];
         kubectl(&ready, None).await?;
         Ok(())
     }

@@ -11,10 +11,10 @@ use kube::api::{Api, DeleteParams, ObjectMeta, PostParams};
 use crate::wait::eventually;
 
 /// KWOK answers in well under a second; the rest is for a loaded machine.
-const READY_DEADLINE: Duration = Duration::from_mins(1);
+const READY_DEADLINE: Duration = Duration::from_mins(3);
 
 /// Only a finalizer keeps a node at all.
-const GONE_DEADLINE: Duration = Duration::from_mins(1);
+const GONE_DEADLINE: Duration = Duration::from_mins(3);
 
 /// A node to be played.
 #[derive(Clone, Debug)]

@@ -19,7 +19,7 @@ use crate::wait::eventually;
 use crate::{RUN_SECONDS, assets, ports};
 
 /// It takes a second or two; the rest is for a loaded machine.
-const READY_DEADLINE: Duration = Duration::from_mins(2);
+const READY_DEADLINE: Duration = Duration::from_mins(5);
 
 /// What can be run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -231,7 +231,7 @@ async fn install_webhooks(control_plane: &ControlPlane, parts: &Parts, port: u16
     ensure!(!found.is_empty(), "{} is empty", parts.webhooks);
     let list = json!({ "apiVersion": "v1", "kind": "List", "items": found }).to_string();
     let apply = ["apply", "--server-side", "-f", "-"];
-    control_plane.kubectl(apply, Some(&list)).await?.ok()?;
+    control_plane.kubectl_again(&apply, Some(&list)).await?;
     Ok(())
 }
 
@@ -300,7 +300,7 @@ impl ControlPlane {
             },
         });
         let apply = ["apply", "--server-side", "-f", "-"];
-        let done = self.kubectl(apply, Some(&runtime.to_string())).await?.ok();
+        let done = self.kubectl_again(&apply, Some(&runtime.to_string())).await;
         done.with_context(|| format!("the training runtime {name}"))?;
         Ok(())
     }

@@ -45,7 +45,7 @@ impl Default for Options {
             controller_manager_args: Vec::new(),
             scheduler_args: Vec::new(),
             without: Vec::new(),
-            deadline: Duration::from_mins(2),
+            deadline: Duration::from_mins(5),
         }
     }
 }

@@ -33,15 +33,15 @@ const NAME: &str = "sluice";
 const URL: &str = "https://127.0.0.1:9443/";
 
 /// It takes a second or two; the rest is for a loaded machine and a debug build.
-const READY_DEADLINE: Duration = Duration::from_mins(1);
+const READY_DEADLINE: Duration = Duration::from_mins(3);
 
 /// The controllers aggregate roles in milliseconds; the rest is for a loaded machine.
-const RIGHTS_DEADLINE: Duration = Duration::from_mins(1);
+const RIGHTS_DEADLINE: Duration = Duration::from_mins(3);
 
 /// How often it is looked whether the shared Sluice lives.
 const SUPERVISION: Duration = Duration::from_millis(200);
-/// As long as the Deployment gives it.
-const STOP_DEADLINE: Duration = Duration::from_secs(30);
+/// The Deployment gives it 30 s; the rest is for a loaded machine.
+const STOP_DEADLINE: Duration = Duration::from_mins(1);
 
 /// What to install and start.
 #[derive(Clone, Debug)]
@@ -379,6 +379,21 @@ impl Shared {
     }
 }
 
+impl Sluice {
+    /// Starts it again if it has ended because it lost its Lease.
+    ///
+    /// # Errors
+    /// When it can't be started.
+    pub fn revive(&self) -> Result<()> {
+        let process = self.process();
+        if process.exit_status().is_some() && has_lost_its_lease(&process.log_tail()) {
+            process.stop();
+            process.start_again()?;
+        }
+        Ok(())
+    }
+}
+
 /// Whether that is the error with which a Sluice ended, by its log. A stack trace may follow.
 fn has_lost_its_lease(log: &str) -> bool {
     let mut lines = log.lines().rev();
@@ -407,7 +422,7 @@ async fn apply_manifests(control_plane: &ControlPlane, webhook_port: Option<u16>
     let root = assets::repository()?;
     let path = |dir: &str| root.join(dir).to_string_lossy().into_owned();
     let kubectl = async |args: &[&str], stdin: Option<&str>| {
-        let output = control_plane.kubectl(args, stdin).await?.ok();
+        let output = control_plane.kubectl_again(args, stdin).await;
         output.with_context(|| format!("kubectl {}", args.join(" ")))
     };
     kubectl(&["apply", "--server-side", "-k", &path("crds")], None).await?;

@@ -24,7 +24,7 @@ use crate::{crds, kubectl, nodes, ports};
 const TRIES: usize = 5;
 
 /// Each look at the API server: more than it ever takes, less than the deadline of the start.
-const LOOK: Duration = Duration::from_secs(2);
+const LOOK: Duration = Duration::from_secs(15);
 
 pub(crate) async fn start(assets: &Assets, options: &Options) -> Result<ControlPlane> {
     let mut tries = 1;
@@ -192,8 +192,13 @@ impl Starting<'_> {
     async fn kubectl(&self, args: &[&str], stdin: &str) -> Result<()> {
         let program = self.setup.assets.binary("kubectl")?;
         let kubeconfig = self.setup.admin_kubeconfig();
-        let run = kubectl::run(&program, &kubeconfig, self.setup.dir, args, Some(stdin)).await?;
-        run.ok().context("applying the manifests of the options")?;
+        let run =
+            async || kubectl::run(&program, &kubeconfig, self.setup.dir, args, Some(stdin)).await;
+        // Once more if that went wrong, as applying is for: the API server has just come up.
+        if run().await?.ok().is_err() {
+            let again = run().await?.ok();
+            again.context("applying the manifests of the options")?;
+        }
         Ok(())
     }
 }
