@@ -7,7 +7,7 @@ FUZZ_SECONDS ?= 600
 HISTORIES ?= 100000
 MINUTES ?= 60
 
-.PHONY: help build test oracle faults lint generate demo bench fuzz controlplane
+.PHONY: help build test oracle faults simulate lint generate demo bench fuzz controlplane
 
 help: ## List the tasks.
 	@awk -F':.*## ' '/^[a-z]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -32,6 +32,11 @@ oracle: ## Compare the engine with its oracle in HISTORIES random histories, in 
 faults: ## Rounds of faults for MINUTES, with every revision of etcd checked.
 	FAULTS_MINUTES=$(MINUTES) FAULTS_SEED=$(SEED) $(CARGO) test --locked --workspace --test faults -- \
 		--nocapture --test-threads=1 $(if $(SEED),random_faults)
+
+# What it plays is in docs/simulation.md. TRACE=FILE writes the whole history of one seed.
+simulate: ## Play SEEDS seeds of the simulation from SEED on, in an optimised build.
+	SEEDS=$(or $(SEEDS),1000) SEED=$(or $(SEED),1) $(CARGO) test --locked --profile oracle \
+		-p sluice-simulation --test seeds -- --nocapture --exact seeds
 
 lint: ## Formatting, clippy, documentation, and what dependencies may be.
 	$(CARGO) fmt --all --check

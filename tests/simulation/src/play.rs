@@ -1,0 +1,426 @@
+//! One seed: a load, trouble meanwhile, then all is healed; what has come of it is checked at every revision, and
+//! in the end everything has ended and nothing is written any more.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use fastrand::Rng;
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use sluice::clock;
+use sluice_faults::check::{Checker, Violation};
+use sluice_faults::history::{Key, Kind, Revision};
+use tokio::time::{Instant, sleep};
+
+use crate::api::Server;
+use crate::api::resource::Place;
+use crate::api::store::Change;
+use crate::cluster;
+use crate::replica::Slot;
+use crate::users::{self, NAMESPACE, Script};
+
+/// When every simulation begins.
+const BEGIN: &str = "2026-01-05T08:00:00Z";
+/// For so long after all is healed jobs may take to end: they run for seconds one after the other, a Lease takes
+/// 15 s to expire, a job that lost its quota waits a minute.
+const END: Duration = Duration::from_mins(15);
+/// How often it is looked.
+const LOOK: Duration = Duration::from_secs(1);
+/// For so long after that nothing is written.
+const QUIET: Duration = Duration::from_mins(2);
+/// How much of a history a failure tells.
+const TOLD: usize = 60;
+
+/// What a seed is played with.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// How many jobs are submitted.
+    pub jobs: usize,
+    /// Where the whole history is written to, a line for each change, if anywhere.
+    pub trace: Option<PathBuf>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            jobs: 20,
+            trace: None,
+        }
+    }
+}
+
+/// What a seed came to.
+#[derive(Clone, Debug, Default)]
+pub struct Figures {
+    /// Jobs and bare pods that were created.
+    pub jobs: usize,
+    /// Revisions of all objects.
+    pub revisions: usize,
+    /// Writes by Sluice.
+    pub writes: usize,
+    /// Faults of the network.
+    pub faults: usize,
+    /// Virtual time.
+    pub time: Duration,
+    /// A digest of the whole history: the same for the same seed.
+    pub digest: u64,
+}
+
+/// Plays a seed.
+///
+/// # Errors
+/// What did not hold, with the end of the history.
+///
+/// # Panics
+/// No runtime can be made.
+#[allow(
+    clippy::expect_used,
+    reason = "without a runtime nothing can be played"
+)]
+pub fn play(seed: u64, options: &Options) -> Result<Figures, String> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()
+        .expect("a runtime");
+    let played = runtime.block_on(World::play(seed, options));
+    runtime.shutdown_background();
+    played
+}
+
+/// What goes wrong with a replica.
+#[derive(Clone, Copy, Debug)]
+enum Blow {
+    Kill(usize),
+    End(usize),
+    Hang(usize, Duration),
+    DeleteLease,
+    Compact,
+    WebhooksDown(Duration),
+}
+
+struct World {
+    server: Arc<Server>,
+    slots: Vec<Arc<Slot>>,
+    checker: Checker,
+    /// How far the history was checked.
+    checked: usize,
+}
+
+impl World {
+    async fn play(seed: u64, options: &Options) -> Result<Figures, String> {
+        let begin: Timestamp = BEGIN.parse().unwrap_or_default();
+        clock::simulate(begin);
+        let began = Instant::now();
+        let mut rng = Rng::with_seed(seed);
+        let script = Script::draw(&mut rng, options.jobs);
+        let server = Server::new(rng.u64(..), &foundations());
+        // They are installed, and nobody serves them yet.
+        drop(server.reviews.fail());
+        cluster::start(&server, &mut rng);
+        let replicas = 1 + rng.usize(0..2);
+        let slots: Vec<_> = (0..replicas)
+            .map(|_| {
+                let percent = *[0, 2, 5, 10, 20].get(rng.usize(0..5)).unwrap_or(&0);
+                Slot::new(server.clone(), rng.fork(), percent)
+            })
+            .collect();
+        for (slot, name) in slots.iter().zip(["one", "two"]) {
+            tokio::spawn(slot.clone().keep_running(name));
+        }
+        let mut world = Self {
+            server,
+            slots,
+            checker: Checker::default(),
+            checked: 0,
+        };
+        let outcome = world.run(&script, &mut rng).await;
+        let store = world.server.store();
+        let history = store.history();
+        let figures = Figures {
+            jobs: history
+                .iter()
+                .filter(|change| is_new_subject(change))
+                .count(),
+            revisions: history.len(),
+            writes: world.slots.iter().map(|slot| slot.writes()).sum(),
+            faults: world.slots.iter().map(|slot| slot.faults()).sum(),
+            time: began.elapsed(),
+            digest: digest(history),
+        };
+        if let Some(path) = &options.trace {
+            let lines: Vec<_> = history.iter().map(line).collect();
+            std::fs::write(path, lines.join("\n")).map_err(|error| error.to_string())?;
+        }
+        outcome
+            .map(|()| figures)
+            .map_err(|problem| format!("{problem}\n{}", told(history)))
+    }
+
+    async fn run(&mut self, script: &Script, rng: &mut Rng) -> Result<(), String> {
+        let admin = "admin".into();
+        for object in &script.queues {
+            let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+            let namespace = text(&object["metadata"]["namespace"]);
+            let place = Place::of(&text(&object["kind"]), &namespace, "");
+            let created = self.server.create(&admin, place, object.clone()).await;
+            created.map_err(|refusal| refusal.message)?;
+        }
+        let blows = self.draw_blows(rng);
+        let trouble = self.trouble(blows);
+        let work = async {
+            for (pause, deed) in &script.deeds {
+                sleep(*pause).await;
+                users::act(&self.server, deed).await;
+            }
+        };
+        tokio::join!(trouble, work);
+        for slot in &self.slots {
+            slot.heal();
+        }
+        self.check()?;
+        for deed in &script.endings {
+            users::act(&self.server, deed).await;
+        }
+        self.all_ended(script).await?;
+        self.check()?;
+        self.quiet().await?;
+        self.check()?;
+        let unfinished = self.checker.unfinished(NAMESPACE);
+        judge(&unfinished)
+    }
+
+    fn draw_blows(&self, rng: &mut Rng) -> Vec<(Duration, Blow)> {
+        let count = rng.usize(0..6);
+        let blow = |rng: &mut Rng| {
+            let which = rng.usize(0..self.slots.len());
+            match rng.u8(0..10) {
+                0..4 => Blow::Kill(which),
+                4 => Blow::End(which),
+                5 | 6 => Blow::Hang(which, Duration::from_millis(rng.u64(500..40_000))),
+                7 => Blow::DeleteLease,
+                8 => Blow::Compact,
+                _ => Blow::WebhooksDown(Duration::from_millis(rng.u64(500..20_000))),
+            }
+        };
+        (0..count)
+            .map(|_| (Duration::from_millis(rng.u64(0..12_000)), blow(rng)))
+            .collect()
+    }
+
+    async fn trouble(&self, blows: Vec<(Duration, Blow)>) {
+        for (pause, blow) in blows {
+            sleep(pause).await;
+            match blow {
+                Blow::Kill(which) => self.slots[which].kill(),
+                Blow::End(which) => self.slots[which].end_gently(),
+                Blow::Hang(which, time) => self.slots[which].hang(time),
+                Blow::DeleteLease => {
+                    let place = Place::of("Lease", "sluice-system", "sluice");
+                    drop(self.server.delete(&"admin".into(), &place, &Value::Null));
+                }
+                Blow::Compact => self.server.store().compact(),
+                Blow::WebhooksDown(time) => {
+                    let router = self.server.reviews.fail();
+                    sleep(time).await;
+                    self.server.reviews.restore(router);
+                }
+            }
+        }
+    }
+
+    /// Holds the invariants against what has happened since the last time.
+    fn check(&mut self) -> Result<(), String> {
+        let store = self.server.store();
+        for change in store.history().iter().skip(self.checked) {
+            if let Some(revision) = revision_of(change) {
+                self.checker.apply(&revision);
+            }
+        }
+        self.checked = store.history().len();
+        judge(&self.checker.take())
+    }
+
+    async fn all_ended(&self, script: &Script) -> Result<(), String> {
+        let began = Instant::now();
+        loop {
+            let left = self.left();
+            if left.is_empty() {
+                return Ok(());
+            }
+            if END < began.elapsed() {
+                return Err(format!("not ended: {}", left.join("; ")));
+            }
+            // What was not answered before is put right now.
+            if began.elapsed().as_secs().is_multiple_of(60) {
+                for deed in &script.endings {
+                    users::act(&self.server, deed).await;
+                }
+            }
+            sleep(LOOK).await;
+        }
+    }
+
+    /// The jobs and pods that have not ended.
+    fn left(&self) -> Vec<String> {
+        let store = self.server.store();
+        let mut left = Vec::new();
+        for kind in ["Job", "Pod"] {
+            let resource = Place::of(kind, "", "").resource;
+            for (place, object) in store.list(resource, NAMESPACE) {
+                if !has_ended(object) {
+                    left.push(format!("{kind} {}", place.name));
+                }
+            }
+        }
+        left
+    }
+
+    /// Nothing is written any more.
+    async fn quiet(&self) -> Result<(), String> {
+        let writes = || self.slots.iter().map(|slot| slot.writes()).sum::<usize>();
+        // Statuses of queues follow within seconds; a group keeps its Workload for a minute.
+        sleep(QUIET).await;
+        let before = writes();
+        sleep(QUIET).await;
+        let after = writes();
+        if after == before {
+            return Ok(());
+        }
+        Err(format!("{} writes though nothing happens", after - before))
+    }
+}
+
+fn has_ended(object: &Value) -> bool {
+    let phase = object["status"]["phase"].as_str().unwrap_or_default();
+    let mut conditions = object["status"]["conditions"]
+        .as_array()
+        .into_iter()
+        .flatten();
+    ["Succeeded", "Failed"].contains(&phase)
+        || conditions.any(|condition| {
+            (condition["type"] == "Complete" || condition["type"] == "Failed")
+                && condition["status"] == "True"
+        })
+}
+
+fn judge(violations: &[Violation]) -> Result<(), String> {
+    if violations.is_empty() {
+        return Ok(());
+    }
+    let lines: Vec<_> = violations.iter().take(5).map(ToString::to_string).collect();
+    Err(lines.join("\n"))
+}
+
+/// What there is before anybody does anything.
+fn foundations() -> Vec<Value> {
+    let namespace = |name: &str| json!({"kind": "Namespace", "metadata": {"name": name}});
+    let kind = include_str!("../../../config/jobkinds/job.yaml");
+    let kind: Value = serde_saphyr::from_str(kind).unwrap_or_default();
+    vec![namespace("sluice-system"), namespace(NAMESPACE), kind]
+}
+
+fn is_new_subject(change: &Change) -> bool {
+    let kind = change.place.resource.kind;
+    let is_bare = |object: &Value| object["metadata"]["ownerReferences"].is_null();
+    change.before.is_none()
+        && (kind == "Job" || (kind == "Pod" && change.after.as_ref().is_some_and(|o| is_bare(o))))
+}
+
+/// A change as checks have it.
+fn revision_of(change: &Change) -> Option<Revision> {
+    let kind = match change.place.resource.kind {
+        "Job" => Kind::Job,
+        "Pod" => Kind::Pod,
+        "Workload" => Kind::Workload,
+        "ClusterQueue" => Kind::ClusterQueue,
+        "Cohort" => Kind::Cohort,
+        "Lease" => Kind::Lease,
+        _ => return None,
+    };
+    let mut object = change.after.as_deref().cloned();
+    // etcd keeps it beside the object.
+    if let Some(metadata) = object.as_mut().and_then(|o| o["metadata"].as_object_mut()) {
+        metadata.remove("resourceVersion");
+    }
+    Some(Revision {
+        number: change.number,
+        key: Key {
+            kind,
+            namespace: change.place.namespace.clone(),
+            name: change.place.name.clone(),
+        },
+        object,
+        author: Some(change.author.clone()),
+    })
+}
+
+/// The last changes that matter, a line each.
+fn told(history: &[Change]) -> String {
+    let matter = history
+        .iter()
+        .filter(|change| !["Lease", "Event"].contains(&change.place.resource.kind));
+    let lines: Vec<_> = matter.map(line).collect();
+    let from = lines.len().saturating_sub(TOLD);
+    lines.get(from..).unwrap_or_default().join("\n")
+}
+
+fn line(change: &Change) -> String {
+    let Change {
+        number,
+        place,
+        before,
+        after,
+        author,
+    } = change;
+    let author = author.rsplit(':').next().unwrap_or_default();
+    let mut line = format!("{number} {author}: {} {}", place.resource.kind, place.name);
+    let what = match (before, after) {
+        (_, None) => " is gone".to_owned(),
+        (None, Some(made)) if place.resource.kind == "ClusterQueue" => {
+            format!(" is created: {}", made["spec"])
+        }
+        (None, Some(_)) => " is created".to_owned(),
+        (Some(before), Some(after)) => {
+            let mut changed = Vec::new();
+            compare(before, after, "", &mut changed);
+            format!(" {}", changed.join(", "))
+        }
+    };
+    let _ = write!(line, "{what}");
+    line.truncate(line.floor_char_boundary(1000));
+    line
+}
+
+/// What differs, by its path.
+fn compare(before: &Value, after: &Value, path: &str, changed: &mut Vec<String>) {
+    match (before, after) {
+        (Value::Object(was), Value::Object(is)) => {
+            for key in was
+                .keys()
+                .chain(is.keys().filter(|key| !was.contains_key(*key)))
+            {
+                if ["resourceVersion", "generation", "managedFields"].contains(&key.as_str()) {
+                    continue;
+                }
+                compare(&before[key], &after[key], &format!("{path}.{key}"), changed);
+            }
+        }
+        (was, is) if was != is => changed.push(format!("{path}={is}")),
+        _ => {}
+    }
+}
+
+/// FNV-1a over all that was written.
+fn digest(history: &[Change]) -> u64 {
+    let mut digest: u64 = 0xcbf2_9ce4_8422_2325;
+    for change in history {
+        let text = change.after.as_ref().map(ToString::to_string);
+        for byte in text.unwrap_or_default().bytes() {
+            digest = (digest ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    }
+    digest
+}

@@ -1,0 +1,319 @@
+//! What users and administrators do in a simulation, drawn from a seed before it starts. The jobs and queues
+//! are those of the rounds against a real control plane; more is done to them here.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use fastrand::Rng;
+use serde_json::{Value, json};
+use sluice_crds::QUEUE_NAME_LABEL;
+use sluice_faults::load::{Act, Load};
+use tokio::time::sleep;
+
+use crate::api::resource::Place;
+use crate::api::{Author, Part, Server};
+use crate::cluster::RUN_SECONDS;
+
+/// The namespace of the users.
+pub const NAMESPACE: &str = "team";
+/// A user of it.
+const USER: &str = "user";
+/// An administrator.
+const ADMIN: &str = "admin";
+/// How long a user tries again what was not answered, and how often.
+const TRIES: usize = 40;
+const RETRY: Duration = Duration::from_millis(500);
+/// The annotation by which pods of a testbed say how long they run.
+const TESTBED_RUN_SECONDS: &str = "testbed.sluice.dev/run-seconds";
+/// The annotation of gates.
+const GATED: &str = "kueue.x-k8s.io/scheduling-gated-by";
+
+/// What somebody does.
+#[derive(Clone, Debug)]
+pub enum Deed {
+    /// What users do in rounds against a real control plane too.
+    Of(Act),
+    /// Suspends a job, or resumes it.
+    Suspend(String, bool),
+    /// Changes how many pods of a job run at a time.
+    Resize(String, u8),
+    /// Moves a job to another queue.
+    Move(String, &'static str),
+    /// Deletes a job and leaves its pods.
+    Orphan(String),
+    /// Deletes the Workload of a job.
+    DeleteWorkload(String),
+    /// Deletes a pod of a job.
+    DeletePod(String),
+    /// Creates a bare pod in a queue.
+    Pod(Value),
+    /// Gives a queue so much more quota. Less would be a race with what is admitted meanwhile.
+    Quota(&'static str, u8),
+    /// Stops a queue, or has it go on.
+    Stop(&'static str, &'static str),
+    /// Takes a job's Workload out of its queue, or puts it back.
+    Deactivate(String, bool),
+}
+
+/// All that is done, with the pause before each.
+#[derive(Clone, Debug)]
+pub struct Script {
+    /// What is there from the beginning.
+    pub queues: Vec<Value>,
+    /// What is done.
+    pub deeds: Vec<(Duration, Deed)>,
+    /// What is put right in the end, so that all that is left can end.
+    pub endings: Vec<Deed>,
+}
+
+impl Script {
+    /// Draws a script with so many jobs.
+    pub fn draw(rng: &mut Rng, jobs: usize) -> Self {
+        let load = Load::draw(rng, NAMESPACE, jobs);
+        let mut deeds = Vec::new();
+        let mut there: Vec<String> = Vec::new();
+        let mut endings = Vec::new();
+        for act in load.acts {
+            if let Act::Create(job) = &act {
+                there.push(
+                    job["metadata"]["name"]
+                        .as_str()
+                        .unwrap_or_default()
+                        .to_owned(),
+                );
+            }
+            deeds.push(Deed::Of(adapted(act)));
+            if rng.u8(..) < 90 {
+                let deed = more(rng, &there, deeds.len());
+                endings.extend(undone(&deed));
+                deeds.push(deed);
+            }
+        }
+        let burst = rng.u64(5..800);
+        let deeds = deeds
+            .into_iter()
+            .map(|deed| (Duration::from_millis(rng.u64(0..burst)), deed))
+            .collect();
+        let mut queues: Vec<Value> = load.queues;
+        for queue in &mut queues {
+            if queue["kind"] == "LocalQueue" {
+                queue["metadata"]["namespace"] = json!(NAMESPACE);
+            }
+        }
+        Self {
+            queues,
+            deeds,
+            endings,
+        }
+    }
+}
+
+/// Pods say here how long they run.
+fn adapted(act: Act) -> Act {
+    let Act::Create(mut job) = act else {
+        return act;
+    };
+    let annotations = &mut job["spec"]["template"]["metadata"]["annotations"];
+    let time = annotations[TESTBED_RUN_SECONDS].clone();
+    *annotations = json!({ (RUN_SECONDS): time });
+    Act::Create(job)
+}
+
+const QUEUES: [&str; 3] = ["a", "b", "c"];
+
+fn more(rng: &mut Rng, there: &[String], number: usize) -> Deed {
+    let job = rng.choice(there).cloned().unwrap_or_default();
+    let queue = rng.choice(QUEUES).unwrap_or("a");
+    match rng.u8(0..14) {
+        0 | 1 => Deed::Suspend(job, true),
+        2 => Deed::Suspend(job, false),
+        3 => Deed::Resize(job, rng.u8(1..4)),
+        4 => Deed::Move(job, queue),
+        5 => Deed::Orphan(job),
+        6 => Deed::DeleteWorkload(job),
+        7 => Deed::DeletePod(job),
+        8 => Deed::Quota(queue, rng.u8(1..4)),
+        9 => Deed::Stop(
+            queue,
+            rng.choice(["Hold", "HoldAndDrain"]).unwrap_or("Hold"),
+        ),
+        10 => Deed::Stop(queue, "None"),
+        11 => Deed::Deactivate(job, false),
+        _ => Deed::Pod(json!({
+            "apiVersion": "v1", "kind": "Pod",
+            "metadata": {
+                "name": format!("pod-{number}"), "labels": {QUEUE_NAME_LABEL: queue},
+                "annotations": {RUN_SECONDS: rng.choice(["0.5", "2", "5"])},
+            },
+            "spec": {"restartPolicy": "Never", "containers": [{
+                "name": "main", "image": "example.com/none",
+                "resources": {"requests": {"cpu": rng.choice(["500m", "1", "2"])}},
+            }]},
+        })),
+    }
+}
+
+/// What puts right what would keep jobs from ending.
+fn undone(deed: &Deed) -> Option<Deed> {
+    match deed {
+        Deed::Suspend(job, true) => Some(Deed::Suspend(job.clone(), false)),
+        Deed::Stop(queue, _) => Some(Deed::Stop(queue, "None")),
+        Deed::Deactivate(job, _) => Some(Deed::Deactivate(job.clone(), true)),
+        _ => None,
+    }
+}
+
+/// Does one thing; what is refused is not done, what is not answered is tried again.
+pub async fn act(server: &Arc<Server>, deed: &Deed) {
+    for _ in 0..TRIES {
+        match attempt(server, deed).await {
+            Err(code) if code >= 500 => sleep(RETRY).await,
+            _ => return,
+        }
+    }
+}
+
+fn here(kind: &str, name: &str) -> Place {
+    Place::of(kind, NAMESPACE, name)
+}
+
+/// An error is the code of the answer.
+async fn attempt(server: &Arc<Server>, deed: &Deed) -> Result<(), u16> {
+    let user: Author = USER.into();
+    let code = |refusal: crate::api::Refusal| refusal.code;
+    match deed {
+        Deed::Of(Act::Create(object)) | Deed::Pod(object) => {
+            let kind = object["kind"].as_str().unwrap_or_default();
+            server
+                .create(&user, here(kind, ""), object.clone())
+                .await
+                .map(drop)
+                .map_err(code)
+        }
+        Deed::Of(Act::LiftGate(job)) => {
+            edit(server, &user, here("Job", job), |job| {
+                if let Some(annotations) = job["metadata"]["annotations"].as_object_mut() {
+                    annotations.remove(GATED);
+                }
+            })
+            .await
+        }
+        Deed::Of(Act::Delete(job)) => server
+            .delete(&user, &here("Job", job), &Value::Null)
+            .map(drop)
+            .map_err(code),
+        Deed::Orphan(job) => {
+            let options = json!({"propagationPolicy": "Orphan"});
+            server
+                .delete(&user, &here("Job", job), &options)
+                .map(drop)
+                .map_err(code)
+        }
+        Deed::Suspend(job, is_suspended) => {
+            edit(server, &user, here("Job", job), |job| {
+                job["spec"]["suspend"] = json!(is_suspended);
+            })
+            .await
+        }
+        Deed::Resize(job, pods) => {
+            edit(server, &user, here("Job", job), |job| {
+                job["spec"]["parallelism"] = json!(pods);
+            })
+            .await
+        }
+        Deed::Move(job, queue) => {
+            edit(server, &user, here("Job", job), |job| {
+                job["metadata"]["labels"][QUEUE_NAME_LABEL] = json!(queue);
+            })
+            .await
+        }
+        Deed::DeletePod(job) => {
+            let found = {
+                let store = server.store();
+                let resource = Place::of("Pod", "", "").resource;
+                let mut pods = store.list(resource, NAMESPACE);
+                pods.find(|(_, pod)| pod["metadata"]["ownerReferences"][0]["name"] == **job)
+                    .map(|(place, _)| place.clone())
+            };
+            match found {
+                Some(place) => server
+                    .delete(&user, &place, &Value::Null)
+                    .map(drop)
+                    .map_err(code),
+                None => Ok(()),
+            }
+        }
+        Deed::DeleteWorkload(_) | Deed::Deactivate(..) | Deed::Quota(..) | Deed::Stop(..) => {
+            administer(server, deed).await
+        }
+    }
+}
+
+/// What is done to Workloads and queues.
+async fn administer(server: &Arc<Server>, deed: &Deed) -> Result<(), u16> {
+    let user: Author = USER.into();
+    let admin: Author = ADMIN.into();
+    let code = |refusal: crate::api::Refusal| refusal.code;
+    match deed {
+        Deed::DeleteWorkload(job) => match workload_of(server, job) {
+            Some(place) => server
+                .delete(&admin, &place, &Value::Null)
+                .map(drop)
+                .map_err(code),
+            None => Ok(()),
+        },
+        Deed::Deactivate(job, is_active) => match workload_of(server, job) {
+            Some(place) => {
+                edit(server, &user, place, |workload| {
+                    workload["spec"]["active"] = json!(is_active);
+                })
+                .await
+            }
+            None => Ok(()),
+        },
+        Deed::Quota(queue, cpus) => {
+            let place = Place::of("ClusterQueue", "", &format!("{NAMESPACE}-{queue}"));
+            edit(server, &admin, place, |queue| {
+                let flavor = &mut queue["spec"]["resourceGroups"][0]["flavors"][0];
+                let nominal = &mut flavor["resources"][0]["nominalQuota"];
+                let before: u64 = nominal.as_str().and_then(|n| n.parse().ok()).unwrap_or(0);
+                *nominal = json!((before + u64::from(*cpus)).to_string());
+            })
+            .await
+        }
+        Deed::Stop(queue, policy) => {
+            let place = Place::of("ClusterQueue", "", &format!("{NAMESPACE}-{queue}"));
+            edit(server, &admin, place, |queue| {
+                queue["spec"]["stopPolicy"] = json!(policy);
+            })
+            .await
+        }
+        _ => Ok(()),
+    }
+}
+
+fn workload_of(server: &Arc<Server>, job: &str) -> Option<Place> {
+    let store = server.store();
+    let resource = Place::of("Workload", "", "").resource;
+    let mut workloads = store.list(resource, NAMESPACE);
+    workloads
+        .find(|(_, workload)| workload["metadata"]["ownerReferences"][0]["name"] == *job)
+        .map(|(place, _)| place.clone())
+}
+
+async fn edit(
+    server: &Arc<Server>,
+    author: &Author,
+    place: Place,
+    change: impl Fn(&mut Value),
+) -> Result<(), u16> {
+    let change = |old: &Value| {
+        let mut new = old.clone();
+        change(&mut new);
+        Ok(new)
+    };
+    let done = server
+        .change(author, &place, Part::Main, false, change)
+        .await;
+    done.map(drop).map_err(|refusal| refusal.code)
+}
