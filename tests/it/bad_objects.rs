@@ -234,7 +234,7 @@ async fn a_job_that_can_not_be_admitted_is_told_why() -> Result<()> {
             let name = objects::name_of(&job);
             scene.see_waiting(name, reason, message).await?;
             ensure!(is_suspended(&scene.get("Job", name).await?), "{name} runs");
-            see_told(scene, name, reason, message).await?;
+            see_told(scene, name, "Inadmissible", message).await?;
         }
         for (name, reason) in [
             ("lost", "ClusterQueueNotFound"),

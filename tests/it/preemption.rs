@@ -171,7 +171,7 @@ async fn a_job_makes_room_for_one_of_higher_priority_and_comes_again() -> Result
         scene.see_pods("Running", 2).await?;
 
         let message = format!(
-            "Preempted by Job \"high\" (priority 100, ClusterQueue \"{ns}\"), due to prioritization in the ClusterQueue"
+            "Preempted by Job \"high\" (priority 100, ClusterQueue \"{ns}\") due to prioritization in the ClusterQueue"
         );
         assert_eq!(scene.see_event("low", "Preempted").await?, message);
         assert_eq!(
@@ -264,7 +264,8 @@ async fn hands_over_late(
     meanwhile().await?;
     scene
         .see_workload("high", "told what it waits for", |w| {
-            condition(w, "QuotaReserved").is_some_and(|(_, reason, _)| reason == "WaitsForRoom")
+            condition(w, "QuotaReserved")
+                .is_some_and(|(_, reason, _)| reason == "WaitingForPreemptedWorkloads")
         })
         .await?;
     // Told so, this one shows that something has been decided since.
@@ -368,7 +369,7 @@ async fn a_queue_takes_back_what_is_its_own() -> Result<()> {
         let told = preemptions(&history);
         assert_eq!(told.len(), 2, "{told:?}");
         let message = format!(
-            "Preempted by a workload of another namespace (priority 0, ClusterQueue \"{queue}\"), due to reclamation within the cohort"
+            "Preempted by a workload of another namespace (priority 0, ClusterQueue \"{queue}\") due to reclamation within the cohort"
         );
         for (_, right, text) in &told {
             assert_eq!((right.as_str(), text), ("InCohortReclamation", &message));

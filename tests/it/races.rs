@@ -78,7 +78,7 @@ async fn a_job_is_charged_what_it_asks_for_when_it_is_released() -> Result<()> {
                 }
                 was_released = is_released;
             }
-            ensure!(was_released, "{name} was never let go");
+            ensure!(was_released, "{name} was never released");
         }
         scene.see("LocalQueue", "q", "idle", is_idle).await?;
         Ok(())

@@ -45,12 +45,16 @@ pub async fn shared_on(
     .await
 }
 
-/// Waits until a Sluice that was started for the first time has come to decide. What is there before
-/// that it takes over in silence.
+/// Waits until a Sluice that was started for the first time has come to decide, and the API server asks it
+/// about the kinds that tests use most. What is there before that it takes over in silence.
 pub async fn see_leading(scene: &Scene<'_>) -> Result<()> {
-    scene
-        .see_condition("JobKind", "job", "Ready", "True", "Watched")
-        .await?;
+    for kind in ["job", "deployment", "statefulset"] {
+        if scene.find("JobKind", kind).await?.is_some() {
+            scene
+                .see_condition("JobKind", kind, "Ready", "True", "Watched")
+                .await?;
+        }
+    }
     Ok(())
 }
 
