@@ -23,9 +23,11 @@ pub(super) struct Cluster {
     objects: BTreeMap<Key, Value>,
     /// The term of who leads, as an admission names it; none while nobody does.
     term: Option<String>,
-    /// Whether that leader has admitted something. What came in before counts: it was there when the leader
-    /// began, or was seen before its first decision.
+    /// Whether that leader has admitted something.
     has_decided: bool,
+    /// Of the late ones, those that came in before. The leader may have seen them before its first decision:
+    /// then they count, and it may release them.
+    may_count: BTreeSet<String>,
     /// The UIDs of Workloads whose admission came in when the term of its leader had ended. It counts
     /// once the present leader has written its own term into it.
     late: BTreeSet<String>,
@@ -109,7 +111,10 @@ impl Cluster {
             // One that is signed with no term, or while nobody leads, is as good as it says.
             let is_present = self.term.as_ref().is_none_or(|present| present == term);
             self.has_decided |= is_present && self.term.is_some();
-            if !is_present && self.has_decided {
+            if !is_present && !self.has_decided {
+                self.may_count.insert(uid.clone());
+            }
+            if !is_present {
                 self.late.insert(uid);
             } else {
                 self.late.remove(&uid);
@@ -144,7 +149,10 @@ impl Cluster {
     /// Whether a Workload of the job with this UID holds quota.
     pub(super) fn holds_quota(&self, job: &str) -> bool {
         let mut workloads = self.workloads_of(job);
-        workloads.any(|workload| holds_quota(workload) && !self.is_late(workload))
+        workloads.any(|workload| {
+            let may_count = self.may_count.contains(uid_of(workload));
+            holds_quota(workload) && (may_count || !self.is_late(workload))
+        })
     }
 
     /// Whether the job with this UID had quota when somebody deleted its Workload, and it has no other one yet:
