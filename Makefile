@@ -7,7 +7,7 @@ FUZZ_SECONDS ?= 600
 HISTORIES ?= 100000
 MINUTES ?= 60
 
-.PHONY: help build test oracle faults simulate lint generate demo bench fuzz controlplane
+.PHONY: help build test oracle faults simulate mutants lint generate demo bench fuzz controlplane
 
 help: ## List the tasks.
 	@awk -F':.*## ' '/^[a-z]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -37,6 +37,9 @@ faults: ## Rounds of faults for MINUTES, with every revision of etcd checked.
 simulate: ## Play SEEDS seeds of the simulation from SEED on, in an optimised build.
 	SEEDS=$(or $(SEEDS),1000) SEED=$(or $(SEED),1) $(CARGO) test --locked --profile oracle \
 		-p sluice-simulation --test seeds -- --nocapture --exact seeds
+
+mutants: ## See whether the simulation finds planted faults, one after the other (an hour).
+	$(CARGO) test --locked -p sluice-simulation --test mutants -- --ignored --nocapture
 
 lint: ## Formatting, clippy, documentation, and what dependencies may be.
 	$(CARGO) fmt --all --check

@@ -52,6 +52,8 @@ struct State {
     percent: u8,
     /// Nothing comes through before this: the process or the server hangs.
     hangs_until: Option<Instant>,
+    /// It hangs for so long when the next status of a Workload is on its way: an admission, most of the time.
+    hangs_with_status: Option<Duration>,
     made: BTreeMap<&'static str, usize>,
     writes: usize,
 }
@@ -63,6 +65,7 @@ impl Network {
             rng,
             percent,
             hangs_until: None,
+            hangs_with_status: None,
             made: BTreeMap::new(),
             writes: 0,
         };
@@ -81,12 +84,19 @@ impl Network {
 
     /// From now on nothing goes wrong.
     pub fn heal(&self) {
-        self.state().percent = 0;
+        let mut state = self.state();
+        state.percent = 0;
+        state.hangs_with_status = None;
     }
 
     /// Nothing comes through for so long.
     pub fn hang(&self, time: Duration) {
         self.state().hangs_until = Some(Instant::now() + time);
+    }
+
+    /// Nothing comes through for so long from the moment at which the next status of a Workload is sent.
+    pub fn hang_with_status(&self, time: Duration) {
+        self.state().hangs_with_status = Some(time);
     }
 
     /// Nothing that is sent from now on arrives; what was sent may.
@@ -149,6 +159,12 @@ impl Network {
                 *state.made.entry(fault.name()).or_default() += 1;
             }
             state.writes += usize::from(asked.is_write());
+            let is_status = asked.is_write() && asked.target.contains("/status");
+            if is_status && asked.target.contains("/workloads/") {
+                let time = state.hangs_with_status.take();
+                let until = time.map(|time| Instant::now() + time);
+                state.hangs_until = until.or(state.hangs_until);
+            }
             fault
         };
         if asked.is_watch() {

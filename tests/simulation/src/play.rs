@@ -96,6 +96,7 @@ enum Blow {
     Kill(usize),
     End(usize),
     Hang(usize, Duration),
+    HangWithStatus(usize, Duration),
     DeleteLease,
     Compact,
     WebhooksDown(Duration),
@@ -196,12 +197,15 @@ impl World {
         let count = rng.usize(0..6);
         let blow = |rng: &mut Rng| {
             let which = rng.usize(0..self.slots.len());
-            match rng.u8(0..10) {
+            match rng.u8(0..12) {
                 0..4 => Blow::Kill(which),
                 4 => Blow::End(which),
                 5 | 6 => Blow::Hang(which, Duration::from_millis(rng.u64(500..40_000))),
                 7 => Blow::DeleteLease,
                 8 => Blow::Compact,
+                9 | 10 => {
+                    Blow::HangWithStatus(which, Duration::from_millis(rng.u64(5_000..40_000)))
+                }
                 _ => Blow::WebhooksDown(Duration::from_millis(rng.u64(500..20_000))),
             }
         };
@@ -217,6 +221,7 @@ impl World {
                 Blow::Kill(which) => self.slots[which].kill(),
                 Blow::End(which) => self.slots[which].end_gently(),
                 Blow::Hang(which, time) => self.slots[which].hang(time),
+                Blow::HangWithStatus(which, time) => self.slots[which].hang_with_status(time),
                 Blow::DeleteLease => {
                     let place = Place::of("Lease", "sluice-system", "sluice");
                     drop(self.server.delete(&"admin".into(), &place, &Value::Null));

@@ -105,6 +105,13 @@ impl Slot {
         }
     }
 
+    /// The same, from the moment at which its next status of a Workload is on its way.
+    pub fn hang_with_status(&self, time: Duration) {
+        if let Some(network) = &self.state().network {
+            network.hang_with_status(time);
+        }
+    }
+
     /// Nothing goes wrong any more.
     pub fn heal(&self) {
         let mut state = self.state();

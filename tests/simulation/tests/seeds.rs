@@ -10,6 +10,7 @@
 
 use std::ops::AddAssign;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use sluice_simulation::play::{Figures, Options, play};
@@ -41,10 +42,13 @@ fn options() -> Options {
 fn play_all(seeds: impl Iterator<Item = u64> + Send) {
     let began = Instant::now();
     let (seeds, options) = (Mutex::new(seeds), options());
+    let is_enough = std::env::var_os("FIRST_FAILURE").is_some();
+    let is_over = AtomicBool::new(false);
     let worker = || {
         let mut sum = Sum::default();
         loop {
-            let Some(seed) = seeds.lock().unwrap().next() else {
+            let next = seeds.lock().unwrap().next();
+            let Some(seed) = next.filter(|_| !is_over.load(Ordering::Relaxed)) else {
                 return sum;
             };
             match play(seed, &options) {
@@ -52,6 +56,7 @@ fn play_all(seeds: impl Iterator<Item = u64> + Send) {
                 Err(problem) => {
                     println!("seed {seed}: {problem}\nagain: make simulate SEED={seed} SEEDS=1\n");
                     sum.failed.push(seed);
+                    is_over.store(is_enough, Ordering::Relaxed);
                 }
             }
         }

@@ -1,0 +1,199 @@
+//! Faults that are planted: what each is, and which text of which file becomes which.
+
+/// A fault.
+pub struct Mutant {
+    /// What it does, in a few words.
+    pub what: &'static str,
+    /// The file that it is in.
+    pub file: &'static str,
+    /// What stands there once.
+    pub from: &'static str,
+    /// What is put in its place.
+    pub to: &'static str,
+}
+
+const fn mutant(
+    what: &'static str,
+    file: &'static str,
+    from: &'static str,
+    to: &'static str,
+) -> Mutant {
+    Mutant {
+        what,
+        file,
+        from,
+        to,
+    }
+}
+
+/// All of them.
+pub static MUTANTS: [Mutant; 28] = [
+    mutant(
+        "writes go on after the term",
+        "src/api/write.rs",
+        "-> Reply {\n        if !self.term.is_valid() {\n            return Reply::Unknown(LEASE_LOST",
+        "-> Reply {\n        if false {\n            return Reply::Unknown(LEASE_LOST",
+    ),
+    mutant(
+        "a Lease has expired when it is first seen",
+        "src/process/lease/mod.rs",
+        "since.elapsed() > Duration::from_secs(seconds)",
+        "since.elapsed() >= Duration::from_secs(seconds.min(0))",
+    ),
+    mutant(
+        "an acquisition of the Lease has no term of its own",
+        "src/process/lease/mod.rs",
+        "transitions.saturating_add(1)",
+        "transitions",
+    ),
+    mutant(
+        "a leader whose Lease is deleted makes it again",
+        "src/process/lease/mod.rs",
+        "if self.held.is_some() {\n                return Ok(Outcome::NotHeld);",
+        "if false {\n                return Ok(Outcome::NotHeld);",
+    ),
+    mutant(
+        "an admission of an ended term counts",
+        "src/plan/late.rs",
+        "!self.has_decided || term == self.own || self.before == Some(term)",
+        "true",
+    ),
+    mutant(
+        "decisions begin before all is listed",
+        "src/controller/mod.rs",
+        "!self.started && self.unsynced.is_empty() && self.kinds.all_settled()",
+        "!self.started && self.kinds.all_settled()",
+    ),
+    mutant(
+        "an older Workload replaces a newer one",
+        "src/cache/mod.rs",
+        "self.workloads.get(&key) {\n            if known.uid == record.uid && known.revision > record.revision {",
+        "self.workloads.get(&key) {\n            if false {",
+    ),
+    mutant(
+        "an older job replaces a newer one",
+        "src/cache/mod.rs",
+        "self.jobs.get(&key) {\n            if known.uid == record.uid && known.revision > record.revision {",
+        "self.jobs.get(&key) {\n            if false {",
+    ),
+    mutant(
+        "an older pod replaces a newer one",
+        "src/cache/pods.rs",
+        "if known.uid == record.uid && known.revision > record.revision {",
+        "if false {",
+    ),
+    mutant(
+        "the deletion of a job is forgotten",
+        "src/controller/observe.rs",
+        "self.job_gone(&key, uid);\n            }\n            Source::Pod",
+        "drop(key);\n            }\n            Source::Pod",
+    ),
+    mutant(
+        "the deletion of a Workload is forgotten",
+        "src/controller/observe.rs",
+        "self.workload_gone(&key, uid);\n            }\n            Source::Jobs",
+        "drop(key);\n            }\n            Source::Jobs",
+    ),
+    mutant(
+        "what a list lacks stays known",
+        "src/controller/observe.rs",
+        "let Some(seen) = self.listings.remove(source) else {",
+        "let Some(seen) = self.listings.remove(source).filter(|_| false) else {",
+    ),
+    mutant(
+        "an admission that failed stays charged",
+        "src/controller/writes/reply.rs",
+        "write if is_admission(write) => {\n                self.engine.apply(Event::AdmissionFailed(id));",
+        "write if is_admission(write) => {\n                drop(id);",
+    ),
+    mutant(
+        "an admission without an answer counts as failed",
+        "src/controller/writes/reply.rs",
+        "if !happens_once(&flight.write) {\n            self.take_back(&flight);",
+        "if true {\n            self.take_back(&flight);",
+    ),
+    mutant(
+        "an admission that is refused when it is sent again counts as failed",
+        "src/controller/writes/reply.rs",
+        "if happens_once(&flight.write) && self.attempts.is_in_doubt(&flight.subject) {",
+        "if false {",
+    ),
+    mutant(
+        "nobody is woken after a failure",
+        "src/controller/writes/reply.rs",
+        "self.wake.insert(uid.clone(), wait);\n        self.sync(uid);",
+        "drop(wait);\n        self.sync(uid);",
+    ),
+    mutant(
+        "a job that goes at once has no unseen pods",
+        "src/plan/reservation.rs",
+        "UNSEEN_PODS: Duration = Duration::from_secs(5)",
+        "UNSEEN_PODS: Duration = Duration::ZERO",
+    ),
+    mutant(
+        "gates are not looked at",
+        "src/plan/job.rs",
+        "None if job.gates.is_held() && !job.released => gated",
+        "None if job.gates.is_held() && job.released => gated",
+    ),
+    mutant(
+        "a finished job frees the quota of pods that run",
+        "src/plan/job.rs",
+        "if record.status.admission.is_some() && 0 < situation.lasting_pods =>",
+        "if false =>",
+    ),
+    mutant(
+        "an evicted job frees its quota before its pods are gone",
+        "src/plan/eviction.rs",
+        "|| 0 < situation.live_pods\n    {",
+        "|| false\n    {",
+    ),
+    mutant(
+        "an evicted job frees its quota while its controller is active",
+        "src/plan/eviction.rs",
+        "let is_active = reading.may_have_pods() && !is_left_alone;",
+        "let is_active = reading.may_have_pods() && is_left_alone;",
+    ),
+    mutant(
+        "an evicted job is not suspended",
+        "src/plan/eviction.rs",
+        "if kind.suspend_path().is_some() && !reading.suspended {",
+        "if false {",
+    ),
+    mutant(
+        "a job that grew keeps what it was admitted with",
+        "src/plan/job/admitted.rs",
+        "if !workload::covers(record, pod_sets, fit) {",
+        "if false {",
+    ),
+    mutant(
+        "Workloads whose job is gone are not looked at again",
+        "src/controller/settle.rs",
+        "self.look_after_orphans();",
+        "",
+    ),
+    mutant(
+        "statuses are written whatever the revision is",
+        "src/api/write.rs",
+        "\"metadata\": {\"resourceVersion\": revision.0.to_string()},\n                    \"status\"",
+        "\"metadata\": {},\n                    \"status\"",
+    ),
+    mutant(
+        "borrowing limits are not looked at",
+        "engine/src/quota/available.rs",
+        "Some(_) => cell.borrowing_ceiling(),\n            };\n            if ceiling.is_some_and(|ceiling| usage > ceiling) {\n                return false;",
+        "Some(_) => None,\n            };\n            if ceiling.is_some_and(|ceiling| usage > ceiling) {\n                return false;",
+    ),
+    mutant(
+        "lent quota is not charged to the cohort",
+        "engine/src/quota/available.rs",
+        "rest = rest.minus(local).at_least_zero();\n            id = node.parent;\n        }\n        true",
+        "rest = rest.minus(local).at_least_zero();\n            id = None;\n        }\n        true",
+    ),
+    mutant(
+        "a pod that is admitted by itself is not charged",
+        "src/controller/account.rs",
+        "pod.is_live() && is_own_record,",
+        "pod.queue_gate.is_some() && is_own_record,",
+    ),
+];
