@@ -54,8 +54,34 @@ struct State {
     hangs_until: Option<Instant>,
     /// It hangs for so long when the next status of a Workload is on its way: an admission, most of the time.
     hangs_with_status: Option<Duration>,
+    /// What was sent last and got no answer, or a wrong one.
+    unanswered: Option<String>,
     made: BTreeMap<&'static str, usize>,
     writes: usize,
+}
+
+impl State {
+    /// What goes wrong with a request. One that is sent again as nobody knows whether it has happened is often
+    /// refused: that says nothing of the first time.
+    fn draw(&mut self, asked: &Asked) -> Option<Fault> {
+        let is_again = self.unanswered.as_ref() == Some(&asked.target);
+        let fault = if is_again && 0 < self.percent && self.rng.u8(0..3) == 0 {
+            Some(Fault::Refused(403))
+        } else {
+            Fault::draw(&mut self.rng, asked, self.percent)
+        };
+        if is_again {
+            self.unanswered = None;
+        }
+        let has_no_answer = matches!(
+            fault,
+            Some(Fault::ReplyLost | Fault::FailedAfter(_) | Fault::ReplyLate(_))
+        );
+        if has_no_answer && asked.is_write() {
+            self.unanswered = Some(asked.target.clone());
+        }
+        fault
+    }
 }
 
 impl Network {
@@ -66,6 +92,7 @@ impl Network {
             percent,
             hangs_until: None,
             hangs_with_status: None,
+            unanswered: None,
             made: BTreeMap::new(),
             writes: 0,
         };
@@ -154,7 +181,7 @@ impl Network {
         };
         let fault = {
             let state = &mut *self.state();
-            let fault = Fault::draw(&mut state.rng, &asked, state.percent);
+            let fault = state.draw(&asked);
             if let Some(fault) = &fault {
                 *state.made.entry(fault.name()).or_default() += 1;
             }

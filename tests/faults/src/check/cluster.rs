@@ -114,10 +114,10 @@ impl Cluster {
             if !is_present && !self.has_decided {
                 self.may_count.insert(uid.clone());
             }
-            if !is_present {
-                self.late.insert(uid);
-            } else {
+            if is_present {
                 self.late.remove(&uid);
+            } else {
+                self.late.insert(uid);
             }
         }
     }
