@@ -66,6 +66,9 @@ pub struct World {
     claimants: HashMap<Template, BTreeSet<JobKey>>,
     /// Jobs that are gone and whose pods may run, with their namespaces.
     gone_jobs: HashMap<Uid, Arc<str>>,
+    /// Workloads that a reply has shown to be gone, by their UIDs, until their watch shows it too: what it
+    /// tells of them until then is old.
+    buried: BTreeSet<String>,
 }
 
 impl World {
@@ -120,8 +123,12 @@ impl World {
 
     /// Takes in a Workload. Returns false if a newer one is known.
     pub fn put_workload(&mut self, key: WorkloadKey, record: WorkloadRecord) -> bool {
+        if self.buried.contains(&*record.uid) {
+            return false;
+        }
         if let Some(known) = self.workloads.get(&key) {
-            if known.uid == record.uid && known.revision > record.revision {
+            // Also of another object by this name: the watch may lag behind the one that was made since.
+            if known.revision > record.revision {
                 return false;
             }
             self.remove_workload(&key);
@@ -131,6 +138,19 @@ impl World {
         }
         self.workloads.insert(key, record);
         true
+    }
+
+    /// A reply has shown that the Workload with this UID is gone.
+    pub fn bury_workload(&mut self, uid: &str) {
+        self.buried.insert(uid.to_owned());
+    }
+
+    /// The watch has shown it too; none: it has shown all there is.
+    pub fn unbury_workload(&mut self, uid: Option<&str>) {
+        match uid {
+            Some(uid) => drop(self.buried.remove(uid)),
+            None => self.buried.clear(),
+        }
     }
 
     /// Forgets a Workload.

@@ -89,6 +89,7 @@ impl Controller {
                     name: name.clone(),
                 };
                 self.workload_gone(&key, uid);
+                self.world.unbury_workload(uid);
             }
             Source::Jobs(kind, _) => {
                 let key = JobKey {
@@ -138,6 +139,9 @@ impl Controller {
                 .collect(),
             _ => self.cluster.known(source),
         };
+        if *source == Source::Workload {
+            self.world.unbury_workload(None);
+        }
         for (namespace, name) in known {
             if !seen.contains(&(namespace.clone(), name.clone())) {
                 self.gone(source, &namespace, &name, None);
@@ -243,6 +247,15 @@ impl Controller {
             self.dirty.insert(uid.clone());
             self.sync_engine(&uid);
         }
+    }
+
+    /// A reply says that a Workload is gone, which its watch may not have shown yet.
+    pub(super) fn workload_not_found(&mut self, key: &WorkloadKey) {
+        if let Some(known) = self.world.workload(key) {
+            let uid = known.uid.to_string();
+            self.world.bury_workload(&uid);
+        }
+        self.workload_gone(key, None);
     }
 
     pub(super) fn workload_gone(&mut self, key: &WorkloadKey, uid: Option<&str>) {

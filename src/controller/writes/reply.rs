@@ -245,7 +245,7 @@ impl Controller {
                 Write::UpdateWorkloadSpec { key, .. } | Write::SetWorkloadStatus { key, .. },
                 None,
             ) => {
-                self.workload_gone(key, None);
+                self.workload_not_found(key);
             }
         }
     }

@@ -67,8 +67,8 @@ pub static MUTANTS: [Mutant; 28] = [
     mutant(
         "an older Workload replaces a newer one",
         "src/cache/mod.rs",
-        "self.workloads.get(&key) {\n            if known.uid == record.uid && known.revision > record.revision {",
-        "self.workloads.get(&key) {\n            if false {",
+        "by this name: the watch may lag behind the one that was made since.\n            if known.revision > record.revision {",
+        "by this name: the watch may lag behind the one that was made since.\n            if false {",
     ),
     mutant(
         "an older job replaces a newer one",
@@ -91,8 +91,8 @@ pub static MUTANTS: [Mutant; 28] = [
     mutant(
         "the deletion of a Workload is forgotten",
         "src/controller/observe.rs",
-        "self.workload_gone(&key, uid);\n            }\n            Source::Jobs",
-        "drop(key);\n            }\n            Source::Jobs",
+        "self.workload_gone(&key, uid);\n                self.world",
+        "drop(key);\n                self.world",
     ),
     mutant(
         "what a list lacks stays known",
