@@ -120,7 +120,8 @@ impl Controller {
             now: clock::now(),
         };
         let Plan { mut write, notes } = plan(&situation);
-        if let Some(wait) = unseen_for {
+        // After a write it is planned again anyway.
+        if let (Some(wait), None) = (unseen_for, &write) {
             self.wake.insert(uid.clone(), wait);
         }
         if self.reports.hold_back(uid, write.as_ref()) {
