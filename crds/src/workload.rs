@@ -164,8 +164,9 @@ pub struct WorkloadStatus {
     /// that. Absent: never.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requeue_state: Option<RequeueState>,
-    /// While it is on its way out to make room for another workload: the UID of that one's job or pod, or
-    /// what stands for its pod group, if that is of this namespace. What this Workload leaves is kept for it.
+    /// While it is on its way out to make room for another workload: the UID of that one's job, or `pod/` and
+    /// the UID of its pod; or what stands for its pod group, if that is of this namespace. What this Workload
+    /// leaves is kept for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 512))]
     pub makes_room_for: Option<String>,

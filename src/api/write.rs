@@ -244,19 +244,20 @@ impl Writer {
     ) -> Option<Reply> {
         let api: Api<DynamicObject> =
             Api::namespaced_with(self.client.clone(), &key.namespace, resource);
+        let uid = job.subject.job().map(|uid| &**uid);
         let found = if job.is_nameless() {
             Ok(None)
         } else {
             read(&api, &job.name).await
         };
         match found {
-            Ok(Some(found)) if found.metadata.uid.as_deref() == Some(&*job.uid) => Some(
-                Reply::Unknown("its job is there, the watch lags".to_owned()),
-            ),
-            Ok(_) => self.pods_run(key, &job.uid).await,
+            Ok(Some(found)) if found.metadata.uid.as_deref() == uid => Some(Reply::Unknown(
+                "its job is there, the watch lags".to_owned(),
+            )),
+            Ok(_) => self.pods_run(key, uid).await,
             // Its CRD went, and took it along.
             Err(failure) if failure.is_not_found() && self.is_unserved(job).await => {
-                self.pods_run(key, &job.uid).await
+                self.pods_run(key, uid).await
             }
             Err(failure) => Some(Reply::Unknown(failure.text())),
         }
@@ -270,11 +271,9 @@ impl Writer {
     }
 
     /// Whether pods of a batch Job run, whatever labels of ours they carry.
-    async fn pods_run(&self, key: &WorkloadKey, job: &str) -> Option<Reply> {
+    async fn pods_run(&self, key: &WorkloadKey, job: Option<&str>) -> Option<Reply> {
         // A UID is what somebody has written into a reference: only what can be one is asked for.
-        if !is_like_uid(job) {
-            return None;
-        }
+        let job = job.filter(|job| is_like_uid(job))?;
         let api: Api<Pod> = Api::namespaced(self.client.clone(), &key.namespace);
         let running = ListParams::default()
             .labels(&format!("{JOB_CONTROLLER_UID_LABEL}={job}"))

@@ -10,6 +10,7 @@ pub mod job;
 pub mod pod;
 pub mod pods;
 mod source;
+mod subject;
 pub mod workload;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,6 +25,7 @@ use crate::process::hashing::HashMap;
 pub use job::{JobKey, JobRecord};
 pub use pod::{PodKey, PodRecord};
 pub use source::Source;
+pub use subject::{GroupKey, Subject};
 pub use workload::{WorkloadKey, WorkloadRecord};
 
 /// A UID, shared.
@@ -60,7 +62,7 @@ pub struct World {
     jobs: HashMap<JobKey, JobRecord>,
     job_by_uid: HashMap<Uid, JobKey>,
     workloads: HashMap<WorkloadKey, WorkloadRecord>,
-    workload_by_job: HashMap<Uid, WorkloadKey>,
+    workload_by_subject: HashMap<Subject, WorkloadKey>,
     gated: BTreeMap<(Arc<str>, String), i32>,
     /// Jobs whose pods claim by the template in a namespace with a name.
     claimants: HashMap<Template, BTreeSet<JobKey>>,
@@ -111,6 +113,24 @@ impl World {
         self.job_by_uid.get(uid)
     }
 
+    /// The job that a subject is.
+    pub fn job_of(&self, subject: &Subject) -> Option<(&JobKey, &JobRecord)> {
+        let key = self.job_key(subject.job()?)?;
+        Some((key, self.jobs.get(key)?))
+    }
+
+    /// Whether anything is left of a subject: an object, a Workload, or pods.
+    pub fn is_known(&self, subject: &Subject) -> bool {
+        match subject {
+            Subject::Pod(uid) => self.pods.key(uid).is_some(),
+            Subject::Job(_) | Subject::Group(_) => {
+                self.job_of(subject).is_some()
+                    || self.workload_of(subject).is_some()
+                    || !self.pods_of(subject).is_empty()
+            }
+        }
+    }
+
     /// Where the jobs are whose pods claim by this template.
     pub fn claimants(&self, template: &Template) -> impl Iterator<Item = &JobKey> {
         self.claimants.get(template).into_iter().flatten()
@@ -133,8 +153,9 @@ impl World {
             }
             self.remove_workload(&key);
         }
-        if let Some(job) = &record.job {
-            self.workload_by_job.insert(job.uid.clone(), key.clone());
+        if let Some(owner) = &record.owner {
+            self.workload_by_subject
+                .insert(owner.subject.clone(), key.clone());
         }
         self.workloads.insert(key, record);
         true
@@ -156,10 +177,10 @@ impl World {
     /// Forgets a Workload.
     pub fn remove_workload(&mut self, key: &WorkloadKey) -> Option<WorkloadRecord> {
         let record = self.workloads.remove(key)?;
-        if let Some(job) = &record.job
-            && self.workload_by_job.get(&job.uid) == Some(key)
+        if let Some(owner) = &record.owner
+            && self.workload_by_subject.get(&owner.subject) == Some(key)
         {
-            self.workload_by_job.remove(&job.uid);
+            self.workload_by_subject.remove(&owner.subject);
         }
         Some(record)
     }
@@ -169,9 +190,9 @@ impl World {
         self.workloads.get(key)
     }
 
-    /// The Workload of the job with this UID.
-    pub fn workload_of(&self, uid: &str) -> Option<(&WorkloadKey, &WorkloadRecord)> {
-        let key = self.workload_by_job.get(uid)?;
+    /// The Workload of a job or group.
+    pub fn workload_of(&self, subject: &Subject) -> Option<(&WorkloadKey, &WorkloadRecord)> {
+        let key = self.workload_by_subject.get(subject)?;
         Some((key, self.workloads.get(key)?))
     }
 
@@ -180,21 +201,22 @@ impl World {
         self.workloads.iter()
     }
 
-    /// The pods of the job or group with this UID.
-    pub fn pods_of(&self, uid: &str) -> Vec<(&PodKey, &PodRecord)> {
-        let uids = match workload::group_key(uid) {
-            Some(group) => self.pods.members(&group).cloned().collect(),
-            None => match self.namespace_of(uid) {
+    /// The pods of a job or group; a pod has none.
+    pub fn pods_of(&self, subject: &Subject) -> Vec<(&PodKey, &PodRecord)> {
+        let uids = match subject {
+            Subject::Group(group) => self.pods.members(group).cloned().collect(),
+            Subject::Job(uid) => match self.namespace_of_job(uid) {
                 Some(namespace) => self.pods.children(namespace, uid),
                 None => Vec::new(),
             },
+            Subject::Pod(_) => Vec::new(),
         };
         uids.iter().filter_map(|uid| self.pods.of(uid)).collect()
     }
 
     /// The same, the oldest first.
-    pub fn pods_by_age(&self, uid: &str) -> Vec<(&PodKey, &PodRecord)> {
-        let mut pods = self.pods_of(uid);
+    pub fn pods_by_age(&self, subject: &Subject) -> Vec<(&PodKey, &PodRecord)> {
+        let mut pods = self.pods_of(subject);
         pods.sort_by(|(_, one), (_, other)| {
             (one.created, &one.uid).cmp(&(other.created, &other.uid))
         });
@@ -203,9 +225,12 @@ impl World {
 
     /// The namespace of a job that is known by itself or by its Workload; of one that is gone, while
     /// its pods may run.
-    pub fn namespace_of(&self, uid: &str) -> Option<&Arc<str>> {
+    pub fn namespace_of_job(&self, uid: &Uid) -> Option<&Arc<str>> {
         let job = self.job_by_uid.get(uid).map(|key| &key.namespace);
-        let workload = || self.workload_by_job.get(uid).map(|key| &key.namespace);
+        let workload = || {
+            let (key, _) = self.workload_of(&Subject::Job(uid.clone()))?;
+            Some(&key.namespace)
+        };
         job.or_else(workload).or_else(|| self.gone_jobs.get(uid))
     }
 

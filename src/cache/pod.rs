@@ -46,6 +46,10 @@ impl OwnerRef {
     pub fn of(metadata: &ObjectMeta) -> Option<Arc<Self>> {
         let mut owners = metadata.owner_references.iter().flatten();
         let owner = owners.find(|owner| owner.controller == Some(true))?;
+        // No UID has a slash: the text of such a subject would be that of a pod or a group.
+        if owner.uid.contains('/') {
+            return None;
+        }
         Some(Arc::new(Self {
             api_version: owner.api_version.clone(),
             kind: owner.kind.clone(),

@@ -8,12 +8,9 @@ use sluice_kinds::pod::PodMode;
 use sluice_kinds::view::QueueName;
 
 use super::pod::{Asks, CHAIN_MAX, OwnerRef, PodKey, PodRecord};
-use super::{Uid, remove_from};
+use super::{GroupKey, Uid, remove_from};
 
 use crate::process::hashing::{HashMap, HashSet};
-
-/// A group of pods: namespace and name.
-pub type GroupKey = (Arc<str>, Arc<str>);
 
 /// An owner of pods: namespace and UID. A reference from another namespace names nobody.
 type OwnerKey = (Arc<str>, Uid);
@@ -180,7 +177,7 @@ impl Pods {
         &self,
         namespace: &Arc<str>,
         record: &PodRecord,
-        is_known: impl Fn(&str) -> bool,
+        is_known: impl Fn(&Uid) -> bool,
     ) -> Root {
         let Some(owner) = &record.owner else {
             return Root::None;
@@ -304,7 +301,10 @@ impl Pods {
 
 fn group_of(key: &PodKey, record: &PodRecord) -> Option<GroupKey> {
     match &record.mode {
-        PodMode::Group(Ok(group)) => Some((key.namespace.clone(), group.name.clone())),
+        PodMode::Group(Ok(group)) => Some(GroupKey {
+            namespace: key.namespace.clone(),
+            name: group.name.clone(),
+        }),
         PodMode::Group(Err(_)) | PodMode::Single | PodMode::Child => None,
     }
 }

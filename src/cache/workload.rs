@@ -10,7 +10,7 @@ use sluice_crds::{
 };
 use sluice_kinds::metadata::group_version;
 
-use super::{Revision, Uid};
+use super::{GroupKey, Revision, Subject, Uid};
 use crate::cache::conditions::{self, Type};
 
 /// Where a Workload is.
@@ -29,8 +29,8 @@ pub struct Owner {
     pub group_kind: (String, String),
     /// The name.
     pub name: String,
-    /// The UID. Names are not trusted: an object may be deleted, and another one made by its name.
-    pub uid: Uid,
+    /// Who it is. Names are not trusted: an object may be deleted, and another one made by its name.
+    pub subject: Subject,
 }
 
 impl Owner {
@@ -49,7 +49,7 @@ fn of_job(workload: &str, uid: Option<String>) -> Option<Owner> {
     is_its_name.then(|| Owner {
         group_kind: (String::new(), String::new()),
         name: String::new(),
-        uid: uid.into(),
+        subject: Subject::Job(uid.into()),
     })
 }
 
@@ -66,8 +66,8 @@ pub struct WorkloadRecord {
     pub created: Option<Timestamp>,
     /// Whether it is being deleted.
     pub deleting: bool,
-    /// The job. None for an object that a user made: it counts for nothing.
-    pub job: Option<Owner>,
+    /// The job or group. None for an object that a user made: it counts for nothing.
+    pub owner: Option<Owner>,
     /// Whether a controller makes the pods again that it stands for, if it stands for a group of pods.
     pub is_made_again: bool,
     /// `spec`.
@@ -97,17 +97,20 @@ impl WorkloadRecord {
         let namespace: Arc<str> = metadata.namespace.unwrap_or_default().into();
         let mut labels = metadata.labels.unwrap_or_default();
         let (group, job_uid) = (labels.remove(POD_GROUP_LABEL), labels.remove(JOB_UID_LABEL));
-        let job = match (owner, group) {
-            // No UID has a slash: such an owner would pass for a group of another namespace.
+        let owner = match (owner, group) {
+            // No UID has a slash: the text of such a subject would be that of a pod or a group.
             (Some(owner), _) if owner.uid.contains('/') => None,
             (Some(owner), _) => (*name == *workload_name(&owner.name, &owner.uid)).then(|| Owner {
                 group_kind: (group_version(&owner.api_version).0.to_owned(), owner.kind),
                 name: owner.name,
-                uid: owner.uid.into(),
+                subject: Subject::Job(owner.uid.into()),
             }),
             (None, Some(group)) => (*name == *group_workload_name(&group)).then(|| Owner {
                 group_kind: (String::new(), "Pod".to_owned()),
-                uid: group_uid(&namespace, &group),
+                subject: Subject::Group(GroupKey {
+                    namespace: namespace.clone(),
+                    name: group.as_str().into(),
+                }),
                 name: group,
             }),
             // The garbage collector takes the reference to a job that is deleted and orphans what it
@@ -121,7 +124,7 @@ impl WorkloadRecord {
             generation: metadata.generation,
             created: metadata.creation_timestamp.map(|t| t.0),
             deleting: metadata.deletion_timestamp.is_some(),
-            job,
+            owner,
             is_made_again: metadata
                 .annotations
                 .is_some_and(|annotations| annotations.contains_key(PODS_MADE_BY_ANNOTATION)),
@@ -201,17 +204,6 @@ pub fn group_workload_name(group: &str) -> String {
     const PREFIX_MAX: usize = 243;
     let prefix = group.get(..PREFIX_MAX).unwrap_or(group);
     format!("{}-pod-group", prefix.trim_end_matches(['-', '.']))
-}
-
-/// What stands for the UID of a group of pods, which has no object. No UID has a slash.
-pub fn group_uid(namespace: &str, group: &str) -> Uid {
-    format!("pod-group/{namespace}/{group}").into()
-}
-
-/// The namespace and name of the group that `uid` stands for.
-pub fn group_key(uid: &str) -> Option<(Arc<str>, Arc<str>)> {
-    let (namespace, group) = uid.strip_prefix("pod-group/")?.split_once('/')?;
-    Some((namespace.into(), group.into()))
 }
 
 #[cfg(test)]

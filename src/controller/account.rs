@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use k8s_openapi::jiff::Timestamp;
-use sluice_engine::{Admission, Event, LocalQueueKey, Time, WorkloadId, WorkloadState};
+use sluice_engine::{Admission, Event, LocalQueueKey, Time, WorkloadState};
 use sluice_kinds::hold::Hold;
 use sluice_kinds::pod::PodMode;
 use sluice_kinds::view::QueueName;
@@ -15,8 +15,7 @@ use tracing::warn;
 
 use super::Controller;
 use crate::cache::pods::Root;
-use crate::cache::workload::group_key;
-use crate::cache::{JobRecord, PodKey, PodRecord, Uid, WorkloadRecord};
+use crate::cache::{JobRecord, PodKey, PodRecord, Subject, Uid, WorkloadRecord};
 use crate::controller::writes::flights::Kind;
 use crate::plan::job::LivePods;
 use crate::plan::workload::Fit;
@@ -25,15 +24,15 @@ use crate::process::clock;
 use crate::process::hashing::HashMap;
 
 impl Controller {
-    /// Makes the engine see a job's Workload as it is recorded.
-    pub(super) fn sync_engine(&mut self, uid: &Uid) {
-        let id = WorkloadId::new(uid.clone());
-        let unused_since = self.unused_since(uid);
-        let flight = self.flights.of(uid);
-        let job = self.world.job_key(uid).and_then(|key| self.world.job(key));
-        let Some((key, workload)) = self.world.workload_of(uid) else {
+    /// Makes the engine see the Workload of a job or group as it is recorded.
+    pub(super) fn sync_workload(&mut self, subject: &Subject) {
+        let id = subject.id();
+        let unused_since = self.unused_since(subject);
+        let flight = self.flights.of(subject);
+        let job = self.world.job_of(subject).map(|(_, job)| job);
+        let Some((key, workload)) = self.world.workload_of(subject) else {
             // Somebody deleted the Workload of a job whose pods may run: the quota is not free yet.
-            self.expected.forget(uid);
+            self.expected.forget(subject);
             let may_run = || {
                 job.is_some_and(|job| {
                     job.finished().is_none()
@@ -46,22 +45,22 @@ impl Controller {
             };
             let admission = self.engine.admission(&id);
             let may_have_pods = admission.is_some_and(|admission| {
-                let is_gone = job.is_none() && group_key(uid).is_none();
-                may_run() || 0 < self.live_pods(uid) || (is_gone && is_just_admitted(admission))
+                let is_gone = job.is_none() && subject.job().is_some();
+                may_run() || 0 < self.live_pods(subject) || (is_gone && is_just_admitted(admission))
             });
             if !may_have_pods {
                 self.engine.apply(Event::RemoveWorkload(id));
-            } else if self.world.job_key(uid).is_none() && group_key(uid).is_none() {
+            } else if let (Subject::Job(uid), None) = (subject, job) {
                 self.orphans.insert(uid.clone());
             }
             return;
         };
-        self.expected.note(uid, workload, job);
+        self.expected.note(subject, workload, job);
         let state = match &workload.status.admission {
             _ if workload.is_finished() => WorkloadState::Finished,
             Some(admission) => {
                 let ended = |pod_set: &str| workload.reclaimed(pod_set);
-                match translate::admission(admission, ended, &self.bound_pods(uid)) {
+                match translate::admission(admission, ended, &self.bound_pods(subject)) {
                     // What is deleted together with its pods goes by itself: nobody else has to make
                     // room meanwhile. Nobody waits for an eviction that does not end.
                     Ok(admission)
@@ -69,7 +68,10 @@ impl Controller {
                             || job.is_some_and(|job| job.deletes_pods) =>
                     {
                         let whom = workload.status.makes_room_for.as_deref();
-                        WorkloadState::Evicting(admission, whom.map(WorkloadId::new))
+                        WorkloadState::Evicting(
+                            admission,
+                            whom.map(|whom| Subject::from(whom).id()),
+                        )
                     }
                     Ok(admission) => WorkloadState::Admitted(Admission {
                         since: reservation::charged_since(workload).map_or(Time::default(), time),
@@ -83,26 +85,28 @@ impl Controller {
                 }
             }
             // The engine assumes an admission that is under way.
-            None if flight == Some(Kind::Admission) || self.unanswered.contains_key(uid) => return,
+            None if flight == Some(Kind::Admission) || self.unanswered.contains_key(subject) => {
+                return;
+            }
             None if flight.is_none_or(|kind| kind == Kind::Explanation)
-                && !self.resting.contains(uid)
+                && !self.resting.contains(subject)
                 && !workload.deleting
                 && workload.spec.active
-                && self.may_wait(uid, workload) =>
+                && self.may_wait(subject, workload) =>
             {
                 WorkloadState::Pending
             }
             None => WorkloadState::Inactive,
         };
         let queue = LocalQueueKey::new(key.namespace.clone(), workload.spec.queue_name.as_str());
-        let is_kept = self.is_not_made_again(uid) && self.keeps(&queue, workload);
+        let is_kept = self.is_not_made_again(subject) && self.keeps(&queue, workload);
         let Ok(pod_sets) = translate::pod_sets(&workload.spec, !is_kept) else {
             warn!(workload = %key.name, "requests can't be counted");
             self.engine.apply(Event::RemoveWorkload(id));
             return;
         };
         let evictable = match state {
-            WorkloadState::Admitted(_) => !workload.is_evicting() && self.can_be_evicted(uid),
+            WorkloadState::Admitted(_) => !workload.is_evicting() && self.can_be_evicted(subject),
             _ => true,
         };
         let is_deleted = job.is_some_and(|job| job.deleting);
@@ -136,32 +140,33 @@ impl Controller {
     }
 
     /// Makes the engine see a job, group or pod as it is recorded.
-    pub(super) fn sync(&mut self, uid: &Uid) {
-        if self.world.pods.key(uid).is_some() {
-            self.sync_pod(uid);
-        } else {
-            self.sync_engine(uid);
+    pub(super) fn sync(&mut self, subject: &Subject) {
+        match subject {
+            Subject::Pod(uid) => self.sync_pod(uid),
+            Subject::Job(_) | Subject::Group(_) => self.sync_workload(subject),
         }
     }
 
     /// Whether a job or group with a Workload may be admitted.
-    fn may_wait(&self, uid: &Uid, workload: &WorkloadRecord) -> bool {
-        if group_key(uid).is_some() {
-            return group::is_ready(&self.world.pods_by_age(uid), workload);
+    fn may_wait(&self, subject: &Subject, workload: &WorkloadRecord) -> bool {
+        if let Subject::Group(_) = subject {
+            return group::is_ready(&self.world.pods_by_age(subject), workload);
         }
-        let job = self.world.job_key(uid).and_then(|key| self.world.job(key));
-        job.is_some_and(|job| {
-            self.is_watched(uid) && may_wait(job, workload) && self.pods_are_free(uid, job)
+        // What is known of a job is so only while its kind is watched.
+        self.world.job_of(subject).is_some_and(|(key, job)| {
+            self.kinds.is_listed(&key.kind)
+                && may_wait(job, workload)
+                && self.pods_are_free(subject, job)
         })
     }
 
     /// Whether no gate but Sluice's holds a pod of a job that waits behind gates. Where its templates
     /// bring such gates, all its pods must be there to tell.
-    fn pods_are_free(&self, uid: &Uid, job: &JobRecord) -> bool {
+    fn pods_are_free(&self, subject: &Subject, job: &JobRecord) -> bool {
         if job.hold != Hold::Pods {
             return true;
         }
-        let pods = self.world.pods_of(uid);
+        let pods = self.world.pods_of(subject);
         let is_gated = pods.iter().any(|(_, pod)| pod.is_gated_elsewhere());
         let sets = job.reading.as_ref().ok();
         let sets = sets.and_then(|reading| reading.pod_sets.as_ref().ok());
@@ -180,24 +185,24 @@ impl Controller {
 
     /// How many pods of a job or group may run: those that were released, and those for which that is
     /// under way.
-    pub(super) fn live_pods(&self, uid: &Uid) -> usize {
-        let pods = self.world.pods_of(uid);
+    pub(super) fn live_pods(&self, subject: &Subject) -> usize {
+        let pods = self.world.pods_of(subject);
         let own = pods.iter().filter(|(_, pod)| self.may_run(pod)).count();
-        own + self.orphaned_pods(uid).len()
+        own + self.orphaned_pods(subject).len()
     }
 
     /// How many of these will not be gone in a moment.
-    pub(super) fn lasting_pods(&self, uid: &Uid) -> usize {
-        let pods = self.world.pods_of(uid);
+    pub(super) fn lasting_pods(&self, subject: &Subject) -> usize {
+        let pods = self.world.pods_of(subject);
         let lasting = |pod: &PodRecord| self.may_run(pod) && !pod.is_soon_gone;
         pods.iter().filter(|(_, pod)| lasting(pod)).count()
     }
 
     /// How many pods of one of its pod sets may run, and may be of it: those that don't say which set
     /// they are of count for each.
-    pub(super) fn live_pods_of_set(&self, uid: &Uid, pod_set: &str) -> LivePods {
+    pub(super) fn live_pods_of_set(&self, subject: &Subject, pod_set: &str) -> LivePods {
         let mut live = LivePods::default();
-        for (_, pod) in self.world.pods_of(uid) {
+        for (_, pod) in self.world.pods_of(subject) {
             let is_of_set = pod.pod_set.as_deref().is_none_or(|set| set == pod_set);
             if is_of_set && self.may_run(pod) {
                 live.all += 1;
@@ -208,19 +213,18 @@ impl Controller {
     }
 
     fn may_run(&self, pod: &PodRecord) -> bool {
-        pod.is_released() || self.leaving.contains(&pod.uid)
+        pod.is_released() || self.leaving.contains(&Subject::Pod(pod.uid.clone()))
     }
 
     /// How many pods of each pod set are bound to nodes.
-    fn bound_pods(&self, uid: &Uid) -> HashMap<String, u32> {
-        let is_group = group_key(uid).is_some();
+    fn bound_pods(&self, subject: &Subject) -> HashMap<String, u32> {
         let mut bound: HashMap<String, u32> = HashMap::default();
-        let left_behind = self.orphaned_pods(uid);
-        for (_, pod) in self.world.pods_of(uid).into_iter().chain(left_behind) {
+        let left_behind = self.orphaned_pods(subject);
+        for (_, pod) in self.world.pods_of(subject).into_iter().chain(left_behind) {
             if !(pod.is_released() && pod.is_bound) {
                 continue;
             }
-            if let Some(set) = pod_set_of(pod, is_group) {
+            if let Some(set) = pod_set_of(pod, subject) {
                 let count = bound.entry(set.to_string()).or_default();
                 *count = count.saturating_add(1);
             }
@@ -228,24 +232,18 @@ impl Controller {
         bound
     }
 
-    /// Whether a job's kind is watched, so that what is known of the job is so.
-    fn is_watched(&self, uid: &Uid) -> bool {
-        self.world
-            .job_key(uid)
-            .is_some_and(|key| self.kinds.is_listed(&key.kind))
-    }
-
     /// Makes the engine see a pod that is admitted by itself as it is recorded.
     pub(super) fn sync_pod(&mut self, uid: &Uid) {
-        let id = WorkloadId::new(uid.clone());
+        let subject = &Subject::Pod(uid.clone());
+        let id = subject.id();
         let Some((key, pod)) = self.world.pods.of(uid) else {
             self.engine.apply(Event::RemoveWorkload(id));
             return;
         };
-        let flight = self.flights.of(uid);
+        let flight = self.flights.of(subject);
         let is_late = self.late_pods.contains(uid);
         if (pod.queue_gate.is_some() || is_late)
-            && (flight == Some(Kind::Admission) || self.unanswered.contains_key(uid))
+            && (flight == Some(Kind::Admission) || self.unanswered.contains_key(subject))
         {
             // The engine assumes an admission that is under way.
             return;
@@ -262,7 +260,7 @@ impl Controller {
         let queue = LocalQueueKey::new(key.namespace.clone(), queue);
         let is_kept = pod.owner.is_none() && self.keeps_pod(&queue, pod);
         // What came in late is decided about once more. It runs: while that can't be, it is charged.
-        let is_free = flight.is_none() && !self.resting.contains(uid);
+        let is_free = flight.is_none() && !self.resting.contains(subject);
         let is_undecided = is_late && is_free && !pod.deleting;
         let state = if is_undecided {
             WorkloadState::Pending
@@ -289,7 +287,7 @@ impl Controller {
             }
         } else if pod.is_candidate()
             && flight.is_none()
-            && !self.resting.contains(uid)
+            && !self.resting.contains(subject)
             && !self.pod_stands_back(pod)
             && self.pod_priority(pod).is_ok()
         {
@@ -297,8 +295,9 @@ impl Controller {
         } else {
             WorkloadState::Inactive
         };
-        if state == WorkloadState::Pending && self.is_unexplained.insert(uid.clone()) {
-            self.unexplained.push_back((Instant::now(), uid.clone()));
+        if state == WorkloadState::Pending && self.is_unexplained.insert(subject.clone()) {
+            self.unexplained
+                .push_back((Instant::now(), subject.clone()));
         }
         let created = pod.created.map_or(i64::MAX, Timestamp::as_second);
         let priority = self.pod_priority(pod).map_or(pod.priority, |p| p.value);
@@ -382,10 +381,9 @@ pub fn queue_of(pod: &PodRecord) -> Option<&str> {
 }
 
 /// The pod set of its job that a pod belongs to, or the role that it plays in its group.
-pub fn pod_set_of(pod: &PodRecord, is_group: bool) -> Option<Arc<str>> {
-    if is_group {
-        Some(group::role_of(pod).into())
-    } else {
-        pod.pod_set.clone()
+pub fn pod_set_of(pod: &PodRecord, subject: &Subject) -> Option<Arc<str>> {
+    match subject {
+        Subject::Group(_) => Some(group::role_of(pod).into()),
+        Subject::Job(_) | Subject::Pod(_) => pod.pod_set.clone(),
     }
 }

@@ -41,7 +41,7 @@ use crate::api::write::Writer;
 use crate::cache::Source;
 use crate::cache::cluster::Cluster;
 use crate::cache::devices::Devices;
-use crate::cache::{Template, Uid, World};
+use crate::cache::{Subject, Template, Uid, World};
 use crate::jobkinds::webhook_rules::Rules;
 use crate::process::clock;
 use crate::process::hashing::{HashMap, HashSet};
@@ -90,6 +90,14 @@ pub struct Options {
     pub device_classes: DeviceClasses,
 }
 
+/// What the clock makes due.
+enum Wake {
+    /// A job, group or pod is to be planned.
+    Subject(Subject),
+    /// The pods of a controller have backed off.
+    PodsOf(Uid),
+}
+
 /// All state of the controller.
 pub struct Controller {
     options: Options,
@@ -110,31 +118,31 @@ pub struct Controller {
     started: bool,
     /// What the first decision waits for, until it is taken.
     opening: Option<Opening>,
-    /// Jobs, groups and pods to be planned, by UID.
-    dirty: BTreeSet<Uid>,
+    /// Jobs, groups and pods to be planned.
+    dirty: BTreeSet<Subject>,
     /// Jobs and groups whose pods have changed.
-    recount: BTreeSet<Uid>,
+    recount: BTreeSet<Subject>,
     /// Templates of claims by which jobs have to be counted anew.
     changed_templates: BTreeSet<Template>,
-    /// Jobs, groups and pods to be planned later; and controllers whose pods back off until then.
-    wake: DelayQueue<Uid>,
+    /// What is to be looked at later.
+    wake: DelayQueue<Wake>,
     /// A digest of what was last said about a job, so that it isn't said twice.
-    told: HashMap<Uid, u64>,
+    told: HashMap<Subject, u64>,
     /// Whether only warnings are told.
     is_quiet: bool,
     /// Waiting jobs, with the time since when they wait or were last looked at.
-    unexplained: VecDeque<(Instant, Uid)>,
+    unexplained: VecDeque<(Instant, Subject)>,
     /// The same jobs, to find them by.
-    is_unexplained: HashSet<Uid>,
+    is_unexplained: HashSet<Subject>,
     reports: Reports,
     /// Counts the rounds of housekeeping.
     seconds: u64,
     /// How many waiting pods may still be told in this second what they wait for.
     pod_notes: usize,
     /// Jobs, groups and pods whose last write failed, until they are woken.
-    resting: HashSet<Uid>,
+    resting: HashSet<Subject>,
     /// Admissions that nobody knows the outcome of, to be sent again.
-    unanswered: HashMap<Uid, writes::flights::Flight>,
+    unanswered: HashMap<Subject, writes::flights::Flight>,
     attempts: Attempts,
     owners: Owners,
     excess_children: ExcessChildren,
@@ -143,11 +151,11 @@ pub struct Controller {
     /// The term of this leader.
     term: TermName,
     /// Jobs and groups whose admission came in late and does not count.
-    late: BTreeSet<Uid>,
+    late: BTreeSet<Subject>,
     /// Pods that an ended leader has admitted by themselves, until that is decided about.
     late_pods: BTreeSet<Uid>,
     /// Pods of jobs and groups for which the write is under way that releases them.
-    leaving: HashSet<Uid>,
+    leaving: HashSet<Subject>,
     /// Controllers whose pods have timed out.
     pod_backoffs: HashMap<Uid, PodBackoff>,
     /// Jobs that are gone and whose pods run on, charged.
@@ -155,9 +163,9 @@ pub struct Controller {
     /// Pods that may run and have lost the label they are watched by.
     unlabelled: HashSet<Uid>,
     /// Admitted jobs without pods that should have some, and since when.
-    empty_since: HashMap<Uid, Timestamp>,
+    empty_since: HashMap<Subject, Timestamp>,
     /// Admitted jobs and groups that can't be released.
-    blocked: HashMap<Uid, Blocked>,
+    blocked: HashMap<Subject, Blocked>,
     /// Jobs and groups that should stop, or start, by what was written.
     expected: Expected,
     sender: mpsc::Sender<Observation<Seen>>,
@@ -253,7 +261,7 @@ impl Controller {
                 () = stop.cancelled() => break,
                 _ = housekeeping.tick() => self.housekeep(),
                 Some(expired) = futures::StreamExt::next(&mut self.wake) => {
-                    self.awake(&expired.into_inner());
+                    self.awake(expired.into_inner());
                 }
                 Some(report) = self.kinds.next_report() => self.kind_report(report),
                 Some(answer) = self.owners.next() => self.owner_found(answer),
@@ -308,16 +316,18 @@ impl Controller {
                 workloads = self.world.workloads().count(),
                 "everything is listed, deciding begins"
             );
-            self.dirty
-                .extend(self.world.jobs().map(|(_, job)| job.uid.clone()));
+            self.dirty.extend(
+                self.world
+                    .jobs()
+                    .map(|(_, job)| Subject::Job(job.uid.clone())),
+            );
             let pods = self.world.pods.all().map(|(_, pod)| pod.uid.clone());
             let pods: Vec<Uid> = pods.collect();
             for uid in pods {
                 self.pod_changed(&uid);
             }
-            let owners = self.world.workloads().filter_map(|(_, w)| w.job.as_ref());
-            let owners: Vec<Uid> = owners.map(|owner| owner.uid.clone()).collect();
-            self.dirty.extend(owners);
+            let owners = self.world.workloads().filter_map(|(_, w)| w.owner.as_ref());
+            self.dirty.extend(owners.map(|owner| owner.subject.clone()));
             self.set_doubtful_aside();
             // What jobs were told before the start is not told again.
             self.is_quiet = true;

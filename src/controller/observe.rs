@@ -12,7 +12,7 @@ use super::Controller;
 use crate::api::watch::{Change, Observation};
 use crate::cache::Source;
 use crate::cache::workload::Owner;
-use crate::cache::{JobKey, JobRecord, PodKey, Uid, WorkloadKey, WorkloadRecord};
+use crate::cache::{JobKey, JobRecord, PodKey, Subject, Uid, WorkloadKey, WorkloadRecord};
 use crate::process::hashing::HashSet;
 
 /// An object that a watch has seen.
@@ -159,12 +159,12 @@ impl Controller {
 
     /// Workloads whose job was not in a complete list are looked at again.
     fn workloads_without_job(&mut self) {
-        let orphans: Vec<Uid> = self
+        let orphans: Vec<Subject> = self
             .world
             .workloads()
-            .filter_map(|(_, workload)| workload.job.as_ref())
-            .filter(|owner| self.world.job_key(&owner.uid).is_none())
-            .map(|owner| owner.uid.clone())
+            .filter_map(|(_, workload)| workload.owner.as_ref())
+            .filter(|owner| self.world.job_of(&owner.subject).is_none())
+            .map(|owner| owner.subject.clone())
             .collect();
         self.dirty.extend(orphans);
     }
@@ -182,8 +182,9 @@ impl Controller {
                     self.engine.apply(event);
                 }
                 if effect.priorities {
-                    let uids = self.world.jobs().map(|(_, job)| job.uid.clone());
-                    self.dirty.extend(uids);
+                    let jobs = self.world.jobs();
+                    let subjects = jobs.map(|(_, job)| Subject::Job(job.uid.clone()));
+                    self.dirty.extend(subjects);
                     self.look_at_all_pods();
                 }
                 self.changed_templates.extend(effect.template);
@@ -214,23 +215,23 @@ impl Controller {
             }
         };
         // An owner in another namespace is none (a forged reference).
-        let job = record.job.clone().filter(|owner| {
+        let owner = record.owner.clone().filter(|owner| {
             self.world
-                .job_key(&owner.uid)
-                .is_none_or(|job| job.namespace == key.namespace)
+                .job_of(&owner.subject)
+                .is_none_or(|(job, _)| job.namespace == key.namespace)
         });
         // What it said of its job before an orphaning deletion is still so.
         let known = self
             .world
             .workload(&key)
-            .and_then(|known| known.job.as_ref());
-        let job = match (job, known) {
-            (Some(job), Some(known)) if job.is_nameless() && job.uid == known.uid => {
+            .and_then(|known| known.owner.as_ref());
+        let owner = match (owner, known) {
+            (Some(owner), Some(known)) if owner.is_nameless() && owner.subject == known.subject => {
                 Some(known.clone())
             }
-            (job, _) => job,
+            (owner, _) => owner,
         };
-        record.job.clone_from(&job);
+        record.owner.clone_from(&owner);
         self.set_late_aside(&key, &mut record);
         let waits = record.status.admission.is_none() && !record.is_finished();
         let known = self.world.workload(&key);
@@ -239,13 +240,14 @@ impl Controller {
             .map(WorkloadRecord::is_evicting);
         self.count_eviction(was_evicting, &record);
         if self.world.put_workload(key, record)
-            && let Some(Owner { uid, .. }) = job
+            && let Some(Owner { subject, .. }) = owner
         {
-            if waits && self.is_unexplained.insert(uid.clone()) {
-                self.unexplained.push_back((Instant::now(), uid.clone()));
+            if waits && self.is_unexplained.insert(subject.clone()) {
+                self.unexplained
+                    .push_back((Instant::now(), subject.clone()));
             }
-            self.dirty.insert(uid.clone());
-            self.sync_engine(&uid);
+            self.dirty.insert(subject.clone());
+            self.sync_workload(&subject);
         }
     }
 
@@ -265,14 +267,14 @@ impl Controller {
         if uid.is_some_and(|uid| *known.uid != *uid) {
             return;
         }
-        if let Some(Owner { uid, .. }) = self
+        if let Some(Owner { subject, .. }) = self
             .world
             .remove_workload(key)
-            .and_then(|record| record.job)
+            .and_then(|record| record.owner)
         {
-            self.dirty.insert(uid.clone());
-            self.sync_engine(&uid);
-            self.prune(&uid);
+            self.dirty.insert(subject.clone());
+            self.sync_workload(&subject);
+            self.prune(&subject);
         }
     }
 
@@ -306,9 +308,9 @@ impl Controller {
 
     /// Looks again at all jobs of a JobKind that stands otherwise than before.
     pub(super) fn review_kind(&mut self, kind: &str) {
-        for uid in self.jobs_of(kind) {
-            self.sync_engine(&uid);
-            self.dirty.insert(uid);
+        for subject in self.jobs_of(kind) {
+            self.sync_workload(&subject);
+            self.dirty.insert(subject);
         }
         let of_children = self.world.children.keys();
         let of_children = of_children.filter(|key| *key.kind == *kind);
@@ -326,28 +328,32 @@ impl Controller {
     }
 
     /// The jobs of a JobKind.
-    pub(super) fn jobs_of(&self, kind: &str) -> Vec<Uid> {
+    pub(super) fn jobs_of(&self, kind: &str) -> Vec<Subject> {
         let jobs = self.world.jobs();
         let of_kind = jobs.filter(|(key, _)| *key.kind == *kind);
-        of_kind.map(|(_, job)| job.uid.clone()).collect()
+        of_kind
+            .map(|(_, job)| Subject::Job(job.uid.clone()))
+            .collect()
     }
 
-    /// Forgets what was noted about a job that has neither an object nor a Workload any more.
-    pub(super) fn prune(&mut self, uid: &Uid) {
-        if self.world.job_key(uid).is_none()
-            && self.world.workload_of(uid).is_none()
-            && self.world.pods.key(uid).is_none()
-            && self.world.pods_of(uid).is_empty()
-        {
-            self.told.remove(uid);
-            self.attempts.forget(uid);
-            self.unanswered.remove(uid);
-            self.leaving.remove(uid);
-            self.late.remove(uid);
-            self.late_pods.remove(uid);
-            self.blocked.remove(uid);
-            self.empty_since.remove(uid);
-            self.world.forget_gone(uid);
+    /// Forgets what was noted about a subject of which nothing is left.
+    pub(super) fn prune(&mut self, subject: &Subject) {
+        if self.world.is_known(subject) {
+            return;
+        }
+        self.told.remove(subject);
+        self.attempts.forget(subject);
+        self.unanswered.remove(subject);
+        self.leaving.remove(subject);
+        self.late.remove(subject);
+        self.blocked.remove(subject);
+        self.empty_since.remove(subject);
+        match subject {
+            Subject::Job(uid) => self.world.forget_gone(uid),
+            Subject::Group(_) => {}
+            Subject::Pod(uid) => {
+                self.late_pods.remove(uid);
+            }
         }
     }
 }

@@ -6,16 +6,15 @@ use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::api::ApiResource;
 use sluice_crds::{Admission, PriorityClassRef, WorkloadSpec};
-use sluice_engine::{Decision, Event, WorkloadId};
+use sluice_engine::{Decision, Event};
 use sluice_translate as translate;
 use tokio::time::Instant;
 use tracing::{debug, error, info};
 
-use super::Controller;
 use super::account::time;
+use super::{Controller, Wake};
 use crate::api::events::pod_reference;
-use crate::cache::workload::group_key;
-use crate::cache::{JobKey, JobRecord, PodRecord, Uid};
+use crate::cache::{JobKey, JobRecord, PodRecord, Subject, Uid};
 use crate::controller::decisions::evictions::Preempting;
 use crate::controller::intake::lineage::Lineage;
 use crate::controller::intake::pods::pods_resource;
@@ -31,20 +30,20 @@ const OWNERS_ASKED_EVERY: u64 = 60;
 impl Controller {
     pub(super) fn settle(&mut self) {
         self.recount_devices();
-        for uid in std::mem::take(&mut self.recount) {
-            self.sync_engine(&uid);
-            self.prune(&uid);
+        for subject in std::mem::take(&mut self.recount) {
+            self.sync_workload(&subject);
+            self.prune(&subject);
         }
-        for uid in std::mem::take(&mut self.dirty) {
-            if self.world.pods.key(&uid).is_some() {
-                self.plan_pod(&uid);
-                continue;
+        for subject in std::mem::take(&mut self.dirty) {
+            match &subject {
+                Subject::Pod(uid) => {
+                    self.plan_pod(uid);
+                    continue;
+                }
+                Subject::Group(group) => self.plan_group(group),
+                Subject::Job(uid) => self.plan_job(uid),
             }
-            match group_key(&uid) {
-                Some(group) => self.plan_group(&uid, &group),
-                None => self.plan_job(&uid),
-            }
-            self.release_pods(&uid);
+            self.release_pods(&subject);
         }
         if !self.may_decide() {
             return;
@@ -62,8 +61,10 @@ impl Controller {
         let mut preempting = Preempting::new();
         for decision in decisions {
             match decision {
-                Decision::Admit { id, admission } => self.admit(&id, &admission),
-                Decision::Evict { id, reason } => self.evict(&id, reason, &mut preempting),
+                Decision::Admit { id, admission } => self.admit(Subject::from(&id), &admission),
+                Decision::Evict { id, reason } => {
+                    self.evict(&Subject::from(&id), reason, &mut preempting);
+                }
             }
         }
         self.tell_preempting(preempting);
@@ -71,7 +72,8 @@ impl Controller {
     }
 
     fn plan_job(&mut self, uid: &Uid) {
-        if self.flights.of(uid).is_some() || self.resting.contains(uid) {
+        let subject = &Subject::Job(uid.clone());
+        if self.flights.of(subject).is_some() || self.resting.contains(subject) {
             return;
         }
         let Some(key) = self.world.job_key(uid).cloned() else {
@@ -84,18 +86,14 @@ impl Controller {
         if !self.kinds.has_listed(&key.kind) {
             return;
         }
-        let workload = self.world.workload_of(uid);
+        let workload = self.world.workload_of(subject);
         if workload.is_none()
             && (self.cluster.is_terminating(&key.namespace)
                 || self.lineage(&key, job) == Lineage::Child)
         {
             return;
         }
-        let still_charged = workload.is_none()
-            && self
-                .engine
-                .admission(&WorkloadId::new(uid.clone()))
-                .is_some();
+        let still_charged = workload.is_none() && self.engine.admission(&subject.id()).is_some();
         let child = kind.has_pods_of_children();
         let child = child.then(|| self.child_with_pods(&key, uid)).flatten();
         let record = workload.map(|(_, record)| record);
@@ -111,10 +109,10 @@ impl Controller {
                 .map(|(key, job, kind)| Child { key, job, kind }),
             workload,
             still_charged,
-            live_pods: self.live_pods(uid),
+            live_pods: self.live_pods(subject),
             may_have_unseen_pods: unseen_for.is_some(),
-            lasting_pods: self.lasting_pods(uid),
-            live_pods_of_set: &|pod_set| self.live_pods_of_set(uid, pod_set),
+            lasting_pods: self.lasting_pods(subject),
+            live_pods_of_set: &|pod_set| self.live_pods_of_set(subject, pod_set),
             backoff: &|record| self.backoff(record),
             priority: &|| self.priority(job),
             now: clock::now(),
@@ -122,9 +120,9 @@ impl Controller {
         let Plan { mut write, notes } = plan(&situation);
         // After a write it is planned again anyway.
         if let (Some(wait), None) = (unseen_for, &write) {
-            self.wake.insert(uid.clone(), wait);
+            self.wake.insert(Wake::Subject(subject.clone()), wait);
         }
-        if self.reports.hold_back(uid, write.as_ref()) {
+        if self.reports.hold_back(subject, write.as_ref()) {
             write = None;
         }
         match write {
@@ -142,7 +140,7 @@ impl Controller {
                     return;
                 };
                 self.send(Flight {
-                    subject: uid.clone(),
+                    subject: subject.clone(),
                     write,
                     resource,
                     notes,
@@ -152,29 +150,31 @@ impl Controller {
     }
 
     pub(super) fn send(&mut self, flight: Flight) {
-        let uid = flight.subject.clone();
-        debug!(subject = %uid, write = ?flight.write, "write");
+        let subject = flight.subject.clone();
+        debug!(%subject, write = ?flight.write, "write");
         self.flights.send(flight);
         // What is about to change is not decided about.
-        self.sync(&uid);
+        self.sync(&subject);
     }
 
-    fn admit(&mut self, id: &WorkloadId, admission: &sluice_engine::Admission) {
-        let uid = Uid::from(id.as_str());
-        if self.world.pods.key(&uid).is_some() {
-            return self.admit_pod(&uid, admission);
+    fn admit(&mut self, subject: Subject, admission: &sluice_engine::Admission) {
+        if let Subject::Pod(uid) = &subject {
+            return self.admit_pod(uid, admission);
         }
         let now = clock::now();
-        self.flights.withdraw_explanation(&uid);
-        let found = self.world.workload_of(&uid).zip(self.resource_of(&uid));
-        let (Some(((key, record), resource)), None) = (found, self.flights.of(&uid)) else {
-            self.engine.apply(Event::AdmissionFailed(id.clone()));
+        self.flights.withdraw_explanation(&subject);
+        let found = self
+            .world
+            .workload_of(&subject)
+            .zip(self.resource_of(&subject));
+        let (Some(((key, record), resource)), None) = (found, self.flights.of(&subject)) else {
+            self.engine.apply(Event::AdmissionFailed(subject.id()));
             return;
         };
         let mut admission = translate::admission_record(admission, &self.cluster.flavors);
         admission.term = Some(self.term.to_string());
         let note = Note::normal("Admitted", admitted_text(&admission, &record.spec));
-        let tells_readiness = self.tells_readiness(&uid);
+        let tells_readiness = self.tells_readiness(&subject);
         let write = Write::SetWorkloadStatus {
             key: key.clone(),
             revision: record.revision,
@@ -182,18 +182,18 @@ impl Controller {
             purpose: StatusPurpose::Admit,
         };
         self.flights.send(Flight {
-            subject: uid,
+            subject,
             write,
             resource,
             notes: vec![note],
         });
     }
 
-    pub(super) fn resource_of(&self, uid: &Uid) -> Option<ApiResource> {
-        if group_key(uid).is_some() {
-            return Some(pods_resource());
+    pub(super) fn resource_of(&self, subject: &Subject) -> Option<ApiResource> {
+        match subject {
+            Subject::Group(_) | Subject::Pod(_) => Some(pods_resource()),
+            Subject::Job(uid) => self.kinds.resource(&self.world.job_key(uid)?.kind),
         }
-        self.kinds.resource(&self.world.job_key(uid)?.kind)
     }
 
     /// The priority of a job: its WorkloadPriorityClass, or its pods' PriorityClass, or 0.
@@ -304,7 +304,7 @@ impl Controller {
     /// Tells the user about a job, once.
     pub(super) fn tell(&mut self, key: &JobKey, uid: &Uid, note: Note) {
         if let Some(object) = self.reference(key, uid) {
-            self.tell_object(object, uid, note);
+            self.tell_object(object, &Subject::Job(uid.clone()), note);
         }
     }
 
@@ -322,33 +322,35 @@ impl Controller {
     }
 
     /// Tells the user about a job, a pod or a group, once. A group is told by its oldest pod.
-    pub(super) fn tell_about(&mut self, uid: &Uid, note: Note) {
-        if let Some(key) = self.world.job_key(uid).cloned() {
-            return self.tell(&key, uid, note);
-        }
-        let pod = self.world.pods.of(uid);
-        let pod = pod.or_else(|| {
-            let pods = group_key(uid).map(|_| self.world.pods_by_age(uid));
-            pods.and_then(|pods| pods.into_iter().next())
-        });
+    pub(super) fn tell_about(&mut self, subject: &Subject, note: Note) {
+        let pod = match subject {
+            Subject::Job(uid) => {
+                if let Some(key) = self.world.job_key(uid).cloned() {
+                    self.tell(&key, uid, note);
+                }
+                return;
+            }
+            Subject::Group(_) => self.world.pods_by_age(subject).into_iter().next(),
+            Subject::Pod(uid) => self.world.pods.of(uid),
+        };
         if let Some((key, pod)) = pod {
             let object = pod_reference(&key.namespace, &key.name, &pod.uid);
-            self.tell_object(object, uid, note);
+            self.tell_object(object, subject, note);
         }
     }
 
     /// Whether the last that was told about this was something else.
-    pub(super) fn is_news(&self, uid: &Uid, note: &Note) -> bool {
-        self.told.get(uid) != Some(&digest(note))
+    pub(super) fn is_news(&self, subject: &Subject, note: &Note) -> bool {
+        self.told.get(subject) != Some(&digest(note))
     }
 
-    pub(super) fn tell_object(&mut self, object: ObjectReference, uid: &Uid, note: Note) {
+    pub(super) fn tell_object(&mut self, object: ObjectReference, subject: &Subject, note: Note) {
         let namespace = object.namespace.as_deref().unwrap_or_default();
         if self.cluster.is_terminating(namespace) {
             return;
         }
         let digest = digest(&note);
-        let before = self.told.insert(uid.clone(), digest);
+        let before = self.told.insert(subject.clone(), digest);
         if before == Some(digest) || (self.is_quiet && !note.is_warning) {
             return;
         }

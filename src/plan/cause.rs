@@ -5,6 +5,7 @@ use sluice_engine::PreemptionRight;
 
 use super::reservation::{BLOCKED, TIMED_OUT};
 use super::{Note, workload};
+use crate::cache::Subject;
 
 /// The reason of an eviction by preemption.
 pub const PREEMPTED: &str = "Preempted";
@@ -16,8 +17,8 @@ pub struct Cause {
     pub reason: &'static str,
     /// By which right, if it is preempted.
     pub preempted: Option<PreemptionRight>,
-    /// By whom, if so: its UID, or what stands for it.
-    pub makes_room_for: Option<String>,
+    /// By whom, if so.
+    pub makes_room_for: Option<Subject>,
     /// A sentence for people, without its full stop.
     pub message: String,
 }
@@ -99,7 +100,7 @@ impl Cause {
         Self {
             reason: PREEMPTED,
             preempted: Some(right),
-            makes_room_for: by.uid.clone(),
+            makes_room_for: by.subject.clone(),
             message: format!("Preempted by {by} {why}"),
         }
     }
@@ -150,8 +151,8 @@ pub enum Replacement {
 /// The workload that preempts others, as far as those may know it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Preemptor {
-    /// Its UID, or what stands for it; none for a pod group of another namespace.
-    pub uid: Option<String>,
+    /// Who it is; none for a pod group of another namespace, whose name is for its own.
+    pub subject: Option<Subject>,
     /// Its kind and name; none for one of another namespace.
     pub name: Option<String>,
     /// Its priority.
@@ -198,13 +199,13 @@ mod tests {
     #[test]
     fn a_preempted_workload_is_told_for_whom_and_by_which_right() {
         let own = Preemptor {
-            uid: Some("u-1".to_owned()),
+            subject: Some(Subject::Job("u-1".into())),
             name: Some("Job \"urgent\"".to_owned()),
             priority: 100,
             queue: "team-a".to_owned(),
         };
         let stranger = Preemptor {
-            uid: Some("u-1".to_owned()),
+            subject: Some(Subject::Job("u-1".into())),
             name: None,
             priority: -1,
             queue: "team-b".to_owned(),
@@ -244,7 +245,7 @@ mod tests {
         };
         let is = |status: &str, reason: &str| Some((status.to_owned(), reason.to_owned()));
         let by = Preemptor {
-            uid: Some("u-1".to_owned()),
+            subject: Some(Subject::Job("u-1".into())),
             name: None,
             priority: 1,
             queue: "team-b".to_owned(),

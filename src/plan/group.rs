@@ -19,9 +19,8 @@ use super::reservation::Backoff;
 use super::workload::{self, Priority};
 use super::{Note, Now, Plan, StatusPurpose, Write};
 use crate::cache::conditions::{self, Type};
-use crate::cache::pods::GroupKey;
 use crate::cache::workload::group_workload_name;
-use crate::cache::{PodKey, PodRecord, WorkloadKey, WorkloadRecord};
+use crate::cache::{GroupKey, PodKey, PodRecord, WorkloadKey, WorkloadRecord};
 
 /// How long a controller may take to make pods again that were deleted, on a busy machine.
 pub const REPLACED_WITHIN: Duration = Duration::from_mins(1);
@@ -138,7 +137,7 @@ fn waiting(situation: &Situation<'_>, first: &PodRecord, group: &PodGroup) -> Pl
         // Its quota is free, and it can ask for some again, when its pods are gone.
         None if situation.still_charged && 0 < situation.live_pods => Plan::default(),
         None => {
-            let (namespace, name) = situation.key;
+            let GroupKey { namespace, name } = situation.key;
             // The Workload outlives its pods for a while.
             let annotations = first.owner.as_ref().map(|owner| {
                 [(

@@ -3,12 +3,11 @@
 
 use std::collections::BTreeMap;
 
-use sluice_engine::{Event, EvictReason, LocalQueueKey, WorkloadId};
+use sluice_engine::{Event, EvictReason, LocalQueueKey};
 use sluice_kinds::view::QueueName;
 
 use crate::cache::conditions::{self, Type};
-use crate::cache::workload::group_key;
-use crate::cache::{Uid, WorkloadRecord};
+use crate::cache::{Subject, Uid, WorkloadRecord};
 use crate::controller::Controller;
 use crate::controller::account::queue_of;
 use crate::controller::writes::flights::Flight;
@@ -28,81 +27,83 @@ pub enum Eviction {
 }
 
 /// For each workload that others make room for, how many of them have begun to.
-pub type Preempting = BTreeMap<WorkloadId, usize>;
+pub type Preempting = BTreeMap<Subject, usize>;
 
 impl Controller {
     /// Does what the engine has decided, and notes for whom.
     pub(in crate::controller) fn evict(
         &mut self,
-        id: &WorkloadId,
+        subject: &Subject,
         reason: EvictReason,
         for_whom: &mut Preempting,
     ) {
-        let uid = Uid::from(id.as_str());
-        let is_pod = self.world.pods.key(&uid).is_some();
-        let cause = self.cause(&uid, &reason);
-        let is_busy = self.flights.of(&uid).is_some() || self.resting.contains(&uid);
-        let eviction = match is_pod {
+        let cause = self.cause(subject, &reason);
+        let is_busy = self.flights.of(subject).is_some() || self.resting.contains(subject);
+        let eviction = match subject {
             _ if is_busy => Eviction::Busy,
-            true => self.evict_pod(&uid, &cause),
-            false => self.evict_workload(&uid, &cause),
+            Subject::Pod(uid) => self.evict_pod(uid, &cause),
+            Subject::Job(_) | Subject::Group(_) => self.evict_workload(subject, &cause),
         };
-        match (eviction, reason) {
-            (Eviction::Busy, _) => self.engine.apply(Event::EvictionFailed(id.clone())),
-            (Eviction::Begun, EvictReason::Preempted { by, .. }) => {
-                *for_whom.entry(by).or_default() += 1;
+        match (eviction, reason, subject) {
+            (Eviction::Busy, ..) => self.engine.apply(Event::EvictionFailed(subject.id())),
+            (Eviction::Begun, EvictReason::Preempted { by, .. }, _) => {
+                *for_whom.entry(Subject::from(&by)).or_default() += 1;
             }
-            (Eviction::Begun, EvictReason::ReservationTimedOut) if is_pod => {
-                self.pod_times_out(&uid);
+            (Eviction::Begun, EvictReason::ReservationTimedOut, Subject::Pod(uid)) => {
+                self.pod_times_out(uid);
             }
-            (Eviction::Begun | Eviction::Stays, _) => {}
+            (Eviction::Begun | Eviction::Stays, ..) => {}
         }
     }
 
     /// Tells those who others make room for.
     pub(in crate::controller) fn tell_preempting(&mut self, for_whom: Preempting) {
-        for (id, victims) in for_whom {
-            self.tell_about(&Uid::from(id.as_str()), preempting(victims));
+        for (subject, targets) in for_whom {
+            self.tell_about(&subject, preempting(targets));
         }
     }
 
     /// Why the engine says that it has to go, as its owner may know it.
-    fn cause(&self, uid: &Uid, reason: &EvictReason) -> Cause {
+    fn cause(&self, subject: &Subject, reason: &EvictReason) -> Cause {
         match reason {
             EvictReason::ClusterQueueStopped => Cause::cluster_queue_stopped(),
             EvictReason::LocalQueueStopped => Cause::local_queue_stopped(),
-            EvictReason::ReservationTimedOut if self.world.pods.key(uid).is_some() => {
-                Cause::pod_timed_out()
-            }
-            EvictReason::ReservationTimedOut => Cause::timed_out(),
+            EvictReason::ReservationTimedOut => match subject {
+                Subject::Pod(_) => Cause::pod_timed_out(),
+                Subject::Job(_) | Subject::Group(_) => Cause::timed_out(),
+            },
             EvictReason::Preempted { by, right } => {
-                let by = self.preemptor(&Uid::from(by.as_str()), self.namespace_of(uid).as_deref());
+                let by = self.preemptor(&Subject::from(by), self.namespace_of(subject).as_deref());
                 Cause::preempted(&by, *right)
             }
         }
     }
 
     /// A workload that others make room for, as is told in `namespace`.
-    fn preemptor(&self, uid: &Uid, namespace: Option<&str>) -> Preemptor {
-        let own = self.namespace_of(uid);
+    fn preemptor(&self, subject: &Subject, namespace: Option<&str>) -> Preemptor {
+        let own = self.namespace_of(subject);
         let is_known = own.is_some() && own.as_deref() == namespace;
-        let (priority, local_queue) = self.place_in_queue(uid).unwrap_or_default();
+        let (priority, local_queue) = self.place_in_queue(subject).unwrap_or_default();
         let key = own.map(|own| LocalQueueKey::new(own, local_queue.as_str()));
         let queue = key.as_ref().and_then(|key| self.cluster.first_choice(key));
         Preemptor {
             // The name of a pod group is for its own namespace.
-            uid: (is_known || group_key(uid).is_none()).then(|| uid.to_string()),
-            name: self.name_in(uid, namespace),
+            subject: match subject {
+                Subject::Group(_) if !is_known => None,
+                Subject::Group(_) | Subject::Job(_) | Subject::Pod(_) => Some(subject.clone()),
+            },
+            name: self.name_in(subject, namespace),
             priority,
             queue: queue.map_or_else(String::new, |(queue, _)| queue.to_owned()),
         }
     }
 
     /// The priority and the LocalQueue of something that waits.
-    fn place_in_queue(&self, uid: &Uid) -> Option<(i32, String)> {
-        if let Some((_, record)) = self.world.workload_of(uid) {
+    fn place_in_queue(&self, subject: &Subject) -> Option<(i32, String)> {
+        let Subject::Pod(uid) = subject else {
+            let (_, record) = self.world.workload_of(subject)?;
             return Some((record.spec.priority, record.spec.queue_name.clone()));
-        }
+        };
         let (_, pod) = self.world.pods.of(uid)?;
         let QueueName::Named(queue) = &pod.queue else {
             return None;
@@ -114,48 +115,54 @@ impl Controller {
     /// The kind and name of a job, group or pod, if it is of this namespace.
     pub(in crate::controller) fn name_in(
         &self,
-        uid: &Uid,
+        subject: &Subject,
         namespace: Option<&str>,
     ) -> Option<String> {
-        let own = self.namespace_of(uid);
+        let own = self.namespace_of(subject);
         let is_known = own.is_some() && own.as_deref() == namespace;
-        is_known.then(|| self.display_name(uid)).flatten()
+        is_known.then(|| self.display_name(subject)).flatten()
     }
 
-    fn namespace_of(&self, uid: &Uid) -> Option<std::sync::Arc<str>> {
-        let workload = self.world.workload_of(uid).map(|(key, _)| &key.namespace);
-        let pod = || self.world.pods.of(uid).map(|(key, _)| &key.namespace);
-        workload.or_else(pod).cloned()
+    fn namespace_of(&self, subject: &Subject) -> Option<std::sync::Arc<str>> {
+        let namespace = match subject {
+            Subject::Pod(uid) => &self.world.pods.key(uid)?.namespace,
+            Subject::Job(_) | Subject::Group(_) => &self.world.workload_of(subject)?.0.namespace,
+        };
+        Some(namespace.clone())
     }
 
     /// The kind and name of a job, group or pod.
-    pub(in crate::controller) fn display_name(&self, uid: &Uid) -> Option<String> {
-        if let Some((_, group)) = group_key(uid) {
-            return Some(format!("pod group {:?}", &*group));
-        }
-        if let Some(key) = self.world.job_key(uid) {
-            return Some(format!(
-                "{} {:?}",
-                self.kinds.resource(&key.kind)?.kind,
-                &*key.name
-            ));
-        }
-        let (key, _) = self.world.pods.of(uid)?;
-        Some(format!("Pod {:?}", &*key.name))
+    pub(in crate::controller) fn display_name(&self, subject: &Subject) -> Option<String> {
+        let (kind, name) = match subject {
+            Subject::Group(group) => ("pod group".to_owned(), &group.name),
+            Subject::Job(uid) => {
+                let key = self.world.job_key(uid)?;
+                (self.kinds.resource(&key.kind)?.kind, &key.name)
+            }
+            Subject::Pod(uid) => ("Pod".to_owned(), &self.world.pods.key(uid)?.name),
+        };
+        Some(format!("{kind} {:?}", &**name))
     }
 
     /// Tells a job or group to go. What does it is its plan, once its Workload says so.
-    pub(in crate::controller) fn evict_workload(&mut self, uid: &Uid, cause: &Cause) -> Eviction {
-        if self.group_stays(uid, &cause.message) {
+    pub(in crate::controller) fn evict_workload(
+        &mut self,
+        subject: &Subject,
+        cause: &Cause,
+    ) -> Eviction {
+        if self.group_stays(subject, &cause.message) {
             return Eviction::Stays;
         }
         // It has been told, and does not stop.
-        let known = self.world.workload_of(uid);
+        let known = self.world.workload_of(subject);
         if known.is_some_and(|(_, record)| record.is_evicting()) {
             return Eviction::Stays;
         }
-        let found = self.world.workload_of(uid).zip(self.resource_of(uid));
-        let (Some(((key, record), resource)), None) = (found, self.flights.of(uid)) else {
+        let found = self
+            .world
+            .workload_of(subject)
+            .zip(self.resource_of(subject));
+        let (Some(((key, record), resource)), None) = (found, self.flights.of(subject)) else {
             return Eviction::Busy;
         };
         let status = workload::evicted(record, cause, clock::now());
@@ -166,7 +173,7 @@ impl Controller {
             purpose: StatusPurpose::Evict,
         };
         self.send(Flight {
-            subject: uid.clone(),
+            subject: subject.clone(),
             write,
             resource,
             notes: vec![cause.note()],
@@ -192,7 +199,10 @@ impl Controller {
                 "{}, but no controller would make this pod again, and its ClusterQueue keeps such pods (whenNotRestartable: Keep): it stays, and so does its quota; delete it to free that",
                 cause.message
             );
-            self.tell_about(uid, Note::warning("NotEvicted", text));
+            self.tell_about(
+                &Subject::Pod(uid.clone()),
+                Note::warning("NotEvicted", text),
+            );
             return Eviction::Stays;
         }
         let purpose = if cause.is_own_failure() {
@@ -210,51 +220,51 @@ impl Controller {
             },
         };
         let note = cause.note_for_pod(&replacement);
-        self.count_pod_eviction(uid, cause);
-        self.send_for_pod(uid.clone(), write, vec![note]);
+        let subject = Subject::Pod(uid.clone());
+        self.count_pod_eviction(&subject, cause);
+        self.send_for_pods(subject, write, vec![note]);
         Eviction::Begun
     }
 
     /// Tells a group that has to go why it stays, if it does. Returns whether it stays.
-    fn group_stays(&mut self, uid: &Uid, message: &str) -> bool {
-        let stays = self.is_kept_group(uid);
+    fn group_stays(&mut self, subject: &Subject, message: &str) -> bool {
+        let stays = self.is_kept_group(subject);
         if stays {
             let text = format!(
                 "{message}, but no controller would make the pods of this group again, and its ClusterQueue keeps such pods (whenNotRestartable: Keep): they stay, and so does their quota; delete them to free that"
             );
-            self.tell_about(uid, Note::warning("NotEvicted", text));
+            self.tell_about(subject, Note::warning("NotEvicted", text));
         }
         stays
     }
 
     /// Whether a job or group that holds quota gives it back when it is told to go.
-    pub(in crate::controller) fn can_be_evicted(&self, uid: &Uid) -> bool {
-        if group_key(uid).is_some() {
-            return !self.is_kept_group(uid);
+    pub(in crate::controller) fn can_be_evicted(&self, subject: &Subject) -> bool {
+        if let Subject::Group(_) = subject {
+            return !self.is_kept_group(subject);
         }
-        let key = self.world.job_key(uid);
-        let kind = key.and_then(|key| self.kinds.compiled(&key.kind));
-        let job = key.and_then(|key| self.world.job(key));
-        kind.is_some() && job.is_some_and(|job| job.reading.is_ok())
+        self.world.job_of(subject).is_some_and(|(key, job)| {
+            self.kinds.compiled(&key.kind).is_some() && job.reading.is_ok()
+        })
     }
 
     /// Whether this is a group whose pods may run and are kept: nobody would make them again, and its
     /// ClusterQueue keeps such pods.
-    fn is_kept_group(&self, uid: &Uid) -> bool {
-        let workload = self.world.workload_of(uid).map(|(_, record)| record);
+    fn is_kept_group(&self, subject: &Subject) -> bool {
+        let workload = self.world.workload_of(subject).map(|(_, record)| record);
         let admission = workload.and_then(|record| record.status.admission.as_ref());
         let is_kept = admission
             .is_some_and(|admission| self.cluster.keeps_not_restartable(&admission.cluster_queue));
-        is_kept && self.is_not_made_again(uid) && 0 < self.live_pods(uid)
+        is_kept && self.is_not_made_again(subject) && 0 < self.live_pods(subject)
     }
 
     /// Whether this is a group of which no controller would make a pod again.
-    pub(in crate::controller) fn is_not_made_again(&self, uid: &Uid) -> bool {
+    pub(in crate::controller) fn is_not_made_again(&self, subject: &Subject) -> bool {
         let is_bare = || {
-            let pods = self.world.pods_of(uid);
+            let pods = self.world.pods_of(subject);
             pods.iter().any(|(_, pod)| pod.owner.is_none())
         };
-        group_key(uid).is_some() && is_bare()
+        matches!(subject, Subject::Group(_)) && is_bare()
     }
 
     /// Counts the eviction of a job or group whose Workload says so since it was seen last: whoever
@@ -283,8 +293,8 @@ impl Controller {
         }
     }
 
-    fn count_pod_eviction(&self, uid: &Uid, cause: &Cause) {
-        let admission = self.engine.admission(&WorkloadId::new(uid.clone()));
+    fn count_pod_eviction(&self, subject: &Subject, cause: &Cause) {
+        let admission = self.engine.admission(&subject.id());
         let queue = admission.map_or("", |admission| admission.queue.as_str());
         self.metrics.evicted(queue, cause.reason);
         if let Some(right) = cause.preempted {

@@ -9,7 +9,7 @@ use tracing::warn;
 
 use crate::api::write::Writer;
 use crate::cache::pod::{CHAIN_MAX, OwnerRef};
-use crate::cache::{JobKey, JobRecord, Uid};
+use crate::cache::{JobKey, JobRecord, Subject};
 use crate::controller::Controller;
 use crate::controller::intake::lineage::Known;
 use crate::plan::excess::{Excess, excess, note};
@@ -88,7 +88,7 @@ impl Controller {
     }
 
     /// Suspends a child. It stays under suspicion until it is seen to be suspended.
-    fn suspend_child(&mut self, key: &JobKey, excess: &Excess, root: &Uid) {
+    fn suspend_child(&mut self, key: &JobKey, excess: &Excess, root: &Subject) {
         if CONCURRENCY <= self.excess_children.running.len() {
             return;
         }
@@ -119,10 +119,11 @@ impl Controller {
     }
 
     /// Why a child may not run, and the queued object above it.
-    fn excess_of(&self, key: &JobKey, child: &JobRecord) -> Option<(Excess, Uid)> {
+    fn excess_of(&self, key: &JobKey, child: &JobRecord) -> Option<(Excess, Subject)> {
         let root = self.world.job(self.queued_above(key, child)?)?;
-        let workload = self.world.workload_of(&root.uid).map(|(_, record)| record);
-        Some((excess(root, workload, child)?, root.uid.clone()))
+        let subject = Subject::Job(root.uid.clone());
+        let workload = self.world.workload_of(&subject).map(|(_, record)| record);
+        Some((excess(root, workload, child)?, subject))
     }
 
     /// The object that is queued, some way above `child`.

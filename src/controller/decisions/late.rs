@@ -5,10 +5,9 @@ use sluice_kinds::hold::Hold;
 use sluice_kinds::pod::PodMode;
 use tracing::info;
 
-use crate::cache::workload::group_key;
-use crate::cache::{PodRecord, Uid, WorkloadKey, WorkloadRecord};
+use crate::cache::{PodRecord, Subject, Uid, WorkloadKey, WorkloadRecord};
 use crate::controller::Controller;
-use crate::controller::writes::flights::{Flight, Kind};
+use crate::controller::writes::flights::Flight;
 use crate::plan::late::{self, Sight};
 use crate::plan::{StatusPurpose, Write};
 use crate::process::clock;
@@ -45,8 +44,8 @@ impl Controller {
             info!(workload = %key.name, namespace = %key.namespace, term, "an admission of an ended term has come in");
         }
         record.late = record.status.admission.take();
-        if let Some(job) = &record.job {
-            self.late.insert(job.uid.clone());
+        if let Some(owner) = &record.owner {
+            self.late.insert(owner.subject.clone());
         }
     }
 
@@ -57,8 +56,8 @@ impl Controller {
         let terms = admitted.filter_map(|(_, record)| record.admitted_in());
         let latest = late::latest(&self.term, terms);
         let is_doubtful = |record: &WorkloadRecord| {
-            let uid = record.job.as_ref().map(|job| &job.uid);
-            let is_released = uid.is_none_or(|uid| self.is_released(uid));
+            let subject = record.owner.as_ref().map(|owner| &owner.subject);
+            let is_released = subject.is_none_or(|subject| self.is_released(subject));
             let is_kept = record.is_finished() || record.is_evicting();
             let mut term = record.admitted_in().into_iter();
             !is_kept && term.any(|term| late::is_doubtful(&self.term, term, latest, is_released))
@@ -72,18 +71,18 @@ impl Controller {
         for (key, mut record) in doubtful {
             info!(workload = %key.name, namespace = %key.namespace, "an admission of an earlier term was not released, and is decided about again");
             record.late = record.status.admission.take();
-            let job = record.job.clone();
+            let owner = record.owner.clone();
             self.world.put_workload(key, record);
-            if let Some(job) = job {
-                self.sync_engine(&job.uid);
-                self.late.insert(job.uid);
+            if let Some(owner) = owner {
+                self.sync_workload(&owner.subject);
+                self.late.insert(owner.subject);
             }
         }
     }
 
     /// Whether a job or group was released, or may have been.
-    fn is_released(&self, uid: &Uid) -> bool {
-        let job = self.world.job_key(uid).and_then(|key| self.world.job(key));
+    fn is_released(&self, subject: &Subject) -> bool {
+        let job = self.world.job_of(subject).map(|(_, job)| job);
         let runs = match job {
             Some(job) => {
                 let reading = job.reading.as_ref();
@@ -91,9 +90,9 @@ impl Controller {
                 job.hold == Hold::Suspend && may_run
             }
             // Of a job that can't be seen nobody knows.
-            None => group_key(uid).is_none(),
+            None => subject.job().is_some(),
         };
-        runs || 0 < self.live_pods(uid)
+        runs || 0 < self.live_pods(subject)
     }
 
     /// Notes a pod that an ended leader has admitted by itself. It may run already.
@@ -126,22 +125,22 @@ impl Controller {
 
     /// After a decision: takes back what came in late and was not admitted again.
     pub(in crate::controller) fn take_back_late(&mut self) {
-        for uid in self.late.iter().cloned().collect::<Vec<_>>() {
-            self.take_back_admission(&uid);
+        for subject in self.late.iter().cloned().collect::<Vec<_>>() {
+            self.take_back_admission(&subject);
         }
         for uid in self.late_pods.iter().cloned().collect::<Vec<_>>() {
             self.take_back_pod(&uid);
         }
     }
 
-    fn take_back_admission(&mut self, uid: &Uid) {
-        let found = self.world.workload_of(uid);
+    fn take_back_admission(&mut self, subject: &Subject) {
+        let found = self.world.workload_of(subject);
         let Some((key, record)) = found.filter(|(_, record)| record.late.is_some()) else {
-            self.late.remove(uid);
+            self.late.remove(subject);
             return;
         };
-        let is_busy = self.flights.of(uid).is_some() || self.resting.contains(uid);
-        if is_busy || self.unanswered.contains_key(uid) || record.deleting {
+        let is_busy = self.flights.of(subject).is_some() || self.resting.contains(subject);
+        if is_busy || self.unanswered.contains_key(subject) || record.deleting {
             return;
         }
         let write = Write::SetWorkloadStatus {
@@ -150,9 +149,9 @@ impl Controller {
             status: Box::new(late::taken_back(record, clock::now())),
             purpose: StatusPurpose::TakeBack,
         };
-        let resource = self.resource_of(uid);
+        let resource = self.resource_of(subject);
         self.send(Flight {
-            subject: uid.clone(),
+            subject: subject.clone(),
             write,
             resource: resource.unwrap_or_else(crate::controller::intake::pods::pods_resource),
             notes: vec![late::taken_back_note()],
@@ -161,10 +160,9 @@ impl Controller {
 
     /// A pod that runs is charged all the same, and deleted if its controller makes another one.
     fn take_back_pod(&mut self, uid: &Uid) {
-        if self.flights.of(uid) == Some(Kind::Admission) || self.unanswered.contains_key(uid) {
-            return;
-        }
-        if self.flights.of(uid).is_some() || self.resting.contains(uid) {
+        let subject = Subject::Pod(uid.clone());
+        let is_busy = self.flights.of(&subject).is_some() || self.resting.contains(&subject);
+        if is_busy || self.unanswered.contains_key(&subject) {
             return;
         }
         self.late_pods.remove(uid);

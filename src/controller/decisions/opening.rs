@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tracing::info;
 
-use crate::cache::{JobKey, Uid};
+use crate::cache::{JobKey, Subject};
 use crate::controller::Controller;
 use crate::controller::writes::flights::Kind;
 
@@ -23,7 +23,7 @@ pub struct Opening {
     /// Whether the first plans have been made: before that nobody knows what is awaited.
     is_planned: bool,
     /// Jobs and groups whose way into their queue is being written.
-    subjects: BTreeSet<Uid>,
+    subjects: BTreeSet<Subject>,
     /// Objects whose owner is being looked up.
     unsorted: BTreeSet<JobKey>,
 }
@@ -80,10 +80,10 @@ impl Controller {
             let owner = child.and_then(|child| child.waits_for.as_ref());
             let waits = owner.is_some_and(|owner| asked.contains(owner));
             if !waits && let Some(job) = self.world.job(key) {
-                subjects.insert(job.uid.clone());
+                subjects.insert(Subject::Job(job.uid.clone()));
             }
             waits
         });
-        subjects.retain(|uid| self.flights.of(uid) == Some(Kind::Queueing));
+        subjects.retain(|subject| self.flights.of(subject) == Some(Kind::Queueing));
     }
 }

@@ -7,12 +7,11 @@ use std::ops::Bound::{Excluded, Included, Unbounded};
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::api::ApiResource;
-use sluice_engine::WorkloadId;
 use sluice_kinds::pod::PodMode;
 
 use crate::cache::pods::Root;
-use crate::cache::workload::{Owner, group_key};
-use crate::cache::{PodKey, PodRecord, Uid, WorkloadKey, WorkloadRecord};
+use crate::cache::workload::Owner;
+use crate::cache::{PodKey, PodRecord, Subject, Uid, WorkloadKey, WorkloadRecord};
 use crate::controller::Controller;
 use crate::controller::intake::pods::pods_resource;
 use crate::controller::writes::flights::Flight;
@@ -57,24 +56,29 @@ impl Orphans {
 impl Controller {
     /// Plans a Workload whose job is gone.
     pub(in crate::controller) fn plan_orphan(&mut self, uid: &Uid) {
-        let Some((key, record)) = self.world.workload_of(uid) else {
+        let subject = &Subject::Job(uid.clone());
+        let Some((key, record)) = self.world.workload_of(subject) else {
             return;
         };
-        let (Some(owner), false) = (record.job.clone(), record.deleting) else {
+        let (Some(owner), false) = (record.owner.clone(), record.deleting) else {
             return;
         };
         let Some(resource) = self.resource_of_gone(uid, &owner) else {
             return;
         };
         let (key, record) = (key.clone(), record.clone());
-        let is_charged = self.holds_quota(uid);
-        let live = if is_charged { self.live_pods(uid) } else { 0 };
+        let is_charged = self.holds_quota(subject);
+        let live = if is_charged {
+            self.live_pods(subject)
+        } else {
+            0
+        };
         if 0 < live {
             self.orphans.insert(uid.clone());
             // Those that still name the job go with it.
-            let left = self.orphaned_pods(uid).len();
+            let left = self.orphaned_pods(subject).len();
             if 0 < left {
-                self.tell_orphan(uid, &key, &record, left);
+                self.tell_orphan(subject, &key, &record, left);
             }
             return;
         }
@@ -84,7 +88,7 @@ impl Controller {
             unless: Some(owner),
         };
         self.send(Flight {
-            subject: uid.clone(),
+            subject: subject.clone(),
             write,
             resource,
             notes: Vec::new(),
@@ -110,10 +114,17 @@ impl Controller {
             .or_else(unserved)?;
         // Of a kind whose JobKind is deleted only what holds quota is known.
         let (group, kind) = &owner.group_kind;
-        (self.holds_quota(uid) || self.kinds.is_read(group, kind)).then_some(resource)
+        let holds_quota = self.holds_quota(&owner.subject);
+        (holds_quota || self.kinds.is_read(group, kind)).then_some(resource)
     }
 
-    fn tell_orphan(&mut self, uid: &Uid, key: &WorkloadKey, record: &WorkloadRecord, live: usize) {
+    fn tell_orphan(
+        &mut self,
+        subject: &Subject,
+        key: &WorkloadKey,
+        record: &WorkloadRecord,
+        live: usize,
+    ) {
         let object = ObjectReference {
             api_version: Some(format!("{}/{}", sluice_crds::GROUP, sluice_crds::VERSION)),
             kind: Some("Workload".to_owned()),
@@ -125,7 +136,7 @@ impl Controller {
         let text = format!(
             "Its job is deleted and {live} of its pods run on: its quota is free when they are gone; delete them to free it"
         );
-        self.tell_object(object, uid, Note::warning("Orphaned", text));
+        self.tell_object(object, subject, Note::warning("Orphaned", text));
     }
 
     /// Once a second: Workloads whose job is gone are looked at again. Their pods name no owner, so
@@ -133,9 +144,10 @@ impl Controller {
     pub(in crate::controller) fn look_after_orphans(&mut self) {
         let due = self.orphans.due(LOOKS_MAX);
         for uid in due {
-            if self.world.job_key(&uid).is_none() && self.holds_quota(&uid) {
-                self.recount.insert(uid.clone());
-                self.dirty.insert(uid);
+            let subject = Subject::Job(uid.clone());
+            if self.world.job_key(&uid).is_none() && self.holds_quota(&subject) {
+                self.recount.insert(subject.clone());
+                self.dirty.insert(subject);
             } else {
                 self.orphans.remove(&uid);
             }
@@ -145,21 +157,27 @@ impl Controller {
     /// The pods of a job that is gone or going, which name no owner any more. A pod names the job by the UID in
     /// one of its labels, as those of a Job do. One that does not may be of any Workload in its
     /// namespace that lacks its job and has such a pod set: it counts for each of them.
-    pub(in crate::controller) fn orphaned_pods(&self, uid: &Uid) -> Vec<(&PodKey, &PodRecord)> {
-        let job = self.world.job_key(uid).and_then(|key| self.world.job(key));
+    pub(in crate::controller) fn orphaned_pods(
+        &self,
+        subject: &Subject,
+    ) -> Vec<(&PodKey, &PodRecord)> {
+        let Subject::Job(uid) = subject else {
+            return Vec::new();
+        };
         // The garbage collector takes the references before the job goes.
-        if group_key(uid).is_some() || job.is_some_and(|job| !job.deleting) {
+        let job = self.world.job_of(subject);
+        if job.is_some_and(|(_, job)| !job.deleting) {
             return Vec::new();
         }
-        let Some(namespace) = self.world.namespace_of(uid) else {
+        let Some(namespace) = self.world.namespace_of_job(uid) else {
             return Vec::new();
         };
         let pods = &self.world.pods;
         let names_another = |pod: &PodRecord| {
             let mut named = pod.named_uids.iter();
-            named.any(|named| self.is_subject(named))
+            named.any(|named| self.is_queued_job(named))
         };
-        let workload = self.world.workload_of(uid);
+        let workload = self.world.workload_of(subject);
         let sets = workload.map_or(&[][..], |(_, record)| &record.spec.pod_sets);
         let may_be = (sets.iter())
             .flat_map(|set| pods.of_set(namespace, &set.name))
@@ -177,13 +195,11 @@ impl Controller {
     }
 
     /// Whether a job is known by this UID, or what was queued for one.
-    fn is_subject(&self, uid: &Uid) -> bool {
+    fn is_queued_job(&self, uid: &Uid) -> bool {
+        let subject = Subject::Job(uid.clone());
         self.world.job_key(uid).is_some()
-            || self.world.workload_of(uid).is_some()
-            || self
-                .engine
-                .admission(&WorkloadId::new(uid.clone()))
-                .is_some()
+            || self.world.workload_of(&subject).is_some()
+            || self.engine.admission(&subject.id()).is_some()
     }
 }
 

@@ -6,14 +6,13 @@ use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
-use sluice_engine::{Event, WorkloadId};
+use sluice_engine::Event;
 use sluice_kinds::CompiledKind;
 use sluice_kinds::pod::{PodAdmission, PodPhase};
 use sluice_kinds::template::Placement;
 use sluice_translate as translate;
 
-use crate::cache::Uid;
-use crate::cache::workload::group_key;
+use crate::cache::{PodRecord, Subject, Uid};
 use crate::controller::Controller;
 use crate::controller::account::pod_set_of;
 use crate::controller::intake::pods::pods_resource;
@@ -24,12 +23,12 @@ use crate::process::clock;
 
 impl Controller {
     /// Lets go the pods of an admitted job or group, or takes them back when it has to go.
-    pub(in crate::controller) fn release_pods(&mut self, uid: &Uid) {
+    pub(in crate::controller) fn release_pods(&mut self, subject: &Subject) {
         // What is being written may take the admission back.
-        if self.flights.of(uid).is_some() {
+        if self.flights.of(subject).is_some() {
             return;
         }
-        let Some((_, record)) = self.world.workload_of(uid) else {
+        let Some((_, record)) = self.world.workload_of(subject) else {
             return;
         };
         let (Some(admission), false) = (record.status.admission.clone(), record.is_finished())
@@ -37,17 +36,20 @@ impl Controller {
             return;
         };
         if record.is_evicting() {
-            return self.take_back_pods(uid);
+            return self.take_back_pods(subject);
         }
-        let is_group = group_key(uid).is_some();
-        let job = self.world.job_key(uid).and_then(|key| self.world.job(key));
-        if !is_group && job.is_none_or(|job| job.deleting) {
+        let is_group = matches!(subject, Subject::Group(_));
+        let job = self.world.job_of(subject);
+        if !is_group && job.is_none_or(|(_, job)| job.deleting) {
             return;
         }
         // Its own charge covers no pod that asks for more. Pods of a group are told apart by what they
         // ask for.
-        let (pods, too_large): (Vec<_>, Vec<_>) =
-            self.world.pods_of(uid).into_iter().partition(|(_, pod)| {
+        let (pods, too_large): (Vec<_>, Vec<_>) = self
+            .world
+            .pods_of(subject)
+            .into_iter()
+            .partition(|(_, pod)| {
                 let set = pod.pod_set.as_deref().unwrap_or_default();
                 let asks = pod.asks.as_ref().as_ref();
                 is_group
@@ -57,7 +59,7 @@ impl Controller {
         let too_large: Vec<Uid> = too_large.iter().map(|(_, pod)| pod.uid.clone()).collect();
         let sets: Vec<Arc<str>> = pods
             .iter()
-            .map(|(_, pod)| pod_set_of(pod, is_group).unwrap_or_else(|| "".into()))
+            .map(|(_, pod)| pod_set_of(pod, subject).unwrap_or_else(|| "".into()))
             .collect();
         let members: Vec<Member<'_>> = pods
             .iter()
@@ -66,8 +68,8 @@ impl Controller {
                 key,
                 pod,
                 pod_set,
-                is_busy: self.flights.of(&pod.uid).is_some() || self.resting.contains(&pod.uid),
-                is_leaving: self.leaving.contains(&pod.uid),
+                is_busy: self.is_pod_busy(pod),
+                is_leaving: self.leaving.contains(&Subject::Pod(pod.uid.clone())),
             })
             .collect();
         // What has succeeded in a group has done its part, and what a job says has ended for good has
@@ -95,12 +97,13 @@ impl Controller {
             })
             .collect();
         for (pod, write) in writes {
+            let pod = Subject::Pod(pod);
             self.leaving.insert(pod.clone());
-            self.send_for_pod(pod, write, Vec::new());
+            self.send_for_pods(pod, write, Vec::new());
         }
         for pod in too_large {
             let text = "It asks for more than the pods that its job was admitted with: it waits until the job is queued with what it asks for now";
-            self.tell_about(&pod, Note::warning("AsksForMore", text));
+            self.tell_about(&Subject::Pod(pod), Note::warning("AsksForMore", text));
         }
     }
 
@@ -108,34 +111,37 @@ impl Controller {
     /// which are born behind the gate. Those of an evicted group. And those of a job that is being
     /// deleted and is suspended: its controller does nothing more for it, neither deletes them nor makes
     /// new ones.
-    fn take_back_pods(&mut self, uid: &Uid) {
-        let key = self.world.job_key(uid);
-        let job = key.and_then(|key| self.world.job(key));
-        let kind = key.and_then(|key| self.kinds.compiled(&key.kind));
+    fn take_back_pods(&mut self, subject: &Subject) {
+        let job = self.world.job_of(subject);
+        let kind = job.and_then(|(key, _)| self.kinds.compiled(&key.kind));
         let is_left_alone = |kind: &CompiledKind| {
-            job.is_some_and(|job| job.deleting && job.suspended == Some(true))
+            job.is_some_and(|(_, job)| job.deleting && job.suspended == Some(true))
                 && !kind.makes_objects()
         };
         let is_taken_by_deletion = match kind {
             Some(kind) => kind.suspend_path().is_none() || is_left_alone(&kind),
-            None => group_key(uid).is_some(),
+            None => matches!(subject, Subject::Group(_)),
         };
         if !is_taken_by_deletion {
             return;
         }
         let writes: Vec<(Uid, Write)> = self
             .world
-            .pods_of(uid)
+            .pods_of(subject)
             .into_iter()
             .filter(|(_, pod)| pod.is_released() && !pod.deleting)
-            .filter(|(_, pod)| {
-                self.flights.of(&pod.uid).is_none() && !self.resting.contains(&pod.uid)
-            })
+            .filter(|(_, pod)| !self.is_pod_busy(pod))
             .map(|(key, pod)| (pod.uid.clone(), plan::delete(key, pod, PodPurpose::Evict)))
             .collect();
         for (pod, write) in writes {
-            self.send_for_pod(pod, write, Vec::new());
+            self.send_for_pods(Subject::Pod(pod), write, Vec::new());
         }
+    }
+
+    /// Whether a write for a pod is in flight, or has failed a moment ago.
+    fn is_pod_busy(&self, pod: &PodRecord) -> bool {
+        let subject = Subject::Pod(pod.uid.clone());
+        self.flights.of(&subject).is_some() || self.resting.contains(&subject)
     }
 
     /// Admits a pod by itself, as the engine has decided.
@@ -144,7 +150,8 @@ impl Controller {
         uid: &Uid,
         admission: &sluice_engine::Admission,
     ) {
-        let failed = Event::AdmissionFailed(WorkloadId::new(uid.clone()));
+        let subject = Subject::Pod(uid.clone());
+        let failed = Event::AdmissionFailed(subject.id());
         let Some((key, pod)) = self.world.pods.of(uid) else {
             self.engine.apply(failed);
             return;
@@ -176,9 +183,9 @@ impl Controller {
             plan::admit(key, pod, &admitted, &placement)
         };
         match write {
-            Some(write) if self.flights.of(uid).is_none() => {
+            Some(write) if self.flights.of(&subject).is_none() => {
                 self.flights.send(Flight {
-                    subject: uid.clone(),
+                    subject,
                     write,
                     resource: pods_resource(),
                     notes: Vec::new(),
@@ -219,10 +226,11 @@ impl Controller {
         if !pod.is_candidate() {
             return false;
         }
-        if self.pod_notes == 0 || self.flights.of(uid).is_some() {
+        let subject = Subject::Pod(uid.clone());
+        if self.pod_notes == 0 || self.flights.of(&subject).is_some() {
             return true;
         }
-        let explanation = self.engine.explain(&WorkloadId::new(uid.clone()));
+        let explanation = self.engine.explain(&subject.id());
         let namespace = self.world.pods.key(uid).map(|key| &key.namespace);
         let said = explanation.as_ref().and_then(|explanation| {
             let head = self.name_of_head(explanation, namespace.map(|namespace| &**namespace));
@@ -232,9 +240,9 @@ impl Controller {
             return true;
         };
         let note = reason.note(message);
-        if self.is_news(uid, &note) {
+        if self.is_news(&subject, &note) {
             self.pod_notes = self.pod_notes.saturating_sub(1);
-            self.tell_about(uid, note);
+            self.tell_about(&subject, note);
         }
         true
     }

@@ -9,8 +9,8 @@ use sluice_crds::Reservation;
 use tokio::time::Instant;
 
 use super::evictions::Eviction;
-use crate::cache::{PodRecord, Uid, WorkloadRecord};
-use crate::controller::Controller;
+use crate::cache::{PodRecord, Subject, Uid, WorkloadRecord};
+use crate::controller::{Controller, Wake};
 use crate::plan::cause::Cause;
 use crate::plan::group::REPLACED_WITHIN;
 use crate::plan::reservation::{self, BLOCKED_NEWS, Backoff};
@@ -41,19 +41,19 @@ impl Controller {
     pub(in crate::controller) fn check_blocked(&mut self) {
         self.blocked
             .retain(|_, blocked| blocked.told.elapsed() < BLOCKED_NEWS);
-        for (uid, cause) in self.overdue() {
-            if self.flights.of(&uid).is_none()
-                && self.evict_workload(&uid, &cause) == Eviction::Begun
+        for (subject, cause) in self.overdue() {
+            if self.flights.of(&subject).is_none()
+                && self.evict_workload(&subject, &cause) == Eviction::Begun
             {
-                self.blocked.remove(&uid);
-                self.resting.remove(&uid);
+                self.blocked.remove(&subject);
+                self.resting.remove(&subject);
             }
         }
     }
 
-    fn overdue(&self) -> Vec<(Uid, Cause)> {
-        let overdue = self.blocked.iter().filter(|(uid, blocked)| {
-            let record = self.world.workload_of(uid).map(|(_, record)| record);
+    fn overdue(&self) -> Vec<(Subject, Cause)> {
+        let overdue = self.blocked.iter().filter(|(subject, blocked)| {
+            let record = self.world.workload_of(subject).map(|(_, record)| record);
             let record = record.filter(|record| !record.is_finished() && !record.is_evicting());
             let admission = record.and_then(|record| record.status.admission.as_ref());
             admission.is_some_and(|admission| {
@@ -62,28 +62,28 @@ impl Controller {
             })
         });
         overdue
-            .map(|(uid, blocked)| (uid.clone(), Cause::blocked(&blocked.message)))
+            .map(|(subject, blocked)| (subject.clone(), Cause::blocked(&blocked.message)))
             .collect()
     }
 
     /// Since when a job or group holds quota that its pods don't use. Notes since when it has none.
-    pub(in crate::controller) fn unused_since(&mut self, uid: &Uid) -> Option<Timestamp> {
-        let is_empty = self.lacks_pods(uid);
+    pub(in crate::controller) fn unused_since(&mut self, subject: &Subject) -> Option<Timestamp> {
+        let is_empty = self.lacks_pods(subject);
         let empty_since = is_empty.then(|| {
-            let since = self.empty_since.entry(uid.clone());
+            let since = self.empty_since.entry(subject.clone());
             *since.or_insert_with(clock::now)
         });
         if !is_empty {
-            self.empty_since.remove(uid);
+            self.empty_since.remove(subject);
         }
-        let (_, record) = self.world.workload_of(uid)?;
-        let pods = self.world.pods_of(uid);
+        let (_, record) = self.world.workload_of(subject)?;
+        let pods = self.world.pods_of(subject);
         reservation::unused_since(record, pods.iter().map(|(_, pod)| *pod), empty_since)
     }
 
     /// Whether an admitted job has no pods that should have some.
-    fn lacks_pods(&self, uid: &Uid) -> bool {
-        let Some((_, record)) = self.world.workload_of(uid) else {
+    fn lacks_pods(&self, subject: &Subject) -> bool {
+        let Some((_, record)) = self.world.workload_of(subject) else {
             return false;
         };
         let admission = record.status.admission.as_ref();
@@ -91,26 +91,22 @@ impl Controller {
             let mut sets = admission.pod_set_assignments.iter();
             sets.any(|set| record.reclaimed(&set.name) < u32::try_from(set.count).unwrap_or(0))
         });
-        wants_pods && self.expects_pods(uid) && self.world.pods_of(uid).is_empty()
+        wants_pods && self.expects_pods(subject) && self.world.pods_of(subject).is_empty()
     }
 
     /// Whether an admitted job without pods is one whose pods were not made, rather than one whose
     /// pods can't be seen, as its kind drops the label that they are found by.
-    fn expects_pods(&self, uid: &Uid) -> bool {
-        let Some(key) = self.world.job_key(uid) else {
+    fn expects_pods(&self, subject: &Subject) -> bool {
+        let Some((key, job)) = self.world.job_of(subject) else {
             return false;
         };
-        let reading = self
-            .world
-            .job(key)
-            .and_then(|job| job.reading.as_ref().ok());
+        let reading = job.reading.as_ref().ok();
         let is_active = reading.is_none_or(|reading| reading.active);
         self.shows_pods.contains(&key.kind) || !is_active
     }
 
     fn reservation_of_pod(&self, uid: &Uid) -> Option<&Reservation> {
-        let id = sluice_engine::WorkloadId::new(uid.clone());
-        let admission = self.engine.admission(&id)?;
+        let admission = self.engine.admission(&Subject::Pod(uid.clone()).id())?;
         self.cluster.reservations.get(admission.queue.as_str())
     }
 
@@ -141,7 +137,7 @@ impl Controller {
             backoff.count = backoff.count.saturating_add(1);
             let wait = reservation::pod_backoff(backoff.count, &terms);
             backoff.until = now + wait;
-            self.wake.insert(owner, wait);
+            self.wake.insert(Wake::PodsOf(owner), wait);
         }
     }
 
@@ -162,12 +158,15 @@ impl Controller {
     }
 
     /// Notes that a job can't be released.
-    pub(in crate::controller) fn is_blocked(&mut self, uid: &Uid, message: &str) {
-        let blocked = self.blocked.entry(uid.clone()).or_insert_with(|| Blocked {
-            since: Instant::now(),
-            told: Instant::now(),
-            message: String::new(),
-        });
+    pub(in crate::controller) fn is_blocked(&mut self, subject: &Subject, message: &str) {
+        let blocked = self
+            .blocked
+            .entry(subject.clone())
+            .or_insert_with(|| Blocked {
+                since: Instant::now(),
+                told: Instant::now(),
+                message: String::new(),
+            });
         blocked.told = Instant::now();
         message.clone_into(&mut blocked.message);
     }

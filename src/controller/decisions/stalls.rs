@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tokio::time::Instant;
 
 use super::evictions::Eviction;
-use crate::cache::{JobRecord, Uid, WorkloadRecord};
+use crate::cache::{JobRecord, Subject, WorkloadRecord};
 use crate::controller::Controller;
 use crate::controller::writes::flights::Flight;
 use crate::plan::cause::Cause;
@@ -21,9 +21,9 @@ use crate::process::hashing::HashMap;
 #[derive(Debug, Default)]
 pub struct Expected {
     /// Those that are to stop.
-    evicted: HashMap<Uid, Stopping>,
+    evicted: HashMap<Subject, Stopping>,
     /// Admitted jobs that are suspended, and since when this process has seen that.
-    unreleased: HashMap<Uid, Instant>,
+    unreleased: HashMap<Subject, Instant>,
 }
 
 /// A job that is to stop.
@@ -37,35 +37,35 @@ struct Stopping {
 
 impl Expected {
     /// Notes what is expected of a job or group with a Workload.
-    pub fn note(&mut self, uid: &Uid, record: &WorkloadRecord, job: Option<&JobRecord>) {
+    pub fn note(&mut self, subject: &Subject, record: &WorkloadRecord, job: Option<&JobRecord>) {
         let admission = record.status.admission.as_ref();
         let holds = admission.filter(|_| !record.is_finished());
         let Some(admission) = holds else {
-            return self.forget(uid);
+            return self.forget(subject);
         };
         if record.is_evicting() {
-            self.unreleased.remove(uid);
+            self.unreleased.remove(subject);
             let stopping = Stopping {
                 queue: admission.cluster_queue.as_str().into(),
                 is_stalled: record.is_stalled(),
             };
-            self.evicted.insert(uid.clone(), stopping);
+            self.evicted.insert(subject.clone(), stopping);
             return;
         }
-        self.evicted.remove(uid);
+        self.evicted.remove(subject);
         if job.is_some_and(is_to_be_released) {
             self.unreleased
-                .entry(uid.clone())
+                .entry(subject.clone())
                 .or_insert_with(Instant::now);
         } else {
-            self.unreleased.remove(uid);
+            self.unreleased.remove(subject);
         }
     }
 
     /// Nothing is expected of a job or group any more.
-    pub fn forget(&mut self, uid: &Uid) {
-        self.evicted.remove(uid);
-        self.unreleased.remove(uid);
+    pub fn forget(&mut self, subject: &Subject) {
+        self.evicted.remove(subject);
+        self.unreleased.remove(subject);
     }
 }
 
@@ -88,16 +88,18 @@ impl Controller {
     /// Tells of evictions that are overdue.
     fn tell_stalled(&mut self) {
         let evicted = self.expected.evicted.iter();
-        let uids: Vec<Uid> = evicted
-            .filter(|(uid, stopping)| !stopping.is_stalled && self.flights.of(uid).is_none())
-            .map(|(uid, _)| uid.clone())
+        let subjects: Vec<Subject> = evicted
+            .filter(|(subject, stopping)| {
+                !stopping.is_stalled && self.flights.of(subject).is_none()
+            })
+            .map(|(subject, _)| subject.clone())
             .collect();
         let now = clock::now();
-        for uid in uids {
-            let Some((key, record)) = self.world.workload_of(&uid) else {
+        for subject in subjects {
+            let Some((key, record)) = self.world.workload_of(&subject) else {
                 continue;
             };
-            let Some((status, note)) = stall::overdue(record, &self.remains(&uid), now) else {
+            let Some((status, note)) = stall::overdue(record, &self.remains(&subject), now) else {
                 continue;
             };
             let write = Write::SetWorkloadStatus {
@@ -106,9 +108,9 @@ impl Controller {
                 status: Box::new(status),
                 purpose: StatusPurpose::Stall,
             };
-            if let Some(resource) = self.resource_of(&uid) {
+            if let Some(resource) = self.resource_of(&subject) {
                 self.send(Flight {
-                    subject: uid,
+                    subject,
                     write,
                     resource,
                     notes: vec![note],
@@ -118,45 +120,45 @@ impl Controller {
     }
 
     /// What is left of an evicted job or group.
-    fn remains(&self, uid: &Uid) -> Remains {
-        let pods = self.world.pods_of(uid).into_iter();
+    fn remains(&self, subject: &Subject) -> Remains {
+        let pods = self.world.pods_of(subject).into_iter();
         let live: Vec<_> = pods.filter(|(_, pod)| pod.is_released()).collect();
         let mut names: Vec<_> = live.iter().map(|(key, _)| key.name.to_string()).collect();
         names.sort_unstable();
-        let job = self.world.job_key(uid).and_then(|key| self.world.job(key));
+        let job = self.world.job_of(subject).map(|(_, job)| job);
         Remains {
             pods: names,
             terminate_until: live.iter().filter_map(|(_, pod)| pod.terminate_until).max(),
             is_unsuspended: job.is_some_and(|job| job.suspended == Some(false))
-                && self.can_be_suspended(uid),
+                && self.can_be_suspended(subject),
         }
     }
 
-    fn can_be_suspended(&self, uid: &Uid) -> bool {
-        let key = self.world.job_key(uid);
-        let kind = key.and_then(|key| self.kinds.compiled(&key.kind));
+    fn can_be_suspended(&self, subject: &Subject) -> bool {
+        let job = self.world.job_of(subject);
+        let kind = job.and_then(|(key, _)| self.kinds.compiled(&key.kind));
         kind.is_some_and(|kind| kind.suspend_path().is_some())
     }
 
     /// Takes quota back from admitted jobs that are suspended for longer than a release may take.
     fn evict_unreleased(&mut self) {
-        let is_overdue = |uid: &Uid, since: &Instant| {
-            let record = self.world.workload_of(uid).map(|(_, record)| record);
+        let is_overdue = |subject: &Subject, since: &Instant| {
+            let record = self.world.workload_of(subject).map(|(_, record)| record);
             let admission = record.and_then(|record| record.status.admission.as_ref());
             let terms = admission.and_then(|a| self.cluster.reservations.get(&a.cluster_queue));
-            self.flights.of(uid).is_none()
+            self.flights.of(subject).is_none()
                 && reservation::blocked_for_most(terms) <= since.elapsed()
         };
         let unreleased = self.expected.unreleased.iter();
-        let overdue: Vec<Uid> = unreleased
-            .filter(|(uid, since)| is_overdue(uid, since))
-            .map(|(uid, _)| uid.clone())
+        let overdue: Vec<Subject> = unreleased
+            .filter(|(subject, since)| is_overdue(subject, since))
+            .map(|(subject, _)| subject.clone())
             .collect();
         let why = "it is still suspended, though nothing holds it";
-        for uid in overdue {
-            if self.evict_workload(&uid, &Cause::blocked(why)) == Eviction::Begun {
-                self.expected.unreleased.remove(&uid);
-                self.resting.remove(&uid);
+        for subject in overdue {
+            if self.evict_workload(&subject, &Cause::blocked(why)) == Eviction::Begun {
+                self.expected.unreleased.remove(&subject);
+                self.resting.remove(&subject);
             }
         }
     }

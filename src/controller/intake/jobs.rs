@@ -8,7 +8,7 @@ use sluice_kinds::CompiledKind;
 use super::lineage::{GroupKind, Known, Lineage, is_pod, lineage};
 use crate::cache::children::Child;
 use crate::cache::pod::OwnerRef;
-use crate::cache::{JobKey, JobRecord, Uid};
+use crate::cache::{JobKey, JobRecord, Subject, Uid};
 use crate::controller::Controller;
 use crate::plan::Note;
 use crate::plan::job::left_suspended;
@@ -31,13 +31,14 @@ impl Controller {
     /// Takes in a job, or an object that goes with one.
     fn sort_in(&mut self, key: &JobKey, record: JobRecord) {
         let uid = record.uid.clone();
+        let subject = Subject::Job(uid.clone());
         // What of a JobKind that is deleted holds no quota is not looked after any more.
-        if self.kinds.is_retiring(&key.kind) && !self.holds_quota(&uid) {
+        if self.kinds.is_retiring(&key.kind) && !self.holds_quota(&subject) {
             self.forget_child(key);
             return self.leave(key, &uid);
         }
         let has_workload =
-            self.world.workload_of(&uid).is_some() || self.flights.of(&uid).is_some();
+            self.world.workload_of(&subject).is_some() || self.flights.of(&subject).is_some();
         if has_workload {
             self.forget_child(key);
             return self.job_seen(key, record);
@@ -200,9 +201,10 @@ impl Controller {
     /// An object that there is nothing to do for any more.
     pub(in crate::controller) fn leave(&mut self, key: &JobKey, uid: &Uid) {
         if self.world.remove_job(key).is_some() {
-            self.dirty.remove(uid);
-            self.sync_engine(uid);
-            self.prune(uid);
+            let subject = Subject::Job(uid.clone());
+            self.dirty.remove(&subject);
+            self.sync_workload(&subject);
+            self.prune(&subject);
         }
     }
 
@@ -222,8 +224,8 @@ impl Controller {
         });
         if self.world.put_job(key.clone(), record) {
             if is_other_for_pods {
-                self.dirty
-                    .extend(self.world.pods.children(&key.namespace, &uid));
+                let pods = self.world.pods.children(&key.namespace, &uid);
+                self.dirty.extend(pods.into_iter().map(Subject::Pod));
             }
             if lifted {
                 self.tell(
@@ -232,9 +234,10 @@ impl Controller {
                     Note::normal("GateLifted", "The last gate is gone"),
                 );
             }
-            self.dirty.insert(uid.clone());
-            self.recount.remove(&uid);
-            self.sync_engine(&uid);
+            let subject = Subject::Job(uid);
+            self.recount.remove(&subject);
+            self.sync_workload(&subject);
+            self.dirty.insert(subject);
         }
     }
 
@@ -254,8 +257,9 @@ impl Controller {
         self.world.remember_gone(uid.clone(), key.namespace.clone());
         self.world.remove_job(key);
         // Its Workload, if it holds quota, is deleted: until then the quota stays charged.
-        self.dirty.insert(uid.clone());
-        self.sync_engine(&uid);
-        self.prune(&uid);
+        let subject = Subject::Job(uid);
+        self.dirty.insert(subject.clone());
+        self.sync_workload(&subject);
+        self.prune(&subject);
     }
 }

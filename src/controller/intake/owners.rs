@@ -16,8 +16,8 @@ use tokio::time::Instant;
 
 use super::lineage::Known;
 use crate::api::lookup::{Found, look_up};
-use crate::cache::Uid;
 use crate::cache::pod::OwnerRef;
+use crate::cache::{Subject, Uid};
 use crate::controller::Controller;
 use crate::process::hashing::{HashMap, HashSet};
 
@@ -210,7 +210,7 @@ impl Controller {
     /// given meanwhile, or the API server has come back. Forgets jobs that are gone with their pods.
     pub(in crate::controller) fn ask_again(&mut self) {
         for uid in self.world.gone_jobs() {
-            self.prune(&uid);
+            self.prune(&Subject::Job(uid));
         }
         for pod in self.world.pods.unlink_ownerless() {
             self.pod_changed(&pod);

@@ -7,17 +7,16 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{ApiResource, DynamicObject};
 use sluice_crds::MANAGED_LABEL;
-use sluice_engine::{Event, WorkloadId};
+use sluice_engine::Event;
 use sluice_kinds::hold::Hold;
 use sluice_kinds::pod::PodMode;
 use sluice_kinds::problem::summarize;
 use sluice_kinds::view::QueueName;
 
 use crate::cache::pods::Root;
-use crate::cache::workload::group_uid;
-use crate::cache::{JobRecord, PodKey, PodRecord, Uid};
-use crate::controller::Controller;
+use crate::cache::{GroupKey, JobRecord, PodKey, PodRecord, Subject, Uid};
 use crate::controller::writes::flights::Flight;
+use crate::controller::{Controller, Wake};
 use crate::plan::pod::{self as plan, HeldBy};
 use crate::plan::{Note, Write, group};
 use crate::process::clock;
@@ -75,7 +74,7 @@ impl Controller {
     fn pod_unlabelled(&mut self, key: &PodKey, pod: &PodRecord) {
         if pod.is_released() && !pod.deleting {
             self.unlabelled.insert(pod.uid.clone());
-            self.dirty.insert(pod.uid.clone());
+            self.dirty.insert(Subject::Pod(pod.uid.clone()));
         } else {
             self.pod_gone(key, Some(&*pod.uid));
         }
@@ -92,11 +91,11 @@ impl Controller {
         let uid = record.uid.clone();
         self.pod_belongs_changed(&record, &key.namespace);
         self.world.pods.remove(key);
-        self.dirty.remove(&uid);
         self.unlabelled.remove(&uid);
-        self.engine
-            .apply(Event::RemoveWorkload(WorkloadId::new(uid.clone())));
-        self.prune(&uid);
+        let subject = Subject::Pod(uid);
+        self.dirty.remove(&subject);
+        self.engine.apply(Event::RemoveWorkload(subject.id()));
+        self.prune(&subject);
     }
 
     /// Looks again at a pod and at what it belongs to.
@@ -105,7 +104,7 @@ impl Controller {
             return;
         };
         let (namespace, record) = (key.namespace.clone(), record.clone());
-        self.dirty.insert(uid.clone());
+        self.dirty.insert(Subject::Pod(uid.clone()));
         self.sync_pod(uid);
         if record.mode == PodMode::Child
             && let Some(owner) = self.unknown_owner(&record, &namespace)
@@ -118,7 +117,7 @@ impl Controller {
     /// Marks the job or group of a pod to be looked at again.
     fn pod_belongs_changed(&mut self, record: &PodRecord, namespace: &Arc<str>) {
         if let Some(root) = self.belongs_to(record, namespace) {
-            let kind = self.world.job_key(&root).map(|key| key.kind.clone());
+            let kind = self.world.job_of(&root).map(|(key, _)| key.kind.clone());
             if let Some(kind) = kind
                 && self.shows_pods.insert(kind.clone())
             {
@@ -135,11 +134,14 @@ impl Controller {
         &self,
         record: &PodRecord,
         namespace: &Arc<str>,
-    ) -> Option<Uid> {
+    ) -> Option<Subject> {
         match &record.mode {
-            PodMode::Group(Ok(group)) => Some(group_uid(namespace, &group.name)),
+            PodMode::Group(Ok(group)) => Some(Subject::Group(GroupKey {
+                namespace: namespace.clone(),
+                name: group.name.clone(),
+            })),
             PodMode::Child => match self.root_of(record, namespace) {
-                Root::Uid(uid) => Some(uid),
+                Root::Uid(uid) => Some(Subject::Job(uid)),
                 Root::None | Root::Unknown(_) => None,
             },
             PodMode::Group(Err(_)) | PodMode::Single => None,
@@ -149,9 +151,13 @@ impl Controller {
     /// The job that a pod belongs to.
     pub(in crate::controller) fn root_of(&self, record: &PodRecord, namespace: &Arc<str>) -> Root {
         // A job that is gone stays charged while its pods run.
-        let is_known = |uid: &str| match self.world.job_key(uid) {
-            Some(key) => key.namespace == *namespace,
-            None => self.engine.admission(&WorkloadId::new(uid)).is_some(),
+        let is_known = |uid: &Uid| {
+            let is_charged = || {
+                let subject = Subject::Job(uid.clone());
+                self.engine.admission(&subject.id()).is_some()
+            };
+            let key = self.world.job_key(uid);
+            key.map_or_else(is_charged, |key| key.namespace == *namespace)
         };
         self.world.pods.root(namespace, record, is_known)
     }
@@ -167,7 +173,8 @@ impl Controller {
 
     /// Plans a pod: its gates, and what is to be told about it.
     pub(in crate::controller) fn plan_pod(&mut self, uid: &Uid) {
-        if self.flights.of(uid).is_some() || self.resting.contains(uid) {
+        let subject = Subject::Pod(uid.clone());
+        if self.flights.of(&subject).is_some() || self.resting.contains(&subject) {
             return;
         }
         let Some((key, pod)) = self.world.pods.of(uid) else {
@@ -175,7 +182,7 @@ impl Controller {
         };
         if self.unlabelled.contains(uid) {
             let write = plan::relabel(key, pod);
-            return self.send_for_pod(uid.clone(), write, Vec::new());
+            return self.send_for_pods(subject, write, Vec::new());
         }
         if !pod.is_live() || pod.deleting {
             return;
@@ -184,7 +191,7 @@ impl Controller {
         if pod.is_gated_elsewhere() && !pod.propagated.is_empty() {
             let held_by = self.held_by(&pod, &key.namespace);
             if let Some(write) = plan::lift(&key, &pod, &held_by) {
-                return self.send_for_pod(uid.clone(), write, Vec::new());
+                return self.send_for_pods(subject, write, Vec::new());
             }
         }
         if pod.mode == PodMode::Child
@@ -192,10 +199,10 @@ impl Controller {
             && self.is_unqueued(&pod, &key.namespace)
             && let Some(write) = plan::release_unqueued(&key, &pod)
         {
-            return self.send_for_pod(uid.clone(), write, Vec::new());
+            return self.send_for_pods(subject, write, Vec::new());
         }
         if let Some(note) = self.complaint(&pod) {
-            self.tell_about(uid, note);
+            self.tell_about(&subject, note);
         }
     }
 
@@ -255,18 +262,15 @@ impl Controller {
     }
 
     /// Plans a group of pods.
-    pub(in crate::controller) fn plan_group(
-        &mut self,
-        uid: &Uid,
-        key: &crate::cache::pods::GroupKey,
-    ) {
-        if self.flights.of(uid).is_some() || self.resting.contains(uid) {
+    pub(in crate::controller) fn plan_group(&mut self, key: &GroupKey) {
+        let subject = Subject::Group(key.clone());
+        if self.flights.of(&subject).is_some() || self.resting.contains(&subject) {
             return;
         }
-        let pods = self.world.pods_by_age(uid);
-        let id = WorkloadId::new(uid.clone());
-        let workload = self.world.workload_of(uid);
-        if workload.is_none() && self.cluster.is_terminating(&key.0) {
+        let pods = self.world.pods_by_age(&subject);
+        let id = subject.id();
+        let workload = self.world.workload_of(&subject);
+        if workload.is_none() && self.cluster.is_terminating(&key.namespace) {
             return;
         }
         let situation = group::Situation {
@@ -274,7 +278,7 @@ impl Controller {
             pods: &pods,
             workload,
             still_charged: workload.is_none() && self.engine.admission(&id).is_some(),
-            live_pods: self.live_pods(uid),
+            live_pods: self.live_pods(&subject),
             priority: &|pod| self.pod_priority(pod),
             backoff: &|record| self.backoff(record),
             now: clock::now(),
@@ -282,20 +286,25 @@ impl Controller {
         let crate::plan::Plan { write, notes } = group::plan(&situation);
         let kept_for = workload.and_then(|(_, record)| group::kept_for(record, situation.now));
         if let Some(wait) = kept_for.filter(|_| pods.is_empty()) {
-            self.wake.insert(uid.clone(), wait);
+            self.wake.insert(Wake::Subject(subject.clone()), wait);
         }
         match write {
-            Some(write) => self.send_for_pod(uid.clone(), write, notes),
+            Some(write) => self.send_for_pods(subject, write, notes),
             None => notes
                 .into_iter()
-                .for_each(|note| self.tell_about(uid, note)),
+                .for_each(|note| self.tell_about(&subject, note)),
         }
     }
 
     /// Sends a write for a pod or a group.
-    pub(in crate::controller) fn send_for_pod(&mut self, uid: Uid, write: Write, notes: Vec<Note>) {
+    pub(in crate::controller) fn send_for_pods(
+        &mut self,
+        subject: Subject,
+        write: Write,
+        notes: Vec<Note>,
+    ) {
         self.send(Flight {
-            subject: uid,
+            subject,
             write,
             resource: pods_resource(),
             notes,

@@ -4,10 +4,9 @@
 
 use std::sync::Arc;
 
-use sluice_engine::WorkloadId;
 use tracing::info;
 
-use crate::cache::{JobKey, Uid};
+use crate::cache::{JobKey, Subject};
 use crate::controller::Controller;
 
 impl Controller {
@@ -41,17 +40,20 @@ impl Controller {
             let owners = self
                 .world
                 .workloads()
-                .filter_map(|(_, record)| record.job.as_ref());
+                .filter_map(|(_, record)| record.owner.as_ref());
             let left = owners.filter(|owner| owner.group_kind == group_kind);
-            self.dirty.extend(left.map(|owner| owner.uid.clone()));
+            self.dirty.extend(left.map(|owner| owner.subject.clone()));
         }
     }
 
     fn end_if_retired(&mut self, name: &Arc<str>) {
         let mut is_needed = false;
         for key in self.keys_of_kind(name) {
-            let uid = self.world.job(&key).map(|job| job.uid.clone());
-            match uid.filter(|uid| self.holds_quota(uid)) {
+            let subject = self
+                .world
+                .job(&key)
+                .map(|job| Subject::Job(job.uid.clone()));
+            match subject.filter(|subject| self.holds_quota(subject)) {
                 Some(_) => is_needed = true,
                 None => self.drop_object(&key),
             }
@@ -73,13 +75,10 @@ impl Controller {
     }
 
     /// Whether a job is charged.
-    pub(in crate::controller) fn holds_quota(&self, uid: &Uid) -> bool {
-        let workload = self.world.workload_of(uid);
+    pub(in crate::controller) fn holds_quota(&self, subject: &Subject) -> bool {
+        let workload = self.world.workload_of(subject);
         workload.is_some_and(|(_, w)| w.status.admission.is_some() && !w.is_finished())
-            || self
-                .engine
-                .admission(&WorkloadId::new(uid.clone()))
-                .is_some()
+            || self.engine.admission(&subject.id()).is_some()
     }
 
     fn keys_of_kind(&self, name: &Arc<str>) -> Vec<JobKey> {

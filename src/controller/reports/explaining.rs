@@ -4,12 +4,11 @@ use std::time::Duration;
 
 use kube::api::ApiResource;
 use sluice_crds::Workload;
-use sluice_engine::{Explanation, WorkloadId};
+use sluice_engine::Explanation;
 use tokio::time::Instant;
 
 use crate::cache::conditions::{self, Type};
-use crate::cache::workload::group_key;
-use crate::cache::{Uid, WorkloadRecord};
+use crate::cache::{Subject, WorkloadRecord};
 use crate::controller::Controller;
 use crate::controller::writes::flights::Flight;
 use crate::plan::explain::{self, NotReserved};
@@ -33,38 +32,40 @@ impl Controller {
             return;
         }
         for _ in 0..self.unexplained.len().min(EXPLAINED_PER_SECOND) {
-            let Some((since, uid)) = self.unexplained.pop_front() else {
+            let Some((since, subject)) = self.unexplained.pop_front() else {
                 return;
             };
             if since.elapsed() < EXPLAIN_AFTER {
-                self.unexplained.push_front((since, uid));
+                self.unexplained.push_front((since, subject));
                 return;
             }
-            if self.explain(&uid) {
-                self.unexplained.push_back((Instant::now(), uid));
+            if self.explain(&subject) {
+                self.unexplained.push_back((Instant::now(), subject));
             } else {
-                self.is_unexplained.remove(&uid);
+                self.is_unexplained.remove(&subject);
             }
         }
     }
 
     /// Writes what a job waits for, if that is news. Returns whether it waits.
-    fn explain(&mut self, uid: &Uid) -> bool {
-        if self.world.pods.key(uid).is_some() {
+    fn explain(&mut self, subject: &Subject) -> bool {
+        if let Subject::Pod(uid) = subject {
             return self.explain_pod(uid);
         }
-        let Some((key, record)) = self.world.workload_of(uid) else {
+        let Some((key, record)) = self.world.workload_of(subject) else {
             return false;
         };
         if record.status.admission.is_some() || record.is_finished() || record.deleting {
             return false;
         }
-        if self.flights.of(uid).is_some() {
+        if self.flights.of(subject).is_some() {
             return true;
         }
-        let said = self.undeclared(uid, record).or_else(|| self.paused(uid));
+        let said = self
+            .undeclared(subject, record)
+            .or_else(|| self.paused(subject));
         let said = said.or_else(|| {
-            let explanation = self.engine.explain(&WorkloadId::new(uid.clone()))?;
+            let explanation = self.engine.explain(&subject.id())?;
             let head = self.name_of_head(&explanation, Some(&*key.namespace));
             explain::waiting_workload(&explanation, record, head.as_deref())
         });
@@ -73,7 +74,7 @@ impl Controller {
         };
         if let Some(status) = workload::waiting(record, reason, message.clone(), clock::now()) {
             // That of a job that is not known does not matter: the Workload is written to.
-            let resource = self.resource_of(uid);
+            let resource = self.resource_of(subject);
             let resource = resource.unwrap_or_else(|| ApiResource::erase::<Workload>(&()));
             let write = Write::SetWorkloadStatus {
                 key: key.clone(),
@@ -83,7 +84,7 @@ impl Controller {
             };
             let notes = vec![reason.note(message)];
             self.send(Flight {
-                subject: uid.clone(),
+                subject: subject.clone(),
                 write,
                 resource,
                 notes,
@@ -101,22 +102,22 @@ impl Controller {
         namespace: Option<&str>,
     ) -> Option<String> {
         let head = explanation.head()?;
-        let uid = Uid::from(head.as_str());
-        if let Some((_, record)) = self.world.workload_of(&uid) {
+        let subject = Subject::from(head);
+        if let Some((_, record)) = self.world.workload_of(&subject) {
             let told = conditions::find(&record.status.conditions, Type::QuotaReserved)?;
             let (_, message) = explain::waiting(&self.engine.explain(head)?, None)?;
             if told.message != message {
                 return None;
             }
         }
-        let name = self.name_in(&uid, namespace);
+        let name = self.name_in(&subject, namespace);
         Some(name.unwrap_or_else(|| "a workload of another namespace".to_owned()))
     }
 
     /// What a Workload waits for whose job its user has suspended.
-    fn paused(&self, uid: &Uid) -> Option<(NotReserved, String)> {
-        let key = self.world.job_key(uid)?;
-        let job = self.world.job(key).filter(|job| job.is_paused())?;
+    fn paused(&self, subject: &Subject) -> Option<(NotReserved, String)> {
+        let found = self.world.job_of(subject);
+        let (key, job) = found.filter(|(_, job)| job.is_paused())?;
         let is_held = job.gates.is_held() && !job.released;
         let kind = self.kinds.compiled(&key.kind).filter(|_| !is_held)?;
         let waits = workload::waits_for_user(&kind.suspend_path()?.field());
@@ -124,10 +125,17 @@ impl Controller {
     }
 
     /// What a Workload waits for whose job is of a kind that no JobKind declares any more.
-    fn undeclared(&self, uid: &Uid, record: &WorkloadRecord) -> Option<(NotReserved, String)> {
-        let owner = record.job.as_ref().filter(|owner| !owner.is_nameless())?;
+    fn undeclared(
+        &self,
+        subject: &Subject,
+        record: &WorkloadRecord,
+    ) -> Option<(NotReserved, String)> {
+        let owner = record.owner.as_ref().filter(|owner| !owner.is_nameless())?;
         let (group, kind) = &owner.group_kind;
-        let is_known = self.world.job_key(uid).is_some() || group_key(uid).is_some();
+        let is_known = match subject {
+            Subject::Job(uid) => self.world.job_key(uid).is_some(),
+            Subject::Group(_) | Subject::Pod(_) => true,
+        };
         (!is_known && !self.kinds.is_read(group, kind)).then(|| {
             let text = format!(
                 "Not queued: no JobKind declares {kind} of API group {group:?}; create one to queue it again"

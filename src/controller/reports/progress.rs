@@ -6,7 +6,7 @@ use std::time::Duration;
 use sluice_crds::WorkloadStatus;
 use tokio::time::Instant;
 
-use crate::cache::Uid;
+use crate::cache::Subject;
 use crate::cache::conditions::{self, Type};
 use crate::controller::Controller;
 use crate::plan::{StatusPurpose, Write};
@@ -18,46 +18,46 @@ const REPORT_AFTER: Duration = Duration::from_secs(2);
 
 /// The jobs that have something new to tell, and since when.
 #[derive(Debug, Default)]
-pub struct Reports(HashMap<Uid, Instant>);
+pub struct Reports(HashMap<Subject, Instant>);
 
 impl Reports {
     /// Whether a write for a job, if there is one, has to wait.
-    pub fn hold_back(&mut self, uid: &Uid, write: Option<&Write>) -> bool {
-        let since = self.0.get(uid);
+    pub fn hold_back(&mut self, subject: &Subject, write: Option<&Write>) -> bool {
+        let since = self.0.get(subject);
         if since.is_some_and(|since| REPORT_AFTER <= since.elapsed()) {
             // This write says it, or there is nothing to say any more.
-            self.0.remove(uid);
+            self.0.remove(subject);
             return false;
         }
         let is_report = write.is_some_and(is_report);
         if is_report && since.is_none() {
-            self.0.insert(uid.clone(), Instant::now());
+            self.0.insert(subject.clone(), Instant::now());
         }
         is_report
     }
 
-    fn overdue(&self) -> Vec<Uid> {
+    fn overdue(&self) -> Vec<Subject> {
         let overdue = self.0.iter();
         let overdue = overdue.filter(|(_, since)| REPORT_AFTER <= since.elapsed());
-        overdue.map(|(uid, _)| uid.clone()).collect()
+        overdue.map(|(subject, _)| subject.clone()).collect()
     }
 }
 
 impl Controller {
     /// Whether a job's kind says when its pods are ready.
-    pub(in crate::controller) fn tells_readiness(&self, uid: &Uid) -> bool {
-        let job = self.world.job_key(uid).and_then(|key| self.world.job(key));
+    pub(in crate::controller) fn tells_readiness(&self, subject: &Subject) -> bool {
+        let job = self.world.job_of(subject).map(|(_, job)| job);
         let reading = job.and_then(|job| job.reading.as_ref().ok());
         reading.is_some_and(|reading| !matches!(reading.ready, Ok(None)))
     }
 
     /// Plans the jobs again that have had something to tell for long enough.
     pub(in crate::controller) fn look_after_reports(&mut self) {
-        for uid in self.reports.overdue() {
-            if self.world.job_key(&uid).is_some() {
-                self.dirty.insert(uid);
+        for subject in self.reports.overdue() {
+            if self.world.job_of(&subject).is_some() {
+                self.dirty.insert(subject);
             } else {
-                self.reports.0.remove(&uid);
+                self.reports.0.remove(&subject);
             }
         }
     }

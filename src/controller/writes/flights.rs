@@ -7,7 +7,7 @@ use kube::api::ApiResource;
 use tokio::task::JoinSet;
 
 use crate::api::write::{Reply, Writer};
-use crate::cache::Uid;
+use crate::cache::Subject;
 use crate::plan::{JobPurpose, Note, PodPurpose, StatusPurpose, Write};
 use crate::process::hashing::HashMap;
 
@@ -20,7 +20,7 @@ const EXPLAINING_MAX: usize = 4;
 #[derive(Debug, Clone)]
 pub struct Flight {
     /// The job, group or pod that it is for.
-    pub subject: Uid,
+    pub subject: Subject,
     /// The write.
     pub write: Write,
     /// The resource of the subject.
@@ -45,7 +45,7 @@ pub struct Flights {
     explaining: VecDeque<Flight>,
     running: JoinSet<Landing>,
     /// What is under way or waits, by subject.
-    by_subject: HashMap<Uid, Kind>,
+    by_subject: HashMap<Subject, Kind>,
     explaining_now: usize,
 }
 
@@ -76,14 +76,14 @@ impl Flights {
     }
 
     /// What is under way for a job, group or pod.
-    pub fn of(&self, subject: &str) -> Option<Kind> {
+    pub fn of(&self, subject: &Subject) -> Option<Kind> {
         self.by_subject.get(subject).copied()
     }
 
     /// The jobs and groups whose way into their queue is being written.
-    pub fn queueing(&self) -> impl Iterator<Item = &Uid> {
+    pub fn queueing(&self) -> impl Iterator<Item = &Subject> {
         let all = self.by_subject.iter();
-        all.filter_map(|(uid, kind)| (*kind == Kind::Queueing).then_some(uid))
+        all.filter_map(|(subject, kind)| (*kind == Kind::Queueing).then_some(subject))
     }
 
     /// Sends a write as soon as there is room. Its subject must have none.
@@ -99,7 +99,7 @@ impl Flights {
     }
 
     /// Drops an explanation that has not been sent: there is something better to say.
-    pub fn withdraw_explanation(&mut self, subject: &Uid) {
+    pub fn withdraw_explanation(&mut self, subject: &Subject) {
         if self.of(subject) == Some(Kind::Explanation)
             && let Some(at) = self
                 .explaining

@@ -4,18 +4,16 @@
 use std::time::Duration;
 
 use kube::api::DynamicObject;
-use sluice_engine::{Event, WorkloadId};
+use sluice_engine::Event;
 use tokio::time::Instant;
 use tracing::warn;
 
 use super::flights::{Flight, Landing, is_admission};
 use crate::api::events::pod_reference;
 use crate::api::write::{Reply, operation};
-use crate::cache::Source;
-use crate::cache::Uid;
-use crate::cache::workload::group_key;
-use crate::controller::Controller;
+use crate::cache::{Source, Subject, Uid};
 use crate::controller::reports::progress::told;
+use crate::controller::{Controller, Wake};
 use crate::plan::{JobPurpose, Note, PodPurpose, StatusPurpose, Write};
 use crate::process::clock;
 use crate::process::hashing::{HashMap, HashSet};
@@ -32,21 +30,21 @@ const REPEATS_MAX: u32 = 3;
 /// How often a job's writes have failed in a row, or succeeded in vain.
 #[derive(Debug, Default)]
 pub struct Attempts {
-    failed: HashMap<Uid, u32>,
+    failed: HashMap<Subject, u32>,
     /// The last write of each job in words, when it succeeded first, and how often since.
-    repeated: HashMap<Uid, (String, Instant, u32)>,
+    repeated: HashMap<Subject, (String, Instant, u32)>,
     /// Those for which a write that happens once at most was sent and not answered.
-    in_doubt: HashSet<Uid>,
+    in_doubt: HashSet<Subject>,
 }
 
 impl Attempts {
-    fn wait(&mut self, uid: &Uid) -> Duration {
-        let failed = self.failed.entry(uid.clone()).or_default();
+    fn wait(&mut self, subject: &Subject) -> Duration {
+        let failed = self.failed.entry(subject.clone()).or_default();
         *failed = failed.saturating_add(1);
         let doubled =
             BACKOFF_MIN.saturating_mul(1_u32.checked_shl((*failed).min(12)).unwrap_or(u32::MAX));
-        // Jobs that failed together come back apart: up to a fifth more, by their UID.
-        let spread = uid.bytes().fold(0_u32, |sum, byte| {
+        // Jobs that failed together come back apart: up to a fifth more, by their names.
+        let spread = subject.to_string().bytes().fold(0_u32, |sum, byte| {
             sum.wrapping_mul(31).wrapping_add(u32::from(byte))
         });
         let wait = doubled.min(BACKOFF_MAX);
@@ -54,15 +52,15 @@ impl Attempts {
     }
 
     /// A write has succeeded. Returns whether it may be expected to last.
-    fn succeeded(&mut self, uid: &Uid, write: &Write) -> bool {
+    fn succeeded(&mut self, subject: &Subject, write: &Write) -> bool {
         // What a job waits for changes by itself: to say so again is no struggle with anybody.
         if is_explanation(write) {
-            self.failed.remove(uid);
+            self.failed.remove(subject);
             return true;
         }
         let words = in_words(write);
         let now = Instant::now();
-        let entry = self.repeated.entry(uid.clone());
+        let entry = self.repeated.entry(subject.clone());
         let entry = entry.or_insert_with(|| (words.clone(), now, 0));
         if entry.0 != words || LASTING < now.duration_since(entry.1) {
             *entry = (words, now, 0);
@@ -70,20 +68,20 @@ impl Attempts {
         entry.2 = entry.2.saturating_add(1);
         let lasts = entry.2 <= REPEATS_MAX;
         if lasts {
-            self.failed.remove(uid);
+            self.failed.remove(subject);
         }
         lasts
     }
 
-    pub(in crate::controller) fn forget(&mut self, uid: &Uid) {
-        self.failed.remove(uid);
-        self.repeated.remove(uid);
-        self.in_doubt.remove(uid);
+    pub(in crate::controller) fn forget(&mut self, subject: &Subject) {
+        self.failed.remove(subject);
+        self.repeated.remove(subject);
+        self.in_doubt.remove(subject);
     }
 
     /// Whether a write that happens once at most was sent for it, and nobody knows whether it has happened.
-    fn is_in_doubt(&self, uid: &Uid) -> bool {
-        self.in_doubt.contains(uid)
+    fn is_in_doubt(&self, subject: &Subject) -> bool {
+        self.in_doubt.contains(subject)
     }
 }
 
@@ -99,66 +97,70 @@ impl Controller {
     }
 
     fn done(&mut self, flight: Flight, object: Option<DynamicObject>) {
-        let uid = flight.subject.clone();
-        self.attempts.in_doubt.remove(&uid);
-        self.leaving.remove(&uid);
-        let lasts = self.attempts.succeeded(&uid, &flight.write);
-        self.take_in(&uid, &flight.write, object);
+        let subject = flight.subject.clone();
+        self.attempts.in_doubt.remove(&subject);
+        self.leaving.remove(&subject);
+        let lasts = self.attempts.succeeded(&subject, &flight.write);
+        self.take_in(&subject, &flight.write, object);
         if let Write::SetWorkloadStatus {
             purpose: StatusPurpose::Admit,
             status,
             ..
         } = &flight.write
         {
-            let created = self.world.workload_of(&uid).and_then(|(_, w)| w.created);
+            let created = self
+                .world
+                .workload_of(&subject)
+                .and_then(|(_, w)| w.created);
             let admission = status.admission.as_ref();
             let queue = admission.map_or("", |admission| admission.cluster_queue.as_str());
             self.count_admission(queue, created, clock::now());
         }
-        if is_pod_admission(&flight.write) {
-            self.pod_admitted(&uid);
+        if let Subject::Pod(uid) = &subject
+            && is_admission(&flight.write)
+        {
+            self.pod_admitted(uid);
         }
-        self.told_of(&flight.write, &uid, flight.notes);
+        self.told_of(&flight.write, &subject, flight.notes);
         if !lasts {
             let text = "What Sluice writes is changed back at once by somebody else: trying again less often";
             let note = Note::warning("ChangedBack", text);
-            self.told_of(&flight.write, &uid, vec![note]);
+            self.told_of(&flight.write, &subject, vec![note]);
         }
-        if let Some(root) = self.released_by(&flight.write, &uid) {
+        if let Some(root) = self.released_by(&flight.write, &subject) {
             if lasts {
                 self.blocked.remove(&root);
             } else {
                 self.is_blocked(&root, "what Sluice writes is changed back at once");
             }
         }
-        self.prune(&uid);
+        self.prune(&subject);
         if lasts {
-            self.again(&uid);
+            self.again(&subject);
         } else {
-            self.later(&uid);
+            self.later(&subject);
         }
     }
 
     /// The object has changed: what it is now has been read, and the job is planned again.
     fn conflict(&mut self, flight: &Flight, object: Option<DynamicObject>) {
-        let uid = flight.subject.clone();
-        self.attempts.in_doubt.remove(&uid);
-        self.leaving.remove(&uid);
+        let subject = flight.subject.clone();
+        self.attempts.in_doubt.remove(&subject);
+        self.leaving.remove(&subject);
         self.take_back(flight);
         let is_there = object.is_some();
-        if is_there && let Some(root) = self.released_by(&flight.write, &uid) {
+        if is_there && let Some(root) = self.released_by(&flight.write, &subject) {
             self.is_blocked(&root, "it changes each time that it is to be released");
         }
-        self.take_in(&uid, &flight.write, object);
+        self.take_in(&subject, &flight.write, object);
         if let Write::CreateWorkload(_) = &flight.write
             && is_there
-            && self.world.workload_of(&uid).is_none()
-            && let Some(key) = self.world.job_key(&uid).cloned()
+            && self.world.workload_of(&subject).is_none()
         {
             let text = "There is an object with the name of this job's Workload that is not Sluice's: delete it";
-            self.tell(&key, &uid, Note::warning("WorkloadNameConflict", text));
+            self.tell_about(&subject, Note::warning("WorkloadNameConflict", text));
         }
-        self.later(&uid);
+        self.later(&subject);
     }
 
     fn refused(&mut self, flight: Flight, message: &str) {
@@ -183,22 +185,28 @@ impl Controller {
     /// An eviction is decided again, everything else is planned again.
     fn unknown(&mut self, flight: Flight, why: &str) {
         warn!(subject = %flight.subject, why, "a write may or may not have happened");
-        let uid = flight.subject.clone();
-        if let Some(root) = self.released_by(&flight.write, &uid) {
+        let subject = flight.subject.clone();
+        if let Some(root) = self.released_by(&flight.write, &subject) {
             self.is_blocked(&root, why);
         }
+        // A group may get its first pod again at any time.
+        let is_there = match &subject {
+            Subject::Job(uid) => self.world.job_key(uid).is_some(),
+            Subject::Group(_) => true,
+            Subject::Pod(uid) => self.world.pods.key(uid).is_some(),
+        };
         if !happens_once(&flight.write) {
             self.take_back(&flight);
-        } else if self.is_known(&uid) {
-            self.attempts.in_doubt.insert(uid.clone());
-            self.unanswered.insert(uid.clone(), flight);
+        } else if is_there {
+            self.attempts.in_doubt.insert(subject.clone());
+            self.unanswered.insert(subject.clone(), flight);
         }
-        self.later(&uid);
+        self.later(&subject);
     }
 
     /// Undoes what was assumed when the write was sent.
     fn take_back(&mut self, flight: &Flight) {
-        let id = WorkloadId::new(flight.subject.clone());
+        let id = flight.subject.id();
         match &flight.write {
             write if is_admission(write) => {
                 self.engine.apply(Event::AdmissionFailed(id));
@@ -216,7 +224,7 @@ impl Controller {
 
     /// What a reply shows. An object that a watch has shown to be gone since stays gone: no watch
     /// would ever take it back.
-    fn take_in(&mut self, uid: &Uid, write: &Write, object: Option<DynamicObject>) {
+    fn take_in(&mut self, subject: &Subject, write: &Write, object: Option<DynamicObject>) {
         match (write, object) {
             (Write::PatchJob { key, .. }, Some(object)) => {
                 let is_child = self.world.children.get(key).is_some();
@@ -226,13 +234,17 @@ impl Controller {
                     self.applied(&Source::Jobs(key.kind.clone(), life), object);
                 }
             }
-            (Write::PatchJob { key, .. }, None) => self.job_gone(key, Some(uid)),
+            (Write::PatchJob { key, .. }, None) => {
+                self.job_gone(key, subject.job().map(|uid| &**uid));
+            }
             (Write::PatchPod { key, .. }, Some(object)) => {
                 if self.world.pods.get(key).is_some() {
                     self.applied(&Source::Pod, object);
                 }
             }
-            (Write::PatchPod { key, .. }, None) => self.pod_gone(key, Some(uid)),
+            (Write::PatchPod { key, .. }, None) => {
+                self.pod_gone(key, subject.pod().map(|uid| &**uid));
+            }
             // The watch shows how a deleted pod ends.
             (Write::DeletePod { .. }, _) | (Write::CreateWorkload(_), None) => {}
             (
@@ -250,25 +262,18 @@ impl Controller {
         }
     }
 
-    /// Whether there is anything by this UID.
-    fn is_known(&self, uid: &Uid) -> bool {
-        self.world.job_key(uid).is_some()
-            || self.world.pods.key(uid).is_some()
-            || group_key(uid).is_some()
-    }
-
     /// The job or group that a write releases, or a pod of it.
-    fn released_by(&self, write: &Write, uid: &Uid) -> Option<Uid> {
+    fn released_by(&self, write: &Write, subject: &Subject) -> Option<Subject> {
         match write {
             Write::PatchJob {
                 purpose: JobPurpose::Release | JobPurpose::Prepare,
                 ..
-            } => Some(uid.clone()),
+            } => Some(subject.clone()),
             Write::PatchPod {
                 purpose: PodPurpose::Release,
                 ..
             } => {
-                let (key, pod) = self.world.pods.of(uid)?;
+                let (key, pod) = self.world.pods.of(subject.pod()?)?;
                 self.belongs_to(pod, &key.namespace)
             }
             _ => None,
@@ -277,55 +282,69 @@ impl Controller {
 
     /// Tells about the object that a write was for. A job that was released without a queue is not
     /// looked after any more, so it may be known by the write alone.
-    fn told_of(&mut self, write: &Write, uid: &Uid, notes: Vec<Note>) {
+    fn told_of(&mut self, write: &Write, subject: &Subject, notes: Vec<Note>) {
         for note in notes {
-            match write {
-                Write::PatchJob {
-                    purpose: JobPurpose::Prepare,
-                    ..
-                } => self.tell_about(uid, note),
-                Write::PatchJob { key, .. } => self.tell(&key.clone(), uid, note),
-                Write::PatchPod { key, .. } | Write::DeletePod { key, .. } => {
+            match (write, subject) {
+                (
+                    Write::PatchJob {
+                        purpose: JobPurpose::Prepare,
+                        ..
+                    },
+                    _,
+                ) => self.tell_about(subject, note),
+                (Write::PatchJob { key, .. }, Subject::Job(uid)) => self.tell(key, uid, note),
+                (Write::PatchPod { key, .. } | Write::DeletePod { key, .. }, Subject::Pod(uid)) => {
                     let object = pod_reference(&key.namespace, &key.name, uid);
-                    self.tell_object(object, uid, note);
+                    self.tell_object(object, subject, note);
                 }
-                _ => self.tell_about(uid, note),
+                _ => self.tell_about(subject, note),
             }
         }
     }
 
     /// Plans a job or pod again at once.
-    fn again(&mut self, uid: &Uid) {
-        if self.world.pods.key(uid).is_some() {
+    fn again(&mut self, subject: &Subject) {
+        if let Subject::Pod(uid) = subject {
             return self.pod_changed(uid);
         }
-        self.dirty.insert(uid.clone());
-        self.sync_engine(uid);
+        self.dirty.insert(subject.clone());
+        self.sync_workload(subject);
     }
 
     /// Plans a job again after a while, and lets nothing be decided about it until then.
-    fn later(&mut self, uid: &Uid) {
-        let wait = self.attempts.wait(uid);
-        self.resting.insert(uid.clone());
-        self.wake.insert(uid.clone(), wait);
-        self.sync(uid);
+    fn later(&mut self, subject: &Subject) {
+        let wait = self.attempts.wait(subject);
+        self.resting.insert(subject.clone());
+        self.wake.insert(Wake::Subject(subject.clone()), wait);
+        self.sync(subject);
     }
 
-    /// The wait of a job is over.
-    pub(in crate::controller) fn awake(&mut self, uid: &Uid) {
-        self.resting.remove(uid);
-        self.prune(uid);
-        if let Some(flight) = self.unanswered.remove(uid) {
+    /// A wait is over.
+    pub(in crate::controller) fn awake(&mut self, wake: Wake) {
+        match wake {
+            Wake::Subject(subject) => self.subject_awake(&subject),
+            Wake::PodsOf(owner) => self.pods_awake(&owner),
+        }
+    }
+
+    /// The pods of a controller have backed off.
+    fn pods_awake(&mut self, owner: &Uid) {
+        if let Some(backoff) = self.pod_backoffs.get(owner) {
+            for pod in self.world.pods.children(&backoff.namespace, owner) {
+                self.pod_changed(&pod);
+            }
+        }
+    }
+
+    /// The wait of a job, group or pod is over.
+    fn subject_awake(&mut self, subject: &Subject) {
+        self.resting.remove(subject);
+        self.prune(subject);
+        if let Some(flight) = self.unanswered.remove(subject) {
             self.flights.send(flight);
             return;
         }
-        self.again(uid);
-        // It may be a controller whose pods backed off.
-        if let Some(backoff) = self.pod_backoffs.get(uid) {
-            for pod in self.world.pods.children(&backoff.namespace, uid) {
-                self.again(&pod);
-            }
-        }
+        self.again(subject);
     }
 }
 
@@ -365,8 +384,4 @@ fn happens_once(write: &Write) -> bool {
         }
     );
     is_release || is_admission(write)
-}
-
-fn is_pod_admission(write: &Write) -> bool {
-    is_admission(write) && matches!(write, Write::PatchPod { .. })
 }

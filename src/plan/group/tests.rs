@@ -50,7 +50,10 @@ fn planned(pods: &[Pod], workload: Option<Value>) -> String {
     let pods: Vec<_> = pods.iter().map(|(key, pod)| (key, pod)).collect();
     let workload = workload.map(|status| mk_group_workload(&pod_sets(2), &status));
     let plan = plan(&Situation {
-        key: &("blue".into(), "g".into()),
+        key: &GroupKey {
+            namespace: "blue".into(),
+            name: "g".into(),
+        },
         pods: &pods,
         workload: workload.as_ref().map(|(key, record)| (key, record)),
         still_charged: false,

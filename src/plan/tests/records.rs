@@ -1,12 +1,13 @@
 //! Which Workload stands for which job.
 
 use super::*;
+use crate::cache::Subject;
 
 #[test]
 fn a_workload_that_only_looks_like_ours_stands_for_no_job() {
     let forged = with(admitted(), "/metadata/name", json!("train"));
     let (_, record) = WorkloadRecord::read(serde_json::from_value(forged).unwrap()).unwrap();
-    assert_eq!(record.job, None);
+    assert_eq!(record.owner, None);
 }
 
 #[test]
@@ -16,11 +17,14 @@ fn a_workload_whose_job_was_orphaned_is_known_by_the_uid() {
         workload["metadata"]["ownerReferences"] = json!([]);
         workload["metadata"]["labels"] = json!({"sluice.dev/job-uid": uid});
         let (_, record) = WorkloadRecord::read(serde_json::from_value(workload).unwrap()).unwrap();
-        record.job
+        record.owner
     };
     let uid = "11111111-2222-3333";
     let found = orphaned("train-1111111122223333", uid).unwrap();
-    assert!(found.is_nameless() && *found.uid == *uid, "{found:?}");
+    assert!(
+        found.is_nameless() && found.subject == Subject::Job(uid.into()),
+        "{found:?}"
+    );
     for (name, uid) in [
         ("train", uid),
         ("train-1111111122224444", uid),

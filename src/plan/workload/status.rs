@@ -115,7 +115,7 @@ pub fn evicted(record: &WorkloadRecord, cause: &Cause, now: Now) -> WorkloadStat
         conditions: said(record, sayings, now),
         admission: record.status.admission.clone(),
         requeue_state: cause.is_own_failure().then(|| once_more(record)),
-        makes_room_for: cause.makes_room_for.clone(),
+        makes_room_for: cause.makes_room_for.as_ref().map(ToString::to_string),
         reclaimable_pods: record.status.reclaimable_pods.clone(),
     }
 }

@@ -121,8 +121,8 @@ pub static MUTANTS: [Mutant; 28] = [
     mutant(
         "nobody is woken after a failure",
         "src/controller/writes/reply.rs",
-        "self.wake.insert(uid.clone(), wait);\n        self.sync(uid);",
-        "drop(wait);\n        self.sync(uid);",
+        "self.wake.insert(Wake::Subject(subject.clone()), wait);\n        self.sync(subject);",
+        "drop(wait);\n        self.sync(subject);",
     ),
     mutant(
         "a job that goes at once has no unseen pods",
