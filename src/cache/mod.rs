@@ -10,6 +10,7 @@ pub mod job;
 pub mod pod;
 pub mod pods;
 mod source;
+mod staleness;
 mod subject;
 pub mod workload;
 
@@ -25,6 +26,7 @@ use crate::process::hashing::HashMap;
 pub use job::{JobKey, JobRecord};
 pub use pod::{PodKey, PodRecord};
 pub use source::Source;
+pub use staleness::Staleness;
 pub use subject::{GroupKey, Subject};
 pub use workload::{WorkloadKey, WorkloadRecord};
 
@@ -68,20 +70,18 @@ pub struct World {
     claimants: HashMap<Template, BTreeSet<JobKey>>,
     /// Jobs that are gone and whose pods may run, with their namespaces.
     gone_jobs: HashMap<Uid, Arc<str>>,
-    /// Workloads that a reply has shown to be gone, by their UIDs, until their watch shows it too: what it
-    /// tells of them until then is old.
-    buried: BTreeSet<String>,
+    /// By JobKind.
+    stale_jobs: HashMap<Arc<str>, Staleness>,
+    stale_workloads: Staleness,
 }
 
 impl World {
-    /// Takes in a job. Returns false if a newer one is known.
+    /// Takes in a job. Returns false if what is told of it is stale.
     pub fn put_job(&mut self, key: JobKey, record: JobRecord) -> bool {
-        if let Some(known) = self.jobs.get(&key) {
-            if known.uid == record.uid && known.revision > record.revision {
-                return false;
-            }
-            self.remove_job(&key);
+        if self.is_stale_job(&key, &record) {
+            return false;
         }
+        self.remove_job(&key);
         self.count_gated(&key, &record, 1);
         for template in templates(&key, &record) {
             let claimants = self.claimants.entry(template).or_default();
@@ -90,6 +90,24 @@ impl World {
         self.job_by_uid.insert(record.uid.clone(), key.clone());
         self.jobs.insert(key, record);
         true
+    }
+
+    /// Whether what is told of a job is over.
+    pub fn is_stale_job(&self, key: &JobKey, record: &JobRecord) -> bool {
+        let known = self.jobs.get(key).map(|known| known.revision);
+        let none = Staleness::default();
+        let stale = self.stale_jobs.get(&key.kind).unwrap_or(&none);
+        stale.is_stale(known, &record.uid, record.revision)
+    }
+
+    /// What replies have shown of the objects of a JobKind, and its watch may not have shown yet.
+    pub fn stale_jobs(&mut self, kind: &Arc<str>) -> &mut Staleness {
+        self.stale_jobs.entry(kind.clone()).or_default()
+    }
+
+    /// Forgets a JobKind that is not watched any more.
+    pub fn forget_kind(&mut self, kind: &str) {
+        self.stale_jobs.remove(kind);
     }
 
     /// Forgets a job.
@@ -141,18 +159,14 @@ impl World {
         self.jobs.iter()
     }
 
-    /// Takes in a Workload. Returns false if a newer one is known.
+    /// Takes in a Workload. Returns false if what is told of it is stale.
     pub fn put_workload(&mut self, key: WorkloadKey, record: WorkloadRecord) -> bool {
-        if self.buried.contains(&*record.uid) {
+        let known = self.workloads.get(&key).map(|known| known.revision);
+        let stale = &self.stale_workloads;
+        if stale.is_stale(known, &record.uid, record.revision) {
             return false;
         }
-        if let Some(known) = self.workloads.get(&key) {
-            // Also of another object by this name: the watch may lag behind the one that was made since.
-            if known.revision > record.revision {
-                return false;
-            }
-            self.remove_workload(&key);
-        }
+        self.remove_workload(&key);
         if let Some(owner) = &record.owner {
             self.workload_by_subject
                 .insert(owner.subject.clone(), key.clone());
@@ -161,17 +175,9 @@ impl World {
         true
     }
 
-    /// A reply has shown that the Workload with this UID is gone.
-    pub fn bury_workload(&mut self, uid: &str) {
-        self.buried.insert(uid.to_owned());
-    }
-
-    /// The watch has shown it too; none: it has shown all there is.
-    pub fn unbury_workload(&mut self, uid: Option<&str>) {
-        match uid {
-            Some(uid) => drop(self.buried.remove(uid)),
-            None => self.buried.clear(),
-        }
+    /// What replies have shown of Workloads, and their watch may not have shown yet.
+    pub fn stale_workloads(&mut self) -> &mut Staleness {
+        &mut self.stale_workloads
     }
 
     /// Forgets a Workload.
@@ -290,6 +296,84 @@ fn remove_from<K: Hash + Eq, V: Ord>(map: &mut HashMap<K, BTreeSet<V>>, key: &K,
         set.remove(value);
         if set.is_empty() {
             map.remove(key);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::api::DynamicObject;
+    use serde_json::json;
+    use sluice_crds::JobKind;
+    use sluice_kinds::CompiledKind;
+    use sluice_kinds::requests::PodDefaults;
+    use sluice_kinds::view::QueueLabels;
+
+    use super::*;
+    use crate::plan::fixtures::{mk_group_workload, mk_pod};
+
+    fn put_job(world: &mut World, uid: &str, revision: u128) -> bool {
+        let kind: JobKind =
+            serde_saphyr::from_str(include_str!("../../config/jobkinds/job.yaml")).unwrap();
+        let kind = CompiledKind::compile(&kind).unwrap();
+        let object: DynamicObject = serde_json::from_value(json!({
+            "apiVersion": "batch/v1", "kind": "Job",
+            "metadata": {
+                "name": "train", "namespace": "blue", "uid": uid,
+                "resourceVersion": revision.to_string(),
+            },
+        }))
+        .unwrap();
+        let (labels, defaults) = (QueueLabels::default(), PodDefaults::default());
+        let record = JobRecord::read(&object, &kind, &labels, &defaults);
+        let key = JobKey {
+            kind: "job".into(),
+            namespace: "blue".into(),
+            name: "train".into(),
+        };
+        world.put_job(key, record)
+    }
+
+    fn put_workload(world: &mut World, uid: &str, revision: u128) -> bool {
+        let (key, mut record) = mk_group_workload(&json!([]), &json!({}));
+        record.uid = uid.into();
+        record.revision = Revision(revision);
+        world.put_workload(key, record)
+    }
+
+    fn put_pod(world: &mut World, uid: &str, revision: u128) -> bool {
+        let (key, mut record) = mk_pod("a", 0, &[], |_| {});
+        record.uid = uid.into();
+        record.revision = Revision(revision);
+        world.pods.put(key, record)
+    }
+
+    #[test]
+    fn a_watch_that_lags_is_not_believed_about_what_has_a_successor() {
+        for put in [put_job, put_workload, put_pod] {
+            let world = &mut World::default();
+            assert!(put(world, "first", 7) && put(world, "second", 9));
+            assert!(!put(world, "first", 8), "another object by this name");
+            assert!(!put(world, "second", 8), "the same object");
+            assert!(put(world, "third", 10));
+        }
+    }
+
+    #[test]
+    fn what_a_reply_has_shown_to_be_gone_stays_gone_until_the_watch_shows_it() {
+        let kind: Arc<str> = "job".into();
+        let world = &mut World::default();
+        world.stale_jobs(&kind).bury("first".into());
+        world.stale_workloads().bury("first".into());
+        world.pods.stale().bury("first".into());
+        for put in [put_job, put_workload, put_pod] {
+            assert!(!put(world, "first", 7) && put(world, "second", 6));
+        }
+        world.stale_jobs(&kind).deleted("first");
+        world.stale_workloads().deleted("first");
+        world.pods.stale().relisting();
+        for put in [put_job, put_workload, put_pod] {
+            assert!(put(world, "first", 7));
         }
     }
 }

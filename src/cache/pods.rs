@@ -8,7 +8,7 @@ use sluice_kinds::pod::PodMode;
 use sluice_kinds::view::QueueName;
 
 use super::pod::{Asks, CHAIN_MAX, OwnerRef, PodKey, PodRecord};
-use super::{GroupKey, Uid, remove_from};
+use super::{GroupKey, Staleness, Uid, remove_from};
 
 use crate::process::hashing::{HashMap, HashSet};
 
@@ -34,6 +34,7 @@ pub struct Pods {
     asks: HashMap<String, Arc<Asks>>,
     owners: HashSet<Arc<OwnerRef>>,
     gated: BTreeMap<(Arc<str>, String), i32>,
+    stale: Staleness,
 }
 
 /// Who a pod belongs to.
@@ -48,12 +49,23 @@ pub enum Root {
 }
 
 impl Pods {
-    /// Takes in a pod. Returns false if a newer one is known.
+    /// Whether what is told of a pod is over.
+    pub fn is_stale(&self, key: &PodKey, record: &PodRecord) -> bool {
+        let known = self.by_key.get(key).map(|known| known.revision);
+        self.stale.is_stale(known, &record.uid, record.revision)
+    }
+
+    /// What replies have shown of pods, and their watch may not have shown yet.
+    pub fn stale(&mut self) -> &mut Staleness {
+        &mut self.stale
+    }
+
+    /// Takes in a pod. Returns false if what is told of it is stale.
     pub fn put(&mut self, key: PodKey, mut record: PodRecord) -> bool {
+        if self.is_stale(&key, &record) {
+            return false;
+        }
         if let Some(known) = self.by_key.get(&key) {
-            if known.uid == record.uid && known.revision > record.revision {
-                return false;
-            }
             // What was found out about its owner stays known if that is still its owner.
             let owner = known.owner.clone();
             self.take_out(&key);

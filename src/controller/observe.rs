@@ -34,6 +34,7 @@ impl Controller {
         }
         match change {
             Change::Listing(ack) => {
+                self.relisting(&source);
                 self.listings.insert(source, HashSet::default());
                 // The list is asked for after this: it has all that replies have shown by now.
                 let _ = ack.send(());
@@ -89,7 +90,9 @@ impl Controller {
                     name: name.clone(),
                 };
                 self.workload_gone(&key, uid);
-                self.world.unbury_workload(uid);
+                if let Some(uid) = uid {
+                    self.world.stale_workloads().deleted(uid);
+                }
             }
             Source::Jobs(kind, _) => {
                 let key = JobKey {
@@ -98,6 +101,9 @@ impl Controller {
                     name: name.clone(),
                 };
                 self.job_gone(&key, uid);
+                if let Some(uid) = uid {
+                    self.world.stale_jobs(kind).deleted(uid);
+                }
             }
             Source::Pod => {
                 let (namespace, name) = (namespace.clone(), name.clone());
@@ -105,6 +111,17 @@ impl Controller {
             }
             Source::JobKind => self.job_kind_gone(name),
             _ => self.setting(source, namespace, name, None),
+        }
+    }
+
+    /// A list is about to be asked for.
+    fn relisting(&mut self, source: &Source) {
+        match source {
+            Source::Workload => self.world.stale_workloads().relisting(),
+            Source::Pod => self.world.pods.stale().relisting(),
+            Source::Jobs(kind, _) => self.world.stale_jobs(kind).relisting(),
+            // Nothing is written to these that shows that they are gone.
+            _ => {}
         }
     }
 
@@ -139,9 +156,6 @@ impl Controller {
                 .collect(),
             _ => self.cluster.known(source),
         };
-        if *source == Source::Workload {
-            self.world.unbury_workload(None);
-        }
         for (namespace, name) in known {
             if !seen.contains(&(namespace.clone(), name.clone())) {
                 self.gone(source, &namespace, &name, None);
@@ -254,10 +268,22 @@ impl Controller {
     /// A reply says that a Workload is gone, which its watch may not have shown yet.
     pub(super) fn workload_not_found(&mut self, key: &WorkloadKey) {
         if let Some(known) = self.world.workload(key) {
-            let uid = known.uid.to_string();
-            self.world.bury_workload(&uid);
+            let uid = known.uid.clone();
+            self.world.stale_workloads().bury(uid);
         }
         self.workload_gone(key, None);
+    }
+
+    /// A reply says that a job is gone.
+    pub(super) fn job_not_found(&mut self, key: &JobKey, uid: &Uid) {
+        self.world.stale_jobs(&key.kind).bury(uid.clone());
+        self.job_gone(key, Some(uid));
+    }
+
+    /// A reply says that a pod is gone.
+    pub(super) fn pod_not_found(&mut self, key: &PodKey, uid: &Uid) {
+        self.world.pods.stale().bury(uid.clone());
+        self.pod_gone(key, Some(uid));
     }
 
     pub(super) fn workload_gone(&mut self, key: &WorkloadKey, uid: Option<&str>) {

@@ -15,13 +15,12 @@ use crate::plan::job::left_suspended;
 
 impl Controller {
     pub(in crate::controller) fn job_applied(&mut self, key: &JobKey, record: JobRecord) {
+        if self.world.is_stale_job(key, &record) {
+            return;
+        }
         if let Some(before) = self.world.job(key)
             && before.uid != record.uid
         {
-            // What a watch that lags still shows is older than what is known.
-            if record.revision < before.revision {
-                return;
-            }
             let replaced = before.uid.clone();
             self.job_gone(key, Some(&replaced));
         }

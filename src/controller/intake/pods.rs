@@ -30,6 +30,9 @@ impl Controller {
         let record = PodRecord::read(object, &options.queue_labels, &options.queue_gates);
         let uid = record.uid.clone();
         let before = self.world.pods.get(key).cloned();
+        if self.world.pods.is_stale(key, &record) {
+            return;
+        }
         if !is_labelled {
             // Read after a conflict: another pod by this name, or one that is not Sluice's any more.
             match before {
@@ -40,9 +43,6 @@ impl Controller {
         }
         if let Some(before) = &before {
             if before.uid != uid {
-                if record.revision < before.revision {
-                    return;
-                }
                 self.pod_gone(key, None);
             } else if record.is_bound && record.is_live() && !before.is_bound {
                 self.has_found_a_node(&record);
@@ -60,6 +60,9 @@ impl Controller {
 
     /// A watch by label shows pods as deleted that have only lost the label.
     pub(in crate::controller) fn pod_deleted(&mut self, key: &PodKey, object: &DynamicObject) {
+        if let Some(uid) = &object.metadata.uid {
+            self.world.pods.stale().deleted(uid);
+        }
         let known = self.world.pods.get(key);
         let known = known.filter(|pod| Some(&*pod.uid) == object.metadata.uid.as_deref());
         match known.cloned() {

@@ -70,6 +70,7 @@ impl Controller {
             self.drop_object(&key);
         }
         self.kinds.remove(name);
+        self.world.forget_kind(name);
         self.shows_pods.remove(name);
         self.forget_listings();
     }

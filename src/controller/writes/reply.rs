@@ -235,7 +235,9 @@ impl Controller {
                 }
             }
             (Write::PatchJob { key, .. }, None) => {
-                self.job_gone(key, subject.job().map(|uid| &**uid));
+                if let Subject::Job(uid) = subject {
+                    self.job_not_found(key, uid);
+                }
             }
             (Write::PatchPod { key, .. }, Some(object)) => {
                 if self.world.pods.get(key).is_some() {
@@ -243,7 +245,9 @@ impl Controller {
                 }
             }
             (Write::PatchPod { key, .. }, None) => {
-                self.pod_gone(key, subject.pod().map(|uid| &**uid));
+                if let Subject::Pod(uid) = subject {
+                    self.pod_not_found(key, uid);
+                }
             }
             // The watch shows how a deleted pod ends.
             (Write::DeletePod { .. }, _) | (Write::CreateWorkload(_), None) => {}
