@@ -7,6 +7,10 @@ use sluice_engine::{Amount, Explanation, PendingReason, ResourceName};
 use super::{Note, workload};
 use crate::cache::WorkloadRecord;
 
+/// What a deactivated Workload says that holds no quota.
+pub const DEACTIVATED: &str =
+    "It is deactivated and does not wait for quota: set spec.active to true to queue it again";
+
 /// Why a Workload holds no quota: the reason of its QuotaReserved condition, Kueue's where it has one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NotReserved {
@@ -74,6 +78,36 @@ pub fn waiting_workload(
     }
 }
 
+/// What a Workload waits for that is deactivated.
+pub fn deactivated(record: &WorkloadRecord) -> Option<(NotReserved, String)> {
+    (!record.spec.active).then(|| (NotReserved::Deactivated, DEACTIVATED.to_owned()))
+}
+
 fn format_amount(resource: &ResourceName, amount: Amount) -> String {
     Quantity::of(resource.as_str(), amount.get()).0
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::plan::Now;
+    use crate::plan::fixtures::mk_group_workload;
+
+    #[test]
+    fn a_workload_that_was_never_admitted_says_that_it_is_deactivated() {
+        let waits = json!({"type": "QuotaReserved", "status": "False", "reason": "WaitingForQuota",
+            "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"});
+        let (_, mut record) = mk_group_workload(&json!([]), &json!({"conditions": [waits]}));
+        assert_eq!(deactivated(&record), None);
+        record.spec.active = false;
+        let (reason, message) = deactivated(&record).unwrap();
+        let now = Now::UNIX_EPOCH;
+        record.status = workload::waiting(&record, reason, message.clone(), now).unwrap();
+        assert_eq!(record.status.conditions[0].reason, "Deactivated");
+        // It says the same as one that has given its quota back.
+        let requeued = workload::requeued(&record, workload::Next::Queue, now);
+        assert_eq!(requeued.conditions[0].message, message);
+    }
 }

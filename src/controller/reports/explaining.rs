@@ -63,6 +63,7 @@ impl Controller {
         }
         let said = self
             .undeclared(subject, record)
+            .or_else(|| explain::deactivated(record))
             .or_else(|| self.paused(subject));
         let said = said.or_else(|| {
             let explanation = self.engine.explain(&subject.id())?;

@@ -9,7 +9,7 @@ use sluice_kinds::view::Finished;
 use crate::cache::WorkloadRecord;
 use crate::cache::conditions::{self, Saying, Type};
 use crate::plan::cause::Cause;
-use crate::plan::explain::NotReserved;
+use crate::plan::explain::{DEACTIVATED, NotReserved};
 use crate::plan::reservation::once_more;
 use crate::plan::{Note, Now, progress, stall};
 
@@ -142,7 +142,7 @@ pub fn requeued(record: &WorkloadRecord, next: Next, now: Now) -> WorkloadStatus
             },
         ),
         (None, false, _) => (
-            "It is deactivated and does not wait for quota: set spec.active to true to queue it again".to_owned(),
+            DEACTIVATED.to_owned(),
             Saying {
                 kind: Type::Requeued,
                 is_true: false,
