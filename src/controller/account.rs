@@ -46,7 +46,9 @@ impl Controller {
             let admission = self.engine.admission(&id);
             let may_have_pods = admission.is_some_and(|admission| {
                 let is_gone = job.is_none() && subject.job().is_some();
-                may_run() || 0 < self.live_pods(subject) || (is_gone && is_just_admitted(admission))
+                let now = time(clock::now());
+                let may_have_unseen = reservation::unseen_pods_for(admission.since, now).is_some();
+                may_run() || 0 < self.live_pods(subject) || (is_gone && may_have_unseen)
             });
             if !may_have_pods {
                 self.engine.apply(Event::RemoveWorkload(id));
@@ -60,7 +62,9 @@ impl Controller {
             _ if workload.is_finished() => WorkloadState::Finished,
             Some(admission) => {
                 let ended = |pod_set: &str| workload.reclaimed(pod_set);
-                match translate::admission(admission, ended, &self.bound_pods(subject)) {
+                let since = reservation::charged_since(workload).map_or(Time::default(), time);
+                let counted = translate::admission(admission, ended, &self.bound_pods(subject));
+                match counted.map(|admission| Admission { since, ..admission }) {
                     // What is deleted together with its pods goes by itself: nobody else has to make
                     // room meanwhile. Nobody waits for an eviction that does not end.
                     Ok(admission)
@@ -74,7 +78,6 @@ impl Controller {
                         )
                     }
                     Ok(admission) => WorkloadState::Admitted(Admission {
-                        since: reservation::charged_since(workload).map_or(Time::default(), time),
                         unused_since: unused_since.map(time),
                         ..admission
                     }),
@@ -335,12 +338,6 @@ impl Controller {
             backoff.is_some_and(|backoff| Instant::now() < backoff.until)
         })
     }
-}
-
-/// Whether an admission is so new that pods may run because of it that no watch has shown yet: the job and its
-/// Workload may go at once, and each watch lags by another time.
-fn is_just_admitted(admission: &Admission) -> bool {
-    time(clock::now()).since(admission.since) < reservation::UNSEEN_PODS
 }
 
 /// A moment as the engine is told it.

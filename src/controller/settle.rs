@@ -98,8 +98,9 @@ impl Controller {
         let child = child.then(|| self.child_with_pods(&key, uid)).flatten();
         let record = workload.map(|(_, record)| record);
         let record = record.filter(|record| job.deleting && record.status.admission.is_some());
-        let unseen_for =
-            record.and_then(|record| reservation::unseen_pods_for(record, clock::now()));
+        let admitted = record.and_then(reservation::charged_since);
+        let unseen_for = admitted
+            .and_then(|at| reservation::unseen_pods_for(time(at), time(clock::now())));
         let situation = Situation {
             key: &key,
             job,

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use sluice_crds::{RequeueState, Reservation};
+use sluice_engine::Time;
 
 use crate::cache::conditions::{self, Type};
 use crate::cache::{PodRecord, WorkloadRecord};
@@ -14,7 +15,7 @@ pub const TIMED_OUT: &str = "ReservationTimeout";
 /// The reason of an eviction because the API server, or a webhook, does not let the job go.
 pub const BLOCKED: &str = "ReleaseBlocked";
 /// For so long after an admission pods may run because of it that no watch has shown.
-pub const UNSEEN_PODS: Duration = Duration::from_secs(5);
+const UNSEEN_PODS: Duration = Duration::from_secs(5);
 /// How long a job that can't be released keeps its quota where its ClusterQueue says nothing.
 const BLOCKED_DEFAULT: Duration = Duration::from_mins(1);
 /// A release that has not been refused for so long is not tried any more: refused ones are tried again
@@ -98,11 +99,10 @@ pub fn charged_since(record: &WorkloadRecord) -> Option<Timestamp> {
     conditions::true_since(&record.status.conditions, Type::QuotaReserved)
 }
 
-/// For so long a Workload was admitted so short a time ago that pods may run because of it that no watch has
-/// shown: each watch lags by another time. None once all are known.
-pub fn unseen_pods_for(record: &WorkloadRecord, now: Timestamp) -> Option<Duration> {
-    let known_at = charged_since(record)?.checked_add(UNSEEN_PODS).ok()?;
-    let left = Duration::try_from(known_at.duration_since(now)).ok()?;
+/// For so long pods may run that no watch has shown, because of an admission at `since`: the job and its Workload
+/// may go at once, and each watch lags by another time. None once all are known.
+pub fn unseen_pods_for(since: Time, now: Time) -> Option<Duration> {
+    let left = UNSEEN_PODS.checked_sub(now.since(since))?;
     (!left.is_zero()).then_some(left)
 }
 
