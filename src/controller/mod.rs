@@ -92,8 +92,10 @@ pub struct Options {
 
 /// What the clock makes due.
 enum Wake {
-    /// A job, group or pod is to be planned.
-    Subject(Subject),
+    /// A job, group or pod whose write has failed may be written to again.
+    Retry(Subject),
+    /// A job or group is to be planned, as time has passed. A failed write of it still backs off.
+    Plan(Subject),
     /// The pods of a controller have backed off.
     PodsOf(Uid),
 }

@@ -121,7 +121,7 @@ impl Controller {
         let Plan { mut write, notes } = plan(&situation);
         // After a write it is planned again anyway.
         if let (Some(wait), None) = (unseen_for, &write) {
-            self.wake.insert(Wake::Subject(subject.clone()), wait);
+            self.wake.insert(Wake::Plan(subject.clone()), wait);
         }
         if self.reports.hold_back(subject, write.as_ref()) {
             write = None;

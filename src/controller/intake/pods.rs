@@ -289,7 +289,7 @@ impl Controller {
         let crate::plan::Plan { write, notes } = group::plan(&situation);
         let kept_for = workload.and_then(|(_, record)| group::kept_for(record, situation.now));
         if let Some(wait) = kept_for.filter(|_| pods.is_empty()) {
-            self.wake.insert(Wake::Subject(subject.clone()), wait);
+            self.wake.insert(Wake::Plan(subject.clone()), wait);
         }
         match write {
             Some(write) => self.send_for_pods(subject, write, notes),

@@ -319,14 +319,18 @@ impl Controller {
     fn later(&mut self, subject: &Subject) {
         let wait = self.attempts.wait(subject);
         self.resting.insert(subject.clone());
-        self.wake.insert(Wake::Subject(subject.clone()), wait);
+        self.wake.insert(Wake::Retry(subject.clone()), wait);
         self.sync(subject);
     }
 
     /// A wait is over.
     pub(in crate::controller) fn awake(&mut self, wake: Wake) {
         match wake {
-            Wake::Subject(subject) => self.subject_awake(&subject),
+            Wake::Retry(subject) => self.retry(&subject),
+            Wake::Plan(subject) => {
+                self.prune(&subject);
+                self.again(&subject);
+            }
             Wake::PodsOf(owner) => self.pods_awake(&owner),
         }
     }
@@ -340,8 +344,8 @@ impl Controller {
         }
     }
 
-    /// The wait of a job, group or pod is over.
-    fn subject_awake(&mut self, subject: &Subject) {
+    /// The backoff after a failed write is over.
+    fn retry(&mut self, subject: &Subject) {
         self.resting.remove(subject);
         self.prune(subject);
         if let Some(flight) = self.unanswered.remove(subject) {

@@ -115,7 +115,7 @@ pub static MUTANTS: [Mutant; 27] = [
     mutant(
         "nobody is woken after a failure",
         "src/controller/writes/reply.rs",
-        "self.wake.insert(Wake::Subject(subject.clone()), wait);\n        self.sync(subject);",
+        "self.wake.insert(Wake::Retry(subject.clone()), wait);\n        self.sync(subject);",
         "drop(wait);\n        self.sync(subject);",
     ),
     mutant(
