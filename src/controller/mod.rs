@@ -272,7 +272,7 @@ impl Controller {
                 Some(observation) = self.receiver.recv() => self.observe(observation),
                 () = sleep(due.unwrap_or_default()), if due.is_some() => {}
             }
-            self.take_in_what_came();
+            self.drain_channels();
             if self.is_ready() {
                 self.settle();
             }
@@ -295,8 +295,8 @@ impl Controller {
         (self.started && wait < HOUSEKEEPING).then_some(wait)
     }
 
-    /// Takes in what has come: replies to writes, and observations. All of it is decided as one.
-    fn take_in_what_came(&mut self) {
+    /// Takes in what has come meanwhile, replies and observations: all of it is decided as one.
+    fn drain_channels(&mut self) {
         while let Some(landing) = self.flights.try_next() {
             self.land(landing);
         }

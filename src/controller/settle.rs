@@ -99,8 +99,8 @@ impl Controller {
         let record = workload.map(|(_, record)| record);
         let record = record.filter(|record| job.deleting && record.status.admission.is_some());
         let admitted = record.and_then(reservation::charged_since);
-        let unseen_for = admitted
-            .and_then(|at| reservation::unseen_pods_for(time(at), time(clock::now())));
+        let unseen_for =
+            admitted.and_then(|at| reservation::unseen_pods_for(time(at), time(clock::now())));
         let situation = Situation {
             key: &key,
             job,

@@ -101,7 +101,7 @@ impl Controller {
         self.attempts.in_doubt.remove(&subject);
         self.leaving.remove(&subject);
         let lasts = self.attempts.succeeded(&subject, &flight.write);
-        self.take_in(&subject, &flight.write, object);
+        self.observe_reply(&subject, &flight.write, object);
         if let Write::SetWorkloadStatus {
             purpose: StatusPurpose::Admit,
             status,
@@ -152,7 +152,7 @@ impl Controller {
         if is_there && let Some(root) = self.released_by(&flight.write, &subject) {
             self.is_blocked(&root, "it changes each time that it is to be released");
         }
-        self.take_in(&subject, &flight.write, object);
+        self.observe_reply(&subject, &flight.write, object);
         if let Write::CreateWorkload(_) = &flight.write
             && is_there
             && self.world.workload_of(&subject).is_none()
@@ -224,7 +224,7 @@ impl Controller {
 
     /// What a reply shows. An object that a watch has shown to be gone since stays gone: no watch
     /// would ever take it back.
-    fn take_in(&mut self, subject: &Subject, write: &Write, object: Option<DynamicObject>) {
+    fn observe_reply(&mut self, subject: &Subject, write: &Write, object: Option<DynamicObject>) {
         match (write, object) {
             (Write::PatchJob { key, .. }, Some(object)) => {
                 let is_child = self.world.children.get(key).is_some();
