@@ -21,7 +21,7 @@ use tracing::info;
 
 use crate::api::client::Clients;
 use crate::api::openapi::OpenApi;
-use crate::controller::{Controller, Options};
+use crate::controller::{Options, Shell};
 use crate::jobkinds::policy;
 use crate::jobkinds::webhook_rules::{self, Rules};
 use crate::process::args::Args;
@@ -230,7 +230,7 @@ impl Replica {
             basis,
             step_down.clone(),
         );
-        let controller = Controller::new(
+        let controller = Shell::new(
             self.options.clone(),
             self.clients.clone(),
             self.metrics.clone(),

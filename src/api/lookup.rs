@@ -15,6 +15,7 @@ use crate::cache::pod::OwnerRef;
 const DEADLINE: Duration = Duration::from_secs(5);
 
 /// What was found out about an owner.
+#[derive(Debug)]
 pub enum Found {
     /// Its metadata.
     Object(Box<ObjectMeta>),

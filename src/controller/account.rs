@@ -10,7 +10,6 @@ use sluice_kinds::hold::Hold;
 use sluice_kinds::pod::PodMode;
 use sluice_kinds::view::QueueName;
 use sluice_translate as translate;
-use tokio::time::Instant;
 use tracing::warn;
 
 use super::Controller;
@@ -20,7 +19,6 @@ use crate::controller::writes::flights::Kind;
 use crate::plan::job::LivePods;
 use crate::plan::workload::Fit;
 use crate::plan::{group, reservation};
-use crate::process::clock;
 use crate::process::hashing::HashMap;
 
 impl Controller {
@@ -46,7 +44,7 @@ impl Controller {
             let admission = self.engine.admission(&id);
             let may_have_pods = admission.is_some_and(|admission| {
                 let is_gone = job.is_none() && subject.job().is_some();
-                let now = time(clock::now());
+                let now = time(self.now.wall);
                 let may_have_unseen = reservation::unseen_pods_for(admission.since, now).is_some();
                 may_run() || 0 < self.live_pods(subject) || (is_gone && may_have_unseen)
             });
@@ -57,7 +55,7 @@ impl Controller {
             }
             return;
         };
-        self.expected.note(subject, workload, job);
+        self.expected.note(subject, workload, job, self.now.moment);
         let state = match &workload.status.admission {
             _ if workload.is_finished() => WorkloadState::Finished,
             Some(admission) => {
@@ -300,7 +298,7 @@ impl Controller {
         };
         if state == WorkloadState::Pending && self.is_unexplained.insert(subject.clone()) {
             self.unexplained
-                .push_back((Instant::now(), subject.clone()));
+                .push_back((self.now.moment, subject.clone()));
         }
         let created = pod.created.map_or(i64::MAX, Timestamp::as_second);
         let priority = self.pod_priority(pod).map_or(pod.priority, |p| p.value);
@@ -335,7 +333,7 @@ impl Controller {
         let owner = pod.owner.as_ref();
         owner.is_some_and(|owner| {
             let backoff = self.pod_backoffs.get(&owner.uid);
-            backoff.is_some_and(|backoff| Instant::now() < backoff.until)
+            backoff.is_some_and(|backoff| self.now.moment < backoff.until)
         })
     }
 }

@@ -1,10 +1,11 @@
-//! The one task that holds all state: observations in, engine in the middle, writes out. No lock is
-//! needed, and what happens in what order can be read here. I/O runs in tasks of its own, bounded.
+//! The controller: all state in one owner, observations in, engine in the middle, requests out. It has no
+//! I/O and no clock: [`Controller::handle`] takes in one input at a time, [`Controller::cycle`] decides and
+//! returns what is to be done. The [`shell`] does it. What happens in what order can be read here.
 //!
 //! ```text
-//! watches ──▶ observe ──▶ World, Cluster, Engine ──▶ settle ──▶ Flights (writes)
-//!                ▲                                                  │
-//!                └──────────────── replies are observations ◀───────┘
+//! watches, replies ──▶ Input ──▶ handle: World, Cluster, Engine
+//!        ▲                                   │
+//!        └── shell ◀── Output ◀── cycle: plan, decide
 //! ```
 
 mod account;
@@ -14,63 +15,68 @@ mod kinds;
 mod observe;
 mod reports;
 mod settle;
+mod shell;
+mod wakes;
 mod writes;
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Result;
+use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::jiff::Timestamp;
 use kube::api::ApiResource;
-use sluice_crds as crds;
 use sluice_engine::{Engine, Settings};
 use sluice_kinds::devices::DeviceClasses;
 use sluice_kinds::pod::QueueGates;
 use sluice_kinds::view::QueueLabels;
-use tokio::sync::mpsc;
-use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
-use tokio_util::sync::CancellationToken;
-use tokio_util::time::DelayQueue;
 use tracing::info;
 
-use crate::api::client::Clients;
-use crate::api::events::Events;
-use crate::api::watch::{self, Observation};
-use crate::api::write::Writer;
+use crate::api::watch::Observation;
 use crate::cache::Source;
 use crate::cache::cluster::Cluster;
 use crate::cache::devices::Devices;
 use crate::cache::{Subject, Template, Uid, World};
 use crate::jobkinds::webhook_rules::Rules;
-use crate::process::clock;
+use crate::plan::{Note, Write};
+use crate::process::clock::{Moment, Now};
 use crate::process::hashing::{HashMap, HashSet};
 use crate::process::metrics::Metrics;
-use crate::process::pulse::Pulse;
-use crate::process::term::{Term, TermName};
+use crate::process::term::TermName;
 use decisions::excess::ExcessChildren;
 use decisions::opening::Opening;
 use decisions::orphans::Orphans;
 use decisions::reservations::{Blocked, PodBackoff};
 use decisions::stalls::Expected;
-use intake::owners::Owners;
-use kinds::{Kinds, Reading};
+use intake::owners::{Answer, Owners, Question};
+use kinds::{Kinds, Order, Reading, Report};
 use observe::Seen;
 use reports::progress::Reports;
-use reports::statuses::Statuses;
-use writes::flights::Flights;
+use reports::statuses::{self, Statuses};
+pub use shell::Shell;
+use wakes::{Wake, Wakes};
+use writes::flights::{Flight, Flights, Landing};
 use writes::reply::Attempts;
 
-/// Observations that may wait before watches are held back: some pages of a list.
-const OBSERVATIONS_MAX: usize = 2048;
-/// Observations that are taken in before anything is decided: a burst is decided as one.
-const BATCH_MAX: usize = 512;
-/// How often statuses and explanations are looked after. It is decided then too, so that nothing that is
-/// due is ever late by more, whatever becomes of the clock.
-const HOUSEKEEPING: Duration = Duration::from_secs(1);
 /// What is due by the clock is not decided sooner than after this: what could not be done a moment ago
 /// would be due again at once.
 const DUE_AGAIN: Duration = Duration::from_millis(20);
+
+/// The sources that every cluster with Sluice has: nothing is planned before each has been listed.
+const FIXED_SOURCES: [Source; 12] = [
+    Source::ResourceFlavor,
+    Source::Cohort,
+    Source::ClusterQueue,
+    Source::LocalQueue,
+    Source::WorkloadPriorityClass,
+    Source::JobKind,
+    Source::Workload,
+    Source::Pod,
+    Source::Namespace,
+    Source::LimitRange,
+    Source::RuntimeClass,
+    Source::PriorityClass,
+];
 
 /// The namespace and name of an object.
 type Place = (Arc<str>, Arc<str>);
@@ -90,22 +96,52 @@ pub struct Options {
     pub device_classes: DeviceClasses,
 }
 
-/// What the clock makes due.
-enum Wake {
-    /// A job, group or pod whose write has failed may be written to again.
-    Retry(Subject),
-    /// A job or group is to be planned, as time has passed. A failed write of it still backs off.
-    Plan(Subject),
-    /// The pods of a controller have backed off.
-    PodsOf(Uid),
+/// What the controller is told.
+enum Input {
+    /// A watch has seen something.
+    Observed(Observation<Seen>),
+    /// A write has ended.
+    WriteEnded(Box<Landing>),
+    /// The suspension of a child has ended.
+    ChildWritten,
+    /// The write of a status has ended.
+    StatusWritten(statuses::Place),
+    /// What an owner is.
+    OwnerFound(Answer),
+    /// The task of a JobKind has found something out.
+    KindReport(Report),
+    /// A second has passed.
+    Tick,
+}
+
+/// What the controller wants done. Whatever has an end is told as an [`Input`].
+enum Output {
+    /// Send a write.
+    Write(Flight),
+    /// Suspend a child of a queued object.
+    SuspendChild {
+        /// The suspension.
+        write: Write,
+        /// The resource of the child.
+        resource: ApiResource,
+    },
+    /// Write a status.
+    WriteStatus(statuses::Report),
+    /// Find out what an owner is.
+    LookUpOwner(Question),
+    /// Start or end the task of a JobKind.
+    Kind(Order),
+    /// Write an event about an object.
+    Tell(Box<ObjectReference>, Note),
 }
 
 /// All state of the controller.
 pub struct Controller {
-    options: Options,
-    clients: Clients,
     metrics: Arc<Metrics>,
-    events: Events,
+    /// The time of the input or cycle that is being handled.
+    now: Now,
+    /// Events to be written.
+    events: Vec<(Box<ObjectReference>, Note)>,
     engine: Engine,
     world: World,
     cluster: Cluster,
@@ -127,13 +163,13 @@ pub struct Controller {
     /// Templates of claims by which jobs have to be counted anew.
     changed_templates: BTreeSet<Template>,
     /// What is to be looked at later.
-    wake: DelayQueue<Wake>,
+    wakes: Wakes,
     /// A digest of what was last said about a job, so that it isn't said twice.
     told: HashMap<Subject, u64>,
     /// Whether only warnings are told.
     is_quiet: bool,
     /// Waiting jobs, with the time since when they wait or were last looked at.
-    unexplained: VecDeque<(Instant, Subject)>,
+    unexplained: VecDeque<(Moment, Subject)>,
     /// The same jobs, to find them by.
     is_unexplained: HashSet<Subject>,
     reports: Reports,
@@ -144,7 +180,7 @@ pub struct Controller {
     /// Jobs, groups and pods whose last write failed, until they are woken.
     resting: HashSet<Subject>,
     /// Admissions that nobody knows the outcome of, to be sent again.
-    unanswered: HashMap<Subject, writes::flights::Flight>,
+    unanswered: HashMap<Subject, Flight>,
     attempts: Attempts,
     owners: Owners,
     excess_children: ExcessChildren,
@@ -170,52 +206,41 @@ pub struct Controller {
     blocked: HashMap<Subject, Blocked>,
     /// Jobs and groups that should stop, or start, by what was written.
     expected: Expected,
-    sender: mpsc::Sender<Observation<Seen>>,
-    receiver: mpsc::Receiver<Observation<Seen>>,
 }
 
 impl Controller {
-    /// A controller that knows nothing yet and may write within `term`.
-    pub fn new(
+    /// A controller that knows nothing yet, and whose admissions name this term.
+    fn new(
         options: Options,
-        clients: Clients,
         metrics: Arc<Metrics>,
-        term: Arc<Term>,
+        term: TermName,
         rules: Rules,
+        now: Now,
     ) -> Self {
-        let (sender, receiver) = mpsc::channel(OBSERVATIONS_MAX);
-        let cluster = Cluster::new(Devices::new(options.device_classes.clone()));
-        let name = term.name();
-        let writer = Writer::new(clients.write.clone(), metrics.clone(), term);
-        let events = Events::start(
-            clients.write.clone(),
-            options.instance.clone(),
-            metrics.clone(),
-        );
+        let cluster = Cluster::new(Devices::new(options.device_classes));
+        let mut unsynced = BTreeSet::from(FIXED_SOURCES);
+        if cluster.devices.are_counted() {
+            unsynced.insert(Source::ResourceClaimTemplate);
+        }
+        let reading = Reading {
+            queue_labels: options.queue_labels.clone(),
+            queue_gates: options.queue_gates,
+            additions: cluster.additions.clone(),
+        };
         Self {
-            flights: Flights::new(writer.clone()),
-            excess_children: ExcessChildren::new(writer.clone()),
-            statuses: Statuses::new(writer),
-            kinds: Kinds::new(
-                clients.clone(),
-                sender.clone(),
-                metrics.clone(),
-                Reading {
-                    queue_labels: options.queue_labels.clone(),
-                    queue_gates: options.queue_gates.clone(),
-                    additions: cluster.additions.clone(),
-                },
-                rules,
-            ),
-            engine: Engine::new(options.settings.clone()),
+            flights: Flights::default(),
+            excess_children: ExcessChildren::default(),
+            statuses: Statuses::default(),
+            kinds: Kinds::new(metrics.clone(), reading, rules),
+            engine: Engine::new(options.settings),
             world: World::default(),
             cluster,
             listings: HashMap::default(),
-            unsynced: BTreeSet::new(),
+            unsynced,
             started: false,
             opening: None,
             dirty: BTreeSet::new(),
-            wake: DelayQueue::new(),
+            wakes: Wakes::default(),
             told: HashMap::default(),
             is_quiet: false,
             unexplained: VecDeque::new(),
@@ -227,9 +252,9 @@ impl Controller {
             recount: BTreeSet::new(),
             changed_templates: BTreeSet::new(),
             pod_notes: 0,
-            owners: Owners::new(clients.read.clone(), options.queue_labels.clone()),
+            owners: Owners::new(options.queue_labels),
             shows_pods: HashSet::default(),
-            term: name,
+            term,
             late: BTreeSet::new(),
             late_pods: BTreeSet::new(),
             leaving: HashSet::default(),
@@ -240,79 +265,95 @@ impl Controller {
             pod_backoffs: HashMap::default(),
             blocked: HashMap::default(),
             expected: Expected::default(),
-            options,
-            clients,
             metrics,
-            events,
-            sender,
-            receiver,
+            now,
+            events: Vec::new(),
         }
     }
 
-    /// Runs until `stop`; then writes under way are given time to end.
-    pub async fn run(mut self, pulse: Arc<Pulse>, stop: CancellationToken) -> Result<()> {
-        self.start_watches();
-        let mut housekeeping = interval(HOUSEKEEPING);
-        housekeeping.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        loop {
-            pulse.beat();
-            let due = self.due();
-            tokio::select! {
-                // The order is of no account: whatever else has come meanwhile is taken in below.
-                biased;
-                () = stop.cancelled() => break,
-                _ = housekeeping.tick() => self.housekeep(),
-                Some(expired) = futures::StreamExt::next(&mut self.wake) => {
-                    self.awake(expired.into_inner());
-                }
-                Some(report) = self.kinds.next_report() => self.kind_report(report),
-                Some(answer) = self.owners.next() => self.owner_found(answer),
-                Some(()) = self.statuses.next() => {}
-                Some(landing) = self.flights.next() => self.land(landing),
-                Some(observation) = self.receiver.recv() => self.observe(observation),
-                () = sleep(due.unwrap_or_default()), if due.is_some() => {}
-            }
-            self.drain_channels();
-            if self.is_ready() {
-                self.settle();
-            }
+    /// The sources that have not been listed completely yet: at the start all those to be watched.
+    fn unlisted(&self) -> impl Iterator<Item = &Source> {
+        self.unsynced.iter()
+    }
+
+    /// Takes in one thing that has happened. Nothing is decided before the next [`Controller::cycle`].
+    fn handle(&mut self, input: Input, now: Now) {
+        self.now = now;
+        match input {
+            Input::Observed(observation) => self.observe(observation),
+            Input::WriteEnded(landing) => self.land(*landing),
+            Input::ChildWritten => self.excess_children.ended(),
+            Input::StatusWritten(place) => self.statuses.ended(&place),
+            Input::OwnerFound(answer) => self.owner_found(answer),
+            Input::KindReport(report) => self.kind_report(report),
+            Input::Tick => self.housekeep(),
         }
-        info!("stopping: waiting for writes under way");
-        pulse.end();
-        self.flights.finish().await;
-        self.excess_children.finish().await;
+    }
+
+    /// Plans what has changed or is due, lets the engine decide, and returns what is to be done.
+    fn cycle(&mut self, now: Now) -> Vec<Output> {
+        self.now = now;
+        while let Some(wake) = self.wakes.take_due(now.moment) {
+            self.awake(wake);
+        }
+        if self.is_ready() {
+            self.settle();
+        }
+        self.take_outputs()
+    }
+
+    /// After what time there is something to do though nothing happens.
+    fn due(&self, now: Now) -> Option<Duration> {
+        let wake = self.wakes.next().map(|at| at.since(now.moment));
+        let decision = self.engine.next_wake().filter(|_| self.started);
+        let decision = decision.map(|at| at.since(account::time(now.wall)).max(DUE_AGAIN));
+        [wake, decision].into_iter().flatten().min()
+    }
+
+    /// Nothing is decided any more: returns the last statuses to be written.
+    fn finish(&mut self, now: Now) -> Vec<Output> {
+        self.now = now;
         if self.started {
-            self.statuses.finish(&self.engine, &self.cluster).await;
+            self.statuses.finish(&self.engine, &self.cluster);
         }
-        Ok(())
+        self.statuses_to_write()
     }
 
-    /// After what time there is something to decide though nothing happens, if that is before the next
-    /// housekeeping.
-    fn due(&self) -> Option<Duration> {
-        let at = self.engine.next_wake()?;
-        let wait = at.since(account::time(clock::now())).max(DUE_AGAIN);
-        (self.started && wait < HOUSEKEEPING).then_some(wait)
+    /// The statuses that may be written now.
+    fn statuses_to_write(&mut self) -> Vec<Output> {
+        let reports = std::iter::from_fn(|| self.statuses.start(self.now));
+        reports.map(Output::WriteStatus).collect()
     }
 
-    /// Takes in what has come meanwhile, replies and observations: all of it is decided as one.
-    fn drain_channels(&mut self) {
-        while let Some(landing) = self.flights.try_next() {
-            self.land(landing);
-        }
-        for _ in 0..BATCH_MAX {
-            match self.receiver.try_recv() {
-                Ok(observation) => self.observe(observation),
-                Err(_) => break,
-            }
-        }
+    fn take_outputs(&mut self) -> Vec<Output> {
+        let events = std::mem::take(&mut self.events).into_iter();
+        let mut outputs: Vec<_> = events
+            .map(|(object, note)| Output::Tell(object, note))
+            .collect();
+        outputs.extend(self.kinds.take_orders().into_iter().map(Output::Kind));
+        outputs.extend(std::iter::from_fn(|| self.flights.start()).map(Output::Write));
+        let suspensions = std::iter::from_fn(|| self.excess_children.start());
+        outputs
+            .extend(suspensions.map(|(write, resource)| Output::SuspendChild { write, resource }));
+        outputs.extend(std::iter::from_fn(|| self.owners.start()).map(Output::LookUpOwner));
+        outputs.extend(self.statuses_to_write());
+        outputs
+    }
+
+    /// Has an event written about an object.
+    fn tell_event(&mut self, object: ObjectReference, note: Note) {
+        self.events.push((Box::new(object), note));
+    }
+
+    fn wake_after(&mut self, wait: Duration, wake: Wake) {
+        self.wakes.set(self.now.moment.after(wait), wake);
     }
 
     /// Whether everything has been listed once.
     fn is_ready(&mut self) -> bool {
-        if !self.started && self.unsynced.is_empty() && self.kinds.all_settled() {
+        if !self.started && self.unsynced.is_empty() && self.kinds.all_settled(self.now.moment) {
             self.started = true;
-            self.opening = Some(Opening::new());
+            self.opening = Some(Opening::new(self.now.moment));
             info!(
                 jobs = self.world.jobs().count(),
                 workloads = self.world.workloads().count(),
@@ -338,69 +379,5 @@ impl Controller {
             self.is_quiet = false;
         }
         self.started
-    }
-
-    fn start_watches(&mut self) {
-        let resource_of = |group: &str, version: &str, kind: &str, plural: &str| ApiResource {
-            group: group.to_owned(),
-            version: version.to_owned(),
-            api_version: if group.is_empty() {
-                version.to_owned()
-            } else {
-                format!("{group}/{version}")
-            },
-            kind: kind.to_owned(),
-            plural: plural.to_owned(),
-        };
-        let own = |kind: &str, plural: &str| resource_of(crds::GROUP, crds::VERSION, kind, plural);
-        let table = [
-            (
-                Source::ResourceFlavor,
-                own("ResourceFlavor", "resourceflavors"),
-            ),
-            (Source::Cohort, own("Cohort", "cohorts")),
-            (Source::ClusterQueue, own("ClusterQueue", "clusterqueues")),
-            (Source::LocalQueue, own("LocalQueue", "localqueues")),
-            (
-                Source::WorkloadPriorityClass,
-                own("WorkloadPriorityClass", "workloadpriorityclasses"),
-            ),
-            (Source::JobKind, own("JobKind", "jobkinds")),
-            (Source::Workload, own("Workload", "workloads")),
-            (Source::Pod, resource_of("", "v1", "Pod", "pods")),
-            (
-                Source::Namespace,
-                resource_of("", "v1", "Namespace", "namespaces"),
-            ),
-            (
-                Source::LimitRange,
-                resource_of("", "v1", "LimitRange", "limitranges"),
-            ),
-            (
-                Source::RuntimeClass,
-                resource_of("node.k8s.io", "v1", "RuntimeClass", "runtimeclasses"),
-            ),
-            (
-                Source::PriorityClass,
-                resource_of(
-                    "scheduling.k8s.io",
-                    "v1",
-                    "PriorityClass",
-                    "priorityclasses",
-                ),
-            ),
-        ];
-        self.watch_templates();
-        for (source, resource) in table {
-            self.unsynced.insert(source.clone());
-            tokio::spawn(watch::watch(
-                self.clients.read.clone(),
-                resource,
-                source,
-                |object| Seen::Object(Box::new(object)),
-                self.sender.clone(),
-                self.metrics.clone(),
-            ));
-        }
     }
 }

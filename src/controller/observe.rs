@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use kube::api::DynamicObject;
 use sluice_kinds::pod::PodMode;
-use tokio::time::Instant;
 use tracing::{debug, warn};
 
 use super::Controller;
@@ -167,7 +166,7 @@ impl Controller {
             self.review_kind(kind);
             self.workloads_without_job();
         } else if self.unsynced.remove(source) && self.unsynced.is_empty() {
-            self.kinds.start_all();
+            self.kinds.start_all(self.now.moment);
         }
     }
 
@@ -258,7 +257,7 @@ impl Controller {
         {
             if waits && self.is_unexplained.insert(subject.clone()) {
                 self.unexplained
-                    .push_back((Instant::now(), subject.clone()));
+                    .push_back((self.now.moment, subject.clone()));
             }
             self.dirty.insert(subject.clone());
             self.sync_workload(&subject);

@@ -8,7 +8,6 @@ use kube::api::ApiResource;
 use sluice_crds::{Admission, PriorityClassRef, WorkloadSpec};
 use sluice_engine::{Decision, Event};
 use sluice_translate as translate;
-use tokio::time::Instant;
 use tracing::{debug, error, info};
 
 use super::account::time;
@@ -22,7 +21,6 @@ use crate::controller::writes::flights::Flight;
 use crate::plan::job::{Child, Situation, plan};
 use crate::plan::workload::{self, Priority};
 use crate::plan::{Note, Plan, StatusPurpose, Write, reservation};
-use crate::process::clock;
 
 /// Every so many seconds owners without an owner are looked up again.
 const OWNERS_ASKED_EVERY: u64 = 60;
@@ -48,8 +46,9 @@ impl Controller {
         if !self.may_decide() {
             return;
         }
-        let begun = Instant::now();
-        let decisions = self.engine.decide(time(clock::now()));
+        // A measure of this machine; nothing is decided by it.
+        let begun = std::time::Instant::now();
+        let decisions = self.engine.decide(time(self.now.wall));
         self.metrics.decided(begun.elapsed().as_secs_f64());
         let violations = self.engine.invariant_violations();
         if self.metrics.violations(violations) {
@@ -100,7 +99,7 @@ impl Controller {
         let record = record.filter(|record| job.deleting && record.status.admission.is_some());
         let admitted = record.and_then(reservation::charged_since);
         let unseen_for =
-            admitted.and_then(|at| reservation::unseen_pods_for(time(at), time(clock::now())));
+            admitted.and_then(|at| reservation::unseen_pods_for(time(at), time(self.now.wall)));
         let situation = Situation {
             key: &key,
             job,
@@ -116,14 +115,17 @@ impl Controller {
             live_pods_of_set: &|pod_set| self.live_pods_of_set(subject, pod_set),
             backoff: &|record| self.backoff(record),
             priority: &|| self.priority(job),
-            now: clock::now(),
+            now: self.now.wall,
         };
         let Plan { mut write, notes } = plan(&situation);
         // After a write it is planned again anyway.
         if let (Some(wait), None) = (unseen_for, &write) {
-            self.wake.insert(Wake::Plan(subject.clone()), wait);
+            self.wake_after(wait, Wake::Plan(subject.clone()));
         }
-        if self.reports.hold_back(subject, write.as_ref()) {
+        if self
+            .reports
+            .hold_back(subject, write.as_ref(), self.now.moment)
+        {
             write = None;
         }
         match write {
@@ -162,7 +164,7 @@ impl Controller {
         if let Subject::Pod(uid) = &subject {
             return self.admit_pod(uid, admission);
         }
-        let now = clock::now();
+        let now = self.now.wall;
         self.flights.withdraw_explanation(&subject);
         let found = self
             .world
@@ -299,6 +301,7 @@ impl Controller {
             &self.world,
             &self.kinds,
             &self.metrics,
+            self.now,
         );
     }
 
@@ -365,7 +368,7 @@ impl Controller {
                 "problem"
             );
         }
-        self.events.tell(object, note);
+        self.tell_event(object, note);
     }
 }
 

@@ -63,6 +63,11 @@ impl Moment {
         self.0.saturating_sub(Self::now().0)
     }
 
+    /// How long before this one `earlier` was; nothing for one that came later.
+    pub fn since(self, earlier: Self) -> Duration {
+        self.0.saturating_sub(earlier.0)
+    }
+
     /// The moment this much later.
     #[must_use]
     pub fn after(self, wait: Duration) -> Self {
@@ -77,6 +82,30 @@ impl Moment {
     /// From milliseconds since the machine's start.
     pub fn from_millis(millis: u64) -> Self {
         Self(Duration::from_millis(millis))
+    }
+}
+
+/// The present as an argument of what must not read a clock itself.
+#[derive(Debug, Clone, Copy)]
+pub struct Now {
+    /// For what is due, and how long ago something was.
+    pub moment: Moment,
+    /// For what is recorded: see [`now`].
+    pub wall: Timestamp,
+}
+
+impl Now {
+    /// Reads the clock.
+    pub fn read() -> Self {
+        Self {
+            moment: Moment::now(),
+            wall: now(),
+        }
+    }
+
+    /// How long ago it was.
+    pub fn since(self, earlier: Moment) -> Duration {
+        self.moment.since(earlier)
     }
 }
 

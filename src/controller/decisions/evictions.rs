@@ -13,7 +13,6 @@ use crate::controller::account::queue_of;
 use crate::controller::writes::flights::Flight;
 use crate::plan::cause::{Cause, PREEMPTED, Preemptor, Replacement, preempting};
 use crate::plan::{Note, PodPurpose, StatusPurpose, Write, pod as plan, workload};
-use crate::process::clock;
 
 /// What becomes of something that has to go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -165,7 +164,7 @@ impl Controller {
         let (Some(((key, record), resource)), None) = (found, self.flights.of(subject)) else {
             return Eviction::Busy;
         };
-        let status = workload::evicted(record, cause, clock::now());
+        let status = workload::evicted(record, cause, self.now.wall);
         let write = Write::SetWorkloadStatus {
             key: key.clone(),
             revision: record.revision,

@@ -4,10 +4,9 @@
 
 use std::sync::Arc;
 
-use tokio::task::JoinSet;
+use kube::api::ApiResource;
 use tracing::warn;
 
-use crate::api::write::Writer;
 use crate::cache::pod::{CHAIN_MAX, OwnerRef};
 use crate::cache::{JobKey, JobRecord, Subject};
 use crate::controller::Controller;
@@ -22,10 +21,12 @@ const CONCURRENCY: usize = 8;
 const SUSPECTS_MAX: usize = 10_000;
 
 /// Children that run and may not.
+#[derive(Default)]
 pub struct ExcessChildren {
-    writer: Writer,
     suspects: HashMap<JobKey, Suspect>,
-    running: JoinSet<()>,
+    /// Suspensions to be sent.
+    waiting: Vec<(Write, ApiResource)>,
+    running: usize,
 }
 
 /// A child as it was seen last.
@@ -36,18 +37,16 @@ struct Suspect {
 }
 
 impl ExcessChildren {
-    /// Nobody is under suspicion.
-    pub fn new(writer: Writer) -> Self {
-        Self {
-            writer,
-            suspects: HashMap::default(),
-            running: JoinSet::new(),
-        }
+    /// The next suspension to be sent.
+    pub fn start(&mut self) -> Option<(Write, ApiResource)> {
+        let next = self.waiting.pop()?;
+        self.running += 1;
+        Some(next)
     }
 
-    /// Waits for what is under way.
-    pub async fn finish(&mut self) {
-        while self.running.join_next().await.is_some() {}
+    /// A suspension has ended. Whatever the reply, the object is seen again, as it is.
+    pub fn ended(&mut self) {
+        self.running = self.running.saturating_sub(1);
     }
 }
 
@@ -67,10 +66,7 @@ impl Controller {
 
     /// Once a second: suspends children that have been found twice to run and may not.
     pub(in crate::controller) fn suspend_excess_children(&mut self) {
-        let ExcessChildren {
-            suspects, running, ..
-        } = &mut self.excess_children;
-        while running.try_join_next().is_some() {}
+        let suspects = &mut self.excess_children.suspects;
         suspects.retain(|key, _| self.world.children.get(key).is_some());
         let judged: Vec<_> = (self.excess_children.suspects.iter())
             .map(|(key, suspect)| (key.clone(), self.excess_of(key, &suspect.record)))
@@ -89,7 +85,10 @@ impl Controller {
 
     /// Suspends a child. It stays under suspicion until it is seen to be suspended.
     fn suspend_child(&mut self, key: &JobKey, excess: &Excess, root: &Subject) {
-        if CONCURRENCY <= self.excess_children.running.len() {
+        let ExcessChildren {
+            waiting, running, ..
+        } = &self.excess_children;
+        if CONCURRENCY <= waiting.len() + running {
             return;
         }
         let Some(suspect) = self.excess_children.suspects.get_mut(key) else {
@@ -111,11 +110,7 @@ impl Controller {
             patch: JobPatch::Merge(patch),
             purpose: JobPurpose::Suspend,
         };
-        let writer = self.excess_children.writer.clone();
-        self.excess_children.running.spawn(async move {
-            // Whatever the reply, the object is seen again, as it is.
-            drop(writer.send(write, resource).await);
-        });
+        self.excess_children.waiting.push((write, resource));
     }
 
     /// Why a child may not run, and the queued object above it.

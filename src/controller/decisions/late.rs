@@ -10,7 +10,6 @@ use crate::controller::Controller;
 use crate::controller::writes::flights::Flight;
 use crate::plan::late::{self, Sight};
 use crate::plan::{StatusPurpose, Write};
-use crate::process::clock;
 
 impl Controller {
     /// Whether anything has been decided by this leader.
@@ -146,7 +145,7 @@ impl Controller {
         let write = Write::SetWorkloadStatus {
             key: key.clone(),
             revision: record.revision,
-            status: Box::new(late::taken_back(record, clock::now())),
+            status: Box::new(late::taken_back(record, self.now.wall)),
             purpose: StatusPurpose::TakeBack,
         };
         let resource = self.resource_of(subject);

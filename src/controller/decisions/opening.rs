@@ -6,12 +6,12 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use tokio::time::Instant;
 use tracing::info;
 
 use crate::cache::{JobKey, Subject};
 use crate::controller::Controller;
 use crate::controller::writes::flights::Kind;
+use crate::process::clock::Moment;
 
 /// The first decision waits no longer than this: an API server that answers slowly, or one tenant's
 /// many jobs, must not keep everybody waiting.
@@ -19,7 +19,7 @@ const WAIT_MAX: Duration = Duration::from_secs(30);
 
 /// What the first decision waits for.
 pub struct Opening {
-    since: Instant,
+    since: Moment,
     /// Whether the first plans have been made: before that nobody knows what is awaited.
     is_planned: bool,
     /// Jobs and groups whose way into their queue is being written.
@@ -30,9 +30,9 @@ pub struct Opening {
 
 impl Opening {
     /// Nothing has been planned yet.
-    pub fn new() -> Self {
+    pub fn new(now: Moment) -> Self {
         Self {
-            since: Instant::now(),
+            since: now,
             is_planned: false,
             subjects: BTreeSet::new(),
             unsorted: BTreeSet::new(),
@@ -54,7 +54,7 @@ impl Controller {
         }
         self.sort_out(&mut opening);
         let is_open = opening.subjects.is_empty() && opening.unsorted.is_empty();
-        let waited = opening.since.elapsed();
+        let waited = self.now.since(opening.since);
         if is_open || WAIT_MAX <= waited {
             info!(
                 not_queued = opening.subjects.len() + opening.unsorted.len(),

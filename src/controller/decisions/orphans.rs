@@ -99,7 +99,7 @@ impl Controller {
     fn resource_of_gone(&self, uid: &Uid, owner: &Owner) -> Option<ApiResource> {
         // Its reference to the job was taken from it, so that any kind may be the job's.
         if owner.is_nameless() {
-            return self.kinds.all_settled().then(pods_resource);
+            return self.kinds.all_settled(self.now.moment).then(pods_resource);
         }
         // That it is gone says a complete list, or a watch that may have ended since, with its CRD.
         let listed = self.kinds.listed_resource(&owner.group_kind);

@@ -19,7 +19,6 @@ use crate::controller::intake::pods::pods_resource;
 use crate::controller::writes::flights::Flight;
 use crate::plan::pod::{self as plan, Member};
 use crate::plan::{Note, PodPurpose, Write, explain, workload};
-use crate::process::clock;
 
 impl Controller {
     /// Lets go the pods of an admitted job or group, or takes them back when it has to go.
@@ -81,7 +80,7 @@ impl Controller {
             });
             reclaimed.saturating_add(done.count())
         };
-        let at = Time(clock::now());
+        let at = Time(self.now.wall);
         let writes: Vec<(Uid, Write)> = plan::releases(&members, &admission, used_up)
             .into_iter()
             .filter_map(|(member, assignment)| {
@@ -168,7 +167,7 @@ impl Controller {
             term: Some(self.term.to_string()),
             cluster_queue: record.cluster_queue,
             flavors: assignment.flavors,
-            at: Time(clock::now()),
+            at: Time(self.now.wall),
             priority: pod.priority_class_label.as_ref().and(priority),
         };
         let write = if self.late_pods.contains(uid) {

@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use k8s_openapi::jiff::Timestamp;
 use sluice_crds::Reservation;
-use tokio::time::Instant;
 
 use super::evictions::Eviction;
 use crate::cache::{PodRecord, Subject, Uid, WorkloadRecord};
@@ -14,7 +13,7 @@ use crate::controller::{Controller, Wake};
 use crate::plan::cause::Cause;
 use crate::plan::group::REPLACED_WITHIN;
 use crate::plan::reservation::{self, BLOCKED_NEWS, Backoff};
-use crate::process::clock;
+use crate::process::clock::Moment;
 
 /// How long the pods of a controller back off, and how often they had to so far.
 #[derive(Debug)]
@@ -23,15 +22,15 @@ pub struct PodBackoff {
     pub namespace: Arc<str>,
     count: i32,
     /// Until then none of its pods is admitted.
-    pub until: Instant,
+    pub until: Moment,
 }
 
 /// A release that is refused.
 #[derive(Debug)]
 pub struct Blocked {
-    since: Instant,
+    since: Moment,
     /// The last time.
-    told: Instant,
+    told: Moment,
     message: String,
 }
 
@@ -40,7 +39,7 @@ impl Controller {
     /// gives up on, it says when it decides; this it can't know, as it is seen by writes alone.
     pub(in crate::controller) fn check_blocked(&mut self) {
         self.blocked
-            .retain(|_, blocked| blocked.told.elapsed() < BLOCKED_NEWS);
+            .retain(|_, blocked| self.now.since(blocked.told) < BLOCKED_NEWS);
         for (subject, cause) in self.overdue() {
             if self.flights.of(&subject).is_none()
                 && self.evict_workload(&subject, &cause) == Eviction::Begun
@@ -58,7 +57,7 @@ impl Controller {
             let admission = record.and_then(|record| record.status.admission.as_ref());
             admission.is_some_and(|admission| {
                 let terms = self.cluster.reservations.get(&admission.cluster_queue);
-                reservation::blocked_for_most(terms) <= blocked.since.elapsed()
+                reservation::blocked_for_most(terms) <= self.now.since(blocked.since)
             })
         });
         overdue
@@ -71,7 +70,7 @@ impl Controller {
         let is_empty = self.lacks_pods(subject);
         let empty_since = is_empty.then(|| {
             let since = self.empty_since.entry(subject.clone());
-            *since.or_insert_with(clock::now)
+            *since.or_insert(self.now.wall)
         });
         if !is_empty {
             self.empty_since.remove(subject);
@@ -123,7 +122,7 @@ impl Controller {
         let Some(owner) = pod.owner.as_ref().map(|owner| owner.uid.clone()) else {
             return;
         };
-        let now = Instant::now();
+        let now = self.now.moment;
         let backoff = self
             .pod_backoffs
             .entry(owner.clone())
@@ -136,17 +135,16 @@ impl Controller {
         if backoff.until <= now {
             backoff.count = backoff.count.saturating_add(1);
             let wait = reservation::pod_backoff(backoff.count, &terms);
-            backoff.until = now + wait;
-            self.wake.insert(Wake::PodsOf(owner), wait);
+            backoff.until = now.after(wait);
+            self.wake_after(wait, Wake::PodsOf(owner));
         }
     }
 
     /// Forgets controllers whose pods are gone, have backed off long enough, and do not come again.
     pub(in crate::controller) fn forget_backoffs(&mut self) {
-        let pods = &self.world.pods;
+        let (pods, now) = (&self.world.pods, self.now.moment);
         self.pod_backoffs.retain(|owner, backoff| {
-            Instant::now() < backoff.until + REPLACED_WITHIN
-                || pods.is_owner(&backoff.namespace, owner)
+            now < backoff.until.after(REPLACED_WITHIN) || pods.is_owner(&backoff.namespace, owner)
         });
     }
 
@@ -159,15 +157,16 @@ impl Controller {
 
     /// Notes that a job can't be released.
     pub(in crate::controller) fn is_blocked(&mut self, subject: &Subject, message: &str) {
+        let now = self.now.moment;
         let blocked = self
             .blocked
             .entry(subject.clone())
             .or_insert_with(|| Blocked {
-                since: Instant::now(),
-                told: Instant::now(),
+                since: now,
+                told: now,
                 message: String::new(),
             });
-        blocked.told = Instant::now();
+        blocked.told = now;
         message.clone_into(&mut blocked.message);
     }
 

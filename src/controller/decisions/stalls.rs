@@ -4,8 +4,6 @@
 
 use std::sync::Arc;
 
-use tokio::time::Instant;
-
 use super::evictions::Eviction;
 use crate::cache::{JobRecord, Subject, WorkloadRecord};
 use crate::controller::Controller;
@@ -14,7 +12,7 @@ use crate::plan::cause::Cause;
 use crate::plan::reservation;
 use crate::plan::stall::{self, Remains};
 use crate::plan::{StatusPurpose, Write};
-use crate::process::clock;
+use crate::process::clock::Moment;
 use crate::process::hashing::HashMap;
 
 /// Jobs and groups that something is expected of.
@@ -23,7 +21,7 @@ pub struct Expected {
     /// Those that are to stop.
     evicted: HashMap<Subject, Stopping>,
     /// Admitted jobs that are suspended, and since when this process has seen that.
-    unreleased: HashMap<Subject, Instant>,
+    unreleased: HashMap<Subject, Moment>,
 }
 
 /// A job that is to stop.
@@ -37,7 +35,13 @@ struct Stopping {
 
 impl Expected {
     /// Notes what is expected of a job or group with a Workload.
-    pub fn note(&mut self, subject: &Subject, record: &WorkloadRecord, job: Option<&JobRecord>) {
+    pub fn note(
+        &mut self,
+        subject: &Subject,
+        record: &WorkloadRecord,
+        job: Option<&JobRecord>,
+        now: Moment,
+    ) {
         let admission = record.status.admission.as_ref();
         let holds = admission.filter(|_| !record.is_finished());
         let Some(admission) = holds else {
@@ -54,9 +58,7 @@ impl Expected {
         }
         self.evicted.remove(subject);
         if job.is_some_and(is_to_be_released) {
-            self.unreleased
-                .entry(subject.clone())
-                .or_insert_with(Instant::now);
+            self.unreleased.entry(subject.clone()).or_insert(now);
         } else {
             self.unreleased.remove(subject);
         }
@@ -94,7 +96,7 @@ impl Controller {
             })
             .map(|(subject, _)| subject.clone())
             .collect();
-        let now = clock::now();
+        let now = self.now.wall;
         for subject in subjects {
             let Some((key, record)) = self.world.workload_of(&subject) else {
                 continue;
@@ -142,12 +144,12 @@ impl Controller {
 
     /// Takes quota back from admitted jobs that are suspended for longer than a release may take.
     fn evict_unreleased(&mut self) {
-        let is_overdue = |subject: &Subject, since: &Instant| {
+        let is_overdue = |subject: &Subject, since: &Moment| {
             let record = self.world.workload_of(subject).map(|(_, record)| record);
             let admission = record.and_then(|record| record.status.admission.as_ref());
             let terms = admission.and_then(|a| self.cluster.reservations.get(&a.cluster_queue));
             self.flights.of(subject).is_none()
-                && reservation::blocked_for_most(terms) <= since.elapsed()
+                && reservation::blocked_for_most(terms) <= self.now.since(*since)
         };
         let unreleased = self.expected.unreleased.iter();
         let overdue: Vec<Subject> = unreleased

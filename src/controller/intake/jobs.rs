@@ -107,7 +107,7 @@ impl Controller {
 
     /// Tells of a child that a webhook held, which sees no further than its owner, that it is for its
     /// owner to release it.
-    fn tell_held_child(&self, key: &JobKey, job: &JobRecord) {
+    fn tell_held_child(&mut self, key: &JobKey, job: &JobRecord) {
         let owner = job.owner.as_deref().filter(|o| self.declared(o).is_none());
         let is_held = job.suspended == Some(true) && !self.is_quiet;
         let object = self.reference(key, &job.uid);
@@ -118,11 +118,11 @@ impl Controller {
             "Not queued by itself, and left suspended: {} {:?}, which owns it, belongs to an object that is queued, and starts it",
             owner.kind, owner.name
         );
-        self.events.tell(object, Note::normal("LeftToOwner", text));
+        self.tell_event(object, Note::normal("LeftToOwner", text));
     }
 
     /// Tells of an object about which nothing is done, as its owner can't be read.
-    fn tell_unreadable_owner(&self, key: &JobKey, job: &JobRecord, owner: &OwnerRef) {
+    fn tell_unreadable_owner(&mut self, key: &JobKey, job: &JobRecord, owner: &OwnerRef) {
         let Some(object) = self.reference(key, &job.uid) else {
             return;
         };
@@ -132,7 +132,7 @@ impl Controller {
         );
         // Once a minute while it is so: the event counts.
         let note = Note::warning("OwnerUnreadable", text);
-        self.events.tell(object, note);
+        self.tell_event(object, note);
     }
 
     /// Tells of a job that nothing holds any more, and that its user suspended, that it stays so.

@@ -6,19 +6,17 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kube::Client;
 use kube::api::ObjectMeta;
 use sluice_crds::HELD_ANNOTATION;
 use sluice_kinds::view::{QueueLabels, QueueName};
 use sluice_kinds::{HeldMark, gates};
-use tokio::task::JoinSet;
-use tokio::time::Instant;
 
 use super::lineage::Known;
-use crate::api::lookup::{Found, look_up};
+use crate::api::lookup::Found;
 use crate::cache::pod::OwnerRef;
 use crate::cache::{Subject, Uid};
 use crate::controller::Controller;
+use crate::process::clock::{Moment, Now};
 use crate::process::hashing::{HashMap, HashSet};
 
 /// Questions at the same time.
@@ -33,13 +31,12 @@ const KEPT_MAX: usize = 10_000;
 
 /// Questions about owners.
 pub struct Owners {
-    client: Client,
     queue_labels: QueueLabels,
     waiting: VecDeque<Question>,
-    running: JoinSet<Answer>,
+    running: usize,
     asked: HashSet<Place>,
     /// What was found out lately.
-    facts: HashMap<Place, (Known, Instant)>,
+    facts: HashMap<Place, (Known, Moment)>,
     /// Owners of owners, which no pod names.
     between: HashMap<Uid, Arc<OwnerRef>>,
 }
@@ -47,27 +44,43 @@ pub struct Owners {
 /// An owner as an object in this namespace names it. Another one may lie about the same UID.
 type Place = (Arc<str>, Arc<OwnerRef>);
 
-#[derive(Clone)]
-struct Question {
-    namespace: Arc<str>,
-    owner: Arc<OwnerRef>,
+/// A question what an owner is.
+#[derive(Debug, Clone)]
+pub struct Question {
+    /// The namespace of the objects that name the owner.
+    pub namespace: Arc<str>,
+    /// The owner, as they name it.
+    pub owner: Arc<OwnerRef>,
     tries: u32,
 }
 
+impl Question {
+    /// How long to wait before it is asked: others that wait for an answer are asked first.
+    pub fn wait(&self) -> Duration {
+        if self.tries == 0 {
+            Duration::ZERO
+        } else {
+            RETRY
+        }
+    }
+}
+
 /// What was found out about an owner.
+#[derive(Debug)]
 pub struct Answer {
-    question: Question,
-    found: Found,
+    /// What was asked.
+    pub question: Question,
+    /// What the API server said.
+    pub found: Found,
 }
 
 impl Owners {
     /// No questions.
-    pub fn new(client: Client, queue_labels: QueueLabels) -> Self {
+    pub fn new(queue_labels: QueueLabels) -> Self {
         Self {
-            client,
             queue_labels,
             waiting: VecDeque::new(),
-            running: JoinSet::new(),
+            running: 0,
             asked: HashSet::default(),
             facts: HashMap::default(),
             between: HashMap::default(),
@@ -91,7 +104,6 @@ impl Owners {
                 owner: owner.clone(),
                 tries: 0,
             });
-            self.fill();
         }
     }
 
@@ -107,12 +119,12 @@ impl Owners {
     }
 
     /// Keeps an answer for a while.
-    fn keep(&mut self, question: &Question, known: Known) {
+    fn keep(&mut self, question: &Question, known: Known, now: Now) {
         if KEPT_MAX <= self.facts.len() {
             self.facts.clear();
         }
         let place = (question.namespace.clone(), question.owner.clone());
-        self.facts.insert(place, (known, Instant::now()));
+        self.facts.insert(place, (known, now.moment));
     }
 
     /// What an owner is by its metadata.
@@ -128,35 +140,21 @@ impl Owners {
         }
     }
 
-    /// The next answer. None if nothing is asked.
-    pub async fn next(&mut self) -> Option<Answer> {
-        let answer = self.running.join_next().await?;
-        self.fill();
-        answer.ok()
+    /// The next question to be asked, if there may be one more at the same time.
+    pub fn start(&mut self) -> Option<Question> {
+        if CONCURRENCY <= self.running {
+            return None;
+        }
+        let question = self.waiting.pop_front()?;
+        self.running += 1;
+        Some(question)
     }
 
     /// Forgets owners of owners that `is_needed` does not name, and answers that are old, or were none.
-    pub fn forget(&mut self, is_needed: impl Fn(&Uid) -> bool) {
+    pub fn forget(&mut self, is_needed: impl Fn(&Uid) -> bool, now: Now) {
         self.between.retain(|uid, _| is_needed(uid));
         self.facts
-            .retain(|_, (known, since)| *known != Known::Unreadable && since.elapsed() < KEPT);
-    }
-
-    fn fill(&mut self) {
-        while self.running.len() < CONCURRENCY {
-            let Some(question) = self.waiting.pop_front() else {
-                return;
-            };
-            let client = self.client.clone();
-            self.running.spawn(async move {
-                // Others that wait for an answer are asked first: who waits again stands at the end.
-                if 0 < question.tries {
-                    tokio::time::sleep(RETRY).await;
-                }
-                let found = look_up(&client, &question.namespace, &question.owner).await;
-                Answer { question, found }
-            });
-        }
+            .retain(|_, (known, since)| *known != Known::Unreadable && now.since(*since) < KEPT);
     }
 }
 
@@ -164,6 +162,7 @@ impl Controller {
     /// Takes in who owns what: the pods and jobs below are looked at again.
     pub(in crate::controller) fn owner_found(&mut self, answer: Answer) {
         let Answer { question, found } = answer;
+        self.owners.running = self.owners.running.saturating_sub(1);
         let Question {
             namespace, owner, ..
         } = question.clone();
@@ -176,7 +175,7 @@ impl Controller {
                     tries: question.tries + 1,
                     ..question
                 });
-                return self.owners.fill();
+                return;
             }
             Found::Unanswered => None,
             Found::Object(metadata) => Some(self.owners.read(&metadata)),
@@ -187,7 +186,7 @@ impl Controller {
             .asked
             .remove(&(namespace.clone(), owner.clone()));
         let fact = known.clone().unwrap_or(Known::Unreadable);
-        self.owners.keep(&question, fact);
+        self.owners.keep(&question, fact, self.now);
         self.decide_again(jobs);
         let next = match known {
             Some(Known::There { owner, .. }) => owner,
@@ -216,7 +215,7 @@ impl Controller {
             self.pod_changed(&pod);
         }
         let pods = &self.world.pods;
-        self.owners.forget(|uid| pods.is_linked(uid));
+        self.owners.forget(|uid| pods.is_linked(uid), self.now);
         // What could not be read a while ago is asked for again.
         self.decide_again(self.world.children.waiting());
     }

@@ -19,15 +19,14 @@ use crate::controller::writes::flights::Flight;
 use crate::controller::{Controller, Wake};
 use crate::plan::pod::{self as plan, HeldBy};
 use crate::plan::{Note, Write, group};
-use crate::process::clock;
 
 impl Controller {
     pub(in crate::controller) fn pod_applied(&mut self, key: &PodKey, object: DynamicObject) {
         let labels = object.metadata.labels.as_ref();
         let is_labelled =
             labels.is_some_and(|labels| labels.get(MANAGED_LABEL).is_some_and(|v| v == "true"));
-        let options = &self.options;
-        let record = PodRecord::read(object, &options.queue_labels, &options.queue_gates);
+        let reading = self.kinds.reading();
+        let record = PodRecord::read(object, &reading.queue_labels, &reading.queue_gates);
         let uid = record.uid.clone();
         let before = self.world.pods.get(key).cloned();
         if self.world.pods.is_stale(key, &record) {
@@ -284,12 +283,12 @@ impl Controller {
             live_pods: self.live_pods(&subject),
             priority: &|pod| self.pod_priority(pod),
             backoff: &|record| self.backoff(record),
-            now: clock::now(),
+            now: self.now.wall,
         };
         let crate::plan::Plan { write, notes } = group::plan(&situation);
         let kept_for = workload.and_then(|(_, record)| group::kept_for(record, situation.now));
         if let Some(wait) = kept_for.filter(|_| pods.is_empty()) {
-            self.wake.insert(Wake::Plan(subject.clone()), wait);
+            self.wake_after(wait, Wake::Plan(subject.clone()));
         }
         match write {
             Some(write) => self.send_for_pods(subject, write, notes),

@@ -7,21 +7,20 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use sluice_crds::JobKind;
 use sluice_kinds::CompiledKind;
 use sluice_kinds::problem::summarize;
-use tokio::time::Instant;
 
 use super::standing::{Standing, TAKEN, unavailable};
-use super::task::Task;
-use super::{Entry, Kinds, PATIENCE};
+use super::{Entry, Kinds, Order, PATIENCE};
 use crate::cache::cluster::Kept;
 use crate::jobkinds::webhook_rules::{Rule, Wanted};
+use crate::process::clock::Moment;
 
 impl Kinds {
     /// Begins to watch: what jobs are judged by is known.
-    pub fn start_all(&mut self) {
+    pub fn start_all(&mut self, now: Moment) {
         // Of two for one kind the older one counts, in whatever order they were listed: a start must not
         // read objects by another one than before.
         let all = std::mem::take(&mut self.entries);
-        self.put_again(all.into_iter().collect());
+        self.put_again(all.into_iter().collect(), now);
         self.may_start = true;
         let names: Vec<_> = self.entries.keys().cloned().collect();
         for name in names {
@@ -31,7 +30,7 @@ impl Kinds {
     }
 
     /// Takes in a JobKind. Returns whether objects have to be read anew.
-    pub(super) fn put(&mut self, object: &JobKind) -> bool {
+    pub(super) fn put(&mut self, object: &JobKind, now: Moment) -> bool {
         let name: Arc<str> = object.metadata.name.as_deref().unwrap_or_default().into();
         let kept = |broken| Kept {
             generation: object.metadata.generation,
@@ -60,8 +59,8 @@ impl Kinds {
             is_retiring: false,
             unserved_since: None,
             life: self.lives,
-            since: Instant::now(),
-            task: None,
+            since: now,
+            has_task: false,
         };
         match CompiledKind::compile(object) {
             Ok(compiled) if self.is_read(&compiled.group, &compiled.kind) => {
@@ -99,34 +98,32 @@ impl Kinds {
         let children = self.entries.iter().filter(|(_, entry)| makes(entry));
         let children: Vec<_> = children.map(|(name, _)| name.clone()).collect();
         for name in children {
+            self.stop(&name);
             self.lives += 1;
             if let Some(entry) = self.entries.get_mut(&name) {
                 entry.life = self.lives;
-                if let Some(task) = entry.task.take() {
-                    task.abort();
-                }
             }
             self.start(&name);
         }
     }
 
     /// JobKinds that backed off behind another one that is gone now.
-    pub(super) fn revive(&mut self) {
+    pub(super) fn revive(&mut self, now: Moment) {
         let backs_off = |entry: &Entry| matches!(&entry.standing, Standing::Unavailable { reason, .. } if *reason == TAKEN);
         let waiting = self.entries.extract_if(.., |_, entry| backs_off(entry));
         let waiting = waiting.collect();
-        self.put_again(waiting);
+        self.put_again(waiting, now);
     }
 
     /// Takes in JobKinds anew, the oldest first.
-    fn put_again(&mut self, mut all: Vec<(Arc<str>, Entry)>) {
+    fn put_again(&mut self, mut all: Vec<(Arc<str>, Entry)>, now: Moment) {
         all.sort_by(|(a, one), (b, other)| (one.created, a).cmp(&(other.created, b)));
         for (name, entry) in all {
             let mut object = JobKind::new(&name, entry.spec);
             object.metadata.creation_timestamp = entry.created.map(Time);
             object.metadata.generation = entry.kept.generation;
             object.status = Some(entry.kept.status);
-            self.put(&object);
+            self.put(&object, now);
         }
     }
 
@@ -142,12 +139,10 @@ impl Kinds {
 
     /// Ends the watch of a JobKind and forgets it.
     pub(super) fn remove(&mut self, name: &str) {
+        self.stop(name);
         let Some(entry) = self.entries.remove(name) else {
             return;
         };
-        if let Some(task) = entry.task {
-            task.abort();
-        }
         if let Some(resource) = entry.resource {
             let mut others = self.entries.values().filter_map(|e| e.resource.as_ref());
             if !others.any(|other| other.plural == resource.plural) {
@@ -163,22 +158,24 @@ impl Kinds {
         let Some(entry) = self.entries.get_mut(name) else {
             return;
         };
-        let task = Task {
-            name: name.clone(),
+        entry.has_task = true;
+        self.orders.push(Order::Start {
             life: entry.life,
-            kind: reader.kind.clone(),
-            client: self.clients.read.clone(),
-            published: self.published.clone(),
-            reports: self.sender.clone(),
             reader,
-        };
-        let (observations, metrics) = (self.observations.clone(), self.metrics.clone());
-        entry.task = Some(tokio::spawn(task.run(observations, metrics)).abort_handle());
+        });
+    }
+
+    fn stop(&mut self, name: &str) {
+        if let Some(entry) = self.entries.get_mut(name)
+            && std::mem::take(&mut entry.has_task)
+        {
+            self.orders.push(Order::Stop { life: entry.life });
+        }
     }
 
     /// The JobKinds whose kind has not been served for a while in any version: each once.
-    pub fn take_unserved(&mut self) -> Vec<Arc<str>> {
-        let is_due = |since: &mut Instant| PATIENCE <= since.elapsed();
+    pub fn take_unserved(&mut self, now: Moment) -> Vec<Arc<str>> {
+        let is_due = |since: &mut Moment| PATIENCE <= now.since(*since);
         let due = self.entries.iter_mut().filter_map(|(name, entry)| {
             entry.unserved_since.take_if(is_due)?;
             Some(name.clone())

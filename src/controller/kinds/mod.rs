@@ -8,7 +8,6 @@ mod observed;
 mod questions;
 mod retiring;
 pub(super) mod standing;
-mod task;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,39 +19,75 @@ use sluice_crds::JobKindStatus;
 use sluice_kinds::CompiledKind;
 use sluice_kinds::pod::QueueGates;
 use sluice_kinds::view::QueueLabels;
-use tokio::sync::mpsc;
-use tokio::task::AbortHandle;
-use tokio::time::Instant;
+use sluice_webhooks::manifests::ManagedResource;
 
-use super::observe::Seen;
-use crate::api::client::Clients;
-use crate::api::openapi::OpenApi;
-use crate::api::watch::Observation;
 use crate::cache::additions::PodAdditions;
 use crate::cache::cluster::Kept;
+use crate::cache::job::JobReader;
 use crate::jobkinds::webhook_rules::{Rule, Rules};
+use crate::process::clock::Moment;
 use crate::process::metrics::Metrics;
 use standing::Standing;
-use task::Report;
 
 /// How long the start waits for the first list of a kind.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Reports that may wait.
-const REPORTS_MAX: usize = 64;
 
 /// All JobKinds.
 pub struct Kinds {
-    clients: Clients,
-    published: Arc<OpenApi>,
-    observations: mpsc::Sender<Observation<Seen>>,
     metrics: Arc<Metrics>,
     reading: Reading,
     rules: Rules,
     entries: BTreeMap<Arc<str>, Entry>,
     lives: u64,
     may_start: bool,
-    sender: mpsc::Sender<Report>,
-    receiver: mpsc::Receiver<Report>,
+    /// What is to be done about tasks, in this order.
+    orders: Vec<Order>,
+}
+
+/// What is to be done about the task of a JobKind, which looks for its kind and watches its objects.
+pub enum Order {
+    /// It begins.
+    Start {
+        /// Which life of its watch this is.
+        life: u64,
+        /// Reads the objects.
+        reader: JobReader,
+    },
+    /// It ends.
+    Stop {
+        /// Which life of its watch.
+        life: u64,
+    },
+}
+
+/// What the task of a kind has found out.
+#[derive(Debug)]
+pub struct Report {
+    /// The name of the JobKind.
+    pub name: Arc<str>,
+    /// Which life of its watch says so.
+    pub life: u64,
+    /// What.
+    pub news: News,
+}
+
+/// What there is to say of a kind.
+#[derive(Debug)]
+pub enum News {
+    /// It is served, and the JobKind fits it.
+    Found {
+        /// Where its objects are.
+        resource: ApiResource,
+        /// What the webhooks need to know of it.
+        managed: ManagedResource,
+    },
+    /// Its published schema has changed while it is watched.
+    Schema {
+        /// What of the JobKind does not fit it, if something doesn't.
+        misfit: Option<String>,
+    },
+    /// It can't be watched.
+    Unavailable(Standing),
 }
 
 /// What objects are read with besides their JobKind.
@@ -81,39 +116,28 @@ struct Entry {
     /// Whether it is deleted, and kept for objects that hold quota.
     is_retiring: bool,
     /// Since when no version of its group has the kind, until it is known that its objects are gone.
-    unserved_since: Option<Instant>,
+    unserved_since: Option<Moment>,
     life: u64,
-    since: Instant,
-    task: Option<AbortHandle>,
+    since: Moment,
+    has_task: bool,
 }
 
 impl Kinds {
     /// No JobKinds.
-    pub fn new(
-        clients: Clients,
-        observations: mpsc::Sender<Observation<Seen>>,
-        metrics: Arc<Metrics>,
-        reading: Reading,
-        rules: Rules,
-    ) -> Self {
-        let (sender, receiver) = mpsc::channel(REPORTS_MAX);
+    pub fn new(metrics: Arc<Metrics>, reading: Reading, rules: Rules) -> Self {
         Self {
-            published: Arc::new(OpenApi::new(clients.read.clone())),
-            clients,
-            observations,
             metrics,
             reading,
             rules,
             entries: BTreeMap::new(),
             lives: 0,
             may_start: false,
-            sender,
-            receiver,
+            orders: Vec::new(),
         }
     }
 
-    /// The next report of a kind's task.
-    pub async fn next_report(&mut self) -> Option<Report> {
-        self.receiver.recv().await
+    /// What is to be done about tasks since the last time.
+    pub fn take_orders(&mut self) -> Vec<Order> {
+        std::mem::take(&mut self.orders)
     }
 }

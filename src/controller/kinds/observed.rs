@@ -1,11 +1,10 @@
 //! Taking in what is seen of JobKinds, and what their tasks report.
 
 use sluice_crds::JobKind;
-use tokio::time::Instant;
 use tracing::{info, warn};
 
 use super::standing::Standing;
-use super::task::{News, Report};
+use super::{News, Report};
 use crate::cache::Source;
 use crate::controller::Controller;
 use crate::jobkinds::webhook_rules::Rule;
@@ -15,7 +14,7 @@ impl Controller {
         let parsed = serde_json::to_value(object).and_then(serde_json::from_value::<JobKind>);
         match parsed {
             Ok(kind) => {
-                if self.kinds.put(&kind) {
+                if self.kinds.put(&kind, self.now.moment) {
                     let name = kind.metadata.name.as_deref().unwrap_or_default();
                     self.kinds.list_children(name);
                     self.kinds_changed();
@@ -28,7 +27,7 @@ impl Controller {
 
     /// A JobKind is there, is another one, or is gone: others may have backed off behind it.
     pub(in crate::controller) fn kinds_changed(&mut self) {
-        self.kinds.revive();
+        self.kinds.revive(self.now.moment);
         for name in self.kinds.replaced() {
             self.forget_kind(&name);
         }
@@ -68,7 +67,7 @@ impl Controller {
             News::Unavailable(standing) => {
                 info!(jobkind = %report.name, ?standing, "JobKind can't be watched");
                 entry.unserved_since =
-                    matches!(standing, Standing::Unserved { .. }).then(Instant::now);
+                    matches!(standing, Standing::Unserved { .. }).then_some(self.now.moment);
                 entry.rule = standing.rule(&entry.rule);
                 entry.standing = standing;
             }

@@ -8,10 +8,11 @@ use sluice_crds::JobKindStatus;
 use sluice_kinds::CompiledKind;
 
 use super::standing::{MISMATCH, Standing, unavailable};
-use super::{Entry, Kinds, PATIENCE};
+use super::{Entry, Kinds, PATIENCE, Reading};
 use crate::cache::cluster::Kept;
 use crate::cache::job::JobReader;
 use crate::jobkinds::webhook_rules::Reach;
+use crate::process::clock::Moment;
 
 impl Kinds {
     /// The names of all JobKinds that there are.
@@ -36,6 +37,11 @@ impl Kinds {
     /// The JobKind, ready to read objects.
     pub fn compiled(&self, name: &str) -> Option<Arc<CompiledKind>> {
         self.entries.get(name)?.compiled.clone()
+    }
+
+    /// What all objects are read with.
+    pub fn reading(&self) -> &Reading {
+        &self.reading
     }
 
     /// Reads the JobKind's objects.
@@ -123,10 +129,10 @@ impl Kinds {
 
     /// Whether no JobKind is about to show objects for the first time. One that takes too long is
     /// not waited for: it must not hold up the others.
-    pub fn all_settled(&self) -> bool {
+    pub fn all_settled(&self, now: Moment) -> bool {
         self.may_start
             && self.entries.values().all(|entry| {
-                entry.standing != Standing::Starting || PATIENCE < entry.since.elapsed()
+                entry.standing != Standing::Starting || PATIENCE < now.since(entry.since)
             })
     }
 

@@ -30,7 +30,7 @@ impl Controller {
     /// The CRD took its objects with it, and the watch may have ended before it said so; or that was
     /// while no controller ran, and only Workloads are left.
     pub(in crate::controller) fn forget_unserved(&mut self) {
-        for name in self.kinds.take_unserved() {
+        for name in self.kinds.take_unserved(self.now.moment) {
             for key in self.keys_of_kind(&name) {
                 self.job_gone(&key, None);
             }

@@ -5,7 +5,6 @@ use std::time::Duration;
 use kube::api::ApiResource;
 use sluice_crds::Workload;
 use sluice_engine::Explanation;
-use tokio::time::Instant;
 
 use crate::cache::conditions::{self, Type};
 use crate::cache::{Subject, WorkloadRecord};
@@ -13,7 +12,6 @@ use crate::controller::Controller;
 use crate::controller::writes::flights::Flight;
 use crate::plan::explain::{self, NotReserved};
 use crate::plan::{StatusPurpose, Write, workload};
-use crate::process::clock;
 
 /// A job that is admitted within this time is never told what it waits for.
 const EXPLAIN_AFTER: Duration = Duration::from_secs(2);
@@ -35,12 +33,12 @@ impl Controller {
             let Some((since, subject)) = self.unexplained.pop_front() else {
                 return;
             };
-            if since.elapsed() < EXPLAIN_AFTER {
+            if self.now.since(since) < EXPLAIN_AFTER {
                 self.unexplained.push_front((since, subject));
                 return;
             }
             if self.explain(&subject) {
-                self.unexplained.push_back((Instant::now(), subject));
+                self.unexplained.push_back((self.now.moment, subject));
             } else {
                 self.is_unexplained.remove(&subject);
             }
@@ -73,7 +71,7 @@ impl Controller {
         let Some((reason, message)) = said else {
             return true;
         };
-        if let Some(status) = workload::waiting(record, reason, message.clone(), clock::now()) {
+        if let Some(status) = workload::waiting(record, reason, message.clone(), self.now.wall) {
             // That of a job that is not known does not matter: the Workload is written to.
             let resource = self.resource_of(subject);
             let resource = resource.unwrap_or_else(|| ApiResource::erase::<Workload>(&()));

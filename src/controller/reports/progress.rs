@@ -4,12 +4,12 @@
 use std::time::Duration;
 
 use sluice_crds::WorkloadStatus;
-use tokio::time::Instant;
 
 use crate::cache::Subject;
 use crate::cache::conditions::{self, Type};
 use crate::controller::Controller;
 use crate::plan::{StatusPurpose, Write};
+use crate::process::clock::Moment;
 use crate::process::hashing::HashMap;
 
 /// For so long a job has something new to tell before it is written; what it is then counts. So no
@@ -18,27 +18,27 @@ const REPORT_AFTER: Duration = Duration::from_secs(2);
 
 /// The jobs that have something new to tell, and since when.
 #[derive(Debug, Default)]
-pub struct Reports(HashMap<Subject, Instant>);
+pub struct Reports(HashMap<Subject, Moment>);
 
 impl Reports {
     /// Whether a write for a job, if there is one, has to wait.
-    pub fn hold_back(&mut self, subject: &Subject, write: Option<&Write>) -> bool {
+    pub fn hold_back(&mut self, subject: &Subject, write: Option<&Write>, now: Moment) -> bool {
         let since = self.0.get(subject);
-        if since.is_some_and(|since| REPORT_AFTER <= since.elapsed()) {
+        if since.is_some_and(|since| REPORT_AFTER <= now.since(*since)) {
             // This write says it, or there is nothing to say any more.
             self.0.remove(subject);
             return false;
         }
         let is_report = write.is_some_and(is_report);
         if is_report && since.is_none() {
-            self.0.insert(subject.clone(), Instant::now());
+            self.0.insert(subject.clone(), now);
         }
         is_report
     }
 
-    fn overdue(&self) -> Vec<Subject> {
+    fn overdue(&self, now: Moment) -> Vec<Subject> {
         let overdue = self.0.iter();
-        let overdue = overdue.filter(|(_, since)| REPORT_AFTER <= since.elapsed());
+        let overdue = overdue.filter(|(_, since)| REPORT_AFTER <= now.since(**since));
         overdue.map(|(subject, _)| subject.clone()).collect()
     }
 }
@@ -53,7 +53,7 @@ impl Controller {
 
     /// Plans the jobs again that have had something to tell for long enough.
     pub(in crate::controller) fn look_after_reports(&mut self) {
-        for subject in self.reports.overdue() {
+        for subject in self.reports.overdue(self.now.moment) {
             if self.world.job_of(&subject).is_some() {
                 self.dirty.insert(subject);
             } else {

@@ -10,11 +10,7 @@ use serde::Serialize;
 use serde_json::Value;
 use sluice_crds::{ClusterQueue, Cohort, JobKind, JobKindStatus, LocalQueue, LocalQueueStatus};
 use sluice_engine::{CohortName, Engine, QueueName};
-use tokio::task::JoinSet;
-use tokio::time::{Instant, timeout};
-use tracing::warn;
 
-use crate::api::write::Writer;
 use crate::cache::World;
 use crate::cache::cluster::{Cluster, Kept};
 use crate::cache::conditions::{self, Saying, Type};
@@ -22,7 +18,7 @@ use crate::controller::kinds::Kinds;
 use crate::controller::kinds::standing::{NOT_SERVED, Standing};
 use crate::jobkinds::webhook_rules::Reach;
 use crate::plan::{shares, status};
-use crate::process::clock;
+use crate::process::clock::{Moment, Now};
 use crate::process::hashing::{HashMap, HashSet};
 use crate::process::metrics::Metrics;
 
@@ -33,51 +29,47 @@ const CONCURRENCY: usize = 8;
 const AGAIN_PER_SECOND: usize = 10;
 /// What was not written for so long is written at once.
 const AGAIN: Duration = Duration::from_secs(30);
-/// How long the end waits for statuses.
-const LAST_WRITES: Duration = Duration::from_secs(5);
-
-/// Which status.
-type Place = (String, String, String);
+/// Which status: the kind, the namespace and the name of its object.
+pub type Place = (String, String, String);
 
 /// A status to be written.
-struct Report {
-    place: Place,
-    resource: ApiResource,
-    status: Value,
+#[derive(Debug)]
+pub struct Report {
+    /// Which one.
+    pub place: Place,
+    /// The resource of its object.
+    pub resource: ApiResource,
+    /// The merge patch of it.
+    pub status: Value,
 }
 
-/// Writes statuses.
+/// The statuses that wait or are being written.
+#[derive(Default)]
 pub struct Statuses {
-    writer: Writer,
     waiting: VecDeque<Report>,
-    running: JoinSet<Place>,
     under_way: HashSet<Place>,
     /// What was written within [`AGAIN`], and when.
-    written: HashMap<Place, Instant>,
+    written: HashMap<Place, Moment>,
 }
 
 impl Statuses {
-    /// Nothing under way.
-    pub fn new(writer: Writer) -> Self {
-        Self {
-            writer,
-            waiting: VecDeque::new(),
-            running: JoinSet::new(),
-            under_way: HashSet::default(),
-            written: HashMap::default(),
+    /// The next status to be written, if there may be one more at the same time.
+    pub fn start(&mut self, now: Now) -> Option<Report> {
+        if CONCURRENCY <= self.under_way.len() {
+            return None;
         }
+        let report = self.waiting.pop_front()?;
+        self.under_way.insert(report.place.clone());
+        self.written.insert(report.place.clone(), now.moment);
+        Some(report)
     }
 
-    /// Waits until a write has ended and sends the next. None if none is under way.
-    pub async fn next(&mut self) -> Option<()> {
-        if let Ok(place) = self.running.join_next().await? {
-            self.under_way.remove(&place);
-        }
-        self.fill();
-        Some(())
+    /// A status was written, or could not be.
+    pub fn ended(&mut self, place: &Place) {
+        self.under_way.remove(place);
     }
 
-    /// Writes statuses that would say something else. Of those that were written lately only some, and
+    /// Has statuses written that would say something else. Of those that were written lately only some, and
     /// those first that it is the longest ago for: each has its turn.
     pub fn refresh(
         &mut self,
@@ -86,19 +78,19 @@ impl Statuses {
         world: &World,
         kinds: &Kinds,
         metrics: &Metrics,
+        present: Now,
     ) {
         // What still waits is looked at afresh.
         self.waiting.clear();
-        let now = clock::now();
+        let now = present.wall;
         self.cluster_queues(engine, cluster, metrics, now);
         self.local_queues(engine, cluster, world, now);
         self.cohorts(engine, cluster, now);
-        self.written.retain(|_, at| at.elapsed() < AGAIN);
+        self.written.retain(|_, at| present.since(*at) < AGAIN);
         put_off(&mut self.waiting, |report| {
             self.written.get(&report.place).copied()
         });
         self.job_kinds(kinds, now);
-        self.fill();
     }
 
     fn cluster_queues(
@@ -148,8 +140,9 @@ impl Statuses {
         }
     }
 
-    /// Records what LocalQueues have used up to the end, for the next controller to begin with.
-    pub async fn finish(mut self, engine: &Engine, cluster: &Cluster) {
+    /// Has nothing written any more but what LocalQueues have used up to the end, for the next controller to
+    /// begin with.
+    pub fn finish(&mut self, engine: &Engine, cluster: &Cluster) {
         self.waiting.clear();
         let resource = ApiResource::erase::<LocalQueue>(&());
         for (key, kept) in &cluster.local_queues {
@@ -164,11 +157,6 @@ impl Statuses {
                 };
                 self.write(&resource, &key.namespace, &key.name, &kept.status, &status);
             }
-        }
-        self.fill();
-        let all_written = async { while self.next().await.is_some() {} };
-        if timeout(LAST_WRITES, all_written).await.is_err() {
-            warn!("not all that LocalQueues have used is recorded: the API server is slow");
         }
     }
 
@@ -236,31 +224,10 @@ impl Statuses {
             });
         }
     }
-
-    fn fill(&mut self) {
-        while self.running.len() < CONCURRENCY {
-            let Some(report) = self.waiting.pop_front() else {
-                return;
-            };
-            let Report {
-                place,
-                resource,
-                status,
-            } = report;
-            self.under_way.insert(place.clone());
-            self.written.insert(place.clone(), Instant::now());
-            let writer = self.writer.clone();
-            self.running.spawn(async move {
-                let namespace = Some(place.1.as_str()).filter(|n| !n.is_empty());
-                writer.status(&resource, namespace, &place.2, status).await;
-                place
-            });
-        }
-    }
 }
 
 /// Leaves to a later round what is one too many.
-fn put_off<T>(waiting: &mut VecDeque<T>, written: impl Fn(&T) -> Option<Instant>) {
+fn put_off<T>(waiting: &mut VecDeque<T>, written: impl Fn(&T) -> Option<Moment>) {
     let reports = waiting.make_contiguous();
     reports.sort_by_key(&written);
     let new = reports.partition_point(|report| written(report).is_none());
@@ -331,15 +298,14 @@ mod tests {
     use std::collections::VecDeque;
     use std::time::Duration;
 
-    use serde_json::json;
-    use tokio::time::Instant;
-
     use super::{AGAIN_PER_SECOND, name_what_is_gone, put_off};
+    use crate::process::clock::Moment;
+    use serde_json::json;
 
     #[test]
     fn what_was_written_lately_takes_turns_and_what_is_new_does_not_wait() {
-        let begun = Instant::now();
-        let at = |seconds: u64| Some(begun + Duration::from_secs(seconds));
+        let begun = Moment::now();
+        let at = |seconds: u64| Some(begun.after(Duration::from_secs(seconds)));
         let mut waiting: VecDeque<_> = (0..30).rev().map(at).collect();
         waiting.extend([None, None]);
         put_off(&mut waiting, |written| *written);

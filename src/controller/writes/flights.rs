@@ -4,9 +4,8 @@
 use std::collections::VecDeque;
 
 use kube::api::ApiResource;
-use tokio::task::JoinSet;
 
-use crate::api::write::{Reply, Writer};
+use crate::api::write::Reply;
 use crate::cache::Subject;
 use crate::plan::{JobPurpose, Note, PodPurpose, StatusPurpose, Write};
 use crate::process::hashing::HashMap;
@@ -39,11 +38,11 @@ pub struct Landing {
 }
 
 /// All writes for jobs, groups and pods.
+#[derive(Default)]
 pub struct Flights {
-    writer: Writer,
     waiting: VecDeque<Flight>,
     explaining: VecDeque<Flight>,
-    running: JoinSet<Landing>,
+    running: usize,
     /// What is under way or waits, by subject.
     by_subject: HashMap<Subject, Kind>,
     explaining_now: usize,
@@ -63,18 +62,6 @@ pub enum Kind {
 }
 
 impl Flights {
-    /// No writes.
-    pub fn new(writer: Writer) -> Self {
-        Self {
-            writer,
-            waiting: VecDeque::new(),
-            explaining: VecDeque::new(),
-            running: JoinSet::new(),
-            by_subject: HashMap::default(),
-            explaining_now: 0,
-        }
-    }
-
     /// What is under way for a job, group or pod.
     pub fn of(&self, subject: &Subject) -> Option<Kind> {
         self.by_subject.get(subject).copied()
@@ -95,7 +82,6 @@ impl Flights {
         } else {
             self.waiting.push_back(flight);
         }
-        self.fill();
     }
 
     /// Drops an explanation that has not been sent: there is something better to say.
@@ -111,59 +97,30 @@ impl Flights {
         }
     }
 
-    /// The next write that has ended. None if none is under way.
-    pub async fn next(&mut self) -> Option<Landing> {
-        let landing = self.running.join_next().await?;
-        Some(self.landed(landing))
-    }
-
-    /// A further write that has ended already.
-    pub fn try_next(&mut self) -> Option<Landing> {
-        let landing = self.running.try_join_next()?;
-        Some(self.landed(landing))
-    }
-
-    /// Waits for what is under way; what has not been sent is dropped.
-    pub async fn finish(&mut self) {
-        self.waiting.clear();
-        self.explaining.clear();
-        while self.running.join_next().await.is_some() {}
-    }
-
-    #[allow(clippy::panic)] // A panic in a task aborts the process in release; in tests it must not pass unseen.
-    fn landed(&mut self, landing: Result<Landing, tokio::task::JoinError>) -> Landing {
-        let landing = match landing {
-            Ok(landing) => landing,
-            Err(error) => panic!("a write ended without a reply: {error}"),
-        };
-        self.by_subject.remove(&landing.flight.subject);
-        if is(&landing.flight, StatusPurpose::Explain) {
-            self.explaining_now = self.explaining_now.saturating_sub(1);
+    /// The next write to be sent, if there may be one more at the same time.
+    pub fn start(&mut self) -> Option<Flight> {
+        if CONCURRENCY <= self.running {
+            return None;
         }
-        self.fill();
-        landing
+        let flight = match self.waiting.pop_front() {
+            Some(flight) => flight,
+            None if self.explaining_now < EXPLAINING_MAX => {
+                let flight = self.explaining.pop_front()?;
+                self.explaining_now += 1;
+                flight
+            }
+            None => return None,
+        };
+        self.running += 1;
+        Some(flight)
     }
 
-    fn fill(&mut self) {
-        while self.running.len() < CONCURRENCY {
-            let flight = match self.waiting.pop_front() {
-                Some(flight) => flight,
-                None if self.explaining_now < EXPLAINING_MAX => match self.explaining.pop_front() {
-                    Some(flight) => {
-                        self.explaining_now += 1;
-                        flight
-                    }
-                    None => return,
-                },
-                None => return,
-            };
-            let writer = self.writer.clone();
-            self.running.spawn(async move {
-                let reply = writer
-                    .send(flight.write.clone(), flight.resource.clone())
-                    .await;
-                Landing { flight, reply }
-            });
+    /// A write has ended.
+    pub fn ended(&mut self, flight: &Flight) {
+        self.running = self.running.saturating_sub(1);
+        self.by_subject.remove(&flight.subject);
+        if is(flight, StatusPurpose::Explain) {
+            self.explaining_now = self.explaining_now.saturating_sub(1);
         }
     }
 }

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use kube::api::DynamicObject;
 use sluice_engine::Event;
-use tokio::time::Instant;
 use tracing::warn;
 
 use super::flights::{Flight, Landing, is_admission};
@@ -15,7 +14,7 @@ use crate::cache::{Source, Subject, Uid};
 use crate::controller::reports::progress::told;
 use crate::controller::{Controller, Wake};
 use crate::plan::{JobPurpose, Note, PodPurpose, StatusPurpose, Write};
-use crate::process::clock;
+use crate::process::clock::Moment;
 use crate::process::hashing::{HashMap, HashSet};
 
 /// First and longest wait after a write that did not happen.
@@ -32,7 +31,7 @@ const REPEATS_MAX: u32 = 3;
 pub struct Attempts {
     failed: HashMap<Subject, u32>,
     /// The last write of each job in words, when it succeeded first, and how often since.
-    repeated: HashMap<Subject, (String, Instant, u32)>,
+    repeated: HashMap<Subject, (String, Moment, u32)>,
     /// Those for which a write that happens once at most was sent and not answered.
     in_doubt: HashSet<Subject>,
 }
@@ -52,17 +51,16 @@ impl Attempts {
     }
 
     /// A write has succeeded. Returns whether it may be expected to last.
-    fn succeeded(&mut self, subject: &Subject, write: &Write) -> bool {
+    fn succeeded(&mut self, subject: &Subject, write: &Write, now: Moment) -> bool {
         // What a job waits for changes by itself: to say so again is no struggle with anybody.
         if is_explanation(write) {
             self.failed.remove(subject);
             return true;
         }
         let words = in_words(write);
-        let now = Instant::now();
         let entry = self.repeated.entry(subject.clone());
         let entry = entry.or_insert_with(|| (words.clone(), now, 0));
-        if entry.0 != words || LASTING < now.duration_since(entry.1) {
+        if entry.0 != words || LASTING < now.since(entry.1) {
             *entry = (words, now, 0);
         }
         entry.2 = entry.2.saturating_add(1);
@@ -88,6 +86,7 @@ impl Attempts {
 impl Controller {
     pub(in crate::controller) fn land(&mut self, landing: Landing) {
         let Landing { flight, reply } = landing;
+        self.flights.ended(&flight);
         match reply {
             Reply::Done(object) => self.done(flight, object.map(|o| *o)),
             Reply::Conflict(object) => self.conflict(&flight, object.map(|o| *o)),
@@ -100,7 +99,9 @@ impl Controller {
         let subject = flight.subject.clone();
         self.attempts.in_doubt.remove(&subject);
         self.leaving.remove(&subject);
-        let lasts = self.attempts.succeeded(&subject, &flight.write);
+        let lasts = self
+            .attempts
+            .succeeded(&subject, &flight.write, self.now.moment);
         self.observe_reply(&subject, &flight.write, object);
         if let Write::SetWorkloadStatus {
             purpose: StatusPurpose::Admit,
@@ -114,7 +115,7 @@ impl Controller {
                 .and_then(|(_, w)| w.created);
             let admission = status.admission.as_ref();
             let queue = admission.map_or("", |admission| admission.cluster_queue.as_str());
-            self.count_admission(queue, created, clock::now());
+            self.count_admission(queue, created, self.now.wall);
         }
         if let Subject::Pod(uid) = &subject
             && is_admission(&flight.write)
@@ -319,7 +320,7 @@ impl Controller {
     fn later(&mut self, subject: &Subject) {
         let wait = self.attempts.wait(subject);
         self.resting.insert(subject.clone());
-        self.wake.insert(Wake::Retry(subject.clone()), wait);
+        self.wake_after(wait, Wake::Retry(subject.clone()));
         self.sync(subject);
     }
 

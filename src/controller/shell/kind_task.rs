@@ -16,12 +16,15 @@ use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::standing::{FORBIDDEN, MISMATCH, NOT_SERVED, Standing, UNREACHABLE, unavailable};
 use crate::api::lookup;
 use crate::api::openapi::{self, OpenApi};
 use crate::api::watch::{self, Observation};
 use crate::cache::Source;
 use crate::cache::job::JobReader;
+use crate::controller::kinds::standing::{
+    FORBIDDEN, MISMATCH, NOT_SERVED, Standing, UNREACHABLE, unavailable,
+};
+use crate::controller::kinds::{News, Report};
 use crate::controller::observe::Seen;
 use crate::process::metrics::Metrics;
 
@@ -49,34 +52,6 @@ pub struct Task {
     pub reports: mpsc::Sender<Report>,
     /// Reads the objects.
     pub reader: JobReader,
-}
-
-/// What the task of a kind has found out.
-pub struct Report {
-    /// The name of the JobKind.
-    pub name: Arc<str>,
-    /// Which life of its watch says so.
-    pub life: u64,
-    /// What.
-    pub news: News,
-}
-
-/// What there is to say of a kind.
-pub enum News {
-    /// It is served, and the JobKind fits it.
-    Found {
-        /// Where its objects are.
-        resource: ApiResource,
-        /// What the webhooks need to know of it.
-        managed: ManagedResource,
-    },
-    /// Its published schema has changed while it is watched.
-    Schema {
-        /// What of the JobKind does not fit it, if something doesn't.
-        misfit: Option<String>,
-    },
-    /// It can't be watched.
-    Unavailable(Standing),
 }
 
 /// A kind that can be watched.

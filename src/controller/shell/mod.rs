@@ -1,0 +1,252 @@
+//! The only place of the controller with tokio, clients and a clock: watches and replies become inputs of
+//! the [`Controller`], and its outputs become requests. Nothing is decided here.
+
+mod claim_templates;
+mod kind_task;
+mod watches;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Result;
+use tokio::sync::mpsc;
+use tokio::task::{AbortHandle, JoinError, JoinSet};
+use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+
+use super::kinds::{Order, Report};
+use super::observe::Seen;
+use super::writes::flights::Landing;
+use super::{Controller, Input, Options, Output};
+use crate::api::client::Clients;
+use crate::api::events::Events;
+use crate::api::lookup::look_up;
+use crate::api::openapi::OpenApi;
+use crate::api::watch::Observation;
+use crate::api::write::Writer;
+use crate::controller::intake::owners::Answer;
+use crate::jobkinds::webhook_rules::Rules;
+use crate::process::clock::Now;
+use crate::process::hashing::HashMap;
+use crate::process::metrics::Metrics;
+use crate::process::pulse::Pulse;
+use crate::process::term::Term;
+use kind_task::Task;
+
+/// Observations that may wait before watches are held back: some pages of a list.
+const OBSERVATIONS_MAX: usize = 2048;
+/// Observations that are taken in before anything is decided: a burst is decided as one.
+const BATCH_MAX: usize = 512;
+/// Reports of the tasks of JobKinds that may wait.
+const REPORTS_MAX: usize = 64;
+/// How often statuses and explanations are looked after. It is decided then too, so that nothing that is
+/// due is ever late by more, whatever becomes of the clock.
+const HOUSEKEEPING: Duration = Duration::from_secs(1);
+/// How long the end waits for statuses.
+const LAST_WRITES: Duration = Duration::from_secs(5);
+
+/// A controller, and what connects it with the API server.
+pub struct Shell {
+    controller: Controller,
+    clients: Clients,
+    writer: Writer,
+    events: Events,
+    metrics: Arc<Metrics>,
+    published: Arc<OpenApi>,
+    /// Requests under way that change jobs, pods and Workloads; statuses; and questions about owners.
+    writes: JoinSet<Input>,
+    statuses: JoinSet<Input>,
+    questions: JoinSet<Input>,
+    /// The tasks of JobKinds by the life of their watch.
+    kinds: HashMap<u64, AbortHandle>,
+    observations: Channel<Observation<Seen>>,
+    reports: Channel<Report>,
+}
+
+/// Both ends of a channel: tasks get copies of the sender.
+struct Channel<T> {
+    sender: mpsc::Sender<T>,
+    receiver: mpsc::Receiver<T>,
+}
+
+impl<T> Channel<T> {
+    fn new(size: usize) -> Self {
+        let (sender, receiver) = mpsc::channel(size);
+        Self { sender, receiver }
+    }
+}
+
+impl Shell {
+    /// A controller that knows nothing yet and may write within `term`.
+    pub fn new(
+        options: Options,
+        clients: Clients,
+        metrics: Arc<Metrics>,
+        term: Arc<Term>,
+        rules: Rules,
+    ) -> Self {
+        let events = Events::start(
+            clients.write.clone(),
+            options.instance.clone(),
+            metrics.clone(),
+        );
+        let name = term.name();
+        Self {
+            controller: Controller::new(options, metrics.clone(), name, rules, Now::read()),
+            writer: Writer::new(clients.write.clone(), metrics.clone(), term),
+            published: Arc::new(OpenApi::new(clients.read.clone())),
+            clients,
+            events,
+            metrics,
+            writes: JoinSet::new(),
+            statuses: JoinSet::new(),
+            questions: JoinSet::new(),
+            kinds: HashMap::default(),
+            observations: Channel::new(OBSERVATIONS_MAX),
+            reports: Channel::new(REPORTS_MAX),
+        }
+    }
+
+    /// Runs until `stop`; then writes under way are given time to end.
+    pub async fn run(mut self, pulse: Arc<Pulse>, stop: CancellationToken) -> Result<()> {
+        for source in self.controller.unlisted() {
+            let observations = &self.observations.sender;
+            watches::start(source, &self.clients.read, observations, &self.metrics);
+        }
+        let mut housekeeping = interval(HOUSEKEEPING);
+        housekeeping.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            pulse.beat();
+            let due = self.controller.due(Now::read());
+            let input = tokio::select! {
+                // The order is of no account: whatever else has come meanwhile is taken in below.
+                biased;
+                () = stop.cancelled() => break,
+                _ = housekeeping.tick() => Some(Input::Tick),
+                Some(report) = self.reports.receiver.recv() => Some(Input::KindReport(report)),
+                Some(answer) = self.questions.join_next() => Some(ended(answer)),
+                Some(written) = self.statuses.join_next() => Some(ended(written)),
+                Some(written) = self.writes.join_next() => Some(ended(written)),
+                Some(seen) = self.observations.receiver.recv() => Some(Input::Observed(seen)),
+                () = sleep(due.unwrap_or_default()), if due.is_some() => None,
+            };
+            let now = Now::read();
+            if let Some(input) = input {
+                self.controller.handle(input, now);
+            }
+            self.drain_channels(now);
+            for output in self.controller.cycle(now) {
+                self.carry_out(output);
+            }
+        }
+        info!("stopping: waiting for writes under way");
+        pulse.end();
+        while self.writes.join_next().await.is_some() {}
+        let last = self.write_last_statuses();
+        if timeout(LAST_WRITES, last).await.is_err() {
+            warn!("not all that LocalQueues have used is recorded: the API server is slow");
+        }
+        Ok(())
+    }
+
+    /// Takes in what has come meanwhile, replies and observations: all of it is decided as one.
+    fn drain_channels(&mut self, now: Now) {
+        while let Some(written) = self.writes.try_join_next() {
+            self.controller.handle(ended(written), now);
+        }
+        for _ in 0..BATCH_MAX {
+            let Ok(seen) = self.observations.receiver.try_recv() else {
+                break;
+            };
+            self.controller.handle(Input::Observed(seen), now);
+        }
+    }
+
+    fn carry_out(&mut self, output: Output) {
+        match output {
+            Output::Write(flight) => {
+                let writer = self.writer.clone();
+                self.writes.spawn(async move {
+                    let (write, resource) = (flight.write.clone(), flight.resource.clone());
+                    let reply = writer.send(write, resource).await;
+                    Input::WriteEnded(Box::new(Landing { flight, reply }))
+                });
+            }
+            Output::SuspendChild { write, resource } => {
+                let writer = self.writer.clone();
+                self.writes.spawn(async move {
+                    drop(writer.send(write, resource).await);
+                    Input::ChildWritten
+                });
+            }
+            Output::WriteStatus(report) => {
+                let writer = self.writer.clone();
+                self.statuses.spawn(async move {
+                    let (_, namespace, name) = &report.place;
+                    let namespace = Some(namespace.as_str()).filter(|n| !n.is_empty());
+                    let status = report.status;
+                    writer
+                        .status(&report.resource, namespace, name, status)
+                        .await;
+                    Input::StatusWritten(report.place)
+                });
+            }
+            Output::LookUpOwner(question) => {
+                let client = self.clients.read.clone();
+                self.questions.spawn(async move {
+                    sleep(question.wait()).await;
+                    let found = look_up(&client, &question.namespace, &question.owner).await;
+                    Input::OwnerFound(Answer { question, found })
+                });
+            }
+            Output::Tell(object, note) => self.events.tell(*object, note),
+            Output::Kind(Order::Start { life, reader }) => {
+                let task = Task {
+                    name: reader.name.clone(),
+                    life,
+                    kind: reader.kind.clone(),
+                    client: self.clients.read.clone(),
+                    published: self.published.clone(),
+                    reports: self.reports.sender.clone(),
+                    reader,
+                };
+                let observations = self.observations.sender.clone();
+                let task = tokio::spawn(task.run(observations, self.metrics.clone()));
+                self.kinds.insert(life, task.abort_handle());
+            }
+            Output::Kind(Order::Stop { life }) => {
+                if let Some(task) = self.kinds.remove(&life) {
+                    task.abort();
+                }
+            }
+        }
+    }
+
+    /// Records what LocalQueues have used, for the next controller to begin with.
+    async fn write_last_statuses(&mut self) {
+        let mut outputs = self.controller.finish(Now::read());
+        loop {
+            for output in outputs {
+                self.carry_out(output);
+            }
+            let Some(written) = self.statuses.join_next().await else {
+                return;
+            };
+            self.controller.handle(ended(written), Now::read());
+            outputs = self.controller.statuses_to_write();
+        }
+    }
+}
+
+/// What a request came to.
+#[allow(
+    clippy::panic,
+    reason = "a panic in a task aborts the process in release; in tests it must not pass unseen"
+)]
+fn ended(joined: Result<Input, JoinError>) -> Input {
+    match joined {
+        Ok(input) => input,
+        Err(error) => panic!("a request ended without a reply: {error}"),
+    }
+}
