@@ -53,7 +53,7 @@ impl Controller {
             if !may_have_pods {
                 self.engine.apply(Event::RemoveWorkload(id));
             } else if let (Subject::Job(uid), None) = (subject, job) {
-                self.orphans.insert(uid.clone());
+                self.note_orphan(uid);
             }
             return;
         };
