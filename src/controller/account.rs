@@ -235,6 +235,13 @@ impl Controller {
         bound
     }
 
+    /// Whether a job is charged.
+    pub(in crate::controller) fn holds_quota(&self, subject: &Subject) -> bool {
+        let workload = self.world.workload_of(subject);
+        workload.is_some_and(|(_, w)| w.status.admission.is_some() && !w.is_finished())
+            || self.engine.admission(&subject.id()).is_some()
+    }
+
     /// Makes the engine see a pod that is admitted by itself as it is recorded.
     pub(super) fn sync_pod(&mut self, uid: &Uid) {
         let subject = &Subject::Pod(uid.clone());

@@ -15,8 +15,8 @@ use crate::cache::pods::Root;
 use crate::cache::workload::Owner;
 use crate::cache::{PodKey, PodRecord, Subject, Uid, WorkloadKey, WorkloadRecord};
 use crate::controller::Controller;
-use crate::controller::intake::pods::pods_resource;
 use crate::controller::writes::flights::Flight;
+use crate::controller::writes::send::pods_resource;
 use crate::plan::{Note, Write};
 use crate::process::hashing::HashSet;
 
