@@ -51,7 +51,7 @@ impl Controller {
             if !may_have_pods {
                 self.engine.apply(Event::RemoveWorkload(id));
             } else if let (Subject::Job(uid), None) = (subject, job) {
-                self.orphans.insert(uid.clone());
+                self.note_orphan(uid);
             }
             return;
         };
@@ -231,6 +231,13 @@ impl Controller {
             }
         }
         bound
+    }
+
+    /// Whether a job is charged.
+    pub(in crate::controller) fn holds_quota(&self, subject: &Subject) -> bool {
+        let workload = self.world.workload_of(subject);
+        workload.is_some_and(|(_, w)| w.status.admission.is_some() && !w.is_finished())
+            || self.engine.admission(&subject.id()).is_some()
     }
 
     /// Makes the engine see a pod that is admitted by itself as it is recorded.

@@ -13,6 +13,7 @@ mod decisions;
 mod intake;
 mod kinds;
 mod observe;
+mod planning;
 mod reports;
 mod settle;
 mod shell;

@@ -2,6 +2,7 @@
 //! administrators make; never from jobs or error texts.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
@@ -266,9 +267,12 @@ impl Metrics {
         self.events_dropped.inc();
     }
 
-    /// A decision took this long.
-    pub fn decided(&self, seconds: f64) {
-        self.decision_seconds.observe(seconds);
+    /// Decides, and measures how long that takes on this machine.
+    pub fn time_decision<T>(&self, decide: impl FnOnce() -> T) -> T {
+        let begun = Instant::now();
+        let decided = decide();
+        self.decision_seconds.observe(begun.elapsed().as_secs_f64());
+        decided
     }
 
     /// So many states that must not occur have been found since this process leads. Returns whether there are

@@ -152,7 +152,7 @@ impl Controller {
         self.send(Flight {
             subject: subject.clone(),
             write,
-            resource: resource.unwrap_or_else(crate::controller::intake::pods::pods_resource),
+            resource: resource.unwrap_or_else(crate::controller::writes::send::pods_resource),
             notes: vec![late::taken_back_note()],
         });
     }

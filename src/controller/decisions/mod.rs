@@ -2,6 +2,7 @@
 //! in excess or without its job. What fits where is the engine's, and nothing is taken in here. Called by
 //! `settle.rs` in its turn, and by `intake` and `writes` with what has happened; calls `account.rs`, and sends.
 
+mod admissions;
 pub(super) mod evictions;
 pub(super) mod excess;
 pub(super) mod late;

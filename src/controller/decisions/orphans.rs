@@ -2,8 +2,10 @@
 //! (`kubectl delete --cascade=orphan`); then it is deleted, as is one that waits or has finished. How such
 //! pods are known again, after the garbage collector has taken their owner references, is said here too.
 
-use std::collections::BTreeSet;
-use std::ops::Bound::{Excluded, Included, Unbounded};
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::Bound::{Excluded, Unbounded};
+use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::api::ApiResource;
@@ -13,42 +15,60 @@ use crate::cache::pods::Root;
 use crate::cache::workload::Owner;
 use crate::cache::{PodKey, PodRecord, Subject, Uid, WorkloadKey, WorkloadRecord};
 use crate::controller::Controller;
-use crate::controller::intake::pods::pods_resource;
 use crate::controller::writes::flights::Flight;
+use crate::controller::writes::send::pods_resource;
 use crate::plan::{Note, Write};
+use crate::process::hashing::HashSet;
 
 /// Most Workloads without their job that are looked at again in a second: somebody may make thousands.
 const LOOKS_MAX: usize = 200;
 
-/// Workloads whose job is gone while its pods may run, by the UID of the job.
+/// Jobs that are gone while their pods may run.
 #[derive(Debug, Default)]
 pub struct Orphans {
-    uids: BTreeSet<Uid>,
-    /// The one that was looked at last.
-    last: Option<Uid>,
+    by_namespace: BTreeMap<Arc<str>, VecDeque<Uid>>,
+    known: HashSet<Uid>,
+    /// The namespace that had the last turn.
+    last: Option<Arc<str>>,
 }
 
 impl Orphans {
     /// One more.
-    pub fn insert(&mut self, uid: Uid) {
-        self.uids.insert(uid);
+    pub fn insert(&mut self, namespace: Arc<str>, uid: Uid) {
+        if self.known.insert(uid.clone()) {
+            self.by_namespace
+                .entry(namespace)
+                .or_default()
+                .push_back(uid);
+        }
     }
 
-    fn remove(&mut self, uid: &Uid) {
-        self.uids.remove(uid);
-    }
-
-    /// Those that are to be looked at next: all in turn, so many at a time.
-    fn due(&mut self, max: usize) -> Vec<Uid> {
-        let from = self.last.take().map_or(Unbounded, Excluded);
-        let after = self.uids.range((from.clone(), Unbounded));
-        let before = match &from {
-            Excluded(last) => Some(self.uids.range(..=last.clone())),
-            Included(_) | Unbounded => None,
-        };
-        let due = after.chain(before.into_iter().flatten());
-        let due: Vec<Uid> = due.take(max).cloned().collect();
-        self.last = due.last().cloned();
+    /// Takes out those that are to be looked at next, so many at a time. Namespaces take turns, and so do the
+    /// jobs of each: a tenant with thousands of orphans delays no other's. Who is still an orphan is put in again.
+    fn take_due(&mut self, max: usize) -> Vec<Uid> {
+        let from = self.last.clone().map_or(Unbounded, Excluded);
+        let after = self.by_namespace.range::<Arc<str>, _>((from, Unbounded));
+        let mut turns: VecDeque<Arc<str>> = after.map(|(namespace, _)| namespace.clone()).collect();
+        let others = self.by_namespace.len().saturating_sub(turns.len());
+        turns.extend(self.by_namespace.keys().take(others).cloned());
+        let mut due = Vec::new();
+        while due.len() < max
+            && let Some(namespace) = turns.pop_front()
+        {
+            let Entry::Occupied(mut orphans) = self.by_namespace.entry(namespace.clone()) else {
+                continue;
+            };
+            due.extend(orphans.get_mut().pop_front());
+            if orphans.get().is_empty() {
+                orphans.remove();
+            } else {
+                turns.push_back(namespace.clone());
+            }
+            self.last = Some(namespace);
+        }
+        for uid in &due {
+            self.known.remove(uid);
+        }
         due
     }
 }
@@ -74,7 +94,7 @@ impl Controller {
             0
         };
         if 0 < live {
-            self.orphans.insert(uid.clone());
+            self.note_orphan(uid);
             // Those that still name the job go with it.
             let left = self.orphaned_pods(subject).len();
             if 0 < left {
@@ -139,17 +159,23 @@ impl Controller {
         self.tell_object(object, subject, Note::warning("Orphaned", text));
     }
 
+    /// Notes a job that is gone while its pods may run.
+    pub(in crate::controller) fn note_orphan(&mut self, uid: &Uid) {
+        // Where nothing says its namespace any more, the engine holds its quota for a moment.
+        let namespace = self.world.namespace_of_job(uid).cloned();
+        self.orphans
+            .insert(namespace.unwrap_or_default(), uid.clone());
+    }
+
     /// Once a second: Workloads whose job is gone are looked at again. Their pods name no owner, so
     /// that what happens to those says nothing of these.
     pub(in crate::controller) fn look_after_orphans(&mut self) {
-        let due = self.orphans.due(LOOKS_MAX);
-        for uid in due {
+        for uid in self.orphans.take_due(LOOKS_MAX) {
             let subject = Subject::Job(uid.clone());
             if self.world.job_key(&uid).is_none() && self.holds_quota(&subject) {
+                self.note_orphan(&uid);
                 self.recount.insert(subject.clone());
                 self.dirty.insert(subject);
-            } else {
-                self.orphans.remove(&uid);
             }
         }
     }
@@ -210,21 +236,37 @@ mod tests {
     #[test]
     fn each_has_its_turn() {
         let mut orphans = Orphans::default();
-        assert!(orphans.due(2).is_empty());
+        assert!(orphans.take_due(2).is_empty());
         for uid in ["a", "b", "c", "d", "e"] {
-            orphans.insert(uid.into());
+            orphans.insert("blue".into(), uid.into());
         }
-        let mut due = || {
-            orphans
-                .due(2)
-                .iter()
-                .map(ToString::to_string)
-                .collect::<String>()
+        let mut due = |max| {
+            let due = orphans.take_due(max);
+            for uid in &due {
+                orphans.insert("blue".into(), uid.clone());
+            }
+            due.concat()
         };
-        assert_eq!([due(), due(), due()], ["ab", "cd", "ea"]);
-        orphans.remove(&"b".into());
-        orphans.remove(&"a".into());
-        let all: Vec<_> = orphans.due(9).iter().map(ToString::to_string).collect();
-        assert_eq!(all, ["c", "d", "e"]);
+        assert_eq!([due(2), due(2), due(2)], ["ab", "cd", "ea"]);
+        assert_eq!(due(9), "bcdea");
+    }
+
+    #[test]
+    fn a_namespace_with_many_delays_no_other() {
+        let mut orphans = Orphans::default();
+        for number in 0..1000 {
+            orphans.insert("blue".into(), format!("blue-{number}").into());
+        }
+        orphans.insert("green".into(), "green".into());
+        orphans.insert("red".into(), "red".into());
+        assert_eq!(
+            orphans.take_due(4),
+            ["blue-0", "green", "red", "blue-1"].map(Uid::from)
+        );
+        // More namespaces than turns: the next ones are first the next time.
+        orphans.insert("green".into(), "green".into());
+        orphans.insert("red".into(), "red".into());
+        assert_eq!(orphans.take_due(2), ["green", "red"].map(Uid::from));
+        assert_eq!(orphans.take_due(1), ["blue-2"].map(Uid::from));
     }
 }

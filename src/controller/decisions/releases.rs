@@ -1,24 +1,17 @@
-//! Pods that go and pods that come back: those of admitted jobs and groups are released, those that the
-//! engine admits by themselves too; and the pods of a job that has to go are deleted, if it can't be
-//! suspended. That something has to go is said in `evictions.rs`.
+//! Pods that are released, as their job or group is admitted; and pods that are deleted, as it is evicted and
+//! can't be suspended. That something is evicted is said in `evictions.rs`.
 
 use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use k8s_openapi::jiff::Timestamp;
-use sluice_engine::Event;
 use sluice_kinds::CompiledKind;
 use sluice_kinds::pod::{PodAdmission, PodPhase};
-use sluice_kinds::template::Placement;
-use sluice_translate as translate;
 
 use crate::cache::{PodRecord, Subject, Uid};
 use crate::controller::Controller;
 use crate::controller::account::pod_set_of;
-use crate::controller::intake::pods::pods_resource;
-use crate::controller::writes::flights::Flight;
 use crate::plan::pod::{self as plan, Member};
-use crate::plan::{Note, PodPurpose, Write, explain, workload};
+use crate::plan::{Note, PodPurpose, Write, workload};
 
 impl Controller {
     /// Lets go the pods of an admitted job or group, or takes them back when it has to go.
@@ -141,108 +134,5 @@ impl Controller {
     fn is_pod_busy(&self, pod: &PodRecord) -> bool {
         let subject = Subject::Pod(pod.uid.clone());
         self.flights.of(&subject).is_some() || self.resting.contains(&subject)
-    }
-
-    /// Admits a pod by itself, as the engine has decided.
-    pub(in crate::controller) fn admit_pod(
-        &mut self,
-        uid: &Uid,
-        admission: &sluice_engine::Admission,
-    ) {
-        let subject = Subject::Pod(uid.clone());
-        let failed = Event::AdmissionFailed(subject.id());
-        let Some((key, pod)) = self.world.pods.of(uid) else {
-            self.engine.apply(failed);
-            return;
-        };
-        let record = translate::admission_record(admission, &self.cluster.flavors);
-        let priority = self.pod_priority(pod).ok().map(|priority| priority.value);
-        let assignment = record.pod_set_assignments.into_iter().next();
-        let assignment = assignment.unwrap_or_default();
-        let placement = Placement {
-            node_selector: assignment.node_selector,
-            tolerations: assignment.tolerations,
-        };
-        let admitted = PodAdmission {
-            term: Some(self.term.to_string()),
-            cluster_queue: record.cluster_queue,
-            flavors: assignment.flavors,
-            at: Time(self.now.wall),
-            priority: pod.priority_class_label.as_ref().and(priority),
-        };
-        let write = if self.late_pods.contains(uid) {
-            // It runs where its first flavors say.
-            let recorded = pod.admitted.as_ref().and_then(|found| found.as_ref().ok());
-            let is_same = recorded.is_some_and(|recorded| {
-                recorded.cluster_queue == admitted.cluster_queue
-                    && recorded.flavors == admitted.flavors
-            });
-            is_same.then(|| plan::take_over(key, pod, &admitted))
-        } else {
-            plan::admit(key, pod, &admitted, &placement)
-        };
-        match write {
-            Some(write) if self.flights.of(&subject).is_none() => {
-                self.flights.send(Flight {
-                    subject,
-                    write,
-                    resource: pods_resource(),
-                    notes: Vec::new(),
-                });
-            }
-            _ => {
-                self.engine.apply(failed);
-            }
-        }
-    }
-
-    /// Counts an admission, and how long it was waited for.
-    pub(in crate::controller) fn count_admission(
-        &self,
-        queue: &str,
-        created: Option<Timestamp>,
-        at: Timestamp,
-    ) {
-        let waited = created.map_or(0.0, |created| at.duration_since(created).as_secs_f64());
-        self.metrics.admitted(queue, waited.max(0.0));
-    }
-
-    /// Counts a pod that was admitted by itself.
-    pub(in crate::controller) fn pod_admitted(&self, uid: &Uid) {
-        let Some((_, pod)) = self.world.pods.of(uid) else {
-            return;
-        };
-        if let Some(Ok(admitted)) = &pod.admitted {
-            self.count_admission(&admitted.cluster_queue, pod.created, admitted.at.0);
-        }
-    }
-
-    /// Tells a pod what it waits for. Returns whether it waits.
-    pub(in crate::controller) fn explain_pod(&mut self, uid: &Uid) -> bool {
-        let Some((_, pod)) = self.world.pods.of(uid) else {
-            return false;
-        };
-        if !pod.is_candidate() {
-            return false;
-        }
-        let subject = Subject::Pod(uid.clone());
-        if self.pod_notes == 0 || self.flights.of(&subject).is_some() {
-            return true;
-        }
-        let explanation = self.engine.explain(&subject.id());
-        let namespace = self.world.pods.key(uid).map(|key| &key.namespace);
-        let said = explanation.as_ref().and_then(|explanation| {
-            let head = self.name_of_head(explanation, namespace.map(|namespace| &**namespace));
-            explain::waiting(explanation, head.as_deref())
-        });
-        let Some((reason, message)) = said else {
-            return true;
-        };
-        let note = reason.note(message);
-        if self.is_news(&subject, &note) {
-            self.pod_notes = self.pod_notes.saturating_sub(1);
-            self.tell_about(&subject, note);
-        }
-        true
     }
 }

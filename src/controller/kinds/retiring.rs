@@ -75,13 +75,6 @@ impl Controller {
         self.forget_listings();
     }
 
-    /// Whether a job is charged.
-    pub(in crate::controller) fn holds_quota(&self, subject: &Subject) -> bool {
-        let workload = self.world.workload_of(subject);
-        workload.is_some_and(|(_, w)| w.status.admission.is_some() && !w.is_finished())
-            || self.engine.admission(&subject.id()).is_some()
-    }
-
     fn keys_of_kind(&self, name: &Arc<str>) -> Vec<JobKey> {
         let jobs = self.world.jobs().map(|(key, _)| key);
         let all = jobs.chain(self.world.children.keys());

@@ -7,7 +7,7 @@ use sluice_crds::Workload;
 use sluice_engine::Explanation;
 
 use crate::cache::conditions::{self, Type};
-use crate::cache::{Subject, WorkloadRecord};
+use crate::cache::{Subject, Uid, WorkloadRecord};
 use crate::controller::Controller;
 use crate::controller::writes::flights::Flight;
 use crate::plan::explain::{self, NotReserved};
@@ -88,6 +88,35 @@ impl Controller {
                 resource,
                 notes,
             });
+        }
+        true
+    }
+
+    /// Tells a pod what it waits for. Returns whether it waits.
+    fn explain_pod(&mut self, uid: &Uid) -> bool {
+        let Some((_, pod)) = self.world.pods.of(uid) else {
+            return false;
+        };
+        if !pod.is_candidate() {
+            return false;
+        }
+        let subject = Subject::Pod(uid.clone());
+        if self.pod_notes == 0 || self.flights.of(&subject).is_some() {
+            return true;
+        }
+        let explanation = self.engine.explain(&subject.id());
+        let namespace = self.world.pods.key(uid).map(|key| &key.namespace);
+        let said = explanation.as_ref().and_then(|explanation| {
+            let head = self.name_of_head(explanation, namespace.map(|namespace| &**namespace));
+            explain::waiting(explanation, head.as_deref())
+        });
+        let Some((reason, message)) = said else {
+            return true;
+        };
+        let note = reason.note(message);
+        if self.is_news(&subject, &note) {
+            self.pod_notes = self.pod_notes.saturating_sub(1);
+            self.tell_about(&subject, note);
         }
         true
     }

@@ -4,3 +4,4 @@
 
 pub(super) mod flights;
 pub(super) mod reply;
+pub(super) mod send;

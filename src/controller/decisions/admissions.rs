@@ -1,0 +1,171 @@
+//! Admissions, as the engine has decided them: the write that records each, and what is counted of it. What is
+//! admitted is released by its plan.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::jiff::Timestamp;
+use sluice_crds::{Admission, WorkloadSpec};
+use sluice_engine::Event;
+use sluice_kinds::pod::PodAdmission;
+use sluice_kinds::template::Placement;
+use sluice_translate as translate;
+
+use crate::cache::{Subject, Uid};
+use crate::controller::Controller;
+use crate::controller::writes::flights::Flight;
+use crate::controller::writes::send::pods_resource;
+use crate::plan::{Note, StatusPurpose, Write, pod as plan, workload};
+
+impl Controller {
+    pub(in crate::controller) fn admit(
+        &mut self,
+        subject: Subject,
+        admission: &sluice_engine::Admission,
+    ) {
+        if let Subject::Pod(uid) = &subject {
+            return self.admit_pod(uid, admission);
+        }
+        let now = self.now.wall;
+        self.flights.withdraw_explanation(&subject);
+        let found = self
+            .world
+            .workload_of(&subject)
+            .zip(self.resource_of(&subject));
+        let (Some(((key, record), resource)), None) = (found, self.flights.of(&subject)) else {
+            self.engine.apply(Event::AdmissionFailed(subject.id()));
+            return;
+        };
+        let mut admission = translate::admission_record(admission, &self.cluster.flavors);
+        admission.term = Some(self.term.to_string());
+        let note = Note::normal("Admitted", admitted_text(&admission, &record.spec));
+        let tells_readiness = self.tells_readiness(&subject);
+        let write = Write::SetWorkloadStatus {
+            key: key.clone(),
+            revision: record.revision,
+            status: Box::new(workload::admitted(record, admission, tells_readiness, now)),
+            purpose: StatusPurpose::Admit,
+        };
+        self.flights.send(Flight {
+            subject,
+            write,
+            resource,
+            notes: vec![note],
+        });
+    }
+
+    /// Admits a pod by itself, as the engine has decided.
+    pub(in crate::controller) fn admit_pod(
+        &mut self,
+        uid: &Uid,
+        admission: &sluice_engine::Admission,
+    ) {
+        let subject = Subject::Pod(uid.clone());
+        let failed = Event::AdmissionFailed(subject.id());
+        let Some((key, pod)) = self.world.pods.of(uid) else {
+            self.engine.apply(failed);
+            return;
+        };
+        let record = translate::admission_record(admission, &self.cluster.flavors);
+        let priority = self.pod_priority(pod).ok().map(|priority| priority.value);
+        let assignment = record.pod_set_assignments.into_iter().next();
+        let assignment = assignment.unwrap_or_default();
+        let placement = Placement {
+            node_selector: assignment.node_selector,
+            tolerations: assignment.tolerations,
+        };
+        let admitted = PodAdmission {
+            term: Some(self.term.to_string()),
+            cluster_queue: record.cluster_queue,
+            flavors: assignment.flavors,
+            at: Time(self.now.wall),
+            priority: pod.priority_class_label.as_ref().and(priority),
+        };
+        let write = if self.late_pods.contains(uid) {
+            // It runs where its first flavors say.
+            let recorded = pod.admitted.as_ref().and_then(|found| found.as_ref().ok());
+            let is_same = recorded.is_some_and(|recorded| {
+                recorded.cluster_queue == admitted.cluster_queue
+                    && recorded.flavors == admitted.flavors
+            });
+            is_same.then(|| plan::take_over(key, pod, &admitted))
+        } else {
+            plan::admit(key, pod, &admitted, &placement)
+        };
+        match write {
+            Some(write) if self.flights.of(&subject).is_none() => {
+                self.flights.send(Flight {
+                    subject,
+                    write,
+                    resource: pods_resource(),
+                    notes: Vec::new(),
+                });
+            }
+            _ => {
+                self.engine.apply(failed);
+            }
+        }
+    }
+
+    /// Counts an admission, and how long it was waited for.
+    pub(in crate::controller) fn count_admission(
+        &self,
+        queue: &str,
+        created: Option<Timestamp>,
+        at: Timestamp,
+    ) {
+        let waited = created.map_or(0.0, |created| at.duration_since(created).as_secs_f64());
+        self.metrics.admitted(queue, waited.max(0.0));
+    }
+
+    /// Counts a pod that was admitted by itself.
+    pub(in crate::controller) fn pod_admitted(&self, uid: &Uid) {
+        let Some((_, pod)) = self.world.pods.of(uid) else {
+            return;
+        };
+        if let Some(Ok(admitted)) = &pod.admitted {
+            self.count_admission(&admitted.cluster_queue, pod.created, admitted.at.0);
+        }
+    }
+}
+
+fn admitted_text(admission: &Admission, asked: &WorkloadSpec) -> String {
+    let mut flavors: Vec<&str> = admission
+        .pod_set_assignments
+        .iter()
+        .flat_map(|set| set.flavors.values().map(String::as_str))
+        .collect();
+    flavors.sort_unstable();
+    flavors.dedup();
+    let queue = &admission.cluster_queue;
+    let text = match flavors.as_slice() {
+        [] => format!("Admitted by ClusterQueue {queue:?}"),
+        flavors => format!(
+            "Admitted by ClusterQueue {queue:?} with flavor {}",
+            flavors.join(", ")
+        ),
+    };
+    let fewer = admission.pod_set_assignments.iter().filter_map(|given| {
+        let asked = asked.pod_sets.iter().find(|set| set.name == given.name)?;
+        let (name, given, asked) = (&given.name, given.count, asked.count);
+        (given < asked).then(|| format!("{given} of {asked} pods of set {name:?}"))
+    });
+    let uncounted = uncounted_resources(admission, asked);
+    let uncounted =
+        (!uncounted.is_empty()).then(|| format!("not counted: {}", uncounted.join(", ")));
+    let told: Vec<_> = (std::iter::once(text).chain(fewer).chain(uncounted)).collect();
+    told.join(", ")
+}
+
+/// The resources that were asked for and that the ClusterQueue neither covers nor blocks.
+fn uncounted_resources<'a>(admission: &Admission, asked: &'a WorkloadSpec) -> Vec<&'a str> {
+    let is_counted = |resource: &str| {
+        let mut sets = admission.pod_set_assignments.iter();
+        sets.any(|set| set.flavors.contains_key(resource))
+    };
+    let mut uncounted: Vec<&str> = (asked.pod_sets.iter())
+        .flat_map(|set| set.requests.keys().map(String::as_str))
+        .filter(|resource| *resource != "pods" && !is_counted(resource))
+        .collect();
+    uncounted.sort_unstable();
+    uncounted.dedup();
+    uncounted
+}

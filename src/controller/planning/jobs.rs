@@ -1,0 +1,93 @@
+//! The plan of a job, and what it depends on.
+
+use crate::cache::{Subject, Uid};
+use crate::controller::account::time;
+use crate::controller::intake::lineage::Lineage;
+use crate::controller::writes::flights::Flight;
+use crate::controller::{Controller, Wake};
+use crate::plan::job::{Child, Situation, plan};
+use crate::plan::{Plan, Write, reservation};
+
+impl Controller {
+    pub(in crate::controller) fn plan_job(&mut self, uid: &Uid) {
+        let subject = &Subject::Job(uid.clone());
+        if self.flights.of(subject).is_some() || self.resting.contains(subject) {
+            return;
+        }
+        let Some(key) = self.world.job_key(uid).cloned() else {
+            return self.plan_orphan(uid);
+        };
+        let (Some(job), Some(kind)) = (self.world.job(&key), self.kinds.compiled(&key.kind)) else {
+            return;
+        };
+        // What a JobKind read that was another one is no ground for a write.
+        if !self.kinds.has_listed(&key.kind) {
+            return;
+        }
+        let workload = self.world.workload_of(subject);
+        if workload.is_none()
+            && (self.cluster.is_terminating(&key.namespace)
+                || self.lineage(&key, job) == Lineage::Child)
+        {
+            return;
+        }
+        let still_charged = workload.is_none() && self.engine.admission(&subject.id()).is_some();
+        let child = kind.has_pods_of_children();
+        let child = child.then(|| self.child_with_pods(&key, uid)).flatten();
+        let record = workload.map(|(_, record)| record);
+        let record = record.filter(|record| job.deleting && record.status.admission.is_some());
+        let admitted = record.and_then(reservation::charged_since);
+        let unseen_for =
+            admitted.and_then(|at| reservation::unseen_pods_for(time(at), time(self.now.wall)));
+        let situation = Situation {
+            key: &key,
+            job,
+            kind: &kind,
+            child: child
+                .as_ref()
+                .map(|(key, job, kind)| Child { key, job, kind }),
+            workload,
+            still_charged,
+            live_pods: self.live_pods(subject),
+            may_have_unseen_pods: unseen_for.is_some(),
+            lasting_pods: self.lasting_pods(subject),
+            live_pods_of_set: &|pod_set| self.live_pods_of_set(subject, pod_set),
+            backoff: &|record| self.backoff(record),
+            priority: &|| self.priority(job),
+            now: self.now.wall,
+        };
+        let Plan { mut write, notes } = plan(&situation);
+        // After a write it is planned again anyway.
+        if let (Some(wait), None) = (unseen_for, &write) {
+            self.wake_after(wait, Wake::Plan(subject.clone()));
+        }
+        if self
+            .reports
+            .hold_back(subject, write.as_ref(), self.now.moment)
+        {
+            write = None;
+        }
+        match write {
+            None => {
+                for note in notes {
+                    self.tell(&key, uid, note);
+                }
+            }
+            Some(write) => {
+                let kind = match &write {
+                    Write::PatchJob { key, .. } => &key.kind,
+                    _ => &key.kind,
+                };
+                let Some(resource) = self.kinds.resource(kind) else {
+                    return;
+                };
+                self.send(Flight {
+                    subject: subject.clone(),
+                    write,
+                    resource,
+                    notes,
+                });
+            }
+        }
+    }
+}

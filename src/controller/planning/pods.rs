@@ -1,0 +1,141 @@
+//! The plans of pods and of pod groups. Which pods of an admitted job are released is decided in
+//! `decisions/releases.rs`.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use sluice_kinds::hold::Hold;
+use sluice_kinds::pod::PodMode;
+use sluice_kinds::problem::summarize;
+use sluice_kinds::view::QueueName;
+
+use crate::cache::pods::Root;
+use crate::cache::{GroupKey, JobRecord, PodRecord, Subject, Uid};
+use crate::controller::{Controller, Wake};
+use crate::plan::pod::{self as plan, HeldBy};
+use crate::plan::{Note, Plan, group};
+
+impl Controller {
+    /// Plans a pod: its gates, and what is to be told about it.
+    pub(in crate::controller) fn plan_pod(&mut self, uid: &Uid) {
+        let subject = Subject::Pod(uid.clone());
+        if self.flights.of(&subject).is_some() || self.resting.contains(&subject) {
+            return;
+        }
+        let Some((key, pod)) = self.world.pods.of(uid) else {
+            return;
+        };
+        if self.unlabelled.contains(uid) {
+            let write = plan::relabel(key, pod);
+            return self.send_for_pods(subject, write, Vec::new());
+        }
+        if !pod.is_live() || pod.deleting {
+            return;
+        }
+        let (key, pod) = (key.clone(), pod.clone());
+        if pod.is_gated_elsewhere() && !pod.propagated.is_empty() {
+            let held_by = self.held_by(&pod, &key.namespace);
+            if let Some(write) = plan::lift(&key, &pod, &held_by) {
+                return self.send_for_pods(subject, write, Vec::new());
+            }
+        }
+        if pod.mode == PodMode::Child
+            && pod.is_candidate()
+            && self.is_unqueued(&pod, &key.namespace)
+            && let Some(write) = plan::release_unqueued(&key, &pod)
+        {
+            return self.send_for_pods(subject, write, Vec::new());
+        }
+        if let Some(note) = self.complaint(&pod) {
+            self.tell_about(&subject, note);
+        }
+    }
+
+    /// The gates that hold a pod by an annotation.
+    fn held_by(&mut self, pod: &PodRecord, namespace: &Arc<str>) -> HeldBy {
+        if pod.owner.is_none() {
+            return HeldBy::of(&pod.gates);
+        }
+        self.ask_for_owner(pod, namespace);
+        match self.job_of_pod(pod, namespace) {
+            Some(job) if job.released => HeldBy::Gates(BTreeSet::new()),
+            Some(job) => HeldBy::of(&job.gates),
+            None => HeldBy::Unknown,
+        }
+    }
+
+    /// Whether the pod's job needs no quota any more: its queue label is gone, and it has no gates.
+    fn is_unqueued(&self, pod: &PodRecord, namespace: &Arc<str>) -> bool {
+        self.job_of_pod(pod, namespace).is_some_and(|job| {
+            job.hold == Hold::Pods && job.queue == QueueName::None && !job.gates.is_held()
+        })
+    }
+
+    fn job_of_pod(&self, pod: &PodRecord, namespace: &Arc<str>) -> Option<&JobRecord> {
+        let Root::Uid(uid) = self.root_of(pod, namespace) else {
+            return None;
+        };
+        self.world.job(self.world.job_key(&uid)?)
+    }
+
+    /// Why a pod can't be queued, if so.
+    fn complaint(&self, pod: &PodRecord) -> Option<Note> {
+        match &pod.mode {
+            PodMode::Group(Err(problem)) => {
+                return Some(Note::warning("InvalidPodGroup", problem.to_string()));
+            }
+            PodMode::Child | PodMode::Group(Ok(_)) => return None,
+            PodMode::Single => {}
+        }
+        pod.queue_gate.as_ref()?;
+        match (&pod.queue, pod.asks.as_ref()) {
+            (QueueName::None, _) => Some(Note::warning(
+                "NoQueue",
+                "It asks to wait for queue capacity and names no queue: give it the label sluice.dev/queue-name",
+            )),
+            (QueueName::Invalid(problem), _) => {
+                Some(Note::warning("InvalidQueueName", problem.to_string()))
+            }
+            (_, Err(problems)) => Some(Note::warning(
+                "InvalidPodSets",
+                format!("Can't be queued: {}", summarize(problems)),
+            )),
+            (QueueName::Named(_), Ok(_)) => self.pod_priority(pod).err(),
+        }
+    }
+
+    /// Plans a group of pods.
+    pub(in crate::controller) fn plan_group(&mut self, key: &GroupKey) {
+        let subject = Subject::Group(key.clone());
+        if self.flights.of(&subject).is_some() || self.resting.contains(&subject) {
+            return;
+        }
+        let pods = self.world.pods_by_age(&subject);
+        let id = subject.id();
+        let workload = self.world.workload_of(&subject);
+        if workload.is_none() && self.cluster.is_terminating(&key.namespace) {
+            return;
+        }
+        let situation = group::Situation {
+            key,
+            pods: &pods,
+            workload,
+            still_charged: workload.is_none() && self.engine.admission(&id).is_some(),
+            live_pods: self.live_pods(&subject),
+            priority: &|pod| self.pod_priority(pod),
+            backoff: &|record| self.backoff(record),
+            now: self.now.wall,
+        };
+        let Plan { write, notes } = group::plan(&situation);
+        let kept_for = workload.and_then(|(_, record)| group::kept_for(record, situation.now));
+        if let Some(wait) = kept_for.filter(|_| pods.is_empty()) {
+            self.wake_after(wait, Wake::Plan(subject.clone()));
+        }
+        match write {
+            Some(write) => self.send_for_pods(subject, write, notes),
+            None => notes
+                .into_iter()
+                .for_each(|note| self.tell_about(&subject, note)),
+        }
+    }
+}
