@@ -2,7 +2,7 @@
 //! needed, and what happens in what order can be read here. I/O runs in tasks of its own, bounded.
 //!
 //! ```text
-//! watches ──▶ observe ──▶ World, Cluster, Engine ──▶ settle ──▶ Flights (writes)
+//! watches ──▶ observe ──▶ World, Cluster, Engine ──▶ settle ──▶ InFlightWrites (writes)
 //!                ▲                                                  │
 //!                └──────────────── replies are observations ◀───────┘
 //! ```
@@ -59,8 +59,7 @@ use kinds::{Kinds, Reading};
 use observe::Seen;
 use reports::progress::Reports;
 use reports::statuses::Statuses;
-use writes::flights::Flights;
-use writes::reply::Attempts;
+use writes::Writes;
 
 /// Observations that may wait before watches are held back: some pages of a list.
 const OBSERVATIONS_MAX: usize = 2048;
@@ -111,7 +110,7 @@ pub struct Controller {
     world: World,
     cluster: Cluster,
     kinds: Kinds,
-    flights: Flights,
+    writes: Writes,
     statuses: Statuses,
     /// For each list that is under way, what it has shown so far.
     listings: HashMap<Source, HashSet<Place>>,
@@ -142,11 +141,6 @@ pub struct Controller {
     seconds: u64,
     /// How many waiting pods may still be told in this second what they wait for.
     pod_notes: usize,
-    /// Jobs, groups and pods whose last write failed, until they are woken.
-    resting: HashSet<Subject>,
-    /// Admissions that nobody knows the outcome of, to be sent again.
-    unanswered: HashMap<Subject, writes::flights::Flight>,
-    attempts: Attempts,
     owners: Owners,
     excess_children: ExcessChildren,
     /// JobKinds whose objects' pods are found by their label.
@@ -157,8 +151,6 @@ pub struct Controller {
     late: BTreeSet<Subject>,
     /// Pods that an ended leader has admitted by themselves, until that is decided about.
     late_pods: BTreeSet<Uid>,
-    /// Pods of jobs and groups for which the write is under way that releases them.
-    leaving: HashSet<Subject>,
     /// Controllers whose pods have timed out.
     pod_backoffs: HashMap<Uid, PodBackoff>,
     /// Jobs that are gone and whose pods run on, charged.
@@ -194,7 +186,7 @@ impl Controller {
             metrics.clone(),
         );
         Self {
-            flights: Flights::new(writer.clone()),
+            writes: Writes::new(writer.clone()),
             excess_children: ExcessChildren::new(writer.clone()),
             statuses: Statuses::new(writer),
             kinds: Kinds::new(
@@ -222,9 +214,6 @@ impl Controller {
             unexplained: VecDeque::new(),
             is_unexplained: HashSet::default(),
             reports: Reports::default(),
-            resting: HashSet::default(),
-            unanswered: HashMap::default(),
-            attempts: Attempts::default(),
             recount: BTreeSet::new(),
             changed_templates: BTreeSet::new(),
             pod_notes: 0,
@@ -233,7 +222,6 @@ impl Controller {
             term: name,
             late: BTreeSet::new(),
             late_pods: BTreeSet::new(),
-            leaving: HashSet::default(),
             orphans: Orphans::default(),
             unlabelled: HashSet::default(),
             empty_since: HashMap::default(),
@@ -269,7 +257,7 @@ impl Controller {
                 Some(report) = self.kinds.next_report() => self.kind_report(report),
                 Some(answer) = self.owners.next() => self.owner_found(answer),
                 Some(()) = self.statuses.next() => {}
-                Some(landing) = self.flights.next() => self.land(landing),
+                Some(ended) = self.writes.next() => self.write_ended(ended),
                 Some(observation) = self.receiver.recv() => self.observe(observation),
                 () = sleep(due.unwrap_or_default()), if due.is_some() => {}
             }
@@ -280,7 +268,7 @@ impl Controller {
         }
         info!("stopping: waiting for writes under way");
         pulse.end();
-        self.flights.finish().await;
+        self.writes.finish().await;
         self.excess_children.finish().await;
         if self.started {
             self.statuses.finish(&self.engine, &self.cluster).await;
@@ -298,8 +286,8 @@ impl Controller {
 
     /// Takes in what has come meanwhile, replies and observations: all of it is decided as one.
     fn drain_channels(&mut self) {
-        while let Some(landing) = self.flights.try_next() {
-            self.land(landing);
+        while let Some(ended) = self.writes.try_next() {
+            self.write_ended(ended);
         }
         for _ in 0..BATCH_MAX {
             match self.receiver.try_recv() {

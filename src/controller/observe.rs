@@ -368,9 +368,7 @@ impl Controller {
             return;
         }
         self.told.remove(subject);
-        self.attempts.forget(subject);
-        self.unanswered.remove(subject);
-        self.leaving.remove(subject);
+        self.writes.forget(subject);
         self.late.remove(subject);
         self.blocked.remove(subject);
         self.empty_since.remove(subject);

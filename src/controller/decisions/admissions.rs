@@ -11,7 +11,7 @@ use sluice_translate as translate;
 
 use crate::cache::{Subject, Uid};
 use crate::controller::Controller;
-use crate::controller::writes::flights::Flight;
+use crate::controller::writes::in_flight::InFlightWrite;
 use crate::controller::writes::send::pods_resource;
 use crate::plan::{Note, StatusPurpose, Write, pod as plan, workload};
 use crate::process::clock;
@@ -26,12 +26,12 @@ impl Controller {
             return self.admit_pod(uid, admission);
         }
         let now = clock::now();
-        self.flights.withdraw_explanation(&subject);
+        self.writes.withdraw_explanation(&subject);
         let found = self
             .world
             .workload_of(&subject)
             .zip(self.resource_of(&subject));
-        let (Some(((key, record), resource)), None) = (found, self.flights.of(&subject)) else {
+        let (Some(((key, record), resource)), None) = (found, self.writes.of(&subject)) else {
             self.engine.apply(Event::AdmissionFailed(subject.id()));
             return;
         };
@@ -45,7 +45,7 @@ impl Controller {
             status: Box::new(workload::admitted(record, admission, tells_readiness, now)),
             purpose: StatusPurpose::Admit,
         };
-        self.flights.send(Flight {
+        self.writes.send(InFlightWrite {
             subject,
             write,
             resource,
@@ -92,8 +92,8 @@ impl Controller {
             plan::admit(key, pod, &admitted, &placement)
         };
         match write {
-            Some(write) if self.flights.of(&subject).is_none() => {
-                self.flights.send(Flight {
+            Some(write) if self.writes.of(&subject).is_none() => {
+                self.writes.send(InFlightWrite {
                     subject,
                     write,
                     resource: pods_resource(),

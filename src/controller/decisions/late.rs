@@ -7,7 +7,7 @@ use tracing::info;
 
 use crate::cache::{PodRecord, Subject, Uid, WorkloadKey, WorkloadRecord};
 use crate::controller::Controller;
-use crate::controller::writes::flights::Flight;
+use crate::controller::writes::in_flight::InFlightWrite;
 use crate::plan::late::{self, Sight};
 use crate::plan::{StatusPurpose, Write};
 use crate::process::clock;
@@ -139,8 +139,7 @@ impl Controller {
             self.late.remove(subject);
             return;
         };
-        let is_busy = self.flights.of(subject).is_some() || self.resting.contains(subject);
-        if is_busy || self.unanswered.contains_key(subject) || record.deleting {
+        if self.writes.is_busy(subject) || record.deleting {
             return;
         }
         let write = Write::SetWorkloadStatus {
@@ -150,7 +149,7 @@ impl Controller {
             purpose: StatusPurpose::TakeBack,
         };
         let resource = self.resource_of(subject);
-        self.send(Flight {
+        self.send(InFlightWrite {
             subject: subject.clone(),
             write,
             resource: resource.unwrap_or_else(crate::controller::writes::send::pods_resource),
@@ -161,8 +160,7 @@ impl Controller {
     /// A pod that runs is charged all the same, and deleted if its controller makes another one.
     fn take_back_pod(&mut self, uid: &Uid) {
         let subject = Subject::Pod(uid.clone());
-        let is_busy = self.flights.of(&subject).is_some() || self.resting.contains(&subject);
-        if is_busy || self.unanswered.contains_key(&subject) {
+        if self.writes.is_busy(&subject) {
             return;
         }
         self.late_pods.remove(uid);

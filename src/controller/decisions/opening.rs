@@ -11,7 +11,7 @@ use tracing::info;
 
 use crate::cache::{JobKey, Subject};
 use crate::controller::Controller;
-use crate::controller::writes::flights::Kind;
+use crate::controller::writes::in_flight::Kind;
 
 /// The first decision waits no longer than this: an API server that answers slowly, or one tenant's
 /// many jobs, must not keep everybody waiting.
@@ -49,7 +49,7 @@ impl Controller {
         };
         if !opening.is_planned {
             opening.is_planned = true;
-            opening.subjects = self.flights.queueing().cloned().collect();
+            opening.subjects = self.writes.queueing().cloned().collect();
             opening.unsorted = self.world.children.waiting().into_iter().collect();
         }
         self.sort_out(&mut opening);
@@ -84,6 +84,6 @@ impl Controller {
             }
             waits
         });
-        subjects.retain(|subject| self.flights.of(subject) == Some(Kind::Queueing));
+        subjects.retain(|subject| self.writes.of(subject) == Some(Kind::Queueing));
     }
 }

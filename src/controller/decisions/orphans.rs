@@ -15,7 +15,7 @@ use crate::cache::pods::Root;
 use crate::cache::workload::Owner;
 use crate::cache::{PodKey, PodRecord, Subject, Uid, WorkloadKey, WorkloadRecord};
 use crate::controller::Controller;
-use crate::controller::writes::flights::Flight;
+use crate::controller::writes::in_flight::InFlightWrite;
 use crate::controller::writes::send::pods_resource;
 use crate::plan::{Note, Write};
 use crate::process::hashing::HashSet;
@@ -107,7 +107,7 @@ impl Controller {
             uid: record.uid.to_string(),
             unless: Some(owner),
         };
-        self.send(Flight {
+        self.send(InFlightWrite {
             subject: subject.clone(),
             write,
             resource,

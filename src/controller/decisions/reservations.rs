@@ -42,11 +42,11 @@ impl Controller {
         self.blocked
             .retain(|_, blocked| blocked.told.elapsed() < BLOCKED_NEWS);
         for (subject, cause) in self.overdue() {
-            if self.flights.of(&subject).is_none()
+            if self.writes.of(&subject).is_none()
                 && self.evict_workload(&subject, &cause) == Eviction::Begun
             {
                 self.blocked.remove(&subject);
-                self.resting.remove(&subject);
+                self.writes.end_backoff(&subject);
             }
         }
     }

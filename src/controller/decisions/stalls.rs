@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use super::evictions::Eviction;
 use crate::cache::{JobRecord, Subject, WorkloadRecord};
 use crate::controller::Controller;
-use crate::controller::writes::flights::Flight;
+use crate::controller::writes::in_flight::InFlightWrite;
 use crate::plan::cause::Cause;
 use crate::plan::reservation;
 use crate::plan::stall::{self, Remains};
@@ -89,9 +89,7 @@ impl Controller {
     fn tell_stalled(&mut self) {
         let evicted = self.expected.evicted.iter();
         let subjects: Vec<Subject> = evicted
-            .filter(|(subject, stopping)| {
-                !stopping.is_stalled && self.flights.of(subject).is_none()
-            })
+            .filter(|(subject, stopping)| !stopping.is_stalled && self.writes.of(subject).is_none())
             .map(|(subject, _)| subject.clone())
             .collect();
         let now = clock::now();
@@ -109,7 +107,7 @@ impl Controller {
                 purpose: StatusPurpose::Stall,
             };
             if let Some(resource) = self.resource_of(&subject) {
-                self.send(Flight {
+                self.send(InFlightWrite {
                     subject,
                     write,
                     resource,
@@ -146,7 +144,7 @@ impl Controller {
             let record = self.world.workload_of(subject).map(|(_, record)| record);
             let admission = record.and_then(|record| record.status.admission.as_ref());
             let terms = admission.and_then(|a| self.cluster.reservations.get(&a.cluster_queue));
-            self.flights.of(subject).is_none()
+            self.writes.of(subject).is_none()
                 && reservation::blocked_for_most(terms) <= since.elapsed()
         };
         let unreleased = self.expected.unreleased.iter();
@@ -158,7 +156,7 @@ impl Controller {
         for subject in overdue {
             if self.evict_workload(&subject, &Cause::blocked(why)) == Eviction::Begun {
                 self.expected.unreleased.remove(&subject);
-                self.resting.remove(&subject);
+                self.writes.end_backoff(&subject);
             }
         }
     }

@@ -37,7 +37,7 @@ impl Controller {
             return self.leave(key, &uid);
         }
         let has_workload =
-            self.world.workload_of(&subject).is_some() || self.flights.of(&subject).is_some();
+            self.world.workload_of(&subject).is_some() || self.writes.of(&subject).is_some();
         if has_workload {
             self.forget_child(key);
             return self.job_seen(key, record);

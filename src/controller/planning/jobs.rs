@@ -3,7 +3,7 @@
 use crate::cache::{Subject, Uid};
 use crate::controller::account::time;
 use crate::controller::intake::lineage::Lineage;
-use crate::controller::writes::flights::Flight;
+use crate::controller::writes::in_flight::InFlightWrite;
 use crate::controller::{Controller, Wake};
 use crate::plan::job::{Child, Situation, plan};
 use crate::plan::{Plan, Write, reservation};
@@ -12,7 +12,7 @@ use crate::process::clock;
 impl Controller {
     pub(in crate::controller) fn plan_job(&mut self, uid: &Uid) {
         let subject = &Subject::Job(uid.clone());
-        if self.flights.of(subject).is_some() || self.resting.contains(subject) {
+        if self.writes.is_busy(subject) {
             return;
         }
         let Some(key) = self.world.job_key(uid).cloned() else {
@@ -79,7 +79,7 @@ impl Controller {
                 let Some(resource) = self.kinds.resource(kind) else {
                     return;
                 };
-                self.send(Flight {
+                self.send(InFlightWrite {
                     subject: subject.clone(),
                     write,
                     resource,

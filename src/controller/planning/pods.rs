@@ -20,7 +20,7 @@ impl Controller {
     /// Plans a pod: its gates, and what is to be told about it.
     pub(in crate::controller) fn plan_pod(&mut self, uid: &Uid) {
         let subject = Subject::Pod(uid.clone());
-        if self.flights.of(&subject).is_some() || self.resting.contains(&subject) {
+        if self.writes.is_busy(&subject) {
             return;
         }
         let Some((key, pod)) = self.world.pods.of(uid) else {
@@ -108,7 +108,7 @@ impl Controller {
     /// Plans a group of pods.
     pub(in crate::controller) fn plan_group(&mut self, key: &GroupKey) {
         let subject = Subject::Group(key.clone());
-        if self.flights.of(&subject).is_some() || self.resting.contains(&subject) {
+        if self.writes.is_busy(&subject) {
             return;
         }
         let pods = self.world.pods_by_age(&subject);

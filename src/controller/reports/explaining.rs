@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use crate::cache::conditions::{self, Type};
 use crate::cache::{Subject, Uid, WorkloadRecord};
 use crate::controller::Controller;
-use crate::controller::writes::flights::Flight;
+use crate::controller::writes::in_flight::InFlightWrite;
 use crate::plan::explain::{self, NotReserved};
 use crate::plan::{StatusPurpose, Write, workload};
 use crate::process::clock;
@@ -58,7 +58,7 @@ impl Controller {
         if record.status.admission.is_some() || record.is_finished() || record.deleting {
             return false;
         }
-        if self.flights.of(subject).is_some() {
+        if self.writes.is_busy(subject) {
             return true;
         }
         let said = self
@@ -84,7 +84,7 @@ impl Controller {
                 purpose: StatusPurpose::Explain,
             };
             let notes = vec![reason.note(message)];
-            self.send(Flight {
+            self.send(InFlightWrite {
                 subject: subject.clone(),
                 write,
                 resource,
@@ -103,7 +103,7 @@ impl Controller {
             return false;
         }
         let subject = Subject::Pod(uid.clone());
-        if self.pod_notes == 0 || self.flights.of(&subject).is_some() {
+        if self.pod_notes == 0 || self.writes.of(&subject).is_some() {
             return true;
         }
         let explanation = self.engine.explain(&subject.id());

@@ -103,13 +103,13 @@ pub static MUTANTS: [Mutant; 27] = [
     mutant(
         "an admission without an answer counts as failed",
         "src/controller/writes/reply.rs",
-        "if !happens_once(&flight.write) {\n            self.take_back(&flight);",
-        "if true {\n            self.take_back(&flight);",
+        "if !happens_once(&sent.write) {\n            self.take_back(&sent);",
+        "if true {\n            self.take_back(&sent);",
     ),
     mutant(
         "an admission that is refused when it is sent again counts as failed",
         "src/controller/writes/reply.rs",
-        "if happens_once(&flight.write) && self.attempts.is_in_doubt(&flight.subject) {",
+        "if happens_once(&sent.write) && self.writes.is_in_doubt(&sent.subject) {",
         "if false {",
     ),
     mutant(

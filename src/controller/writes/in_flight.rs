@@ -1,5 +1,5 @@
-//! Writes under way: at most one for each job or pod and a bounded number in all, those that let jobs go
-//! before those that only explain.
+//! Writes in write: at most one for each subject and a bounded number in all, those that release jobs before those
+//! that only explain.
 
 use std::collections::VecDeque;
 
@@ -18,7 +18,7 @@ const EXPLAINING_MAX: usize = 4;
 
 /// A write that waits or is under way.
 #[derive(Debug, Clone)]
-pub struct Flight {
+pub struct InFlightWrite {
     /// The job, group or pod that it is for.
     pub subject: Subject,
     /// The write.
@@ -31,25 +31,25 @@ pub struct Flight {
 
 /// A write that has ended.
 #[derive(Debug)]
-pub struct Landing {
-    /// What was under way.
-    pub flight: Flight,
+pub struct EndedWrite {
+    /// What was in flight.
+    pub sent: InFlightWrite,
     /// How it ended.
     pub reply: Reply,
 }
 
-/// All writes for jobs, groups and pods.
-pub struct Flights {
+/// The writes in flight, and those that wait for their turn.
+pub struct InFlightWrites {
     writer: Writer,
-    waiting: VecDeque<Flight>,
-    explaining: VecDeque<Flight>,
-    running: JoinSet<Landing>,
+    waiting: VecDeque<InFlightWrite>,
+    explaining: VecDeque<InFlightWrite>,
+    running: JoinSet<EndedWrite>,
     /// What is under way or waits, by subject.
     by_subject: HashMap<Subject, Kind>,
     explaining_now: usize,
 }
 
-/// What a flight means for the engine.
+/// What a write means for the engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// An admission: the engine assumes it.
@@ -58,11 +58,13 @@ pub enum Kind {
     Explanation,
     /// A step of a job's way into its queue.
     Queueing,
+    /// The release of a pod of a job or group: it may run.
+    PodRelease,
     /// Anything else.
     Other,
 }
 
-impl Flights {
+impl InFlightWrites {
     /// No writes.
     pub fn new(writer: Writer) -> Self {
         Self {
@@ -87,13 +89,13 @@ impl Flights {
     }
 
     /// Sends a write as soon as there is room. Its subject must have none.
-    pub fn send(&mut self, flight: Flight) {
-        let kind = kind_of(&flight.write);
-        self.by_subject.insert(flight.subject.clone(), kind);
+    pub fn send(&mut self, write: InFlightWrite) {
+        let kind = kind_of(&write.write);
+        self.by_subject.insert(write.subject.clone(), kind);
         if kind == Kind::Explanation {
-            self.explaining.push_back(flight);
+            self.explaining.push_back(write);
         } else {
-            self.waiting.push_back(flight);
+            self.waiting.push_back(write);
         }
         self.fill();
     }
@@ -104,7 +106,7 @@ impl Flights {
             && let Some(at) = self
                 .explaining
                 .iter()
-                .position(|flight| flight.subject == *subject)
+                .position(|write| write.subject == *subject)
         {
             self.explaining.remove(at);
             self.by_subject.remove(subject);
@@ -112,15 +114,15 @@ impl Flights {
     }
 
     /// The next write that has ended. None if none is under way.
-    pub async fn next(&mut self) -> Option<Landing> {
-        let landing = self.running.join_next().await?;
-        Some(self.landed(landing))
+    pub async fn next(&mut self) -> Option<EndedWrite> {
+        let ended = self.running.join_next().await?;
+        Some(self.ended(ended))
     }
 
     /// A further write that has ended already.
-    pub fn try_next(&mut self) -> Option<Landing> {
-        let landing = self.running.try_join_next()?;
-        Some(self.landed(landing))
+    pub fn try_next(&mut self) -> Option<EndedWrite> {
+        let ended = self.running.try_join_next()?;
+        Some(self.ended(ended))
     }
 
     /// Waits for what is under way; what has not been sent is dropped.
@@ -131,27 +133,27 @@ impl Flights {
     }
 
     #[allow(clippy::panic)] // A panic in a task aborts the process in release; in tests it must not pass unseen.
-    fn landed(&mut self, landing: Result<Landing, tokio::task::JoinError>) -> Landing {
-        let landing = match landing {
-            Ok(landing) => landing,
+    fn ended(&mut self, ended: Result<EndedWrite, tokio::task::JoinError>) -> EndedWrite {
+        let ended = match ended {
+            Ok(ended) => ended,
             Err(error) => panic!("a write ended without a reply: {error}"),
         };
-        self.by_subject.remove(&landing.flight.subject);
-        if is(&landing.flight, StatusPurpose::Explain) {
+        self.by_subject.remove(&ended.sent.subject);
+        if is(&ended.sent, StatusPurpose::Explain) {
             self.explaining_now = self.explaining_now.saturating_sub(1);
         }
         self.fill();
-        landing
+        ended
     }
 
     fn fill(&mut self) {
         while self.running.len() < CONCURRENCY {
-            let flight = match self.waiting.pop_front() {
-                Some(flight) => flight,
+            let write = match self.waiting.pop_front() {
+                Some(write) => write,
                 None if self.explaining_now < EXPLAINING_MAX => match self.explaining.pop_front() {
-                    Some(flight) => {
+                    Some(write) => {
                         self.explaining_now += 1;
-                        flight
+                        write
                     }
                     None => return,
                 },
@@ -160,9 +162,9 @@ impl Flights {
             let writer = self.writer.clone();
             self.running.spawn(async move {
                 let reply = writer
-                    .send(flight.write.clone(), flight.resource.clone())
+                    .send(write.write.clone(), write.resource.clone())
                     .await;
-                Landing { flight, reply }
+                EndedWrite { sent: write, reply }
             });
         }
     }
@@ -181,6 +183,10 @@ fn kind_of(write: &Write) -> Kind {
             purpose: JobPurpose::Suspend,
             ..
         } => Kind::Queueing,
+        Write::PatchPod {
+            purpose: PodPurpose::Release,
+            ..
+        } => Kind::PodRelease,
         _ => Kind::Other,
     }
 }
@@ -199,6 +205,18 @@ pub fn is_admission(write: &Write) -> bool {
     )
 }
 
-fn is(flight: &Flight, wanted: StatusPurpose) -> bool {
-    matches!(&flight.write, Write::SetWorkloadStatus { purpose, .. } if *purpose == wanted)
+fn is(write: &InFlightWrite, wanted: StatusPurpose) -> bool {
+    matches!(&write.write, Write::SetWorkloadStatus { purpose, .. } if *purpose == wanted)
+}
+
+/// Whether a write must not be replaced by another one while nobody knows whether it has happened.
+pub fn happens_once(write: &Write) -> bool {
+    let is_release = matches!(
+        write,
+        Write::PatchPod {
+            purpose: PodPurpose::Release,
+            ..
+        }
+    );
+    is_release || is_admission(write)
 }
