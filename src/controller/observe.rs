@@ -14,6 +14,7 @@ use crate::cache::Source;
 use crate::cache::workload::Owner;
 use crate::cache::{JobKey, JobRecord, PodKey, Subject, Uid, WorkloadKey, WorkloadRecord};
 use crate::process::hashing::HashSet;
+use crate::process::invariants::violated;
 
 /// An object that a watch has seen.
 #[derive(Debug)]
@@ -128,7 +129,7 @@ impl Controller {
     /// A list is complete: what is known and was not in it is gone.
     fn listed(&mut self, source: &Source) {
         let Some(seen) = self.listings.remove(source) else {
-            return;
+            return violated("a list that ends has begun");
         };
         let known: Vec<(Arc<str>, Arc<str>)> = match source {
             Source::Workload => self

@@ -9,7 +9,7 @@ use super::Controller;
 use super::account::time;
 use crate::cache::Subject;
 use crate::controller::decisions::evictions::Preempting;
-use crate::process::clock;
+use crate::process::{clock, invariants};
 
 /// Every so many seconds owners without an owner are looked up again.
 const OWNERS_ASKED_EVERY: u64 = 60;
@@ -39,10 +39,11 @@ impl Controller {
         let decisions = self.engine.decide(time(clock::now()));
         self.metrics.decided(begun.elapsed().as_secs_f64());
         let violations = self.engine.invariant_violations();
+        let violations = violations.saturating_add(invariants::found());
         if self.metrics.violations(violations) {
             error!(
                 violations,
-                "the quota is in a state that must not occur, and may be given twice: restart Sluice, and report this"
+                "states were found that must not occur, and quota may be given twice: restart Sluice, and report this"
             );
         }
         let mut preempting = Preempting::new();

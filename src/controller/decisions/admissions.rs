@@ -15,6 +15,7 @@ use crate::controller::writes::in_flight::InFlightWrite;
 use crate::controller::writes::send::pods_resource;
 use crate::plan::{Note, StatusPurpose, Write, pod as plan, workload};
 use crate::process::clock;
+use crate::process::invariants::violated;
 
 impl Controller {
     pub(in crate::controller) fn admit(
@@ -31,6 +32,7 @@ impl Controller {
             .world
             .workload_of(&subject)
             .zip(self.resource_of(&subject));
+        // Its kind may be gone, or the explanation that the engine does not mind is being sent.
         let (Some(((key, record), resource)), None) = (found, self.writes.of(&subject)) else {
             self.engine.apply(Event::AdmissionFailed(subject.id()));
             return;
@@ -62,13 +64,18 @@ impl Controller {
         let subject = Subject::Pod(uid.clone());
         let failed = Event::AdmissionFailed(subject.id());
         let Some((key, pod)) = self.world.pods.of(uid) else {
+            violated("the engine knows no pod that is gone");
             self.engine.apply(failed);
             return;
         };
         let record = translate::admission_record(admission, &self.cluster.flavors);
         let priority = self.pod_priority(pod).ok().map(|priority| priority.value);
         let assignment = record.pod_set_assignments.into_iter().next();
-        let assignment = assignment.unwrap_or_default();
+        let Some(assignment) = assignment else {
+            violated("the admission of a pod assigns one pod set");
+            self.engine.apply(failed);
+            return;
+        };
         let placement = Placement {
             node_selector: assignment.node_selector,
             tolerations: assignment.tolerations,
@@ -119,6 +126,7 @@ impl Controller {
 
     /// Counts a pod that was admitted by itself.
     pub(in crate::controller) fn pod_admitted(&self, uid: &Uid) {
+        // A watch may have shown before the reply that it is gone.
         let Some((_, pod)) = self.world.pods.of(uid) else {
             return;
         };

@@ -21,6 +21,7 @@ impl Controller {
         if self.writes.of(subject).is_some() {
             return;
         }
+        // It is not queued, or not admitted, or nothing is left of it.
         let Some((_, record)) = self.world.workload_of(subject) else {
             return;
         };

@@ -15,6 +15,7 @@ use crate::plan::cause::Cause;
 use crate::plan::group::REPLACED_WITHIN;
 use crate::plan::reservation::{self, BLOCKED_NEWS, Backoff};
 use crate::process::clock;
+use crate::process::invariants::violated;
 
 /// How long the pods of a controller back off, and how often they had to so far.
 #[derive(Debug)]
@@ -113,13 +114,15 @@ impl Controller {
     /// A pod is deleted because it had no node in time: those that come in its place back off. Noted
     /// before the reply: the next pod may be there sooner.
     pub(in crate::controller) fn pod_times_out(&mut self, uid: &Uid) {
+        // Its ClusterQueue may have no such terms any more.
         let Some(terms) = self.reservation_of_pod(uid).cloned() else {
             return;
         };
         let Some((key, pod)) = self.world.pods.of(uid) else {
-            return;
+            return violated("a pod that is being deleted is known");
         };
         let namespace = key.namespace.clone();
+        // Nobody makes another one in place of a bare pod.
         let Some(owner) = pod.owner.as_ref().map(|owner| owner.uid.clone()) else {
             return;
         };

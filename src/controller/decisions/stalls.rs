@@ -16,6 +16,7 @@ use crate::plan::stall::{self, Remains};
 use crate::plan::{StatusPurpose, Write};
 use crate::process::clock;
 use crate::process::hashing::HashMap;
+use crate::process::invariants::violated;
 
 /// Jobs and groups that something is expected of.
 #[derive(Debug, Default)]
@@ -95,6 +96,7 @@ impl Controller {
         let now = clock::now();
         for subject in subjects {
             let Some((key, record)) = self.world.workload_of(&subject) else {
+                violated("only what has a Workload is expected to stop");
                 continue;
             };
             let Some((status, note)) = stall::overdue(record, &self.remains(&subject), now) else {

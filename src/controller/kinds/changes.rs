@@ -14,6 +14,7 @@ use super::task::Task;
 use super::{Entry, Kinds, PATIENCE};
 use crate::cache::cluster::Kept;
 use crate::jobkinds::webhook_rules::{Rule, Wanted};
+use crate::process::invariants::violated;
 
 impl Kinds {
     /// Begins to watch: what jobs are judged by is known.
@@ -157,11 +158,12 @@ impl Kinds {
     }
 
     fn start(&mut self, name: &Arc<str>) {
+        // One that is not valid reads nothing.
         let Some(reader) = self.reader(name) else {
             return;
         };
         let Some(entry) = self.entries.get_mut(name) else {
-            return;
+            return violated("a JobKind that reads objects is there");
         };
         let task = Task {
             name: name.clone(),

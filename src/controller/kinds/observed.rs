@@ -46,6 +46,7 @@ impl Controller {
     }
 
     pub(in crate::controller) fn kind_report(&mut self, report: Report) {
+        // It may be deleted, or another one, since its task reported.
         let Some(entry) = self.kinds.entries.get_mut(&report.name) else {
             return;
         };

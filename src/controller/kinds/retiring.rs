@@ -8,6 +8,7 @@ use tracing::info;
 
 use crate::cache::{JobKey, Subject};
 use crate::controller::Controller;
+use crate::process::invariants::violated;
 
 impl Controller {
     /// A JobKind is deleted.
@@ -35,6 +36,7 @@ impl Controller {
                 self.job_gone(&key, None);
             }
             let Some(group_kind) = self.kinds.group_kind(&name) else {
+                violated("a JobKind that is not served is there");
                 continue;
             };
             let owners = self

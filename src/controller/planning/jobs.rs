@@ -8,6 +8,7 @@ use crate::controller::{Controller, Wake};
 use crate::plan::job::{Child, Situation, plan};
 use crate::plan::{Plan, Write, reservation};
 use crate::process::clock;
+use crate::process::invariants::violated;
 
 impl Controller {
     pub(in crate::controller) fn plan_job(&mut self, uid: &Uid) {
@@ -18,7 +19,11 @@ impl Controller {
         let Some(key) = self.world.job_key(uid).cloned() else {
             return self.plan_orphan(uid);
         };
-        let (Some(job), Some(kind)) = (self.world.job(&key), self.kinds.compiled(&key.kind)) else {
+        let Some(job) = self.world.job(&key) else {
+            return violated("what an index of the cache names is there");
+        };
+        // A JobKind that was edited may be invalid now.
+        let Some(kind) = self.kinds.compiled(&key.kind) else {
             return;
         };
         // What a JobKind read that was another one is no ground for a write.
@@ -77,7 +82,7 @@ impl Controller {
                     _ => &key.kind,
                 };
                 let Some(resource) = self.kinds.resource(kind) else {
-                    return;
+                    return violated("a kind whose objects are listed has a resource");
                 };
                 self.send(InFlightWrite {
                     subject: subject.clone(),

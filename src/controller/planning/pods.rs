@@ -15,6 +15,7 @@ use crate::controller::{Controller, Wake};
 use crate::plan::pod::{self as plan, HeldBy};
 use crate::plan::{Note, Plan, group};
 use crate::process::clock;
+use crate::process::invariants::violated;
 
 impl Controller {
     /// Plans a pod: its gates, and what is to be told about it.
@@ -24,7 +25,7 @@ impl Controller {
             return;
         }
         let Some((key, pod)) = self.world.pods.of(uid) else {
-            return;
+            return violated("only a known pod is planned");
         };
         if self.unlabelled.contains(uid) {
             let write = plan::relabel(key, pod);

@@ -10,6 +10,7 @@ use crate::api::write::{Reply, Writer};
 use crate::cache::Subject;
 use crate::plan::{JobPurpose, Note, PodPurpose, StatusPurpose, Write};
 use crate::process::hashing::HashMap;
+use crate::process::invariants::violated;
 
 /// Writes at the same time. Each takes some milliseconds; more only queue up in the API server.
 const CONCURRENCY: usize = 24;
@@ -91,7 +92,10 @@ impl InFlightWrites {
     /// Sends a write as soon as there is room. Its subject must have none.
     pub fn send(&mut self, write: InFlightWrite) {
         let kind = kind_of(&write.write);
-        self.by_subject.insert(write.subject.clone(), kind);
+        let before = self.by_subject.insert(write.subject.clone(), kind);
+        if before.is_some() {
+            violated("a subject has one write in flight");
+        }
         if kind == Kind::Explanation {
             self.explaining.push_back(write);
         } else {

@@ -12,6 +12,7 @@ use crate::cache::{Source, Subject, Uid};
 use crate::controller::{Controller, Wake};
 use crate::plan::{JobPurpose, Note, PodPurpose, StatusPurpose, Write};
 use crate::process::clock;
+use crate::process::invariants::violated;
 
 impl Controller {
     pub(in crate::controller) fn write_ended(&mut self, ended: EndedWrite) {
@@ -158,21 +159,19 @@ impl Controller {
                     self.applied(&Source::Jobs(key.kind.clone(), life), object);
                 }
             }
-            (Write::PatchJob { key, .. }, None) => {
-                if let Subject::Job(uid) = subject {
-                    self.job_not_found(key, uid);
-                }
-            }
+            (Write::PatchJob { key, .. }, None) => match subject {
+                Subject::Job(uid) => self.job_not_found(key, uid),
+                Subject::Group(_) | Subject::Pod(_) => violated("only a job is patched as one"),
+            },
             (Write::PatchPod { key, .. }, Some(object)) => {
                 if self.world.pods.get(key).is_some() {
                     self.applied(&Source::Pod, object);
                 }
             }
-            (Write::PatchPod { key, .. }, None) => {
-                if let Subject::Pod(uid) = subject {
-                    self.pod_not_found(key, uid);
-                }
-            }
+            (Write::PatchPod { key, .. }, None) => match subject {
+                Subject::Pod(uid) => self.pod_not_found(key, uid),
+                Subject::Job(_) | Subject::Group(_) => violated("only a pod is patched as one"),
+            },
             // The watch shows how a deleted pod ends.
             (Write::DeletePod { .. }, _) | (Write::CreateWorkload(_), None) => {}
             (
