@@ -254,9 +254,18 @@ impl Controller {
             .filter(|known| known.uid == record.uid && known.revision < record.revision)
             .map(WorkloadRecord::is_evicting);
         self.count_eviction(was_evicting, &record);
-        if self.world.put_workload(key, record)
-            && let Some(Owner { subject, .. }) = owner
-        {
+        let before = known.and_then(|known| known.owner.as_ref());
+        let before = before.map(|owner| owner.subject.clone());
+        if !self.world.put_workload(key, record) {
+            return;
+        }
+        let subject = owner.map(|owner| owner.subject);
+        // Somebody has edited the reference or the name of the job in it: who had this Workload has none now.
+        if let Some(before) = before.filter(|before| Some(before) != subject.as_ref()) {
+            self.dirty.insert(before.clone());
+            self.sync_workload(&before);
+        }
+        if let Some(subject) = subject {
             if waits && self.is_unexplained.insert(subject.clone()) {
                 self.unexplained
                     .push_back((Instant::now(), subject.clone()));
