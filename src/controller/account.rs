@@ -303,9 +303,8 @@ impl Controller {
         } else {
             WorkloadState::Inactive
         };
-        if state == WorkloadState::Pending && self.is_unexplained.insert(subject.clone()) {
-            self.unexplained
-                .push_back((Instant::now(), subject.clone()));
+        if state == WorkloadState::Pending {
+            self.pending_reasons.insert(subject);
         }
         let created = pod.created.map_or(i64::MAX, Timestamp::as_second);
         let priority = self.pod_priority(pod).map_or(pod.priority, |p| p.value);

@@ -8,16 +8,18 @@
 //! ```
 
 mod account;
+mod agenda;
 mod decisions;
 mod intake;
 mod kinds;
+mod lists;
 mod observe;
 mod planning;
 mod reports;
 mod settle;
 mod writes;
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -30,9 +32,8 @@ use sluice_kinds::devices::DeviceClasses;
 use sluice_kinds::pod::QueueGates;
 use sluice_kinds::view::QueueLabels;
 use tokio::sync::mpsc;
-use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
+use tokio::time::{MissedTickBehavior, interval, sleep};
 use tokio_util::sync::CancellationToken;
-use tokio_util::time::DelayQueue;
 use tracing::info;
 
 use crate::api::client::Clients;
@@ -42,21 +43,24 @@ use crate::api::write::Writer;
 use crate::cache::Source;
 use crate::cache::cluster::Cluster;
 use crate::cache::devices::Devices;
-use crate::cache::{Subject, Template, Uid, World};
+use crate::cache::{Subject, Uid, World};
 use crate::jobkinds::webhook_rules::Rules;
 use crate::process::clock;
 use crate::process::hashing::{HashMap, HashSet};
 use crate::process::metrics::Metrics;
 use crate::process::pulse::Pulse;
 use crate::process::term::{Term, TermName};
+use agenda::Agenda;
 use decisions::excess::ExcessChildren;
-use decisions::opening::Opening;
+use decisions::opening::{Opening, Phase};
 use decisions::orphans::Orphans;
 use decisions::reservations::{Blocked, PodBackoff};
 use decisions::stalls::Expected;
 use intake::owners::Owners;
 use kinds::{Kinds, Reading};
+use lists::Lists;
 use observe::Seen;
+use reports::explaining::PendingReasons;
 use reports::progress::Reports;
 use reports::statuses::Statuses;
 use writes::Writes;
@@ -71,9 +75,6 @@ const HOUSEKEEPING: Duration = Duration::from_secs(1);
 /// What is due by the clock is not decided sooner than after this: what could not be done a moment ago
 /// would be due again at once.
 const DUE_AGAIN: Duration = Duration::from_millis(20);
-
-/// The namespace and name of an object.
-type Place = (Arc<str>, Arc<str>);
 
 /// What the controller is told at its start.
 #[derive(Clone)]
@@ -90,16 +91,6 @@ pub struct Options {
     pub device_classes: DeviceClasses,
 }
 
-/// What the clock makes due.
-enum Wake {
-    /// A job, group or pod whose write has failed may be written to again.
-    Retry(Subject),
-    /// A job or group is to be planned, as time has passed. A failed write of it still backs off.
-    Plan(Subject),
-    /// The pods of a controller have backed off.
-    PodsOf(Uid),
-}
-
 /// All state of the controller.
 pub struct Controller {
     options: Options,
@@ -112,35 +103,17 @@ pub struct Controller {
     kinds: Kinds,
     writes: Writes,
     statuses: Statuses,
-    /// For each list that is under way, what it has shown so far.
-    listings: HashMap<Source, HashSet<Place>>,
-    /// Fixed kinds whose first list is not complete.
-    unsynced: BTreeSet<Source>,
-    /// Whether everything has been listed once. Nothing is planned before.
-    started: bool,
-    /// What the first decision waits for, until it is taken.
-    opening: Option<Opening>,
-    /// Jobs, groups and pods to be planned.
-    dirty: BTreeSet<Subject>,
-    /// Jobs and groups whose pods have changed.
-    recount: BTreeSet<Subject>,
-    /// Templates of claims by which jobs have to be counted anew.
-    changed_templates: BTreeSet<Template>,
-    /// What is to be looked at later.
-    wake: DelayQueue<Wake>,
+    lists: Lists,
+    phase: Phase,
+    agenda: Agenda,
     /// A digest of what was last said about a job, so that it isn't said twice.
     told: HashMap<Subject, u64>,
     /// Whether only warnings are told.
     is_quiet: bool,
-    /// Waiting jobs, with the time since when they wait or were last looked at.
-    unexplained: VecDeque<(Instant, Subject)>,
-    /// The same jobs, to find them by.
-    is_unexplained: HashSet<Subject>,
+    pending_reasons: PendingReasons,
     reports: Reports,
     /// Counts the rounds of housekeeping.
     seconds: u64,
-    /// How many waiting pods may still be told in this second what they wait for.
-    pod_notes: usize,
     owners: Owners,
     excess_children: ExcessChildren,
     /// JobKinds whose objects' pods are found by their label.
@@ -203,20 +176,13 @@ impl Controller {
             engine: Engine::new(options.settings.clone()),
             world: World::default(),
             cluster,
-            listings: HashMap::default(),
-            unsynced: BTreeSet::new(),
-            started: false,
-            opening: None,
-            dirty: BTreeSet::new(),
-            wake: DelayQueue::new(),
+            lists: Lists::default(),
+            phase: Phase::Listing,
+            agenda: Agenda::default(),
             told: HashMap::default(),
             is_quiet: false,
-            unexplained: VecDeque::new(),
-            is_unexplained: HashSet::default(),
+            pending_reasons: PendingReasons::default(),
             reports: Reports::default(),
-            recount: BTreeSet::new(),
-            changed_templates: BTreeSet::new(),
-            pod_notes: 0,
             owners: Owners::new(clients.read.clone(), options.queue_labels.clone()),
             shows_pods: HashSet::default(),
             term: name,
@@ -251,9 +217,7 @@ impl Controller {
                 biased;
                 () = stop.cancelled() => break,
                 _ = housekeeping.tick() => self.housekeep(),
-                Some(expired) = futures::StreamExt::next(&mut self.wake) => {
-                    self.awake(expired.into_inner());
-                }
+                Some(wake) = self.agenda.next_wake() => self.awake(wake),
                 Some(report) = self.kinds.next_report() => self.kind_report(report),
                 Some(answer) = self.owners.next() => self.owner_found(answer),
                 Some(()) = self.statuses.next() => {}
@@ -270,7 +234,7 @@ impl Controller {
         pulse.end();
         self.writes.finish().await;
         self.excess_children.finish().await;
-        if self.started {
+        if self.phase.has_listed() {
             self.statuses.finish(&self.engine, &self.cluster).await;
         }
         Ok(())
@@ -281,7 +245,7 @@ impl Controller {
     fn due(&self) -> Option<Duration> {
         let at = self.engine.next_wake()?;
         let wait = at.since(account::time(clock::now())).max(DUE_AGAIN);
-        (self.started && wait < HOUSEKEEPING).then_some(wait)
+        (self.phase.has_listed() && wait < HOUSEKEEPING).then_some(wait)
     }
 
     /// Takes in what has come meanwhile, replies and observations: all of it is decided as one.
@@ -299,15 +263,14 @@ impl Controller {
 
     /// Whether everything has been listed once.
     fn is_ready(&mut self) -> bool {
-        if !self.started && self.unsynced.is_empty() && self.kinds.all_settled() {
-            self.started = true;
-            self.opening = Some(Opening::new());
+        if !self.phase.has_listed() && self.lists.are_complete() && self.kinds.all_settled() {
+            self.phase = Phase::Opening(Opening::new());
             info!(
                 jobs = self.world.jobs().count(),
                 workloads = self.world.workloads().count(),
                 "everything is listed, deciding begins"
             );
-            self.dirty.extend(
+            self.agenda.plan_all(
                 self.world
                     .jobs()
                     .map(|(_, job)| Subject::Job(job.uid.clone())),
@@ -318,7 +281,8 @@ impl Controller {
                 self.pod_changed(&uid);
             }
             let owners = self.world.workloads().filter_map(|(_, w)| w.owner.as_ref());
-            self.dirty.extend(owners.map(|owner| owner.subject.clone()));
+            self.agenda
+                .plan_all(owners.map(|owner| owner.subject.clone()));
             self.set_doubtful_aside();
             // What jobs were told before the start is not told again.
             self.is_quiet = true;
@@ -326,7 +290,7 @@ impl Controller {
             self.settle();
             self.is_quiet = false;
         }
-        self.started
+        self.phase.has_listed()
     }
 
     fn start_watches(&mut self) {
@@ -381,7 +345,7 @@ impl Controller {
         ];
         self.watch_templates();
         for (source, resource) in table {
-            self.unsynced.insert(source.clone());
+            self.lists.await_first(source.clone());
             tokio::spawn(watch::watch(
                 self.clients.read.clone(),
                 resource,

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use kube::api::DynamicObject;
 use sluice_kinds::pod::PodMode;
-use tokio::time::Instant;
 use tracing::{debug, warn};
 
 use super::Controller;
@@ -13,7 +12,6 @@ use crate::api::watch::{Change, Observation};
 use crate::cache::Source;
 use crate::cache::workload::Owner;
 use crate::cache::{JobKey, JobRecord, PodKey, Subject, Uid, WorkloadKey, WorkloadRecord};
-use crate::process::hashing::HashSet;
 use crate::process::invariants::violated;
 
 /// An object that a watch has seen.
@@ -36,7 +34,7 @@ impl Controller {
         match change {
             Change::Listing(ack) => {
                 self.relisting(&source);
-                self.listings.insert(source, HashSet::default());
+                self.lists.begin(source);
                 // The list is asked for after this: it has all that replies have shown by now.
                 let _ = ack.send(());
             }
@@ -44,7 +42,7 @@ impl Controller {
                 self.applied(&source, *object);
             }
             Change::InList(Seen::Job(key, job)) | Change::Applied(Seen::Job(key, job)) => {
-                self.note_listed(&source, &key.namespace, &key.name);
+                self.lists.note(&source, &key.namespace, &key.name);
                 self.job_applied(&key, *job);
             }
             Change::Deleted(object) => {
@@ -61,7 +59,7 @@ impl Controller {
     /// An object exists, like this.
     pub(super) fn applied(&mut self, source: &Source, object: DynamicObject) {
         let (namespace, name) = place(&object);
-        self.note_listed(source, &namespace, &name);
+        self.lists.note(source, &namespace, &name);
         match source {
             Source::Workload => self.workload_applied(object),
             Source::Pod => self.pod_applied(&PodKey { namespace, name }, object),
@@ -73,13 +71,6 @@ impl Controller {
             }
             Source::JobKind => self.job_kind_applied(&object),
             _ => self.setting(source, &namespace, &name, Some(&object)),
-        }
-    }
-
-    /// Notes that a list has this object, if one is under way.
-    fn note_listed(&mut self, source: &Source, namespace: &Arc<str>, name: &Arc<str>) {
-        if let Some(seen) = self.listings.get_mut(source) {
-            seen.insert((namespace.clone(), name.clone()));
         }
     }
 
@@ -128,7 +119,7 @@ impl Controller {
 
     /// A list is complete: what is known and was not in it is gone.
     fn listed(&mut self, source: &Source) {
-        let Some(seen) = self.listings.remove(source) else {
+        let Some(seen) = self.lists.end(source) else {
             return violated("a list that ends has begun");
         };
         let known: Vec<(Arc<str>, Arc<str>)> = match source {
@@ -167,7 +158,7 @@ impl Controller {
             self.kinds.listed(kind);
             self.review_kind(kind);
             self.workloads_without_job();
-        } else if self.unsynced.remove(source) && self.unsynced.is_empty() {
+        } else if self.lists.end_first(source) {
             self.kinds.start_all();
         }
     }
@@ -181,7 +172,7 @@ impl Controller {
             .filter(|owner| self.world.job_of(&owner.subject).is_none())
             .map(|owner| owner.subject.clone())
             .collect();
-        self.dirty.extend(orphans);
+        self.agenda.plan_all(orphans);
     }
 
     fn setting(
@@ -199,10 +190,10 @@ impl Controller {
                 if effect.priorities {
                     let jobs = self.world.jobs();
                     let subjects = jobs.map(|(_, job)| Subject::Job(job.uid.clone()));
-                    self.dirty.extend(subjects);
+                    self.agenda.plan_all(subjects);
                     self.look_at_all_pods();
                 }
-                self.changed_templates.extend(effect.template);
+                self.agenda.recount_claims(effect.template);
                 if effect.keeps {
                     self.look_at_all_pods();
                 }
@@ -262,15 +253,14 @@ impl Controller {
         let subject = owner.map(|owner| owner.subject);
         // Somebody has edited the reference or the name of the job in it: who had this Workload has none now.
         if let Some(before) = before.filter(|before| Some(before) != subject.as_ref()) {
-            self.dirty.insert(before.clone());
+            self.agenda.plan(before.clone());
             self.sync_workload(&before);
         }
         if let Some(subject) = subject {
-            if waits && self.is_unexplained.insert(subject.clone()) {
-                self.unexplained
-                    .push_back((Instant::now(), subject.clone()));
+            if waits {
+                self.pending_reasons.insert(&subject);
             }
-            self.dirty.insert(subject.clone());
+            self.agenda.plan(subject.clone());
             self.sync_workload(&subject);
         }
     }
@@ -308,7 +298,7 @@ impl Controller {
             .remove_workload(key)
             .and_then(|record| record.owner)
         {
-            self.dirty.insert(subject.clone());
+            self.agenda.plan(subject.clone());
             self.sync_workload(&subject);
             self.prune(&subject);
         }
@@ -346,7 +336,7 @@ impl Controller {
     pub(super) fn review_kind(&mut self, kind: &str) {
         for subject in self.jobs_of(kind) {
             self.sync_workload(&subject);
-            self.dirty.insert(subject);
+            self.agenda.plan(subject);
         }
         let of_children = self.world.children.keys();
         let of_children = of_children.filter(|key| *key.kind == *kind);

@@ -17,11 +17,11 @@ const OWNERS_ASKED_EVERY: u64 = 60;
 impl Controller {
     pub(super) fn settle(&mut self) {
         self.recount_devices();
-        for subject in std::mem::take(&mut self.recount) {
+        for subject in self.agenda.take_to_sync() {
             self.sync_workload(&subject);
             self.prune(&subject);
         }
-        for subject in std::mem::take(&mut self.dirty) {
+        for subject in self.agenda.take_to_plan() {
             match &subject {
                 Subject::Pod(uid) => {
                     self.plan_pod(uid);
@@ -60,7 +60,7 @@ impl Controller {
     }
 
     pub(super) fn housekeep(&mut self) {
-        if !self.started {
+        if !self.phase.has_listed() {
             return;
         }
         self.explain_waiting();

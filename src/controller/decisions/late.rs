@@ -13,11 +13,6 @@ use crate::plan::{StatusPurpose, Write};
 use crate::process::clock;
 
 impl Controller {
-    /// Whether anything has been decided by this leader.
-    pub(in crate::controller) fn has_decided(&self) -> bool {
-        self.started && self.opening.is_none()
-    }
-
     /// Sets the admission of a Workload aside that does not count.
     pub(in crate::controller) fn set_late_aside(
         &mut self,
@@ -31,7 +26,7 @@ impl Controller {
         let known = known.filter(|known| known.uid == record.uid);
         let sight = Sight {
             own: &self.term,
-            has_decided: self.has_decided(),
+            has_decided: self.phase.has_decided(),
             before: known.and_then(WorkloadRecord::admitted_in),
         };
         // What was set aside stays so until it is written again.
@@ -112,7 +107,7 @@ impl Controller {
         let term = admitted.term.as_deref().unwrap_or_default();
         let sight = Sight {
             own: &self.term,
-            has_decided: self.has_decided(),
+            has_decided: self.phase.has_decided(),
             before: None,
         };
         // A pod of an admitted job or group names none: its Workload does.

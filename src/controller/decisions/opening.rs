@@ -17,6 +17,28 @@ use crate::controller::writes::in_flight::Kind;
 /// many jobs, must not keep everybody waiting.
 const WAIT_MAX: Duration = Duration::from_secs(30);
 
+/// How far a leader is.
+pub enum Phase {
+    /// Not everything has been listed once. Nothing is planned.
+    Listing,
+    /// The first decision waits for this.
+    Opening(Opening),
+    /// The engine decides.
+    Deciding,
+}
+
+impl Phase {
+    /// Whether everything has been listed once.
+    pub fn has_listed(&self) -> bool {
+        !matches!(self, Self::Listing)
+    }
+
+    /// Whether the engine has decided.
+    pub fn has_decided(&self) -> bool {
+        matches!(self, Self::Deciding)
+    }
+}
+
 /// What the first decision waits for.
 pub struct Opening {
     since: Instant,
@@ -44,8 +66,13 @@ impl Controller {
     /// Whether the engine may decide: all that was there at the start stands in its queue. To be asked
     /// when everything that was touched has been planned.
     pub(in crate::controller) fn may_decide(&mut self) -> bool {
-        let Some(mut opening) = self.opening.take() else {
-            return self.started;
+        let mut opening = match std::mem::replace(&mut self.phase, Phase::Deciding) {
+            Phase::Opening(opening) => opening,
+            Phase::Deciding => return true,
+            Phase::Listing => {
+                self.phase = Phase::Listing;
+                return false;
+            }
         };
         if !opening.is_planned {
             opening.is_planned = true;
@@ -63,7 +90,7 @@ impl Controller {
             );
             return true;
         }
-        self.opening = Some(opening);
+        self.phase = Phase::Opening(opening);
         false
     }
 

@@ -180,8 +180,8 @@ impl Controller {
             let subject = Subject::Job(uid.clone());
             if self.world.job_key(&uid).is_none() && self.holds_quota(&subject) {
                 self.note_orphan(&uid);
-                self.recount.insert(subject.clone());
-                self.dirty.insert(subject);
+                self.agenda.sync(subject.clone());
+                self.agenda.plan(subject);
             }
         }
     }

@@ -10,7 +10,8 @@ use tokio::time::Instant;
 
 use super::evictions::Eviction;
 use crate::cache::{PodRecord, Subject, Uid, WorkloadRecord};
-use crate::controller::{Controller, Wake};
+use crate::controller::Controller;
+use crate::controller::agenda::Wake;
 use crate::plan::cause::Cause;
 use crate::plan::group::REPLACED_WITHIN;
 use crate::plan::reservation::{self, BLOCKED_NEWS, Backoff};
@@ -140,7 +141,7 @@ impl Controller {
             backoff.count = backoff.count.saturating_add(1);
             let wait = reservation::pod_backoff(backoff.count, &terms);
             backoff.until = now + wait;
-            self.wake.insert(Wake::PodsOf(owner), wait);
+            self.agenda.wake_after(wait, Wake::PodsOf(owner));
         }
     }
 

@@ -39,7 +39,7 @@ impl Controller {
 
     /// Counts the devices of those jobs anew that claim by templates which have changed.
     pub(in crate::controller) fn recount_devices(&mut self) {
-        let changed = std::mem::take(&mut self.changed_templates);
+        let changed = self.agenda.take_templates();
         let jobs: BTreeSet<JobKey> = (changed.iter())
             .flat_map(|template| self.world.claimants(template))
             .cloned()
@@ -56,7 +56,7 @@ impl Controller {
         if !self.cluster.devices.are_counted() {
             return;
         }
-        self.unsynced.insert(Source::ResourceClaimTemplate);
+        self.lists.await_first(Source::ResourceClaimTemplate);
         tokio::spawn(follow(
             self.clients.read.clone(),
             self.sender.clone(),

@@ -75,7 +75,7 @@ impl Controller {
             Lineage::Unknown(_) | Lineage::Unreadable(_) if was_root => self.job_seen(key, record),
             Lineage::Unknown(owner) => {
                 // Before everything is listed it may only not be known yet.
-                if self.started {
+                if self.phase.has_listed() {
                     self.owners.look_up(&owner, &key.namespace);
                 }
                 let waits_for = Some(owner.uid.clone());
@@ -201,7 +201,7 @@ impl Controller {
     pub(in crate::controller) fn leave(&mut self, key: &JobKey, uid: &Uid) {
         if self.world.remove_job(key).is_some() {
             let subject = Subject::Job(uid.clone());
-            self.dirty.remove(&subject);
+            self.agenda.unplan(&subject);
             self.sync_workload(&subject);
             self.prune(&subject);
         }
@@ -224,7 +224,7 @@ impl Controller {
         if self.world.put_job(key.clone(), record) {
             if is_other_for_pods {
                 let pods = self.world.pods.children(&key.namespace, &uid);
-                self.dirty.extend(pods.into_iter().map(Subject::Pod));
+                self.agenda.plan_all(pods.into_iter().map(Subject::Pod));
             }
             if lifted {
                 self.tell(
@@ -234,9 +234,9 @@ impl Controller {
                 );
             }
             let subject = Subject::Job(uid);
-            self.recount.remove(&subject);
+            self.agenda.synced(&subject);
             self.sync_workload(&subject);
-            self.dirty.insert(subject);
+            self.agenda.plan(subject);
         }
     }
 
@@ -257,7 +257,7 @@ impl Controller {
         self.world.remove_job(key);
         // Its Workload, if it holds quota, is deleted: until then the quota stays charged.
         let subject = Subject::Job(uid);
-        self.dirty.insert(subject.clone());
+        self.agenda.plan(subject.clone());
         self.sync_workload(&subject);
         self.prune(&subject);
     }

@@ -68,7 +68,7 @@ impl Controller {
     fn pod_unlabelled(&mut self, key: &PodKey, pod: &PodRecord) {
         if pod.is_released() && !pod.deleting {
             self.unlabelled.insert(pod.uid.clone());
-            self.dirty.insert(Subject::Pod(pod.uid.clone()));
+            self.agenda.plan(Subject::Pod(pod.uid.clone()));
         } else {
             self.pod_gone(key, Some(&*pod.uid));
         }
@@ -87,7 +87,7 @@ impl Controller {
         self.world.pods.remove(key);
         self.unlabelled.remove(&uid);
         let subject = Subject::Pod(uid);
-        self.dirty.remove(&subject);
+        self.agenda.unplan(&subject);
         self.engine.apply(Event::RemoveWorkload(subject.id()));
         self.prune(&subject);
     }
@@ -98,7 +98,7 @@ impl Controller {
             return;
         };
         let (namespace, record) = (key.namespace.clone(), record.clone());
-        self.dirty.insert(Subject::Pod(uid.clone()));
+        self.agenda.plan(Subject::Pod(uid.clone()));
         self.sync_pod(uid);
         if record.mode == PodMode::Child {
             self.ask_for_owner(&record, &namespace);
@@ -114,10 +114,10 @@ impl Controller {
                 && self.shows_pods.insert(kind.clone())
             {
                 // Jobs of this kind without pods have none: they would be seen.
-                self.recount.extend(self.jobs_of(&kind));
+                self.agenda.sync_all(self.jobs_of(&kind));
             }
-            self.dirty.insert(root.clone());
-            self.recount.insert(root);
+            self.agenda.plan(root.clone());
+            self.agenda.sync(root);
         }
     }
 
@@ -158,7 +158,7 @@ impl Controller {
     pub(in crate::controller) fn ask_for_owner(&mut self, pod: &PodRecord, namespace: &Arc<str>) {
         match self.root_of(pod, namespace) {
             // Before everything is listed it may only not be known yet.
-            Root::Unknown(uid) if self.started => {
+            Root::Unknown(uid) if self.phase.has_listed() => {
                 self.owners.ask(&uid, pod.owner.as_ref(), namespace);
             }
             Root::Unknown(_) | Root::Uid(_) | Root::None => {}

@@ -39,7 +39,7 @@ impl Controller {
     /// Drops what unfinished lists of ended watches have shown.
     pub(in crate::controller) fn forget_listings(&mut self) {
         let kinds = &self.kinds;
-        self.listings.retain(|source, _| match source {
+        self.lists.retain(|source| match source {
             Source::Jobs(name, life) => kinds.is_current(name, *life),
             _ => true,
         });

@@ -44,7 +44,8 @@ impl Controller {
                 .workloads()
                 .filter_map(|(_, record)| record.owner.as_ref());
             let left = owners.filter(|owner| owner.group_kind == group_kind);
-            self.dirty.extend(left.map(|owner| owner.subject.clone()));
+            self.agenda
+                .plan_all(left.map(|owner| owner.subject.clone()));
         }
     }
 

@@ -1,10 +1,11 @@
 //! The plan of a job, and what it depends on.
 
 use crate::cache::{Subject, Uid};
+use crate::controller::Controller;
 use crate::controller::account::time;
+use crate::controller::agenda::Wake;
 use crate::controller::intake::lineage::Lineage;
 use crate::controller::writes::in_flight::InFlightWrite;
-use crate::controller::{Controller, Wake};
 use crate::plan::job::{Child, Situation, plan};
 use crate::plan::{Plan, Write, reservation};
 use crate::process::clock;
@@ -65,7 +66,7 @@ impl Controller {
         let Plan { mut write, notes } = plan(&situation);
         // After a write it is planned again anyway.
         if let (Some(wait), None) = (unseen_for, &write) {
-            self.wake.insert(Wake::Plan(subject.clone()), wait);
+            self.agenda.wake_after(wait, Wake::Plan(subject.clone()));
         }
         if self.reports.hold_back(subject, write.as_ref()) {
             write = None;

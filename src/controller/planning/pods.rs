@@ -11,7 +11,8 @@ use sluice_kinds::view::QueueName;
 
 use crate::cache::pods::Root;
 use crate::cache::{GroupKey, JobRecord, PodRecord, Subject, Uid};
-use crate::controller::{Controller, Wake};
+use crate::controller::Controller;
+use crate::controller::agenda::Wake;
 use crate::plan::pod::{self as plan, HeldBy};
 use crate::plan::{Note, Plan, group};
 use crate::process::clock;
@@ -131,7 +132,7 @@ impl Controller {
         let Plan { write, notes } = group::plan(&situation);
         let kept_for = workload.and_then(|(_, record)| group::kept_for(record, situation.now));
         if let Some(wait) = kept_for.filter(|_| pods.is_empty()) {
-            self.wake.insert(Wake::Plan(subject.clone()), wait);
+            self.agenda.wake_after(wait, Wake::Plan(subject.clone()));
         }
         match write {
             Some(write) => self.send_for_pods(subject, write, notes),

@@ -1,5 +1,6 @@
 //! Telling who waits what for: a bounded number of jobs and pods in a second, and only what is news.
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use kube::api::ApiResource;
@@ -14,6 +15,7 @@ use crate::controller::writes::in_flight::InFlightWrite;
 use crate::plan::explain::{self, NotReserved};
 use crate::plan::{StatusPurpose, Write, workload};
 use crate::process::clock;
+use crate::process::hashing::HashSet;
 
 /// A job that is admitted within this time is never told what it waits for.
 const EXPLAIN_AFTER: Duration = Duration::from_secs(2);
@@ -22,27 +24,53 @@ const EXPLAIN_AFTER: Duration = Duration::from_secs(2);
 const EXPLAINED_PER_SECOND: usize = 500;
 /// Waiting pods that are told what they wait for in a second, by an event: a bound on the events that
 /// thousands of waiting pods make.
-const POD_NOTES_PER_SECOND: usize = 20;
+const POD_EVENTS_PER_SECOND: usize = 20;
+
+/// The subjects that wait, each of which is looked at in its turn.
+#[derive(Default)]
+pub struct PendingReasons {
+    /// With the time since when each waits, or was last looked at.
+    turns: VecDeque<(Instant, Subject)>,
+    /// The same subjects, to find them by.
+    members: HashSet<Subject>,
+    /// How many pods may still be told in this second what they wait for.
+    pod_events_left: usize,
+}
+
+impl PendingReasons {
+    /// A subject waits.
+    pub fn insert(&mut self, subject: &Subject) {
+        if self.members.insert(subject.clone()) {
+            self.turns.push_back((Instant::now(), subject.clone()));
+        }
+    }
+
+    /// Takes out the one that waits for the longest, if that is long enough.
+    fn take_due(&mut self) -> Option<Subject> {
+        let (since, _) = self.turns.front()?;
+        if since.elapsed() < EXPLAIN_AFTER {
+            return None;
+        }
+        let (_, subject) = self.turns.pop_front()?;
+        self.members.remove(&subject);
+        Some(subject)
+    }
+}
 
 impl Controller {
     pub(in crate::controller) fn explain_waiting(&mut self) {
-        self.pod_notes = POD_NOTES_PER_SECOND;
+        self.pending_reasons.pod_events_left = POD_EVENTS_PER_SECOND;
         // Before the first decision there is no reason to tell.
-        if self.opening.is_some() {
+        if !self.phase.has_decided() {
             return;
         }
-        for _ in 0..self.unexplained.len().min(EXPLAINED_PER_SECOND) {
-            let Some((since, subject)) = self.unexplained.pop_front() else {
+        for _ in 0..self.pending_reasons.turns.len().min(EXPLAINED_PER_SECOND) {
+            // None has waited for long enough.
+            let Some(subject) = self.pending_reasons.take_due() else {
                 return;
             };
-            if since.elapsed() < EXPLAIN_AFTER {
-                self.unexplained.push_front((since, subject));
-                return;
-            }
             if self.explain(&subject) {
-                self.unexplained.push_back((Instant::now(), subject));
-            } else {
-                self.is_unexplained.remove(&subject);
+                self.pending_reasons.insert(&subject);
             }
         }
     }
@@ -103,7 +131,7 @@ impl Controller {
             return false;
         }
         let subject = Subject::Pod(uid.clone());
-        if self.pod_notes == 0 || self.writes.of(&subject).is_some() {
+        if self.pending_reasons.pod_events_left == 0 || self.writes.of(&subject).is_some() {
             return true;
         }
         let explanation = self.engine.explain(&subject.id());
@@ -117,7 +145,8 @@ impl Controller {
         };
         let note = reason.note(message);
         if self.is_news(&subject, &note) {
-            self.pod_notes = self.pod_notes.saturating_sub(1);
+            let left = &mut self.pending_reasons.pod_events_left;
+            *left = left.saturating_sub(1);
             self.tell_about(&subject, note);
         }
         true

@@ -9,7 +9,8 @@ use super::in_flight::{EndedWrite, InFlightWrite, happens_once, is_admission};
 use crate::api::events::pod_reference;
 use crate::api::write::Reply;
 use crate::cache::{Source, Subject, Uid};
-use crate::controller::{Controller, Wake};
+use crate::controller::Controller;
+use crate::controller::agenda::Wake;
 use crate::plan::{JobPurpose, Note, PodPurpose, StatusPurpose, Write};
 use crate::process::clock;
 use crate::process::invariants::violated;
@@ -234,14 +235,14 @@ impl Controller {
         if let Subject::Pod(uid) = subject {
             return self.pod_changed(uid);
         }
-        self.dirty.insert(subject.clone());
+        self.agenda.plan(subject.clone());
         self.sync_workload(subject);
     }
 
     /// Plans a job again after a while, and lets nothing be decided about it until then.
     fn later(&mut self, subject: &Subject) {
         let wait = self.writes.back_off(subject);
-        self.wake.insert(Wake::Retry(subject.clone()), wait);
+        self.agenda.wake_after(wait, Wake::Retry(subject.clone()));
         self.sync(subject);
     }
 
