@@ -10,7 +10,6 @@ use sluice_kinds::hold::Hold;
 use sluice_kinds::pod::PodMode;
 use sluice_kinds::view::QueueName;
 use sluice_translate as translate;
-use tokio::time::Instant;
 use tracing::warn;
 
 use super::Controller;
@@ -251,7 +250,7 @@ impl Controller {
             return;
         };
         let flight = self.writes.of(subject);
-        let is_late = self.late_pods.contains(uid);
+        let is_late = self.late.has_pod(uid);
         if (pod.queue_gate.is_some() || is_late) && self.writes.may_be_admitted(subject) {
             // The engine assumes an admission that is under way.
             return;
@@ -296,7 +295,7 @@ impl Controller {
         } else if pod.is_candidate()
             && flight.is_none()
             && !self.writes.is_backing_off(subject)
-            && !self.pod_stands_back(pod)
+            && !self.unused.backs_off(pod)
             && self.pod_priority(pod).is_ok()
         {
             WorkloadState::Pending
@@ -333,14 +332,6 @@ impl Controller {
             && pod.is_released()
             && matches!(pod.admitted, Some(Ok(_)))
             && self.root_of(pod, &key.namespace) == Root::None
-    }
-
-    fn pod_stands_back(&self, pod: &PodRecord) -> bool {
-        let owner = pod.owner.as_ref();
-        owner.is_some_and(|owner| {
-            let backoff = self.pod_backoffs.get(&owner.uid);
-            backoff.is_some_and(|backoff| Instant::now() < backoff.until)
-        })
     }
 }
 

@@ -2,10 +2,30 @@
 //! needed, and what happens in what order can be read here. I/O runs in tasks of its own, bounded.
 //!
 //! ```text
-//! watches ──▶ observe ──▶ World, Cluster, Engine ──▶ settle ──▶ InFlightWrites (writes)
-//!                ▲                                                  │
-//!                └──────────────── replies are observations ◀───────┘
+//! watches ──▶ observe ──▶ World, Cluster, Engine ──▶ settle ──▶ Writes
+//!                ▲                                               │
+//!                └─────────────── replies are observations ◀─────┘
 //! ```
+//!
+//! State has one owner each, with private fields in the file that is named. `impl Controller` only brings them
+//! together.
+//!
+//! | owner | what it holds | file |
+//! |---|---|---|
+//! | `World`, `Cluster` | what is known of objects, and of queues and settings | `crate::cache` |
+//! | `Engine` | usage, quota and order | the engine; it is told by `account.rs` |
+//! | `Kinds` | JobKinds and their tasks | `kinds/` |
+//! | `Lists` | lists that are under way | `lists.rs` |
+//! | `Phase` | whether everything is listed, and the first decision taken | `decisions/opening.rs` |
+//! | `Agenda` | what is to be planned, told to the engine, or looked at later | `agenda.rs` |
+//! | `Writes` | writes in flight, failed, or not answered | `writes/` |
+//! | `Owners` | questions about owners that no watch shows | `intake/owners.rs` |
+//! | `PodLabels` | where pods can be found by their label | `intake/pods.rs` |
+//! | `LateAdmissions` | admissions of ended terms, and the present term | `decisions/late.rs` |
+//! | `UnusedQuota` | quota that is held and not used | `decisions/reservations.rs` |
+//! | `Expected` | evictions and releases that should have had an effect | `decisions/stalls.rs` |
+//! | `Orphans`, `ExcessChildren` | jobs that are gone with pods that run; children that may not run | `decisions/` |
+//! | `Recorder`, `PendingReasons`, `Reports`, `Statuses` | what users have been told | `reports/` |
 
 mod account;
 mod agenda;
@@ -19,12 +39,10 @@ mod reports;
 mod settle;
 mod writes;
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
-use k8s_openapi::jiff::Timestamp;
 use kube::api::ApiResource;
 use sluice_crds as crds;
 use sluice_engine::{Engine, Settings};
@@ -46,20 +64,22 @@ use crate::cache::devices::Devices;
 use crate::cache::{Subject, Uid, World};
 use crate::jobkinds::webhook_rules::Rules;
 use crate::process::clock;
-use crate::process::hashing::{HashMap, HashSet};
 use crate::process::metrics::Metrics;
 use crate::process::pulse::Pulse;
-use crate::process::term::{Term, TermName};
+use crate::process::term::Term;
 use agenda::Agenda;
 use decisions::excess::ExcessChildren;
+use decisions::late::LateAdmissions;
 use decisions::opening::{Opening, Phase};
 use decisions::orphans::Orphans;
-use decisions::reservations::{Blocked, PodBackoff};
+use decisions::reservations::UnusedQuota;
 use decisions::stalls::Expected;
 use intake::owners::Owners;
+use intake::pods::PodLabels;
 use kinds::{Kinds, Reading};
 use lists::Lists;
 use observe::Seen;
+use reports::events::Recorder;
 use reports::explaining::PendingReasons;
 use reports::progress::Reports;
 use reports::statuses::Statuses;
@@ -96,7 +116,7 @@ pub struct Controller {
     options: Options,
     clients: Clients,
     metrics: Arc<Metrics>,
-    events: Events,
+    recorder: Recorder,
     engine: Engine,
     world: World,
     cluster: Cluster,
@@ -106,35 +126,16 @@ pub struct Controller {
     lists: Lists,
     phase: Phase,
     agenda: Agenda,
-    /// A digest of what was last said about a job, so that it isn't said twice.
-    told: HashMap<Subject, u64>,
-    /// Whether only warnings are told.
-    is_quiet: bool,
     pending_reasons: PendingReasons,
     reports: Reports,
     /// Counts the rounds of housekeeping.
     seconds: u64,
     owners: Owners,
     excess_children: ExcessChildren,
-    /// JobKinds whose objects' pods are found by their label.
-    shows_pods: HashSet<Arc<str>>,
-    /// The term of this leader.
-    term: TermName,
-    /// Jobs and groups whose admission came in late and does not count.
-    late: BTreeSet<Subject>,
-    /// Pods that an ended leader has admitted by themselves, until that is decided about.
-    late_pods: BTreeSet<Uid>,
-    /// Controllers whose pods have timed out.
-    pod_backoffs: HashMap<Uid, PodBackoff>,
-    /// Jobs that are gone and whose pods run on, charged.
+    pod_labels: PodLabels,
+    late: LateAdmissions,
+    unused: UnusedQuota,
     orphans: Orphans,
-    /// Pods that may run and have lost the label they are watched by.
-    unlabelled: HashSet<Uid>,
-    /// Admitted jobs without pods that should have some, and since when.
-    empty_since: HashMap<Subject, Timestamp>,
-    /// Admitted jobs and groups that can't be released.
-    blocked: HashMap<Subject, Blocked>,
-    /// Jobs and groups that should stop, or start, by what was written.
     expected: Expected,
     sender: mpsc::Sender<Observation<Seen>>,
     receiver: mpsc::Receiver<Observation<Seen>>,
@@ -179,26 +180,19 @@ impl Controller {
             lists: Lists::default(),
             phase: Phase::Listing,
             agenda: Agenda::default(),
-            told: HashMap::default(),
-            is_quiet: false,
             pending_reasons: PendingReasons::default(),
             reports: Reports::default(),
             owners: Owners::new(clients.read.clone(), options.queue_labels.clone()),
-            shows_pods: HashSet::default(),
-            term: name,
-            late: BTreeSet::new(),
-            late_pods: BTreeSet::new(),
+            pod_labels: PodLabels::default(),
+            late: LateAdmissions::new(name),
             orphans: Orphans::default(),
-            unlabelled: HashSet::default(),
-            empty_since: HashMap::default(),
             seconds: 0,
-            pod_backoffs: HashMap::default(),
-            blocked: HashMap::default(),
+            unused: UnusedQuota::default(),
             expected: Expected::default(),
             options,
             clients,
             metrics,
-            events,
+            recorder: Recorder::new(events),
             sender,
             receiver,
         }
@@ -285,10 +279,10 @@ impl Controller {
                 .plan_all(owners.map(|owner| owner.subject.clone()));
             self.set_doubtful_aside();
             // What jobs were told before the start is not told again.
-            self.is_quiet = true;
+            self.recorder.set_quiet(true);
             self.decide_again(self.world.children.waiting());
             self.settle();
-            self.is_quiet = false;
+            self.recorder.set_quiet(false);
         }
         self.phase.has_listed()
     }

@@ -367,17 +367,12 @@ impl Controller {
         if self.world.is_known(subject) {
             return;
         }
-        self.told.remove(subject);
+        self.recorder.forget(subject);
         self.writes.forget(subject);
-        self.late.remove(subject);
-        self.blocked.remove(subject);
-        self.empty_since.remove(subject);
-        match subject {
-            Subject::Job(uid) => self.world.forget_gone(uid),
-            Subject::Group(_) => {}
-            Subject::Pod(uid) => {
-                self.late_pods.remove(uid);
-            }
+        self.late.forget(subject);
+        self.unused.forget(subject);
+        if let Subject::Job(uid) = subject {
+            self.world.forget_gone(uid);
         }
     }
 }

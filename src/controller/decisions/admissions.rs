@@ -38,7 +38,7 @@ impl Controller {
             return;
         };
         let mut admission = translate::admission_record(admission, &self.cluster.flavors);
-        admission.term = Some(self.term.to_string());
+        admission.term = Some(self.late.term().to_string());
         let note = Note::normal("Admitted", admitted_text(&admission, &record.spec));
         let tells_readiness = self.tells_readiness(&subject);
         let write = Write::SetWorkloadStatus {
@@ -81,13 +81,13 @@ impl Controller {
             tolerations: assignment.tolerations,
         };
         let admitted = PodAdmission {
-            term: Some(self.term.to_string()),
+            term: Some(self.late.term().to_string()),
             cluster_queue: record.cluster_queue,
             flavors: assignment.flavors,
             at: Time(clock::now()),
             priority: pod.priority_class_label.as_ref().and(priority),
         };
-        let write = if self.late_pods.contains(uid) {
+        let write = if self.late.has_pod(uid) {
             // It runs where its first flavors say.
             let recorded = pod.admitted.as_ref().and_then(|found| found.as_ref().ok());
             let is_same = recorded.is_some_and(|recorded| {

@@ -16,21 +16,60 @@ use crate::plan::cause::Cause;
 use crate::plan::group::REPLACED_WITHIN;
 use crate::plan::reservation::{self, BLOCKED_NEWS, Backoff};
 use crate::process::clock;
+use crate::process::hashing::HashMap;
 use crate::process::invariants::violated;
+
+/// Quota that is held and not used, and what follows from it.
+#[derive(Debug, Default)]
+pub struct UnusedQuota {
+    /// Controllers whose pods have timed out.
+    pod_backoffs: HashMap<Uid, PodBackoff>,
+    /// Admitted jobs and groups that can't be released.
+    blocked: HashMap<Subject, Blocked>,
+    /// Admitted jobs without pods that should have some, and since when.
+    empty_since: HashMap<Subject, Timestamp>,
+}
+
+impl UnusedQuota {
+    /// Whether a pod backs off, as others of its controller have timed out.
+    pub fn backs_off(&self, pod: &PodRecord) -> bool {
+        let owner = pod.owner.as_ref();
+        let backoff = owner.and_then(|owner| self.pod_backoffs.get(&owner.uid));
+        backoff.is_some_and(|backoff| Instant::now() < backoff.until)
+    }
+
+    /// Where the pods of a controller are that have timed out.
+    pub fn namespace_of(&self, owner: &Uid) -> Option<&Arc<str>> {
+        self.pod_backoffs
+            .get(owner)
+            .map(|backoff| &backoff.namespace)
+    }
+
+    /// A job or group is released.
+    pub fn released(&mut self, subject: &Subject) {
+        self.blocked.remove(subject);
+    }
+
+    /// Forgets a subject of which nothing is left.
+    pub fn forget(&mut self, subject: &Subject) {
+        self.blocked.remove(subject);
+        self.empty_since.remove(subject);
+    }
+}
 
 /// How long the pods of a controller back off, and how often they had to so far.
 #[derive(Debug)]
-pub struct PodBackoff {
+struct PodBackoff {
     /// Where its pods are.
-    pub namespace: Arc<str>,
+    namespace: Arc<str>,
     count: i32,
     /// Until then none of its pods is admitted.
-    pub until: Instant,
+    until: Instant,
 }
 
 /// A release that is refused.
 #[derive(Debug)]
-pub struct Blocked {
+struct Blocked {
     since: Instant,
     /// The last time.
     told: Instant,
@@ -41,20 +80,21 @@ impl Controller {
     /// Once a second: a job that has not been released for too long gives its quota back. Whom the engine
     /// gives up on, it says when it decides; this it can't know, as it is seen by writes alone.
     pub(in crate::controller) fn check_blocked(&mut self) {
-        self.blocked
+        self.unused
+            .blocked
             .retain(|_, blocked| blocked.told.elapsed() < BLOCKED_NEWS);
         for (subject, cause) in self.overdue() {
             if self.writes.of(&subject).is_none()
                 && self.evict_workload(&subject, &cause) == Eviction::Begun
             {
-                self.blocked.remove(&subject);
+                self.unused.blocked.remove(&subject);
                 self.writes.end_backoff(&subject);
             }
         }
     }
 
     fn overdue(&self) -> Vec<(Subject, Cause)> {
-        let overdue = self.blocked.iter().filter(|(subject, blocked)| {
+        let overdue = self.unused.blocked.iter().filter(|(subject, blocked)| {
             let record = self.world.workload_of(subject).map(|(_, record)| record);
             let record = record.filter(|record| !record.is_finished() && !record.is_evicting());
             let admission = record.and_then(|record| record.status.admission.as_ref());
@@ -72,11 +112,11 @@ impl Controller {
     pub(in crate::controller) fn unused_since(&mut self, subject: &Subject) -> Option<Timestamp> {
         let is_empty = self.lacks_pods(subject);
         let empty_since = is_empty.then(|| {
-            let since = self.empty_since.entry(subject.clone());
+            let since = self.unused.empty_since.entry(subject.clone());
             *since.or_insert_with(clock::now)
         });
         if !is_empty {
-            self.empty_since.remove(subject);
+            self.unused.empty_since.remove(subject);
         }
         let (_, record) = self.world.workload_of(subject)?;
         let pods = self.world.pods_of(subject);
@@ -104,7 +144,7 @@ impl Controller {
         };
         let reading = job.reading.as_ref().ok();
         let is_active = reading.is_none_or(|reading| reading.active);
-        self.shows_pods.contains(&key.kind) || !is_active
+        self.pod_labels.show(&key.kind) || !is_active
     }
 
     fn reservation_of_pod(&self, uid: &Uid) -> Option<&Reservation> {
@@ -129,6 +169,7 @@ impl Controller {
         };
         let now = Instant::now();
         let backoff = self
+            .unused
             .pod_backoffs
             .entry(owner.clone())
             .or_insert(PodBackoff {
@@ -148,7 +189,7 @@ impl Controller {
     /// Forgets controllers whose pods are gone, have backed off long enough, and do not come again.
     pub(in crate::controller) fn forget_backoffs(&mut self) {
         let pods = &self.world.pods;
-        self.pod_backoffs.retain(|owner, backoff| {
+        self.unused.pod_backoffs.retain(|owner, backoff| {
             Instant::now() < backoff.until + REPLACED_WITHIN
                 || pods.is_owner(&backoff.namespace, owner)
         });
@@ -157,13 +198,14 @@ impl Controller {
     /// A pod has found a node: those of its controller need not back off any more.
     pub(in crate::controller) fn has_found_a_node(&mut self, pod: &PodRecord) {
         if let Some(owner) = &pod.owner {
-            self.pod_backoffs.remove(&owner.uid);
+            self.unused.pod_backoffs.remove(&owner.uid);
         }
     }
 
     /// Notes that a job can't be released.
     pub(in crate::controller) fn is_blocked(&mut self, subject: &Subject, message: &str) {
         let blocked = self
+            .unused
             .blocked
             .entry(subject.clone())
             .or_insert_with(|| Blocked {

@@ -109,7 +109,7 @@ impl Controller {
     /// owner to release it.
     fn tell_held_child(&self, key: &JobKey, job: &JobRecord) {
         let owner = job.owner.as_deref().filter(|o| self.declared(o).is_none());
-        let is_held = job.suspended == Some(true) && !self.is_quiet;
+        let is_held = job.suspended == Some(true) && !self.recorder.is_quiet();
         let object = self.reference(key, &job.uid);
         let (Some(owner), Some(object), true) = (owner, object, is_held) else {
             return;
@@ -118,7 +118,8 @@ impl Controller {
             "Not queued by itself, and left suspended: {} {:?}, which owns it, belongs to an object that is queued, and starts it",
             owner.kind, owner.name
         );
-        self.events.tell(object, Note::normal("LeftToOwner", text));
+        let note = Note::normal("LeftToOwner", text);
+        self.recorder.repeat(object, note);
     }
 
     /// Tells of an object about which nothing is done, as its owner can't be read.
@@ -132,7 +133,7 @@ impl Controller {
         );
         // Once a minute while it is so: the event counts.
         let note = Note::warning("OwnerUnreadable", text);
-        self.events.tell(object, note);
+        self.recorder.repeat(object, note);
     }
 
     /// Tells of a job that nothing holds any more, and that its user suspended, that it stays so.

@@ -74,7 +74,7 @@ impl Controller {
         }
         self.kinds.remove(name);
         self.world.forget_kind(name);
-        self.shows_pods.remove(name);
+        self.pod_labels.forget_kind(name);
         self.forget_listings();
     }
 

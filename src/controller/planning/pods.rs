@@ -28,7 +28,7 @@ impl Controller {
         let Some((key, pod)) = self.world.pods.of(uid) else {
             return violated("only a known pod is planned");
         };
-        if self.unlabelled.contains(uid) {
+        if self.pod_labels.are_lost(uid) {
             let write = plan::relabel(key, pod);
             return self.send_for_pods(subject, write, Vec::new());
         }

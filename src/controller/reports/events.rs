@@ -6,10 +6,76 @@ use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use k8s_openapi::api::core::v1::ObjectReference;
 use tracing::info;
 
-use crate::api::events::pod_reference;
+use crate::api::events::{Events, pod_reference};
 use crate::cache::{JobKey, Subject, Uid};
 use crate::controller::Controller;
 use crate::plan::Note;
+use crate::process::hashing::HashMap;
+
+/// Tells users what is news to them.
+pub struct Recorder {
+    events: Events,
+    /// A digest of what was told last about each subject.
+    told: HashMap<Subject, u64>,
+    /// Whether only warnings are told.
+    is_quiet: bool,
+}
+
+impl Recorder {
+    /// Nothing has been told.
+    pub fn new(events: Events) -> Self {
+        Self {
+            events,
+            told: HashMap::default(),
+            is_quiet: false,
+        }
+    }
+
+    /// Lets only warnings be told from now on, or again everything.
+    pub fn set_quiet(&mut self, is_quiet: bool) {
+        self.is_quiet = is_quiet;
+    }
+
+    /// Whether only warnings are told.
+    pub fn is_quiet(&self) -> bool {
+        self.is_quiet
+    }
+
+    /// Whether the last that was told about a subject was something else.
+    pub fn is_news(&self, subject: &Subject, note: &Note) -> bool {
+        self.told.get(subject) != Some(&digest(note))
+    }
+
+    /// Tells something, however often it has been told: the event counts.
+    pub fn repeat(&self, object: ObjectReference, note: Note) {
+        self.events.tell(object, note);
+    }
+
+    /// Forgets a subject of which nothing is left.
+    pub fn forget(&mut self, subject: &Subject) {
+        self.told.remove(subject);
+    }
+
+    /// Tells something about a subject, if it is news.
+    fn tell(&mut self, object: ObjectReference, subject: &Subject, note: Note) {
+        let is_news = self.is_news(subject, &note);
+        self.told.insert(subject.clone(), digest(&note));
+        if !is_news || (self.is_quiet && !note.is_warning) {
+            return;
+        }
+        if note.is_warning {
+            info!(
+                kind = object.kind,
+                namespace = object.namespace,
+                name = object.name,
+                reason = note.reason,
+                told = %note.message,
+                "problem"
+            );
+        }
+        self.events.tell(object, note);
+    }
+}
 
 impl Controller {
     /// Tells the user about a job, once.
@@ -54,11 +120,7 @@ impl Controller {
         }
     }
 
-    /// Whether the last that was told about this was something else.
-    pub(in crate::controller) fn is_news(&self, subject: &Subject, note: &Note) -> bool {
-        self.told.get(subject) != Some(&digest(note))
-    }
-
+    /// Tells something about a subject by an event of this object.
     pub(in crate::controller) fn tell_object(
         &mut self,
         object: ObjectReference,
@@ -69,22 +131,7 @@ impl Controller {
         if self.cluster.is_terminating(namespace) {
             return;
         }
-        let digest = digest(&note);
-        let before = self.told.insert(subject.clone(), digest);
-        if before == Some(digest) || (self.is_quiet && !note.is_warning) {
-            return;
-        }
-        if note.is_warning {
-            info!(
-                kind = object.kind,
-                namespace = object.namespace,
-                name = object.name,
-                reason = note.reason,
-                told = %note.message,
-                "problem"
-            );
-        }
-        self.events.tell(object, note);
+        self.recorder.tell(object, subject, note);
     }
 }
 

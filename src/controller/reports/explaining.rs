@@ -144,7 +144,7 @@ impl Controller {
             return true;
         };
         let note = reason.note(message);
-        if self.is_news(&subject, &note) {
+        if self.recorder.is_news(&subject, &note) {
             let left = &mut self.pending_reasons.pod_events_left;
             *left = left.saturating_sub(1);
             self.tell_about(&subject, note);

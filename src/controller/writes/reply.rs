@@ -58,7 +58,7 @@ impl Controller {
         }
         if let Some(root) = self.released_by(&sent.write, &subject) {
             if lasts {
-                self.blocked.remove(&root);
+                self.unused.released(&root);
             } else {
                 self.is_blocked(&root, "what Sluice writes is changed back at once");
             }
@@ -260,8 +260,8 @@ impl Controller {
 
     /// The pods of a controller have backed off.
     fn pods_awake(&mut self, owner: &Uid) {
-        if let Some(backoff) = self.pod_backoffs.get(owner) {
-            for pod in self.world.pods.children(&backoff.namespace, owner) {
+        if let Some(namespace) = self.unused.namespace_of(owner) {
+            for pod in self.world.pods.children(namespace, owner) {
                 self.pod_changed(&pod);
             }
         }
