@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::pod::OwnerRef;
-use super::{JobKey, JobRecord, Uid, remove_from};
+use super::{JobKey, JobRecord, Uid, indexed, remove_from};
 
 use crate::process::hashing::HashMap;
 
@@ -71,14 +71,13 @@ impl Children {
 
     /// The child with this UID.
     pub fn of(&self, uid: &str) -> Option<(&JobKey, &Child)> {
-        let key = self.by_uid.get(uid)?;
-        Some((key, self.by_key.get(key)?))
+        indexed(&self.by_key, self.by_uid.get(uid)?)
     }
 
     /// The children of the object with this UID: an object in any namespace may say so of itself.
     pub fn of_owner(&self, uid: &str) -> impl Iterator<Item = (&JobKey, &Child)> {
         let keys = self.by_owner.get(uid).into_iter().flatten();
-        keys.filter_map(|key| Some((key, self.by_key.get(key)?)))
+        keys.filter_map(|key| indexed(&self.by_key, key))
     }
 
     /// Where they are.

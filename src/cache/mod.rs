@@ -22,6 +22,7 @@ use kube::api::DynamicObject;
 use sluice_kinds::claims::Claim;
 
 use crate::process::hashing::HashMap;
+use crate::process::invariants::violated;
 
 pub use job::{JobKey, JobRecord};
 pub use pod::{PodKey, PodRecord};
@@ -133,8 +134,7 @@ impl World {
 
     /// The job that a subject is.
     pub fn job_of(&self, subject: &Subject) -> Option<(&JobKey, &JobRecord)> {
-        let key = self.job_key(subject.job()?)?;
-        Some((key, self.jobs.get(key)?))
+        indexed(&self.jobs, self.job_key(subject.job()?)?)
     }
 
     /// Whether anything is left of a subject: an object, a Workload, or pods.
@@ -198,8 +198,7 @@ impl World {
 
     /// The Workload of a job or group.
     pub fn workload_of(&self, subject: &Subject) -> Option<(&WorkloadKey, &WorkloadRecord)> {
-        let key = self.workload_by_subject.get(subject)?;
-        Some((key, self.workloads.get(key)?))
+        indexed(&self.workloads, self.workload_by_subject.get(subject)?)
     }
 
     /// All Workloads.
@@ -288,6 +287,15 @@ fn templates(key: &JobKey, record: &JobRecord) -> Vec<Template> {
     names
         .map(|name| (key.namespace.clone(), name.clone()))
         .collect()
+}
+
+/// What is at `key`, which an index names: so it is there.
+fn indexed<'a, K: Hash + Eq, V>(map: &'a HashMap<K, V>, key: &'a K) -> Option<(&'a K, &'a V)> {
+    let found = map.get(key);
+    if found.is_none() {
+        violated("what an index of the cache names is there");
+    }
+    Some((key, found?))
 }
 
 /// Takes `value` out of the set of `key`, and an empty set out of the map.

@@ -8,7 +8,7 @@ use sluice_kinds::pod::PodMode;
 use sluice_kinds::view::QueueName;
 
 use super::pod::{Asks, CHAIN_MAX, OwnerRef, PodKey, PodRecord};
-use super::{GroupKey, Staleness, Uid, remove_from};
+use super::{GroupKey, Staleness, Uid, indexed, remove_from};
 
 use crate::process::hashing::{HashMap, HashSet};
 
@@ -140,8 +140,7 @@ impl Pods {
 
     /// The pod with this UID.
     pub fn of(&self, uid: &str) -> Option<(&PodKey, &PodRecord)> {
-        let key = self.by_uid.get(uid)?;
-        Some((key, self.by_key.get(key)?))
+        indexed(&self.by_key, self.by_uid.get(uid)?)
     }
 
     /// The pods of a namespace whose labels name `uid`, and which name no owner.

@@ -158,6 +158,7 @@ impl WorkloadRecord {
     pub fn reclaimed(&self, pod_set: &str) -> u32 {
         let mut sets = self.status.reclaimable_pods.iter();
         let set = sets.find(|set| set.name == pod_set);
+        // The schema allows no negative number; one that was there frees nothing.
         set.map_or(0, |set| u32::try_from(set.count).unwrap_or_default())
     }
 

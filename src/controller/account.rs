@@ -15,7 +15,7 @@ use tracing::warn;
 use super::Controller;
 use crate::cache::pods::Root;
 use crate::cache::{JobRecord, PodKey, PodRecord, Subject, Uid, WorkloadRecord};
-use crate::controller::writes::flights::Kind;
+use crate::controller::writes::in_flight::Kind;
 use crate::plan::job::LivePods;
 use crate::plan::workload::Fit;
 use crate::plan::{group, reservation};
@@ -26,7 +26,7 @@ impl Controller {
     pub(super) fn sync_workload(&mut self, subject: &Subject) {
         let id = subject.id();
         let unused_since = self.unused_since(subject);
-        let flight = self.flights.of(subject);
+        let flight = self.writes.of(subject);
         let job = self.world.job_of(subject).map(|(_, job)| job);
         let Some((key, workload)) = self.world.workload_of(subject) else {
             // Somebody deleted the Workload of a job whose pods may run: the quota is not free yet.
@@ -86,11 +86,11 @@ impl Controller {
                 }
             }
             // The engine assumes an admission that is under way.
-            None if flight == Some(Kind::Admission) || self.unanswered.contains_key(subject) => {
+            None if self.writes.may_be_admitted(subject) => {
                 return;
             }
             None if flight.is_none_or(|kind| kind == Kind::Explanation)
-                && !self.resting.contains(subject)
+                && !self.writes.is_backing_off(subject)
                 && !workload.deleting
                 && workload.spec.active
                 && self.may_wait(subject, workload) =>
@@ -214,7 +214,7 @@ impl Controller {
     }
 
     fn may_run(&self, pod: &PodRecord) -> bool {
-        pod.is_released() || self.leaving.contains(&Subject::Pod(pod.uid.clone()))
+        pod.is_released() || self.writes.may_be_released(&pod.uid)
     }
 
     /// How many pods of each pod set are bound to nodes.
@@ -248,11 +248,9 @@ impl Controller {
             self.engine.apply(Event::RemoveWorkload(id));
             return;
         };
-        let flight = self.flights.of(subject);
-        let is_late = self.late_pods.contains(uid);
-        if (pod.queue_gate.is_some() || is_late)
-            && (flight == Some(Kind::Admission) || self.unanswered.contains_key(subject))
-        {
+        let flight = self.writes.of(subject);
+        let is_late = self.late.has_pod(uid);
+        if (pod.queue_gate.is_some() || is_late) && self.writes.may_be_admitted(subject) {
             // The engine assumes an admission that is under way.
             return;
         }
@@ -268,7 +266,7 @@ impl Controller {
         let queue = LocalQueueKey::new(key.namespace.clone(), queue);
         let is_kept = pod.owner.is_none() && self.keeps_pod(&queue, pod);
         // What came in late is decided about once more. It runs: while that can't be, it is charged.
-        let is_free = flight.is_none() && !self.resting.contains(subject);
+        let is_free = flight.is_none() && !self.writes.is_backing_off(subject);
         let is_undecided = is_late && is_free && !pod.deleting;
         let state = if is_undecided {
             WorkloadState::Pending
@@ -295,17 +293,16 @@ impl Controller {
             }
         } else if pod.is_candidate()
             && flight.is_none()
-            && !self.resting.contains(subject)
-            && !self.pod_stands_back(pod)
+            && !self.writes.is_backing_off(subject)
+            && !self.unused.backs_off(pod, self.now.moment)
             && self.pod_priority(pod).is_ok()
         {
             WorkloadState::Pending
         } else {
             WorkloadState::Inactive
         };
-        if state == WorkloadState::Pending && self.is_unexplained.insert(subject.clone()) {
-            self.unexplained
-                .push_back((self.now.moment, subject.clone()));
+        if state == WorkloadState::Pending {
+            self.pending_reasons.insert(subject, self.now);
         }
         let created = pod.created.map_or(i64::MAX, Timestamp::as_second);
         let priority = self.pod_priority(pod).map_or(pod.priority, |p| p.value);
@@ -334,14 +331,6 @@ impl Controller {
             && pod.is_released()
             && matches!(pod.admitted, Some(Ok(_)))
             && self.root_of(pod, &key.namespace) == Root::None
-    }
-
-    fn pod_stands_back(&self, pod: &PodRecord) -> bool {
-        let owner = pod.owner.as_ref();
-        owner.is_some_and(|owner| {
-            let backoff = self.pod_backoffs.get(&owner.uid);
-            backoff.is_some_and(|backoff| self.now.moment < backoff.until)
-        })
     }
 }
 

@@ -12,7 +12,7 @@ use crate::api::watch::{Change, Observation};
 use crate::cache::Source;
 use crate::cache::workload::Owner;
 use crate::cache::{JobKey, JobRecord, PodKey, Subject, Uid, WorkloadKey, WorkloadRecord};
-use crate::process::hashing::HashSet;
+use crate::process::invariants::violated;
 
 /// An object that a watch has seen.
 #[derive(Debug)]
@@ -34,7 +34,7 @@ impl Controller {
         match change {
             Change::Listing(ack) => {
                 self.relisting(&source);
-                self.listings.insert(source, HashSet::default());
+                self.lists.begin(source);
                 // The list is asked for after this: it has all that replies have shown by now.
                 let _ = ack.send(());
             }
@@ -42,7 +42,7 @@ impl Controller {
                 self.applied(&source, *object);
             }
             Change::InList(Seen::Job(key, job)) | Change::Applied(Seen::Job(key, job)) => {
-                self.note_listed(&source, &key.namespace, &key.name);
+                self.lists.note(&source, &key.namespace, &key.name);
                 self.job_applied(&key, *job);
             }
             Change::Deleted(object) => {
@@ -59,7 +59,7 @@ impl Controller {
     /// An object exists, like this.
     pub(super) fn applied(&mut self, source: &Source, object: DynamicObject) {
         let (namespace, name) = place(&object);
-        self.note_listed(source, &namespace, &name);
+        self.lists.note(source, &namespace, &name);
         match source {
             Source::Workload => self.workload_applied(object),
             Source::Pod => self.pod_applied(&PodKey { namespace, name }, object),
@@ -71,13 +71,6 @@ impl Controller {
             }
             Source::JobKind => self.job_kind_applied(&object),
             _ => self.setting(source, &namespace, &name, Some(&object)),
-        }
-    }
-
-    /// Notes that a list has this object, if one is under way.
-    fn note_listed(&mut self, source: &Source, namespace: &Arc<str>, name: &Arc<str>) {
-        if let Some(seen) = self.listings.get_mut(source) {
-            seen.insert((namespace.clone(), name.clone()));
         }
     }
 
@@ -126,8 +119,8 @@ impl Controller {
 
     /// A list is complete: what is known and was not in it is gone.
     fn listed(&mut self, source: &Source) {
-        let Some(seen) = self.listings.remove(source) else {
-            return;
+        let Some(seen) = self.lists.end(source) else {
+            return violated("a list that ends has begun");
         };
         let known: Vec<(Arc<str>, Arc<str>)> = match source {
             Source::Workload => self
@@ -165,7 +158,7 @@ impl Controller {
             self.kinds.listed(kind);
             self.review_kind(kind);
             self.workloads_without_job();
-        } else if self.unsynced.remove(source) && self.unsynced.is_empty() {
+        } else if self.lists.end_first(source) {
             self.kinds.start_all(self.now.moment);
         }
     }
@@ -179,7 +172,7 @@ impl Controller {
             .filter(|owner| self.world.job_of(&owner.subject).is_none())
             .map(|owner| owner.subject.clone())
             .collect();
-        self.dirty.extend(orphans);
+        self.agenda.plan_all(orphans);
     }
 
     fn setting(
@@ -197,10 +190,10 @@ impl Controller {
                 if effect.priorities {
                     let jobs = self.world.jobs();
                     let subjects = jobs.map(|(_, job)| Subject::Job(job.uid.clone()));
-                    self.dirty.extend(subjects);
+                    self.agenda.plan_all(subjects);
                     self.look_at_all_pods();
                 }
-                self.changed_templates.extend(effect.template);
+                self.agenda.recount_claims(effect.template);
                 if effect.keeps {
                     self.look_at_all_pods();
                 }
@@ -252,14 +245,22 @@ impl Controller {
             .filter(|known| known.uid == record.uid && known.revision < record.revision)
             .map(WorkloadRecord::is_evicting);
         self.count_eviction(was_evicting, &record);
-        if self.world.put_workload(key, record)
-            && let Some(Owner { subject, .. }) = owner
-        {
-            if waits && self.is_unexplained.insert(subject.clone()) {
-                self.unexplained
-                    .push_back((self.now.moment, subject.clone()));
+        let before = known.and_then(|known| known.owner.as_ref());
+        let before = before.map(|owner| owner.subject.clone());
+        if !self.world.put_workload(key, record) {
+            return;
+        }
+        let subject = owner.map(|owner| owner.subject);
+        // Somebody has edited the reference or the name of the job in it: who had this Workload has none now.
+        if let Some(before) = before.filter(|before| Some(before) != subject.as_ref()) {
+            self.agenda.plan(before.clone());
+            self.sync_workload(&before);
+        }
+        if let Some(subject) = subject {
+            if waits {
+                self.pending_reasons.insert(&subject, self.now);
             }
-            self.dirty.insert(subject.clone());
+            self.agenda.plan(subject.clone());
             self.sync_workload(&subject);
         }
     }
@@ -297,7 +298,7 @@ impl Controller {
             .remove_workload(key)
             .and_then(|record| record.owner)
         {
-            self.dirty.insert(subject.clone());
+            self.agenda.plan(subject.clone());
             self.sync_workload(&subject);
             self.prune(&subject);
         }
@@ -335,7 +336,7 @@ impl Controller {
     pub(super) fn review_kind(&mut self, kind: &str) {
         for subject in self.jobs_of(kind) {
             self.sync_workload(&subject);
-            self.dirty.insert(subject);
+            self.agenda.plan(subject);
         }
         let of_children = self.world.children.keys();
         let of_children = of_children.filter(|key| *key.kind == *kind);
@@ -366,19 +367,12 @@ impl Controller {
         if self.world.is_known(subject) {
             return;
         }
-        self.told.remove(subject);
-        self.attempts.forget(subject);
-        self.unanswered.remove(subject);
-        self.leaving.remove(subject);
-        self.late.remove(subject);
-        self.blocked.remove(subject);
-        self.empty_since.remove(subject);
-        match subject {
-            Subject::Job(uid) => self.world.forget_gone(uid),
-            Subject::Group(_) => {}
-            Subject::Pod(uid) => {
-                self.late_pods.remove(uid);
-            }
+        self.recorder.forget(subject);
+        self.writes.forget(subject);
+        self.late.forget(subject);
+        self.unused.forget(subject);
+        if let Subject::Job(uid) = subject {
+            self.world.forget_gone(uid);
         }
     }
 }

@@ -8,6 +8,7 @@ use super::Controller;
 use super::account::time;
 use crate::cache::Subject;
 use crate::controller::decisions::evictions::Preempting;
+use crate::process::invariants;
 
 /// Every so many seconds owners without an owner are looked up again.
 const OWNERS_ASKED_EVERY: u64 = 60;
@@ -15,11 +16,11 @@ const OWNERS_ASKED_EVERY: u64 = 60;
 impl Controller {
     pub(super) fn settle(&mut self) {
         self.recount_devices();
-        for subject in std::mem::take(&mut self.recount) {
+        for subject in self.agenda.take_to_sync() {
             self.sync_workload(&subject);
             self.prune(&subject);
         }
-        for subject in std::mem::take(&mut self.dirty) {
+        for subject in self.agenda.take_to_plan() {
             match &subject {
                 Subject::Pod(uid) => {
                     self.plan_pod(uid);
@@ -36,10 +37,11 @@ impl Controller {
         let now = time(self.now.wall);
         let decisions = self.metrics.time_decision(|| self.engine.decide(now));
         let violations = self.engine.invariant_violations();
+        let violations = violations.saturating_add(invariants::found());
         if self.metrics.violations(violations) {
             error!(
                 violations,
-                "the quota is in a state that must not occur, and may be given twice: restart Sluice, and report this"
+                "states were found that must not occur, and quota may be given twice: restart Sluice, and report this"
             );
         }
         let mut preempting = Preempting::new();
@@ -56,7 +58,7 @@ impl Controller {
     }
 
     pub(super) fn housekeep(&mut self) {
-        if !self.started {
+        if !self.phase.has_listed() {
             return;
         }
         self.explain_waiting();

@@ -144,7 +144,7 @@ impl Metrics {
         );
         registry.register(
             "invariant_violations",
-            "States of the quota that must not occur: each is a bug",
+            "States that must not occur, most of them of the quota: each is a bug",
             self.invariant_violations.clone(),
         );
         registry.register_with_unit(

@@ -8,6 +8,7 @@ pub mod config;
 pub mod freshness;
 pub mod hashing;
 pub mod health;
+pub mod invariants;
 pub mod lease;
 pub mod metrics;
 pub mod pulse;

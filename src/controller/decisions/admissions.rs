@@ -11,9 +11,10 @@ use sluice_translate as translate;
 
 use crate::cache::{Subject, Uid};
 use crate::controller::Controller;
-use crate::controller::writes::flights::Flight;
+use crate::controller::writes::in_flight::InFlightWrite;
 use crate::controller::writes::send::pods_resource;
 use crate::plan::{Note, StatusPurpose, Write, pod as plan, workload};
+use crate::process::invariants::violated;
 
 impl Controller {
     pub(in crate::controller) fn admit(
@@ -25,17 +26,18 @@ impl Controller {
             return self.admit_pod(uid, admission);
         }
         let now = self.now.wall;
-        self.flights.withdraw_explanation(&subject);
+        self.writes.withdraw_explanation(&subject);
         let found = self
             .world
             .workload_of(&subject)
             .zip(self.resource_of(&subject));
-        let (Some(((key, record), resource)), None) = (found, self.flights.of(&subject)) else {
+        // Its kind may be gone, or the explanation that the engine does not mind is being sent.
+        let (Some(((key, record), resource)), None) = (found, self.writes.of(&subject)) else {
             self.engine.apply(Event::AdmissionFailed(subject.id()));
             return;
         };
         let mut admission = translate::admission_record(admission, &self.cluster.flavors);
-        admission.term = Some(self.term.to_string());
+        admission.term = Some(self.late.term().to_string());
         let note = Note::normal("Admitted", admitted_text(&admission, &record.spec));
         let tells_readiness = self.tells_readiness(&subject);
         let write = Write::SetWorkloadStatus {
@@ -44,7 +46,7 @@ impl Controller {
             status: Box::new(workload::admitted(record, admission, tells_readiness, now)),
             purpose: StatusPurpose::Admit,
         };
-        self.flights.send(Flight {
+        self.writes.send(InFlightWrite {
             subject,
             write,
             resource,
@@ -61,25 +63,30 @@ impl Controller {
         let subject = Subject::Pod(uid.clone());
         let failed = Event::AdmissionFailed(subject.id());
         let Some((key, pod)) = self.world.pods.of(uid) else {
+            violated("the engine knows no pod that is gone");
             self.engine.apply(failed);
             return;
         };
         let record = translate::admission_record(admission, &self.cluster.flavors);
         let priority = self.pod_priority(pod).ok().map(|priority| priority.value);
         let assignment = record.pod_set_assignments.into_iter().next();
-        let assignment = assignment.unwrap_or_default();
+        let Some(assignment) = assignment else {
+            violated("the admission of a pod assigns one pod set");
+            self.engine.apply(failed);
+            return;
+        };
         let placement = Placement {
             node_selector: assignment.node_selector,
             tolerations: assignment.tolerations,
         };
         let admitted = PodAdmission {
-            term: Some(self.term.to_string()),
+            term: Some(self.late.term().to_string()),
             cluster_queue: record.cluster_queue,
             flavors: assignment.flavors,
             at: Time(self.now.wall),
             priority: pod.priority_class_label.as_ref().and(priority),
         };
-        let write = if self.late_pods.contains(uid) {
+        let write = if self.late.has_pod(uid) {
             // It runs where its first flavors say.
             let recorded = pod.admitted.as_ref().and_then(|found| found.as_ref().ok());
             let is_same = recorded.is_some_and(|recorded| {
@@ -91,8 +98,8 @@ impl Controller {
             plan::admit(key, pod, &admitted, &placement)
         };
         match write {
-            Some(write) if self.flights.of(&subject).is_none() => {
-                self.flights.send(Flight {
+            Some(write) if self.writes.of(&subject).is_none() => {
+                self.writes.send(InFlightWrite {
                     subject,
                     write,
                     resource: pods_resource(),
@@ -118,6 +125,7 @@ impl Controller {
 
     /// Counts a pod that was admitted by itself.
     pub(in crate::controller) fn pod_admitted(&self, uid: &Uid) {
+        // A watch may have shown before the reply that it is gone.
         let Some((_, pod)) = self.world.pods.of(uid) else {
             return;
         };

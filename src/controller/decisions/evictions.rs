@@ -10,7 +10,7 @@ use crate::cache::conditions::{self, Type};
 use crate::cache::{Subject, Uid, WorkloadRecord};
 use crate::controller::Controller;
 use crate::controller::account::queue_of;
-use crate::controller::writes::flights::Flight;
+use crate::controller::writes::in_flight::InFlightWrite;
 use crate::plan::cause::{Cause, PREEMPTED, Preemptor, Replacement, preempting};
 use crate::plan::{Note, PodPurpose, StatusPurpose, Write, pod as plan, workload};
 
@@ -37,7 +37,7 @@ impl Controller {
         for_whom: &mut Preempting,
     ) {
         let cause = self.cause(subject, &reason);
-        let is_busy = self.flights.of(subject).is_some() || self.resting.contains(subject);
+        let is_busy = self.writes.is_busy(subject);
         let eviction = match subject {
             _ if is_busy => Eviction::Busy,
             Subject::Pod(uid) => self.evict_pod(uid, &cause),
@@ -161,7 +161,7 @@ impl Controller {
             .world
             .workload_of(subject)
             .zip(self.resource_of(subject));
-        let (Some(((key, record), resource)), None) = (found, self.flights.of(subject)) else {
+        let (Some(((key, record), resource)), None) = (found, self.writes.of(subject)) else {
             return Eviction::Busy;
         };
         let status = workload::evicted(record, cause, self.now.wall);
@@ -171,7 +171,7 @@ impl Controller {
             status: Box::new(status),
             purpose: StatusPurpose::Evict,
         };
-        self.send(Flight {
+        self.send(InFlightWrite {
             subject: subject.clone(),
             write,
             resource,

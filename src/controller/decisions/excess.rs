@@ -14,6 +14,7 @@ use crate::controller::intake::lineage::Known;
 use crate::plan::excess::{Excess, excess, note};
 use crate::plan::{JobPatch, JobPurpose, Write};
 use crate::process::hashing::HashMap;
+use crate::process::invariants::violated;
 
 /// Suspensions at the same time.
 const CONCURRENCY: usize = 8;
@@ -92,7 +93,7 @@ impl Controller {
             return;
         }
         let Some(suspect) = self.excess_children.suspects.get_mut(key) else {
-            return;
+            return violated("a child that is suspended is under suspicion");
         };
         suspect.is_confirmed = false;
         let uid = suspect.record.uid.clone();
@@ -100,6 +101,7 @@ impl Controller {
         let patch = kind.and_then(|kind| kind.suspend_patch(&uid));
         let resource = self.kinds.resource(&key.kind);
         let root = self.display_name(root);
+        // Its JobKind, or that of its root, may be another one or gone.
         let (Some(patch), Some(resource), Some(root)) = (patch, resource, root) else {
             return;
         };

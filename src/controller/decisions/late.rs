@@ -1,22 +1,58 @@
 //! Admissions of ended leaders that come in after this leader's first decision. They are decided about like
 //! everything that waits: what is admitted again is taken over, what is not is taken back at once.
 
+use std::collections::BTreeSet;
+
 use sluice_kinds::hold::Hold;
 use sluice_kinds::pod::PodMode;
 use tracing::info;
 
 use crate::cache::{PodRecord, Subject, Uid, WorkloadKey, WorkloadRecord};
 use crate::controller::Controller;
-use crate::controller::writes::flights::Flight;
+use crate::controller::writes::in_flight::InFlightWrite;
 use crate::plan::late::{self, Sight};
 use crate::plan::{StatusPurpose, Write};
+use crate::process::term::TermName;
 
-impl Controller {
-    /// Whether anything has been decided by this leader.
-    pub(in crate::controller) fn has_decided(&self) -> bool {
-        self.started && self.opening.is_none()
+/// Admissions of ended terms that have come in late, and the present term.
+pub struct LateAdmissions {
+    term: TermName,
+    /// Jobs and groups whose admission came in late and does not count.
+    subjects: BTreeSet<Subject>,
+    /// Pods that an ended leader has admitted by themselves, until that is decided about.
+    pods: BTreeSet<Uid>,
+}
+
+impl LateAdmissions {
+    /// None, in this term.
+    pub fn new(term: TermName) -> Self {
+        Self {
+            term,
+            subjects: BTreeSet::new(),
+            pods: BTreeSet::new(),
+        }
     }
 
+    /// The term of this leader.
+    pub fn term(&self) -> &TermName {
+        &self.term
+    }
+
+    /// Whether an ended leader has admitted a pod by itself, and that is not decided about yet.
+    pub fn has_pod(&self, pod: &Uid) -> bool {
+        self.pods.contains(pod)
+    }
+
+    /// Forgets a subject of which nothing is left.
+    pub fn forget(&mut self, subject: &Subject) {
+        self.subjects.remove(subject);
+        if let Subject::Pod(uid) = subject {
+            self.pods.remove(uid);
+        }
+    }
+}
+
+impl Controller {
     /// Sets the admission of a Workload aside that does not count.
     pub(in crate::controller) fn set_late_aside(
         &mut self,
@@ -29,8 +65,8 @@ impl Controller {
         let known = self.world.workload(key);
         let known = known.filter(|known| known.uid == record.uid);
         let sight = Sight {
-            own: &self.term,
-            has_decided: self.has_decided(),
+            own: self.late.term(),
+            has_decided: self.phase.has_decided(),
             before: known.and_then(WorkloadRecord::admitted_in),
         };
         // What was set aside stays so until it is written again.
@@ -44,7 +80,7 @@ impl Controller {
         }
         record.late = record.status.admission.take();
         if let Some(owner) = &record.owner {
-            self.late.insert(owner.subject.clone());
+            self.late.subjects.insert(owner.subject.clone());
         }
     }
 
@@ -53,13 +89,14 @@ impl Controller {
         let listed = self.world.workloads();
         let admitted = listed.filter(|(_, record)| !record.is_finished());
         let terms = admitted.filter_map(|(_, record)| record.admitted_in());
-        let latest = late::latest(&self.term, terms);
+        let latest = late::latest(self.late.term(), terms);
         let is_doubtful = |record: &WorkloadRecord| {
             let subject = record.owner.as_ref().map(|owner| &owner.subject);
             let is_released = subject.is_none_or(|subject| self.is_released(subject));
             let is_kept = record.is_finished() || record.is_evicting();
             let mut term = record.admitted_in().into_iter();
-            !is_kept && term.any(|term| late::is_doubtful(&self.term, term, latest, is_released))
+            !is_kept
+                && term.any(|term| late::is_doubtful(self.late.term(), term, latest, is_released))
         };
         let doubtful: Vec<(WorkloadKey, WorkloadRecord)> = self
             .world
@@ -74,7 +111,7 @@ impl Controller {
             self.world.put_workload(key, record);
             if let Some(owner) = owner {
                 self.sync_workload(&owner.subject);
-                self.late.insert(owner.subject);
+                self.late.subjects.insert(owner.subject);
             }
         }
     }
@@ -101,7 +138,7 @@ impl Controller {
         pod: &PodRecord,
     ) {
         if self.is_of_this_term(pod) {
-            self.late_pods.remove(&pod.uid);
+            self.late.pods.remove(&pod.uid);
             return;
         }
         let was_gated = before.is_some_and(|b| b.uid == pod.uid && b.queue_gate.is_some());
@@ -110,24 +147,24 @@ impl Controller {
         };
         let term = admitted.term.as_deref().unwrap_or_default();
         let sight = Sight {
-            own: &self.term,
-            has_decided: self.has_decided(),
+            own: self.late.term(),
+            has_decided: self.phase.has_decided(),
             before: None,
         };
         // A pod of an admitted job or group names none: its Workload does.
         let is_own_record = pod.mode == PodMode::Single;
         if is_own_record && !sight.counts(term) {
             info!(pod = %pod.uid, term, "an admission of an ended term has come in");
-            self.late_pods.insert(pod.uid.clone());
+            self.late.pods.insert(pod.uid.clone());
         }
     }
 
     /// After a decision: takes back what came in late and was not admitted again.
     pub(in crate::controller) fn take_back_late(&mut self) {
-        for subject in self.late.iter().cloned().collect::<Vec<_>>() {
+        for subject in self.late.subjects.iter().cloned().collect::<Vec<_>>() {
             self.take_back_admission(&subject);
         }
-        for uid in self.late_pods.iter().cloned().collect::<Vec<_>>() {
+        for uid in self.late.pods.iter().cloned().collect::<Vec<_>>() {
             self.take_back_pod(&uid);
         }
     }
@@ -135,11 +172,10 @@ impl Controller {
     fn take_back_admission(&mut self, subject: &Subject) {
         let found = self.world.workload_of(subject);
         let Some((key, record)) = found.filter(|(_, record)| record.late.is_some()) else {
-            self.late.remove(subject);
+            self.late.subjects.remove(subject);
             return;
         };
-        let is_busy = self.flights.of(subject).is_some() || self.resting.contains(subject);
-        if is_busy || self.unanswered.contains_key(subject) || record.deleting {
+        if self.writes.is_busy(subject) || record.deleting {
             return;
         }
         let write = Write::SetWorkloadStatus {
@@ -149,7 +185,7 @@ impl Controller {
             purpose: StatusPurpose::TakeBack,
         };
         let resource = self.resource_of(subject);
-        self.send(Flight {
+        self.send(InFlightWrite {
             subject: subject.clone(),
             write,
             resource: resource.unwrap_or_else(crate::controller::writes::send::pods_resource),
@@ -160,11 +196,10 @@ impl Controller {
     /// A pod that runs is charged all the same, and deleted if its controller makes another one.
     fn take_back_pod(&mut self, uid: &Uid) {
         let subject = Subject::Pod(uid.clone());
-        let is_busy = self.flights.of(&subject).is_some() || self.resting.contains(&subject);
-        if is_busy || self.unanswered.contains_key(&subject) {
+        if self.writes.is_busy(&subject) {
             return;
         }
-        self.late_pods.remove(uid);
+        self.late.pods.remove(uid);
         let pod = self.world.pods.of(uid).map(|(_, pod)| pod);
         let runs = pod.is_some_and(|pod| pod.is_live() && !pod.deleting);
         let is_taken_over = pod.is_some_and(|pod| self.is_of_this_term(pod));
@@ -176,6 +211,6 @@ impl Controller {
 
     fn is_of_this_term(&self, pod: &PodRecord) -> bool {
         let admitted = pod.admitted.as_ref().and_then(|found| found.as_ref().ok());
-        admitted.is_some_and(|admitted| admitted.term.as_deref() == Some(&*self.term))
+        admitted.is_some_and(|admitted| admitted.term.as_deref() == Some(&**self.late.term()))
     }
 }

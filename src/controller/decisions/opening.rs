@@ -10,12 +10,34 @@ use tracing::info;
 
 use crate::cache::{JobKey, Subject};
 use crate::controller::Controller;
-use crate::controller::writes::flights::Kind;
-use crate::process::clock::Moment;
+use crate::controller::writes::in_flight::Kind;
+use crate::process::clock::{Moment, Now};
 
 /// The first decision waits no longer than this: an API server that answers slowly, or one tenant's
 /// many jobs, must not keep everybody waiting.
 const WAIT_MAX: Duration = Duration::from_secs(30);
+
+/// How far a leader is.
+pub enum Phase {
+    /// Not everything has been listed once. Nothing is planned.
+    Listing,
+    /// The first decision waits for this.
+    Opening(Opening),
+    /// The engine decides.
+    Deciding,
+}
+
+impl Phase {
+    /// Whether everything has been listed once.
+    pub fn has_listed(&self) -> bool {
+        !matches!(self, Self::Listing)
+    }
+
+    /// Whether the engine has decided.
+    pub fn has_decided(&self) -> bool {
+        matches!(self, Self::Deciding)
+    }
+}
 
 /// What the first decision waits for.
 pub struct Opening {
@@ -30,9 +52,9 @@ pub struct Opening {
 
 impl Opening {
     /// Nothing has been planned yet.
-    pub fn new(now: Moment) -> Self {
+    pub fn new(now: Now) -> Self {
         Self {
-            since: now,
+            since: now.moment,
             is_planned: false,
             subjects: BTreeSet::new(),
             unsorted: BTreeSet::new(),
@@ -44,12 +66,17 @@ impl Controller {
     /// Whether the engine may decide: all that was there at the start stands in its queue. To be asked
     /// when everything that was touched has been planned.
     pub(in crate::controller) fn may_decide(&mut self) -> bool {
-        let Some(mut opening) = self.opening.take() else {
-            return self.started;
+        let mut opening = match std::mem::replace(&mut self.phase, Phase::Deciding) {
+            Phase::Opening(opening) => opening,
+            Phase::Deciding => return true,
+            Phase::Listing => {
+                self.phase = Phase::Listing;
+                return false;
+            }
         };
         if !opening.is_planned {
             opening.is_planned = true;
-            opening.subjects = self.flights.queueing().cloned().collect();
+            opening.subjects = self.writes.queueing().cloned().collect();
             opening.unsorted = self.world.children.waiting().into_iter().collect();
         }
         self.sort_out(&mut opening);
@@ -63,7 +90,7 @@ impl Controller {
             );
             return true;
         }
-        self.opening = Some(opening);
+        self.phase = Phase::Opening(opening);
         false
     }
 
@@ -84,6 +111,6 @@ impl Controller {
             }
             waits
         });
-        subjects.retain(|subject| self.flights.of(subject) == Some(Kind::Queueing));
+        subjects.retain(|subject| self.writes.of(subject) == Some(Kind::Queueing));
     }
 }

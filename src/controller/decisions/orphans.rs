@@ -15,10 +15,11 @@ use crate::cache::pods::Root;
 use crate::cache::workload::Owner;
 use crate::cache::{PodKey, PodRecord, Subject, Uid, WorkloadKey, WorkloadRecord};
 use crate::controller::Controller;
-use crate::controller::writes::flights::Flight;
+use crate::controller::writes::in_flight::InFlightWrite;
 use crate::controller::writes::send::pods_resource;
 use crate::plan::{Note, Write};
 use crate::process::hashing::HashSet;
+use crate::process::invariants::violated;
 
 /// Most Workloads without their job that are looked at again in a second: somebody may make thousands.
 const LOOKS_MAX: usize = 200;
@@ -56,6 +57,7 @@ impl Orphans {
             && let Some(namespace) = turns.pop_front()
         {
             let Entry::Occupied(mut orphans) = self.by_namespace.entry(namespace.clone()) else {
+                violated("a namespace that has a turn has orphans");
                 continue;
             };
             due.extend(orphans.get_mut().pop_front());
@@ -77,11 +79,15 @@ impl Controller {
     /// Plans a Workload whose job is gone.
     pub(in crate::controller) fn plan_orphan(&mut self, uid: &Uid) {
         let subject = &Subject::Job(uid.clone());
+        // Nothing is left of it.
         let Some((key, record)) = self.world.workload_of(subject) else {
             return;
         };
-        let (Some(owner), false) = (record.owner.clone(), record.deleting) else {
+        if record.deleting {
             return;
+        }
+        let Some(owner) = record.owner.clone() else {
+            return violated("the Workload of a job names it");
         };
         let Some(resource) = self.resource_of_gone(uid, &owner) else {
             return;
@@ -107,7 +113,7 @@ impl Controller {
             uid: record.uid.to_string(),
             unless: Some(owner),
         };
-        self.send(Flight {
+        self.send(InFlightWrite {
             subject: subject.clone(),
             write,
             resource,
@@ -174,8 +180,8 @@ impl Controller {
             let subject = Subject::Job(uid.clone());
             if self.world.job_key(&uid).is_none() && self.holds_quota(&subject) {
                 self.note_orphan(&uid);
-                self.recount.insert(subject.clone());
-                self.dirty.insert(subject);
+                self.agenda.sync(subject.clone());
+                self.agenda.plan(subject);
             }
         }
     }

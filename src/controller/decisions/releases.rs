@@ -17,9 +17,10 @@ impl Controller {
     /// Lets go the pods of an admitted job or group, or takes them back when it has to go.
     pub(in crate::controller) fn release_pods(&mut self, subject: &Subject) {
         // What is being written may take the admission back.
-        if self.flights.of(subject).is_some() {
+        if self.writes.of(subject).is_some() {
             return;
         }
+        // It is not queued, or not admitted, or nothing is left of it.
         let Some((_, record)) = self.world.workload_of(subject) else {
             return;
         };
@@ -61,7 +62,7 @@ impl Controller {
                 pod,
                 pod_set,
                 is_busy: self.is_pod_busy(pod),
-                is_leaving: self.leaving.contains(&Subject::Pod(pod.uid.clone())),
+                is_leaving: self.writes.may_be_released(&pod.uid),
             })
             .collect();
         // What has succeeded in a group has done its part, and what a job says has ended for good has
@@ -89,9 +90,7 @@ impl Controller {
             })
             .collect();
         for (pod, write) in writes {
-            let pod = Subject::Pod(pod);
-            self.leaving.insert(pod.clone());
-            self.send_for_pods(pod, write, Vec::new());
+            self.send_for_pods(Subject::Pod(pod), write, Vec::new());
         }
         for pod in too_large {
             let text = "It asks for more than the pods that its job was admitted with: it waits until the job is queued with what it asks for now";
@@ -133,6 +132,6 @@ impl Controller {
     /// Whether a write for a pod is in flight, or has failed a moment ago.
     fn is_pod_busy(&self, pod: &PodRecord) -> bool {
         let subject = Subject::Pod(pod.uid.clone());
-        self.flights.of(&subject).is_some() || self.resting.contains(&subject)
+        self.writes.is_busy(&subject)
     }
 }

@@ -9,25 +9,66 @@ use sluice_crds::Reservation;
 
 use super::evictions::Eviction;
 use crate::cache::{PodRecord, Subject, Uid, WorkloadRecord};
-use crate::controller::{Controller, Wake};
+use crate::controller::Controller;
+use crate::controller::wakes::Wake;
 use crate::plan::cause::Cause;
 use crate::plan::group::REPLACED_WITHIN;
 use crate::plan::reservation::{self, BLOCKED_NEWS, Backoff};
 use crate::process::clock::Moment;
+use crate::process::hashing::HashMap;
+use crate::process::invariants::violated;
+
+/// Quota that is held and not used, and what follows from it.
+#[derive(Debug, Default)]
+pub struct UnusedQuota {
+    /// Controllers whose pods have timed out.
+    pod_backoffs: HashMap<Uid, PodBackoff>,
+    /// Admitted jobs and groups that can't be released.
+    blocked: HashMap<Subject, Blocked>,
+    /// Admitted jobs without pods that should have some, and since when.
+    empty_since: HashMap<Subject, Timestamp>,
+}
+
+impl UnusedQuota {
+    /// Whether a pod backs off, as others of its controller have timed out.
+    pub fn backs_off(&self, pod: &PodRecord, now: Moment) -> bool {
+        let owner = pod.owner.as_ref();
+        let backoff = owner.and_then(|owner| self.pod_backoffs.get(&owner.uid));
+        backoff.is_some_and(|backoff| now < backoff.until)
+    }
+
+    /// Where the pods of a controller are that have timed out.
+    pub fn namespace_of(&self, owner: &Uid) -> Option<&Arc<str>> {
+        self.pod_backoffs
+            .get(owner)
+            .map(|backoff| &backoff.namespace)
+    }
+
+    /// A job or group is released.
+    pub fn released(&mut self, subject: &Subject) {
+        self.blocked.remove(subject);
+    }
+
+    /// Forgets a subject of which nothing is left.
+    pub fn forget(&mut self, subject: &Subject) {
+        self.blocked.remove(subject);
+        self.empty_since.remove(subject);
+    }
+}
 
 /// How long the pods of a controller back off, and how often they had to so far.
 #[derive(Debug)]
-pub struct PodBackoff {
+struct PodBackoff {
     /// Where its pods are.
-    pub namespace: Arc<str>,
+    namespace: Arc<str>,
     count: i32,
     /// Until then none of its pods is admitted.
-    pub until: Moment,
+    until: Moment,
 }
 
 /// A release that is refused.
 #[derive(Debug)]
-pub struct Blocked {
+struct Blocked {
     since: Moment,
     /// The last time.
     told: Moment,
@@ -38,20 +79,21 @@ impl Controller {
     /// Once a second: a job that has not been released for too long gives its quota back. Whom the engine
     /// gives up on, it says when it decides; this it can't know, as it is seen by writes alone.
     pub(in crate::controller) fn check_blocked(&mut self) {
-        self.blocked
+        self.unused
+            .blocked
             .retain(|_, blocked| self.now.since(blocked.told) < BLOCKED_NEWS);
         for (subject, cause) in self.overdue() {
-            if self.flights.of(&subject).is_none()
+            if self.writes.of(&subject).is_none()
                 && self.evict_workload(&subject, &cause) == Eviction::Begun
             {
-                self.blocked.remove(&subject);
-                self.resting.remove(&subject);
+                self.unused.blocked.remove(&subject);
+                self.writes.end_backoff(&subject);
             }
         }
     }
 
     fn overdue(&self) -> Vec<(Subject, Cause)> {
-        let overdue = self.blocked.iter().filter(|(subject, blocked)| {
+        let overdue = self.unused.blocked.iter().filter(|(subject, blocked)| {
             let record = self.world.workload_of(subject).map(|(_, record)| record);
             let record = record.filter(|record| !record.is_finished() && !record.is_evicting());
             let admission = record.and_then(|record| record.status.admission.as_ref());
@@ -69,11 +111,11 @@ impl Controller {
     pub(in crate::controller) fn unused_since(&mut self, subject: &Subject) -> Option<Timestamp> {
         let is_empty = self.lacks_pods(subject);
         let empty_since = is_empty.then(|| {
-            let since = self.empty_since.entry(subject.clone());
+            let since = self.unused.empty_since.entry(subject.clone());
             *since.or_insert(self.now.wall)
         });
         if !is_empty {
-            self.empty_since.remove(subject);
+            self.unused.empty_since.remove(subject);
         }
         let (_, record) = self.world.workload_of(subject)?;
         let pods = self.world.pods_of(subject);
@@ -101,7 +143,7 @@ impl Controller {
         };
         let reading = job.reading.as_ref().ok();
         let is_active = reading.is_none_or(|reading| reading.active);
-        self.shows_pods.contains(&key.kind) || !is_active
+        self.pod_labels.show(&key.kind) || !is_active
     }
 
     fn reservation_of_pod(&self, uid: &Uid) -> Option<&Reservation> {
@@ -112,18 +154,21 @@ impl Controller {
     /// A pod is deleted because it had no node in time: those that come in its place back off. Noted
     /// before the reply: the next pod may be there sooner.
     pub(in crate::controller) fn pod_times_out(&mut self, uid: &Uid) {
+        // Its ClusterQueue may have no such terms any more.
         let Some(terms) = self.reservation_of_pod(uid).cloned() else {
             return;
         };
         let Some((key, pod)) = self.world.pods.of(uid) else {
-            return;
+            return violated("a pod that is being deleted is known");
         };
         let namespace = key.namespace.clone();
+        // Nobody makes another one in place of a bare pod.
         let Some(owner) = pod.owner.as_ref().map(|owner| owner.uid.clone()) else {
             return;
         };
         let now = self.now.moment;
         let backoff = self
+            .unused
             .pod_backoffs
             .entry(owner.clone())
             .or_insert(PodBackoff {
@@ -143,7 +188,7 @@ impl Controller {
     /// Forgets controllers whose pods are gone, have backed off long enough, and do not come again.
     pub(in crate::controller) fn forget_backoffs(&mut self) {
         let (pods, now) = (&self.world.pods, self.now.moment);
-        self.pod_backoffs.retain(|owner, backoff| {
+        self.unused.pod_backoffs.retain(|owner, backoff| {
             now < backoff.until.after(REPLACED_WITHIN) || pods.is_owner(&backoff.namespace, owner)
         });
     }
@@ -151,7 +196,7 @@ impl Controller {
     /// A pod has found a node: those of its controller need not back off any more.
     pub(in crate::controller) fn has_found_a_node(&mut self, pod: &PodRecord) {
         if let Some(owner) = &pod.owner {
-            self.pod_backoffs.remove(&owner.uid);
+            self.unused.pod_backoffs.remove(&owner.uid);
         }
     }
 
@@ -159,6 +204,7 @@ impl Controller {
     pub(in crate::controller) fn is_blocked(&mut self, subject: &Subject, message: &str) {
         let now = self.now.moment;
         let blocked = self
+            .unused
             .blocked
             .entry(subject.clone())
             .or_insert_with(|| Blocked {

@@ -7,13 +7,14 @@ use std::sync::Arc;
 use super::evictions::Eviction;
 use crate::cache::{JobRecord, Subject, WorkloadRecord};
 use crate::controller::Controller;
-use crate::controller::writes::flights::Flight;
+use crate::controller::writes::in_flight::InFlightWrite;
 use crate::plan::cause::Cause;
 use crate::plan::reservation;
 use crate::plan::stall::{self, Remains};
 use crate::plan::{StatusPurpose, Write};
 use crate::process::clock::Moment;
 use crate::process::hashing::HashMap;
+use crate::process::invariants::violated;
 
 /// Jobs and groups that something is expected of.
 #[derive(Debug, Default)]
@@ -91,14 +92,13 @@ impl Controller {
     fn tell_stalled(&mut self) {
         let evicted = self.expected.evicted.iter();
         let subjects: Vec<Subject> = evicted
-            .filter(|(subject, stopping)| {
-                !stopping.is_stalled && self.flights.of(subject).is_none()
-            })
+            .filter(|(subject, stopping)| !stopping.is_stalled && self.writes.of(subject).is_none())
             .map(|(subject, _)| subject.clone())
             .collect();
         let now = self.now.wall;
         for subject in subjects {
             let Some((key, record)) = self.world.workload_of(&subject) else {
+                violated("only what has a Workload is expected to stop");
                 continue;
             };
             let Some((status, note)) = stall::overdue(record, &self.remains(&subject), now) else {
@@ -111,7 +111,7 @@ impl Controller {
                 purpose: StatusPurpose::Stall,
             };
             if let Some(resource) = self.resource_of(&subject) {
-                self.send(Flight {
+                self.send(InFlightWrite {
                     subject,
                     write,
                     resource,
@@ -148,7 +148,7 @@ impl Controller {
             let record = self.world.workload_of(subject).map(|(_, record)| record);
             let admission = record.and_then(|record| record.status.admission.as_ref());
             let terms = admission.and_then(|a| self.cluster.reservations.get(&a.cluster_queue));
-            self.flights.of(subject).is_none()
+            self.writes.of(subject).is_none()
                 && reservation::blocked_for_most(terms) <= self.now.since(*since)
         };
         let unreleased = self.expected.unreleased.iter();
@@ -160,7 +160,7 @@ impl Controller {
         for subject in overdue {
             if self.evict_workload(&subject, &Cause::blocked(why)) == Eviction::Begun {
                 self.expected.unreleased.remove(&subject);
-                self.resting.remove(&subject);
+                self.writes.end_backoff(&subject);
             }
         }
     }

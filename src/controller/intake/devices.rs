@@ -1,10 +1,9 @@
 //! Devices that the pods of jobs claim: they are counted when a job is seen, and anew for jobs that wait when
 //! a template is there, is another one, or is gone. What was admitted keeps what it was charged.
 
-use std::collections::BTreeSet;
-
 use crate::cache::{JobKey, JobRecord};
 use crate::controller::Controller;
+use std::collections::BTreeSet;
 
 impl Controller {
     /// Counts the devices that the pods of a job claim.
@@ -22,7 +21,7 @@ impl Controller {
 
     /// Counts the devices of those jobs anew that claim by templates which have changed.
     pub(in crate::controller) fn recount_devices(&mut self) {
-        let changed = std::mem::take(&mut self.changed_templates);
+        let changed = self.agenda.take_templates();
         let jobs: BTreeSet<JobKey> = (changed.iter())
             .flat_map(|template| self.world.claimants(template))
             .cloned()

@@ -37,7 +37,7 @@ impl Controller {
             return self.leave(key, &uid);
         }
         let has_workload =
-            self.world.workload_of(&subject).is_some() || self.flights.of(&subject).is_some();
+            self.world.workload_of(&subject).is_some() || self.writes.of(&subject).is_some();
         if has_workload {
             self.forget_child(key);
             return self.job_seen(key, record);
@@ -75,7 +75,7 @@ impl Controller {
             Lineage::Unknown(_) | Lineage::Unreadable(_) if was_root => self.job_seen(key, record),
             Lineage::Unknown(owner) => {
                 // Before everything is listed it may only not be known yet.
-                if self.started {
+                if self.phase.has_listed() {
                     self.owners.look_up(&owner, &key.namespace);
                 }
                 let waits_for = Some(owner.uid.clone());
@@ -109,7 +109,7 @@ impl Controller {
     /// owner to release it.
     fn tell_held_child(&mut self, key: &JobKey, job: &JobRecord) {
         let owner = job.owner.as_deref().filter(|o| self.declared(o).is_none());
-        let is_held = job.suspended == Some(true) && !self.is_quiet;
+        let is_held = job.suspended == Some(true) && !self.recorder.is_quiet();
         let object = self.reference(key, &job.uid);
         let (Some(owner), Some(object), true) = (owner, object, is_held) else {
             return;
@@ -118,7 +118,8 @@ impl Controller {
             "Not queued by itself, and left suspended: {} {:?}, which owns it, belongs to an object that is queued, and starts it",
             owner.kind, owner.name
         );
-        self.tell_event(object, Note::normal("LeftToOwner", text));
+        let note = Note::normal("LeftToOwner", text);
+        self.recorder.repeat(object, note);
     }
 
     /// Tells of an object about which nothing is done, as its owner can't be read.
@@ -132,7 +133,7 @@ impl Controller {
         );
         // Once a minute while it is so: the event counts.
         let note = Note::warning("OwnerUnreadable", text);
-        self.tell_event(object, note);
+        self.recorder.repeat(object, note);
     }
 
     /// Tells of a job that nothing holds any more, and that its user suspended, that it stays so.
@@ -201,7 +202,7 @@ impl Controller {
     pub(in crate::controller) fn leave(&mut self, key: &JobKey, uid: &Uid) {
         if self.world.remove_job(key).is_some() {
             let subject = Subject::Job(uid.clone());
-            self.dirty.remove(&subject);
+            self.agenda.unplan(&subject);
             self.sync_workload(&subject);
             self.prune(&subject);
         }
@@ -224,7 +225,7 @@ impl Controller {
         if self.world.put_job(key.clone(), record) {
             if is_other_for_pods {
                 let pods = self.world.pods.children(&key.namespace, &uid);
-                self.dirty.extend(pods.into_iter().map(Subject::Pod));
+                self.agenda.plan_all(pods.into_iter().map(Subject::Pod));
             }
             if lifted {
                 self.tell(
@@ -234,9 +235,9 @@ impl Controller {
                 );
             }
             let subject = Subject::Job(uid);
-            self.recount.remove(&subject);
+            self.agenda.synced(&subject);
             self.sync_workload(&subject);
-            self.dirty.insert(subject);
+            self.agenda.plan(subject);
         }
     }
 
@@ -257,7 +258,7 @@ impl Controller {
         self.world.remove_job(key);
         // Its Workload, if it holds quota, is deleted: until then the quota stays charged.
         let subject = Subject::Job(uid);
-        self.dirty.insert(subject.clone());
+        self.agenda.plan(subject.clone());
         self.sync_workload(&subject);
         self.prune(&subject);
     }

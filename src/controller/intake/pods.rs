@@ -11,6 +11,33 @@ use sluice_kinds::pod::PodMode;
 use crate::cache::pods::Root;
 use crate::cache::{GroupKey, PodKey, PodRecord, Subject, Uid};
 use crate::controller::Controller;
+use crate::process::hashing::HashSet;
+
+/// What is known of the labels by which pods are watched.
+#[derive(Debug, Default)]
+pub struct PodLabels {
+    /// JobKinds whose objects' pods are found by their label.
+    shown_kinds: HashSet<Arc<str>>,
+    /// Pods that may run and have lost the label.
+    lost: HashSet<Uid>,
+}
+
+impl PodLabels {
+    /// Whether the pods of a JobKind's objects are found by their label.
+    pub fn show(&self, kind: &str) -> bool {
+        self.shown_kinds.contains(kind)
+    }
+
+    /// Forgets a JobKind.
+    pub fn forget_kind(&mut self, kind: &str) {
+        self.shown_kinds.remove(kind);
+    }
+
+    /// Whether a pod has lost the label.
+    pub fn are_lost(&self, pod: &Uid) -> bool {
+        self.lost.contains(pod)
+    }
+}
 
 impl Controller {
     pub(in crate::controller) fn pod_applied(&mut self, key: &PodKey, object: DynamicObject) {
@@ -41,7 +68,7 @@ impl Controller {
         }
         self.note_late_pod(before.as_ref(), &record);
         if self.world.pods.put(key.clone(), record) {
-            self.unlabelled.remove(&uid);
+            self.pod_labels.lost.remove(&uid);
             if let Some(before) = before.filter(|before| before.uid == uid) {
                 self.pod_belongs_changed(&before, &key.namespace);
             }
@@ -67,8 +94,8 @@ impl Controller {
     /// A pod that may run is given back the label that it is watched by: if it is gone, that says so.
     fn pod_unlabelled(&mut self, key: &PodKey, pod: &PodRecord) {
         if pod.is_released() && !pod.deleting {
-            self.unlabelled.insert(pod.uid.clone());
-            self.dirty.insert(Subject::Pod(pod.uid.clone()));
+            self.pod_labels.lost.insert(pod.uid.clone());
+            self.agenda.plan(Subject::Pod(pod.uid.clone()));
         } else {
             self.pod_gone(key, Some(&*pod.uid));
         }
@@ -85,9 +112,9 @@ impl Controller {
         let uid = record.uid.clone();
         self.pod_belongs_changed(&record, &key.namespace);
         self.world.pods.remove(key);
-        self.unlabelled.remove(&uid);
+        self.pod_labels.lost.remove(&uid);
         let subject = Subject::Pod(uid);
-        self.dirty.remove(&subject);
+        self.agenda.unplan(&subject);
         self.engine.apply(Event::RemoveWorkload(subject.id()));
         self.prune(&subject);
     }
@@ -98,7 +125,7 @@ impl Controller {
             return;
         };
         let (namespace, record) = (key.namespace.clone(), record.clone());
-        self.dirty.insert(Subject::Pod(uid.clone()));
+        self.agenda.plan(Subject::Pod(uid.clone()));
         self.sync_pod(uid);
         if record.mode == PodMode::Child {
             self.ask_for_owner(&record, &namespace);
@@ -111,13 +138,13 @@ impl Controller {
         if let Some(root) = self.belongs_to(record, namespace) {
             let kind = self.world.job_of(&root).map(|(key, _)| key.kind.clone());
             if let Some(kind) = kind
-                && self.shows_pods.insert(kind.clone())
+                && self.pod_labels.shown_kinds.insert(kind.clone())
             {
                 // Jobs of this kind without pods have none: they would be seen.
-                self.recount.extend(self.jobs_of(&kind));
+                self.agenda.sync_all(self.jobs_of(&kind));
             }
-            self.dirty.insert(root.clone());
-            self.recount.insert(root);
+            self.agenda.plan(root.clone());
+            self.agenda.sync(root);
         }
     }
 
@@ -158,7 +185,7 @@ impl Controller {
     pub(in crate::controller) fn ask_for_owner(&mut self, pod: &PodRecord, namespace: &Arc<str>) {
         match self.root_of(pod, namespace) {
             // Before everything is listed it may only not be known yet.
-            Root::Unknown(uid) if self.started => {
+            Root::Unknown(uid) if self.phase.has_listed() => {
                 self.owners.ask(&uid, pod.owner.as_ref(), namespace);
             }
             Root::Unknown(_) | Root::Uid(_) | Root::None => {}

@@ -13,6 +13,7 @@ use super::{Entry, Kinds, Order, PATIENCE};
 use crate::cache::cluster::Kept;
 use crate::jobkinds::webhook_rules::{Rule, Wanted};
 use crate::process::clock::Moment;
+use crate::process::invariants::violated;
 
 impl Kinds {
     /// Begins to watch: what jobs are judged by is known.
@@ -152,11 +153,12 @@ impl Kinds {
     }
 
     fn start(&mut self, name: &Arc<str>) {
+        // One that is not valid reads nothing.
         let Some(reader) = self.reader(name) else {
             return;
         };
         let Some(entry) = self.entries.get_mut(name) else {
-            return;
+            return violated("a JobKind that reads objects is there");
         };
         entry.has_task = true;
         self.orders.push(Order::Start {

@@ -38,13 +38,14 @@ impl Controller {
     /// Drops what unfinished lists of ended watches have shown.
     pub(in crate::controller) fn forget_listings(&mut self) {
         let kinds = &self.kinds;
-        self.listings.retain(|source, _| match source {
+        self.lists.retain(|source| match source {
             Source::Jobs(name, life) => kinds.is_current(name, *life),
             _ => true,
         });
     }
 
     pub(in crate::controller) fn kind_report(&mut self, report: Report) {
+        // It may be deleted, or another one, since its task reported.
         let Some(entry) = self.kinds.entries.get_mut(&report.name) else {
             return;
         };

@@ -8,6 +8,7 @@ use tracing::info;
 
 use crate::cache::{JobKey, Subject};
 use crate::controller::Controller;
+use crate::process::invariants::violated;
 
 impl Controller {
     /// A JobKind is deleted.
@@ -35,6 +36,7 @@ impl Controller {
                 self.job_gone(&key, None);
             }
             let Some(group_kind) = self.kinds.group_kind(&name) else {
+                violated("a JobKind that is not served is there");
                 continue;
             };
             let owners = self
@@ -42,7 +44,8 @@ impl Controller {
                 .workloads()
                 .filter_map(|(_, record)| record.owner.as_ref());
             let left = owners.filter(|owner| owner.group_kind == group_kind);
-            self.dirty.extend(left.map(|owner| owner.subject.clone()));
+            self.agenda
+                .plan_all(left.map(|owner| owner.subject.clone()));
         }
     }
 
@@ -71,7 +74,7 @@ impl Controller {
         }
         self.kinds.remove(name);
         self.world.forget_kind(name);
-        self.shows_pods.remove(name);
+        self.pod_labels.forget_kind(name);
         self.forget_listings();
     }
 

@@ -1,23 +1,29 @@
 //! The plan of a job, and what it depends on.
 
 use crate::cache::{Subject, Uid};
+use crate::controller::Controller;
 use crate::controller::account::time;
 use crate::controller::intake::lineage::Lineage;
-use crate::controller::writes::flights::Flight;
-use crate::controller::{Controller, Wake};
+use crate::controller::wakes::Wake;
+use crate::controller::writes::in_flight::InFlightWrite;
 use crate::plan::job::{Child, Situation, plan};
 use crate::plan::{Plan, Write, reservation};
+use crate::process::invariants::violated;
 
 impl Controller {
     pub(in crate::controller) fn plan_job(&mut self, uid: &Uid) {
         let subject = &Subject::Job(uid.clone());
-        if self.flights.of(subject).is_some() || self.resting.contains(subject) {
+        if self.writes.is_busy(subject) {
             return;
         }
         let Some(key) = self.world.job_key(uid).cloned() else {
             return self.plan_orphan(uid);
         };
-        let (Some(job), Some(kind)) = (self.world.job(&key), self.kinds.compiled(&key.kind)) else {
+        let Some(job) = self.world.job(&key) else {
+            return violated("what an index of the cache names is there");
+        };
+        // A JobKind that was edited may be invalid now.
+        let Some(kind) = self.kinds.compiled(&key.kind) else {
             return;
         };
         // What a JobKind read that was another one is no ground for a write.
@@ -79,9 +85,9 @@ impl Controller {
                     _ => &key.kind,
                 };
                 let Some(resource) = self.kinds.resource(kind) else {
-                    return;
+                    return violated("a kind whose objects are listed has a resource");
                 };
-                self.send(Flight {
+                self.send(InFlightWrite {
                     subject: subject.clone(),
                     write,
                     resource,

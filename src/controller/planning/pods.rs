@@ -11,21 +11,23 @@ use sluice_kinds::view::QueueName;
 
 use crate::cache::pods::Root;
 use crate::cache::{GroupKey, JobRecord, PodRecord, Subject, Uid};
-use crate::controller::{Controller, Wake};
+use crate::controller::Controller;
+use crate::controller::wakes::Wake;
 use crate::plan::pod::{self as plan, HeldBy};
 use crate::plan::{Note, Plan, group};
+use crate::process::invariants::violated;
 
 impl Controller {
     /// Plans a pod: its gates, and what is to be told about it.
     pub(in crate::controller) fn plan_pod(&mut self, uid: &Uid) {
         let subject = Subject::Pod(uid.clone());
-        if self.flights.of(&subject).is_some() || self.resting.contains(&subject) {
+        if self.writes.is_busy(&subject) {
             return;
         }
         let Some((key, pod)) = self.world.pods.of(uid) else {
-            return;
+            return violated("only a known pod is planned");
         };
-        if self.unlabelled.contains(uid) {
+        if self.pod_labels.are_lost(uid) {
             let write = plan::relabel(key, pod);
             return self.send_for_pods(subject, write, Vec::new());
         }
@@ -107,7 +109,7 @@ impl Controller {
     /// Plans a group of pods.
     pub(in crate::controller) fn plan_group(&mut self, key: &GroupKey) {
         let subject = Subject::Group(key.clone());
-        if self.flights.of(&subject).is_some() || self.resting.contains(&subject) {
+        if self.writes.is_busy(&subject) {
             return;
         }
         let pods = self.world.pods_by_age(&subject);

@@ -10,6 +10,70 @@ use crate::api::events::pod_reference;
 use crate::cache::{JobKey, Subject, Uid};
 use crate::controller::Controller;
 use crate::plan::Note;
+use crate::process::hashing::HashMap;
+
+/// Tells users what is news to them.
+#[derive(Default)]
+pub struct Recorder {
+    /// Events to be written.
+    events: Vec<(Box<ObjectReference>, Note)>,
+    /// A digest of what was told last about each subject.
+    told: HashMap<Subject, u64>,
+    /// Whether only warnings are told.
+    is_quiet: bool,
+}
+
+impl Recorder {
+    /// Lets only warnings be told from now on, or again everything.
+    pub fn set_quiet(&mut self, is_quiet: bool) {
+        self.is_quiet = is_quiet;
+    }
+
+    /// Whether only warnings are told.
+    pub fn is_quiet(&self) -> bool {
+        self.is_quiet
+    }
+
+    /// Whether the last that was told about a subject was something else.
+    pub fn is_news(&self, subject: &Subject, note: &Note) -> bool {
+        self.told.get(subject) != Some(&digest(note))
+    }
+
+    /// Tells something, however often it has been told: the event counts.
+    pub fn repeat(&mut self, object: ObjectReference, note: Note) {
+        self.events.push((Box::new(object), note));
+    }
+
+    /// Takes out the events to be written.
+    pub fn take(&mut self) -> Vec<(Box<ObjectReference>, Note)> {
+        std::mem::take(&mut self.events)
+    }
+
+    /// Forgets a subject of which nothing is left.
+    pub fn forget(&mut self, subject: &Subject) {
+        self.told.remove(subject);
+    }
+
+    /// Tells something about a subject, if it is news.
+    fn tell(&mut self, object: ObjectReference, subject: &Subject, note: Note) {
+        let is_news = self.is_news(subject, &note);
+        self.told.insert(subject.clone(), digest(&note));
+        if !is_news || (self.is_quiet && !note.is_warning) {
+            return;
+        }
+        if note.is_warning {
+            info!(
+                kind = object.kind,
+                namespace = object.namespace,
+                name = object.name,
+                reason = note.reason,
+                told = %note.message,
+                "problem"
+            );
+        }
+        self.repeat(object, note);
+    }
+}
 
 impl Controller {
     /// Tells the user about a job, once.
@@ -54,11 +118,7 @@ impl Controller {
         }
     }
 
-    /// Whether the last that was told about this was something else.
-    pub(in crate::controller) fn is_news(&self, subject: &Subject, note: &Note) -> bool {
-        self.told.get(subject) != Some(&digest(note))
-    }
-
+    /// Tells something about a subject by an event of this object.
     pub(in crate::controller) fn tell_object(
         &mut self,
         object: ObjectReference,
@@ -69,22 +129,7 @@ impl Controller {
         if self.cluster.is_terminating(namespace) {
             return;
         }
-        let digest = digest(&note);
-        let before = self.told.insert(subject.clone(), digest);
-        if before == Some(digest) || (self.is_quiet && !note.is_warning) {
-            return;
-        }
-        if note.is_warning {
-            info!(
-                kind = object.kind,
-                namespace = object.namespace,
-                name = object.name,
-                reason = note.reason,
-                told = %note.message,
-                "problem"
-            );
-        }
-        self.tell_event(object, note);
+        self.recorder.tell(object, subject, note);
     }
 }
 

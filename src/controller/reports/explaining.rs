@@ -1,5 +1,6 @@
 //! Telling who waits what for: a bounded number of jobs and pods in a second, and only what is news.
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use kube::api::ApiResource;
@@ -9,9 +10,11 @@ use sluice_engine::Explanation;
 use crate::cache::conditions::{self, Type};
 use crate::cache::{Subject, Uid, WorkloadRecord};
 use crate::controller::Controller;
-use crate::controller::writes::flights::Flight;
+use crate::controller::writes::in_flight::InFlightWrite;
 use crate::plan::explain::{self, NotReserved};
 use crate::plan::{StatusPurpose, Write, workload};
+use crate::process::clock::{Moment, Now};
+use crate::process::hashing::HashSet;
 
 /// A job that is admitted within this time is never told what it waits for.
 const EXPLAIN_AFTER: Duration = Duration::from_secs(2);
@@ -20,27 +23,53 @@ const EXPLAIN_AFTER: Duration = Duration::from_secs(2);
 const EXPLAINED_PER_SECOND: usize = 500;
 /// Waiting pods that are told what they wait for in a second, by an event: a bound on the events that
 /// thousands of waiting pods make.
-const POD_NOTES_PER_SECOND: usize = 20;
+const POD_EVENTS_PER_SECOND: usize = 20;
+
+/// The subjects that wait, each of which is looked at in its turn.
+#[derive(Default)]
+pub struct PendingReasons {
+    /// With the time since when each waits, or was last looked at.
+    turns: VecDeque<(Moment, Subject)>,
+    /// The same subjects, to find them by.
+    members: HashSet<Subject>,
+    /// How many pods may still be told in this second what they wait for.
+    pod_events_left: usize,
+}
+
+impl PendingReasons {
+    /// A subject waits.
+    pub fn insert(&mut self, subject: &Subject, now: Now) {
+        if self.members.insert(subject.clone()) {
+            self.turns.push_back((now.moment, subject.clone()));
+        }
+    }
+
+    /// Takes out the one that waits for the longest, if that is long enough.
+    fn take_due(&mut self, now: Now) -> Option<Subject> {
+        let (since, _) = self.turns.front()?;
+        if now.since(*since) < EXPLAIN_AFTER {
+            return None;
+        }
+        let (_, subject) = self.turns.pop_front()?;
+        self.members.remove(&subject);
+        Some(subject)
+    }
+}
 
 impl Controller {
     pub(in crate::controller) fn explain_waiting(&mut self) {
-        self.pod_notes = POD_NOTES_PER_SECOND;
+        self.pending_reasons.pod_events_left = POD_EVENTS_PER_SECOND;
         // Before the first decision there is no reason to tell.
-        if self.opening.is_some() {
+        if !self.phase.has_decided() {
             return;
         }
-        for _ in 0..self.unexplained.len().min(EXPLAINED_PER_SECOND) {
-            let Some((since, subject)) = self.unexplained.pop_front() else {
+        for _ in 0..self.pending_reasons.turns.len().min(EXPLAINED_PER_SECOND) {
+            // None has waited for long enough.
+            let Some(subject) = self.pending_reasons.take_due(self.now) else {
                 return;
             };
-            if self.now.since(since) < EXPLAIN_AFTER {
-                self.unexplained.push_front((since, subject));
-                return;
-            }
             if self.explain(&subject) {
-                self.unexplained.push_back((self.now.moment, subject));
-            } else {
-                self.is_unexplained.remove(&subject);
+                self.pending_reasons.insert(&subject, self.now);
             }
         }
     }
@@ -56,7 +85,7 @@ impl Controller {
         if record.status.admission.is_some() || record.is_finished() || record.deleting {
             return false;
         }
-        if self.flights.of(subject).is_some() {
+        if self.writes.is_busy(subject) {
             return true;
         }
         let said = self
@@ -82,7 +111,7 @@ impl Controller {
                 purpose: StatusPurpose::Explain,
             };
             let notes = vec![reason.note(message)];
-            self.send(Flight {
+            self.send(InFlightWrite {
                 subject: subject.clone(),
                 write,
                 resource,
@@ -101,7 +130,7 @@ impl Controller {
             return false;
         }
         let subject = Subject::Pod(uid.clone());
-        if self.pod_notes == 0 || self.flights.of(&subject).is_some() {
+        if self.pending_reasons.pod_events_left == 0 || self.writes.of(&subject).is_some() {
             return true;
         }
         let explanation = self.engine.explain(&subject.id());
@@ -114,8 +143,9 @@ impl Controller {
             return true;
         };
         let note = reason.note(message);
-        if self.is_news(&subject, &note) {
-            self.pod_notes = self.pod_notes.saturating_sub(1);
+        if self.recorder.is_news(&subject, &note) {
+            let left = &mut self.pending_reasons.pod_events_left;
+            *left = left.saturating_sub(1);
             self.tell_about(&subject, note);
         }
         true

@@ -55,7 +55,7 @@ impl Controller {
     pub(in crate::controller) fn look_after_reports(&mut self) {
         for subject in self.reports.overdue(self.now.moment) {
             if self.world.job_of(&subject).is_some() {
-                self.dirty.insert(subject);
+                self.agenda.plan(subject);
             } else {
                 self.reports.0.remove(&subject);
             }

@@ -17,7 +17,7 @@ use tracing::{info, warn};
 
 use super::kinds::{Order, Report};
 use super::observe::Seen;
-use super::writes::flights::Landing;
+use super::writes::in_flight::EndedWrite;
 use super::{Controller, Input, Options, Output};
 use crate::api::client::Clients;
 use crate::api::events::Events;
@@ -165,12 +165,12 @@ impl Shell {
 
     fn carry_out(&mut self, output: Output) {
         match output {
-            Output::Write(flight) => {
+            Output::Write(sent) => {
                 let writer = self.writer.clone();
                 self.writes.spawn(async move {
-                    let (write, resource) = (flight.write.clone(), flight.resource.clone());
+                    let (write, resource) = (sent.write.clone(), sent.resource.clone());
                     let reply = writer.send(write, resource).await;
-                    Input::WriteEnded(Box::new(Landing { flight, reply }))
+                    Input::WriteEnded(Box::new(EndedWrite { sent, reply }))
                 });
             }
             Output::SuspendChild { write, resource } => {

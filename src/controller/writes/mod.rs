@@ -1,7 +1,131 @@
-//! In-flight writes, at most one for each job or pod, and what follows from how they end. What is written is
-//! planned elsewhere (`crate::plan`) and sent by `crate::api::write`. A reply goes the way of an observation: it calls
+//! Writes: at most one in flight for each subject, and what follows from how they end. What is written is planned
+//! elsewhere (`crate::plan`) and sent by `crate::api::write`. A reply goes the way of an observation: it calls
 //! `observe.rs`, `intake` and `account.rs`.
 
-pub(super) mod flights;
-pub(super) mod reply;
+mod attempts;
+pub(super) mod in_flight;
+mod reply;
 pub(super) mod send;
+
+use std::time::Duration;
+
+use crate::cache::{Subject, Uid};
+use crate::plan::Write;
+use crate::process::clock::Moment;
+use crate::process::hashing::{HashMap, HashSet};
+use attempts::Attempts;
+use in_flight::{InFlightWrite, InFlightWrites, Kind};
+
+/// All writes for subjects: those in flight, those that failed, those that nobody has answered.
+#[derive(Default)]
+pub struct Writes {
+    in_flight: InFlightWrites,
+    attempts: Attempts,
+    /// Subjects whose last write has failed, until they are written to again.
+    backing_off: HashSet<Subject>,
+    /// Writes that happen once at most and that nobody knows the outcome of, to be sent again.
+    unanswered: HashMap<Subject, InFlightWrite>,
+}
+
+impl Writes {
+    /// What is in flight for a subject.
+    pub fn of(&self, subject: &Subject) -> Option<Kind> {
+        self.in_flight.of(subject)
+    }
+
+    /// Whether a write of the subject has failed, and it is not written to for a while.
+    pub fn is_backing_off(&self, subject: &Subject) -> bool {
+        self.backing_off.contains(subject)
+    }
+
+    /// Whether nothing may be written for the subject now.
+    pub fn is_busy(&self, subject: &Subject) -> bool {
+        self.of(subject).is_some() || self.is_backing_off(subject)
+    }
+
+    /// Whether the subject may have been admitted: the engine assumes that.
+    pub fn may_be_admitted(&self, subject: &Subject) -> bool {
+        self.of(subject) == Some(Kind::Admission) || self.unanswered.contains_key(subject)
+    }
+
+    /// Whether a pod of a job or group may have been released.
+    pub fn may_be_released(&self, pod: &Uid) -> bool {
+        let subject = Subject::Pod(pod.clone());
+        self.of(&subject) == Some(Kind::PodRelease) || self.unanswered.contains_key(&subject)
+    }
+
+    /// The jobs and groups whose way into their queue is being written.
+    pub fn queueing(&self) -> impl Iterator<Item = &Subject> {
+        self.in_flight.queueing()
+    }
+
+    /// Sends a write as soon as it is its turn. Its subject must have none.
+    pub fn send(&mut self, write: InFlightWrite) {
+        self.in_flight.send(write);
+    }
+
+    /// Drops an explanation that has not been sent: there is something better to say.
+    pub fn withdraw_explanation(&mut self, subject: &Subject) {
+        self.in_flight.withdraw_explanation(subject);
+    }
+
+    /// The next write to be sent, if there may be one more at the same time.
+    pub fn start(&mut self) -> Option<InFlightWrite> {
+        self.in_flight.start()
+    }
+
+    /// A write has ended.
+    fn ended(&mut self, write: &InFlightWrite) {
+        self.in_flight.ended(write);
+    }
+
+    /// Lets the subject be written to again, and sends again what nobody has answered. Returns whether there was
+    /// such a write.
+    pub fn retry(&mut self, subject: &Subject) -> bool {
+        self.end_backoff(subject);
+        let unanswered = self.unanswered.remove(subject);
+        let is_sent_again = unanswered.is_some();
+        if let Some(write) = unanswered {
+            self.in_flight.send(write);
+        }
+        is_sent_again
+    }
+
+    /// Lets the subject be written to again.
+    pub fn end_backoff(&mut self, subject: &Subject) {
+        self.backing_off.remove(subject);
+    }
+
+    /// Forgets a subject of which nothing is left.
+    pub fn forget(&mut self, subject: &Subject) {
+        self.attempts.forget(subject);
+        self.unanswered.remove(subject);
+    }
+
+    /// A write has succeeded. Returns whether it may be expected to last.
+    fn succeeded(&mut self, subject: &Subject, write: &Write, now: Moment) -> bool {
+        self.attempts.succeeded(subject, write, now)
+    }
+
+    /// A write has failed, or was in vain. Returns how long its subject is not written to.
+    fn back_off(&mut self, subject: &Subject) -> Duration {
+        self.backing_off.insert(subject.clone());
+        self.attempts.wait(subject)
+    }
+
+    /// It is known how the last write of the subject ended.
+    fn answered(&mut self, subject: &Subject) {
+        self.attempts.answered(subject);
+    }
+
+    /// Whether a write that happens once at most was sent before, and may have happened then.
+    fn is_in_doubt(&self, subject: &Subject) -> bool {
+        self.attempts.is_in_doubt(subject)
+    }
+
+    /// Keeps a write that nobody has answered, to send it again as it was.
+    fn keep_unanswered(&mut self, write: InFlightWrite) {
+        self.attempts.doubt(&write.subject);
+        self.unanswered.insert(write.subject.clone(), write);
+    }
+}

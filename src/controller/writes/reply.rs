@@ -1,113 +1,43 @@
 //! What follows from how a write ended. A reply is an observation: it goes the same way as what a
 //! watch shows, so that the next plan is made from it.
 
-use std::time::Duration;
-
 use kube::api::DynamicObject;
 use sluice_engine::Event;
 use tracing::warn;
 
-use super::flights::{Flight, Landing, is_admission};
+use super::in_flight::{EndedWrite, InFlightWrite, happens_once, is_admission};
 use crate::api::events::pod_reference;
-use crate::api::write::{Reply, operation};
+use crate::api::write::Reply;
 use crate::cache::{Source, Subject, Uid};
-use crate::controller::reports::progress::told;
-use crate::controller::{Controller, Wake};
+use crate::controller::Controller;
+use crate::controller::wakes::Wake;
 use crate::plan::{JobPurpose, Note, PodPurpose, StatusPurpose, Write};
-use crate::process::clock::Moment;
-use crate::process::hashing::{HashMap, HashSet};
-
-/// First and longest wait after a write that did not happen.
-const BACKOFF_MIN: Duration = Duration::from_millis(50);
-const BACKOFF_MAX: Duration = Duration::from_secs(30);
-
-/// A write that succeeds again within this time has changed nothing that lasts.
-const LASTING: Duration = Duration::from_secs(10);
-/// How often the same write may succeed within that time: a user may well undo one.
-const REPEATS_MAX: u32 = 3;
-
-/// How often a job's writes have failed in a row, or succeeded in vain.
-#[derive(Debug, Default)]
-pub struct Attempts {
-    failed: HashMap<Subject, u32>,
-    /// The last write of each job in words, when it succeeded first, and how often since.
-    repeated: HashMap<Subject, (String, Moment, u32)>,
-    /// Those for which a write that happens once at most was sent and not answered.
-    in_doubt: HashSet<Subject>,
-}
-
-impl Attempts {
-    fn wait(&mut self, subject: &Subject) -> Duration {
-        let failed = self.failed.entry(subject.clone()).or_default();
-        *failed = failed.saturating_add(1);
-        let doubled =
-            BACKOFF_MIN.saturating_mul(1_u32.checked_shl((*failed).min(12)).unwrap_or(u32::MAX));
-        // Jobs that failed together come back apart: up to a fifth more, by their names.
-        let spread = subject.to_string().bytes().fold(0_u32, |sum, byte| {
-            sum.wrapping_mul(31).wrapping_add(u32::from(byte))
-        });
-        let wait = doubled.min(BACKOFF_MAX);
-        wait + wait / 5 * (spread % 100) / 100
-    }
-
-    /// A write has succeeded. Returns whether it may be expected to last.
-    fn succeeded(&mut self, subject: &Subject, write: &Write, now: Moment) -> bool {
-        // What a job waits for changes by itself: to say so again is no struggle with anybody.
-        if is_explanation(write) {
-            self.failed.remove(subject);
-            return true;
-        }
-        let words = in_words(write);
-        let entry = self.repeated.entry(subject.clone());
-        let entry = entry.or_insert_with(|| (words.clone(), now, 0));
-        if entry.0 != words || LASTING < now.since(entry.1) {
-            *entry = (words, now, 0);
-        }
-        entry.2 = entry.2.saturating_add(1);
-        let lasts = entry.2 <= REPEATS_MAX;
-        if lasts {
-            self.failed.remove(subject);
-        }
-        lasts
-    }
-
-    pub(in crate::controller) fn forget(&mut self, subject: &Subject) {
-        self.failed.remove(subject);
-        self.repeated.remove(subject);
-        self.in_doubt.remove(subject);
-    }
-
-    /// Whether a write that happens once at most was sent for it, and nobody knows whether it has happened.
-    fn is_in_doubt(&self, subject: &Subject) -> bool {
-        self.in_doubt.contains(subject)
-    }
-}
+use crate::process::invariants::violated;
 
 impl Controller {
-    pub(in crate::controller) fn land(&mut self, landing: Landing) {
-        let Landing { flight, reply } = landing;
-        self.flights.ended(&flight);
+    pub(in crate::controller) fn write_ended(&mut self, ended: EndedWrite) {
+        let EndedWrite { sent, reply } = ended;
+        self.writes.ended(&sent);
         match reply {
-            Reply::Done(object) => self.done(flight, object.map(|o| *o)),
-            Reply::Conflict(object) => self.conflict(&flight, object.map(|o| *o)),
-            Reply::Refused(message) => self.refused(flight, &message),
-            Reply::Unknown(why) => self.unknown(flight, &why),
+            Reply::Done(object) => self.done(sent, object.map(|o| *o)),
+            Reply::Conflict(object) => self.conflict(&sent, object.map(|o| *o)),
+            Reply::Refused(message) => self.refused(sent, &message),
+            Reply::Unknown(why) => self.unknown(sent, &why),
         }
     }
 
-    fn done(&mut self, flight: Flight, object: Option<DynamicObject>) {
-        let subject = flight.subject.clone();
-        self.attempts.in_doubt.remove(&subject);
-        self.leaving.remove(&subject);
+    fn done(&mut self, sent: InFlightWrite, object: Option<DynamicObject>) {
+        let subject = sent.subject.clone();
+        self.writes.answered(&subject);
         let lasts = self
-            .attempts
-            .succeeded(&subject, &flight.write, self.now.moment);
-        self.observe_reply(&subject, &flight.write, object);
+            .writes
+            .succeeded(&subject, &sent.write, self.now.moment);
+        self.observe_reply(&subject, &sent.write, object);
         if let Write::SetWorkloadStatus {
             purpose: StatusPurpose::Admit,
             status,
             ..
-        } = &flight.write
+        } = &sent.write
         {
             let created = self
                 .world
@@ -118,19 +48,19 @@ impl Controller {
             self.count_admission(queue, created, self.now.wall);
         }
         if let Subject::Pod(uid) = &subject
-            && is_admission(&flight.write)
+            && is_admission(&sent.write)
         {
             self.pod_admitted(uid);
         }
-        self.told_of(&flight.write, &subject, flight.notes);
+        self.told_of(&sent.write, &subject, sent.notes);
         if !lasts {
             let text = "What Sluice writes is changed back at once by somebody else: trying again less often";
             let note = Note::warning("ChangedBack", text);
-            self.told_of(&flight.write, &subject, vec![note]);
+            self.told_of(&sent.write, &subject, vec![note]);
         }
-        if let Some(root) = self.released_by(&flight.write, &subject) {
+        if let Some(root) = self.released_by(&sent.write, &subject) {
             if lasts {
-                self.blocked.remove(&root);
+                self.unused.released(&root);
             } else {
                 self.is_blocked(&root, "what Sluice writes is changed back at once");
             }
@@ -144,17 +74,16 @@ impl Controller {
     }
 
     /// The object has changed: what it is now has been read, and the job is planned again.
-    fn conflict(&mut self, flight: &Flight, object: Option<DynamicObject>) {
-        let subject = flight.subject.clone();
-        self.attempts.in_doubt.remove(&subject);
-        self.leaving.remove(&subject);
-        self.take_back(flight);
+    fn conflict(&mut self, sent: &InFlightWrite, object: Option<DynamicObject>) {
+        let subject = sent.subject.clone();
+        self.writes.answered(&subject);
+        self.take_back(sent);
         let is_there = object.is_some();
-        if is_there && let Some(root) = self.released_by(&flight.write, &subject) {
+        if is_there && let Some(root) = self.released_by(&sent.write, &subject) {
             self.is_blocked(&root, "it changes each time that it is to be released");
         }
-        self.observe_reply(&subject, &flight.write, object);
-        if let Write::CreateWorkload(_) = &flight.write
+        self.observe_reply(&subject, &sent.write, object);
+        if let Write::CreateWorkload(_) = &sent.write
             && is_there
             && self.world.workload_of(&subject).is_none()
         {
@@ -164,30 +93,29 @@ impl Controller {
         self.later(&subject);
     }
 
-    fn refused(&mut self, flight: Flight, message: &str) {
+    fn refused(&mut self, sent: InFlightWrite, message: &str) {
         // It was sent before, and may have happened then: that it may not now says nothing of that.
-        if happens_once(&flight.write) && self.attempts.is_in_doubt(&flight.subject) {
-            return self.unknown(flight, message);
+        if happens_once(&sent.write) && self.writes.is_in_doubt(&sent.subject) {
+            return self.unknown(sent, message);
         }
-        self.leaving.remove(&flight.subject);
-        self.take_back(&flight);
-        warn!(subject = %flight.subject, refusal = message, "the API server refuses a write");
+        self.take_back(&sent);
+        warn!(subject = %sent.subject, refusal = message, "the API server refuses a write");
         let text = format!("The API server refuses what is to be written: {message}; trying again");
         let note = Note::warning("WriteRefused", text);
-        self.told_of(&flight.write, &flight.subject, vec![note]);
-        if let Some(root) = self.released_by(&flight.write, &flight.subject) {
+        self.told_of(&sent.write, &sent.subject, vec![note]);
+        if let Some(root) = self.released_by(&sent.write, &sent.subject) {
             self.is_blocked(&root, message);
         }
-        self.later(&flight.subject);
+        self.later(&sent.subject);
     }
 
     /// Nobody knows whether the write has happened. An admission, or the release of a pod, is sent again
     /// as it was: it happens once at most, and until it is known its quota or its place stays taken.
     /// An eviction is decided again, everything else is planned again.
-    fn unknown(&mut self, flight: Flight, why: &str) {
-        warn!(subject = %flight.subject, why, "a write may or may not have happened");
-        let subject = flight.subject.clone();
-        if let Some(root) = self.released_by(&flight.write, &subject) {
+    fn unknown(&mut self, sent: InFlightWrite, why: &str) {
+        warn!(subject = %sent.subject, why, "a write may or may not have happened");
+        let subject = sent.subject.clone();
+        if let Some(root) = self.released_by(&sent.write, &subject) {
             self.is_blocked(&root, why);
         }
         // A group may get its first pod again at any time.
@@ -196,19 +124,18 @@ impl Controller {
             Subject::Group(_) => true,
             Subject::Pod(uid) => self.world.pods.key(uid).is_some(),
         };
-        if !happens_once(&flight.write) {
-            self.take_back(&flight);
+        if !happens_once(&sent.write) {
+            self.take_back(&sent);
         } else if is_there {
-            self.attempts.in_doubt.insert(subject.clone());
-            self.unanswered.insert(subject.clone(), flight);
+            self.writes.keep_unanswered(sent);
         }
         self.later(&subject);
     }
 
     /// Undoes what was assumed when the write was sent.
-    fn take_back(&mut self, flight: &Flight) {
-        let id = flight.subject.id();
-        match &flight.write {
+    fn take_back(&mut self, sent: &InFlightWrite) {
+        let id = sent.subject.id();
+        match &sent.write {
             write if is_admission(write) => {
                 self.engine.apply(Event::AdmissionFailed(id));
             }
@@ -235,21 +162,19 @@ impl Controller {
                     self.applied(&Source::Jobs(key.kind.clone(), life), object);
                 }
             }
-            (Write::PatchJob { key, .. }, None) => {
-                if let Subject::Job(uid) = subject {
-                    self.job_not_found(key, uid);
-                }
-            }
+            (Write::PatchJob { key, .. }, None) => match subject {
+                Subject::Job(uid) => self.job_not_found(key, uid),
+                Subject::Group(_) | Subject::Pod(_) => violated("only a job is patched as one"),
+            },
             (Write::PatchPod { key, .. }, Some(object)) => {
                 if self.world.pods.get(key).is_some() {
                     self.applied(&Source::Pod, object);
                 }
             }
-            (Write::PatchPod { key, .. }, None) => {
-                if let Subject::Pod(uid) = subject {
-                    self.pod_not_found(key, uid);
-                }
-            }
+            (Write::PatchPod { key, .. }, None) => match subject {
+                Subject::Pod(uid) => self.pod_not_found(key, uid),
+                Subject::Job(_) | Subject::Group(_) => violated("only a pod is patched as one"),
+            },
             // The watch shows how a deleted pod ends.
             (Write::DeletePod { .. }, _) | (Write::CreateWorkload(_), None) => {}
             (
@@ -312,14 +237,13 @@ impl Controller {
         if let Subject::Pod(uid) = subject {
             return self.pod_changed(uid);
         }
-        self.dirty.insert(subject.clone());
+        self.agenda.plan(subject.clone());
         self.sync_workload(subject);
     }
 
     /// Plans a job again after a while, and lets nothing be decided about it until then.
     fn later(&mut self, subject: &Subject) {
-        let wait = self.attempts.wait(subject);
-        self.resting.insert(subject.clone());
+        let wait = self.writes.back_off(subject);
         self.wake_after(wait, Wake::Retry(subject.clone()));
         self.sync(subject);
     }
@@ -338,8 +262,8 @@ impl Controller {
 
     /// The pods of a controller have backed off.
     fn pods_awake(&mut self, owner: &Uid) {
-        if let Some(backoff) = self.pod_backoffs.get(owner) {
-            for pod in self.world.pods.children(&backoff.namespace, owner) {
+        if let Some(namespace) = self.unused.namespace_of(owner) {
+            for pod in self.world.pods.children(namespace, owner) {
                 self.pod_changed(&pod);
             }
         }
@@ -347,50 +271,9 @@ impl Controller {
 
     /// The backoff after a failed write is over.
     fn retry(&mut self, subject: &Subject) {
-        self.resting.remove(subject);
         self.prune(subject);
-        if let Some(flight) = self.unanswered.remove(subject) {
-            self.flights.send(flight);
-            return;
+        if !self.writes.retry(subject) {
+            self.again(subject);
         }
-        self.again(subject);
     }
-}
-
-/// What a write does. A job that its user edits again and again asks for something else each time, and
-/// one that changes its mind tells something else.
-fn in_words(write: &Write) -> String {
-    let says = match write {
-        Write::UpdateWorkloadSpec { spec, .. } => serde_json::to_string(spec).unwrap_or_default(),
-        Write::SetWorkloadStatus {
-            purpose: StatusPurpose::Report,
-            status,
-            ..
-        } => told(status),
-        _ => String::new(),
-    };
-    operation(write).to_owned() + &says
-}
-
-/// Whether this write says what a job waits for.
-fn is_explanation(write: &Write) -> bool {
-    matches!(
-        write,
-        Write::SetWorkloadStatus {
-            purpose: StatusPurpose::Explain,
-            ..
-        }
-    )
-}
-
-/// Whether a write must not be replaced by another one while nobody knows whether it has happened.
-fn happens_once(write: &Write) -> bool {
-    let is_release = matches!(
-        write,
-        Write::PatchPod {
-            purpose: PodPurpose::Release,
-            ..
-        }
-    );
-    is_release || is_admission(write)
 }

@@ -4,16 +4,16 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::api::ApiResource;
 use tracing::debug;
 
-use super::flights::Flight;
+use super::in_flight::InFlightWrite;
 use crate::cache::Subject;
 use crate::controller::Controller;
 use crate::plan::{Note, Write};
 
 impl Controller {
-    pub(in crate::controller) fn send(&mut self, flight: Flight) {
+    pub(in crate::controller) fn send(&mut self, flight: InFlightWrite) {
         let subject = flight.subject.clone();
         debug!(%subject, write = ?flight.write, "write");
-        self.flights.send(flight);
+        self.writes.send(flight);
         // What is about to change is not decided about.
         self.sync(&subject);
     }
@@ -25,7 +25,7 @@ impl Controller {
         write: Write,
         notes: Vec<Note>,
     ) {
-        self.send(Flight {
+        self.send(InFlightWrite {
             subject,
             write,
             resource: pods_resource(),

@@ -61,8 +61,8 @@ pub static MUTANTS: [Mutant; 27] = [
     mutant(
         "decisions begin before all is listed",
         "src/controller/mod.rs",
-        "!self.started && self.unsynced.is_empty() && self.kinds.all_settled()",
-        "!self.started && self.kinds.all_settled()",
+        "!self.phase.has_listed() && self.lists.are_complete() && self.kinds.all_settled()",
+        "!self.phase.has_listed() && self.kinds.all_settled()",
     ),
     mutant(
         "what is older replaces what is newer",
@@ -91,8 +91,8 @@ pub static MUTANTS: [Mutant; 27] = [
     mutant(
         "what a list lacks stays known",
         "src/controller/observe.rs",
-        "let Some(seen) = self.listings.remove(source) else {",
-        "let Some(seen) = self.listings.remove(source).filter(|_| false) else {",
+        "if !seen.contains(&(namespace.clone(), name.clone())) {",
+        "if false {",
     ),
     mutant(
         "an admission that failed stays charged",
@@ -103,19 +103,19 @@ pub static MUTANTS: [Mutant; 27] = [
     mutant(
         "an admission without an answer counts as failed",
         "src/controller/writes/reply.rs",
-        "if !happens_once(&flight.write) {\n            self.take_back(&flight);",
-        "if true {\n            self.take_back(&flight);",
+        "if !happens_once(&sent.write) {\n            self.take_back(&sent);",
+        "if true {\n            self.take_back(&sent);",
     ),
     mutant(
         "an admission that is refused when it is sent again counts as failed",
         "src/controller/writes/reply.rs",
-        "if happens_once(&flight.write) && self.attempts.is_in_doubt(&flight.subject) {",
+        "if happens_once(&sent.write) && self.writes.is_in_doubt(&sent.subject) {",
         "if false {",
     ),
     mutant(
         "nobody is woken after a failure",
         "src/controller/writes/reply.rs",
-        "self.wake.insert(Wake::Retry(subject.clone()), wait);\n        self.sync(subject);",
+        "self.agenda.wake_after(wait, Wake::Retry(subject.clone()));\n        self.sync(subject);",
         "drop(wait);\n        self.sync(subject);",
     ),
     mutant(

@@ -1,5 +1,5 @@
-//! Writes under way: at most one for each job or pod and a bounded number in all, those that let jobs go
-//! before those that only explain.
+//! Writes in flight: at most one for each subject and a bounded number in all, those that release jobs before those
+//! that only explain.
 
 use std::collections::VecDeque;
 
@@ -9,6 +9,7 @@ use crate::api::write::Reply;
 use crate::cache::Subject;
 use crate::plan::{JobPurpose, Note, PodPurpose, StatusPurpose, Write};
 use crate::process::hashing::HashMap;
+use crate::process::invariants::violated;
 
 /// Writes at the same time. Each takes some milliseconds; more only queue up in the API server.
 const CONCURRENCY: usize = 24;
@@ -17,7 +18,7 @@ const EXPLAINING_MAX: usize = 4;
 
 /// A write that waits or is under way.
 #[derive(Debug, Clone)]
-pub struct Flight {
+pub struct InFlightWrite {
     /// The job, group or pod that it is for.
     pub subject: Subject,
     /// The write.
@@ -30,25 +31,25 @@ pub struct Flight {
 
 /// A write that has ended.
 #[derive(Debug)]
-pub struct Landing {
-    /// What was under way.
-    pub flight: Flight,
+pub struct EndedWrite {
+    /// What was in flight.
+    pub sent: InFlightWrite,
     /// How it ended.
     pub reply: Reply,
 }
 
-/// All writes for jobs, groups and pods.
+/// The writes in flight, and those that wait for their turn.
 #[derive(Default)]
-pub struct Flights {
-    waiting: VecDeque<Flight>,
-    explaining: VecDeque<Flight>,
+pub struct InFlightWrites {
+    waiting: VecDeque<InFlightWrite>,
+    explaining: VecDeque<InFlightWrite>,
     running: usize,
     /// What is under way or waits, by subject.
     by_subject: HashMap<Subject, Kind>,
     explaining_now: usize,
 }
 
-/// What a flight means for the engine.
+/// What a write means for the engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// An admission: the engine assumes it.
@@ -57,11 +58,13 @@ pub enum Kind {
     Explanation,
     /// A step of a job's way into its queue.
     Queueing,
+    /// The release of a pod of a job or group: it may run.
+    PodRelease,
     /// Anything else.
     Other,
 }
 
-impl Flights {
+impl InFlightWrites {
     /// What is under way for a job, group or pod.
     pub fn of(&self, subject: &Subject) -> Option<Kind> {
         self.by_subject.get(subject).copied()
@@ -74,13 +77,16 @@ impl Flights {
     }
 
     /// Sends a write as soon as there is room. Its subject must have none.
-    pub fn send(&mut self, flight: Flight) {
-        let kind = kind_of(&flight.write);
-        self.by_subject.insert(flight.subject.clone(), kind);
+    pub fn send(&mut self, write: InFlightWrite) {
+        let kind = kind_of(&write.write);
+        let before = self.by_subject.insert(write.subject.clone(), kind);
+        if before.is_some() {
+            violated("a subject has one write in flight");
+        }
         if kind == Kind::Explanation {
-            self.explaining.push_back(flight);
+            self.explaining.push_back(write);
         } else {
-            self.waiting.push_back(flight);
+            self.waiting.push_back(write);
         }
     }
 
@@ -90,7 +96,7 @@ impl Flights {
             && let Some(at) = self
                 .explaining
                 .iter()
-                .position(|flight| flight.subject == *subject)
+                .position(|write| write.subject == *subject)
         {
             self.explaining.remove(at);
             self.by_subject.remove(subject);
@@ -98,28 +104,30 @@ impl Flights {
     }
 
     /// The next write to be sent, if there may be one more at the same time.
-    pub fn start(&mut self) -> Option<Flight> {
+    pub fn start(&mut self) -> Option<InFlightWrite> {
         if CONCURRENCY <= self.running {
             return None;
         }
-        let flight = match self.waiting.pop_front() {
-            Some(flight) => flight,
+        let write = match self.waiting.pop_front() {
+            Some(write) => write,
             None if self.explaining_now < EXPLAINING_MAX => {
-                let flight = self.explaining.pop_front()?;
+                let write = self.explaining.pop_front()?;
                 self.explaining_now += 1;
-                flight
+                write
             }
             None => return None,
         };
         self.running += 1;
-        Some(flight)
+        Some(write)
     }
 
     /// A write has ended.
-    pub fn ended(&mut self, flight: &Flight) {
+    pub fn ended(&mut self, write: &InFlightWrite) {
+        if self.running == 0 || self.by_subject.remove(&write.subject).is_none() {
+            violated("a write that ends was in flight");
+        }
         self.running = self.running.saturating_sub(1);
-        self.by_subject.remove(&flight.subject);
-        if is(flight, StatusPurpose::Explain) {
+        if is(write, StatusPurpose::Explain) {
             self.explaining_now = self.explaining_now.saturating_sub(1);
         }
     }
@@ -138,6 +146,10 @@ fn kind_of(write: &Write) -> Kind {
             purpose: JobPurpose::Suspend,
             ..
         } => Kind::Queueing,
+        Write::PatchPod {
+            purpose: PodPurpose::Release,
+            ..
+        } => Kind::PodRelease,
         _ => Kind::Other,
     }
 }
@@ -156,6 +168,18 @@ pub fn is_admission(write: &Write) -> bool {
     )
 }
 
-fn is(flight: &Flight, wanted: StatusPurpose) -> bool {
-    matches!(&flight.write, Write::SetWorkloadStatus { purpose, .. } if *purpose == wanted)
+fn is(write: &InFlightWrite, wanted: StatusPurpose) -> bool {
+    matches!(&write.write, Write::SetWorkloadStatus { purpose, .. } if *purpose == wanted)
+}
+
+/// Whether a write must not be replaced by another one while nobody knows whether it has happened.
+pub fn happens_once(write: &Write) -> bool {
+    let is_release = matches!(
+        write,
+        Write::PatchPod {
+            purpose: PodPurpose::Release,
+            ..
+        }
+    );
+    is_release || is_admission(write)
 }
