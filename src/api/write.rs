@@ -3,6 +3,7 @@
 //! planned in `crate::plan`; what follows from a reply lies in `controller/writes`.
 
 mod failure;
+mod reply;
 mod words;
 
 use std::sync::Arc;
@@ -26,6 +27,7 @@ use crate::process::FIELD_MANAGER;
 use crate::process::metrics::Metrics;
 use crate::process::term::Term;
 use failure::{Failure, deadline};
+pub use reply::Reply;
 pub use words::operation;
 use words::outcome;
 
@@ -34,19 +36,6 @@ const JOB_CONTROLLER_UID_LABEL: &str = "batch.kubernetes.io/controller-uid";
 
 /// Why nothing is written any more.
 const LEASE_LOST: &str = "the lease is lost";
-
-/// How a write ended.
-#[derive(Debug)]
-pub enum Reply {
-    /// It has happened, and this is the object now. None for a deletion.
-    Done(Option<Box<DynamicObject>>),
-    /// It has not happened: the object has changed. This is the object now; none if it is gone.
-    Conflict(Option<Box<DynamicObject>>),
-    /// It has not happened and never will as it is: the API server's own words.
-    Refused(String),
-    /// It has not happened, or nobody knows: to be looked at again.
-    Unknown(String),
-}
 
 /// Sends writes.
 #[derive(Clone)]

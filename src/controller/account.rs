@@ -16,7 +16,7 @@ use super::Controller;
 use crate::cache::pods::Root;
 use crate::cache::{JobRecord, PodKey, PodRecord, Subject, Uid, WorkloadRecord};
 use crate::controller::writes::in_flight::Kind;
-use crate::plan::job::LivePods;
+use crate::plan::progress::LivePods;
 use crate::plan::workload::Fit;
 use crate::plan::{group, reservation};
 use crate::process::hashing::HashMap;

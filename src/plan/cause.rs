@@ -3,9 +3,12 @@
 
 use sluice_engine::PreemptionRight;
 
+use super::Note;
 use super::reservation::{BLOCKED, TIMED_OUT};
-use super::{Note, workload};
 use crate::cache::Subject;
+
+/// The reason of an eviction, and of an event, where the user has suspended the job.
+pub const SUSPENDED: &str = "Suspended";
 
 /// The reason of an eviction by preemption.
 pub const PREEMPTED: &str = "Preempted";
@@ -77,7 +80,7 @@ impl Cause {
     /// Its user has suspended it.
     pub fn paused() -> Self {
         Self::new(
-            workload::SUSPENDED,
+            SUSPENDED,
             "Suspended by its user: its quota is free when its pods are gone",
         )
     }
@@ -194,7 +197,7 @@ mod tests {
     use crate::cache::conditions::{self, Type};
     use crate::plan::Now;
     use crate::plan::fixtures::mk_group_workload;
-    use crate::plan::workload::Next;
+    use crate::plan::workload::{self, Next};
 
     #[test]
     fn a_preempted_workload_is_told_for_whom_and_by_which_right() {

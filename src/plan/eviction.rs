@@ -8,10 +8,11 @@ use sluice_kinds::patch::Target;
 use sluice_kinds::path::FieldPath;
 use sluice_kinds::problem::summarize;
 
-use super::cause::Cause;
-use super::job::{Situation, status_write, suspend_write};
+use super::cause::{self, Cause};
 use super::reservation::Backoff;
+use super::situation::Situation;
 use super::workload::{self, Next};
+use super::writes::{status_write, suspend_write};
 use super::{JobPatch, JobPurpose, Note, Now, Plan, StatusPurpose, Write};
 use crate::cache::job::Reading;
 use crate::cache::{WorkloadKey, WorkloadRecord};
@@ -77,7 +78,7 @@ fn requeue_paused(situation: &Situation<'_>, key: &WorkloadKey, record: &Workloa
     let waits = paused_text(situation);
     let status = workload::requeued(record, Next::User(waits.clone()), situation.now);
     status_write(key, record, status, StatusPurpose::Requeue)
-        .and_note(Note::normal(workload::SUSPENDED, waits))
+        .and_note(Note::normal(cause::SUSPENDED, waits))
 }
 
 /// What a job waits for that its user has suspended.

@@ -1,10 +1,12 @@
 //! "Why is my job pending?": the reason and the message of a QuotaReserved condition that is false, and of
 //! the event with the same text. What the engine explains is worked out there.
 
+use k8s_openapi::jiff::Timestamp;
 use sluice_crds::Quantity;
 use sluice_engine::{Amount, Explanation, PendingReason, ResourceName};
 
-use super::{Note, workload};
+use super::Note;
+use super::cause::SUSPENDED;
 use crate::cache::WorkloadRecord;
 
 /// What a deactivated Workload says that holds no quota.
@@ -48,7 +50,7 @@ impl NotReserved {
             Self::Pending(_) | Self::KindNotDeclared | Self::Deactivated => {
                 Note::warning("Inadmissible", message)
             }
-            Self::OnHold => Note::normal(workload::SUSPENDED, message),
+            Self::OnHold => Note::normal(SUSPENDED, message),
         }
     }
 }
@@ -72,7 +74,7 @@ pub fn waiting_workload(
 ) -> Option<(NotReserved, String)> {
     match (explanation, record.requeue_at()) {
         (Explanation::BackingOff { .. }, Some(until)) => {
-            Some((NotReserved::BACKING_OFF, workload::backs_off(until)))
+            Some((NotReserved::BACKING_OFF, backs_off(until)))
         }
         _ => waiting(explanation, head),
     }
@@ -81,6 +83,19 @@ pub fn waiting_workload(
 /// What a Workload waits for that is deactivated.
 pub fn deactivated(record: &WorkloadRecord) -> Option<(NotReserved, String)> {
     (!record.spec.active).then(|| (NotReserved::Deactivated, DEACTIVATED.to_owned()))
+}
+
+/// What a Workload waits for that backs off until then.
+pub fn backs_off(until: Timestamp) -> String {
+    format!(
+        "Backs off until {}, as it could not use its quota; then it is queued again",
+        in_seconds(until)
+    )
+}
+
+/// A time as people read it in a condition.
+pub fn in_seconds(at: Timestamp) -> impl std::fmt::Display {
+    at.strftime("%Y-%m-%dT%H:%M:%SZ")
 }
 
 fn format_amount(resource: &ResourceName, amount: Amount) -> String {
@@ -94,6 +109,7 @@ mod tests {
     use super::*;
     use crate::plan::Now;
     use crate::plan::fixtures::mk_group_workload;
+    use crate::plan::workload;
 
     #[test]
     fn a_workload_that_was_never_admitted_says_that_it_is_deactivated() {

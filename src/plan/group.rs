@@ -14,9 +14,9 @@ use sluice_kinds::view::{Finished, PodSetView, QueueName};
 
 use super::cause::Cause;
 use super::eviction::requeue;
-use super::job::{delete_workload, status_write};
 use super::reservation::Backoff;
 use super::workload::{self, Priority};
+use super::writes::{delete_workload, status_write};
 use super::{Note, Now, Plan, StatusPurpose, Write};
 use crate::cache::conditions::{self, Type};
 use crate::cache::workload::group_workload_name;

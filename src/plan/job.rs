@@ -5,121 +5,24 @@
 mod admitted;
 mod held;
 mod pending;
-mod write;
 
-use json_patch::PatchOperation;
+use sluice_kinds::Problem;
 use sluice_kinds::hold::Hold;
-use sluice_kinds::patch::{Placing, Target};
 use sluice_kinds::problem::summarize;
 use sluice_kinds::view::QueueName;
-use sluice_kinds::{CompiledKind, Problem};
 
 use super::cause::Cause;
 use super::eviction::{evict, evicting};
-use super::reservation::Backoff;
-use super::workload::{self, Priority};
-use super::{JobPatch, JobPurpose, Note, Now, Plan, StatusPurpose, Write};
+use super::situation::Situation;
+use super::workload;
+use super::writes::{delete_workload, hold, runs_unheld, status_write, suspend};
+use super::{Note, Plan, StatusPurpose};
 use crate::cache::job::Reading;
-use crate::cache::{JobKey, JobRecord, WorkloadKey, WorkloadRecord};
+use crate::cache::{WorkloadKey, WorkloadRecord};
 use admitted::plan_admitted;
 pub use held::left_suspended;
 use held::{each_pod, gated, is_unheld, start, unqueued};
 use pending::pending;
-pub(super) use write::{delete_workload, status_write, suspend_write};
-use write::{hold, runs_unheld, suspend};
-
-/// All that the plan for a job depends on.
-pub struct Situation<'a> {
-    /// Where the job is.
-    pub key: &'a JobKey,
-    /// The job.
-    pub job: &'a JobRecord,
-    /// Its kind.
-    pub kind: &'a CompiledKind,
-    /// The object that has its pods, if its kind has none of its own and that object is there.
-    pub child: Option<Child<'a>>,
-    /// Its Workload, if there is one.
-    pub workload: Option<(&'a WorkloadKey, &'a WorkloadRecord)>,
-    /// Whether quota is still charged to a Workload of this job that somebody has deleted.
-    pub still_charged: bool,
-    /// How many of its pods may run: released, and not gone.
-    pub live_pods: usize,
-    /// Whether it was admitted so short a time ago that pods may run that no watch has shown.
-    pub may_have_unseen_pods: bool,
-    /// How many of these will not be gone in a moment: a job that has ended waits for no others.
-    pub lasting_pods: usize,
-    /// How many of its pods may run, for one of its pod sets.
-    pub live_pods_of_set: &'a dyn Fn(&str) -> LivePods,
-    /// How long it backs off after it has given its quota back, if it has to.
-    pub backoff: &'a dyn Fn(&WorkloadRecord) -> Backoff,
-    /// Its priority, or why that can't be known.
-    pub priority: &'a dyn Fn() -> Result<Priority, Note>,
-    /// The present.
-    pub now: Now,
-}
-
-/// An object that has the pods of its owner. Its own controller suspends it and releases it, as its
-/// owner says.
-#[derive(Debug, Clone, Copy)]
-pub struct Child<'a> {
-    /// Where it is.
-    pub key: &'a JobKey,
-    /// The object.
-    pub job: &'a JobRecord,
-    /// Its kind.
-    pub kind: &'a CompiledKind,
-}
-
-impl Child<'_> {
-    /// Whether pods of it run or may still be made.
-    pub(super) fn is_active(&self) -> bool {
-        let reading = self.job.reading.as_ref();
-        self.job.suspended != Some(true) || reading.map_or(true, Reading::may_have_pods)
-    }
-
-    fn target(&self) -> Target<'_> {
-        Target {
-            uid: &self.job.uid,
-            generation: self.job.generation,
-        }
-    }
-
-    /// Writes the placement of an admission into its templates; none if it is there.
-    fn prepare(&self, placings: &[Placing<'_>]) -> Option<Write> {
-        let patch = self.kind.prepare_patch(self.target(), placings);
-        let changes = |operation: &PatchOperation| !matches!(operation, PatchOperation::Test(_));
-        patch.iter().any(changes).then(|| Write::PatchJob {
-            key: self.key.clone(),
-            patch: JobPatch::Json(patch),
-            purpose: JobPurpose::Prepare,
-        })
-    }
-
-    /// Takes out of its templates what was put in.
-    pub(super) fn restore(&self, placings: &[Placing<'_>]) -> Write {
-        Write::PatchJob {
-            key: self.key.clone(),
-            patch: JobPatch::Json(self.kind.place_patch(self.target(), placings)),
-            purpose: JobPurpose::Restore,
-        }
-    }
-}
-
-/// How many pods of a pod set may run.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct LivePods {
-    /// All that are not gone.
-    pub all: usize,
-    /// Those that nobody has deleted: what is being deleted may already have been replaced.
-    pub staying: usize,
-}
-
-impl Situation<'_> {
-    /// Whether the object is missing that has the job's pods.
-    fn lacks_child(&self) -> bool {
-        self.kind.has_pods_of_children() && self.child.is_none()
-    }
-}
 
 /// What to do about a job.
 pub fn plan(situation: &Situation<'_>) -> Plan {

@@ -12,12 +12,14 @@ pub mod group;
 pub mod job;
 pub mod late;
 pub mod pod;
-mod progress;
+pub mod progress;
 pub mod reservation;
 pub mod shares;
+pub mod situation;
 pub mod stall;
 pub mod status;
 pub mod workload;
+mod writes;
 
 #[cfg(test)]
 mod tests;

@@ -6,12 +6,20 @@ use sluice_crds::{PodSetAssignment, ReclaimablePod, WorkloadStatus};
 use sluice_kinds::view::PodSetView;
 
 use super::Now;
-use super::job::LivePods;
 use crate::cache::WorkloadRecord;
 use crate::cache::conditions::{self, Saying, Type};
 
 /// The reason of PodsReady for pods that were ready once and are not any more.
 const WAIT_FOR_RECOVERY: &str = "WaitForRecovery";
+
+/// How many pods of a pod set may run.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct LivePods {
+    /// All that are not gone.
+    pub all: usize,
+    /// Those that nobody has deleted: what is being deleted may already have been replaced.
+    pub staying: usize,
+}
 
 /// What a job tells of itself.
 pub struct Told<'a> {

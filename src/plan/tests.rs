@@ -14,7 +14,9 @@ use sluice_kinds::CompiledKind;
 use sluice_kinds::requests::PodDefaults;
 use sluice_kinds::view::QueueLabels;
 
-use super::job::{LivePods, Situation, plan};
+use super::job::plan;
+use super::progress::LivePods;
+use super::situation::Situation;
 use super::workload::Priority;
 use super::{JobPatch, JobPurpose, Plan, StatusPurpose, Write, reservation};
 use crate::cache::{JobKey, JobRecord, WorkloadKey, WorkloadRecord};

@@ -18,8 +18,7 @@ use super::charge;
 use crate::cache::workload::workload_name;
 use crate::cache::{JobKey, JobRecord, WorkloadRecord};
 pub use status::{
-    Next, SUSPENDED, admitted, backs_off, evicted, finished, finished_note, requeued, waiting,
-    waits_for_user,
+    Next, admitted, evicted, finished, finished_note, requeued, waiting, waits_for_user,
 };
 
 /// A priority and where it comes from.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use kube::Error;
 
-use super::Reply;
+use super::reply::Reply;
 
 /// Longest time for one request.
 const DEADLINE: Duration = Duration::from_secs(5);

@@ -1,6 +1,6 @@
 //! Writes and how they end, in words of closed sets: as metrics and logs name them.
 
-use super::Reply;
+use super::reply::Reply;
 use crate::plan::{JobPurpose, PodPurpose, StatusPurpose, Write};
 
 /// What a write does, in a word of a closed set.

@@ -6,7 +6,8 @@ use crate::controller::account::time;
 use crate::controller::intake::lineage::Lineage;
 use crate::controller::wakes::Wake;
 use crate::controller::writes::in_flight::InFlightWrite;
-use crate::plan::job::{Child, Situation, plan};
+use crate::plan::job::plan;
+use crate::plan::situation::{Child, Situation};
 use crate::plan::{Plan, Write, reservation};
 use crate::process::invariants::violated;
 

@@ -5,14 +5,14 @@ use sluice_kinds::gates::GateState;
 use sluice_kinds::hold::Hold;
 use sluice_kinds::view::PodSetView;
 
-use super::Situation;
-use super::write::{release, status_write};
 use crate::cache::job::Reading;
 use crate::cache::{WorkloadKey, WorkloadRecord};
 use crate::plan::cause::Cause;
 use crate::plan::eviction::{evict, evict_changed, evict_paused, evict_refused, evict_returned};
 use crate::plan::progress::{self, Told};
+use crate::plan::situation::Situation;
 use crate::plan::workload::{self, Fit};
+use crate::plan::writes::{release, status_write};
 use crate::plan::{Note, Plan, StatusPurpose};
 
 /// A job that holds quota: release it, if it asks for no more than it was given.

@@ -8,10 +8,10 @@ use sluice_kinds::problem::summarize;
 use sluice_kinds::view::QueueName;
 use sluice_kinds::{CompiledKind, Suspension};
 
-use super::Situation;
-use super::write::{delete_workload, runs_unheld, suspend};
 use crate::cache::JobRecord;
 use crate::cache::job::Reading;
+use crate::plan::situation::Situation;
+use crate::plan::writes::{delete_workload, runs_unheld, suspend};
 use crate::plan::{JobPatch, JobPurpose, Note, Plan, Write};
 
 /// A job whose pods are admitted by themselves: it has no Workload, and it is suspended only by gates

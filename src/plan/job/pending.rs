@@ -6,12 +6,13 @@ use sluice_kinds::hold::Hold;
 use sluice_kinds::problem::summarize;
 use sluice_kinds::view::{PodSetView, bad_min_counts};
 
-use super::Situation;
 use super::held::not_gated;
-use super::write::{delete_workload, hold, release, runs_unheld, suspend};
 use crate::cache::JobRecord;
 use crate::cache::job::Reading;
+use crate::plan::cause::SUSPENDED;
 use crate::plan::eviction::paused_text;
+use crate::plan::situation::Situation;
+use crate::plan::writes::{delete_workload, hold, release, runs_unheld, suspend};
 use crate::plan::{Note, Plan, Write, workload};
 
 /// A job that waits for quota, or for its user. What its Workload waits for is told with what others wait
@@ -20,7 +21,7 @@ pub(super) fn pending(situation: &Situation<'_>, reading: &Reading, queue: &str)
     if situation.job.is_paused() {
         return match situation.workload {
             Some(_) => Plan::default(),
-            None => Plan::note(Note::normal(workload::SUSPENDED, paused_text(situation))),
+            None => Plan::note(Note::normal(SUSPENDED, paused_text(situation))),
         };
     }
     let pod_sets = match &reading.pod_sets {

@@ -2,19 +2,16 @@
 //! a reader would be told something else is seen to by `crate::cache::conditions`.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use k8s_openapi::jiff::{SignedDuration, Timestamp};
+use k8s_openapi::jiff::SignedDuration;
 use sluice_crds::{RequeueState, WorkloadStatus};
 use sluice_kinds::view::Finished;
 
 use crate::cache::WorkloadRecord;
 use crate::cache::conditions::{self, Saying, Type};
 use crate::plan::cause::Cause;
-use crate::plan::explain::{DEACTIVATED, NotReserved};
+use crate::plan::explain::{DEACTIVATED, NotReserved, backs_off, in_seconds};
 use crate::plan::reservation::once_more;
 use crate::plan::{Note, Now, progress, stall};
-
-/// The reason of an eviction, and of an event, where the user has suspended the job.
-pub const SUSPENDED: &str = "Suspended";
 
 /// What a Workload waits for whose user has suspended the job, by this field.
 pub fn waits_for_user(field: &str) -> String {
@@ -197,18 +194,6 @@ pub fn requeued(record: &WorkloadRecord, next: Next, now: Now) -> WorkloadStatus
         makes_room_for: None,
         reclaimable_pods: Vec::new(),
     }
-}
-
-/// What a Workload waits for that backs off until then.
-pub fn backs_off(until: Timestamp) -> String {
-    format!(
-        "Backs off until {}, as it could not use its quota; then it is queued again",
-        in_seconds(until)
-    )
-}
-
-fn in_seconds(at: Timestamp) -> impl std::fmt::Display {
-    at.strftime("%Y-%m-%dT%H:%M:%SZ")
 }
 
 /// The status of a Workload whose job has ended.

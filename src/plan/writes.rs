@@ -1,13 +1,13 @@
-//! The writes that the plans for a job end in.
+//! The writes that the plans for jobs and groups end in.
 
 use sluice_kinds::hold::Hold;
 use sluice_kinds::patch::{Placing, Target};
 use sluice_kinds::suspension::MarkAt;
 
-use super::Situation;
+use super::situation::Situation;
+use super::{JobPatch, JobPurpose, Note, Plan, StatusPurpose, Write};
 use crate::cache::job::Reading;
 use crate::cache::{WorkloadKey, WorkloadRecord};
-use crate::plan::{JobPatch, JobPurpose, Note, Plan, StatusPurpose, Write};
 
 /// Whether a job that waits by being suspended isn't.
 pub(super) fn runs_unheld(situation: &Situation<'_>, reading: &Reading) -> bool {
@@ -35,7 +35,7 @@ pub(super) fn release(situation: &Situation<'_>, placings: &[Placing<'_>]) -> Wr
     }
 }
 
-pub(in crate::plan) fn delete_workload(key: &WorkloadKey, record: &WorkloadRecord) -> Plan {
+pub(super) fn delete_workload(key: &WorkloadKey, record: &WorkloadRecord) -> Plan {
     Plan::write(Write::DeleteWorkload {
         key: key.clone(),
         uid: record.uid.to_string(),
@@ -58,7 +58,7 @@ pub(super) fn suspend(situation: &Situation<'_>, note: Note) -> Plan {
     }
 }
 
-pub(in crate::plan) fn suspend_write(situation: &Situation<'_>) -> Option<Write> {
+pub(super) fn suspend_write(situation: &Situation<'_>) -> Option<Write> {
     let patch = situation.kind.suspend_patch(&situation.job.uid)?;
     Some(Write::PatchJob {
         key: situation.key.clone(),
@@ -67,7 +67,7 @@ pub(in crate::plan) fn suspend_write(situation: &Situation<'_>) -> Option<Write>
     })
 }
 
-pub(in crate::plan) fn status_write(
+pub(super) fn status_write(
     key: &WorkloadKey,
     record: &WorkloadRecord,
     status: sluice_crds::WorkloadStatus,

@@ -1,0 +1,97 @@
+//! All that the plan for a job depends on: the records of the job, its Workload and its child, and what else is
+//! known of its pods. What is planned of it lies in `job.rs` and beside.
+
+use json_patch::PatchOperation;
+use sluice_kinds::CompiledKind;
+use sluice_kinds::patch::{Placing, Target};
+
+use super::progress::LivePods;
+use super::reservation::Backoff;
+use super::workload::Priority;
+use super::{JobPatch, JobPurpose, Note, Now, Write};
+use crate::cache::job::Reading;
+use crate::cache::{JobKey, JobRecord, WorkloadKey, WorkloadRecord};
+
+/// All that the plan for a job depends on.
+pub struct Situation<'a> {
+    /// Where the job is.
+    pub key: &'a JobKey,
+    /// The job.
+    pub job: &'a JobRecord,
+    /// Its kind.
+    pub kind: &'a CompiledKind,
+    /// The object that has its pods, if its kind has none of its own and that object is there.
+    pub child: Option<Child<'a>>,
+    /// Its Workload, if there is one.
+    pub workload: Option<(&'a WorkloadKey, &'a WorkloadRecord)>,
+    /// Whether quota is still charged to a Workload of this job that somebody has deleted.
+    pub still_charged: bool,
+    /// How many of its pods may run: released, and not gone.
+    pub live_pods: usize,
+    /// Whether it was admitted so short a time ago that pods may run that no watch has shown.
+    pub may_have_unseen_pods: bool,
+    /// How many of these will not be gone in a moment: a job that has ended waits for no others.
+    pub lasting_pods: usize,
+    /// How many of its pods may run, for one of its pod sets.
+    pub live_pods_of_set: &'a dyn Fn(&str) -> LivePods,
+    /// How long it backs off after it has given its quota back, if it has to.
+    pub backoff: &'a dyn Fn(&WorkloadRecord) -> Backoff,
+    /// Its priority, or why that can't be known.
+    pub priority: &'a dyn Fn() -> Result<Priority, Note>,
+    /// The present.
+    pub now: Now,
+}
+
+/// An object that has the pods of its owner. Its own controller suspends it and releases it, as its
+/// owner says.
+#[derive(Debug, Clone, Copy)]
+pub struct Child<'a> {
+    /// Where it is.
+    pub key: &'a JobKey,
+    /// The object.
+    pub job: &'a JobRecord,
+    /// Its kind.
+    pub kind: &'a CompiledKind,
+}
+
+impl Child<'_> {
+    /// Whether pods of it run or may still be made.
+    pub(super) fn is_active(&self) -> bool {
+        let reading = self.job.reading.as_ref();
+        self.job.suspended != Some(true) || reading.map_or(true, Reading::may_have_pods)
+    }
+
+    fn target(&self) -> Target<'_> {
+        Target {
+            uid: &self.job.uid,
+            generation: self.job.generation,
+        }
+    }
+
+    /// Writes the placement of an admission into its templates; none if it is there.
+    pub(super) fn prepare(&self, placings: &[Placing<'_>]) -> Option<Write> {
+        let patch = self.kind.prepare_patch(self.target(), placings);
+        let changes = |operation: &PatchOperation| !matches!(operation, PatchOperation::Test(_));
+        patch.iter().any(changes).then(|| Write::PatchJob {
+            key: self.key.clone(),
+            patch: JobPatch::Json(patch),
+            purpose: JobPurpose::Prepare,
+        })
+    }
+
+    /// Takes out of its templates what was put in.
+    pub(super) fn restore(&self, placings: &[Placing<'_>]) -> Write {
+        Write::PatchJob {
+            key: self.key.clone(),
+            patch: JobPatch::Json(self.kind.place_patch(self.target(), placings)),
+            purpose: JobPurpose::Restore,
+        }
+    }
+}
+
+impl Situation<'_> {
+    /// Whether the object is missing that has the job's pods.
+    pub(super) fn lacks_child(&self) -> bool {
+        self.kind.has_pods_of_children() && self.child.is_none()
+    }
+}
