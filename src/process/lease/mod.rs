@@ -123,7 +123,7 @@ impl Election {
     }
 
     /// Waits until this candidate leads and whoever led before writes no more. False if `stop` came
-    /// first.
+    /// first: then it holds no lease.
     pub async fn acquire(&mut self, stop: &CancellationToken) -> bool {
         info!(identity = %self.identity, "waiting for the lease");
         loop {
@@ -134,8 +134,14 @@ impl Election {
                     if let Some(Mark { uid, transitions }) = &self.held {
                         self.term.begin(&format!("{transitions}.{uid}"));
                     }
-                    sleep(self.wait).await;
-                    return true;
+                    tokio::select! {
+                        biased;
+                        () = sleep(self.wait) => return true,
+                        () = stop.cancelled() => {}
+                    }
+                    self.term.end();
+                    self.release().await;
+                    return false;
                 }
                 Ok(Outcome::NotHeld | Outcome::Conflict) => {}
                 Err(error) => warn!(error, "the lease can't be looked at, trying again"),
