@@ -4,6 +4,7 @@
 //! Webhooks, their certificate and their policy run on every replica. The controller runs on the one
 //! that holds the Lease; a process that loses the Lease ends and starts anew with fresh lists.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -13,7 +14,7 @@ use arc_swap::ArcSwap;
 use axum::Router;
 use sluice_kinds::pod::QueueGates;
 use sluice_kinds::view::QueueLabels;
-use sluice_webhooks::{CertificateSlot, Policy, Server, manifests, router};
+use sluice_webhooks::{AllowedClients, CertificateSlot, Policy, Server, manifests, router};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -57,7 +58,8 @@ pub async fn run(args: Args) -> Result<()> {
     };
     let mut replica = Replica::new(clients, identity, config)?;
     let slot = Arc::new(CertificateSlot::default());
-    let server = Server::bind(args.webhook_bind, slot.clone(), replica.router()).await;
+    let allowed = allowed_clients(args.webhook_client_ca.as_deref(), args.webhook_client_name)?;
+    let server = Server::bind(args.webhook_bind, slot.clone(), allowed, replica.router()).await;
     let server = server.with_context(|| format!("listen on {}", args.webhook_bind))?;
     let keeper = Keeper::new(
         replica.clients.write.clone(),
@@ -96,6 +98,17 @@ pub async fn run(args: Args) -> Result<()> {
     );
     served?;
     led
+}
+
+/// Which clients the webhook answers.
+fn allowed_clients(authorities: Option<&Path>, names: Vec<String>) -> Result<AllowedClients> {
+    let Some(path) = authorities else {
+        return Ok(AllowedClients::default());
+    };
+    let bundle = std::fs::read_to_string(path)
+        .with_context(|| format!("--webhook-client-ca={}", path.display()))?;
+    AllowedClients::signed_by(&bundle, names)
+        .with_context(|| format!("--webhook-client-ca={}", path.display()))
 }
 
 /// Who a replica is.

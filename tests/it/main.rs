@@ -20,6 +20,7 @@
     reason = "a test binary offers nothing to anybody"
 )]
 
+mod allowed_clients;
 mod bad_objects;
 mod being_deleted;
 mod certificate;

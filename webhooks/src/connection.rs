@@ -16,6 +16,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 use tokio_rustls::TlsAcceptor;
 use tower::Service;
 
+use crate::allowed_clients::AllowedClients;
 use crate::tls::ALPN_HTTP2;
 
 /// Longest TLS handshake.
@@ -85,10 +86,11 @@ impl Drop for UnderWay {
     }
 }
 
-/// Serves one connection to its end. `on_answer` is called at every answer.
+/// Serves one connection to its end, if its client is allowed. `on_answer` is called at every answer.
 pub(crate) async fn serve(
     stream: TcpStream,
     acceptor: TlsAcceptor,
+    clients: Arc<AllowedClients>,
     router: Router,
     on_answer: impl Fn() + Send + Sync + 'static,
     mut shutdown: watch::Receiver<bool>,
@@ -96,6 +98,9 @@ pub(crate) async fn serve(
     let Ok(Ok(stream)) = timeout(HANDSHAKE_TIME_MAX, acceptor.accept(stream)).await else {
         return;
     };
+    if !clients.has_name(stream.get_ref().1.peer_certificates()) {
+        return;
+    }
     let is_http2 = stream.get_ref().1.alpn_protocol() == Some(ALPN_HTTP2);
     let activity = Arc::new(Activity::new(on_answer));
     let counted = activity.clone();

@@ -14,6 +14,7 @@
 //! It swaps in a new policy or certificate; connections and requests under way are not disturbed.
 #![deny(missing_docs)]
 
+mod allowed_clients;
 mod body;
 pub mod certificates;
 mod connection;
@@ -38,6 +39,7 @@ mod verdict;
 #[cfg(test)]
 mod tests;
 
+pub use allowed_clients::{AllowedClients, AllowedClientsError};
 pub use handler::router;
 pub use policy::Policy;
 pub use request::{GroupVersionKind, Malformed, Operation, Request};

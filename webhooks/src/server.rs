@@ -14,6 +14,7 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 
+use crate::allowed_clients::AllowedClients;
 use crate::connection::{self, CLOSING_TIME_MAX};
 use crate::probation::Probation;
 use crate::tls::{self, CertificateSlot};
@@ -29,21 +30,24 @@ const STOPPING_TIME_MAX: Duration = CLOSING_TIME_MAX.saturating_add(Duration::fr
 pub struct Server {
     listener: TcpListener,
     acceptor: TlsAcceptor,
+    clients: AllowedClients,
     router: Router,
 }
 
 impl Server {
-    /// Listens on `address`; connections wait until [`Server::serve`].
+    /// Listens on `address` for these clients; connections wait until [`Server::serve`].
     pub async fn bind(
         address: SocketAddr,
         certificates: Arc<CertificateSlot>,
+        clients: AllowedClients,
         router: Router,
     ) -> io::Result<Self> {
-        let config = tls::server_config(certificates).map_err(io::Error::other)?;
+        let config = tls::server_config(certificates, &clients).map_err(io::Error::other)?;
         let listener = TcpListener::bind(address).await?;
         Ok(Self {
             listener,
             acceptor: TlsAcceptor::from(Arc::new(config)),
+            clients,
             router,
         })
     }
@@ -57,7 +61,7 @@ impl Server {
     pub async fn serve(self, shutdown: impl Future<Output = ()>) {
         let mut shutdown = std::pin::pin!(shutdown);
         let (stop, stopped) = watch::channel(false);
-        let mut guests = Guests::new(self.acceptor, self.router, stopped);
+        let mut guests = Guests::new(self.acceptor, self.clients, self.router, stopped);
         loop {
             let accepted = tokio::select! {
                 accepted = self.listener.accept() => accepted,
@@ -82,6 +86,7 @@ impl Server {
 /// The open connections.
 struct Guests {
     acceptor: TlsAcceptor,
+    clients: Arc<AllowedClients>,
     router: Router,
     stopped: watch::Receiver<bool>,
     room: Arc<Semaphore>,
@@ -91,9 +96,15 @@ struct Guests {
 }
 
 impl Guests {
-    fn new(acceptor: TlsAcceptor, router: Router, stopped: watch::Receiver<bool>) -> Self {
+    fn new(
+        acceptor: TlsAcceptor,
+        clients: AllowedClients,
+        router: Router,
+        stopped: watch::Receiver<bool>,
+    ) -> Self {
         Self {
             acceptor,
+            clients: Arc::new(clients),
             router,
             stopped,
             room: Arc::new(Semaphore::new(CONNECTIONS_MAX)),
@@ -118,6 +129,7 @@ impl Guests {
         let served = connection::serve(
             stream,
             self.acceptor.clone(),
+            self.clients.clone(),
             self.router.clone(),
             move || probation.leave(number),
             self.stopped.clone(),

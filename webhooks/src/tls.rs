@@ -7,6 +7,8 @@ use rustls::ServerConfig;
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 
+use crate::allowed_clients::AllowedClients;
+
 /// Protocols offered. API servers speak HTTP/2 where it is offered: one connection for all requests.
 pub(crate) const ALPN_HTTP2: &[u8] = b"h2";
 const ALPN_HTTP1: &[u8] = b"http/1.1";
@@ -35,12 +37,16 @@ impl ResolvesServerCert for CertificateSlot {
     }
 }
 
-/// TLS 1.3 and 1.2 with *ring*'s suites; no client certificate is asked for.
-pub(crate) fn server_config(slot: Arc<CertificateSlot>) -> Result<ServerConfig, rustls::Error> {
+/// TLS 1.3 and 1.2 with *ring*'s suites. A client certificate is asked for only if not all clients are allowed.
+pub(crate) fn server_config(
+    slot: Arc<CertificateSlot>,
+    clients: &AllowedClients,
+) -> Result<ServerConfig, rustls::Error> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let verifier = clients.verifier(provider.clone())?;
     let mut config = ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()?
-        .with_no_client_auth()
+        .with_client_cert_verifier(verifier)
         .with_cert_resolver(slot);
     config.alpn_protocols = vec![ALPN_HTTP2.to_vec(), ALPN_HTTP1.to_vec()];
     Ok(config)
