@@ -84,7 +84,7 @@ struct Guests {
     acceptor: TlsAcceptor,
     router: Router,
     stopped: watch::Receiver<bool>,
-    room: Arc<Semaphore>,
+    slots: Arc<Semaphore>,
     probation: Arc<Probation>,
     tasks: JoinSet<()>,
     count: u64,
@@ -96,17 +96,17 @@ impl Guests {
             acceptor,
             router,
             stopped,
-            room: Arc::new(Semaphore::new(CONNECTIONS_MAX)),
+            slots: Arc::new(Semaphore::new(CONNECTIONS_MAX)),
             probation: Arc::default(),
             tasks: JoinSet::new(),
             count: 0,
         }
     }
 
-    /// Serves `stream` in a task of its own, once there is room.
+    /// Serves `stream` in a task of its own, once a slot is free.
     async fn admit(&mut self, stream: TcpStream) {
         while self.tasks.try_join_next().is_some() {}
-        let Some(permit) = self.make_room().await else {
+        let Some(permit) = self.free_slot().await else {
             return;
         };
         // Answers are small: waiting for more to send only delays them.
@@ -135,12 +135,12 @@ impl Guests {
         });
     }
 
-    async fn make_room(&self) -> Option<OwnedSemaphorePermit> {
-        if let Ok(permit) = self.room.clone().try_acquire_owned() {
+    async fn free_slot(&self) -> Option<OwnedSemaphorePermit> {
+        if let Ok(permit) = self.slots.clone().try_acquire_owned() {
             return Some(permit);
         }
         self.probation.evict_oldest();
-        self.room.clone().acquire_owned().await.ok()
+        self.slots.clone().acquire_owned().await.ok()
     }
 
     async fn leave(mut self) {
