@@ -19,9 +19,9 @@ pub enum Type {
     Admitted,
     /// All pods of a Workload's job do their work.
     PodsReady,
-    /// A Workload has to go, or had to the last time.
+    /// The Workload is evicted, or was before its last admission.
     Evicted,
-    /// A Workload has to go, or had to the last time, to make room for another one.
+    /// The Workload is preempted, or was at its last eviction.
     Preempted,
     /// A Workload was put back into its queue.
     Requeued,

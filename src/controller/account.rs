@@ -63,7 +63,7 @@ impl Controller {
                 let ended = |pod_set: &str| workload.reclaimed(pod_set);
                 match translate::admission(admission, ended, &self.bound_pods(uid)) {
                     // What is deleted together with its pods goes by itself: nobody else has to make
-                    // room meanwhile. Nobody waits for an eviction that does not end.
+                    // quota meanwhile. Nothing waits for an eviction that does not end.
                     Ok(admission)
                         if workload.is_evicting() && !workload.is_stalled()
                             || job.is_some_and(|job| job.deletes_pods) =>
@@ -72,7 +72,7 @@ impl Controller {
                         WorkloadState::Evicting(admission, whom.map(WorkloadId::new))
                     }
                     Ok(admission) => WorkloadState::Admitted(Admission {
-                        since: reservation::charged_since(workload).map_or(Time::default(), time),
+                        since: reservation::usage_since(workload).map_or(Time::default(), time),
                         unused_since: unused_since.map(time),
                         ..admission
                     }),
@@ -111,7 +111,7 @@ impl Controller {
         let created = created.map_or(i64::MAX, Timestamp::as_second);
         self.engine
             .apply(Event::UpsertWorkload(sluice_engine::Workload {
-                // Its user has given it up: it makes room before any other.
+                // Its user has given it up: it is preempted before any other.
                 priority: if is_deleted {
                     i32::MIN
                 } else {
@@ -278,8 +278,7 @@ impl Controller {
                         WorkloadState::Evicting(admission, None)
                     } else {
                         WorkloadState::Admitted(Admission {
-                            since: reservation::pod_charged_since(pod)
-                                .map_or(Time::default(), time),
+                            since: reservation::pod_usage_since(pod).map_or(Time::default(), time),
                             unused_since: reservation::pod_unused_since(pod).map(time),
                             ..admission
                         })
@@ -290,7 +289,7 @@ impl Controller {
         } else if pod.is_candidate()
             && flight.is_none()
             && !self.resting.contains(uid)
-            && !self.pod_stands_back(pod)
+            && !self.pod_backs_off(pod)
             && self.pod_priority(pod).is_ok()
         {
             WorkloadState::Pending
@@ -329,7 +328,7 @@ impl Controller {
             && self.root_of(pod, &key.namespace) == Root::None
     }
 
-    fn pod_stands_back(&self, pod: &PodRecord) -> bool {
+    fn pod_backs_off(&self, pod: &PodRecord) -> bool {
         let owner = pod.owner.as_ref();
         owner.is_some_and(|owner| {
             let backoff = self.pod_backoffs.get(&owner.uid);

@@ -267,7 +267,7 @@ impl Controller {
                 self.settle();
             }
         }
-        info!("stopping: waiting for writes under way");
+        info!("stopping: waiting for in-flight writes");
         pulse.end();
         self.flights.finish().await;
         self.excess_children.finish().await;
@@ -306,7 +306,7 @@ impl Controller {
             info!(
                 jobs = self.world.jobs().count(),
                 workloads = self.world.workloads().count(),
-                "everything is listed, deciding begins"
+                "everything is listed; decisions begin"
             );
             self.dirty
                 .extend(self.world.jobs().map(|(_, job)| job.uid.clone()));

@@ -199,7 +199,7 @@ impl Controller {
             }
             Err(error) => warn!(
                 ?source,
-                namespace, name, error, "object can't be read and is passed over"
+                namespace, name, error, "object can't be read and is ignored"
             ),
         }
     }
@@ -209,7 +209,7 @@ impl Controller {
         let (key, mut record) = match WorkloadRecord::read(object) {
             Ok(read) => read,
             Err(error) => {
-                warn!(%namespace, %name, %error, "Workload can't be read and is passed over");
+                warn!(%namespace, %name, %error, "Workload can't be read and is ignored");
                 return;
             }
         };

@@ -56,7 +56,7 @@ impl Controller {
         if self.metrics.violations(violations) {
             error!(
                 violations,
-                "the quota is in a state that must not occur, and may be given twice: restart Sluice, and report this"
+                "usage is in a state that must not occur, and quota may be given out twice: restart Sluice, and report this bug"
             );
         }
         let mut preempting = Preempting::new();
@@ -91,7 +91,7 @@ impl Controller {
         {
             return;
         }
-        let still_charged = workload.is_none()
+        let still_in_use = workload.is_none()
             && self
                 .engine
                 .admission(&WorkloadId::new(uid.clone()))
@@ -110,7 +110,7 @@ impl Controller {
                 .as_ref()
                 .map(|(key, job, kind)| Child { key, job, kind }),
             workload,
-            still_charged,
+            still_in_use,
             live_pods: self.live_pods(uid),
             may_have_unseen_pods: unseen_for.is_some(),
             lasting_pods: self.lasting_pods(uid),

@@ -65,12 +65,12 @@ pub fn taken_back(record: &WorkloadRecord, now: Now) -> WorkloadStatus {
         said(
             Type::QuotaReserved,
             NotReserved::PENDING_EVALUATION.as_str(),
-            "Waits for quota: it was admitted by a leader whose term had ended",
+            "Waits for quota: its admission arrived after the leader's term had ended",
         ),
         said(
             Type::Admitted,
             TERM_ENDED,
-            "Admitted by a leader whose term had ended, when its quota was given to others: taken back before anything was released",
+            "The admission arrived after the leader's term had ended, and its quota was given to others: taken back before any pod was released",
         ),
     ];
     for saying in sayings {
@@ -84,7 +84,7 @@ pub fn taken_back(record: &WorkloadRecord, now: Now) -> WorkloadStatus {
 pub fn taken_back_note() -> Note {
     Note::normal(
         "Requeued",
-        "A leader admitted it whose term had ended, when its quota was given to others: it waits in its queue again",
+        "The admission arrived after the leader's term had ended, and its quota was given to others: queued again",
     )
 }
 
@@ -92,7 +92,7 @@ pub fn taken_back_note() -> Note {
 pub fn pod_cause() -> Cause {
     Cause::new(
         TERM_ENDED,
-        "A leader admitted it whose term had ended, when its quota was given to others",
+        "The admission arrived after the leader's term had ended, and its quota was given to others",
     )
 }
 

@@ -90,7 +90,7 @@ fn as_count(number: impl TryInto<i32>) -> i32 {
     number.try_into().unwrap_or(i32::MAX)
 }
 
-/// PodsReady of what has just been admitted, or has to go.
+/// PodsReady of a Workload that has just been admitted, or is evicted.
 pub(super) fn not_started() -> Saying {
     Saying {
         kind: Type::PodsReady,
@@ -107,10 +107,7 @@ fn readiness(known: &[Condition], is_ready: bool) -> Option<Saying> {
     let had_to_recover = known.is_some_and(|known| known.reason == WAIT_FOR_RECOVERY);
     let (reason, message) = match (was_ready, is_ready) {
         (true, true) | (false, false) => return None,
-        (true, false) => (
-            WAIT_FOR_RECOVERY,
-            "Its pods were all ready and not all of them still are",
-        ),
+        (true, false) => (WAIT_FOR_RECOVERY, "Not all of its pods are ready any more"),
         (false, true) if had_to_recover => ("Recovered", "All of its pods are ready again"),
         (false, true) => ("Started", "All of its pods are ready"),
     };

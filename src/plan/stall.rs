@@ -48,7 +48,7 @@ pub fn overdue(
         return None;
     }
     let message = format!(
-        "Evicted, and {}: its quota stays charged until its pods are gone, and no workload is kept waiting for it",
+        "Evicted, and {}: its quota stays in use until its pods are gone, and no workload waits for that quota any more",
         what_is_left(remains)
     );
     let mut status = record.status.clone();
@@ -77,7 +77,7 @@ fn what_is_left(remains: &Remains) -> String {
         .map(|name| format!("{name:?}"))
         .collect();
     match (named.as_slice(), pods.len().checked_sub(NAMED_MAX)) {
-        ([], _) => "its controller has not said in time that it has stopped".to_owned(),
+        ([], _) => "its controller has not reported in time that it has stopped".to_owned(),
         ([one], _) => format!("its pod {one} has not ended in time"),
         (some, None | Some(0)) => format!("its pods {} have not ended in time", some.join(", ")),
         (some, Some(_)) => format!(
@@ -148,7 +148,7 @@ mod tests {
         let cases = [
             (
                 with(&[], false),
-                "its controller has not said in time that it has stopped",
+                "its controller has not reported in time that it has stopped",
             ),
             (with(&["a"], false), "its pod \"a\" has not ended in time"),
             (

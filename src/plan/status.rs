@@ -133,12 +133,12 @@ fn inactive(reason: &'static str, message: String) -> Saying {
 
 fn remedy(reason: &InactiveReason) -> &'static str {
     match reason {
-        InactiveReason::Stopped => "; set spec.stopPolicy to None to go on",
+        InactiveReason::Stopped => "; set spec.stopPolicy to None to admit jobs again",
         InactiveReason::FlavorNotFound(_) => {
-            "; create them or take them out of spec.resourceGroups"
+            "; create them, or remove them from spec.resourceGroups"
         }
         InactiveReason::CohortCycle(_) => "; change spec.parentName of one of them",
-        InactiveReason::CohortTreeTooDeep => "; make the tree flatter",
+        InactiveReason::CohortTreeTooDeep => "; remove levels from the tree",
     }
 }
 
@@ -153,12 +153,12 @@ fn local_reason(reason: &LocalQueueInactiveReason) -> &'static str {
 
 fn local_remedy(reason: &LocalQueueInactiveReason) -> &'static str {
     match reason {
-        LocalQueueInactiveReason::Stopped => "; set spec.stopPolicy to None to go on",
+        LocalQueueInactiveReason::Stopped => "; set spec.stopPolicy to None to admit jobs again",
         LocalQueueInactiveReason::NamespaceNotSelected => {
             "; change its spec.namespaceSelector or the labels of this namespace"
         }
         LocalQueueInactiveReason::ClusterQueueNotFound(_) => {
-            "; create it, or create this LocalQueue anew"
+            "; create it, or delete this LocalQueue and create it again for another ClusterQueue"
         }
         LocalQueueInactiveReason::ClusterQueueInactive(reason) => remedy(reason),
     }

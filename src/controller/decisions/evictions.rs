@@ -1,5 +1,6 @@
-//! Evictions: what the engine says has to go is told so, and why. A Workload by its conditions: its
-//! plan does the rest. A pod that is admitted by itself by its deletion, if somebody makes it again.
+//! Evictions: what the engine evicts is marked as evicted, with the reason. A Workload by its
+//! conditions: its plan does the rest. A pod that is admitted by itself by its deletion, if somebody
+//! makes it again.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +17,7 @@ use crate::plan::cause::{Cause, PREEMPTED, Preemptor, Replacement, preempting};
 use crate::plan::{Note, PodPurpose, StatusPurpose, Write, pod as plan, workload};
 use crate::process::clock;
 
-/// What becomes of something that has to go.
+/// What becomes of an evicted subject.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Eviction {
     /// It is being told, or deleted.
@@ -27,7 +28,7 @@ pub enum Eviction {
     Stays,
 }
 
-/// For each workload that others make room for, how many of them have begun to.
+/// For each preemptor, how many workloads are being preempted for it.
 pub type Preempting = BTreeMap<WorkloadId, usize>;
 
 impl Controller {
@@ -59,14 +60,14 @@ impl Controller {
         }
     }
 
-    /// Tells those who others make room for.
+    /// Sends the events of preemptors.
     pub(in crate::controller) fn tell_preempting(&mut self, for_whom: Preempting) {
         for (id, victims) in for_whom {
             self.tell_about(&Uid::from(id.as_str()), preempting(victims));
         }
     }
 
-    /// Why the engine says that it has to go, as its owner may know it.
+    /// Why the engine evicts it, as its owner may know it.
     fn cause(&self, uid: &Uid, reason: &EvictReason) -> Cause {
         match reason {
             EvictReason::ClusterQueueStopped => Cause::cluster_queue_stopped(),
@@ -82,7 +83,7 @@ impl Controller {
         }
     }
 
-    /// A workload that others make room for, as is told in `namespace`.
+    /// A preemptor, as it is named in messages to `namespace`.
     fn preemptor(&self, uid: &Uid, namespace: Option<&str>) -> Preemptor {
         let own = self.namespace_of(uid);
         let is_known = own.is_some() && own.as_deref() == namespace;
@@ -189,7 +190,7 @@ impl Controller {
         };
         if is_kept {
             let text = format!(
-                "{}, but no controller would make this pod again, and its ClusterQueue keeps such pods (whenNotRestartable: Keep): it stays, and so does its quota; delete it to free that",
+                "{}, but no controller would recreate this pod, and its ClusterQueue keeps such pods (whenNotRestartable: Keep): it stays and holds its quota; delete it to free the quota",
                 cause.message
             );
             self.tell_about(uid, Note::warning("NotEvicted", text));
@@ -215,19 +216,19 @@ impl Controller {
         Eviction::Begun
     }
 
-    /// Tells a group that has to go why it stays, if it does. Returns whether it stays.
+    /// Tells an evicted group why it stays, if it does. Returns whether it stays.
     fn group_stays(&mut self, uid: &Uid, message: &str) -> bool {
         let stays = self.is_kept_group(uid);
         if stays {
             let text = format!(
-                "{message}, but no controller would make the pods of this group again, and its ClusterQueue keeps such pods (whenNotRestartable: Keep): they stay, and so does their quota; delete them to free that"
+                "{message}, but no controller would recreate the pods of this group, and its ClusterQueue keeps such pods (whenNotRestartable: Keep): they stay and hold their quota; delete them to free the quota"
             );
             self.tell_about(uid, Note::warning("NotEvicted", text));
         }
         stays
     }
 
-    /// Whether a job or group that holds quota gives it back when it is told to go.
+    /// Whether a job or group that holds quota gives it back after an eviction.
     pub(in crate::controller) fn can_be_evicted(&self, uid: &Uid) -> bool {
         if group_key(uid).is_some() {
             return !self.is_kept_group(uid);

@@ -42,7 +42,7 @@ impl Controller {
             return;
         }
         if known.is_none_or(|known| known.late.is_none()) {
-            info!(workload = %key.name, namespace = %key.namespace, term, "an admission of an ended term has come in");
+            info!(workload = %key.name, namespace = %key.namespace, term, "a late admission arrived: its leader's term has ended");
         }
         record.late = record.status.admission.take();
         if let Some(job) = &record.job {
@@ -70,7 +70,7 @@ impl Controller {
             .map(|(key, record)| (key.clone(), record.clone()))
             .collect();
         for (key, mut record) in doubtful {
-            info!(workload = %key.name, namespace = %key.namespace, "an admission of an earlier term was not released, and is decided about again");
+            info!(workload = %key.name, namespace = %key.namespace, "an admission of an earlier term was not released, and is decided again");
             record.late = record.status.admission.take();
             let job = record.job.clone();
             self.world.put_workload(key, record);
@@ -119,7 +119,7 @@ impl Controller {
         // A pod of an admitted job or group names none: its Workload does.
         let is_own_record = pod.mode == PodMode::Single;
         if is_own_record && !sight.counts(term) {
-            info!(pod = %pod.uid, term, "an admission of an ended term has come in");
+            info!(pod = %pod.uid, term, "a late admission arrived: its leader's term has ended");
             self.late_pods.insert(pod.uid.clone());
         }
     }

@@ -59,7 +59,7 @@ impl Controller {
             info!(
                 not_queued = opening.subjects.len() + opening.unsorted.len(),
                 waited_ms = u64::try_from(waited.as_millis()).unwrap_or(u64::MAX),
-                "jobs that came meanwhile are queued, the first decision is taken"
+                "all jobs created meanwhile are queued; the first decision follows"
             );
             return true;
         }

@@ -123,7 +123,7 @@ impl Controller {
             ..ObjectReference::default()
         };
         let text = format!(
-            "Its job is deleted and {live} of its pods run on: its quota is free when they are gone; delete them to free it"
+            "The job was deleted, and {live} of its pods still run: its quota is freed when they are gone; delete them to free it"
         );
         self.tell_object(object, uid, Note::warning("Orphaned", text));
     }

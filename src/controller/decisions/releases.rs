@@ -1,6 +1,6 @@
 //! Pods that go and pods that come back: those of admitted jobs and groups are released, those that the
-//! engine admits by themselves too; and the pods of a job that has to go are deleted, if it can't be
-//! suspended. That something has to go is said in `evictions.rs`.
+//! engine admits by themselves too; and the pods of an evicted job are deleted, if it can't be
+//! suspended. `evictions.rs` decides which.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ use crate::plan::{Note, PodPurpose, Write, explain, workload};
 use crate::process::clock;
 
 impl Controller {
-    /// Lets go the pods of an admitted job or group, or takes them back when it has to go.
+    /// Ungates the pods of an admitted job or group, or deletes the pods of an evicted one.
     pub(in crate::controller) fn release_pods(&mut self, uid: &Uid) {
         // What is being written may take the admission back.
         if self.flights.of(uid).is_some() {
@@ -99,7 +99,7 @@ impl Controller {
             self.send_for_pod(pod, write, Vec::new());
         }
         for pod in too_large {
-            let text = "It asks for more than the pods that its job was admitted with: it waits until the job is queued with what it asks for now";
+            let text = "This pod requests more than the pods that its job was admitted with: it waits until the job is queued again with the new requests";
             self.tell_about(&pod, Note::warning("AsksForMore", text));
         }
     }

@@ -172,7 +172,7 @@ impl Controller {
         message.clone_into(&mut blocked.message);
     }
 
-    /// How long a Workload that has to go will back off.
+    /// How long an evicted Workload will back off.
     pub(in crate::controller) fn backoff(&self, record: &WorkloadRecord) -> Backoff {
         let queue = record.status.admission.as_ref().map(|a| &a.cluster_queue);
         let terms = queue.and_then(|queue| self.cluster.reservations.get(queue));

@@ -152,7 +152,7 @@ impl Controller {
             .filter(|(uid, since)| is_overdue(uid, since))
             .map(|(uid, _)| uid.clone())
             .collect();
-        let why = "it is still suspended, though nothing holds it";
+        let why = "it is still suspended, although nothing holds it";
         for uid in overdue {
             if self.evict_workload(&uid, &Cause::blocked(why)) == Eviction::Begun {
                 self.expected.unreleased.remove(&uid);

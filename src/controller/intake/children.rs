@@ -121,7 +121,7 @@ fn many_children(other: &str) -> Problem {
     Problem::forbidden(
         "metadata.ownerReferences",
         format!(
-            "more than one object says that it has the pods of this one, {other:?} among them: delete those that its controller did not make"
+            "several objects say that they have the pods of this object, {other:?} among them: delete the objects that its controller did not create"
         ),
     )
 }
@@ -129,6 +129,6 @@ fn many_children(other: &str) -> Problem {
 fn no_child() -> Problem {
     Problem::required(
         "spec",
-        "its pod templates are in an object that its controller makes for it, and that is not there",
+        "its pod templates are in an object that its controller creates, and which does not exist",
     )
 }

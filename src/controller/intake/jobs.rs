@@ -115,7 +115,7 @@ impl Controller {
             return;
         };
         let text = format!(
-            "Not queued by itself, and left suspended: {} {:?}, which owns it, belongs to an object that is queued, and starts it",
+            "Not queued by itself, and left suspended: its owner, {} {:?}, belongs to a queued object and resumes it",
             owner.kind, owner.name
         );
         self.events.tell(object, Note::normal("LeftToOwner", text));
@@ -127,7 +127,7 @@ impl Controller {
             return;
         };
         let text = format!(
-            "Neither queued nor suspended: whether {} {:?}, which owns it, belongs to an object that is queued can't be read; let Sluice get it, by a ClusterRole with the label sluice.dev/aggregate-to-controller: \"true\"",
+            "Neither queued nor suspended: its owner, {} {:?}, can't be read, and may belong to a queued object; give Sluice the right to get it by a ClusterRole with the label sluice.dev/aggregate-to-controller: \"true\"",
             owner.kind, owner.name
         );
         // Once a minute while it is so: the event counts.
@@ -229,7 +229,7 @@ impl Controller {
                 self.tell(
                     key,
                     &uid,
-                    Note::normal("GateLifted", "The last gate is gone"),
+                    Note::normal("GateLifted", "The last gate was removed"),
                 );
             }
             self.dirty.insert(uid.clone());

@@ -1,6 +1,6 @@
 //! Pods behind gates: taking in what is seen of them, to whom they belong, and the plans for pods and
-//! groups. What the engine is told of them is `account.rs`, who goes and who comes back
-//! `decisions/releases.rs`.
+//! groups. What the engine is told of them is `account.rs`, which pods are ungated and which jobs are
+//! queued again `decisions/releases.rs`.
 
 use std::sync::Arc;
 
@@ -241,7 +241,7 @@ impl Controller {
         match (&pod.queue, pod.asks.as_ref()) {
             (QueueName::None, _) => Some(Note::warning(
                 "NoQueue",
-                "It asks to wait for queue capacity and names no queue: give it the label sluice.dev/queue-name",
+                "This pod waits for queue capacity and names no queue: add the label sluice.dev/queue-name",
             )),
             (QueueName::Invalid(problem), _) => {
                 Some(Note::warning("InvalidQueueName", problem.to_string()))
@@ -273,7 +273,7 @@ impl Controller {
             key,
             pods: &pods,
             workload,
-            still_charged: workload.is_none() && self.engine.admission(&id).is_some(),
+            still_in_use: workload.is_none() && self.engine.admission(&id).is_some(),
             live_pods: self.live_pods(uid),
             priority: &|pod| self.pod_priority(pod),
             backoff: &|record| self.backoff(record),

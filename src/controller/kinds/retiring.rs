@@ -16,7 +16,7 @@ impl Controller {
         if !self.kinds.retire(name) {
             return;
         }
-        info!(jobkind = %name, "JobKind is gone: its objects are not queued any more");
+        info!(jobkind = %name, "JobKind was deleted: its objects are no longer queued");
         self.end_if_retired(name);
         self.kinds_changed();
     }

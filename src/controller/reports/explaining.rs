@@ -130,7 +130,7 @@ impl Controller {
         let is_known = self.world.job_key(uid).is_some() || group_key(uid).is_some();
         (!is_known && !self.kinds.is_read(group, kind)).then(|| {
             let text = format!(
-                "Not queued: no JobKind declares {kind} of API group {group:?}; create one to queue it again"
+                "Not queued: no JobKind declares {kind} of API group {group:?}; create a JobKind to queue it again"
             );
             (NotReserved::KindNotDeclared, text)
         })

@@ -168,7 +168,7 @@ impl Statuses {
         self.fill();
         let all_written = async { while self.next().await.is_some() {} };
         if timeout(LAST_WRITES, all_written).await.is_err() {
-            warn!("not all that LocalQueues have used is recorded: the API server is slow");
+            warn!("the usage of some LocalQueues was not recorded: the API server is slow");
         }
     }
 
@@ -283,14 +283,13 @@ fn watched(reach: Reach) -> Option<Saying> {
         Reach::InPlace => (
             true,
             "Watched",
-            "Objects of this kind are looked after".to_owned(),
+            "Objects of this kind are managed".to_owned(),
         ),
         Reach::NoWebhook(missing) => (
             true,
             "Watched",
             format!(
-                "Objects of this kind are looked after, but not held at their creation unless an \
-                 admission policy does it: there is no {missing}"
+                "Objects of this kind are managed, but not held at their creation unless an admission policy does it: there is no {missing}"
             ),
         ),
         Reach::Pending(None) => return None,
@@ -298,8 +297,7 @@ fn watched(reach: Reach) -> Option<Saying> {
             false,
             "WebhookPending",
             format!(
-                "Objects of this kind are looked after, but the webhooks are not asked about them yet: {why}; \
-                 trying again"
+                "Objects of this kind are managed, but the webhooks are not called for them yet: {why}; trying again"
             ),
         ),
     };

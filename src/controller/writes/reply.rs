@@ -120,7 +120,8 @@ impl Controller {
         }
         self.told_of(&flight.write, &uid, flight.notes);
         if !lasts {
-            let text = "What Sluice writes is changed back at once by somebody else: trying again less often";
+            let text =
+                "Another client reverts each write of Sluice at once: trying again less often";
             let note = Note::warning("ChangedBack", text);
             self.told_of(&flight.write, &uid, vec![note]);
         }
@@ -128,7 +129,7 @@ impl Controller {
             if lasts {
                 self.blocked.remove(&root);
             } else {
-                self.is_blocked(&root, "what Sluice writes is changed back at once");
+                self.is_blocked(&root, "another client reverts each write of Sluice at once");
             }
         }
         self.prune(&uid);
@@ -155,7 +156,7 @@ impl Controller {
             && self.world.workload_of(&uid).is_none()
             && let Some(key) = self.world.job_key(&uid).cloned()
         {
-            let text = "There is an object with the name of this job's Workload that is not Sluice's: delete it";
+            let text = "The Workload of this job can't be created: another object has its name, and is not Sluice's; delete that object";
             self.tell(&key, &uid, Note::warning("WorkloadNameConflict", text));
         }
         self.later(&uid);
@@ -169,7 +170,7 @@ impl Controller {
         self.leaving.remove(&flight.subject);
         self.take_back(&flight);
         warn!(subject = %flight.subject, refusal = message, "the API server refuses a write");
-        let text = format!("The API server refuses what is to be written: {message}; trying again");
+        let text = format!("The API server refuses a write of Sluice: {message}; trying again");
         let note = Note::warning("WriteRefused", text);
         self.told_of(&flight.write, &flight.subject, vec![note]);
         if let Some(root) = self.released_by(&flight.write, &flight.subject) {
@@ -182,7 +183,7 @@ impl Controller {
     /// as it was: it happens once at most, and until it is known its quota or its place stays taken.
     /// An eviction is decided again, everything else is planned again.
     fn unknown(&mut self, flight: Flight, why: &str) {
-        warn!(subject = %flight.subject, why, "a write may or may not have happened");
+        warn!(subject = %flight.subject, why, "the outcome of a write is unknown");
         let uid = flight.subject.clone();
         if let Some(root) = self.released_by(&flight.write, &uid) {
             self.is_blocked(&root, why);

@@ -19,7 +19,7 @@ pub const SUSPENDED: &str = "Suspended";
 /// What a Workload waits for whose user has suspended the job, by this field.
 pub fn waits_for_user(field: &str) -> String {
     format!(
-        "Suspended by its user: it is not queued and holds no quota; set {field} to false to queue it again"
+        "Suspended by its user: not queued, and no quota is reserved; set {field} to false to queue it again"
     )
 }
 
@@ -47,7 +47,7 @@ pub fn admitted(
             kind: Type::QuotaReserved,
             is_true: true,
             reason: "QuotaReserved",
-            message: format!("Holds quota in ClusterQueue {queue:?}"),
+            message: format!("Quota reserved in ClusterQueue {queue:?}"),
         },
         Saying {
             kind: Type::Admitted,
@@ -69,7 +69,7 @@ pub fn admitted(
             kind: Type::Requeued,
             is_true: false,
             reason: "Admitted",
-            message: "It has left the queue".to_owned(),
+            message: "The Workload was admitted".to_owned(),
         });
     }
     if tells_readiness {
@@ -84,7 +84,7 @@ pub fn admitted(
     }
 }
 
-/// The status of a Workload that has to go.
+/// The status of an evicted Workload.
 pub fn evicted(record: &WorkloadRecord, cause: &Cause, now: Now) -> WorkloadStatus {
     let mut sayings = vec![
         Saying {
@@ -138,16 +138,16 @@ pub fn requeued(record: &WorkloadRecord, next: Next, now: Now) -> WorkloadStatus
                 kind: Type::Requeued,
                 is_true: false,
                 reason: NotReserved::OnHold.as_str(),
-                message: "Its user has suspended it".to_owned(),
+                message: "Suspended by its user".to_owned(),
             },
         ),
         (None, false, _) => (
-            "It is deactivated and does not wait for quota: set spec.active to true to queue it again".to_owned(),
+            "The Workload is deactivated: set spec.active to true to queue it again".to_owned(),
             Saying {
                 kind: Type::Requeued,
                 is_true: false,
                 reason: NotReserved::Deactivated.as_str(),
-                message: "It is deactivated".to_owned(),
+                message: "The Workload is deactivated".to_owned(),
             },
         ),
         (None, true, Some(at)) => (
@@ -156,16 +156,19 @@ pub fn requeued(record: &WorkloadRecord, next: Next, now: Now) -> WorkloadStatus
                 kind: Type::Requeued,
                 is_true: false,
                 reason: "Backoff",
-                message: format!("Put back into its queue at {}", in_seconds(at)),
+                message: format!(
+                    "Backs off until {}; then it is queued again",
+                    in_seconds(at)
+                ),
             },
         ),
         (None, true, None) => (
-            "Waits for quota again after its eviction".to_owned(),
+            "Queued again after its eviction: waits for quota".to_owned(),
             Saying {
                 kind: Type::Requeued,
                 is_true: true,
                 reason: "Evicted",
-                message: "Put back into its queue".to_owned(),
+                message: "Queued again".to_owned(),
             },
         ),
     };
@@ -202,7 +205,7 @@ pub fn requeued(record: &WorkloadRecord, next: Next, now: Now) -> WorkloadStatus
 /// What a Workload waits for that backs off until then.
 pub fn backs_off(until: Timestamp) -> String {
     format!(
-        "Backs off until {}, as it could not use its quota; then it is queued again",
+        "Backs off until {}, because it could not use its quota; then it is queued again",
         in_seconds(until)
     )
 }
@@ -231,7 +234,7 @@ pub fn finished(record: &WorkloadRecord, finished: &Finished, now: Now) -> Workl
             kind: Type::QuotaReserved,
             is_true: true,
             reason: "QuotaReserved",
-            message: format!("Held quota in ClusterQueue {queue:?} until it finished"),
+            message: format!("Quota was reserved in ClusterQueue {queue:?} until it finished"),
         });
     }
     sayings.extend(stall::ended(record));
