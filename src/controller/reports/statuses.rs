@@ -15,7 +15,7 @@ use tokio::time::{Instant, timeout};
 use tracing::warn;
 
 use crate::api::write::Writer;
-use crate::cache::World;
+use crate::cache::ObjectCache;
 use crate::cache::cluster::{Cluster, Kept};
 use crate::cache::conditions::{self, Saying, Type};
 use crate::controller::kinds::Kinds;
@@ -83,7 +83,7 @@ impl Statuses {
         &mut self,
         engine: &Engine,
         cluster: &Cluster,
-        world: &World,
+        objects: &ObjectCache,
         kinds: &Kinds,
         metrics: &Metrics,
     ) {
@@ -91,7 +91,7 @@ impl Statuses {
         self.waiting.clear();
         let now = clock::now();
         self.cluster_queues(engine, cluster, metrics, now);
-        self.local_queues(engine, cluster, world, now);
+        self.local_queues(engine, cluster, objects, now);
         self.cohorts(engine, cluster, now);
         self.written.retain(|_, at| at.elapsed() < AGAIN);
         put_off(&mut self.waiting, |report| {
@@ -126,7 +126,13 @@ impl Statuses {
         }
     }
 
-    fn local_queues(&mut self, engine: &Engine, cluster: &Cluster, world: &World, now: Timestamp) {
+    fn local_queues(
+        &mut self,
+        engine: &Engine,
+        cluster: &Cluster,
+        objects: &ObjectCache,
+        now: Timestamp,
+    ) {
         let resource = ApiResource::erase::<LocalQueue>(&());
         for (key, kept) in &cluster.local_queues {
             let Some(report) = engine.local_queue_status(key) else {
@@ -134,7 +140,7 @@ impl Statuses {
             };
             let place = (key.namespace.clone(), key.name.to_string());
             let of = |counts: &BTreeMap<_, i32>| counts.get(&place).copied().unwrap_or_default();
-            let gated = of(world.gated()).saturating_add(of(world.pods.gated()));
+            let gated = of(objects.gated()).saturating_add(of(objects.pods.gated()));
             let Kept {
                 generation,
                 status: known,

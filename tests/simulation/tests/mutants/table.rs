@@ -91,8 +91,8 @@ pub static MUTANTS: [Mutant; 28] = [
     mutant(
         "the deletion of a Workload is forgotten",
         "src/controller/observe.rs",
-        "self.workload_gone(&key, uid);\n                self.world",
-        "drop(key);\n                self.world",
+        "self.workload_gone(&key, uid);\n                self.objects",
+        "drop(key);\n                self.objects",
     ),
     mutant(
         "what a list lacks stays known",
