@@ -62,8 +62,8 @@ impl Controller {
 
     /// Sends the events of preemptors.
     pub(in crate::controller) fn tell_preempting(&mut self, for_whom: Preempting) {
-        for (id, victims) in for_whom {
-            self.tell_about(&Uid::from(id.as_str()), preempting(victims));
+        for (id, targets) in for_whom {
+            self.tell_about(&Uid::from(id.as_str()), preempting(targets));
         }
     }
 
