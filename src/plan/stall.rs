@@ -8,7 +8,7 @@ use sluice_crds::WorkloadStatus;
 
 use super::{Note, Now};
 use crate::cache::WorkloadRecord;
-use crate::cache::conditions::{self, Saying, Type};
+use crate::cache::conditions::{self, ConditionUpdate, Type};
 
 /// How long an evicted job may take to stop, beyond what its pods are given to terminate.
 const IN_TIME: Duration = Duration::from_mins(1);
@@ -52,13 +52,13 @@ pub fn overdue(
         what_is_left(remains)
     );
     let mut status = record.status.clone();
-    let saying = Saying {
+    let update = ConditionUpdate {
         kind: Type::Stalled,
         is_true: true,
         reason: EVICTION_OVERDUE,
         message: message.clone(),
     };
-    conditions::say(&mut status.conditions, saying, record.generation, now);
+    conditions::set(&mut status.conditions, update, record.generation, now);
     Some((status, Note::warning(EVICTION_OVERDUE, message)))
 }
 
@@ -88,9 +88,9 @@ fn what_is_left(remains: &Remains) -> String {
 }
 
 /// That an eviction has ended which was overdue.
-pub(super) fn ended(record: &WorkloadRecord) -> Option<Saying> {
+pub(super) fn ended(record: &WorkloadRecord) -> Option<ConditionUpdate> {
     let was_stalled = conditions::is_true(&record.status.conditions, Type::Stalled);
-    was_stalled.then(|| Saying {
+    was_stalled.then(|| ConditionUpdate {
         kind: Type::Stalled,
         is_true: false,
         reason: EVICTION_ENDED,

@@ -17,7 +17,7 @@ use tracing::warn;
 use crate::api::write::Writer;
 use crate::cache::ObjectCache;
 use crate::cache::cluster::{Cluster, Kept};
-use crate::cache::conditions::{self, Saying, Type};
+use crate::cache::conditions::{self, ConditionUpdate, Type};
 use crate::controller::kinds::Kinds;
 use crate::controller::kinds::standing::{NOT_SERVED, Standing};
 use crate::jobkinds::webhook_rules::Reach;
@@ -200,17 +200,17 @@ impl Statuses {
     fn job_kinds(&mut self, kinds: &Kinds, now: Timestamp) {
         let resource = ApiResource::erase::<JobKind>(&());
         for (name, kept, standing) in kinds.standings() {
-            let saying = match &standing {
+            let update = match &standing {
                 Standing::Starting => None,
                 Standing::Listed => watched(kinds.reach(name)),
                 Standing::Unserved { message } => Some(not_ready(NOT_SERVED, message)),
                 Standing::Unavailable { reason, message } => Some(not_ready(reason, message)),
             };
-            let Some(saying) = saying else {
+            let Some(update) = update else {
                 continue;
             };
             let mut conditions = kept.status.conditions.clone();
-            conditions::say(&mut conditions, saying, kept.generation, now);
+            conditions::set(&mut conditions, update, kept.generation, now);
             let status = JobKindStatus { conditions };
             if status != kept.status {
                 self.write(&resource, "", name, &kept.status, &status);
@@ -273,8 +273,8 @@ fn put_off<T>(waiting: &mut VecDeque<T>, written: impl Fn(&T) -> Option<Instant>
     waiting.truncate(new + AGAIN_PER_SECOND);
 }
 
-fn not_ready(reason: &'static str, message: &str) -> Saying {
-    Saying {
+fn not_ready(reason: &'static str, message: &str) -> ConditionUpdate {
+    ConditionUpdate {
         kind: Type::Ready,
         is_true: false,
         reason,
@@ -284,7 +284,7 @@ fn not_ready(reason: &'static str, message: &str) -> Saying {
 
 /// What is said of a JobKind whose objects are watched: nothing while its rule is being written, which
 /// takes a moment.
-fn watched(reach: Reach) -> Option<Saying> {
+fn watched(reach: Reach) -> Option<ConditionUpdate> {
     let (is_true, reason, message) = match reach {
         Reach::InPlace => (
             true,
@@ -307,7 +307,7 @@ fn watched(reach: Reach) -> Option<Saying> {
             ),
         ),
     };
-    Some(Saying {
+    Some(ConditionUpdate {
         kind: Type::Ready,
         is_true,
         reason,

@@ -7,7 +7,7 @@ use sluice_crds::{RequeueState, WorkloadStatus};
 use sluice_kinds::view::Finished;
 
 use crate::cache::WorkloadRecord;
-use crate::cache::conditions::{self, Saying, Type};
+use crate::cache::conditions::{self, ConditionUpdate, Type};
 use crate::plan::cause::Cause;
 use crate::plan::explain::NotReserved;
 use crate::plan::reservation::once_more;
@@ -43,13 +43,13 @@ pub fn admitted(
 ) -> WorkloadStatus {
     let queue = &admission.cluster_queue;
     let mut sayings = vec![
-        Saying {
+        ConditionUpdate {
             kind: Type::QuotaReserved,
             is_true: true,
             reason: "QuotaReserved",
             message: format!("Quota reserved in ClusterQueue {queue:?}"),
         },
-        Saying {
+        ConditionUpdate {
             kind: Type::Admitted,
             is_true: true,
             reason: "Admitted",
@@ -58,14 +58,14 @@ pub fn admitted(
     ];
     let ended = [Type::Evicted, Type::Preempted].into_iter();
     let ended = ended.filter(|kind| conditions::is_true(&record.status.conditions, *kind));
-    sayings.extend(ended.map(|kind| Saying {
+    sayings.extend(ended.map(|kind| ConditionUpdate {
         kind,
         is_true: false,
         reason: "QuotaReserved",
         message: format!("Admitted again by ClusterQueue {queue:?}"),
     }));
     if conditions::is_true(&record.status.conditions, Type::Requeued) {
-        sayings.push(Saying {
+        sayings.push(ConditionUpdate {
             kind: Type::Requeued,
             is_true: false,
             reason: "Admitted",
@@ -87,13 +87,13 @@ pub fn admitted(
 /// The status of an evicted Workload.
 pub fn evicted(record: &WorkloadRecord, cause: &Cause, now: Now) -> WorkloadStatus {
     let mut sayings = vec![
-        Saying {
+        ConditionUpdate {
             kind: Type::Evicted,
             is_true: true,
             reason: cause.reason,
             message: cause.message.clone(),
         },
-        Saying {
+        ConditionUpdate {
             kind: Type::Admitted,
             is_true: false,
             reason: "Evicted",
@@ -101,7 +101,7 @@ pub fn evicted(record: &WorkloadRecord, cause: &Cause, now: Now) -> WorkloadStat
         },
     ];
     if let Some(right) = cause.preempted {
-        sayings.push(Saying {
+        sayings.push(ConditionUpdate {
             kind: Type::Preempted,
             is_true: true,
             reason: right.reason(),
@@ -134,7 +134,7 @@ pub fn requeued(record: &WorkloadRecord, next: Next, now: Now) -> WorkloadStatus
     let (waits, requeued) = match (paused, record.spec.active, requeue_at) {
         (Some(waits), ..) => (
             waits,
-            Saying {
+            ConditionUpdate {
                 kind: Type::Requeued,
                 is_true: false,
                 reason: NotReserved::OnHold.as_str(),
@@ -143,7 +143,7 @@ pub fn requeued(record: &WorkloadRecord, next: Next, now: Now) -> WorkloadStatus
         ),
         (None, false, _) => (
             "The Workload is deactivated: set spec.active to true to queue it again".to_owned(),
-            Saying {
+            ConditionUpdate {
                 kind: Type::Requeued,
                 is_true: false,
                 reason: NotReserved::Deactivated.as_str(),
@@ -152,7 +152,7 @@ pub fn requeued(record: &WorkloadRecord, next: Next, now: Now) -> WorkloadStatus
         ),
         (None, true, Some(at)) => (
             backs_off(at),
-            Saying {
+            ConditionUpdate {
                 kind: Type::Requeued,
                 is_true: false,
                 reason: "Backoff",
@@ -164,7 +164,7 @@ pub fn requeued(record: &WorkloadRecord, next: Next, now: Now) -> WorkloadStatus
         ),
         (None, true, None) => (
             "Queued again after its eviction: waits for quota".to_owned(),
-            Saying {
+            ConditionUpdate {
                 kind: Type::Requeued,
                 is_true: true,
                 reason: "Evicted",
@@ -172,7 +172,7 @@ pub fn requeued(record: &WorkloadRecord, next: Next, now: Now) -> WorkloadStatus
             },
         ),
     };
-    let quota = Saying {
+    let quota = ConditionUpdate {
         kind: Type::QuotaReserved,
         is_true: false,
         reason: match requeue_at {
@@ -222,7 +222,7 @@ pub fn finished(record: &WorkloadRecord, finished: &Finished, now: Now) -> Workl
     } else {
         finished.message.clone()
     };
-    let mut sayings = vec![Saying {
+    let mut sayings = vec![ConditionUpdate {
         kind: Type::Finished,
         is_true: true,
         reason,
@@ -230,7 +230,7 @@ pub fn finished(record: &WorkloadRecord, finished: &Finished, now: Now) -> Workl
     }];
     if let Some(admission) = &record.status.admission {
         let queue = &admission.cluster_queue;
-        sayings.push(Saying {
+        sayings.push(ConditionUpdate {
             kind: Type::QuotaReserved,
             is_true: true,
             reason: "QuotaReserved",
@@ -269,23 +269,23 @@ pub fn waiting(
     now: Now,
 ) -> Option<WorkloadStatus> {
     let mut status = record.status.clone();
-    let saying = Saying {
+    let update = ConditionUpdate {
         kind: Type::QuotaReserved,
         is_true: false,
         reason: reason.as_str(),
         message,
     };
-    conditions::say(&mut status.conditions, saying, record.generation, now).then_some(status)
+    conditions::set(&mut status.conditions, update, record.generation, now).then_some(status)
 }
 
 fn said(
     record: &WorkloadRecord,
-    sayings: Vec<Saying>,
+    sayings: Vec<ConditionUpdate>,
     now: Now,
 ) -> Vec<k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition> {
     let mut conditions = record.status.conditions.clone();
-    for saying in sayings {
-        conditions::say(&mut conditions, saying, record.generation, now);
+    for update in sayings {
+        conditions::set(&mut conditions, update, record.generation, now);
     }
     conditions
 }
