@@ -256,7 +256,7 @@ impl Replica {
         step_down.cancel();
         let ended = timeout(STEP_DOWN, controlling).await;
         let ended =
-            ended.context("the controller hangs: ending, so that another one takes over")?;
+            ended.context("the controller hangs: ending, so that another replica takes over")?;
         let ended = ended.context("the controller ended")?;
         self.metrics.leader(false);
         if stop.is_cancelled() {
@@ -264,7 +264,7 @@ impl Replica {
             return ended;
         }
         ended?;
-        anyhow::bail!("the lease is lost: ending, to start anew with fresh lists")
+        anyhow::bail!("the lease is lost: ending, to restart with fresh lists")
     }
 }
 
@@ -276,7 +276,7 @@ fn stop_on_signals(stop: CancellationToken) -> Result<()> {
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}
         }
-        info!("told to stop");
+        info!("received a signal to stop");
         stop.cancel();
     });
     Ok(())

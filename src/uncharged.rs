@@ -137,7 +137,7 @@ impl Search {
                 Ok(Event::Init | Event::InitDone | Event::Delete(_)) => {}
                 Err(error) => {
                     search.metrics.watch_error("pods");
-                    warn!(%error, "the watch of labelled pods failed, trying again");
+                    warn!(%error, "the watch of labelled pods failed; trying again");
                     sleep(backoff).await;
                     backoff = (backoff * 2).min(BACKOFF_MAX);
                 }
@@ -165,7 +165,7 @@ impl Search {
         warn!(
             namespace,
             name = pod.name,
-            "can't tell whether a running pod is charged: no answer"
+            "can't find out whether a running pod has usage: no answer"
         );
     }
 
@@ -215,7 +215,7 @@ impl Search {
             let mut keys = self.basis.queue_labels.iter();
             keys.any(|key| labels.contains_key(key))
         });
-        is_queued && self.basis.policy.load().charges_whole(group, &owner.kind)
+        is_queued && self.basis.policy.load().counts_whole(group, &owner.kind)
     }
 
     /// Has the pod charged by itself. Returns whether there is nothing more to do.
@@ -243,7 +243,7 @@ impl Search {
             // It is gone, or another one by its name.
             Ok(Err(Error::Api(status))) if matches!(status.code, 404 | 409) => true,
             Ok(Err(error)) => {
-                debug!(%error, namespace, name, "a running pod could not be marked");
+                debug!(%error, namespace, name, "a running pod could not be labelled");
                 false
             }
             Err(_) => false,
@@ -256,8 +256,7 @@ impl Search {
         let note = Note::warning(
             "Uncharged",
             format!(
-                "It runs without admission: it names LocalQueue {:?}, and nothing that it belongs to is \
-                 queued; its quota is charged from now on",
+                "The pod runs without an admission: it names LocalQueue {:?}, and no owner of it is queued; its usage counts from now on",
                 queue.map_or("", String::as_str)
             ),
         );

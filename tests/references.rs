@@ -101,7 +101,7 @@ fn references_are_told_from_other_numbers() {
         ),
         ("//! Edits of gates (design, 3.1):", vec![1]),
         ("// Nobody may\n/// say so (row\n/// D29).", vec![2]),
-        ("Invariants 2, 3 and 5: nothing is let go.", vec![1]),
+        ("Invariants 2, 3 and 5: nothing is released.", vec![1]),
         ("See § 4 or §5.", vec![1, 1]),
         ("each row by each road; rows: 8, `row[0]`", vec![]),
         ("in 3 sections, as the design of 2024 says", vec![]),

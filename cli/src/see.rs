@@ -78,14 +78,17 @@ fn readable<'a>(
     api_version: &str,
 ) -> Result<(&'a Rules, &'a CompiledKind), Problem> {
     let Some(kind) = &rules.compiled else {
-        let detail = format!("JobKind {:?}, which reads it, does not compile", rules.name);
+        let detail = format!(
+            "JobKind {:?}, which reads this kind, does not compile",
+            rules.name
+        );
         return Err(Problem::forbidden("kind", detail));
     };
     let (_, version) = group_version(api_version);
     if version != kind.version {
         // What lies where in another version is known to the API server, which converts it.
         let detail = format!(
-            "JobKind {:?} reads version {:?}, and only a cluster can convert",
+            "JobKind {:?} reads version {:?}, and only a cluster can convert objects to it",
             rules.name, kind.version
         );
         return Err(Problem::invalid("apiVersion", api_version, detail));
@@ -103,7 +106,7 @@ fn nobody_reads(kind: &str, rules: &[Rules]) -> Problem {
         "kind",
         kind,
         format!(
-            "no JobKind here reads it: those here read {}",
+            "no JobKind among the files reads this kind: they read {}",
             read.join(", ")
         ),
     )

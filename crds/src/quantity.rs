@@ -177,7 +177,7 @@ fn decimal(whole: &str, fraction: &str, exponent: i32) -> Result<i128, QuantityE
     value.checked_add(round_up).ok_or(QuantityError::Overflow)
 }
 
-/// 2^60 × 10^9 needs 90 bits, which leaves room for 11 digits; more of them can only round up.
+/// 2^60 × 10^9 needs 90 bits, which leaves 11 digits; more of them can only round up.
 const FRACTION_DIGITS_MAX: usize = 11;
 
 /// `whole.fraction × 1024^power`, in nano-units, rounded up.

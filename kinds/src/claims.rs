@@ -14,12 +14,9 @@ const CLAIMS_MAX: usize = 64;
 pub(crate) const TOLD_MAX: usize = 10;
 
 /// Why claims are not counted where nobody says what they come to.
-const NOT_COUNTED: &str = "devices of a claim can't be counted, and nothing runs from a queue that is not charged: ask \
-                           for an extended resource in resources.limits instead";
+const NOT_COUNTED: &str = "devices of a claim can't be counted, and nothing in a queue runs without usage: request an extended resource in resources.limits instead";
 /// Why the claims of a pod are not counted that no job stands for.
-const NOT_BY_ITSELF: &str = "devices of a claim can't be counted for a pod that is admitted by itself or in a group, and \
-                             nothing runs from a queue that is not charged: ask for an extended resource in \
-                             resources.limits instead, or have a Job make the pod";
+const NOT_BY_ITSELF: &str = "devices of a claim can't be counted for a pod that is admitted by itself or in a group, and nothing in a queue runs without usage: request an extended resource in resources.limits instead, or let a Job create the pod";
 
 /// A claim that a pod names.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -110,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_claim_is_told() {
+    fn each_claim_is_reported() {
         let pod = json!({"resourceClaims": [
             {"name": "gpu", "resourceClaimTemplateName": "one"},
             {"name": "shared", "resourceClaimName": "two"},

@@ -51,11 +51,12 @@ impl DeviceClasses {
         let mut amounts = Amounts::new();
         for request in requests {
             let name = text(request, "name");
-            let (resource, amount) = (self.request(request))
-                .map_err(|rule| format!("can't be counted by its request {name:?}: {rule}"))?;
+            let (resource, amount) = (self.request(request)).map_err(|rule| {
+                format!("can't be counted, because of its request {name:?}: {rule}")
+            })?;
             let total = amounts.entry(resource.to_owned()).or_default();
             *total = (total.checked_add(amount))
-                .ok_or_else(|| format!("asks for too many devices of {resource:?}"))?;
+                .ok_or_else(|| format!("requests too many devices of {resource:?}"))?;
         }
         Ok(amounts)
     }
@@ -63,21 +64,21 @@ impl DeviceClasses {
     /// What one request asks for: a resource, and how much of it in nano-units.
     fn request(&self, request: &Value) -> Result<(&str, i128), String> {
         if request.get("firstAvailable").is_some() {
-            let rule = "firstAvailable leaves open which devices it gets";
+            let rule = "firstAvailable leaves open which devices are allocated: use exactly";
             return Err(rule.to_owned());
         }
         let Some(exactly) = request.get("exactly") else {
-            return Err("exactly must say what it asks for".to_owned());
+            return Err("exactly must be set".to_owned());
         };
         if exactly.get("adminAccess").and_then(Value::as_bool) == Some(true) {
-            let rule = "adminAccess gives it devices that others have";
+            let rule = "adminAccess grants devices that are allocated to others: must be false";
             return Err(rule.to_owned());
         }
         // Unknown modes must be refused, as the API has it.
         let mode = exactly.get("allocationMode").and_then(Value::as_str);
         if let Some(mode) = mode.filter(|mode| *mode != "ExactCount") {
             return Err(format!(
-                "allocationMode {mode:?} leaves open how many devices it gets; only \"ExactCount\" is counted"
+                "allocationMode {mode:?} leaves open how many devices are allocated: must be \"ExactCount\""
             ));
         }
         let count = match exactly.get("count") {
@@ -153,12 +154,11 @@ fn of_claim<'a>(
             Some(Ok(amounts)) => Ok(amounts),
             Some(Err(rule)) => Err(format!("ResourceClaimTemplate {name:?} {rule}")),
             None => Err(format!(
-                "no ResourceClaimTemplate {name:?} is known to Sluice: create it, and its devices are counted"
+                "there is no ResourceClaimTemplate {name:?}: create it, and its devices are counted"
             )),
         },
         ClaimSource::Shared(name) => Err(format!(
-            "devices of ResourceClaim {name:?} can't be counted, as other pods may use them too: name a \
-             ResourceClaimTemplate instead"
+            "devices of ResourceClaim {name:?} can't be counted, as other pods may share them: name a ResourceClaimTemplate instead"
         )),
         ClaimSource::Unknown => Err("must name a ResourceClaimTemplate".to_owned()),
     }
@@ -170,7 +170,7 @@ fn add(total: &mut Amounts, more: &Amounts, requests: &Amounts) -> Result<(), St
         let before = total.get(resource).copied().unwrap_or_default();
         let own = requests.get(resource).copied().unwrap_or_default();
         let sum = (before.checked_add(*amount)).filter(|sum| sum.checked_add(own).is_some());
-        let sum = sum.ok_or_else(|| format!("asks for too many devices of {resource:?}"))?;
+        let sum = sum.ok_or_else(|| format!("requests too many devices of {resource:?}"))?;
         total.insert(resource.clone(), sum);
     }
     Ok(())

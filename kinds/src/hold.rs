@@ -140,7 +140,9 @@ impl CompiledKind {
         let (value, rule) = match mode {
             AdmissionMode::Whole if self.is_opaque() => (
                 "Whole",
-                format!("must be \"PerPod\": only the pods of a {kind} tell what they ask for"),
+                format!(
+                    "must be \"PerPod\": the requests of a {kind} are known only from its pods"
+                ),
             ),
             AdmissionMode::PerPod if self.waits_suspended() => (
                 "PerPod",
@@ -321,9 +323,7 @@ impl CompiledKind {
             Some(Problem::forbidden(
                 format!("{}.annotations[{mark}]", template.place.metadata_field()),
                 format!(
-                    "asks for each pod to be admitted by itself, but this object is admitted as \
-                     a whole; the annotation {ADMISSION_ANNOTATION} with the value \"PerPod\" \
-                     changes that at creation"
+                    "requires that each pod is admitted by itself, but this object is admitted as a whole; to change that, create the object with the annotation {ADMISSION_ANNOTATION}: \"PerPod\""
                 ),
             ))
         });

@@ -341,7 +341,7 @@ fn gated_by_others(template: &Template<'_>, gates: &QueueGates) -> Option<Proble
     is_gated.then(|| {
         Problem::forbidden(
             format!("{}.schedulingGates", template.place.spec_field()),
-            "this template can't be changed, so that its pods can't be released together: a gate of others would keep quota from use",
+            "this template can't be changed, so its pods can't be released together: quota would be held while a gate of others is left",
         )
     })
 }

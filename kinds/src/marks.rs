@@ -33,8 +33,7 @@ pub fn propagated_gate(field: impl Into<String>, gate: &str, holder: &str) -> Pr
     Problem::forbidden(
         field,
         format!(
-            "the gate {gate:?} stands for a gate annotation on {holder}, and is removed by Sluice when \
-             that is lifted; lift it there"
+            "the gate {gate:?} stands for a gate annotation on {holder}; remove it from that annotation, and Sluice removes it here"
         ),
     )
 }
@@ -147,12 +146,12 @@ impl CompiledKind {
             .map(|template| match &template.place {
                 Place::Metadata(_) => Problem::required(
                     format!("{}.annotations[{QUEUE_GATE}]", template.place.metadata_field()),
-                    "the pods of this object wait in a queue, and have to ask for it: \"true\"",
+                    "must be \"true\": the pods of this object wait in a queue",
                 ),
                 Place::Template(_) | Place::Info { .. } => Problem::required(
                     format!("{}.schedulingGates", template.place.spec_field()),
                     format!(
-                        "the pods of this object wait in a queue, and have to be born with the gate {QUEUE_GATE:?}"
+                        "must contain the gate {QUEUE_GATE:?}: the pods of this object wait in a queue"
                     ),
                 ),
             })
@@ -211,7 +210,7 @@ impl CompiledKind {
             Problem::forbidden(
                 format!("{}.schedulingGates", template.place.spec_field()),
                 format!(
-                    "the gate {gate:?} may only be set at creation: it says how the object is held"
+                    "the gate {gate:?} may only be set at creation: it determines how the object is held"
                 ),
             )
         })
@@ -235,7 +234,7 @@ impl Marked<'_> {
         (is_member(self.new) && !is_member(self.old)).then(|| {
             Problem::forbidden(
                 format!("{}.labels[{POD_GROUP_LABEL}]", self.place.metadata_field()),
-                "the pods of this object are admitted with it, not with a group",
+                "the pods of this object are admitted with the object, not with a group",
             )
         })
     }

@@ -40,7 +40,7 @@ impl Partial {
         {
             let field = self.field.field();
             let rule = format!(
-                "needs {field} to be {count}, the number of pods: how many are admitted is written there"
+                "requires {field} to be {count}, the number of pods: the number of admitted pods is written there"
             );
             return Err(Problem::invalid(at, asked, rule));
         }
@@ -104,7 +104,7 @@ mod tests {
                 json!("1"),
                 json!({"parallelism": 4, "completions": 2}),
                 format!(
-                    "{AT}: Invalid value: \"1\": needs spec.parallelism to be 2, the number of pods: how many are admitted is written there"
+                    "{AT}: Invalid value: \"1\": requires spec.parallelism to be 2, the number of pods: the number of admitted pods is written there"
                 ),
             ),
         ];

@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn letting_go_and_taking_back_leaves_the_template_as_it_was_but_for_the_marks() {
+    fn release_and_eviction_leave_the_template_as_it_was_but_for_the_marks() {
         let kind = CompiledKind::compile(&job_kind()).unwrap();
         let mut job = batch_job();
         job["metadata"]["generation"] = json!(3);

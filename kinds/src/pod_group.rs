@@ -83,7 +83,7 @@ impl PodGroup {
             label(pod, key).ok_or_else(|| {
                 Problem::required(
                     format!("metadata.labels[{key}]"),
-                    format!("must be there: {POD_GROUP_LABELS_ANNOTATION} names the group of the pod by it"),
+                    format!("must be set: {POD_GROUP_LABELS_ANNOTATION} names it as part of the group name"),
                 )
             })
         };

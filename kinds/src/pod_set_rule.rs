@@ -156,13 +156,13 @@ impl Rule {
             }
             None if self.when_absent == WhenAbsent::Skip => return,
             None => {
-                let rule = "its JobKind says that the pod sets lie here";
+                let rule = "its JobKind reads the pod sets from here";
                 return problems.push(Problem::required(at.to_string(), rule));
             }
         };
         let len = elements.len();
         if len == 0 && self.when_absent != WhenAbsent::Skip {
-            let rule = "its JobKind says that the pod sets lie here, and there are none";
+            let rule = "must have at least one element: its JobKind reads the pod sets from here";
             return problems.push(Problem::required(at.to_string(), rule));
         }
         if SETS_MAX < len {
@@ -225,7 +225,7 @@ impl Rule {
             None if matches!(self.when_absent, WhenAbsent::Create | WhenAbsent::Assume) => {}
             Some(pod) if pod.is_object() => {}
             Some(_) | None => {
-                let rule = "its JobKind says that a pod template lies here";
+                let rule = "its JobKind reads a pod template from here";
                 problems.push(Problem::required(at.to_string(), rule));
                 return None;
             }
@@ -257,7 +257,7 @@ impl Rule {
             Some(path) => {
                 let field = element.at.below(path).to_string();
                 let Some(Value::String(name)) = path.get(element.value) else {
-                    let rule = "its JobKind says that the name of the pod set lies here";
+                    let rule = "its JobKind reads the name of a pod set from here";
                     problems.push(Problem::required(field, rule));
                     return None;
                 };
@@ -328,7 +328,7 @@ fn pointed_at(
 ) -> Option<Location> {
     let field = || element.at.below(path).to_string();
     let Some(Value::String(text)) = path.get(element.value) else {
-        let rule = "its JobKind says that the path of a pod template lies here";
+        let rule = "its JobKind reads the path of a pod template from here";
         problems.push(Problem::required(field(), rule));
         return None;
     };

@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn charges_what_the_scheduler_charges() {
+    fn counts_what_the_scheduler_counts() {
         let container = |cpu: &str| json!({"resources": {"requests": {"cpu": cpu}}});
         let sidecar =
             |cpu: &str| json!({"restartPolicy": "Always", "resources": {"requests": {"cpu": cpu}}});

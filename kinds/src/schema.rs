@@ -27,7 +27,7 @@ pub fn check(kind: &CompiledKind, document: &Value) -> Vec<Problem> {
             "spec.kind",
             kind.kind.clone(),
             format!(
-                "there is no such kind in the published schema of {}/{}",
+                "the published schema of {}/{} has no such kind",
                 kind.group, kind.version
             ),
         )];

@@ -109,7 +109,7 @@ pub async fn watch<T>(
             Ok(None) => return None,
             Err(error) => {
                 metrics.watch_error(&resource.plural);
-                warn!(resource = %resource.plural, %error, "watch failed, trying again");
+                warn!(resource = %resource.plural, %error, "a watch failed; trying again");
                 if source.may_be_refused()
                     && let Some(refusal) = refusal(error)
                 {
@@ -125,7 +125,7 @@ pub async fn watch<T>(
             change,
         };
         if sender.send(observation).await.is_err() {
-            debug!(resource = %resource.plural, "nobody listens, watch ends");
+            debug!(resource = %resource.plural, "the watch ends: nothing receives its events");
             return None;
         }
     }

@@ -250,9 +250,11 @@ impl Writer {
             read(&api, &job.name).await
         };
         match found {
-            Ok(Some(found)) if found.metadata.uid.as_deref() == Some(&*job.uid) => Some(
-                Reply::Unknown("its job is there, the watch lags".to_owned()),
-            ),
+            Ok(Some(found)) if found.metadata.uid.as_deref() == Some(&*job.uid) => {
+                Some(Reply::Unknown(
+                    "the Workload was not deleted: its job exists, and the watch lags".to_owned(),
+                ))
+            }
             Ok(_) => self.pods_run(key, &job.uid).await,
             // Its CRD went, and took it along.
             Err(failure) if failure.is_not_found() && self.is_unserved(job).await => {
@@ -282,7 +284,7 @@ impl Writer {
             .limit(1);
         match deadline(api.list_metadata(&running)).await {
             Ok(pods) if pods.items.is_empty() => None,
-            Ok(_) => Some(Reply::Unknown("its pods run on without it".to_owned())),
+            Ok(_) => Some(Reply::Unknown("the pod was not deleted".to_owned())),
             Err(failure) => Some(Reply::Unknown(failure.text())),
         }
     }

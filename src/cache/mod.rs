@@ -52,7 +52,7 @@ pub type Template = (Arc<str>, Arc<str>);
 
 /// The jobs, Workloads and pods that are known.
 #[derive(Debug, Default)]
-pub struct World {
+pub struct ObjectCache {
     /// The pods.
     pub pods: pods::Pods,
     /// Objects that are not managed by themselves.
@@ -71,7 +71,7 @@ pub struct World {
     buried: BTreeSet<String>,
 }
 
-impl World {
+impl ObjectCache {
     /// Takes in a job. Returns false if a newer one is known.
     pub fn put_job(&mut self, key: JobKey, record: JobRecord) -> bool {
         if let Some(known) = self.jobs.get(&key) {

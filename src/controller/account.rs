@@ -30,8 +30,11 @@ impl Controller {
         let id = WorkloadId::new(uid.clone());
         let unused_since = self.unused_since(uid);
         let flight = self.flights.of(uid);
-        let job = self.world.job_key(uid).and_then(|key| self.world.job(key));
-        let Some((key, workload)) = self.world.workload_of(uid) else {
+        let job = self
+            .objects
+            .job_key(uid)
+            .and_then(|key| self.objects.job(key));
+        let Some((key, workload)) = self.objects.workload_of(uid) else {
             // Somebody deleted the Workload of a job whose pods may run: the quota is not free yet.
             self.expected.forget(uid);
             let may_run = || {
@@ -51,7 +54,7 @@ impl Controller {
             });
             if !may_have_pods {
                 self.engine.apply(Event::RemoveWorkload(id));
-            } else if self.world.job_key(uid).is_none() && group_key(uid).is_none() {
+            } else if self.objects.job_key(uid).is_none() && group_key(uid).is_none() {
                 self.orphans.insert(uid.clone());
             }
             return;
@@ -63,7 +66,7 @@ impl Controller {
                 let ended = |pod_set: &str| workload.reclaimed(pod_set);
                 match translate::admission(admission, ended, &self.bound_pods(uid)) {
                     // What is deleted together with its pods goes by itself: nobody else has to make
-                    // room meanwhile. Nobody waits for an eviction that does not end.
+                    // quota meanwhile. Nothing waits for an eviction that does not end.
                     Ok(admission)
                         if workload.is_evicting() && !workload.is_stalled()
                             || job.is_some_and(|job| job.deletes_pods) =>
@@ -72,7 +75,7 @@ impl Controller {
                         WorkloadState::Evicting(admission, whom.map(WorkloadId::new))
                     }
                     Ok(admission) => WorkloadState::Admitted(Admission {
-                        since: reservation::charged_since(workload).map_or(Time::default(), time),
+                        since: reservation::usage_since(workload).map_or(Time::default(), time),
                         unused_since: unused_since.map(time),
                         ..admission
                     }),
@@ -111,7 +114,7 @@ impl Controller {
         let created = created.map_or(i64::MAX, Timestamp::as_second);
         self.engine
             .apply(Event::UpsertWorkload(sluice_engine::Workload {
-                // Its user has given it up: it makes room before any other.
+                // Its user has given it up: it is preempted before any other.
                 priority: if is_deleted {
                     i32::MIN
                 } else {
@@ -137,7 +140,7 @@ impl Controller {
 
     /// Makes the engine see a job, group or pod as it is recorded.
     pub(super) fn sync(&mut self, uid: &Uid) {
-        if self.world.pods.key(uid).is_some() {
+        if self.objects.pods.key(uid).is_some() {
             self.sync_pod(uid);
         } else {
             self.sync_engine(uid);
@@ -147,9 +150,12 @@ impl Controller {
     /// Whether a job or group with a Workload may be admitted.
     fn may_wait(&self, uid: &Uid, workload: &WorkloadRecord) -> bool {
         if group_key(uid).is_some() {
-            return group::is_ready(&self.world.pods_by_age(uid), workload);
+            return group::is_ready(&self.objects.pods_by_age(uid), workload);
         }
-        let job = self.world.job_key(uid).and_then(|key| self.world.job(key));
+        let job = self
+            .objects
+            .job_key(uid)
+            .and_then(|key| self.objects.job(key));
         job.is_some_and(|job| {
             self.is_watched(uid) && may_wait(job, workload) && self.pods_are_free(uid, job)
         })
@@ -161,7 +167,7 @@ impl Controller {
         if job.hold != Hold::Pods {
             return true;
         }
-        let pods = self.world.pods_of(uid);
+        let pods = self.objects.pods_of(uid);
         let is_gated = pods.iter().any(|(_, pod)| pod.is_gated_elsewhere());
         let sets = job.reading.as_ref().ok();
         let sets = sets.and_then(|reading| reading.pod_sets.as_ref().ok());
@@ -181,14 +187,14 @@ impl Controller {
     /// How many pods of a job or group may run: those that were released, and those for which that is
     /// under way.
     pub(super) fn live_pods(&self, uid: &Uid) -> usize {
-        let pods = self.world.pods_of(uid);
+        let pods = self.objects.pods_of(uid);
         let own = pods.iter().filter(|(_, pod)| self.may_run(pod)).count();
         own + self.orphaned_pods(uid).len()
     }
 
     /// How many of these will not be gone in a moment.
     pub(super) fn lasting_pods(&self, uid: &Uid) -> usize {
-        let pods = self.world.pods_of(uid);
+        let pods = self.objects.pods_of(uid);
         let lasting = |pod: &PodRecord| self.may_run(pod) && !pod.is_soon_gone;
         pods.iter().filter(|(_, pod)| lasting(pod)).count()
     }
@@ -197,7 +203,7 @@ impl Controller {
     /// they are of count for each.
     pub(super) fn live_pods_of_set(&self, uid: &Uid, pod_set: &str) -> LivePods {
         let mut live = LivePods::default();
-        for (_, pod) in self.world.pods_of(uid) {
+        for (_, pod) in self.objects.pods_of(uid) {
             let is_of_set = pod.pod_set.as_deref().is_none_or(|set| set == pod_set);
             if is_of_set && self.may_run(pod) {
                 live.all += 1;
@@ -216,7 +222,7 @@ impl Controller {
         let is_group = group_key(uid).is_some();
         let mut bound: HashMap<String, u32> = HashMap::default();
         let left_behind = self.orphaned_pods(uid);
-        for (_, pod) in self.world.pods_of(uid).into_iter().chain(left_behind) {
+        for (_, pod) in self.objects.pods_of(uid).into_iter().chain(left_behind) {
             if !(pod.is_released() && pod.is_bound) {
                 continue;
             }
@@ -230,7 +236,7 @@ impl Controller {
 
     /// Whether a job's kind is watched, so that what is known of the job is so.
     fn is_watched(&self, uid: &Uid) -> bool {
-        self.world
+        self.objects
             .job_key(uid)
             .is_some_and(|key| self.kinds.is_listed(&key.kind))
     }
@@ -238,7 +244,7 @@ impl Controller {
     /// Makes the engine see a pod that is admitted by itself as it is recorded.
     pub(super) fn sync_pod(&mut self, uid: &Uid) {
         let id = WorkloadId::new(uid.clone());
-        let Some((key, pod)) = self.world.pods.of(uid) else {
+        let Some((key, pod)) = self.objects.pods.of(uid) else {
             self.engine.apply(Event::RemoveWorkload(id));
             return;
         };
@@ -278,8 +284,7 @@ impl Controller {
                         WorkloadState::Evicting(admission, None)
                     } else {
                         WorkloadState::Admitted(Admission {
-                            since: reservation::pod_charged_since(pod)
-                                .map_or(Time::default(), time),
+                            since: reservation::pod_usage_since(pod).map_or(Time::default(), time),
                             unused_since: reservation::pod_unused_since(pod).map(time),
                             ..admission
                         })
@@ -290,7 +295,7 @@ impl Controller {
         } else if pod.is_candidate()
             && flight.is_none()
             && !self.resting.contains(uid)
-            && !self.pod_stands_back(pod)
+            && !self.pod_backs_off(pod)
             && self.pod_priority(pod).is_ok()
         {
             WorkloadState::Pending
@@ -329,7 +334,7 @@ impl Controller {
             && self.root_of(pod, &key.namespace) == Root::None
     }
 
-    fn pod_stands_back(&self, pod: &PodRecord) -> bool {
+    fn pod_backs_off(&self, pod: &PodRecord) -> bool {
         let owner = pod.owner.as_ref();
         owner.is_some_and(|owner| {
             let backoff = self.pod_backoffs.get(&owner.uid);

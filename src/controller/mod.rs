@@ -2,7 +2,7 @@
 //! needed, and what happens in what order can be read here. I/O runs in tasks of its own, bounded.
 //!
 //! ```text
-//! watches ──▶ observe ──▶ World, Cluster, Engine ──▶ settle ──▶ Flights (writes)
+//! watches ──▶ observe ──▶ ObjectCache, Cluster, Engine ──▶ settle ──▶ Flights (writes)
 //!                ▲                                                  │
 //!                └──────────────── replies are observations ◀───────┘
 //! ```
@@ -41,7 +41,7 @@ use crate::api::write::Writer;
 use crate::cache::Source;
 use crate::cache::cluster::Cluster;
 use crate::cache::devices::Devices;
-use crate::cache::{Template, Uid, World};
+use crate::cache::{ObjectCache, Template, Uid};
 use crate::jobkinds::webhook_rules::Rules;
 use crate::process::clock;
 use crate::process::hashing::{HashMap, HashSet};
@@ -97,7 +97,7 @@ pub struct Controller {
     metrics: Arc<Metrics>,
     events: Events,
     engine: Engine,
-    world: World,
+    objects: ObjectCache,
     cluster: Cluster,
     kinds: Kinds,
     flights: Flights,
@@ -198,7 +198,7 @@ impl Controller {
                 rules,
             ),
             engine: Engine::new(options.settings.clone()),
-            world: World::default(),
+            objects: ObjectCache::default(),
             cluster,
             listings: HashMap::default(),
             unsynced: BTreeSet::new(),
@@ -267,7 +267,7 @@ impl Controller {
                 self.settle();
             }
         }
-        info!("stopping: waiting for writes under way");
+        info!("stopping: waiting for in-flight writes");
         pulse.end();
         self.flights.finish().await;
         self.excess_children.finish().await;
@@ -304,24 +304,24 @@ impl Controller {
             self.started = true;
             self.opening = Some(Opening::new());
             info!(
-                jobs = self.world.jobs().count(),
-                workloads = self.world.workloads().count(),
-                "everything is listed, deciding begins"
+                jobs = self.objects.jobs().count(),
+                workloads = self.objects.workloads().count(),
+                "everything is listed; decisions begin"
             );
             self.dirty
-                .extend(self.world.jobs().map(|(_, job)| job.uid.clone()));
-            let pods = self.world.pods.all().map(|(_, pod)| pod.uid.clone());
+                .extend(self.objects.jobs().map(|(_, job)| job.uid.clone()));
+            let pods = self.objects.pods.all().map(|(_, pod)| pod.uid.clone());
             let pods: Vec<Uid> = pods.collect();
             for uid in pods {
                 self.pod_changed(&uid);
             }
-            let owners = self.world.workloads().filter_map(|(_, w)| w.job.as_ref());
+            let owners = self.objects.workloads().filter_map(|(_, w)| w.job.as_ref());
             let owners: Vec<Uid> = owners.map(|owner| owner.uid.clone()).collect();
             self.dirty.extend(owners);
             self.set_doubtful_aside();
             // What jobs were told before the start is not told again.
             self.is_quiet = true;
-            self.decide_again(self.world.children.waiting());
+            self.decide_again(self.objects.children.waiting());
             self.settle();
             self.is_quiet = false;
         }

@@ -1,4 +1,4 @@
-//! Taking in what watches and replies show: into the world, the settings and the engine. Nothing is
+//! Taking in what watches and replies show: into the objects, the settings and the engine. Nothing is
 //! decided and nothing is written here.
 
 use std::sync::Arc;
@@ -89,7 +89,7 @@ impl Controller {
                     name: name.clone(),
                 };
                 self.workload_gone(&key, uid);
-                self.world.unbury_workload(uid);
+                self.objects.unbury_workload(uid);
             }
             Source::Jobs(kind, _) => {
                 let key = JobKey {
@@ -115,19 +115,19 @@ impl Controller {
         };
         let known: Vec<(Arc<str>, Arc<str>)> = match source {
             Source::Workload => self
-                .world
+                .objects
                 .workloads()
                 .map(|(key, _)| (key.namespace.clone(), key.name.clone()))
                 .collect(),
             Source::Pod => self
-                .world
+                .objects
                 .pods
                 .all()
                 .map(|(key, _)| (key.namespace.clone(), key.name.clone()))
                 .collect(),
             Source::Jobs(kind, _) => {
-                let jobs = self.world.jobs().map(|(key, _)| key);
-                jobs.chain(self.world.children.keys())
+                let jobs = self.objects.jobs().map(|(key, _)| key);
+                jobs.chain(self.objects.children.keys())
                     .filter(|key| key.kind == *kind)
                     .map(|key| (key.namespace.clone(), key.name.clone()))
                     .collect()
@@ -140,7 +140,7 @@ impl Controller {
             _ => self.cluster.known(source),
         };
         if *source == Source::Workload {
-            self.world.unbury_workload(None);
+            self.objects.unbury_workload(None);
         }
         for (namespace, name) in known {
             if !seen.contains(&(namespace.clone(), name.clone())) {
@@ -160,10 +160,10 @@ impl Controller {
     /// Workloads whose job was not in a complete list are looked at again.
     fn workloads_without_job(&mut self) {
         let orphans: Vec<Uid> = self
-            .world
+            .objects
             .workloads()
             .filter_map(|(_, workload)| workload.job.as_ref())
-            .filter(|owner| self.world.job_key(&owner.uid).is_none())
+            .filter(|owner| self.objects.job_key(&owner.uid).is_none())
             .map(|owner| owner.uid.clone())
             .collect();
         self.dirty.extend(orphans);
@@ -182,7 +182,7 @@ impl Controller {
                     self.engine.apply(event);
                 }
                 if effect.priorities {
-                    let uids = self.world.jobs().map(|(_, job)| job.uid.clone());
+                    let uids = self.objects.jobs().map(|(_, job)| job.uid.clone());
                     self.dirty.extend(uids);
                     self.look_at_all_pods();
                 }
@@ -199,7 +199,7 @@ impl Controller {
             }
             Err(error) => warn!(
                 ?source,
-                namespace, name, error, "object can't be read and is passed over"
+                namespace, name, error, "object can't be read and is ignored"
             ),
         }
     }
@@ -209,19 +209,19 @@ impl Controller {
         let (key, mut record) = match WorkloadRecord::read(object) {
             Ok(read) => read,
             Err(error) => {
-                warn!(%namespace, %name, %error, "Workload can't be read and is passed over");
+                warn!(%namespace, %name, %error, "Workload can't be read and is ignored");
                 return;
             }
         };
         // An owner in another namespace is none (a forged reference).
         let job = record.job.clone().filter(|owner| {
-            self.world
+            self.objects
                 .job_key(&owner.uid)
                 .is_none_or(|job| job.namespace == key.namespace)
         });
         // What it said of its job before an orphaning deletion is still so.
         let known = self
-            .world
+            .objects
             .workload(&key)
             .and_then(|known| known.job.as_ref());
         let job = match (job, known) {
@@ -233,12 +233,12 @@ impl Controller {
         record.job.clone_from(&job);
         self.set_late_aside(&key, &mut record);
         let waits = record.status.admission.is_none() && !record.is_finished();
-        let known = self.world.workload(&key);
+        let known = self.objects.workload(&key);
         let was_evicting = known
             .filter(|known| known.uid == record.uid && known.revision < record.revision)
             .map(WorkloadRecord::is_evicting);
         self.count_eviction(was_evicting, &record);
-        if self.world.put_workload(key, record)
+        if self.objects.put_workload(key, record)
             && let Some(Owner { uid, .. }) = job
         {
             if waits && self.is_unexplained.insert(uid.clone()) {
@@ -251,22 +251,22 @@ impl Controller {
 
     /// A reply says that a Workload is gone, which its watch may not have shown yet.
     pub(super) fn workload_not_found(&mut self, key: &WorkloadKey) {
-        if let Some(known) = self.world.workload(key) {
+        if let Some(known) = self.objects.workload(key) {
             let uid = known.uid.to_string();
-            self.world.bury_workload(&uid);
+            self.objects.bury_workload(&uid);
         }
         self.workload_gone(key, None);
     }
 
     pub(super) fn workload_gone(&mut self, key: &WorkloadKey, uid: Option<&str>) {
-        let Some(known) = self.world.workload(key) else {
+        let Some(known) = self.objects.workload(key) else {
             return;
         };
         if uid.is_some_and(|uid| *known.uid != *uid) {
             return;
         }
         if let Some(Owner { uid, .. }) = self
-            .world
+            .objects
             .remove_workload(key)
             .and_then(|record| record.job)
         {
@@ -279,7 +279,7 @@ impl Controller {
     /// Looks again at all pods that are admitted by themselves.
     fn look_at_all_pods(&mut self) {
         let uids: Vec<Uid> = self
-            .world
+            .objects
             .pods
             .all()
             .map(|(_, pod)| pod.uid.clone())
@@ -292,7 +292,7 @@ impl Controller {
     /// What runs without a record of its admission is charged to what its queue says.
     fn recharge_unrecorded_pods(&mut self) {
         let uids: Vec<Uid> = self
-            .world
+            .objects
             .pods
             .all()
             .filter(|(_, pod)| pod.mode == PodMode::Single && pod.is_released())
@@ -310,10 +310,10 @@ impl Controller {
             self.sync_engine(&uid);
             self.dirty.insert(uid);
         }
-        let of_children = self.world.children.keys();
+        let of_children = self.objects.children.keys();
         let of_children = of_children.filter(|key| *key.kind == *kind);
         let owners: Vec<_> = of_children
-            .filter_map(|key| Some((key, self.world.children.get(key)?)))
+            .filter_map(|key| Some((key, self.objects.children.get(key)?)))
             .filter(|(_, child)| child.record.is_some())
             .filter_map(|(key, child)| {
                 let owner = child.owner.as_ref()?;
@@ -327,17 +327,17 @@ impl Controller {
 
     /// The jobs of a JobKind.
     pub(super) fn jobs_of(&self, kind: &str) -> Vec<Uid> {
-        let jobs = self.world.jobs();
+        let jobs = self.objects.jobs();
         let of_kind = jobs.filter(|(key, _)| *key.kind == *kind);
         of_kind.map(|(_, job)| job.uid.clone()).collect()
     }
 
     /// Forgets what was noted about a job that has neither an object nor a Workload any more.
     pub(super) fn prune(&mut self, uid: &Uid) {
-        if self.world.job_key(uid).is_none()
-            && self.world.workload_of(uid).is_none()
-            && self.world.pods.key(uid).is_none()
-            && self.world.pods_of(uid).is_empty()
+        if self.objects.job_key(uid).is_none()
+            && self.objects.workload_of(uid).is_none()
+            && self.objects.pods.key(uid).is_none()
+            && self.objects.pods_of(uid).is_empty()
         {
             self.told.remove(uid);
             self.attempts.forget(uid);
@@ -347,7 +347,7 @@ impl Controller {
             self.late_pods.remove(uid);
             self.blocked.remove(uid);
             self.empty_since.remove(uid);
-            self.world.forget_gone(uid);
+            self.objects.forget_gone(uid);
         }
     }
 }

@@ -36,7 +36,7 @@ impl Controller {
             self.prune(&uid);
         }
         for uid in std::mem::take(&mut self.dirty) {
-            if self.world.pods.key(&uid).is_some() {
+            if self.objects.pods.key(&uid).is_some() {
                 self.plan_pod(&uid);
                 continue;
             }
@@ -56,7 +56,7 @@ impl Controller {
         if self.metrics.violations(violations) {
             error!(
                 violations,
-                "the quota is in a state that must not occur, and may be given twice: restart Sluice, and report this"
+                "usage is in a state that must not occur, and quota may be given out twice: restart Sluice, and report this bug"
             );
         }
         let mut preempting = Preempting::new();
@@ -74,24 +74,25 @@ impl Controller {
         if self.flights.of(uid).is_some() || self.resting.contains(uid) {
             return;
         }
-        let Some(key) = self.world.job_key(uid).cloned() else {
+        let Some(key) = self.objects.job_key(uid).cloned() else {
             return self.plan_orphan(uid);
         };
-        let (Some(job), Some(kind)) = (self.world.job(&key), self.kinds.compiled(&key.kind)) else {
+        let (Some(job), Some(kind)) = (self.objects.job(&key), self.kinds.compiled(&key.kind))
+        else {
             return;
         };
         // What a JobKind read that was another one is no ground for a write.
         if !self.kinds.has_listed(&key.kind) {
             return;
         }
-        let workload = self.world.workload_of(uid);
+        let workload = self.objects.workload_of(uid);
         if workload.is_none()
             && (self.cluster.is_terminating(&key.namespace)
                 || self.lineage(&key, job) == Lineage::Child)
         {
             return;
         }
-        let still_charged = workload.is_none()
+        let still_in_use = workload.is_none()
             && self
                 .engine
                 .admission(&WorkloadId::new(uid.clone()))
@@ -110,7 +111,7 @@ impl Controller {
                 .as_ref()
                 .map(|(key, job, kind)| Child { key, job, kind }),
             workload,
-            still_charged,
+            still_in_use,
             live_pods: self.live_pods(uid),
             may_have_unseen_pods: unseen_for.is_some(),
             lasting_pods: self.lasting_pods(uid),
@@ -161,12 +162,12 @@ impl Controller {
 
     fn admit(&mut self, id: &WorkloadId, admission: &sluice_engine::Admission) {
         let uid = Uid::from(id.as_str());
-        if self.world.pods.key(&uid).is_some() {
+        if self.objects.pods.key(&uid).is_some() {
             return self.admit_pod(&uid, admission);
         }
         let now = clock::now();
         self.flights.withdraw_explanation(&uid);
-        let found = self.world.workload_of(&uid).zip(self.resource_of(&uid));
+        let found = self.objects.workload_of(&uid).zip(self.resource_of(&uid));
         let (Some(((key, record), resource)), None) = (found, self.flights.of(&uid)) else {
             self.engine.apply(Event::AdmissionFailed(id.clone()));
             return;
@@ -193,7 +194,7 @@ impl Controller {
         if group_key(uid).is_some() {
             return Some(pods_resource());
         }
-        self.kinds.resource(&self.world.job_key(uid)?.kind)
+        self.kinds.resource(&self.objects.job_key(uid)?.kind)
     }
 
     /// The priority of a job: its WorkloadPriorityClass, or its pods' PriorityClass, or 0.
@@ -285,17 +286,17 @@ impl Controller {
             self.ask_again();
         }
         let gated: i64 = self
-            .world
+            .objects
             .gated()
             .values()
-            .chain(self.world.pods.gated().values())
+            .chain(self.objects.pods.gated().values())
             .map(|count| i64::from(*count))
             .sum();
         self.metrics.gated(gated);
         self.statuses.refresh(
             &self.engine,
             &self.cluster,
-            &self.world,
+            &self.objects,
             &self.kinds,
             &self.metrics,
         );
@@ -323,12 +324,12 @@ impl Controller {
 
     /// Tells the user about a job, a pod or a group, once. A group is told by its oldest pod.
     pub(super) fn tell_about(&mut self, uid: &Uid, note: Note) {
-        if let Some(key) = self.world.job_key(uid).cloned() {
+        if let Some(key) = self.objects.job_key(uid).cloned() {
             return self.tell(&key, uid, note);
         }
-        let pod = self.world.pods.of(uid);
+        let pod = self.objects.pods.of(uid);
         let pod = pod.or_else(|| {
-            let pods = group_key(uid).map(|_| self.world.pods_by_age(uid));
+            let pods = group_key(uid).map(|_| self.objects.pods_by_age(uid));
             pods.and_then(|pods| pods.into_iter().next())
         });
         if let Some((key, pod)) = pod {

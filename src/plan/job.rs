@@ -41,7 +41,7 @@ pub struct Situation<'a> {
     /// Its Workload, if there is one.
     pub workload: Option<(&'a WorkloadKey, &'a WorkloadRecord)>,
     /// Whether quota is still charged to a Workload of this job that somebody has deleted.
-    pub still_charged: bool,
+    pub still_in_use: bool,
     /// How many of its pods may run: released, and not gone.
     pub live_pods: usize,
     /// Whether it was admitted so short a time ago that pods may run that no watch has shown.
@@ -190,7 +190,7 @@ fn deleting(situation: &Situation<'_>) -> Plan {
         None if record.is_evicting() => evicting(situation, reading, key, record),
         // Its controller makes no pods any more, and does not say either how it ended.
         None if is_left_without_pods(situation) => {
-            let cause = Cause::new("Deleted", "It is being deleted, and its pods are gone");
+            let cause = Cause::new("Deleted", "The job is being deleted, and its pods are gone");
             evict(key, record, &cause, situation.now)
         }
         Some(_) | None => Plan::default(),
@@ -240,7 +240,7 @@ fn unfinished(
 ) -> Plan {
     let note = Note::warning(
         "Unfinished",
-        "It had ended and goes on: it is queued anew, as its quota was given back",
+        "The job had finished and was started again: it is queued again, as its quota was freed",
     );
     if runs_unheld(situation, reading) {
         return suspend(situation, note);

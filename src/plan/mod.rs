@@ -103,7 +103,7 @@ pub enum PodPurpose {
     LiftGates,
     /// It lost the label that it is watched by.
     Relabel,
-    /// It has to go: its job gives its quota back.
+    /// It is evicted: its job gives its quota back.
     Evict,
     /// It has held quota for too long without a node.
     TimeOut,
@@ -123,7 +123,7 @@ pub enum JobPatch {
 pub enum StatusPurpose {
     /// It is admitted.
     Admit,
-    /// It has to go.
+    /// It is evicted.
     Evict,
     /// It has gone: its quota is free.
     Requeue,

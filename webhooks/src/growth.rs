@@ -7,8 +7,7 @@ use sluice_kinds::requests::PodDefaults;
 use sluice_kinds::view::PodSetView;
 
 /// What every refusal ends with.
-const ADVICE: &str =
-    "while the job is admitted; suspend it in the same update, and it is queued with the new value";
+const ADVICE: &str = "while the job is admitted; suspend the job in the same update, and it is queued with the new value";
 
 /// What is wrong with editing the pod sets of an admitted job.
 ///

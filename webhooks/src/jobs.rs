@@ -185,7 +185,7 @@ fn check_admission(
     match settled {
         Some(old) if annotation_text(old, ADMISSION_ANNOTATION) != new => Some(Problem::forbidden(
             gates::field_of(ADMISSION_ANNOTATION),
-            "may only be set at creation: it says how the object is held",
+            "may only be set at creation: it determines how the object is held",
         )),
         Some(_) => None,
         None => match admission_mode(new?) {
@@ -251,7 +251,7 @@ fn check_owner(request: &Request, edit: &Edit<'_>, policy: &Policy) -> Option<Pr
     }
     let (_, owner) = controller(edit.new)?;
     let detail = format!(
-        "what a {owner} makes is queued with it, and only its controller may name it as the owner; leave the owner out, or the label {}",
+        "children of a {owner} are queued with it, and only its controller may name it as the owner; remove the owner reference, or the label {}",
         label.key
     );
     Some(Problem::forbidden("metadata.ownerReferences", detail))

@@ -56,7 +56,7 @@ impl Policy {
 
     /// Whether all pods of an object of this kind are charged with it once it is released, rather than
     /// each by itself.
-    pub fn charges_whole(&self, group: &str, kind: &str) -> bool {
+    pub fn counts_whole(&self, group: &str, kind: &str) -> bool {
         let kind = self.kind(group, kind);
         kind.is_some_and(|kind| kind.suspend_path().is_some() && !kind.is_opaque())
     }

@@ -1,4 +1,4 @@
-//! Connections that have not yet been served once. When there is no room for another connection the
+//! Connections that have not yet been served once. When there is no slot for another connection the
 //! oldest of these goes: callers that connect and say nothing can't keep the API server out.
 
 use std::collections::BTreeMap;

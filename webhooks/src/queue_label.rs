@@ -91,13 +91,11 @@ pub(crate) fn check_change_of_gated(
     match (old, new) {
         (Some(was), Some(is)) if was.queue != is.queue => Some(Problem::forbidden(
             is.field(),
-            "is immutable while the pods carry the queue gate; delete the object and create it \
-             again in the other queue",
+            "is immutable while the pods have the queue gate; delete the object and create it again in the other queue",
         )),
         (Some(was), None) => Some(Problem::forbidden(
             was.field(),
-            "may not be removed while the pods carry the queue gate; delete the object and create \
-             it again without the label",
+            "may not be removed while the pods have the queue gate; delete the object and create it again without the label",
         )),
         _ => None,
     }
@@ -112,8 +110,7 @@ pub(crate) fn check_late_join(
     let joined = new.filter(|_| old.is_none())?;
     Some(Problem::forbidden(
         joined.field(),
-        "may only be set at creation: the pods of this object get their scheduling gates then; \
-         delete the object and create it again with the label",
+        "may only be set at creation, when the pod templates of this object get scheduling gates; delete the object and create it again with the label",
     ))
 }
 

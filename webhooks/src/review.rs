@@ -65,7 +65,7 @@ pub fn mutate(request: &Request, policy: &Policy) -> Verdict {
 /// A request about jobs or pods that comes before the JobKinds are known.
 fn early(kind: &str) -> Verdict {
     let detail = format!(
-        "this replica of Sluice does not know its JobKinds yet, so it can't judge a {kind}; try again"
+        "this replica of Sluice has not read its JobKinds yet, and can't review a {kind}; try again"
     );
     Verdict::early(Problem::forbidden("kind", detail))
 }

@@ -89,7 +89,7 @@ struct Guests {
     clients: Arc<AllowedClients>,
     router: Router,
     stopped: watch::Receiver<bool>,
-    room: Arc<Semaphore>,
+    slots: Arc<Semaphore>,
     probation: Arc<Probation>,
     tasks: JoinSet<()>,
     count: u64,
@@ -107,17 +107,17 @@ impl Guests {
             clients: Arc::new(clients),
             router,
             stopped,
-            room: Arc::new(Semaphore::new(CONNECTIONS_MAX)),
+            slots: Arc::new(Semaphore::new(CONNECTIONS_MAX)),
             probation: Arc::default(),
             tasks: JoinSet::new(),
             count: 0,
         }
     }
 
-    /// Serves `stream` in a task of its own, once there is room.
+    /// Serves `stream` in a task of its own, once a slot is free.
     async fn admit(&mut self, stream: TcpStream) {
         while self.tasks.try_join_next().is_some() {}
-        let Some(permit) = self.make_room().await else {
+        let Some(permit) = self.free_slot().await else {
             return;
         };
         // Answers are small: waiting for more to send only delays them.
@@ -147,12 +147,12 @@ impl Guests {
         });
     }
 
-    async fn make_room(&self) -> Option<OwnedSemaphorePermit> {
-        if let Ok(permit) = self.room.clone().try_acquire_owned() {
+    async fn free_slot(&self) -> Option<OwnedSemaphorePermit> {
+        if let Ok(permit) = self.slots.clone().try_acquire_owned() {
             return Some(permit);
         }
         self.probation.evict_oldest();
-        self.room.clone().acquire_owned().await.ok()
+        self.slots.clone().acquire_owned().await.ok()
     }
 
     async fn leave(mut self) {

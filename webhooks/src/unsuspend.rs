@@ -5,7 +5,7 @@ use sluice_kinds::problem::Problem;
 
 use crate::queue_label::QueueLabel;
 
-/// What is wrong with letting a job go by hand while these gates hold it or this queue has it.
+/// What is wrong with releasing a job by hand while these gates or this queue hold it.
 /// `field` is the suspend field.
 pub(crate) fn check(
     field: &str,
@@ -24,16 +24,14 @@ pub(crate) fn check(
         (GateState::Held(_), _) => {
             let names: Vec<_> = gates.names().map(gates::Gate::as_str).collect();
             let detail = format!(
-                "the job is held by {}; it goes on by itself once the last gate is removed from \
-                 its annotations",
+                "the job is held by {}; it is queued, or started if it has no queue, once the last gate is removed from its annotations",
                 names.join(", ")
             );
             Some(Problem::forbidden(field, detail))
         }
         (GateState::None, Some(label)) => {
             let detail = format!(
-                "the job starts by itself once LocalQueue {:?} admits it; to run it outside of \
-                 Sluice, remove the label {} in the same update",
+                "the job starts once LocalQueue {:?} admits it; to run it without Sluice, remove the label {} in the same update",
                 label.queue, label.key
             );
             Some(Problem::forbidden(field, detail))

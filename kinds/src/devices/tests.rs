@@ -57,21 +57,21 @@ fn a_template_is_counted(#[case] requests: Value, #[case] expected: &str) {
 )]
 #[case::all(
     json!({"exactly": {"deviceClassName": "gpu.example.com", "allocationMode": "All"}}),
-    "allocationMode \"All\" leaves open how many devices it gets; only \"ExactCount\" is counted"
+    "allocationMode \"All\" leaves open how many devices are allocated: must be \"ExactCount\""
 )]
 #[case::mode_to_come(
     json!({"exactly": {"deviceClassName": "gpu.example.com", "allocationMode": "Some"}}),
-    "allocationMode \"Some\" leaves open how many devices it gets; only \"ExactCount\" is counted"
+    "allocationMode \"Some\" leaves open how many devices are allocated: must be \"ExactCount\""
 )]
 #[case::first_available(
     json!({"firstAvailable": [{"name": "b", "deviceClassName": "gpu.example.com"}]}),
-    "firstAvailable leaves open which devices it gets"
+    "firstAvailable leaves open which devices are allocated: use exactly"
 )]
 #[case::admin(
     json!({"exactly": {"deviceClassName": "gpu.example.com", "adminAccess": true}}),
-    "adminAccess gives it devices that others have"
+    "adminAccess grants devices that are allocated to others: must be false"
 )]
-#[case::neither(json!({}), "exactly must say what it asks for")]
+#[case::neither(json!({}), "exactly must be set")]
 #[case::zero(
     json!({"exactly": {"deviceClassName": "gpu.example.com", "count": 0}}),
     "count must be a number greater than zero"
@@ -80,13 +80,13 @@ fn a_template_is_counted(#[case] requests: Value, #[case] expected: &str) {
     json!({"exactly": {"deviceClassName": "gpu.example.com", "count": "2"}}),
     "count must be a number greater than zero"
 )]
-fn what_can_not_be_counted_is_told(#[case] mut request: Value, #[case] rule: &str) {
+fn what_can_not_be_counted_is_reported(#[case] mut request: Value, #[case] rule: &str) {
     request["name"] = json!("r");
     let fine = json!({"name": "a", "exactly": {"deviceClassName": "gpu.example.com"}});
     let told = classes().count(&template(json!([fine, request])));
     assert_eq!(
         told.unwrap_err(),
-        format!("can't be counted by its request \"r\": {rule}")
+        format!("can't be counted, because of its request \"r\": {rule}")
     );
 }
 
@@ -152,7 +152,7 @@ fn a_pod_without_claims_is_counted_by_nobody() {
 }
 
 #[test]
-fn claims_that_can_not_be_counted_are_told() {
+fn claims_that_can_not_be_counted_are_reported() {
     let mut set = pod_set(&json!([
         {"name": "gone", "resourceClaimTemplateName": "none"},
         {"name": "odd", "resourceClaimTemplateName": "odd"},
@@ -160,7 +160,8 @@ fn claims_that_can_not_be_counted_are_told() {
         {"name": "to-come", "resourceClaimToCome": "x"},
         {"name": "much", "resourceClaimTemplateName": "much"},
     ]));
-    let odd: TemplateDevices = Err("can't be counted by its request \"r\": so it is".to_owned());
+    let odd: TemplateDevices =
+        Err("can't be counted, because of its request \"r\": so it is".to_owned());
     let much: TemplateDevices = Ok([("example.com/gpu".to_owned(), i128::MAX)].into());
     set.count_devices(|name| match name {
         "odd" => Some(&odd),
@@ -176,24 +177,23 @@ fn claims_that_can_not_be_counted_are_told() {
             at(
                 0,
                 "gone",
-                "no ResourceClaimTemplate \"none\" is known to Sluice: create it, and its devices are counted"
+                "there is no ResourceClaimTemplate \"none\": create it, and its devices are counted"
             ),
             at(
                 1,
                 "odd",
-                "ResourceClaimTemplate \"odd\" can't be counted by its request \"r\": so it is"
+                "ResourceClaimTemplate \"odd\" can't be counted, because of its request \"r\": so it is"
             ),
             at(
                 2,
                 "shared",
-                "devices of ResourceClaim \"mine\" can't be counted, as other pods may use them too: name a \
-                 ResourceClaimTemplate instead"
+                "devices of ResourceClaim \"mine\" can't be counted, as other pods may share them: name a ResourceClaimTemplate instead"
             ),
             at(3, "to-come", "must name a ResourceClaimTemplate"),
             at(
                 4,
                 "much",
-                "asks for too many devices of \"example.com/gpu\""
+                "requests too many devices of \"example.com/gpu\""
             ),
         ]
     );

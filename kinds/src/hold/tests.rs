@@ -286,9 +286,7 @@ fn a_template_that_asks_for_each_pod_does_not_go_with_a_whole_object() {
     let problems = deploy().check_whole(&object);
     assert_eq!(
         problems[0].to_string(),
-        "spec.template.metadata.annotations[sluice.dev/queue-allocation-gate]: Forbidden: asks for \
-         each pod to be admitted by itself, but this object is admitted as a whole; the annotation \
-         sluice.dev/admission with the value \"PerPod\" changes that at creation"
+        "spec.template.metadata.annotations[sluice.dev/queue-allocation-gate]: Forbidden: requires that each pod is admitted by itself, but this object is admitted as a whole; to change that, create the object with the annotation sluice.dev/admission: \"PerPod\""
     );
     assert_eq!(deploy().check_whole(&deployment()), vec![]);
 }
@@ -416,7 +414,7 @@ fn pods_of_which_only_the_metadata_is_written_ask_to_be_queued() {
     assert!(kind.is_suspended_by_gates());
     assert_eq!(
         kind.check_mode(AdmissionMode::Whole).unwrap().to_string(),
-        "metadata.annotations[sluice.dev/admission]: Invalid value: \"Whole\": must be \"PerPod\": only the pods of a Workflow tell what they ask for"
+        "metadata.annotations[sluice.dev/admission]: Invalid value: \"Whole\": must be \"PerPod\": the requests of a Workflow are known only from its pods"
     );
 }
 

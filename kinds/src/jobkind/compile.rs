@@ -97,7 +97,7 @@ fn check_allowed(spec: &JobKindSpec, problems: &mut Vec<Problem>) {
     if spec.group.is_empty() && spec.kind == "Pod" {
         problems.push(Problem::forbidden(
             "spec.kind",
-            "Pod needs no JobKind: pods that ask for it are queued by themselves",
+            "Pod needs no JobKind: pods with a queue label are queued by themselves",
         ));
     }
     let forbidden = FORBIDDEN_KINDS
@@ -119,7 +119,7 @@ fn check_whole(spec: &JobKindSpec, rules: &[Rule], problems: &mut Vec<Problem>) 
     if spec.suspend.is_some() && spec.active.is_none() {
         problems.push(Problem::required(
             "spec.active",
-            "required with spec.suspend: it says when the pods of a suspended object are gone",
+            "required with spec.suspend: it determines when the quota of a suspended object is freed",
         ));
     }
     let has_children = spec.children.iter().any(|child| !child.is_pod());
@@ -132,14 +132,14 @@ fn check_whole(spec: &JobKindSpec, rules: &[Rule], problems: &mut Vec<Problem>) 
     if spec.suspend.is_none() && rules.iter().any(|rule| rule.partial.is_some()) {
         problems.push(Problem::required(
             "spec.suspend",
-            "required with partialAdmission: how many pods are admitted is written to a suspended object",
+            "required with partialAdmission: the number of admitted pods is written to a suspended object",
         ));
     }
     if rules.iter().any(Rule::is_opaque) && spec.admission != AdmissionMode::PerPod {
         problems.push(Problem::invalid(
             "spec.admission",
             "Whole",
-            "must be PerPod: with podMetadata or whenAbsent: Create only the pods themselves tell what they ask for",
+            "must be PerPod: with podMetadata or whenAbsent: Create, the requests are known only from the pods",
         ));
     }
 }
@@ -150,20 +150,20 @@ fn check_infos(spec: &JobKindSpec, rules: &[Rule], problems: &mut Vec<Problem>) 
     if has_infos && spec.suspend.is_none() {
         problems.push(Problem::required(
             "spec.suspend",
-            "required with podInfos: objects whose pod templates can't be changed wait by being suspended",
+            "required with podInfos: objects whose pod templates can't be changed wait suspended",
         ));
     }
     if (has_infos || spec.pod_sets.is_empty()) && spec.admission == AdmissionMode::PerPod {
         problems.push(Problem::invalid(
             "spec.admission",
             "PerPod",
-            "must be Whole: without pod templates that can be changed no pod waits by itself",
+            "must be Whole: no pod can be gated, as no pod template can be changed",
         ));
     }
     if (has_infos || spec.pod_sets.is_empty()) && spec.pod_groups.is_some() {
         problems.push(Problem::forbidden(
             "spec.podGroups",
-            "may not be set: without pod templates that can be changed no pod waits with its group",
+            "may not be set: no pod can be gated, as no pod template can be changed",
         ));
     }
 }

@@ -114,7 +114,7 @@ fn an_object_that_does_not_fit_is_told_where() {
     let problems = kind.pod_sets(&job, &PodDefaults::default()).unwrap_err();
     assert_eq!(
         problems[0].to_string(),
-        "spec.template: Required value: its JobKind says that a pod template lies here"
+        "spec.template: Required value: its JobKind reads a pod template from here"
     );
 }
 
@@ -125,8 +125,7 @@ fn a_suspend_field_needs_a_way_to_see_its_pods_gone() {
     let problems = CompiledKind::compile(&kind).unwrap_err();
     assert_eq!(
         problems[0].to_string(),
-        "spec.active: Required value: required with spec.suspend: it says when the pods of a \
-         suspended object are gone"
+        "spec.active: Required value: required with spec.suspend: it determines when the quota of a suspended object is freed"
     );
 }
 
@@ -138,7 +137,7 @@ fn pods_have_no_job_kind() {
     let problems = CompiledKind::compile(&kind).unwrap_err();
     assert_eq!(
         problems[0].to_string(),
-        "spec.kind: Forbidden: Pod needs no JobKind: pods that ask for it are queued by themselves"
+        "spec.kind: Forbidden: Pod needs no JobKind: pods with a queue label are queued by themselves"
     );
 }
 
@@ -288,6 +287,6 @@ fn groups_are_told_by_keys_of_labels_and_by_a_truth() {
     let problems = CompiledKind::compile(&kind).unwrap_err();
     assert_eq!(
         problems[0].to_string(),
-        "spec.podGroups: Forbidden: may not be set: without pod templates that can be changed no pod waits with its group"
+        "spec.podGroups: Forbidden: may not be set: no pod can be gated, as no pod template can be changed"
     );
 }

@@ -65,7 +65,7 @@ const OF_GROUP: Pairs = &[(POD_GROUP_TOTAL_ANNOTATION, "1")];
     IN_GROUP,
     OF_GROUP,
     "spec.template.metadata.labels[sluice.dev/pod-group-name]: \
-    Forbidden: the pods of this object are admitted with it, not with a group"
+    Forbidden: the pods of this object are admitted with the object, not with a group"
 )]
 #[case::group_label_alone(IN_GROUP, &[], "")]
 fn at_creation(#[case] labels: Pairs, #[case] annotations: Pairs, #[case] expected: &str) {
@@ -134,7 +134,7 @@ fn the_queue_gate_comes_at_creation() {
     let old = marked(batch_job(), &[], &[], &[]);
     let new = marked(batch_job(), &[], &[], &[QUEUE_GATE]);
     let expected = "spec.template.spec.schedulingGates: Forbidden: the gate \
-         \"sluice.dev/queue-allocation-gate\" may only be set at creation: it says how the object is held";
+         \"sluice.dev/queue-allocation-gate\" may only be set at creation: it determines how the object is held";
     assert_eq!(
         judge(&job_kind(), Some(&old), &new, Some(Hold::Suspend)),
         expected
@@ -208,7 +208,7 @@ fn no_template_of_an_object_whose_pods_wait_may_let_them_run() {
         assert_eq!(fields, expected, "{name}");
         for problem in problems {
             let text = problem.to_string();
-            let rule = "Required value: the pods of this object wait in a queue, and have to be born with the gate \"sluice.dev/queue-allocation-gate\"";
+            let rule = "Required value: must contain the gate \"sluice.dev/queue-allocation-gate\": the pods of this object wait in a queue";
             assert!(text.ends_with(rule), "{text}");
         }
     }

@@ -300,7 +300,7 @@ fn a_group_that_a_controller_makes() {
         (
             json!({"a.io/set": "serve"}),
             marks.clone(),
-            "metadata.labels[a.io/index]: Required value: must be there: sluice.dev/pod-group-labels names the group of the pod by it",
+            "metadata.labels[a.io/index]: Required value: must be set: sluice.dev/pod-group-labels names it as part of the group name",
         ),
         (
             labels.clone(),

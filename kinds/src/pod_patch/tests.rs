@@ -117,7 +117,7 @@ fn apply(carried: &[String], patch: &Value) -> Vec<String> {
 
 proptest! {
     #[test]
-    fn no_gate_goes_that_was_not_named(
+    fn only_named_gates_are_removed(
         carried in proptest::collection::vec("[a-c]\\.io/[x-z]", 0..6),
         named in proptest::collection::vec("[a-c]\\.io/[x-z]", 0..4),
     ) {

@@ -94,7 +94,7 @@ fn compile_partial(
 fn lists(text: &str, field: &str, problems: &mut Vec<Problem>) -> Vec<FieldPath> {
     let parts: Vec<&str> = text.split("[]").collect();
     if LISTS_MAX < parts.len() {
-        let rule = format!("must not go through more than {LISTS_MAX} lists");
+        let rule = format!("must not lead through more than {LISTS_MAX} lists");
         problems.push(Problem::invalid(field, text, rule));
         return Vec::new();
     }
@@ -119,7 +119,7 @@ fn check_shape(rule: &PodSetRule, field: &str, problems: &mut Vec<Problem>) {
     if sources.iter().filter(|source| source.is_some()).count() != 1 {
         problems.push(Problem::required(
             format!("{field}.template"),
-            "exactly one of template, templateFrom and podMetadata must be set: it says where the pods come from",
+            "exactly one of template, templateFrom and podMetadata must be set",
         ));
     }
     let of_elements = [
@@ -131,20 +131,20 @@ fn check_shape(rule: &PodSetRule, field: &str, problems: &mut Vec<Problem>) {
         if value.is_some() && rule.for_each.is_none() {
             problems.push(Problem::forbidden(
                 format!("{field}.{name}"),
-                "says something about the elements of forEach, which is not set",
+                "requires forEach: it is a path in its elements",
             ));
         }
     }
     if rule.partial_admission.is_some() && (rule.template.is_none() || rule.for_each.is_some()) {
         problems.push(Problem::forbidden(
             format!("{field}.partialAdmission"),
-            "goes with template alone: one annotation can't speak for each of many sets",
+            "requires template and forbids forEach: one annotation can't give a number for each of many pod sets",
         ));
     }
     if rule.when_absent == WhenAbsent::Create && rule.template.is_none() {
         problems.push(Problem::forbidden(
             format!("{field}.whenAbsent"),
-            "only a template that has a path of its own can be created",
+            "Create requires template: only a template at a fixed path can be created",
         ));
     }
     let is_assumed = rule.when_absent == WhenAbsent::Assume;
@@ -153,13 +153,13 @@ fn check_shape(rule: &PodSetRule, field: &str, problems: &mut Vec<Problem>) {
     {
         problems.push(Problem::forbidden(
             format!("{field}.whenAbsent"),
-            "Assume needs template and addContainers, and no forEach: it says what pods ask for that have no template",
+            "Assume requires template and addContainers, and forbids forEach: addContainers are then the containers of the pods",
         ));
     }
     if rule.pod_metadata.is_some() && !rule.add_containers.is_empty() {
         problems.push(Problem::forbidden(
             format!("{field}.addContainers"),
-            "only pods that are counted by a template can have more containers than it says",
+            "requires template or templateFrom: the containers are added to those of the template",
         ));
     }
 }

@@ -53,15 +53,15 @@ fn of_list() -> Value {
     "Worker": {"replicas": "3", "template": template("1")},
     "Master": {"template": template("1")}}}), &["master x1", "worker x3"])]
 #[case::an_empty_map(of_map(), json!({"roles": {}}),
-    &["spec.roles: Required value: its JobKind says that the pod sets lie here, and there are none"])]
+    &["spec.roles: Required value: must have at least one element: its JobKind reads the pod sets from here"])]
 #[case::no_map(of_map(), json!({}),
-    &["spec.roles: Required value: its JobKind says that the pod sets lie here"])]
+    &["spec.roles: Required value: its JobKind reads the pod sets from here"])]
 #[case::no_map_but_a_text(of_map(), json!({"roles": "x"}),
     &["spec.roles: Invalid value: \"\\\"x\\\"\": must be a list or a map, as its JobKind says"])]
 #[case::no_template(of_map(), json!({"roles": {"Worker": {}}}),
-    &["spec.roles[Worker].template: Required value: its JobKind says that a pod template lies here"])]
+    &["spec.roles[Worker].template: Required value: its JobKind reads a pod template from here"])]
 #[case::a_text_for_a_template(of_map(), json!({"roles": {"Worker": {"template": "x"}}}),
-    &["spec.roles[Worker].template: Required value: its JobKind says that a pod template lies here"])]
+    &["spec.roles[Worker].template: Required value: its JobKind reads a pod template from here"])]
 #[case::no_number(of_map(), json!({"roles": {"W": {"replicas": "many", "template": template("1")}}}),
     &["the count of pod set \"w\": Forbidden: the expression does not fit this object: Error executing function 'int': string parse error: invalid digit found in string"])]
 #[case::a_negative_number(of_map(), json!({"roles": {"W": {"replicas": -1, "template": template("1")}}}),
@@ -75,7 +75,7 @@ fn of_list() -> Value {
     {"groupName": "head", "replicas": 1, "template": template("1")}]}),
     &["the name of the pod set at spec.groups[0].template: Duplicate value: \"head\""])]
 #[case::no_name(of_list(), json!({"factor": 1, "groups": [{"replicas": 1, "template": template("1")}]}),
-    &["spec.groups[0].groupName: Required value: its JobKind says that the name of the pod set lies here"])]
+    &["spec.groups[0].groupName: Required value: its JobKind reads the name of a pod set from here"])]
 fn sets_are_found(#[case] rules: Value, #[case] spec: Value, #[case] expected: &[&str]) {
     assert_eq!(sets(&rules, &spec), expected);
 }
@@ -209,7 +209,7 @@ fn the_path_in_an_object_is_a_path() {
     let cases = [
         (
             json!("template.nowhere"),
-            "spec.components[0].template.nowhere: Required value: its JobKind says that a pod template lies here",
+            "spec.components[0].template.nowhere: Required value: its JobKind reads a pod template from here",
         ),
         (
             json!("template[*].x"),
@@ -217,7 +217,7 @@ fn the_path_in_an_object_is_a_path() {
         ),
         (
             json!(7),
-            "spec.components[0].podSets[0].path: Required value: its JobKind says that the path of a pod template lies here",
+            "spec.components[0].podSets[0].path: Required value: its JobKind reads the path of a pod template from here",
         ),
     ];
     for (path, expected) in cases {
@@ -302,7 +302,7 @@ proptest! {
 #[case::many_sets(
     &json!({"name": "main", "forEach": ".spec.roles", "template": ".template", "partialAdmission":
         {"annotation": "acme.io/least", "field": ".spec.size"}}),
-    "spec.podSets[0].partialAdmission: Forbidden: goes with template alone: one annotation can't speak for each of many sets"
+    "spec.podSets[0].partialAdmission: Forbidden: requires template and forbids forEach: one annotation can't give a number for each of many pod sets"
 )]
 fn who_says_that_fewer_pods_will_do(#[case] rule: &Value, #[case] expected: &str) {
     let kind = serde_json::from_value(json!({

@@ -97,11 +97,11 @@ fn the_number_of_pods_must_be_an_integer() {
 }
 
 #[test]
-fn a_kind_that_is_not_published_is_told() {
+fn a_kind_that_is_not_published_is_reported() {
     let kind = CompiledKind::compile(&job_kind()).unwrap();
     assert_eq!(
         check(&kind, &json!({}))[0].to_string(),
-        "spec.kind: Invalid value: \"Job\": there is no such kind in the published schema of batch/v1"
+        "spec.kind: Invalid value: \"Job\": the published schema of batch/v1 has no such kind"
     );
 }
 

@@ -1,5 +1,6 @@
-//! Evictions: what the engine says has to go is told so, and why. A Workload by its conditions: its
-//! plan does the rest. A pod that is admitted by itself by its deletion, if somebody makes it again.
+//! Evictions: what the engine evicts is marked as evicted, with the reason. A Workload by its
+//! conditions: its plan does the rest. A pod that is admitted by itself by its deletion, if somebody
+//! makes it again.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +17,7 @@ use crate::plan::cause::{Cause, PREEMPTED, Preemptor, Replacement, preempting};
 use crate::plan::{Note, PodPurpose, StatusPurpose, Write, pod as plan, workload};
 use crate::process::clock;
 
-/// What becomes of something that has to go.
+/// What becomes of an evicted subject.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Eviction {
     /// It is being told, or deleted.
@@ -27,7 +28,7 @@ pub enum Eviction {
     Stays,
 }
 
-/// For each workload that others make room for, how many of them have begun to.
+/// For each preemptor, how many workloads are being preempted for it.
 pub type Preempting = BTreeMap<WorkloadId, usize>;
 
 impl Controller {
@@ -39,7 +40,7 @@ impl Controller {
         for_whom: &mut Preempting,
     ) {
         let uid = Uid::from(id.as_str());
-        let is_pod = self.world.pods.key(&uid).is_some();
+        let is_pod = self.objects.pods.key(&uid).is_some();
         let cause = self.cause(&uid, &reason);
         let is_busy = self.flights.of(&uid).is_some() || self.resting.contains(&uid);
         let eviction = match is_pod {
@@ -59,19 +60,19 @@ impl Controller {
         }
     }
 
-    /// Tells those who others make room for.
+    /// Sends the events of preemptors.
     pub(in crate::controller) fn tell_preempting(&mut self, for_whom: Preempting) {
-        for (id, victims) in for_whom {
-            self.tell_about(&Uid::from(id.as_str()), preempting(victims));
+        for (id, targets) in for_whom {
+            self.tell_about(&Uid::from(id.as_str()), preempting(targets));
         }
     }
 
-    /// Why the engine says that it has to go, as its owner may know it.
+    /// Why the engine evicts it, as its owner may know it.
     fn cause(&self, uid: &Uid, reason: &EvictReason) -> Cause {
         match reason {
             EvictReason::ClusterQueueStopped => Cause::cluster_queue_stopped(),
             EvictReason::LocalQueueStopped => Cause::local_queue_stopped(),
-            EvictReason::ReservationTimedOut if self.world.pods.key(uid).is_some() => {
+            EvictReason::ReservationTimedOut if self.objects.pods.key(uid).is_some() => {
                 Cause::pod_timed_out()
             }
             EvictReason::ReservationTimedOut => Cause::timed_out(),
@@ -82,7 +83,7 @@ impl Controller {
         }
     }
 
-    /// A workload that others make room for, as is told in `namespace`.
+    /// A preemptor, as it is named in messages to `namespace`.
     fn preemptor(&self, uid: &Uid, namespace: Option<&str>) -> Preemptor {
         let own = self.namespace_of(uid);
         let is_known = own.is_some() && own.as_deref() == namespace;
@@ -100,10 +101,10 @@ impl Controller {
 
     /// The priority and the LocalQueue of something that waits.
     fn place_in_queue(&self, uid: &Uid) -> Option<(i32, String)> {
-        if let Some((_, record)) = self.world.workload_of(uid) {
+        if let Some((_, record)) = self.objects.workload_of(uid) {
             return Some((record.spec.priority, record.spec.queue_name.clone()));
         }
-        let (_, pod) = self.world.pods.of(uid)?;
+        let (_, pod) = self.objects.pods.of(uid)?;
         let QueueName::Named(queue) = &pod.queue else {
             return None;
         };
@@ -123,8 +124,8 @@ impl Controller {
     }
 
     fn namespace_of(&self, uid: &Uid) -> Option<std::sync::Arc<str>> {
-        let workload = self.world.workload_of(uid).map(|(key, _)| &key.namespace);
-        let pod = || self.world.pods.of(uid).map(|(key, _)| &key.namespace);
+        let workload = self.objects.workload_of(uid).map(|(key, _)| &key.namespace);
+        let pod = || self.objects.pods.of(uid).map(|(key, _)| &key.namespace);
         workload.or_else(pod).cloned()
     }
 
@@ -133,14 +134,14 @@ impl Controller {
         if let Some((_, group)) = group_key(uid) {
             return Some(format!("pod group {:?}", &*group));
         }
-        if let Some(key) = self.world.job_key(uid) {
+        if let Some(key) = self.objects.job_key(uid) {
             return Some(format!(
                 "{} {:?}",
                 self.kinds.resource(&key.kind)?.kind,
                 &*key.name
             ));
         }
-        let (key, _) = self.world.pods.of(uid)?;
+        let (key, _) = self.objects.pods.of(uid)?;
         Some(format!("Pod {:?}", &*key.name))
     }
 
@@ -150,11 +151,11 @@ impl Controller {
             return Eviction::Stays;
         }
         // It has been told, and does not stop.
-        let known = self.world.workload_of(uid);
+        let known = self.objects.workload_of(uid);
         if known.is_some_and(|(_, record)| record.is_evicting()) {
             return Eviction::Stays;
         }
-        let found = self.world.workload_of(uid).zip(self.resource_of(uid));
+        let found = self.objects.workload_of(uid).zip(self.resource_of(uid));
         let (Some(((key, record), resource)), None) = (found, self.flights.of(uid)) else {
             return Eviction::Busy;
         };
@@ -177,7 +178,7 @@ impl Controller {
     /// Takes back a pod that was admitted by itself. Gates can't be put back: it is deleted, unless
     /// nobody would make another one in its place and its ClusterQueue keeps such pods.
     pub(in crate::controller) fn evict_pod(&mut self, uid: &Uid, cause: &Cause) -> Eviction {
-        let Some((key, pod)) = self.world.pods.of(uid) else {
+        let Some((key, pod)) = self.objects.pods.of(uid) else {
             return Eviction::Stays;
         };
         if pod.deleting {
@@ -189,7 +190,7 @@ impl Controller {
         };
         if is_kept {
             let text = format!(
-                "{}, but no controller would make this pod again, and its ClusterQueue keeps such pods (whenNotRestartable: Keep): it stays, and so does its quota; delete it to free that",
+                "{}, but no controller would recreate this pod, and its ClusterQueue keeps such pods (whenNotRestartable: Keep): it stays and holds its quota; delete it to free the quota",
                 cause.message
             );
             self.tell_about(uid, Note::warning("NotEvicted", text));
@@ -215,33 +216,33 @@ impl Controller {
         Eviction::Begun
     }
 
-    /// Tells a group that has to go why it stays, if it does. Returns whether it stays.
+    /// Tells an evicted group why it stays, if it does. Returns whether it stays.
     fn group_stays(&mut self, uid: &Uid, message: &str) -> bool {
         let stays = self.is_kept_group(uid);
         if stays {
             let text = format!(
-                "{message}, but no controller would make the pods of this group again, and its ClusterQueue keeps such pods (whenNotRestartable: Keep): they stay, and so does their quota; delete them to free that"
+                "{message}, but no controller would recreate the pods of this group, and its ClusterQueue keeps such pods (whenNotRestartable: Keep): they stay and hold their quota; delete them to free the quota"
             );
             self.tell_about(uid, Note::warning("NotEvicted", text));
         }
         stays
     }
 
-    /// Whether a job or group that holds quota gives it back when it is told to go.
+    /// Whether a job or group that holds quota gives it back after an eviction.
     pub(in crate::controller) fn can_be_evicted(&self, uid: &Uid) -> bool {
         if group_key(uid).is_some() {
             return !self.is_kept_group(uid);
         }
-        let key = self.world.job_key(uid);
+        let key = self.objects.job_key(uid);
         let kind = key.and_then(|key| self.kinds.compiled(&key.kind));
-        let job = key.and_then(|key| self.world.job(key));
+        let job = key.and_then(|key| self.objects.job(key));
         kind.is_some() && job.is_some_and(|job| job.reading.is_ok())
     }
 
     /// Whether this is a group whose pods may run and are kept: nobody would make them again, and its
     /// ClusterQueue keeps such pods.
     fn is_kept_group(&self, uid: &Uid) -> bool {
-        let workload = self.world.workload_of(uid).map(|(_, record)| record);
+        let workload = self.objects.workload_of(uid).map(|(_, record)| record);
         let admission = workload.and_then(|record| record.status.admission.as_ref());
         let is_kept = admission
             .is_some_and(|admission| self.cluster.keeps_not_restartable(&admission.cluster_queue));
@@ -251,7 +252,7 @@ impl Controller {
     /// Whether this is a group of which no controller would make a pod again.
     pub(in crate::controller) fn is_not_made_again(&self, uid: &Uid) -> bool {
         let is_bare = || {
-            let pods = self.world.pods_of(uid);
+            let pods = self.objects.pods_of(uid);
             pods.iter().any(|(_, pod)| pod.owner.is_none())
         };
         group_key(uid).is_some() && is_bare()

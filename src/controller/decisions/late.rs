@@ -28,7 +28,7 @@ impl Controller {
         let Some(term) = record.admitted_in() else {
             return;
         };
-        let known = self.world.workload(key);
+        let known = self.objects.workload(key);
         let known = known.filter(|known| known.uid == record.uid);
         let sight = Sight {
             own: &self.term,
@@ -42,7 +42,7 @@ impl Controller {
             return;
         }
         if known.is_none_or(|known| known.late.is_none()) {
-            info!(workload = %key.name, namespace = %key.namespace, term, "an admission of an ended term has come in");
+            info!(workload = %key.name, namespace = %key.namespace, term, "a late admission arrived: its leader's term has ended");
         }
         record.late = record.status.admission.take();
         if let Some(job) = &record.job {
@@ -52,7 +52,7 @@ impl Controller {
 
     /// Sets admissions aside, at the start, that may have come in late to the leader before this one.
     pub(in crate::controller) fn set_doubtful_aside(&mut self) {
-        let listed = self.world.workloads();
+        let listed = self.objects.workloads();
         let admitted = listed.filter(|(_, record)| !record.is_finished());
         let terms = admitted.filter_map(|(_, record)| record.admitted_in());
         let latest = late::latest(&self.term, terms);
@@ -64,16 +64,16 @@ impl Controller {
             !is_kept && term.any(|term| late::is_doubtful(&self.term, term, latest, is_released))
         };
         let doubtful: Vec<(WorkloadKey, WorkloadRecord)> = self
-            .world
+            .objects
             .workloads()
             .filter(|(_, record)| is_doubtful(record))
             .map(|(key, record)| (key.clone(), record.clone()))
             .collect();
         for (key, mut record) in doubtful {
-            info!(workload = %key.name, namespace = %key.namespace, "an admission of an earlier term was not released, and is decided about again");
+            info!(workload = %key.name, namespace = %key.namespace, "an admission of an earlier term was not released, and is decided again");
             record.late = record.status.admission.take();
             let job = record.job.clone();
-            self.world.put_workload(key, record);
+            self.objects.put_workload(key, record);
             if let Some(job) = job {
                 self.sync_engine(&job.uid);
                 self.late.insert(job.uid);
@@ -83,7 +83,10 @@ impl Controller {
 
     /// Whether a job or group was released, or may have been.
     fn is_released(&self, uid: &Uid) -> bool {
-        let job = self.world.job_key(uid).and_then(|key| self.world.job(key));
+        let job = self
+            .objects
+            .job_key(uid)
+            .and_then(|key| self.objects.job(key));
         let runs = match job {
             Some(job) => {
                 let reading = job.reading.as_ref();
@@ -119,7 +122,7 @@ impl Controller {
         // A pod of an admitted job or group names none: its Workload does.
         let is_own_record = pod.mode == PodMode::Single;
         if is_own_record && !sight.counts(term) {
-            info!(pod = %pod.uid, term, "an admission of an ended term has come in");
+            info!(pod = %pod.uid, term, "a late admission arrived: its leader's term has ended");
             self.late_pods.insert(pod.uid.clone());
         }
     }
@@ -135,7 +138,7 @@ impl Controller {
     }
 
     fn take_back_admission(&mut self, uid: &Uid) {
-        let found = self.world.workload_of(uid);
+        let found = self.objects.workload_of(uid);
         let Some((key, record)) = found.filter(|(_, record)| record.late.is_some()) else {
             self.late.remove(uid);
             return;
@@ -168,7 +171,7 @@ impl Controller {
             return;
         }
         self.late_pods.remove(uid);
-        let pod = self.world.pods.of(uid).map(|(_, pod)| pod);
+        let pod = self.objects.pods.of(uid).map(|(_, pod)| pod);
         let runs = pod.is_some_and(|pod| pod.is_live() && !pod.deleting);
         let is_taken_over = pod.is_some_and(|pod| self.is_of_this_term(pod));
         self.sync_pod(uid);

@@ -57,7 +57,7 @@ impl Orphans {
 impl Controller {
     /// Plans a Workload whose job is gone.
     pub(in crate::controller) fn plan_orphan(&mut self, uid: &Uid) {
-        let Some((key, record)) = self.world.workload_of(uid) else {
+        let Some((key, record)) = self.objects.workload_of(uid) else {
             return;
         };
         let (Some(owner), false) = (record.job.clone(), record.deleting) else {
@@ -100,7 +100,7 @@ impl Controller {
         // That it is gone says a complete list, or a watch that may have ended since, with its CRD.
         let listed = self.kinds.listed_resource(&owner.group_kind);
         let seen_to_go = || {
-            let is_gone = self.world.is_gone(uid);
+            let is_gone = self.objects.is_gone(uid);
             is_gone.then(|| self.kinds.last_resource(&owner.group_kind))
         };
         // Its CRD went while no controller ran. The write makes sure of that once more.
@@ -123,7 +123,7 @@ impl Controller {
             ..ObjectReference::default()
         };
         let text = format!(
-            "Its job is deleted and {live} of its pods run on: its quota is free when they are gone; delete them to free it"
+            "The job was deleted, and {live} of its pods still run: its quota is freed when they are gone; delete them to free it"
         );
         self.tell_object(object, uid, Note::warning("Orphaned", text));
     }
@@ -133,7 +133,7 @@ impl Controller {
     pub(in crate::controller) fn look_after_orphans(&mut self) {
         let due = self.orphans.due(LOOKS_MAX);
         for uid in due {
-            if self.world.job_key(&uid).is_none() && self.holds_quota(&uid) {
+            if self.objects.job_key(&uid).is_none() && self.holds_quota(&uid) {
                 self.recount.insert(uid.clone());
                 self.dirty.insert(uid);
             } else {
@@ -146,20 +146,23 @@ impl Controller {
     /// one of its labels, as those of a Job do. One that does not may be of any Workload in its
     /// namespace that lacks its job and has such a pod set: it counts for each of them.
     pub(in crate::controller) fn orphaned_pods(&self, uid: &Uid) -> Vec<(&PodKey, &PodRecord)> {
-        let job = self.world.job_key(uid).and_then(|key| self.world.job(key));
+        let job = self
+            .objects
+            .job_key(uid)
+            .and_then(|key| self.objects.job(key));
         // The garbage collector takes the references before the job goes.
         if group_key(uid).is_some() || job.is_some_and(|job| !job.deleting) {
             return Vec::new();
         }
-        let Some(namespace) = self.world.namespace_of(uid) else {
+        let Some(namespace) = self.objects.namespace_of(uid) else {
             return Vec::new();
         };
-        let pods = &self.world.pods;
+        let pods = &self.objects.pods;
         let names_another = |pod: &PodRecord| {
             let mut named = pod.named_uids.iter();
             named.any(|named| self.is_subject(named))
         };
-        let workload = self.world.workload_of(uid);
+        let workload = self.objects.workload_of(uid);
         let sets = workload.map_or(&[][..], |(_, record)| &record.spec.pod_sets);
         let may_be = (sets.iter())
             .flat_map(|set| pods.of_set(namespace, &set.name))
@@ -178,8 +181,8 @@ impl Controller {
 
     /// Whether a job is known by this UID, or what was queued for one.
     fn is_subject(&self, uid: &Uid) -> bool {
-        self.world.job_key(uid).is_some()
-            || self.world.workload_of(uid).is_some()
+        self.objects.job_key(uid).is_some()
+            || self.objects.workload_of(uid).is_some()
             || self
                 .engine
                 .admission(&WorkloadId::new(uid.clone()))

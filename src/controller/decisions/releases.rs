@@ -1,6 +1,6 @@
 //! Pods that go and pods that come back: those of admitted jobs and groups are released, those that the
-//! engine admits by themselves too; and the pods of a job that has to go are deleted, if it can't be
-//! suspended. That something has to go is said in `evictions.rs`.
+//! engine admits by themselves too; and the pods of an evicted job are deleted, if it can't be
+//! suspended. `evictions.rs` decides which.
 
 use std::sync::Arc;
 
@@ -23,13 +23,13 @@ use crate::plan::{Note, PodPurpose, Write, explain, workload};
 use crate::process::clock;
 
 impl Controller {
-    /// Lets go the pods of an admitted job or group, or takes them back when it has to go.
+    /// Ungates the pods of an admitted job or group, or deletes the pods of an evicted one.
     pub(in crate::controller) fn release_pods(&mut self, uid: &Uid) {
         // What is being written may take the admission back.
         if self.flights.of(uid).is_some() {
             return;
         }
-        let Some((_, record)) = self.world.workload_of(uid) else {
+        let Some((_, record)) = self.objects.workload_of(uid) else {
             return;
         };
         let (Some(admission), false) = (record.status.admission.clone(), record.is_finished())
@@ -40,14 +40,17 @@ impl Controller {
             return self.take_back_pods(uid);
         }
         let is_group = group_key(uid).is_some();
-        let job = self.world.job_key(uid).and_then(|key| self.world.job(key));
+        let job = self
+            .objects
+            .job_key(uid)
+            .and_then(|key| self.objects.job(key));
         if !is_group && job.is_none_or(|job| job.deleting) {
             return;
         }
         // Its own charge covers no pod that asks for more. Pods of a group are told apart by what they
         // ask for.
         let (pods, too_large): (Vec<_>, Vec<_>) =
-            self.world.pods_of(uid).into_iter().partition(|(_, pod)| {
+            self.objects.pods_of(uid).into_iter().partition(|(_, pod)| {
                 let set = pod.pod_set.as_deref().unwrap_or_default();
                 let asks = pod.asks.as_ref().as_ref();
                 is_group
@@ -99,7 +102,7 @@ impl Controller {
             self.send_for_pod(pod, write, Vec::new());
         }
         for pod in too_large {
-            let text = "It asks for more than the pods that its job was admitted with: it waits until the job is queued with what it asks for now";
+            let text = "This pod requests more than the pods that its job was admitted with: it waits until the job is queued again with the new requests";
             self.tell_about(&pod, Note::warning("AsksForMore", text));
         }
     }
@@ -109,8 +112,8 @@ impl Controller {
     /// deleted and is suspended: its controller does nothing more for it, neither deletes them nor makes
     /// new ones.
     fn take_back_pods(&mut self, uid: &Uid) {
-        let key = self.world.job_key(uid);
-        let job = key.and_then(|key| self.world.job(key));
+        let key = self.objects.job_key(uid);
+        let job = key.and_then(|key| self.objects.job(key));
         let kind = key.and_then(|key| self.kinds.compiled(&key.kind));
         let is_left_alone = |kind: &CompiledKind| {
             job.is_some_and(|job| job.deleting && job.suspended == Some(true))
@@ -124,7 +127,7 @@ impl Controller {
             return;
         }
         let writes: Vec<(Uid, Write)> = self
-            .world
+            .objects
             .pods_of(uid)
             .into_iter()
             .filter(|(_, pod)| pod.is_released() && !pod.deleting)
@@ -145,7 +148,7 @@ impl Controller {
         admission: &sluice_engine::Admission,
     ) {
         let failed = Event::AdmissionFailed(WorkloadId::new(uid.clone()));
-        let Some((key, pod)) = self.world.pods.of(uid) else {
+        let Some((key, pod)) = self.objects.pods.of(uid) else {
             self.engine.apply(failed);
             return;
         };
@@ -203,7 +206,7 @@ impl Controller {
 
     /// Counts a pod that was admitted by itself.
     pub(in crate::controller) fn pod_admitted(&self, uid: &Uid) {
-        let Some((_, pod)) = self.world.pods.of(uid) else {
+        let Some((_, pod)) = self.objects.pods.of(uid) else {
             return;
         };
         if let Some(Ok(admitted)) = &pod.admitted {
@@ -213,7 +216,7 @@ impl Controller {
 
     /// Tells a pod what it waits for. Returns whether it waits.
     pub(in crate::controller) fn explain_pod(&mut self, uid: &Uid) -> bool {
-        let Some((_, pod)) = self.world.pods.of(uid) else {
+        let Some((_, pod)) = self.objects.pods.of(uid) else {
             return false;
         };
         if !pod.is_candidate() {
@@ -223,7 +226,7 @@ impl Controller {
             return true;
         }
         let explanation = self.engine.explain(&WorkloadId::new(uid.clone()));
-        let namespace = self.world.pods.key(uid).map(|key| &key.namespace);
+        let namespace = self.objects.pods.key(uid).map(|key| &key.namespace);
         let said = explanation.as_ref().and_then(|explanation| {
             let head = self.name_of_head(explanation, namespace.map(|namespace| &**namespace));
             explain::waiting(explanation, head.as_deref())

@@ -53,7 +53,7 @@ impl Controller {
 
     fn overdue(&self) -> Vec<(Uid, Cause)> {
         let overdue = self.blocked.iter().filter(|(uid, blocked)| {
-            let record = self.world.workload_of(uid).map(|(_, record)| record);
+            let record = self.objects.workload_of(uid).map(|(_, record)| record);
             let record = record.filter(|record| !record.is_finished() && !record.is_evicting());
             let admission = record.and_then(|record| record.status.admission.as_ref());
             admission.is_some_and(|admission| {
@@ -76,14 +76,14 @@ impl Controller {
         if !is_empty {
             self.empty_since.remove(uid);
         }
-        let (_, record) = self.world.workload_of(uid)?;
-        let pods = self.world.pods_of(uid);
+        let (_, record) = self.objects.workload_of(uid)?;
+        let pods = self.objects.pods_of(uid);
         reservation::unused_since(record, pods.iter().map(|(_, pod)| *pod), empty_since)
     }
 
     /// Whether an admitted job has no pods that should have some.
     fn lacks_pods(&self, uid: &Uid) -> bool {
-        let Some((_, record)) = self.world.workload_of(uid) else {
+        let Some((_, record)) = self.objects.workload_of(uid) else {
             return false;
         };
         let admission = record.status.admission.as_ref();
@@ -91,17 +91,17 @@ impl Controller {
             let mut sets = admission.pod_set_assignments.iter();
             sets.any(|set| record.reclaimed(&set.name) < u32::try_from(set.count).unwrap_or(0))
         });
-        wants_pods && self.expects_pods(uid) && self.world.pods_of(uid).is_empty()
+        wants_pods && self.expects_pods(uid) && self.objects.pods_of(uid).is_empty()
     }
 
     /// Whether an admitted job without pods is one whose pods were not made, rather than one whose
     /// pods can't be seen, as its kind drops the label that they are found by.
     fn expects_pods(&self, uid: &Uid) -> bool {
-        let Some(key) = self.world.job_key(uid) else {
+        let Some(key) = self.objects.job_key(uid) else {
             return false;
         };
         let reading = self
-            .world
+            .objects
             .job(key)
             .and_then(|job| job.reading.as_ref().ok());
         let is_active = reading.is_none_or(|reading| reading.active);
@@ -120,7 +120,7 @@ impl Controller {
         let Some(terms) = self.reservation_of_pod(uid).cloned() else {
             return;
         };
-        let Some((key, pod)) = self.world.pods.of(uid) else {
+        let Some((key, pod)) = self.objects.pods.of(uid) else {
             return;
         };
         let namespace = key.namespace.clone();
@@ -147,7 +147,7 @@ impl Controller {
 
     /// Forgets controllers whose pods are gone, have backed off long enough, and do not come again.
     pub(in crate::controller) fn forget_backoffs(&mut self) {
-        let pods = &self.world.pods;
+        let pods = &self.objects.pods;
         self.pod_backoffs.retain(|owner, backoff| {
             Instant::now() < backoff.until + REPLACED_WITHIN
                 || pods.is_owner(&backoff.namespace, owner)
@@ -172,7 +172,7 @@ impl Controller {
         message.clone_into(&mut blocked.message);
     }
 
-    /// How long a Workload that has to go will back off.
+    /// How long an evicted Workload will back off.
     pub(in crate::controller) fn backoff(&self, record: &WorkloadRecord) -> Backoff {
         let queue = record.status.admission.as_ref().map(|a| &a.cluster_queue);
         let terms = queue.and_then(|queue| self.cluster.reservations.get(queue));

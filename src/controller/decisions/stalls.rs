@@ -94,7 +94,7 @@ impl Controller {
             .collect();
         let now = clock::now();
         for uid in uids {
-            let Some((key, record)) = self.world.workload_of(&uid) else {
+            let Some((key, record)) = self.objects.workload_of(&uid) else {
                 continue;
             };
             let Some((status, note)) = stall::overdue(record, &self.remains(&uid), now) else {
@@ -119,11 +119,14 @@ impl Controller {
 
     /// What is left of an evicted job or group.
     fn remains(&self, uid: &Uid) -> Remains {
-        let pods = self.world.pods_of(uid).into_iter();
+        let pods = self.objects.pods_of(uid).into_iter();
         let live: Vec<_> = pods.filter(|(_, pod)| pod.is_released()).collect();
         let mut names: Vec<_> = live.iter().map(|(key, _)| key.name.to_string()).collect();
         names.sort_unstable();
-        let job = self.world.job_key(uid).and_then(|key| self.world.job(key));
+        let job = self
+            .objects
+            .job_key(uid)
+            .and_then(|key| self.objects.job(key));
         Remains {
             pods: names,
             terminate_until: live.iter().filter_map(|(_, pod)| pod.terminate_until).max(),
@@ -133,7 +136,7 @@ impl Controller {
     }
 
     fn can_be_suspended(&self, uid: &Uid) -> bool {
-        let key = self.world.job_key(uid);
+        let key = self.objects.job_key(uid);
         let kind = key.and_then(|key| self.kinds.compiled(&key.kind));
         kind.is_some_and(|kind| kind.suspend_path().is_some())
     }
@@ -141,7 +144,7 @@ impl Controller {
     /// Takes quota back from admitted jobs that are suspended for longer than a release may take.
     fn evict_unreleased(&mut self) {
         let is_overdue = |uid: &Uid, since: &Instant| {
-            let record = self.world.workload_of(uid).map(|(_, record)| record);
+            let record = self.objects.workload_of(uid).map(|(_, record)| record);
             let admission = record.and_then(|record| record.status.admission.as_ref());
             let terms = admission.and_then(|a| self.cluster.reservations.get(&a.cluster_queue));
             self.flights.of(uid).is_none()
@@ -152,7 +155,7 @@ impl Controller {
             .filter(|(uid, since)| is_overdue(uid, since))
             .map(|(uid, _)| uid.clone())
             .collect();
-        let why = "it is still suspended, though nothing holds it";
+        let why = "it is still suspended, although nothing holds it";
         for uid in overdue {
             if self.evict_workload(&uid, &Cause::blocked(why)) == Eviction::Begun {
                 self.expected.unreleased.remove(&uid);

@@ -41,11 +41,11 @@ impl Controller {
     pub(in crate::controller) fn recount_devices(&mut self) {
         let changed = std::mem::take(&mut self.changed_templates);
         let jobs: BTreeSet<JobKey> = (changed.iter())
-            .flat_map(|template| self.world.claimants(template))
+            .flat_map(|template| self.objects.claimants(template))
             .cloned()
             .collect();
         for key in jobs {
-            if let Some(record) = self.world.job(&key).cloned() {
+            if let Some(record) = self.objects.job(&key).cloned() {
                 self.job_seen(&key, record);
             }
         }

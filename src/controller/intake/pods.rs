@@ -1,6 +1,6 @@
 //! Pods behind gates: taking in what is seen of them, to whom they belong, and the plans for pods and
-//! groups. What the engine is told of them is `account.rs`, who goes and who comes back
-//! `decisions/releases.rs`.
+//! groups. What the engine is told of them is `account.rs`, which pods are ungated and which jobs are
+//! queued again `decisions/releases.rs`.
 
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ impl Controller {
         let options = &self.options;
         let record = PodRecord::read(object, &options.queue_labels, &options.queue_gates);
         let uid = record.uid.clone();
-        let before = self.world.pods.get(key).cloned();
+        let before = self.objects.pods.get(key).cloned();
         if !is_labelled {
             // Read after a conflict: another pod by this name, or one that is not Sluice's any more.
             match before {
@@ -50,7 +50,7 @@ impl Controller {
             }
         }
         self.note_late_pod(before.as_ref(), &record);
-        if self.world.pods.put(key.clone(), record) {
+        if self.objects.pods.put(key.clone(), record) {
             self.unlabelled.remove(&uid);
             if let Some(before) = before.filter(|before| before.uid == uid) {
                 self.pod_belongs_changed(&before, &key.namespace);
@@ -61,7 +61,7 @@ impl Controller {
 
     /// A watch by label shows pods as deleted that have only lost the label.
     pub(in crate::controller) fn pod_deleted(&mut self, key: &PodKey, object: &DynamicObject) {
-        let known = self.world.pods.get(key);
+        let known = self.objects.pods.get(key);
         let known = known.filter(|pod| Some(&*pod.uid) == object.metadata.uid.as_deref());
         match known.cloned() {
             Some(pod) if object.metadata.deletion_timestamp.is_none() => {
@@ -82,7 +82,7 @@ impl Controller {
     }
 
     pub(in crate::controller) fn pod_gone(&mut self, key: &PodKey, uid: Option<&str>) {
-        let Some(known) = self.world.pods.get(key) else {
+        let Some(known) = self.objects.pods.get(key) else {
             return;
         };
         if uid.is_some_and(|uid| *known.uid != *uid) {
@@ -91,7 +91,7 @@ impl Controller {
         let record = known.clone();
         let uid = record.uid.clone();
         self.pod_belongs_changed(&record, &key.namespace);
-        self.world.pods.remove(key);
+        self.objects.pods.remove(key);
         self.dirty.remove(&uid);
         self.unlabelled.remove(&uid);
         self.engine
@@ -101,7 +101,7 @@ impl Controller {
 
     /// Looks again at a pod and at what it belongs to.
     pub(in crate::controller) fn pod_changed(&mut self, uid: &Uid) {
-        let Some((key, record)) = self.world.pods.of(uid) else {
+        let Some((key, record)) = self.objects.pods.of(uid) else {
             return;
         };
         let (namespace, record) = (key.namespace.clone(), record.clone());
@@ -118,7 +118,7 @@ impl Controller {
     /// Marks the job or group of a pod to be looked at again.
     fn pod_belongs_changed(&mut self, record: &PodRecord, namespace: &Arc<str>) {
         if let Some(root) = self.belongs_to(record, namespace) {
-            let kind = self.world.job_key(&root).map(|key| key.kind.clone());
+            let kind = self.objects.job_key(&root).map(|key| key.kind.clone());
             if let Some(kind) = kind
                 && self.shows_pods.insert(kind.clone())
             {
@@ -149,11 +149,11 @@ impl Controller {
     /// The job that a pod belongs to.
     pub(in crate::controller) fn root_of(&self, record: &PodRecord, namespace: &Arc<str>) -> Root {
         // A job that is gone stays charged while its pods run.
-        let is_known = |uid: &str| match self.world.job_key(uid) {
+        let is_known = |uid: &str| match self.objects.job_key(uid) {
             Some(key) => key.namespace == *namespace,
             None => self.engine.admission(&WorkloadId::new(uid)).is_some(),
         };
-        self.world.pods.root(namespace, record, is_known)
+        self.objects.pods.root(namespace, record, is_known)
     }
 
     /// The owner that has to be looked up to tell whom a pod belongs to.
@@ -170,7 +170,7 @@ impl Controller {
         if self.flights.of(uid).is_some() || self.resting.contains(uid) {
             return;
         }
-        let Some((key, pod)) = self.world.pods.of(uid) else {
+        let Some((key, pod)) = self.objects.pods.of(uid) else {
             return;
         };
         if self.unlabelled.contains(uid) {
@@ -225,7 +225,7 @@ impl Controller {
         let Root::Uid(uid) = self.root_of(pod, namespace) else {
             return None;
         };
-        self.world.job(self.world.job_key(&uid)?)
+        self.objects.job(self.objects.job_key(&uid)?)
     }
 
     /// Why a pod can't be queued, if so.
@@ -241,7 +241,7 @@ impl Controller {
         match (&pod.queue, pod.asks.as_ref()) {
             (QueueName::None, _) => Some(Note::warning(
                 "NoQueue",
-                "It asks to wait for queue capacity and names no queue: give it the label sluice.dev/queue-name",
+                "This pod waits for queue capacity and names no queue: add the label sluice.dev/queue-name",
             )),
             (QueueName::Invalid(problem), _) => {
                 Some(Note::warning("InvalidQueueName", problem.to_string()))
@@ -263,9 +263,9 @@ impl Controller {
         if self.flights.of(uid).is_some() || self.resting.contains(uid) {
             return;
         }
-        let pods = self.world.pods_by_age(uid);
+        let pods = self.objects.pods_by_age(uid);
         let id = WorkloadId::new(uid.clone());
-        let workload = self.world.workload_of(uid);
+        let workload = self.objects.workload_of(uid);
         if workload.is_none() && self.cluster.is_terminating(&key.0) {
             return;
         }
@@ -273,7 +273,7 @@ impl Controller {
             key,
             pods: &pods,
             workload,
-            still_charged: workload.is_none() && self.engine.admission(&id).is_some(),
+            still_in_use: workload.is_none() && self.engine.admission(&id).is_some(),
             live_pods: self.live_pods(uid),
             priority: &|pod| self.pod_priority(pod),
             backoff: &|record| self.backoff(record),

@@ -16,7 +16,7 @@ impl Controller {
         if !self.kinds.retire(name) {
             return;
         }
-        info!(jobkind = %name, "JobKind is gone: its objects are not queued any more");
+        info!(jobkind = %name, "JobKind was deleted: its objects are no longer queued");
         self.end_if_retired(name);
         self.kinds_changed();
     }
@@ -39,7 +39,7 @@ impl Controller {
                 continue;
             };
             let owners = self
-                .world
+                .objects
                 .workloads()
                 .filter_map(|(_, record)| record.job.as_ref());
             let left = owners.filter(|owner| owner.group_kind == group_kind);
@@ -50,7 +50,7 @@ impl Controller {
     fn end_if_retired(&mut self, name: &Arc<str>) {
         let mut is_needed = false;
         for key in self.keys_of_kind(name) {
-            let uid = self.world.job(&key).map(|job| job.uid.clone());
+            let uid = self.objects.job(&key).map(|job| job.uid.clone());
             match uid.filter(|uid| self.holds_quota(uid)) {
                 Some(_) => is_needed = true,
                 None => self.drop_object(&key),
@@ -74,7 +74,7 @@ impl Controller {
 
     /// Whether a job is charged.
     pub(in crate::controller) fn holds_quota(&self, uid: &Uid) -> bool {
-        let workload = self.world.workload_of(uid);
+        let workload = self.objects.workload_of(uid);
         workload.is_some_and(|(_, w)| w.status.admission.is_some() && !w.is_finished())
             || self
                 .engine
@@ -83,14 +83,14 @@ impl Controller {
     }
 
     fn keys_of_kind(&self, name: &Arc<str>) -> Vec<JobKey> {
-        let jobs = self.world.jobs().map(|(key, _)| key);
-        let all = jobs.chain(self.world.children.keys());
+        let jobs = self.objects.jobs().map(|(key, _)| key);
+        let all = jobs.chain(self.objects.children.keys());
         all.filter(|key| key.kind == *name).cloned().collect()
     }
 
     fn drop_object(&mut self, key: &JobKey) {
         self.forget_child(key);
-        if let Some(uid) = self.world.job(key).map(|job| job.uid.clone()) {
+        if let Some(uid) = self.objects.job(key).map(|job| job.uid.clone()) {
             self.leave(key, &uid);
         }
     }

@@ -50,10 +50,10 @@ impl Controller {
 
     /// Writes what a job waits for, if that is news. Returns whether it waits.
     fn explain(&mut self, uid: &Uid) -> bool {
-        if self.world.pods.key(uid).is_some() {
+        if self.objects.pods.key(uid).is_some() {
             return self.explain_pod(uid);
         }
-        let Some((key, record)) = self.world.workload_of(uid) else {
+        let Some((key, record)) = self.objects.workload_of(uid) else {
             return false;
         };
         if record.status.admission.is_some() || record.is_finished() || record.deleting {
@@ -102,7 +102,7 @@ impl Controller {
     ) -> Option<String> {
         let head = explanation.head()?;
         let uid = Uid::from(head.as_str());
-        if let Some((_, record)) = self.world.workload_of(&uid) {
+        if let Some((_, record)) = self.objects.workload_of(&uid) {
             let told = conditions::find(&record.status.conditions, Type::QuotaReserved)?;
             let (_, message) = explain::waiting(&self.engine.explain(head)?, None)?;
             if told.message != message {
@@ -115,8 +115,8 @@ impl Controller {
 
     /// What a Workload waits for whose job its user has suspended.
     fn paused(&self, uid: &Uid) -> Option<(NotReserved, String)> {
-        let key = self.world.job_key(uid)?;
-        let job = self.world.job(key).filter(|job| job.is_paused())?;
+        let key = self.objects.job_key(uid)?;
+        let job = self.objects.job(key).filter(|job| job.is_paused())?;
         let is_held = job.gates.is_held() && !job.released;
         let kind = self.kinds.compiled(&key.kind).filter(|_| !is_held)?;
         let waits = workload::waits_for_user(&kind.suspend_path()?.field());
@@ -127,10 +127,10 @@ impl Controller {
     fn undeclared(&self, uid: &Uid, record: &WorkloadRecord) -> Option<(NotReserved, String)> {
         let owner = record.job.as_ref().filter(|owner| !owner.is_nameless())?;
         let (group, kind) = &owner.group_kind;
-        let is_known = self.world.job_key(uid).is_some() || group_key(uid).is_some();
+        let is_known = self.objects.job_key(uid).is_some() || group_key(uid).is_some();
         (!is_known && !self.kinds.is_read(group, kind)).then(|| {
             let text = format!(
-                "Not queued: no JobKind declares {kind} of API group {group:?}; create one to queue it again"
+                "Not queued: no JobKind declares {kind} of API group {group:?}; create a JobKind to queue it again"
             );
             (NotReserved::KindNotDeclared, text)
         })

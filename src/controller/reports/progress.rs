@@ -46,7 +46,10 @@ impl Reports {
 impl Controller {
     /// Whether a job's kind says when its pods are ready.
     pub(in crate::controller) fn tells_readiness(&self, uid: &Uid) -> bool {
-        let job = self.world.job_key(uid).and_then(|key| self.world.job(key));
+        let job = self
+            .objects
+            .job_key(uid)
+            .and_then(|key| self.objects.job(key));
         let reading = job.and_then(|job| job.reading.as_ref().ok());
         reading.is_some_and(|reading| !matches!(reading.ready, Ok(None)))
     }
@@ -54,7 +57,7 @@ impl Controller {
     /// Plans the jobs again that have had something to tell for long enough.
     pub(in crate::controller) fn look_after_reports(&mut self) {
         for uid in self.reports.overdue() {
-            if self.world.job_key(&uid).is_some() {
+            if self.objects.job_key(&uid).is_some() {
                 self.dirty.insert(uid);
             } else {
                 self.reports.0.remove(&uid);

@@ -15,9 +15,9 @@ use tokio::time::{Instant, timeout};
 use tracing::warn;
 
 use crate::api::write::Writer;
-use crate::cache::World;
+use crate::cache::ObjectCache;
 use crate::cache::cluster::{Cluster, Kept};
-use crate::cache::conditions::{self, Saying, Type};
+use crate::cache::conditions::{self, ConditionUpdate, Type};
 use crate::controller::kinds::Kinds;
 use crate::controller::kinds::standing::{NOT_SERVED, Standing};
 use crate::jobkinds::webhook_rules::Reach;
@@ -83,7 +83,7 @@ impl Statuses {
         &mut self,
         engine: &Engine,
         cluster: &Cluster,
-        world: &World,
+        objects: &ObjectCache,
         kinds: &Kinds,
         metrics: &Metrics,
     ) {
@@ -91,7 +91,7 @@ impl Statuses {
         self.waiting.clear();
         let now = clock::now();
         self.cluster_queues(engine, cluster, metrics, now);
-        self.local_queues(engine, cluster, world, now);
+        self.local_queues(engine, cluster, objects, now);
         self.cohorts(engine, cluster, now);
         self.written.retain(|_, at| at.elapsed() < AGAIN);
         put_off(&mut self.waiting, |report| {
@@ -126,7 +126,13 @@ impl Statuses {
         }
     }
 
-    fn local_queues(&mut self, engine: &Engine, cluster: &Cluster, world: &World, now: Timestamp) {
+    fn local_queues(
+        &mut self,
+        engine: &Engine,
+        cluster: &Cluster,
+        objects: &ObjectCache,
+        now: Timestamp,
+    ) {
         let resource = ApiResource::erase::<LocalQueue>(&());
         for (key, kept) in &cluster.local_queues {
             let Some(report) = engine.local_queue_status(key) else {
@@ -134,7 +140,7 @@ impl Statuses {
             };
             let place = (key.namespace.clone(), key.name.to_string());
             let of = |counts: &BTreeMap<_, i32>| counts.get(&place).copied().unwrap_or_default();
-            let gated = of(world.gated()).saturating_add(of(world.pods.gated()));
+            let gated = of(objects.gated()).saturating_add(of(objects.pods.gated()));
             let Kept {
                 generation,
                 status: known,
@@ -168,7 +174,7 @@ impl Statuses {
         self.fill();
         let all_written = async { while self.next().await.is_some() {} };
         if timeout(LAST_WRITES, all_written).await.is_err() {
-            warn!("not all that LocalQueues have used is recorded: the API server is slow");
+            warn!("the usage of some LocalQueues was not recorded: the API server is slow");
         }
     }
 
@@ -194,17 +200,17 @@ impl Statuses {
     fn job_kinds(&mut self, kinds: &Kinds, now: Timestamp) {
         let resource = ApiResource::erase::<JobKind>(&());
         for (name, kept, standing) in kinds.standings() {
-            let saying = match &standing {
+            let update = match &standing {
                 Standing::Starting => None,
                 Standing::Listed => watched(kinds.reach(name)),
                 Standing::Unserved { message } => Some(not_ready(NOT_SERVED, message)),
                 Standing::Unavailable { reason, message } => Some(not_ready(reason, message)),
             };
-            let Some(saying) = saying else {
+            let Some(update) = update else {
                 continue;
             };
             let mut conditions = kept.status.conditions.clone();
-            conditions::say(&mut conditions, saying, kept.generation, now);
+            conditions::set(&mut conditions, update, kept.generation, now);
             let status = JobKindStatus { conditions };
             if status != kept.status {
                 self.write(&resource, "", name, &kept.status, &status);
@@ -267,8 +273,8 @@ fn put_off<T>(waiting: &mut VecDeque<T>, written: impl Fn(&T) -> Option<Instant>
     waiting.truncate(new + AGAIN_PER_SECOND);
 }
 
-fn not_ready(reason: &'static str, message: &str) -> Saying {
-    Saying {
+fn not_ready(reason: &'static str, message: &str) -> ConditionUpdate {
+    ConditionUpdate {
         kind: Type::Ready,
         is_true: false,
         reason,
@@ -278,19 +284,18 @@ fn not_ready(reason: &'static str, message: &str) -> Saying {
 
 /// What is said of a JobKind whose objects are watched: nothing while its rule is being written, which
 /// takes a moment.
-fn watched(reach: Reach) -> Option<Saying> {
+fn watched(reach: Reach) -> Option<ConditionUpdate> {
     let (is_true, reason, message) = match reach {
         Reach::InPlace => (
             true,
             "Watched",
-            "Objects of this kind are looked after".to_owned(),
+            "Objects of this kind are managed".to_owned(),
         ),
         Reach::NoWebhook(missing) => (
             true,
             "Watched",
             format!(
-                "Objects of this kind are looked after, but not held at their creation unless an \
-                 admission policy does it: there is no {missing}"
+                "Objects of this kind are managed, but not held at their creation unless an admission policy does it: there is no {missing}"
             ),
         ),
         Reach::Pending(None) => return None,
@@ -298,12 +303,11 @@ fn watched(reach: Reach) -> Option<Saying> {
             false,
             "WebhookPending",
             format!(
-                "Objects of this kind are looked after, but the webhooks are not asked about them yet: {why}; \
-                 trying again"
+                "Objects of this kind are managed, but the webhooks are not called for them yet: {why}; trying again"
             ),
         ),
     };
-    Some(Saying {
+    Some(ConditionUpdate {
         kind: Type::Ready,
         is_true,
         reason,

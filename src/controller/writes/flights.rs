@@ -86,7 +86,7 @@ impl Flights {
         all.filter_map(|(uid, kind)| (*kind == Kind::Queueing).then_some(uid))
     }
 
-    /// Sends a write as soon as there is room. Its subject must have none.
+    /// Sends a write as soon as a slot is free. Its subject must have none.
     pub fn send(&mut self, flight: Flight) {
         let kind = kind_of(&flight.write);
         self.by_subject.insert(flight.subject.clone(), kind);

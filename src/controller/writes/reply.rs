@@ -110,7 +110,7 @@ impl Controller {
             ..
         } = &flight.write
         {
-            let created = self.world.workload_of(&uid).and_then(|(_, w)| w.created);
+            let created = self.objects.workload_of(&uid).and_then(|(_, w)| w.created);
             let admission = status.admission.as_ref();
             let queue = admission.map_or("", |admission| admission.cluster_queue.as_str());
             self.count_admission(queue, created, clock::now());
@@ -120,7 +120,8 @@ impl Controller {
         }
         self.told_of(&flight.write, &uid, flight.notes);
         if !lasts {
-            let text = "What Sluice writes is changed back at once by somebody else: trying again less often";
+            let text =
+                "Another client reverts each write of Sluice at once: trying again less often";
             let note = Note::warning("ChangedBack", text);
             self.told_of(&flight.write, &uid, vec![note]);
         }
@@ -128,7 +129,7 @@ impl Controller {
             if lasts {
                 self.blocked.remove(&root);
             } else {
-                self.is_blocked(&root, "what Sluice writes is changed back at once");
+                self.is_blocked(&root, "another client reverts each write of Sluice at once");
             }
         }
         self.prune(&uid);
@@ -152,10 +153,10 @@ impl Controller {
         self.take_in(&uid, &flight.write, object);
         if let Write::CreateWorkload(_) = &flight.write
             && is_there
-            && self.world.workload_of(&uid).is_none()
-            && let Some(key) = self.world.job_key(&uid).cloned()
+            && self.objects.workload_of(&uid).is_none()
+            && let Some(key) = self.objects.job_key(&uid).cloned()
         {
-            let text = "There is an object with the name of this job's Workload that is not Sluice's: delete it";
+            let text = "The Workload of this job can't be created: another object has its name, and is not Sluice's; delete that object";
             self.tell(&key, &uid, Note::warning("WorkloadNameConflict", text));
         }
         self.later(&uid);
@@ -169,7 +170,7 @@ impl Controller {
         self.leaving.remove(&flight.subject);
         self.take_back(&flight);
         warn!(subject = %flight.subject, refusal = message, "the API server refuses a write");
-        let text = format!("The API server refuses what is to be written: {message}; trying again");
+        let text = format!("The API server refuses a write of Sluice: {message}; trying again");
         let note = Note::warning("WriteRefused", text);
         self.told_of(&flight.write, &flight.subject, vec![note]);
         if let Some(root) = self.released_by(&flight.write, &flight.subject) {
@@ -182,7 +183,7 @@ impl Controller {
     /// as it was: it happens once at most, and until it is known its quota or its place stays taken.
     /// An eviction is decided again, everything else is planned again.
     fn unknown(&mut self, flight: Flight, why: &str) {
-        warn!(subject = %flight.subject, why, "a write may or may not have happened");
+        warn!(subject = %flight.subject, why, "the outcome of a write is unknown");
         let uid = flight.subject.clone();
         if let Some(root) = self.released_by(&flight.write, &uid) {
             self.is_blocked(&root, why);
@@ -219,8 +220,8 @@ impl Controller {
     fn take_in(&mut self, uid: &Uid, write: &Write, object: Option<DynamicObject>) {
         match (write, object) {
             (Write::PatchJob { key, .. }, Some(object)) => {
-                let is_child = self.world.children.get(key).is_some();
-                if (is_child || self.world.job(key).is_some())
+                let is_child = self.objects.children.get(key).is_some();
+                if (is_child || self.objects.job(key).is_some())
                     && let Some(life) = self.kinds.life(&key.kind)
                 {
                     self.applied(&Source::Jobs(key.kind.clone(), life), object);
@@ -228,7 +229,7 @@ impl Controller {
             }
             (Write::PatchJob { key, .. }, None) => self.job_gone(key, Some(uid)),
             (Write::PatchPod { key, .. }, Some(object)) => {
-                if self.world.pods.get(key).is_some() {
+                if self.objects.pods.get(key).is_some() {
                     self.applied(&Source::Pod, object);
                 }
             }
@@ -238,7 +239,7 @@ impl Controller {
             (
                 Write::UpdateWorkloadSpec { key, .. } | Write::SetWorkloadStatus { key, .. },
                 Some(_),
-            ) if self.world.workload(key).is_none() => {}
+            ) if self.objects.workload(key).is_none() => {}
             (_, Some(object)) => self.applied(&Source::Workload, object),
             (Write::DeleteWorkload { key, uid, .. }, None) => self.workload_gone(key, Some(uid)),
             (
@@ -252,8 +253,8 @@ impl Controller {
 
     /// Whether there is anything by this UID.
     fn is_known(&self, uid: &Uid) -> bool {
-        self.world.job_key(uid).is_some()
-            || self.world.pods.key(uid).is_some()
+        self.objects.job_key(uid).is_some()
+            || self.objects.pods.key(uid).is_some()
             || group_key(uid).is_some()
     }
 
@@ -268,7 +269,7 @@ impl Controller {
                 purpose: PodPurpose::Release,
                 ..
             } => {
-                let (key, pod) = self.world.pods.of(uid)?;
+                let (key, pod) = self.objects.pods.of(uid)?;
                 self.belongs_to(pod, &key.namespace)
             }
             _ => None,
@@ -296,7 +297,7 @@ impl Controller {
 
     /// Plans a job or pod again at once.
     fn again(&mut self, uid: &Uid) {
-        if self.world.pods.key(uid).is_some() {
+        if self.objects.pods.key(uid).is_some() {
             return self.pod_changed(uid);
         }
         self.dirty.insert(uid.clone());
@@ -322,7 +323,7 @@ impl Controller {
         self.again(uid);
         // It may be a controller whose pods backed off.
         if let Some(backoff) = self.pod_backoffs.get(uid) {
-            for pod in self.world.pods.children(&backoff.namespace, uid) {
+            for pod in self.objects.pods.children(&backoff.namespace, uid) {
                 self.again(&pod);
             }
         }

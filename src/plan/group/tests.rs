@@ -53,7 +53,7 @@ fn planned(pods: &[Pod], workload: Option<Value>) -> String {
         key: &("blue".into(), "g".into()),
         pods: &pods,
         workload: workload.as_ref().map(|(key, record)| (key, record)),
-        still_charged: false,
+        still_in_use: false,
         live_pods: pods.iter().filter(|(_, pod)| pod.is_released()).count(),
         priority: &|_| Ok(Priority::default()),
         backoff: &|record| reservation::backoff(record, None),

@@ -149,7 +149,7 @@ fn each_turn_of_the_life_of_a_job_that_claims_devices() {
     let told_besides = told(asks_besides, &two, admitted());
     assert_eq!(
         told_besides, "evict [\"Evicted\"]",
-        "devices are no room for requests"
+        "unused devices don't allow larger requests"
     );
     for (what, job, devices, workload, expected) in cases {
         assert_eq!(told(job, devices, workload), expected, "{what}");
@@ -157,7 +157,7 @@ fn each_turn_of_the_life_of_a_job_that_claims_devices() {
 }
 
 #[test]
-fn a_pod_of_an_admitted_job_claims_what_was_charged() {
+fn a_pod_of_an_admitted_job_claims_what_was_counted() {
     let object = serde_json::from_value(charged(json!({}))).unwrap();
     let (_, record) = WorkloadRecord::read(object).unwrap();
     let shared = json!([{"name": "gpu", "resourceClaimName": "mine"},

@@ -92,8 +92,8 @@ impl Bed {
         };
         let sluice = Arc::new(Sluice::install(&self.cp, options).await?);
         sluice.start().await?;
-        let victim = sluice.clone();
-        proxy.at_a_crash(Box::new(move || victim.kill()));
+        let target = sluice.clone();
+        proxy.at_a_crash(Box::new(move || target.kill()));
         self.sluices.push(sluice);
         self.proxies.push(proxy);
         Ok(())

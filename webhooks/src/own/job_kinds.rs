@@ -36,13 +36,11 @@ pub(crate) async fn look_up(
             return Verdict::of(problems);
         }
         Published::Document(_) | Published::NotServed => format!(
-            "{} of {version} is not served yet, so that no path was checked; the condition Ready tells \
-             when it is watched",
+            "{} of {version} is not served yet, so no path was checked; the condition Ready becomes true when it is watched",
             spec.kind
         ),
         Published::Unreadable(why) => format!(
-            "the schema of {version} can't be read, so that no path was checked: {why}; the condition \
-             Ready tells whether it fits"
+            "the schema of {version} can't be read, so no path was checked: {why}; the condition Ready says whether it fits"
         ),
     };
     Verdict {

@@ -127,7 +127,7 @@ fn check_quota(field: &str, quota: &ResourceQuota, lending: Lending, problems: &
         let Some(limit) = limit else { continue };
         let field = format!("{field}.{name}");
         if let Lending::Without(needed) = lending {
-            let detail = format!("must be absent without {needed}: there is no one to share with");
+            let detail = format!("must be absent without {needed}: quota is shared only there");
             problems.push(Problem::invalid(field.as_str(), limit.0.as_str(), detail));
         }
         let value = amount(field.clone(), limit, problems);

@@ -56,7 +56,9 @@ fn check_one_way(pod: &Value, policy: &Policy) -> Option<Problem> {
     let key = policy.queue_gates().opt_in(pod)?;
     Some(Problem::forbidden(
         gates::field_of(key),
-        format!("the label {POD_GROUP_LABEL} has the pod admitted with its group, not by itself"),
+        format!(
+            "must be absent with the label {POD_GROUP_LABEL}: the pod is admitted with its group, not by itself"
+        ),
     ))
 }
 
@@ -65,7 +67,7 @@ fn check_not_bound(pod: &Value) -> Option<Problem> {
     (!node.is_empty()).then(|| {
         Problem::forbidden(
             "spec.nodeName",
-            "may not be set on a pod that waits in a queue: it would run at once",
+            "may not be set on a pod that waits in a queue: the pod would run at once",
         )
     })
 }

@@ -32,8 +32,7 @@ pub(crate) const GROUP_ANNOTATIONS: [&str; 3] = [
 pub(crate) const ANOTHER_OWNER: &str =
     "only a controller may name another one as the controller of a pod that is in a queue";
 /// The rule for a queue label that comes too late.
-pub(crate) const LATE_QUEUE: &str = "may only be set at creation, when a pod gets its scheduling gates; delete \
-     the pod and create it again with the label";
+pub(crate) const LATE_QUEUE: &str = "may only be set at creation, when a pod gets its scheduling gates; delete the pod and create it again with the label";
 
 /// What is wrong with an edit of a pod by somebody else than Sluice.
 pub(super) fn problems(old: &Value, new: &Value, policy: &Policy) -> Vec<Problem> {
@@ -131,7 +130,7 @@ fn check_queue_gate(old: &Value, new: &Value, policy: &Policy) -> Option<Problem
     };
     Some(Problem::forbidden(
         "spec.schedulingGates",
-        format!("the gate {gate:?} is removed by Sluice when {queue} has room"),
+        format!("the gate {gate:?} is removed by Sluice when {queue} admits the pod"),
     ))
 }
 

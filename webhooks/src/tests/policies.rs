@@ -160,7 +160,7 @@ fn what_sluice_alone_writes_is_refused_in_the_words_of_the_webhook() {
         2,
         "at creation and later"
     );
-    let gate = "' may only be set at creation: it says how the object is held'";
+    let gate = "' may only be set at creation: it determines how the object is held'";
     assert!(problems("sluice-jobs.batch").contains(gate));
     assert!(!problems("sluice-deployments.apps").contains(gate));
 }
@@ -210,8 +210,7 @@ fn mk_spec(suspend: Option<&str>, pod_sets: serde_json::Value) -> serde_json::Va
 #[case::list_without_suspend(
     None,
     json!([{"name": "a", "template": ".spec.template"}, {"name": "b", "forEach": ".spec.roles", "template": ".template"}]),
-    "spec.podSets[1].forEach: Forbidden: policies can hold such a kind only by a suspend field, and it has \
-     none: use the webhooks"
+    "spec.podSets[1].forEach: Forbidden: policies can hold such a kind only by a suspend field, which it doesn't have: use the webhooks"
 )]
 #[case::both(
     Some(".spec.suspend"),

@@ -91,8 +91,8 @@ pub static MUTANTS: [Mutant; 28] = [
     mutant(
         "the deletion of a Workload is forgotten",
         "src/controller/observe.rs",
-        "self.workload_gone(&key, uid);\n                self.world",
-        "drop(key);\n                self.world",
+        "self.workload_gone(&key, uid);\n                self.objects",
+        "drop(key);\n                self.objects",
     ),
     mutant(
         "what a list lacks stays known",
@@ -101,7 +101,7 @@ pub static MUTANTS: [Mutant; 28] = [
         "let Some(seen) = self.listings.remove(source).filter(|_| false) else {",
     ),
     mutant(
-        "an admission that failed stays charged",
+        "an admission that failed keeps its usage",
         "src/controller/writes/reply.rs",
         "write if is_admission(write) => {\n                self.engine.apply(Event::AdmissionFailed(id));",
         "write if is_admission(write) => {\n                drop(id);",
@@ -185,13 +185,13 @@ pub static MUTANTS: [Mutant; 28] = [
         "Some(_) => None,\n            };\n            if ceiling.is_some_and(|ceiling| usage > ceiling) {\n                return false;",
     ),
     mutant(
-        "lent quota is not charged to the cohort",
+        "lent quota is not counted in the cohort",
         "engine/src/quota/available.rs",
         "rest = rest.minus(local).at_least_zero();\n            id = node.parent;\n        }\n        true",
         "rest = rest.minus(local).at_least_zero();\n            id = None;\n        }\n        true",
     ),
     mutant(
-        "a pod that is admitted by itself is not charged",
+        "a pod that is admitted by itself has no usage",
         "src/controller/account.rs",
         "pod.is_live() && is_own_record,",
         "pod.queue_gate.is_some() && is_own_record,",

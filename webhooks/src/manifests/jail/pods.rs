@@ -94,7 +94,7 @@ fn gates() -> String {
         sluice_crds::GROUP,
         forbidden(
             "'spec.schedulingGates[' + g + ']'",
-            &text("is not Sluice's own: its account may remove no other")
+            &text("is not a gate of Sluice: its account may remove no others")
         )
     )
 }
@@ -105,9 +105,7 @@ fn spec() -> String {
         "{changed}\n.filter(k, !(k in ['schedulingGates', 'nodeSelector', 'tolerations']))\n.map(k, {})",
         forbidden(
             "'spec.' + k",
-            &text(
-                "Sluice's account may change nothing but its gates, node selectors and tolerations"
-            )
+            &text("Sluice's account may change only its gates, node selectors and tolerations")
         )
     )
 }

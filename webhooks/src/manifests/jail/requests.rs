@@ -133,7 +133,7 @@ fn namespaces() -> String {
         &invalid(
             "'metadata.namespace'",
             namespace,
-            &text("Sluice's account may write nothing in a namespace of the system"),
+            &text("Sluice's account may write nothing in a system namespace"),
         ),
     );
     let home = when(
@@ -144,7 +144,7 @@ fn namespaces() -> String {
             "'metadata.namespace'",
             namespace,
             &text(
-                "Sluice's account may write nothing in its own namespace but its Lease and its certificate",
+                "Sluice's account may write only its Lease and its certificate in its own namespace",
             ),
         ),
     );
@@ -184,7 +184,7 @@ fn table() -> String {
             &format!(
                 "{} + request.operation.lowerAscii() + {}",
                 text("Sluice's account may not "),
-                text(" this: it holds and releases jobs, and no more")
+                text(" this: it may only hold and release jobs")
             ),
         ),
     )
@@ -240,8 +240,7 @@ fn difference_rules() -> Rules {
                p.at + '.' + (k.matches('^[A-Za-z0-9_-]+$') ? k : '?')"
             .to_owned(),
         rule: text(
-            "Sluice's account may change nothing but the suspend field, node selectors, tolerations, and \
-             labels and annotations of its own",
+            "Sluice's account may change only the suspend field, node selectors, tolerations, and its own labels and annotations",
         ),
     }
 }

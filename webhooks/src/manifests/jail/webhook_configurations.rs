@@ -48,7 +48,7 @@ fn problems(shipped: &[JobKindSpec]) -> String {
                 &text("Sluice's account may neither add nor remove a webhook"),
             ),
         );
-    let kept = "Sluice's account may change nothing but the caBundle, the rules of managed kinds and its match conditions";
+    let kept = "Sluice's account may change only the caBundle, the rules of managed kinds and its match conditions";
     let of_pair = |fields: String, at: &str| {
         format!(
             "variables.pairs.map(p, {fields}.map(k, {})).flatten()",
@@ -119,7 +119,7 @@ fn rules(shipped: &[JobKindSpec]) -> String {
                 text("a rule for "),
                 text(" of "),
                 text(
-                    " is not one for a managed kind: it names Job-like kinds one by one, Namespaced, for CREATE and UPDATE"
+                    " is not a rule for a managed kind: a rule must list Job-like kinds one by one, with the scope Namespaced, for CREATE and UPDATE"
                 )
             )
         )

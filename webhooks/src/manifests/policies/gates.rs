@@ -118,8 +118,7 @@ pub(super) fn is_scheduling_gate(name: &str) -> String {
 /// CEL, a list: which valid gates can't be propagated under their own names. The webhook propagates
 /// these by a hash, which CEL can't make.
 pub(super) fn unpropagated() -> String {
-    let rule = "'names ' + strings.quote(g) + ', which can not be the name of a scheduling gate, and \
-                the pods wait behind such gates; choose a name such as \"acme.io/foo\"'";
+    let rule = "'names ' + strings.quote(g) + ', which is not a valid name of a scheduling gate, and the pods wait behind such gates; use a name such as \"acme.io/foo\"'";
     format!(
         "(variables.gateFaults.size() != 0 ? [] :\n\
          variables.gates.filter(g, !{}).map(g, {}))",

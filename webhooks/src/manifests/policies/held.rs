@@ -102,7 +102,7 @@ fn way(kind: &JobKindSpec) -> Result<Way, Problem> {
     }
     let field = many.unwrap_or_else(|| "spec.podSets".to_owned());
     if kind.suspend.is_none() {
-        let rule = "policies can hold such a kind only by a suspend field, and it has none: use the webhooks";
+        let rule = "policies can hold such a kind only by a suspend field, which it doesn't have: use the webhooks";
         return Err(Problem::forbidden(field, rule));
     }
     if kind.admission == AdmissionMode::PerPod {

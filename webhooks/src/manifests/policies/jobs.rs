@@ -20,8 +20,7 @@ use super::{
 };
 
 /// What every refusal to grow ends with.
-const ADVICE: &str =
-    "while the job is admitted; suspend it in the same update, and it is queued with the new value";
+const ADVICE: &str = "while the job is admitted; suspend the job in the same update, and it is queued with the new value";
 
 /// The validating policy for this kind, one of `kinds`.
 pub(super) fn policy(options: &Options, kind: &HeldKind, kinds: &[HeldKind]) -> Rules<Validation> {
@@ -103,7 +102,7 @@ pub(super) fn admission(is_settled: &str, known: &[&str]) -> String {
         &differs(Map::Annotations, ADMISSION_ANNOTATION),
         &forbidden(
             &at,
-            &text("may only be set at creation: it says how the object is held"),
+            &text("may only be set at creation: it determines how the object is held"),
         ),
     );
     let value = format!("variables.annotations['{ADMISSION_ANNOTATION}']");
@@ -133,8 +132,7 @@ fn templates(kind: &JobKindSpec) -> String {
             Path::parse(template).field()
         ));
         let rule = text(&format!(
-            "asks for each pod to be admitted by itself, but this object is admitted as a whole; \
-             the annotation {ADMISSION_ANNOTATION} with the value \"PerPod\" changes that at creation"
+            "requires that each pod is admitted by itself, but this object is admitted as a whole; to change that, create the object with the annotation {ADMISSION_ANNOTATION}: \"PerPod\""
         ));
         let (now, before) = (
             format!("variables.optedIn{index}"),
@@ -167,8 +165,7 @@ fn change(kind: &JobKindSpec) -> String {
         None,
         None,
         Some(
-            "may only be set at creation: the pods of this object get their scheduling gates then; \
-             delete the object and create it again with the label",
+            "may only be set at creation, when the pod templates of this object get scheduling gates; delete the object and create it again with the label",
         ),
     );
     format!(
@@ -187,12 +184,10 @@ fn change(kind: &JobKindSpec) -> String {
 pub(super) fn change_of_gated() -> String {
     queue::change_problems(
         Some(
-            "may not be removed while the pods carry the queue gate; delete the object and create \
-             it again without the label",
+            "may not be removed while the pods have the queue gate; delete the object and create it again without the label",
         ),
         Some(
-            "is immutable while the pods carry the queue gate; delete the object and create it \
-             again in the other queue",
+            "is immutable while the pods have the queue gate; delete the object and create it again in the other queue",
         ),
         None,
     )
@@ -258,9 +253,9 @@ pub(super) fn started_by_hand(suspend: &str) -> String {
     let at = text(&Path::parse(suspend).field());
     let invalid = "'the job is held by an invalid value of ' + variables.gateFaults[0].at + '; remove the annotation'";
     let held = "'the job is held by ' + variables.gates.join(', ') +\n\
-                '; it goes on by itself once the last gate is removed from its annotations'";
-    let queued = "'the job starts by itself once LocalQueue ' + strings.quote(variables.queue[0].name) +\n\
-                  ' admits it; to run it outside of Sluice, remove the label ' + variables.queue[0].key +\n\
+                '; it is queued, or started if it has no queue, once the last gate is removed from its annotations'";
+    let queued = "'the job starts once LocalQueue ' + strings.quote(variables.queue[0].name) +\n\
+                  ' admits it; to run it without Sluice, remove the label ' + variables.queue[0].key +\n\
                   ' in the same update'";
     format!(
         "(variables.gateFaults.size() != 0 ? [{}] :\n\

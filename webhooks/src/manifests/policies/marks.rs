@@ -63,7 +63,7 @@ fn of_set(options: &Options, kind: &JobKindSpec, set: &PodSetRule, index: usize)
         ),
         &forbidden(
             &field("labels", POD_GROUP_LABEL),
-            "'the pods of this object are admitted with it, not with a group'",
+            "'the pods of this object are admitted with the object, not with a group'",
         ),
     );
     // Where templates can be edited, the mutating policy writes this into them.
@@ -105,7 +105,7 @@ fn of_set(options: &Options, kind: &JobKindSpec, set: &PodSetRule, index: usize)
         &forbidden(
             &text(&format!("{template}.spec.schedulingGates")),
             &format!(
-                "'the gate ' + {gate} + ' may only be set at creation: it says how the object is held'"
+                "'the gate ' + {gate} + ' may only be set at creation: it determines how the object is held'"
             ),
         ),
     );
@@ -139,7 +139,7 @@ fn kept(kind: &JobKindSpec, template: &str, index: usize) -> String {
     let (carried, listed) = (lost("carriedOld", "carried"), lost("listedOld", "listed"));
     let rule = format!(
         "'the gate ' + strings.quote({carried}.sort()[0]) + ' stands for a gate annotation on ' + {} +\n\
-         ', and is removed by Sluice when that is lifted; lift it there'",
+         '; remove it from that annotation, and Sluice removes it here'",
         text(OF_OWNER)
     );
     format!(

@@ -69,8 +69,7 @@ pub(super) fn author_of(own: &[&HeldKind], kinds: &[HeldKind]) -> Vec<Variable> 
 /// CEL, a list: who says that his object belongs to one that is queued gets it past the queue, so only
 /// a controller may say so.
 pub(super) fn problems() -> String {
-    let rule = "'what a ' + variables.owners[0].kind + ' makes is queued with it, and only its controller \
-                may name it as the owner; leave the owner out, or the label ' + variables.queue[0].key";
+    let rule = "'children of a ' + variables.owners[0].kind + ' are queued with it, and only its controller may name it as the owner; remove the owner reference, or the label ' + variables.queue[0].key";
     when(
         "variables.queue.size() != 0 && variables.isChild && !variables.isMadeByController &&\n\
          !(variables.wasChild && variables.owners.map(o, o.uid) == variables.oldOwners.map(o, o.uid))",

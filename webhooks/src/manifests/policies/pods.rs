@@ -112,7 +112,7 @@ fn create(options: &Options) -> String {
         &forbidden(
             "'metadata.annotations[' + variables.optedIn[0] + ']'",
             &text(&format!(
-                "the label {POD_GROUP_LABEL} has the pod admitted with its group, not by itself"
+                "must be absent with the label {POD_GROUP_LABEL}: the pod is admitted with its group, not by itself"
             )),
         ),
     );
@@ -120,7 +120,7 @@ fn create(options: &Options) -> String {
         "variables.hold != 'None' && object.spec.?nodeName.orValue('') != ''",
         &forbidden(
             "'spec.nodeName'",
-            "'may not be set on a pod that waits in a queue: it would run at once'",
+            "'may not be set on a pod that waits in a queue: the pod would run at once'",
         ),
     );
     format!(
@@ -283,7 +283,7 @@ fn opened(options: &Options) -> String {
     );
     let rule = "'the gate ' + strings.quote(g) + ' is removed by Sluice when ' +\n\
                 (variables.oldQueue.size() == 0 ? 'its queue' : 'LocalQueue ' + strings.quote(variables.oldQueue[0].name)) +\n\
-                ' has room'";
+                ' admits the pod'";
     format!(
         "{removed}.slice(0, {removed}.size() == 0 ? 0 : 1).map(g,\n{})",
         forbidden("'spec.schedulingGates'", rule)
@@ -297,7 +297,7 @@ fn lifted() -> String {
     let rule = format!(
         "'the gate ' + strings.quote(g) + ' stands for a gate annotation on ' +\n\
          (variables.isOwned || variables.wasOwned ? {} : {}) +\n\
-         ', and is removed by Sluice when that is lifted; lift it there'",
+         '; remove it from that annotation, and Sluice removes it here'",
         text(OF_OWNER),
         text(OF_POD)
     );

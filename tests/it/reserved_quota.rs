@@ -1,4 +1,4 @@
-//! What others leave is for the job that they leave for, whoever else comes before it by then.
+//! The quota of preempted jobs is reserved for their preemptor, whichever job comes before it by then.
 
 use anyhow::{Result, ensure};
 use serde_json::json;
@@ -10,7 +10,7 @@ use crate::support::pods::is_terminating;
 use crate::support::queues::check_quota;
 use crate::support::{Scene, bed};
 
-/// `mine` takes back what its queue lent. While `theirs` is on its way out, `small` gets the rest, so that
+/// `mine` takes back what its queue lent. While `theirs` is stopping, `small` gets the rest, so that
 /// `mine` would borrow as `rival` would, which is more important.
 async fn goes_to_whom_it_was_left(
     scene: &Scene<'_>,
@@ -50,13 +50,16 @@ async fn goes_to_whom_it_was_left(
     scene.see_admitted("small").await?;
     meanwhile().await?;
     assert_eq!(leaving(scene).await?, ["theirs"]);
-    scene.see_so_many("on its way", 1, is_terminating).await?;
+    scene.see_so_many("terminating", 1, is_terminating).await?;
     end_slow_pods(scene).await?;
     scene.see_admitted("mine").await?;
     let theirs = scene.see_workload("theirs", "waiting", |w| !is_admitted(w));
     ensure!(theirs.await?["status"]["makesRoomFor"].is_null());
     let rival = scene.find_workload("rival").await?;
-    ensure!(rival.is_some_and(|w| !is_admitted(&w)), "the room was mine");
+    ensure!(
+        rival.is_some_and(|w| !is_admitted(&w)),
+        "the quota was reserved for mine"
+    );
     let history = scene.history("Workload", &workloads).await?;
     check_conditions(&history)?;
     check_quota(&history, &limits)
@@ -64,15 +67,15 @@ async fn goes_to_whom_it_was_left(
 
 #[tokio::test]
 async fn nobody_of_another_queue_gets_in_between() -> Result<()> {
-    bed::shared("kept-room", async |scene| {
+    bed::shared("reserved-quota", async |scene| {
         goes_to_whom_it_was_left(scene, async || Ok(())).await
     })
     .await
 }
 
 #[tokio::test]
-async fn killed_meanwhile_it_is_still_known_for_whom_they_leave() -> Result<()> {
-    bed::own_running("kept-room-kill", async |bed, scene| {
+async fn after_a_kill_the_preemptor_is_still_known() -> Result<()> {
+    bed::own_running("reserved-quota-kill", async |bed, scene| {
         goes_to_whom_it_was_left(scene, async || {
             bed.sluice.kill();
             bed.sluice.start_again().await

@@ -1,21 +1,21 @@
-//! How single jobs stand, as text.
+//! Explained jobs, as text.
 
 use std::fmt::Write as _;
 
 use super::time;
+use crate::simulate::explained_job::{ExplainedJob, Names, Outlook, QueueOfWaiting, State};
 use crate::simulate::figures::{Figures, Owner};
-use crate::simulate::standing::{Names, Outlook, QueueOfWaiting, Standing, State};
 use crate::table::{NONE, columns, fields, printable};
 
 /// Jobs that are named in a list; the others are counted.
 const NAMES_MAX: usize = 5;
 
-/// The first of those that wait at the end.
+/// The first pending jobs at the end.
 pub fn waiting(figures: &Figures) -> Option<String> {
     if figures.first_waiting.is_empty() {
         return None;
     }
-    let mut text = "First of those that wait, by ClusterQueue:\n".to_owned();
+    let mut text = "First pending jobs, by ClusterQueue:\n".to_owned();
     for queue in &figures.first_waiting {
         let QueueOfWaiting {
             cluster_queue,
@@ -42,13 +42,13 @@ pub fn waiting(figures: &Figures) -> Option<String> {
     }
     if 0 < figures.waiting_elsewhere {
         let more = figures.waiting_elsewhere;
-        let _ = writeln!(text, "  and {more} more jobs, of other ClusterQueues");
+        let _ = writeln!(text, "  and {more} more jobs of other ClusterQueues");
     }
     Some(text)
 }
 
-/// All that is known of how one stands.
-pub fn one(job: &Standing) -> String {
+/// All that is known of a job.
+pub fn one(job: &ExplainedJob) -> String {
     let queue = job.cluster_queue.as_deref().unwrap_or(NONE);
     let mut lines = vec![
         ("Job", job.job.clone()),
@@ -63,20 +63,20 @@ pub fn one(job: &Standing) -> String {
         return fields(&lines, 0);
     };
     lines.push(("Ahead", ahead(outlook)));
-    lines.push(("On Their Way Out", names(&outlook.leaving)));
-    lines.push(("Room After", names(&outlook.room_after)));
+    lines.push(("Stopping", names(&outlook.evicting)));
+    lines.push(("Fits After", names(&outlook.fits_after)));
     let mut parts = vec![fields(&lines, 0)];
     parts.extend(tables(outlook));
     parts.join("\n")
 }
 
-fn state(job: &Standing) -> String {
+fn state(job: &ExplainedJob) -> String {
     let word = match job.state {
         State::NotArrived => "arrives at",
-        State::Waiting => "waits since",
-        State::WaitingAgain => "was evicted, waits again since",
-        State::Running => "runs since",
-        State::Leaving => "on its way out, evicted at",
+        State::Waiting => "pending since",
+        State::WaitingAgain => "evicted, pending again since",
+        State::Running => "running since",
+        State::Stopping => "stopping, evicted at",
         State::Finished => "finished at",
     };
     format!("{word} {}", time(job.since_seconds))
@@ -84,7 +84,7 @@ fn state(job: &Standing) -> String {
 
 fn ahead(outlook: &Outlook) -> String {
     match &outlook.first_ahead {
-        Some(first) => format!("{}, the first is {first}", outlook.ahead),
+        Some(first) => format!("{}, first {first}", outlook.ahead),
         None => outlook.ahead.to_string(),
     }
 }
@@ -109,20 +109,33 @@ fn tables(outlook: &Outlook) -> Vec<String> {
         let amounts = [&short.request, &short.free, &limit];
         cells.into_iter().chain(amounts).cloned().collect()
     });
-    let spared = outlook
-        .spared
-        .iter()
-        .map(|spared| vec![spared.jobs.to_string(), spared.message.to_owned()]);
+    let not_preempted = outlook.not_preempted.iter().map(|not_preempted| {
+        vec![
+            not_preempted.jobs.to_string(),
+            not_preempted.message.to_owned(),
+        ]
+    });
     let free = outlook.free.iter().map(|free| {
         let cells = [&free.flavor, &free.resource, &free.amount];
         cells.into_iter().cloned().collect()
     });
-    let short_of = ["POD SET", "FLAVOR", "RESOURCE", "NEEDED", "FREE", "USED UP"];
+    let short_of = [
+        "POD SET",
+        "FLAVOR",
+        "RESOURCE",
+        "NEEDED",
+        "FREE",
+        "LIMITED BY",
+    ];
     let free_to = ["FLAVOR", "RESOURCE", "FREE"];
     let parts = [
-        part("What it is short of", &short_of, short),
-        part("Who need not make room", &["JOBS", "WHY"], spared),
-        part("What its ClusterQueue may still use", &free_to, free),
+        part("Missing quota", &short_of, short),
+        part("Not preempted", &["JOBS", "WHY"], not_preempted),
+        part(
+            "Unused quota of its ClusterQueue, borrowing included",
+            &free_to,
+            free,
+        ),
     ];
     parts.into_iter().flatten().collect()
 }

@@ -1,5 +1,6 @@
-//! How single jobs stand when a play ends, as plain data: why one waits, what it is short of and where, who
-//! comes first, who need not make room. The engine finds that out; here jobs get back their names.
+//! Single jobs explained at the end of a play, as plain data: why a job waits, which quota is missing
+//! and where, which jobs comes first, which jobs are not preempted. The engine finds that out; here
+//! jobs get back their names.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -8,13 +9,12 @@ use serde::Serialize;
 use sluice_engine::{Amount, LimitingNode, NotPreempted, ResourceName, WorkloadId};
 
 use super::figures::{Basis, Owner, Seconds};
-use super::jobs::Told;
+use super::jobs::InputJob;
 use super::play::{Fate, job_of};
 
-/// ClusterQueues of which waiting jobs are told one by one: to find out how one stands takes the time of a
-/// look at its whole tree of cohorts.
+/// ClusterQueues whose pending jobs are explained one by one: each takes a walk through the whole cohort tree.
 const QUEUES_MAX: usize = 10;
-/// Waiting jobs that are told of each.
+/// Pending jobs that are explained of each.
 const JOBS_MAX: usize = 3;
 /// Jobs that are named in a list; the others are counted.
 const NAMES_MAX: usize = 100;
@@ -28,13 +28,13 @@ pub struct QueueOfWaiting {
     /// How many jobs wait.
     pub jobs: usize,
     /// The first of them, by priority and arrival.
-    pub first: Vec<Standing>,
+    pub first: Vec<ExplainedJob>,
 }
 
-/// How a job stands.
+/// The state of a job, explained.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Standing {
+pub struct ExplainedJob {
     /// Its name, with its namespace.
     pub job: String,
     /// The LocalQueue that it names.
@@ -56,7 +56,7 @@ pub struct Standing {
     /// What its condition in a cluster says.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// How things stand for it at this moment, if it is queued.
+    /// What the engine says about it at this moment, if it is queued.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub outlook: Option<Outlook>,
 }
@@ -72,14 +72,13 @@ pub enum State {
     WaitingAgain,
     /// It runs.
     Running,
-    /// It was evicted and its pods have not ended.
-    Leaving,
+    /// It was evicted and its pods have not stopped.
+    Stopping,
     /// It did what it was for.
     Finished,
 }
 
-/// How things stand for a job that is queued, as the engine says it: with names of jobs, and amounts as
-/// they are written in the API.
+/// What the engine says about a queued job, with names of jobs, and amounts as they are written in the API.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Outlook {
@@ -90,16 +89,16 @@ pub struct Outlook {
     /// The first of them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub first_ahead: Option<String>,
-    /// What the ClusterQueue could still be charged, borrowing included.
+    /// The unused quota of the ClusterQueue, borrowing included.
     pub free: Vec<Free>,
-    /// What there is too little of, in each flavor.
+    /// The missing quota, in each flavor.
     pub short: Vec<Short>,
-    /// Why jobs that hold what is short don't have to make room.
-    pub spared: Vec<SparedJobs>,
-    /// The jobs that are on their way out in the same tree of cohorts.
-    pub leaving: Names,
-    /// The jobs after whose end there would be room.
-    pub room_after: Names,
+    /// Why jobs that hold the missing quota are not preempted.
+    pub not_preempted: Vec<NotPreemptedJobs>,
+    /// The evicted jobs of the same cohort tree that have not stopped.
+    pub evicting: Names,
+    /// The jobs after whose end the job would fit.
+    pub fits_after: Names,
 }
 
 /// So much of something is free.
@@ -113,7 +112,7 @@ pub struct Free {
     pub amount: String,
 }
 
-/// What there is too little of.
+/// Missing quota.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Short {
@@ -131,9 +130,9 @@ pub struct Short {
     pub limit: Owner,
 }
 
-/// Jobs that don't have to make room for the same reason.
+/// Jobs that are not preempted, for the same reason.
 #[derive(Debug, Clone, Serialize)]
-pub struct SparedJobs {
+pub struct NotPreemptedJobs {
     /// A word for it.
     pub reason: &'static str,
     /// In words, after their number.
@@ -151,8 +150,7 @@ pub struct Names {
     pub names: Vec<String>,
 }
 
-/// The first of those that wait at the end, for the ClusterQueues where the most do; and how many wait for
-/// others.
+/// The first pending jobs at the end, for the ClusterQueues with the most; and how many are pending in others.
 pub fn first_waiting(basis: Basis<'_>) -> (Vec<QueueOfWaiting>, usize) {
     let mut waiting: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
     for (index, fate) in basis.play.fates.iter().enumerate() {
@@ -171,22 +169,24 @@ pub fn first_waiting(basis: Basis<'_>) -> (Vec<QueueOfWaiting>, usize) {
             (job.map(|job| (Reverse(job.priority), job.arrival)), *index)
         };
         jobs.sort_by_key(order);
-        let told = jobs.iter().take(JOBS_MAX);
+        let input = jobs.iter().take(JOBS_MAX);
         QueueOfWaiting {
             cluster_queue: queue.to_owned(),
             jobs: jobs.len(),
-            first: told.filter_map(|job| Standing::of(basis, *job)).collect(),
+            first: input
+                .filter_map(|job| ExplainedJob::of(basis, *job))
+                .collect(),
         }
     };
     let more = others.iter().map(|(_, jobs)| jobs.len()).sum();
     (queues.into_iter().map(first).collect(), more)
 }
 
-impl Standing {
-    /// How the job `index` stands when the play ends.
+impl ExplainedJob {
+    /// The job `index` at the end of the play.
     pub fn of(basis: Basis<'_>, index: usize) -> Option<Self> {
         let Basis { play, quotas, .. } = basis;
-        let told = basis.told.get(index)?;
+        let input = basis.input.get(index)?;
         let job = basis.jobs.get(index)?;
         let run = play.runs.iter().rfind(|run| run.job == index);
         let evicted = run.and_then(|run| run.evicted);
@@ -194,7 +194,9 @@ impl Standing {
             (Fate::NotArrived, _) => (State::NotArrived, job.arrival),
             (Fate::Finished(at), _) => (State::Finished, *at),
             (Fate::Running, Some(run)) => (State::Running, run.from),
-            (Fate::Leaving, Some(run)) => (State::Leaving, evicted.map_or(run.from, |(at, _)| at)),
+            (Fate::Stopping, Some(run)) => {
+                (State::Stopping, evicted.map_or(run.from, |(at, _)| at))
+            }
             (Fate::Waiting, Some(run)) => (State::WaitingAgain, run.until),
             (_, None) => (State::Waiting, job.arrival),
         };
@@ -204,7 +206,7 @@ impl Standing {
             Seconds(at.as_millis().saturating_sub(play.begin.as_millis()))
         };
         Some(Self {
-            job: told.name.to_string(),
+            job: input.name.to_string(),
             local_queue: job.queue.to_string(),
             cluster_queue: quotas.queue_of(&job.queue).map(ToString::to_string),
             priority: job.priority,
@@ -215,33 +217,33 @@ impl Standing {
                 .as_ref()
                 .and_then(sluice_engine::Explanation::pending_reason)
                 .map(sluice_engine::PendingReason::as_str),
-            message: explanation.map(|explanation| message(&explanation, basis.told)),
+            message: explanation.map(|explanation| message(&explanation, basis.input)),
             outlook: play
                 .outlook(index)
-                .map(|outlook| Outlook::of(&outlook, basis.told)),
+                .map(|outlook| Outlook::of(&outlook, basis.input)),
         })
     }
 }
 
 /// Why a job waits, in words.
-pub(super) fn message(explanation: &sluice_engine::Explanation, told: &[Told]) -> String {
+pub(super) fn message(explanation: &sluice_engine::Explanation, input: &[InputJob]) -> String {
     match explanation.head() {
         Some(head) => {
-            let head = format!("job {:?}", name_of(head, told));
+            let head = format!("job {:?}", name_of(head, input));
             explanation.display_behind(&format, &head).to_string()
         }
         None => explanation.display(&format).to_string(),
     }
 }
 
-fn name_of(id: &WorkloadId, told: &[Told]) -> String {
-    let told = job_of(id).and_then(|job| told.get(job));
-    told.map_or_else(|| id.to_string(), |told| told.name.to_string())
+fn name_of(id: &WorkloadId, input: &[InputJob]) -> String {
+    let input = job_of(id).and_then(|job| input.get(job));
+    input.map_or_else(|| id.to_string(), |input| input.name.to_string())
 }
 
 impl Outlook {
-    fn of(outlook: &sluice_engine::Outlook, told: &[Told]) -> Self {
-        let name = |id: &WorkloadId| name_of(id, told);
+    fn of(outlook: &sluice_engine::Outlook, input: &[InputJob]) -> Self {
+        let name = |id: &WorkloadId| name_of(id, input);
         let names = |ids: &[WorkloadId]| Names {
             jobs: ids.len(),
             names: ids.iter().take(NAMES_MAX).map(name).collect(),
@@ -262,29 +264,30 @@ impl Outlook {
                 LimitingNode::Cohort(cohort) => Owner::Cohort(cohort.to_string()),
             },
         });
-        let spared = outlook
-            .not_preempted
-            .iter()
-            .map(|(spared, jobs)| SparedJobs {
-                reason: word(*spared),
-                message: spared.text(),
-                jobs: *jobs,
-            });
+        let not_preempted =
+            outlook
+                .not_preempted
+                .iter()
+                .map(|(not_preempted, jobs)| NotPreemptedJobs {
+                    reason: word(*not_preempted),
+                    message: not_preempted.text(),
+                    jobs: *jobs,
+                });
         Self {
             message: outlook.display(&format, &name).to_string(),
             ahead: outlook.ahead,
             first_ahead: outlook.head.as_ref().map(name),
             free: free.collect(),
             short: short.collect(),
-            spared: spared.collect(),
-            leaving: names(&outlook.evicting),
-            room_after: names(&outlook.fits_after),
+            not_preempted: not_preempted.collect(),
+            evicting: names(&outlook.evicting),
+            fits_after: names(&outlook.fits_after),
         }
     }
 }
 
-fn word(spared: NotPreempted) -> &'static str {
-    match spared {
+fn word(not_preempted: NotPreempted) -> &'static str {
+    match not_preempted {
         NotPreempted::NotEvictable => "NotEvictable",
         NotPreempted::OwnQueueNever => "OwnQueueNever",
         NotPreempted::OwnQueueOrder => "OwnQueueOrder",
