@@ -2,13 +2,15 @@
 
 use sluice_crds::{AdmissionMode, FinishedRule, JobKind, JobKindSpec};
 
-use super::{CompiledFinished, CompiledKind, PodGroups, Refusal};
-use crate::expression::{Declared, Expression, Returns};
-use crate::names;
-use crate::path::FieldPath;
-use crate::pod_set_rule::Rule;
-use crate::problem::Problem;
-use crate::queue_gates::QueueGates;
+use crate::expression::compiled::{Declared, Expression, Returns};
+use crate::field::names;
+use crate::field::path::FieldPath;
+use crate::field::problem::Problem;
+use crate::gates::scheduling::QueueGates;
+use crate::jobkind::groups::PodGroups;
+use crate::jobkind::kind::{CompiledFinished, CompiledKind};
+use crate::jobkind::refusals::Refusal;
+use crate::pod_sets::rule::Rule;
 
 /// Kinds that are refused whatever a JobKind says of them: Sluice never writes to what secures or
 /// runs the cluster.

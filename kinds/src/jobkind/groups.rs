@@ -6,12 +6,12 @@ use sluice_crds::{
     JobKindSpec, POD_GROUP_LABELS_ANNOTATION, POD_GROUP_TOTAL_FROM_ANNOTATION, PodGroupsRule,
 };
 
-use super::CompiledKind;
-use super::compile::compile_expression;
-use crate::expression::{Expression, Returns};
-use crate::metadata::annotation;
-use crate::names;
-use crate::problem::Problem;
+use crate::expression::compiled::{Expression, Returns};
+use crate::field::metadata::annotation;
+use crate::field::names;
+use crate::field::problem::Problem;
+use crate::jobkind::compile::compile_expression;
+use crate::jobkind::kind::CompiledKind;
 
 const WHEN: &str = "spec.podGroups.when";
 

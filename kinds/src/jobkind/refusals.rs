@@ -4,11 +4,12 @@
 use serde_json::Value;
 use sluice_crds::{RefuseRule, RefuseScope};
 
-use super::{CompiledKind, compile_expression};
-use crate::expression::{Expression, Returns};
-use crate::hold::Hold;
-use crate::path::FieldPath;
-use crate::problem::Problem;
+use crate::expression::compiled::{Expression, Returns};
+use crate::field::path::FieldPath;
+use crate::field::problem::Problem;
+use crate::jobkind::compile::compile_expression;
+use crate::jobkind::hold::Hold;
+use crate::jobkind::kind::CompiledKind;
 
 /// One compiled rule.
 #[derive(Debug)]
