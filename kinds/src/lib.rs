@@ -28,7 +28,7 @@ mod read;
 pub use field::location::Location;
 pub use field::problem::Problem;
 pub use field::{metadata, names, path, problem};
-pub use gates::scheduling::QueueGates;
+pub use gates::QueueGates;
 pub use jobkind::groups::label_keys;
 pub use jobkind::hold::Hold;
 pub use jobkind::kind::CompiledKind;

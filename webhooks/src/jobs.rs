@@ -5,11 +5,12 @@ use json_patch::PatchOperation;
 use serde_json::Value;
 use sluice_crds::{ADMISSION_ANNOTATION, RELEASED_ANNOTATION};
 use sluice_kinds::gates;
-use sluice_kinds::hold::{Waiting, admission_mode};
+use sluice_kinds::hold::admission_mode;
 use sluice_kinds::marks::{BY_SLUICE_ALONE, Marking};
 use sluice_kinds::metadata::{
-    annotation, annotation_text, controller, controller_uid, gate_annotations, group_and_kind,
+    annotation, annotation_text, controller, controller_uid, group_and_kind,
 };
+use sluice_kinds::patch::Waiting;
 use sluice_kinds::problem::Problem;
 use sluice_kinds::requests::PodDefaults;
 use sluice_kinds::view::bad_min_counts;
@@ -64,7 +65,7 @@ pub(crate) fn hold(request: &Request, edit: &Edit<'_>, policy: &Policy) -> Vec<P
 
 /// Suspends an object whose pods say nothing of its gates.
 fn suspend_gated(kind: &CompiledKind, object: &Value) -> Vec<PatchOperation> {
-    if !kind.is_suspended_by_gates() || gate_annotations(object).is_empty() {
+    if !kind.is_suspended_by_gates() || gates::gate_annotations(object).is_empty() {
         return Vec::new();
     }
     kind.hold_patch(object).0
@@ -95,10 +96,10 @@ fn hold_of(kind: &CompiledKind, edit: &Edit<'_>) -> Hold {
 
 /// What is wrong with creating or editing an object.
 pub(crate) fn validate(request: &Request, edit: &Edit<'_>, policy: &Policy) -> Vec<Problem> {
-    let gates = gate_annotations(edit.new);
+    let gates = gates::gate_annotations(edit.new);
     let mut problems = match edit.old {
         None => gates::check_create(&gates),
-        Some(old) => gates::check_update(&gate_annotations(old), &gates),
+        Some(old) => gates::check_update(&gates::gate_annotations(old), &gates),
     };
     problems.extend(queue_label::check_value(
         edit.new,
@@ -276,7 +277,7 @@ fn check_released(edit: &Edit<'_>) -> Option<Problem> {
 /// if it does not.
 fn reason_to_hold(object: &Value, policy: &Policy) -> Option<String> {
     let is_child = is_child(object, policy);
-    if let Some(key) = gate_annotations(object).keys().next() {
+    if let Some(key) = gates::gate_annotations(object).keys().next() {
         let is_held = is_child && is_born_held(object, policy, false);
         return (!is_held).then(|| gates::field_of(key));
     }

@@ -12,7 +12,8 @@ use serde_json::Value;
 use sluice_crds::MANAGED_LABEL;
 use sluice_kinds::marks;
 use sluice_kinds::metadata::{controller, label};
-use sluice_kinds::pod::{PodHold, PodMode, PodPhase, PodView, unlist_patch};
+use sluice_kinds::patch::{PodHold, unlist_patch};
+use sluice_kinds::pod::{PodMode, PodPhase, PodView};
 use sluice_kinds::problem::Problem;
 
 use crate::makers::{Author, is_believed};

@@ -11,6 +11,7 @@ use serde_json::Value;
 use crate::expression::nesting::nesting;
 use crate::expression::project::Projection;
 use crate::expression::walk::{Parts, Reference, Walk};
+use crate::field::problem::Problem;
 
 #[cfg(test)]
 mod tests;
@@ -156,6 +157,19 @@ impl Expression {
             nodes_in_macros: walk.nodes_in_macros,
             program,
         })
+    }
+
+    /// Compiles `source`, which stands at `field` of a JobKind.
+    pub(crate) fn compile_at(
+        field: &str,
+        source: &str,
+        declared: Declared,
+        returns: Returns,
+        problems: &mut Vec<Problem>,
+    ) -> Option<Self> {
+        Self::compile(source, declared, returns)
+            .map_err(|rule| problems.push(Problem::invalid(field, source, rule)))
+            .ok()
     }
 
     /// The fields that it names.

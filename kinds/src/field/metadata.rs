@@ -5,8 +5,6 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::gates::GATE_ANNOTATIONS;
-
 /// The label `key` of `object`.
 pub fn label<'a>(object: &'a Value, key: &str) -> Option<&'a str> {
     object.pointer("/metadata/labels")?.get(key)?.as_str()
@@ -25,15 +23,6 @@ pub fn annotation_text<'a>(object: &'a Value, key: &str) -> Option<&'a str> {
 /// Those labels of `object` that `keys` name.
 pub fn labels<'k>(object: &Value, keys: impl Iterator<Item = &'k str>) -> BTreeMap<String, String> {
     keys.filter_map(|key| label(object, key).map(|value| (key.to_owned(), value.to_owned())))
-        .collect()
-}
-
-/// The gate annotations of `object`, and no others. A value that is no string can't come from an API
-/// server; it is read as its JSON text, which names no gate and so holds the object.
-pub fn gate_annotations(object: &Value) -> BTreeMap<String, String> {
-    GATE_ANNOTATIONS
-        .into_iter()
-        .filter_map(|key| annotation(object, key).map(|value| (key.to_owned(), text(value))))
         .collect()
 }
 
@@ -78,10 +67,4 @@ fn controller_reference(object: &Value) -> Option<&Value> {
     owners
         .iter()
         .find(|o| o.get("controller").and_then(Value::as_bool) == Some(true))
-}
-
-fn text(value: &Value) -> String {
-    value
-        .as_str()
-        .map_or_else(|| value.to_string(), str::to_owned)
 }

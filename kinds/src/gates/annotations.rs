@@ -13,6 +13,9 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
+use serde_json::Value;
+
+use crate::field::metadata::annotation;
 use crate::field::names;
 use crate::field::problem::Problem;
 
@@ -181,6 +184,15 @@ pub fn field_of(key: &str) -> String {
     format!("metadata.annotations[{key}]")
 }
 
+/// The gate annotations of `object`, and no others. A value that is no string can't come from an API
+/// server; it is read as its JSON text, which names no gate and so holds the object.
+pub fn gate_annotations(object: &Value) -> BTreeMap<String, String> {
+    GATE_ANNOTATIONS
+        .into_iter()
+        .filter_map(|key| annotation(object, key).map(|value| (key.to_owned(), text(value))))
+        .collect()
+}
+
 /// The gate annotations among `annotations`, in the order of [`GATE_ANNOTATIONS`].
 fn present(annotations: &BTreeMap<String, String>) -> impl Iterator<Item = (&'static str, &str)> {
     GATE_ANNOTATIONS
@@ -267,4 +279,10 @@ fn elements<'a>(key: &str, value: &'a str) -> impl Iterator<Item = &'a str> {
     value
         .split(',')
         .map(move |name| if is_list { name.trim() } else { name })
+}
+
+fn text(value: &Value) -> String {
+    value
+        .as_str()
+        .map_or_else(|| value.to_string(), str::to_owned)
 }

@@ -6,3 +6,4 @@ mod annotations;
 pub(crate) mod scheduling;
 
 pub use annotations::*;
+pub use scheduling::{QueueGates, gates_removed, propagated};

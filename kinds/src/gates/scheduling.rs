@@ -83,3 +83,11 @@ pub fn propagated(pod: &Value) -> impl Iterator<Item = &str> {
         .map(str::trim)
         .filter(|name| !name.is_empty())
 }
+
+/// The names of the gates of `pod` that are in `before` and no longer in `after`.
+pub fn gates_removed<'a>(before: &'a Value, after: &Value) -> Vec<&'a str> {
+    let left: BTreeSet<&str> = scheduling_gates(after).collect();
+    scheduling_gates(before)
+        .filter(|name| !left.contains(name))
+        .collect()
+}

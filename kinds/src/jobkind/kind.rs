@@ -4,21 +4,19 @@
 use std::collections::BTreeSet;
 
 use serde_json::Value;
-use sluice_crds::{AdmissionMode, ChildKind};
+use sluice_crds::{AdmissionMode, ChildKind, RefuseScope};
 
 use crate::expression::compiled::{Expression, Variables};
 use crate::field::metadata::annotation_text;
 use crate::field::path::FieldPath;
 use crate::field::problem::Problem;
 use crate::gates::scheduling::QueueGates;
-use crate::pod_sets::rule::{Rule, SETS_MAX, Template};
+use crate::pod_sets::rule::Rule;
+use crate::pod_sets::template::{SETS_MAX, Template};
 use crate::read::place::Place;
 use crate::read::pod_set::Reader;
 use crate::read::requests::PodDefaults;
 use crate::read::view::{Finished, PodSetView};
-
-use crate::jobkind::groups::PodGroups;
-use crate::jobkind::refusals::Refusal;
 
 #[cfg(test)]
 mod tests;
@@ -51,6 +49,30 @@ pub(super) struct CompiledFinished {
     pub(super) when: Expression,
     pub(super) succeeded: Expression,
     pub(super) message: Option<Expression>,
+}
+
+/// What the kind's controller would never run.
+#[derive(Debug)]
+pub(super) struct Refusal {
+    pub(super) when: Expression,
+    /// Where in the JobKind the expression stands.
+    pub(super) rule: String,
+    /// What is wrong with an object that is refused.
+    pub(super) problem: Problem,
+    pub(super) scope: RefuseScope,
+}
+
+/// The groups that the kind's controller makes pods by.
+#[derive(Debug)]
+pub(super) struct PodGroups {
+    pub(super) labels: String,
+    pub(super) total: String,
+    pub(super) when: Option<Expression>,
+}
+
+impl PodGroups {
+    /// The field of the JobKind that the expression is.
+    pub(super) const WHEN: &str = "spec.podGroups.when";
 }
 
 impl CompiledKind {
@@ -119,7 +141,8 @@ impl CompiledKind {
         });
         let active = self.active.as_ref().map(|active| ("spec.active", active));
         let ready = self.ready.as_ref().map(|ready| ("spec.ready", ready));
-        let groups = self.pod_groups.as_ref().and_then(PodGroups::expression);
+        let groups = self.pod_groups.as_ref();
+        let groups = groups.and_then(|groups| Some((PodGroups::WHEN, groups.when.as_ref()?)));
         of_finished.chain([active, ready, groups]).flatten()
     }
 

@@ -16,7 +16,7 @@ use crate::gates;
 use crate::gates::scheduling::{propagated, scheduling_gates};
 use crate::jobkind::hold::Hold;
 use crate::jobkind::kind::CompiledKind;
-use crate::pod_sets::rule::Template;
+use crate::pod_sets::template::Template;
 use crate::read::place::Place;
 
 /// The rule for what is Sluice's to write.
@@ -66,7 +66,7 @@ pub fn check_list_of_pod(pod: &Value) -> Option<Problem> {
     if metadata::controller(pod).is_some() {
         return None;
     }
-    let own = gates::read(&metadata::gate_annotations(pod)).scheduling_gates();
+    let own = gates::read(&gates::gate_annotations(pod)).scheduling_gates();
     let is_wrong = propagated(pod).any(|name| !own.contains(name));
     is_wrong.then(|| {
         Problem::forbidden(
@@ -97,7 +97,7 @@ impl CompiledKind {
     /// What is wrong with the marks in the pod templates. What the webhook itself writes there is
     /// right: it does so at each edit of an object that can't be suspended.
     pub fn check_marks(&self, marking: Marking<'_>) -> Vec<Problem> {
-        let own = gates::read(&metadata::gate_annotations(marking.new)).scheduling_gates();
+        let own = gates::read(&gates::gate_annotations(marking.new)).scheduling_gates();
         let before = marking
             .old
             .map(|old| self.templates(old))

@@ -2,9 +2,14 @@
 //!
 //! Must not know when a patch is sent, nor clients. Uses all other folders, and none of them uses it.
 
-pub(crate) mod gating;
+mod gate_pod;
+mod gate_templates;
+mod gating;
 pub mod marks;
 mod release;
-pub(crate) mod ungate;
+mod ungate;
 
+pub use gate_pod::{PodHold, unlist_patch};
+pub use gate_templates::Waiting;
 pub use release::{Placing, Target};
+pub use ungate::{Lifting, lifting_patch};

@@ -7,3 +7,4 @@ pub(crate) mod added;
 mod compile;
 pub(crate) mod partial;
 pub(crate) mod rule;
+pub(crate) mod template;

@@ -1,31 +1,28 @@
 //! What Sluice sees of a pod that it looks after, and which pods those are. Reading never fails:
 //! what can't be read is said in the view.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use json_patch::Patch;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sluice_crds::{
-    ADMITTED_ANNOTATION, MANAGED_LABEL, POD_GROUP_LABEL, POD_GROUP_TOTAL_ANNOTATION,
-    POD_SET_ANNOTATION, PRIORITY_CLASS_LABEL, QUEUE_GATE,
+    ADMITTED_ANNOTATION, POD_GROUP_LABEL, POD_GROUP_TOTAL_ANNOTATION, POD_SET_ANNOTATION,
+    PRIORITY_CLASS_LABEL,
 };
 
 use crate::field::metadata::{self, annotation_text, label};
 use crate::field::problem::Problem;
-use crate::gates::scheduling::scheduling_gates;
+use crate::gates::scheduling::{propagated, scheduling_gates};
 use crate::gates::{self, GateState};
-use crate::patch::gating::{Gating, unlist};
 use crate::read::claims;
 use crate::read::place::Place;
 use crate::read::pod_set::Reader;
 use crate::read::requests::{Amounts, PodDefaults};
 use crate::read::view::{PodSetView, QueueLabels, QueueName};
 
-pub use crate::gates::scheduling::{QueueGates, propagated};
-pub use crate::patch::ungate::{Lifting, lifting_patch};
+pub use crate::gates::QueueGates;
 pub use crate::read::pod_group::{GROUP_PODS_MAX, PodGroup};
 
 #[cfg(test)]
@@ -33,8 +30,6 @@ mod tests;
 
 /// The name of the one pod set of a pod.
 const POD_SET: &str = "main";
-/// The annotation on the pods of a kubelet's own manifests: copies, which nothing can hold.
-const MIRROR_ANNOTATION: &str = "kubernetes.io/config.mirror";
 
 /// What is read of a pod that Sluice looks after.
 #[derive(Debug, Clone, PartialEq)]
@@ -131,7 +126,7 @@ impl PodView {
             queue_gate: queue_gate.map(Into::into),
             other_gates,
             propagated: propagated(object).map(Into::into).collect(),
-            gates: gates::read(&metadata::gate_annotations(object)),
+            gates: gates::read(&gates::gate_annotations(object)),
             priority_class_label: label(object, PRIORITY_CLASS_LABEL).map(str::to_owned),
             priority: spec("priority")
                 .and_then(Value::as_i64)
@@ -222,82 +217,4 @@ fn read_admission(text: &str) -> Result<PodAdmission, Problem> {
         let rule = format!("must be the record of an admission: {error}");
         Problem::invalid(gates::field_of(ADMITTED_ANNOTATION), text, rule)
     })
-}
-
-/// How a pod that is being created is to wait.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PodHold {
-    /// In a queue, by itself.
-    Single,
-    /// In a queue, with its group.
-    Group,
-    /// For its gates alone.
-    Gates,
-}
-
-impl PodHold {
-    /// How `pod` is to wait that is being created; none if Sluice has no part in it.
-    ///
-    /// A queue label came down from what owns the pod only if its controller is believed
-    /// (`is_believed`): then it is the owner that is queued. The queue gate says that the pod waits for
-    /// quota: one that Sluice did not put there by a template waits in a queue by itself.
-    pub fn at_creation(
-        pod: &Value,
-        labels: &QueueLabels,
-        gates: &QueueGates,
-        is_believed: bool,
-    ) -> Option<Self> {
-        if metadata::annotation(pod, MIRROR_ANNOTATION).is_some() {
-            return None;
-        }
-        let is_bare = metadata::controller(pod).is_none();
-        let goes_with_owner = !is_bare && is_believed;
-        let is_labelled = labels.keys().any(|key| label(pod, key).is_some());
-        let is_gated = gates.carried(pod).is_some();
-        let is_managed = label(pod, MANAGED_LABEL).is_some();
-        if gates.opt_in(pod).is_some() {
-            Some(Self::Single)
-        } else if is_bare && label(pod, POD_GROUP_LABEL).is_some() {
-            Some(Self::Group)
-        } else if is_labelled && !goes_with_owner || is_gated && !(goes_with_owner && is_managed) {
-            Some(Self::Single)
-        } else if is_bare && !metadata::gate_annotations(pod).is_empty() {
-            Some(Self::Gates)
-        } else {
-            None
-        }
-    }
-
-    /// The patch that makes `pod` wait. Applied to its own outcome it is empty. Gate annotations
-    /// count on pods without a controller; on others they, and the list of propagated gates, came
-    /// down from an owner, which is held by them itself.
-    pub fn patch(self, pod: &Value, gates: &QueueGates) -> Patch {
-        let gating = match metadata::controller(pod) {
-            None => Gating::behind(&gates::read(&metadata::gate_annotations(pod))),
-            Some(_) => Gating::behind(&GateState::None).after(pod),
-        };
-        let gating = match self {
-            Self::Single => gating.by_itself(pod, gates),
-            Self::Group => gating.queue_gate(QUEUE_GATE),
-            Self::Gates => gating,
-        };
-        Patch(gating.patch(pod, &Place::pod(), gates))
-    }
-}
-
-/// The patch for a `pod` that is being created and does not wait: it lists no gates for Sluice to
-/// remove, unless it got them from a controller.
-pub fn unlist_patch(pod: &Value) -> Patch {
-    let listed = metadata::controller(pod)
-        .is_none()
-        .then(|| unlist(pod, &Place::pod()));
-    Patch(listed.flatten().into_iter().collect())
-}
-
-/// The names of the gates of `pod` that are in `before` and no longer in `after`.
-pub fn gates_removed<'a>(before: &'a Value, after: &Value) -> Vec<&'a str> {
-    let left: BTreeSet<&str> = scheduling_gates(after).collect();
-    scheduling_gates(before)
-        .filter(|name| !left.contains(name))
-        .collect()
 }

@@ -4,7 +4,7 @@
 use serde_json::Value;
 use sluice_crds::ADMISSION_ANNOTATION;
 use sluice_kinds::gates::{self, GateState};
-use sluice_kinds::metadata::{annotation_text, gate_annotations};
+use sluice_kinds::metadata::annotation_text;
 use sluice_kinds::path::FieldPath;
 use sluice_kinds::problem::Problem;
 use sluice_kinds::{CompiledKind, Hold};
@@ -74,7 +74,8 @@ impl Change<'_> {
         let is_queued = queue.is_some() && !is_child(self.new, self.policy);
         let are_gated = self.kind.is_gated(self.old) && self.kind.is_gated(self.new);
         let do_wait = self.kind.gates_pods(self.new) && (!is_queued || are_gated);
-        let is_held = self.kind.is_suspended_by_gates() && !gate_annotations(self.new).is_empty();
+        let is_held =
+            self.kind.is_suspended_by_gates() && !gates::gate_annotations(self.new).is_empty();
         if do_wait && !is_held {
             None
         } else {
@@ -121,7 +122,7 @@ impl Change<'_> {
         suspend: &FieldPath,
         queue: Option<QueueLabel<'_>>,
     ) -> Option<Problem> {
-        let gates = gates::read(&gate_annotations(self.new));
+        let gates = gates::read(&gates::gate_annotations(self.new));
         let queue = queue.filter(|_| !is_child(self.new, self.policy));
         if gates == GateState::None && queue.is_none() {
             return None;

@@ -4,8 +4,9 @@ use serde_json::Value;
 use sluice_crds::{ADMITTED_ANNOTATION, POD_GROUP_LABEL};
 use sluice_kinds::gates;
 use sluice_kinds::marks::BY_SLUICE_ALONE;
-use sluice_kinds::metadata::{annotation, annotation_text, controller, gate_annotations, label};
-use sluice_kinds::pod::{PodGroup, PodHold, PodView};
+use sluice_kinds::metadata::{annotation, annotation_text, controller, label};
+use sluice_kinds::patch::PodHold;
+use sluice_kinds::pod::{PodGroup, PodView};
 use sluice_kinds::problem::Problem;
 
 use crate::policy::Policy;
@@ -20,7 +21,7 @@ pub(super) fn problems(pod: &Value, hold: Option<PodHold>, policy: &Policy) -> V
     }
     problems.extend(check_opt_in(pod, policy));
     if controller(pod).is_none() {
-        problems.extend(gates::check_create(&gate_annotations(pod)));
+        problems.extend(gates::check_create(&gates::gate_annotations(pod)));
         problems.extend(PodGroup::read(pod).err().unwrap_or_default());
         problems.extend(check_one_way(pod, policy));
     }

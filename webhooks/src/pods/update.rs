@@ -9,10 +9,8 @@ use sluice_crds::{
 };
 use sluice_kinds::gates;
 use sluice_kinds::marks::{BY_SLUICE_ALONE, OF_OWNER, OF_POD, propagated_gate};
-use sluice_kinds::metadata::{
-    annotation, annotation_text, controller, controller_uid, gate_annotations, label,
-};
-use sluice_kinds::pod::{PodGroup, PodMode, PodPhase, PodView, gates_removed, propagated};
+use sluice_kinds::metadata::{annotation, annotation_text, controller, controller_uid, label};
+use sluice_kinds::pod::{PodGroup, PodMode, PodPhase, PodView};
 use sluice_kinds::problem::Problem;
 use sluice_kinds::view::QueueName;
 
@@ -45,7 +43,7 @@ pub(super) fn problems(old: &Value, new: &Value, policy: &Policy) -> Vec<Problem
         ));
     }
     let gate_problems = match controller(new) {
-        None => gates::check_update(&gate_annotations(old), &gate_annotations(new)),
+        None => gates::check_update(&gates::gate_annotations(old), &gates::gate_annotations(new)),
         Some(_) => Vec::new(),
     };
     if !is_managed(old) {
@@ -119,7 +117,7 @@ fn check_group(old: &Value, new: &Value, policy: &Policy) -> Vec<Problem> {
 }
 
 fn check_queue_gate(old: &Value, new: &Value, policy: &Policy) -> Option<Problem> {
-    let gate = gates_removed(old, new)
+    let gate = gates::gates_removed(old, new)
         .into_iter()
         .find(|name| policy.queue_gates().contains(name))?;
     let queue = match policy.queue_labels().read(&sluice_kinds::metadata::labels(
@@ -139,9 +137,9 @@ fn check_queue_gate(old: &Value, new: &Value, policy: &Policy) -> Option<Problem
 /// hold nothing that anybody who may write to pods can release.
 fn check_propagated(old: &Value, new: &Value) -> Option<Problem> {
     let is_owned = controller(old).or(controller(new)).is_some();
-    let own = gates::read(&gate_annotations(new)).scheduling_gates();
-    let gate = gates_removed(old, new).into_iter().find(|name| {
-        let stands_for_gate = propagated(old).any(|listed| listed == *name);
+    let own = gates::read(&gates::gate_annotations(new)).scheduling_gates();
+    let gate = gates::gates_removed(old, new).into_iter().find(|name| {
+        let stands_for_gate = gates::propagated(old).any(|listed| listed == *name);
         stands_for_gate && (is_owned || own.contains(*name))
     })?;
     Some(propagated_gate(

@@ -5,15 +5,14 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 use rstest::rstest;
 use serde_json::json;
-use sluice_crds::QUEUE_GATE;
+use sluice_crds::{ADMISSION_ANNOTATION, AdmissionMode, QUEUE_GATE};
 
 use super::*;
-use crate::fixtures::{batch_job, deployment, deployment_kind, job_kind};
-use crate::read::pod::QueueGates;
+use crate::fixtures::{
+    ALIAS, GATED, QUEUE, batch_job, deployment, deployment_kind, job_kind, queue_gates,
+};
+use crate::jobkind::hold::admission_mode;
 
-const ALIAS: &str = "scheduling.volcano.sh/queue-allocation-gate";
-const QUEUE: &str = "sluice.dev/queue-name";
-const GATED: &str = "kueue.x-k8s.io/scheduling-gated-by";
 const LIST: &str = "kueue.x-k8s.io/admission-gated-by";
 
 type Pairs = &'static [(&'static str, &'static str)];
@@ -29,7 +28,7 @@ fn deploy() -> CompiledKind {
 fn compile(kind: &sluice_crds::JobKind) -> CompiledKind {
     CompiledKind::compile(kind)
         .unwrap()
-        .with_queue_gates(QueueGates::new([ALIAS.to_owned()]))
+        .with_queue_gates(queue_gates())
 }
 
 /// What the annotation says that asks for a mode.
