@@ -1,6 +1,9 @@
 //! What the tests of this crate share: the shipped JobKinds of batch/v1 Job and apps/v1 Deployment with one
 //! object of each, and pods.
-#![allow(clippy::needless_pass_by_value, reason = "`json!` values are handed over")]
+#![allow(
+    clippy::needless_pass_by_value,
+    reason = "`json!` values are handed over"
+)]
 
 use std::sync::Arc;
 

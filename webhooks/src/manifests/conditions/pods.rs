@@ -8,8 +8,10 @@ use sluice_crds::{
     PROPAGATED_GATES_ANNOTATION, RETRIABLE_IN_GROUP_ANNOTATION,
 };
 
-use super::{Entry, any, condition, differs, gate_annotations, gets_controller, queue_labels};
-use crate::manifests::Options;
+use crate::manifests::conditions::entry::{
+    Entry, any, condition, controller, differs, gate_annotations, gets_controller, queue_labels,
+};
+use crate::manifests::options::Options;
 
 /// A copy of a pod of a kubelet's own manifests: nothing can hold it.
 const MIRROR: &str = "kubernetes.io/config.mirror";
@@ -116,14 +118,6 @@ fn touched(options: &Options) -> String {
     // The field is absent where it is empty.
     touched.push("has(request.subResource) && request.subResource == 'resize'".to_owned());
     touched.join(" ||\n")
-}
-
-/// CEL: `object` has a controller `o`, for which what is in `rule` also holds.
-pub(super) fn controller(rule: &str) -> String {
-    format!(
-        "(has(object.metadata.ownerReferences) && object.metadata.ownerReferences.exists(o, \
-         has(o.controller) && o.controller{rule}))"
-    )
 }
 
 /// CEL: `object` carries a queue gate.

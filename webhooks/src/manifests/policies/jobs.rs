@@ -6,18 +6,21 @@
 //! suspended it is left to the controller. Claims for devices can be compared. Nor are pods counted at
 //! creation: a job whose pods can't be counted is held, and an event says why.
 
-use k8s_openapi::api::admissionregistration::v1::{Validation, Variable};
+use k8s_openapi::api::admissionregistration::v1::Validation;
 use sluice_crds::{ADMISSION_ANNOTATION, JobKindSpec, RELEASED_ANNOTATION};
 
-use super::super::job_rule;
-use super::cel::{forbidden, not_supported, text, variable, when};
-use super::marks::BY_SLUICE;
-use super::metadata::{Map, differs};
-use super::path::Path;
-use super::{
-    HeldKind, Options, Rules, cel, conditions, gates, gating, hold, marks, metadata, owners, queue,
-    refuse,
-};
+use crate::manifests::cel::holding::{self, was_held};
+use crate::manifests::cel::marks::{self, BY_SLUICE};
+use crate::manifests::cel::metadata::{self, Map, differs};
+use crate::manifests::cel::path::Path;
+use crate::manifests::cel::suspension::{counts, suspended};
+use crate::manifests::cel::syntax::{self, forbidden, not_supported, text, variable, when};
+use crate::manifests::cel::{gates, gating, owners, queue, refuse};
+use crate::manifests::conditions;
+use crate::manifests::held::HeldKind;
+use crate::manifests::options::Options;
+use crate::manifests::policies::policy::Rules;
+use crate::manifests::requests::job_rule;
 
 /// What every refusal to grow ends with.
 const ADVICE: &str =
@@ -33,7 +36,7 @@ pub(super) fn policy(options: &Options, kind: &HeldKind, kinds: &[HeldKind]) -> 
     variables.extend(owners::author_of(&[kind], kinds));
     variables.push(was_held());
     variables.push(gating::propagated("true"));
-    variables.extend(hold::variables(options, &kind.job_kind));
+    variables.extend(holding::variables(options, &kind.job_kind));
     if let Some(suspend) = &kind.job_kind.suspend {
         variables.extend(suspended(suspend));
         variables.extend(counts(&kind.job_kind));
@@ -51,30 +54,19 @@ pub(super) fn policy(options: &Options, kind: &HeldKind, kinds: &[HeldKind]) -> 
         refuse::problems(&[kind]),
         change(spec),
     ];
-    variables.push(variable("problems", cel::all(problems)));
+    variables.push(variable("problems", syntax::all(problems)));
     Rules {
-        name: hold::name(kind),
+        name: kind.policy_name(),
         requests: vec![job_rule(
             &kind.resource,
             &kind.resource.subresources,
             &["CREATE", "UPDATE"],
         )],
-        condition: conditions::validate_job(options),
+        condition: conditions::jobs::validate_job(options),
         judges_deleted: false,
         variables,
-        outcomes: vec![cel::no_problems()],
+        outcomes: vec![syntax::no_problems()],
     }
-}
-
-/// `variables.wasHeld`: whether the object had a reason to be held. Needs [`owners::variables`].
-pub(super) fn was_held() -> Variable {
-    variable(
-        "wasHeld",
-        format!(
-            "oldObject != null && ({}.size() != 0 || variables.oldQueue.size() != 0 && !variables.wasChild)",
-            metadata::gate_keys("variables.oldAnnotations"),
-        ),
-    )
 }
 
 /// The mark of an object that was released switches its gates off: nobody but Sluice sets it.
@@ -110,7 +102,7 @@ pub(super) fn admission(is_settled: &str, known: &[&str]) -> String {
     let unknown = when(
         &format!(
             "'{ADMISSION_ANNOTATION}' in variables.annotations && !({value} in {})",
-            cel::texts(known.iter().copied())
+            syntax::texts(known.iter().copied())
         ),
         &not_supported(&at, &value, known),
     );
@@ -222,37 +214,6 @@ pub(super) fn change_of_suspended(suspend: &str, grown: Option<&str>) -> String 
     )
 }
 
-/// `variables.wasSuspended` and `isSuspended`.
-pub(super) fn suspended(path: &str) -> [Variable; 2] {
-    let path = Path::parse(path);
-    let of = |object: &str| hold::is_suspended(&path, object);
-    [
-        variable(
-            "wasSuspended",
-            format!("oldObject != null && {}", of("oldObject")),
-        ),
-        variable("isSuspended", of("object")),
-    ]
-}
-
-/// `variables.counts` and `oldCounts`: how many pods each pod set has.
-pub(super) fn counts(kind: &JobKindSpec) -> [Variable; 2] {
-    let of = |object: &str| {
-        let counts: Vec<_> = kind
-            .pod_sets
-            .iter()
-            .map(|set| set.count.as_deref().map_or("1", str::trim))
-            .map(|count| format!("int({count})"))
-            .collect();
-        // A variable of a comprehension hides the one that the kind's expressions name.
-        format!("[{object}].map(object, [{}])[0]", counts.join(",\n"))
-    };
-    [
-        variable("counts", of("object")),
-        variable("oldCounts", of("oldObject")),
-    ]
-}
-
 /// Who lets a job go: Sluice does. A user who does it by hand is told what to do instead.
 pub(super) fn started_by_hand(suspend: &str) -> String {
     let at = text(&Path::parse(suspend).field());
@@ -270,13 +231,6 @@ pub(super) fn started_by_hand(suspend: &str) -> String {
         forbidden(&at, held),
         forbidden(&at, queued),
     )
-}
-
-/// CEL: whether any pod set has grown. Needs `variables.counts` and `oldCounts`.
-pub(super) fn has_grown(kind: &JobKindSpec) -> String {
-    let sets = 0..kind.pod_sets.len();
-    let grown = sets.map(|set| format!("variables.oldCounts[{set}] < variables.counts[{set}]"));
-    format!("({})", grown.collect::<Vec<_>>().join(" || "))
 }
 
 /// Admitted jobs may shrink.

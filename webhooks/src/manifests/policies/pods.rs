@@ -11,14 +11,20 @@ use sluice_crds::{
 };
 use sluice_kinds::marks::{OF_OWNER, OF_POD};
 
-use super::super::pod_rule;
-use super::cel::{forbidden, invalid, not_supported, required, text, variable, when};
-use super::gate_pods::{self, NAME};
-use super::gating::{self, has_queue_gate};
-use super::marks::BY_SLUICE;
-use super::metadata::{Map, differs};
-use super::{HeldKind, Options, Rules, cel, conditions, gates, metadata, owners, queue, resize};
-use crate::pods::{ANOTHER_OWNER, GROUP_ANNOTATIONS, LATE_QUEUE};
+use crate::manifests::cel::gating::{self, has_queue_gate};
+use crate::manifests::cel::marks::BY_SLUICE;
+use crate::manifests::cel::metadata::{self, Map, differs};
+use crate::manifests::cel::syntax::{
+    self, forbidden, invalid, not_supported, required, text, variable, when,
+};
+use crate::manifests::cel::{gates, owners, queue, resize};
+use crate::manifests::conditions;
+use crate::manifests::held::HeldKind;
+use crate::manifests::options::Options;
+use crate::manifests::policies::gate_pods::{self, NAME};
+use crate::manifests::policies::policy::Rules;
+use crate::manifests::requests::pod_rule;
+use crate::rules::pods::update::{ANOTHER_OWNER, GROUP_ANNOTATIONS, LATE_QUEUE};
 
 const IMMUTABLE: &str = "'is immutable'";
 
@@ -50,10 +56,10 @@ pub(super) fn policy(options: &Options, kinds: &[HeldKind]) -> Rules<Validation>
             pod_rule("pods/status", &["UPDATE"]),
             pod_rule("pods/resize", &["UPDATE"]),
         ],
-        condition: conditions::validate_pod(options),
+        condition: conditions::pods::validate_pod(options),
         judges_deleted: true,
         variables,
-        outcomes: vec![cel::no_problems()],
+        outcomes: vec![syntax::no_problems()],
     }
 }
 
