@@ -5,8 +5,9 @@ use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::cluster_queue::{FlavorUsage, ResourceList, StopPolicy};
+use crate::cluster_queue::{FlavorUsage, StopPolicy};
 use crate::fair_sharing::{FairSharing, LocalQueueFairSharingStatus};
+use crate::quantity::ResourceList;
 
 /// A namespace's door to a ClusterQueue: jobs name it in their label `sluice.dev/queue-name`.
 #[derive(CustomResource, KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
