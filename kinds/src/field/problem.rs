@@ -164,3 +164,15 @@ pub fn summarize(problems: &[Problem]) -> String {
     }
     text
 }
+
+/// `text` with `values` in place of its `{}`. Webhooks and admission policies share such texts; a policy fills them
+/// in by an expression.
+pub fn fill(text: &str, values: &[&str]) -> String {
+    let mut parts = text.split("{}");
+    let mut filled = parts.next().unwrap_or_default().to_owned();
+    for (value, part) in values.iter().zip(parts) {
+        filled.push_str(value);
+        filled.push_str(part);
+    }
+    filled
+}

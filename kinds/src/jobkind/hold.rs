@@ -4,7 +4,7 @@
 use serde_json::Value;
 use sluice_crds::{ADMISSION_ANNOTATION, AdmissionMode};
 
-use crate::field::problem::Problem;
+use crate::field::problem::{Problem, fill};
 use crate::gates;
 use crate::gates::scheduling::{propagated, propagated_gates, scheduling_gates};
 use crate::jobkind::kind::CompiledKind;
@@ -32,6 +32,11 @@ pub struct Holding {
     /// Whether its pods bring gates that Sluice has to lift from them.
     pub gates_pods: bool,
 }
+
+/// The rule for pods that ask to be admitted by themselves, of an object that is admitted as a whole; with the
+/// annotation that changes how the object is admitted.
+pub const ASKS_FOR_EACH_POD: &str = "asks for each pod to be admitted by itself, but this object is admitted as a \
+     whole; the annotation {} with the value \"PerPod\" changes that at creation";
 
 /// The mode that the value of the annotation `sluice.dev/admission` names.
 ///
@@ -194,11 +199,7 @@ impl CompiledKind {
             let mark = self.queue_gates().opt_in(template.pod.as_deref()?)?;
             Some(Problem::forbidden(
                 format!("{}.annotations[{mark}]", template.place.metadata_field()),
-                format!(
-                    "asks for each pod to be admitted by itself, but this object is admitted as \
-                     a whole; the annotation {ADMISSION_ANNOTATION} with the value \"PerPod\" \
-                     changes that at creation"
-                ),
+                fill(ASKS_FOR_EACH_POD, &[ADMISSION_ANNOTATION]),
             ))
         });
         opted_in.collect()

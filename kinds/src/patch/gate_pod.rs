@@ -16,7 +16,7 @@ use crate::read::view::QueueLabels;
 mod tests;
 
 /// The annotation on the pods of a kubelet's own manifests: copies, which nothing can hold.
-const MIRROR_ANNOTATION: &str = "kubernetes.io/config.mirror";
+pub const MIRROR_ANNOTATION: &str = "kubernetes.io/config.mirror";
 
 /// How a pod that is being created is to wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

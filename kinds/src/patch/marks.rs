@@ -11,7 +11,7 @@ use sluice_crds::{
 };
 
 use crate::field::metadata::{self, annotation, label};
-use crate::field::problem::Problem;
+use crate::field::problem::{Problem, fill};
 use crate::gates;
 use crate::gates::scheduling::{propagated, scheduling_gates};
 use crate::jobkind::hold::Hold;
@@ -27,15 +27,21 @@ pub const OF_OWNER: &str = "the object that the pod belongs to";
 /// Where a gate is lifted that stands on a bare pod.
 pub const OF_POD: &str = "the pod itself";
 
+/// The rule for a gate that stands for a gate annotation: the gate, and where its annotation is.
+pub const STANDS_FOR_ANNOTATION: &str = "the gate {} stands for a gate annotation on {}, and is removed by Sluice when \
+     that is lifted; lift it there";
+/// The rule for a queue gate in a template that comes too late.
+pub const LATE_QUEUE_GATE: &str =
+    "the gate {} may only be set at creation: it says how the object is held";
+/// The rule for a group in the templates of an object that is admitted as a whole.
+pub const NOT_WITH_A_GROUP: &str = "the pods of this object are admitted with it, not with a group";
+
 /// Why somebody else than Sluice may not take the propagated `gate` off what lies at `field`; its
 /// annotation is on `holder`.
 pub fn propagated_gate(field: impl Into<String>, gate: &str, holder: &str) -> Problem {
     Problem::forbidden(
         field,
-        format!(
-            "the gate {gate:?} stands for a gate annotation on {holder}, and is removed by Sluice when \
-             that is lifted; lift it there"
-        ),
+        fill(STANDS_FOR_ANNOTATION, &[&format!("{gate:?}"), holder]),
     )
 }
 
@@ -210,9 +216,7 @@ impl CompiledKind {
         self.queue_gates().carried(template.old).is_none().then(|| {
             Problem::forbidden(
                 format!("{}.schedulingGates", template.place.spec_field()),
-                format!(
-                    "the gate {gate:?} may only be set at creation: it says how the object is held"
-                ),
+                fill(LATE_QUEUE_GATE, &[&format!("{gate:?}")]),
             )
         })
     }
@@ -235,7 +239,7 @@ impl Marked<'_> {
         (is_member(self.new) && !is_member(self.old)).then(|| {
             Problem::forbidden(
                 format!("{}.labels[{POD_GROUP_LABEL}]", self.place.metadata_field()),
-                "the pods of this object are admitted with it, not with a group",
+                NOT_WITH_A_GROUP,
             )
         })
     }

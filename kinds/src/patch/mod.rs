@@ -9,7 +9,7 @@ pub mod marks;
 mod release;
 mod ungate;
 
-pub use gate_pod::{PodHold, unlist_patch};
+pub use gate_pod::{MIRROR_ANNOTATION, PodHold, unlist_patch};
 pub use gate_templates::Waiting;
 pub use release::{Placing, Target};
 pub use ungate::{Lifting, lifting_patch};

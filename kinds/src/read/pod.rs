@@ -23,7 +23,9 @@ use crate::read::requests::{Amounts, PodDefaults};
 use crate::read::view::{PodSetView, QueueLabels, QueueName};
 
 pub use crate::gates::QueueGates;
-pub use crate::read::pod_group::{GROUP_PODS_MAX, PodGroup};
+pub use crate::read::pod_group::{
+    GROUP_PODS_MAX, GROUP_TOTAL, PodGroup, UNCOUNTED_GROUP, UNNAMED_GROUP,
+};
 
 #[cfg(test)]
 mod tests;

@@ -11,7 +11,7 @@ use sluice_crds::{
 
 use crate::field::metadata::{annotation_text, label};
 use crate::field::names;
-use crate::field::problem::Problem;
+use crate::field::problem::{Problem, fill};
 use crate::gates::field_of;
 
 /// Most pods in a group.
@@ -28,6 +28,13 @@ pub struct PodGroup {
     pub is_retriable: bool,
 }
 
+/// The rule for a pod that counts a group without naming it; with the annotation that counts.
+pub const UNNAMED_GROUP: &str = "must name the group whose pods {} counts";
+/// The rule for a pod that names a group without counting it.
+pub const UNCOUNTED_GROUP: &str = "must say how many pods the group has";
+/// The rule for the number of pods of a group; with the most.
+pub const GROUP_TOTAL: &str = "must be a whole number between 1 and {}";
+
 impl PodGroup {
     /// The group of `pod`, if it says that it belongs to one.
     ///
@@ -43,7 +50,7 @@ impl PodGroup {
             (None, Some(_)) => {
                 problems.push(Problem::required(
                     format!("metadata.labels[{POD_GROUP_LABEL}]"),
-                    format!("must name the group whose pods {POD_GROUP_TOTAL_ANNOTATION} counts"),
+                    fill(UNNAMED_GROUP, &[POD_GROUP_TOTAL_ANNOTATION]),
                 ));
                 None
             }
@@ -104,16 +111,13 @@ impl PodGroup {
 fn read_total(key: &str, total: Option<&str>) -> Result<u32, Problem> {
     let field = field_of(key);
     let Some(text) = total else {
-        return Err(Problem::required(
-            field,
-            "must say how many pods the group has",
-        ));
+        return Err(Problem::required(field, UNCOUNTED_GROUP));
     };
     text.parse()
         .ok()
         .filter(|total| (1..=GROUP_PODS_MAX).contains(total))
         .ok_or_else(|| {
-            let rule = format!("must be a whole number between 1 and {GROUP_PODS_MAX}");
+            let rule = fill(GROUP_TOTAL, &[&GROUP_PODS_MAX.to_string()]);
             Problem::invalid(field, text, rule)
         })
 }

@@ -2,13 +2,17 @@
 
 use serde_json::Value;
 use sluice_kinds::CompiledKind;
-use sluice_kinds::problem::Problem;
+use sluice_kinds::problem::{Problem, fill};
 use sluice_kinds::requests::PodDefaults;
 use sluice_kinds::view::PodSetView;
 
 /// What every refusal ends with.
-const ADVICE: &str =
+pub(crate) const ADVICE: &str =
     "while the job is admitted; suspend it in the same update, and it is queued with the new value";
+
+/// The rules for the number of pods, and for their claims for devices.
+pub(crate) const GROWN: &str = "may not grow from {} to {} pods";
+pub(crate) const CLAIMS_CHANGED: &str = "the resourceClaims of its pods may not change";
 
 /// What is wrong with editing the pod sets of an admitted job.
 ///
@@ -37,10 +41,8 @@ fn check_set(before: &[PodSetView], set: &PodSetView) -> Option<Problem> {
         ));
     };
     if was.count < set.count {
-        let detail = format!(
-            "may not grow from {} to {} pods {ADVICE}",
-            was.count, set.count
-        );
+        let grown = fill(GROWN, &[&was.count.to_string(), &set.count.to_string()]);
+        let detail = format!("{grown} {ADVICE}");
         return Some(Problem::forbidden(field, detail));
     }
     if was.requests != set.requests {
@@ -48,7 +50,7 @@ fn check_set(before: &[PodSetView], set: &PodSetView) -> Option<Problem> {
         return Some(Problem::forbidden(field, detail));
     }
     if was.claims != set.claims {
-        let detail = format!("the resourceClaims of its pods may not change {ADVICE}");
+        let detail = format!("{CLAIMS_CHANGED} {ADVICE}");
         return Some(Problem::forbidden(field, detail));
     }
     None

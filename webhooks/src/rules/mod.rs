@@ -4,7 +4,7 @@
 //! `admission`.
 
 pub(crate) mod growth;
-mod jobs;
+pub(crate) mod jobs;
 pub(crate) mod makers;
 mod own;
 pub(crate) mod pods;

@@ -7,6 +7,22 @@ use sluice_kinds::metadata::{self, label};
 use sluice_kinds::problem::Problem;
 use sluice_kinds::view::{QueueLabels, QueueName};
 
+/// The rules for the queue of a job that was released.
+pub(crate) const CHANGED: &str = "is immutable while the job is admitted; delete the job and create it again in the \
+     other queue";
+pub(crate) const REMOVED: &str = "may not be removed while the job is admitted; delete the job and create it again \
+     without the label";
+pub(crate) const ADDED: &str =
+    "may not be added while the job runs; suspend the job in the same update, and it is queued";
+/// The rules for the queue of an object whose pods carry the queue gate.
+pub(crate) const CHANGED_OF_GATED: &str = "is immutable while the pods carry the queue gate; delete the object and create \
+     it again in the other queue";
+pub(crate) const REMOVED_OF_GATED: &str = "may not be removed while the pods carry the queue gate; delete the object and \
+     create it again without the label";
+/// The rule for a queue label on an object whose pods wait behind gates without the queue gate.
+pub(crate) const LATE: &str = "may only be set at creation: the pods of this object get their scheduling gates then; \
+     delete the object and create it again with the label";
+
 /// The queue that an object names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct QueueLabel<'a> {
@@ -63,21 +79,13 @@ pub(crate) fn check_change(
     running: Running,
 ) -> Option<Problem> {
     match (old, new) {
-        (Some(was), Some(is)) if was.queue != is.queue => Some(Problem::forbidden(
-            is.field(),
-            "is immutable while the job is admitted; delete the job and create it again in the \
-             other queue",
-        )),
-        (Some(was), None) => Some(Problem::forbidden(
-            was.field(),
-            "may not be removed while the job is admitted; delete the job and create it again \
-             without the label",
-        )),
-        (None, Some(is)) if running == Running::Still => Some(Problem::forbidden(
-            is.field(),
-            "may not be added while the job runs; suspend the job in the same update, and it is \
-             queued",
-        )),
+        (Some(was), Some(is)) if was.queue != is.queue => {
+            Some(Problem::forbidden(is.field(), CHANGED))
+        }
+        (Some(was), None) => Some(Problem::forbidden(was.field(), REMOVED)),
+        (None, Some(is)) if running == Running::Still => {
+            Some(Problem::forbidden(is.field(), ADDED))
+        }
         _ => None,
     }
 }
@@ -89,16 +97,10 @@ pub(crate) fn check_change_of_gated(
     new: Option<QueueLabel<'_>>,
 ) -> Option<Problem> {
     match (old, new) {
-        (Some(was), Some(is)) if was.queue != is.queue => Some(Problem::forbidden(
-            is.field(),
-            "is immutable while the pods carry the queue gate; delete the object and create it \
-             again in the other queue",
-        )),
-        (Some(was), None) => Some(Problem::forbidden(
-            was.field(),
-            "may not be removed while the pods carry the queue gate; delete the object and create \
-             it again without the label",
-        )),
+        (Some(was), Some(is)) if was.queue != is.queue => {
+            Some(Problem::forbidden(is.field(), CHANGED_OF_GATED))
+        }
+        (Some(was), None) => Some(Problem::forbidden(was.field(), REMOVED_OF_GATED)),
         _ => None,
     }
 }
@@ -110,11 +112,7 @@ pub(crate) fn check_late_join(
     new: Option<QueueLabel<'_>>,
 ) -> Option<Problem> {
     let joined = new.filter(|_| old.is_none())?;
-    Some(Problem::forbidden(
-        joined.field(),
-        "may only be set at creation: the pods of this object get their scheduling gates then; \
-         delete the object and create it again with the label",
-    ))
+    Some(Problem::forbidden(joined.field(), LATE))
 }
 
 /// The queue labels that `object` carries.

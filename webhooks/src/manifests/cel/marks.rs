@@ -6,11 +6,11 @@ use sluice_crds::{
     ADMITTED_ANNOTATION, JobKindSpec, MANAGED_LABEL, POD_GROUP_LABEL, POD_GROUP_TOTAL_ANNOTATION,
     POD_SET_ANNOTATION, PROPAGATED_GATES_ANNOTATION, PodSetRule,
 };
-use sluice_kinds::marks::OF_OWNER;
+use sluice_kinds::marks::{LATE_QUEUE_GATE, NOT_WITH_A_GROUP, OF_OWNER, STANDS_FOR_ANNOTATION};
 
 use crate::manifests::cel::gating::{has_queue_gate, queue_gates};
 use crate::manifests::cel::path::Path;
-use crate::manifests::cel::syntax::{all, forbidden, text, when};
+use crate::manifests::cel::syntax::{all, filled, forbidden, text, when};
 use crate::manifests::options::Options;
 
 /// The rule for what is Sluice's to write.
@@ -61,10 +61,7 @@ fn of_set(options: &Options, kind: &JobKindSpec, set: &PodSetRule, index: usize)
             member(""),
             member("Old")
         ),
-        &forbidden(
-            &field("labels", POD_GROUP_LABEL),
-            "'the pods of this object are admitted with it, not with a group'",
-        ),
+        &forbidden(&field("labels", POD_GROUP_LABEL), &text(NOT_WITH_A_GROUP)),
     );
     // Where templates can be edited, the mutating policy writes this into them.
     let is_written = |condition: &str, new: &str, value: &str| match kind.suspend {
@@ -104,9 +101,7 @@ fn of_set(options: &Options, kind: &JobKindSpec, set: &PodSetRule, index: usize)
         ),
         &forbidden(
             &text(&format!("{template}.spec.schedulingGates")),
-            &format!(
-                "'the gate ' + {gate} + ' may only be set at creation: it says how the object is held'"
-            ),
+            &filled(LATE_QUEUE_GATE, &[&gate]),
         ),
     );
     let gated = match kind.suspend {
@@ -137,11 +132,8 @@ fn kept(kind: &JobKindSpec, template: &str, index: usize) -> String {
         )
     };
     let (carried, listed) = (lost("carriedOld", "carried"), lost("listedOld", "listed"));
-    let rule = format!(
-        "'the gate ' + strings.quote({carried}.sort()[0]) + ' stands for a gate annotation on ' + {} +\n\
-         ', and is removed by Sluice when that is lifted; lift it there'",
-        text(OF_OWNER)
-    );
+    let gate = format!("strings.quote({carried}.sort()[0])");
+    let rule = filled(STANDS_FOR_ANNOTATION, &[&gate, &text(OF_OWNER)]);
     format!(
         "(!variables.isHeld || variables.hold == 'Suspend' ? [] :\n\
          {carried}.size() != 0 ? [{}] :\n\

@@ -6,9 +6,10 @@ use k8s_openapi::api::admissionregistration::v1::Variable;
 use sluice_crds::{ChildKind, JobKindSpec, MANAGED_LABEL};
 
 use crate::manifests::cel::gating::has_queue_gate;
-use crate::manifests::cel::syntax::{forbidden, text, texts, variable, when};
+use crate::manifests::cel::syntax::{filled, forbidden, text, texts, variable, when};
 use crate::manifests::held::HeldKind;
 use crate::manifests::options::Options;
+use crate::rules::jobs::validate::NAMES_OWNER;
 use crate::rules::makers::{
     ADMINISTRATORS, CONTROLLER_MANAGER, COPIERS, SERVICE_ACCOUNT, is_kubernetes_own,
 };
@@ -70,12 +71,14 @@ pub(crate) fn author_of(own: &[&HeldKind], kinds: &[HeldKind]) -> Vec<Variable> 
 /// CEL, a list: who says that his object belongs to one that is queued gets it past the queue, so only
 /// a controller may say so.
 pub(crate) fn problems() -> String {
-    let rule = "'what a ' + variables.owners[0].kind + ' makes is queued with it, and only its controller \
-                may name it as the owner; leave the owner out, or the label ' + variables.queue[0].key";
+    let rule = filled(
+        NAMES_OWNER,
+        &["variables.owners[0].kind", "variables.queue[0].key"],
+    );
     when(
         "variables.queue.size() != 0 && variables.isChild && !variables.isMadeByController &&\n\
          !(variables.wasChild && variables.owners.map(o, o.uid) == variables.oldOwners.map(o, o.uid))",
-        &forbidden("'metadata.ownerReferences'", rule),
+        &forbidden("'metadata.ownerReferences'", &rule),
     )
 }
 

@@ -1,6 +1,7 @@
 //! What an admitted pod may not do: ask for more than it was admitted with. It may shrink.
 
-use crate::manifests::cel::syntax::forbidden;
+use crate::manifests::cel::syntax::{filled, forbidden};
+use crate::rules::pods::resize::GROWN;
 
 /// CEL, a list: what is wrong with a resize of an admitted pod. Containers can neither come nor go.
 pub(crate) fn problems() -> String {
@@ -30,8 +31,7 @@ pub(crate) fn problems() -> String {
 fn growth(new: &str, old: &str, at: &str) -> String {
     let amount = |resources: &str| format!("string({resources}.?requests[?r].orValue('0'))");
     let (is, was) = (amount(new), amount(old));
-    let rule =
-        format!("'may not grow from ' + {was} + ' to ' + {is} + ' while the pod is admitted'");
+    let rule = filled(GROWN, &[&was, &is]);
     format!(
         "{new}.?requests.orValue({{}}).map(r, r)\n\
          .filter(r, quantity({is}).isGreaterThan(quantity({was})))\n\

@@ -23,6 +23,18 @@ pub(crate) fn texts<'a>(values: impl IntoIterator<Item = &'a str>) -> String {
     format!("[{}]", values.join(", "))
 }
 
+/// CEL, a string: `template` with these expressions in place of its `{}`, as [`sluice_kinds::problem::fill`] does it.
+pub(crate) fn filled(template: &str, values: &[&str]) -> String {
+    let texts = template.split("{}").map(text);
+    let values = values
+        .iter()
+        .map(|&value| value.to_owned())
+        .chain([String::new()]);
+    let parts = texts.zip(values).flat_map(|(text, value)| [text, value]);
+    let parts: Vec<_> = parts.filter(|part| !matches!(&**part, "" | "''")).collect();
+    parts.join(" +\n")
+}
+
 /// The literal `metadata.<map>[<key>]`.
 pub(crate) fn field(map: &str, key: &str) -> String {
     text(&format!("metadata.{map}[{key}]"))

@@ -7,14 +7,12 @@ use sluice_crds::{
     POD_GROUP_TOTAL_ANNOTATION, POD_GROUP_TOTAL_FROM_ANNOTATION, POD_SET_ANNOTATION,
     PROPAGATED_GATES_ANNOTATION, RETRIABLE_IN_GROUP_ANNOTATION,
 };
+use sluice_kinds::patch::MIRROR_ANNOTATION;
 
 use crate::manifests::conditions::entry::{
     Entry, any, condition, controller, differs, gate_annotations, gets_controller, queue_labels,
 };
 use crate::manifests::options::Options;
-
-/// A copy of a pod of a kubelet's own manifests: nothing can hold it.
-const MIRROR: &str = "kubernetes.io/config.mirror";
 
 /// The pod is to wait by itself.
 pub(crate) fn hold_pod(options: &Options) -> MatchCondition {
@@ -50,7 +48,7 @@ fn waits_by_itself(options: &Options) -> String {
     format!(
         "!{} && (\n{} ||\n({}) && !({JOB_CONTROLLER} && {}) ||\n({}) && !{} ||\n{gated} && !{managed}) &&\n\
          !({managed} && {} && {gated} && !{} &&\n{IS_CONTROLLER})",
-        Entry::annotation(MIRROR).is_on("object"),
+        Entry::annotation(MIRROR_ANNOTATION).is_on("object"),
         any(asking, "object"),
         any(queue_labels(options), "object"),
         controller(" && o.apiVersion.startsWith('batch/') && o.kind == 'Job'"),

@@ -8,23 +8,25 @@
 
 use k8s_openapi::api::admissionregistration::v1::Validation;
 use sluice_crds::{ADMISSION_ANNOTATION, JobKindSpec, RELEASED_ANNOTATION};
+use sluice_kinds::hold::ASKS_FOR_EACH_POD;
+use sluice_kinds::problem::fill;
 
 use crate::manifests::cel::holding::{self, was_held};
 use crate::manifests::cel::marks::{self, BY_SLUICE};
 use crate::manifests::cel::metadata::{self, Map, differs};
 use crate::manifests::cel::path::Path;
 use crate::manifests::cel::suspension::{counts, suspended};
-use crate::manifests::cel::syntax::{self, forbidden, not_supported, text, variable, when};
+use crate::manifests::cel::syntax::{self, filled, forbidden, not_supported, text, variable, when};
 use crate::manifests::cel::{gates, gating, owners, queue, refuse};
 use crate::manifests::conditions;
 use crate::manifests::held::HeldKind;
 use crate::manifests::options::Options;
 use crate::manifests::policies::policy::Rules;
 use crate::manifests::requests::job_rule;
-
-/// What every refusal to grow ends with.
-const ADVICE: &str =
-    "while the job is admitted; suspend it in the same update, and it is queued with the new value";
+use crate::rules::growth::{ADVICE, CLAIMS_CHANGED, GROWN};
+use crate::rules::jobs::validate::ADMISSION_IS_SETTLED;
+use crate::rules::queue_label::{self, ADDED, CHANGED, REMOVED};
+use crate::rules::unsuspend::{HELD_BY_GATES, HELD_BY_INVALID, QUEUED};
 
 /// The validating policy for this kind, one of `kinds`.
 pub(super) fn policy(options: &Options, kind: &HeldKind, kinds: &[HeldKind]) -> Rules<Validation> {
@@ -93,10 +95,7 @@ pub(super) fn admission(is_settled: &str, known: &[&str]) -> String {
     let at = Map::Annotations.field(ADMISSION_ANNOTATION);
     let settled = when(
         &differs(Map::Annotations, ADMISSION_ANNOTATION),
-        &forbidden(
-            &at,
-            &text("may only be set at creation: it says how the object is held"),
-        ),
+        &forbidden(&at, &text(ADMISSION_IS_SETTLED)),
     );
     let value = format!("variables.annotations['{ADMISSION_ANNOTATION}']");
     let unknown = when(
@@ -124,10 +123,7 @@ fn templates(kind: &JobKindSpec) -> String {
             "{}.metadata.annotations[",
             Path::parse(template).field()
         ));
-        let rule = text(&format!(
-            "asks for each pod to be admitted by itself, but this object is admitted as a whole; \
-             the annotation {ADMISSION_ANNOTATION} with the value \"PerPod\" changes that at creation"
-        ));
+        let rule = text(&fill(ASKS_FOR_EACH_POD, &[ADMISSION_ANNOTATION]));
         let (now, before) = (
             format!("variables.optedIn{index}"),
             format!("variables.optedInOld{index}"),
@@ -155,14 +151,7 @@ fn change(kind: &JobKindSpec) -> String {
     let Some(suspend) = &kind.suspend else {
         return format!("(!variables.wasGated ? [] :\n{gated})");
     };
-    let late = queue::change_problems(
-        None,
-        None,
-        Some(
-            "may only be set at creation: the pods of this object get their scheduling gates then; \
-             delete the object and create it again with the label",
-        ),
-    );
+    let late = queue::change_problems(None, None, Some(queue_label::LATE));
     format!(
         "(request.operation == 'CREATE' ? [] :\n\
          variables.hold == 'Suspend' ? {} :\n\
@@ -178,14 +167,8 @@ fn change(kind: &JobKindSpec) -> String {
 /// The queue of an object whose pods wait behind the queue gate.
 pub(super) fn change_of_gated() -> String {
     queue::change_problems(
-        Some(
-            "may not be removed while the pods carry the queue gate; delete the object and create \
-             it again without the label",
-        ),
-        Some(
-            "is immutable while the pods carry the queue gate; delete the object and create it \
-             again in the other queue",
-        ),
+        Some(queue_label::REMOVED_OF_GATED),
+        Some(queue_label::CHANGED_OF_GATED),
         None,
     )
 }
@@ -193,12 +176,6 @@ pub(super) fn change_of_gated() -> String {
 /// Of an object that waits suspended: who releases it, and which queue it is in. `grown` says how it
 /// has grown, where that can be told.
 pub(super) fn change_of_suspended(suspend: &str, grown: Option<&str>) -> String {
-    let removed = "may not be removed while the job is admitted; delete the job and create it again \
-                   without the label";
-    let changed = "is immutable while the job is admitted; delete the job and create it again in the \
-                   other queue";
-    let added = "may not be added while the job runs; suspend the job in the same update, and it is \
-                 queued";
     let grown = grown.map(|grown| {
         format!(" +\n(variables.oldQueue.size() == 0 || variables.isChild ? [] :\n{grown})")
     });
@@ -209,27 +186,28 @@ pub(super) fn change_of_suspended(suspend: &str, grown: Option<&str>) -> String 
          variables.isSuspended ? {} :\n\
          {}{grown})",
         started_by_hand(suspend),
-        queue::change_problems(Some(removed), Some(changed), None),
-        queue::change_problems(Some(removed), Some(changed), Some(added)),
+        queue::change_problems(Some(REMOVED), Some(CHANGED), None),
+        queue::change_problems(Some(REMOVED), Some(CHANGED), Some(ADDED)),
     )
 }
 
 /// Who lets a job go: Sluice does. A user who does it by hand is told what to do instead.
 pub(super) fn started_by_hand(suspend: &str) -> String {
     let at = text(&Path::parse(suspend).field());
-    let invalid = "'the job is held by an invalid value of ' + variables.gateFaults[0].at + '; remove the annotation'";
-    let held = "'the job is held by ' + variables.gates.join(', ') +\n\
-                '; it goes on by itself once the last gate is removed from its annotations'";
-    let queued = "'the job starts by itself once LocalQueue ' + strings.quote(variables.queue[0].name) +\n\
-                  ' admits it; to run it outside of Sluice, remove the label ' + variables.queue[0].key +\n\
-                  ' in the same update'";
+    let invalid = filled(HELD_BY_INVALID, &["variables.gateFaults[0].at"]);
+    let held = filled(HELD_BY_GATES, &["variables.gates.join(', ')"]);
+    let queue = [
+        "strings.quote(variables.queue[0].name)",
+        "variables.queue[0].key",
+    ];
+    let queued = filled(QUEUED, &queue);
     format!(
         "(variables.gateFaults.size() != 0 ? [{}] :\n\
          variables.gates.size() != 0 ? [{}] :\n\
          variables.queue.size() != 0 && !variables.isChild ? [{}] : [])",
-        forbidden(&at, invalid),
-        forbidden(&at, held),
-        forbidden(&at, queued),
+        forbidden(&at, &invalid),
+        forbidden(&at, &held),
+        forbidden(&at, &queued),
     )
 }
 
@@ -240,16 +218,15 @@ fn grown(kind: &JobKindSpec) -> String {
             format!("variables.counts[{index}]"),
             format!("variables.oldCounts[{index}]"),
         );
-        let grown = format!(
-            "'may not grow from ' + string({was}) + ' to ' + string({is}) + {}",
-            text(&format!(" pods {ADVICE}"))
+        let counts = [format!("string({was})"), format!("string({is})")];
+        let grown = filled(
+            &format!("{GROWN} {ADVICE}"),
+            &counts.each_ref().map(String::as_str),
         );
         let claims = |suffix: &str| {
             format!("variables.pod{suffix}{index}.?spec.?resourceClaims.orValue([])")
         };
-        let claimed = text(&format!(
-            "the resourceClaims of its pods may not change {ADVICE}"
-        ));
+        let claimed = text(&format!("{CLAIMS_CHANGED} {ADVICE}"));
         let at = text(&format!("pod set {name:?}"));
         format!(
             "({was} < {is} ? [{}] :\n{} != {} ? [{}] : [])",

@@ -7,7 +7,7 @@ use sluice_kinds::gates;
 use sluice_kinds::hold::admission_mode;
 use sluice_kinds::marks::{BY_SLUICE_ALONE, Marking};
 use sluice_kinds::metadata::{annotation, annotation_text, controller, controller_uid};
-use sluice_kinds::problem::Problem;
+use sluice_kinds::problem::{Problem, fill};
 use sluice_kinds::requests::PodDefaults;
 use sluice_kinds::view::bad_min_counts;
 use sluice_kinds::{CompiledKind, Hold};
@@ -30,6 +30,13 @@ fn must_be_read(kind: &CompiledKind, object: &Value, policy: &Policy) -> bool {
 fn may_get_fewer(kind: &CompiledKind, edit: &Edit<'_>, policy: &Policy) -> bool {
     hold_of(kind, edit) == Hold::Suspend && !is_child(edit.new, policy)
 }
+
+/// The rule for how an object is admitted, once it is held.
+pub(crate) const ADMISSION_IS_SETTLED: &str =
+    "may only be set at creation: it says how the object is held";
+/// The rule for the owner of an object in a queue; with the owner's kind and the label that names the queue.
+pub(crate) const NAMES_OWNER: &str = "what a {} makes is queued with it, and only its controller may name it as the owner; \
+     leave the owner out, or the label {}";
 
 /// What is wrong with creating or editing an object.
 pub(crate) fn validate(request: &Request, edit: &Edit<'_>, policy: &Policy) -> Vec<Problem> {
@@ -123,7 +130,7 @@ fn check_admission(
     match settled {
         Some(old) if annotation_text(old, ADMISSION_ANNOTATION) != new => Some(Problem::forbidden(
             gates::field_of(ADMISSION_ANNOTATION),
-            "may only be set at creation: it says how the object is held",
+            ADMISSION_IS_SETTLED,
         )),
         Some(_) => None,
         None => match admission_mode(new?) {
@@ -188,10 +195,7 @@ fn check_owner(request: &Request, edit: &Edit<'_>, policy: &Policy) -> Option<Pr
         return None;
     }
     let (_, owner) = controller(edit.new)?;
-    let detail = format!(
-        "what a {owner} makes is queued with it, and only its controller may name it as the owner; leave the owner out, or the label {}",
-        label.key
-    );
+    let detail = fill(NAMES_OWNER, &[owner, label.key]);
     Some(Problem::forbidden("metadata.ownerReferences", detail))
 }
 

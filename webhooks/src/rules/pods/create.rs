@@ -7,10 +7,17 @@ use sluice_kinds::marks::BY_SLUICE_ALONE;
 use sluice_kinds::metadata::{annotation, annotation_text, controller, label};
 use sluice_kinds::patch::PodHold;
 use sluice_kinds::pod::{PodGroup, PodView};
-use sluice_kinds::problem::Problem;
+use sluice_kinds::problem::{Problem, fill};
 
 use crate::admission::policy::Policy;
 use crate::rules::queue_label;
+
+/// The rule for a pod that asks for both ways; with the label of its group.
+pub(crate) const WITH_ITS_GROUP: &str =
+    "the label {} has the pod admitted with its group, not by itself";
+/// The rule for a node that is set from the start.
+pub(crate) const WOULD_RUN: &str =
+    "may not be set on a pod that waits in a queue: it would run at once";
 
 /// What is wrong with creating `pod`, which is to wait as `hold` says.
 pub(super) fn problems(pod: &Value, hold: Option<PodHold>, policy: &Policy) -> Vec<Problem> {
@@ -57,16 +64,11 @@ fn check_one_way(pod: &Value, policy: &Policy) -> Option<Problem> {
     let key = policy.queue_gates().opt_in(pod)?;
     Some(Problem::forbidden(
         gates::field_of(key),
-        format!("the label {POD_GROUP_LABEL} has the pod admitted with its group, not by itself"),
+        fill(WITH_ITS_GROUP, &[POD_GROUP_LABEL]),
     ))
 }
 
 fn check_not_bound(pod: &Value) -> Option<Problem> {
     let node = pod.pointer("/spec/nodeName")?.as_str()?;
-    (!node.is_empty()).then(|| {
-        Problem::forbidden(
-            "spec.nodeName",
-            "may not be set on a pod that waits in a queue: it would run at once",
-        )
-    })
+    (!node.is_empty()).then(|| Problem::forbidden("spec.nodeName", WOULD_RUN))
 }

@@ -2,7 +2,10 @@
 
 use serde_json::Value;
 use sluice_crds::Quantity;
-use sluice_kinds::problem::Problem;
+use sluice_kinds::problem::{Problem, fill};
+
+/// The rule for requests; with the amount before and after.
+pub(crate) const GROWN: &str = "may not grow from {} to {} while the pod is admitted";
 
 /// What is wrong with resizing an admitted pod from `old` to `new`. Containers can neither come nor
 /// go; quantities that can't be read are refused by the API server itself.
@@ -39,10 +42,7 @@ fn growth(old: &Value, new: &Value, field: &str) -> Vec<Problem> {
             let was = before.get(name.as_str()).map_or("0".to_owned(), text);
             Problem::forbidden(
                 format!("{field}.resources.requests[{name}]"),
-                format!(
-                    "may not grow from {was} to {} while the pod is admitted",
-                    text(is)
-                ),
+                fill(GROWN, &[&was, &text(is)]),
             )
         })
         .collect()

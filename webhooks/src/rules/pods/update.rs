@@ -11,7 +11,7 @@ use sluice_kinds::gates;
 use sluice_kinds::marks::{BY_SLUICE_ALONE, OF_OWNER, OF_POD, propagated_gate};
 use sluice_kinds::metadata::{annotation, annotation_text, controller, controller_uid, label};
 use sluice_kinds::pod::{PodGroup, PodMode, PodPhase, PodView};
-use sluice_kinds::problem::Problem;
+use sluice_kinds::problem::{Problem, fill};
 use sluice_kinds::view::QueueName;
 
 use crate::admission::policy::Policy;
@@ -31,6 +31,14 @@ pub(crate) const ANOTHER_OWNER: &str =
 /// The rule for a queue label that comes too late.
 pub(crate) const LATE_QUEUE: &str = "may only be set at creation, when a pod gets its scheduling gates; delete \
      the pod and create it again with the label";
+
+/// The rules for the queue of a pod that is admitted.
+pub(crate) const QUEUE_CHANGED: &str = "is immutable while the pod is admitted; delete the pod and create it again in the \
+     other queue";
+pub(crate) const QUEUE_REMOVED: &str = "may not be removed while the pod is admitted; delete the pod and create it again \
+     without the label";
+/// The rule for the queue gate; with the gate and the queue.
+pub(crate) const QUEUE_GATE_REMOVED: &str = "the gate {} is removed by Sluice when {} has room";
 
 /// What is wrong with an edit of a pod by somebody else than Sluice.
 pub(super) fn problems(old: &Value, new: &Value, policy: &Policy) -> Vec<Problem> {
@@ -128,7 +136,7 @@ fn check_queue_gate(old: &Value, new: &Value, policy: &Policy) -> Option<Problem
     };
     Some(Problem::forbidden(
         "spec.schedulingGates",
-        format!("the gate {gate:?} is removed by Sluice when {queue} has room"),
+        fill(QUEUE_GATE_REMOVED, &[&format!("{gate:?}"), &queue]),
     ))
 }
 
@@ -184,14 +192,8 @@ fn check_queue(old: &Value, new: &Value, policy: &Policy) -> Option<Problem> {
         PodMode::Single | PodMode::Group(_) if is_charged(old, policy) => Some(Problem::forbidden(
             field,
             match (before, after) {
-                (Some(_), None) => {
-                    "may not be removed while the pod is admitted; delete the pod and create it \
-                     again without the label"
-                }
-                _ => {
-                    "is immutable while the pod is admitted; delete the pod and create it again in \
-                     the other queue"
-                }
+                (Some(_), None) => QUEUE_REMOVED,
+                _ => QUEUE_CHANGED,
             },
         )),
         PodMode::Child | PodMode::Single | PodMode::Group(_) => None,
