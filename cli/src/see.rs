@@ -6,7 +6,7 @@ use sluice_crds::{ADMISSION_ANNOTATION, Quantity};
 use sluice_kinds::devices::uncounted;
 use sluice_kinds::gates::{self, GateState};
 use sluice_kinds::hold::admission_mode;
-use sluice_kinds::metadata::{annotation_text, gate_annotations, group_version, labels};
+use sluice_kinds::metadata::{annotation_text, group_version, labels};
 use sluice_kinds::requests::{Amounts, PodDefaults};
 use sluice_kinds::view::{PodSetView, QueueLabels, QueueName, bad_min_counts};
 use sluice_kinds::{CompiledKind, Hold, Problem};
@@ -192,7 +192,7 @@ fn queue(object: &Value, queue_labels: &QueueLabels) -> Result<Option<String>, P
 
 /// The gates of the object, if its annotations keep to the rules.
 fn gates(object: &Value) -> Result<Gates, Vec<Problem>> {
-    let state = gates::read(&gate_annotations(object));
+    let state = gates::read(&gates::gate_annotations(object));
     let names = state.names().map(ToString::to_string).collect();
     match state {
         GateState::Invalid(problems) => Err(problems),

@@ -1,7 +1,5 @@
 //! `ClusterQueue`: quota for many namespaces, and the quota types that a Cohort shares with it.
 
-use std::collections::BTreeMap;
-
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, LabelSelector};
 use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
@@ -9,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::fair_sharing::{AdmissionScope, FairSharing, FairSharingStatus};
 use crate::preemption::ClusterQueuePreemption;
-use crate::quantity::Quantity;
+use crate::quantity::{Quantity, ResourceList};
 
 /// Quota for the jobs of LocalQueues in any number of namespaces.
 #[derive(CustomResource, KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
@@ -365,6 +363,3 @@ pub struct ResourceUsage {
 fn nothing() -> Quantity {
     Quantity("0".to_owned())
 }
-
-/// Amounts by resource name.
-pub type ResourceList = BTreeMap<String, Quantity>;

@@ -8,8 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use thiserror::Error;
 
-use crate::cluster_queue::ResourceList;
-use crate::quantity::{NANOS, Quantity, QuantityError};
+use crate::quantity::{NANOS, Quantity, QuantityError, ResourceList};
 
 /// How the quota that a cohort can lend is shared among its members.
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]

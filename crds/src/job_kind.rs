@@ -7,7 +7,7 @@ use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::cluster_queue::ResourceList;
+use crate::quantity::ResourceList;
 
 /// How Sluice reads and holds one kind of Job-like object.
 #[derive(CustomResource, KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]

@@ -24,8 +24,8 @@ mod workload;
 pub use cluster_queue::{
     Backoff, ClusterQueue, ClusterQueueSpec, ClusterQueueStatus, FlavorFungibility,
     FlavorPreference, FlavorQuotas, FlavorUsage, QueueingStrategy, Reservation, ResourceGroup,
-    ResourceList, ResourceQuota, ResourceUsage, StopPolicy, UndeclaredResources, WhenCanBorrow,
-    WhenCanPreempt, WhenNotRestartable,
+    ResourceQuota, ResourceUsage, StopPolicy, UndeclaredResources, WhenCanBorrow, WhenCanPreempt,
+    WhenNotRestartable,
 };
 pub use cohort::{Cohort, CohortSpec, CohortStatus};
 pub use fair_sharing::{
@@ -43,7 +43,7 @@ pub use preemption::{
     WithinClusterQueue,
 };
 pub use priority_class::{WorkloadPriorityClass, WorkloadPriorityClassFields};
-pub use quantity::Quantity;
+pub use quantity::{Quantity, ResourceList};
 pub use resource_flavor::{ResourceFlavor, ResourceFlavorSpec};
 pub use workload::{
     Admission, PodSet, PodSetAssignment, PriorityClassRef, ReclaimablePod, RequeueState, Workload,

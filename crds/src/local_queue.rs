@@ -5,8 +5,9 @@ use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::cluster_queue::{FlavorUsage, ResourceList, StopPolicy};
+use crate::cluster_queue::{FlavorUsage, StopPolicy};
 use crate::fair_sharing::{FairSharing, LocalQueueFairSharingStatus};
+use crate::quantity::ResourceList;
 
 /// A namespaced queue for jobs, which name it in their label `sluice.dev/queue-name`. It uses the quota
 /// of a ClusterQueue.

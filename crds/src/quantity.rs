@@ -5,6 +5,7 @@
 //! step that Kubernetes knows; finer values are rounded up, as there.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::fmt;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -17,6 +18,9 @@ pub const NANOS: i128 = 1_000_000_000;
 /// A quantity as it was written: `"500m"`, `"2Gi"`, or a bare number.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Quantity(pub String);
+
+/// Amounts by resource name.
+pub type ResourceList = BTreeMap<String, Quantity>;
 
 /// Why a quantity can't be counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]

@@ -8,7 +8,7 @@ use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::cluster_queue::ResourceList;
+use crate::quantity::ResourceList;
 
 /// The durable record of one queued Job-like object: its requests and its admission.
 #[derive(CustomResource, KubeSchema, Serialize, Deserialize, Clone, Debug, PartialEq)]

@@ -9,7 +9,7 @@ use futures::{StreamExt, TryStreamExt};
 use kube::Client;
 use kube::api::{Api, ApiResource, DynamicObject};
 use kube::runtime::watcher::{self, Event};
-use sluice_webhooks::manifests::jail::SYSTEM_NAMESPACES;
+use sluice_webhooks::manifests::SYSTEM_NAMESPACES;
 use tokio::sync::{mpsc, oneshot};
 use tracing::{debug, warn};
 

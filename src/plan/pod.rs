@@ -7,8 +7,8 @@ use std::collections::BTreeSet;
 use serde_json::json;
 use sluice_crds::{Admission, MANAGED_LABEL, POD_SET_ANNOTATION, PodSetAssignment};
 use sluice_kinds::gates::{Gate, GateState};
+use sluice_kinds::patch::{Lifting, lifting_patch};
 use sluice_kinds::pod::PodAdmission;
-use sluice_kinds::pod::{Lifting, lifting_patch};
 use sluice_kinds::template::Placement;
 
 use super::{PodPurpose, Write};

@@ -2,13 +2,13 @@
 
 use sluice_crds::{AdmissionMode, FinishedRule, JobKind, JobKindSpec};
 
-use super::{CompiledFinished, CompiledKind, PodGroups, Refusal};
-use crate::expression::{Declared, Expression, Returns};
-use crate::names;
-use crate::path::FieldPath;
-use crate::pod_set_rule::Rule;
-use crate::problem::Problem;
-use crate::queue_gates::QueueGates;
+use crate::expression::compiled::{Declared, Expression, Returns};
+use crate::field::names;
+use crate::field::path::FieldPath;
+use crate::field::problem::Problem;
+use crate::gates::scheduling::QueueGates;
+use crate::jobkind::kind::{CompiledFinished, CompiledKind, PodGroups, Refusal};
+use crate::pod_sets::rule::Rule;
 
 /// Kinds that are refused whatever a JobKind says of them: Sluice never writes to what secures or
 /// runs the cluster.
@@ -54,7 +54,13 @@ impl CompiledKind {
             .as_ref()
             .and_then(|rule| compile_finished(rule, &mut problems));
         let mut truth = |field: &str, source: &Option<String>| {
-            compile_expression(field, source.as_deref()?, Returns::Bool, &mut problems)
+            Expression::compile_at(
+                field,
+                source.as_deref()?,
+                Declared::Object,
+                Returns::Bool,
+                &mut problems,
+            )
         };
         let active = truth("spec.active", &spec.active);
         let ready = truth("spec.ready", &spec.ready);
@@ -203,15 +209,28 @@ fn compile_finished(rule: &FinishedRule, problems: &mut Vec<Problem>) -> Option<
         succeeded,
         message,
     } = rule;
-    let when = compile_expression("spec.finished.when", when, Returns::Bool, problems);
-    let succeeded = compile_expression(
+    let when = Expression::compile_at(
+        "spec.finished.when",
+        when,
+        Declared::Object,
+        Returns::Bool,
+        problems,
+    );
+    let succeeded = Expression::compile_at(
         "spec.finished.succeeded",
         succeeded,
+        Declared::Object,
         Returns::Bool,
         problems,
     );
     let message = message.as_ref().and_then(|source| {
-        compile_expression("spec.finished.message", source, Returns::Text, problems)
+        Expression::compile_at(
+            "spec.finished.message",
+            source,
+            Declared::Object,
+            Returns::Text,
+            problems,
+        )
     });
     Some(CompiledFinished {
         when: when?,
@@ -223,16 +242,5 @@ fn compile_finished(rule: &FinishedRule, problems: &mut Vec<Problem>) -> Option<
 fn compile_suspend(text: &str, problems: &mut Vec<Problem>) -> Option<FieldPath> {
     FieldPath::parse(text)
         .map_err(|rule| problems.push(Problem::invalid("spec.suspend", text, rule)))
-        .ok()
-}
-
-pub(super) fn compile_expression(
-    field: &str,
-    source: &str,
-    returns: Returns,
-    problems: &mut Vec<Problem>,
-) -> Option<Expression> {
-    Expression::compile(source, Declared::Object, returns)
-        .map_err(|rule| problems.push(Problem::invalid(field, source, rule)))
         .ok()
 }

@@ -5,7 +5,7 @@ use sluice_crds::{
     QUEUE_GATE, QUEUE_NAME_LABEL, RETRIABLE_IN_GROUP_ANNOTATION,
 };
 
-use super::cel::{forbidden, texts};
+use crate::manifests::cel::syntax::{forbidden, texts};
 
 /// Keys of Sluice's domain that are written by users: whoever could write them could queue the jobs of
 /// others.

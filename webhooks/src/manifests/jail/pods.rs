@@ -7,8 +7,9 @@ use sluice_crds::{
     PROPAGATED_GATES_ANNOTATION, QUEUE_GATE,
 };
 
-use super::cel::{forbidden, required, text, variable, when};
-use super::{Cell, entries, rule};
+use crate::manifests::cel::syntax::{forbidden, required, text, variable, when};
+use crate::manifests::jail::cell::{Cell, rule};
+use crate::manifests::jail::entries;
 
 /// The policy for pods.
 pub(super) fn cell() -> Cell {

@@ -4,9 +4,11 @@
 use k8s_openapi::api::admissionregistration::v1::NamedRuleWithOperations;
 use sluice_crds::{GROUP, JobKindSpec};
 
-use super::cel::{forbidden, invalid, text, texts, variable, when};
-use super::difference::{self, Rules};
-use super::{Cell, SYSTEM_NAMESPACES, entries, kinds, rule};
+use crate::manifests::cel::syntax::{forbidden, invalid, text, texts, variable, when};
+use crate::manifests::jail::cell::{Cell, rule};
+use crate::manifests::jail::difference::{self, Rules};
+use crate::manifests::jail::{entries, kinds};
+use crate::manifests::options::SYSTEM_NAMESPACES;
 
 /// Parts of pods and objects that are never looked into: nothing in them is Sluice's.
 const CLOSED: [&str; 20] = [

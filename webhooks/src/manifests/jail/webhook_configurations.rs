@@ -6,9 +6,10 @@ use std::collections::BTreeSet;
 
 use sluice_crds::JobKindSpec;
 
-use super::super::{MUTATE_JOBS, VALIDATE_JOBS};
-use super::cel::{forbidden, text, texts, variable};
-use super::{Cell, entries, rule};
+use crate::manifests::cel::syntax::{forbidden, text, texts, variable};
+use crate::manifests::jail::cell::{Cell, rule};
+use crate::manifests::jail::entries;
+use crate::manifests::webhooks::{MUTATE_JOBS, VALIDATE_JOBS};
 
 /// The policy for webhook configurations.
 pub(super) fn cell(shipped: &[JobKindSpec]) -> Cell {
