@@ -55,7 +55,7 @@ pub(crate) fn validate(request: &Request, edit: &Edit<'_>, policy: &Policy) -> V
             problems.extend(update::check_owner(old, edit.new, Author::of(request)));
             problems
         }
-        (Some(old), "resize") if is_charged(old, policy) => resize::problems(old, edit.new),
+        (Some(old), "resize") if has_usage(old, policy) => resize::problems(old, edit.new),
         _ => Vec::new(),
     }
 }
@@ -77,7 +77,7 @@ fn is_managed(pod: &Value) -> bool {
 
 /// Whether quota is held for `pod`: it waits in no queue any more, has not ended, and was not held by
 /// gates alone.
-fn is_charged(pod: &Value, policy: &Policy) -> bool {
+fn has_usage(pod: &Value, policy: &Policy) -> bool {
     let view = PodView::read(pod, policy.queue_labels(), policy.queue_gates());
     let is_queued = view.mode != PodMode::Child || controller(pod).is_some();
     is_managed(pod) && is_queued && view.queue_gate.is_none() && view.phase == PodPhase::Live

@@ -16,7 +16,7 @@ use sluice_kinds::pod::{PodGroup, PodMode, PodPhase, PodView, gates_removed, pro
 use sluice_kinds::problem::Problem;
 use sluice_kinds::view::QueueName;
 
-use super::{is_charged, is_managed};
+use super::{has_usage, is_managed};
 use crate::makers::Author;
 use crate::policy::Policy;
 use crate::queue_label::{self, QueueLabel, queue_of};
@@ -160,7 +160,7 @@ fn check_late_queue(old: &Value, new: &Value, policy: &Policy) -> Option<Problem
 }
 
 /// Who moves a pod to another object of his has it counted with that, and its place is free for another one.
-/// One that names no controller any more is charged by itself.
+/// A pod that names no controller any more has usage of its own.
 pub(super) fn check_owner(old: &Value, new: &Value, author: Author<'_>) -> Option<Problem> {
     let owner = controller_uid(new)?;
     let is_moved = is_managed(old) && controller_uid(old) != Some(owner);
@@ -183,7 +183,7 @@ fn check_queue(old: &Value, new: &Value, policy: &Policy) -> Option<Problem> {
         PodMode::Child if is_bare && view.phase == PodPhase::Live && view.queue_gate.is_none() => {
             Some(Problem::forbidden(field, LATE_QUEUE))
         }
-        PodMode::Single | PodMode::Group(_) if is_charged(old, policy) => Some(Problem::forbidden(
+        PodMode::Single | PodMode::Group(_) if has_usage(old, policy) => Some(Problem::forbidden(
             field,
             match (before, after) {
                 (Some(_), None) => {
