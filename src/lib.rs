@@ -11,7 +11,7 @@
 //! | `api` | the way to the API server: clients, watches, writes, events |
 //! | `jobkinds` | JobKinds outside of the controller: the policy of the webhooks, and their rules |
 //! | `controller` | watches in, the engine in the middle, writes out |
-//! | `uncharged` | pods that run uncharged |
+//! | `uncharged` | pods that run without usage |
 //! | `run` | wires the folders together |
 #![forbid(unsafe_code)]
 #![allow(

@@ -11,6 +11,10 @@ use std::path::Path;
 const RETIRED: &[(&str, &str)] = &[
     ("bid", "preemptor"),
     ("bids", "preemptors"),
+    ("charge", "usage"),
+    ("charged", "in use, or with usage"),
+    ("charges", "usage"),
+    ("charging", "usage"),
     ("contest", "assignment"),
     ("door", "LocalQueue"),
     ("doors", "LocalQueues"),

@@ -49,7 +49,7 @@ pub enum Change<T> {
     Deleted(Box<DynamicObject>),
 }
 
-/// Selects by fields what is outside of the system's namespaces. Nothing there is queued, gated or charged,
+/// Selects by fields what is outside of the system's namespaces. Nothing there is queued, gated or counted,
 /// whatever its labels say: Sluice's account may write nothing there (`config/jail`).
 pub fn outside_of_the_system() -> String {
     SYSTEM_NAMESPACES

@@ -78,7 +78,7 @@ pub struct Effect {
     pub events: Vec<Event>,
     /// Whether the priority of jobs may have changed.
     pub priorities: bool,
-    /// Whether what is charged for pods that run without a record may have changed.
+    /// Whether the usage of pods that run without a record may have changed.
     pub first_choice: bool,
     /// Whether a ClusterQueue keeps pods now that it did not keep, or the other way round.
     pub keeps: bool,
@@ -216,7 +216,7 @@ impl Cluster {
     }
 
     /// The ClusterQueue that a LocalQueue points to, and the flavor that each of its resources is
-    /// taken from first: what a pod is charged to that runs without having been admitted.
+    /// taken from first: the flavor of a pod that runs without having been admitted.
     pub fn first_choice(&self, key: &LocalQueueKey) -> Option<(&str, &BTreeMap<String, String>)> {
         let queue = self.local_queue_specs.get(key)?.cluster_queue.as_str();
         Some((queue, self.first_flavors.get(queue)?))

@@ -1,5 +1,5 @@
 //! What the engine is told: each job, group and pod as its record says. Jobs and groups by their
-//! Workloads; a pod that is admitted by itself is its own record, charged once Sluice's gate is gone and
+//! Workloads; a pod that is admitted by itself is its own record, with usage once Sluice's gate is removed and
 //! until it has ended.
 
 use std::sync::Arc;
@@ -267,17 +267,17 @@ impl Controller {
         };
         let queue = LocalQueueKey::new(key.namespace.clone(), queue);
         let is_kept = pod.owner.is_none() && self.keeps_pod(&queue, pod);
-        // What came in late is decided about once more. It runs: while that can't be, it is charged.
+        // What came in late is decided about once more. It runs: while that can't be, it has usage.
         let is_free = flight.is_none() && !self.resting.contains(uid);
         let is_undecided = is_late && is_free && !pod.deleting;
         let state = if is_undecided {
             WorkloadState::Pending
         } else if pod.queue_gate.is_none() {
             let recorded = pod.admitted.as_ref().and_then(|found| found.as_ref().ok());
-            let charged = recorded
+            let admitted = recorded
                 .map(|admitted| (admitted.cluster_queue.as_str(), &admitted.flavors))
                 .or_else(|| self.cluster.first_choice(&queue));
-            match charged {
+            match admitted {
                 Some((queue, flavors)) => {
                     let admission = translate::pod_admission(queue, flavors, asks, pod.is_bound);
                     if pod.deleting {
@@ -380,8 +380,8 @@ pub fn queue_of(pod: &PodRecord) -> Option<&str> {
     match &pod.queue {
         QueueName::Named(queue) => Some(queue),
         QueueName::None | QueueName::Invalid(_) => {
-            let is_charged = pod.queue_gate.is_none() && matches!(pod.admitted, Some(Ok(_)));
-            is_charged.then_some("")
+            let has_usage = pod.queue_gate.is_none() && matches!(pod.admitted, Some(Ok(_)));
+            has_usage.then_some("")
         }
     }
 }

@@ -150,7 +150,7 @@ pub struct Controller {
     leaving: HashSet<Uid>,
     /// Controllers whose pods have timed out.
     pod_backoffs: HashMap<Uid, PodBackoff>,
-    /// Jobs that are gone and whose pods run on, charged.
+    /// Jobs that are gone and whose pods run on, with usage.
     orphans: Orphans,
     /// Pods that may run and have lost the label they are watched by.
     unlabelled: HashSet<Uid>,

@@ -289,7 +289,7 @@ impl Controller {
         }
     }
 
-    /// What runs without a record of its admission is charged to what its queue says.
+    /// What runs without a record of its admission has usage in the flavors that its queue says.
     fn recharge_unrecorded_pods(&mut self) {
         let uids: Vec<Uid> = self
             .objects

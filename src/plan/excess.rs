@@ -26,7 +26,7 @@ pub enum Excess {
 
 /// Why `child`, which belongs to `root`, may not run as it does, if so. `workload` is that of `root`.
 ///
-/// What can't be suspended waits behind gates, and pods that are admitted by themselves are charged by
+/// What can't be suspended waits behind gates, and pods that are admitted by themselves have usage by
 /// themselves.
 pub fn excess(
     root: &JobRecord,

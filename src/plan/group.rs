@@ -34,7 +34,7 @@ pub struct Situation<'a> {
     pub pods: &'a [(&'a PodKey, &'a PodRecord)],
     /// Its Workload, if there is one.
     pub workload: Option<(&'a WorkloadKey, &'a WorkloadRecord)>,
-    /// Whether quota is still charged to a Workload of this group that somebody has deleted.
+    /// Whether a Workload of this group that somebody has deleted still has usage.
     pub still_in_use: bool,
     /// How many of its pods may run: released, and not gone.
     pub live_pods: usize,

@@ -40,7 +40,7 @@ pub struct Situation<'a> {
     pub child: Option<Child<'a>>,
     /// Its Workload, if there is one.
     pub workload: Option<(&'a WorkloadKey, &'a WorkloadRecord)>,
-    /// Whether quota is still charged to a Workload of this job that somebody has deleted.
+    /// Whether a Workload of this job that somebody has deleted still has usage.
     pub still_in_use: bool,
     /// How many of its pods may run: released, and not gone.
     pub live_pods: usize,
@@ -176,10 +176,10 @@ pub fn plan(situation: &Situation<'_>) -> Plan {
 /// What keeps it may keep it for long: as long as it is there it gives quota back like any other.
 fn deleting(situation: &Situation<'_>) -> Plan {
     let Situation { job, workload, .. } = situation;
-    let charged = workload.filter(|(_, record)| {
+    let admitted = workload.filter(|(_, record)| {
         record.status.admission.is_some() && !record.is_finished() && !record.deleting
     });
-    let (Some((key, record)), Ok(reading)) = (charged, &job.reading) else {
+    let (Some((key, record)), Ok(reading)) = (admitted, &job.reading) else {
         return Plan::default();
     };
     match &reading.finished {

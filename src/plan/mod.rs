@@ -2,7 +2,6 @@
 //! engine's view. No I/O; time is an argument. Planning again after the write plans nothing more.
 
 pub mod cause;
-mod charge;
 mod eviction;
 pub mod excess;
 pub mod explain;
@@ -13,6 +12,7 @@ pub mod job;
 pub mod late;
 pub mod pod;
 mod progress;
+mod recorded_usage;
 pub mod reservation;
 pub mod shares;
 pub mod stall;

@@ -59,7 +59,7 @@ pub fn lift(key: &PodKey, pod: &PodRecord, held_by: &HeldBy) -> Option<Write> {
 }
 
 /// The write that admits a pod by itself: its queue gate goes, the flavors' placement comes, and the
-/// record of what it is charged to.
+/// record of its usage.
 pub fn admit(
     key: &PodKey,
     pod: &PodRecord,

@@ -52,8 +52,8 @@ pub(super) fn is_refuted(
     sets.any(|set| {
         let count = u32::try_from(set.count).unwrap_or_default();
         let reclaimed = record.reclaimed(&set.name);
-        let charged = usize::try_from(count.saturating_sub(reclaimed)).unwrap_or(usize::MAX);
-        0 < reclaimed && charged < live_pods_of_set(&set.name).staying
+        let counted = usize::try_from(count.saturating_sub(reclaimed)).unwrap_or(usize::MAX);
+        0 < reclaimed && counted < live_pods_of_set(&set.name).staying
     })
 }
 

@@ -1,5 +1,5 @@
 //! Evictions that do not end: a job that was evicted and runs on, for whatever reason, is told so, and
-//! nobody is kept waiting for it any more. Its quota stays charged until its pods are gone.
+//! nobody is kept waiting for it any more. Its quota stays in use until its pods are gone.
 
 use std::time::Duration;
 

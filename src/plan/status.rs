@@ -69,11 +69,11 @@ pub fn local_queue(
         pending_workloads: count(status.pending),
         reserving_workloads: count(status.reserving),
         admitted_workloads: count(status.admitted),
-        flavors_usage: usage(&status.usage, |resource, charged| ResourceUsage {
+        flavors_usage: usage(&status.usage, |resource, usage| ResourceUsage {
             name: resource.to_string(),
-            total: quantity(resource, charged.total),
-            allocated: quantity(resource, charged.allocated),
-            reserved: quantity(resource, charged.reserved()),
+            total: quantity(resource, usage.total),
+            allocated: quantity(resource, usage.allocated),
+            reserved: quantity(resource, usage.reserved()),
             borrowed: None,
         }),
         pending_requests: resource_list(&status.pending_requests),

@@ -193,7 +193,7 @@ impl CompiledKind {
     }
 
     /// What is wrong with the templates of an object that is admitted as a whole: pods that ask to
-    /// be admitted by themselves would be charged twice.
+    /// be admitted by themselves would be counted twice.
     pub fn check_whole(&self, object: &Value) -> Vec<Problem> {
         let templates = self.templates(object);
         let opted_in = templates.iter().filter_map(|template| {

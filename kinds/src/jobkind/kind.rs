@@ -357,7 +357,7 @@ fn read(
 }
 
 /// What is wrong with a template that brings gates of others to pods that only the suspension of their
-/// object holds: their quota would be charged while they wait for somebody else.
+/// object holds: their quota would be in use while they wait for somebody else.
 fn gated_by_others(template: &Template<'_>, gates: &QueueGates) -> Option<Problem> {
     let pod = template.pod.as_deref()?;
     let is_gated = matches!(template.place, Place::Info { .. }) && gates.has_external(pod);

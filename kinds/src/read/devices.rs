@@ -127,15 +127,15 @@ impl PodSetView {
         };
     }
 
-    /// What one pod is charged: what it requests, and the devices that it claims, as far as they are
+    /// The usage of one pod: its requests, and the devices that it claims, as far as they are
     /// counted.
-    pub fn charged(&self) -> Amounts {
-        let mut charged = self.requests.clone();
+    pub fn usage(&self) -> Amounts {
+        let mut usage = self.requests.clone();
         for (resource, amount) in self.devices.iter().flatten() {
-            let sum = charged.entry(resource.clone()).or_default();
+            let sum = usage.entry(resource.clone()).or_default();
             *sum = sum.saturating_add(*amount);
         }
-        charged
+        usage
     }
 }
 

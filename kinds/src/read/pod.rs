@@ -146,13 +146,13 @@ impl PodView {
         }
     }
 
-    /// What the pod is charged for by its own record, or what can't be counted. Devices that it claims are
+    /// The usage of the pod by its own record, or what can't be counted. Devices that it claims are
     /// counted with the object that it belongs to. One that belongs to none waits if it has such; what runs
-    /// already is charged for the rest.
+    /// already counts the rest.
     ///
     /// # Errors
     /// All that can't be counted.
-    pub fn charge(&self) -> Result<PodSetView, Vec<Problem>> {
+    pub fn usage(&self) -> Result<PodSetView, Vec<Problem>> {
         let asks = self.asks.clone()?;
         if self.mode == PodMode::Child || asks.claims.is_empty() {
             return Ok(asks);

@@ -1,4 +1,4 @@
-//! What the scheduler will charge for one pod of a template: the rule of kube-scheduler's
+//! What the scheduler will count for one pod of a template: the rule of kube-scheduler's
 //! `PodRequests` (KEP-753 sidecars, KEP-2837 pod-level resources, KEP-688 overhead), after the
 //! defaults that the API server gives a pod (limits where requests are missing, LimitRange).
 
@@ -24,7 +24,7 @@ pub struct PodDefaults {
 /// Most containers that are read: the API server's own limits lie far below.
 const CONTAINERS_MAX: usize = 1024;
 
-/// What the scheduler will charge for one pod with the spec `pod`, which lies at `field`.
+/// What the scheduler will count for one pod with the spec `pod`, which lies at `field`.
 pub fn pod_requests(
     pod: &Value,
     field: &str,
@@ -156,7 +156,7 @@ impl Reader<'_> {
     }
 }
 
-/// An amount that may be charged: a quantity that is not negative.
+/// An amount that counts: a quantity that is not negative.
 fn parse(value: &Value) -> Result<i128, (String, String)> {
     let text = match value {
         Value::String(text) => text.clone(),

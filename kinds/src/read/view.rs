@@ -30,7 +30,7 @@ pub struct PodSetView {
     pub reclaimable: u32,
     /// Whether they are made from a template that is not in the object: nothing can be written to them.
     pub is_assumed: bool,
-    /// What the scheduler will charge for one pod, in nano-units.
+    /// What the scheduler will count for one pod, in nano-units.
     pub requests: Amounts,
     /// The part of that which the object itself says, whatever the namespace adds today.
     pub declared: Amounts,

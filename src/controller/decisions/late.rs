@@ -162,7 +162,7 @@ impl Controller {
         });
     }
 
-    /// A pod that runs is charged all the same, and deleted if its controller makes another one.
+    /// A pod that runs has usage all the same, and is deleted if its controller makes another one.
     fn take_back_pod(&mut self, uid: &Uid) {
         if self.flights.of(uid) == Some(Kind::Admission) || self.unanswered.contains_key(uid) {
             return;

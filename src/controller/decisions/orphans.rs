@@ -67,8 +67,8 @@ impl Controller {
             return;
         };
         let (key, record) = (key.clone(), record.clone());
-        let is_charged = self.holds_quota(uid);
-        let live = if is_charged { self.live_pods(uid) } else { 0 };
+        let has_usage = self.holds_quota(uid);
+        let live = if has_usage { self.live_pods(uid) } else { 0 };
         if 0 < live {
             self.orphans.insert(uid.clone());
             // Those that still name the job go with it.

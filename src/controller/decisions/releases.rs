@@ -47,7 +47,7 @@ impl Controller {
         if !is_group && job.is_none_or(|job| job.deleting) {
             return;
         }
-        // Its own charge covers no pod that asks for more. Pods of a group are told apart by what they
+        // The admission covers no pod that requests more. Pods of a group are told apart by what they
         // ask for.
         let (pods, too_large): (Vec<_>, Vec<_>) =
             self.objects.pods_of(uid).into_iter().partition(|(_, pod)| {

@@ -1,5 +1,5 @@
 //! Devices that the pods of jobs claim: they are counted when a job is seen, and anew for jobs that wait when
-//! a template is there, is another one, or is gone. What was admitted keeps what it was charged.
+//! a template is there, is another one, or is gone. What was admitted keeps its usage.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

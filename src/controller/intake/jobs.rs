@@ -254,7 +254,7 @@ impl Controller {
         self.objects
             .remember_gone(uid.clone(), key.namespace.clone());
         self.objects.remove_job(key);
-        // Its Workload, if it holds quota, is deleted: until then the quota stays charged.
+        // Its Workload, if it holds quota, is deleted: until then the quota stays in use.
         self.dirty.insert(uid.clone());
         self.sync_engine(&uid);
         self.prune(&uid);

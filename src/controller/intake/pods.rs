@@ -148,7 +148,7 @@ impl Controller {
 
     /// The job that a pod belongs to.
     pub(in crate::controller) fn root_of(&self, record: &PodRecord, namespace: &Arc<str>) -> Root {
-        // A job that is gone stays charged while its pods run.
+        // A job that is gone keeps its usage while its pods run.
         let is_known = |uid: &str| match self.objects.job_key(uid) {
             Some(key) => key.namespace == *namespace,
             None => self.engine.admission(&WorkloadId::new(uid)).is_some(),

@@ -1,5 +1,5 @@
 //! JobKinds that are deleted while their objects hold quota. Nothing of theirs is queued any more, but
-//! what runs stays charged: its objects are watched until they have ended, given their quota back, or
+//! what runs keeps its usage: its objects are watched until they have ended, given their quota back, or
 //! are gone.
 
 use std::sync::Arc;
@@ -62,7 +62,7 @@ impl Controller {
     }
 
     /// Ends the watch of a JobKind, and forgets what is known of its objects. What Workloads say is
-    /// charged stays so.
+    /// usage keeps it.
     pub(in crate::controller) fn forget_kind(&mut self, name: &Arc<str>) {
         for key in self.keys_of_kind(name) {
             self.drop_object(&key);
@@ -72,7 +72,7 @@ impl Controller {
         self.forget_listings();
     }
 
-    /// Whether a job is charged.
+    /// Whether a job has usage.
     pub(in crate::controller) fn holds_quota(&self, uid: &Uid) -> bool {
         let workload = self.objects.workload_of(uid);
         workload.is_some_and(|(_, w)| w.status.admission.is_some() && !w.is_finished())

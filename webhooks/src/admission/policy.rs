@@ -54,7 +54,7 @@ impl Policy {
         self.knows_kinds
     }
 
-    /// Whether all pods of an object of this kind are charged with it once it is released, rather than
+    /// Whether all pods of an object of this kind count in its usage once it is released, rather than
     /// each by itself.
     pub fn counts_whole(&self, group: &str, kind: &str) -> bool {
         let kind = self.kind(group, kind);

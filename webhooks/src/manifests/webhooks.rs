@@ -74,7 +74,7 @@ pub fn validating(options: &Options) -> ValidatingWebhookConfiguration {
         (
             VALIDATE_PODS,
             pods,
-            // A pod runs on while it is being deleted, and what it says of itself is what is charged.
+            // A pod runs on while it is being deleted, and its usage is read from it.
             vec![
                 conditions::entry::not_by(&options.username()),
                 conditions::pods::validate_pod(options),

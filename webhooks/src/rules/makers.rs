@@ -18,7 +18,7 @@ pub(crate) const KUBERNETES: &str = "system:serviceaccount:kube-system:";
 /// Administrators.
 pub(crate) const ADMINISTRATORS: &str = "system:masters";
 
-/// Controllers that only copy the labels of pod templates: nothing that they belong to is charged for
+/// Controllers that only copy the labels of pod templates: nothing that they belong to has usage for
 /// pods that carry no gate.
 pub(crate) const COPIERS: [(&str, &str); 2] = [("apps", "ReplicaSet"), ("apps", "StatefulSet")];
 
@@ -95,7 +95,7 @@ pub(crate) fn is_made_by_controller(object: &Value, author: Author<'_>, policy: 
 }
 
 /// Whether a new `pod` that names a controller goes with what that controller works for: it needs no
-/// gate beside those that it brings, and is not charged by itself.
+/// gate beside those that it brings, and has no usage of its own.
 ///
 /// One that is gated as Sluice gates templates waits for its object, whoever the controller is. One
 /// with a queue label alone would run at once: it is believed if a JobKind declares what owns it, or
@@ -111,7 +111,7 @@ pub(crate) fn is_believed(pod: &Value, author: Author<'_>, policy: &Policy) -> b
         return false;
     }
     match policy.kind(group, kind) {
-        // Each of its pods is charged by itself.
+        // Each of its pods has usage of its own.
         Some(owner) if owner.is_opaque() => false,
         Some(owner) => author.makes(owner.child("", "Pod")),
         None => policy.is_child(group, kind) && author.makes(None),

@@ -14,7 +14,7 @@ use crate::rules::{jobs, own, pods};
 ///
 /// Deletions, and edits of an object that is being deleted, always may: whatever is wrong with an
 /// object, it can be got rid of. A pod is judged meanwhile too: it runs on for as long as its grace period is,
-/// and what it says of itself is what is charged.
+/// and its usage is read from it.
 pub fn validate(request: &Request, policy: &Policy) -> Verdict {
     let Some(edit) = Edit::of(request) else {
         return Verdict::allowed();

@@ -138,9 +138,9 @@ fn the_claims_of_a_pod_add_to_its_requests() {
     set.count_devices(count);
     assert!(told(&set).is_empty());
     assert_eq!(set.claimed_templates(), ["nic", "two", "two"]);
-    let mut charged = set.charged();
-    assert_eq!(charged.remove("cpu"), Some(NANOS));
-    assert_eq!(shown(&charged), "example.com/gpu=6 example.com/nic=1");
+    let mut usage = set.usage();
+    assert_eq!(usage.remove("cpu"), Some(NANOS));
+    assert_eq!(shown(&usage), "example.com/gpu=6 example.com/nic=1");
     assert_eq!(set.requests["example.com/gpu"], 2 * NANOS);
 }
 
@@ -148,7 +148,7 @@ fn the_claims_of_a_pod_add_to_its_requests() {
 fn a_pod_without_claims_is_counted_by_nobody() {
     let set = pod_set(&Value::Null);
     assert_eq!(set.devices, Ok(Amounts::new()));
-    assert_eq!(set.charged(), set.requests);
+    assert_eq!(set.usage(), set.requests);
 }
 
 #[test]

@@ -139,15 +139,15 @@ fn claims_are_counted_with_a_job_alone(
     pod["spec"]["resourceClaims"] = json!([{"name": "gpu", "resourceClaimTemplateName": "one"}]);
     let gates: &[&str] = if waits { &[QUEUE_GATE] } else { &[] };
     let pod = view(&gated(pod, gates));
-    let charge = pod.charge();
+    let usage = pod.usage();
     assert_eq!(
-        charge.as_ref().ok().map(|set| set.claims.len()),
+        usage.as_ref().ok().map(|set| set.claims.len()),
         claims,
-        "{charge:?}"
+        "{usage:?}"
     );
     let asks = pod.asks.unwrap();
     assert_eq!(asks.claims.len(), 1);
-    if let Err(problems) = charge {
+    if let Err(problems) = usage {
         let told = problems[0].to_string();
         let expected = "spec.resourceClaims[0]: Invalid value: \"gpu\": devices of a claim can't be counted \
                         for a pod that is admitted by itself or in a group";

@@ -40,11 +40,11 @@ pub(super) fn usage_of(object: &Value) -> Option<(String, Usage)> {
         });
         return Some((queue, shares.collect()));
     }
-    holds_quota(object).then(|| charged_for(object, i128::MAX))
+    holds_quota(object).then(|| usage_for(object, i128::MAX))
 }
 
 /// The usage of a Workload, for so many pods of each set at most.
-fn charged_for(object: &Value, most: i128) -> (String, Usage) {
+fn usage_for(object: &Value, most: i128) -> (String, Usage) {
     let mut usage = Usage::new();
     for set in list(object, "/status/admission/podSetAssignments") {
         let count = i128::from(set["count"].as_i64().unwrap_or_default());
@@ -135,7 +135,7 @@ fn usage_by_queue(cluster: &Cluster) -> BTreeMap<String, Usage> {
         .filter_map(usage_of);
     let outlived = cluster
         .outlived()
-        .map(|(workload, pods)| charged_for(workload, pods));
+        .map(|(workload, pods)| usage_for(workload, pods));
     for (queue, usage) in usages.chain(outlived) {
         let sum = queues.entry(queue).or_default();
         for (share, amount) in usage {

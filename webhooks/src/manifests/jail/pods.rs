@@ -36,7 +36,7 @@ pub(super) fn cell() -> Cell {
                     "!variables.wasManaged && !variables.wasQueued",
                     "may be edited by Sluice's account"
                 ),
-                entries::metadata_problems(Some(&charged_by_itself()))
+                entries::metadata_problems(Some(&asked_to_be_admitted_by_itself()))
             ),
         ),
     ];
@@ -70,9 +70,9 @@ fn was_queued() -> String {
     )
 }
 
-/// What runs in a queue with nothing charged for it is marked as one that asked to be admitted by itself
+/// What runs in a queue without usage is marked as one that asked to be admitted by itself
 /// (`src/uncharged.rs`).
-fn charged_by_itself() -> String {
+fn asked_to_be_admitted_by_itself() -> String {
     format!(
         "(k == '{QUEUE_GATE}' && object.metadata.?annotations[?k].orValue('') == 'true' && \
          variables.oldLabels.exists(l, l.endsWith('/queue-name')))"

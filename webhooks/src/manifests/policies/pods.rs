@@ -50,7 +50,7 @@ pub(super) fn policy(options: &Options, kinds: &[HeldKind]) -> Rules<Validation>
         format!(
             "request.operation == 'CREATE' ? variables.createProblems :\n\
              request.?subResource.orValue('') != 'resize' ? variables.updateProblems :\n\
-             !variables.wasCharged ? [] :\n{}",
+             !variables.hadUsage ? [] :\n{}",
             resize::problems()
         ),
     ));
@@ -70,7 +70,7 @@ pub(super) fn policy(options: &Options, kinds: &[HeldKind]) -> Rules<Validation>
 
 /// `variables.wasManaged`: whether Sluice looked after the pod. `isLive`: whether it had not ended.
 /// `hadQueueGate`: whether it waited in a queue. `wasAlone`: whether it asked to be queued by itself
-/// or with its group. `wasCharged`: whether quota was held for it. `wasOwned`: whether it had a
+/// or with its group. `hadUsage`: whether quota was held for it. `wasOwned`: whether it had a
 /// controller.
 fn before(options: &Options) -> Vec<Variable> {
     let mut variables = gating::variables("oldObject == null ? {} : oldObject", "Old", options);
@@ -97,7 +97,7 @@ fn before(options: &Options) -> Vec<Variable> {
             ),
         ),
         variable(
-            "wasCharged",
+            "hadUsage",
             "variables.wasManaged && (variables.wasAlone || variables.isOwned) && !variables.hadQueueGate && variables.isLive",
         ),
     ]);
@@ -315,7 +315,7 @@ fn lifted() -> String {
 /// while its quota is taken from there.
 fn requeued() -> String {
     format!(
-        "(variables.wasAlone && variables.wasCharged ? {} :\n\
+        "(variables.wasAlone && variables.hadUsage ? {} :\n\
          !variables.wasAlone && !variables.isOwned && variables.isLive && !variables.hadQueueGate ? {} : [])",
         queue::change_problems(
             Some(QUEUE_REMOVED),

@@ -166,7 +166,7 @@ fn check_late_queue(old: &Value, new: &Value, policy: &Policy) -> Option<Problem
 }
 
 /// Who moves a pod to another object of his has it counted with that, and its place is free for another one.
-/// One that names no controller any more is charged by itself.
+/// A pod that names no controller any more has usage of its own.
 pub(super) fn check_owner(old: &Value, new: &Value, author: Author<'_>) -> Option<Problem> {
     let owner = controller_uid(new)?;
     let is_moved = is_managed(old) && controller_uid(old) != Some(owner);
@@ -189,7 +189,7 @@ fn check_queue(old: &Value, new: &Value, policy: &Policy) -> Option<Problem> {
         PodMode::Child if is_bare && view.phase == PodPhase::Live && view.queue_gate.is_none() => {
             Some(Problem::forbidden(field, LATE_QUEUE))
         }
-        PodMode::Single | PodMode::Group(_) if is_charged(old, policy) => Some(Problem::forbidden(
+        PodMode::Single | PodMode::Group(_) if has_usage(old, policy) => Some(Problem::forbidden(
             field,
             match (before, after) {
                 (Some(_), None) => QUEUE_REMOVED,
@@ -211,7 +211,7 @@ fn is_managed(pod: &Value) -> bool {
 
 /// Whether quota is held for `pod`: it waits in no queue any more, has not ended, and was not held by
 /// gates alone.
-pub(super) fn is_charged(pod: &Value, policy: &Policy) -> bool {
+pub(super) fn has_usage(pod: &Value, policy: &Policy) -> bool {
     let view = PodView::read(pod, policy.queue_labels(), policy.queue_gates());
     let is_queued = view.mode != PodMode::Child || controller(pod).is_some();
     is_managed(pod) && is_queued && view.queue_gate.is_none() && view.phase == PodPhase::Live

@@ -48,7 +48,7 @@ pub(crate) fn validate(request: &Request, edit: &Edit<'_>, policy: &Policy) -> V
             problems.extend(update::check_owner(old, edit.new, Author::of(request)));
             problems
         }
-        (Some(old), "resize") if update::is_charged(old, policy) => resize::problems(old, edit.new),
+        (Some(old), "resize") if update::has_usage(old, policy) => resize::problems(old, edit.new),
         _ => Vec::new(),
     }
 }

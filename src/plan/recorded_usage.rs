@@ -1,5 +1,6 @@
-//! What one pod of a set was charged, as its Workload records it, against what such pods ask for now. Devices
-//! that pods claim are charged by their templates as these were: they may be others by now, or gone.
+//! The usage of one pod of a set, as its Workload records it, against what such pods request now.
+//! Devices that pods claim are counted by their templates as these were: they may be others by now, or
+//! gone.
 
 use std::borrow::Cow;
 
@@ -9,7 +10,7 @@ use sluice_kinds::view::PodSetView;
 
 use crate::cache::WorkloadRecord;
 
-/// Whether `requests` of pods like `asks` are no more than what was charged, beside the devices that they
+/// Whether `requests` of pods like `asks` are no more than the recorded usage, beside the devices that they
 /// claim, and they claim these by the same templates.
 pub fn asks_no_more(known: &PodSet, asks: &PodSetView, requests: &Amounts) -> bool {
     let mut requests = requests.iter();
@@ -18,9 +19,9 @@ pub fn asks_no_more(known: &PodSet, asks: &PodSetView, requests: &Amounts) -> bo
     are_given && claims_as(known, asks)
 }
 
-/// The same pod sets, with their devices as they were charged where the Workload is admitted and they are
+/// The same pod sets, with their devices as they were counted where the Workload is admitted and they are
 /// claimed by the same templates.
-pub fn as_charged<'a>(
+pub fn as_recorded<'a>(
     record: &WorkloadRecord,
     pod_sets: &'a [PodSetView],
 ) -> Cow<'a, [PodSetView]> {
@@ -28,7 +29,7 @@ pub fn as_charged<'a>(
     if record.status.admission.is_none() || !claims_some {
         return Cow::Borrowed(pod_sets);
     }
-    let charged = pod_sets.iter().map(|view| {
+    let counted = pod_sets.iter().map(|view| {
         let mut recorded = record.spec.pod_sets.iter();
         let known = recorded.find(|set| set.name == *view.name);
         let known = known.filter(|known| claims_as(known, view));
@@ -39,7 +40,7 @@ pub fn as_charged<'a>(
             ..view.clone()
         }
     });
-    Cow::Owned(charged.collect())
+    Cow::Owned(counted.collect())
 }
 
 /// Whether pods claim devices by what was counted for those in `known`, and by nothing else.
@@ -48,11 +49,11 @@ fn claims_as(known: &PodSet, asks: &PodSetView) -> bool {
     templates.len() == asks.claims.len() && templates == known.resource_claim_templates
 }
 
-/// How much of a resource was charged beside the devices.
+/// The recorded usage of a resource beside the devices.
 fn given(known: &PodSet, resource: &str) -> Option<i128> {
-    let charged = known.requests.get(resource)?.nanos().ok()?;
+    let recorded = known.requests.get(resource)?.nanos().ok()?;
     let claimed = known.claimed_devices.get(resource).map(Quantity::nanos);
-    charged.checked_sub(claimed.transpose().ok()?.unwrap_or_default())
+    recorded.checked_sub(claimed.transpose().ok()?.unwrap_or_default())
 }
 
 fn devices(known: &PodSet) -> Option<Amounts> {
