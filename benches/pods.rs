@@ -1,10 +1,10 @@
-//! What letting pods go costs on a real control plane: from freed capacity to the answered PATCH, with
+//! What ungating pods costs on a real control plane: from freed capacity to the answered PATCH, with
 //! few and with many pods waiting; PATCHes a second when much is freed at once, beside the same PATCHes
 //! with nothing deciding; memory with many gated pods. `make bench` builds it in release and runs it.
 //!
 //! `BENCH_FEW` (100) and `BENCH_MANY` (5,000) pods wait, `BENCH_ROUNDS` (200) are released one by one,
 //! `BENCH_BURST` (2,000) at once, `BENCH_GATED` (10,000) only wait. Measures, never fails. No node is
-//! needed: a pod that was released is charged whether or not it has one.
+//! needed: a pod that was released has usage whether or not it has one.
 #![allow(
     clippy::print_stdout,
     clippy::indexing_slicing,

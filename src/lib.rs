@@ -1,9 +1,9 @@
 //! The controller of Sluice as a library of its executable, and of the simulation that runs whole replicas of
 //! it in virtual time (`tests/simulation`). It offers nothing to others.
 //!
-//! Rooms, from the bottom up; each knows those before it only:
+//! Folders, from the bottom up; each knows only the folders before it:
 //!
-//! | room | what lives there |
+//! | folder | what lives there |
 //! |---|---|
 //! | `process` | arguments, configuration, clock, Lease and term, certificate, metrics, health |
 //! | `cache` | what is known of the cluster |
@@ -11,12 +11,12 @@
 //! | `api` | the way to the API server: clients, watches, writes, events |
 //! | `jobkinds` | JobKinds outside of the controller: the policy of the webhooks, and their rules |
 //! | `controller` | watches in, the engine in the middle, writes out |
-//! | `uncharged` | pods that run uncharged |
-//! | `run` | wires the rooms together |
+//! | `uncharged` | pods that run without usage |
+//! | `run` | wires the folders together |
 #![forbid(unsafe_code)]
 #![allow(
     unreachable_pub,
-    reason = "`pub` says what a room offers to the others"
+    reason = "`pub` says what a folder offers to the others"
 )]
 
 mod api;

@@ -4,6 +4,7 @@
 //! Webhooks, their certificate and their policy run on every replica. The controller runs on the one
 //! that holds the Lease; a process that loses the Lease ends and starts anew with fresh lists.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -13,7 +14,7 @@ use arc_swap::ArcSwap;
 use axum::Router;
 use sluice_kinds::pod::QueueGates;
 use sluice_kinds::view::QueueLabels;
-use sluice_webhooks::{CertificateSlot, Policy, Server, manifests, router};
+use sluice_webhooks::{AllowedClients, CertificateSlot, Policy, Server, manifests, router};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -57,7 +58,8 @@ pub async fn run(args: Args) -> Result<()> {
     };
     let mut replica = Replica::new(clients, identity, config)?;
     let slot = Arc::new(CertificateSlot::default());
-    let server = Server::bind(args.webhook_bind, slot.clone(), replica.router()).await;
+    let allowed = allowed_clients(args.webhook_client_ca.as_deref(), args.webhook_client_name)?;
+    let server = Server::bind(args.webhook_bind, slot.clone(), allowed, replica.router()).await;
     let server = server.with_context(|| format!("listen on {}", args.webhook_bind))?;
     let keeper = Keeper::new(
         replica.clients.write.clone(),
@@ -96,6 +98,17 @@ pub async fn run(args: Args) -> Result<()> {
     );
     served?;
     led
+}
+
+/// Which clients the webhook answers.
+fn allowed_clients(authorities: Option<&Path>, names: Vec<String>) -> Result<AllowedClients> {
+    let Some(path) = authorities else {
+        return Ok(AllowedClients::default());
+    };
+    let bundle = std::fs::read_to_string(path)
+        .with_context(|| format!("--webhook-client-ca={}", path.display()))?;
+    AllowedClients::signed_by(&bundle, names)
+        .with_context(|| format!("--webhook-client-ca={}", path.display()))
 }
 
 /// Who a replica is.
@@ -243,7 +256,7 @@ impl Replica {
         step_down.cancel();
         let ended = timeout(STEP_DOWN, controlling).await;
         let ended =
-            ended.context("the controller hangs: ending, so that another one takes over")?;
+            ended.context("the controller hangs: ending, so that another replica takes over")?;
         let ended = ended.context("the controller ended")?;
         self.metrics.leader(false);
         if stop.is_cancelled() {
@@ -251,7 +264,7 @@ impl Replica {
             return ended;
         }
         ended?;
-        anyhow::bail!("the lease is lost: ending, to start anew with fresh lists")
+        anyhow::bail!("the lease is lost: ending, to restart with fresh lists")
     }
 }
 
@@ -263,7 +276,7 @@ fn stop_on_signals(stop: CancellationToken) -> Result<()> {
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}
         }
-        info!("told to stop");
+        info!("received a signal to stop");
         stop.cancel();
     });
     Ok(())

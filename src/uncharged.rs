@@ -1,9 +1,9 @@
-//! Pods that run with a queue label though nothing is charged for them: they were made where no webhook
+//! Pods that run with a queue label and without usage: they were made where no webhook
 //! holds pods, or by a Job that is in no queue itself and whose template carries the label. Each is
-//! marked as one that is admitted by itself, so that the controller charges it, and is told.
+//! marked as one that is admitted by itself, so that the controller counts it, and is told.
 //!
 //! They are found by watches of their own, by metadata alone, and nothing of them is kept. What a marked
-//! pod is charged for lies in `controller/account.rs`; how pods are held before they run, in the webhooks.
+//! pod uses lies in `controller/account.rs`; how pods are held before they run, in the webhooks.
 
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -52,7 +52,7 @@ const KEPT_MAX: usize = 10_000;
 /// What the search depends on.
 #[derive(Clone)]
 pub struct Basis {
-    /// Which kinds are charged, and for which pods.
+    /// Which kinds have usage, and for which pods.
     pub policy: Arc<ArcSwap<Policy>>,
     /// The labels that name a queue.
     pub queue_labels: Vec<String>,
@@ -92,7 +92,7 @@ pub fn keep(clients: &Clients, basis: &Basis, metrics: &Arc<Metrics>, stop: &Can
     }
 }
 
-/// By namespace and UID of an owner: whether its pods are charged, and when that was found.
+/// By namespace and UID of an owner: whether its pods have usage, and when that was found.
 type Owners = HashMap<(String, Uid), (bool, Instant)>;
 
 /// The pods with one label.
@@ -137,7 +137,7 @@ impl Search {
                 Ok(Event::Init | Event::InitDone | Event::Delete(_)) => {}
                 Err(error) => {
                     search.metrics.watch_error("pods");
-                    warn!(%error, "the watch of labelled pods failed, trying again");
+                    warn!(%error, "the watch of labelled pods failed; trying again");
                     sleep(backoff).await;
                     backoff = (backoff * 2).min(BACKOFF_MAX);
                 }
@@ -145,14 +145,14 @@ impl Search {
         }
     }
 
-    /// Marks the pod if nothing is charged for it.
+    /// Marks the pod if it has no usage.
     async fn look(&self, pod: &ObjectMeta) {
         let namespace = pod.namespace.as_deref().unwrap_or_default();
         if namespace == self.basis.namespace || pod.deletion_timestamp.is_some() {
             return;
         }
         for _ in 0..TRIES {
-            let done = match self.is_charged(namespace, OwnerRef::of(pod)).await {
+            let done = match self.has_usage(namespace, OwnerRef::of(pod)).await {
                 Some(true) => true,
                 Some(false) => self.mark(namespace, pod).await,
                 None => false,
@@ -165,28 +165,28 @@ impl Search {
         warn!(
             namespace,
             name = pod.name,
-            "can't tell whether a running pod is charged: no answer"
+            "can't find out whether a running pod has usage: no answer"
         );
     }
 
-    /// Whether what owns the pods of `owner` is charged for them; none if that was not answered.
-    async fn is_charged(&self, namespace: &str, owner: Option<Arc<OwnerRef>>) -> Option<bool> {
+    /// Whether the pods of `owner` count in the usage of their owner; none if that was not answered.
+    async fn has_usage(&self, namespace: &str, owner: Option<Arc<OwnerRef>>) -> Option<bool> {
         let Some(direct) = owner else {
             return Some(false);
         };
         let place = (namespace.to_owned(), direct.uid.clone());
-        if let Some((is_charged, since)) = self.owners().get(&place).copied()
+        if let Some((has_usage, since)) = self.owners().get(&place).copied()
             && since.elapsed() < KEPT
         {
-            return Some(is_charged);
+            return Some(has_usage);
         }
         let mut above = Some(direct);
-        let mut is_charged = false;
+        let mut has_usage = false;
         for _ in 0..CHAIN_MAX {
             let Some(owner) = above else { break };
             match look_up(&self.write, namespace, &owner).await {
-                Found::Object(found) if self.charges(&owner, &found) => {
-                    is_charged = true;
+                Found::Object(found) if self.counts_pods_of(&owner, &found) => {
+                    has_usage = true;
                     break;
                 }
                 Found::Object(found) => above = OwnerRef::of(&found),
@@ -199,26 +199,26 @@ impl Search {
         if KEPT_MAX <= owners.len() {
             owners.clear();
         }
-        owners.insert(place, (is_charged, Instant::now()));
-        Some(is_charged)
+        owners.insert(place, (has_usage, Instant::now()));
+        Some(has_usage)
     }
 
     fn owners(&self) -> MutexGuard<'_, Owners> {
         self.owners.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether all pods of an object are charged with it, as it is in a queue.
-    fn charges(&self, owner: &OwnerRef, found: &ObjectMeta) -> bool {
+    /// Whether all pods of an object count in its usage, as it is in a queue.
+    fn counts_pods_of(&self, owner: &OwnerRef, found: &ObjectMeta) -> bool {
         let (group, _) = owner.group_version();
         let labels = found.labels.as_ref();
         let is_queued = labels.is_some_and(|labels| {
             let mut keys = self.basis.queue_labels.iter();
             keys.any(|key| labels.contains_key(key))
         });
-        is_queued && self.basis.policy.load().charges_whole(group, &owner.kind)
+        is_queued && self.basis.policy.load().counts_whole(group, &owner.kind)
     }
 
-    /// Has the pod charged by itself. Returns whether there is nothing more to do.
+    /// Gives the pod usage of its own. Returns whether there is nothing more to do.
     async fn mark(&self, namespace: &str, pod: &ObjectMeta) -> bool {
         let (Some(name), Some(uid), true) = (&pod.name, &pod.uid, self.basis.term.is_valid())
         else {
@@ -243,7 +243,7 @@ impl Search {
             // It is gone, or another one by its name.
             Ok(Err(Error::Api(status))) if matches!(status.code, 404 | 409) => true,
             Ok(Err(error)) => {
-                debug!(%error, namespace, name, "a running pod could not be marked");
+                debug!(%error, namespace, name, "a running pod could not be labelled");
                 false
             }
             Err(_) => false,
@@ -256,8 +256,7 @@ impl Search {
         let note = Note::warning(
             "Uncharged",
             format!(
-                "It runs without admission: it names LocalQueue {:?}, and nothing that it belongs to is \
-                 queued; its quota is charged from now on",
+                "The pod runs without an admission: it names LocalQueue {:?}, and no owner of it is queued; its usage counts from now on",
                 queue.map_or("", String::as_str)
             ),
         );

@@ -77,7 +77,7 @@ gated_count_is() {
 admitted_pods_are() {
     [ "$(kubectl -n team-red get localqueue main -o jsonpath='{.status.admittedWorkloads}')" = "$1" ]
 }
-let_go() { [ "$(kubectl -n team-blue get render "$1" -o jsonpath='{.spec.paused}')" = false ]; }
+is_released() { [ "$(kubectl -n team-blue get render "$1" -o jsonpath='{.spec.paused}')" = false ]; }
 running() { [ "$(kubectl -n team-blue get job "$1" -o jsonpath='{.status.ready}')" = 1 ]; }
 
 # --- the story ---------------------------------------------------------------------------------
@@ -116,7 +116,7 @@ story() { # webhooks: yes or no
         refused "sed 's,acme.io/budget-approval,mygate,; s,name: evaluate,name: careless,' $jobs/evaluate.yaml | kubectl create -f -"
         refused "kubectl -n team-blue annotate job train kueue.x-k8s.io/scheduling-gated-by=acme.io/late"
     else
-        note "Without webhooks (see above) bad gates are not refused at the door: such a job is held,"
+        note "Without webhooks (see above) bad gates are not refused at creation: such a job is held,"
         note "and an event on it says what is wrong."
     fi
 
@@ -155,14 +155,14 @@ story() { # webhooks: yes or no
         run kubectl wait --for=condition=Ready jobkind/render --timeout=60s
         run kubectl apply -f config/samples/render/film.yaml
         sh_run "sed 's/name: film/name: trailer/' config/samples/render/film.yaml | kubectl apply -f -"
-        until_ok let_go film
+        until_ok is_released film
         until_ok waits_for_quota trailer
-        note "Each asks for 3 of the 4 CPUs: one is let go, the other was paused as it was created."
+        note "Each requests 3 of the 4 CPUs: one is released, the other was paused when it was created."
         run kubectl -n team-blue get renders -o custom-columns=NAME:.metadata.name,PAUSED:.spec.paused
         sh_run "kubectl -n team-blue get workload $(workloads_of trailer) -o jsonpath='{.status.conditions[?(@.type==\"QuotaReserved\")].message}{\"\\n\"}'"
         note "Its own controller says that film has ended, and trailer starts:"
         run kubectl -n team-blue patch render film --subresource=status --type=merge -p '{"status":{"pods":0,"outcome":"done"}}'
-        until_ok let_go trailer
+        until_ok is_released trailer
         run kubectl -n team-blue get renders -o custom-columns=NAME:.metadata.name,PAUSED:.spec.paused
     fi
 }

@@ -1,11 +1,11 @@
 //! Code, documents and tests say a rule in words. A reference by number, to a section of a design or a row
 //! of a list, is of use only to those who have that document; this finds such references. Links and the
-//! names of rules are not looked at.
+//! names of rules are not looked at. A path in back quotes, in a document or a comment of a source, exists.
 #![allow(missing_docs, reason = "a test binary offers nothing to anybody")]
 
 use std::fs;
 use std::io::Result;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Words that refer to a place in another document when a number follows.
 const WORDS: [&str; 11] = [
@@ -61,33 +61,79 @@ fn is_number(word: &str) -> bool {
         && digits.bytes().all(|b| b.is_ascii_digit() || b == b'.')
 }
 
-/// Looks at all files below `folder`.
-fn search(folder: &Path, found: &mut Vec<String>) -> Result<()> {
+/// All files and folders below `folder`, but for hidden ones and what is built.
+fn entries(folder: &Path, found: &mut Vec<PathBuf>) -> Result<()> {
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
-        let (path, name) = (entry.path(), entry.file_name());
-        let name = name.to_string_lossy();
-        if name.starts_with('.') || name == "target" || path.ends_with(file!()) {
+        let name = entry.file_name();
+        if name.to_string_lossy().starts_with('.') || name == "target" {
             continue;
         }
+        found.push(entry.path());
         if entry.file_type()?.is_dir() {
-            search(&path, found)?;
-        } else if ENDINGS.iter().any(|ending| name.ends_with(ending)) {
-            let lines = references(&fs::read_to_string(&path)?);
-            found.extend(
-                lines
-                    .iter()
-                    .map(|line| format!("{}:{line}", path.display())),
-            );
+            entries(&entry.path(), found)?;
         }
     }
     Ok(())
 }
 
+fn all() -> Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    entries(Path::new(env!("CARGO_MANIFEST_DIR")), &mut found)?;
+    Ok(found)
+}
+
+/// The paths of sources that `text` names in back quotes, each with its line.
+fn named_paths(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let lines = text.lines().enumerate();
+    let quoted = lines.flat_map(|(number, line)| {
+        let quoted = line.split('`').skip(1).step_by(2);
+        quoted.map(move |quoted| (number + 1, quoted))
+    });
+    quoted.filter(|(_, quoted)| {
+        let is_part = |c: char| c.is_ascii_alphanumeric() || "_-./".contains(c);
+        let is_source = has_ending(Path::new(quoted), ".rs") || quoted.contains("/src/");
+        let is_path = is_source || quoted.ends_with('/') && !quoted.starts_with('/');
+        is_path && quoted.chars().all(is_part)
+    })
+}
+
+#[test]
+fn every_path_that_is_named_exists() -> Result<()> {
+    let all = all()?;
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs");
+    let is_source = |path: &Path| path.iter().any(|part| part == "src") && has_ending(path, ".rs");
+    let mut missing = Vec::new();
+    for path in &all {
+        if !path.starts_with(&docs) && !is_source(path) || !path.is_file() {
+            continue;
+        }
+        let text = String::from_utf8_lossy(&fs::read(path)?).into_owned();
+        for (line, named) in named_paths(&text) {
+            // A path may be told from below the folder that the text is about.
+            if !all.iter().any(|other| other.ends_with(named)) {
+                missing.push(format!("{}:{line}: {named}", path.display()));
+            }
+        }
+    }
+    assert!(missing.is_empty(), "no such file or folder: {missing:#?}");
+    Ok(())
+}
+
+fn has_ending(path: &Path, ending: &str) -> bool {
+    path.to_string_lossy().ends_with(ending)
+}
+
 #[test]
 fn no_rule_is_told_by_a_number_of_another_document() -> Result<()> {
     let mut found = Vec::new();
-    search(Path::new(env!("CARGO_MANIFEST_DIR")), &mut found)?;
+    for path in all()? {
+        let is_read = ENDINGS.iter().any(|ending| has_ending(&path, ending));
+        if is_read && path.is_file() && !path.ends_with(file!()) {
+            let lines = references(&fs::read_to_string(&path)?).into_iter();
+            found.extend(lines.map(|line| format!("{}:{line}", path.display())));
+        }
+    }
     assert!(found.is_empty(), "say the rule in words: {found:#?}");
     Ok(())
 }
@@ -101,7 +147,7 @@ fn references_are_told_from_other_numbers() {
         ),
         ("//! Edits of gates (design, 3.1):", vec![1]),
         ("// Nobody may\n/// say so (row\n/// D29).", vec![2]),
-        ("Invariants 2, 3 and 5: nothing is let go.", vec![1]),
+        ("Invariants 2, 3 and 5: nothing is released.", vec![1]),
         ("See § 4 or §5.", vec![1, 1]),
         ("each row by each road; rows: 8, `row[0]`", vec![]),
         ("in 3 sections, as the design of 2024 says", vec![]),

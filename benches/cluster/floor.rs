@@ -158,7 +158,7 @@ pub(crate) struct Floor {
     workloads: Api<DynamicObject>,
     jobs: Api<Job>,
     moulds: Arc<HashMap<&'static str, Mould>>,
-    room: Arc<Semaphore>,
+    slots: Arc<Semaphore>,
     events: mpsc::Sender<Event>,
     /// Whom to tell that a Job is complete, by its UID.
     waiting: Arc<Mutex<HashMap<String, oneshot::Sender<()>>>>,
@@ -177,7 +177,7 @@ impl Floor {
             workloads: Api::default_namespaced_with(client.clone(), &workloads),
             jobs: Api::default_namespaced(client.clone()),
             moulds: Arc::new(moulds),
-            room: Arc::new(Semaphore::new(CONCURRENCY)),
+            slots: Arc::new(Semaphore::new(CONCURRENCY)),
             events: send_events(client),
             waiting: Arc::default(),
             ended,
@@ -224,7 +224,7 @@ impl Floor {
             field_manager: Some(FIELD_MANAGER.to_owned()),
             ..PostParams::default()
         };
-        let permit = self.room.acquire().await?;
+        let permit = self.slots.acquire().await?;
         let workload = self.workloads.create(&params, &workload).await?;
         drop(permit);
 
@@ -241,7 +241,7 @@ impl Floor {
         Ok(())
     }
 
-    /// Hands in an event. As with Sluice, one for which there is no room is dropped.
+    /// Hands in an event. As with Sluice, an event for which there is no slot is dropped.
     fn tell(&self, event: Event) {
         let _ = self.events.try_send(event);
     }
@@ -259,7 +259,7 @@ impl Floor {
             "status": status,
         });
         let name = workload.metadata.name.as_deref().context("no name")?;
-        let _permit = self.room.acquire().await?;
+        let _permit = self.slots.acquire().await?;
         let patch = Patch::Merge(patch);
         Ok(self.workloads.patch_status(name, &params(), &patch).await?)
     }
@@ -274,7 +274,7 @@ impl Floor {
                 "value": {"sluice.dev/pod-set": "main"}},
             {"op": "add", "path": "/spec/suspend", "value": false},
         ]))?;
-        let _permit = self.room.acquire().await?;
+        let _permit = self.slots.acquire().await?;
         let patch = Patch::Json::<()>(patch);
         self.jobs.patch(&names.name, &params(), &patch).await?;
         Ok(())

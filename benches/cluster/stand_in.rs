@@ -46,7 +46,7 @@ impl Drop for StandIn {
 }
 
 async fn watch(jobs: Api<Job>, sender: &mpsc::UnboundedSender<Result<String>>) -> Result<()> {
-    let room = Arc::new(Semaphore::new(COMPLETING));
+    let slots = Arc::new(Semaphore::new(COMPLETING));
     let mut seen = HashSet::new();
     let mut shown =
         std::pin::pin!(watcher(jobs.clone(), watcher::Config::default()).applied_objects());
@@ -55,9 +55,9 @@ async fn watch(jobs: Api<Job>, sender: &mpsc::UnboundedSender<Result<String>>) -
         let uid = job.metadata.uid.unwrap_or_default();
         let is_released = job.spec.and_then(|spec| spec.suspend) == Some(false);
         if is_released && seen.insert(uid.clone()) {
-            let (jobs, room, sender) = (jobs.clone(), room.clone(), sender.clone());
+            let (jobs, slots, sender) = (jobs.clone(), slots.clone(), sender.clone());
             tokio::spawn(async move {
-                let completed = run(&jobs, &name, &room).await;
+                let completed = run(&jobs, &name, &slots).await;
                 let _ = sender.send(completed.map(|()| uid));
             });
         }
@@ -65,11 +65,11 @@ async fn watch(jobs: Api<Job>, sender: &mpsc::UnboundedSender<Result<String>>) -
     Ok(())
 }
 
-async fn run(jobs: &Api<Job>, name: &str, room: &Semaphore) -> Result<()> {
+async fn run(jobs: &Api<Job>, name: &str, slots: &Semaphore) -> Result<()> {
     let begun = Timestamp::now();
     let size = Size::of_job(name).with_context(|| format!("no size is called as {name}"))?;
     tokio::time::sleep(size.runs()).await;
-    let _permit = room.acquire().await?;
+    let _permit = slots.acquire().await?;
     let now = Timestamp::now();
     let condition = |kind: &str| {
         json!({"type": kind, "status": "True", "reason": "CompletionsReached",

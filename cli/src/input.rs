@@ -47,7 +47,7 @@ pub enum InputError {
         detail: String,
     },
     /// A document lacks what every object has.
-    #[error("a document in {file:?} is no Kubernetes object: {field} is missing")]
+    #[error("a document in {file:?} is not a Kubernetes object: {field} is missing")]
     NoObject {
         /// Which.
         file: String,
@@ -58,7 +58,7 @@ pub enum InputError {
     #[error("a document in {0:?} is neither an OpenAPI v3 document nor a CustomResourceDefinition")]
     NoSchema(String),
     /// There is nothing to look at.
-    #[error("no JobKind in the files: at least one is needed")]
+    #[error("there is no JobKind in the files: at least one is required")]
     NoJobKind,
 }
 
@@ -302,7 +302,7 @@ mod tests {
             items(list(json!([job("a"), {"kind": "Job"}])))
                 .unwrap_err()
                 .to_string(),
-            "a document in \"f\" is no Kubernetes object: apiVersion is missing"
+            "a document in \"f\" is not a Kubernetes object: apiVersion is missing"
         );
     }
 }

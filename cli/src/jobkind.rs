@@ -14,21 +14,21 @@ use crate::schemas::{self, Schemas};
 use crate::see;
 
 const DETAILS: &str = "\
-Reads JobKinds and objects from files, without a cluster, and prints what Sluice sees of the objects:
+Reads JobKinds and objects from files, without a cluster, and prints what Sluice reads from the objects:
 queue, gates, how they are held, whether they are suspended, active or finished, and their pod sets.
-JobKinds alone are checked and their rules are listed.
+Given JobKinds alone, it checks them and lists their rules.
 
-CustomResourceDefinitions among the files are the schemas that JobKinds are held against. What a
-namespace adds to requests (LimitRanges, RuntimeClasses) is not known without a cluster.
+JobKinds are checked against the schemas of CustomResourceDefinitions among the files. What a namespace
+adds to requests (LimitRanges, RuntimeClasses) is not known without a cluster.
 
 Examples:
-  # Check a JobKind, and see its rules
+  # Check a JobKind, and list its rules
   kubectl sluice jobkind check -f kind.yaml
 
-  # See what it makes of an object
+  # Print what Sluice reads from an object
   kubectl sluice jobkind check -f kind.yaml -f object.yaml
 
-  # Hold its paths against the CustomResourceDefinition of the kind
+  # Check the paths of a JobKind against the CustomResourceDefinition of the kind
   kubectl sluice jobkind check -f kind.yaml --schema crd.yaml
 
   # Check all manifests of a chart whose kinds Sluice manages
@@ -37,10 +37,10 @@ Examples:
 const EXIT_CODES: &str = "\
 Exit codes:
   0  everything fits
-  1  a JobKind or an object does not fit, or no JobKind is for the kind of an object
+  1  a JobKind or an object does not fit, or the kind of an object has no JobKind
   2  wrong usage, or a file that can't be read";
 
-/// Check JobKinds, and see what Sluice sees of objects through them.
+/// Check JobKinds, and print what Sluice reads from objects.
 #[derive(Debug, Args)]
 #[command(long_about = DETAILS, after_help = EXIT_CODES)]
 pub struct Check {
@@ -53,23 +53,23 @@ pub struct Check {
         required = true
     )]
     filename: Vec<PathBuf>,
-    /// Also read the directories in a directory.
+    /// Also read the subdirectories of directories.
     #[arg(short = 'R', long)]
     recursive: bool,
-    /// Files with the schemas of the kinds that JobKinds are for: OpenAPI v3 documents as the API server
-    /// publishes them (kubectl get --raw /openapi/v3/apis/GROUP/VERSION), or CustomResourceDefinitions.
+    /// Files with the schemas of the kinds: OpenAPI v3 documents as the API server publishes them
+    /// (kubectl get --raw /openapi/v3/apis/GROUP/VERSION), or CustomResourceDefinitions.
     #[arg(long, value_name = "FILE", value_delimiter = ',')]
     schema: Vec<PathBuf>,
-    /// For programs: json or yaml.
+    /// Output format: json or yaml.
     #[arg(short, long, value_name = "FORMAT", hide_possible_values = true)]
     output: Option<Format>,
-    /// Pass over objects of kinds that no JobKind is for.
+    /// Skip objects whose kind has no JobKind.
     #[arg(long)]
     ignore_other_kinds: bool,
-    /// Labels that name a queue besides sluice.dev/queue-name, as in the configuration of Sluice.
+    /// Labels that name a queue besides sluice.dev/queue-name, as in Sluice's configuration.
     #[arg(long, value_name = "KEY", value_delimiter = ',')]
     queue_label_aliases: Vec<String>,
-    /// Names of the queue gate besides sluice.dev/queue-allocation-gate, as in the configuration of Sluice.
+    /// Names of the queue gate besides sluice.dev/queue-allocation-gate, as in Sluice's configuration.
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     queue_gate_aliases: Vec<String>,
 }

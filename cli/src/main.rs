@@ -21,7 +21,7 @@ use clap::{Parser, Subcommand};
 
 use crate::simulate::Failure;
 
-/// Looks into Sluice, which holds Job-like objects at a gate until they may run.
+/// Checks and simulates what Sluice does, which holds Job-like objects until they are admitted.
 #[derive(Debug, Parser)]
 #[command(name = "kubectl-sluice", bin_name = "kubectl sluice", version)]
 struct Cli {
@@ -31,7 +31,7 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// What has to do with JobKinds: how Sluice reads and holds a kind of objects.
+    /// Commands for JobKinds, which declare how Sluice reads and holds a kind of objects.
     #[command(subcommand, name = "jobkind", visible_aliases = ["jobkinds", "jk"])]
     JobKind(JobKindCommand),
     Simulate(Box<simulate::Simulate>),

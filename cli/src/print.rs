@@ -192,7 +192,7 @@ fn held_by(seen: &Seen) -> String {
         HoldReport::EachPod => "scheduling gates on its pods, each released by itself",
     };
     if seen.queue.is_none() && seen.gates.state == GatesState::None {
-        format!("nothing; once in a queue or behind a gate by {how}")
+        format!("nothing; in a queue or behind a gate it would be held by {how}")
     } else {
         how.to_owned()
     }

@@ -138,7 +138,7 @@ pub struct PodSetReport {
     /// How many of them will do, if the object says that fewer will.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub min_count: Option<u32>,
-    /// What one pod requests, as the scheduler charges it.
+    /// What one pod requests, as the scheduler counts it.
     pub requests: Requests,
     /// What all of them request.
     pub total_requests: Requests,
@@ -164,7 +164,7 @@ impl fmt::Display for Misfits {
             .filter(|(_, (misfits, _))| *misfits != 0)
             .map(|(what, (misfits, all))| format!("{misfits} of {all} {what}"))
             .collect();
-        write!(f, "what does not fit: {}", told.join(", "))
+        write!(f, "does not fit: {}", told.join(", "))
     }
 }
 

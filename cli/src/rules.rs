@@ -58,7 +58,7 @@ pub fn read(documents: &[Document], schemas: &Schemas, queue_gates: &QueueGates)
             .find(|other| other.reads(&rules.group, &rules.kind));
         if let Some(other) = other.filter(|_| !rules.kind.is_empty()) {
             let detail = format!(
-                "JobKind {:?} in {:?} reads {} of group {:?} already",
+                "JobKind {:?} in {:?} already reads {} of group {:?}",
                 other.name, other.file, rules.kind, rules.group
             );
             let problem = Problem::invalid("spec.kind", rules.kind.clone(), detail);

@@ -6,7 +6,7 @@ use sluice_crds::{ADMISSION_ANNOTATION, Quantity};
 use sluice_kinds::devices::uncounted;
 use sluice_kinds::gates::{self, GateState};
 use sluice_kinds::hold::admission_mode;
-use sluice_kinds::metadata::{annotation_text, gate_annotations, group_version, labels};
+use sluice_kinds::metadata::{annotation_text, group_version, labels};
 use sluice_kinds::requests::{Amounts, PodDefaults};
 use sluice_kinds::view::{PodSetView, QueueLabels, QueueName, bad_min_counts};
 use sluice_kinds::{CompiledKind, Hold, Problem};
@@ -78,14 +78,17 @@ fn readable<'a>(
     api_version: &str,
 ) -> Result<(&'a Rules, &'a CompiledKind), Problem> {
     let Some(kind) = &rules.compiled else {
-        let detail = format!("JobKind {:?}, which reads it, does not compile", rules.name);
+        let detail = format!(
+            "JobKind {:?}, which reads this kind, does not compile",
+            rules.name
+        );
         return Err(Problem::forbidden("kind", detail));
     };
     let (_, version) = group_version(api_version);
     if version != kind.version {
         // What lies where in another version is known to the API server, which converts it.
         let detail = format!(
-            "JobKind {:?} reads version {:?}, and only a cluster can convert",
+            "JobKind {:?} reads version {:?}, and only a cluster can convert objects to it",
             rules.name, kind.version
         );
         return Err(Problem::invalid("apiVersion", api_version, detail));
@@ -103,7 +106,7 @@ fn nobody_reads(kind: &str, rules: &[Rules]) -> Problem {
         "kind",
         kind,
         format!(
-            "no JobKind here reads it: those here read {}",
+            "no JobKind among the files reads this kind: they read {}",
             read.join(", ")
         ),
     )
@@ -189,7 +192,7 @@ fn queue(object: &Value, queue_labels: &QueueLabels) -> Result<Option<String>, P
 
 /// The gates of the object, if its annotations keep to the rules.
 fn gates(object: &Value) -> Result<Gates, Vec<Problem>> {
-    let state = gates::read(&gate_annotations(object));
+    let state = gates::read(&gates::gate_annotations(object));
     let names = state.names().map(ToString::to_string).collect();
     match state {
         GateState::Invalid(problems) => Err(problems),

@@ -1,7 +1,5 @@
 //! `ClusterQueue`: quota for many namespaces, and the quota types that a Cohort shares with it.
 
-use std::collections::BTreeMap;
-
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, LabelSelector};
 use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
@@ -9,9 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::fair_sharing::{AdmissionScope, FairSharing, FairSharingStatus};
 use crate::preemption::ClusterQueuePreemption;
-use crate::quantity::Quantity;
+use crate::quantity::{Quantity, ResourceList};
 
-/// Quota that LocalQueues of many namespaces draw from.
+/// Quota for the jobs of LocalQueues in any number of namespaces.
 #[derive(CustomResource, KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
 #[kube(
     group = "sluice.dev",
@@ -23,7 +21,7 @@ use crate::quantity::Quantity;
     derive = "PartialEq",
     derive = "Default",
     status = "ClusterQueueStatus",
-    doc = "Quota that LocalQueues of many namespaces draw from.",
+    doc = "Quota for the jobs of LocalQueues in any number of namespaces.",
     printcolumn(name = "Cohort", type_ = "string", json_path = ".spec.cohortName"),
     printcolumn(
         name = "Strategy",
@@ -56,13 +54,14 @@ use crate::quantity::Quantity;
 #[x_kube(validation = Rule::new("!has(self.resourceGroups) || self.resourceGroups.map(g, size(g.flavors)).sum() <= 256").message("all resource groups together must have at most 256 flavors"))]
 #[x_kube(validation = Rule::new("!has(self.resourceGroups) || self.resourceGroups.map(g, size(g.coveredResources)).sum() <= 256").message("all resource groups together must cover at most 256 resources"))]
 pub struct ClusterQueueSpec {
-    /// The quota: groups of resources, each with the flavors it is to be had in. A resource
-    /// belongs to one group; within a group every flavor has quota for every resource. At most 16
-    /// groups, each with up to 64 flavors and 64 resources; 256 flavors and 256 resources in all.
+    /// The quota, in groups of resources that are available in the same flavors. A resource belongs to
+    /// one group, and every flavor of a group has quota for every resource of the group. At most 16
+    /// groups, each with up to 64 flavors and 64 resources; at most 256 flavors and 256 resources in
+    /// all groups together.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16))]
     pub resource_groups: Vec<ResourceGroup>,
-    /// The cohort to borrow unused quota from and to lend it to. A cohort needs no Cohort object to
+    /// The cohort whose queues borrow unused quota from each other. A cohort needs no Cohort object to
     /// exist. Empty: this queue neither borrows nor lends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(
@@ -70,50 +69,52 @@ pub struct ClusterQueueSpec {
         regex(pattern = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$")
     )]
     pub cohort_name: Option<String>,
-    /// Which pending job is looked at. StrictFIFO: jobs go in order of priority, then age, and a
-    /// head that doesn't fit blocks the rest. BestEffortFIFO: younger jobs that fit may pass it.
+    /// Which pending jobs are considered. StrictFIFO: jobs are admitted by priority, then age, and a
+    /// head that doesn't fit blocks the jobs behind it. BestEffortFIFO: jobs behind it that fit are
+    /// admitted.
     #[serde(default)]
     pub queueing_strategy: QueueingStrategy,
     /// Namespaces whose LocalQueues may point here. `{}` selects all; absent selects none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace_selector: Option<LabelSelector>,
-    /// Which flavor a job is given, of several that would do.
+    /// Which flavor is assigned to a job that fits in several.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flavor_fungibility: Option<FlavorFungibility>,
-    /// Who may be evicted to make room for jobs of this queue. Absent: nobody.
+    /// Which jobs may be preempted for pending jobs of this queue. Absent: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preemption: Option<ClusterQueuePreemption>,
-    /// What is due to this queue of what its cohort lends, if the controller shares fairly.
+    /// This queue's part of the quota that its cohort can lend. It counts only if the controller's
+    /// configuration has fairSharing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fair_sharing: Option<FairSharing>,
-    /// What decides between the LocalQueues of this queue. Absent: nothing but the order of the jobs.
+    /// How the LocalQueues of this queue compete. Absent: only by the priority and age of their jobs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub admission_scope: Option<AdmissionScope>,
-    /// How many waiting jobs are queued: the first so many by priority, then age. The others wait
-    /// outside, and are not looked at. Absent: all are queued.
+    /// How many pending jobs are considered for admission: the first ones by priority, then age. All
+    /// other pending jobs are ignored until they are among the first. Absent: all are considered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub max_pending: Option<i32>,
-    /// Whether jobs are admitted. Hold: admit no more, running jobs stay. HoldAndDrain: admit no more
-    /// and evict what runs.
+    /// Whether jobs are admitted. None: they are. Hold: no more jobs are admitted, and admitted jobs
+    /// keep running. HoldAndDrain: no more jobs are admitted, and admitted jobs are evicted.
     #[serde(default)]
     pub stop_policy: StopPolicy,
-    /// How long quota may be held by pods that no node has room for. Absent: for ever.
+    /// How long admitted pods may hold quota without being bound to a node. Absent: for ever.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reservation: Option<Reservation>,
-    /// What becomes of a job that asks for a resource that no resource group covers. Block: it is
-    /// inadmissible. Ignore: the resource is not counted. Absent: as the controller's configuration says,
-    /// which by default ignores ephemeral-storage and huge pages and blocks all else.
+    /// How a job is treated that requests a resource that no resource group covers. Block: the job is
+    /// inadmissible. Ignore: the resource is not counted. Absent: as the controller's configuration
+    /// says, by default Ignore for ephemeral-storage and huge pages, and Block for all other resources.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub undeclared_resources: Option<UndeclaredResources>,
-    /// What becomes of pods that have to give their quota back and that no controller would make again:
-    /// bare pods, by themselves or in a group. Delete: they are deleted, like any other pod that is
-    /// evicted. Keep: they stay, and so they may not borrow.
+    /// How pods are evicted that no controller would recreate: bare pods, by themselves or in a group.
+    /// Delete: they are deleted, like any other evicted pod. Keep: they are never evicted, and they may
+    /// not borrow.
     #[serde(default)]
     pub when_not_restartable: WhenNotRestartable,
 }
 
-/// What becomes of evicted pods that no controller would make again.
+/// How pods are evicted that no controller would recreate.
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WhenNotRestartable {
     /// They are deleted.
@@ -123,7 +124,7 @@ pub enum WhenNotRestartable {
     Keep,
 }
 
-/// What becomes of a job that asks for a resource that its ClusterQueue does not cover.
+/// How a job is treated that requests a resource that its ClusterQueue does not cover.
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UndeclaredResources {
     /// The job is inadmissible.
@@ -132,35 +133,34 @@ pub enum UndeclaredResources {
     Ignore,
 }
 
-/// How long quota may be held without being used, and what happens then.
+/// How long quota may be held without being used, and how often.
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct Reservation {
-    /// A job whose pods are not all bound to nodes this long after they were released gives its quota
-    /// back and waits again. A pod that is admitted by itself is deleted if a controller makes
-    /// another one in its place.
+    /// A job is evicted if not all of its pods are bound to nodes within this time after its release. A
+    /// pod that is admitted by itself is deleted, also a bare pod unless whenNotRestartable is Keep.
     #[schemars(range(min = 1, max = 604_800))]
     pub timeout_seconds: i32,
-    /// How long such a job backs off before it waits again.
+    /// How long an evicted job backs off before it is queued again.
     #[serde(default)]
     pub backoff: Backoff,
 }
 
-/// How long a job that gave its quota back backs off: `baseSeconds`, and twice as long each time.
+/// How long a job backs off whose reservation timed out: `baseSeconds`, and twice as long each further
+/// time.
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct Backoff {
-    /// After the first time.
+    /// The backoff after the first timeout, in seconds.
     #[serde(default = "backoff_base")]
     #[schemars(range(min = 1, max = 86_400))]
     pub base_seconds: i32,
-    /// At most.
+    /// The longest backoff, in seconds.
     #[serde(default = "backoff_max")]
     #[schemars(range(min = 1, max = 604_800))]
     pub max_seconds: i32,
-    /// A job that has given its quota back this often is deactivated (`Workload.spec.active`)
-    /// instead of queued again. Absent: never. Pods that are admitted by themselves have no such
-    /// limit.
+    /// After this number of backoffs, the next timeout deactivates the job (`Workload.spec.active:
+    /// false`). Absent: no limit. Pods that are admitted by themselves have no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 1000))]
     pub limit_count: Option<i32>,
@@ -184,7 +184,7 @@ fn backoff_max() -> i32 {
     3600
 }
 
-/// A set of resources and the flavors they are to be had in.
+/// A set of resources, and the flavors in which they are available.
 #[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase")]
 // The names of each list are unique, so lists of one length are equal when one contains the other. `in`
@@ -220,23 +220,23 @@ pub struct ResourceQuota {
     /// The resource: cpu, memory, pods, nvidia.com/gpu …
     #[schemars(length(min = 1, max = 253))]
     pub name: String,
-    /// How much may always be used here.
+    /// The amount that jobs of this queue may always use, or that the cohort itself adds.
     pub nominal_quota: Quantity,
-    /// How much more than nominalQuota may be borrowed from the cohort. Absent: as much as it has.
+    /// How much more than nominalQuota may be borrowed from the cohort. Absent: no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub borrowing_limit: Option<Quantity>,
-    /// How much of nominalQuota the cohort may use while it is free here. Absent: all of it.
+    /// How much unused nominalQuota may be lent to the cohort. Absent: all of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lending_limit: Option<Quantity>,
 }
 
-/// The order in which pending jobs are looked at.
+/// The order in which pending jobs are considered.
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum QueueingStrategy {
-    /// By priority, then age; a job that doesn't fit is passed by younger ones that do.
+    /// By priority, then age; jobs behind a job that doesn't fit are still considered.
     #[default]
     BestEffortFIFO,
-    /// By priority, then age; a job that doesn't fit blocks those behind it.
+    /// By priority, then age; a job that doesn't fit blocks the jobs behind it.
     StrictFIFO,
 }
 
@@ -246,62 +246,63 @@ pub enum StopPolicy {
     /// Jobs are admitted.
     #[default]
     None,
-    /// No job is admitted; running ones stay.
+    /// No more jobs are admitted; admitted jobs keep running.
     Hold,
-    /// No job is admitted; running ones are evicted.
+    /// No more jobs are admitted; admitted jobs are evicted.
     HoldAndDrain,
 }
 
-/// Which flavor a job is given, of several that would do. They are tried in their order; one where it
+/// Which flavor is assigned to a job that fits in several. They are tried in their order; one where it
 /// fits at once and without borrowing is always taken.
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct FlavorFungibility {
-    /// Whether a flavor that fits only by borrowing is taken (MayStopSearch, the default) or later
-    /// flavors are looked at first (TryNextFlavor).
+    /// Whether a flavor in which the job fits by borrowing ends the search (MayStopSearch, the
+    /// default), or later flavors are tried first (TryNextFlavor).
     #[serde(default)]
     pub when_can_borrow: WhenCanBorrow,
-    /// Whether a flavor that fits only when others have gone is taken (MayStopSearch) or later flavors
-    /// are looked at first (TryNextFlavor, the default).
+    /// Whether a flavor in which the job fits by preemption ends the search (MayStopSearch), or later
+    /// flavors are tried first (TryNextFlavor, the default).
     #[serde(default)]
     pub when_can_preempt: WhenCanPreempt,
-    /// What is taken if all flavors were looked at and one fits by borrowing, another when others have
-    /// gone: the first (BorrowingOverPreemption, the default) or the second (PreemptionOverBorrowing).
+    /// Which flavor is assigned if the job fits in one flavor by borrowing and in another by
+    /// preemption: the former (BorrowingOverPreemption, the default) or the latter
+    /// (PreemptionOverBorrowing).
     #[serde(default)]
     pub preference: FlavorPreference,
 }
 
-/// Whether a flavor that fits only by borrowing ends the search.
+/// Whether a flavor in which the job fits by borrowing ends the search.
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WhenCanBorrow {
-    /// Take it.
+    /// Assign it.
     #[default]
     MayStopSearch,
-    /// Look first whether a later flavor fits without borrowing.
+    /// Try later flavors first.
     TryNextFlavor,
 }
 
-/// Whether a flavor that fits only when others have gone ends the search.
+/// Whether a flavor in which the job fits by preemption ends the search.
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WhenCanPreempt {
-    /// Take it.
+    /// Assign it.
     MayStopSearch,
-    /// Look first whether a later flavor fits without.
+    /// Try later flavors first.
     #[default]
     TryNextFlavor,
 }
 
-/// What is better, to borrow or to let others go.
+/// Whether borrowing or preemption is preferred.
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FlavorPreference {
-    /// To borrow.
+    /// Borrowing.
     #[default]
     BorrowingOverPreemption,
-    /// To let others go.
+    /// Preemption.
     PreemptionOverBorrowing,
 }
 
-/// What is known of a ClusterQueue.
+/// The observed state of a ClusterQueue.
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterQueueStatus {
@@ -309,27 +310,27 @@ pub struct ClusterQueueStatus {
     #[serde(default)]
     #[schemars(schema_with = "crate::schema::conditions")]
     pub conditions: Vec<Condition>,
-    /// Workloads, and pods that are admitted by themselves, that wait for quota.
+    /// The number of pending Workloads, and of pending pods that are admitted by themselves.
     #[serde(default)]
     pub pending_workloads: i32,
-    /// Workloads and pods that hold quota.
+    /// The number of Workloads and pods that hold quota.
     #[serde(default)]
     pub reserving_workloads: i32,
-    /// Workloads and pods that hold quota and may run.
+    /// The number of Workloads and pods that are admitted: they hold quota and may run.
     #[serde(default)]
     pub admitted_workloads: i32,
-    /// What is charged, by flavor and resource.
+    /// The usage, by flavor and resource.
     #[serde(default)]
     pub flavors_usage: Vec<FlavorUsage>,
-    /// What pending Workloads and pods ask for in all, by resource.
+    /// The sum of the requests of pending Workloads and pods, by resource.
     #[serde(default)]
     pub pending_requests: ResourceList,
-    /// How this queue stands in its cohort, if the controller shares fairly.
+    /// This queue's share in its cohort. Present only if the controller's configuration has fairSharing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fair_sharing: Option<FairSharingStatus>,
 }
 
-/// What is charged to one flavor.
+/// The usage of one flavor.
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct FlavorUsage {
@@ -339,13 +340,13 @@ pub struct FlavorUsage {
     pub resources: Vec<ResourceUsage>,
 }
 
-/// What is charged of one resource.
+/// The usage of one resource.
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct ResourceUsage {
     /// The resource.
     pub name: String,
-    /// All that is charged: allocated and reserved.
+    /// The whole usage: allocated and reserved.
     pub total: Quantity,
     /// The part of total whose pods are bound to nodes.
     #[serde(default = "nothing")]
@@ -358,10 +359,7 @@ pub struct ResourceUsage {
     pub borrowed: Option<Quantity>,
 }
 
-/// In a status from before allocated was told from reserved.
+/// For a status that was written before allocated and reserved were separate fields.
 fn nothing() -> Quantity {
     Quantity("0".to_owned())
 }
-
-/// Amounts by resource name.
-pub type ResourceList = BTreeMap<String, Quantity>;

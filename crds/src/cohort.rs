@@ -29,23 +29,24 @@ use crate::fair_sharing::{FairSharing, FairSharingStatus};
 #[x_kube(validation = Rule::new("!has(self.resourceGroups) || self.resourceGroups.map(g, size(g.flavors)).sum() <= 256").message("all resource groups together must have at most 256 flavors"))]
 #[x_kube(validation = Rule::new("!has(self.resourceGroups) || self.resourceGroups.map(g, size(g.coveredResources)).sum() <= 256").message("all resource groups together must cover at most 256 resources"))]
 pub struct CohortSpec {
-    /// The cohort above this one. Empty: this is the root of its tree.
+    /// The parent cohort. Empty: this cohort is the root of its tree.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(
         length(max = 253),
         regex(pattern = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$")
     )]
     pub parent_name: Option<String>,
-    /// Quota that belongs to the cohort itself and that all below it may borrow.
+    /// Quota of the cohort itself, which all queues below it may borrow.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16))]
     pub resource_groups: Vec<ResourceGroup>,
-    /// What is due to this cohort of what the one above lends, if the controller shares fairly.
+    /// This cohort's part of the quota that its parent can lend. It counts only if the controller's
+    /// configuration has fairSharing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fair_sharing: Option<FairSharing>,
 }
 
-/// What is known of a Cohort.
+/// The observed state of a Cohort.
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct CohortStatus {
@@ -53,7 +54,7 @@ pub struct CohortStatus {
     #[serde(default)]
     #[schemars(schema_with = "crate::schema::conditions")]
     pub conditions: Vec<Condition>,
-    /// How this cohort stands in the one above, if the controller shares fairly.
+    /// This cohort's share in its parent. Present only if the controller's configuration has fairSharing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fair_sharing: Option<FairSharingStatus>,
 }

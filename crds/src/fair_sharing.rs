@@ -8,15 +8,15 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use thiserror::Error;
 
-use crate::cluster_queue::ResourceList;
-use crate::quantity::{NANOS, Quantity, QuantityError};
+use crate::quantity::{NANOS, Quantity, QuantityError, ResourceList};
 
-/// How much is due to a queue or cohort, beside its siblings.
+/// How the quota that a cohort can lend is shared among its members.
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct FairSharing {
-    /// With twice the weight, twice as much makes the same share. 0: whatever is used beyond one's own
-    /// is too much. At most 4000000, in steps of 0.001. Absent: 1.
+    /// The share is the borrowed part divided by this weight: with weight 2, a queue may borrow twice
+    /// as much for the same share. 0: the queue borrows only what no other queue wants. At most
+    /// 4000000, in steps of 0.001. Absent: 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub weight: Option<Weight>,
 }
@@ -107,53 +107,54 @@ impl JsonSchema for Weight {
     }
 }
 
-/// What decides between the LocalQueues of a ClusterQueue.
+/// How the LocalQueues of a ClusterQueue compete.
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Copy, Debug, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct AdmissionScope {
-    /// NoAdmissionFairSharing: nothing but the order of the jobs. UsageBasedAdmissionFairSharing: jobs
-    /// of the LocalQueue that has used the least of late come first.
+    /// NoAdmissionFairSharing: only by the priority and age of their jobs.
+    /// UsageBasedAdmissionFairSharing: jobs of the LocalQueue with the least usage, past usage
+    /// included, come first.
     pub admission_mode: ScopeMode,
 }
 
-/// What decides between the LocalQueues of a ClusterQueue.
+/// How the LocalQueues of a ClusterQueue compete.
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ScopeMode {
-    /// Nothing but the order of the jobs.
+    /// Only by the priority and age of their jobs.
     #[default]
     NoAdmissionFairSharing,
-    /// What they have used of late.
+    /// By their usage, past usage included.
     UsageBasedAdmissionFairSharing,
 }
 
-/// How a queue or cohort stands beside its siblings.
+/// The share of a queue or cohort.
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct FairSharingStatus {
-    /// How much is used beyond one's own, in thousandths of what the cohort above can lend, of the
-    /// resource of which that is most; divided by the weight. 0: nothing is borrowed.
+    /// The borrowed amount, in thousandths of the quota that the parent cohort can lend, divided by the
+    /// weight. Of several resources, the largest result counts. 0: nothing is borrowed.
     /// 9223372036854775807: something is borrowed with weight 0.
     pub weighted_share: i64,
 }
 
-/// How a LocalQueue stands beside the others of its ClusterQueue.
+/// The usage of a LocalQueue over time.
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct LocalQueueFairSharingStatus {
-    /// What it has used of late.
+    /// Its usage, past usage included.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub admission_fair_sharing_status: Option<AdmissionFairSharingStatus>,
 }
 
-/// What a LocalQueue has used of late.
+/// The usage of a LocalQueue, past usage included.
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct AdmissionFairSharingStatus {
-    /// By resource, in all flavors together; what is long ago counts less. Not written at every
-    /// change, but when it has changed visibly.
+    /// The usage by resource, of all flavors together. Past usage counts half after each half-life. It
+    /// is written when it has changed by more than 1 %.
     #[serde(default)]
     pub consumed_resources: ResourceList,
-    /// Up to when.
+    /// The time until which usage is included.
     pub last_update: Time,
 }
 

@@ -5,9 +5,13 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 };
 use kube::CustomResourceExt;
 
-use crate::{
-    ClusterQueue, Cohort, JobKind, LocalQueue, ResourceFlavor, Workload, WorkloadPriorityClass,
-};
+use crate::cluster_queue::ClusterQueue;
+use crate::cohort::Cohort;
+use crate::job_kind::JobKind;
+use crate::local_queue::LocalQueue;
+use crate::priority_class::WorkloadPriorityClass;
+use crate::resource_flavor::ResourceFlavor;
+use crate::workload::Workload;
 
 /// A file that is generated from the types.
 #[derive(Debug, Clone)]

@@ -7,7 +7,7 @@ use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::cluster_queue::ResourceList;
+use crate::quantity::ResourceList;
 
 /// How Sluice reads and holds one kind of Job-like object.
 #[derive(CustomResource, KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
@@ -42,18 +42,18 @@ use crate::cluster_queue::ResourceList;
     )
 )]
 #[serde(rename_all = "camelCase")]
-#[x_kube(validation = Rule::new("!has(self.suspend) || has(self.active)").message("active is required with suspend: it says when the pods of a suspended object are gone"))]
+#[x_kube(validation = Rule::new("!has(self.suspend) || has(self.active)").message("active is required with suspend: it determines when the quota of a suspended object is freed"))]
 #[x_kube(validation = Rule::new("self.group == oldSelf.group && self.kind == oldSelf.kind").message("group and kind are immutable: create another JobKind"))]
 #[x_kube(validation = Rule::new("has(self.podSets) && self.podSets.size() > 0 || has(self.children) && self.children.size() > 0 && has(self.suspend)").message("podSets is required, unless the kind can be suspended and has children whose pods count as its own"))]
 pub struct JobKindSpec {
     /// The API group of the kind, for instance `batch`; empty for the core group.
     #[schemars(length(max = 253))]
     pub group: String,
-    /// The version that Sluice reads and writes, for instance `v1`. It has to be served; objects that
-    /// were written in another one are converted by the API server.
+    /// The version that Sluice reads and writes, for instance `v1`. It must be served. The API server
+    /// converts objects that were written in another version.
     #[schemars(length(min = 1, max = 63))]
     pub version: String,
-    /// The kind, for instance `Job`. It has to be namespaced.
+    /// The kind, for instance `Job`. It must be namespaced.
     #[schemars(length(min = 1, max = 63))]
     pub kind: String,
     /// The path of the boolean field that stops the kind's controller from making pods, for
@@ -70,9 +70,9 @@ pub struct JobKindSpec {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub pod_sets: Vec<PodSetRule>,
-    /// The groups that the kind's controller makes pods by, for instance the leader and the workers of a
-    /// LeaderWorkerSet: where pods are admitted by themselves, each group is admitted as a whole. Absent:
-    /// each pod is.
+    /// The groups in which the kind's controller makes pods, for instance a leader and its workers of a
+    /// LeaderWorkerSet. With the admission PerPod, each group is admitted as a whole. Absent: each pod
+    /// is admitted by itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pod_groups: Option<PodGroupsRule>,
     /// How to tell that an object has ended. Absent: objects of this kind never end by themselves.
@@ -83,21 +83,21 @@ pub struct JobKindSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 2048))]
     pub active: Option<String>,
-    /// A CEL expression over `object`: true once all its pods do their work. It becomes the condition
-    /// PodsReady of the Workload. Absent: there is no such condition.
+    /// A CEL expression over `object`: true once all its pods are ready. It becomes the condition
+    /// PodsReady of the Workload. Absent: the Workload has no such condition.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 2048))]
     pub ready: Option<String>,
-    /// Objects that the kind's controller would never run: they are refused when they are created in a
-    /// queue or with a gate, or edited so. One that is there all the same is held, with the reason,
-    /// and holds no quota unless its pods run.
+    /// Rules for objects that the kind's controller would never run. Such an object is refused if it
+    /// has a queue or a gate. If it was stored all the same, it is held, an event says why, and it
+    /// holds no quota unless its pods run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 32))]
     pub refuse: Vec<RefuseRule>,
     /// The kinds of objects that the kind's controller makes for an object, for instance the Jobs of a
-    /// JobSet. They are released with their owner: a child of an object that Sluice manages, told by the
-    /// UID of its controller, is never queued by itself. `Pod` may be one of them, to name the
-    /// accounts that make pods.
+    /// JobSet. Such a child is never queued by itself if its controller reference names an object that
+    /// Sluice manages: it is released with its owner. `Pod` may be listed, to name the accounts that
+    /// make pods.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["group", "kind"]))]
     pub children: Vec<ChildKind>,
@@ -109,16 +109,16 @@ pub enum AdmissionMode {
     /// All or nothing: one Workload, and quota for all pods at once.
     #[default]
     Whole,
-    /// Each pod by itself, as quota is there for it.
+    /// Each pod by itself, once there is quota for it.
     PerPod,
 }
 
 /// How to read a set of equal pods, or with `forEach` many of them.
 #[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase")]
-#[x_kube(validation = Rule::new("[has(self.template), has(self.templateFrom), has(self.podMetadata)].exists_one(x, x)").message("exactly one of template, templateFrom and podMetadata must be set: it says where the pods come from"))]
-#[x_kube(validation = Rule::new("!has(self.partialAdmission) || has(self.template) && !has(self.forEach)").message("partialAdmission goes with template alone: one annotation can't speak for each of many sets"))]
-#[x_kube(validation = Rule::new("has(self.forEach) || !(has(self.nameFrom) || has(self.templateFrom) || has(self.podInfos))").message("nameFrom, templateFrom and podInfos say something about the elements of forEach, which is not set"))]
+#[x_kube(validation = Rule::new("[has(self.template), has(self.templateFrom), has(self.podMetadata)].exists_one(x, x)").message("exactly one of template, templateFrom and podMetadata must be set"))]
+#[x_kube(validation = Rule::new("!has(self.partialAdmission) || has(self.template) && !has(self.forEach)").message("partialAdmission requires template and forbids forEach: one annotation can't give a number for each of many pod sets"))]
+#[x_kube(validation = Rule::new("has(self.forEach) || !(has(self.nameFrom) || has(self.templateFrom) || has(self.podInfos))").message("nameFrom, templateFrom and podInfos require forEach: they are paths in its elements"))]
 pub struct PodSetRule {
     /// The name of the rule, unique in the JobKind. Without `forEach` it is the name of the set.
     #[schemars(
@@ -160,7 +160,7 @@ pub struct PodSetRule {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 2, max = 512))]
     pub pod_infos: Option<String>,
-    /// What it means when the template, or the list or map of `forEach`, is not there.
+    /// What it means if the template, or the list or map of `forEach`, is absent.
     #[serde(default)]
     pub when_absent: WhenAbsent,
     /// Containers that the kind's controller adds to each of these pods: they are counted like those of
@@ -172,46 +172,49 @@ pub struct PodSetRule {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 2048))]
     pub count: Option<String>,
-    /// A CEL expression over `object`: how many of these pods have ended and will not be replaced, so
-    /// that their quota can be used by others while the rest goes on. Absent: none, until all is over.
+    /// A CEL expression over `object`: how many of these pods have ended and will not be replaced.
+    /// Their quota is freed while the other pods run. Absent: no quota is freed before the object has
+    /// ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 2048))]
     pub reclaimable: Option<String>,
-    /// How an object says that it will do with fewer of these pods, and how it is told how many it gets.
-    /// Absent: it gets all of them or none.
+    /// How an object says how few of these pods suffice, and where Sluice writes how many are admitted.
+    /// Absent: all of them are admitted, or none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub partial_admission: Option<PartialAdmission>,
 }
 
-/// How objects are admitted with fewer pods than they have, if they ask for that and there is no room
-/// for all.
+/// How objects are admitted with fewer pods than they request, if they allow it and there is not enough
+/// quota for all.
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct PartialAdmission {
-    /// The annotation by which an object asks for it, for instance `sluice.dev/min-parallelism`. Its
-    /// value is the least number of pods that will do. Without it an object gets all its pods or none.
+    /// The annotation by which an object allows it, for instance `sluice.dev/min-parallelism`. Its
+    /// value is the smallest number of pods that suffices. An object without it is admitted with all
+    /// its pods or not at all.
     #[schemars(length(min = 1, max = 317))]
     pub annotation: String,
-    /// The path of the integer field that says how many pods there are, for instance
-    /// `.spec.parallelism`. Sluice writes there how many are admitted when it lets the object go, and
-    /// what was there before when it holds the object again.
+    /// The path of the integer field with the number of pods, for instance `.spec.parallelism`. Sluice
+    /// writes the number of admitted pods there when it releases the object, and the former value when
+    /// it evicts the object.
     #[schemars(length(min = 2, max = 512))]
     pub field: String,
 }
 
-/// What it means when a pod template is not there.
+/// What it means if a pod template is absent.
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WhenAbsent {
-    /// The object can't be counted, and waits until it has one.
+    /// The object can't be counted, and waits until it has a template.
     #[default]
     Reject,
     /// There are no such pods.
     Skip,
-    /// There are such pods all the same: Sluice makes the template, with nothing in it but what holds
-    /// them. Only for objects that can't be suspended.
+    /// There are such pods. Sluice creates the template, with nothing in it but its gates, labels and
+    /// annotations. Only for objects that can't be suspended.
     Create,
-    /// There are such pods, made from a template of the controller's own: they have the containers of
-    /// `addContainers`, and Sluice can write nothing to them, so that no flavor places them.
+    /// There are such pods, made from a template of the kind's controller. They have the containers of
+    /// `addContainers`. Sluice can't write to the template, so the pods get no nodeSelector and
+    /// tolerations from their flavor.
     Assume,
 }
 
@@ -227,22 +230,22 @@ pub struct AddedContainer {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 2048))]
     pub when: Option<String>,
-    /// Whether it is an init container: it runs before the others, and not beside them.
+    /// Whether it is an init container, which runs before the others.
     #[serde(default)]
     pub init: bool,
     /// What it requests.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("maxProperties" = 64))]
     pub requests: ResourceList,
-    /// The path, in the object, of the resources (`requests` and `limits`) that it gets instead, where
-    /// the object says some.
+    /// The path, in the object, of the resources (`requests` and `limits`) that replace these requests
+    /// where the object has them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 2, max = 512))]
     pub resources_from: Option<String>,
 }
 
-/// Groups of pods that are admitted as a whole. All pods of a group have to be made before one of them
-/// runs.
+/// Groups of pods that are admitted as a whole. The kind's controller must create all pods of a group
+/// before one of them runs.
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct PodGroupsRule {
@@ -273,22 +276,22 @@ pub struct RefuseRule {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 2, max = 512))]
     pub field: Option<String>,
-    /// What is wrong and what would be accepted, as the API server puts it: `must be true: …`.
+    /// The message of the refusal, in the words of the API server: `must be true: …`.
     #[schemars(length(min = 1, max = 512))]
     pub message: String,
-    /// Which objects it is about.
+    /// The objects that the rule covers.
     #[serde(default)]
     pub applies_to: RefuseScope,
 }
 
-/// Which objects a rule is about.
+/// The objects that a rule covers.
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RefuseScope {
     /// All objects of the kind.
     #[default]
     All,
-    /// Objects that wait by being suspended, and not by gates on their pods: what the controller can't
-    /// suspend.
+    /// Objects that wait suspended, not behind gates on their pods: for objects that the kind's
+    /// controller can't suspend.
     Suspended,
 }
 
@@ -299,14 +302,14 @@ pub struct ChildKind {
     /// Its API group.
     #[schemars(length(max = 253))]
     pub group: String,
-    /// Its kind. `Pod` of the core group says who makes the pods of an object.
+    /// Its kind. `Pod` of the core group names the accounts that make the pods of an object.
     #[schemars(length(min = 1, max = 63))]
     pub kind: String,
     /// The user names of the controllers that make such objects, for instance
-    /// `system:serviceaccount:jobset-system:jobset-controller-manager`. Nobody else is believed who
-    /// names an object of this JobKind as the owner of what is in a queue; administrators are, unless
-    /// all accounts are those of Kubernetes itself. A service account of the namespace of the object
-    /// never is. Absent: service accounts of other namespaces are believed too.
+    /// `system:serviceaccount:jobset-system:jobset-controller-manager`. Only these users may name an
+    /// object of this JobKind as the owner of an object in a queue, and administrators, unless all
+    /// accounts are those of Kubernetes itself. A service account of the object's own namespace never
+    /// may. Absent: service accounts of other namespaces may too.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16), inner(length(min = 1, max = 317)), extend("x-kubernetes-list-type" = "set"))]
     pub made_by: Vec<String>,
@@ -330,13 +333,13 @@ pub struct FinishedRule {
     /// A CEL expression over `object`, read once it has ended: true if it succeeded.
     #[schemars(length(min = 1, max = 2048))]
     pub succeeded: String,
-    /// A CEL expression over `object`, read once it has ended: what to tell the user.
+    /// A CEL expression over `object`, read once it has ended: the message for the user.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 2048))]
     pub message: Option<String>,
 }
 
-/// What is known of a JobKind.
+/// The observed state of a JobKind.
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct JobKindStatus {

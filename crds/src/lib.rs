@@ -1,4 +1,4 @@
-//! The `sluice.dev/v1alpha1` API types, and exact quantities. The YAML beside this crate is generated
+//! The `sluice.dev/v1alpha1` API types, exact quantities, and durations. The YAML beside this crate is generated
 //! from these types (`make generate`); a test keeps the two equal. No behaviour lives here.
 //!
 //! Field names are those of Kueue's `v1beta2` wherever a field means the same, so that a manifest
@@ -9,6 +9,7 @@
 
 mod cluster_queue;
 mod cohort;
+pub mod duration;
 mod fair_sharing;
 mod generate;
 mod job_kind;
@@ -23,8 +24,8 @@ mod workload;
 pub use cluster_queue::{
     Backoff, ClusterQueue, ClusterQueueSpec, ClusterQueueStatus, FlavorFungibility,
     FlavorPreference, FlavorQuotas, FlavorUsage, QueueingStrategy, Reservation, ResourceGroup,
-    ResourceList, ResourceQuota, ResourceUsage, StopPolicy, UndeclaredResources, WhenCanBorrow,
-    WhenCanPreempt, WhenNotRestartable,
+    ResourceQuota, ResourceUsage, StopPolicy, UndeclaredResources, WhenCanBorrow, WhenCanPreempt,
+    WhenNotRestartable,
 };
 pub use cohort::{Cohort, CohortSpec, CohortStatus};
 pub use fair_sharing::{
@@ -42,7 +43,7 @@ pub use preemption::{
     WithinClusterQueue,
 };
 pub use priority_class::{WorkloadPriorityClass, WorkloadPriorityClassFields};
-pub use quantity::Quantity;
+pub use quantity::{Quantity, ResourceList};
 pub use resource_flavor::{ResourceFlavor, ResourceFlavorSpec};
 pub use workload::{
     Admission, PodSet, PodSetAssignment, PriorityClassRef, ReclaimablePod, RequeueState, Workload,

@@ -1,14 +1,16 @@
-//! `LocalQueue`: a namespace's door to a ClusterQueue.
+//! `LocalQueue`: a namespaced queue that uses the quota of a ClusterQueue.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::cluster_queue::{FlavorUsage, ResourceList, StopPolicy};
+use crate::cluster_queue::{FlavorUsage, StopPolicy};
 use crate::fair_sharing::{FairSharing, LocalQueueFairSharingStatus};
+use crate::quantity::ResourceList;
 
-/// A namespace's door to a ClusterQueue: jobs name it in their label `sluice.dev/queue-name`.
+/// A namespaced queue for jobs, which name it in their label `sluice.dev/queue-name`. It uses the quota
+/// of a ClusterQueue.
 #[derive(CustomResource, KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
 #[kube(
     group = "sluice.dev",
@@ -22,7 +24,7 @@ use crate::fair_sharing::{FairSharing, LocalQueueFairSharingStatus};
     derive = "PartialEq",
     derive = "Default",
     status = "LocalQueueStatus",
-    doc = "A namespace's door to a ClusterQueue: jobs name it in their label `sluice.dev/queue-name`.",
+    doc = "A namespaced queue for jobs, which name it in their label `sluice.dev/queue-name`. It uses the quota of a ClusterQueue.",
     printcolumn(
         name = "ClusterQueue",
         type_ = "string",
@@ -56,24 +58,25 @@ use crate::fair_sharing::{FairSharing, LocalQueueFairSharingStatus};
 )]
 #[serde(rename_all = "camelCase")]
 pub struct LocalQueueSpec {
-    /// The ClusterQueue whose quota this queue draws from. Immutable.
+    /// The ClusterQueue whose quota the jobs of this queue use. Immutable.
     #[schemars(
         length(min = 1, max = 253),
         regex(pattern = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$")
     )]
-    #[x_kube(validation = Rule::new("self == oldSelf").message("clusterQueue is immutable: delete the LocalQueue and create it anew"))]
+    #[x_kube(validation = Rule::new("self == oldSelf").message("clusterQueue is immutable: delete the LocalQueue and create it again"))]
     pub cluster_queue: String,
-    /// Whether jobs of this queue are admitted. Hold: admit no more, running jobs stay.
-    /// HoldAndDrain: admit no more and evict what runs.
+    /// Whether jobs of this queue are admitted. None: they are. Hold: no more jobs are admitted, and
+    /// admitted jobs keep running. HoldAndDrain: no more jobs are admitted, and admitted jobs are
+    /// evicted.
     #[serde(default)]
     pub stop_policy: StopPolicy,
-    /// How much it may have used, beside the other LocalQueues of its ClusterQueue, if that admits by
-    /// usage (`admissionScope`).
+    /// This queue's weight beside the other LocalQueues of its ClusterQueue. It counts only if the
+    /// ClusterQueue admits by usage (`admissionScope`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fair_sharing: Option<FairSharing>,
 }
 
-/// What is known of a LocalQueue.
+/// The observed state of a LocalQueue.
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct LocalQueueStatus {
@@ -81,26 +84,26 @@ pub struct LocalQueueStatus {
     #[serde(default)]
     #[schemars(schema_with = "crate::schema::conditions")]
     pub conditions: Vec<Condition>,
-    /// Job-like objects of this queue that are held by a gate annotation, and pods that would be
-    /// admitted by themselves but for another gate than Sluice's. They are not queued.
+    /// The number of Job-like objects of this queue that a gate annotation holds, and of pods that
+    /// other scheduling gates than Sluice's hold. They are not queued.
     #[serde(default)]
     pub gated_workloads: i32,
-    /// Workloads, and pods that are admitted by themselves, that wait for quota.
+    /// The number of pending Workloads, and of pending pods that are admitted by themselves.
     #[serde(default)]
     pub pending_workloads: i32,
-    /// Workloads and pods that hold quota.
+    /// The number of Workloads and pods that hold quota.
     #[serde(default)]
     pub reserving_workloads: i32,
-    /// Workloads and pods that hold quota and may run.
+    /// The number of Workloads and pods that are admitted: they hold quota and may run.
     #[serde(default)]
     pub admitted_workloads: i32,
-    /// What is charged to jobs of this queue, by flavor and resource.
+    /// The usage of the jobs of this queue, by flavor and resource.
     #[serde(default)]
     pub flavors_usage: Vec<FlavorUsage>,
-    /// What pending Workloads and pods of this queue ask for in all, by resource.
+    /// The sum of the requests of pending Workloads and pods of this queue, by resource.
     #[serde(default)]
     pub pending_requests: ResourceList,
-    /// How this queue stands beside the others of its ClusterQueue, if that admits by usage.
+    /// This queue's usage over time. Present only if its ClusterQueue admits by usage.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fair_sharing: Option<LocalQueueFairSharingStatus>,
 }

@@ -25,9 +25,9 @@ use serde::{Deserialize, Serialize};
 )]
 #[serde(rename_all = "camelCase")]
 pub struct WorkloadPriorityClassFields {
-    /// The priority: a job with a higher value is admitted before jobs with a lower one.
+    /// The priority: jobs with a higher value are admitted first.
     pub value: i32,
-    /// When to use this class, in words.
+    /// A description for users: when to use this class.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 2048))]
     pub description: String,

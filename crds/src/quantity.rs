@@ -5,6 +5,7 @@
 //! step that Kubernetes knows; finer values are rounded up, as there.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::fmt;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -17,6 +18,9 @@ pub const NANOS: i128 = 1_000_000_000;
 /// A quantity as it was written: `"500m"`, `"2Gi"`, or a bare number.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Quantity(pub String);
+
+/// Amounts by resource name.
+pub type ResourceList = BTreeMap<String, Quantity>;
 
 /// Why a quantity can't be counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
@@ -177,7 +181,7 @@ fn decimal(whole: &str, fraction: &str, exponent: i32) -> Result<i128, QuantityE
     value.checked_add(round_up).ok_or(QuantityError::Overflow)
 }
 
-/// 2^60 × 10^9 needs 90 bits, which leaves room for 11 digits; more of them can only round up.
+/// 2^60 × 10^9 needs 90 bits, which leaves 11 digits; more of them can only round up.
 const FRACTION_DIGITS_MAX: usize = 11;
 
 /// `whole.fraction × 1024^power`, in nano-units, rounded up.

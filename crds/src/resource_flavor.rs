@@ -6,8 +6,8 @@ use k8s_openapi::api::core::v1::{Taint, Toleration};
 use kube::{CustomResource, KubeSchema};
 use serde::{Deserialize, Serialize};
 
-/// A kind of node (a model of GPU, spot or on-demand, a zone) that ClusterQueues give quota for. A
-/// job that is admitted to a flavor gets the flavor's nodeLabels as nodeSelector and its tolerations.
+/// A kind of node (a GPU model, spot or on-demand, a zone) for which ClusterQueues have quota. The
+/// nodeLabels and tolerations of the flavor are added to the pods of jobs that are admitted with it.
 #[derive(CustomResource, KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
 #[kube(
     group = "sluice.dev",
@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
     category = "sluice",
     derive = "PartialEq",
     derive = "Default",
-    doc = "A kind of node (a model of GPU, spot or on-demand, a zone) that ClusterQueues give quota for.",
+    doc = "A kind of node (a GPU model, spot or on-demand, a zone) for which ClusterQueues have quota.",
     printcolumn(name = "Node Labels", type_ = "string", json_path = ".spec.nodeLabels"),
     printcolumn(
         name = "Age",
@@ -29,19 +29,19 @@ use serde::{Deserialize, Serialize};
 )]
 #[serde(rename_all = "camelCase")]
 pub struct ResourceFlavorSpec {
-    /// Labels that tell the nodes of this flavor. A job admitted to it gets them as nodeSelector;
-    /// a job whose nodeSelector or required node affinity contradicts them is not given this flavor.
-    /// A flavor without labels stands for any node.
+    /// The labels of the nodes of this flavor. They are added to the nodeSelector of admitted jobs. The
+    /// flavor is not assigned to a job whose nodeSelector or required node affinity contradicts them. A
+    /// flavor without labels stands for any node.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("maxProperties" = 8))]
     pub node_labels: BTreeMap<String, String>,
-    /// Taints of the nodes of this flavor. Only jobs that tolerate the NoSchedule and NoExecute
-    /// ones (with the tolerations below) are given this flavor.
+    /// The taints of the nodes of this flavor. The flavor is assigned only to jobs that tolerate its
+    /// NoSchedule and NoExecute taints, with the tolerations below.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 8))]
     #[x_kube(validation = Rule::new("self.all(t, t.effect in ['NoSchedule', 'PreferNoSchedule', 'NoExecute'])").message("effect must be one of: NoSchedule, PreferNoSchedule, NoExecute"))]
     pub node_taints: Vec<Taint>,
-    /// Tolerations that a job admitted to this flavor gets besides its own.
+    /// Tolerations that are added to jobs that are admitted with this flavor.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 8))]
     #[x_kube(

@@ -8,9 +8,9 @@ use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::cluster_queue::ResourceList;
+use crate::quantity::ResourceList;
 
-/// The durable record of one queued Job-like object: what it asks for, and its admission.
+/// The durable record of one queued Job-like object: its requests and its admission.
 #[derive(CustomResource, KubeSchema, Serialize, Deserialize, Clone, Debug, PartialEq)]
 #[kube(
     group = "sluice.dev",
@@ -23,7 +23,7 @@ use crate::cluster_queue::ResourceList;
     derive = "PartialEq",
     derive = "Default",
     status = "WorkloadStatus",
-    doc = "The durable record of one queued Job-like object: what it asks for, and its admission. Made and kept by Sluice; not for users to write.",
+    doc = "The durable record of one queued Job-like object: its requests and its admission. Sluice creates and updates it; users don't write it.",
     printcolumn(name = "Queue", type_ = "string", json_path = ".spec.queueName"),
     printcolumn(name = "Priority", type_ = "integer", json_path = ".spec.priority"),
     printcolumn(
@@ -63,7 +63,7 @@ use crate::cluster_queue::ResourceList;
 pub struct WorkloadSpec {
     /// The LocalQueue, in the Workload's namespace.
     pub queue_name: String,
-    /// What the job asks for: its sets of equal pods.
+    /// The requests of the job: its sets of equal pods.
     #[schemars(length(max = 64), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub pod_sets: Vec<PodSet>,
     /// Its priority in the queue.
@@ -72,12 +72,13 @@ pub struct WorkloadSpec {
     /// Where the priority comes from. Absent: the default priority, 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub priority_class_ref: Option<PriorityClassRef>,
-    /// Whether it takes part in the queue. Sluice sets this to false when it has given its quota back
-    /// as often as `ClusterQueue.spec.reservation.backoff.limitCount` allows; true lets it wait again.
+    /// Whether the Workload is queued. Sluice sets this to false when its reservation has timed out
+    /// more often than `ClusterQueue.spec.reservation.backoff.limitCount` allows. Set it to true to
+    /// queue the Workload again.
     #[serde(default = "active")]
     pub active: bool,
-    /// When the job was created, or the oldest pod of the group: its place in the queue among those of
-    /// equal priority. It stays the same however late the Workload was made.
+    /// When the job, or the oldest pod of its group, was created. Of pending jobs with equal priority,
+    /// the oldest comes first, whenever its Workload was created.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job_creation_timestamp: Option<Time>,
 }
@@ -121,19 +122,21 @@ pub struct PodSet {
     /// How many pods.
     #[schemars(range(min = 0))]
     pub count: i32,
-    /// How many of them will do, if there is no room for all. Absent: all or none.
+    /// The smallest number of pods that may be admitted if there is not enough quota for all. Absent:
+    /// all or none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub min_count: Option<i32>,
-    /// What the scheduler will charge for one pod, and the devices that it claims, as the configuration
-    /// counts them.
+    /// The requests of one pod as the scheduler counts them, and the devices that it claims, as the
+    /// configuration counts them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub requests: ResourceList,
-    /// The ResourceClaimTemplates by which one pod claims devices, each as often as it does.
+    /// The ResourceClaimTemplates by which one pod claims devices. A template that is used twice is
+    /// listed twice.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64))]
     pub resource_claim_templates: Vec<String>,
-    /// The part of `requests` that stands for these devices, as the templates were when this was written.
+    /// The part of `requests` that these devices make, by the templates as they were when this was written.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub claimed_devices: ResourceList,
     /// The pods' own nodeSelector.
@@ -147,36 +150,36 @@ pub struct PodSet {
     pub tolerations: Vec<Toleration>,
 }
 
-/// What is known of a Workload.
+/// The observed state of a Workload.
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct WorkloadStatus {
-    /// QuotaReserved, Admitted, PodsReady, Evicted, Preempted, Requeued, Finished, Stalled. The message of
-    /// QuotaReserved says what a pending Workload waits for; the reason of Preempted, by which right it
-    /// had to make room for another one.
+    /// QuotaReserved, Admitted, PodsReady, Evicted, Preempted, Requeued, Finished, Stalled. The message
+    /// of QuotaReserved says why the Workload is pending. The reason of Preempted says by which rule it
+    /// was preempted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "crate::schema::conditions")]
     pub conditions: Vec<Condition>,
-    /// The quota this Workload holds. Absent: none.
+    /// The quota that this Workload holds. Absent: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub admission: Option<Admission>,
-    /// How often it has given back quota that it could not use, and until when it waits because of
-    /// that. Absent: never.
+    /// How often the reservation of this Workload has timed out, and until when it backs off. Absent:
+    /// never.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requeue_state: Option<RequeueState>,
-    /// While it is on its way out to make room for another workload: the UID of that one's job, or `pod/` and
-    /// the UID of its pod; or what stands for its pod group, if that is of this namespace. What this Workload
-    /// leaves is kept for it.
+    /// The preemptor, while the preempted Workload is stopping: the UID of its job, `pod/` and the UID of its
+    /// pod, or the name of its pod group, if that is in the same namespace. The freed quota is reserved for
+    /// the preemptor.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 512))]
     pub makes_room_for: Option<String>,
-    /// Pods that have ended and will not be replaced: their quota is free while the rest goes on.
+    /// The pods that have ended and will not be replaced. Their quota is free while the other pods run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub reclaimable_pods: Vec<ReclaimablePod>,
 }
 
-/// Pods of a set whose quota is free.
+/// The pods of a set whose quota is free.
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct ReclaimablePod {
@@ -187,14 +190,14 @@ pub struct ReclaimablePod {
     pub count: i32,
 }
 
-/// Quota that was given back because it could not be used.
+/// The backoff after reservations that timed out.
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct RequeueState {
-    /// How often.
+    /// The number of backoffs.
     #[schemars(range(min = 0))]
     pub count: i32,
-    /// It is not looked at before. Absent: at once.
+    /// When the Workload is queued again. Absent: at once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requeue_at: Option<Time>,
 }
@@ -203,38 +206,38 @@ pub struct RequeueState {
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct Admission {
-    /// The ClusterQueue that is charged.
+    /// The ClusterQueue whose quota is used.
     pub cluster_queue: String,
-    /// The term of the leader that wrote this: `spec.leaseTransitions` and `metadata.uid` of its Lease. One
-    /// that comes in after the term of its leader has ended counts only when the present leader has written
-    /// its own term here; nothing is released before.
+    /// The term of the leader that wrote this: `spec.leaseTransitions` and `metadata.uid` of its Lease.
+    /// An admission that arrives after its leader's term counts only once the present leader has
+    /// written its own term here. Nothing is released before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub term: Option<String>,
-    /// What is charged for each pod set.
+    /// The usage of each pod set.
     #[schemars(length(max = 64), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub pod_set_assignments: Vec<PodSetAssignment>,
 }
 
-/// What is charged for a pod set.
+/// The usage of a pod set.
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct PodSetAssignment {
     /// The name of the pod set.
     pub name: String,
-    /// How many pods are admitted: fewer than the set has only if it says by `minCount` that they will
-    /// do.
+    /// The number of admitted pods. It is smaller than the count of the set only if the set has a
+    /// `minCount`.
     pub count: i32,
     /// The flavor of each resource.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub flavors: BTreeMap<String, String>,
-    /// What is charged for all pods of the set together.
+    /// The usage of all pods of the set together.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub resource_usage: ResourceList,
-    /// The flavors' labels, which the pod template gets as nodeSelector besides its own.
+    /// The flavors' nodeLabels, which are added to the nodeSelector of the pod template.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub node_selector: BTreeMap<String, String>,
-    /// The flavors' tolerations, which the pod template gets besides its own.
+    /// The flavors' tolerations, which are added to the tolerations of the pod template.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tolerations: Vec<Toleration>,
 }

@@ -1,42 +1,40 @@
 //! Reads any Job-like object: its gates, pod sets, requests, whether it is suspended and finished;
 //! and says which patch holds it or releases it. Pure: object in, view or patch out. No client, no
 //! clock, no decisions about quota.
+//!
+//! | folder | what lives there |
+//! |---|---|
+//! | `field` | paths, locations, metadata, name formats, problems |
+//! | `gates` | gate annotations and scheduling gates |
+//! | `read` | what is read of pods, templates and marks |
+//! | `expression` | CEL expressions over the fields of an object |
+//! | `pod_sets` | the rules of a JobKind about pod sets |
+//! | `jobkind` | a compiled JobKind; how its objects are held |
+//! | `patch` | the patches that hold and release; what nobody but Sluice writes |
+//!
+//! A folder uses only folders above it in this table.
 #![deny(missing_docs)]
 
-pub mod claims;
-pub mod devices;
 mod expression;
+mod field;
 #[cfg(test)]
 mod fixtures;
 pub mod gates;
-mod gating;
-pub mod hold;
-pub mod jobkind;
-mod location;
-pub mod marks;
-pub mod metadata;
-pub mod names;
-mod partial;
+mod jobkind;
 pub mod patch;
-pub mod path;
-mod place;
-pub mod pod;
-mod pod_group;
-mod pod_patch;
-mod pod_set;
-mod pod_set_rule;
-pub mod problem;
-mod queue_gates;
-pub mod requests;
-pub mod schema;
-pub mod suspension;
-pub mod template;
-pub mod view;
+mod pod_sets;
+mod read;
 
-pub use hold::Hold;
-pub use jobkind::{CompiledKind, label_keys};
-pub use location::Location;
-pub use place::Place;
-pub use pod::{PodView, QueueGates};
-pub use problem::Problem;
-pub use suspension::{HeldMark, Suspension};
+pub use field::location::Location;
+pub use field::problem::Problem;
+pub use field::{metadata, names, path, problem};
+pub use gates::QueueGates;
+pub use jobkind::groups::label_keys;
+pub use jobkind::hold::Hold;
+pub use jobkind::kind::CompiledKind;
+pub use jobkind::{hold, schema};
+pub use patch::marks;
+pub use read::place::Place;
+pub use read::pod::PodView;
+pub use read::suspension::{HeldMark, Suspension};
+pub use read::{claims, devices, pod, requests, suspension, template, view};

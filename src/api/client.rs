@@ -35,7 +35,9 @@ pub struct Clients {
 impl Clients {
     /// Connects as the environment says: `KUBECONFIG`, or the pod's service account.
     pub async fn infer() -> Result<Self> {
-        let mut config = Config::infer().await.context("find the API server")?;
+        let mut config = Config::infer()
+            .await
+            .context("read the connection to the API server")?;
         config.connect_timeout = Some(Duration::from_secs(5));
         config.read_timeout = Some(READ_TIMEOUT);
         // Watches have their own way to try again, which is quicker and is counted.

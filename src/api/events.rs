@@ -145,7 +145,7 @@ impl Lately {
         }
     }
 
-    /// Makes room: of what was told long ago, or else of all.
+    /// Forgets what was told long ago, or else all.
     fn forget(&mut self, now: Timestamp) {
         self.events
             .retain(|_, event| now.duration_since(last_told(event)) < REMEMBERED_FOR);

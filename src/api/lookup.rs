@@ -56,7 +56,7 @@ pub async fn look_up(client: &Client, namespace: &str, owner: &OwnerRef) -> Foun
             Some(false) => Found::Gone,
             Some(true) => {
                 warn!(kind = %owner.kind, namespace, name = %owner.name, error = %status.message,
-                        "may not be read, so what belongs to it can't be told");
+                        "may not be read, so its children are not recognised");
                 Found::Unreadable
             }
             None => Found::Unanswered,

@@ -9,7 +9,7 @@ use futures::{StreamExt, TryStreamExt};
 use kube::Client;
 use kube::api::{Api, ApiResource, DynamicObject};
 use kube::runtime::watcher::{self, Event};
-use sluice_webhooks::manifests::jail::SYSTEM_NAMESPACES;
+use sluice_webhooks::manifests::SYSTEM_NAMESPACES;
 use tokio::sync::{mpsc, oneshot};
 use tracing::{debug, warn};
 
@@ -49,7 +49,7 @@ pub enum Change<T> {
     Deleted(Box<DynamicObject>),
 }
 
-/// Selects by fields what is outside of the system's namespaces. Nothing there is queued, gated or charged,
+/// Selects by fields what is outside of the system's namespaces. Nothing there is queued, gated or counted,
 /// whatever its labels say: Sluice's account may write nothing there (`config/jail`).
 pub fn outside_of_the_system() -> String {
     SYSTEM_NAMESPACES
@@ -109,7 +109,7 @@ pub async fn watch<T>(
             Ok(None) => return None,
             Err(error) => {
                 metrics.watch_error(&resource.plural);
-                warn!(resource = %resource.plural, %error, "watch failed, trying again");
+                warn!(resource = %resource.plural, %error, "a watch failed; trying again");
                 if source.may_be_refused()
                     && let Some(refusal) = refusal(error)
                 {
@@ -125,7 +125,7 @@ pub async fn watch<T>(
             change,
         };
         if sender.send(observation).await.is_err() {
-            debug!(resource = %resource.plural, "nobody listens, watch ends");
+            debug!(resource = %resource.plural, "the watch ends: nothing receives its events");
             return None;
         }
     }

@@ -241,7 +241,7 @@ impl Writer {
         };
         match found {
             Ok(Some(found)) if found.metadata.uid.as_deref() == uid => Some(Reply::Unknown(
-                "its job is there, the watch lags".to_owned(),
+                "the Workload was not deleted: its job exists, and the watch lags".to_owned(),
             )),
             Ok(_) => self.pods_run(key, uid).await,
             // Its CRD went, and took it along.
@@ -270,7 +270,7 @@ impl Writer {
             .limit(1);
         match deadline(api.list_metadata(&running)).await {
             Ok(pods) if pods.items.is_empty() => None,
-            Ok(_) => Some(Reply::Unknown("its pods run on without it".to_owned())),
+            Ok(_) => Some(Reply::Unknown("the pod was not deleted".to_owned())),
             Err(failure) => Some(Reply::Unknown(failure.text())),
         }
     }

@@ -61,7 +61,7 @@ pub struct Cluster {
     /// What the devices are counted by that pods claim.
     pub devices: Devices,
     /// LocalQueues as the engine is told, but for whether their namespace is selected.
-    doors: BTreeMap<LocalQueueKey, sluice_engine::LocalQueue>,
+    local_queue_specs: BTreeMap<LocalQueueKey, sluice_engine::LocalQueue>,
     /// The flavor that each resource of a ClusterQueue is taken from first.
     first_flavors: BTreeMap<String, BTreeMap<String, String>>,
     /// Which namespaces each ClusterQueue takes. None: the selector can't be read and selects none.
@@ -78,7 +78,7 @@ pub struct Effect {
     pub events: Vec<Event>,
     /// Whether the priority of jobs may have changed.
     pub priorities: bool,
-    /// Whether what is charged for pods that run without a record may have changed.
+    /// Whether the usage of pods that run without a record may have changed.
     pub first_choice: bool,
     /// Whether a ClusterQueue keeps pods now that it did not keep, or the other way round.
     pub keeps: bool,
@@ -129,7 +129,10 @@ impl Cluster {
             Source::LocalQueue => {
                 let key = LocalQueueKey::new(namespace, name);
                 let queue: Option<LocalQueue> = parse(object)?;
-                let known = self.doors.get(&key).map(|door| door.cluster_queue.as_str());
+                let known = self
+                    .local_queue_specs
+                    .get(&key)
+                    .map(|local_queue| local_queue.cluster_queue.as_str());
                 let new = queue.as_ref().map(|q| q.spec.cluster_queue.as_str());
                 effect.first_choice = known != new;
                 self.local_queue(key, queue)
@@ -213,9 +216,9 @@ impl Cluster {
     }
 
     /// The ClusterQueue that a LocalQueue points to, and the flavor that each of its resources is
-    /// taken from first: what a pod is charged to that runs without having been admitted.
+    /// taken from first: the flavor of a pod that runs without having been admitted.
     pub fn first_choice(&self, key: &LocalQueueKey) -> Option<(&str, &BTreeMap<String, String>)> {
-        let queue = self.doors.get(key)?.cluster_queue.as_str();
+        let queue = self.local_queue_specs.get(key)?.cluster_queue.as_str();
         Some((queue, self.first_flavors.get(queue)?))
     }
 
@@ -231,8 +234,10 @@ impl Cluster {
 
     /// The same of the ClusterQueue that a LocalQueue points to.
     pub fn local_queue_keeps_not_restartable(&self, key: &LocalQueueKey) -> bool {
-        let door = self.doors.get(key);
-        door.is_some_and(|door| self.keeps_not_restartable(door.cluster_queue.as_str()))
+        let local_queue = self.local_queue_specs.get(key);
+        local_queue.is_some_and(|local_queue| {
+            self.keeps_not_restartable(local_queue.cluster_queue.as_str())
+        })
     }
 
     fn flavor(&mut self, name: &str, flavor: Option<ResourceFlavor>) -> Vec<Event> {
@@ -309,7 +314,7 @@ impl Cluster {
     fn local_queue(&mut self, key: LocalQueueKey, queue: Option<LocalQueue>) -> Vec<Event> {
         let Some(queue) = queue else {
             self.local_queues.remove(&key);
-            self.doors.remove(&key);
+            self.local_queue_specs.remove(&key);
             return vec![Event::RemoveLocalQueue(key)];
         };
         let status = queue.status.unwrap_or_default();
@@ -324,30 +329,30 @@ impl Cluster {
         };
         self.local_queues.insert(key.clone(), kept);
         // As a ClusterQueue that can't be counted.
-        let door = translated.unwrap_or_else(|_| sluice_engine::LocalQueue {
+        let local_queue = translated.unwrap_or_else(|_| sluice_engine::LocalQueue {
             stop: sluice_engine::StopPolicy::Hold,
             ..sluice_engine::LocalQueue::new(key.clone(), queue.spec.cluster_queue.as_str().into())
         });
-        let event = self.local_event(&door);
-        self.doors.insert(key, door);
+        let event = self.local_event(&local_queue);
+        self.local_queue_specs.insert(key, local_queue);
         vec![event]
     }
 
     /// Tells the engine again about the LocalQueues that `affected` picks, by their own names and
     /// their ClusterQueue's: whether their namespace is selected may have changed.
     fn select(&self, affected: impl Fn(&LocalQueueKey, &str) -> bool) -> Vec<Event> {
-        self.doors
+        self.local_queue_specs
             .iter()
-            .filter(|(key, door)| affected(key, door.cluster_queue.as_str()))
-            .map(|(_, door)| self.local_event(door))
+            .filter(|(key, local_queue)| affected(key, local_queue.cluster_queue.as_str()))
+            .map(|(_, local_queue)| self.local_event(local_queue))
             .collect()
     }
 
-    fn local_event(&self, door: &sluice_engine::LocalQueue) -> Event {
-        let labels = self.namespaces.get(&*door.key.namespace);
+    fn local_event(&self, local_queue: &sluice_engine::LocalQueue) -> Event {
+        let labels = self.namespaces.get(&*local_queue.key.namespace);
         let selector = self
             .selectors
-            .get(door.cluster_queue.as_str())
+            .get(local_queue.cluster_queue.as_str())
             .and_then(Option::as_ref);
         let is_selected = match (labels, selector) {
             (Some(labels), Some(selector)) => selector.matches(labels),
@@ -355,7 +360,7 @@ impl Cluster {
         };
         Event::UpsertLocalQueue(sluice_engine::LocalQueue {
             namespace_selected: is_selected,
-            ..door.clone()
+            ..local_queue.clone()
         })
     }
 }

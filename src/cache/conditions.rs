@@ -19,9 +19,9 @@ pub enum Type {
     Admitted,
     /// All pods of a Workload's job do their work.
     PodsReady,
-    /// A Workload has to go, or had to the last time.
+    /// The Workload is evicted, or was before its last admission.
     Evicted,
-    /// A Workload has to go, or had to the last time, to make room for another one.
+    /// The Workload is preempted, or was at its last eviction.
     Preempted,
     /// A Workload was put back into its queue.
     Requeued,
@@ -49,9 +49,9 @@ impl Type {
     }
 }
 
-/// What a condition is to say.
+/// The new state of a condition.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Saying {
+pub struct ConditionUpdate {
     /// The type.
     pub kind: Type,
     /// True or False.
@@ -78,36 +78,36 @@ pub fn true_since(conditions: &[Condition], kind: Type) -> Option<Timestamp> {
     found.map(|condition| condition.last_transition_time.0)
 }
 
-/// Makes `conditions` say so. `lastTransitionTime` moves only when the status changes. Returns
+/// Sets one of the `conditions`. `lastTransitionTime` moves only when the status changes. Returns
 /// whether anything a reader is told has changed.
-pub fn say(
+pub fn set(
     conditions: &mut Vec<Condition>,
-    saying: Saying,
+    update: ConditionUpdate,
     generation: Option<i64>,
     now: Timestamp,
 ) -> bool {
-    let status = if saying.is_true { "True" } else { "False" };
-    let message = cut(saying.message);
+    let status = if update.is_true { "True" } else { "False" };
+    let message = cut(update.message);
     let Some(known) = conditions
         .iter_mut()
-        .find(|c| c.type_ == saying.kind.name())
+        .find(|c| c.type_ == update.kind.name())
     else {
         conditions.push(Condition {
-            type_: saying.kind.name().to_owned(),
+            type_: update.kind.name().to_owned(),
             status: status.to_owned(),
-            reason: saying.reason.to_owned(),
+            reason: update.reason.to_owned(),
             message,
             observed_generation: generation,
             last_transition_time: Time(now),
         });
         return true;
     };
-    let told = known.status == status && known.reason == saying.reason && known.message == message;
+    let told = known.status == status && known.reason == update.reason && known.message == message;
     if known.status != status {
         status.clone_into(&mut known.status);
         known.last_transition_time = Time(now);
     }
-    saying.reason.clone_into(&mut known.reason);
+    update.reason.clone_into(&mut known.reason);
     known.message = message;
     known.observed_generation = generation;
     !told
@@ -126,8 +126,8 @@ fn cut(mut message: String) -> String {
 mod tests {
     use super::*;
 
-    fn admitted(is_true: bool, message: &str) -> Saying {
-        Saying {
+    fn admitted(is_true: bool, message: &str) -> ConditionUpdate {
+        ConditionUpdate {
             kind: Type::Admitted,
             is_true,
             reason: "Admitted",
@@ -139,11 +139,11 @@ mod tests {
     fn the_transition_time_moves_with_the_status_only() {
         let (first, later) = (Timestamp::UNIX_EPOCH, Timestamp::from_second(100).unwrap());
         let mut conditions = Vec::new();
-        assert!(say(&mut conditions, admitted(true, "a"), Some(1), first));
-        assert!(!say(&mut conditions, admitted(true, "a"), Some(1), later));
-        assert!(say(&mut conditions, admitted(true, "b"), Some(1), later));
+        assert!(set(&mut conditions, admitted(true, "a"), Some(1), first));
+        assert!(!set(&mut conditions, admitted(true, "a"), Some(1), later));
+        assert!(set(&mut conditions, admitted(true, "b"), Some(1), later));
         assert_eq!(conditions[0].last_transition_time.0, first);
-        assert!(say(&mut conditions, admitted(false, "b"), Some(1), later));
+        assert!(set(&mut conditions, admitted(false, "b"), Some(1), later));
         assert_eq!(conditions[0].last_transition_time.0, later);
         assert_eq!(conditions.len(), 1);
     }

@@ -57,7 +57,7 @@ pub type Template = (Arc<str>, Arc<str>);
 
 /// The jobs, Workloads and pods that are known.
 #[derive(Debug, Default)]
-pub struct World {
+pub struct ObjectCache {
     /// The pods.
     pub pods: pods::Pods,
     /// Objects that are not managed by themselves.
@@ -76,7 +76,7 @@ pub struct World {
     stale_workloads: Staleness,
 }
 
-impl World {
+impl ObjectCache {
     /// Takes in a job. Returns false if what is told of it is stale.
     pub fn put_job(&mut self, key: JobKey, record: JobRecord) -> bool {
         if self.is_stale_job(&key, &record) {
@@ -320,7 +320,7 @@ mod tests {
     use super::*;
     use crate::plan::fixtures::{mk_group_workload, mk_pod};
 
-    fn put_job(world: &mut World, uid: &str, revision: u128) -> bool {
+    fn put_job(objects: &mut ObjectCache, uid: &str, revision: u128) -> bool {
         let kind: JobKind =
             serde_saphyr::from_str(include_str!("../../config/jobkinds/job.yaml")).unwrap();
         let kind = CompiledKind::compile(&kind).unwrap();
@@ -339,49 +339,49 @@ mod tests {
             namespace: "blue".into(),
             name: "train".into(),
         };
-        world.put_job(key, record)
+        objects.put_job(key, record)
     }
 
-    fn put_workload(world: &mut World, uid: &str, revision: u128) -> bool {
+    fn put_workload(objects: &mut ObjectCache, uid: &str, revision: u128) -> bool {
         let (key, mut record) = mk_group_workload(&json!([]), &json!({}));
         record.uid = uid.into();
         record.revision = Revision(revision);
-        world.put_workload(key, record)
+        objects.put_workload(key, record)
     }
 
-    fn put_pod(world: &mut World, uid: &str, revision: u128) -> bool {
+    fn put_pod(objects: &mut ObjectCache, uid: &str, revision: u128) -> bool {
         let (key, mut record) = mk_pod("a", 0, &[], |_| {});
         record.uid = uid.into();
         record.revision = Revision(revision);
-        world.pods.put(key, record)
+        objects.pods.put(key, record)
     }
 
     #[test]
     fn a_watch_that_lags_is_not_believed_about_what_has_a_successor() {
         for put in [put_job, put_workload, put_pod] {
-            let world = &mut World::default();
-            assert!(put(world, "first", 7) && put(world, "second", 9));
-            assert!(!put(world, "first", 8), "another object by this name");
-            assert!(!put(world, "second", 8), "the same object");
-            assert!(put(world, "third", 10));
+            let objects = &mut ObjectCache::default();
+            assert!(put(objects, "first", 7) && put(objects, "second", 9));
+            assert!(!put(objects, "first", 8), "another object by this name");
+            assert!(!put(objects, "second", 8), "the same object");
+            assert!(put(objects, "third", 10));
         }
     }
 
     #[test]
     fn what_a_reply_has_shown_to_be_gone_stays_gone_until_the_watch_shows_it() {
         let kind: Arc<str> = "job".into();
-        let world = &mut World::default();
-        world.stale_jobs(&kind).bury("first".into());
-        world.stale_workloads().bury("first".into());
-        world.pods.stale().bury("first".into());
+        let objects = &mut ObjectCache::default();
+        objects.stale_jobs(&kind).bury("first".into());
+        objects.stale_workloads().bury("first".into());
+        objects.pods.stale().bury("first".into());
         for put in [put_job, put_workload, put_pod] {
-            assert!(!put(world, "first", 7) && put(world, "second", 6));
+            assert!(!put(objects, "first", 7) && put(objects, "second", 6));
         }
-        world.stale_jobs(&kind).deleted("first");
-        world.stale_workloads().deleted("first");
-        world.pods.stale().relisting();
+        objects.stale_jobs(&kind).deleted("first");
+        objects.stale_workloads().deleted("first");
+        objects.pods.stale().relisting();
         for put in [put_job, put_workload, put_pod] {
-            assert!(put(world, "first", 7));
+            assert!(put(objects, "first", 7));
         }
     }
 }

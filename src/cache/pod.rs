@@ -149,7 +149,7 @@ impl PodRecord {
             map.insert("metadata".to_owned(), own);
         }
         let view = PodView::read(&json, labels, gates);
-        let asks = view.charge();
+        let asks = view.usage();
         Self {
             uid: metadata.uid.as_deref().unwrap_or_default().into(),
             revision,

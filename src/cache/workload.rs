@@ -162,7 +162,7 @@ impl WorkloadRecord {
         set.map_or(0, |set| u32::try_from(set.count).unwrap_or_default())
     }
 
-    /// Whether it holds quota and is on its way out.
+    /// Whether it is evicted and still holds quota.
     pub fn is_evicting(&self) -> bool {
         self.status.admission.is_some() && self.is(Type::Evicted)
     }

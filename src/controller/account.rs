@@ -1,5 +1,5 @@
 //! What the engine is told: each job, group and pod as its record says. Jobs and groups by their
-//! Workloads; a pod that is admitted by itself is its own record, charged once Sluice's gate is gone and
+//! Workloads; a pod that is admitted by itself is its own record, with usage once Sluice's gate is removed and
 //! until it has ended.
 
 use std::sync::Arc;
@@ -27,8 +27,8 @@ impl Controller {
         let id = subject.id();
         let unused_since = self.unused_since(subject);
         let flight = self.writes.of(subject);
-        let job = self.world.job_of(subject).map(|(_, job)| job);
-        let Some((key, workload)) = self.world.workload_of(subject) else {
+        let job = self.objects.job_of(subject).map(|(_, job)| job);
+        let Some((key, workload)) = self.objects.workload_of(subject) else {
             // Somebody deleted the Workload of a job whose pods may run: the quota is not free yet.
             self.expected.forget(subject);
             let may_run = || {
@@ -60,11 +60,11 @@ impl Controller {
             _ if workload.is_finished() => WorkloadState::Finished,
             Some(admission) => {
                 let ended = |pod_set: &str| workload.reclaimed(pod_set);
-                let since = reservation::charged_since(workload).map_or(Time::default(), time);
+                let since = reservation::usage_since(workload).map_or(Time::default(), time);
                 let counted = translate::admission(admission, ended, &self.bound_pods(subject));
                 match counted.map(|admission| Admission { since, ..admission }) {
                     // What is deleted together with its pods goes by itself: nobody else has to make
-                    // room meanwhile. Nobody waits for an eviction that does not end.
+                    // quota meanwhile. Nothing waits for an eviction that does not end.
                     Ok(admission)
                         if workload.is_evicting() && !workload.is_stalled()
                             || job.is_some_and(|job| job.deletes_pods) =>
@@ -116,7 +116,7 @@ impl Controller {
         let created = created.map_or(i64::MAX, Timestamp::as_second);
         self.engine
             .apply(Event::UpsertWorkload(sluice_engine::Workload {
-                // Its user has given it up: it makes room before any other.
+                // Its user has given it up: it is preempted before any other.
                 priority: if is_deleted {
                     i32::MIN
                 } else {
@@ -151,10 +151,10 @@ impl Controller {
     /// Whether a job or group with a Workload may be admitted.
     fn may_wait(&self, subject: &Subject, workload: &WorkloadRecord) -> bool {
         if let Subject::Group(_) = subject {
-            return group::is_ready(&self.world.pods_by_age(subject), workload);
+            return group::is_ready(&self.objects.pods_by_age(subject), workload);
         }
         // What is known of a job is so only while its kind is watched.
-        self.world.job_of(subject).is_some_and(|(key, job)| {
+        self.objects.job_of(subject).is_some_and(|(key, job)| {
             self.kinds.is_listed(&key.kind)
                 && may_wait(job, workload)
                 && self.pods_are_free(subject, job)
@@ -167,7 +167,7 @@ impl Controller {
         if job.hold != Hold::Pods {
             return true;
         }
-        let pods = self.world.pods_of(subject);
+        let pods = self.objects.pods_of(subject);
         let is_gated = pods.iter().any(|(_, pod)| pod.is_gated_elsewhere());
         let sets = job.reading.as_ref().ok();
         let sets = sets.and_then(|reading| reading.pod_sets.as_ref().ok());
@@ -187,14 +187,14 @@ impl Controller {
     /// How many pods of a job or group may run: those that were released, and those for which that is
     /// under way.
     pub(super) fn live_pods(&self, subject: &Subject) -> usize {
-        let pods = self.world.pods_of(subject);
+        let pods = self.objects.pods_of(subject);
         let own = pods.iter().filter(|(_, pod)| self.may_run(pod)).count();
         own + self.orphaned_pods(subject).len()
     }
 
     /// How many of these will not be gone in a moment.
     pub(super) fn lasting_pods(&self, subject: &Subject) -> usize {
-        let pods = self.world.pods_of(subject);
+        let pods = self.objects.pods_of(subject);
         let lasting = |pod: &PodRecord| self.may_run(pod) && !pod.is_soon_gone;
         pods.iter().filter(|(_, pod)| lasting(pod)).count()
     }
@@ -203,7 +203,7 @@ impl Controller {
     /// they are of count for each.
     pub(super) fn live_pods_of_set(&self, subject: &Subject, pod_set: &str) -> LivePods {
         let mut live = LivePods::default();
-        for (_, pod) in self.world.pods_of(subject) {
+        for (_, pod) in self.objects.pods_of(subject) {
             let is_of_set = pod.pod_set.as_deref().is_none_or(|set| set == pod_set);
             if is_of_set && self.may_run(pod) {
                 live.all += 1;
@@ -221,7 +221,7 @@ impl Controller {
     fn bound_pods(&self, subject: &Subject) -> HashMap<String, u32> {
         let mut bound: HashMap<String, u32> = HashMap::default();
         let left_behind = self.orphaned_pods(subject);
-        for (_, pod) in self.world.pods_of(subject).into_iter().chain(left_behind) {
+        for (_, pod) in self.objects.pods_of(subject).into_iter().chain(left_behind) {
             if !(pod.is_released() && pod.is_bound) {
                 continue;
             }
@@ -235,7 +235,7 @@ impl Controller {
 
     /// Whether a job is charged.
     pub(in crate::controller) fn holds_quota(&self, subject: &Subject) -> bool {
-        let workload = self.world.workload_of(subject);
+        let workload = self.objects.workload_of(subject);
         workload.is_some_and(|(_, w)| w.status.admission.is_some() && !w.is_finished())
             || self.engine.admission(&subject.id()).is_some()
     }
@@ -244,7 +244,7 @@ impl Controller {
     pub(super) fn sync_pod(&mut self, uid: &Uid) {
         let subject = &Subject::Pod(uid.clone());
         let id = subject.id();
-        let Some((key, pod)) = self.world.pods.of(uid) else {
+        let Some((key, pod)) = self.objects.pods.of(uid) else {
             self.engine.apply(Event::RemoveWorkload(id));
             return;
         };
@@ -272,18 +272,17 @@ impl Controller {
             WorkloadState::Pending
         } else if pod.queue_gate.is_none() {
             let recorded = pod.admitted.as_ref().and_then(|found| found.as_ref().ok());
-            let charged = recorded
+            let admitted = recorded
                 .map(|admitted| (admitted.cluster_queue.as_str(), &admitted.flavors))
                 .or_else(|| self.cluster.first_choice(&queue));
-            match charged {
+            match admitted {
                 Some((queue, flavors)) => {
                     let admission = translate::pod_admission(queue, flavors, asks, pod.is_bound);
                     if pod.deleting {
                         WorkloadState::Evicting(admission, None)
                     } else {
                         WorkloadState::Admitted(Admission {
-                            since: reservation::pod_charged_since(pod)
-                                .map_or(Time::default(), time),
+                            since: reservation::pod_usage_since(pod).map_or(Time::default(), time),
                             unused_since: reservation::pod_unused_since(pod).map(time),
                             ..admission
                         })
@@ -365,8 +364,8 @@ pub fn queue_of(pod: &PodRecord) -> Option<&str> {
     match &pod.queue {
         QueueName::Named(queue) => Some(queue),
         QueueName::None | QueueName::Invalid(_) => {
-            let is_charged = pod.queue_gate.is_none() && matches!(pod.admitted, Some(Ok(_)));
-            is_charged.then_some("")
+            let has_usage = pod.queue_gate.is_none() && matches!(pod.admitted, Some(Ok(_)));
+            has_usage.then_some("")
         }
     }
 }

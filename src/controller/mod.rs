@@ -3,7 +3,7 @@
 //! done. The `shell` does it. What happens in what order can be read here.
 //!
 //! ```text
-//! watches, replies ──▶ Input ──▶ handle: World, Cluster, Engine
+//! watches, replies ──▶ Input ──▶ handle: ObjectCache, Cluster, Engine
 //!        ▲                                   │
 //!        └── shell ◀── Output ◀── cycle: plan, decide
 //! ```
@@ -13,7 +13,7 @@
 //!
 //! | owner | what it holds | file |
 //! |---|---|---|
-//! | `World`, `Cluster` | what is known of objects, and of queues and settings | `crate::cache` |
+//! | `ObjectCache`, `Cluster` | what is known of objects, and of queues and settings | `crate::cache` |
 //! | `Engine` | usage, quota and order | the engine; it is told by `account.rs` |
 //! | `Kinds` | JobKinds, and what is to be done about their tasks | `kinds/` |
 //! | `Lists` | lists that are under way | `lists.rs` |
@@ -58,7 +58,7 @@ use crate::api::watch::Observation;
 use crate::cache::Source;
 use crate::cache::cluster::Cluster;
 use crate::cache::devices::Devices;
-use crate::cache::{Subject, Uid, World};
+use crate::cache::{ObjectCache, Subject, Uid};
 use crate::jobkinds::webhook_rules::Rules;
 use crate::plan::{Note, Write};
 use crate::process::clock::Now;
@@ -166,7 +166,7 @@ pub struct Controller {
     now: Now,
     recorder: Recorder,
     engine: Engine,
-    world: World,
+    objects: ObjectCache,
     cluster: Cluster,
     kinds: Kinds,
     writes: Writes,
@@ -212,7 +212,7 @@ impl Controller {
             statuses: Statuses::default(),
             kinds: Kinds::new(metrics.clone(), reading, rules),
             engine: Engine::new(options.settings),
-            world: World::default(),
+            objects: ObjectCache::default(),
             cluster,
             lists: Lists::new(sources),
             phase: Phase::Listing,
@@ -313,27 +313,30 @@ impl Controller {
         {
             self.phase = Phase::Opening(Opening::new(self.now));
             info!(
-                jobs = self.world.jobs().count(),
-                workloads = self.world.workloads().count(),
-                "everything is listed, deciding begins"
+                jobs = self.objects.jobs().count(),
+                workloads = self.objects.workloads().count(),
+                "everything is listed; decisions begin"
             );
             self.agenda.plan_all(
-                self.world
+                self.objects
                     .jobs()
                     .map(|(_, job)| Subject::Job(job.uid.clone())),
             );
-            let pods = self.world.pods.all().map(|(_, pod)| pod.uid.clone());
+            let pods = self.objects.pods.all().map(|(_, pod)| pod.uid.clone());
             let pods: Vec<Uid> = pods.collect();
             for uid in pods {
                 self.pod_changed(&uid);
             }
-            let owners = self.world.workloads().filter_map(|(_, w)| w.owner.as_ref());
+            let owners = self
+                .objects
+                .workloads()
+                .filter_map(|(_, w)| w.owner.as_ref());
             self.agenda
                 .plan_all(owners.map(|owner| owner.subject.clone()));
             self.set_doubtful_aside();
             // What jobs were told before the start is not told again.
             self.recorder.set_quiet(true);
-            self.decide_again(self.world.children.waiting());
+            self.decide_again(self.objects.children.waiting());
             self.settle();
             self.recorder.set_quiet(false);
         }

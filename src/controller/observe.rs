@@ -1,4 +1,4 @@
-//! Taking in what watches and replies show: into the world, the settings and the engine. Nothing is
+//! Taking in what watches and replies show: into the objects, the settings and the engine. Nothing is
 //! decided and nothing is written here.
 
 use std::sync::Arc;
@@ -83,7 +83,7 @@ impl Controller {
                 };
                 self.workload_gone(&key, uid);
                 if let Some(uid) = uid {
-                    self.world.stale_workloads().deleted(uid);
+                    self.objects.stale_workloads().deleted(uid);
                 }
             }
             Source::Jobs(kind, _) => {
@@ -94,7 +94,7 @@ impl Controller {
                 };
                 self.job_gone(&key, uid);
                 if let Some(uid) = uid {
-                    self.world.stale_jobs(kind).deleted(uid);
+                    self.objects.stale_jobs(kind).deleted(uid);
                 }
             }
             Source::Pod => {
@@ -109,9 +109,9 @@ impl Controller {
     /// A list is about to be asked for.
     fn relisting(&mut self, source: &Source) {
         match source {
-            Source::Workload => self.world.stale_workloads().relisting(),
-            Source::Pod => self.world.pods.stale().relisting(),
-            Source::Jobs(kind, _) => self.world.stale_jobs(kind).relisting(),
+            Source::Workload => self.objects.stale_workloads().relisting(),
+            Source::Pod => self.objects.pods.stale().relisting(),
+            Source::Jobs(kind, _) => self.objects.stale_jobs(kind).relisting(),
             // Nothing is written to these that shows that they are gone.
             _ => {}
         }
@@ -124,19 +124,19 @@ impl Controller {
         };
         let known: Vec<(Arc<str>, Arc<str>)> = match source {
             Source::Workload => self
-                .world
+                .objects
                 .workloads()
                 .map(|(key, _)| (key.namespace.clone(), key.name.clone()))
                 .collect(),
             Source::Pod => self
-                .world
+                .objects
                 .pods
                 .all()
                 .map(|(key, _)| (key.namespace.clone(), key.name.clone()))
                 .collect(),
             Source::Jobs(kind, _) => {
-                let jobs = self.world.jobs().map(|(key, _)| key);
-                jobs.chain(self.world.children.keys())
+                let jobs = self.objects.jobs().map(|(key, _)| key);
+                jobs.chain(self.objects.children.keys())
                     .filter(|key| key.kind == *kind)
                     .map(|key| (key.namespace.clone(), key.name.clone()))
                     .collect()
@@ -166,10 +166,10 @@ impl Controller {
     /// Workloads whose job was not in a complete list are looked at again.
     fn workloads_without_job(&mut self) {
         let orphans: Vec<Subject> = self
-            .world
+            .objects
             .workloads()
             .filter_map(|(_, workload)| workload.owner.as_ref())
-            .filter(|owner| self.world.job_of(&owner.subject).is_none())
+            .filter(|owner| self.objects.job_of(&owner.subject).is_none())
             .map(|owner| owner.subject.clone())
             .collect();
         self.agenda.plan_all(orphans);
@@ -188,7 +188,7 @@ impl Controller {
                     self.engine.apply(event);
                 }
                 if effect.priorities {
-                    let jobs = self.world.jobs();
+                    let jobs = self.objects.jobs();
                     let subjects = jobs.map(|(_, job)| Subject::Job(job.uid.clone()));
                     self.agenda.plan_all(subjects);
                     self.look_at_all_pods();
@@ -206,7 +206,7 @@ impl Controller {
             }
             Err(error) => warn!(
                 ?source,
-                namespace, name, error, "object can't be read and is passed over"
+                namespace, name, error, "object can't be read and is ignored"
             ),
         }
     }
@@ -216,19 +216,19 @@ impl Controller {
         let (key, mut record) = match WorkloadRecord::read(object) {
             Ok(read) => read,
             Err(error) => {
-                warn!(%namespace, %name, %error, "Workload can't be read and is passed over");
+                warn!(%namespace, %name, %error, "Workload can't be read and is ignored");
                 return;
             }
         };
         // An owner in another namespace is none (a forged reference).
         let owner = record.owner.clone().filter(|owner| {
-            self.world
+            self.objects
                 .job_of(&owner.subject)
                 .is_none_or(|(job, _)| job.namespace == key.namespace)
         });
         // What it said of its job before an orphaning deletion is still so.
         let known = self
-            .world
+            .objects
             .workload(&key)
             .and_then(|known| known.owner.as_ref());
         let owner = match (owner, known) {
@@ -240,14 +240,14 @@ impl Controller {
         record.owner.clone_from(&owner);
         self.set_late_aside(&key, &mut record);
         let waits = record.status.admission.is_none() && !record.is_finished();
-        let known = self.world.workload(&key);
+        let known = self.objects.workload(&key);
         let was_evicting = known
             .filter(|known| known.uid == record.uid && known.revision < record.revision)
             .map(WorkloadRecord::is_evicting);
         self.count_eviction(was_evicting, &record);
         let before = known.and_then(|known| known.owner.as_ref());
         let before = before.map(|owner| owner.subject.clone());
-        if !self.world.put_workload(key, record) {
+        if !self.objects.put_workload(key, record) {
             return;
         }
         let subject = owner.map(|owner| owner.subject);
@@ -267,34 +267,34 @@ impl Controller {
 
     /// A reply says that a Workload is gone, which its watch may not have shown yet.
     pub(super) fn workload_not_found(&mut self, key: &WorkloadKey) {
-        if let Some(known) = self.world.workload(key) {
+        if let Some(known) = self.objects.workload(key) {
             let uid = known.uid.clone();
-            self.world.stale_workloads().bury(uid);
+            self.objects.stale_workloads().bury(uid);
         }
         self.workload_gone(key, None);
     }
 
     /// A reply says that a job is gone.
     pub(super) fn job_not_found(&mut self, key: &JobKey, uid: &Uid) {
-        self.world.stale_jobs(&key.kind).bury(uid.clone());
+        self.objects.stale_jobs(&key.kind).bury(uid.clone());
         self.job_gone(key, Some(uid));
     }
 
     /// A reply says that a pod is gone.
     pub(super) fn pod_not_found(&mut self, key: &PodKey, uid: &Uid) {
-        self.world.pods.stale().bury(uid.clone());
+        self.objects.pods.stale().bury(uid.clone());
         self.pod_gone(key, Some(uid));
     }
 
     pub(super) fn workload_gone(&mut self, key: &WorkloadKey, uid: Option<&str>) {
-        let Some(known) = self.world.workload(key) else {
+        let Some(known) = self.objects.workload(key) else {
             return;
         };
         if uid.is_some_and(|uid| *known.uid != *uid) {
             return;
         }
         if let Some(Owner { subject, .. }) = self
-            .world
+            .objects
             .remove_workload(key)
             .and_then(|record| record.owner)
         {
@@ -307,7 +307,7 @@ impl Controller {
     /// Looks again at all pods that are admitted by themselves.
     fn look_at_all_pods(&mut self) {
         let uids: Vec<Uid> = self
-            .world
+            .objects
             .pods
             .all()
             .map(|(_, pod)| pod.uid.clone())
@@ -317,10 +317,10 @@ impl Controller {
         }
     }
 
-    /// What runs without a record of its admission is charged to what its queue says.
+    /// What runs without a record of its admission has usage in the flavors that its queue says.
     fn recharge_unrecorded_pods(&mut self) {
         let uids: Vec<Uid> = self
-            .world
+            .objects
             .pods
             .all()
             .filter(|(_, pod)| pod.mode == PodMode::Single && pod.is_released())
@@ -338,10 +338,10 @@ impl Controller {
             self.sync_workload(&subject);
             self.agenda.plan(subject);
         }
-        let of_children = self.world.children.keys();
+        let of_children = self.objects.children.keys();
         let of_children = of_children.filter(|key| *key.kind == *kind);
         let owners: Vec<_> = of_children
-            .filter_map(|key| Some((key, self.world.children.get(key)?)))
+            .filter_map(|key| Some((key, self.objects.children.get(key)?)))
             .filter(|(_, child)| child.record.is_some())
             .filter_map(|(key, child)| {
                 let owner = child.owner.as_ref()?;
@@ -355,7 +355,7 @@ impl Controller {
 
     /// The jobs of a JobKind.
     pub(super) fn jobs_of(&self, kind: &str) -> Vec<Subject> {
-        let jobs = self.world.jobs();
+        let jobs = self.objects.jobs();
         let of_kind = jobs.filter(|(key, _)| *key.kind == *kind);
         of_kind
             .map(|(_, job)| Subject::Job(job.uid.clone()))
@@ -364,7 +364,7 @@ impl Controller {
 
     /// Forgets what was noted about a subject of which nothing is left.
     pub(super) fn prune(&mut self, subject: &Subject) {
-        if self.world.is_known(subject) {
+        if self.objects.is_known(subject) {
             return;
         }
         self.recorder.forget(subject);
@@ -372,7 +372,7 @@ impl Controller {
         self.late.forget(subject);
         self.unused.forget(subject);
         if let Subject::Job(uid) = subject {
-            self.world.forget_gone(uid);
+            self.objects.forget_gone(uid);
         }
     }
 }

@@ -75,17 +75,17 @@ impl Controller {
             self.ask_again();
         }
         let gated: i64 = self
-            .world
+            .objects
             .gated()
             .values()
-            .chain(self.world.pods.gated().values())
+            .chain(self.objects.pods.gated().values())
             .map(|count| i64::from(*count))
             .sum();
         self.metrics.gated(gated);
         self.statuses.refresh(
             &self.engine,
             &self.cluster,
-            &self.world,
+            &self.objects,
             &self.kinds,
             &self.metrics,
             self.now,

@@ -89,11 +89,11 @@ fn put(kinds: &mut Kinds, object: &DynamicObject, queue_gates: &QueueGates) {
     let compiled = match parsed.as_ref().map(CompiledKind::compile) {
         Ok(Ok(compiled)) => Some(compiled.with_queue_gates(queue_gates.clone())),
         Ok(Err(problems)) => {
-            warn!(jobkind = %name, problems = summarize(&problems), "JobKind is passed over");
+            warn!(jobkind = %name, problems = summarize(&problems), "JobKind is ignored");
             None
         }
         Err(error) => {
-            warn!(jobkind = %name, %error, "JobKind is passed over");
+            warn!(jobkind = %name, %error, "JobKind is ignored");
             None
         }
     };

@@ -41,7 +41,7 @@ impl Cause {
     pub fn cluster_queue_stopped() -> Self {
         Self::new(
             "ClusterQueueStopped",
-            "Its ClusterQueue is stopped (stopPolicy HoldAndDrain): it waits until that is taken back",
+            "The ClusterQueue is stopped (spec.stopPolicy is HoldAndDrain)",
         )
     }
 
@@ -49,7 +49,7 @@ impl Cause {
     pub fn local_queue_stopped() -> Self {
         Self::new(
             "LocalQueueStopped",
-            "Its LocalQueue is stopped (stopPolicy HoldAndDrain): it waits until that is taken back",
+            "The LocalQueue is stopped (spec.stopPolicy is HoldAndDrain)",
         )
     }
 
@@ -57,7 +57,7 @@ impl Cause {
     pub fn timed_out() -> Self {
         Self::new(
             TIMED_OUT,
-            "Not all of its pods were bound to nodes in the time that its ClusterQueue allows (spec.reservation.timeoutSeconds)",
+            "Not all pods were bound to nodes within spec.reservation.timeoutSeconds of the ClusterQueue",
         )
     }
 
@@ -65,7 +65,7 @@ impl Cause {
     pub fn pod_timed_out() -> Self {
         Self::new(
             TIMED_OUT,
-            "No node had room for it in the time that its ClusterQueue allows (spec.reservation.timeoutSeconds)",
+            "The pod was not bound to a node within spec.reservation.timeoutSeconds of the ClusterQueue",
         )
     }
 
@@ -73,21 +73,21 @@ impl Cause {
     pub fn pods_changed() -> Self {
         Self::new(
             "PodsChanged",
-            "All its pods were made again and ask for something else than it was admitted with: it is queued with that",
+            "All pods were recreated with other requests than were admitted: queued again with the new requests",
         )
     }
 
-    /// Its user has suspended it.
+    /// Suspended by its user.
     pub fn paused() -> Self {
         Self::new(
             SUSPENDED,
-            "Suspended by its user: its quota is free when its pods are gone",
+            "Suspended by its user: its quota is freed when its pods are gone",
         )
     }
 
     /// The API server, or a webhook, refuses its release.
     pub fn blocked(why: &str) -> Self {
-        Self::new(BLOCKED, format!("It can't be released: {why}"))
+        Self::new(BLOCKED, format!("The job can't be released: {why}"))
     }
 
     /// It is preempted by another one.
@@ -128,12 +128,12 @@ impl Cause {
     pub fn note_for_pod(&self, replacement: &Replacement) -> Note {
         let reason = self.preempted.map_or("Evicted", |_| PREEMPTED);
         let outcome = match replacement {
-            Replacement::Nobody => "deleted; no controller makes it again".to_owned(),
+            Replacement::Nobody => "deleted; no controller recreates it".to_owned(),
             Replacement::Another => {
-                "deleted, so that another one takes its place in the queue".to_owned()
+                "deleted; its controller recreates it, and the new pod is queued".to_owned()
             }
             Replacement::OnRetry(kind) => format!(
-                "deleted; its {kind} counts that as a failure, and makes another one only if it is told to retry"
+                "deleted; its {kind} counts that as a failure, and recreates the pod only if it is configured to retry"
             ),
         };
         Note::warning(reason, format!("{}: {outcome}", self.message))
@@ -200,7 +200,7 @@ mod tests {
     use crate::plan::workload::{self, Next};
 
     #[test]
-    fn a_preempted_workload_is_told_for_whom_and_by_which_right() {
+    fn a_preempted_workload_names_the_preemptor_and_the_reason() {
         let own = Preemptor {
             subject: Some(Subject::Job("u-1".into())),
             name: Some("Job \"urgent\"".to_owned()),

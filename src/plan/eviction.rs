@@ -1,4 +1,4 @@
-//! How a job that holds quota gives it back: told to go, stopped, its pods gone, its templates as they
+//! How a job that holds quota gives it back: evicted, stopped, its pods gone, its templates as they
 //! were, its quota free; then queued again, at once, after a while, or not at all.
 
 use sluice_crds::WorkloadSpec;
@@ -17,7 +17,7 @@ use super::{JobPatch, JobPurpose, Note, Now, Plan, StatusPurpose, Write};
 use crate::cache::job::Reading;
 use crate::cache::{WorkloadKey, WorkloadRecord};
 
-/// A job that has to go: suspend it, wait until its pods are gone, give its templates back, free
+/// An evicted job: suspend it, wait until its pods are gone, give its templates back, free
 /// its quota.
 pub(super) fn evicting(
     situation: &Situation<'_>,
@@ -105,12 +105,12 @@ pub(super) fn requeue(
     let (next, text) = match backoff {
         Backoff::None => (
             Next::Queue,
-            "Its pods are gone and its quota is free: it waits in its queue again".to_owned(),
+            "Its pods are gone and its quota is free: queued again".to_owned(),
         ),
         Backoff::For(wait) => (
             Next::QueueAfter(wait),
             format!(
-                "Its pods are gone and its quota is free: it waits in its queue again in {} s",
+                "Its pods are gone and its quota is free: queued again in {} s",
                 wait.as_secs()
             ),
         ),
@@ -126,7 +126,7 @@ pub(super) fn requeue(
             })
             .and_note(Note::warning(
                 "Deactivated",
-                "It has given its quota back as often as its ClusterQueue allows (spec.reservation.backoff.limitCount); set spec.active of its Workload to true to queue it again",
+                "Deactivated after spec.reservation.backoff.limitCount backoffs, as its ClusterQueue says; set spec.active of its Workload to true to queue it again",
             ));
         }
         Backoff::Deactivate => (
@@ -140,8 +140,7 @@ pub(super) fn requeue(
 }
 
 pub(super) fn evict_changed(key: &WorkloadKey, record: &WorkloadRecord, now: Now) -> Plan {
-    let message =
-        "It asks for more than it was admitted with: it is queued again with what it asks for now";
+    let message = "The job requests more than was admitted: queued again with the new requests";
     evict(key, record, &Cause::new("PodSetsChanged", message), now)
 }
 
@@ -154,13 +153,13 @@ pub(super) fn evict_refused(
 ) -> Plan {
     let why = summarize(refusals);
     let message =
-        format!("Its controller would never run it, so it would hold quota for ever: {why}");
+        format!("The job's controller would never run it, so it would hold quota for ever: {why}");
     evict(key, record, &Cause::new("NeverRuns", message), now)
 }
 
 /// Evicts a job whose pods came back that had ended for good by what it said.
 pub(super) fn evict_returned(key: &WorkloadKey, record: &WorkloadRecord, now: Now) -> Plan {
-    let message = "More of its pods run than quota is reserved for, because pods reported as finished were started again: it is queued again with its full request";
+    let message = "More pods run than quota is reserved for, because pods reported as finished were started again: queued again with all pods";
     evict(
         key,
         record,

@@ -26,7 +26,7 @@ pub enum Excess {
 
 /// Why `child`, which belongs to `root`, may not run as it does, if so. `workload` is that of `root`.
 ///
-/// What can't be suspended waits behind gates, and pods that are admitted by themselves are charged by
+/// What can't be suspended waits behind gates, and pods that are admitted by themselves have usage by
 /// themselves.
 pub fn excess(
     root: &JobRecord,
@@ -93,7 +93,7 @@ pub fn note(excess: &Excess, root: &str) -> Note {
         Excess::NotAdmitted => Note::warning(
             "OwnerNotAdmitted",
             format!(
-                "Suspended: {root}, to which it belongs, is not admitted; when it is, its controller resumes this object"
+                "Suspended: {root}, to which this object belongs, is not admitted; after the admission its controller resumes this object"
             ),
         ),
         Excess::MoreThanAdmitted {
@@ -103,8 +103,7 @@ pub fn note(excess: &Excess, root: &str) -> Note {
         } => Note::warning(
             "ExceedsOwner",
             format!(
-                "Suspended: it asks for {resource} {asks}, and {root}, to which it belongs, was admitted with {admitted}; \
-                 let that object ask for it, or create this one without the owner reference, so that it is queued by itself"
+                "Suspended: it requests {resource} {asks}, and {root}, to which it belongs, was admitted with {admitted}; increase the requests of that object, or create this object without the owner reference, so that it is queued by itself"
             ),
         ),
     }

@@ -11,7 +11,7 @@ use crate::cache::WorkloadRecord;
 
 /// What a deactivated Workload says that holds no quota.
 pub const DEACTIVATED: &str =
-    "It is deactivated and does not wait for quota: set spec.active to true to queue it again";
+    "The Workload is deactivated: set spec.active to true to queue it again";
 
 /// Why a Workload holds no quota: the reason of its QuotaReserved condition, Kueue's where it has one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -88,7 +88,7 @@ pub fn deactivated(record: &WorkloadRecord) -> Option<(NotReserved, String)> {
 /// What a Workload waits for that backs off until then.
 pub fn backs_off(until: Timestamp) -> String {
     format!(
-        "Backs off until {}, as it could not use its quota; then it is queued again",
+        "Backs off until {}, because it could not use its quota; then it is queued again",
         in_seconds(until)
     )
 }

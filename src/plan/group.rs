@@ -33,8 +33,8 @@ pub struct Situation<'a> {
     pub pods: &'a [(&'a PodKey, &'a PodRecord)],
     /// Its Workload, if there is one.
     pub workload: Option<(&'a WorkloadKey, &'a WorkloadRecord)>,
-    /// Whether quota is still charged to a Workload of this group that somebody has deleted.
-    pub still_charged: bool,
+    /// Whether a Workload of this group that somebody has deleted still has usage.
+    pub still_in_use: bool,
     /// How many of its pods may run: released, and not gone.
     pub live_pods: usize,
     /// Its priority, or why that can't be known.
@@ -90,7 +90,7 @@ pub fn plan(situation: &Situation<'_>) -> Plan {
             } else {
                 Plan::note(Note::normal(
                     "WaitsForReplacement",
-                    "Pods of this group have failed and none is left: its quota stays reserved for pods in their place; delete its pods to end it",
+                    "Pods of this group have failed, and none runs: its quota stays reserved for replacement pods; delete the pods of the group to end it",
                 ))
             };
         }
@@ -106,7 +106,7 @@ fn waiting(situation: &Situation<'_>, first: &PodRecord, group: &PodGroup) -> Pl
         QueueName::None => {
             return Plan::note(Note::warning(
                 "NoQueue",
-                "The pods of this group name no queue: give the oldest of them the label sluice.dev/queue-name",
+                "The pods of this group name no queue: add the label sluice.dev/queue-name to the oldest pod",
             ));
         }
         QueueName::Invalid(problem) => {
@@ -118,7 +118,7 @@ fn waiting(situation: &Situation<'_>, first: &PodRecord, group: &PodGroup) -> Pl
     if present < total && workload.is_none() {
         return Plan::note(Note::normal(
             "GroupIncomplete",
-            format!("Not all {total} pods of this group are there"),
+            format!("Not all {total} pods of this group exist"),
         ));
     }
     let pod_sets = match pod_sets(pods, total) {
@@ -135,7 +135,7 @@ fn waiting(situation: &Situation<'_>, first: &PodRecord, group: &PodGroup) -> Pl
     spec.job_creation_timestamp = created(first, record);
     match workload {
         // Its quota is free, and it can ask for some again, when its pods are gone.
-        None if situation.still_charged && 0 < situation.live_pods => Plan::default(),
+        None if situation.still_in_use && 0 < situation.live_pods => Plan::default(),
         None => {
             let GroupKey { namespace, name } = situation.key;
             // The Workload outlives its pods for a while.
@@ -165,7 +165,7 @@ fn waiting(situation: &Situation<'_>, first: &PodRecord, group: &PodGroup) -> Pl
             };
             Plan::write(Write::CreateWorkload(Box::new(object))).and_note(Note::normal(
                 "Queued",
-                format!("All {total} pods are there: waits for quota in LocalQueue {queue:?}"),
+                format!("All {total} pods exist: waits for quota in LocalQueue {queue:?}"),
             ))
         }
         // Some pods are gone: it keeps its place and can't be admitted until it is complete again.
@@ -279,7 +279,7 @@ fn finished(pods: &[(&PodKey, &PodRecord)], total: u32) -> Option<Finished> {
     (0 < failed && is_final && !runs).then(|| Finished {
         succeeded: false,
         message: format!(
-            "{failed} of {total} pods of the group failed, and the group is not to be retried"
+            "{failed} of {total} pods of the group failed, and one of them forbids retries (sluice.dev/retriable-in-group: \"false\")"
         ),
     })
 }

@@ -79,10 +79,10 @@ pub fn plan(situation: &Situation<'_>) -> Plan {
 /// What keeps it may keep it for long: as long as it is there it gives quota back like any other.
 fn deleting(situation: &Situation<'_>) -> Plan {
     let Situation { job, workload, .. } = situation;
-    let charged = workload.filter(|(_, record)| {
+    let admitted = workload.filter(|(_, record)| {
         record.status.admission.is_some() && !record.is_finished() && !record.deleting
     });
-    let (Some((key, record)), Ok(reading)) = (charged, &job.reading) else {
+    let (Some((key, record)), Ok(reading)) = (admitted, &job.reading) else {
         return Plan::default();
     };
     match &reading.finished {
@@ -93,7 +93,7 @@ fn deleting(situation: &Situation<'_>) -> Plan {
         None if record.is_evicting() => evicting(situation, reading, key, record),
         // Its controller makes no pods any more, and does not say either how it ended.
         None if is_left_without_pods(situation) => {
-            let cause = Cause::new("Deleted", "It is being deleted, and its pods are gone");
+            let cause = Cause::new("Deleted", "The job is being deleted, and its pods are gone");
             evict(key, record, &cause, situation.now)
         }
         Some(_) | None => Plan::default(),
@@ -143,7 +143,7 @@ fn unfinished(
 ) -> Plan {
     let note = Note::warning(
         "Unfinished",
-        "It had ended and goes on: it is queued anew, as its quota was given back",
+        "The job had finished and was started again: it is queued again, as its quota was freed",
     );
     if runs_unheld(situation, reading) {
         return suspend(situation, note);

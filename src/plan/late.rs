@@ -9,7 +9,7 @@ use super::cause::Cause;
 use super::explain::NotReserved;
 use super::{Note, Now};
 use crate::cache::WorkloadRecord;
-use crate::cache::conditions::{self, Saying, Type};
+use crate::cache::conditions::{self, ConditionUpdate, Type};
 
 /// Why it is taken back: the reason of its conditions.
 const TERM_ENDED: &str = "TermEnded";
@@ -55,7 +55,7 @@ fn number(own: &str, term: &str) -> Option<u32> {
 /// The status of a Workload whose late admission is taken back: it waits as before.
 pub fn taken_back(record: &WorkloadRecord, now: Now) -> WorkloadStatus {
     let mut status = record.status.clone();
-    let said = |kind, reason, message: &str| Saying {
+    let said = |kind, reason, message: &str| ConditionUpdate {
         kind,
         is_true: false,
         reason,
@@ -65,16 +65,16 @@ pub fn taken_back(record: &WorkloadRecord, now: Now) -> WorkloadStatus {
         said(
             Type::QuotaReserved,
             NotReserved::PENDING_EVALUATION.as_str(),
-            "Waits for quota: it was admitted by a leader whose term had ended",
+            "Waits for quota: its admission arrived after the leader's term had ended",
         ),
         said(
             Type::Admitted,
             TERM_ENDED,
-            "Admitted by a leader whose term had ended, when its quota was given to others: taken back before anything was released",
+            "The admission arrived after the leader's term had ended, and its quota was given to others: taken back before any pod was released",
         ),
     ];
-    for saying in sayings {
-        conditions::say(&mut status.conditions, saying, record.generation, now);
+    for update in sayings {
+        conditions::set(&mut status.conditions, update, record.generation, now);
     }
     status.admission = None;
     status
@@ -84,7 +84,7 @@ pub fn taken_back(record: &WorkloadRecord, now: Now) -> WorkloadStatus {
 pub fn taken_back_note() -> Note {
     Note::normal(
         "Requeued",
-        "A leader admitted it whose term had ended, when its quota was given to others: it waits in its queue again",
+        "The admission arrived after the leader's term had ended, and its quota was given to others: queued again",
     )
 }
 
@@ -92,7 +92,7 @@ pub fn taken_back_note() -> Note {
 pub fn pod_cause() -> Cause {
     Cause::new(
         TERM_ENDED,
-        "A leader admitted it whose term had ended, when its quota was given to others",
+        "The admission arrived after the leader's term had ended, and its quota was given to others",
     )
 }
 

@@ -2,7 +2,6 @@
 //! engine's view. No I/O; time is an argument. Planning again after the write plans nothing more.
 
 pub mod cause;
-mod charge;
 mod eviction;
 pub mod excess;
 pub mod explain;
@@ -13,6 +12,7 @@ pub mod job;
 pub mod late;
 pub mod pod;
 pub mod progress;
+mod recorded_usage;
 pub mod reservation;
 pub mod shares;
 pub mod situation;
@@ -105,7 +105,7 @@ pub enum PodPurpose {
     LiftGates,
     /// It lost the label that it is watched by.
     Relabel,
-    /// It has to go: its job gives its quota back.
+    /// It is evicted: its job gives its quota back.
     Evict,
     /// It has held quota for too long without a node.
     TimeOut,
@@ -125,7 +125,7 @@ pub enum JobPatch {
 pub enum StatusPurpose {
     /// It is admitted.
     Admit,
-    /// It has to go.
+    /// It is evicted.
     Evict,
     /// It has gone: its quota is free.
     Requeue,

@@ -7,8 +7,8 @@ use std::collections::BTreeSet;
 use serde_json::json;
 use sluice_crds::{Admission, MANAGED_LABEL, POD_SET_ANNOTATION, PodSetAssignment};
 use sluice_kinds::gates::{Gate, GateState};
+use sluice_kinds::patch::{Lifting, lifting_patch};
 use sluice_kinds::pod::PodAdmission;
-use sluice_kinds::pod::{Lifting, lifting_patch};
 use sluice_kinds::template::Placement;
 
 use super::{PodPurpose, Write};
@@ -59,7 +59,7 @@ pub fn lift(key: &PodKey, pod: &PodRecord, held_by: &HeldBy) -> Option<Write> {
 }
 
 /// The write that admits a pod by itself: its queue gate goes, the flavors' placement comes, and the
-/// record of what it is charged to.
+/// record of its usage.
 pub fn admit(
     key: &PodKey,
     pod: &PodRecord,
@@ -166,7 +166,7 @@ fn patch(
     }
 }
 
-/// A pod of a job or group, as far as letting it go is concerned.
+/// A pod of a job or group, as far as its release is concerned.
 #[derive(Debug, Clone, Copy)]
 pub struct Member<'a> {
     /// Where it is.
@@ -195,7 +195,7 @@ pub fn releases<'a>(
         let taken = of_set()
             .filter(|member| member.pod.is_released() || member.is_leaving)
             .count();
-        let room = count
+        let unused = count
             .saturating_sub(taken)
             .saturating_sub(used_up(&assignment.name));
         let mut waiting: Vec<&Member<'a>> = of_set()
@@ -206,7 +206,7 @@ pub fn releases<'a>(
         });
         // A pod that rests after a failure keeps its place, or another would take it meanwhile and
         // there would be one too many.
-        let next = waiting.into_iter().take(room);
+        let next = waiting.into_iter().take(unused);
         let ready = next.filter(|member| !member.is_busy);
         chosen.extend(ready.map(|member| (*member, assignment)));
     }

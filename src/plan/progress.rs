@@ -7,7 +7,7 @@ use sluice_kinds::view::PodSetView;
 
 use super::Now;
 use crate::cache::WorkloadRecord;
-use crate::cache::conditions::{self, Saying, Type};
+use crate::cache::conditions::{self, ConditionUpdate, Type};
 
 /// The reason of PodsReady for pods that were ready once and are not any more.
 const WAIT_FOR_RECOVERY: &str = "WaitForRecovery";
@@ -37,9 +37,9 @@ pub struct Told<'a> {
 pub fn report(record: &WorkloadRecord, told: &Told<'_>, now: Now) -> Option<WorkloadStatus> {
     let mut status = record.status.clone();
     if let Some(is_ready) = told.ready
-        && let Some(saying) = readiness(&status.conditions, is_ready)
+        && let Some(update) = readiness(&status.conditions, is_ready)
     {
-        conditions::say(&mut status.conditions, saying, record.generation, now);
+        conditions::set(&mut status.conditions, update, record.generation, now);
     }
     let assignments = status.admission.iter().flat_map(|a| &a.pod_set_assignments);
     let reclaimable = assignments.map(|set| ReclaimablePod {
@@ -60,8 +60,8 @@ pub(super) fn is_refuted(
     sets.any(|set| {
         let count = u32::try_from(set.count).unwrap_or_default();
         let reclaimed = record.reclaimed(&set.name);
-        let charged = usize::try_from(count.saturating_sub(reclaimed)).unwrap_or(usize::MAX);
-        0 < reclaimed && charged < live_pods_of_set(&set.name).staying
+        let counted = usize::try_from(count.saturating_sub(reclaimed)).unwrap_or(usize::MAX);
+        0 < reclaimed && counted < live_pods_of_set(&set.name).staying
     })
 }
 
@@ -98,9 +98,9 @@ fn as_count(number: impl TryInto<i32>) -> i32 {
     number.try_into().unwrap_or(i32::MAX)
 }
 
-/// PodsReady of what has just been admitted, or has to go.
-pub(super) fn not_started() -> Saying {
-    Saying {
+/// PodsReady of a Workload that has just been admitted, or is evicted.
+pub(super) fn not_started() -> ConditionUpdate {
+    ConditionUpdate {
         kind: Type::PodsReady,
         is_true: false,
         reason: "WaitForStart",
@@ -109,20 +109,17 @@ pub(super) fn not_started() -> Saying {
 }
 
 /// What PodsReady is to say, if that is something new. That it is not there yet says enough.
-fn readiness(known: &[Condition], is_ready: bool) -> Option<Saying> {
+fn readiness(known: &[Condition], is_ready: bool) -> Option<ConditionUpdate> {
     let known = conditions::find(known, Type::PodsReady);
     let was_ready = known.is_some_and(|known| known.status == "True");
     let had_to_recover = known.is_some_and(|known| known.reason == WAIT_FOR_RECOVERY);
     let (reason, message) = match (was_ready, is_ready) {
         (true, true) | (false, false) => return None,
-        (true, false) => (
-            WAIT_FOR_RECOVERY,
-            "Its pods were all ready and not all of them still are",
-        ),
+        (true, false) => (WAIT_FOR_RECOVERY, "Not all of its pods are ready any more"),
         (false, true) if had_to_recover => ("Recovered", "All of its pods are ready again"),
         (false, true) => ("Started", "All of its pods are ready"),
     };
-    Some(Saying {
+    Some(ConditionUpdate {
         kind: Type::PodsReady,
         is_true: is_ready,
         reason,

@@ -12,7 +12,7 @@ use crate::cache::{PodRecord, WorkloadRecord};
 
 /// The reason of an eviction for want of nodes.
 pub const TIMED_OUT: &str = "ReservationTimeout";
-/// The reason of an eviction because the API server, or a webhook, does not let the job go.
+/// The reason of an eviction because the API server, or a webhook, refuses the release of the job.
 pub const BLOCKED: &str = "ReleaseBlocked";
 /// For so long after an admission pods may run because of it that no watch has shown.
 const UNSEEN_PODS: Duration = Duration::from_secs(5);
@@ -33,7 +33,7 @@ pub enum Backoff {
     Deactivate,
 }
 
-/// How long a Workload that has to go will back off.
+/// How long an evicted Workload will back off.
 pub fn backoff(record: &WorkloadRecord, terms: Option<&Reservation>) -> Backoff {
     let Some(state) = &record.status.requeue_state else {
         return Backoff::None;
@@ -85,17 +85,17 @@ pub fn unused_since<'a>(
 /// Since when a pod that was released has waited for a node, if it does.
 pub fn pod_unused_since(pod: &PodRecord) -> Option<Timestamp> {
     let waits = pod.is_released() && !pod.is_bound && !pod.deleting;
-    waits.then(|| pod_charged_since(pod))?
+    waits.then(|| pod_usage_since(pod))?
 }
 
 /// Since when a pod holds quota that was released by itself: what was never gated does since it was made.
-pub fn pod_charged_since(pod: &PodRecord) -> Option<Timestamp> {
+pub fn pod_usage_since(pod: &PodRecord) -> Option<Timestamp> {
     let admitted = pod.admitted.as_ref().and_then(|found| found.as_ref().ok());
     admitted.map(|admitted| admitted.at.0).or(pod.created)
 }
 
 /// Since when an admitted Workload holds quota.
-pub fn charged_since(record: &WorkloadRecord) -> Option<Timestamp> {
+pub fn usage_since(record: &WorkloadRecord) -> Option<Timestamp> {
     conditions::true_since(&record.status.conditions, Type::QuotaReserved)
 }
 

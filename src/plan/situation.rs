@@ -25,7 +25,7 @@ pub struct Situation<'a> {
     /// Its Workload, if there is one.
     pub workload: Option<(&'a WorkloadKey, &'a WorkloadRecord)>,
     /// Whether quota is still charged to a Workload of this job that somebody has deleted.
-    pub still_charged: bool,
+    pub still_in_use: bool,
     /// How many of its pods may run: released, and not gone.
     pub live_pods: usize,
     /// Whether it was admitted so short a time ago that pods may run that no watch has shown.

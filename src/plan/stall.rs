@@ -1,5 +1,5 @@
 //! Evictions that do not end: a job that was evicted and runs on, for whatever reason, is told so, and
-//! nobody is kept waiting for it any more. Its quota stays charged until its pods are gone.
+//! nobody is kept waiting for it any more. Its quota stays in use until its pods are gone.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use sluice_crds::WorkloadStatus;
 
 use super::{Note, Now};
 use crate::cache::WorkloadRecord;
-use crate::cache::conditions::{self, Saying, Type};
+use crate::cache::conditions::{self, ConditionUpdate, Type};
 
 /// How long an evicted job may take to stop, beyond what its pods are given to terminate.
 const IN_TIME: Duration = Duration::from_mins(1);
@@ -48,17 +48,17 @@ pub fn overdue(
         return None;
     }
     let message = format!(
-        "Evicted, and {}: its quota stays charged until its pods are gone, and no workload is kept waiting for it",
+        "Evicted, and {}: its quota stays in use until its pods are gone, and no workload waits for that quota any more",
         what_is_left(remains)
     );
     let mut status = record.status.clone();
-    let saying = Saying {
+    let update = ConditionUpdate {
         kind: Type::Stalled,
         is_true: true,
         reason: EVICTION_OVERDUE,
         message: message.clone(),
     };
-    conditions::say(&mut status.conditions, saying, record.generation, now);
+    conditions::set(&mut status.conditions, update, record.generation, now);
     Some((status, Note::warning(EVICTION_OVERDUE, message)))
 }
 
@@ -77,7 +77,7 @@ fn what_is_left(remains: &Remains) -> String {
         .map(|name| format!("{name:?}"))
         .collect();
     match (named.as_slice(), pods.len().checked_sub(NAMED_MAX)) {
-        ([], _) => "its controller has not said in time that it has stopped".to_owned(),
+        ([], _) => "its controller has not reported in time that it has stopped".to_owned(),
         ([one], _) => format!("its pod {one} has not ended in time"),
         (some, None | Some(0)) => format!("its pods {} have not ended in time", some.join(", ")),
         (some, Some(_)) => format!(
@@ -88,9 +88,9 @@ fn what_is_left(remains: &Remains) -> String {
 }
 
 /// That an eviction has ended which was overdue.
-pub(super) fn ended(record: &WorkloadRecord) -> Option<Saying> {
+pub(super) fn ended(record: &WorkloadRecord) -> Option<ConditionUpdate> {
     let was_stalled = conditions::is_true(&record.status.conditions, Type::Stalled);
-    was_stalled.then(|| Saying {
+    was_stalled.then(|| ConditionUpdate {
         kind: Type::Stalled,
         is_true: false,
         reason: EVICTION_ENDED,
@@ -148,7 +148,7 @@ mod tests {
         let cases = [
             (
                 with(&[], false),
-                "its controller has not said in time that it has stopped",
+                "its controller has not reported in time that it has stopped",
             ),
             (with(&["a"], false), "its pod \"a\" has not ended in time"),
             (

@@ -6,7 +6,7 @@ use sluice_engine::{ByFlavor, InactiveReason, LocalQueueInactiveReason, Resource
 use sluice_translate::{quantity, resource_list};
 
 use super::{Now, shares};
-use crate::cache::conditions::{self, Saying, Type};
+use crate::cache::conditions::{self, ConditionUpdate, Type};
 
 /// The status of a ClusterQueue. `broken` says why the object can't be used at all.
 pub fn cluster_queue(
@@ -16,7 +16,7 @@ pub fn cluster_queue(
     generation: Option<i64>,
     now: Now,
 ) -> ClusterQueueStatus {
-    let saying = match (broken, &status.active) {
+    let update = match (broken, &status.active) {
         (Some(message), _) => inactive("Invalid", format!("Can't admit: {message}")),
         (None, Ok(())) => active("Admits jobs"),
         (None, Err(reason)) => inactive(
@@ -25,7 +25,7 @@ pub fn cluster_queue(
         ),
     };
     let mut conditions = known.conditions.clone();
-    conditions::say(&mut conditions, saying, generation, now);
+    conditions::set(&mut conditions, update, generation, now);
     ClusterQueueStatus {
         conditions,
         pending_workloads: count(status.pending),
@@ -53,7 +53,7 @@ pub fn local_queue(
     generation: Option<i64>,
     now: Now,
 ) -> LocalQueueStatus {
-    let saying = match (broken, &status.active) {
+    let update = match (broken, &status.active) {
         (Some(message), _) => inactive("Invalid", format!("Can't admit: {message}")),
         (None, Ok(())) => active("Jobs of this queue can be admitted"),
         (None, Err(reason)) => inactive(
@@ -62,18 +62,18 @@ pub fn local_queue(
         ),
     };
     let mut conditions = known.conditions.clone();
-    conditions::say(&mut conditions, saying, generation, now);
+    conditions::set(&mut conditions, update, generation, now);
     LocalQueueStatus {
         conditions,
         gated_workloads: gated,
         pending_workloads: count(status.pending),
         reserving_workloads: count(status.reserving),
         admitted_workloads: count(status.admitted),
-        flavors_usage: usage(&status.usage, |resource, charged| ResourceUsage {
+        flavors_usage: usage(&status.usage, |resource, usage| ResourceUsage {
             name: resource.to_string(),
-            total: quantity(resource, charged.total),
-            allocated: quantity(resource, charged.allocated),
-            reserved: quantity(resource, charged.reserved()),
+            total: quantity(resource, usage.total),
+            allocated: quantity(resource, usage.allocated),
+            reserved: quantity(resource, usage.reserved()),
             borrowed: None,
         }),
         pending_requests: resource_list(&status.pending_requests),
@@ -93,7 +93,7 @@ pub fn cohort(
     generation: Option<i64>,
     now: Now,
 ) -> CohortStatus {
-    let saying = match (broken, &status.active) {
+    let update = match (broken, &status.active) {
         (Some(message), _) => inactive("Invalid", format!("Quota can't be counted: {message}")),
         (None, Ok(())) => active("Queues of this cohort can admit jobs"),
         (None, Err(reason)) => inactive(
@@ -106,15 +106,15 @@ pub fn cohort(
         ),
     };
     let mut conditions = known.conditions.clone();
-    conditions::say(&mut conditions, saying, generation, now);
+    conditions::set(&mut conditions, update, generation, now);
     CohortStatus {
         conditions,
         fair_sharing: shares::share(status.share),
     }
 }
 
-fn active(message: &str) -> Saying {
-    Saying {
+fn active(message: &str) -> ConditionUpdate {
+    ConditionUpdate {
         kind: Type::Active,
         is_true: true,
         reason: "Ready",
@@ -122,8 +122,8 @@ fn active(message: &str) -> Saying {
     }
 }
 
-fn inactive(reason: &'static str, message: String) -> Saying {
-    Saying {
+fn inactive(reason: &'static str, message: String) -> ConditionUpdate {
+    ConditionUpdate {
         kind: Type::Active,
         is_true: false,
         reason,
@@ -133,12 +133,12 @@ fn inactive(reason: &'static str, message: String) -> Saying {
 
 fn remedy(reason: &InactiveReason) -> &'static str {
     match reason {
-        InactiveReason::Stopped => "; set spec.stopPolicy to None to go on",
+        InactiveReason::Stopped => "; set spec.stopPolicy to None to admit jobs again",
         InactiveReason::FlavorNotFound(_) => {
-            "; create them or take them out of spec.resourceGroups"
+            "; create them, or remove them from spec.resourceGroups"
         }
         InactiveReason::CohortCycle(_) => "; change spec.parentName of one of them",
-        InactiveReason::CohortTreeTooDeep => "; make the tree flatter",
+        InactiveReason::CohortTreeTooDeep => "; remove levels from the tree",
     }
 }
 
@@ -153,12 +153,12 @@ fn local_reason(reason: &LocalQueueInactiveReason) -> &'static str {
 
 fn local_remedy(reason: &LocalQueueInactiveReason) -> &'static str {
     match reason {
-        LocalQueueInactiveReason::Stopped => "; set spec.stopPolicy to None to go on",
+        LocalQueueInactiveReason::Stopped => "; set spec.stopPolicy to None to admit jobs again",
         LocalQueueInactiveReason::NamespaceNotSelected => {
             "; change its spec.namespaceSelector or the labels of this namespace"
         }
         LocalQueueInactiveReason::ClusterQueueNotFound(_) => {
-            "; create it, or create this LocalQueue anew"
+            "; create it, or delete this LocalQueue and create it again for another ClusterQueue"
         }
         LocalQueueInactiveReason::ClusterQueueInactive(reason) => remedy(reason),
     }

@@ -165,7 +165,7 @@ fn planned_record(
         job,
         kind,
         workload: workload.as_ref().map(|(key, record)| (key, record)),
-        still_charged: false,
+        still_in_use: false,
         may_have_unseen_pods: false,
         live_pods,
         lasting_pods: live_pods,

@@ -29,6 +29,19 @@ pub struct Args {
     /// A further DNS name or IP address in the serving certificate. May be repeated.
     #[arg(long, env = "SLUICE_WEBHOOK_SAN", value_delimiter = ',')]
     pub webhook_san: Vec<String>,
+    /// A PEM bundle of the authorities whose clients the webhook answers: the API servers must then show a
+    /// client certificate, as the kubeconfig in their AdmissionConfiguration says. Read at the start. Default:
+    /// everybody is answered.
+    #[arg(long, env = "SLUICE_WEBHOOK_CLIENT_CA")]
+    pub webhook_client_ca: Option<PathBuf>,
+    /// A common name that such a client certificate may have. May be repeated. Default: any name.
+    #[arg(
+        long,
+        env = "SLUICE_WEBHOOK_CLIENT_NAME",
+        value_delimiter = ',',
+        requires = "webhook_client_ca"
+    )]
+    pub webhook_client_name: Vec<String>,
     /// Where metrics are served, as GET /metrics.
     #[arg(long, env = "SLUICE_METRICS_BIND", default_value = "0.0.0.0:8080")]
     pub metrics_bind: SocketAddr,

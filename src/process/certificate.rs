@@ -102,12 +102,14 @@ impl Keeper {
                 Ok(Err(error)) => {
                     warn!(
                         error = format!("{error:#}"),
-                        "webhook certificate, trying again"
+                        "the webhook certificate can't be renewed; trying again"
                     );
                     CHECK_SOON
                 }
                 Err(_) => {
-                    warn!("webhook certificate: the API server did not answer, trying again");
+                    warn!(
+                        "the webhook certificate can't be renewed: the API server did not answer; trying again"
+                    );
                     CHECK_SOON
                 }
             };
@@ -149,7 +151,7 @@ impl Keeper {
         let api: Api<Secret> = Api::namespaced(self.client.clone(), &self.namespace);
         let mut secret = api.get(SECRET).await.with_context(|| {
             format!(
-                "get Secret {}/{SECRET}: it is part of the manifests",
+                "get Secret {}/{SECRET}, which is part of the manifests",
                 self.namespace
             )
         })?;

@@ -7,9 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
-use k8s_openapi::jiff::SignedDuration;
 use serde::{Deserialize, Deserializer};
-use sluice_crds::UndeclaredResources;
+use sluice_crds::{UndeclaredResources, duration};
 use sluice_engine::{FairPreemption, ResourceName, Settings};
 use sluice_kinds::Problem;
 use sluice_kinds::devices::DeviceClasses;
@@ -22,7 +21,7 @@ mod device_classes;
 use device_classes::DeviceClassMapping;
 
 /// What was used longer ago than this can't be told from what is used now.
-const HALF_LIFE_MIN: SignedDuration = SignedDuration::from_secs(1);
+const HALF_LIFE_MIN: Duration = Duration::from_secs(1);
 
 /// What jobs often ask for and hardly a queue has quota for: it is bound to a node, where the scheduler
 /// counts it.
@@ -59,7 +58,7 @@ pub struct Config {
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 struct FairSharing {
-    /// When shares let jobs be preempted: the first strategy that makes room counts. Absent: both.
+    /// When shares let jobs be preempted: the first strategy that frees enough quota counts. Absent: both.
     preemption_strategies: Option<Vec<PreemptionStrategy>>,
 }
 
@@ -167,7 +166,7 @@ fn strategies(sharing: &FairSharing, problems: &mut Vec<Problem>) -> Vec<FairPre
     };
     let field = "fairSharing.preemptionStrategies";
     if named.is_empty() {
-        let detail = "must name a strategy; without preemptionStrategies both count";
+        let detail = "must have at least one element: LessThanOrEqualToFinalShare or LessThanInitialShare; if absent, both apply";
         problems.push(Problem::invalid(field, "[]", detail));
     }
     for (index, strategy) in named.iter().enumerate() {
@@ -186,14 +185,14 @@ fn strategies(sharing: &FairSharing, problems: &mut Vec<Problem>) -> Vec<FairPre
 }
 
 fn half_life(text: &str, problems: &mut Vec<Problem>) -> Option<Duration> {
-    let parsed = text.parse::<SignedDuration>().ok();
+    let parsed = duration::parse(text).ok();
     let counted = parsed.filter(|time| HALF_LIFE_MIN <= *time);
     if counted.is_none() {
         let field = "admissionFairSharing.usageHalfLifeTime";
-        let detail = "must be a duration of at least 1s, such as \"168h\" or \"1h30m\"";
+        let detail = format!("{}, and at least 1s", duration::RULE);
         problems.push(Problem::invalid(field, text, detail));
     }
-    counted.and_then(|time| Duration::try_from(time).ok())
+    counted
 }
 
 /// A section that is there with nothing in it is there.
@@ -313,6 +312,7 @@ mod tests {
     fn a_half_life_is_a_duration() {
         for (text, seconds) in [
             ("168h", 168 * 3600),
+            ("7d", 168 * 3600),
             ("1h30m", 5400),
             ("90s", 90),
             ("1.5h", 5400),
@@ -325,20 +325,21 @@ mod tests {
 
     #[test]
     fn values_that_can_not_be_meant_are_told_by_field() {
-        for text in ["0s", "-1h", "7d", "a week", "168", "10ms"] {
+        for text in ["0s", "-1h", "1mo", "a week", "168", "10ms"] {
             let told = refusal(&format!(
                 "admissionFairSharing: {{usageHalfLifeTime: {text:?}}}"
             ));
             let expected = format!(
                 "check the configuration file: admissionFairSharing.usageHalfLifeTime: Invalid \
-                 value: {text:?}: must be a duration of at least 1s, such as \"168h\" or \"1h30m\""
+                 value: {text:?}: {}, and at least 1s",
+                duration::RULE
             );
             assert_eq!(told, expected);
         }
         assert_eq!(
             refusal("fairSharing: {preemptionStrategies: []}"),
             "check the configuration file: fairSharing.preemptionStrategies: Invalid value: \"[]\": \
-             must name a strategy; without preemptionStrategies both count"
+             must have at least one element: LessThanOrEqualToFinalShare or LessThanInitialShare; if absent, both apply"
         );
         assert_eq!(
             refusal(

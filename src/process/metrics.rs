@@ -94,68 +94,68 @@ impl Metrics {
         let Self { registry, .. } = self;
         registry.register(
             "admitted_workloads",
-            "Workloads that were admitted",
+            "The number of admitted workloads",
             self.admitted.clone(),
         );
         registry.register(
             "evicted_workloads",
-            "Workloads that were evicted",
+            "The number of evicted workloads",
             self.evicted.clone(),
         );
         registry.register(
             "preempted_workloads",
-            "Workloads that were evicted to make room for another one, by the right to do so",
+            "The number of preempted workloads, by the reason of the preemption",
             self.preempted.clone(),
         );
         registry.register(
             "pending_workloads",
-            "Workloads that wait for quota",
+            "The number of pending workloads",
             self.pending.clone(),
         );
         registry.register(
             "reserving_workloads",
-            "Workloads that hold quota",
+            "The number of workloads with reserved quota",
             self.reserving.clone(),
         );
         registry.register(
             "stalled_workloads",
-            "Workloads that were evicted and have not given their quota back in time",
+            "The number of evicted workloads whose pods have not stopped in time",
             self.stalled.clone(),
         );
         registry.register(
             "gated_jobs",
-            "Jobs of a queue that are held by a gate",
+            "The number of jobs that a gate holds before the queue",
             self.gated.clone(),
         );
         registry.register(
             "api_writes",
-            "Writes to the API server",
+            "The number of writes to the API server",
             self.writes.clone(),
         );
         registry.register(
             "watch_errors",
-            "Watches that failed and were begun again",
+            "The number of watches that failed and were restarted",
             self.watch_errors.clone(),
         );
         registry.register(
             "events_dropped",
-            "Events that were not sent because too many waited",
+            "The number of events that were dropped because too many waited",
             self.events_dropped.clone(),
         );
         registry.register(
             "invariant_violations",
-            "States that must not occur, most of them of the quota: each is a bug",
+            "The number of states of usage that must not occur; each is a bug",
             self.invariant_violations.clone(),
         );
         registry.register_with_unit(
             "decision",
-            "Time to decide what to admit after something changed",
+            "The time of one decision: all cycles after a change",
             Unit::Seconds,
             self.decision_seconds.clone(),
         );
         registry.register_with_unit(
             "admission_wait",
-            "Time from the creation of a Workload to its admission",
+            "The time from the creation of a Workload to its admission",
             Unit::Seconds,
             self.admission_wait_seconds.clone(),
         );
@@ -186,7 +186,7 @@ impl Metrics {
             .inc();
     }
 
-    /// A Workload was evicted to make room for another one.
+    /// A Workload was preempted.
     pub fn preempted(&self, queue: &str, right: &str) {
         self.preempted
             .get_or_create(&Eviction {

@@ -112,8 +112,7 @@ async fn quota_that_can_not_be_counted_is_refused() -> Result<()> {
         );
         let told = refused(async || scene.try_create(&alone).await).await?;
         let problem = format!(
-            "{QUOTA}.borrowingLimit: Invalid value: \"1\": must be absent without spec.cohortName: \
-             there is no one to share with"
+            "{QUOTA}.borrowingLimit: Invalid value: \"1\": must be absent without spec.cohortName: quota is shared only there"
         );
         assert_eq!(told, by_objects_webhook(&problem));
 
@@ -155,7 +154,7 @@ async fn a_bad_queue_name_is_refused() -> Result<()> {
 
 /// Why jobs of one namespace wait, while their neighbour's go on.
 #[tokio::test]
-async fn a_job_that_can_not_be_admitted_is_told_why() -> Result<()> {
+async fn a_job_that_can_not_be_admitted_says_why() -> Result<()> {
     bed::shared("bad-why", async |scene| {
         let ns = &scene.ns;
         scene.queue(&[quota("cpu", "2"), quota("memory", "1Gi")]).await?;
@@ -250,8 +249,7 @@ async fn a_job_that_can_not_be_admitted_is_told_why() -> Result<()> {
         assert_eq!(
             told,
             format!(
-                "Can't admit: ResourceFlavors that don't exist: \"{ns}-unborn\"; create them or take \
-                 them out of spec.resourceGroups"
+                "Can't admit: ResourceFlavors that don't exist: \"{ns}-unborn\"; create them, or remove them from spec.resourceGroups"
             )
         );
         the_neighbour_goes_on(scene, "neighbour-too").await
@@ -465,7 +463,7 @@ async fn a_forged_workload_reserves_nothing() -> Result<()> {
         the_neighbour_goes_on(scene, "neighbour").await?;
         let forged = scene.get("Workload", "forged").await?;
         ensure!(is_admitted(&forged), "Sluice wrote to a Workload that is not its own: {forged}");
-        ensure!(is_suspended(&scene.get("Job", "owner").await?), "a forged Workload let a job go");
+        ensure!(is_suspended(&scene.get("Job", "owner").await?), "a forged Workload released a job");
         Ok(())
     })
     .await
@@ -489,8 +487,8 @@ async fn requests_that_make_no_sense_are_refused() -> Result<()> {
         ensure!(is_suspended(&job), "suspend: false in a manifest release it: {job}");
         let start = json!({"spec": {"suspend": false}});
         let again = refused_edit(scene, "Job", "count", start).await?;
-        let expected = "spec.suspend: Forbidden: the job starts by itself once LocalQueue \"q\" admits \
-                        it; to run it outside of Sluice, remove the label sluice.dev/queue-name in the \
+        let expected = "spec.suspend: Forbidden: the job starts once LocalQueue \"q\" admits \
+                        it; to run it without Sluice, remove the label sluice.dev/queue-name in the \
                         same update";
         assert_eq!(again, by_jobs_webhook(expected));
         Ok(())

@@ -1,5 +1,5 @@
 //! What is being deleted runs for as long as it wants: its grace period, or a finalizer of its owner's. Nothing
-//! that somebody writes to it meanwhile makes it free of charge.
+//! that somebody writes to it meanwhile lets it run without usage.
 
 use anyhow::Result;
 use serde_json::{Value, json};
@@ -10,9 +10,9 @@ use crate::support::objects::{Job, is_admitted, quota};
 use crate::support::pods::{Pod, has_queue_gate, is_running, is_terminating};
 
 both_ways!(
-    a_pod_that_takes_its_time_is_charged_whatever_its_labels_say,
-    a_pod_of_a_group_is_charged_whatever_its_labels_say,
-    a_job_with_a_finalizer_is_charged_whatever_its_labels_say,
+    a_pod_that_takes_its_time_is_counted_whatever_its_labels_say,
+    a_pod_of_a_group_is_counted_whatever_its_labels_say,
+    a_job_with_a_finalizer_is_counted_whatever_its_labels_say,
 );
 
 const FINALIZER: &str = "acme.io/keep";
@@ -38,7 +38,7 @@ fn stripped(object: &Value) -> Value {
 }
 
 /// That nobody else gets the quota of `runs`, a cpu, whatever is taken off it.
-async fn stays_charged(scene: &Scene<'_>, kind: &str, runs: &str) -> Result<()> {
+async fn stays_in_use(scene: &Scene<'_>, kind: &str, runs: &str) -> Result<()> {
     let object = scene.get(kind, runs).await?;
     // It may be refused, and one after the other be tried.
     let all = stripped(&object);
@@ -66,17 +66,17 @@ async fn stays_charged(scene: &Scene<'_>, kind: &str, runs: &str) -> Result<()> 
     scene.merge(kind, runs, free).await.map(drop)
 }
 
-async fn a_pod_that_takes_its_time_is_charged_whatever_its_labels_say(
+async fn a_pod_that_takes_its_time_is_counted_whatever_its_labels_say(
     admission: Admission,
 ) -> Result<()> {
     terminates(admission, Pod::new("a").queue("q")).await
 }
 
-async fn a_pod_of_a_group_is_charged_whatever_its_labels_say(admission: Admission) -> Result<()> {
+async fn a_pod_of_a_group_is_counted_whatever_its_labels_say(admission: Admission) -> Result<()> {
     terminates(admission, Pod::new("a").queue("q").group("g", 1)).await
 }
 
-/// The pod `a` stays charged while it terminates.
+/// The pod `a` keeps its usage while it terminates.
 async fn terminates(admission: Admission, pod: Pod) -> Result<()> {
     play(admission, "deleted-pod", async |scene| {
         scene.queue(&[quota("cpu", "1")]).await?;
@@ -87,12 +87,12 @@ async fn terminates(admission: Admission, pod: Pod) -> Result<()> {
             .await?
             .ok()?;
         scene.see("Pod", "a", "terminating", is_terminating).await?;
-        stays_charged(scene, "Pod", "a").await
+        stays_in_use(scene, "Pod", "a").await
     })
     .await
 }
 
-async fn a_job_with_a_finalizer_is_charged_whatever_its_labels_say(
+async fn a_job_with_a_finalizer_is_counted_whatever_its_labels_say(
     admission: Admission,
 ) -> Result<()> {
     play(admission, "deleted-job", async |scene| {
@@ -105,7 +105,7 @@ async fn a_job_with_a_finalizer_is_charged_whatever_its_labels_say(
         scene.delete("Job", "j").await?;
         let is_deleted = |job: &Value| job["metadata"]["deletionTimestamp"].is_string();
         scene.see("Job", "j", "being deleted", is_deleted).await?;
-        stays_charged(scene, "Job", "j").await
+        stays_in_use(scene, "Job", "j").await
     })
     .await
 }

@@ -130,7 +130,7 @@ async fn a_train_goes_with_the_pods_of_its_child() -> Result<()> {
         let job = scene.create(&job).await?;
         scene.see_pods("Running", 1).await?;
 
-        // Told to go, it is suspended; its quota is free when the pod is gone, whatever is said.
+        // Evicted, it is suspended; its quota is free when the pod is gone, whatever is said.
         scene.stop("HoldAndDrain").await?;
         train.see_held(scene, "train").await?;
         suspend_child(scene, &set, true, 0).await?;

@@ -163,7 +163,7 @@ fn check_requests(log: &std::path::Path) -> Result<()> {
                     .or_default() += 1;
             }
             "patch jobs" => {
-                let lets_go = request
+                let is_release = request
                     .body
                     .as_array()
                     .into_iter()
@@ -171,7 +171,10 @@ fn check_requests(log: &std::path::Path) -> Result<()> {
                     .any(|operation| {
                         operation["path"] == "/spec/suspend" && operation["value"] == false
                     });
-                ensure!(lets_go, "a job was patched for something else: {request:?}");
+                ensure!(
+                    is_release,
+                    "a job was patched for something else: {request:?}"
+                );
                 *released.entry(request.name.clone()).or_default() += 1;
             }
             _ => {}

@@ -1,4 +1,4 @@
-//! Devices that pods claim, counted by their class: what is charged, what is held and why, and what
+//! Devices that pods claim, counted by their class: what their usage is, what is held and why, and what
 //! becomes of jobs when a template comes, changes or goes.
 
 use anyhow::{Result, ensure};
@@ -56,7 +56,7 @@ fn held_for(rule: &str) -> String {
 
 fn missing(template: &str) -> String {
     let rule = format!(
-        "no ResourceClaimTemplate {template:?} is known to Sluice: create it, and its devices are counted"
+        "there is no ResourceClaimTemplate {template:?}: create it, and its devices are counted"
     );
     held_for(&rule)
 }
@@ -74,13 +74,13 @@ async fn see_held_for(scene: &Scene<'_>, job: &str, rule: &str) -> Result<()> {
     .await
 }
 
-fn charged(workload: &Value) -> &Value {
+fn used(workload: &Value) -> &Value {
     &workload["spec"]["podSets"][0]["requests"][RESOURCE]
 }
 
 /// Waits until this much of the devices of a ClusterQueue is used.
 async fn see_used(scene: &Scene<'_>, queue: &str, amount: &str) -> Result<Value> {
-    let what = format!("charged {amount} devices");
+    let what = format!("using {amount} devices");
     scene
         .see("ClusterQueue", queue, &what, |queue| {
             let resources = queue["status"]["flavorsUsage"][0]["resources"].as_array();
@@ -102,13 +102,13 @@ async fn make_queues(scene: &Scene<'_>) -> Result<()> {
 }
 
 #[tokio::test]
-async fn claimed_devices_are_charged_and_templates_come_and_go() -> Result<()> {
+async fn claimed_devices_are_counted_and_templates_come_and_go() -> Result<()> {
     bed::own_running_with("devices", options(), async |bed, scene| {
         make_queues(scene).await?;
         scene.create(&of_count("two", 2)).await?;
         scene.create(&job("first", "q", by_template("two"))).await?;
         let first = scene.see_admitted("first").await?;
-        assert_eq!(*charged(&first), "2");
+        assert_eq!(*used(&first), "2");
         assert_eq!(
             first["spec"]["podSets"][0]["resourceClaimTemplates"],
             json!(["two"])
@@ -140,17 +140,17 @@ async fn claimed_devices_are_charged_and_templates_come_and_go() -> Result<()> {
         ensure!(is_suspended(&scene.get("Job", "early").await?));
         scene.create(&of_count("late", 3)).await?;
         let early = scene.see_admitted("early").await?;
-        assert_eq!(*charged(&early), "3");
+        assert_eq!(*used(&early), "3");
         see_used(scene, &scene.name("spare"), "3").await?;
 
-        // Who waits is counted anew; who was admitted keeps what it was charged.
+        // Who waits is counted anew; an admitted job keeps its usage.
         scene.delete("ResourceClaimTemplate", "two").await?;
         assert_eq!(
             scene.see_event("second", "InvalidPodSets").await?,
             missing("two")
         );
         scene.create(&of_count("two", 1)).await?;
-        let recounted = |workload: &Value| *charged(workload) == "1";
+        let recounted = |workload: &Value| *used(workload) == "1";
         scene
             .see_workload("second", "counted anew", recounted)
             .await?;
@@ -164,7 +164,7 @@ async fn claimed_devices_are_charged_and_templates_come_and_go() -> Result<()> {
         see_used(scene, &scene.name("spare"), "4").await?;
         for (name, count) in [("first", "2"), ("early", "3")] {
             let workload = scene.see_admitted(name).await?;
-            assert_eq!(*charged(&workload), count);
+            assert_eq!(*used(&workload), count);
             ensure!(condition(&workload, "Evicted").is_none(), "{workload}");
             scene
                 .see("Job", name, "released", |job| !is_suspended(job))
@@ -172,7 +172,7 @@ async fn claimed_devices_are_charged_and_templates_come_and_go() -> Result<()> {
         }
         scene.delete("Job", "first").await?;
         let second = scene.see_admitted("second").await?;
-        assert_eq!(*charged(&second), "1");
+        assert_eq!(*used(&second), "1");
         see_used(scene, &scene.ns, "1").await?;
         Ok(())
     })
@@ -196,18 +196,17 @@ async fn devices_that_can_not_be_counted_hold_a_job() -> Result<()> {
             (
                 "all",
                 json!({"exactly": with(of_class.clone(), "/allocationMode", json!("All"))}),
-                "allocationMode \"All\" leaves open how many devices it gets; only \"ExactCount\" is \
-                 counted",
+                "allocationMode \"All\" leaves open how many devices are allocated: must be \"ExactCount\"",
             ),
             (
                 "any",
                 json!({"firstAvailable": [{"name": "s", "deviceClassName": "gpu.example.com"}]}),
-                "firstAvailable leaves open which devices it gets",
+                "firstAvailable leaves open which devices are allocated: use exactly",
             ),
             (
                 "admin",
                 json!({"exactly": with(of_class, "/adminAccess", json!(true))}),
-                "adminAccess gives it devices that others have",
+                "adminAccess grants devices that are allocated to others: must be false",
             ),
         ];
         let may = json!({"metadata": {"labels": {"resource.kubernetes.io/admin-access": "true"}}});
@@ -216,19 +215,18 @@ async fn devices_that_can_not_be_counted_hold_a_job() -> Result<()> {
             scene.create(&template(name, request)).await?;
             scene.create(&job(name, "q", by_template(name))).await?;
             let rule =
-                format!("ResourceClaimTemplate {name:?} can't be counted by its request \"r\": {rule}");
+                format!("ResourceClaimTemplate {name:?} can't be counted, because of its request \"r\": {rule}");
             see_held_for(scene, name, &rule).await?;
         }
         let shared = json!([{"name": "gpu", "resourceClaimName": "mine"}]);
         scene.create(&job("shared", "q", shared)).await?;
-        let rule = "devices of ResourceClaim \"mine\" can't be counted, as other pods may use them too: \
-                    name a ResourceClaimTemplate instead";
+        let rule = "devices of ResourceClaim \"mine\" can't be counted, as other pods may share them: name a ResourceClaimTemplate instead";
         assert_eq!(
             scene.see_event("shared", "InvalidPodSets").await?,
             held_for(rule)
         );
 
-        // Only the pod itself would say what it was charged.
+        // Only the pod itself would record its usage.
         scene.create(&of_count("one", 1)).await?;
         let pod = Pod::new("pod").queue("q");
         let pod = pod.with(&["spec", "resourceClaims"], by_template("one"));
@@ -247,7 +245,7 @@ async fn devices_that_can_not_be_counted_hold_a_job() -> Result<()> {
 }
 
 #[tokio::test]
-async fn pods_that_wait_behind_gates_are_let_go_with_the_claims_of_their_job() -> Result<()> {
+async fn gated_pods_are_ungated_with_the_claims_of_their_job() -> Result<()> {
     bed::own_running_with("devices-whole", options(), async |_, scene| {
         make_queues(scene).await?;
         scene.create(&of_count("one", 1)).await?;
@@ -312,7 +310,7 @@ async fn templates_that_may_not_be_read_hold_up_those_that_claim_and_nobody_else
                 .merge("ClusterRole", "sluice-core", json!({ "rules": all }))
                 .await?;
             let workload = scene.see_admitted("claims").await?;
-            assert_eq!(*charged(&workload), "2");
+            assert_eq!(*used(&workload), "2");
             Ok(())
         },
     )

@@ -1,5 +1,5 @@
-//! Fair sharing of what a cohort lends: who has more than its share makes room for who has less, until
-//! they are even, and then nobody goes any more.
+//! Fair sharing of what a cohort lends: jobs of a queue with more than its share are preempted for a
+//! queue with less, until they are even, and then nobody goes any more.
 
 use std::collections::BTreeMap;
 

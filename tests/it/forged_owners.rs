@@ -14,8 +14,8 @@ use crate::support::pods::{Pod, has_queue_gate, is_released, is_running, queued,
 both_ways!(
     a_labelled_pod_that_names_an_owner_waits,
     the_pods_of_a_job_are_believed,
-    a_gate_without_a_queue_is_told,
-    what_runs_uncharged_is_charged_and_told,
+    a_gate_without_a_queue_is_reported,
+    pods_that_run_without_usage_are_counted_and_reported,
     a_pod_is_not_moved_to_another_object,
 );
 
@@ -56,7 +56,7 @@ async fn a_labelled_pod_that_names_an_owner_waits(admission: Admission) -> Resul
             let stored = create(pod).await?;
             ensure!(has_queue_gate(&stored), "{name}: {stored}");
         }
-        // One for which there is room is released and charged as one by itself.
+        // One that fits is released, and has usage of its own.
         let small = Pod::new("small").queue("q").cpu("1").json();
         let small = with(
             small,
@@ -74,7 +74,7 @@ async fn a_labelled_pod_that_names_an_owner_waits(admission: Admission) -> Resul
     .await
 }
 
-/// The label came down from the template, and the Job is charged for it.
+/// The label came down from the template, and the usage is the Job's.
 async fn the_pods_of_a_job_are_believed(admission: Admission) -> Result<()> {
     play(admission, "believed", async |scene| {
         scene.queue(&[quota("cpu", "1")]).await?;
@@ -87,7 +87,7 @@ async fn the_pods_of_a_job_are_believed(admission: Admission) -> Result<()> {
     .await
 }
 
-async fn a_gate_without_a_queue_is_told(admission: Admission) -> Result<()> {
+async fn a_gate_without_a_queue_is_reported(admission: Admission) -> Result<()> {
     play(admission, "gate-alone", async |scene| {
         let pod = Pod::new("alone").scheduling_gate(sluice_crds::QUEUE_GATE);
         scene.create(&pod.json()).await?;
@@ -97,7 +97,7 @@ async fn a_gate_without_a_queue_is_told(admission: Admission) -> Result<()> {
 }
 
 /// The Job is in no queue, and its pods say that they are.
-async fn what_runs_uncharged_is_charged_and_told(admission: Admission) -> Result<()> {
+async fn pods_that_run_without_usage_are_counted_and_reported(admission: Admission) -> Result<()> {
     play(admission, "uncharged", async |scene| {
         scene.queue(&[quota("cpu", "3")]).await?;
         let labels = json!({"metadata": {"labels": {"sluice.dev/queue-name": "q"}}});
@@ -141,7 +141,7 @@ async fn a_pod_is_not_moved_to_another_object(admission: Admission) -> Result<()
             anyhow::Ok(())
         })
         .await?;
-        // By itself it is charged as it was.
+        // It keeps the usage that it had by itself.
         let left = patch(Value::Null);
         let args = ["patch", "pod", "s-0", "--type=merge", "-p", &left, &user];
         eventually("the pod to be by itself", DEADLINE, async || {

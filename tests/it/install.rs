@@ -251,7 +251,7 @@ async fn an_overlay_may_put_it_elsewhere() -> Result<()> {
         .await?;
     }
     // Who Sluice is they know by a right of its own.
-    eventually("its account to let the job go", DEADLINE, async || {
+    eventually("its account to release the job", DEADLINE, async || {
         patch(sluice, release, false).await?.ok()
     })
     .await?;

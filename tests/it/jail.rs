@@ -16,9 +16,9 @@ use crate::support::persist::{answered, persist};
 use crate::support::pods::Pod;
 use crate::support::{Scene, refusal};
 
-const SYSTEM: &str = "Sluice's account may write nothing in a namespace of the system";
-const FIELDS: &str = "Sluice's account may change nothing but the suspend field, node selectors, tolerations, and labels and annotations of its own";
-const HOOKS: &str = "Sluice's account may change nothing but the caBundle, the rules of managed kinds and its match conditions";
+const SYSTEM: &str = "Sluice's account may write nothing in a system namespace";
+const FIELDS: &str = "Sluice's account may change only the suspend field, node selectors, tolerations, and its own labels and annotations";
+const HOOKS: &str = "Sluice's account may change only the caBundle, the rules of managed kinds and its match conditions";
 const ENTRY: &str = "is not Sluice's own: its account may write no other";
 const RBAC: &str = "User \"system:serviceaccount:sluice-system:sluice\" cannot";
 

@@ -111,8 +111,7 @@ async fn a_kind_that_is_not_served_is_taken_with_a_warning() -> Result<()> {
             json!(".spec.paused"),
         );
         let warning = format!(
-            "Warning: Widget of {}/v1 is not served yet, so that no path was checked; the condition \
-             Ready tells when it is watched",
+            "Warning: Widget of {}/v1 is not served yet, so no path was checked; the condition Ready becomes true when it is watched",
             widgets.group
         );
         see_taken(scene, &kind, |told| told.contains(&warning)).await?;

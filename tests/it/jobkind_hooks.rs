@@ -271,7 +271,13 @@ async fn a_kind_without_its_rule_is_not_ready() -> Result<()> {
             .merge("ClusterRole", "sluice-core", json!({ "rules": fewer }))
             .await?;
         let user = format!("--as=system:serviceaccount:{NAMESPACE}:sluice");
-        let may = ["auth", "can-i", "get", "validatingwebhookconfigurations/sluice", &user];
+        let may = [
+            "auth",
+            "can-i",
+            "get",
+            "validatingwebhookconfigurations/sluice",
+            &user,
+        ];
         eventually("the right to be gone", DEADLINE, async || {
             scene.kubectl(&may, None).await?.err()
         })
@@ -281,7 +287,8 @@ async fn a_kind_without_its_rule_is_not_ready() -> Result<()> {
         widgets.serve().await?;
         let kind = widgets.job_kind();
         scene.create(&kind).await?;
-        let begin = "Objects of this kind are looked after, but the webhooks are not asked about them yet: ";
+        let begin =
+            "Objects of this kind are managed, but the webhooks are not called for them yet: ";
         // Something else may be told before, as that the API server did not answer.
         let lacks_right = |kind: &Value| {
             condition(kind, "Ready").is_some_and(|(status, reason, told)| {
@@ -290,7 +297,9 @@ async fn a_kind_without_its_rule_is_not_ready() -> Result<()> {
                     && told.contains("is forbidden")
             })
         };
-        scene.see("JobKind", &scene.ns, "without the right", lacks_right).await?;
+        scene
+            .see("JobKind", &scene.ns, "without the right", lacks_right)
+            .await?;
         scene
             .merge("ClusterRole", "sluice-core", json!({ "rules": rules }))
             .await?;
@@ -346,7 +355,7 @@ async fn without_webhooks_a_kind_is_ready_and_says_so() -> Result<()> {
             .await?;
         assert_eq!(
             told,
-            "Objects of this kind are looked after, but not held at their creation unless an admission \
+            "Objects of this kind are managed, but not held at their creation unless an admission \
              policy does it: there is no ValidatingWebhookConfiguration \"sluice\" with a webhook for \
              jobs and no MutatingWebhookConfiguration \"sluice\" with a webhook for jobs"
         );

@@ -21,7 +21,7 @@ async fn create(scene: &Scene<'_>, kind: &MadeUp, object: &Value) -> Result<Valu
     .await
 }
 
-/// A pod as the object's controller would make it, that stays until `let_pod_go`.
+/// A pod as the object's controller would make it, that stays until `ungate_pod`.
 async fn create_pod(scene: &Scene<'_>, name: &str, of: &Value) -> Result<()> {
     let mut pod = of["spec"]["template"].clone();
     pod["apiVersion"] = json!("v1");
@@ -32,7 +32,7 @@ async fn create_pod(scene: &Scene<'_>, name: &str, of: &Value) -> Result<()> {
     scene.create(&pod).await.map(drop)
 }
 
-async fn let_pod_go(scene: &Scene<'_>, name: &str) -> Result<()> {
+async fn ungate_pod(scene: &Scene<'_>, name: &str) -> Result<()> {
     let free = json!({"metadata": {"finalizers": null}});
     scene.merge("Pod", name, free).await?;
     scene.delete("Pod", name).await.or(Ok(()))
@@ -70,7 +70,7 @@ async fn quota_outlasts_the_crd_while_pods_run() -> Result<()> {
             .see_condition("JobKind", &widget.name, "Ready", "False", "KindNotServed")
             .await?;
         see_behind(scene, "behind").await?;
-        let_pod_go(scene, "one-pod").await?;
+        ungate_pod(scene, "one-pod").await?;
         scene.see_complete("behind").await?;
 
         widget.install_crd(scene).await?;
@@ -153,7 +153,7 @@ async fn what_runs_outlasts_its_job_kind() -> Result<()> {
         };
         let told = scene.see_workload_of(&waits, "undeclared", undeclared).await?;
         let message = format!(
-            "Not queued: no JobKind declares Widget of API group {:?}; create one to queue it again",
+            "Not queued: no JobKind declares Widget of API group {:?}; create a JobKind to queue it again",
             widget.group
         );
         assert_eq!(condition(&told, "QuotaReserved").unwrap().2, message);
@@ -182,9 +182,9 @@ async fn what_runs_outlasts_its_job_kind() -> Result<()> {
     .await
 }
 
-/// Nobody remembers the JobKind, but the Workload does what is charged.
+/// Nobody remembers the JobKind, but the Workload records the usage.
 #[tokio::test]
-async fn what_runs_stays_charged_after_a_restart_without_its_job_kind() -> Result<()> {
+async fn what_runs_keeps_its_usage_after_a_restart_without_its_job_kind() -> Result<()> {
     bed::own_running("kind-restart", async |bed, scene| {
         scene.queue(&[quota("cpu", "2")]).await?;
         let widget = MadeUp::new(scene, "Widget");
@@ -308,7 +308,7 @@ async fn a_schema_that_fits_no_more_is_noticed() -> Result<()> {
             .see_condition("JobKind", name, "Ready", "False", "SchemaMismatch")
             .await?;
         ensure!(
-            told.contains("spec.suspend") && told.contains("nothing is admitted"),
+            told.contains("spec.suspend") && told.contains("nothing of this kind is admitted"),
             "{told}"
         );
         widget

@@ -100,7 +100,7 @@ async fn a_namespace_can_come_under_a_selector_and_leave_it() -> Result<()> {
         scene
             .see_condition("LocalQueue", "q", "Active", "True", "Ready")
             .await?;
-        // And out of it: what runs stays and stays charged, what comes waits.
+        // And out of it: what runs stays and keeps its usage, what comes waits.
         scene
             .merge(
                 "Namespace",

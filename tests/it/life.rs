@@ -21,7 +21,7 @@ both_ways!(
     priority_comes_from_the_classes_of_job_and_pods,
     a_job_lands_on_the_nodes_of_its_flavor,
     flavors_are_tried_in_order,
-    a_job_is_charged_what_the_scheduler_charges,
+    a_job_has_the_usage_that_the_scheduler_counts,
     a_jobs_events_tell_its_story,
     what_sluice_does_not_know_it_leaves_alone,
 );
@@ -99,12 +99,11 @@ async fn starting_a_job_by_hand_is_refused_with_advice_that_works(
         scene.create(&Job::new("gated").queue("q").gates("acme.io/b,acme.io/a").json()).await?;
 
         let told = patch_as_user(scene, "gated", UNSUSPEND).await?.err()?;
-        let expected = "spec.suspend: Forbidden: the job is held by acme.io/a, acme.io/b; it goes on by \
-                        itself once the last gate is removed from its annotations";
+        let expected = "spec.suspend: Forbidden: the job is held by acme.io/a, acme.io/b; it is queued, or started if it has no queue, once the last gate is removed from its annotations";
         ensure!(told.trim_end().ends_with(&admission.of_job(expected)), "{told}");
         let told = patch_as_user(scene, "pending", UNSUSPEND).await?.err()?;
-        let expected = "spec.suspend: Forbidden: the job starts by itself once LocalQueue \"q\" admits \
-                        it; to run it outside of Sluice, remove the label sluice.dev/queue-name in the \
+        let expected = "spec.suspend: Forbidden: the job starts once LocalQueue \"q\" admits \
+                        it; to run it without Sluice, remove the label sluice.dev/queue-name in the \
                         same update";
         ensure!(told.trim_end().ends_with(&admission.of_job(expected)), "{told}");
         // The administrator is told the same.
@@ -199,8 +198,7 @@ async fn a_job_can_be_edited_while_it_waits_and_not_grow_while_it_runs(
         scene.see_pods("Running", 3).await?;
         let more = json!({"spec": {"parallelism": 2}});
         let told = refused(scene, "wide", more).await?;
-        let expected = "pod set \"main\": Forbidden: may not grow from 1 to 2 pods while the job is \
-                        admitted; suspend it in the same update, and it is queued with the new value";
+        let expected = "pod set \"main\": Forbidden: may not grow from 1 to 2 pods while the job is admitted; suspend the job in the same update, and it is queued with the new value";
         assert_eq!(told, admission.of_job(expected));
         // The advice works: it is queued with the new value, and admitted with it.
         let advised = json!({"spec": {"parallelism": 2, "suspend": true}});
@@ -381,7 +379,7 @@ async fn a_job_lands_on_the_nodes_of_its_flavor(admission: Admission) -> Result<
     .await
 }
 
-/// Two flavors: the first as long as it has room, then the second.
+/// Two flavors: the first as long as it has unused quota, then the second.
 async fn flavors_are_tried_in_order(admission: Admission) -> Result<()> {
     play(admission, "life-order", async |scene| {
         let (first, second) = (scene.name("first"), scene.name("second"));
@@ -416,9 +414,9 @@ async fn flavors_are_tried_in_order(admission: Admission) -> Result<()> {
     .await
 }
 
-/// What the scheduler will charge is what is charged: limits, sidecars, overhead, LimitRange.
-async fn a_job_is_charged_what_the_scheduler_charges(admission: Admission) -> Result<()> {
-    play(admission, "life-charge", async |scene| {
+/// Usage is what the scheduler will count: limits, sidecars, overhead, LimitRange.
+async fn a_job_has_the_usage_that_the_scheduler_counts(admission: Admission) -> Result<()> {
+    play(admission, "life-usage", async |scene| {
         let quotas = [
             quota("cpu", "8"),
             quota("memory", "8Gi"),
@@ -453,10 +451,10 @@ async fn a_job_is_charged_what_the_scheduler_charges(admission: Admission) -> Re
         let job = job.with(&at("runtimeClassName"), json!(scene.ns));
         scene.create(&job.json()).await?;
         // The init container's 2 are more than 1 and 500m together; and 250m of overhead.
-        let charged = json!({"cpu": "2250m", "memory": "128Mi"});
-        let is_right = |w: &Value| w["spec"]["podSets"][0]["requests"] == charged;
+        let used = json!({"cpu": "2250m", "memory": "128Mi"});
+        let is_right = |w: &Value| w["spec"]["podSets"][0]["requests"] == used;
         scene
-            .see_workload("heavy", "charged 2250m and 128Mi a pod", is_right)
+            .see_workload("heavy", "using 2250m and 128Mi a pod", is_right)
             .await?;
         scene.stop("None").await?;
         let workload = scene.see_admitted("heavy").await?;
@@ -493,7 +491,7 @@ async fn a_jobs_events_tell_its_story(admission: Admission) -> Result<()> {
                 "Gated",
                 "Held until these gates are removed: acme.io/x".to_owned(),
             ),
-            ("GateLifted", "The last gate is gone".to_owned()),
+            ("GateLifted", "The last gate was removed".to_owned()),
             (
                 "Admitted",
                 format!("Admitted by ClusterQueue \"{ns}\" with flavor {ns}"),

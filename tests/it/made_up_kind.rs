@@ -10,7 +10,7 @@ use sluice_testbed::eventually;
 use crate::support::made_up::controlled_by;
 use crate::support::objects::{GATED, condition, is, is_admitted, name_of, own, quota};
 use crate::support::persist::{answered, persist};
-use crate::support::pods::{gates, has_queue_gate, let_go_at};
+use crate::support::pods::{gates, has_queue_gate, released_at};
 use crate::support::{DEADLINE, Scene, bed, by_jobs_webhook, into_value, refusal};
 
 /// A gate of somebody else's.
@@ -249,7 +249,7 @@ async fn it_waits_through_gates_and_starts_at_once() -> Result<()> {
             .map(|r| r.number);
         let history = scene.history("Pod", &pods).await?;
         for pod in scene.list("Pod").await? {
-            let at = let_go_at(&history, name_of(&pod));
+            let at = released_at(&history, name_of(&pod));
             ensure!(
                 admitted.is_some() && admitted < at,
                 "{}: {at:?}",

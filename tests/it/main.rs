@@ -20,6 +20,7 @@
     reason = "a test binary offers nothing to anybody"
 )]
 
+mod allowed_clients;
 mod bad_objects;
 mod being_deleted;
 mod certificate;
@@ -39,7 +40,6 @@ mod jobkind_admission;
 mod jobkind_hooks;
 mod jobkinds_life;
 mod karpenter;
-mod kept_room;
 mod late_objects;
 mod life;
 mod logs;
@@ -72,6 +72,7 @@ mod races;
 mod reclaimable;
 mod requeue;
 mod reservations;
+mod reserved_quota;
 mod roads_compared;
 mod shipped_kinds;
 mod stalls;

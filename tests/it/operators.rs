@@ -28,7 +28,7 @@ struct Subject {
 }
 
 #[tokio::test]
-async fn a_pytorch_job_goes_its_way() -> Result<()> {
+async fn the_life_of_a_pytorch_job() -> Result<()> {
     let replicas = json!({"Master": replicas(1, "pytorch"), "Worker": replicas(3, "pytorch")});
     play(
         &[Operator::Training],
@@ -44,7 +44,7 @@ async fn a_pytorch_job_goes_its_way() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_tensorflow_job_goes_its_way() -> Result<()> {
+async fn the_life_of_a_tensorflow_job() -> Result<()> {
     let replicas = json!({"Chief": replicas(1, "tensorflow"), "Worker": replicas(2, "tensorflow")});
     play(
         &[Operator::Training],
@@ -54,7 +54,7 @@ async fn a_tensorflow_job_goes_its_way() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_train_job_goes_its_way() -> Result<()> {
+async fn the_life_of_a_train_job() -> Result<()> {
     let object = json!({
         "apiVersion": "trainer.kubeflow.org/v1alpha1",
         "kind": "TrainJob",
@@ -133,7 +133,7 @@ async fn play(operators: &[Operator], subject: Subject) -> Result<()> {
         if operators.contains(&Operator::Trainer) {
             bed.cp.create_training_runtime("endless", "forever").await?;
         }
-        let outcome = goes_its_way(scene, &subject).await;
+        let outcome = follow_its_life(scene, &subject).await;
         outcome.with_context(|| {
             let logs = operators.iter().filter_map(|o| running.process(*o).ok());
             let tails: Vec<_> = logs.map(sluice_testbed::Process::log_tail).collect();
@@ -143,7 +143,7 @@ async fn play(operators: &[Operator], subject: Subject) -> Result<()> {
     .await
 }
 
-async fn goes_its_way(scene: &Scene<'_>, subject: &Subject) -> Result<()> {
+async fn follow_its_life(scene: &Scene<'_>, subject: &Subject) -> Result<()> {
     let jobs: Api<DynamicObject> =
         Api::namespaced_with(scene.client.clone(), &scene.ns, &subject.resource);
     let job = Job {
@@ -194,7 +194,7 @@ async fn goes_its_way(scene: &Scene<'_>, subject: &Subject) -> Result<()> {
     job.runs().await.context("released again")?;
 
     for pod in scene.list("Pod").await? {
-        // One of before the job was drained may be on its way out still.
+        // A pod of before the drain may still be terminating.
         if !is_terminating(&pod) {
             scene.end(name_of(&pod)).await?;
         }
@@ -224,7 +224,7 @@ async fn goes_its_way(scene: &Scene<'_>, subject: &Subject) -> Result<()> {
     )
 }
 
-/// The job while it goes its way.
+/// The job during its life.
 struct Job<'a> {
     scene: &'a Scene<'a>,
     jobs: Api<DynamicObject>,

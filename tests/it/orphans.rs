@@ -55,7 +55,7 @@ async fn pods_that_run_on_keep_their_quota() -> Result<()> {
         see_next_waiting(scene).await?;
         orphan(scene, "first").await?;
         // It may be told of one before the other is seen to be an orphan.
-        let both = "Its job is deleted and 2 of its pods run on";
+        let both = "The job was deleted, and 2 of its pods still run";
         eventually("an event about both pods", DEADLINE, async || {
             let events = scene.events(&first).await?;
             let mut told = events.iter();

@@ -130,8 +130,7 @@ async fn a_part_runs_on_what_its_owner_was_admitted_with() -> Result<()> {
         let told = scene.see_event("early", "OwnerNotAdmitted").await?;
         assert_eq!(
             told,
-            "Suspended: Crew \"waiting\", to which it belongs, is not admitted; when it is, its controller \
-             resumes this object"
+            "Suspended: Crew \"waiting\", to which this object belongs, is not admitted; after the admission its controller resumes this object"
         );
         let greedy = with(
             mk_part("greedy", &first),
@@ -143,9 +142,7 @@ async fn a_part_runs_on_what_its_owner_was_admitted_with() -> Result<()> {
         let told = scene.see_event("greedy", "ExceedsOwner").await?;
         assert_eq!(
             told,
-            "Suspended: it asks for cpu 1500m, and Crew \"first\", to which it belongs, was admitted with 1; \
-             let that object ask for it, or create this one without the owner reference, so that it is queued \
-             by itself"
+            "Suspended: it requests cpu 1500m, and Crew \"first\", to which it belongs, was admitted with 1; increase the requests of that object, or create this object without the owner reference, so that it is queued by itself"
         );
 
         crew.delete(scene, "first").await?;
@@ -325,7 +322,7 @@ fn without_garbage_collection() -> Result<Options> {
 
 /// Whoever may edit a job may write its owner references, also later: it stays what it was.
 #[tokio::test]
-async fn a_job_that_is_charged_stays_so_whatever_owner_is_written_to_it() -> Result<()> {
+async fn a_job_keeps_its_usage_whatever_owner_is_written_to_it() -> Result<()> {
     bed::shared("owner-late", async |scene| {
         scene.queue(&[quota("cpu", "2")]).await?;
         let (crew, _) = mk_kinds(scene).await?;
@@ -349,7 +346,7 @@ async fn a_job_that_is_charged_stays_so_whatever_owner_is_written_to_it() -> Res
             anyhow::Ok(())
         })
         .await?;
-        // Where no webhook was asked, it is charged all the same.
+        // Where no webhook was called, it has usage all the same.
         scene
             .merge("Job", "long", serde_json::from_str(&patch)?)
             .await?;

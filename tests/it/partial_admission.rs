@@ -1,4 +1,4 @@
-//! Jobs that will do with fewer pods than they have: they run with as many as there is room for, and
+//! Jobs that will do with fewer pods than they have: they run with as many as there is quota for, and
 //! are what their users wrote when they are held again.
 
 use anyhow::{Result, ensure};
@@ -13,7 +13,7 @@ use crate::support::{Scene, bed, by_jobs_webhook, refusal, see_a_second_pass};
 use crate::writes::{see_leading_again, see_nothing_written, see_quiet};
 
 both_ways!(
-    a_job_runs_with_as_many_pods_as_there_is_room_for,
+    a_job_runs_with_as_many_pods_as_there_is_quota_for,
     a_number_that_cannot_be_read_holds_a_waiting_job,
 );
 
@@ -63,7 +63,7 @@ fn check_never_whole(jobs: &[Revision]) -> Result<()> {
     Ok(())
 }
 
-async fn a_job_runs_with_as_many_pods_as_there_is_room_for(admission: Admission) -> Result<()> {
+async fn a_job_runs_with_as_many_pods_as_there_is_quota_for(admission: Admission) -> Result<()> {
     play(admission, "partial-fewer", async |scene| {
         scene.queue(&[quota("cpu", "3")]).await?;
         let (jobs, workloads) = (scene.record("Job").await?, scene.record("Workload").await?);
@@ -76,7 +76,7 @@ async fn a_job_runs_with_as_many_pods_as_there_is_room_for(admission: Admission)
         let told = scene.see_event("first", "Admitted").await?;
         ensure!(told.ends_with(", 3 of 4 pods of set \"main\""), "{told}");
 
-        // Not even the fewest that will do have room. The first comes before it, also later.
+        // Not even the fewest pods that suffice fit. The first comes before it, also later.
         see_a_second_pass(&first["metadata"]["creationTimestamp"]).await?;
         scene.create(&flexible("second", "2").json()).await?;
         scene.see_account("cpu", ("3", "3", "0"), 1).await?;
@@ -86,8 +86,7 @@ async fn a_job_runs_with_as_many_pods_as_there_is_room_for(admission: Admission)
         let more = json!({"spec": {"parallelism": 4}});
         let attempt = async || scene.try_merge("Job", "first", more.clone()).await;
         let told = refusal(answered(attempt).await?)?;
-        let expected = "pod set \"main\": Forbidden: may not grow from 3 to 4 pods while the job is \
-                        admitted; suspend it in the same update, and it is queued with the new value";
+        let expected = "pod set \"main\": Forbidden: may not grow from 3 to 4 pods while the job is admitted; suspend the job in the same update, and it is queued with the new value";
         assert_eq!(told, admission.of_job(expected));
 
         scene.stop("HoldAndDrain").await?;
@@ -152,7 +151,7 @@ async fn a_number_that_cannot_be_meant_is_refused() -> Result<()> {
         let idle = flexible("bad", "2").with(&["spec", "parallelism"], json!(9));
         let idle = idle.json();
         let told = refusal(answered(async || scene.try_create(&idle).await).await?)?;
-        let rule = "needs spec.parallelism to be 4, the number of pods: how many are admitted is written there";
+        let rule = "requires spec.parallelism to be 4, the number of pods: the number of admitted pods is written there";
         assert_eq!(told, by_jobs_webhook(&format!("{at}: \"2\": {rule}")));
         // All of them will do.
         scene.create(&flexible("whole", "4").json()).await?;

@@ -51,7 +51,7 @@ async fn a_paused_job_gives_its_quota_back_until_it_is_resumed(admission: Admiss
         ensure!(message.contains("set spec.suspend to false"), "{message}");
         scene.see_admitted("next").await?;
         scene.see_event("first", "Suspended").await?;
-        // There is room again, and it stays as it is: who came later goes first.
+        // There is quota again, and it stays as it is: a later job is admitted first.
         scene.delete("Job", "next").await?;
         scene.create(&Job::new("later").queue("q").json()).await?;
         scene.see_complete("later").await?;

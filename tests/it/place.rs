@@ -18,7 +18,7 @@ async fn closed_queue(scene: &Scene<'_>, cpu: &str) -> Result<()> {
         .await
 }
 
-async fn see_told_to_wait(scene: &Scene<'_>, job: &str) -> Result<()> {
+async fn see_pending(scene: &Scene<'_>, job: &str) -> Result<()> {
     let waits = |w: &Value| !is_admitted(w);
     scene.see_workload(job, "waiting", waits).await.map(drop)
 }
@@ -49,7 +49,7 @@ async fn a_lifted_gate_costs_no_place() -> Result<()> {
             .await?;
         see_a_second_pass(&early["metadata"]["creationTimestamp"]).await?;
         let late = scene.create(&Job::new("late").queue("q").json()).await?;
-        see_told_to_wait(scene, "late").await?;
+        see_pending(scene, "late").await?;
         see_a_second_pass(&late["metadata"]["creationTimestamp"]).await?;
         let gone = json!({"metadata": {"annotations": {(GATED): null}}});
         scene.merge("Job", "early", gone).await?;
@@ -87,7 +87,7 @@ async fn an_outage_costs_no_place() -> Result<()> {
         closed_queue(scene, "1").await?;
         let workloads = scene.record("Workload").await?;
         let early = scene.create(&held("early")).await?;
-        see_told_to_wait(scene, "early").await?;
+        see_pending(scene, "early").await?;
         bed.sluice.kill();
         let names = ["f", "e", "d", "c", "b"];
         let mut last = early;
@@ -101,9 +101,9 @@ async fn an_outage_costs_no_place() -> Result<()> {
             .await?;
         bed.sluice.start_again().await?;
         for name in names {
-            see_told_to_wait(scene, name).await?;
+            see_pending(scene, name).await?;
         }
-        see_told_to_wait(scene, "early").await?;
+        see_pending(scene, "early").await?;
         scene.stop("None").await?;
         scene.see_complete("b").await?;
         let history = scene.history("Workload", &workloads).await?;
@@ -125,7 +125,7 @@ async fn a_group_has_the_place_of_its_oldest_pod() -> Result<()> {
         let job = scene
             .create(&Job::new("job").queue("q").cpu("2").runs_forever().json())
             .await?;
-        see_told_to_wait(scene, "job").await?;
+        see_pending(scene, "job").await?;
         see_a_second_pass(&job["metadata"]["creationTimestamp"]).await?;
         scene.create(&member("two")).await?;
         let is_old =

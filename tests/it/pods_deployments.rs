@@ -10,15 +10,15 @@ use sluice_testbed::eventually;
 use crate::support::admission::{Admission, both_ways, play};
 use crate::support::objects::{GATED, name_of, quota};
 use crate::support::pods::{
-    Pod, check_charged, check_gates, gates, is_running, is_scheduling_gated, order_of_going,
-    queued, replicated,
+    Pod, check_gates, check_usage, gates, is_running, is_scheduling_gated, order_of_going, queued,
+    replicated,
 };
 use crate::support::queues::nanos;
 use crate::support::{DEADLINE, Scene};
 
 both_ways!(
     a_deployment_runs_as_far_as_quota_goes,
-    a_stateful_set_goes_on_when_there_is_room,
+    a_stateful_set_continues_once_there_is_quota,
     replicas_behind_a_foreign_gate_hold_nothing,
     gates_of_a_deployment_go_from_all_its_pods,
 );
@@ -85,7 +85,7 @@ async fn a_deployment_runs_as_far_as_quota_goes(admission: Admission) -> Result<
         scene.see_account("cpu", ("2", "2", "0"), 0).await?;
 
         let history = scene.history("Pod", &pods).await?;
-        let most = check_charged(&history, "cpu", "3", |_| true)?;
+        let most = check_usage(&history, "cpu", "3", |_| true)?;
         assert_eq!(most, nanos(&json!(3)));
         check_gates(&history, &BTreeSet::new())
     })
@@ -108,7 +108,7 @@ async fn see_replicas(scene: &Scene<'_>, name: &str, updated: u32, available: u3
 }
 
 /// A StatefulSet makes its pods one after the other: the one that waits is the last.
-async fn a_stateful_set_goes_on_when_there_is_room(admission: Admission) -> Result<()> {
+async fn a_stateful_set_continues_once_there_is_quota(admission: Admission) -> Result<()> {
     play(admission, "deploy-set", async |scene| {
         scene.queue(&[quota("cpu", "2")]).await?;
         let pods = scene.record("Pod").await?;
@@ -140,7 +140,7 @@ async fn a_stateful_set_goes_on_when_there_is_room(admission: Admission) -> Resu
         scene.set_cpu("4").await?;
         scene.see("Pod", "db-1", "running", is_running).await?;
         let history = scene.history("Pod", &pods).await?;
-        check_charged(&history, "cpu", "4", |_| true)?;
+        check_usage(&history, "cpu", "4", |_| true)?;
         check_gates(&history, &BTreeSet::new())?;
         assert_eq!(
             order_of_going(&history),
@@ -187,7 +187,7 @@ async fn replicas_behind_a_foreign_gate_hold_nothing(admission: Admission) -> Re
         })
         .await?;
         let history = scene.history("Pod", &pods).await?;
-        check_charged(&history, "cpu", "2", |_| true)?;
+        check_usage(&history, "cpu", "2", |_| true)?;
         check_gates(&history, &opened)
     })
     .await
@@ -234,7 +234,7 @@ async fn gates_of_a_deployment_go_from_all_its_pods(admission: Admission) -> Res
             .await?;
         scene.see_account("cpu", ("2", "2", "0"), 0).await?;
         let history = scene.history("Pod", &pods).await?;
-        check_charged(&history, "cpu", "3", |_| true)?;
+        check_usage(&history, "cpu", "3", |_| true)?;
         check_gates(&history, &BTreeSet::new())
     })
     .await

@@ -11,7 +11,7 @@ use sluice_testbed::{Options, Sluice, SluiceOptions, eventually};
 use crate::failover::{keep_running, leader, see_another_leader, wake_the_leader_of_before};
 use crate::support::objects::{self, name_of, own, quota};
 use crate::support::pods::{
-    Pod, account, check_charged, check_gates, gates, has_queue_gate, is_released, is_running,
+    Pod, account, check_gates, check_usage, gates, has_queue_gate, is_released, is_running,
     is_scheduling_gated, queued, replicated,
 };
 use crate::support::queues::nanos;
@@ -47,7 +47,7 @@ async fn see_succeeded(scene: &Scene<'_>, count: usize) -> Result<()> {
 
 /// The leader sleeps past its lease, another one goes on, and what the first wakes up with is stale.
 #[tokio::test]
-async fn a_leader_that_sleeps_lets_nobody_go_twice() -> Result<()> {
+async fn a_leader_that_sleeps_releases_nothing_twice() -> Result<()> {
     const PODS: usize = 40;
     bed::own_unsupervised(
         "pods-failover",
@@ -73,7 +73,7 @@ async fn a_leader_that_sleeps_lets_nobody_go_twice() -> Result<()> {
                 .see("LocalQueue", "q", "idle", crate::quota::is_idle)
                 .await?;
             let history = scene.history("Pod", &pods).await?;
-            check_charged(&history, "cpu", "3", |_| true)?;
+            check_usage(&history, "cpu", "3", |_| true)?;
             check_gates(&history, &BTreeSet::new())?;
             let mut written: BTreeMap<String, usize> = BTreeMap::new();
             for write in audit::writes(&bed.cp.audit_log())? {
@@ -116,14 +116,14 @@ async fn pods_outlast_an_api_server_that_goes_and_comes() -> Result<()> {
                 broken = keep_running(&bed.sluice) => broken?,
             }
             let history = scene.history("Pod", &pods).await?;
-            check_charged(&history, "cpu", "3", |_| true)?;
+            check_usage(&history, "cpu", "3", |_| true)?;
             check_gates(&history, &BTreeSet::new())
         },
     )
     .await
 }
 
-/// What was released stays charged to the queue that it was admitted by, whatever becomes of that.
+/// What was released keeps its usage in the queue that admitted it, whatever becomes of that.
 #[tokio::test]
 async fn a_queue_that_is_made_again_knows_its_pods() -> Result<()> {
     bed::shared("pods-again", async |scene| {
@@ -147,7 +147,7 @@ async fn a_queue_that_is_made_again_knows_its_pods() -> Result<()> {
         scene.delete("Pod", "first").await?;
         scene.see("Pod", "second", "running", is_running).await?;
         let history = scene.history("Pod", &pods).await?;
-        check_charged(&history, "cpu", "1", |_| true).map(drop)
+        check_usage(&history, "cpu", "1", |_| true).map(drop)
     })
     .await
 }
@@ -167,18 +167,16 @@ async fn a_queue_is_drained_of_pods_that_come_again() -> Result<()> {
             .await?;
         let running = scene.see_so_many("running", 3, is_running).await?;
         scene.stop("HoldAndDrain").await?;
-        let message = "Its ClusterQueue is stopped (stopPolicy HoldAndDrain): it waits until that is taken \
-                       back";
+        let message = "The ClusterQueue is stopped (spec.stopPolicy is HoldAndDrain)";
         let web = running.iter().find(|pod| name_of(pod) != "bare").unwrap();
         assert_eq!(
             scene.see_event(name_of(web), "Evicted").await?,
-            format!("{message}: deleted, so that another one takes its place in the queue")
+            format!("{message}: deleted; its controller recreates it, and the new pod is queued")
         );
         assert_eq!(
             scene.see_event("bare", "NotEvicted").await?,
             format!(
-                "{message}, but no controller would make this pod again, and its ClusterQueue keeps such \
-                 pods (whenNotRestartable: Keep): it stays, and so does its quota; delete it to free that"
+                "{message}, but no controller would recreate this pod, and its ClusterQueue keeps such pods (whenNotRestartable: Keep): it stays and holds its quota; delete it to free the quota"
             )
         );
         scene.see_so_many("gated", 2, is_scheduling_gated).await?;
@@ -191,15 +189,15 @@ async fn a_queue_is_drained_of_pods_that_come_again() -> Result<()> {
         scene.see("Pod", "next", "running", is_running).await?;
         scene.see_account("cpu", ("3", "3", "0"), 0).await?;
         let history = scene.history("Pod", &pods).await?;
-        check_charged(&history, "cpu", "3", |_| true)?;
+        check_usage(&history, "cpu", "3", |_| true)?;
         check_gates(&history, &BTreeSet::new())
     })
     .await
 }
 
-/// When one flavor is full, pods get the nodes of the next; each is charged to its own.
+/// When one flavor is full, pods get the nodes of the next; the usage of each is in its own flavor.
 #[tokio::test]
-async fn pods_go_to_the_flavor_that_has_room() -> Result<()> {
+async fn pods_get_the_flavor_with_unused_quota() -> Result<()> {
     bed::shared("pods-flavors", async |scene| {
         let (near, far) = (scene.name("near"), scene.name("far"));
         for flavor in [&near, &far] {
@@ -241,7 +239,7 @@ async fn pods_go_to_the_flavor_that_has_room() -> Result<()> {
         };
         let cpus = |count: i32| Some(nanos(&json!(count)));
         scene
-            .see("ClusterQueue", &scene.ns, "charged by flavor", |queue| {
+            .see("ClusterQueue", &scene.ns, "usage by flavor", |queue| {
                 usage(queue, &near) == cpus(2) && usage(queue, &far) == cpus(1)
             })
             .await?;
@@ -302,7 +300,7 @@ async fn configured_spellings_are_understood() -> Result<()> {
 }
 
 /// Nobody but a webhook keeps a user from taking the label away by which pods are watched. What is
-/// charged gets it back, and nobody else gets its quota.
+/// in use gets it back, and nobody else gets its quota.
 #[tokio::test]
 async fn a_label_that_gets_lost_comes_back() -> Result<()> {
     let sluice = SluiceOptions {
@@ -341,17 +339,14 @@ async fn a_label_that_gets_lost_comes_back() -> Result<()> {
         let third = scene.get("Pod", "third").await?;
         ensure!(has_queue_gate(&third), "{third}");
         scene
-            .see(
-                "ClusterQueue",
-                &scene.ns,
-                "charged for the second",
-                |queue| account(queue, "cpu") == Some(("1", "1", "0")),
-            )
+            .see("ClusterQueue", &scene.ns, "usage of the second", |queue| {
+                account(queue, "cpu") == Some(("1", "1", "0"))
+            })
             .await?;
         scene.delete("Pod", "second").await?;
         scene.see("Pod", "third", "running", is_running).await?;
         let history = scene.history("Pod", &pods).await?;
-        check_charged(&history, "cpu", "1", |_| true).map(drop)
+        check_usage(&history, "cpu", "1", |_| true).map(drop)
     })
     .await
 }
@@ -391,7 +386,7 @@ async fn pods_that_are_deleted_meanwhile_leave_nothing_behind() -> Result<()> {
             .await?;
         scene.create(&Pod::new("other").json()).await?;
         let history = scene.history("Pod", &pods).await?;
-        check_charged(&history, "cpu", "3", |pod| name_of(pod) != "other")?;
+        check_usage(&history, "cpu", "3", |pod| name_of(pod) != "other")?;
         check_gates(&history, &BTreeSet::new())
     })
     .await

@@ -10,7 +10,7 @@ use crate::support::admission::{Admission, both_ways, play};
 use crate::support::objects::{condition, is_admitted, quota};
 use crate::support::persist::{answered, persist};
 use crate::support::pods::{
-    Pod, check_charged, has_queue_gate, is_released, is_running, names, queued, replicated,
+    Pod, check_usage, has_queue_gate, is_released, is_running, names, queued, replicated,
 };
 use crate::support::{Scene, refusal};
 
@@ -18,8 +18,8 @@ both_ways!(
     a_gang_starts_as_a_whole,
     an_evicted_gang_keeps_its_workload,
     a_gang_made_again_for_more_is_queued_with_that,
-    nobody_leaves_its_gang,
-    a_gang_that_does_not_say_its_size_is_told,
+    a_pod_can_not_be_moved_out_of_its_group,
+    a_group_without_a_size_is_reported,
 );
 
 const SIZE: &str = "acme.io/size";
@@ -43,7 +43,7 @@ async fn see_group(scene: &Scene<'_>, what: &str, is_so: impl Fn(&Value) -> bool
     scene.see("Workload", "red-0-pod-group", what, is_so).await
 }
 
-/// Room for two of three is for somebody else: none of the three holds any.
+/// Quota for two of three is for another pod: none of the three holds any.
 async fn a_gang_starts_as_a_whole(admission: Admission) -> Result<()> {
     play(admission, "gang-whole", async |scene| {
         let ns = &scene.ns;
@@ -71,7 +71,7 @@ async fn a_gang_starts_as_a_whole(admission: Admission) -> Result<()> {
         let workload = see_group(scene, "admitted", is_admitted).await?;
         assert_eq!(workload["spec"]["podSets"][0]["count"], 3, "{workload}");
         let history = scene.history("Pod", &pods).await?;
-        check_charged(&history, "cpu", "5", |_| true).map(drop)
+        check_usage(&history, "cpu", "5", |_| true).map(drop)
     })
     .await
 }
@@ -99,7 +99,7 @@ async fn an_evicted_gang_keeps_its_workload(admission: Admission) -> Result<()> 
             after["spec"]["jobCreationTimestamp"]
         );
         let history = scene.history("Pod", &pods).await?;
-        check_charged(&history, "cpu", "2", |_| true)?;
+        check_usage(&history, "cpu", "2", |_| true)?;
 
         // Without its maker it comes to an end.
         scene.delete("StatefulSet", "s").await?;
@@ -138,13 +138,13 @@ async fn a_gang_made_again_for_more_is_queued_with_that(admission: Admission) ->
         see_group(scene, "admitted with more", has_more).await?;
         scene.see_so_many("running", 2, is_running).await?;
         let history = scene.history("Pod", &pods).await?;
-        check_charged(&history, "cpu", "4", |_| true).map(drop)
+        check_usage(&history, "cpu", "4", |_| true).map(drop)
     })
     .await
 }
 
 /// A pod that left would free a place for another one, and run on.
-async fn nobody_leaves_its_gang(admission: Admission) -> Result<()> {
+async fn a_pod_can_not_be_moved_out_of_its_group(admission: Admission) -> Result<()> {
     play(admission, "gang-leave", async |scene| {
         scene.queue(&[quota("cpu", "2")]).await?;
         scene.create(&gang(2, "1")).await?;
@@ -183,7 +183,7 @@ async fn nobody_leaves_its_gang(admission: Admission) -> Result<()> {
     .await
 }
 
-async fn a_gang_that_does_not_say_its_size_is_told(admission: Admission) -> Result<()> {
+async fn a_group_without_a_size_is_reported(admission: Admission) -> Result<()> {
     play(admission, "gang-size", async |scene| {
         scene.queue(&[quota("cpu", "2")]).await?;
         let mut set = gang(2, "1");

@@ -9,7 +9,7 @@ use sluice_testbed::eventually;
 use crate::support::admission::{Admission, both_ways, play};
 use crate::support::objects::{condition, is, is_admitted, name_of, quota};
 use crate::support::pods::{
-    Pod, check_charged, check_gates, has_queue_gate, is_released, is_running, let_go_at, names,
+    Pod, check_gates, check_usage, has_queue_gate, is_released, is_running, names, released_at,
 };
 use crate::support::{DEADLINE, Scene};
 
@@ -58,7 +58,7 @@ async fn a_group_starts_as_a_whole(admission: Admission) -> Result<()> {
             scene.create(&member(name, 3).json()).await?;
         }
         let told = see_told(scene, "GroupIncomplete").await?;
-        assert_eq!(told, "Not all 3 pods of this group are there");
+        assert_eq!(told, "Not all 3 pods of this group exist");
         // It holds nothing meanwhile: somebody else takes the quota.
         scene.create(&Pod::new("other").queue("q").json()).await?;
         scene.see("Pod", "other", "running", is_running).await?;
@@ -70,7 +70,7 @@ async fn a_group_starts_as_a_whole(admission: Admission) -> Result<()> {
         let told = see_told(scene, "Queued").await?;
         assert_eq!(
             told,
-            "All 3 pods are there: waits for quota in LocalQueue \"q\""
+            "All 3 pods exist: waits for quota in LocalQueue \"q\""
         );
         let message =
             format!("needs cpu 3 in flavor \"{ns}\": more than is free now (nominal quota 3)");
@@ -97,7 +97,7 @@ async fn a_group_starts_as_a_whole(admission: Admission) -> Result<()> {
         ensure!(has_queue_gate(&excess), "{excess}");
 
         let history = scene.history("Pod", &pods).await?;
-        check_charged(&history, "cpu", "5", |_| true)?;
+        check_usage(&history, "cpu", "5", |_| true)?;
         check_gates(&history, &BTreeSet::new())?;
         let workloads = scene.history("Workload", &workloads).await?;
         let uids: BTreeSet<_> = workloads
@@ -108,7 +108,7 @@ async fn a_group_starts_as_a_whole(admission: Admission) -> Result<()> {
         let admitted = workloads.iter().find(|r| is_admitted(&r.object));
         let admitted = admitted.map(|r| r.number).unwrap();
         for name in ["a", "b", "c"] {
-            let at = let_go_at(&history, name);
+            let at = released_at(&history, name);
             ensure!(
                 Some(admitted) < at,
                 "{name} was released at {at:?}, before {admitted}"
@@ -147,7 +147,7 @@ async fn a_failed_pod_is_replaced(admission: Admission) -> Result<()> {
             .see("LocalQueue", "q", "idle", crate::quota::is_idle)
             .await?;
         let history = scene.history("Pod", &pods).await?;
-        check_charged(&history, "cpu", "2", |_| true).map(drop)
+        check_usage(&history, "cpu", "2", |_| true).map(drop)
     })
     .await
 }
@@ -171,7 +171,7 @@ async fn a_group_that_is_not_to_be_retried_ends(admission: Admission) -> Result<
         scene.end("a").await?;
         let workload = see_group(scene, "finished", |w| is(w, "Finished")).await?;
         let finished = condition(&workload, "Finished");
-        let message = "1 of 2 pods of the group failed, and the group is not to be retried";
+        let message = "1 of 2 pods of the group failed, and one of them forbids retries (sluice.dev/retriable-in-group: \"false\")";
         assert_eq!(finished, Some(("True", "Failed", message)));
         scene
             .see("LocalQueue", "q", "idle", crate::quota::is_idle)
@@ -203,7 +203,7 @@ async fn a_foreign_gate_on_one_holds_the_group(admission: Admission) -> Result<(
             scene.see("Pod", name, "running", is_running).await?;
         }
         let history = scene.history("Pod", &pods).await?;
-        check_charged(&history, "cpu", "2", |_| true)?;
+        check_usage(&history, "cpu", "2", |_| true)?;
         check_gates(&history, &BTreeSet::from([opened]))
     })
     .await
@@ -232,7 +232,7 @@ async fn pods_of_a_group_may_differ(admission: Admission) -> Result<()> {
             .see(
                 "ClusterQueue",
                 &scene.ns,
-                "charged for one Workload",
+                "usage of one Workload",
                 |queue| queue["status"]["admittedWorkloads"] == 1,
             )
             .await

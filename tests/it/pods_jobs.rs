@@ -12,7 +12,7 @@ use crate::support::objects::{
     GATED, GATES, Job, is_complete, is_suspended, name_of, quota, revision_of,
 };
 use crate::support::pods::{
-    Pod, check_charged, check_gates, gates, is_running, is_scheduling_gated, let_go_at,
+    Pod, check_gates, check_usage, gates, is_running, is_scheduling_gated, released_at,
 };
 use crate::support::queues::nanos;
 use crate::support::{Scene, audit, bed};
@@ -62,7 +62,7 @@ async fn a_per_pod_job_runs_as_far_as_quota_goes() -> Result<()> {
             .see("LocalQueue", "q", "idle", crate::quota::is_idle)
             .await?;
         let history = scene.history("Pod", &pods).await?;
-        let most = check_charged(&history, "cpu", "4", |_| true)?;
+        let most = check_usage(&history, "cpu", "4", |_| true)?;
         assert_eq!(
             most,
             nanos(&json!(4)),
@@ -80,7 +80,10 @@ async fn a_per_pod_job_runs_as_far_as_quota_goes() -> Result<()> {
                 ],
                 "{pod} went {way:?}"
             );
-            ensure!(Some(lifted) < let_go_at(&history, pod), "{pod} went early");
+            ensure!(
+                Some(lifted) < released_at(&history, pod),
+                "{pod} went early"
+            );
         }
         for revision in jobs.so_far() {
             ensure!(!is_suspended(&revision.object), "{}", revision.object);
@@ -156,7 +159,7 @@ async fn lifted_gates_go_from_present_and_future_pods() -> Result<()> {
         scene.delete("Pod", "other").await?;
         scene.see_complete("steps").await?;
         let history = scene.history("Pod", &pods).await?;
-        check_charged(&history, "cpu", "1", |_| true)?;
+        check_usage(&history, "cpu", "1", |_| true)?;
         check_gates(&history, &BTreeSet::new())?;
         // Each was born with all the gates of its template, and lost them.
         let ways = ways(&history);
@@ -277,7 +280,7 @@ async fn a_suspended_per_pod_job_holds_nothing() -> Result<()> {
         scene.see_so_many("running", 2, is_running).await?;
         scene.see_account("cpu", ("2", "2", "0"), 1).await?;
         let history = scene.history("Pod", &pods).await?;
-        check_charged(&history, "cpu", "2", |_| true)?;
+        check_usage(&history, "cpu", "2", |_| true)?;
         check_gates(&history, &BTreeSet::new())
     })
     .await

@@ -5,7 +5,7 @@ use anyhow::{Result, ensure};
 use serde_json::json;
 
 use crate::support::objects::{self, Job, is_admitted, quota, with};
-use crate::support::pods::{Pod, check_charged, has_queue_gate, is_running};
+use crate::support::pods::{Pod, check_usage, has_queue_gate, is_running};
 use crate::support::{Scene, bed};
 
 /// Two queues of one cohort with 2 cpus each, LocalQueues `mine` and `theirs`; `theirs` may take its
@@ -48,7 +48,7 @@ async fn bare_pods_give_back_what_they_borrow() -> Result<()> {
         let left = left.iter().filter(|pod| is_running(pod)).count();
         assert_eq!(left, 2, "no more is taken back than is owed");
         let history = scene.history("Pod", &pods).await?;
-        check_charged(&history, "cpu", "4", |_| true).map(drop)
+        check_usage(&history, "cpu", "4", |_| true).map(drop)
     })
     .await
 }

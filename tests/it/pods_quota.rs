@@ -10,7 +10,7 @@ use sluice_crds::{ADMISSION_ANNOTATION, QUEUE_GATE};
 use crate::support::bed;
 use crate::support::objects::{self, Job, name_of, quota, with};
 use crate::support::pods::{
-    Pod, check_charged, check_gates, has_queue_gate, is_live, is_released, is_running,
+    Pod, check_gates, check_usage, has_queue_gate, is_live, is_released, is_running,
     is_terminating, names, order_of_going, request_of,
 };
 use crate::support::queues::nanos;
@@ -73,9 +73,9 @@ async fn a_pod_is_checked_only_in_what_it_requests() -> Result<()> {
         let waiting = scene.see_so_many("waiting", 2, has_queue_gate).await?;
         assert_eq!(names(&waiting), ["gpu-never", "memory-more"]);
         let history = scene.history("Pod", &pods).await?;
-        check_charged(&history, "cpu", "2", |_| true)?;
-        check_charged(&history, "memory", "1Gi", |_| true)?;
-        check_charged(&history, "example.com/gpu", "1", |_| true)?;
+        check_usage(&history, "cpu", "2", |_| true)?;
+        check_usage(&history, "memory", "1Gi", |_| true)?;
+        check_usage(&history, "example.com/gpu", "1", |_| true)?;
         check_gates(&history, &BTreeSet::new())
     })
     .await
@@ -105,7 +105,7 @@ async fn a_pod_that_requests_nothing_counts_as_a_pod() -> Result<()> {
         scene.delete("Pod", "second").await?;
         scene.see("Pod", "third", "released", is_released).await?;
         let history = scene.history("Pod", &pods).await?;
-        check_charged(&history, "pods", "2", |_| true).map(drop)
+        check_usage(&history, "pods", "2", |_| true).map(drop)
     })
     .await
 }
@@ -150,7 +150,7 @@ async fn siblings_keep_within_their_parent() -> Result<()> {
         scene.see_so_many("waiting", 2, has_queue_gate).await?;
         let history = scene.history("Pod", &pods).await?;
         let is_below = |pod: &Value| !name_of(pod).starts_with('c');
-        let most = check_charged(&history, "cpu", "4", is_below)?;
+        let most = check_usage(&history, "cpu", "4", is_below)?;
         assert_eq!(most, nanos(&json!(4)));
         check_gates(&history, &BTreeSet::new())
     })
@@ -185,7 +185,7 @@ async fn quota_is_free_when_a_pod_has_ended() -> Result<()> {
         see_running("slow").await?;
         next(Pod::new("succeeds")).await?;
         scene.delete("Pod", "slow").await?;
-        // It is on its way and not gone: the next waits, and is told so.
+        // It is terminating and not gone: the next waits, and is told so.
         scene
             .see("Pod", "slow", "terminating", is_terminating)
             .await?;
@@ -204,7 +204,7 @@ async fn quota_is_free_when_a_pod_has_ended() -> Result<()> {
         see_running("last").await?;
         scene.see_account("cpu", ("1", "1", "0"), 0).await?;
         let history = scene.history("Pod", &pods).await?;
-        check_charged(&history, "cpu", "1", |_| true)?;
+        check_usage(&history, "cpu", "1", |_| true)?;
         let order = order_of_going(&history);
         assert_eq!(
             order,
@@ -217,7 +217,7 @@ async fn quota_is_free_when_a_pod_has_ended() -> Result<()> {
 
 /// Those of higher priority first, then the older.
 #[tokio::test]
-async fn pods_go_by_priority() -> Result<()> {
+async fn pods_are_ungated_by_priority() -> Result<()> {
     bed::shared("pods-order", async |scene| {
         let queue = objects::cluster_queue(&scene.ns, &scene.ns, &[quota("cpu", "1")]);
         scene
@@ -299,29 +299,29 @@ async fn jobs_and_pods_share_a_quota() -> Result<()> {
         let mut history = scene.history("Pod", &pods).await?;
         history.extend(scene.history("Workload", &workloads).await?);
         history.sort_by_key(|revision| revision.number);
-        let mut charged: BTreeMap<String, i128> = BTreeMap::new();
+        let mut used: BTreeMap<String, i128> = BTreeMap::new();
         let mut most = 0;
         for revision in &history {
             let object = &revision.object;
             let amount = if object["kind"] == "Workload" {
-                let is_charged = objects::holds_quota(object);
-                is_charged.then(|| crate::support::queues::usage(object, "cpu"))
+                let has_usage = objects::holds_quota(object);
+                has_usage.then(|| crate::support::queues::usage(object, "cpu"))
             } else if object["metadata"]["annotations"][QUEUE_GATE] == "true" {
-                let is_charged = is_live(object) && !has_queue_gate(object);
-                is_charged.then(|| request_of(object, "cpu"))
+                let has_usage = is_live(object) && !has_queue_gate(object);
+                has_usage.then(|| request_of(object, "cpu"))
             } else {
-                // Of a job that is charged as a whole.
+                // Of a job that is admitted as a whole.
                 continue;
             };
             let uid = object["metadata"]["uid"].to_string();
             match amount.filter(|_| !revision.is_deleted) {
-                Some(amount) => charged.insert(uid, amount),
-                None => charged.remove(&uid),
+                Some(amount) => used.insert(uid, amount),
+                None => used.remove(&uid),
             };
-            let total: i128 = charged.values().sum();
+            let total: i128 = used.values().sum();
             ensure!(
                 total <= nanos(&json!(5)),
-                "revision {}: {total} is charged: {charged:?}",
+                "revision {}: {total} is in use: {used:?}",
                 revision.number
             );
             most = most.max(total);

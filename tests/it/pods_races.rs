@@ -12,7 +12,7 @@ use sluice_testbed::{Component, Options, SluiceOptions, eventually};
 use crate::support::history::Revision;
 use crate::support::objects::{self, name_of, quota, revision_of, with};
 use crate::support::persist::persist;
-use crate::support::pods::{Pod, check_charged, check_gates, gates, has_queue_gate};
+use crate::support::pods::{Pod, check_gates, check_usage, gates, has_queue_gate};
 use crate::support::{DEADLINE, Scene, audit, bed, into_value};
 
 /// Requests of one test at the same time.
@@ -90,7 +90,7 @@ async fn open(scene: &Scene<'_>, pod: &str, gate: &str, way: Way) -> Result<u128
 /// 200 pods behind two foreign gates each, which go one by one in any order and in any way, while quota
 /// for 40 is handed from one to the next. The gate of one pod in ten stays.
 #[tokio::test]
-async fn gates_go_in_any_order() -> Result<()> {
+async fn gates_are_lifted_in_any_order() -> Result<()> {
     const PODS: usize = 200;
     const GATES: [&str; 2] = ["example.com/data", "example.com/licence"];
     bed::shared("race-gates", async |scene| {
@@ -146,7 +146,7 @@ async fn gates_go_in_any_order() -> Result<()> {
         let opened = opened.into_inner().unwrap();
         assert_eq!(opened.len(), 2 * PODS - held);
         check_gates(&history, &opened)?;
-        check_charged(&history, "cpu", "4", |_| true).map(drop)
+        check_usage(&history, "cpu", "4", |_| true).map(drop)
     })
     .await
 }
@@ -163,7 +163,7 @@ async fn create_all(scene: &Scene<'_>, count: usize, pod: impl Fn(usize) -> Pod)
 
 /// All pods of a queue that opens, while the controller is killed twice: all go, each by one write.
 #[tokio::test]
-async fn two_thousand_pods_are_let_go_at_once() -> Result<()> {
+async fn two_thousand_pods_are_ungated_at_once() -> Result<()> {
     const PODS: usize = 2000;
     const KILLS: [usize; 2] = [PODS / 10, PODS / 2];
     let sluice = SluiceOptions::new(bed::BINARY);
@@ -217,14 +217,14 @@ async fn two_thousand_pods_are_let_go_at_once() -> Result<()> {
             begun.elapsed()
         );
         scene
-            .see("ClusterQueue", &scene.ns, "charged for all", |queue| {
+            .see("ClusterQueue", &scene.ns, "usage of all", |queue| {
                 let usage = &queue["status"]["flavorsUsage"][0]["resources"][0];
                 usage["total"] == "2k" || usage["total"] == "2000"
             })
             .await?;
         let history = scene.history("Pod", &pods).await?;
         check_gates(&history, &BTreeSet::new())?;
-        check_charged(&history, "cpu", "2000", |_| true)?;
+        check_usage(&history, "cpu", "2000", |_| true)?;
         let mut written: BTreeMap<String, usize> = BTreeMap::new();
         for write in audit::writes(&bed.cp.audit_log())? {
             if write.resource == "pods" && write.has_succeeded() {

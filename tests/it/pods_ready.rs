@@ -53,7 +53,7 @@ async fn a_workload_tells_whether_its_pods_are_ready() -> Result<()> {
                 .see_workload("w", &what, tells(status, reason))
                 .await?;
         }
-        // It has to go and comes again: what it was before counts no more.
+        // It is evicted and admitted again: its former readiness counts no more.
         scene.stop("HoldAndDrain").await?;
         widgets
             .see_workload("w", "queued again", |w| !is_admitted(w))

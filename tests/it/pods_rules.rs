@@ -26,12 +26,12 @@ async fn pods_that_break_a_rule_are_refused(admission: Admission) -> Result<()> 
     let rows = [
         (
             Pod::new("bound").queue("q").with(&["spec", "nodeName"], node_0.clone()),
-            "spec.nodeName: Forbidden: may not be set on a pod that waits in a queue: it would run at once"
+            "spec.nodeName: Forbidden: may not be set on a pod that waits in a queue: the pod would run at once"
                 .to_owned(),
         ),
         (
             Pod::new("member").queue("q").group("gang", 2).with(&["spec", "nodeName"], node_0),
-            "spec.nodeName: Forbidden: may not be set on a pod that waits in a queue: it would run at once"
+            "spec.nodeName: Forbidden: may not be set on a pod that waits in a queue: the pod would run at once"
                 .to_owned(),
         ),
         (
@@ -102,7 +102,7 @@ async fn edits_that_break_a_rule_are_refused(admission: Admission) -> Result<()>
                 json!({"spec": {"schedulingGates": data}}),
                 format!(
                     "spec.schedulingGates: Forbidden: the gate \"{QUEUE_GATE}\" is removed by Sluice when \
-                     LocalQueue \"q\" has room"
+                     LocalQueue \"q\" admits the pod"
                 ),
             ),
             (

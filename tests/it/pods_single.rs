@@ -12,8 +12,8 @@ use crate::support::history::Revision;
 use crate::support::nodes::own_node;
 use crate::support::objects::{self, name_of, quota};
 use crate::support::pods::{
-    Pod, check_charged, check_gates, gates, has_queue_gate, is_released, is_running,
-    is_scheduling_gated, is_unschedulable, let_go_at,
+    Pod, check_gates, check_usage, gates, has_queue_gate, is_released, is_running,
+    is_scheduling_gated, is_unschedulable, released_at,
 };
 use crate::support::queues::nanos;
 use crate::support::{Scene, audit, bed};
@@ -34,7 +34,7 @@ fn flavor_of_own_nodes(scene: &Scene<'_>) -> Value {
 
 /// Six pods, quota for four, nodes for two.
 #[tokio::test]
-async fn quota_decides_who_is_let_go_and_nodes_who_runs() -> Result<()> {
+async fn quota_decides_which_pods_are_ungated_and_nodes_which_run() -> Result<()> {
     bed::shared("pods-nodes", async |scene| {
         let ns = &scene.ns;
         let small = own_node(scene, "small").resource("cpu", "2");
@@ -95,7 +95,7 @@ async fn quota_decides_who_is_let_go_and_nodes_who_runs() -> Result<()> {
             ensure!(has_queue_gate(pod), "{pod}");
         }
         let history = scene.history("Pod", &pods).await?;
-        let most = check_charged(&history, "cpu", "4", |_| true)?;
+        let most = check_usage(&history, "cpu", "4", |_| true)?;
         assert_eq!(most, nanos(&json!(4)));
         check_gates(&history, &BTreeSet::new())?;
         check_untold(&history)?;
@@ -120,14 +120,14 @@ pub fn check_untold(history: &[Revision]) -> Result<()> {
 
 /// It waits for ever, and says why.
 #[tokio::test]
-async fn a_pod_that_names_no_queue_is_told() -> Result<()> {
+async fn a_pod_that_names_no_queue_is_reported() -> Result<()> {
     bed::shared("pods-nowhere", async |scene| {
         scene.queue(&[quota("cpu", "1")]).await?;
         scene.create(&Pod::new("lost").opted_in().json()).await?;
         let told = scene.see_event("lost", "NoQueue").await?;
         assert_eq!(
             told,
-            "It asks to wait for queue capacity and names no queue: give it the label sluice.dev/queue-name"
+            "This pod waits for queue capacity and names no queue: add the label sluice.dev/queue-name"
         );
         let unknown = Pod::new("astray").queue("nope").opted_in();
         scene.create(&unknown.json()).await?;
@@ -173,10 +173,10 @@ async fn a_pod_with_a_foreign_gate_holds_nothing() -> Result<()> {
         scene.delete("Pod", "free").await?;
         scene.see("Pod", "held", "released", is_released).await?;
         let history = scene.history("Pod", &pods).await?;
-        check_charged(&history, "cpu", "1", |_| true)?;
+        check_usage(&history, "cpu", "1", |_| true)?;
         check_gates(&history, &BTreeSet::from([opened]))?;
         ensure!(
-            let_go_at(&history, "held") > let_go_at(&history, "free"),
+            released_at(&history, "held") > released_at(&history, "free"),
             "{history:?}"
         );
         Ok(())
@@ -184,7 +184,7 @@ async fn a_pod_with_a_foreign_gate_holds_nothing() -> Result<()> {
     .await
 }
 
-/// With room for all, each pod costs one write, and nothing but gates, placement and record is in it;
+/// With quota for all, each pod costs one write, and nothing but gates, placement and record is in it;
 /// the scheduler's condition is never written.
 #[tokio::test]
 async fn a_pod_costs_one_write() -> Result<()> {
@@ -220,7 +220,7 @@ async fn a_pod_costs_one_write() -> Result<()> {
     .await
 }
 
-/// The pods are the record: who starts again charges the same and writes nothing.
+/// The pods are the record: after a restart the usage is the same and nothing is written.
 #[tokio::test]
 async fn a_restart_finds_the_account_in_the_pods() -> Result<()> {
     bed::own_running("pods-restart", async |bed, scene| {

@@ -14,8 +14,8 @@ use crate::support::objects::{
     GATED, Job, condition, is_admitted, is_complete, name_of, own, quota, revision_of,
 };
 use crate::support::pods::{
-    Pod, check_charged, check_gates, gates, has_queue_gate, is_released, is_running,
-    is_scheduling_gated, let_go_at, queued, replicated,
+    Pod, check_gates, check_usage, gates, has_queue_gate, is_released, is_running,
+    is_scheduling_gated, queued, released_at, replicated,
 };
 use crate::support::{DEADLINE, Scene, bed};
 
@@ -72,7 +72,7 @@ async fn gates_of_the_template_come_first(admission: Admission) -> Result<()> {
         scene.see_complete("train").await?;
 
         let history = scene.history("Pod", &pods).await?;
-        check_charged(&history, "cpu", "3", |_| true)?;
+        check_usage(&history, "cpu", "3", |_| true)?;
         check_gates(&history, &opened)?;
         let admitted = first_admission(&scene.history("Workload", &workloads).await?)?;
         ensure!(
@@ -80,7 +80,7 @@ async fn gates_of_the_template_come_first(admission: Admission) -> Result<()> {
             "admitted at {admitted}, and held until {last}"
         );
         for pod in &held {
-            let at = let_go_at(&history, name_of(pod));
+            let at = released_at(&history, name_of(pod));
             ensure!(Some(admitted) < at, "released at {at:?}, before {admitted}");
         }
         Ok(())
@@ -123,7 +123,7 @@ async fn later_pods_take_the_places_of_those_that_ended() -> Result<()> {
         })
         .await?;
         let history = scene.history("Pod", &pods).await?;
-        check_charged(&history, "cpu", "2", |_| true)?;
+        check_usage(&history, "cpu", "2", |_| true)?;
         check_gates(&history, &opened)?;
         let names: BTreeSet<&str> = history.iter().map(|r| name_of(&r.object)).collect();
         assert_eq!(names.len(), 5, "{names:?}");
@@ -268,7 +268,7 @@ async fn what_can_not_be_suspended_waits_as_pods() -> Result<()> {
         })
         .await?;
         scene.set_cpu("3").await?;
-        // There is room for two of them, and none starts; when all fit, all do.
+        // There is quota for two of them, and none starts; when all fit, all do.
         let message = format!(
             "couldn't be admitted to ClusterQueue \"{ns}\": needs cpu 3 in flavor \"{ns}\": more than is free \
              now (nominal quota 3)"
@@ -301,10 +301,10 @@ async fn what_can_not_be_suspended_waits_as_pods() -> Result<()> {
         scene.see_so_many("left", 4, |_| true).await?;
 
         let history = scene.history("Pod", &pods).await?;
-        check_charged(&history, "cpu", "5", |_| true)?;
+        check_usage(&history, "cpu", "5", |_| true)?;
         check_gates(&history, &BTreeSet::new())?;
         let of_set = |pod: &Value| pod["metadata"]["labels"]["app"] == "set";
-        check_charged(&history, "pods", "3", of_set)?;
+        check_usage(&history, "pods", "3", of_set)?;
         let admitted = first_admission(&scene.history("Workload", &workloads).await?)?;
         let lifted = revision_of(&lifted);
         ensure!(lifted < admitted, "admitted at {admitted}, and held until {lifted}");
@@ -322,7 +322,7 @@ async fn what_can_not_be_suspended_waits_as_pods() -> Result<()> {
         scene.see_so_many("running", 0, is_running).await?;
         see_the_workload(scene, "without admission", |w| !is_admitted(w)).await?;
         scene
-            .see("LocalQueue", "q", "waited in and charged nothing", |queue| {
+            .see("LocalQueue", "q", "with a pending job and no usage", |queue| {
                 let status = &queue["status"];
                 status["pendingWorkloads"] == 1 && status["reservingWorkloads"] == 0
             })
@@ -331,7 +331,7 @@ async fn what_can_not_be_suspended_waits_as_pods() -> Result<()> {
         scene.see_so_many("running", 3, is_running).await?;
         scene.see_account("cpu", ("3", "3", "0"), 0).await?;
         let history = scene.history("Pod", &pods).await?;
-        check_charged(&history, "cpu", "5", |_| true)?;
+        check_usage(&history, "cpu", "5", |_| true)?;
         check_gates(&history, &BTreeSet::new())?;
         // Deleted, it holds nothing.
         scene.delete("ReplicaSet", "set").await?;

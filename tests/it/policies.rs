@@ -185,8 +185,7 @@ async fn a_gate_that_pods_can_not_carry_is_refused_where_pods_wait() -> Result<(
     play(POLICIES, "policy-names", async |scene| {
         let rule = |gate: &str| {
             format!(
-                "{AT_GATED}: Forbidden: names {gate:?}, which can not be the name of a scheduling gate, \
-                 and the pods wait behind such gates; choose a name such as \"acme.io/foo\""
+                "{AT_GATED}: Forbidden: names {gate:?}, which is not a valid name of a scheduling gate, and the pods wait behind such gates; use a name such as \"acme.io/foo\""
             )
         };
         for gate in ["acme.io/a/b", "acme.io/a%2fb", "acme.io/queue-allocation-gate"] {

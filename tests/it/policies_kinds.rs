@@ -221,11 +221,11 @@ async fn by_suspend(cp: &ControlPlane, kind: &Objects, at: &str) -> Result<()> {
     for (name, rule) in [
         (
             "queued",
-            "the job starts by itself once LocalQueue \"q\" admits it; to run it outside of Sluice, remove the label sluice.dev/queue-name in the same update",
+            "the job starts once LocalQueue \"q\" admits it; to run it without Sluice, remove the label sluice.dev/queue-name in the same update",
         ),
         (
             "gated",
-            "the job is held by acme.io/foo; it goes on by itself once the last gate is removed from its annotations",
+            "the job is held by acme.io/foo; it is queued, or started if it has no queue, once the last gate is removed from its annotations",
         ),
     ] {
         let told = merge(cp, kind, name, start.clone()).await?.err()?;
@@ -291,7 +291,7 @@ async fn by_templates(cp: &ControlPlane) -> Result<()> {
     for name in ["worker", "leader"] {
         let told = merge(cp, &kind, name, leave.clone()).await?.err()?;
         ensure!(
-            told.contains("may not be removed while the pods carry the queue gate"),
+            told.contains("may not be removed while the pods have the queue gate"),
             "{told}"
         );
     }

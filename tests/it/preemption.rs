@@ -1,4 +1,4 @@
-//! Who comes later and goes first: jobs make room for others, in their own queue and in their cohort,
+//! Preemption: jobs are evicted for others, in their own queue and in their cohort,
 //! and what they held is handed on only when their pods are gone.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,7 +11,7 @@ use crate::support::history::{Revision, check_conditions};
 use crate::support::objects::{
     self, Job, condition, is, is_admitted, name_of, priority_class, quota, with,
 };
-use crate::support::pods::{Pod, check_charged, has_queue_gate, is_running, replicated};
+use crate::support::pods::{Pod, check_usage, has_queue_gate, is_running, replicated};
 use crate::support::queues::{Limits, check_quota, nanos};
 use crate::support::{DEADLINE, Scene, bed};
 
@@ -47,7 +47,7 @@ pub struct Member<'a> {
     pub preemption: Value,
 }
 
-/// Queues that share one cohort, and what they may be charged.
+/// Queues that share one cohort, and what they may use.
 pub async fn cohort(scene: &Scene<'_>, members: &[Member<'_>]) -> Result<Limits> {
     let cohort = scene.name("cohort");
     scene.create(&objects::flavor(&scene.ns)).await?;
@@ -81,7 +81,7 @@ pub fn job_name(workload: &Value) -> &str {
         .unwrap_or_default()
 }
 
-/// Each time that a job began to make room: its name, the right and what it was told.
+/// Each preemption: the name of the target, the reason and the message.
 pub fn preemptions(history: &[Revision]) -> Vec<(String, String, String)> {
     let mut under_way = BTreeSet::new();
     let mut all = Vec::new();
@@ -118,7 +118,7 @@ fn admitted_first(history: &[Revision]) -> BTreeMap<String, String> {
     since
 }
 
-/// Waits until so many jobs have begun to make room since the recording began.
+/// Waits until so many jobs have been preempted since the recording began.
 pub async fn see_preemptions(
     recorded: &crate::support::history::History,
     count: usize,
@@ -146,9 +146,9 @@ async fn counter(metric: &str, queue: &str, reason: &str) -> Result<u64> {
     Ok(count.map_or(0, |count| count.parse().unwrap()))
 }
 
-/// Suspended, gone, and then the other one: admitted again once there is room.
+/// Suspended, gone, and then the other one: admitted again once there is quota.
 #[tokio::test]
-async fn a_job_makes_room_for_one_of_higher_priority_and_comes_again() -> Result<()> {
+async fn a_job_is_preempted_for_one_of_higher_priority_and_admitted_again() -> Result<()> {
     bed::shared("preempt-own", async |scene| {
         let ns = &scene.ns;
         queue_by_priority(scene, "2").await?;
@@ -181,7 +181,7 @@ async fn a_job_makes_room_for_one_of_higher_priority_and_comes_again() -> Result
         let history = scene.history("Workload", &workloads).await?;
         let told = ("low".to_owned(), "InClusterQueue".to_owned(), message.clone());
         assert_eq!(preemptions(&history), [told]);
-        // Told to go, and gone: two writes of its status, as for any eviction.
+        // Evicted, and stopped: two writes of its status, as for any eviction.
         let of_low = history.iter().filter(|r| job_name(&r.object) == "low");
         let leaving: Vec<&Value> = of_low
             .map(|r| &r.object)
@@ -200,7 +200,7 @@ async fn a_job_makes_room_for_one_of_higher_priority_and_comes_again() -> Result
 
         check_conditions(&history)?;
         check_quota(&history, &one_queue(scene, "2"))?;
-        check_charged(&scene.history("Pod", &pods).await?, "cpu", "2", |_| true)?;
+        check_usage(&scene.history("Pod", &pods).await?, "cpu", "2", |_| true)?;
         assert_eq!(counter("sluice_preempted_workloads_total", ns, "InClusterQueue").await?, 1);
         assert_eq!(counter("sluice_evicted_workloads_total", ns, "Preempted").await?, 1);
         Ok(())
@@ -208,7 +208,7 @@ async fn a_job_makes_room_for_one_of_higher_priority_and_comes_again() -> Result
     .await
 }
 
-/// What the queue of the test may be charged.
+/// What the queue of the test may use.
 fn one_queue(scene: &Scene<'_>, cpu: &str) -> Limits {
     let cpu = nanos(&json!(cpu));
     Limits {
@@ -236,7 +236,7 @@ pub async fn end_slow_pods(scene: &Scene<'_>) -> Result<()> {
     Ok(())
 }
 
-/// The jobs that are on their way out.
+/// The evicted jobs that have not stopped.
 pub async fn leaving(scene: &Scene<'_>) -> Result<Vec<String>> {
     let workloads = scene.list("Workload").await?;
     let leaving = workloads
@@ -245,8 +245,8 @@ pub async fn leaving(scene: &Scene<'_>) -> Result<Vec<String>> {
     Ok(leaving.map(|w| job_name(w).to_owned()).collect())
 }
 
-/// Between the eviction and the release: nobody else has to go, nobody is admitted too early, and the
-/// one that others make room for is told what it waits for.
+/// Between the eviction and the release: nothing else is evicted, nothing is admitted too early, and the
+/// preemptor is told what it waits for.
 async fn hands_over_late(
     scene: &Scene<'_>,
     meanwhile: impl AsyncFnOnce() -> Result<()>,
@@ -278,9 +278,9 @@ async fn hands_over_late(
         .await?;
     assert_eq!(leaving(scene).await?.len(), 1);
     let high = scene.find_workload("high").await?.unwrap();
-    ensure!(!is_admitted(&high), "its room is not free yet: {high}");
+    ensure!(!is_admitted(&high), "its quota is not free yet: {high}");
     let is_held = |pod: &Value| !pod["metadata"]["deletionTimestamp"].is_null();
-    scene.see_so_many("on their way", 1, is_held).await?;
+    scene.see_so_many("stopping", 1, is_held).await?;
     end_slow_pods(scene).await?;
     scene.see_complete("high").await?;
     scene.see_pods("Running", 2).await?;
@@ -288,7 +288,7 @@ async fn hands_over_late(
     assert_eq!(preemptions(&history).len(), 1);
     check_conditions(&history)?;
     check_quota(&history, &one_queue(scene, "2"))?;
-    check_charged(&scene.history("Pod", &pods).await?, "cpu", "2", |_| true)?;
+    check_usage(&scene.history("Pod", &pods).await?, "cpu", "2", |_| true)?;
     for job in ["low-1", "low-2"] {
         scene.delete("Job", job).await?;
     }
@@ -309,7 +309,7 @@ async fn hands_over_late(
 }
 
 #[tokio::test]
-async fn room_is_handed_on_when_the_last_pod_is_gone() -> Result<()> {
+async fn quota_is_freed_when_the_last_pod_is_gone() -> Result<()> {
     bed::shared("preempt-late", async |scene| {
         hands_over_late(scene, async || Ok(())).await
     })
@@ -387,7 +387,7 @@ async fn a_queue_takes_back_what_is_its_own() -> Result<()> {
         );
         check_conditions(&history)?;
         check_quota(&history, &limits)?;
-        check_charged(&scene.history("Pod", &pods).await?, "cpu", "4", |_| true)?;
+        check_usage(&scene.history("Pod", &pods).await?, "cpu", "4", |_| true)?;
         scene.delete("Namespace", &elsewhere.ns).await
     })
     .await
@@ -435,9 +435,10 @@ async fn a_queue_borrows_in_place_of_one_of_lower_priority() -> Result<()> {
     .await
 }
 
-/// Nobody goes in vain: not if there would still not be room, and not for one that goes no sooner.
+/// Nothing is preempted in vain: not if the preemptor would still not fit, and not if it is admitted no
+/// sooner.
 #[tokio::test]
-async fn nobody_goes_in_vain() -> Result<()> {
+async fn nothing_is_preempted_in_vain() -> Result<()> {
     bed::shared("preempt-vain", async |scene| {
         queue_by_priority(scene, "2").await?;
         let workloads = scene.record("Workload").await?;
@@ -474,7 +475,7 @@ async fn nobody_goes_in_vain() -> Result<()> {
 
 /// A pod that somebody makes again is deleted; a bare one is not chosen, as it would not come again.
 #[tokio::test]
-async fn a_pod_makes_room_if_another_one_takes_its_place() -> Result<()> {
+async fn a_pod_is_preempted_if_another_one_replaces_it() -> Result<()> {
     bed::shared("preempt-pods", async |scene| {
         queue_by_priority(scene, "2").await?;
         let keep = json!({ "spec": { "whenNotRestartable": "Keep" } });
@@ -499,7 +500,7 @@ async fn a_pod_makes_room_if_another_one_takes_its_place() -> Result<()> {
         assert_eq!(
             told,
             format!(
-                "Preempted by Pod \"high\" (priority 100, ClusterQueue \"{}\") due to prioritization in the ClusterQueue: deleted, so that another one takes its place in the queue",
+                "Preempted by Pod \"high\" (priority 100, ClusterQueue \"{}\") due to prioritization in the ClusterQueue: deleted; its controller recreates it, and the new pod is queued",
                 scene.ns
             )
         );
@@ -517,7 +518,7 @@ async fn a_pod_makes_room_if_another_one_takes_its_place() -> Result<()> {
         scene.delete("Pod", "bare").await?;
         scene.see("Pod", "more", "running", is_running).await?;
         let history = scene.history("Pod", &pods).await?;
-        check_charged(&history, "cpu", "2", |_| true)?;
+        check_usage(&history, "cpu", "2", |_| true)?;
         let deleted: BTreeSet<&str> = history
             .iter()
             .filter(|r| r.is_deleted)

@@ -107,7 +107,8 @@ async fn a_pod_keeps_the_priority_that_it_was_admitted_with() -> Result<()> {
         // No controller makes another one, which would go before the taker, with the class as it is by then.
         scene.create(&of_class("low", "runs").json()).await?;
         scene.see("Pod", "runs", "running", is_running).await?;
-        // As it is now it would not go for one of class `mid`; as it was it does.
+        // With its present priority it would not be preempted for a job of class `mid`; with its former
+        // one it is.
         revalue(scene, "low", 60).await?;
         scene.create(&of_class("mid", "taker").json()).await?;
         scene.see("Pod", "taker", "running", is_running).await?;

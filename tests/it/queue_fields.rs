@@ -60,9 +60,9 @@ async fn what_is_said_of_queues_is_taken_as_written() -> Result<()> {
         scene
             .create(&with(root, "/spec/fairSharing", weight.clone()))
             .await?;
-        let door = local_queue("q", &scene.ns);
+        let queue = local_queue("q", &scene.ns);
         scene
-            .create(&with(door, "/spec/fairSharing", weight.clone()))
+            .create(&with(queue, "/spec/fairSharing", weight.clone()))
             .await?;
         for (kind, name) in [
             ("ClusterQueue", scene.ns.clone()),
@@ -131,7 +131,7 @@ async fn a_group_has_up_to_64_flavors_and_64_resources() -> Result<()> {
         let flavors = numbered(&scene.name("flavor"), 64);
         let mut resources = numbered("acme.io/r", 63);
         resources.push("cpu".to_owned());
-        // Only the last flavor has room, so that all are looked at.
+        // Only the last flavor has unused quota, so that all are tried.
         let mut full = group(&flavors, &resources, "0");
         full["flavors"][63]["resources"][63]["nominalQuota"] = json!("2");
         // The names may stand in any order.
@@ -293,9 +293,7 @@ async fn what_can_not_be_meant_is_refused_by_field() -> Result<()> {
     let rows = [
         (
             json!({"preemption": {"borrowWithinCohort": {"policy": "LowerPriority"}}}),
-            "spec.preemption.borrowWithinCohort.policy: Invalid value: must be Never while \
-             reclaimWithinCohort is Never: a queue that takes nothing back takes nothing to borrow \
-             it either"
+            "spec.preemption.borrowWithinCohort.policy: Invalid value: must be Never while reclaimWithinCohort is Never: a queue that may not reclaim its nominal quota may not preempt to borrow"
                 .to_owned(),
         ),
         (

@@ -92,15 +92,15 @@ async fn a_mixed_load_keeps_within_quota_and_ends() -> Result<()> {
         // Proof that the quota was the bottleneck, and that borrowing happened.
         let borrowed = history
             .iter()
-            .any(|r| most_charged(&history, r.number, "b", scene) > 2);
+            .any(|r| most_used(&history, r.number, "b", scene) > 2);
         ensure!(borrowed, "nothing was ever borrowed");
         Ok(())
     })
     .await
 }
 
-/// How many whole cpus a queue is charged at a revision.
-fn most_charged(
+/// How many whole cpus a queue uses at a revision.
+fn most_used(
     history: &[crate::support::history::Revision],
     number: u128,
     queue: &str,
@@ -111,16 +111,15 @@ fn most_charged(
     for revision in history.iter().filter(|r| r.number <= number) {
         last.insert(name_of(&revision.object), &revision.object);
     }
-    let charged = last.values().filter(|w| {
+    let used = last.values().filter(|w| {
         objects::holds_quota(w) && w["status"]["admission"]["clusterQueue"] == queue.as_str()
     });
-    charged
-        .map(|w| crate::support::queues::usage(w, "cpu"))
+    used.map(|w| crate::support::queues::usage(w, "cpu"))
         .sum::<i128>()
         / 1_000_000_000
 }
 
-/// Whether a queue says that nothing waits, nothing is admitted and nothing is charged.
+/// Whether a queue says that nothing is pending, nothing is admitted and nothing is used.
 pub fn is_idle(queue: &Value) -> bool {
     let status = &queue["status"];
     let counts = [
@@ -156,7 +155,7 @@ async fn a_second_later(scene: &Scene<'_>, object: &Value) -> Result<()> {
     .map_err(|e: anyhow::Error| e)
 }
 
-/// With room for one at a time, jobs are admitted by priority, then age.
+/// With quota for one at a time, jobs are admitted by priority, then age.
 async fn admits_in_order(prefix: &str, strategy: &str) -> Result<()> {
     bed::shared(prefix, async |scene| {
         let queue = objects::cluster_queue(&scene.ns, &scene.ns, &[quota("cpu", "1")]);
@@ -242,7 +241,7 @@ async fn a_head_that_does_not_fit(scene: &Scene<'_>, strategy: &str) -> Result<(
 }
 
 #[tokio::test]
-async fn strict_fifo_lets_nobody_pass() -> Result<()> {
+async fn strict_fifo_blocks_the_jobs_behind_the_head() -> Result<()> {
     bed::shared("quota-head", async |scene| {
         a_head_that_does_not_fit(scene, "StrictFIFO").await?;
         let ns = &scene.ns;
@@ -273,7 +272,7 @@ async fn strict_fifo_lets_nobody_pass() -> Result<()> {
 }
 
 #[tokio::test]
-async fn best_effort_fifo_lets_the_small_pass() -> Result<()> {
+async fn best_effort_fifo_admits_small_jobs_behind_the_head() -> Result<()> {
     bed::shared("quota-pass", async |scene| {
         a_head_that_does_not_fit(scene, "BestEffortFIFO").await?;
         scene.see_complete("small").await?;
@@ -428,7 +427,7 @@ async fn lent_quota_comes_back_when_it_is_free() -> Result<()> {
 
 /// Quota that is lowered below what is used evicts nothing and admits nothing.
 #[tokio::test]
-async fn lowered_quota_admits_nothing_until_there_is_room() -> Result<()> {
+async fn a_lowered_quota_admits_nothing_until_usage_is_below_it() -> Result<()> {
     bed::shared("quota-lower", async |scene| {
         scene.queue(&[quota("cpu", "3")]).await?;
         for name in ["a", "b"] {
@@ -453,7 +452,7 @@ async fn lowered_quota_admits_nothing_until_there_is_room() -> Result<()> {
             .await?;
         scene.delete("Job", "a").await?;
         scene.see_gone("Job", "a").await?;
-        // One of two has gone: 1 of 1 is used, and there is no room yet.
+        // One of two has ended: 1 of 1 is used, and there is no quota yet.
         scene
             .see("ClusterQueue", &scene.ns, "down to 1", |q| {
                 q["status"]["flavorsUsage"][0]["resources"][0]["total"] == "1"

@@ -37,9 +37,9 @@ async fn edit_until_refused(scene: &Scene<'_>, name: &str) -> Result<u32> {
     Ok(EDITS)
 }
 
-/// Whatever a job asks for at the moment it is released is what is charged for it.
+/// Whatever a job requests at the moment of its release is its usage.
 #[tokio::test]
-async fn a_job_is_charged_what_it_asks_for_when_it_is_released() -> Result<()> {
+async fn a_job_has_the_usage_that_it_requests_when_it_is_released() -> Result<()> {
     bed::shared("race-edit", async |scene| {
         scene.queue(&[quota("cpu", "100")]).await?;
         let (workloads, jobs) = (scene.record("Workload").await?, scene.record("Job").await?);
@@ -64,7 +64,7 @@ async fn a_job_is_charged_what_it_asks_for_when_it_is_released() -> Result<()> {
                 if is_released && !was_released {
                     let template = &revision.object["spec"]["template"]["spec"]["containers"][0];
                     let asked = nanos(&template["resources"]["requests"]["cpu"]);
-                    let charged = workloads
+                    let used = workloads
                         .iter()
                         .rfind(|w| {
                             let owner = &w.object["metadata"]["ownerReferences"][0]["name"];
@@ -72,8 +72,8 @@ async fn a_job_is_charged_what_it_asks_for_when_it_is_released() -> Result<()> {
                         })
                         .map_or(0, |w| usage(&w.object, "cpu"));
                     ensure!(
-                        asked == charged,
-                        "{name} was released with {asked}, charged {charged}"
+                        asked == used,
+                        "{name} was released with {asked}, and uses {used}"
                     );
                 }
                 was_released = is_released;
@@ -86,12 +86,12 @@ async fn a_job_is_charged_what_it_asks_for_when_it_is_released() -> Result<()> {
     .await
 }
 
-fn charges_one(queue: &Value) -> bool {
+fn uses_one(queue: &Value) -> bool {
     let status = &queue["status"];
     status["admittedWorkloads"] == 1 && status["flavorsUsage"][0]["resources"][0]["total"] == "1"
 }
 
-/// A queue that is deleted and made again knows what is charged to it.
+/// A queue that is deleted and created again knows its usage.
 #[tokio::test]
 async fn a_queue_that_is_made_again_remembers_its_usage() -> Result<()> {
     bed::shared("race-queue", async |scene| {
@@ -118,8 +118,8 @@ async fn a_queue_that_is_made_again_remembers_its_usage() -> Result<()> {
              free now (nominal quota 1)"
         );
         scene.see_waiting("second", "WaitingForQuota", &message).await?;
-        scene.see("ClusterQueue", ns, "charged for the first", charges_one).await?;
-        scene.see("LocalQueue", "q", "charged for the first", charges_one).await?;
+        scene.see("ClusterQueue", ns, "usage of the first", uses_one).await?;
+        scene.see("LocalQueue", "q", "usage of the first", uses_one).await?;
         scene.delete("Job", "first").await?;
         scene.see_complete("second").await?;
         Ok(())

@@ -12,7 +12,7 @@ use crate::pods_whole::{GATE, gated_job};
 use crate::quota::see_all_complete;
 use crate::support::history::{Revision, check_conditions};
 use crate::support::objects::{Job, condition, is, is_admitted, name_of, quota, with};
-use crate::support::pods::{check_charged, gates, has_queue_gate, is_running, is_scheduling_gated};
+use crate::support::pods::{check_usage, gates, has_queue_gate, is_running, is_scheduling_gated};
 use crate::support::queues::{Limits, check_quota, nanos, reclaimed};
 use crate::support::widgets::Widgets;
 use crate::support::{DEADLINE, Scene, bed};
@@ -36,7 +36,7 @@ fn check_cpus(
     };
     check_quota(workloads, &limits)?;
     check_conditions(workloads)?;
-    check_charged(pods, "cpu", cpus, |_| true).map(drop)
+    check_usage(pods, "cpu", cpus, |_| true).map(drop)
 }
 
 /// What Workloads said of the pods of a job that have ended for good, one after the other.
@@ -102,7 +102,7 @@ async fn what_has_ended_leaves_its_quota_to_the_next() -> Result<()> {
     .await
 }
 
-/// Who has to go keeps what it gave away given away, and comes back with all that it asks for.
+/// An evicted job gets no reclaimed quota back until it stops, and is queued again with all its pods.
 #[tokio::test]
 async fn an_eviction_begins_anew() -> Result<()> {
     bed::shared("reclaim-evict", async |scene| {
@@ -192,7 +192,7 @@ async fn a_restart_changes_nothing() -> Result<()> {
 
 /// Of pods that wait behind gates no more are released than still hold quota.
 #[tokio::test]
-async fn pods_behind_gates_are_not_let_go_with_what_was_given_away() -> Result<()> {
+async fn gated_pods_are_not_ungated_with_reclaimed_quota() -> Result<()> {
     bed::shared("reclaim-gates", async |scene| {
         scene.queue(&[quota("cpu", "2")]).await?;
         let (workloads, recorded) = (scene.record("Workload").await?, scene.record("Pod").await?);
@@ -423,7 +423,7 @@ async fn a_pod_too_many_stays_behind_its_gate() -> Result<()> {
 }
 
 /// What an object says of its pods is believed as far as they are gone, and for good; when they come
-/// back, it has to go.
+/// back, it is evicted.
 #[tokio::test]
 async fn who_says_too_much_gets_no_more_than_its_own() -> Result<()> {
     bed::shared("reclaim-lie", async |scene| {
@@ -455,14 +455,14 @@ async fn who_says_too_much_gets_no_more_than_its_own() -> Result<()> {
         scene.see_workload("b", "waiting", waits).await?;
         let workload = widgets.see_workload("liar", "admitted", is_admitted).await?;
         ensure!(reclaimed(&workload, "main") == 1 && !is(&workload, "Evicted"), "{workload}");
-        // And then it has to go, with all its pods, before it may have all again.
+        // And then it is evicted, with all its pods, before it is admitted with all again.
         scene.create(&pod_of(&liar, "four")).await?;
         let workload = widgets.see_workload("liar", "evicted", |w| is(w, "Evicted")).await?;
         let (_, reason, message) = condition(&workload, "Evicted").unwrap();
         assert_eq!(reason, "ReclaimedPodsReturned");
         assert_eq!(
             message,
-            "More of its pods run than quota is reserved for, because pods reported as finished were started again: it is queued again with its full request"
+            "More pods run than quota is reserved for, because pods reported as finished were started again: queued again with all pods"
         );
         widgets.see("liar", "halted", |w| w["spec"]["halted"] == true).await?;
         for name in ["two", "three", "four"] {
@@ -484,7 +484,7 @@ async fn who_says_too_much_gets_no_more_than_its_own() -> Result<()> {
         check_quota(&workloads, &limits)?;
         // Apart from the pod that nobody let in.
         let pods = scene.history("Pod", &recorded).await?;
-        check_charged(&pods, "cpu", "3", |pod| name_of(pod) != "four")?;
+        check_usage(&pods, "cpu", "3", |pod| name_of(pod) != "four")?;
         scene.delete("JobKind", &scene.ns).await
     })
     .await

@@ -33,15 +33,16 @@ fn requeue_at(workload: &Value) -> Option<Timestamp> {
 }
 
 /// Until when the job backs off, once it does.
-async fn see_standing_back(scene: &Scene<'_>) -> Result<Timestamp> {
+async fn see_backing_off(scene: &Scene<'_>) -> Result<Timestamp> {
     let workload = scene
         .see_workload("homeless", "backing off", |w| {
             !is_admitted(w) && requeue_at(w).is_some()
         })
         .await?;
     let until = requeue_at(&workload).unwrap();
-    let message =
-        format!("Backs off until {until}, as it could not use its quota; then it is queued again");
+    let message = format!(
+        "Backs off until {until}, because it could not use its quota; then it is queued again"
+    );
     assert_eq!(
         condition(&workload, "QuotaReserved"),
         Some(("False", "BackingOff", message.as_str()))
@@ -61,12 +62,12 @@ fn admitted_after(history: &[Revision], until: Timestamp) -> Option<Timestamp> {
     Some(at.parse().unwrap())
 }
 
-/// The job backs off, and is admitted as soon as it may be and not before. There is room all the
+/// The job backs off, and is admitted as soon as it may be and not before. There is quota all the
 /// while, and what happens `meanwhile` is no reason.
 async fn backs_off(scene: &Scene<'_>, meanwhile: impl AsyncFnOnce() -> Result<()>) -> Result<()> {
     let workloads = scene.record("Workload").await?;
     homeless(scene).await?;
-    let until = see_standing_back(scene).await?;
+    let until = see_backing_off(scene).await?;
     meanwhile().await?;
     // For the next time.
     scene.cp.add_node(own_node(scene, "node")).await?;
@@ -89,7 +90,7 @@ async fn backs_off(scene: &Scene<'_>, meanwhile: impl AsyncFnOnce() -> Result<()
 }
 
 #[tokio::test]
-async fn a_job_stands_back_and_is_queued_again_by_itself() -> Result<()> {
+async fn a_job_backs_off_and_is_queued_again_by_itself() -> Result<()> {
     bed::shared("requeue-wait", async |scene| {
         backs_off(scene, async || {
             scene.create(&Job::new("next").queue("q").json()).await?;
@@ -101,7 +102,7 @@ async fn a_job_stands_back_and_is_queued_again_by_itself() -> Result<()> {
 }
 
 #[tokio::test]
-async fn killed_while_a_job_stands_back_it_waits_until_the_same_moment() -> Result<()> {
+async fn after_a_kill_a_job_backs_off_until_the_same_moment() -> Result<()> {
     bed::own_running("requeue-kill", async |bed, scene| {
         backs_off(scene, async || {
             bed.sluice.kill();

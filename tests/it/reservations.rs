@@ -14,8 +14,8 @@ use crate::support::objects::{
     self, Job, condition, is, is_admitted, is_suspended, name_of, quota, with,
 };
 use crate::support::pods::{
-    Pod, check_charged, check_gates, gates, has_queue_gate, is_running, is_unschedulable,
-    let_go_at, replicated,
+    Pod, check_gates, check_usage, gates, has_queue_gate, is_running, is_unschedulable,
+    released_at, replicated,
 };
 use crate::support::{DEADLINE, Scene, bed};
 
@@ -67,9 +67,7 @@ async fn a_pod_without_a_node_gives_its_quota_back() -> Result<()> {
         let told = scene.see_event(name_of(&first[0]), "Evicted").await?;
         assert_eq!(
             told,
-            "No node had room for it in the time that its ClusterQueue allows \
-             (spec.reservation.timeoutSeconds): deleted, so that another one takes its place in the \
-             queue"
+            "The pod was not bound to a node within spec.reservation.timeoutSeconds of the ClusterQueue: deleted; its controller recreates it, and the new pod is queued"
         );
         scene.see("Pod", "next", "running", is_running).await?;
         scene.delete("Pod", "next").await?;
@@ -93,7 +91,7 @@ async fn a_pod_without_a_node_gives_its_quota_back() -> Result<()> {
         scene
             .see_so_many("running", 1, |pod| of_set(pod) && is_running(pod))
             .await?;
-        // One that found the node at the last moment may be on its way out all the same.
+        // A pod that found the node at the last moment may be terminating all the same.
         eventually("as many deletions as evictions", DEADLINE, async || {
             let history = pods.so_far();
             let deleted = history.iter().filter(|r| r.is_deleted && of_set(&r.object));
@@ -105,7 +103,7 @@ async fn a_pod_without_a_node_gives_its_quota_back() -> Result<()> {
         })
         .await?;
         let history = scene.history("Pod", &pods).await?;
-        check_charged(&history, "cpu", "1", |_| true)?;
+        check_usage(&history, "cpu", "1", |_| true)?;
         check_gates(&history, &BTreeSet::new())?;
         scene.cp.remove_node(&scene.name("node")).await
     })
@@ -143,10 +141,7 @@ async fn a_bare_pod_without_a_node_stays_where_the_queue_keeps_it() -> Result<()
         let told = scene.see_event("homeless", "NotEvicted").await?;
         assert_eq!(
             told,
-            "No node had room for it in the time that its ClusterQueue allows \
-             (spec.reservation.timeoutSeconds), but no controller would make this pod again, and its \
-             ClusterQueue keeps such pods (whenNotRestartable: Keep): it stays, and so does its quota; \
-             delete it to free that"
+            "The pod was not bound to a node within spec.reservation.timeoutSeconds of the ClusterQueue, but no controller would recreate this pod, and its ClusterQueue keeps such pods (whenNotRestartable: Keep): it stays and holds its quota; delete it to free the quota"
         );
         scene.see_account("cpu", ("1", "0", "1"), 1).await?;
         let next = scene.get("Pod", "next").await?;
@@ -154,7 +149,7 @@ async fn a_bare_pod_without_a_node_stays_where_the_queue_keeps_it() -> Result<()
         scene.delete("Pod", "homeless").await?;
         scene.see("Pod", "next", "running", is_running).await?;
         let history = scene.history("Pod", &pods).await?;
-        check_charged(&history, "cpu", "1", |_| true).map(drop)
+        check_usage(&history, "cpu", "1", |_| true).map(drop)
     })
     .await
 }
@@ -169,7 +164,7 @@ async fn a_bare_pod_without_a_node_is_deleted() -> Result<()> {
         scene.create(&pod.json()).await?;
         // Of two that are made in one second either may be the first. It is there for a moment only.
         wait_for("homeless to be released", DEADLINE, async || {
-            let_go_at(&pods.so_far(), "homeless")
+            released_at(&pods.so_far(), "homeless")
         })
         .await?;
         scene.create(&Pod::new("next").queue("q").json()).await?;
@@ -177,11 +172,10 @@ async fn a_bare_pod_without_a_node_is_deleted() -> Result<()> {
         scene.see_gone("Pod", "homeless").await?;
         assert_eq!(
             scene.see_event("homeless", "Evicted").await?,
-            "No node had room for it in the time that its ClusterQueue allows \
-             (spec.reservation.timeoutSeconds): deleted; no controller makes it again"
+            "The pod was not bound to a node within spec.reservation.timeoutSeconds of the ClusterQueue: deleted; no controller recreates it"
         );
         let history = scene.history("Pod", &pods).await?;
-        check_charged(&history, "cpu", "1", |_| true).map(drop)
+        check_usage(&history, "cpu", "1", |_| true).map(drop)
     })
     .await
 }
@@ -193,7 +187,7 @@ fn count(workload: &Value) -> i64 {
         .unwrap_or_default()
 }
 
-/// A Whole job is suspended again, the next one runs, and it comes back when there is room.
+/// A Whole job is suspended again, the next one runs, and the first is admitted again when there is quota.
 #[tokio::test]
 async fn a_job_without_nodes_gives_its_quota_back_and_comes_again() -> Result<()> {
     let shared = Sluice::shared(bed::BINARY);
@@ -208,8 +202,7 @@ async fn a_job_without_nodes_gives_its_quota_back_and_comes_again() -> Result<()
         let workload = scene
             .see_workload("homeless", "evicted", |w| is(w, "Evicted"))
             .await?;
-        let message = "Not all of its pods were bound to nodes in the time that its ClusterQueue allows \
-                       (spec.reservation.timeoutSeconds)";
+        let message = "Not all pods were bound to nodes within spec.reservation.timeoutSeconds of the ClusterQueue";
         let evicted = condition(&workload, "Evicted");
         assert_eq!(evicted, Some(("True", "ReservationTimeout", message)));
         assert_eq!(scene.see_event("homeless", "Evicted").await?, message);
@@ -226,8 +219,8 @@ async fn a_job_without_nodes_gives_its_quota_back_and_comes_again() -> Result<()
         let counted = evictions(&shared.sluice, &scene.ns, "ReservationTimeout").await?;
         assert_eq!(i64::try_from(counted)?, count(&workload), "{workload}");
         let history = scene.history("Pod", &pods).await?;
-        // It was never charged twice: its pods were gone before the next one's came.
-        check_charged(&history, "cpu", "1", |_| true)?;
+        // It was never counted twice: its pods were gone before the next one's came.
+        check_usage(&history, "cpu", "1", |_| true)?;
         scene.cp.remove_node(&scene.name("node")).await
     })
     .await
@@ -243,8 +236,7 @@ async fn a_job_without_nodes_is_deactivated_at_last() -> Result<()> {
         let told = scene.see_event("homeless", "Deactivated").await?;
         assert_eq!(
             told,
-            "It has given its quota back as often as its ClusterQueue allows \
-             (spec.reservation.backoff.limitCount); set spec.active of its Workload to true to queue it again"
+            "Deactivated after spec.reservation.backoff.limitCount backoffs, as its ClusterQueue says; set spec.active of its Workload to true to queue it again"
         );
         let workload = scene
             .see_workload("homeless", "deactivated", |w| {
@@ -252,7 +244,7 @@ async fn a_job_without_nodes_is_deactivated_at_last() -> Result<()> {
                     && condition(w, "QuotaReserved").is_some_and(|(_, reason, _)| reason == "Deactivated")
             })
             .await?;
-        let message = "It is deactivated and does not wait for quota: set spec.active to true to queue it again";
+        let message = "The Workload is deactivated: set spec.active to true to queue it again";
         let told = condition(&workload, "QuotaReserved");
         assert_eq!(told, Some(("False", "Deactivated", message)));
         // Queued again once, as it may, and not a second time.
@@ -335,7 +327,7 @@ async fn allow_release(scene: &Scene<'_>) -> Result<()> {
 
 /// A pod that nobody may release does not keep the others from their quota, and says why it waits.
 #[tokio::test]
-async fn a_pod_that_may_not_be_let_go_holds_nothing() -> Result<()> {
+async fn a_pod_whose_release_is_refused_holds_no_quota() -> Result<()> {
     bed::shared("reserve-denied", async |scene| {
         scene.queue(&[quota("cpu", "1")]).await?;
         deny_release(scene).await?;
@@ -356,14 +348,14 @@ async fn a_pod_that_may_not_be_let_go_holds_nothing() -> Result<()> {
         allow_release(scene).await?;
         scene.see("Pod", "denied", "running", is_running).await?;
         let history = scene.history("Pod", &pods).await?;
-        check_charged(&history, "cpu", "1", |pod| name_of(pod) != "probe").map(drop)
+        check_usage(&history, "cpu", "1", |pod| name_of(pod) != "probe").map(drop)
     })
     .await
 }
 
 /// The same for the pods of a Whole job: one Workload that says so, and backs off.
 #[tokio::test]
-async fn a_job_that_may_not_be_let_go_gives_its_quota_back() -> Result<()> {
+async fn a_job_whose_release_is_refused_frees_its_quota() -> Result<()> {
     bed::shared("reserve-blocked", async |scene| {
         impatient_queue(scene, json!({ "baseSeconds": 1, "maxSeconds": 2 })).await?;
         deny_release(scene).await?;
@@ -391,7 +383,7 @@ async fn a_job_that_may_not_be_let_go_gives_its_quota_back() -> Result<()> {
             .await?;
         let (.., message) = condition(&workload, "Evicted").unwrap();
         ensure!(
-            message.starts_with("It can't be released: ") && message.contains(DENIED),
+            message.starts_with("The job can't be released: ") && message.contains(DENIED),
             "{message}"
         );
         eventually("its pod to be told why", DEADLINE, async || {

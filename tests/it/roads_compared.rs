@@ -402,8 +402,7 @@ async fn webhooks_and_policies_judge_growth_the_same() -> Result<()> {
                 ),
             ] {
                 let expected = format!(
-                    "denied {}request: pod set \"main\": Forbidden: {what} while the job is admitted; \
-                     suspend it in the same update, and it is queued with the new value",
+                    "denied {}request: pod set \"main\": Forbidden: {what} while the job is admitted; suspend the job in the same update, and it is queued with the new value",
                     if admission == Admission::Webhooks { "the " } else { "" }
                 );
                 let try_merge = async |spec: &Value| {
@@ -485,8 +484,7 @@ async fn webhooks_and_policies_hold_the_same_children() -> Result<()> {
             let of_job_set = mk(owner("jobset.x-k8s.io/v1alpha2", "JobSet"));
             let told = create_as(scene, &user, &of_job_set).await?.err()?;
             let rule = format!(
-                "metadata.ownerReferences: Forbidden: what a JobSet makes is queued with it, and only its \
-                 controller may name it as the owner; leave the owner out, or the label {QUEUE_NAME_LABEL}"
+                "metadata.ownerReferences: Forbidden: children of a JobSet are queued with it, and only its controller may name it as the owner; remove the owner reference, or the label {QUEUE_NAME_LABEL}"
             );
             ensure!(told.contains(&rule), "{admission:?}: {told}");
             let controller = "system:serviceaccount:jobset-system:jobset-controller-manager";

@@ -166,7 +166,7 @@ async fn stop(scene: &Scene<'_>, queue: &str, policy: &str) -> Result<()> {
     Ok(())
 }
 
-/// Plays on a control plane with the CRDs of all the projects: one ClusterQueue with room for all, whose
+/// Plays on a control plane with the CRDs of all the projects: one ClusterQueue with quota for all, whose
 /// flavor is a kind of node, and a closed LocalQueue for each kind.
 async fn play(prefix: &str, test: impl AsyncFnOnce(&Scene<'_>) -> Result<()>) -> Result<()> {
     let mut options = Options::with_crds()?;
@@ -202,7 +202,7 @@ async fn play(prefix: &str, test: impl AsyncFnOnce(&Scene<'_>) -> Result<()>) ->
 }
 
 #[tokio::test]
-async fn each_is_held_let_go_and_taken_back() -> Result<()> {
+async fn each_is_held_released_and_evicted() -> Result<()> {
     play("shipped", async |scene| {
         for name in SHIPPED {
             let sample = sample(name)?;

@@ -119,7 +119,7 @@ async fn a_job_keeps_its_quota_while_a_pod_of_it_terminates() -> Result<()> {
     .await
 }
 
-/// The controller of a job does nothing: it is told that it has not stopped, its quota stays charged, and
+/// The controller of a job does nothing: it is told that it has not stopped, its quota stays in use, and
 /// who waited for it looks for somebody else.
 #[tokio::test]
 async fn nobody_waits_for_ever_for_a_job_that_does_not_stop() -> Result<()> {
@@ -135,7 +135,7 @@ async fn nobody_waits_for_ever_for_a_job_that_does_not_stop() -> Result<()> {
         scene.see("Job", "silent", "released", is_released).await?;
         let job = job_of(scene, "high", "urgent").runs_forever();
         scene.create(&job.json()).await?;
-        // The one that was admitted last makes room, and does not.
+        // The job that was admitted last is preempted, and does not stop.
         scene
             .see("Job", "silent", "suspended", is_suspended)
             .await?;
@@ -145,7 +145,7 @@ async fn nobody_waits_for_ever_for_a_job_that_does_not_stop() -> Result<()> {
         let workload = scene.see_workload("silent", "stalled", is_stalled).await?;
         ensure!(workload["status"]["admission"].is_object(), "{workload}");
         let told = scene.see_event("silent", "EvictionOverdue").await?;
-        ensure!(told.contains("stays charged"), "{told}");
+        ensure!(told.contains("stays in use"), "{told}");
         scene.see_admitted("urgent").await?;
         scene.see("Job", "other", "suspended", is_suspended).await?;
         eventually("the metric to tell of it", DEADLINE, async || match metric(
@@ -176,7 +176,7 @@ async fn nobody_waits_for_ever_for_a_job_that_does_not_stop() -> Result<()> {
 /// A job with a finalizer that is deleted and does not go is evicted like any other: its controller
 /// does nothing more for it, so its pods are deleted.
 #[tokio::test]
-async fn a_deleted_job_that_does_not_go_makes_room() -> Result<()> {
+async fn a_job_that_stays_after_its_deletion_is_preempted() -> Result<()> {
     bed::shared("stall-deleted", async |scene| {
         queue_by_priority(scene, "2").await?;
         let kept = job_of(scene, "high", "kept").runs_forever();
@@ -192,7 +192,7 @@ async fn a_deleted_job_that_does_not_go_makes_room() -> Result<()> {
             .await?;
         let urgent = job_of(scene, "mid", "urgent").runs_forever();
         scene.create(&urgent.json()).await?;
-        // Its user has given it up: it makes room before one of lower priority.
+        // Its user has given it up: it is preempted before one of lower priority.
         scene.see("Job", "kept", "suspended", is_suspended).await?;
         scene.see_admitted("urgent").await?;
         scene.see_pods("Running", 2).await?;

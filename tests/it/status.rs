@@ -1,4 +1,4 @@
-//! What queues say of themselves: how many are gated, wait and are admitted, and what is charged.
+//! What queues say of themselves: how many are gated, pending and admitted, and their usage.
 
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};

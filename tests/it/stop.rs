@@ -36,7 +36,7 @@ async fn hold_admits_no_more() -> Result<()> {
             .await?;
         assert_eq!(
             told,
-            "Can't admit: it is stopped; set spec.stopPolicy to None to go on"
+            "Can't admit: it is stopped; set spec.stopPolicy to None to admit jobs again"
         );
         scene.create(&Job::new("waiting").queue("q").json()).await?;
         let message = format!("ClusterQueue \"{ns}\" is inactive: it is stopped");
@@ -55,7 +55,7 @@ async fn hold_admits_no_more() -> Result<()> {
             .await?;
         assert_eq!(
             told,
-            "Can't admit: it is stopped; set spec.stopPolicy to None to go on"
+            "Can't admit: it is stopped; set spec.stopPolicy to None to admit jobs again"
         );
         // Another LocalQueue of the same ClusterQueue is not stopped.
         scene.create(&local_queue("open", ns)).await?;
@@ -181,9 +181,14 @@ async fn drains(
 #[tokio::test]
 async fn hold_and_drain_of_a_cluster_queue_takes_back_what_runs() -> Result<()> {
     bed::shared("stop-drain", async |scene| {
-        let words =
-            "Its ClusterQueue is stopped (stopPolicy HoldAndDrain): it waits until that is taken back";
-        drains(scene, async |policy| scene.stop(policy).await, "ClusterQueueStopped", words).await
+        let words = "The ClusterQueue is stopped (spec.stopPolicy is HoldAndDrain)";
+        drains(
+            scene,
+            async |policy| scene.stop(policy).await,
+            "ClusterQueueStopped",
+            words,
+        )
+        .await
     })
     .await
 }
@@ -191,9 +196,14 @@ async fn hold_and_drain_of_a_cluster_queue_takes_back_what_runs() -> Result<()> 
 #[tokio::test]
 async fn hold_and_drain_of_a_local_queue_takes_back_what_runs() -> Result<()> {
     bed::shared("stop-local", async |scene| {
-        let words =
-            "Its LocalQueue is stopped (stopPolicy HoldAndDrain): it waits until that is taken back";
-        drains(scene, async |policy| stop_local(scene, policy).await, "LocalQueueStopped", words).await
+        let words = "The LocalQueue is stopped (spec.stopPolicy is HoldAndDrain)";
+        drains(
+            scene,
+            async |policy| stop_local(scene, policy).await,
+            "LocalQueueStopped",
+            words,
+        )
+        .await
     })
     .await
 }
@@ -252,7 +262,7 @@ async fn quota_of_an_evicted_job_is_held_until_its_pods_are_gone() -> Result<()>
     .await
 }
 
-/// Drained and opened over and over: nothing is lost and nothing is left charged.
+/// Drained and opened over and over: nothing is lost and no usage is left.
 #[tokio::test]
 async fn a_queue_can_be_stopped_again_and_again() -> Result<()> {
     bed::shared("stop-often", async |scene| {

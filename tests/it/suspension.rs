@@ -14,7 +14,7 @@ both_ways!(
     a_waiting_job_that_loses_its_queue_is_started,
     what_its_user_created_suspended_stays_so_without_queue_and_gates,
     a_job_that_its_user_created_suspended_is_queued_by_its_label,
-    a_gated_job_is_told_which_gates_remain,
+    a_gated_job_reports_which_gates_remain,
 );
 
 const QUEUE: &str = "sluice.dev/queue-name";
@@ -168,7 +168,7 @@ async fn a_job_that_its_user_created_suspended_is_queued_by_its_label(
     .await
 }
 
-async fn a_gated_job_is_told_which_gates_remain(admission: Admission) -> Result<()> {
+async fn a_gated_job_reports_which_gates_remain(admission: Admission) -> Result<()> {
     play(admission, "whose-gates", async |scene| {
         let job = Job::new("two").gates("acme.io/a,acme.io/b");
         scene.create(&job.json()).await?;

@@ -97,7 +97,7 @@ async fn a_late_admission_is_taken_back_before_anything_is_released() -> Result<
         let two = Two::start(bed, scene).await?;
         scene.queue(&[quota("cpu", "1")]).await?;
         let job = |name: &str| Job::new(name).queue("q").runs_forever();
-        // Nobody makes pods for it, so that none have to go before its quota is free: the first leads for
+        // Nobody makes pods for it, so no pod has to end before its quota is free: the first leads for
         // some seconds only when its requests are held back.
         let first = job("first").with(&["spec", "managedBy"], json!("tests.sluice.dev/nobody"));
         scene.create(&first.json()).await?;
@@ -114,8 +114,8 @@ async fn a_late_admission_is_taken_back_before_anything_is_released() -> Result<
         let jobs = scene.record("Job").await?;
 
         two.see_waiting(scene, "1").await?;
-        // Room comes by the end of a job: what is told of another quota is a write, and the admission that
-        // comes late would be refused for it.
+        // Quota is freed by the end of a job: what is told of another quota is a write, and the
+        // admission that comes late would be refused for it.
         two.proxy.hold_requests();
         scene.delete("Job", "first").await?;
         two.see_waiting(scene, "0").await?;
@@ -167,7 +167,7 @@ async fn a_late_admission_is_taken_back_before_anything_is_released() -> Result<
 /// The same for a pod that is admitted by itself, where the admission is the release: it is deleted, as its
 /// Job makes another one, which waits.
 #[tokio::test]
-async fn a_pod_that_was_let_go_late_gives_way() -> Result<()> {
+async fn a_pod_that_was_ungated_late_is_evicted() -> Result<()> {
     play("latepod", async |bed, scene| {
         let two = Two::start(bed, scene).await?;
         scene.queue(&[quota("cpu", "1")]).await?;
@@ -234,7 +234,7 @@ async fn a_pod_that_was_let_go_late_gives_way() -> Result<()> {
 
 /// While nobody led quota was freed, and a job of a high priority came.
 #[tokio::test]
-async fn a_job_that_came_while_nobody_led_goes_by_its_priority() -> Result<()> {
+async fn a_job_created_while_nobody_led_is_ordered_by_priority() -> Result<()> {
     let sluice = SluiceOptions {
         webhooks: false,
         ..SluiceOptions::new(bed::BINARY)

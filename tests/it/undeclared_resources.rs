@@ -76,8 +76,7 @@ async fn who_claims_devices_is_held_and_told() -> Result<()> {
         let queue = with(queue, "/spec/undeclaredResources", json!("Ignore"));
         scene.queue_like(queue).await?;
         let claims = json!([{"name": "gpu", "resourceClaimTemplateName": "gpu"}]);
-        let rule = "devices of a claim can't be counted, and nothing runs from a queue that is not \
-                    charged: ask for an extended resource in resources.limits instead";
+        let rule = "devices of a claim can't be counted, and nothing in a queue runs without usage: request an extended resource in resources.limits instead";
         let path = ["spec", "template", "spec", "resourceClaims"];
         let job = Job::new("job").queue("q").with(&path, claims.clone());
         scene.create(&job.json()).await?;

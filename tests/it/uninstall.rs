@@ -121,7 +121,7 @@ const TAKE_AWAY: [&str; 4] = [
     "app.kubernetes.io/name=sluice",
 ];
 
-/// Policies go on holding when nobody is left who releases: they have to go too.
+/// Policies keep holding when nobody is left who releases: they must be deleted too.
 #[tokio::test]
 async fn without_its_policies_nothing_is_held_any_more() -> Result<()> {
     let mut sluice = SluiceOptions::new(BINARY);

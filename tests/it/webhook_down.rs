@@ -134,7 +134,7 @@ async fn without_webhooks_the_controller_holds_what_is_to_be_held() -> Result<()
         let told = scene.see_event("queued", "Stopped").await?;
         assert_eq!(
             told,
-            "Suspended: it ran without being admitted. It is started when LocalQueue \"q\" has quota for it"
+            "Suspended: it ran without an admission. It is started when LocalQueue \"q\" has quota for it"
         );
         scene.see_admitted("queued").await?;
         scene.see("Job", "queued", "running", |job| !is_suspended(job)).await?;
@@ -168,7 +168,7 @@ async fn without_webhooks_the_controller_holds_what_is_to_be_held() -> Result<()
             let told = scene.see_event(name, "InvalidGate").await?;
             let field = format!("metadata.annotations[{key}]: Invalid value: ");
             ensure!(told.contains(&field), "{told}");
-            ensure!(told.contains("remove the annotation, or create the object anew"), "{told}");
+            ensure!(told.contains("remove the annotation, or create the object again"), "{told}");
         }
         scene.delete("Job", "queued").await?;
         scene.see_admitted("waiting").await?;

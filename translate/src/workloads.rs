@@ -77,7 +77,7 @@ pub fn pod_set_record(view: &PodSetView, placement: &Placement, count: u32) -> c
         name: view.name.to_string(),
         count: as_recorded(count),
         min_count: min_count(view, count).map(as_recorded),
-        requests: recorded(&view.charged()),
+        requests: recorded(&view.usage()),
         resource_claim_templates: view.claimed_templates(),
         claimed_devices: view.devices.as_ref().map(recorded).unwrap_or_default(),
         node_selector: placement.node_selector.clone(),

@@ -12,36 +12,32 @@
 //!
 //! The caller holds the two things that change: an `Arc<ArcSwap<Policy>>` and a [`CertificateSlot`].
 //! It swaps in a new policy or certificate; connections and requests under way are not disturbed.
+//!
+//! | folder | what lives there |
+//! |---|---|
+//! | `admission` | the question, the answer, and the policy that the answer depends on |
+//! | `rules` | the rules, as pure functions |
+//! | `server` | the TLS server and its limits |
+//! | `certificates` | certificates of Sluice's own making |
+//! | `manifests` | webhook configurations, admission policies, the jail |
+//!
+//! A folder uses only folders above it in this table.
 #![deny(missing_docs)]
 
-mod body;
+mod admission;
 pub mod certificates;
-mod connection;
-mod growth;
-mod handler;
-mod jobs;
-mod makers;
 pub mod manifests;
-mod own;
-mod pods;
-mod policy;
-mod probation;
-mod queue_label;
-mod request;
-pub mod review;
-mod schemas;
+mod rules;
 mod server;
-mod tls;
-mod unsuspend;
-mod verdict;
-
 #[cfg(test)]
 mod tests;
 
-pub use handler::router;
-pub use policy::Policy;
-pub use request::{GroupVersionKind, Malformed, Operation, Request};
-pub use schemas::{Published, Schemas};
-pub use server::Server;
-pub use tls::CertificateSlot;
-pub use verdict::Verdict;
+pub use admission::policy::Policy;
+pub use admission::request::{GroupVersionKind, Malformed, Operation, Request};
+pub use admission::schemas::{Published, Schemas};
+pub use admission::verdict::Verdict;
+pub use rules::review;
+pub use server::allowed_clients::{AllowedClients, AllowedClientsError};
+pub use server::handler::router;
+pub use server::listener::Server;
+pub use server::tls::CertificateSlot;

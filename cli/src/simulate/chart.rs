@@ -76,8 +76,7 @@ pub fn draw(plays: &[(&str, &Figures)]) -> String {
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" width=\"{width}\" \
          height=\"{height}\" role=\"img\" aria-labelledby=\"title description\">\n\
          <title id=\"title\">Usage over time</title>\n\
-         <desc id=\"description\">What each ClusterQueue used of each flavor and resource, stacked, with the \
-         nominal quota as a dashed line; and how many jobs waited.</desc>\n\
+         <desc id=\"description\">Usage of each flavor and resource by ClusterQueue, stacked, with the nominal quota as a dashed line; and the number of pending jobs.</desc>\n\
          <style>\n{STYLE}</style>\n\
          <rect class=\"back\" width=\"{width}\" height=\"{height}\"/>\n\
          <text class=\"title\" x=\"{LEFT}\" y=\"24\">Usage over time, by ClusterQueue</text>\n\
@@ -219,7 +218,7 @@ fn panels(figures: &Figures, axis_millis: i64, colours: &Colours) -> Vec<Panel> 
         .iter()
         .map(|(queue, values)| (queue.as_str(), values.as_slice()));
     panels.push(Panel {
-        title: "Waiting jobs".to_owned(),
+        title: "Pending jobs".to_owned(),
         resource: None,
         quota: None,
         millis,
@@ -229,7 +228,7 @@ fn panels(figures: &Figures, axis_millis: i64, colours: &Colours) -> Vec<Panel> 
     panels
 }
 
-/// A name that has room in the legend.
+/// A name that fits into the legend.
 fn shortened(name: &str) -> String {
     const CHARS_MAX: usize = 28;
     if name.chars().count() <= CHARS_MAX {

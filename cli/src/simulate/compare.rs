@@ -1,4 +1,4 @@
-//! Two plays of the same jobs beside each other, and what differs. How it is told is said in `print`.
+//! Two plays of the same jobs beside each other, and what differs. `print` shows them.
 
 use serde::Serialize;
 
@@ -112,7 +112,7 @@ fn rows(group: &Group) -> Vec<Row> {
     vec![
         count("finished", group.finished),
         count("running", group.running),
-        count("waiting again", group.waiting),
+        count("pending again", group.waiting),
         count("never admitted", group.never_admitted),
         seconds("wait, average", wait(|spread| spread.average_seconds)),
         seconds("wait, p50", wait(|spread| spread.p50_seconds)),

@@ -1,15 +1,15 @@
 //! What follows from a play, as plain data: the form that `-o json` and `-o yaml` show. How it is worked
-//! out of runs and fates is said in the modules below; how it is told to people in `print` and `chart`.
+//! out of runs and fates is said in the modules below; `print` and `chart` show them to people.
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 use sluice_crds::Quantity;
 
-use super::jobs::Told;
+use super::explained_job::{self, QueueOfWaiting};
+use super::jobs::InputJob;
 use super::play::{Cut, Fate, Job, Play, Restart};
 use super::quotas::Quotas;
-use super::standing::{self, QueueOfWaiting};
 
 mod groups;
 mod meters;
@@ -17,7 +17,7 @@ mod sizes;
 
 pub use meters::STEPS;
 
-/// Reasons that are told; the jobs of the others are counted.
+/// Reasons that are listed; the jobs of the others are counted.
 const REASONS_MAX: usize = 50;
 
 /// All that was found out by one play.
@@ -211,8 +211,8 @@ pub struct UsageSeries {
 /// What was played, and what came of it.
 #[derive(Debug, Clone, Copy)]
 pub struct Basis<'a> {
-    /// The jobs as they were told.
-    pub told: &'a [Told],
+    /// The jobs as the input has them.
+    pub input: &'a [InputJob],
     /// The jobs as they were played.
     pub jobs: &'a [Job],
     /// The queues.
@@ -231,7 +231,7 @@ impl Figures {
         } = basis.play;
         let (quotas, series) = meters::measure(basis);
         let grouped = groups::group(basis);
-        let (first_waiting, waiting_elsewhere) = standing::first_waiting(basis);
+        let (first_waiting, waiting_elsewhere) = explained_job::first_waiting(basis);
         Self {
             makespan_seconds: Seconds(end.as_millis().saturating_sub(begin.as_millis())),
             cut: cut.map(|cut| match cut {
@@ -254,16 +254,16 @@ impl Figures {
 
 /// Why jobs wait at the end.
 fn reasons(basis: Basis<'_>) -> Vec<Reason> {
-    let Basis { told, play, .. } = basis;
-    let mut was_admitted = vec![false; told.len()];
+    let Basis { input, play, .. } = basis;
+    let mut was_admitted = vec![false; input.len()];
     for run in &play.runs {
         if let Some(was_admitted) = was_admitted.get_mut(run.job) {
             *was_admitted = true;
         }
     }
     let mut by_message: BTreeMap<String, Reason> = BTreeMap::new();
-    let jobs = told.iter().zip(&play.fates).zip(was_admitted).enumerate();
-    for (index, ((told, fate), was_admitted)) in jobs {
+    let jobs = input.iter().zip(&play.fates).zip(was_admitted).enumerate();
+    for (index, ((input, fate), was_admitted)) in jobs {
         if *fate != Fate::Waiting {
             continue;
         }
@@ -273,7 +273,7 @@ fn reasons(basis: Basis<'_>) -> Vec<Reason> {
         let Some(pending) = explanation.pending_reason() else {
             continue;
         };
-        let message = standing::message(&explanation, basis.told);
+        let message = explained_job::message(&explanation, basis.input);
         let reason = by_message
             .entry(message)
             .or_insert_with_key(|message| Reason {
@@ -281,7 +281,7 @@ fn reasons(basis: Basis<'_>) -> Vec<Reason> {
                 message: message.clone(),
                 jobs: 0,
                 never_admitted: 0,
-                example: told.name.to_string(),
+                example: input.name.to_string(),
             });
         reason.jobs += 1;
         reason.never_admitted += usize::from(!was_admitted);

@@ -1,4 +1,4 @@
-//! The jobs of a simulation as they were told, whatever they were read from.
+//! The jobs of a simulation as the input has them, whatever they were read from.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,9 +13,9 @@ use super::span::Moment;
 /// Jobs that can be played. Each takes about half a KiB.
 pub const JOBS_MAX: usize = 1_000_000;
 
-/// A job as it was told.
+/// A job as the input has it.
 #[derive(Debug, Clone)]
-pub struct Told {
+pub struct InputJob {
     /// Its name, with its namespace.
     pub name: Arc<str>,
     /// The LocalQueue that it names.
@@ -51,7 +51,7 @@ pub enum Class {
 /// All jobs of a simulation. What is equal in them is kept once.
 #[derive(Debug, Default)]
 pub struct Jobs {
-    all: Vec<Told>,
+    all: Vec<InputJob>,
     pod_sets: BTreeSet<Arc<[PodSet]>>,
     queues: BTreeSet<LocalQueueKey>,
     names: BTreeSet<Arc<str>>,
@@ -79,14 +79,14 @@ impl Priority {
 
 impl Jobs {
     /// One more; it is counted, and not kept, if there are too many.
-    pub fn push(&mut self, job: Told) {
+    pub fn push(&mut self, job: InputJob) {
         if JOBS_MAX <= self.all.len() {
             self.refused += 1;
             return;
         }
         let pod_sets = intern(&mut self.pod_sets, job.pod_sets);
         let queue = intern(&mut self.queues, job.queue);
-        self.all.push(Told {
+        self.all.push(InputJob {
             queue,
             pod_sets,
             ..job
@@ -101,8 +101,8 @@ impl Jobs {
         }
     }
 
-    /// The jobs, in the order in which they were told.
-    pub fn all(&self) -> &[Told] {
+    /// The jobs, in the order of the input.
+    pub fn all(&self) -> &[InputJob] {
         &self.all
     }
 
@@ -120,7 +120,7 @@ impl Jobs {
         });
         let zero = moments.min().unwrap_or_default();
         let mut next = Time::default();
-        let mut arrival = |told: Option<Moment>| match told {
+        let mut arrival = |input: Option<Moment>| match input {
             Some(Moment::At(millis)) => Time::from_millis(millis.saturating_sub(zero)),
             Some(Moment::After(after)) => Time::default().after(after),
             None => {
@@ -129,12 +129,12 @@ impl Jobs {
                 at
             }
         };
-        let job = |told: &Told| play::Job {
-            queue: told.queue.clone(),
-            priority: told.priority.value(quotas),
-            arrival: arrival(told.arrival),
-            duration: told.duration,
-            pod_sets: told.pod_sets.clone(),
+        let job = |input: &InputJob| play::Job {
+            queue: input.queue.clone(),
+            priority: input.priority.value(quotas),
+            arrival: arrival(input.arrival),
+            duration: input.duration,
+            pod_sets: input.pod_sets.clone(),
         };
         self.all.iter().map(job).collect()
     }

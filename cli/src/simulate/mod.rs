@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `play` | jobs through the engine in virtual time: what became of each |
 //! | `figures` | what follows from that, as data |
-//! | `standing` | how single jobs stand at the end |
+//! | `explained_job` | single jobs, explained at the end |
 //! | `compare` | two plays beside each other |
 //! | `print`, `chart` | both as text and as a picture |
 //! | `settings`, `quotas` | the queues, and how they are read |
@@ -21,17 +21,18 @@ use sluice_engine::{FairPreemption, Settings, Time};
 use sluice_kinds::Problem;
 use sluice_kinds::view::QueueLabels;
 
+use self::explained_job::ExplainedJob;
 use self::figures::{Basis, Figures};
 use self::jobs::{JOBS_MAX, Jobs};
 use self::play::{Restart, Rules, play};
 use self::problem::Problems;
 use self::quotas::Quotas;
 use self::settings::Role;
-use self::standing::Standing;
 use crate::input::{self, Document, InputError};
 
 mod chart;
 mod compare;
+mod explained_job;
 mod figures;
 mod jobs;
 mod kinds;
@@ -42,37 +43,36 @@ mod problem;
 mod quotas;
 mod settings;
 mod span;
-mod standing;
 mod trace;
 
 const DETAILS: &str = "\
-Plays jobs through queues in virtual time, with the engine that admits them in a cluster, and prints how
-long they waited and what was used: to see what a change of quota does before it is made.
+Plays jobs through queues in virtual time, with the engine that admits jobs in a cluster. It prints how long
+the jobs waited and how much quota was used: to see the effect of a quota change before it is made.
 
 Queues (ResourceFlavor, ClusterQueue, Cohort, LocalQueue, WorkloadPriorityClass, PriorityClass, Namespace)
-and jobs are read from files. A job is any object that a JobKind reads (the shipped ones, and those among
-the files), a Workload as a cluster has it, or a line of a trace. It is released when it is admitted, runs
-for its duration, and ends. How long it takes is said by its annotation sluice.dev/simulate-duration, when
-it comes by sluice.dev/simulate-arrival, else by its creationTimestamp.
+and jobs are read from files. A job is an object that a JobKind reads (a shipped JobKind, or one among
+the files), a Workload from a cluster, or a line of a trace. An admitted job is released, runs for its
+duration, and ends. The annotation sluice.dev/simulate-duration is how long a job runs. The annotation
+sluice.dev/simulate-arrival is when it is created; without it the creationTimestamp counts.
 
 Examples:
   # Play jobs in queues
   kubectl sluice simulate -f queues.yaml -f jobs/ --duration 10m
 
-  # Play a trace, and draw what was used
+  # Play a trace, and draw the usage
   kubectl sluice simulate -f queues.yaml --trace jobs.csv --svg usage.svg
 
-  # What if? Play what a cluster did, and again with another quota
+  # Play the jobs of a cluster, and again with another quota
   kubectl get clusterqueues,cohorts,resourceflavors,localqueues,workloads -A -o yaml > cluster.yaml
   kubectl sluice simulate -f cluster.yaml --duration 1h --compare more-quota.yaml
 
-  # Why does this job wait after an hour and a half?
+  # Explain why a job is pending after an hour and a half
   kubectl sluice simulate -f queues.yaml -f jobs/ --explain team-a/train --at 1h30m";
 
 const EXIT_CODES: &str = "\
 Exit codes:
-  0  it was played
-  1  something is wrong with what is in the files
+  0  the jobs were played
+  1  an object in the files is invalid, or there is nothing to play
   2  wrong usage, or a file that can't be read or written";
 
 /// Play jobs through queues in virtual time, and see how long they wait.
@@ -89,55 +89,55 @@ pub struct Simulate {
         required = true
     )]
     filename: Vec<PathBuf>,
-    /// Also read the directories in a directory.
+    /// Also read the subdirectories of directories.
     #[arg(short = 'R', long)]
     recursive: bool,
-    /// Traces: CSV files with the columns arrival and queue, and name, duration, namespace, priority,
-    /// priorityClass, count, minCount, and one for each resource.
+    /// Traces: CSV files with the columns arrival and queue, optionally name, duration, namespace,
+    /// priority, priorityClass, count and minCount, and one column for each resource.
     #[arg(long, value_name = "FILE", value_delimiter = ',')]
     trace: Vec<PathBuf>,
-    /// Play the same jobs again with these queues in place of those of the same name, as if they were
-    /// applied, and print both.
+    /// Play the same jobs a second time, with these queues applied over the queues of -f, and compare.
     #[arg(long, value_name = "FILE", value_delimiter = ',')]
     compare: Vec<PathBuf>,
-    /// How long jobs take that don't say it.
+    /// How long a job runs that has no duration of its own.
     #[arg(long, value_name = "TIME", value_parser = span::parse)]
     duration: Option<Duration>,
-    /// The time between the arrivals of jobs that don't say when they come.
+    /// The time between the arrivals of jobs that have no arrival of their own.
     #[arg(long, value_name = "TIME", value_parser = span::parse, default_value = "0s")]
     arrival_interval: Duration,
-    /// How long the pods of an evicted job take to end.
+    /// How long the pods of an evicted job take to stop.
     #[arg(long, value_name = "TIME", value_parser = span::parse, default_value = "30s")]
     eviction_time: Duration,
-    /// An evicted job goes on where it was, instead of starting over.
+    /// An evicted job continues where it was stopped, instead of starting over.
     #[arg(long)]
     checkpoint: bool,
-    /// End so long after the beginning, instead of when nothing more happens.
+    /// End this long after the beginning, instead of when nothing more happens.
     #[arg(long, value_name = "TIME", value_parser = span::parse)]
     until: Option<Duration>,
-    /// Instead of figures, print how this job (its name, or namespace/name) stands at the end, or at the
-    /// moment of --at: why it waits, what it is short of, who comes first, who need not make room.
+    /// Instead of figures, explain this job (its name, or namespace/name) at the end, or at the time of
+    /// --at: why it is pending, which quota is missing, which jobs come first, and why other jobs are
+    /// not preempted.
     #[arg(long, value_name = "JOB", conflicts_with_all = ["compare", "svg"])]
     explain: Option<String>,
-    /// With --explain: so long after the beginning.
+    /// With --explain: this long after the beginning.
     #[arg(long, value_name = "TIME", value_parser = span::parse, requires = "explain", conflicts_with = "until")]
     at: Option<Duration>,
     /// Share by dominant resource share, as with fair sharing in Sluice's configuration.
     #[arg(long)]
     fair_sharing: bool,
-    /// After this time, what a LocalQueue used counts half, in queues that admit by use.
+    /// The half-life of past usage, in ClusterQueues that admit by usage.
     #[arg(long, value_name = "TIME", value_parser = span::parse, default_value = "7d")]
     usage_half_life: Duration,
-    /// For programs: json or yaml.
+    /// Output format: json or yaml.
     #[arg(short, long, value_name = "FORMAT", hide_possible_values = true)]
     output: Option<Format>,
-    /// Draw usage and waiting jobs over time.
+    /// Draw usage and pending jobs over time, as an SVG file.
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
-    /// Pass over objects of kinds that no JobKind is for.
+    /// Skip objects whose kind has no JobKind.
     #[arg(long)]
     ignore_other_kinds: bool,
-    /// Labels that name a queue besides sluice.dev/queue-name, as in the configuration of Sluice.
+    /// Labels that name a queue besides sluice.dev/queue-name, as in Sluice's configuration.
     #[arg(long, value_name = "KEY", value_delimiter = ',')]
     queue_label_aliases: Vec<String>,
 }
@@ -172,8 +172,8 @@ enum Outcome {
     One(Box<Figures>),
     /// Two plays of the same jobs.
     Two(Box<compare::Comparison>),
-    /// How one job stands.
-    Job(Box<Standing>),
+    /// One job, explained.
+    Job(Box<ExplainedJob>),
 }
 
 /// What is played.
@@ -195,10 +195,12 @@ impl Simulate {
         let outcome = match (&self.explain, &input.other) {
             (Some(name), _) => {
                 let job = find(name, &input.jobs).map_err(Failure::NotOneJob)?;
-                let standing =
-                    self.play(&input.quotas, &input.jobs, |basis| Standing::of(basis, job));
-                let standing = standing.ok_or_else(|| Failure::NotOneJob(no_job(name)))?;
-                Outcome::Job(Box::new(standing))
+                let explained_job = self.play(&input.quotas, &input.jobs, |basis| {
+                    ExplainedJob::of(basis, job)
+                });
+                let explained_job =
+                    explained_job.ok_or_else(|| Failure::NotOneJob(no_job(name)))?;
+                Outcome::Job(Box::new(explained_job))
             }
             (None, None) => {
                 Outcome::One(Box::new(self.play(&input.quotas, &input.jobs, Figures::of)))
@@ -215,7 +217,7 @@ impl Simulate {
         let text = match (self.output, &outcome) {
             (None, Outcome::One(figures)) => Ok(print::one(figures)),
             (None, Outcome::Two(both)) => Ok(print::two(both)),
-            (None, Outcome::Job(job)) => Ok(print::standing(job)),
+            (None, Outcome::Job(job)) => Ok(print::explained(job)),
             (Some(Format::Json), _) => serde_json::to_string_pretty(&outcome)
                 .map(|text| text + "\n")
                 .map_err(|error| error.to_string()),
@@ -250,7 +252,7 @@ impl Simulate {
         };
         let play = play(quotas.events(), &to_play, &rules);
         ask(Basis {
-            told: jobs.all(),
+            input: jobs.all(),
             jobs: &to_play,
             quotas,
             restart,
@@ -303,15 +305,18 @@ impl Simulate {
             .map_err(Failure::Unreadable)?;
         if problems.is_empty() {
             if quotas.queues.is_empty() {
-                problems.add_text(&"the input", "there is no ClusterQueue to play in");
+                problems.add_text(
+                    &"the input",
+                    "there is no ClusterQueue: at least one is required",
+                );
             }
             if jobs.all().is_empty() {
-                problems.add_text(&"the input", "there is no job to play");
+                problems.add_text(&"the input", "there is no job: at least one is required");
             }
         }
         if 0 < jobs.refused() {
             let all = JOBS_MAX.saturating_add(jobs.refused());
-            let text = format!("there are {all} jobs, and at most {JOBS_MAX} can be played");
+            let text = format!("must have at most {JOBS_MAX} jobs, and has {all}");
             problems.add_text(&"the input", &text);
         }
         if !problems.is_empty() {
@@ -364,9 +369,9 @@ impl Simulate {
 
 /// The job called `name`, with its namespace or, if that leaves no doubt, without.
 fn find(name: &str, jobs: &Jobs) -> Result<usize, Problem> {
-    let is_called = |told: &str| {
-        let bare = told.split_once('/').map_or(told, |(_, bare)| bare);
-        told == name || bare == name
+    let is_called = |known: &str| {
+        let bare = known.split_once('/').map_or(known, |(_, bare)| bare);
+        known == name || bare == name
     };
     let all = jobs.all().iter().enumerate();
     let mut found = all.filter(|(_, job)| is_called(&job.name));
@@ -392,7 +397,8 @@ fn no_job(name: &str) -> Problem {
 fn only_settings(documents: &[Document], problems: &mut Problems) {
     for document in documents {
         if !matches!(Role::of(document), Role::Setting(_)) {
-            let text = "is no queue or what belongs to one: both plays have the jobs that -f names";
+            let text =
+                "must be a kind of queue or what queues refer to: both runs have the jobs of -f";
             problems.add_text(&settings::Place(document), text);
         }
     }

@@ -18,7 +18,7 @@ use sluice_kinds::view::{PodSetView, QueueLabels, QueueName, bad_min_counts};
 use sluice_kinds::{CompiledKind, Problem};
 use sluice_translate as translate;
 
-use super::jobs::{Class, Jobs, Priority, Told};
+use super::jobs::{Class, InputJob, Jobs, Priority};
 use super::problem::Problems;
 use super::quotas::Quotas;
 use super::settings::{Place, Role, check_version, name_of, text};
@@ -40,7 +40,7 @@ pub struct Reader<'a> {
     pub rules: &'a [Rules],
     /// Where priority classes are.
     pub quotas: &'a Quotas,
-    /// How long jobs take that don't say it.
+    /// How long a job runs that has no duration of its own.
     pub duration: Option<Duration>,
     /// The labels that name a queue.
     pub queue_labels: &'a QueueLabels,
@@ -74,7 +74,7 @@ impl Reader<'_> {
     }
 
     /// The job that a Workload records; none if it is inactive.
-    fn workload(&self, object: &Value, jobs: &mut Jobs) -> Result<Vec<Told>, Vec<String>> {
+    fn workload(&self, object: &Value, jobs: &mut Jobs) -> Result<Vec<InputJob>, Vec<String>> {
         check_version(object).map_err(|problem| vec![problem.to_string()])?;
         let empty = Value::Null;
         let spec = object.get("spec").unwrap_or(&empty);
@@ -113,7 +113,7 @@ impl Reader<'_> {
                 _ => Class::Pod(name),
             }
         });
-        Ok(vec![Told {
+        Ok(vec![InputJob {
             name: name_of(object).into(),
             queue: LocalQueueKey::new(text(object, "/metadata/namespace"), spec.queue_name),
             priority: Priority {
@@ -127,7 +127,7 @@ impl Reader<'_> {
     }
 
     /// The job that a Job-like object is, or the jobs that its pods are; none if it is in no queue.
-    fn job(&self, object: &Value, jobs: &mut Jobs) -> Result<Vec<Told>, Vec<String>> {
+    fn job(&self, object: &Value, jobs: &mut Jobs) -> Result<Vec<InputJob>, Vec<String>> {
         let kind = match see::reader(object, self.rules) {
             Ok((_, kind)) => kind,
             Err((None, _)) if self.ignores_other_kinds => return Ok(Vec::new()),
@@ -159,7 +159,7 @@ impl Reader<'_> {
         else {
             return Err(problems);
         };
-        let told = |name: String, pod_sets: Arc<[PodSet]>| Told {
+        let input = |name: String, pod_sets: Arc<[PodSet]>| InputJob {
             name: name.into(),
             queue: LocalQueueKey::new(namespace, queue.as_str()),
             priority: priority.clone(),
@@ -172,7 +172,7 @@ impl Reader<'_> {
             let pod_sets = (views.iter())
                 .map(|view| translate::pod_set(view, true))
                 .collect();
-            return Ok(vec![told(name, pod_sets)]);
+            return Ok(vec![input(name, pod_sets)]);
         }
         let mut pods = Vec::new();
         for view in &views {
@@ -185,7 +185,7 @@ impl Reader<'_> {
             let count = usize::try_from(view.count).unwrap_or(usize::MAX);
             for number in 0..count.min(super::jobs::JOBS_MAX + 1) {
                 let name = format!("{name}-{}-{number}", view.name);
-                pods.push(told(name, pod_sets.clone()));
+                pods.push(input(name, pod_sets.clone()));
             }
         }
         Ok(pods)
@@ -200,7 +200,7 @@ impl Reader<'_> {
         ran.or(self.duration).ok_or_else(|| {
             Problem::required(
                 field_of(DURATION_ANNOTATION),
-                "how long the job takes (such as \"5m\"); or say by --duration how long all take that don't say it",
+                "the time that the job runs (such as \"5m\"); or set --duration for all jobs without one",
             )
         })
     }
@@ -232,10 +232,10 @@ impl Reader<'_> {
     }
 }
 
-/// What is told where objects were passed over.
+/// The note about objects that were skipped.
 pub fn passed_over_note(count: usize) -> String {
     format!(
-        "{count} objects are not played: they name no queue (label {QUEUE_NAME_LABEL}), are inactive, or no JobKind reads them"
+        "{count} objects were skipped: they name no queue (label {QUEUE_NAME_LABEL}), are inactive, or have no JobKind"
     )
 }
 
@@ -247,7 +247,7 @@ fn pod_sets(
     hold: Hold,
 ) -> Result<Vec<PodSetView>, Vec<Problem>> {
     if kind.has_pods_of_children() {
-        let rule = "its pods are those of its children: give those";
+        let rule = "this kind has only the pods of its children: add the children to the files";
         return Err(vec![Problem::forbidden("kind", rule)]);
     }
     let views = kind.pod_sets(object, &PodDefaults::default())?;
@@ -271,7 +271,7 @@ fn namespace(object: &Value) -> Result<&str, Problem> {
     match text(object, "/metadata/namespace") {
         "" => Err(Problem::required(
             "metadata.namespace",
-            "the namespace of the LocalQueue that it names",
+            "the namespace of its LocalQueue",
         )),
         namespace => Ok(namespace),
     }
@@ -293,7 +293,7 @@ fn arrival(object: &Value) -> Result<Option<Moment>, Problem> {
             _ => Err(Problem::invalid(
                 field,
                 created,
-                "must be a time as in RFC 3339 (\"2026-01-31T12:00:00Z\")",
+                "must be an RFC 3339 time (such as \"2026-01-31T12:00:00Z\")",
             )),
         },
     }

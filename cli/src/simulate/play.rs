@@ -39,7 +39,7 @@ pub struct Job {
 pub struct Rules {
     /// What the engine is told once.
     pub settings: Settings,
-    /// How long the pods of an evicted job take to end.
+    /// How long the pods of an evicted job take to stop.
     pub eviction: Duration,
     /// What an evicted job has done counts, or not.
     pub restart: Restart,
@@ -59,12 +59,12 @@ pub enum Restart {
 /// A flavor and a resource.
 pub type Cell = (FlavorName, ResourceName);
 
-/// What is charged for a run. Equal ones are kept once.
+/// The usage of a run. Equal ones are kept once.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Charge {
+pub struct RunUsage {
     /// The ClusterQueue.
     pub queue: QueueName,
-    /// What it is charged with.
+    /// The usage by flavor and resource.
     pub cells: BTreeMap<Cell, Amount>,
 }
 
@@ -78,7 +78,7 @@ pub enum Fate {
     /// It runs.
     Running,
     /// It was evicted, and its pods have not ended.
-    Leaving,
+    Stopping,
     /// It did what it was for.
     Finished(Time),
 }
@@ -92,8 +92,8 @@ pub struct Run {
     pub from: Time,
     /// When its quota was free; the end of the play if it was not.
     pub until: Time,
-    /// The number of its charge.
-    pub charge: usize,
+    /// The number of its usage.
+    pub usage: usize,
     /// How many pods it was admitted with.
     pub pods: u32,
     /// When and why it was evicted, if it was.
@@ -107,7 +107,7 @@ pub enum Cause {
     Stopped,
     /// It held quota that it didn't use.
     ReservationTimedOut,
-    /// It made room for another one.
+    /// It was preempted.
     Preempted(PreemptionRight),
 }
 
@@ -127,8 +127,8 @@ pub struct Play {
     pub fates: Vec<Fate>,
     /// All runs, in the order of their admissions.
     pub runs: Vec<Run>,
-    /// What runs are charged with.
-    pub charges: Vec<Charge>,
+    /// The usage of runs.
+    pub usages: Vec<RunUsage>,
     /// When the first job was created.
     pub begin: Time,
     /// When the last thing happened.
@@ -198,7 +198,7 @@ enum Stage {
     Waiting,
     /// With the number of the run.
     Running(usize),
-    Leaving(usize),
+    Stopping(usize),
     Finished(Time),
 }
 
@@ -226,7 +226,7 @@ struct Player<'a> {
     now: Time,
     live: Vec<Live>,
     runs: Vec<Run>,
-    charges: BTreeMap<Charge, usize>,
+    usages: BTreeMap<RunUsage, usize>,
     /// The jobs in the order of their arrivals, the last first.
     to_come: Vec<usize>,
     due: BinaryHeap<Reverse<(Time, Due)>>,
@@ -247,7 +247,7 @@ impl<'a> Player<'a> {
             now: Time::default(),
             live: jobs.iter().map(live).collect(),
             runs: Vec::new(),
-            charges: BTreeMap::new(),
+            usages: BTreeMap::new(),
             to_come,
             due: BinaryHeap::new(),
         }
@@ -284,7 +284,7 @@ impl<'a> Player<'a> {
         }
     }
 
-    /// Has the engine decide until it has nothing more to say. Returns whether there is room for more.
+    /// Lets the engine decide until it has nothing more to say. Returns whether more may be recorded.
     fn decide(&mut self) -> bool {
         let runs_max = RUNS_MAX.saturating_add(self.jobs.len().saturating_mul(4));
         loop {
@@ -311,12 +311,12 @@ impl<'a> Player<'a> {
         let pods = admission.pod_sets.iter().map(|set| set.count);
         let pods = pods.fold(0, u32::saturating_add);
         let run = self.runs.len();
-        let charge = self.charge(&admission);
+        let usage = self.usage(&admission);
         self.runs.push(Run {
             job: index,
             from: self.now,
             until: self.now,
-            charge,
+            usage,
             pods,
             evicted: None,
         });
@@ -357,7 +357,7 @@ impl<'a> Player<'a> {
         run.evicted = Some((self.now, cause));
         let gone = (self.now.after(self.rules.eviction), Due::Gone(number));
         self.due.push(Reverse(gone));
-        self.set(index, Stage::Leaving(number));
+        self.set(index, Stage::Stopping(number));
         self.tell(index, WorkloadState::Evicting(admission, None));
     }
 
@@ -411,8 +411,8 @@ impl<'a> Player<'a> {
         }
     }
 
-    /// The number of what is charged for an admission.
-    fn charge(&mut self, admission: &Admission) -> usize {
+    /// The number of the usage of an admission.
+    fn usage(&mut self, admission: &Admission) -> usize {
         let mut cells: BTreeMap<Cell, Amount> = BTreeMap::new();
         for set in &*admission.pod_sets {
             for (resource, amount) in &set.usage {
@@ -422,12 +422,12 @@ impl<'a> Player<'a> {
                 }
             }
         }
-        let charge = Charge {
+        let usage = RunUsage {
             queue: admission.queue.clone(),
             cells,
         };
-        let next = self.charges.len();
-        *self.charges.entry(charge).or_insert(next)
+        let next = self.usages.len();
+        *self.usages.entry(usage).or_insert(next)
     }
 
     fn close(mut self, cut: Option<Cut>) -> Play {
@@ -439,22 +439,22 @@ impl<'a> Player<'a> {
             Stage::NotArrived => Fate::NotArrived,
             Stage::Waiting => Fate::Waiting,
             Stage::Running(_) => Fate::Running,
-            Stage::Leaving(_) => Fate::Leaving,
+            Stage::Stopping(_) => Fate::Stopping,
             Stage::Finished(at) => Fate::Finished(at),
         };
         for live in &self.live {
-            if let Stage::Running(run) | Stage::Leaving(run) = live.stage
+            if let Stage::Running(run) | Stage::Stopping(run) = live.stage
                 && let Some(run) = self.runs.get_mut(run)
             {
                 run.until = end;
             }
         }
-        let mut charges: Vec<_> = self.charges.into_iter().collect();
-        charges.sort_by_key(|(_, number)| *number);
+        let mut usages: Vec<_> = self.usages.into_iter().collect();
+        usages.sort_by_key(|(_, number)| *number);
         Play {
             fates: self.live.iter().map(fate).collect(),
             runs: self.runs,
-            charges: charges.into_iter().map(|(charge, _)| charge).collect(),
+            usages: usages.into_iter().map(|(usage, _)| usage).collect(),
             begin,
             end,
             cut,

@@ -8,11 +8,11 @@ use super::figures::{Figures, Group, Owner, QuotaUse, STEPS, Seconds, Series, Sp
 use super::span;
 use crate::table::{NONE, columns, fields};
 
-mod standing;
+mod explained_job;
 
-pub use standing::one as standing;
+pub use explained_job::one as explained;
 
-/// Parts of the time in which shares are told.
+/// Parts of the time for which shares are shown.
 const PARTS: usize = 6;
 /// Reasons that are printed; all are in the form for programs.
 const REASONS_MAX: usize = 10;
@@ -44,7 +44,7 @@ pub fn one(figures: &Figures) -> String {
     parts.push(format!("Quota:\n{}", quota_table(&figures.quotas)));
     parts.extend(shares(&figures.series, figures.makespan_seconds));
     parts.extend(reasons(figures));
-    parts.extend(standing::waiting(figures));
+    parts.extend(explained_job::waiting(figures));
     parts.join("\n")
 }
 
@@ -57,9 +57,9 @@ pub fn two(both: &Comparison) -> String {
         .collect();
     let mut texts = vec![format!("All jobs:\n{whole}")];
     if parts.is_empty() {
-        texts.push("Nothing differs for any queue, priority or size.\n".to_owned());
+        texts.push("No difference for any queue, priority or size.\n".to_owned());
     } else {
-        texts.push(format!("What differs:\n{}", difference_table(parts, true)));
+        texts.push(format!("Differences:\n{}", difference_table(parts, true)));
     }
     texts.extend(reasons(&both.before).map(|text| format!("Before: {text}")));
     texts.extend(reasons(&both.after).map(|text| format!("After: {text}")));
@@ -79,7 +79,7 @@ fn summary(figures: &Figures) -> String {
     ];
     let rare = [
         ("Running", all.running),
-        ("Waiting Again", all.waiting),
+        ("Pending Again", all.waiting),
         ("Not Arrived", all.not_arrived),
     ];
     lines.extend(
@@ -153,7 +153,7 @@ fn group_table(groups: &[Group], all: &Group) -> String {
     ];
     let rare: [(bool, &str, Cell); 4] = [
         (0 < all.running, "RUNNING", |g| g.running.to_string()),
-        (0 < all.waiting, "WAITING AGAIN", |g| g.waiting.to_string()),
+        (0 < all.waiting, "PENDING AGAIN", |g| g.waiting.to_string()),
         (0 < all.not_arrived, "NOT ARRIVED", |g| {
             g.not_arrived.to_string()
         }),
@@ -272,7 +272,7 @@ fn shares(series: &Series, makespan: Seconds) -> Option<String> {
     headers.extend((1..=parts).map(|part| format!("TO {}", span::shown(millis / parts * part))));
     let headers: Vec<&str> = headers.iter().map(String::as_str).collect();
     Some(format!(
-        "Shares of what was used, over time:\n{}",
+        "Shares of usage, over time:\n{}",
         columns(&headers, &rows, 2)
     ))
 }
@@ -296,7 +296,7 @@ fn reasons(figures: &Figures) -> Option<String> {
         })
         .collect();
     let headers = ["JOBS", "NEVER ADMITTED", "FIRST", "WHY"];
-    let mut text = format!("Waiting at the end:\n{}", columns(&headers, &rows, 2));
+    let mut text = format!("Pending at the end:\n{}", columns(&headers, &rows, 2));
     let rest: usize = figures
         .waiting
         .iter()

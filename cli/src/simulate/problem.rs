@@ -4,7 +4,7 @@ use std::fmt;
 
 use sluice_kinds::Problem;
 
-/// Problems that are told; the others are counted.
+/// Problems that are listed; the others are counted.
 const TOLD_MAX: usize = 100;
 
 /// All that was found to be wrong. Not empty where it is an error.

@@ -10,7 +10,7 @@ use sluice_crds::Quantity;
 use sluice_engine::{Amount, LocalQueueKey, PodSet, ResourceName};
 use sluice_kinds::Problem;
 
-use super::jobs::{Class, Jobs, Priority, Told};
+use super::jobs::{Class, InputJob, Jobs, Priority};
 use super::problem::Problems;
 use super::quotas::Quotas;
 use super::span::{self, Moment};
@@ -35,7 +35,7 @@ const COLUMNS: [&str; 9] = [
 pub struct Reader<'a> {
     /// Where priority classes are.
     pub quotas: &'a Quotas,
-    /// How long jobs take that don't say it.
+    /// How long a job runs that has no duration of its own.
     pub duration: Option<Duration>,
 }
 
@@ -72,7 +72,8 @@ impl Reader<'_> {
                 Err(text) => problems.add_text(&place, text),
                 Ok(fields) if fields.len() != header.len() => {
                     let (found, expected) = (fields.len(), header.len());
-                    let text = format!("there are {found} fields, and {expected} in the header");
+                    let text =
+                        format!("must have {expected} fields, as the header has, and has {found}");
                     problems.add_text(&place, &text);
                 }
                 Ok(fields) => {
@@ -89,7 +90,7 @@ impl Reader<'_> {
         }
     }
 
-    fn job(&self, row: &Row<'_>, line: usize, jobs: &mut Jobs) -> Result<Told, Vec<Problem>> {
+    fn job(&self, row: &Row<'_>, line: usize, jobs: &mut Jobs) -> Result<InputJob, Vec<Problem>> {
         let mut problems = Vec::new();
         let mut tell = |problem| problems.push(problem);
         let key = queue(row).map_err(&mut tell).ok();
@@ -118,7 +119,7 @@ impl Reader<'_> {
             min_count,
             ..PodSet::new(POD_SET.into(), count)
         };
-        Ok(Told {
+        Ok(InputJob {
             name: name.into(),
             queue,
             priority,
@@ -136,7 +137,7 @@ impl Reader<'_> {
             (None, Some(duration)) => Ok(duration),
             (None, None) => Err(Problem::required(
                 "duration",
-                "how long the job takes; or say by --duration how long all take that don't say it",
+                "the time that the job runs; or set --duration for all jobs without one",
             )),
         }
     }

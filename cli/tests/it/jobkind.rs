@@ -141,14 +141,14 @@ fn kinds_are_held_against_schemas() {
             "a version that is not served",
             "-f pipeline-unserved.yaml -f pipeline-crd.yaml",
             "jobkind.sluice.dev/pipeline does not fit:
-  spec.kind: Invalid value: \"Pipeline\": there is no such kind in the published schema of acme.io/v2
+  spec.kind: Invalid value: \"Pipeline\": the published schema of acme.io/v2 has no such kind
 ",
         ),
         (
             "a schema of something else, by the user's wish",
             "-f ../../../config/jobkinds/job.yaml --schema pipeline-crd.yaml",
             "jobkind.sluice.dev/job does not fit:
-  spec.kind: Invalid value: \"Job\": there is no such kind in the published schema of batch/v1
+  spec.kind: Invalid value: \"Job\": the published schema of batch/v1 has no such kind
 ",
         ),
     ];
@@ -156,7 +156,7 @@ fn kinds_are_held_against_schemas() {
         let run = check(arguments);
         assert!(run.stdout.starts_with(expected), "{name}: {}", run.stdout);
         assert_eq!(
-            run.stderr, "error: what does not fit: 1 of 1 JobKinds\n",
+            run.stderr, "error: does not fit: 1 of 1 JobKinds\n",
             "{name}"
         );
         assert_eq!(run.code, Some(1), "{name}");
@@ -229,19 +229,19 @@ fn what_cannot_be_read() {
             "documents that are no objects",
             format!("-f {bare},{nameless}"),
             format!(
-                "error: a document in \"{bare}\" is no Kubernetes object: apiVersion is missing\n\
-                 error: a document in \"{nameless}\" is no Kubernetes object: kind is missing\n"
+                "error: a document in \"{bare}\" is not a Kubernetes object: apiVersion is missing\n\
+                 error: a document in \"{nameless}\" is not a Kubernetes object: kind is missing\n"
             ),
         ),
         (
             "nothing",
             format!("-f {empty}"),
-            "error: no JobKind in the files: at least one is needed\n".to_owned(),
+            "error: there is no JobKind in the files: at least one is required\n".to_owned(),
         ),
         (
             "objects alone",
             "-f pipelines.yaml".to_owned(),
-            "error: no JobKind in the files: at least one is needed\n".to_owned(),
+            "error: there is no JobKind in the files: at least one is required\n".to_owned(),
         ),
         (
             "a schema that is none",
@@ -276,7 +276,7 @@ fn deep_documents_are_read_and_endless_ones_are_not() {
     let cases = [
         (
             60,
-            "error: a document in \"STDIN\" is no Kubernetes object: apiVersion is missing\n",
+            "error: a document in \"STDIN\" is not a Kubernetes object: apiVersion is missing\n",
         ),
         (1000, "error: can't parse \"STDIN\": "),
     ];

@@ -90,16 +90,16 @@ fn the_sample_until_a_moment() {
 }
 
 #[test]
-fn those_that_wait_are_told_with_what_for() {
+fn pending_jobs_are_listed_with_reasons() {
     let text = simulate(&format!("{ALL} --until 1h30m")).stdout;
-    let (_, told) = text.split_once("\nFirst of").unwrap();
+    let (_, told) = text.split_once("\nFirst pending").unwrap();
     assert_snapshot!(told);
     // No more than a few of each queue.
     let run = with_test_files(
         "-f ../../../../config/samples/simulate/queues.yaml -f -",
         TOO_LARGE,
     );
-    let (_, told) = run.stdout.split_once("\nFirst of").unwrap();
+    let (_, told) = run.stdout.split_once("\nFirst pending").unwrap();
     assert_snapshot!(told);
 }
 
@@ -135,7 +135,7 @@ fn one_job_is_explained_at_a_moment() {
     assert_snapshot!(serde_json::to_string_pretty(&json).unwrap());
     let states = [
         ("59m", "arrives at 1h"),
-        ("1h39m", "runs since 1h39m"),
+        ("1h39m", "running since 1h39m"),
         ("4h", "finished at 2h24m"),
     ];
     for (at, state) in states {
@@ -198,7 +198,7 @@ fn the_picture_is_the_same_each_time() {
 }
 
 #[test]
-fn all_that_is_wrong_is_told_at_once() {
+fn all_problems_are_reported_at_once() {
     assert_snapshot!(
         with_test_files("-f bad-queues.yaml,bad-jobs.yaml --trace bad.csv", "").seen()
     );
@@ -212,7 +212,11 @@ fn what_is_compared_are_queues() {
 #[test]
 fn there_must_be_something_to_play() {
     let cases = [
-        (QUEUES, 1, "error: the input: there is no job to play\n"),
+        (
+            QUEUES,
+            1,
+            "error: the input: there is no job: at least one is required\n",
+        ),
         (
             "-f missing.yaml --trace missing.csv",
             2,
@@ -315,7 +319,7 @@ spec:
       containers: [{name: main, resources: {requests: {nvidia.com/gpu: 1}}}]
 "#;
 
-const NOTE: &str = "note: 1 objects are not played: they name no queue (label sluice.dev/queue-name), are inactive, or no JobKind reads them\n";
+const NOTE: &str = "note: 1 objects were skipped: they name no queue (label sluice.dev/queue-name), are inactive, or have no JobKind\n";
 
 const CLUSTER: &str = r#"
 apiVersion: v1

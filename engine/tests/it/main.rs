@@ -7,7 +7,6 @@
     clippy::indexing_slicing
 )]
 
-mod architecture;
 mod choice;
 mod choice_of_flavor;
 mod cohort_trees;

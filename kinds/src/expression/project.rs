@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::walk::Parts;
+use crate::expression::walk::Parts;
 
 /// Most values that one evaluation may be handed. The conditions of a job are a few dozen.
 const VALUES_MAX: usize = 20_000;

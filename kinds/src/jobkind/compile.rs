@@ -2,13 +2,13 @@
 
 use sluice_crds::{AdmissionMode, FinishedRule, JobKind, JobKindSpec};
 
-use super::{CompiledFinished, CompiledKind, PodGroups, Refusal};
-use crate::expression::{Declared, Expression, Returns};
-use crate::names;
-use crate::path::FieldPath;
-use crate::pod_set_rule::Rule;
-use crate::problem::Problem;
-use crate::queue_gates::QueueGates;
+use crate::expression::compiled::{Declared, Expression, Returns};
+use crate::field::names;
+use crate::field::path::FieldPath;
+use crate::field::problem::Problem;
+use crate::gates::scheduling::QueueGates;
+use crate::jobkind::kind::{CompiledFinished, CompiledKind, PodGroups, Refusal};
+use crate::pod_sets::rule::Rule;
 
 /// Kinds that are refused whatever a JobKind says of them: Sluice never writes to what secures or
 /// runs the cluster.
@@ -54,7 +54,13 @@ impl CompiledKind {
             .as_ref()
             .and_then(|rule| compile_finished(rule, &mut problems));
         let mut truth = |field: &str, source: &Option<String>| {
-            compile_expression(field, source.as_deref()?, Returns::Bool, &mut problems)
+            Expression::compile_at(
+                field,
+                source.as_deref()?,
+                Declared::Object,
+                Returns::Bool,
+                &mut problems,
+            )
         };
         let active = truth("spec.active", &spec.active);
         let ready = truth("spec.ready", &spec.ready);
@@ -97,7 +103,7 @@ fn check_allowed(spec: &JobKindSpec, problems: &mut Vec<Problem>) {
     if spec.group.is_empty() && spec.kind == "Pod" {
         problems.push(Problem::forbidden(
             "spec.kind",
-            "Pod needs no JobKind: pods that ask for it are queued by themselves",
+            "Pod needs no JobKind: pods with a queue label are queued by themselves",
         ));
     }
     let forbidden = FORBIDDEN_KINDS
@@ -119,7 +125,7 @@ fn check_whole(spec: &JobKindSpec, rules: &[Rule], problems: &mut Vec<Problem>) 
     if spec.suspend.is_some() && spec.active.is_none() {
         problems.push(Problem::required(
             "spec.active",
-            "required with spec.suspend: it says when the pods of a suspended object are gone",
+            "required with spec.suspend: it determines when the quota of a suspended object is freed",
         ));
     }
     let has_children = spec.children.iter().any(|child| !child.is_pod());
@@ -132,14 +138,14 @@ fn check_whole(spec: &JobKindSpec, rules: &[Rule], problems: &mut Vec<Problem>) 
     if spec.suspend.is_none() && rules.iter().any(|rule| rule.partial.is_some()) {
         problems.push(Problem::required(
             "spec.suspend",
-            "required with partialAdmission: how many pods are admitted is written to a suspended object",
+            "required with partialAdmission: the number of admitted pods is written to a suspended object",
         ));
     }
     if rules.iter().any(Rule::is_opaque) && spec.admission != AdmissionMode::PerPod {
         problems.push(Problem::invalid(
             "spec.admission",
             "Whole",
-            "must be PerPod: with podMetadata or whenAbsent: Create only the pods themselves tell what they ask for",
+            "must be PerPod: with podMetadata or whenAbsent: Create, the requests are known only from the pods",
         ));
     }
 }
@@ -150,20 +156,20 @@ fn check_infos(spec: &JobKindSpec, rules: &[Rule], problems: &mut Vec<Problem>) 
     if has_infos && spec.suspend.is_none() {
         problems.push(Problem::required(
             "spec.suspend",
-            "required with podInfos: objects whose pod templates can't be changed wait by being suspended",
+            "required with podInfos: objects whose pod templates can't be changed wait suspended",
         ));
     }
     if (has_infos || spec.pod_sets.is_empty()) && spec.admission == AdmissionMode::PerPod {
         problems.push(Problem::invalid(
             "spec.admission",
             "PerPod",
-            "must be Whole: without pod templates that can be changed no pod waits by itself",
+            "must be Whole: no pod can be gated, as no pod template can be changed",
         ));
     }
     if (has_infos || spec.pod_sets.is_empty()) && spec.pod_groups.is_some() {
         problems.push(Problem::forbidden(
             "spec.podGroups",
-            "may not be set: without pod templates that can be changed no pod waits with its group",
+            "may not be set: no pod can be gated, as no pod template can be changed",
         ));
     }
 }
@@ -203,15 +209,28 @@ fn compile_finished(rule: &FinishedRule, problems: &mut Vec<Problem>) -> Option<
         succeeded,
         message,
     } = rule;
-    let when = compile_expression("spec.finished.when", when, Returns::Bool, problems);
-    let succeeded = compile_expression(
+    let when = Expression::compile_at(
+        "spec.finished.when",
+        when,
+        Declared::Object,
+        Returns::Bool,
+        problems,
+    );
+    let succeeded = Expression::compile_at(
         "spec.finished.succeeded",
         succeeded,
+        Declared::Object,
         Returns::Bool,
         problems,
     );
     let message = message.as_ref().and_then(|source| {
-        compile_expression("spec.finished.message", source, Returns::Text, problems)
+        Expression::compile_at(
+            "spec.finished.message",
+            source,
+            Declared::Object,
+            Returns::Text,
+            problems,
+        )
     });
     Some(CompiledFinished {
         when: when?,
@@ -223,16 +242,5 @@ fn compile_finished(rule: &FinishedRule, problems: &mut Vec<Problem>) -> Option<
 fn compile_suspend(text: &str, problems: &mut Vec<Problem>) -> Option<FieldPath> {
     FieldPath::parse(text)
         .map_err(|rule| problems.push(Problem::invalid("spec.suspend", text, rule)))
-        .ok()
-}
-
-pub(super) fn compile_expression(
-    field: &str,
-    source: &str,
-    returns: Returns,
-    problems: &mut Vec<Problem>,
-) -> Option<Expression> {
-    Expression::compile(source, Declared::Object, returns)
-        .map_err(|rule| problems.push(Problem::invalid(field, source, rule)))
         .ok()
 }

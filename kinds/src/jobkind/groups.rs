@@ -6,22 +6,11 @@ use sluice_crds::{
     JobKindSpec, POD_GROUP_LABELS_ANNOTATION, POD_GROUP_TOTAL_FROM_ANNOTATION, PodGroupsRule,
 };
 
-use super::CompiledKind;
-use super::compile::compile_expression;
-use crate::expression::{Expression, Returns};
-use crate::metadata::annotation;
-use crate::names;
-use crate::problem::Problem;
-
-const WHEN: &str = "spec.podGroups.when";
-
-/// The compiled rule.
-#[derive(Debug)]
-pub(super) struct PodGroups {
-    labels: String,
-    total: String,
-    when: Option<Expression>,
-}
+use crate::expression::compiled::{Declared, Expression, Returns};
+use crate::field::metadata::annotation;
+use crate::field::names;
+use crate::field::problem::Problem;
+use crate::jobkind::kind::{CompiledKind, PodGroups};
 
 impl PodGroups {
     /// Compiles the rule of a JobKind.
@@ -37,7 +26,15 @@ impl PodGroups {
             }
         }
         let when = rule.when.as_deref();
-        let when = when.map(|source| compile_expression(WHEN, source, Returns::Bool, problems));
+        let when = when.map(|source| {
+            Expression::compile_at(
+                PodGroups::WHEN,
+                source,
+                Declared::Object,
+                Returns::Bool,
+                problems,
+            )
+        });
         Some(Self {
             labels: label_keys(rule),
             total: rule.total_annotation.clone(),
@@ -46,11 +43,6 @@ impl PodGroups {
                 None => None,
             },
         })
-    }
-
-    /// Its expression, and the field of the JobKind that it is.
-    pub(super) fn expression(&self) -> Option<(&'static str, &Expression)> {
-        self.when.as_ref().map(|when| (WHEN, when))
     }
 }
 
@@ -73,7 +65,7 @@ impl CompiledKind {
         let is_grouped = match &groups.when {
             None => true,
             // What can't be told is admitted pod by pod: it may have no group that is ever complete.
-            Some(when) => self.truth(when, WHEN, object).unwrap_or(false),
+            Some(when) => self.truth(when, PodGroups::WHEN, object).unwrap_or(false),
         };
         let marks = [
             (POD_GROUP_LABELS_ANNOTATION, &*groups.labels),

@@ -4,22 +4,11 @@
 use serde_json::Value;
 use sluice_crds::{RefuseRule, RefuseScope};
 
-use super::{CompiledKind, compile_expression};
-use crate::expression::{Expression, Returns};
-use crate::hold::Hold;
-use crate::path::FieldPath;
-use crate::problem::Problem;
-
-/// One compiled rule.
-#[derive(Debug)]
-pub(super) struct Refusal {
-    when: Expression,
-    /// Where in the JobKind the expression stands.
-    rule: String,
-    /// What is wrong with an object that is refused.
-    problem: Problem,
-    scope: RefuseScope,
-}
+use crate::expression::compiled::{Declared, Expression, Returns};
+use crate::field::path::FieldPath;
+use crate::field::problem::Problem;
+use crate::jobkind::hold::Hold;
+use crate::jobkind::kind::{CompiledKind, Refusal};
 
 impl Refusal {
     /// Compiles the rule at this place of the list.
@@ -39,7 +28,13 @@ impl Refusal {
             }
         };
         let place = format!("{at}.when");
-        let when = compile_expression(&place, &rule.when, Returns::Bool, problems)?;
+        let when = Expression::compile_at(
+            &place,
+            &rule.when,
+            Declared::Object,
+            Returns::Bool,
+            problems,
+        )?;
         Some(Self {
             when,
             rule: place,

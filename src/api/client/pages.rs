@@ -16,7 +16,7 @@ use kube::client::Body;
 use tower::{BoxError, Layer, Service, ServiceExt};
 
 /// Bytes of a page. Parsed, a list of empty texts takes eleven times its text, so a page takes 24 MiB at
-/// most; that leaves room for a list of each kind at a time below the limit of 1 GiB of the Deployment.
+/// most; that allows a list of each kind at a time below the limit of 1 GiB of the Deployment.
 const PAGE_BYTES_MAX: usize = 2 << 20;
 /// Objects in the first page of a list.
 const FIRST_LIMIT: u32 = 64;

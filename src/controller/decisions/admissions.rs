@@ -28,7 +28,7 @@ impl Controller {
         let now = self.now.wall;
         self.writes.withdraw_explanation(&subject);
         let found = self
-            .world
+            .objects
             .workload_of(&subject)
             .zip(self.resource_of(&subject));
         // Its kind may be gone, or the explanation that the engine does not mind is being sent.
@@ -62,7 +62,7 @@ impl Controller {
     ) {
         let subject = Subject::Pod(uid.clone());
         let failed = Event::AdmissionFailed(subject.id());
-        let Some((key, pod)) = self.world.pods.of(uid) else {
+        let Some((key, pod)) = self.objects.pods.of(uid) else {
             violated("the engine knows no pod that is gone");
             self.engine.apply(failed);
             return;
@@ -126,7 +126,7 @@ impl Controller {
     /// Counts a pod that was admitted by itself.
     pub(in crate::controller) fn pod_admitted(&self, uid: &Uid) {
         // A watch may have shown before the reply that it is gone.
-        let Some((_, pod)) = self.world.pods.of(uid) else {
+        let Some((_, pod)) = self.objects.pods.of(uid) else {
             return;
         };
         if let Some(Ok(admitted)) = &pod.admitted {

@@ -1,5 +1,6 @@
-//! Evictions: what the engine says has to go is told so, and why. A Workload by its conditions: its
-//! plan does the rest. A pod that is admitted by itself by its deletion, if somebody makes it again.
+//! Evictions: what the engine evicts is marked as evicted, with the reason. A Workload by its
+//! conditions: its plan does the rest. A pod that is admitted by itself by its deletion, if somebody
+//! makes it again.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +15,7 @@ use crate::controller::writes::in_flight::InFlightWrite;
 use crate::plan::cause::{Cause, PREEMPTED, Preemptor, Replacement, preempting};
 use crate::plan::{Note, PodPurpose, StatusPurpose, Write, pod as plan, workload};
 
-/// What becomes of something that has to go.
+/// What becomes of an evicted subject.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Eviction {
     /// It is being told, or deleted.
@@ -55,7 +56,7 @@ impl Controller {
         }
     }
 
-    /// Tells those who others make room for.
+    /// Sends the events of preemptors.
     pub(in crate::controller) fn tell_preempting(&mut self, for_whom: Preempting) {
         for (subject, targets) in for_whom {
             self.tell_about(&subject, preempting(targets));
@@ -100,10 +101,10 @@ impl Controller {
     /// The priority and the LocalQueue of something that waits.
     fn place_in_queue(&self, subject: &Subject) -> Option<(i32, String)> {
         let Subject::Pod(uid) = subject else {
-            let (_, record) = self.world.workload_of(subject)?;
+            let (_, record) = self.objects.workload_of(subject)?;
             return Some((record.spec.priority, record.spec.queue_name.clone()));
         };
-        let (_, pod) = self.world.pods.of(uid)?;
+        let (_, pod) = self.objects.pods.of(uid)?;
         let QueueName::Named(queue) = &pod.queue else {
             return None;
         };
@@ -124,8 +125,8 @@ impl Controller {
 
     fn namespace_of(&self, subject: &Subject) -> Option<std::sync::Arc<str>> {
         let namespace = match subject {
-            Subject::Pod(uid) => &self.world.pods.key(uid)?.namespace,
-            Subject::Job(_) | Subject::Group(_) => &self.world.workload_of(subject)?.0.namespace,
+            Subject::Pod(uid) => &self.objects.pods.key(uid)?.namespace,
+            Subject::Job(_) | Subject::Group(_) => &self.objects.workload_of(subject)?.0.namespace,
         };
         Some(namespace.clone())
     }
@@ -135,10 +136,10 @@ impl Controller {
         let (kind, name) = match subject {
             Subject::Group(group) => ("pod group".to_owned(), &group.name),
             Subject::Job(uid) => {
-                let key = self.world.job_key(uid)?;
+                let key = self.objects.job_key(uid)?;
                 (self.kinds.resource(&key.kind)?.kind, &key.name)
             }
-            Subject::Pod(uid) => ("Pod".to_owned(), &self.world.pods.key(uid)?.name),
+            Subject::Pod(uid) => ("Pod".to_owned(), &self.objects.pods.key(uid)?.name),
         };
         Some(format!("{kind} {:?}", &**name))
     }
@@ -153,12 +154,12 @@ impl Controller {
             return Eviction::Stays;
         }
         // It has been told, and does not stop.
-        let known = self.world.workload_of(subject);
+        let known = self.objects.workload_of(subject);
         if known.is_some_and(|(_, record)| record.is_evicting()) {
             return Eviction::Stays;
         }
         let found = self
-            .world
+            .objects
             .workload_of(subject)
             .zip(self.resource_of(subject));
         let (Some(((key, record), resource)), None) = (found, self.writes.of(subject)) else {
@@ -183,7 +184,7 @@ impl Controller {
     /// Takes back a pod that was admitted by itself. Gates can't be put back: it is deleted, unless
     /// nobody would make another one in its place and its ClusterQueue keeps such pods.
     pub(in crate::controller) fn evict_pod(&mut self, uid: &Uid, cause: &Cause) -> Eviction {
-        let Some((key, pod)) = self.world.pods.of(uid) else {
+        let Some((key, pod)) = self.objects.pods.of(uid) else {
             return Eviction::Stays;
         };
         if pod.deleting {
@@ -195,7 +196,7 @@ impl Controller {
         };
         if is_kept {
             let text = format!(
-                "{}, but no controller would make this pod again, and its ClusterQueue keeps such pods (whenNotRestartable: Keep): it stays, and so does its quota; delete it to free that",
+                "{}, but no controller would recreate this pod, and its ClusterQueue keeps such pods (whenNotRestartable: Keep): it stays and holds its quota; delete it to free the quota",
                 cause.message
             );
             self.tell_about(
@@ -230,7 +231,7 @@ impl Controller {
         let stays = self.is_kept_group(subject);
         if stays {
             let text = format!(
-                "{message}, but no controller would make the pods of this group again, and its ClusterQueue keeps such pods (whenNotRestartable: Keep): they stay, and so does their quota; delete them to free that"
+                "{message}, but no controller would recreate the pods of this group, and its ClusterQueue keeps such pods (whenNotRestartable: Keep): they stay and hold their quota; delete them to free the quota"
             );
             self.tell_about(subject, Note::warning("NotEvicted", text));
         }
@@ -242,7 +243,7 @@ impl Controller {
         if let Subject::Group(_) = subject {
             return !self.is_kept_group(subject);
         }
-        self.world.job_of(subject).is_some_and(|(key, job)| {
+        self.objects.job_of(subject).is_some_and(|(key, job)| {
             self.kinds.compiled(&key.kind).is_some() && job.reading.is_ok()
         })
     }
@@ -250,7 +251,7 @@ impl Controller {
     /// Whether this is a group whose pods may run and are kept: nobody would make them again, and its
     /// ClusterQueue keeps such pods.
     fn is_kept_group(&self, subject: &Subject) -> bool {
-        let workload = self.world.workload_of(subject).map(|(_, record)| record);
+        let workload = self.objects.workload_of(subject).map(|(_, record)| record);
         let admission = workload.and_then(|record| record.status.admission.as_ref());
         let is_kept = admission
             .is_some_and(|admission| self.cluster.keeps_not_restartable(&admission.cluster_queue));
@@ -260,7 +261,7 @@ impl Controller {
     /// Whether this is a group of which no controller would make a pod again.
     pub(in crate::controller) fn is_not_made_again(&self, subject: &Subject) -> bool {
         let is_bare = || {
-            let pods = self.world.pods_of(subject);
+            let pods = self.objects.pods_of(subject);
             pods.iter().any(|(_, pod)| pod.owner.is_none())
         };
         matches!(subject, Subject::Group(_)) && is_bare()

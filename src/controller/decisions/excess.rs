@@ -68,7 +68,7 @@ impl Controller {
     /// Once a second: suspends children that have been found twice to run and may not.
     pub(in crate::controller) fn suspend_excess_children(&mut self) {
         let suspects = &mut self.excess_children.suspects;
-        suspects.retain(|key, _| self.world.children.get(key).is_some());
+        suspects.retain(|key, _| self.objects.children.get(key).is_some());
         let judged: Vec<_> = (self.excess_children.suspects.iter())
             .map(|(key, suspect)| (key.clone(), self.excess_of(key, &suspect.record)))
             .collect();
@@ -117,9 +117,9 @@ impl Controller {
 
     /// Why a child may not run, and the queued object above it.
     fn excess_of(&self, key: &JobKey, child: &JobRecord) -> Option<(Excess, Subject)> {
-        let root = self.world.job(self.queued_above(key, child)?)?;
+        let root = self.objects.job(self.queued_above(key, child)?)?;
         let subject = Subject::Job(root.uid.clone());
-        let workload = self.world.workload_of(&subject).map(|(_, record)| record);
+        let workload = self.objects.workload_of(&subject).map(|(_, record)| record);
         Some((excess(root, workload, child)?, subject))
     }
 
@@ -128,10 +128,10 @@ impl Controller {
         let mut above: Option<Arc<OwnerRef>> = child.owner.clone();
         for _ in 0..CHAIN_MAX {
             let owner = above?;
-            if let Some(found) = self.world.job_key(&owner.uid) {
+            if let Some(found) = self.objects.job_key(&owner.uid) {
                 return Some(found).filter(|found| found.namespace == key.namespace);
             }
-            above = match self.world.children.of(&owner.uid) {
+            above = match self.objects.children.of(&owner.uid) {
                 Some((_, child)) => child.owner.clone(),
                 None => match self.owners.known(&owner, &key.namespace) {
                     Known::There { owner, .. } => owner,

@@ -62,7 +62,7 @@ impl Controller {
         let Some(term) = record.admitted_in() else {
             return;
         };
-        let known = self.world.workload(key);
+        let known = self.objects.workload(key);
         let known = known.filter(|known| known.uid == record.uid);
         let sight = Sight {
             own: self.late.term(),
@@ -76,7 +76,7 @@ impl Controller {
             return;
         }
         if known.is_none_or(|known| known.late.is_none()) {
-            info!(workload = %key.name, namespace = %key.namespace, term, "an admission of an ended term has come in");
+            info!(workload = %key.name, namespace = %key.namespace, term, "a late admission arrived: its leader's term has ended");
         }
         record.late = record.status.admission.take();
         if let Some(owner) = &record.owner {
@@ -86,7 +86,7 @@ impl Controller {
 
     /// Sets admissions aside, at the start, that may have come in late to the leader before this one.
     pub(in crate::controller) fn set_doubtful_aside(&mut self) {
-        let listed = self.world.workloads();
+        let listed = self.objects.workloads();
         let admitted = listed.filter(|(_, record)| !record.is_finished());
         let terms = admitted.filter_map(|(_, record)| record.admitted_in());
         let latest = late::latest(self.late.term(), terms);
@@ -99,16 +99,16 @@ impl Controller {
                 && term.any(|term| late::is_doubtful(self.late.term(), term, latest, is_released))
         };
         let doubtful: Vec<(WorkloadKey, WorkloadRecord)> = self
-            .world
+            .objects
             .workloads()
             .filter(|(_, record)| is_doubtful(record))
             .map(|(key, record)| (key.clone(), record.clone()))
             .collect();
         for (key, mut record) in doubtful {
-            info!(workload = %key.name, namespace = %key.namespace, "an admission of an earlier term was not released, and is decided about again");
+            info!(workload = %key.name, namespace = %key.namespace, "an admission of an earlier term was not released, and is decided again");
             record.late = record.status.admission.take();
             let owner = record.owner.clone();
-            self.world.put_workload(key, record);
+            self.objects.put_workload(key, record);
             if let Some(owner) = owner {
                 self.sync_workload(&owner.subject);
                 self.late.subjects.insert(owner.subject);
@@ -118,7 +118,7 @@ impl Controller {
 
     /// Whether a job or group was released, or may have been.
     fn is_released(&self, subject: &Subject) -> bool {
-        let job = self.world.job_of(subject).map(|(_, job)| job);
+        let job = self.objects.job_of(subject).map(|(_, job)| job);
         let runs = match job {
             Some(job) => {
                 let reading = job.reading.as_ref();
@@ -154,7 +154,7 @@ impl Controller {
         // A pod of an admitted job or group names none: its Workload does.
         let is_own_record = pod.mode == PodMode::Single;
         if is_own_record && !sight.counts(term) {
-            info!(pod = %pod.uid, term, "an admission of an ended term has come in");
+            info!(pod = %pod.uid, term, "a late admission arrived: its leader's term has ended");
             self.late.pods.insert(pod.uid.clone());
         }
     }
@@ -170,7 +170,7 @@ impl Controller {
     }
 
     fn take_back_admission(&mut self, subject: &Subject) {
-        let found = self.world.workload_of(subject);
+        let found = self.objects.workload_of(subject);
         let Some((key, record)) = found.filter(|(_, record)| record.late.is_some()) else {
             self.late.subjects.remove(subject);
             return;
@@ -193,14 +193,14 @@ impl Controller {
         });
     }
 
-    /// A pod that runs is charged all the same, and deleted if its controller makes another one.
+    /// A pod that runs has usage all the same, and is deleted if its controller makes another one.
     fn take_back_pod(&mut self, uid: &Uid) {
         let subject = Subject::Pod(uid.clone());
         if self.writes.is_busy(&subject) {
             return;
         }
         self.late.pods.remove(uid);
-        let pod = self.world.pods.of(uid).map(|(_, pod)| pod);
+        let pod = self.objects.pods.of(uid).map(|(_, pod)| pod);
         let runs = pod.is_some_and(|pod| pod.is_live() && !pod.deleting);
         let is_taken_over = pod.is_some_and(|pod| self.is_of_this_term(pod));
         self.sync_pod(uid);

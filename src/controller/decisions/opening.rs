@@ -77,7 +77,7 @@ impl Controller {
         if !opening.is_planned {
             opening.is_planned = true;
             opening.subjects = self.writes.queueing().cloned().collect();
-            opening.unsorted = self.world.children.waiting().into_iter().collect();
+            opening.unsorted = self.objects.children.waiting().into_iter().collect();
         }
         self.sort_out(&mut opening);
         let is_open = opening.subjects.is_empty() && opening.unsorted.is_empty();
@@ -86,7 +86,7 @@ impl Controller {
             info!(
                 not_queued = opening.subjects.len() + opening.unsorted.len(),
                 waited_ms = u64::try_from(waited.as_millis()).unwrap_or(u64::MAX),
-                "jobs that came meanwhile are queued, the first decision is taken"
+                "all jobs created meanwhile are queued; the first decision follows"
             );
             return true;
         }
@@ -103,10 +103,10 @@ impl Controller {
         // An owner that can't be read is asked for again later: nobody waits for that.
         let asked = self.owners.asked();
         unsorted.retain(|key| {
-            let child = self.world.children.get(key);
+            let child = self.objects.children.get(key);
             let owner = child.and_then(|child| child.waits_for.as_ref());
             let waits = owner.is_some_and(|owner| asked.contains(owner));
-            if !waits && let Some(job) = self.world.job(key) {
+            if !waits && let Some(job) = self.objects.job(key) {
                 subjects.insert(Subject::Job(job.uid.clone()));
             }
             waits

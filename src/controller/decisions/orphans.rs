@@ -80,7 +80,7 @@ impl Controller {
     pub(in crate::controller) fn plan_orphan(&mut self, uid: &Uid) {
         let subject = &Subject::Job(uid.clone());
         // Nothing is left of it.
-        let Some((key, record)) = self.world.workload_of(subject) else {
+        let Some((key, record)) = self.objects.workload_of(subject) else {
             return;
         };
         if record.deleting {
@@ -93,8 +93,8 @@ impl Controller {
             return;
         };
         let (key, record) = (key.clone(), record.clone());
-        let is_charged = self.holds_quota(subject);
-        let live = if is_charged {
+        let has_usage = self.holds_quota(subject);
+        let live = if has_usage {
             self.live_pods(subject)
         } else {
             0
@@ -130,7 +130,7 @@ impl Controller {
         // That it is gone says a complete list, or a watch that may have ended since, with its CRD.
         let listed = self.kinds.listed_resource(&owner.group_kind);
         let seen_to_go = || {
-            let is_gone = self.world.is_gone(uid);
+            let is_gone = self.objects.is_gone(uid);
             is_gone.then(|| self.kinds.last_resource(&owner.group_kind))
         };
         // Its CRD went while no controller ran. The write makes sure of that once more.
@@ -160,7 +160,7 @@ impl Controller {
             ..ObjectReference::default()
         };
         let text = format!(
-            "Its job is deleted and {live} of its pods run on: its quota is free when they are gone; delete them to free it"
+            "The job was deleted, and {live} of its pods still run: its quota is freed when they are gone; delete them to free it"
         );
         self.tell_object(object, subject, Note::warning("Orphaned", text));
     }
@@ -168,7 +168,7 @@ impl Controller {
     /// Notes a job that is gone while its pods may run.
     pub(in crate::controller) fn note_orphan(&mut self, uid: &Uid) {
         // Where nothing says its namespace any more, the engine holds its quota for a moment.
-        let namespace = self.world.namespace_of_job(uid).cloned();
+        let namespace = self.objects.namespace_of_job(uid).cloned();
         self.orphans
             .insert(namespace.unwrap_or_default(), uid.clone());
     }
@@ -178,7 +178,7 @@ impl Controller {
     pub(in crate::controller) fn look_after_orphans(&mut self) {
         for uid in self.orphans.take_due(LOOKS_MAX) {
             let subject = Subject::Job(uid.clone());
-            if self.world.job_key(&uid).is_none() && self.holds_quota(&subject) {
+            if self.objects.job_key(&uid).is_none() && self.holds_quota(&subject) {
                 self.note_orphan(&uid);
                 self.agenda.sync(subject.clone());
                 self.agenda.plan(subject);
@@ -197,19 +197,19 @@ impl Controller {
             return Vec::new();
         };
         // The garbage collector takes the references before the job goes.
-        let job = self.world.job_of(subject);
+        let job = self.objects.job_of(subject);
         if job.is_some_and(|(_, job)| !job.deleting) {
             return Vec::new();
         }
-        let Some(namespace) = self.world.namespace_of_job(uid) else {
+        let Some(namespace) = self.objects.namespace_of_job(uid) else {
             return Vec::new();
         };
-        let pods = &self.world.pods;
+        let pods = &self.objects.pods;
         let names_another = |pod: &PodRecord| {
             let mut named = pod.named_uids.iter();
             named.any(|named| self.is_queued_job(named))
         };
-        let workload = self.world.workload_of(subject);
+        let workload = self.objects.workload_of(subject);
         let sets = workload.map_or(&[][..], |(_, record)| &record.spec.pod_sets);
         let may_be = (sets.iter())
             .flat_map(|set| pods.of_set(namespace, &set.name))
@@ -229,8 +229,8 @@ impl Controller {
     /// Whether a job is known by this UID, or what was queued for one.
     fn is_queued_job(&self, uid: &Uid) -> bool {
         let subject = Subject::Job(uid.clone());
-        self.world.job_key(uid).is_some()
-            || self.world.workload_of(&subject).is_some()
+        self.objects.job_key(uid).is_some()
+            || self.objects.workload_of(&subject).is_some()
             || self.engine.admission(&subject.id()).is_some()
     }
 }

@@ -21,7 +21,7 @@ impl Controller {
             return;
         }
         // It is not queued, or not admitted, or nothing is left of it.
-        let Some((_, record)) = self.world.workload_of(subject) else {
+        let Some((_, record)) = self.objects.workload_of(subject) else {
             return;
         };
         let (Some(admission), false) = (record.status.admission.clone(), record.is_finished())
@@ -32,14 +32,14 @@ impl Controller {
             return self.take_back_pods(subject);
         }
         let is_group = matches!(subject, Subject::Group(_));
-        let job = self.world.job_of(subject);
+        let job = self.objects.job_of(subject);
         if !is_group && job.is_none_or(|(_, job)| job.deleting) {
             return;
         }
-        // Its own charge covers no pod that asks for more. Pods of a group are told apart by what they
+        // The admission covers no pod that requests more. Pods of a group are told apart by what they
         // ask for.
         let (pods, too_large): (Vec<_>, Vec<_>) = self
-            .world
+            .objects
             .pods_of(subject)
             .into_iter()
             .partition(|(_, pod)| {
@@ -93,7 +93,7 @@ impl Controller {
             self.send_for_pods(Subject::Pod(pod), write, Vec::new());
         }
         for pod in too_large {
-            let text = "It asks for more than the pods that its job was admitted with: it waits until the job is queued with what it asks for now";
+            let text = "This pod requests more than the pods that its job was admitted with: it waits until the job is queued again with the new requests";
             self.tell_about(&Subject::Pod(pod), Note::warning("AsksForMore", text));
         }
     }
@@ -103,7 +103,7 @@ impl Controller {
     /// deleted and is suspended: its controller does nothing more for it, neither deletes them nor makes
     /// new ones.
     fn take_back_pods(&mut self, subject: &Subject) {
-        let job = self.world.job_of(subject);
+        let job = self.objects.job_of(subject);
         let kind = job.and_then(|(key, _)| self.kinds.compiled(&key.kind));
         let is_left_alone = |kind: &CompiledKind| {
             job.is_some_and(|(_, job)| job.deleting && job.suspended == Some(true))
@@ -117,7 +117,7 @@ impl Controller {
             return;
         }
         let writes: Vec<(Uid, Write)> = self
-            .world
+            .objects
             .pods_of(subject)
             .into_iter()
             .filter(|(_, pod)| pod.is_released() && !pod.deleting)

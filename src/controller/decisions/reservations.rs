@@ -94,7 +94,7 @@ impl Controller {
 
     fn overdue(&self) -> Vec<(Subject, Cause)> {
         let overdue = self.unused.blocked.iter().filter(|(subject, blocked)| {
-            let record = self.world.workload_of(subject).map(|(_, record)| record);
+            let record = self.objects.workload_of(subject).map(|(_, record)| record);
             let record = record.filter(|record| !record.is_finished() && !record.is_evicting());
             let admission = record.and_then(|record| record.status.admission.as_ref());
             admission.is_some_and(|admission| {
@@ -117,14 +117,14 @@ impl Controller {
         if !is_empty {
             self.unused.empty_since.remove(subject);
         }
-        let (_, record) = self.world.workload_of(subject)?;
-        let pods = self.world.pods_of(subject);
+        let (_, record) = self.objects.workload_of(subject)?;
+        let pods = self.objects.pods_of(subject);
         reservation::unused_since(record, pods.iter().map(|(_, pod)| *pod), empty_since)
     }
 
     /// Whether an admitted job has no pods that should have some.
     fn lacks_pods(&self, subject: &Subject) -> bool {
-        let Some((_, record)) = self.world.workload_of(subject) else {
+        let Some((_, record)) = self.objects.workload_of(subject) else {
             return false;
         };
         let admission = record.status.admission.as_ref();
@@ -132,13 +132,13 @@ impl Controller {
             let mut sets = admission.pod_set_assignments.iter();
             sets.any(|set| record.reclaimed(&set.name) < u32::try_from(set.count).unwrap_or(0))
         });
-        wants_pods && self.expects_pods(subject) && self.world.pods_of(subject).is_empty()
+        wants_pods && self.expects_pods(subject) && self.objects.pods_of(subject).is_empty()
     }
 
     /// Whether an admitted job without pods is one whose pods were not made, rather than one whose
     /// pods can't be seen, as its kind drops the label that they are found by.
     fn expects_pods(&self, subject: &Subject) -> bool {
-        let Some((key, job)) = self.world.job_of(subject) else {
+        let Some((key, job)) = self.objects.job_of(subject) else {
             return false;
         };
         let reading = job.reading.as_ref().ok();
@@ -158,7 +158,7 @@ impl Controller {
         let Some(terms) = self.reservation_of_pod(uid).cloned() else {
             return;
         };
-        let Some((key, pod)) = self.world.pods.of(uid) else {
+        let Some((key, pod)) = self.objects.pods.of(uid) else {
             return violated("a pod that is being deleted is known");
         };
         let namespace = key.namespace.clone();
@@ -187,7 +187,7 @@ impl Controller {
 
     /// Forgets controllers whose pods are gone, have backed off long enough, and do not come again.
     pub(in crate::controller) fn forget_backoffs(&mut self) {
-        let (pods, now) = (&self.world.pods, self.now.moment);
+        let (pods, now) = (&self.objects.pods, self.now.moment);
         self.unused.pod_backoffs.retain(|owner, backoff| {
             now < backoff.until.after(REPLACED_WITHIN) || pods.is_owner(&backoff.namespace, owner)
         });
@@ -216,7 +216,7 @@ impl Controller {
         message.clone_into(&mut blocked.message);
     }
 
-    /// How long a Workload that has to go will back off.
+    /// How long an evicted Workload will back off.
     pub(in crate::controller) fn backoff(&self, record: &WorkloadRecord) -> Backoff {
         let queue = record.status.admission.as_ref().map(|a| &a.cluster_queue);
         let terms = queue.and_then(|queue| self.cluster.reservations.get(queue));

@@ -97,7 +97,7 @@ impl Controller {
             .collect();
         let now = self.now.wall;
         for subject in subjects {
-            let Some((key, record)) = self.world.workload_of(&subject) else {
+            let Some((key, record)) = self.objects.workload_of(&subject) else {
                 violated("only what has a Workload is expected to stop");
                 continue;
             };
@@ -123,11 +123,11 @@ impl Controller {
 
     /// What is left of an evicted job or group.
     fn remains(&self, subject: &Subject) -> Remains {
-        let pods = self.world.pods_of(subject).into_iter();
+        let pods = self.objects.pods_of(subject).into_iter();
         let live: Vec<_> = pods.filter(|(_, pod)| pod.is_released()).collect();
         let mut names: Vec<_> = live.iter().map(|(key, _)| key.name.to_string()).collect();
         names.sort_unstable();
-        let job = self.world.job_of(subject).map(|(_, job)| job);
+        let job = self.objects.job_of(subject).map(|(_, job)| job);
         Remains {
             pods: names,
             terminate_until: live.iter().filter_map(|(_, pod)| pod.terminate_until).max(),
@@ -137,7 +137,7 @@ impl Controller {
     }
 
     fn can_be_suspended(&self, subject: &Subject) -> bool {
-        let job = self.world.job_of(subject);
+        let job = self.objects.job_of(subject);
         let kind = job.and_then(|(key, _)| self.kinds.compiled(&key.kind));
         kind.is_some_and(|kind| kind.suspend_path().is_some())
     }
@@ -145,7 +145,7 @@ impl Controller {
     /// Takes quota back from admitted jobs that are suspended for longer than a release may take.
     fn evict_unreleased(&mut self) {
         let is_overdue = |subject: &Subject, since: &Moment| {
-            let record = self.world.workload_of(subject).map(|(_, record)| record);
+            let record = self.objects.workload_of(subject).map(|(_, record)| record);
             let admission = record.and_then(|record| record.status.admission.as_ref());
             let terms = admission.and_then(|a| self.cluster.reservations.get(&a.cluster_queue));
             self.writes.of(subject).is_none()
@@ -156,7 +156,7 @@ impl Controller {
             .filter(|(subject, since)| is_overdue(subject, since))
             .map(|(subject, _)| subject.clone())
             .collect();
-        let why = "it is still suspended, though nothing holds it";
+        let why = "it is still suspended, although nothing holds it";
         for subject in overdue {
             if self.evict_workload(&subject, &Cause::blocked(why)) == Eviction::Begun {
                 self.expected.unreleased.remove(&subject);

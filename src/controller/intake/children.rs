@@ -22,7 +22,7 @@ impl Controller {
 
     /// Takes in an object that is not managed by itself.
     pub(in crate::controller) fn child_seen(&mut self, key: &JobKey, child: Child) {
-        let known = self.world.children.get(key);
+        let known = self.objects.children.get(key);
         let known = known.filter(|known| known.uid == child.uid);
         let known = known.and_then(|known| known.record.as_ref());
         if let (Some(known), Some(record)) = (known, &child.record)
@@ -31,24 +31,24 @@ impl Controller {
             return;
         }
         let owner = child.owner.as_ref().map(|owner| owner.uid.clone());
-        self.world.children.put(key.clone(), child);
+        self.objects.children.put(key.clone(), child);
         self.child_changed(&key.namespace, owner);
     }
 
     /// Forgets that an object is not managed by itself.
     pub(in crate::controller) fn forget_child(&mut self, key: &JobKey) {
-        if let Some(child) = self.world.children.remove(key) {
+        if let Some(child) = self.objects.children.remove(key) {
             self.child_changed(&key.namespace, child.owner.map(|owner| owner.uid.clone()));
         }
     }
 
     /// Reads the pod sets of an object anew whose child has changed.
     pub(in crate::controller) fn child_changed(&mut self, namespace: &str, owner: Option<Uid>) {
-        let key = owner.and_then(|uid| self.world.job_key(&uid).cloned());
+        let key = owner.and_then(|uid| self.objects.job_key(&uid).cloned());
         // An object in another namespace may say what it likes of its owner.
         let key = key.filter(|key| *key.namespace == *namespace);
         let Some((key, record)) = key.and_then(|key| {
-            let record = self.world.job(&key)?.clone();
+            let record = self.objects.job(&key)?.clone();
             Some((key, record))
         }) else {
             return;
@@ -104,7 +104,7 @@ impl Controller {
     ) -> impl Iterator<Item = (&'a JobKey, &'a JobRecord, Arc<CompiledKind>)> {
         let owner = self.kinds.compiled(&key.kind);
         let namespace = key.namespace.clone();
-        let children = self.world.children.of_owner(uid);
+        let children = self.objects.children.of_owner(uid);
         children.filter_map(move |(place, child)| {
             let kind = self.kinds.compiled(&place.kind)?;
             let record = child.record.as_deref()?;
@@ -121,7 +121,7 @@ fn many_children(other: &str) -> Problem {
     Problem::forbidden(
         "metadata.ownerReferences",
         format!(
-            "more than one object says that it has the pods of this one, {other:?} among them: delete those that its controller did not make"
+            "several objects say that they have the pods of this object, {other:?} among them: delete the objects that its controller did not create"
         ),
     )
 }
@@ -129,6 +129,6 @@ fn many_children(other: &str) -> Problem {
 fn no_child() -> Problem {
     Problem::required(
         "spec",
-        "its pod templates are in an object that its controller makes for it, and that is not there",
+        "its pod templates are in an object that its controller creates, and which does not exist",
     )
 }

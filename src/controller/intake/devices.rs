@@ -1,5 +1,5 @@
 //! Devices that the pods of jobs claim: they are counted when a job is seen, and anew for jobs that wait when
-//! a template is there, is another one, or is gone. What was admitted keeps what it was charged.
+//! a template is there, is another one, or is gone. What was admitted keeps its usage.
 
 use crate::cache::{JobKey, JobRecord};
 use crate::controller::Controller;
@@ -23,11 +23,11 @@ impl Controller {
     pub(in crate::controller) fn recount_devices(&mut self) {
         let changed = self.agenda.take_templates();
         let jobs: BTreeSet<JobKey> = (changed.iter())
-            .flat_map(|template| self.world.claimants(template))
+            .flat_map(|template| self.objects.claimants(template))
             .cloned()
             .collect();
         for key in jobs {
-            if let Some(record) = self.world.job(&key).cloned() {
+            if let Some(record) = self.objects.job(&key).cloned() {
                 self.job_seen(&key, record);
             }
         }

@@ -15,10 +15,10 @@ use crate::plan::job::left_suspended;
 
 impl Controller {
     pub(in crate::controller) fn job_applied(&mut self, key: &JobKey, record: JobRecord) {
-        if self.world.is_stale_job(key, &record) {
+        if self.objects.is_stale_job(key, &record) {
             return;
         }
-        if let Some(before) = self.world.job(key)
+        if let Some(before) = self.objects.job(key)
             && before.uid != record.uid
         {
             let replaced = before.uid.clone();
@@ -37,7 +37,7 @@ impl Controller {
             return self.leave(key, &uid);
         }
         let has_workload =
-            self.world.workload_of(&subject).is_some() || self.writes.of(&subject).is_some();
+            self.objects.workload_of(&subject).is_some() || self.writes.of(&subject).is_some();
         if has_workload {
             self.forget_child(key);
             return self.job_seen(key, record);
@@ -60,13 +60,13 @@ impl Controller {
             self.leave(key, &uid);
             return self.child_seen(key, child(record, false, None));
         }
-        let was_root = self.world.job(key).is_some();
-        let was_child = self.world.children.get(key).is_some_and(|child| {
+        let was_root = self.objects.job(key).is_some();
+        let was_child = self.objects.children.get(key).is_some_and(|child| {
             child.is_decided && child.uid == uid && child.owner == record.owner
         });
         match self.lineage(key, &record) {
             // Its owner has gone first: it will follow, or lose the reference.
-            Lineage::Orphan if was_child => self.world.children.settle(key),
+            Lineage::Orphan if was_child => self.objects.children.settle(key),
             Lineage::Root | Lineage::Orphan => {
                 self.forget_child(key);
                 self.job_seen(key, record);
@@ -115,7 +115,7 @@ impl Controller {
             return;
         };
         let text = format!(
-            "Not queued by itself, and left suspended: {} {:?}, which owns it, belongs to an object that is queued, and starts it",
+            "Not queued by itself, and left suspended: its owner, {} {:?}, belongs to a queued object and resumes it",
             owner.kind, owner.name
         );
         let note = Note::normal("LeftToOwner", text);
@@ -128,7 +128,7 @@ impl Controller {
             return;
         };
         let text = format!(
-            "Neither queued nor suspended: whether {} {:?}, which owns it, belongs to an object that is queued can't be read; let Sluice get it, by a ClusterRole with the label sluice.dev/aggregate-to-controller: \"true\"",
+            "Neither queued nor suspended: its owner, {} {:?}, can't be read, and may belong to a queued object; give Sluice the right to get it by a ClusterRole with the label sluice.dev/aggregate-to-controller: \"true\"",
             owner.kind, owner.name
         );
         // Once a minute while it is so: the event counts.
@@ -138,7 +138,7 @@ impl Controller {
 
     /// Tells of a job that nothing holds any more, and that its user suspended, that it stays so.
     fn tell_left_suspended(&mut self, key: &JobKey, job: &JobRecord) {
-        let was_ours = self.world.job(key).is_some_and(JobRecord::is_managed);
+        let was_ours = self.objects.job(key).is_some_and(JobRecord::is_managed);
         let kind = self.kinds.compiled(&key.kind).filter(|_| was_ours);
         let note = kind.and_then(|kind| left_suspended(job, &kind));
         if let Some(note) = note.filter(|_| !job.deleting) {
@@ -149,7 +149,7 @@ impl Controller {
     /// Decides about jobs that waited for what an owner is.
     pub(in crate::controller) fn decide_again(&mut self, keys: Vec<JobKey>) {
         for key in keys {
-            let child = self.world.children.get(&key);
+            let child = self.objects.children.get(&key);
             if let Some(record) = child.and_then(|child| child.record.clone()) {
                 self.sort_in(&key, *record);
             }
@@ -176,7 +176,7 @@ impl Controller {
             if found.namespace != key.namespace || *found.name != *owner.name || !is_kind {
                 return Known::Gone;
             }
-            match self.world.children.get(found) {
+            match self.objects.children.get(found) {
                 Some(child) => Known::There {
                     is_marked: child.is_marked,
                     owner: child.owner.clone(),
@@ -194,13 +194,13 @@ impl Controller {
 
     /// Where an object of a managed kind is that is known by its UID.
     fn known_key(&self, uid: &str) -> Option<&JobKey> {
-        let child = || self.world.children.of(uid).map(|(key, _)| key);
-        self.world.job_key(uid).or_else(child)
+        let child = || self.objects.children.of(uid).map(|(key, _)| key);
+        self.objects.job_key(uid).or_else(child)
     }
 
     /// An object that there is nothing to do for any more.
     pub(in crate::controller) fn leave(&mut self, key: &JobKey, uid: &Uid) {
-        if self.world.remove_job(key).is_some() {
+        if self.objects.remove_job(key).is_some() {
             let subject = Subject::Job(uid.clone());
             self.agenda.unplan(&subject);
             self.sync_workload(&subject);
@@ -213,7 +213,7 @@ impl Controller {
         self.fill_from_child(key, &mut record);
         self.count_devices(key, &mut record);
         let uid = record.uid.clone();
-        let before = self.world.job(key);
+        let before = self.objects.job(key);
         let lifted = before.is_some_and(|known| {
             known.gates.is_held() && !record.gates.is_held() && known.revision < record.revision
         });
@@ -222,16 +222,16 @@ impl Controller {
                 || known.queue != record.queue
                 || known.released != record.released
         });
-        if self.world.put_job(key.clone(), record) {
+        if self.objects.put_job(key.clone(), record) {
             if is_other_for_pods {
-                let pods = self.world.pods.children(&key.namespace, &uid);
+                let pods = self.objects.pods.children(&key.namespace, &uid);
                 self.agenda.plan_all(pods.into_iter().map(Subject::Pod));
             }
             if lifted {
                 self.tell(
                     key,
                     &uid,
-                    Note::normal("GateLifted", "The last gate is gone"),
+                    Note::normal("GateLifted", "The last gate was removed"),
                 );
             }
             let subject = Subject::Job(uid);
@@ -242,11 +242,11 @@ impl Controller {
     }
 
     pub(in crate::controller) fn job_gone(&mut self, key: &JobKey, uid: Option<&str>) {
-        let child = self.world.children.get(key);
+        let child = self.objects.children.get(key);
         if child.is_some_and(|child| uid.is_none_or(|uid| *child.uid == *uid)) {
             self.forget_child(key);
         }
-        let Some(known) = self.world.job(key) else {
+        let Some(known) = self.objects.job(key) else {
             return;
         };
         if uid.is_some_and(|uid| *known.uid != *uid) {
@@ -254,8 +254,9 @@ impl Controller {
         }
         let uid = known.uid.clone();
         // While its pods run, what it holds is not free.
-        self.world.remember_gone(uid.clone(), key.namespace.clone());
-        self.world.remove_job(key);
+        self.objects
+            .remember_gone(uid.clone(), key.namespace.clone());
+        self.objects.remove_job(key);
         // Its Workload, if it holds quota, is deleted: until then the quota stays charged.
         let subject = Subject::Job(uid);
         self.agenda.plan(subject.clone());

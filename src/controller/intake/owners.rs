@@ -166,8 +166,8 @@ impl Controller {
         let Question {
             namespace, owner, ..
         } = question.clone();
-        let jobs = self.world.children.waiting_for(&owner.uid);
-        let has_pods = self.world.pods.is_owner(&namespace, &owner.uid);
+        let jobs = self.objects.children.waiting_for(&owner.uid);
+        let has_pods = self.objects.pods.is_owner(&namespace, &owner.uid);
         let is_last = TRIES <= question.tries + 1;
         let known = match found {
             Found::Unanswered if !is_last && (has_pods || !jobs.is_empty()) => {
@@ -200,7 +200,7 @@ impl Controller {
         if let Some(next) = next {
             self.owners.between.insert(next.uid.clone(), next);
         }
-        for pod in self.world.pods.link(&namespace, &owner.uid, uid) {
+        for pod in self.objects.pods.link(&namespace, &owner.uid, uid) {
             self.pod_changed(&pod);
         }
     }
@@ -208,15 +208,15 @@ impl Controller {
     /// Looks again at owners that could not be read, or seemed to have no owner: rights may have been
     /// given meanwhile, or the API server has come back. Forgets jobs that are gone with their pods.
     pub(in crate::controller) fn ask_again(&mut self) {
-        for uid in self.world.gone_jobs() {
+        for uid in self.objects.gone_jobs() {
             self.prune(&Subject::Job(uid));
         }
-        for pod in self.world.pods.unlink_ownerless() {
+        for pod in self.objects.pods.unlink_ownerless() {
             self.pod_changed(&pod);
         }
-        let pods = &self.world.pods;
+        let pods = &self.objects.pods;
         self.owners.forget(|uid| pods.is_linked(uid), self.now);
         // What could not be read a while ago is asked for again.
-        self.decide_again(self.world.children.waiting());
+        self.decide_again(self.objects.children.waiting());
     }
 }

@@ -47,8 +47,8 @@ impl Controller {
         let reading = self.kinds.reading();
         let record = PodRecord::read(object, &reading.queue_labels, &reading.queue_gates);
         let uid = record.uid.clone();
-        let before = self.world.pods.get(key).cloned();
-        if self.world.pods.is_stale(key, &record) {
+        let before = self.objects.pods.get(key).cloned();
+        if self.objects.pods.is_stale(key, &record) {
             return;
         }
         if !is_labelled {
@@ -67,7 +67,7 @@ impl Controller {
             }
         }
         self.note_late_pod(before.as_ref(), &record);
-        if self.world.pods.put(key.clone(), record) {
+        if self.objects.pods.put(key.clone(), record) {
             self.pod_labels.lost.remove(&uid);
             if let Some(before) = before.filter(|before| before.uid == uid) {
                 self.pod_belongs_changed(&before, &key.namespace);
@@ -79,9 +79,9 @@ impl Controller {
     /// A watch by label shows pods as deleted that have only lost the label.
     pub(in crate::controller) fn pod_deleted(&mut self, key: &PodKey, object: &DynamicObject) {
         if let Some(uid) = &object.metadata.uid {
-            self.world.pods.stale().deleted(uid);
+            self.objects.pods.stale().deleted(uid);
         }
-        let known = self.world.pods.get(key);
+        let known = self.objects.pods.get(key);
         let known = known.filter(|pod| Some(&*pod.uid) == object.metadata.uid.as_deref());
         match known.cloned() {
             Some(pod) if object.metadata.deletion_timestamp.is_none() => {
@@ -102,7 +102,7 @@ impl Controller {
     }
 
     pub(in crate::controller) fn pod_gone(&mut self, key: &PodKey, uid: Option<&str>) {
-        let Some(known) = self.world.pods.get(key) else {
+        let Some(known) = self.objects.pods.get(key) else {
             return;
         };
         if uid.is_some_and(|uid| *known.uid != *uid) {
@@ -111,7 +111,7 @@ impl Controller {
         let record = known.clone();
         let uid = record.uid.clone();
         self.pod_belongs_changed(&record, &key.namespace);
-        self.world.pods.remove(key);
+        self.objects.pods.remove(key);
         self.pod_labels.lost.remove(&uid);
         let subject = Subject::Pod(uid);
         self.agenda.unplan(&subject);
@@ -121,7 +121,7 @@ impl Controller {
 
     /// Looks again at a pod and at what it belongs to.
     pub(in crate::controller) fn pod_changed(&mut self, uid: &Uid) {
-        let Some((key, record)) = self.world.pods.of(uid) else {
+        let Some((key, record)) = self.objects.pods.of(uid) else {
             return;
         };
         let (namespace, record) = (key.namespace.clone(), record.clone());
@@ -136,7 +136,7 @@ impl Controller {
     /// Marks the job or group of a pod to be looked at again.
     fn pod_belongs_changed(&mut self, record: &PodRecord, namespace: &Arc<str>) {
         if let Some(root) = self.belongs_to(record, namespace) {
-            let kind = self.world.job_of(&root).map(|(key, _)| key.kind.clone());
+            let kind = self.objects.job_of(&root).map(|(key, _)| key.kind.clone());
             if let Some(kind) = kind
                 && self.pod_labels.shown_kinds.insert(kind.clone())
             {
@@ -171,14 +171,14 @@ impl Controller {
     pub(in crate::controller) fn root_of(&self, record: &PodRecord, namespace: &Arc<str>) -> Root {
         // A job that is gone stays charged while its pods run.
         let is_known = |uid: &Uid| {
-            let is_charged = || {
+            let has_usage = || {
                 let subject = Subject::Job(uid.clone());
                 self.engine.admission(&subject.id()).is_some()
             };
-            let key = self.world.job_key(uid);
-            key.map_or_else(is_charged, |key| key.namespace == *namespace)
+            let key = self.objects.job_key(uid);
+            key.map_or_else(has_usage, |key| key.namespace == *namespace)
         };
-        self.world.pods.root(namespace, record, is_known)
+        self.objects.pods.root(namespace, record, is_known)
     }
 
     /// Looks up the owner that tells whom a pod belongs to, if it is not known.

@@ -21,7 +21,7 @@ impl Controller {
                     self.review_kind(name);
                 }
             }
-            Err(error) => warn!(%error, "JobKind can't be read and is passed over"),
+            Err(error) => warn!(%error, "JobKind can't be read and is ignored"),
         }
     }
 

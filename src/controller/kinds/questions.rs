@@ -143,7 +143,7 @@ impl Kinds {
             let standing = match (&entry.standing, &entry.misfit) {
                 (Standing::Listed, Some(misfit)) => unavailable(
                     MISMATCH,
-                    format!("{misfit}; nothing is admitted until this is mended"),
+                    format!("{misfit}; nothing of this kind is admitted until that is corrected"),
                 ),
                 (standing, _) => standing.clone(),
             };

@@ -1,5 +1,5 @@
 //! JobKinds that are deleted while their objects hold quota. Nothing of theirs is queued any more, but
-//! what runs stays charged: its objects are watched until they have ended, given their quota back, or
+//! what runs keeps its usage: its objects are watched until they have ended, given their quota back, or
 //! are gone.
 
 use std::sync::Arc;
@@ -16,7 +16,7 @@ impl Controller {
         if !self.kinds.retire(name) {
             return;
         }
-        info!(jobkind = %name, "JobKind is gone: its objects are not queued any more");
+        info!(jobkind = %name, "JobKind was deleted: its objects are no longer queued");
         self.end_if_retired(name);
         self.kinds_changed();
     }
@@ -40,7 +40,7 @@ impl Controller {
                 continue;
             };
             let owners = self
-                .world
+                .objects
                 .workloads()
                 .filter_map(|(_, record)| record.owner.as_ref());
             let left = owners.filter(|owner| owner.group_kind == group_kind);
@@ -53,7 +53,7 @@ impl Controller {
         let mut is_needed = false;
         for key in self.keys_of_kind(name) {
             let subject = self
-                .world
+                .objects
                 .job(&key)
                 .map(|job| Subject::Job(job.uid.clone()));
             match subject.filter(|subject| self.holds_quota(subject)) {
@@ -67,26 +67,26 @@ impl Controller {
     }
 
     /// Ends the watch of a JobKind, and forgets what is known of its objects. What Workloads say is
-    /// charged stays so.
+    /// usage keeps it.
     pub(in crate::controller) fn forget_kind(&mut self, name: &Arc<str>) {
         for key in self.keys_of_kind(name) {
             self.drop_object(&key);
         }
         self.kinds.remove(name);
-        self.world.forget_kind(name);
+        self.objects.forget_kind(name);
         self.pod_labels.forget_kind(name);
         self.forget_listings();
     }
 
     fn keys_of_kind(&self, name: &Arc<str>) -> Vec<JobKey> {
-        let jobs = self.world.jobs().map(|(key, _)| key);
-        let all = jobs.chain(self.world.children.keys());
+        let jobs = self.objects.jobs().map(|(key, _)| key);
+        let all = jobs.chain(self.objects.children.keys());
         all.filter(|key| key.kind == *name).cloned().collect()
     }
 
     fn drop_object(&mut self, key: &JobKey) {
         self.forget_child(key);
-        if let Some(uid) = self.world.job(key).map(|job| job.uid.clone()) {
+        if let Some(uid) = self.objects.job(key).map(|job| job.uid.clone()) {
             self.leave(key, &uid);
         }
     }

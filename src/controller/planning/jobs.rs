@@ -17,10 +17,10 @@ impl Controller {
         if self.writes.is_busy(subject) {
             return;
         }
-        let Some(key) = self.world.job_key(uid).cloned() else {
+        let Some(key) = self.objects.job_key(uid).cloned() else {
             return self.plan_orphan(uid);
         };
-        let Some(job) = self.world.job(&key) else {
+        let Some(job) = self.objects.job(&key) else {
             return violated("what an index of the cache names is there");
         };
         // A JobKind that was edited may be invalid now.
@@ -31,19 +31,19 @@ impl Controller {
         if !self.kinds.has_listed(&key.kind) {
             return;
         }
-        let workload = self.world.workload_of(subject);
+        let workload = self.objects.workload_of(subject);
         if workload.is_none()
             && (self.cluster.is_terminating(&key.namespace)
                 || self.lineage(&key, job) == Lineage::Child)
         {
             return;
         }
-        let still_charged = workload.is_none() && self.engine.admission(&subject.id()).is_some();
+        let still_in_use = workload.is_none() && self.engine.admission(&subject.id()).is_some();
         let child = kind.has_pods_of_children();
         let child = child.then(|| self.child_with_pods(&key, uid)).flatten();
         let record = workload.map(|(_, record)| record);
         let record = record.filter(|record| job.deleting && record.status.admission.is_some());
-        let admitted = record.and_then(reservation::charged_since);
+        let admitted = record.and_then(reservation::usage_since);
         let unseen_for =
             admitted.and_then(|at| reservation::unseen_pods_for(time(at), time(self.now.wall)));
         let situation = Situation {
@@ -54,7 +54,7 @@ impl Controller {
                 .as_ref()
                 .map(|(key, job, kind)| Child { key, job, kind }),
             workload,
-            still_charged,
+            still_in_use,
             live_pods: self.live_pods(subject),
             may_have_unseen_pods: unseen_for.is_some(),
             lasting_pods: self.lasting_pods(subject),

@@ -24,7 +24,7 @@ impl Controller {
         if self.writes.is_busy(&subject) {
             return;
         }
-        let Some((key, pod)) = self.world.pods.of(uid) else {
+        let Some((key, pod)) = self.objects.pods.of(uid) else {
             return violated("only a known pod is planned");
         };
         if self.pod_labels.are_lost(uid) {
@@ -77,7 +77,7 @@ impl Controller {
         let Root::Uid(uid) = self.root_of(pod, namespace) else {
             return None;
         };
-        self.world.job(self.world.job_key(&uid)?)
+        self.objects.job(self.objects.job_key(&uid)?)
     }
 
     /// Why a pod can't be queued, if so.
@@ -93,7 +93,7 @@ impl Controller {
         match (&pod.queue, pod.asks.as_ref()) {
             (QueueName::None, _) => Some(Note::warning(
                 "NoQueue",
-                "It asks to wait for queue capacity and names no queue: give it the label sluice.dev/queue-name",
+                "This pod waits for queue capacity and names no queue: add the label sluice.dev/queue-name",
             )),
             (QueueName::Invalid(problem), _) => {
                 Some(Note::warning("InvalidQueueName", problem.to_string()))
@@ -112,9 +112,9 @@ impl Controller {
         if self.writes.is_busy(&subject) {
             return;
         }
-        let pods = self.world.pods_by_age(&subject);
+        let pods = self.objects.pods_by_age(&subject);
         let id = subject.id();
-        let workload = self.world.workload_of(&subject);
+        let workload = self.objects.workload_of(&subject);
         if workload.is_none() && self.cluster.is_terminating(&key.namespace) {
             return;
         }
@@ -122,7 +122,7 @@ impl Controller {
             key,
             pods: &pods,
             workload,
-            still_charged: workload.is_none() && self.engine.admission(&id).is_some(),
+            still_in_use: workload.is_none() && self.engine.admission(&id).is_some(),
             live_pods: self.live_pods(&subject),
             priority: &|pod| self.pod_priority(pod),
             backoff: &|record| self.backoff(record),

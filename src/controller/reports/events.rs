@@ -104,13 +104,13 @@ impl Controller {
     pub(in crate::controller) fn tell_about(&mut self, subject: &Subject, note: Note) {
         let pod = match subject {
             Subject::Job(uid) => {
-                if let Some(key) = self.world.job_key(uid).cloned() {
+                if let Some(key) = self.objects.job_key(uid).cloned() {
                     self.tell(&key, uid, note);
                 }
                 return;
             }
-            Subject::Group(_) => self.world.pods_by_age(subject).into_iter().next(),
-            Subject::Pod(uid) => self.world.pods.of(uid),
+            Subject::Group(_) => self.objects.pods_by_age(subject).into_iter().next(),
+            Subject::Pod(uid) => self.objects.pods.of(uid),
         };
         if let Some((key, pod)) = pod {
             let object = pod_reference(&key.namespace, &key.name, &pod.uid);

@@ -79,7 +79,7 @@ impl Controller {
         if let Subject::Pod(uid) = subject {
             return self.explain_pod(uid);
         }
-        let Some((key, record)) = self.world.workload_of(subject) else {
+        let Some((key, record)) = self.objects.workload_of(subject) else {
             return false;
         };
         if record.status.admission.is_some() || record.is_finished() || record.deleting {
@@ -123,7 +123,7 @@ impl Controller {
 
     /// Tells a pod what it waits for. Returns whether it waits.
     fn explain_pod(&mut self, uid: &Uid) -> bool {
-        let Some((_, pod)) = self.world.pods.of(uid) else {
+        let Some((_, pod)) = self.objects.pods.of(uid) else {
             return false;
         };
         if !pod.is_candidate() {
@@ -134,7 +134,7 @@ impl Controller {
             return true;
         }
         let explanation = self.engine.explain(&subject.id());
-        let namespace = self.world.pods.key(uid).map(|key| &key.namespace);
+        let namespace = self.objects.pods.key(uid).map(|key| &key.namespace);
         let said = explanation.as_ref().and_then(|explanation| {
             let head = self.name_of_head(explanation, namespace.map(|namespace| &**namespace));
             explain::waiting(explanation, head.as_deref())
@@ -161,7 +161,7 @@ impl Controller {
     ) -> Option<String> {
         let head = explanation.head()?;
         let subject = Subject::from(head);
-        if let Some((_, record)) = self.world.workload_of(&subject) {
+        if let Some((_, record)) = self.objects.workload_of(&subject) {
             let told = conditions::find(&record.status.conditions, Type::QuotaReserved)?;
             let (_, message) = explain::waiting(&self.engine.explain(head)?, None)?;
             if told.message != message {
@@ -174,7 +174,7 @@ impl Controller {
 
     /// What a Workload waits for whose job its user has suspended.
     fn paused(&self, subject: &Subject) -> Option<(NotReserved, String)> {
-        let found = self.world.job_of(subject);
+        let found = self.objects.job_of(subject);
         let (key, job) = found.filter(|(_, job)| job.is_paused())?;
         let is_held = job.gates.is_held() && !job.released;
         let kind = self.kinds.compiled(&key.kind).filter(|_| !is_held)?;
@@ -191,12 +191,12 @@ impl Controller {
         let owner = record.owner.as_ref().filter(|owner| !owner.is_nameless())?;
         let (group, kind) = &owner.group_kind;
         let is_known = match subject {
-            Subject::Job(uid) => self.world.job_key(uid).is_some(),
+            Subject::Job(uid) => self.objects.job_key(uid).is_some(),
             Subject::Group(_) | Subject::Pod(_) => true,
         };
         (!is_known && !self.kinds.is_read(group, kind)).then(|| {
             let text = format!(
-                "Not queued: no JobKind declares {kind} of API group {group:?}; create one to queue it again"
+                "Not queued: no JobKind declares {kind} of API group {group:?}; create a JobKind to queue it again"
             );
             (NotReserved::KindNotDeclared, text)
         })

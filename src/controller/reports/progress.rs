@@ -46,7 +46,7 @@ impl Reports {
 impl Controller {
     /// Whether a job's kind says when its pods are ready.
     pub(in crate::controller) fn tells_readiness(&self, subject: &Subject) -> bool {
-        let job = self.world.job_of(subject).map(|(_, job)| job);
+        let job = self.objects.job_of(subject).map(|(_, job)| job);
         let reading = job.and_then(|job| job.reading.as_ref().ok());
         reading.is_some_and(|reading| !matches!(reading.ready, Ok(None)))
     }
@@ -54,7 +54,7 @@ impl Controller {
     /// Plans the jobs again that have had something to tell for long enough.
     pub(in crate::controller) fn look_after_reports(&mut self) {
         for subject in self.reports.overdue(self.now.moment) {
-            if self.world.job_of(&subject).is_some() {
+            if self.objects.job_of(&subject).is_some() {
                 self.agenda.plan(subject);
             } else {
                 self.reports.0.remove(&subject);

@@ -11,9 +11,9 @@ use serde_json::Value;
 use sluice_crds::{ClusterQueue, Cohort, JobKind, JobKindStatus, LocalQueue, LocalQueueStatus};
 use sluice_engine::{CohortName, Engine, QueueName};
 
-use crate::cache::World;
+use crate::cache::ObjectCache;
 use crate::cache::cluster::{Cluster, Kept};
-use crate::cache::conditions::{self, Saying, Type};
+use crate::cache::conditions::{self, ConditionUpdate, Type};
 use crate::controller::kinds::Kinds;
 use crate::controller::kinds::standing::{NOT_SERVED, Standing};
 use crate::jobkinds::webhook_rules::Reach;
@@ -75,7 +75,7 @@ impl Statuses {
         &mut self,
         engine: &Engine,
         cluster: &Cluster,
-        world: &World,
+        objects: &ObjectCache,
         kinds: &Kinds,
         metrics: &Metrics,
         present: Now,
@@ -84,7 +84,7 @@ impl Statuses {
         self.waiting.clear();
         let now = present.wall;
         self.cluster_queues(engine, cluster, metrics, now);
-        self.local_queues(engine, cluster, world, now);
+        self.local_queues(engine, cluster, objects, now);
         self.cohorts(engine, cluster, now);
         self.written.retain(|_, at| present.since(*at) < AGAIN);
         put_off(&mut self.waiting, |report| {
@@ -118,7 +118,13 @@ impl Statuses {
         }
     }
 
-    fn local_queues(&mut self, engine: &Engine, cluster: &Cluster, world: &World, now: Timestamp) {
+    fn local_queues(
+        &mut self,
+        engine: &Engine,
+        cluster: &Cluster,
+        objects: &ObjectCache,
+        now: Timestamp,
+    ) {
         let resource = ApiResource::erase::<LocalQueue>(&());
         for (key, kept) in &cluster.local_queues {
             let Some(report) = engine.local_queue_status(key) else {
@@ -126,7 +132,7 @@ impl Statuses {
             };
             let place = (key.namespace.clone(), key.name.to_string());
             let of = |counts: &BTreeMap<_, i32>| counts.get(&place).copied().unwrap_or_default();
-            let gated = of(world.gated()).saturating_add(of(world.pods.gated()));
+            let gated = of(objects.gated()).saturating_add(of(objects.pods.gated()));
             let Kept {
                 generation,
                 status: known,
@@ -182,17 +188,17 @@ impl Statuses {
     fn job_kinds(&mut self, kinds: &Kinds, now: Timestamp) {
         let resource = ApiResource::erase::<JobKind>(&());
         for (name, kept, standing) in kinds.standings() {
-            let saying = match &standing {
+            let update = match &standing {
                 Standing::Starting => None,
                 Standing::Listed => watched(kinds.reach(name)),
                 Standing::Unserved { message } => Some(not_ready(NOT_SERVED, message)),
                 Standing::Unavailable { reason, message } => Some(not_ready(reason, message)),
             };
-            let Some(saying) = saying else {
+            let Some(update) = update else {
                 continue;
             };
             let mut conditions = kept.status.conditions.clone();
-            conditions::say(&mut conditions, saying, kept.generation, now);
+            conditions::set(&mut conditions, update, kept.generation, now);
             let status = JobKindStatus { conditions };
             if status != kept.status {
                 self.write(&resource, "", name, &kept.status, &status);
@@ -234,8 +240,8 @@ fn put_off<T>(waiting: &mut VecDeque<T>, written: impl Fn(&T) -> Option<Moment>)
     waiting.truncate(new + AGAIN_PER_SECOND);
 }
 
-fn not_ready(reason: &'static str, message: &str) -> Saying {
-    Saying {
+fn not_ready(reason: &'static str, message: &str) -> ConditionUpdate {
+    ConditionUpdate {
         kind: Type::Ready,
         is_true: false,
         reason,
@@ -245,19 +251,18 @@ fn not_ready(reason: &'static str, message: &str) -> Saying {
 
 /// What is said of a JobKind whose objects are watched: nothing while its rule is being written, which
 /// takes a moment.
-fn watched(reach: Reach) -> Option<Saying> {
+fn watched(reach: Reach) -> Option<ConditionUpdate> {
     let (is_true, reason, message) = match reach {
         Reach::InPlace => (
             true,
             "Watched",
-            "Objects of this kind are looked after".to_owned(),
+            "Objects of this kind are managed".to_owned(),
         ),
         Reach::NoWebhook(missing) => (
             true,
             "Watched",
             format!(
-                "Objects of this kind are looked after, but not held at their creation unless an \
-                 admission policy does it: there is no {missing}"
+                "Objects of this kind are managed, but not held at their creation unless an admission policy does it: there is no {missing}"
             ),
         ),
         Reach::Pending(None) => return None,
@@ -265,12 +270,11 @@ fn watched(reach: Reach) -> Option<Saying> {
             false,
             "WebhookPending",
             format!(
-                "Objects of this kind are looked after, but the webhooks are not asked about them yet: {why}; \
-                 trying again"
+                "Objects of this kind are managed, but the webhooks are not called for them yet: {why}; trying again"
             ),
         ),
     };
-    Some(Saying {
+    Some(ConditionUpdate {
         kind: Type::Ready,
         is_true,
         reason,

@@ -140,12 +140,12 @@ impl Shell {
                 self.carry_out(output);
             }
         }
-        info!("stopping: waiting for writes under way");
+        info!("stopping: waiting for in-flight writes");
         pulse.end();
         while self.writes.join_next().await.is_some() {}
         let last = self.write_last_statuses();
         if timeout(LAST_WRITES, last).await.is_err() {
-            warn!("not all that LocalQueues have used is recorded: the API server is slow");
+            warn!("the usage of some LocalQueues was not recorded: the API server is slow");
         }
         Ok(())
     }

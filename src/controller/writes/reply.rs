@@ -40,7 +40,7 @@ impl Controller {
         } = &sent.write
         {
             let created = self
-                .world
+                .objects
                 .workload_of(&subject)
                 .and_then(|(_, w)| w.created);
             let admission = status.admission.as_ref();
@@ -54,7 +54,8 @@ impl Controller {
         }
         self.told_of(&sent.write, &subject, sent.notes);
         if !lasts {
-            let text = "What Sluice writes is changed back at once by somebody else: trying again less often";
+            let text =
+                "Another client reverts each write of Sluice at once: trying again less often";
             let note = Note::warning("ChangedBack", text);
             self.told_of(&sent.write, &subject, vec![note]);
         }
@@ -62,7 +63,7 @@ impl Controller {
             if lasts {
                 self.unused.released(&root);
             } else {
-                self.is_blocked(&root, "what Sluice writes is changed back at once");
+                self.is_blocked(&root, "another client reverts each write of Sluice at once");
             }
         }
         self.prune(&subject);
@@ -85,9 +86,9 @@ impl Controller {
         self.observe_reply(&subject, &sent.write, object);
         if let Write::CreateWorkload(_) = &sent.write
             && is_there
-            && self.world.workload_of(&subject).is_none()
+            && self.objects.workload_of(&subject).is_none()
         {
-            let text = "There is an object with the name of this job's Workload that is not Sluice's: delete it";
+            let text = "The Workload of this job can't be created: another object has its name, and is not Sluice's; delete that object";
             self.tell_about(&subject, Note::warning("WorkloadNameConflict", text));
         }
         self.later(&subject);
@@ -100,7 +101,7 @@ impl Controller {
         }
         self.take_back(&sent);
         warn!(subject = %sent.subject, refusal = message, "the API server refuses a write");
-        let text = format!("The API server refuses what is to be written: {message}; trying again");
+        let text = format!("The API server refuses a write of Sluice: {message}; trying again");
         let note = Note::warning("WriteRefused", text);
         self.told_of(&sent.write, &sent.subject, vec![note]);
         if let Some(root) = self.released_by(&sent.write, &sent.subject) {
@@ -113,16 +114,16 @@ impl Controller {
     /// as it was: it happens once at most, and until it is known its quota or its place stays taken.
     /// An eviction is decided again, everything else is planned again.
     fn unknown(&mut self, sent: InFlightWrite, why: &str) {
-        warn!(subject = %sent.subject, why, "a write may or may not have happened");
+        warn!(subject = %sent.subject, why, "the outcome of a write is unknown");
         let subject = sent.subject.clone();
         if let Some(root) = self.released_by(&sent.write, &subject) {
             self.is_blocked(&root, why);
         }
         // A group may get its first pod again at any time.
         let is_there = match &subject {
-            Subject::Job(uid) => self.world.job_key(uid).is_some(),
+            Subject::Job(uid) => self.objects.job_key(uid).is_some(),
             Subject::Group(_) => true,
-            Subject::Pod(uid) => self.world.pods.key(uid).is_some(),
+            Subject::Pod(uid) => self.objects.pods.key(uid).is_some(),
         };
         if !happens_once(&sent.write) {
             self.take_back(&sent);
@@ -155,8 +156,8 @@ impl Controller {
     fn observe_reply(&mut self, subject: &Subject, write: &Write, object: Option<DynamicObject>) {
         match (write, object) {
             (Write::PatchJob { key, .. }, Some(object)) => {
-                let is_child = self.world.children.get(key).is_some();
-                if (is_child || self.world.job(key).is_some())
+                let is_child = self.objects.children.get(key).is_some();
+                if (is_child || self.objects.job(key).is_some())
                     && let Some(life) = self.kinds.life(&key.kind)
                 {
                     self.applied(&Source::Jobs(key.kind.clone(), life), object);
@@ -167,7 +168,7 @@ impl Controller {
                 Subject::Group(_) | Subject::Pod(_) => violated("only a job is patched as one"),
             },
             (Write::PatchPod { key, .. }, Some(object)) => {
-                if self.world.pods.get(key).is_some() {
+                if self.objects.pods.get(key).is_some() {
                     self.applied(&Source::Pod, object);
                 }
             }
@@ -180,7 +181,7 @@ impl Controller {
             (
                 Write::UpdateWorkloadSpec { key, .. } | Write::SetWorkloadStatus { key, .. },
                 Some(_),
-            ) if self.world.workload(key).is_none() => {}
+            ) if self.objects.workload(key).is_none() => {}
             (_, Some(object)) => self.applied(&Source::Workload, object),
             (Write::DeleteWorkload { key, uid, .. }, None) => self.workload_gone(key, Some(uid)),
             (
@@ -203,7 +204,7 @@ impl Controller {
                 purpose: PodPurpose::Release,
                 ..
             } => {
-                let (key, pod) = self.world.pods.of(subject.pod()?)?;
+                let (key, pod) = self.objects.pods.of(subject.pod()?)?;
                 self.belongs_to(pod, &key.namespace)
             }
             _ => None,
@@ -263,7 +264,7 @@ impl Controller {
     /// The pods of a controller have backed off.
     fn pods_awake(&mut self, owner: &Uid) {
         if let Some(namespace) = self.unused.namespace_of(owner) {
-            for pod in self.world.pods.children(namespace, owner) {
+            for pod in self.objects.pods.children(namespace, owner) {
                 self.pod_changed(&pod);
             }
         }

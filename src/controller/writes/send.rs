@@ -36,7 +36,7 @@ impl Controller {
     pub(in crate::controller) fn resource_of(&self, subject: &Subject) -> Option<ApiResource> {
         match subject {
             Subject::Group(_) | Subject::Pod(_) => Some(pods_resource()),
-            Subject::Job(uid) => self.kinds.resource(&self.world.job_key(uid)?.kind),
+            Subject::Job(uid) => self.kinds.resource(&self.objects.job_key(uid)?.kind),
         }
     }
 }

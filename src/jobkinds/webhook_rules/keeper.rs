@@ -118,7 +118,10 @@ impl Keeper {
                     next
                 }
                 Err(trouble) => {
-                    warn!(trouble, "webhook configurations, trying again");
+                    warn!(
+                        trouble,
+                        "webhook configurations can't be updated; trying again"
+                    );
                     self.state
                         .send_modify(|state| state.trouble = Some(trouble));
                     backoff = (backoff * 2).min(RETRY_MAX);
@@ -207,7 +210,7 @@ impl Keeper {
         request(api.patch(CONFIGURATION, &params, &Patch::Strategic(patch))).await?;
         info!(
             kind = resource.kind,
-            "brought the webhook configuration into step with the JobKinds"
+            "updated the rules of the webhook configuration"
         );
         Ok(Outcome::Written)
     }

@@ -56,7 +56,7 @@ fn planned(pods: &[Pod], workload: Option<Value>) -> String {
         },
         pods: &pods,
         workload: workload.as_ref().map(|(key, record)| (key, record)),
-        still_charged: false,
+        still_in_use: false,
         live_pods: pods.iter().filter(|(_, pod)| pod.is_released()).count(),
         priority: &|_| Ok(Priority::default()),
         backoff: &|record| reservation::backoff(record, None),

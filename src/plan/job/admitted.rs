@@ -48,7 +48,7 @@ pub(super) fn plan_admitted(
         return evict_returned(workload_key, record, *now);
     }
     if !record.spec.active {
-        let message = "It was deactivated (spec.active of its Workload)";
+        let message = "The Workload was deactivated (spec.active is false)";
         let cause = Cause::new("Deactivated", message);
         return evict(workload_key, record, &cause, *now);
     }
@@ -97,7 +97,7 @@ fn running(
         GateState::None => plan,
         _ => plan.and_note(Note::warning(
             "GateIgnored",
-            "A gate was added after this object was released: it has no effect. Gates may only be set at creation",
+            "A gate was added after this object was released, and has no effect: gates may only be set at creation",
         )),
     }
 }

@@ -51,7 +51,7 @@ pub(super) fn held_note(job: &JobRecord) -> Note {
         GateState::Invalid(problems) => Note::warning(
             "InvalidGate",
             format!(
-                "Held because a gate annotation can't be read: {}; remove the annotation, or create the object anew with a valid one",
+                "Held, because a gate annotation is invalid: {}; remove the annotation, or create the object again with a valid one",
                 summarize(problems)
             ),
         ),
@@ -138,7 +138,7 @@ pub fn left_suspended(job: &JobRecord, kind: &CompiledKind) -> Option<Note> {
     };
     let field = kind.suspend_path()?.field();
     let message = format!(
-        "Neither a gate nor a queue holds it any more: it stays suspended, {who}; set {field} to false to start it"
+        "No gate and no queue holds this object: it stays suspended, {who}; set {field} to false to start it"
     );
     is_unheld(job).then(|| Note::normal("LeftSuspended", message))
 }
@@ -161,8 +161,8 @@ pub(super) fn start(situation: &Situation<'_>) -> Plan {
         purpose: JobPurpose::Release,
     });
     let message = match &job.queue {
-        QueueName::None => "Neither a gate nor a queue holds it any more: started",
-        QueueName::Named(_) | QueueName::Invalid(_) => "Its last gate is gone: started",
+        QueueName::None => "No gate and no queue holds this object: started",
+        QueueName::Named(_) | QueueName::Invalid(_) => "The last gate was removed: started",
     };
     match suspend {
         Some(_) => plan.and_note(Note::normal("Started", message)),

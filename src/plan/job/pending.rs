@@ -26,7 +26,7 @@ pub(super) fn pending(situation: &Situation<'_>, reading: &Reading, queue: &str)
     }
     let pod_sets = match &reading.pod_sets {
         Err(_) if situation.lacks_child() => {
-            let message = "Waits until its controller has made the object that its pods come from: only there can be read what they ask for";
+            let message = "Waits until its controller has created the object that creates its pods: their requests are read from that object";
             return hold(situation, reading, Note::normal("WaitsForChild", message));
         }
         Ok(pod_sets) => pod_sets,
@@ -45,8 +45,7 @@ pub(super) fn pending(situation: &Situation<'_>, reading: &Reading, queue: &str)
         return hold(situation, reading, Note::warning("InvalidPodSets", message));
     }
     if pod_sets.is_empty() {
-        let message =
-            "Can't be queued: it has no pod sets, so that nothing would be charged for it";
+        let message = "Can't be queued: it has no pod sets, so it would run without usage";
         return hold(situation, reading, Note::warning("InvalidPodSets", message));
     }
     if situation.job.hold == Hold::Pods && !situation.job.is_gated {
@@ -54,7 +53,7 @@ pub(super) fn pending(situation: &Situation<'_>, reading: &Reading, queue: &str)
     }
     if runs_unheld(situation, reading) {
         let message = format!(
-            "Suspended: it ran without being admitted. It is started when LocalQueue {queue:?} has quota for it"
+            "Suspended: it ran without an admission. It is started when LocalQueue {queue:?} has quota for it"
         );
         return suspend(situation, Note::warning("Stopped", message));
     }
@@ -69,7 +68,7 @@ pub(super) fn pending(situation: &Situation<'_>, reading: &Reading, queue: &str)
     spec.job_creation_timestamp = situation.job.created.map(Time).or_else(recorded);
     match situation.workload {
         // Its quota is free, and it can ask for some again, when its pods are gone.
-        None if situation.still_charged && (reading.may_have_pods() || 0 < situation.live_pods) => {
+        None if situation.still_in_use && (reading.may_have_pods() || 0 < situation.live_pods) => {
             Plan::default()
         }
         None => {

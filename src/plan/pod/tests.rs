@@ -57,7 +57,7 @@ fn only_gates_that_stand_for_a_lifted_annotation_are_lifted() {
 }
 
 #[test]
-fn as_many_pods_go_as_were_admitted_the_oldest_first() {
+fn as_many_pods_are_ungated_as_were_admitted_the_oldest_first() {
     let admission: Admission = serde_json::from_value(json!({
         "clusterQueue": "cq",
         "podSetAssignments": [{"name": "main", "count": 3}],
@@ -101,7 +101,7 @@ fn as_many_pods_go_as_were_admitted_the_oldest_first() {
             "",
         ),
         (
-            "an ended pod makes room",
+            "an ended pod is replaced",
             vec![ended("x"), runs("y"), runs("z"), waits("a", 1)],
             "",
             "",
@@ -115,7 +115,7 @@ fn as_many_pods_go_as_were_admitted_the_oldest_first() {
             "a",
         ),
         (
-            "one on its way counts",
+            "an in-flight release counts",
             vec![waits("a", 1), waits("b", 2), runs("x"), runs("y")],
             "a",
             "",

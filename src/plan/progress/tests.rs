@@ -76,7 +76,7 @@ fn readiness_is_told_when_it_changes() {
 }
 
 #[test]
-fn who_is_admitted_or_has_to_go_is_not_ready() {
+fn a_workload_just_admitted_or_evicted_is_not_ready() {
     let not_started = Some(("False", "WaitForStart"));
     let cases = [
         (json!([]), true, not_started, None),
@@ -104,7 +104,7 @@ fn who_is_admitted_or_has_to_go_is_not_ready() {
             when_admitted,
             "{known} when admitted"
         );
-        let evicted = workload::evicted(&record, &Cause::new("Drained", "It has to go"), now);
+        let evicted = workload::evicted(&record, &Cause::new("Drained", "It is drained"), now);
         assert_eq!(readiness_of(&evicted), when_evicted, "{known} when evicted");
     }
 }
@@ -257,7 +257,7 @@ fn what_was_told_lasts_as_long_as_the_admission() {
     let admission = record.status.admission.clone().unwrap();
     let now = Now::UNIX_EPOCH;
     let kept = &record.status.reclaimable_pods;
-    let evicted = workload::evicted(&record, &Cause::new("Drained", "It has to go"), now);
+    let evicted = workload::evicted(&record, &Cause::new("Drained", "It is drained"), now);
     assert_eq!(&evicted.reclaimable_pods, kept);
     assert_eq!(
         workload::requeued(&record, workload::Next::Queue, now).reclaimable_pods,

@@ -33,8 +33,8 @@ fn known(count: Option<u32>) -> Devices {
     devices
 }
 
-/// A Workload that was charged 2 devices for each pod.
-fn charged(status: Value) -> Value {
+/// A Workload with a usage of 2 devices for each pod.
+fn admitted(status: Value) -> Value {
     let set = json!([{"name": "main", "count": 2, "nodeSelector": {"disk": "ssd"},
         "requests": {"cpu": "1", "example.com/gpu": "2"}, "resourceClaimTemplates": ["two"],
         "claimedDevices": {"example.com/gpu": "2"}}]);
@@ -55,10 +55,10 @@ fn told(job: Value, devices: &Devices, workload: Option<Value>) -> String {
 #[test]
 fn each_turn_of_the_life_of_a_job_that_claims_devices() {
     let (two, three, none) = (known(Some(2)), known(Some(3)), known(None));
-    let waiting = || Some(charged(json!({})));
+    let waiting = || Some(admitted(json!({})));
     let admitted = || {
         let status = json!({"admission": admission(), "conditions": [condition("Admitted")]});
-        Some(charged(status))
+        Some(admitted(status))
     };
     let (waits, runs) = (claiming(true, &["two"]), claiming(false, &["two"]));
     let placed = json!({"disk": "ssd", "spot": "true"});
@@ -149,7 +149,7 @@ fn each_turn_of_the_life_of_a_job_that_claims_devices() {
     let told_besides = told(asks_besides, &two, admitted());
     assert_eq!(
         told_besides, "evict [\"Evicted\"]",
-        "devices are no room for requests"
+        "unused devices don't allow larger requests"
     );
     for (what, job, devices, workload, expected) in cases {
         assert_eq!(told(job, devices, workload), expected, "{what}");
@@ -157,8 +157,8 @@ fn each_turn_of_the_life_of_a_job_that_claims_devices() {
 }
 
 #[test]
-fn a_pod_of_an_admitted_job_claims_what_was_charged() {
-    let object = serde_json::from_value(charged(json!({}))).unwrap();
+fn a_pod_of_an_admitted_job_claims_what_was_counted() {
+    let object = serde_json::from_value(admitted(json!({}))).unwrap();
     let (_, record) = WorkloadRecord::read(object).unwrap();
     let shared = json!([{"name": "gpu", "resourceClaimName": "mine"},
         {"name": "c0", "resourceClaimTemplateName": "two"}]);

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn letting_go_is_one_patch_that_fails_on_any_other_spec() {
+fn a_release_is_one_patch_that_fails_on_any_other_spec() {
     let case = Case {
         job: queued(true),
         workload: Some(admitted()),

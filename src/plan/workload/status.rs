@@ -7,7 +7,7 @@ use sluice_crds::{RequeueState, WorkloadStatus};
 use sluice_kinds::view::Finished;
 
 use crate::cache::WorkloadRecord;
-use crate::cache::conditions::{self, Saying, Type};
+use crate::cache::conditions::{self, ConditionUpdate, Type};
 use crate::plan::cause::Cause;
 use crate::plan::explain::{DEACTIVATED, NotReserved, backs_off, in_seconds};
 use crate::plan::reservation::once_more;
@@ -16,7 +16,7 @@ use crate::plan::{Note, Now, progress, stall};
 /// What a Workload waits for whose user has suspended the job, by this field.
 pub fn waits_for_user(field: &str) -> String {
     format!(
-        "Suspended by its user: it is not queued and holds no quota; set {field} to false to queue it again"
+        "Suspended by its user: not queued, and no quota is reserved; set {field} to false to queue it again"
     )
 }
 
@@ -40,13 +40,13 @@ pub fn admitted(
 ) -> WorkloadStatus {
     let queue = &admission.cluster_queue;
     let mut sayings = vec![
-        Saying {
+        ConditionUpdate {
             kind: Type::QuotaReserved,
             is_true: true,
             reason: "QuotaReserved",
-            message: format!("Holds quota in ClusterQueue {queue:?}"),
+            message: format!("Quota reserved in ClusterQueue {queue:?}"),
         },
-        Saying {
+        ConditionUpdate {
             kind: Type::Admitted,
             is_true: true,
             reason: "Admitted",
@@ -55,18 +55,18 @@ pub fn admitted(
     ];
     let ended = [Type::Evicted, Type::Preempted].into_iter();
     let ended = ended.filter(|kind| conditions::is_true(&record.status.conditions, *kind));
-    sayings.extend(ended.map(|kind| Saying {
+    sayings.extend(ended.map(|kind| ConditionUpdate {
         kind,
         is_true: false,
         reason: "QuotaReserved",
         message: format!("Admitted again by ClusterQueue {queue:?}"),
     }));
     if conditions::is_true(&record.status.conditions, Type::Requeued) {
-        sayings.push(Saying {
+        sayings.push(ConditionUpdate {
             kind: Type::Requeued,
             is_true: false,
             reason: "Admitted",
-            message: "It has left the queue".to_owned(),
+            message: "The Workload was admitted".to_owned(),
         });
     }
     if tells_readiness {
@@ -81,16 +81,16 @@ pub fn admitted(
     }
 }
 
-/// The status of a Workload that has to go.
+/// The status of an evicted Workload.
 pub fn evicted(record: &WorkloadRecord, cause: &Cause, now: Now) -> WorkloadStatus {
     let mut sayings = vec![
-        Saying {
+        ConditionUpdate {
             kind: Type::Evicted,
             is_true: true,
             reason: cause.reason,
             message: cause.message.clone(),
         },
-        Saying {
+        ConditionUpdate {
             kind: Type::Admitted,
             is_true: false,
             reason: "Evicted",
@@ -98,7 +98,7 @@ pub fn evicted(record: &WorkloadRecord, cause: &Cause, now: Now) -> WorkloadStat
         },
     ];
     if let Some(right) = cause.preempted {
-        sayings.push(Saying {
+        sayings.push(ConditionUpdate {
             kind: Type::Preempted,
             is_true: true,
             reason: right.reason(),
@@ -131,42 +131,45 @@ pub fn requeued(record: &WorkloadRecord, next: Next, now: Now) -> WorkloadStatus
     let (waits, requeued) = match (paused, record.spec.active, requeue_at) {
         (Some(waits), ..) => (
             waits,
-            Saying {
+            ConditionUpdate {
                 kind: Type::Requeued,
                 is_true: false,
                 reason: NotReserved::OnHold.as_str(),
-                message: "Its user has suspended it".to_owned(),
+                message: "Suspended by its user".to_owned(),
             },
         ),
         (None, false, _) => (
             DEACTIVATED.to_owned(),
-            Saying {
+            ConditionUpdate {
                 kind: Type::Requeued,
                 is_true: false,
                 reason: NotReserved::Deactivated.as_str(),
-                message: "It is deactivated".to_owned(),
+                message: "The Workload is deactivated".to_owned(),
             },
         ),
         (None, true, Some(at)) => (
             backs_off(at),
-            Saying {
+            ConditionUpdate {
                 kind: Type::Requeued,
                 is_true: false,
                 reason: "Backoff",
-                message: format!("Put back into its queue at {}", in_seconds(at)),
+                message: format!(
+                    "Backs off until {}; then it is queued again",
+                    in_seconds(at)
+                ),
             },
         ),
         (None, true, None) => (
-            "Waits for quota again after its eviction".to_owned(),
-            Saying {
+            "Queued again after its eviction: waits for quota".to_owned(),
+            ConditionUpdate {
                 kind: Type::Requeued,
                 is_true: true,
                 reason: "Evicted",
-                message: "Put back into its queue".to_owned(),
+                message: "Queued again".to_owned(),
             },
         ),
     };
-    let quota = Saying {
+    let quota = ConditionUpdate {
         kind: Type::QuotaReserved,
         is_true: false,
         reason: match requeue_at {
@@ -204,7 +207,7 @@ pub fn finished(record: &WorkloadRecord, finished: &Finished, now: Now) -> Workl
     } else {
         finished.message.clone()
     };
-    let mut sayings = vec![Saying {
+    let mut sayings = vec![ConditionUpdate {
         kind: Type::Finished,
         is_true: true,
         reason,
@@ -212,11 +215,11 @@ pub fn finished(record: &WorkloadRecord, finished: &Finished, now: Now) -> Workl
     }];
     if let Some(admission) = &record.status.admission {
         let queue = &admission.cluster_queue;
-        sayings.push(Saying {
+        sayings.push(ConditionUpdate {
             kind: Type::QuotaReserved,
             is_true: true,
             reason: "QuotaReserved",
-            message: format!("Held quota in ClusterQueue {queue:?} until it finished"),
+            message: format!("Quota was reserved in ClusterQueue {queue:?} until it finished"),
         });
     }
     sayings.extend(stall::ended(record));
@@ -251,23 +254,23 @@ pub fn waiting(
     now: Now,
 ) -> Option<WorkloadStatus> {
     let mut status = record.status.clone();
-    let saying = Saying {
+    let update = ConditionUpdate {
         kind: Type::QuotaReserved,
         is_true: false,
         reason: reason.as_str(),
         message,
     };
-    conditions::say(&mut status.conditions, saying, record.generation, now).then_some(status)
+    conditions::set(&mut status.conditions, update, record.generation, now).then_some(status)
 }
 
 fn said(
     record: &WorkloadRecord,
-    sayings: Vec<Saying>,
+    sayings: Vec<ConditionUpdate>,
     now: Now,
 ) -> Vec<k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition> {
     let mut conditions = record.status.conditions.clone();
-    for saying in sayings {
-        conditions::say(&mut conditions, saying, record.generation, now);
+    for update in sayings {
+        conditions::set(&mut conditions, update, record.generation, now);
     }
     conditions
 }

@@ -123,7 +123,7 @@ impl Election {
     }
 
     /// Waits until this candidate leads and whoever led before writes no more. False if `stop` came
-    /// first.
+    /// first: then it holds no lease.
     pub async fn acquire(&mut self, stop: &CancellationToken) -> bool {
         info!(identity = %self.identity, "waiting for the lease");
         loop {
@@ -134,11 +134,17 @@ impl Election {
                     if let Some(Mark { uid, transitions }) = &self.held {
                         self.term.begin(&format!("{transitions}.{uid}"));
                     }
-                    sleep(self.wait).await;
-                    return true;
+                    tokio::select! {
+                        biased;
+                        () = sleep(self.wait) => return true,
+                        () = stop.cancelled() => {}
+                    }
+                    self.term.end();
+                    self.release().await;
+                    return false;
                 }
                 Ok(Outcome::NotHeld | Outcome::Conflict) => {}
-                Err(error) => warn!(error, "the lease can't be looked at, trying again"),
+                Err(error) => warn!(error, "the lease can't be read; trying again"),
             }
             tokio::select! {
                 biased;
@@ -173,17 +179,17 @@ impl Election {
                     // Somebody else writes to it: not to be met by writing faster.
                     Ok(Outcome::Conflict) => self.timing.conflict,
                     Ok(Outcome::NotHeld) => {
-                        warn!("another process holds the lease, or it is deleted");
+                        warn!("another process holds the lease, or the lease was deleted");
                         self.term.end();
                         return;
                     }
                     Err(error) => {
-                        warn!(error, "the lease can't be renewed, trying again");
+                        warn!(error, "the lease can't be renewed; trying again");
                         self.timing.retry
                     }
                 }
             } else {
-                warn!("the controller does not go on: the lease is not renewed");
+                warn!("the controller hangs: the lease is not renewed");
                 self.timing.retry
             };
             tokio::select! {
@@ -199,8 +205,8 @@ impl Election {
     /// writes no more.
     pub async fn release(&mut self) {
         match self.attempt(true).await {
-            Ok(_) => info!("gave the lease back"),
-            Err(error) => debug!(error, "the lease was not given back"),
+            Ok(_) => info!("released the lease"),
+            Err(error) => debug!(error, "the lease was not released"),
         }
     }
 

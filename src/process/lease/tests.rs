@@ -108,6 +108,26 @@ async fn each_acquisition_has_a_name_of_its_own() {
 }
 
 #[tokio::test]
+async fn a_candidate_that_is_stopped_before_it_leads_gives_the_lease_back() {
+    let server = Server::default();
+    let mut election = mk_election(&server, "a");
+    election.timing.unaware = Duration::MAX;
+    let stop = CancellationToken::new();
+    let stopping = stop.clone();
+    let seen = server.clone();
+    tokio::spawn(async move {
+        while seen.lock().unwrap().lease.is_none() {
+            sleep(Duration::from_millis(1)).await;
+        }
+        stopping.cancel();
+    });
+    assert!(!election.acquire(&stop).await);
+    assert!(!election.term().is_valid());
+    let lease = server.lock().unwrap().lease.clone().unwrap_or_default();
+    assert_eq!(lease["spec"]["holderIdentity"], "");
+}
+
+#[tokio::test]
 async fn renewals_leave_its_name_and_the_lease_to_another_process_of_its_name_does_not() {
     let server = Server::default();
     let mut first = acquire(&server, "a").await;

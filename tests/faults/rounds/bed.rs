@@ -50,7 +50,8 @@ pub struct Checked {
 }
 
 impl Bed {
-    /// Starts a control plane with so many Sluices, of which one leads.
+    /// Starts a control plane with so many Sluices, of which one leads. The first reaches one API server, the
+    /// others a second one.
     pub async fn start(sluices: usize) -> Result<Self> {
         let mut options = Options::with_crds()?;
         audit::POLICY.clone_into(&mut options.audit_policy);
@@ -58,10 +59,12 @@ impl Bed {
             "--storage-media-type=application/json".to_owned(),
             "--etcd-compaction-interval=0".to_owned(),
         ];
+        options.second_api_server = 1 < sluices;
         let cp = ControlPlane::start(options).await?;
+        let logs = [Some(cp.audit_log()), cp.second_audit_log()];
         let follower = Follower {
             etcd: Etcd::new(cp.etcd()),
-            log: AuditLog::new(cp.audit_log()),
+            log: AuditLog::new(logs.into_iter().flatten()),
             checker: Checker::default(),
             last: 0,
         };
@@ -79,7 +82,9 @@ impl Bed {
 
     /// The URL in the webhook configurations is that of the last who is installed with them.
     async fn add_sluice(&mut self, webhooks: bool) -> Result<()> {
-        let proxy = Proxy::start(self.cp.server(), &self.cp.dir().join("pki")).await?;
+        let server = self.cp.second_server().filter(|_| !self.sluices.is_empty());
+        let server = server.unwrap_or_else(|| self.cp.server());
+        let proxy = Proxy::start(server, &self.cp.dir().join("pki")).await?;
         let options = SluiceOptions {
             webhooks,
             server: Some(proxy.url().to_owned()),
@@ -87,8 +92,8 @@ impl Bed {
         };
         let sluice = Arc::new(Sluice::install(&self.cp, options).await?);
         sluice.start().await?;
-        let victim = sluice.clone();
-        proxy.at_a_crash(Box::new(move || victim.kill()));
+        let target = sluice.clone();
+        proxy.at_a_crash(Box::new(move || target.kill()));
         self.sluices.push(sluice);
         self.proxies.push(proxy);
         Ok(())

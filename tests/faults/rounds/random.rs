@@ -1,4 +1,4 @@
-//! Random rounds: two Sluices, a load and a plan drawn from one seed. What is drawn is always the same;
+//! Random rounds: two Sluices, each with an API server of its own, a load and a plan drawn from one seed. What is drawn is always the same;
 //! what comes of it depends on the machine, so a seed is played more than once to see a failure again.
 
 use std::time::{Duration, Instant};
@@ -94,12 +94,20 @@ async fn strike(bed: &Bed, blow: Blow) -> Result<()> {
             ];
             bed.cp.kubectl(args, None).await?;
         }
-        Blow::KillApiServer => bed.cp.restart(Component::ApiServer).await?,
+        Blow::KillApiServer(index) => bed.cp.restart(api_server(index)).await?,
         Blow::KillEtcd => bed.cp.restart(Component::Etcd).await?,
-        Blow::StopApiServer(time) => stop(bed, Component::ApiServer, time).await?,
+        Blow::StopApiServer(index, time) => stop(bed, api_server(index), time).await?,
         Blow::StopEtcd(time) => stop(bed, Component::Etcd, time).await?,
     }
     Ok(())
+}
+
+/// The API server that the Sluice of this number reaches.
+fn api_server(sluice: usize) -> Component {
+    match sluice {
+        0 => Component::ApiServer,
+        _ => Component::SecondApiServer,
+    }
 }
 
 async fn stop(bed: &Bed, component: Component, time: Duration) -> Result<()> {

@@ -117,12 +117,12 @@ async fn all_ended(user: &User, load: &Load) -> Result<()> {
         let left: Vec<_> = jobs.iter().filter(|job| !has_ended(job)).collect();
         let told: Vec<_> = left.iter().map(|job| told(job, &pods)).collect();
         let is_of_left = |workload: &Value| left.iter().any(|job| is_of(workload, job));
-        let charged: Vec<_> = workloads
+        let used: Vec<_> = workloads
             .iter()
             .filter(|workload| holds_quota(workload) && !is_of_left(workload))
             .map(|workload| workload["metadata"]["name"].as_str().unwrap_or_default())
             .collect();
-        let all_there = jobs.len() == stays.len() && charged.is_empty();
+        let all_there = jobs.len() == stays.len() && used.is_empty();
         if left.is_empty() && all_there {
             return Ok(());
         }
@@ -136,7 +136,7 @@ async fn all_ended(user: &User, load: &Load) -> Result<()> {
         }
         let (there, count) = (jobs.len(), stays.len());
         Err(format!(
-            "{there} jobs of {count}, not ended: {}; charged for what has ended: {charged:?}",
+            "{there} jobs of {count}, not ended: {}; usage of what has ended: {used:?}",
             told.join("; ")
         ))
     })

@@ -32,30 +32,46 @@ pub struct Write {
     pub revision: Option<u64>,
 }
 
-/// An audit log that is read as it grows.
+/// The audit logs of all API servers, read as they grow.
 #[derive(Debug)]
 pub struct AuditLog {
-    path: PathBuf,
-    read: u64,
+    files: Vec<Growing>,
     writes: Vec<Write>,
 }
 
+/// The log of one API server.
+#[derive(Debug)]
+struct Growing {
+    path: PathBuf,
+    read: u64,
+}
+
 impl AuditLog {
-    /// The log in this file.
-    pub fn new(path: PathBuf) -> Self {
+    /// The logs in these files, one of each API server.
+    pub fn new(paths: impl IntoIterator<Item = PathBuf>) -> Self {
+        let files = paths.into_iter().map(|path| Growing { path, read: 0 });
         Self {
-            path,
-            read: 0,
+            files: files.collect(),
             writes: Vec::new(),
         }
     }
 
-    /// Sluice's writes so far that were answered with success, in their order; not those to its Lease,
-    /// and not events, which are no decisions.
+    /// Sluice's writes so far that were answered with success, those of one API server in their order; not
+    /// those to its Lease, and not events, which are no decisions.
     ///
     /// # Errors
-    /// When the log can't be read.
+    /// When a log can't be read.
     pub fn writes(&mut self) -> Result<&[Write]> {
+        for file in &mut self.files {
+            self.writes.extend(file.read()?);
+        }
+        Ok(&self.writes)
+    }
+}
+
+impl Growing {
+    /// The writes since the last time.
+    fn read(&mut self) -> Result<Vec<Write>> {
         let mut file = std::fs::File::open(&self.path).context("the audit log")?;
         file.seek(SeekFrom::Start(self.read))?;
         let mut text = Vec::new();
@@ -71,8 +87,7 @@ impl AuditLog {
         let lines = text.lines().filter(|line| line.contains(SLUICE));
         // A line is cut where the API server was killed.
         let events = lines.filter_map(|line| serde_json::from_str::<Value>(line).ok());
-        self.writes.extend(events.filter_map(|event| read(&event)));
-        Ok(&self.writes)
+        Ok(events.filter_map(|event| read(&event)).collect())
     }
 }
 

@@ -17,10 +17,10 @@ pub enum Blow {
     StopSluice(usize, Duration),
     /// Its Lease is deleted by hand.
     DeleteLease,
-    /// The API server is killed, and started again.
-    KillApiServer,
-    /// The API server is stopped for so long.
-    StopApiServer(Duration),
+    /// The API server of the Sluice of this number is killed, and started again.
+    KillApiServer(usize),
+    /// It is stopped for so long.
+    StopApiServer(usize, Duration),
     /// etcd is killed, and started again.
     KillEtcd,
     /// etcd is stopped for so long.
@@ -61,8 +61,8 @@ impl Blow {
             4 => Self::EndSluice(which),
             5 | 6 => Self::StopSluice(which, time),
             7 => Self::DeleteLease,
-            8 => Self::KillApiServer,
-            9 => Self::StopApiServer(time),
+            8 => Self::KillApiServer(which),
+            9 => Self::StopApiServer(which, time),
             10 => Self::KillEtcd,
             _ => Self::StopEtcd(time / 2),
         }

@@ -22,7 +22,7 @@ pub(super) async fn all(scene: &Scene<'_>) -> Result<()> {
 }
 
 /// A gated one: its leader and its workers start when the gate is lifted and the queue opens, and are
-/// charged once.
+/// counted once.
 async fn play(scene: &Scene<'_>, mode: &str) -> Result<()> {
     stop(scene, "leaderworkerset", "Hold").await?;
     scene
@@ -87,12 +87,12 @@ async fn play(scene: &Scene<'_>, mode: &str) -> Result<()> {
     } else {
         ensure!(
             scene.find("Workload", &group).await?.is_none(),
-            "charged twice"
+            "counted twice"
         );
     }
     ensure!(
         scene.workload_of(&workers).await?.is_none(),
-        "charged twice"
+        "counted twice"
     );
     // The workers first: with the leader's pod the garbage collector takes them away.
     scene.delete("StatefulSet", &leader).await?;

@@ -68,7 +68,7 @@ impl<'a> Scene<'a> {
         };
         let outcome = AssertUnwindSafe(test(&scene)).catch_unwind().await;
         if matches!(outcome, Ok(Ok(()))) {
-            // In the background: pods that run for ever shall leave room for others.
+            // In the background: pods that run for ever must leave quota for others.
             if scene.find("Namespace", &scene.ns).await?.is_some() {
                 scene.delete("Namespace", &scene.ns).await?;
             }

@@ -224,29 +224,29 @@ pub fn request_of(pod: &Value, resource: &str) -> i128 {
     requests.map(nanos).sum()
 }
 
-/// Checks that no revision has more charged to the pods than there is. A pod is charged from when
-/// Sluice's gate goes until it has ended or is gone. Returns the most that was charged.
-pub fn check_charged(
+/// Checks that in no revision pods use more than there is. A pod has usage from when
+/// Sluice's gate goes until it has ended or is gone. Returns the most that was used.
+pub fn check_usage(
     history: &[Revision],
     resource: &str,
     most: &str,
     of: impl Fn(&Value) -> bool,
 ) -> Result<i128> {
     let limit = nanos(&json!(most));
-    let mut charged: BTreeMap<&str, i128> = BTreeMap::new();
+    let mut used: BTreeMap<&str, i128> = BTreeMap::new();
     let mut highest = 0;
     for revision in history.iter().filter(|r| of(&r.object)) {
         let pod = &revision.object;
         if revision.is_deleted || !is_live(pod) || has_queue_gate(pod) {
-            charged.remove(name_of(pod));
+            used.remove(name_of(pod));
         } else {
-            charged.insert(name_of(pod), request_of(pod, resource));
+            used.insert(name_of(pod), request_of(pod, resource));
         }
-        let total: i128 = charged.values().sum();
+        let total: i128 = used.values().sum();
         highest = highest.max(total);
         ensure!(
             total <= limit,
-            "revision {}: {total} of {limit} of {resource} is charged: {charged:?}",
+            "revision {}: {total} of {limit} of {resource} is in use: {used:?}",
             revision.number
         );
     }
@@ -301,7 +301,7 @@ pub fn order_of_going(history: &[Revision]) -> Vec<String> {
 }
 
 /// The revision at which a pod lost the queue gate.
-pub fn let_go_at(history: &[Revision], name: &str) -> Option<u128> {
+pub fn released_at(history: &[Revision], name: &str) -> Option<u128> {
     let of_pod = || history.iter().filter(|r| name_of(&r.object) == name);
     let waited = of_pod().any(|r| has_queue_gate(&r.object));
     let gone = of_pod().find(|r| !has_queue_gate(&r.object) && !r.is_deleted);

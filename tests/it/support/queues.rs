@@ -39,7 +39,7 @@ impl Scene<'_> {
     }
 }
 
-/// The most that queues may be charged of a resource, in nano-units.
+/// The most that queues may use of a resource, in nano-units.
 pub struct Limits {
     pub resource: &'static str,
     /// For each ClusterQueue: nominal quota and what it may borrow.
@@ -48,25 +48,25 @@ pub struct Limits {
     pub total: i128,
 }
 
-/// Checks that no revision has more charged than there is. A Workload is charged from the revision
+/// Checks that in no revision more is used than there is. A Workload has usage from the revision
 /// that admits it until it is finished, gives its admission back, or is gone; for pods that have ended
 /// for good until the revision that says so.
 pub fn check_quota(history: &[Revision], limits: &Limits) -> Result<()> {
-    let mut charged: BTreeMap<&str, (&str, i128)> = BTreeMap::new();
+    let mut used: BTreeMap<&str, (&str, i128)> = BTreeMap::new();
     for revision in history {
         let workload = &revision.object;
         let name = name_of(workload);
         if revision.is_deleted || !holds_quota(workload) {
-            charged.remove(name);
+            used.remove(name);
             continue;
         }
         let queue = workload["status"]["admission"]["clusterQueue"]
             .as_str()
             .unwrap();
-        charged.insert(name, (queue, usage(workload, limits.resource)));
+        used.insert(name, (queue, usage(workload, limits.resource)));
         let mut total = 0;
         let mut by_queue: BTreeMap<&str, i128> = BTreeMap::new();
-        for (queue, amount) in charged.values() {
+        for (queue, amount) in used.values() {
             *by_queue.entry(queue).or_default() += amount;
             total += amount;
         }
@@ -74,24 +74,24 @@ pub fn check_quota(history: &[Revision], limits: &Limits) -> Result<()> {
             let most = limits.queues[queue];
             ensure!(
                 amount <= most,
-                "revision {}: {amount} of {most} is charged to {queue}: {charged:?}",
+                "revision {}: {queue} uses {amount} of {most}: {used:?}",
                 revision.number
             );
         }
         let most = limits.total;
         ensure!(
             total <= most,
-            "revision {}: {total} of {most} is charged in the cohort: {charged:?}",
+            "revision {}: the cohort uses {total} of {most}: {used:?}",
             revision.number
         );
     }
     Ok(())
 }
 
-/// What is charged for a Workload of a resource, in nano-units.
+/// The usage of a Workload of a resource, in nano-units.
 pub fn usage(workload: &Value, resource: &str) -> i128 {
     let assignments = workload["status"]["admission"]["podSetAssignments"].as_array();
-    let charged = assignments.into_iter().flatten().map(|set| {
+    let used = assignments.into_iter().flatten().map(|set| {
         let amount = nanos(&set["resourceUsage"][resource]);
         let count = set["count"].as_i64().unwrap();
         let left = count - reclaimed(workload, set["name"].as_str().unwrap());
@@ -105,7 +105,7 @@ pub fn usage(workload: &Value, resource: &str) -> i128 {
             amount / i128::from(count) * i128::from(left)
         }
     });
-    charged.sum()
+    used.sum()
 }
 
 /// How many pods of a set have ended for good, as a Workload says.

@@ -85,7 +85,7 @@ pub fn play(seed: u64, options: &Options) -> Result<Figures, String> {
         .start_paused(true)
         .build()
         .expect("a runtime");
-    let played = runtime.block_on(World::play(seed, options));
+    let played = runtime.block_on(Simulation::play(seed, options));
     runtime.shutdown_background();
     played
 }
@@ -102,7 +102,7 @@ enum Blow {
     WebhooksDown(Duration),
 }
 
-struct World {
+struct Simulation {
     server: Arc<Server>,
     slots: Vec<Arc<Slot>>,
     checker: Checker,
@@ -110,7 +110,7 @@ struct World {
     checked: usize,
 }
 
-impl World {
+impl Simulation {
     async fn play(seed: u64, options: &Options) -> Result<Figures, String> {
         let begin: Timestamp = BEGIN.parse().unwrap_or_default();
         clock::simulate(begin);
@@ -131,14 +131,14 @@ impl World {
         for (slot, name) in slots.iter().zip(["one", "two"]) {
             tokio::spawn(slot.clone().keep_running(name));
         }
-        let mut world = Self {
+        let mut simulation = Self {
             server,
             slots,
             checker: Checker::default(),
             checked: 0,
         };
-        let outcome = world.run(&script, &mut rng).await;
-        let store = world.server.store();
+        let outcome = simulation.run(&script, &mut rng).await;
+        let store = simulation.server.store();
         let history = store.history();
         let figures = Figures {
             jobs: history
@@ -146,8 +146,8 @@ impl World {
                 .filter(|change| is_new_subject(change))
                 .count(),
             revisions: history.len(),
-            writes: world.slots.iter().map(|slot| slot.writes()).sum(),
-            faults: world.slots.iter().map(|slot| slot.faults()).sum(),
+            writes: simulation.slots.iter().map(|slot| slot.writes()).sum(),
+            faults: simulation.slots.iter().map(|slot| slot.faults()).sum(),
             time: began.elapsed(),
             digest: digest(history),
         };

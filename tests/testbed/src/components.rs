@@ -1,9 +1,10 @@
-//! The five processes of a control plane and how each is called. What is not set here is as
+//! The processes of a control plane and how each is called. What is not set here is as
 //! Kubernetes has it by default, so that what holds here holds on a real cluster.
 
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
+use serde_json::json;
 
 use crate::assets::Assets;
 use crate::certificates::Certificates;
@@ -18,6 +19,8 @@ pub enum Component {
     Etcd,
     /// kube-apiserver.
     ApiServer,
+    /// Another kube-apiserver on the same etcd, if the options ask for one. The other components don't use it.
+    SecondApiServer,
     /// kube-controller-manager.
     ControllerManager,
     /// kube-scheduler.
@@ -29,6 +32,13 @@ pub enum Component {
 /// Client-go's defaults for the controllers (20 a second, for each) would be what a bench
 /// measures; these are out of the way.
 const QPS: [&str; 2] = ["--kube-api-qps=2000", "--kube-api-burst=4000"];
+
+/// The audit logs of the two API servers, in the folder of the run.
+pub(crate) const AUDIT_LOG: &str = "audit.log";
+pub(crate) const SECOND_AUDIT_LOG: &str = "audit-2.log";
+
+/// The configuration of admission plugins, if there is one.
+const ADMISSION: &str = "admission.yaml";
 
 /// KWOK's "fast" stages, with our annotations.
 const STAGES: &str = include_str!("stages.yaml");
@@ -42,12 +52,35 @@ pub(crate) struct Setup<'a> {
     pub(crate) dir: &'a Path,
     pub(crate) etcd_port: u16,
     pub(crate) api_port: u16,
+    /// None without a second API server.
+    pub(crate) second_api_port: Option<u16>,
+}
+
+/// Where a control plane is reached.
+#[derive(Debug)]
+pub(crate) struct Addresses {
+    pub(crate) server: String,
+    pub(crate) second_server: Option<String>,
+    pub(crate) etcd: String,
 }
 
 impl Setup<'_> {
+    pub(crate) fn addresses(&self) -> Addresses {
+        Addresses {
+            server: self.server(),
+            second_server: self.second_server(),
+            etcd: self.etcd_url(),
+        }
+    }
+
     /// The API server's address.
     pub(crate) fn server(&self) -> String {
-        format!("https://127.0.0.1:{}", self.api_port)
+        address(self.api_port)
+    }
+
+    /// The second API server's address.
+    pub(crate) fn second_server(&self) -> Option<String> {
+        self.second_api_port.map(address)
     }
 
     /// etcd's address.
@@ -67,6 +100,9 @@ impl Setup<'_> {
             &self.options.audit_policy,
         )?;
         std::fs::write(self.dir.join("stages.yaml"), STAGES)?;
+        if let Some(name) = &self.options.webhook_client {
+            self.webhook_client(name)?;
+        }
         let masters = Some("system:masters");
         self.user("kubernetes-admin", masters, &self.admin_kubeconfig())?;
         self.user("testbed-kwok", masters, &self.kubeconfig_of("kwok"))?;
@@ -81,7 +117,13 @@ impl Setup<'_> {
     pub(crate) fn launch(&self, component: Component) -> Result<Launch> {
         match component {
             Component::Etcd => self.etcd(),
-            Component::ApiServer => self.api_server(),
+            Component::ApiServer => self.api_server("kube-apiserver", self.api_port, AUDIT_LOG),
+            Component::SecondApiServer => {
+                let port = self
+                    .second_api_port
+                    .context("the options ask for no second API server")?;
+                self.api_server("kube-apiserver-2", port, SECOND_AUDIT_LOG)
+            }
             Component::ControllerManager => self.controller_manager(),
             Component::Scheduler => self.scheduler(),
             Component::Kwok => Ok(self.kwok()),
@@ -100,34 +142,65 @@ impl Setup<'_> {
             .arg("--quota-backend-bytes=4294967296"))
     }
 
-    fn api_server(&self) -> Result<Launch> {
+    fn api_server(&self, name: &str, port: u16, audit_log: &str) -> Result<Launch> {
         let certificates = self.certificates;
         let file = |flag: &str, file: &str| path_flag(flag, &certificates.path(file));
-        Ok(
-            Launch::new("kube-apiserver", self.assets.binary("kube-apiserver")?)
-                .arg(format!("--etcd-servers={}", self.etcd_url()))
-                .arg("--bind-address=127.0.0.1")
-                .arg(format!("--secure-port={}", self.api_port))
-                .arg(file("tls-cert-file", "apiserver.crt"))
-                .arg(file("tls-private-key-file", "apiserver.key"))
-                .arg(file("client-ca-file", "ca.crt"))
-                .arg("--authorization-mode=RBAC")
-                .arg("--service-account-issuer=https://kubernetes.default.svc.cluster.local")
-                .arg(file(
-                    "service-account-signing-key-file",
-                    "service-accounts.key",
-                ))
-                .arg(file("service-account-key-file", "service-accounts.pub"))
-                .arg("--service-cluster-ip-range=10.0.0.0/24")
-                // It would refuse to publish a loopback address.
-                .arg("--endpoint-reconciler-type=none")
-                .arg("--allow-privileged=true")
-                .arg(self.path_flag("audit-policy-file", "audit-policy.yaml"))
-                .arg(self.path_flag("audit-log-path", "audit.log"))
-                // In MB: a run's log stays one file.
-                .arg("--audit-log-maxsize=10240")
-                .args(self.options.api_server_args.iter()),
-        )
+        Ok(Launch::new(name, self.assets.binary("kube-apiserver")?)
+            .arg(format!("--etcd-servers={}", self.etcd_url()))
+            .arg("--bind-address=127.0.0.1")
+            .arg(format!("--secure-port={port}"))
+            .arg(file("tls-cert-file", "apiserver.crt"))
+            .arg(file("tls-private-key-file", "apiserver.key"))
+            .arg(file("client-ca-file", "ca.crt"))
+            .arg("--authorization-mode=RBAC")
+            .arg("--service-account-issuer=https://kubernetes.default.svc.cluster.local")
+            .arg(file(
+                "service-account-signing-key-file",
+                "service-accounts.key",
+            ))
+            .arg(file("service-account-key-file", "service-accounts.pub"))
+            .arg("--service-cluster-ip-range=10.0.0.0/24")
+            // It would refuse to publish a loopback address.
+            .arg("--endpoint-reconciler-type=none")
+            .arg("--allow-privileged=true")
+            .arg(self.path_flag("audit-policy-file", "audit-policy.yaml"))
+            .arg(self.path_flag("audit-log-path", audit_log))
+            // In MB: a run's log stays one file.
+            .arg("--audit-log-maxsize=10240")
+            .args(self.admission_flag())
+            .args(self.options.api_server_args.iter()))
+    }
+
+    /// Has API servers show a client certificate to webhooks.
+    fn webhook_client(&self, name: &str) -> Result<()> {
+        let (certificate, key) = self.certificates.client(name, None)?;
+        let credentials = Credentials::Certificate(&certificate, &key);
+        let kubeconfig = self.kubeconfig_of("webhooks");
+        let ca = self.certificates.path("ca.crt");
+        kubeconfig::write_for_webhooks(&kubeconfig, &ca, &credentials)?;
+        let plugin = |name: &str| {
+            json!({
+                "name": name,
+                "configuration": {
+                    "apiVersion": "apiserver.config.k8s.io/v1",
+                    "kind": "WebhookAdmissionConfiguration",
+                    "kubeConfigFile": kubeconfig,
+                },
+            })
+        };
+        let plugins = ["ValidatingAdmissionWebhook", "MutatingAdmissionWebhook"].map(plugin);
+        let configuration = json!({
+            "apiVersion": "apiserver.config.k8s.io/v1",
+            "kind": "AdmissionConfiguration",
+            "plugins": plugins,
+        });
+        std::fs::write(self.dir.join(ADMISSION), configuration.to_string())?;
+        Ok(())
+    }
+
+    fn admission_flag(&self) -> Option<std::ffi::OsString> {
+        self.options.webhook_client.as_ref()?;
+        Some(self.path_flag("admission-control-config-file", ADMISSION))
     }
 
     fn controller_manager(&self) -> Result<Launch> {
@@ -186,6 +259,10 @@ impl Setup<'_> {
     fn path_flag(&self, flag: &str, file: &str) -> std::ffi::OsString {
         path_flag(flag, &self.dir.join(file))
     }
+}
+
+fn address(port: u16) -> String {
+    format!("https://127.0.0.1:{port}")
 }
 
 fn path_flag(flag: &str, path: &Path) -> std::ffi::OsString {

@@ -15,7 +15,7 @@ use kube::api::{Api, ObjectMeta, PostParams};
 
 use crate::assets::{self, Assets};
 use crate::certificates::Certificates;
-use crate::components::Component;
+use crate::components::{self, Addresses, Component};
 use crate::kubeconfig::{self, Credentials};
 use crate::kubectl::{self, KubectlOutput};
 use crate::nodes::{self, NodeSpec};
@@ -55,8 +55,7 @@ pub struct ControlPlane {
     reaper: Arc<Reaper>,
     assets: Assets,
     certificates: Certificates,
-    server: String,
-    etcd: String,
+    addresses: Addresses,
     kubeconfig: PathBuf,
 }
 
@@ -121,8 +120,7 @@ impl ControlPlane {
         reaper: Arc<Reaper>,
         assets: Assets,
         certificates: Certificates,
-        server: String,
-        etcd: String,
+        addresses: Addresses,
         kubeconfig: PathBuf,
     ) -> Self {
         Self {
@@ -130,8 +128,7 @@ impl ControlPlane {
             reaper,
             assets,
             certificates,
-            server,
-            etcd,
+            addresses,
             kubeconfig,
         }
     }
@@ -143,12 +140,17 @@ impl ControlPlane {
 
     /// The API server's address.
     pub fn server(&self) -> &str {
-        &self.server
+        &self.addresses.server
+    }
+
+    /// The second API server's address, if the options ask for one.
+    pub fn second_server(&self) -> Option<&str> {
+        self.addresses.second_server.as_deref()
     }
 
     /// etcd's address, for clients. It speaks gRPC and, as JSON, HTTP.
     pub fn etcd(&self) -> &str {
-        &self.etcd
+        &self.addresses.etcd
     }
 
     /// The run's folder, with logs, keys and kubeconfigs. It goes with the run, unless
@@ -159,7 +161,13 @@ impl ControlPlane {
 
     /// The API server's audit log, one JSON object a line.
     pub fn audit_log(&self) -> PathBuf {
-        self.dir().join("audit.log")
+        self.dir().join(components::AUDIT_LOG)
+    }
+
+    /// The audit log of the second API server, if the options ask for one.
+    pub fn second_audit_log(&self) -> Option<PathBuf> {
+        self.addresses.second_server.as_ref()?;
+        Some(self.dir().join(components::SECOND_AUDIT_LOG))
     }
 
     /// The programs it was started from.
@@ -173,7 +181,7 @@ impl ControlPlane {
     /// # Errors
     /// When the certificates can't be read.
     pub fn client(&self) -> Result<kube::Client> {
-        admin_client(&self.server, &self.certificates)
+        admin_client(&self.addresses.server, &self.certificates)
     }
 
     /// Runs kubectl as the administrator.
@@ -281,7 +289,7 @@ impl ControlPlane {
         let path = self.dir().join(format!("{user}.kubeconfig"));
         let ca = self.certificates.path("ca.crt");
         let credentials = Credentials::Certificate(&certificate, &key);
-        kubeconfig::write(&path, &self.server, &ca, "default", &credentials)?;
+        kubeconfig::write(&path, &self.addresses.server, &ca, "default", &credentials)?;
         Ok(path)
     }
 
@@ -309,7 +317,7 @@ impl ControlPlane {
         let ca = self.certificates.path("ca.crt");
         kubeconfig::write(
             &path,
-            &self.server,
+            &self.addresses.server,
             &ca,
             namespace,
             &Credentials::Token(&token),
@@ -343,10 +351,12 @@ impl ControlPlane {
         let process = self.process(component)?;
         process.stop();
         process.start_again()?;
-        if matches!(component, Component::ApiServer | Component::Etcd) {
-            self.wait_ready().await?;
+        match component {
+            Component::Etcd | Component::ApiServer | Component::SecondApiServer => {
+                self.wait_ready().await
+            }
+            Component::ControllerManager | Component::Scheduler | Component::Kwok => Ok(()),
         }
-        Ok(())
     }
 
     /// The process of a component: to pause it (signals `STOP` and `CONT`), kill it, or read its
@@ -405,13 +415,25 @@ impl ControlPlane {
         assets::path_with(self.assets.dir())
     }
 
-    /// Until the API server says that it is ready.
+    /// Until the API server says that it is ready, and the second one too.
     ///
     /// # Errors
     /// When it ends, or does not get ready in time.
     pub async fn wait_ready(&self) -> Result<()> {
-        let client = self.client()?;
-        let process = self.process(Component::ApiServer)?;
+        self.wait_server_ready(Component::ApiServer, &self.addresses.server)
+            .await?;
+        match &self.addresses.second_server {
+            Some(server) => {
+                self.wait_server_ready(Component::SecondApiServer, server)
+                    .await
+            }
+            None => Ok(()),
+        }
+    }
+
+    async fn wait_server_ready(&self, component: Component, server: &str) -> Result<()> {
+        let client = admin_client(server, &self.certificates)?;
+        let process = self.process(component)?;
         eventually(
             "the API server to be ready again",
             RESTART_DEADLINE,

@@ -21,6 +21,27 @@ pub(crate) fn write(
     namespace: &str,
     credentials: &Credentials<'_>,
 ) -> Result<()> {
+    write_for("testbed", path, server, ca, namespace, credentials)
+}
+
+/// Writes a kubeconfig by which API servers authenticate to all webhooks.
+pub(crate) fn write_for_webhooks(
+    path: &Path,
+    ca: &Path,
+    credentials: &Credentials<'_>,
+) -> Result<()> {
+    // An address that is asked for by no webhook configuration has credentials of this name.
+    write_for("*", path, "https://127.0.0.1", ca, "default", credentials)
+}
+
+fn write_for(
+    user_name: &str,
+    path: &Path,
+    server: &str,
+    ca: &Path,
+    namespace: &str,
+    credentials: &Credentials<'_>,
+) -> Result<()> {
     let user = match credentials {
         Credentials::Certificate(certificate, key) => {
             json!({ "client-certificate": certificate, "client-key": key })
@@ -37,9 +58,9 @@ pub(crate) fn write(
         }],
         "contexts": [{
             "name": "testbed",
-            "context": { "cluster": "testbed", "user": "testbed", "namespace": namespace },
+            "context": { "cluster": "testbed", "user": user_name, "namespace": namespace },
         }],
-        "users": [{ "name": "testbed", "user": user }],
+        "users": [{ "name": user_name, "user": user }],
     });
     // JSON is YAML: every reader of kubeconfigs takes it.
     std::fs::write(path, serde_json::to_string_pretty(&config)?)

@@ -26,7 +26,7 @@ pub struct NodeSpec {
 }
 
 impl NodeSpec {
-    /// A node with 32 CPUs, 128 Gi of memory, 100 Gi of storage and room for 1000 pods.
+    /// A node with 32 CPUs, 128 Gi of memory, 100 Gi of storage and 1000 pods.
     pub fn new(name: impl Into<String>) -> Self {
         Self {
             name: name.into(),

@@ -20,6 +20,11 @@ pub struct Options {
     /// them at once, where it takes up to 30 s to notice those that come later. Objects of these
     /// CRDs can't be among them: apply those afterwards.
     pub manifests: Vec<String>,
+    /// Whether a second API server runs on the same etcd: [`Component::SecondApiServer`].
+    pub second_api_server: bool,
+    /// The common name of the client certificate that API servers show to webhooks; by default none, as on most
+    /// clusters. The CA of the control plane signs it.
+    pub webhook_client: Option<String>,
     /// More arguments for the API server.
     pub api_server_args: Vec<String>,
     /// More arguments for the controller manager.
@@ -41,6 +46,8 @@ impl Default for Options {
                            omitStages: [RequestReceived]\nrules:\n- level: Metadata\n"
                 .into(),
             manifests: Vec::new(),
+            second_api_server: false,
+            webhook_client: None,
             api_server_args: Vec::new(),
             controller_manager_args: Vec::new(),
             scheduler_args: Vec::new(),

@@ -52,6 +52,7 @@ async fn start_once(assets: &Assets, options: &Options) -> Result<ControlPlane> 
         dir: &dir,
         etcd_port: ports::free()?,
         api_port: ports::free()?,
+        second_api_port: options.second_api_server.then(ports::free).transpose()?,
     };
     setup.write_files()?;
 
@@ -63,7 +64,11 @@ async fn start_once(assets: &Assets, options: &Options) -> Result<ControlPlane> 
     starting.launch(Component::Etcd)?;
     starting.etcd_listens().await?;
     starting.launch(Component::ApiServer)?;
-    starting.api_server_ready().await?;
+    starting.api_server_ready(&starting.setup.server()).await?;
+    if let Some(second) = starting.setup.second_server() {
+        starting.launch(Component::SecondApiServer)?;
+        starting.api_server_ready(&second).await?;
+    }
     starting.apply_manifests().await?;
     for component in [
         Component::ControllerManager,
@@ -80,16 +85,14 @@ async fn start_once(assets: &Assets, options: &Options) -> Result<ControlPlane> 
         reaper,
         processes,
     } = starting;
-    let server = setup.server();
-    let etcd = setup.etcd_url();
+    let addresses = setup.addresses();
     let kubeconfig = setup.admin_kubeconfig();
     Ok(ControlPlane::new(
         processes,
         reaper,
         assets.clone(),
         certificates,
-        server,
-        etcd,
+        addresses,
         kubeconfig,
     ))
 }
@@ -118,8 +121,8 @@ impl Starting<'_> {
         .await
     }
 
-    async fn api_server_ready(&self) -> Result<()> {
-        let client = self.client()?;
+    async fn api_server_ready(&self, server: &str) -> Result<()> {
+        let client = admin_client(server, self.setup.certificates)?;
         self.wait("the API server to be ready", async || readyz(&client).await)
             .await
     }

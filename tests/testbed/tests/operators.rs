@@ -96,7 +96,7 @@ async fn the_trainer_runs_and_suspends_jobs() -> Result<()> {
     held.comes_and_goes(2).await
 }
 
-/// With the real operators and room for their pods.
+/// With the real operators and nodes for their pods.
 async fn with(operators: &[Operator]) -> Result<(ControlPlane, Operators)> {
     let mut crds: Vec<_> = operators.iter().flat_map(|o| o.crds()).copied().collect();
     crds.sort();

@@ -5,7 +5,7 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use x509_parser::parse_x509_certificate;
 
-use super::CertificateError;
+use crate::certificates::error::CertificateError;
 
 /// From when until when a certificate is valid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

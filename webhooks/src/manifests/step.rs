@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
-use super::{MUTATE_JOBS, VALIDATE_JOBS};
+use crate::manifests::webhooks::{MUTATE_JOBS, VALIDATE_JOBS};
 
 /// The fields of a rule, all of them lists but the last.
 const RULE_LISTS: [&str; 4] = ["apiGroups", "apiVersions", "operations", "resources"];
@@ -17,8 +17,8 @@ pub fn has_webhook_for_jobs(stored: &Value) -> bool {
     webhooks(stored).any(|webhook| is_for_jobs(name_of(webhook)))
 }
 
-/// The strategic merge patch that brings `stored` into step with `wanted`, as [`super::validating`]
-/// and [`super::mutating`] make them; none if it is so already. Rules for the API groups in
+/// The strategic merge patch that brings `stored` into step with `wanted`, as [`crate::manifests::validating`]
+/// and [`crate::manifests::mutating`] make them; none if it is so already. Rules for the API groups in
 /// `undecided` stay: it is not known yet which kinds of them are managed.
 ///
 /// The patch carries the resource version of what it was made from.

@@ -65,10 +65,9 @@ fn create_in_no_queue(#[case] queue: &str) {
     );
 }
 
-const START_GATED: &str = "spec.suspend: Forbidden: the job is held by acme.io/foo; it goes on by \
-     itself once the last gate is removed from its annotations";
-const START_QUEUED: &str = "spec.suspend: Forbidden: the job starts by itself once LocalQueue \"a\" \
-     admits it; to run it outside of Sluice, remove the label sluice.dev/queue-name in the same update";
+const START_GATED: &str = "spec.suspend: Forbidden: the job is held by acme.io/foo; it is queued, or started if it has no queue, once the last gate is removed from its annotations";
+const START_QUEUED: &str = "spec.suspend: Forbidden: the job starts once LocalQueue \"a\" \
+     admits it; to run it without Sluice, remove the label sluice.dev/queue-name in the same update";
 const START_INVALID: &str = "spec.suspend: Forbidden: the job is held by an invalid value of \
      metadata.annotations[kueue.x-k8s.io/scheduling-gated-by]; remove the annotation";
 const MOVED: &str = "metadata.labels[sluice.dev/queue-name]: Forbidden: is immutable while the job \
@@ -153,8 +152,7 @@ fn a_child_is_started_by_its_controller() {
     );
 }
 
-const ADVICE: &str =
-    "while the job is admitted; suspend it in the same update, and it is queued with the new value";
+const ADVICE: &str = "while the job is admitted; suspend the job in the same update, and it is queued with the new value";
 
 #[rstest]
 #[case::grow("/spec/parallelism", json!(3), "may not grow from 2 to 3 pods")]
@@ -329,7 +327,7 @@ fn a_refusal_reads_like_one_of_the_api_server() {
 
 #[test]
 fn only_a_controller_names_an_owner_that_is_queued() {
-    const REFUSED: &str = "metadata.ownerReferences: Forbidden: what a JobSet makes is queued with it, and only its controller may name it as the owner; leave the owner out, or the label sluice.dev/queue-name";
+    const REFUSED: &str = "metadata.ownerReferences: Forbidden: children of a JobSet are queued with it, and only its controller may name it as the owner; remove the owner reference, or the label sluice.dev/queue-name";
     let free = |labels| mk_job(labels, &[], true);
     let child = |labels| owned(free(labels), "jobset.x-k8s.io/v1alpha2", "JobSet");
     let other = with(child(Q), "/metadata/ownerReferences/0/uid", json!("u9"));

@@ -139,8 +139,7 @@ fn propagated_gates_are_taken_off_by_sluice(
     let old = mk(&[(GATED, "a.io/x")], &["a.io/x", "b.io/y"]);
     let removed = validate(USER, Some(&old), &mk(&[(GATED, "a.io/x")], &["b.io/y"])).message();
     let expected = format!(
-        "spec.schedulingGates: Forbidden: the gate \"a.io/x\" stands for a gate annotation on {holder}, \
-         and is removed by Sluice when that is lifted; lift it there"
+        "spec.schedulingGates: Forbidden: the gate \"a.io/x\" stands for a gate annotation on {holder}; remove it from that annotation, and Sluice removes it here"
     );
     assert_eq!(removed, expected);
     let own = validate(USER, Some(&old), &mk(&[(GATED, "a.io/x")], &["a.io/x"])).message();
@@ -161,8 +160,7 @@ fn propagated_gates_are_taken_off_by_sluice(
 #[case::gate(&[], &[(GATED, "a.io/x")],
     "metadata.annotations[kueue.x-k8s.io/scheduling-gated-by]: Forbidden: may only be set at creation and removed later")]
 #[case::queue(Q, &[],
-    "metadata.labels[sluice.dev/queue-name]: Forbidden: may only be set at creation, when a pod gets its \
-     scheduling gates; delete the pod and create it again with the label")]
+    "metadata.labels[sluice.dev/queue-name]: Forbidden: may only be set at creation, when a pod gets its scheduling gates; delete the pod and create it again with the label")]
 fn late(
     #[case] labels: &[(&str, &str)],
     #[case] annotations: &[(&str, &str)],

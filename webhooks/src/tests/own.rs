@@ -64,8 +64,7 @@ fn limits() {
     assert_eq!(
         validate(USER, None, &alone).message(),
         format!(
-            "{AT}.borrowingLimit: Invalid value: \"2\": must be absent without spec.cohortName: \
-             there is no one to share with"
+            "{AT}.borrowingLimit: Invalid value: \"2\": must be absent without spec.cohortName: quota is shared only there"
         )
     );
 }
@@ -145,7 +144,7 @@ fn job_kinds_must_compile() {
     );
     assert_eq!(
         judge(&mk_job_kind("", "Pod")),
-        "spec.kind: Forbidden: Pod needs no JobKind: pods that ask for it are queued by themselves"
+        "spec.kind: Forbidden: Pod needs no JobKind: pods with a queue label are queued by themselves"
     );
     let mut kind = mk_job_kind("acme.io", "Sparkle");
     kind.spec.suspend = Some("spec.suspend".to_owned());

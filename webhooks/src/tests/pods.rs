@@ -66,7 +66,7 @@ const LISTED: &str = "supported values: \"false\", \"true\"";
 #[case::admitted(mk_pod(&[], &[(ADMITTED, "{}")], &[]),
     "metadata.annotations[sluice.dev/admitted]: Forbidden: is set by Sluice alone")]
 #[case::bound(with(mk_pod(Q, &[], &[]), "/spec/nodeName", json!("n1")),
-    "spec.nodeName: Forbidden: may not be set on a pod that waits in a queue: it would run at once")]
+    "spec.nodeName: Forbidden: may not be set on a pod that waits in a queue: the pod would run at once")]
 #[case::opt_in(mk_pod(&[], &[(GATE, "yes")], &[]), &format!(
     "metadata.annotations[{GATE}]: Unsupported value: \"yes\": {LISTED}"))]
 #[case::opt_in_by_alias(mk_pod(&[], &[(GATE_ALIAS, "")], &[]), &format!(
@@ -89,8 +89,7 @@ const LISTED: &str = "supported values: \"false\", \"true\"";
 #[case::retriable(mk_pod(&[(GROUP, "g")], &[(TOTAL, "1"), ("sluice.dev/retriable-in-group", "no")], &[]),
     &format!("metadata.annotations[sluice.dev/retriable-in-group]: Unsupported value: \"no\": {LISTED}"))]
 #[case::group_by_itself(mk_pod(&[(GROUP, "g")], &[(TOTAL, "1"), OPT_IN[0]], &[]), &format!(
-    "metadata.annotations[{GATE}]: Forbidden: the label sluice.dev/pod-group-name has the pod admitted \
-     with its group, not by itself"))]
+    "metadata.annotations[{GATE}]: Forbidden: must be absent with the label sluice.dev/pod-group-name: the pod is admitted with its group, not by itself"))]
 #[case::uncountable(with(mk_pod(Q, &[], &[]), "/spec/containers",
     json!([{"name": "c", "resources": {"requests": {"cpu": "-1"}}}])),
     "spec.containers[0].resources.requests[cpu]: Invalid value: \"-1\": must be greater than or equal \
@@ -141,7 +140,7 @@ fn a_pod_lists_no_gates_of_others(#[case] pod: Value, #[case] expected: Option<&
 }
 
 #[test]
-fn a_member_of_a_group_that_is_adopted_stays_charged() {
+fn a_member_of_a_group_that_is_adopted_keeps_its_usage() {
     let pod = edited(of_group(&[]), "annotations", ADMITTED, Some("{}"));
     let old = owned(pod, "apps/v1", "ReplicaSet");
     let judge = |map, key, value| {
@@ -209,8 +208,7 @@ const LEFT: &str = "may not be removed while the pod is admitted; delete the pod
 #[case::queue_removed(admitted(), "labels", QUEUE, None, LEFT)]
 #[case::queue_of_group(of_group(&[]), "labels", QUEUE, Some("b"), MOVED)]
 #[case::queue_of_what_gates_held(mk_pod(&[MANAGED], &[], &["acme.io/foo"]), "labels", QUEUE, Some("a"),
-    "may only be set at creation, when a pod gets its scheduling gates; delete the pod and create it \
-     again with the label")]
+    "may only be set at creation, when a pod gets its scheduling gates; delete the pod and create it again with the label")]
 #[case::gate(
     waiting(),
     "annotations",
@@ -301,9 +299,9 @@ fn a_malformed_queue_is_refused_while_waiting_too() {
 }
 
 #[rstest]
-#[case::named(Q, GATE, "LocalQueue \"a\" has room")]
-#[case::alias(Q, GATE_ALIAS, "LocalQueue \"a\" has room")]
-#[case::unnamed(&[], GATE, "its queue has room")]
+#[case::named(Q, GATE, "LocalQueue \"a\" admits the pod")]
+#[case::alias(Q, GATE_ALIAS, "LocalQueue \"a\" admits the pod")]
+#[case::unnamed(&[], GATE, "its queue admits the pod")]
 fn the_queue_gate_stays(#[case] labels: Pairs, #[case] gate: &str, #[case] when: &str) {
     let labels: Vec<_> = labels.iter().copied().chain([MANAGED]).collect();
     let old = mk_pod(&labels, OPT_IN, &["acme.io/x", gate]);

@@ -70,22 +70,19 @@ const NO_FIELD: &str = "spec.suspend: Invalid value: \".spec.paused\": there is 
     ".spec.paused",
     Published::NotServed,
     "",
-    "Sparkle of acme.io/v1 is not served yet, so that no path was checked; the condition Ready tells \
-     when it is watched"
+    "Sparkle of acme.io/v1 is not served yet, so no path was checked; the condition Ready becomes true when it is watched"
 )]
 #[case::other_kinds_of_the_group(
     ".spec.paused",
     Published::Document(json!({"components": {"schemas": {}}})),
     "",
-    "Sparkle of acme.io/v1 is not served yet, so that no path was checked; the condition Ready tells \
-     when it is watched"
+    "Sparkle of acme.io/v1 is not served yet, so no path was checked; the condition Ready becomes true when it is watched"
 )]
 #[case::unreadable(
     ".spec.paused",
     Published::Unreadable("no reply within 1 s".to_owned()),
     "",
-    "the schema of acme.io/v1 can't be read, so that no path was checked: no reply within 1 s; the \
-     condition Ready tells whether it fits"
+    "the schema of acme.io/v1 can't be read, so no path was checked: no reply within 1 s; the condition Ready says whether it fits"
 )]
 #[tokio::test]
 async fn creation(

@@ -143,8 +143,7 @@ fn edits_of_a_job_are_left_alone() {
 
 const UNSUPPORTED: &str = "metadata.annotations[sluice.dev/admission]: Unsupported value: \"x\": \
      supported values: \"PerPod\", \"Whole\"";
-const SETTLED: &str = "metadata.annotations[sluice.dev/admission]: Forbidden: may only be set at \
-     creation: it says how the object is held";
+const SETTLED: &str = "metadata.annotations[sluice.dev/admission]: Forbidden: may only be set at creation: it determines how the object is held";
 
 #[rstest]
 #[case::per_pod(PER_POD, "")]
@@ -174,8 +173,7 @@ fn admission_later(#[case] old: Pairs, #[case] new: Pairs, #[case] expected: &st
 }
 
 const BY_ITSELF: &str = "spec.template.metadata.annotations[sluice.dev/queue-allocation-gate]: \
-     Forbidden: asks for each pod to be admitted by itself, but this object is admitted as a whole; \
-     the annotation sluice.dev/admission with the value \"PerPod\" changes that at creation";
+     Forbidden: requires that each pod is admitted by itself, but this object is admitted as a whole; to change that, create the object with the annotation sluice.dev/admission: \"PerPod\"";
 
 #[test]
 fn pods_of_a_whole_object_do_not_ask_for_themselves() {
@@ -239,7 +237,7 @@ fn a_forged_list_is_not_stored(
 }
 
 #[test]
-fn a_forged_list_does_not_let_a_job_go() {
+fn a_forged_list_releases_no_job() {
     // Stored before Sluice looked, or while no webhook ran.
     for (annotations, expected) in [(&[][..], START_QUEUED), (&[(GATED, "a.io/x")], START_HELD)] {
         let labels = if annotations.is_empty() { Q } else { &[] };
@@ -250,15 +248,14 @@ fn a_forged_list_does_not_let_a_job_go() {
     }
 }
 
-const START_QUEUED: &str = "spec.suspend: Forbidden: the job starts by itself once LocalQueue \"a\" \
-     admits it; to run it outside of Sluice, remove the label sluice.dev/queue-name in the same update";
-const START_HELD: &str = "spec.suspend: Forbidden: the job is held by a.io/x; it goes on by itself once \
-     the last gate is removed from its annotations";
+const START_QUEUED: &str = "spec.suspend: Forbidden: the job starts once LocalQueue \"a\" \
+     admits it; to run it without Sluice, remove the label sluice.dev/queue-name in the same update";
+const START_HELD: &str = "spec.suspend: Forbidden: the job is held by a.io/x; it is queued, or started if it has no queue, once the last gate is removed from its annotations";
 
 #[test]
-fn who_lets_go_an_object_whose_templates_do_not_hold_it() {
+fn who_releases_an_object_whose_templates_do_not_hold_it() {
     let suspended = |job: Value| with(job, "/spec/suspend", json!(true));
-    let go = |job: &Value| with(job.clone(), "/spec/suspend", json!(false));
+    let unsuspend = |job: &Value| with(job.clone(), "/spec/suspend", json!(false));
     let ungated = |job: &Value| {
         with(
             job.clone(),
@@ -275,24 +272,29 @@ fn who_lets_go_an_object_whose_templates_do_not_hold_it() {
         json!([{"name": "a.io/x"}]),
     );
     let judge = |old: &Value, new: &Value| validate(USER, Some(old), new).message();
-    assert_eq!(judge(&no_queue_gate, &go(&no_queue_gate)), START_HELD);
-    assert_eq!(judge(&old, &go(&no_queue_gate)), START_HELD);
-    assert_eq!(judge(&old, &go(&old)), "");
+    assert_eq!(
+        judge(&no_queue_gate, &unsuspend(&no_queue_gate)),
+        START_HELD
+    );
+    assert_eq!(judge(&old, &unsuspend(&no_queue_gate)), START_HELD);
+    assert_eq!(judge(&old, &unsuspend(&old)), "");
     let mut opened = no_queue_gate.clone();
     opened["metadata"]["annotations"] = json!({PER_POD[0].0: PER_POD[0].1});
-    assert_eq!(judge(&opened, &go(&opened)), START_QUEUED);
-    assert_eq!(validate(SLUICE, Some(&opened), &go(&opened)).message(), "");
+    assert_eq!(judge(&opened, &unsuspend(&opened)), START_QUEUED);
+    assert_eq!(
+        validate(SLUICE, Some(&opened), &unsuspend(&opened)).message(),
+        ""
+    );
     // The gate goes in the same update.
     let old = suspended(stored(None, mk_job(Q, PER_POD, false)));
-    assert_eq!(judge(&old, &go(&ungated(&old))), START_QUEUED);
+    assert_eq!(judge(&old, &unsuspend(&ungated(&old))), START_QUEUED);
     assert_eq!(judge(&old, &ungated(&old)), "");
     // It never was in a queue.
     let old = suspended(stored(None, mk_job(&[], &both, false)));
-    assert_eq!(judge(&old, &go(&old)), "");
-    let told = judge(&old, &go(&ungated(&old)));
+    assert_eq!(judge(&old, &unsuspend(&old)), "");
+    let told = judge(&old, &unsuspend(&ungated(&old)));
     let kept = "spec.template.spec.schedulingGates: Forbidden: the gate \"a.io/x\" stands for a gate \
-                annotation on the object that the pod belongs to, and is removed by Sluice when that is \
-                lifted; lift it there; ";
+                annotation on the object that the pod belongs to; remove it from that annotation, and Sluice removes it here; ";
     assert_eq!(told, format!("{kept}{START_HELD}"));
     // It goes with its annotation.
     let mut lifted = ungated(&old);
@@ -307,7 +309,7 @@ fn the_queue_gate_is_not_put_into_what_is_suspended() {
     assert_eq!(
         validate(USER, Some(&old), &new).message(),
         "spec.template.spec.schedulingGates: Forbidden: the gate \"sluice.dev/queue-allocation-gate\" \
-         may only be set at creation: it says how the object is held"
+         may only be set at creation: it determines how the object is held"
     );
     // Nor does what had it without a queue join one.
     let old = with_gate(mk_job(&[], &[], true), GATE);
@@ -374,13 +376,9 @@ fn a_list_grows_in_no_edit_of_a_deployment() {
     assert_eq!(validate(USER, Some(&old), &new).message(), "");
 }
 
-const MOVED: &str = "metadata.labels[sluice.dev/queue-name]: Forbidden: is immutable while the pods \
-     carry the queue gate; delete the object and create it again in the other queue";
-const LEFT: &str = "metadata.labels[sluice.dev/queue-name]: Forbidden: may not be removed while the \
-     pods carry the queue gate; delete the object and create it again without the label";
-const LATE: &str = "metadata.labels[sluice.dev/queue-name]: Forbidden: may only be set at creation: \
-     the pods of this object get their scheduling gates then; delete the object and create it again \
-     with the label";
+const MOVED: &str = "metadata.labels[sluice.dev/queue-name]: Forbidden: is immutable while the pods have the queue gate; delete the object and create it again in the other queue";
+const LEFT: &str = "metadata.labels[sluice.dev/queue-name]: Forbidden: may not be removed while the pods have the queue gate; delete the object and create it again without the label";
+const LATE: &str = "metadata.labels[sluice.dev/queue-name]: Forbidden: may only be set at creation, when the pod templates of this object get scheduling gates; delete the object and create it again with the label";
 
 #[rstest]
 #[case::per_pod(stored(None, mk_job(Q, PER_POD, false)))]

@@ -8,8 +8,9 @@ use arc_swap::ArcSwap;
 use axum::body::{Body, Bytes};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use jiff::Timestamp;
+use rcgen::{CertificateParams, DnType, ExtendedKeyUsagePurpose, Issuer, KeyPair};
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -21,7 +22,7 @@ use tokio_rustls::client::TlsStream;
 
 use super::*;
 use crate::certificates::{Pair, certified_key, issue_ca, issue_serving, merge_bundle};
-use crate::{CertificateSlot, Server, router};
+use crate::{AllowedClients, CertificateSlot, Server, router};
 
 const WAIT: Duration = Duration::from_secs(20);
 
@@ -33,12 +34,16 @@ struct Running {
 }
 
 async fn start() -> Running {
+    start_for(AllowedClients::default()).await
+}
+
+async fn start_for(clients: AllowedClients) -> Running {
     let slot = Arc::new(CertificateSlot::default());
     let router = router(
         &Arc::new(ArcSwap::from_pointee(mk_policy())),
         schemas::none(),
     );
-    let server = Server::bind(([127, 0, 0, 1], 0).into(), slot.clone(), router)
+    let server = Server::bind(([127, 0, 0, 1], 0).into(), slot.clone(), clients, router)
         .await
         .unwrap();
     let address = server.local_addr().unwrap();
@@ -69,16 +74,33 @@ async fn connect(
     bundle_pem: &str,
     alpn: &[u8],
 ) -> std::io::Result<TlsStream<TcpStream>> {
+    connect_as(None, address, bundle_pem, alpn).await
+}
+
+async fn connect_as(
+    client: Option<&Pair>,
+    address: SocketAddr,
+    bundle_pem: &str,
+    alpn: &[u8],
+) -> std::io::Result<TlsStream<TcpStream>> {
     let mut roots = RootCertStore::empty();
     for certificate in CertificateDer::pem_slice_iter(bundle_pem.as_bytes()) {
         roots.add(certificate.unwrap()).unwrap();
     }
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let mut config = ClientConfig::builder_with_provider(provider)
+    let config = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .unwrap()
-        .with_root_certificates(roots)
-        .with_no_client_auth();
+        .with_root_certificates(roots);
+    let mut config = match client {
+        None => config.with_no_client_auth(),
+        Some(pair) => config
+            .with_client_auth_cert(
+                vec![CertificateDer::from_pem_slice(pair.certificate_pem.as_bytes()).unwrap()],
+                PrivateKeyDer::from_pem_slice(pair.key_pem.as_bytes()).unwrap(),
+            )
+            .unwrap(),
+    };
     config.alpn_protocols = vec![alpn.to_vec()];
     let stream = TcpStream::connect(address).await?;
     let name = ServerName::from(address.ip());
@@ -248,4 +270,73 @@ async fn stopping_closes_idle_connections_and_the_port() {
     closed(&mut stream).await;
     timeout(WAIT, task).await.unwrap().unwrap();
     assert!(TcpStream::connect(address).await.is_err());
+}
+
+/// A client certificate of this common name.
+fn mk_client(ca: &Pair, name: &str) -> Pair {
+    let ca_key = KeyPair::from_pem(&ca.key_pem).unwrap();
+    let issuer = Issuer::from_ca_cert_pem(&ca.certificate_pem, ca_key).unwrap();
+    let mut params = CertificateParams::default();
+    params.distinguished_name.push(DnType::CommonName, name);
+    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+    let key = KeyPair::generate().unwrap();
+    let certificate = params.signed_by(&key, &issuer).unwrap();
+    Pair {
+        certificate_pem: certificate.pem(),
+        key_pem: key.serialize_pem(),
+    }
+}
+
+#[tokio::test]
+async fn only_allowed_clients_are_answered() {
+    let (ca, clients_ca, other_ca) = (mk_ca(), mk_ca(), mk_ca());
+    let mk_allowed = |names: &[&str]| {
+        let names = names.iter().map(ToString::to_string).collect();
+        AllowedClients::signed_by(&clients_ca.certificate_pem, names).unwrap()
+    };
+    let api_server = mk_client(&clients_ca, "kube-apiserver");
+    let user = mk_client(&clients_ca, "jane");
+    let forged = mk_client(&other_ca, "kube-apiserver");
+    for (case, names, client, is_answered) in [
+        ("no certificate", &[][..], None, false),
+        ("any name", &[][..], Some(&user), true),
+        ("its name", &["kube-apiserver"][..], Some(&api_server), true),
+        ("another name", &["kube-apiserver"][..], Some(&user), false),
+        (
+            "another authority",
+            &["kube-apiserver"][..],
+            Some(&forged),
+            false,
+        ),
+    ] {
+        let server = start_for(mk_allowed(names)).await;
+        serve_with(&server.slot, &ca);
+        // TLS 1.3: the server refuses the certificate after the client's end of the handshake.
+        let answered = async {
+            let mut stream =
+                connect_as(client, server.address, &ca.certificate_pem, b"http/1.1").await?;
+            stream
+                .write_all(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n")
+                .await?;
+            stream.read(&mut [0; 64]).await
+        };
+        let answered = timeout(WAIT, answered).await.unwrap();
+        assert_eq!(
+            matches!(answered, Ok(1..)),
+            is_answered,
+            "{case}: {answered:?}"
+        );
+    }
+}
+
+#[test]
+fn authorities_that_cannot_be_read_are_refused() {
+    let bad = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
+    for (text, expected) in [
+        ("", "there is no certificate in the PEM text"),
+        (bad, "not a certificate of an authority: "),
+    ] {
+        let error = AllowedClients::signed_by(text, Vec::new()).unwrap_err();
+        assert!(error.to_string().starts_with(expected), "{error}");
+    }
 }

@@ -121,7 +121,7 @@ impl Panel {
         });
         let most = totals.chain(self.quota).fold(0.0, f64::max);
         let step = self.step(most);
-        // A little room above the highest.
+        // Some space above the highest.
         (((most * 1.04 / step).ceil() * step).max(step), step)
     }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::sizes::Sizes;
 use super::{Basis, Group, Seconds, Spread, to_digits, units};
-use crate::simulate::play::{Charge, Fate, Restart, Run};
+use crate::simulate::play::{Fate, Restart, Run, RunUsage};
 
 /// What stands for the ClusterQueue of a LocalQueue that doesn't exist.
 const NOWHERE: &str = "<none>";
@@ -44,7 +44,7 @@ struct Tally {
 /// Puts the jobs of a play in groups.
 pub fn group(basis: Basis<'_>) -> Grouped {
     let Basis {
-        told,
+        input,
         jobs,
         quotas,
         play,
@@ -64,7 +64,7 @@ pub fn group(basis: Basis<'_>) -> Grouped {
     let mut by_priority: BTreeMap<(i64, String), Tally> = BTreeMap::new();
     let mut by_size: BTreeMap<(usize, String), Tally> = BTreeMap::new();
     for (index, story) in stories.iter().enumerate() {
-        let (Some(job), Some(told)) = (jobs.get(index), told.get(index)) else {
+        let (Some(job), Some(input)) = (jobs.get(index), input.get(index)) else {
             continue;
         };
         let Some(fate) = play.fates.get(index) else {
@@ -72,7 +72,7 @@ pub fn group(basis: Basis<'_>) -> Grouped {
         };
         let queue = quotas.queue_of(&job.queue);
         let queue = queue.map_or_else(|| NOWHERE.to_owned(), ToString::to_string);
-        let priority = match told.priority.class() {
+        let priority = match input.priority.class() {
             Some(class) => format!("{class} ({})", job.priority),
             None => job.priority.to_string(),
         };
@@ -119,7 +119,7 @@ struct Facts<'a> {
     wait: Option<i64>,
     turnaround: Option<i64>,
     evictions: Vec<&'static str>,
-    wasted: Vec<(i64, &'a Charge)>,
+    wasted: Vec<(i64, &'a RunUsage)>,
     left_out: Vec<u32>,
 }
 
@@ -146,7 +146,7 @@ impl<'a> Facts<'a> {
                 Restart::WhereItWas => at,
             };
             let millis = run.until.as_millis().saturating_sub(from.as_millis());
-            Some((millis, play.charges.get(run.charge)?))
+            Some((millis, play.usages.get(run.usage)?))
         });
         let left_out = story.runs.iter().map(|run| pods.saturating_sub(run.pods));
         Self {
@@ -173,7 +173,7 @@ impl Tally {
         match (facts.fate, facts.wait) {
             (Fate::NotArrived, _) => group.not_arrived += 1,
             (Fate::Finished(_), _) => group.finished += 1,
-            (Fate::Running | Fate::Leaving, _) => group.running += 1,
+            (Fate::Running | Fate::Stopping, _) => group.running += 1,
             (Fate::Waiting, Some(_)) => group.waiting += 1,
             (Fate::Waiting, None) => group.never_admitted += 1,
         }
@@ -182,9 +182,9 @@ impl Tally {
         for reason in &facts.evictions {
             *group.evictions.entry(reason).or_default() += 1;
         }
-        for (millis, charge) in &facts.wasted {
+        for (millis, usage) in &facts.wasted {
             group.wasted_seconds.0 += millis;
-            for ((_, resource), amount) in &charge.cells {
+            for ((_, resource), amount) in &usage.cells {
                 let product = amount.get().saturating_mul(i128::from(*millis));
                 let sum = self.wasted.entry(resource.to_string()).or_default();
                 *sum = sum.saturating_add(product);

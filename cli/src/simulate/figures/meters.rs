@@ -7,7 +7,7 @@ use sluice_engine::Time;
 
 use super::{Basis, Owner, QuotaUse, Seconds, Series, UsageSeries};
 use super::{rounded, to_digits, units};
-use crate::simulate::play::{Cell, Charge, Fate, Play};
+use crate::simulate::play::{Cell, Fate, Play, RunUsage};
 use crate::simulate::quotas::{Quotas, nominal};
 
 /// Steps of time in a series.
@@ -189,8 +189,8 @@ type Meters = BTreeMap<(Owner, Cell), Meter>;
 /// What was used, by whose quota it is and by cell.
 fn usage(quotas: &Quotas, play: &Play, clock: Clock) -> Meters {
     let mut meters = with_nominal(quotas, clock);
-    for charge in &play.charges {
-        for key in touched(quotas, charge) {
+    for usage in &play.usages {
+        for key in touched(quotas, usage) {
             meters.entry(key).or_insert_with(|| Meter::new(0, clock));
         }
     }
@@ -200,21 +200,21 @@ fn usage(quotas: &Quotas, play: &Play, clock: Clock) -> Meters {
         .enumerate()
         .map(|(i, key)| (key, i))
         .collect();
-    let by_charge: Vec<Vec<(usize, i128)>> = play
-        .charges
+    let by_usage: Vec<Vec<(usize, i128)>> = play
+        .usages
         .iter()
-        .map(|charge| {
-            let keys = touched(quotas, charge).into_iter();
+        .map(|usage| {
+            let keys = touched(quotas, usage).into_iter();
             keys.filter_map(|key| {
-                let amount = charge.cells.get(&key.1)?.get();
+                let amount = usage.cells.get(&key.1)?.get();
                 Some((*index.get(&key)?, amount))
             })
             .collect()
         })
         .collect();
     for (at, run, sign) in changes(play) {
-        let charge = play.runs.get(run).and_then(|run| by_charge.get(run.charge));
-        for (meter, amount) in charge.into_iter().flatten() {
+        let usage = play.runs.get(run).and_then(|run| by_usage.get(run.usage));
+        for (meter, amount) in usage.into_iter().flatten() {
             if let Some(meter) = flat.get_mut(*meter) {
                 meter.change(at, sign * amount, clock);
             }
@@ -238,18 +238,18 @@ fn changes(play: &Play) -> Vec<(i64, usize, i128)> {
     all
 }
 
-/// The meters that a charge moves.
-fn touched(quotas: &Quotas, charge: &Charge) -> Vec<(Owner, Cell)> {
-    let root = quotas.root_of(&charge.queue);
+/// The meters that a usage moves.
+fn touched(quotas: &Quotas, usage: &RunUsage) -> Vec<(Owner, Cell)> {
+    let root = quotas.root_of(&usage.queue);
     let owners = [
         Some(Owner::All),
         root.map(|root| Owner::Cohort(root.to_string())),
-        Some(Owner::ClusterQueue(charge.queue.to_string())),
+        Some(Owner::ClusterQueue(usage.queue.to_string())),
     ];
     let owners = owners.into_iter().flatten();
     owners
         .flat_map(|owner| {
-            charge
+            usage
                 .cells
                 .keys()
                 .map(move |cell| (owner.clone(), cell.clone()))

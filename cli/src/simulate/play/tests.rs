@@ -10,7 +10,7 @@ use sluice_engine::{
 
 use super::*;
 use crate::simulate::figures::{Basis, Figures};
-use crate::simulate::jobs::{Priority, Told};
+use crate::simulate::jobs::{InputJob, Priority};
 use crate::simulate::quotas::Quotas;
 use crate::simulate::span::Moment;
 
@@ -191,7 +191,7 @@ fn a_play_may_end_before_all_is_over() {
 }
 
 #[test]
-fn jobs_make_room_for_each_other() {
+fn jobs_are_preempted_for_each_other() {
     let preempts = |queue: &mut ClusterQueue| {
         queue.preemption = Preemption {
             within_cluster_queue: WithinClusterQueue::LowerPriority,
@@ -314,8 +314,8 @@ fn figures_can_be_checked_by_hand() {
 }
 
 /// A moment and length for a job that is told as it is played.
-fn told(job: &Job) -> Told {
-    Told {
+fn input(job: &Job) -> InputJob {
+    InputJob {
         name: "ns/job".into(),
         queue: job.queue.clone(),
         priority: Priority {
@@ -329,9 +329,9 @@ fn told(job: &Job) -> Told {
 }
 
 fn figures(quotas: &Quotas, jobs: &[Job], rules: &Rules) -> Figures {
-    let told: Vec<_> = jobs.iter().map(told).collect();
+    let input: Vec<_> = jobs.iter().map(input).collect();
     Figures::of(Basis {
-        told: &told,
+        input: &input,
         jobs,
         quotas,
         restart: rules.restart,

@@ -34,7 +34,7 @@ pub(super) struct Cluster {
     /// Whether the Workload of the last revision was among them before it.
     was_late: bool,
     /// Workloads with quota that are gone, as somebody has deleted them or the garbage collector takes them
-    /// with their jobs: what they held is charged on until the pods of the job are gone.
+    /// with their jobs: what they held counts as usage until the pods of the job are gone.
     outlived: Vec<Value>,
 }
 
@@ -255,7 +255,7 @@ pub(super) fn has_ended(job: &Value) -> bool {
     is(job, "Complete") || is(job, "Failed")
 }
 
-/// Whether a job has been released: neither suspended nor ended nor on its way out.
+/// Whether a job has been released: neither suspended nor ended nor being deleted.
 pub(super) fn is_released(job: &Value) -> bool {
     job.pointer("/spec/suspend") != Some(&Value::Bool(true))
         && !has_ended(job)
@@ -287,13 +287,13 @@ pub(super) fn is_terminating(pod: &Value) -> bool {
     pod.pointer("/metadata/deletionTimestamp").is_some()
 }
 
-/// The record of a pod that is admitted by itself and charged: it has one, is past Sluice's gate, and
+/// The record of a pod that is admitted by itself and has usage: it has one, is past Sluice's gate, and
 /// has not ended.
 pub(super) fn own_admission(pod: &Value) -> Option<Value> {
     let record = annotation_or_label(pod, "annotations", ADMITTED_ANNOTATION)?;
     let has_ended = ["Succeeded", "Failed"].contains(&text(pod, "/status/phase"));
-    let is_charged = !has_ended && !pod_gates(pod).contains(QUEUE_GATE);
-    serde_json::from_str(record).ok().filter(|_| is_charged)
+    let has_usage = !has_ended && !pod_gates(pod).contains(QUEUE_GATE);
+    serde_json::from_str(record).ok().filter(|_| has_usage)
 }
 
 /// What the pods of a template ask for of each resource, as long as nothing but the requests of

@@ -108,7 +108,7 @@ impl Checker {
     }
 
     /// What is wrong with the cluster as it is now in a namespace, where nothing happens any more: each
-    /// job has ended or waits, and nothing is charged for one that has.
+    /// job has ended or waits, and none that has ended has usage.
     pub fn unfinished(&self, namespace: &str) -> Vec<Violation> {
         let mut found = Vec::new();
         let is_here = |object: &&Value| cluster::text(object, "/metadata/namespace") == namespace;
@@ -224,7 +224,7 @@ impl Checker {
 
     fn deleted(&self, revision: &Revision, before: Option<&Value>) -> Vec<(Invariant, String)> {
         let mut found = Vec::new();
-        // What others delete stays charged: see `WithinQuota`.
+        // What others delete stays in use: see `WithinQuota`.
         let is_by_others = revision.author.is_some() && !revision.is_by_sluice();
         if revision.key.kind == Kind::Workload && !is_by_others {
             found_freed(
@@ -239,14 +239,14 @@ impl Checker {
         found
     }
 
-    /// Where more is charged than there is, of what this change charges more.
+    /// Where usage is above its limit, of what this change adds to.
     fn over_quota(&self, before: Option<&Value>, object: &Value) -> Vec<String> {
-        let charged = quota::charged(object).filter(|_| !self.cluster.is_late(object));
-        let Some((queue, mut usage)) = charged else {
+        let used = quota::usage_of(object).filter(|_| !self.cluster.is_late(object));
+        let Some((queue, mut usage)) = used else {
             return Vec::new();
         };
         let before = before.filter(|_| object["kind"] == "Pod" || !self.cluster.was_late());
-        if let Some((same, was)) = before.and_then(quota::charged)
+        if let Some((same, was)) = before.and_then(quota::usage_of)
             && same == queue
         {
             usage.retain(|share, amount| was.get(share).is_none_or(|was| was < amount));

@@ -12,14 +12,14 @@ use crate::history::Kind;
 
 /// A flavor and a resource of it.
 type Share = (String, String);
-/// What a queue is charged, in nano-units.
+/// The usage of a queue, in nano-units.
 type Usage = BTreeMap<Share, i128>;
 
 /// Deeper than any tree that is looked at; a cycle of cohorts ends here.
 const DEEPEST: usize = 32;
 
-/// What is charged for an object, by ClusterQueue: a Workload, or a pod that is admitted by itself.
-pub(super) fn charged(object: &Value) -> Option<(String, Usage)> {
+/// The usage of an object, with its ClusterQueue: a Workload, or a pod that is admitted by itself.
+pub(super) fn usage_of(object: &Value) -> Option<(String, Usage)> {
     if object["kind"] == "Pod" {
         let record = own_admission(object)?;
         let queue = text(&record, "/clusterQueue").to_owned();
@@ -40,11 +40,11 @@ pub(super) fn charged(object: &Value) -> Option<(String, Usage)> {
         });
         return Some((queue, shares.collect()));
     }
-    holds_quota(object).then(|| charged_for(object, i128::MAX))
+    holds_quota(object).then(|| usage_for(object, i128::MAX))
 }
 
-/// What a Workload is charged, for so many pods of each set at most.
-fn charged_for(object: &Value, most: i128) -> (String, Usage) {
+/// The usage of a Workload, for so many pods of each set at most.
+fn usage_for(object: &Value, most: i128) -> (String, Usage) {
     let mut usage = Usage::new();
     for set in list(object, "/status/admission/podSetAssignments") {
         let count = i128::from(set["count"].as_i64().unwrap_or_default());
@@ -74,7 +74,7 @@ pub(super) fn wrong_amounts(workload: &Value, job: Option<&Value>) -> Vec<String
             let each = each(workload, name, resource);
             if nanos(amount) != each * count {
                 wrong.push(format!(
-                    "pod set {name} is charged {amount} of {resource} for {count} pods of {each} n"
+                    "pod set {name} uses {amount} of {resource} for {count} pods of {each} n"
                 ));
             }
             let asked = asked
@@ -92,7 +92,7 @@ pub(super) fn wrong_amounts(workload: &Value, job: Option<&Value>) -> Vec<String
     wrong
 }
 
-/// Where the tree of this ClusterQueue is charged more than it has, of what this admission charges.
+/// Where usage in the tree of this ClusterQueue is above its limit, of what this admission adds to.
 pub(super) fn exceeded(cluster: &Cluster, queue: &str, admitted: &Usage) -> Vec<String> {
     let tree = Tree {
         cluster,
@@ -130,13 +130,13 @@ fn reclaimed(workload: &Value, set: &str) -> i128 {
 fn usage_by_queue(cluster: &Cluster) -> BTreeMap<String, Usage> {
     let mut queues: BTreeMap<String, Usage> = BTreeMap::new();
     let objects = cluster.of(Kind::Workload).chain(cluster.of(Kind::Pod));
-    let charges = objects
+    let usages = objects
         .filter(|object| !cluster.is_late(object))
-        .filter_map(charged);
+        .filter_map(usage_of);
     let outlived = cluster
         .outlived()
-        .map(|(workload, pods)| charged_for(workload, pods));
-    for (queue, usage) in charges.chain(outlived) {
+        .map(|(workload, pods)| usage_for(workload, pods));
+    for (queue, usage) in usages.chain(outlived) {
         let sum = queues.entry(queue).or_default();
         for (share, amount) in usage {
             *sum.entry(share).or_default() += amount;
@@ -159,7 +159,7 @@ struct Tree<'a> {
 }
 
 impl Tree<'_> {
-    /// From the queue up to its root: where more is charged than there is.
+    /// From the queue up to its root: where usage is above its limit.
     fn exceeded(&self, queue: &str, share: &Share) -> Option<String> {
         let used = self.usage.get(queue).and_then(|usage| usage.get(share));
         let used = used.copied().unwrap_or_default();
@@ -244,7 +244,7 @@ fn lent(quota: Quota, has: i128) -> i128 {
     quota.lending.map_or(has, |limit| limit.min(has))
 }
 
-/// The most that a node may be charged: what it has, and what it may borrow of a parent.
+/// The most that a node may use: what it has, and what it may borrow of a parent.
 fn most(quota: Quota, has: i128, parent: &str) -> i128 {
     if parent.is_empty() {
         return has;
@@ -271,5 +271,5 @@ fn quota_of(object: Option<&Value>, (flavor, resource): &Share) -> Quota {
 }
 
 fn told(kind: &str, name: &str, (flavor, resource): &Share, used: i128, limit: i128) -> String {
-    format!("{kind} {name} is charged {used} n of {limit} n of {resource} in flavor {flavor}")
+    format!("{kind} {name} uses {used} n of {limit} n of {resource} in flavor {flavor}")
 }

@@ -41,7 +41,7 @@ pub(super) fn ungated_without_admission(
     let mut subjects = owners.chain([uid_of(pod)]);
     let is_admitted =
         subjects.any(|uid| cluster.holds_quota(uid)) || in_admitted_group(pod, cluster);
-    (!is_admitted).then(|| "it lost the queue gate, and nothing is charged for it".to_owned())
+    (!is_admitted).then(|| "it lost the queue gate, and has no usage".to_owned())
 }
 
 /// While a gate is left: suspended, or behind gates; and no Workload.
@@ -83,7 +83,7 @@ pub(super) fn too_many_pods(job: &str, cluster: &Cluster) -> Option<String> {
 }
 
 /// When quota is given back, wholly or for some pods, the work has ended: no pod of it is left, those
-/// on their way out included, and the job can't make any. `is_deleted` asks for those whose job is gone,
+/// terminating pods included, and the job can't make any. `is_deleted` asks for those whose job is gone,
 /// or for the others.
 pub(super) fn freed_too_early(
     before: Option<&Value>,
@@ -96,7 +96,7 @@ pub(super) fn freed_too_early(
     if cluster.by_uid(Kind::Job, job).is_none() != is_deleted {
         return None;
     }
-    // The garbage collector takes the Workload with the job. What it held stays charged: see `WithinQuota`.
+    // The garbage collector takes the Workload with the job. What it held stays in use: see `WithinQuota`.
     if is_deleted && workload.is_none() {
         return None;
     }

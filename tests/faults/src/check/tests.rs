@@ -162,7 +162,7 @@ fn with(mut object: Value, pointer: &str, value: Value) -> Value {
 }
 
 #[test]
-fn a_job_that_goes_its_way_breaks_nothing() {
+fn an_ordinary_life_breaks_nothing() {
     let story = Story::running()
         .put("Pod", "p1", phase(pod("a"), "Succeeded"))
         .put("Pod", "p2", phase(pod("a"), "Succeeded"))
@@ -273,7 +273,7 @@ fn an_admission_of_a_term_that_has_ended_counts_when_it_is_taken_over() {
 }
 
 #[test]
-fn a_pod_that_is_admitted_by_itself_is_charged() {
+fn a_pod_that_is_admitted_by_itself_is_counted() {
     let record = json!({"clusterQueue": "q", "flavors": {"cpu": "f"}}).to_string();
     let admitted = with(
         pod("rs"),
@@ -313,7 +313,7 @@ fn the_amounts_are_what_the_pods_ask_for() {
 }
 
 #[test]
-fn nothing_is_let_go_without_an_admission() {
+fn nothing_is_released_without_an_admission() {
     assert_eq!(
         Story::of_one_job().put("Job", "a", job(false)).broken(),
         [Invariant::AdmittedFirst]
@@ -438,7 +438,7 @@ fn quota_is_freed_when_the_work_has_ended() {
 }
 
 #[test]
-fn a_deleted_job_is_charged_until_its_pods_are_gone() {
+fn a_deleted_job_has_usage_until_its_pods_are_gone() {
     let deleted = || Story::running().gone("Job", "a").gone("Pod", "p1");
     let early = || deleted().put("Pod", "p2", terminating(pod("a")));
     assert_eq!(
@@ -447,7 +447,7 @@ fn a_deleted_job_is_charged_until_its_pods_are_gone() {
             .broken(),
         [Invariant::FreedAfterDeletion]
     );
-    // The garbage collector takes the Workload with the job: what it held is charged on.
+    // The garbage collector takes the Workload with the job: what it held stays in use.
     let next = |pods| workload("b", pods, admission(pods));
     let collected = || early().gone("Workload", "w-a");
     assert_eq!(

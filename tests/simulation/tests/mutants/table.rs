@@ -95,7 +95,7 @@ pub static MUTANTS: [Mutant; 27] = [
         "if false {",
     ),
     mutant(
-        "an admission that failed stays charged",
+        "an admission that failed keeps its usage",
         "src/controller/writes/reply.rs",
         "write if is_admission(write) => {\n                self.engine.apply(Event::AdmissionFailed(id));",
         "write if is_admission(write) => {\n                drop(id);",
@@ -179,13 +179,13 @@ pub static MUTANTS: [Mutant; 27] = [
         "Some(_) => None,\n            };\n            if ceiling.is_some_and(|ceiling| usage > ceiling) {\n                return false;",
     ),
     mutant(
-        "lent quota is not charged to the cohort",
+        "lent quota is not counted in the cohort",
         "engine/src/quota/available.rs",
         "rest = rest.minus(local).at_least_zero();\n            id = node.parent;\n        }\n        true",
         "rest = rest.minus(local).at_least_zero();\n            id = None;\n        }\n        true",
     ),
     mutant(
-        "a pod that is admitted by itself is not charged",
+        "a pod that is admitted by itself has no usage",
         "src/controller/account.rs",
         "pod.is_live() && is_own_record,",
         "pod.queue_gate.is_some() && is_own_record,",

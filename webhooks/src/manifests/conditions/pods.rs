@@ -7,12 +7,12 @@ use sluice_crds::{
     POD_GROUP_TOTAL_ANNOTATION, POD_GROUP_TOTAL_FROM_ANNOTATION, POD_SET_ANNOTATION,
     PROPAGATED_GATES_ANNOTATION, RETRIABLE_IN_GROUP_ANNOTATION,
 };
+use sluice_kinds::patch::MIRROR_ANNOTATION;
 
-use super::{Entry, any, condition, differs, gate_annotations, gets_controller, queue_labels};
-use crate::manifests::Options;
-
-/// A copy of a pod of a kubelet's own manifests: nothing can hold it.
-const MIRROR: &str = "kubernetes.io/config.mirror";
+use crate::manifests::conditions::entry::{
+    Entry, any, condition, controller, differs, gate_annotations, gets_controller, queue_labels,
+};
+use crate::manifests::options::Options;
 
 /// The pod is to wait by itself.
 pub(crate) fn hold_pod(options: &Options) -> MatchCondition {
@@ -48,7 +48,7 @@ fn waits_by_itself(options: &Options) -> String {
     format!(
         "!{} && (\n{} ||\n({}) && !({JOB_CONTROLLER} && {}) ||\n({}) && !{} ||\n{gated} && !{managed}) &&\n\
          !({managed} && {} && {gated} && !{} &&\n{IS_CONTROLLER})",
-        Entry::annotation(MIRROR).is_on("object"),
+        Entry::annotation(MIRROR_ANNOTATION).is_on("object"),
         any(asking, "object"),
         any(queue_labels(options), "object"),
         controller(" && o.apiVersion.startsWith('batch/') && o.kind == 'Job'"),
@@ -116,14 +116,6 @@ fn touched(options: &Options) -> String {
     // The field is absent where it is empty.
     touched.push("has(request.subResource) && request.subResource == 'resize'".to_owned());
     touched.join(" ||\n")
-}
-
-/// CEL: `object` has a controller `o`, for which what is in `rule` also holds.
-pub(super) fn controller(rule: &str) -> String {
-    format!(
-        "(has(object.metadata.ownerReferences) && object.metadata.ownerReferences.exists(o, \
-         has(o.controller) && o.controller{rule}))"
-    )
 }
 
 /// CEL: `object` carries a queue gate.

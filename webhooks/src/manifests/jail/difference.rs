@@ -6,7 +6,7 @@
 
 use k8s_openapi::api::admissionregistration::v1::Variable;
 
-use super::cel::{forbidden, variable};
+use crate::manifests::cel::syntax::{forbidden, variable};
 
 /// Deepest field that is looked into. Shipped kinds need eight.
 const LEVELS: usize = 14;

@@ -5,7 +5,7 @@ use sluice_crds::{
     QUEUE_GATE, QUEUE_NAME_LABEL, RETRIABLE_IN_GROUP_ANNOTATION,
 };
 
-use super::cel::{forbidden, texts};
+use crate::manifests::cel::syntax::{forbidden, texts};
 
 /// Keys of Sluice's domain that are written by users: whoever could write them could queue the jobs of
 /// others.
@@ -21,7 +21,7 @@ const OF_USERS: [&str; 8] = [
 ];
 
 /// What every refusal of another label or annotation says.
-const RULE: &str = "'is not Sluice\\'s own: its account may write no other'";
+const RULE: &str = "'is not a key of Sluice: its account may write no others'";
 
 /// CEL: whether the label or annotation `key` is written by Sluice.
 pub(super) fn is_own(key: &str) -> String {
@@ -61,7 +61,7 @@ pub(super) fn metadata_problems(allowed: Option<&str>) -> String {
         changed("object.metadata", "oldObject.metadata"),
         forbidden(
             "'metadata.' + k",
-            "'Sluice\\'s account may change nothing here but labels and annotations of its own'"
+            "'Sluice\\'s account may change only its own labels and annotations here'"
         ),
         of("labels", &own),
         of("annotations", &own_annotation)

@@ -3,7 +3,7 @@
 
 use sluice_crds::{JobKindSpec, PodSetRule};
 
-use super::cel::{text, texts};
+use crate::manifests::cel::syntax::{text, texts};
 
 /// Where Sluice writes in objects of one kind.
 #[derive(Default)]

@@ -7,8 +7,9 @@ use sluice_crds::{
     PROPAGATED_GATES_ANNOTATION, QUEUE_GATE,
 };
 
-use super::cel::{forbidden, required, text, variable, when};
-use super::{Cell, entries, rule};
+use crate::manifests::cel::syntax::{forbidden, required, text, variable, when};
+use crate::manifests::jail::cell::{Cell, rule};
+use crate::manifests::jail::entries;
 
 /// The policy for pods.
 pub(super) fn cell() -> Cell {
@@ -35,7 +36,7 @@ pub(super) fn cell() -> Cell {
                     "!variables.wasManaged && !variables.wasQueued",
                     "may be edited by Sluice's account"
                 ),
-                entries::metadata_problems(Some(&charged_by_itself()))
+                entries::metadata_problems(Some(&asked_to_be_admitted_by_itself()))
             ),
         ),
     ];
@@ -69,9 +70,9 @@ fn was_queued() -> String {
     )
 }
 
-/// What runs in a queue with nothing charged for it is marked as one that asked to be admitted by itself
+/// What runs in a queue without usage is marked as one that asked to be admitted by itself
 /// (`src/uncharged.rs`).
-fn charged_by_itself() -> String {
+fn asked_to_be_admitted_by_itself() -> String {
     format!(
         "(k == '{QUEUE_GATE}' && object.metadata.?annotations[?k].orValue('') == 'true' && \
          variables.oldLabels.exists(l, l.endsWith('/queue-name')))"
@@ -94,7 +95,7 @@ fn gates() -> String {
         sluice_crds::GROUP,
         forbidden(
             "'spec.schedulingGates[' + g + ']'",
-            &text("is not Sluice's own: its account may remove no other")
+            &text("is not a gate of Sluice: its account may remove no others")
         )
     )
 }
@@ -105,9 +106,7 @@ fn spec() -> String {
         "{changed}\n.filter(k, !(k in ['schedulingGates', 'nodeSelector', 'tolerations']))\n.map(k, {})",
         forbidden(
             "'spec.' + k",
-            &text(
-                "Sluice's account may change nothing but its gates, node selectors and tolerations"
-            )
+            &text("Sluice's account may change only its gates, node selectors and tolerations")
         )
     )
 }

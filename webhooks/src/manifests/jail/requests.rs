@@ -4,9 +4,11 @@
 use k8s_openapi::api::admissionregistration::v1::NamedRuleWithOperations;
 use sluice_crds::{GROUP, JobKindSpec};
 
-use super::cel::{forbidden, invalid, text, texts, variable, when};
-use super::difference::{self, Rules};
-use super::{Cell, SYSTEM_NAMESPACES, entries, kinds, rule};
+use crate::manifests::cel::syntax::{forbidden, invalid, text, texts, variable, when};
+use crate::manifests::jail::cell::{Cell, rule};
+use crate::manifests::jail::difference::{self, Rules};
+use crate::manifests::jail::{entries, kinds};
+use crate::manifests::options::SYSTEM_NAMESPACES;
 
 /// Parts of pods and objects that are never looked into: nothing in them is Sluice's.
 const CLOSED: [&str; 20] = [
@@ -133,7 +135,7 @@ fn namespaces() -> String {
         &invalid(
             "'metadata.namespace'",
             namespace,
-            &text("Sluice's account may write nothing in a namespace of the system"),
+            &text("Sluice's account may write nothing in a system namespace"),
         ),
     );
     let home = when(
@@ -144,7 +146,7 @@ fn namespaces() -> String {
             "'metadata.namespace'",
             namespace,
             &text(
-                "Sluice's account may write nothing in its own namespace but its Lease and its certificate",
+                "Sluice's account may write only its Lease and its certificate in its own namespace",
             ),
         ),
     );
@@ -184,7 +186,7 @@ fn table() -> String {
             &format!(
                 "{} + request.operation.lowerAscii() + {}",
                 text("Sluice's account may not "),
-                text(" this: it holds and releases jobs, and no more")
+                text(" this: it may only hold and release jobs")
             ),
         ),
     )
@@ -240,8 +242,7 @@ fn difference_rules() -> Rules {
                p.at + '.' + (k.matches('^[A-Za-z0-9_-]+$') ? k : '?')"
             .to_owned(),
         rule: text(
-            "Sluice's account may change nothing but the suspend field, node selectors, tolerations, and \
-             labels and annotations of its own",
+            "Sluice's account may change only the suspend field, node selectors, tolerations, and its own labels and annotations",
         ),
     }
 }

@@ -6,9 +6,10 @@ use std::collections::BTreeSet;
 
 use sluice_crds::JobKindSpec;
 
-use super::super::{MUTATE_JOBS, VALIDATE_JOBS};
-use super::cel::{forbidden, text, texts, variable};
-use super::{Cell, entries, rule};
+use crate::manifests::cel::syntax::{forbidden, text, texts, variable};
+use crate::manifests::jail::cell::{Cell, rule};
+use crate::manifests::jail::entries;
+use crate::manifests::webhooks::{MUTATE_JOBS, VALIDATE_JOBS};
 
 /// The policy for webhook configurations.
 pub(super) fn cell(shipped: &[JobKindSpec]) -> Cell {
@@ -48,7 +49,7 @@ fn problems(shipped: &[JobKindSpec]) -> String {
                 &text("Sluice's account may neither add nor remove a webhook"),
             ),
         );
-    let kept = "Sluice's account may change nothing but the caBundle, the rules of managed kinds and its match conditions";
+    let kept = "Sluice's account may change only the caBundle, the rules of managed kinds and its match conditions";
     let of_pair = |fields: String, at: &str| {
         format!(
             "variables.pairs.map(p, {fields}.map(k, {})).flatten()",
@@ -119,7 +120,7 @@ fn rules(shipped: &[JobKindSpec]) -> String {
                 text("a rule for "),
                 text(" of "),
                 text(
-                    " is not one for a managed kind: it names Job-like kinds one by one, Namespaced, for CREATE and UPDATE"
+                    " is not a rule for a managed kind: a rule must list Job-like kinds one by one, with the scope Namespaced, for CREATE and UPDATE"
                 )
             )
         )

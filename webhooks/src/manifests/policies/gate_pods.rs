@@ -3,11 +3,15 @@
 use k8s_openapi::api::admissionregistration::v1::{Mutation, Variable};
 use sluice_crds::{MANAGED_LABEL, POD_GROUP_LABEL, QUEUE_GATE};
 
-use super::super::pod_rule;
-use super::cel::variable;
-use super::gating::{self, Gating, entry, has_queue_gate};
-use super::path::Path;
-use super::{HeldKind, Options, Rules, apply, conditions, gates, metadata, owners, queue};
+use crate::manifests::cel::gating::{self, Gating, entry, has_queue_gate};
+use crate::manifests::cel::path::Path;
+use crate::manifests::cel::syntax::variable;
+use crate::manifests::cel::{gates, metadata, owners, queue};
+use crate::manifests::conditions;
+use crate::manifests::held::HeldKind;
+use crate::manifests::options::Options;
+use crate::manifests::policies::policy::{Rules, apply};
+use crate::manifests::requests::pod_rule;
 
 /// The name of both policies for pods.
 pub(super) const NAME: &str = "sluice-pods";
@@ -22,7 +26,7 @@ pub(super) fn policy(options: &Options, kinds: &[HeldKind]) -> Rules<Mutation> {
     Rules {
         name: NAME.to_owned(),
         requests: vec![pod_rule("pods", &["CREATE"])],
-        condition: conditions::hold_pod(options),
+        condition: conditions::pods::hold_pod(options),
         judges_deleted: false,
         variables,
         outcomes: vec![apply(gate(options))],

@@ -6,22 +6,27 @@
 //! suspended it is left to the controller. Claims for devices can be compared. Nor are pods counted at
 //! creation: a job whose pods can't be counted is held, and an event says why.
 
-use k8s_openapi::api::admissionregistration::v1::{Validation, Variable};
+use k8s_openapi::api::admissionregistration::v1::Validation;
 use sluice_crds::{ADMISSION_ANNOTATION, JobKindSpec, RELEASED_ANNOTATION};
+use sluice_kinds::hold::ASKS_FOR_EACH_POD;
+use sluice_kinds::problem::fill;
 
-use super::super::job_rule;
-use super::cel::{forbidden, not_supported, text, variable, when};
-use super::marks::BY_SLUICE;
-use super::metadata::{Map, differs};
-use super::path::Path;
-use super::{
-    HeldKind, Options, Rules, cel, conditions, gates, gating, hold, marks, metadata, owners, queue,
-    refuse,
-};
-
-/// What every refusal to grow ends with.
-const ADVICE: &str =
-    "while the job is admitted; suspend it in the same update, and it is queued with the new value";
+use crate::manifests::cel::holding::{self, was_held};
+use crate::manifests::cel::marks::{self, BY_SLUICE};
+use crate::manifests::cel::metadata::{self, Map, differs};
+use crate::manifests::cel::path::Path;
+use crate::manifests::cel::suspension::{counts, suspended};
+use crate::manifests::cel::syntax::{self, filled, forbidden, not_supported, text, variable, when};
+use crate::manifests::cel::{gates, gating, owners, queue, refuse};
+use crate::manifests::conditions;
+use crate::manifests::held::HeldKind;
+use crate::manifests::options::Options;
+use crate::manifests::policies::policy::Rules;
+use crate::manifests::requests::job_rule;
+use crate::rules::growth::{ADVICE, CLAIMS_CHANGED, GROWN};
+use crate::rules::jobs::validate::ADMISSION_IS_SETTLED;
+use crate::rules::queue_label::{self, ADDED, CHANGED, REMOVED};
+use crate::rules::unsuspend::{HELD_BY_GATES, HELD_BY_INVALID, QUEUED};
 
 /// The validating policy for this kind, one of `kinds`.
 pub(super) fn policy(options: &Options, kind: &HeldKind, kinds: &[HeldKind]) -> Rules<Validation> {
@@ -33,7 +38,7 @@ pub(super) fn policy(options: &Options, kind: &HeldKind, kinds: &[HeldKind]) -> 
     variables.extend(owners::author_of(&[kind], kinds));
     variables.push(was_held());
     variables.push(gating::propagated("true"));
-    variables.extend(hold::variables(options, &kind.job_kind));
+    variables.extend(holding::variables(options, &kind.job_kind));
     if let Some(suspend) = &kind.job_kind.suspend {
         variables.extend(suspended(suspend));
         variables.extend(counts(&kind.job_kind));
@@ -51,30 +56,19 @@ pub(super) fn policy(options: &Options, kind: &HeldKind, kinds: &[HeldKind]) -> 
         refuse::problems(&[kind]),
         change(spec),
     ];
-    variables.push(variable("problems", cel::all(problems)));
+    variables.push(variable("problems", syntax::all(problems)));
     Rules {
-        name: hold::name(kind),
+        name: kind.policy_name(),
         requests: vec![job_rule(
             &kind.resource,
             &kind.resource.subresources,
             &["CREATE", "UPDATE"],
         )],
-        condition: conditions::validate_job(options),
+        condition: conditions::jobs::validate_job(options),
         judges_deleted: false,
         variables,
-        outcomes: vec![cel::no_problems()],
+        outcomes: vec![syntax::no_problems()],
     }
-}
-
-/// `variables.wasHeld`: whether the object had a reason to be held. Needs [`owners::variables`].
-pub(super) fn was_held() -> Variable {
-    variable(
-        "wasHeld",
-        format!(
-            "oldObject != null && ({}.size() != 0 || variables.oldQueue.size() != 0 && !variables.wasChild)",
-            metadata::gate_keys("variables.oldAnnotations"),
-        ),
-    )
 }
 
 /// The mark of an object that was released switches its gates off: nobody but Sluice sets it.
@@ -101,16 +95,13 @@ pub(super) fn admission(is_settled: &str, known: &[&str]) -> String {
     let at = Map::Annotations.field(ADMISSION_ANNOTATION);
     let settled = when(
         &differs(Map::Annotations, ADMISSION_ANNOTATION),
-        &forbidden(
-            &at,
-            &text("may only be set at creation: it says how the object is held"),
-        ),
+        &forbidden(&at, &text(ADMISSION_IS_SETTLED)),
     );
     let value = format!("variables.annotations['{ADMISSION_ANNOTATION}']");
     let unknown = when(
         &format!(
             "'{ADMISSION_ANNOTATION}' in variables.annotations && !({value} in {})",
-            cel::texts(known.iter().copied())
+            syntax::texts(known.iter().copied())
         ),
         &not_supported(&at, &value, known),
     );
@@ -132,10 +123,7 @@ fn templates(kind: &JobKindSpec) -> String {
             "{}.metadata.annotations[",
             Path::parse(template).field()
         ));
-        let rule = text(&format!(
-            "asks for each pod to be admitted by itself, but this object is admitted as a whole; \
-             the annotation {ADMISSION_ANNOTATION} with the value \"PerPod\" changes that at creation"
-        ));
+        let rule = text(&fill(ASKS_FOR_EACH_POD, &[ADMISSION_ANNOTATION]));
         let (now, before) = (
             format!("variables.optedIn{index}"),
             format!("variables.optedInOld{index}"),
@@ -163,14 +151,7 @@ fn change(kind: &JobKindSpec) -> String {
     let Some(suspend) = &kind.suspend else {
         return format!("(!variables.wasGated ? [] :\n{gated})");
     };
-    let late = queue::change_problems(
-        None,
-        None,
-        Some(
-            "may only be set at creation: the pods of this object get their scheduling gates then; \
-             delete the object and create it again with the label",
-        ),
-    );
+    let late = queue::change_problems(None, None, Some(queue_label::LATE));
     format!(
         "(request.operation == 'CREATE' ? [] :\n\
          variables.hold == 'Suspend' ? {} :\n\
@@ -186,14 +167,8 @@ fn change(kind: &JobKindSpec) -> String {
 /// The queue of an object whose pods wait behind the queue gate.
 pub(super) fn change_of_gated() -> String {
     queue::change_problems(
-        Some(
-            "may not be removed while the pods carry the queue gate; delete the object and create \
-             it again without the label",
-        ),
-        Some(
-            "is immutable while the pods carry the queue gate; delete the object and create it \
-             again in the other queue",
-        ),
+        Some(queue_label::REMOVED_OF_GATED),
+        Some(queue_label::CHANGED_OF_GATED),
         None,
     )
 }
@@ -201,12 +176,6 @@ pub(super) fn change_of_gated() -> String {
 /// Of an object that waits suspended: who releases it, and which queue it is in. `grown` says how it
 /// has grown, where that can be told.
 pub(super) fn change_of_suspended(suspend: &str, grown: Option<&str>) -> String {
-    let removed = "may not be removed while the job is admitted; delete the job and create it again \
-                   without the label";
-    let changed = "is immutable while the job is admitted; delete the job and create it again in the \
-                   other queue";
-    let added = "may not be added while the job runs; suspend the job in the same update, and it is \
-                 queued";
     let grown = grown.map(|grown| {
         format!(" +\n(variables.oldQueue.size() == 0 || variables.isChild ? [] :\n{grown})")
     });
@@ -217,66 +186,29 @@ pub(super) fn change_of_suspended(suspend: &str, grown: Option<&str>) -> String 
          variables.isSuspended ? {} :\n\
          {}{grown})",
         started_by_hand(suspend),
-        queue::change_problems(Some(removed), Some(changed), None),
-        queue::change_problems(Some(removed), Some(changed), Some(added)),
+        queue::change_problems(Some(REMOVED), Some(CHANGED), None),
+        queue::change_problems(Some(REMOVED), Some(CHANGED), Some(ADDED)),
     )
-}
-
-/// `variables.wasSuspended` and `isSuspended`.
-pub(super) fn suspended(path: &str) -> [Variable; 2] {
-    let path = Path::parse(path);
-    let of = |object: &str| hold::is_suspended(&path, object);
-    [
-        variable(
-            "wasSuspended",
-            format!("oldObject != null && {}", of("oldObject")),
-        ),
-        variable("isSuspended", of("object")),
-    ]
-}
-
-/// `variables.counts` and `oldCounts`: how many pods each pod set has.
-pub(super) fn counts(kind: &JobKindSpec) -> [Variable; 2] {
-    let of = |object: &str| {
-        let counts: Vec<_> = kind
-            .pod_sets
-            .iter()
-            .map(|set| set.count.as_deref().map_or("1", str::trim))
-            .map(|count| format!("int({count})"))
-            .collect();
-        // A variable of a comprehension hides the one that the kind's expressions name.
-        format!("[{object}].map(object, [{}])[0]", counts.join(",\n"))
-    };
-    [
-        variable("counts", of("object")),
-        variable("oldCounts", of("oldObject")),
-    ]
 }
 
 /// Who lets a job go: Sluice does. A user who does it by hand is told what to do instead.
 pub(super) fn started_by_hand(suspend: &str) -> String {
     let at = text(&Path::parse(suspend).field());
-    let invalid = "'the job is held by an invalid value of ' + variables.gateFaults[0].at + '; remove the annotation'";
-    let held = "'the job is held by ' + variables.gates.join(', ') +\n\
-                '; it goes on by itself once the last gate is removed from its annotations'";
-    let queued = "'the job starts by itself once LocalQueue ' + strings.quote(variables.queue[0].name) +\n\
-                  ' admits it; to run it outside of Sluice, remove the label ' + variables.queue[0].key +\n\
-                  ' in the same update'";
+    let invalid = filled(HELD_BY_INVALID, &["variables.gateFaults[0].at"]);
+    let held = filled(HELD_BY_GATES, &["variables.gates.join(', ')"]);
+    let queue = [
+        "strings.quote(variables.queue[0].name)",
+        "variables.queue[0].key",
+    ];
+    let queued = filled(QUEUED, &queue);
     format!(
         "(variables.gateFaults.size() != 0 ? [{}] :\n\
          variables.gates.size() != 0 ? [{}] :\n\
          variables.queue.size() != 0 && !variables.isChild ? [{}] : [])",
-        forbidden(&at, invalid),
-        forbidden(&at, held),
-        forbidden(&at, queued),
+        forbidden(&at, &invalid),
+        forbidden(&at, &held),
+        forbidden(&at, &queued),
     )
-}
-
-/// CEL: whether any pod set has grown. Needs `variables.counts` and `oldCounts`.
-pub(super) fn has_grown(kind: &JobKindSpec) -> String {
-    let sets = 0..kind.pod_sets.len();
-    let grown = sets.map(|set| format!("variables.oldCounts[{set}] < variables.counts[{set}]"));
-    format!("({})", grown.collect::<Vec<_>>().join(" || "))
 }
 
 /// Admitted jobs may shrink.
@@ -286,16 +218,15 @@ fn grown(kind: &JobKindSpec) -> String {
             format!("variables.counts[{index}]"),
             format!("variables.oldCounts[{index}]"),
         );
-        let grown = format!(
-            "'may not grow from ' + string({was}) + ' to ' + string({is}) + {}",
-            text(&format!(" pods {ADVICE}"))
+        let counts = [format!("string({was})"), format!("string({is})")];
+        let grown = filled(
+            &format!("{GROWN} {ADVICE}"),
+            &counts.each_ref().map(String::as_str),
         );
         let claims = |suffix: &str| {
             format!("variables.pod{suffix}{index}.?spec.?resourceClaims.orValue([])")
         };
-        let claimed = text(&format!(
-            "the resourceClaims of its pods may not change {ADVICE}"
-        ));
+        let claimed = text(&format!("{CLAIMS_CHANGED} {ADVICE}"));
         let at = text(&format!("pod set {name:?}"));
         format!(
             "({was} < {is} ? [{}] :\n{} != {} ? [{}] : [])",

@@ -7,29 +7,30 @@ use sluice_crds::{HELD_ANNOTATION, MANAGED_LABEL, PodSetRule, QUEUE_GATE};
 
 use sluice_kinds::HeldMark;
 
-use super::super::job_rule;
-use super::cel::{forbidden, text, variable, when};
-use super::gating;
-use super::hold::{each_set, name};
-use super::path::Path;
-use super::{
-    HeldKind, Options, Rules, cel, conditions, gates, hold, jobs, json_patch, metadata, owners,
-    queue, refuse,
-};
+use crate::manifests::cel::holding::{self, each_set};
+use crate::manifests::cel::path::Path;
+use crate::manifests::cel::syntax::{self, forbidden, text, variable, when};
+use crate::manifests::cel::{gates, gating, metadata, owners, queue, refuse, suspension};
+use crate::manifests::conditions;
+use crate::manifests::held::HeldKind;
+use crate::manifests::options::Options;
+use crate::manifests::policies::policy::{Rules, json_patch};
+use crate::manifests::policies::{hold, jobs};
+use crate::manifests::requests::job_rule;
 
 /// The mutating policy for this kind, one of `kinds`.
 pub(super) fn mutating(options: &Options, kind: &HeldKind, kinds: &[HeldKind]) -> Rules<Mutation> {
     let mut variables = read(options, kind, kinds);
-    variables.push(hold::is_held());
+    variables.push(holding::is_held());
     let spec = &kind.job_kind;
     let by_suspend = spec.suspend.as_deref().map(suspend);
     let sets = spec.pod_sets.iter().enumerate();
     let marks = sets.map(|(index, set)| mark(options, set, &index.to_string()));
     let outcomes = by_suspend.into_iter().chain(marks);
     Rules {
-        name: name(kind),
+        name: kind.policy_name(),
         requests: vec![job_rule(&kind.resource, &[], hold::operations(spec))],
-        condition: conditions::hold_job(options),
+        condition: conditions::jobs::hold_job(options),
         judges_deleted: false,
         variables,
         outcomes: outcomes.map(json_patch).collect(),
@@ -52,7 +53,7 @@ pub(super) fn validating(
         format!("oldObject != null && {}", was_marked.join(" && ")),
     ));
     let (is_settled, by_gates) = if let Some(suspend) = &spec.suspend {
-        variables.extend(jobs::suspended(suspend));
+        variables.extend(suspension::suspended(suspend));
         let started = format!(
             "(variables.wasSuspended && !variables.isSuspended && variables.gateKeys.size() != 0 ?\n\
              {} : [])",
@@ -60,13 +61,13 @@ pub(super) fn validating(
         );
         ("oldObject != null", started)
     } else {
-        variables.push(jobs::was_held());
+        variables.push(holding::was_held());
         ("variables.wasHeld", ungated(&spec.kind))
     };
     if !spec.refuse.is_empty() {
-        variables.push(hold::is_held());
+        variables.push(holding::is_held());
         if spec.suspend.is_some() {
-            variables.push(jobs::was_held());
+            variables.push(holding::was_held());
         }
         variables.push(variable("hold", "'EachPod'"));
     }
@@ -80,19 +81,19 @@ pub(super) fn validating(
         refuse::problems(&[kind]),
         format!("(!variables.wasMarked ? [] :\n{})", jobs::change_of_gated()),
     ];
-    variables.push(variable("problems", cel::all(problems)));
+    variables.push(variable("problems", syntax::all(problems)));
     let resource = &kind.resource;
     Rules {
-        name: name(kind),
+        name: kind.policy_name(),
         requests: vec![job_rule(
             resource,
             &resource.subresources,
             &["CREATE", "UPDATE"],
         )],
-        condition: conditions::validate_job(options),
+        condition: conditions::jobs::validate_job(options),
         judges_deleted: false,
         variables,
-        outcomes: vec![cel::no_problems()],
+        outcomes: vec![syntax::no_problems()],
     }
 }
 
@@ -130,7 +131,7 @@ fn suspend(path: &str) -> String {
     operations.push(add("true", &mark, &text(HeldMark::Held.value())));
     format!(
         "variables.gateKeys.size() == 0 || {} ? [] :\n{}",
-        hold::is_suspended(&path, "object"),
+        suspension::is_suspended(&path, "object"),
         operations.join(" +\n")
     )
 }

@@ -9,16 +9,27 @@ use sluice_crds::{
     POD_GROUP_TOTAL_ANNOTATION, POD_GROUP_TOTAL_FROM_ANNOTATION, POD_SET_ANNOTATION,
     PROPAGATED_GATES_ANNOTATION, RETRIABLE_IN_GROUP_ANNOTATION,
 };
-use sluice_kinds::marks::{OF_OWNER, OF_POD};
+use sluice_kinds::marks::{OF_OWNER, OF_POD, STANDS_FOR_ANNOTATION};
+use sluice_kinds::pod::{GROUP_PODS_MAX, GROUP_TOTAL, UNCOUNTED_GROUP, UNNAMED_GROUP};
+use sluice_kinds::problem::fill;
 
-use super::super::pod_rule;
-use super::cel::{forbidden, invalid, not_supported, required, text, variable, when};
-use super::gate_pods::{self, NAME};
-use super::gating::{self, has_queue_gate};
-use super::marks::BY_SLUICE;
-use super::metadata::{Map, differs};
-use super::{HeldKind, Options, Rules, cel, conditions, gates, metadata, owners, queue, resize};
-use crate::pods::{ANOTHER_OWNER, GROUP_ANNOTATIONS, LATE_QUEUE};
+use crate::manifests::cel::gating::{self, has_queue_gate};
+use crate::manifests::cel::marks::BY_SLUICE;
+use crate::manifests::cel::metadata::{self, Map, differs};
+use crate::manifests::cel::syntax::{
+    self, filled, forbidden, invalid, not_supported, required, text, variable, when,
+};
+use crate::manifests::cel::{gates, owners, queue, resize};
+use crate::manifests::conditions;
+use crate::manifests::held::HeldKind;
+use crate::manifests::options::Options;
+use crate::manifests::policies::gate_pods::{self, NAME};
+use crate::manifests::policies::policy::Rules;
+use crate::manifests::requests::pod_rule;
+use crate::rules::pods::create::{WITH_ITS_GROUP, WOULD_RUN};
+use crate::rules::pods::update::{
+    ANOTHER_OWNER, GROUP_ANNOTATIONS, LATE_QUEUE, QUEUE_CHANGED, QUEUE_GATE_REMOVED, QUEUE_REMOVED,
+};
 
 const IMMUTABLE: &str = "'is immutable'";
 
@@ -39,7 +50,7 @@ pub(super) fn policy(options: &Options, kinds: &[HeldKind]) -> Rules<Validation>
         format!(
             "request.operation == 'CREATE' ? variables.createProblems :\n\
              request.?subResource.orValue('') != 'resize' ? variables.updateProblems :\n\
-             !variables.wasCharged ? [] :\n{}",
+             !variables.hadUsage ? [] :\n{}",
             resize::problems()
         ),
     ));
@@ -50,16 +61,16 @@ pub(super) fn policy(options: &Options, kinds: &[HeldKind]) -> Rules<Validation>
             pod_rule("pods/status", &["UPDATE"]),
             pod_rule("pods/resize", &["UPDATE"]),
         ],
-        condition: conditions::validate_pod(options),
+        condition: conditions::pods::validate_pod(options),
         judges_deleted: true,
         variables,
-        outcomes: vec![cel::no_problems()],
+        outcomes: vec![syntax::no_problems()],
     }
 }
 
 /// `variables.wasManaged`: whether Sluice looked after the pod. `isLive`: whether it had not ended.
 /// `hadQueueGate`: whether it waited in a queue. `wasAlone`: whether it asked to be queued by itself
-/// or with its group. `wasCharged`: whether quota was held for it. `wasOwned`: whether it had a
+/// or with its group. `hadUsage`: whether quota was held for it. `wasOwned`: whether it had a
 /// controller.
 fn before(options: &Options) -> Vec<Variable> {
     let mut variables = gating::variables("oldObject == null ? {} : oldObject", "Old", options);
@@ -86,7 +97,7 @@ fn before(options: &Options) -> Vec<Variable> {
             ),
         ),
         variable(
-            "wasCharged",
+            "hadUsage",
             "variables.wasManaged && (variables.wasAlone || variables.isOwned) && !variables.hadQueueGate && variables.isLive",
         ),
     ]);
@@ -111,17 +122,12 @@ fn create(options: &Options) -> String {
         &format!("'{POD_GROUP_LABEL}' in variables.labels && variables.optedIn.size() != 0"),
         &forbidden(
             "'metadata.annotations[' + variables.optedIn[0] + ']'",
-            &text(&format!(
-                "the label {POD_GROUP_LABEL} has the pod admitted with its group, not by itself"
-            )),
+            &text(&fill(WITH_ITS_GROUP, &[POD_GROUP_LABEL])),
         ),
     );
     let bound = when(
         "variables.hold != 'None' && object.spec.?nodeName.orValue('') != ''",
-        &forbidden(
-            "'spec.nodeName'",
-            "'may not be set on a pod that waits in a queue: it would run at once'",
-        ),
+        &forbidden("'spec.nodeName'", &text(WOULD_RUN)),
     );
     format!(
         "{admitted} +\n\
@@ -165,7 +171,7 @@ fn group() -> String {
         Map::Labels.field(POD_GROUP_LABEL),
         Map::Annotations.field(POD_GROUP_TOTAL_ANNOTATION),
     );
-    let counted = format!("must name the group whose pods {POD_GROUP_TOTAL_ANNOTATION} counts");
+    let counted = fill(UNNAMED_GROUP, &[POD_GROUP_TOTAL_ANNOTATION]);
     [
         is_bool(RETRIABLE_IN_GROUP_ANNOTATION),
         when(
@@ -178,14 +184,14 @@ fn group() -> String {
         ),
         when(
             &format!("{label} && !({total})"),
-            &required(&at_count, "'must say how many pods the group has'"),
+            &required(&at_count, &text(UNCOUNTED_GROUP)),
         ),
         when(
             &format!("{label} && {total} && !{count}.matches('^[+]?0*([1-9][0-9]{{0,2}}|1000)$')"),
             &invalid(
                 &at_count,
                 &count,
-                "'must be a whole number between 1 and 1000'",
+                &text(&fill(GROUP_TOTAL, &[&GROUP_PODS_MAX.to_string()])),
             ),
         ),
     ]
@@ -281,12 +287,11 @@ fn opened(options: &Options) -> String {
         "variables.carriedOld.filter(g, g in {} && !(g in variables.carried))",
         gating::queue_gates(options)
     );
-    let rule = "'the gate ' + strings.quote(g) + ' is removed by Sluice when ' +\n\
-                (variables.oldQueue.size() == 0 ? 'its queue' : 'LocalQueue ' + strings.quote(variables.oldQueue[0].name)) +\n\
-                ' has room'";
+    let queue = "(variables.oldQueue.size() == 0 ? 'its queue' : 'LocalQueue ' + strings.quote(variables.oldQueue[0].name))";
+    let rule = filled(QUEUE_GATE_REMOVED, &["strings.quote(g)", queue]);
     format!(
         "{removed}.slice(0, {removed}.size() == 0 ? 0 : 1).map(g,\n{})",
-        forbidden("'spec.schedulingGates'", rule)
+        forbidden("'spec.schedulingGates'", &rule)
     )
 }
 
@@ -294,13 +299,12 @@ fn opened(options: &Options) -> String {
 fn lifted() -> String {
     let removed = "variables.carriedOld.filter(g, g in variables.listedOld && !(g in variables.carried) &&\n\
                    (variables.isOwned || variables.wasOwned || g in variables.propagated))";
-    let rule = format!(
-        "'the gate ' + strings.quote(g) + ' stands for a gate annotation on ' +\n\
-         (variables.isOwned || variables.wasOwned ? {} : {}) +\n\
-         ', and is removed by Sluice when that is lifted; lift it there'",
+    let holder = format!(
+        "(variables.isOwned || variables.wasOwned ? {} : {})",
         text(OF_OWNER),
         text(OF_POD)
     );
+    let rule = filled(STANDS_FOR_ANNOTATION, &["strings.quote(g)", &holder]);
     format!(
         "{removed}.slice(0, {removed}.size() == 0 ? 0 : 1).map(g,\n{})",
         forbidden("'spec.schedulingGates'", &rule)
@@ -310,15 +314,14 @@ fn lifted() -> String {
 /// The queue label of a pod that is queued by itself or with its group: free while it waits, fixed
 /// while its quota is taken from there.
 fn requeued() -> String {
-    let changed = "is immutable while the pod is admitted; delete the pod and create it again in the \
-                   other queue";
-    let removed = "may not be removed while the pod is admitted; delete the pod and create it again \
-                   without the label";
-    let late = LATE_QUEUE;
     format!(
-        "(variables.wasAlone && variables.wasCharged ? {} :\n\
+        "(variables.wasAlone && variables.hadUsage ? {} :\n\
          !variables.wasAlone && !variables.isOwned && variables.isLive && !variables.hadQueueGate ? {} : [])",
-        queue::change_problems(Some(removed), Some(changed), Some(changed)),
-        queue::change_problems(Some(late), Some(late), Some(late)),
+        queue::change_problems(
+            Some(QUEUE_REMOVED),
+            Some(QUEUE_CHANGED),
+            Some(QUEUE_CHANGED)
+        ),
+        queue::change_problems(Some(LATE_QUEUE), Some(LATE_QUEUE), Some(LATE_QUEUE)),
     )
 }

@@ -6,14 +6,15 @@
 
 use k8s_openapi::api::admissionregistration::v1::{Mutation, Validation, Variable};
 
-use super::super::job_rule;
-use super::cel::variable;
-use super::held::Group;
-use super::path::Path;
-use super::{
-    HeldKind, Options, Rules, apply, cel, conditions, gates, hold, jobs, metadata, owners, queue,
-    refuse,
-};
+use crate::manifests::cel::path::Path;
+use crate::manifests::cel::syntax::{self, variable};
+use crate::manifests::cel::{gates, holding, metadata, owners, queue, refuse, suspension};
+use crate::manifests::conditions;
+use crate::manifests::held::{Group, HeldKind};
+use crate::manifests::options::Options;
+use crate::manifests::policies::policy::{Rules, apply};
+use crate::manifests::policies::{hold, jobs};
+use crate::manifests::requests::job_rule;
 
 /// The name of both policies: that of the path.
 fn name(group: &Group<'_>) -> String {
@@ -31,9 +32,9 @@ pub(super) fn mutating(
     kinds: &[HeldKind],
 ) -> Rules<Mutation> {
     let mut variables = read(options, group, kinds);
-    variables.push(hold::is_held());
+    variables.push(holding::is_held());
     variables.push(variable("hold", "'Suspend'"));
-    variables.extend(jobs::suspended(group.suspend));
+    variables.extend(suspension::suspended(group.suspend));
     Rules {
         name: name(group),
         requests: group
@@ -41,7 +42,7 @@ pub(super) fn mutating(
             .iter()
             .map(|kind| job_rule(&kind.resource, &[], &["CREATE", "UPDATE"]))
             .collect(),
-        condition: conditions::hold_job(options),
+        condition: conditions::jobs::hold_job(options),
         judges_deleted: false,
         variables,
         outcomes: vec![
@@ -60,9 +61,9 @@ pub(super) fn validating(
     let mut variables = read(options, group, kinds);
     variables.extend(gates::problems());
     variables.extend(owners::author_of(&group.kinds, kinds));
-    variables.extend(jobs::suspended(group.suspend));
-    variables.push(hold::is_held());
-    variables.push(jobs::was_held());
+    variables.extend(suspension::suspended(group.suspend));
+    variables.push(holding::is_held());
+    variables.push(holding::was_held());
     variables.push(variable("hold", "'Suspend'"));
     let problems = [
         "variables.gateProblems".to_owned(),
@@ -76,7 +77,7 @@ pub(super) fn validating(
             jobs::change_of_suspended(group.suspend, None)
         ),
     ];
-    variables.push(variable("problems", cel::all(problems)));
+    variables.push(variable("problems", syntax::all(problems)));
     Rules {
         name: name(group),
         requests: group
@@ -87,10 +88,10 @@ pub(super) fn validating(
                 job_rule(resource, &resource.subresources, &["CREATE", "UPDATE"])
             })
             .collect(),
-        condition: conditions::validate_job(options),
+        condition: conditions::jobs::validate_job(options),
         judges_deleted: false,
         variables,
-        outcomes: vec![cel::no_problems()],
+        outcomes: vec![syntax::no_problems()],
     }
 }
 

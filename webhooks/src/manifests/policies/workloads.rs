@@ -2,8 +2,8 @@
 
 use k8s_openapi::api::admissionregistration::v1::{MatchCondition, Validation};
 
-use super::super::rule;
-use super::Rules;
+use crate::manifests::policies::policy::Rules;
+use crate::manifests::requests::rule;
 
 /// The validating policy.
 pub(super) fn policy() -> Rules<Validation> {

@@ -13,7 +13,7 @@ use crate::simulate::figures::Owner;
 
 /// Two queues or three, and what holds for them.
 #[derive(Debug, Clone)]
-struct World {
+struct Setup {
     queues: BTreeMap<&'static str, Manners>,
     cohort: bool,
     fair_sharing: Option<Vec<FairPreemption>>,
@@ -27,7 +27,7 @@ struct Manners {
     weight: Weight,
 }
 
-impl World {
+impl Setup {
     fn quotas(&self) -> Quotas {
         let cpus = self.queues.iter().map(|(name, queue)| (*name, queue.cpu));
         queues(&cpus.collect::<Vec<_>>(), self.cohort, |queue| {
@@ -47,17 +47,17 @@ impl World {
         self.fair_sharing.is_some() || !self.cohort || self.queues.values().all(never)
     }
 
-    /// Whether there would be room for a job if nobody else was there.
-    fn has_room_for(&self, job: &Job) -> bool {
+    /// Whether a job would fit if nothing else was admitted.
+    fn fits(&self, job: &Job) -> bool {
         let own = self.queues.get(&*job.queue.name);
-        let room = if self.cohort {
+        let most = if self.cohort {
             self.queues.values().map(|queue| queue.cpu).sum()
         } else {
             own.map_or(0, |queue| queue.cpu)
         };
         let sets = job.pod_sets.iter();
         let least: u32 = sets.map(|set| set.min_count.unwrap_or(set.count)).sum();
-        own.is_some() && i128::from(least) <= room
+        own.is_some() && i128::from(least) <= most
     }
 }
 
@@ -111,7 +111,7 @@ fn any_job(arrivals: i64) -> impl Strategy<Value = Job> {
     })
 }
 
-fn any_world() -> impl Strategy<Value = World> {
+fn any_setup() -> impl Strategy<Value = Setup> {
     let fair_sharing = proptest::option::of(any_fairness());
     let queues = (
         any_manners(4),
@@ -129,7 +129,7 @@ fn any_world() -> impl Strategy<Value = World> {
         if have_c == 0 {
             queues.insert("c", c);
         }
-        World {
+        Setup {
             queues,
             cohort,
             fair_sharing,
@@ -188,22 +188,22 @@ proptest! {
     #[test]
     fn what_must_always_hold(
         jobs in any_jobs(),
-        world in any_world(),
+        setup in any_setup(),
         checkpoint: bool,
         until in proptest::option::of(0..300_i64),
     ) {
-        let quotas = world.quotas();
+        let quotas = setup.quotas();
         let rules = Rules {
-            settings: Settings { fair_sharing: world.fair_sharing.clone(), ..rules().settings },
+            settings: Settings { fair_sharing: setup.fair_sharing.clone(), ..rules().settings },
             until: until.map(|until| Time::from_millis(until * 1000)),
             restart: if checkpoint { Restart::WhereItWas } else { Restart::FromStart },
             ..rules()
         };
         let figures = figures(&quotas, &jobs, &rules);
         let has_ended = figures.cut != Some("evictions");
-        prop_assert!(has_ended || !(is_usual() || world.is_sure_to_end()));
+        prop_assert!(has_ended || !(is_usual() || setup.is_sure_to_end()));
         if has_ended && until.is_none() {
-            let able = jobs.iter().filter(|job| world.has_room_for(job)).count();
+            let able = jobs.iter().filter(|job| setup.fits(job)).count();
             prop_assert_eq!(figures.all.finished, able);
         }
         for row in &figures.quotas {

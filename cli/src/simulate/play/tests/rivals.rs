@@ -59,7 +59,7 @@ fn check(
 }
 
 #[test]
-fn none_that_would_be_back_first_goes_for_one_that_borrows() {
+fn a_job_that_borrows_preempts_no_target_that_would_return_first() {
     use ReclaimWithinCohort::{Any, LowerPriority};
     check(
         "the first of those that go is within its quota once the others have gone",
@@ -98,11 +98,11 @@ fn none_that_would_be_back_first_goes_for_one_that_borrows() {
 }
 
 #[test]
-fn none_goes_for_one_behind_another_that_would_take_the_room() {
+fn nothing_is_preempted_for_a_job_behind_another_that_would_take_the_quota() {
     use ReclaimWithinCohort::Any;
     use WithinClusterQueue::LowerPriority;
     check(
-        "the one ahead would have one of its own queue go for the rest, by shares",
+        "the head would preempt a job of its own queue for the rest, by shares",
         (LowerPriority, Any),
         EQUAL_SHARES,
         0,
@@ -128,7 +128,7 @@ fn none_goes_for_one_behind_another_that_would_take_the_room() {
 }
 
 #[test]
-fn none_goes_for_one_that_those_who_leave_come_back_before() {
+fn nothing_is_preempted_for_a_job_before_which_its_targets_return() {
     use ReclaimWithinCohort::Any;
     use WithinClusterQueue::{LowerOrNewerEqualPriority, LowerPriority, Never};
     check(
@@ -185,7 +185,7 @@ fn none_goes_for_one_that_those_who_leave_come_back_before() {
 }
 
 #[test]
-fn none_goes_for_what_its_queue_has_only_claimed() {
+fn nothing_is_preempted_for_quota_that_its_queue_has_only_reserved() {
     use ReclaimWithinCohort::{Any, LowerPriority};
     use WithinClusterQueue as Within;
     check(

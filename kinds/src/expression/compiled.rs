@@ -1,0 +1,296 @@
+//! CEL expressions over the fields of an object: compiled once with bounds, evaluated on just the
+//! fields they name. What an expression means for a job is said elsewhere.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, LazyLock};
+
+use cel::common::ast::{Expr, IdedExpr, LiteralValue, operators};
+use cel::{Context, Env, Program};
+use serde_json::Value;
+
+use crate::expression::nesting::nesting;
+use crate::expression::project::Projection;
+use crate::expression::walk::{Parts, Reference, Walk};
+use crate::field::problem::Problem;
+
+#[cfg(test)]
+mod tests;
+
+/// Longest expression in bytes; the CRD has the same limit.
+const SOURCE_BYTES_MAX: usize = 2048;
+/// Deepest nesting, of brackets, operators in a row, and fields of fields. Unoptimised, the evaluator
+/// takes 40 KiB of the stack for each, of 2 MiB that a worker has.
+const NESTING_MAX: usize = 40;
+/// Deepest nesting of `all`, `exists`, `map` and the like: each one multiplies the work.
+const MACRO_DEPTH_MAX: u32 = 2;
+/// Most steps of one evaluation: the nodes of the expression within macros, for each element of the
+/// longest list, once more for each nested macro, and for each [`TEXT_STEP_BYTES`] of the longest text.
+/// A step takes about a microsecond.
+const STEPS_MAX: usize = 250_000;
+/// How much text is compared or copied in a step.
+const TEXT_STEP_BYTES: usize = 1024;
+/// Functions that are looked up at admission time, so that a typo is found there.
+const FUNCTIONS: &[&str] = &[
+    "size",
+    "contains",
+    "startsWith",
+    "endsWith",
+    "matches",
+    "int",
+    "uint",
+    "double",
+    "string",
+    "bool",
+    "type",
+    "dyn",
+];
+
+/// The functions of CEL: making them costs more than most evaluations.
+static ENVIRONMENT: LazyLock<Arc<Env>> = LazyLock::new(|| Arc::new(Env::stdlib()));
+
+/// What an expression may name.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Declared {
+    /// `object`.
+    Object,
+    /// `object`, `item` and `key`.
+    Element,
+}
+
+impl Declared {
+    fn variables(self) -> &'static [&'static str] {
+        match self {
+            Self::Object => &["object"],
+            Self::Element => &["object", "item", "key"],
+        }
+    }
+}
+
+/// What an expression has to give.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Returns {
+    /// A bool.
+    Bool,
+    /// An int.
+    Int,
+    /// A string.
+    Text,
+}
+
+impl Returns {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Bool => "bool",
+            Self::Int => "int",
+            Self::Text => "string",
+        }
+    }
+}
+
+/// The values of what is declared.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Variables<'a> {
+    /// The object.
+    pub(crate) object: &'a Value,
+    /// The element of a list or map, and its key or place.
+    pub(crate) element: Option<(&'a Value, &'a Value)>,
+}
+
+/// A compiled expression.
+#[derive(Debug)]
+pub(crate) struct Expression {
+    program: Program,
+    needs: BTreeMap<String, Parts>,
+    references: Vec<Reference>,
+    cost_depth: u32,
+    nodes_in_macros: usize,
+}
+
+impl Expression {
+    /// Compiles `source`.
+    ///
+    /// # Errors
+    /// What is wrong and where, as a sentence for the user.
+    pub(crate) fn compile(
+        source: &str,
+        declared: Declared,
+        returns: Returns,
+    ) -> Result<Self, String> {
+        if source.len() > SOURCE_BYTES_MAX {
+            return Err(format!("must not be longer than {SOURCE_BYTES_MAX} bytes"));
+        }
+        if nesting(source) > NESTING_MAX {
+            return Err(format!(
+                "must not be nested deeper than {NESTING_MAX} brackets, operators and fields"
+            ));
+        }
+        let program = Program::compile(source)
+            .map_err(|e| format!("must be a CEL expression: {}", one_line(&e.to_string())))?;
+        check_functions(&program)?;
+        let variables = declared.variables();
+        let walk = Walk::over(program.expression(), variables);
+        if let Some((name, id)) = walk.undeclared {
+            let rule = match (name.as_str(), declared) {
+                ("object", _) => "a field of \"object\" must be named".to_owned(),
+                (_, Declared::Object) => "only \"object\" is declared".to_owned(),
+                (_, Declared::Element) => {
+                    "only \"object\", \"item\" and \"key\" are declared".to_owned()
+                }
+            };
+            let at = position(&program, id);
+            return Err(format!("undeclared reference to {name:?}{at}: {rule}"));
+        }
+        if walk.macro_depth > MACRO_DEPTH_MAX {
+            return Err(format!(
+                "must not nest more than {MACRO_DEPTH_MAX} of all, exists, map and filter"
+            ));
+        }
+        if let Some(given) = type_of(program.expression())
+            && given != returns.name()
+        {
+            return Err(format!("must give a {}, not a {given}", returns.name()));
+        }
+        Ok(Self {
+            needs: walk.needs,
+            references: walk.references,
+            cost_depth: walk.cost_depth,
+            nodes_in_macros: walk.nodes_in_macros,
+            program,
+        })
+    }
+
+    /// Compiles `source`, which stands at `field` of a JobKind.
+    pub(crate) fn compile_at(
+        field: &str,
+        source: &str,
+        declared: Declared,
+        returns: Returns,
+        problems: &mut Vec<Problem>,
+    ) -> Option<Self> {
+        Self::compile(source, declared, returns)
+            .map_err(|rule| problems.push(Problem::invalid(field, source, rule)))
+            .ok()
+    }
+
+    /// The fields that it names.
+    pub(crate) fn references(&self) -> &[Reference] {
+        &self.references
+    }
+
+    /// Where `reference` stands in the text, as ` at 1:12`, if that is known.
+    pub(crate) fn position(&self, reference: &Reference) -> String {
+        position(&self.program, reference.id)
+    }
+
+    /// Evaluates the expression.
+    ///
+    /// # Errors
+    /// What went wrong, as a sentence for the user.
+    pub(crate) fn evaluate(&self, variables: Variables<'_>) -> Result<cel::Value, String> {
+        let Variables { object, element } = variables;
+        let mut context = Context::with_env(ENVIRONMENT.clone());
+        let mut projection = Projection::default();
+        for (name, parts) in &self.needs {
+            let value = match (name.as_str(), element) {
+                ("item", Some((item, _))) => item,
+                ("key", Some((_, key))) => key,
+                _ => object,
+            };
+            let projected = projection.of(value, parts)?;
+            context.add_variable_from_value(name.as_str(), projected);
+        }
+        self.check_cost(&projection)?;
+        self.program
+            .execute(&context)
+            .map_err(|e| one_line(&e.to_string()))
+    }
+
+    fn check_cost(&self, projection: &Projection) -> Result<(), String> {
+        let (longest, text_bytes) = (projection.longest(), projection.longest_text_bytes());
+        let text = (text_bytes / TEXT_STEP_BYTES).saturating_add(1);
+        let steps = longest
+            .checked_pow(self.cost_depth)
+            .and_then(|elements| elements.checked_mul(self.nodes_in_macros))
+            .and_then(|steps| steps.checked_mul(text));
+        if self.cost_depth == 0 || steps.is_some_and(|steps| steps <= STEPS_MAX) {
+            return Ok(());
+        }
+        Err(format!(
+            "it reads a list of {longest} elements and a text of {text_bytes} bytes and could take more than {STEPS_MAX} steps, which is all that an expression may take"
+        ))
+    }
+}
+
+fn position(program: &Program, id: u64) -> String {
+    let info = program.source_info();
+    let Some(before) = info
+        .offset_for(id)
+        .and_then(|(start, _)| info.source.get(..usize::try_from(start).ok()?))
+    else {
+        return String::new();
+    };
+    let line = before.matches('\n').count().saturating_add(1);
+    let column = before.chars().rev().take_while(|c| *c != '\n').count();
+    format!(" at {line}:{}", column.saturating_add(1))
+}
+
+/// The type that an expression gives, as far as its outermost operation tells.
+fn type_of(expression: &IdedExpr) -> Option<&'static str> {
+    match &expression.expr {
+        Expr::Literal(literal) => Some(match literal {
+            LiteralValue::Boolean(_) => "bool",
+            LiteralValue::Bytes(_) => "bytes",
+            LiteralValue::Double(_) => "double",
+            LiteralValue::Int(_) => "int",
+            LiteralValue::Null => "null",
+            LiteralValue::String(_) => "string",
+            LiteralValue::UInt(_) => "uint",
+        }),
+        Expr::Select(select) if select.test => Some("bool"),
+        Expr::List(_) => Some("list"),
+        Expr::Map(_) => Some("map"),
+        Expr::Call(call) => match (call.func_name.as_str(), call.args.as_slice()) {
+            (
+                operators::LOGICAL_AND
+                | operators::LOGICAL_OR
+                | operators::LOGICAL_NOT
+                | operators::EQUALS
+                | operators::NOT_EQUALS
+                | operators::LESS
+                | operators::LESS_EQUALS
+                | operators::GREATER
+                | operators::GREATER_EQUALS
+                | operators::IN
+                | "contains"
+                | "startsWith"
+                | "endsWith"
+                | "matches"
+                | "bool",
+                _,
+            ) => Some("bool"),
+            (operators::CONDITIONAL, [_, yes, no]) => type_of(yes).or_else(|| type_of(no)),
+            ("size" | "int", _) => Some("int"),
+            ("string", _) => Some("string"),
+            ("double", _) => Some("double"),
+            ("uint", _) => Some("uint"),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+fn check_functions(program: &Program) -> Result<(), String> {
+    let references = program.references();
+    let unknown = references
+        .functions()
+        .into_iter()
+        .find(|f| f.chars().next().is_some_and(char::is_alphabetic) && !FUNCTIONS.contains(f));
+    match unknown {
+        Some(name) => Err(format!("undeclared function {name:?}")),
+        None => Ok(()),
+    }
+}
+
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}

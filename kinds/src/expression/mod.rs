@@ -1,0 +1,8 @@
+//! CEL expressions over the fields of an object.
+//!
+//! Must not know what an expression means for a job. Uses no other folder.
+
+pub(crate) mod compiled;
+mod nesting;
+mod project;
+pub(crate) mod walk;

@@ -1,0 +1,192 @@
+//! Which new pods wait, and what is put on them.
+#![allow(clippy::needless_pass_by_value)]
+
+use proptest::prelude::*;
+use rstest::rstest;
+use serde_json::json;
+
+use super::*;
+use crate::fixtures::{
+    ALIAS, GATED, POD_GROUP_TOTAL, QUEUE, gate_names, gated, group, mk_pod, owned, queue_gates,
+    view,
+};
+use crate::gates::scheduling::scheduling_gates;
+use crate::read::pod::PodMode;
+
+fn bare(labels: Value, annotations: Value) -> Value {
+    mk_pod(labels, annotations)
+}
+
+#[rstest]
+#[case::plain(bare(json!({}), json!({})), None)]
+#[case::opt_in(bare(json!({}), json!({QUEUE_GATE: "true"})), Some(PodHold::Single))]
+#[case::opt_in_alias(bare(json!({}), json!({ALIAS: "true"})), Some(PodHold::Single))]
+#[case::opted_out(bare(json!({}), json!({QUEUE_GATE: "false"})), None)]
+#[case::opt_in_of_a_job(
+    owned(bare(json!({}), json!({QUEUE_GATE: "true"})), "batch/v1", "Job"), Some(PodHold::Single))]
+#[case::queue(bare(json!({QUEUE: "a"}), json!({})), Some(PodHold::Single))]
+#[case::queue_of_a_replicaset(
+    owned(bare(json!({QUEUE: "a"}), json!({})), "apps/v1", "ReplicaSet"), Some(PodHold::Single))]
+#[case::queue_of_a_statefulset(
+    owned(bare(json!({QUEUE: "a"}), json!({})), "apps/v1", "StatefulSet"), Some(PodHold::Single))]
+#[case::queue_of_a_daemonset(
+    owned(bare(json!({QUEUE: "a"}), json!({})), "apps/v1", "DaemonSet"), Some(PodHold::Single))]
+#[case::queue_gate_alone(gated(bare(json!({}), json!({})), &[QUEUE_GATE]), Some(PodHold::Single))]
+#[case::group(bare(json!({POD_GROUP_LABEL: "g", QUEUE: "a"}), json!({})), Some(PodHold::Group))]
+#[case::group_of_a_job(
+    owned(bare(json!({POD_GROUP_LABEL: "g"}), json!({})), "batch/v1", "Job"), None)]
+#[case::gate(bare(json!({}), json!({GATED: "a.io/x"})), Some(PodHold::Gates))]
+#[case::gate_and_queue(bare(json!({QUEUE: "a"}), json!({GATED: "a.io/x"})), Some(PodHold::Single))]
+#[case::gate_of_a_job(owned(bare(json!({}), json!({GATED: "a.io/x"})), "batch/v1", "Job"), None)]
+#[case::mirror(
+    bare(json!({QUEUE: "a"}), json!({QUEUE_GATE: "true", "kubernetes.io/config.mirror": "x"})), None)]
+fn who_waits(#[case] pod: Value, #[case] expected: Option<PodHold>) {
+    let hold = PodHold::at_creation(&pod, &QueueLabels::default(), &queue_gates(), false);
+    assert_eq!(hold, expected);
+}
+
+/// What came down from an owner counts only where the controller is not believed to be that.
+#[rstest]
+#[case::labelled(bare(json!({QUEUE: "a"}), json!({})), None)]
+#[case::gated_by_a_template(
+    gated(bare(json!({QUEUE: "a", "sluice.dev/managed": "true"}), json!({})), &[QUEUE_GATE]), None)]
+#[case::gated_by_a_user(
+    gated(bare(json!({QUEUE: "a"}), json!({})), &[QUEUE_GATE]), Some(PodHold::Single))]
+#[case::opted_in(bare(json!({}), json!({QUEUE_GATE: "true"})), Some(PodHold::Single))]
+fn who_waits_of_an_owner(#[case] pod: Value, #[case] believed: Option<PodHold>) {
+    let pod = owned(pod, "batch/v1", "Job");
+    let hold = |is_believed| {
+        PodHold::at_creation(&pod, &QueueLabels::default(), &queue_gates(), is_believed)
+    };
+    assert_eq!(hold(true), believed);
+    assert_eq!(hold(false), Some(PodHold::Single));
+}
+
+fn held(mut pod: Value) -> Value {
+    let hold = PodHold::at_creation(&pod, &QueueLabels::default(), &queue_gates(), false).unwrap();
+    let patch = hold.patch(&pod, &queue_gates());
+    json_patch::patch(&mut pod, &patch).unwrap();
+    pod
+}
+
+#[test]
+fn a_single_pod_is_gated_and_marked() {
+    let pod = held(gated(
+        bare(json!({QUEUE: "a"}), json!({GATED: "b.io/y"})),
+        &["acme.io/x"],
+    ));
+    assert_eq!(
+        pod["metadata"]["labels"],
+        json!({QUEUE: "a", "sluice.dev/managed": "true"})
+    );
+    assert_eq!(
+        pod["metadata"]["annotations"],
+        json!({GATED: "b.io/y", QUEUE_GATE: "true", "sluice.dev/propagated-gates": "b.io/y"})
+    );
+    assert_eq!(
+        pod["spec"]["schedulingGates"],
+        json!([{"name": "acme.io/x"}, {"name": QUEUE_GATE}, {"name": "b.io/y"}])
+    );
+}
+
+#[test]
+fn an_alias_is_mark_and_gate() {
+    let pod = held(bare(json!({}), json!({ALIAS: "true"})));
+    assert_eq!(pod["metadata"]["annotations"], json!({ALIAS: "true"}));
+    assert_eq!(pod["spec"]["schedulingGates"], json!([{"name": ALIAS}]));
+    assert_eq!(view(&pod).mode, PodMode::Single);
+}
+
+#[test]
+fn a_pod_of_a_group_is_gated_and_not_marked() {
+    let pod = held(group("g", Some("2"), None));
+    assert_eq!(
+        pod["spec"]["schedulingGates"],
+        json!([{"name": QUEUE_GATE}])
+    );
+    assert_eq!(
+        pod["metadata"]["annotations"],
+        json!({POD_GROUP_TOTAL: "2"})
+    );
+    assert!(matches!(view(&pod).mode, PodMode::Group(Ok(_))));
+}
+
+#[test]
+fn gates_alone_bring_no_queue_gate() {
+    let pod = held(bare(json!({}), json!({GATED: "b.io/y"})));
+    assert_eq!(pod["spec"]["schedulingGates"], json!([{"name": "b.io/y"}]));
+    assert_eq!(view(&pod).queue_gate, None);
+    assert_eq!(gate_names(&view(&pod).propagated), ["b.io/y"]);
+}
+
+#[test]
+fn names_listed_without_a_gate_are_dropped() {
+    let pod = held(bare(
+        json!({QUEUE: "a"}),
+        json!({"sluice.dev/propagated-gates": "acme.io/x"}),
+    ));
+    assert_eq!(pod["metadata"]["annotations"], json!({QUEUE_GATE: "true"}));
+}
+
+#[test]
+fn the_gates_of_others_are_not_listed() {
+    let listed = || {
+        let annotations = json!({GATED: "b.io/y", "sluice.dev/propagated-gates": "acme.io/x"});
+        gated(bare(json!({QUEUE: "a"}), annotations), &["acme.io/x"])
+    };
+    assert_eq!(gate_names(&view(&held(listed())).propagated), ["b.io/y"]);
+    // What came down from an owner was judged there.
+    let owned = held(owned(listed(), "apps/v1", "ReplicaSet"));
+    assert_eq!(gate_names(&view(&owned).propagated), ["acme.io/x"]);
+}
+
+#[test]
+fn a_pod_that_does_not_wait_lists_nothing() {
+    let mut pod = bare(
+        json!({}),
+        json!({"sluice.dev/propagated-gates": "acme.io/x", "a": "b"}),
+    );
+    assert!(unlist_patch(&owned(pod.clone(), "batch/v1", "Job")).is_empty());
+    let patch = unlist_patch(&pod);
+    json_patch::patch(&mut pod, &patch).unwrap();
+    assert_eq!(pod["metadata"]["annotations"], json!({"a": "b"}));
+    assert!(unlist_patch(&pod).is_empty());
+}
+
+proptest! {
+    #[test]
+    fn twice_is_once(
+        queue in proptest::option::of("[a-z]"),
+        gate in proptest::option::of("[a-z~]{1,3}\\.io/[a-z~]{1,3}"),
+        mark in proptest::option::of(prop_oneof![Just("true"), Just("false"), Just("x")]),
+        listed in proptest::option::of("[a-b]\\.io/x(,[a-b]\\.io/x)?"),
+        carried in proptest::option::of(proptest::collection::vec(
+            prop_oneof![Just("a.io/x"), Just("b.io/x"), Just(QUEUE_GATE), Just(ALIAS)], 0..3)),
+        has_metadata: bool,
+    ) {
+        let mut pod = mk_pod(json!({}), json!({}));
+        let entries = [
+            ("labels", QUEUE, queue.as_deref()), ("annotations", GATED, gate.as_deref()),
+            ("annotations", ALIAS, mark), ("annotations", "sluice.dev/propagated-gates", listed.as_deref()),
+        ];
+        for (map, key, value) in entries {
+            if let Some(value) = value {
+                pod["metadata"][map][key] = json!(value);
+            }
+        }
+        if !has_metadata {
+            pod.as_object_mut().unwrap().remove("metadata");
+        }
+        let carried = carried.unwrap_or_default();
+        pod = gated(pod, &carried);
+        for hold in [PodHold::Single, PodHold::Group, PodHold::Gates] {
+            let mut pod = pod.clone();
+            let patch = hold.patch(&pod, &queue_gates());
+            json_patch::patch(&mut pod, &patch).unwrap();
+            prop_assert!(hold.patch(&pod, &queue_gates()).is_empty());
+            let after: Vec<_> = scheduling_gates(&pod).take(carried.len()).collect();
+            prop_assert_eq!(&after, &carried, "what was there stays first and in order");
+            prop_assert_eq!(hold == PodHold::Gates || queue_gates().carried(&pod).is_some(), true);
+        }
+    }
+}

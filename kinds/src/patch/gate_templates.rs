@@ -1,0 +1,142 @@
+//! The patch that puts gates into the pod templates of an object, or takes them out again. When that is sent
+//! is decided elsewhere.
+
+use json_patch::{Patch, PatchOperation};
+use serde_json::{Value, json};
+use sluice_crds::{POD_SET_ANNOTATION, PRIORITY_CLASS_LABEL};
+
+use crate::field::metadata::label;
+use crate::gates::{self, GateState};
+use crate::jobkind::hold::Hold;
+use crate::jobkind::kind::CompiledKind;
+use crate::patch::gating::{Gating, unlist};
+use crate::pod_sets::template::Template;
+use crate::read::place::Place;
+use crate::read::view::QueueLabels;
+
+#[cfg(test)]
+mod tests;
+
+/// Who waits, and for what: what [`CompiledKind::gate_patch`] depends on besides the object.
+#[derive(Debug, Clone, Copy)]
+pub struct Waiting<'a> {
+    /// How it waits. Of [`Hold::Suspend`] the templates say nothing.
+    pub hold: Hold,
+    /// The object as it was, if it is being edited: the propagated gates that its templates listed
+    /// may stay listed.
+    pub old: Option<&'a Value>,
+    /// Key and value of the label that names its queue; none if only gates hold it.
+    pub queue: Option<(&'a str, &'a str)>,
+    /// The labels that name a queue.
+    pub queue_labels: &'a QueueLabels,
+}
+
+impl CompiledKind {
+    /// The patch that puts into every pod template of `object` what its pods wait behind: the queue
+    /// gate if it is in a queue, and one gate for each gate of its annotations. What others wrote
+    /// into the list of propagated gates goes, also from the templates of what is suspended. Applied
+    /// to its own outcome it is empty.
+    pub fn gate_patch(&self, object: &Value, waiting: Waiting<'_>) -> Patch {
+        let gates = if self.is_suspended_by_gates() {
+            GateState::None
+        } else {
+            gates::read(&gates::gate_annotations(object))
+        };
+        let before = waiting.old.map(|old| self.templates(old));
+        let mut operations = Vec::new();
+        for template in self.templates(object) {
+            let Template {
+                set, place, pod, ..
+            } = template;
+            let Some(pod) = pod else {
+                operations.extend(self.make(object, &place, &gates, waiting));
+                continue;
+            };
+            if waiting.hold == Hold::Suspend {
+                operations.extend(unlist(&pod, &place));
+                continue;
+            }
+            let gating = self.gating(object, &set, &pod, &gates, waiting);
+            let old = before.iter().flatten().find(|old| old.set == set);
+            let gating = match old.and_then(|old| old.pod.as_deref()) {
+                Some(old) => gating.after(old),
+                None => gating,
+            };
+            operations.extend(gating.patch(&pod, &place, self.queue_gates()));
+        }
+        Patch(operations)
+    }
+
+    /// Makes a template, or the metadata of pods, that is not there, with nothing in it but what holds
+    /// the pods.
+    fn make(
+        &self,
+        object: &Value,
+        place: &Place,
+        gates: &GateState,
+        waiting: Waiting<'_>,
+    ) -> Option<PatchOperation> {
+        if waiting.hold == Hold::Suspend {
+            return None;
+        }
+        let mut made = json!({"metadata": {}, "spec": {}});
+        let gating = self.gating(object, "", &made, gates, waiting);
+        let operations = gating.patch(&made, &Place::pod(), self.queue_gates());
+        // These are our own operations on our own value: they can't fail.
+        json_patch::patch(&mut made, &operations).ok()?;
+        match place {
+            Place::Template(at) => Some(at.set(object, made)),
+            Place::Metadata(at) => Some(at.set(object, made.get("metadata")?.clone())),
+            Place::Info { .. } => None,
+        }
+    }
+
+    /// What the pods of the set `set` wait behind.
+    fn gating(
+        &self,
+        object: &Value,
+        set: &str,
+        pod: &Value,
+        gates: &GateState,
+        waiting: Waiting<'_>,
+    ) -> Gating {
+        let gating = Gating::behind(gates);
+        match (waiting.hold, waiting.queue) {
+            (Hold::Pods, None) => gating.annotation(POD_SET_ANNOTATION, set),
+            (Hold::Pods, Some(_)) => gating
+                .annotation(POD_SET_ANNOTATION, set)
+                .queue_gate(sluice_crds::QUEUE_GATE),
+            (Hold::EachPod, Some(queue)) => {
+                let gating =
+                    self.queued_by_itself(gating, object, pod, queue, waiting.queue_labels);
+                let marks = self.group_marks(object, pod).into_iter();
+                marks.fold(gating, |gating, (key, value)| gating.annotation(key, value))
+            }
+            (Hold::EachPod, None) | (Hold::Suspend, _) => gating,
+        }
+    }
+
+    /// What pods that are queued by themselves take from the object that they are made for.
+    fn queued_by_itself(
+        &self,
+        gating: Gating,
+        object: &Value,
+        template: &Value,
+        (key, queue): (&str, &str),
+        queue_labels: &QueueLabels,
+    ) -> Gating {
+        let mut gating = gating.by_itself(template, self.queue_gates());
+        if !queue_labels
+            .keys()
+            .any(|key| label(template, key).is_some())
+        {
+            gating = gating.label(key, queue);
+        }
+        match label(object, PRIORITY_CLASS_LABEL) {
+            Some(class) if label(template, PRIORITY_CLASS_LABEL).is_none() => {
+                gating.label(PRIORITY_CLASS_LABEL, class)
+            }
+            _ => gating,
+        }
+    }
+}

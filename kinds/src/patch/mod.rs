@@ -1,0 +1,15 @@
+//! The patches that hold, release and ungate objects, templates and pods; and what nobody but Sluice writes.
+//!
+//! Must not know when a patch is sent, nor clients. Uses all other folders, and none of them uses it.
+
+mod gate_pod;
+mod gate_templates;
+mod gating;
+pub mod marks;
+mod release;
+mod ungate;
+
+pub use gate_pod::{MIRROR_ANNOTATION, PodHold, unlist_patch};
+pub use gate_templates::Waiting;
+pub use release::{Placing, Target};
+pub use ungate::{Lifting, lifting_patch};

@@ -1,0 +1,14 @@
+//! What is read of pods, pod templates and the marks on an object: views, that is checked values without JSON.
+//!
+//! Must not know JobKinds, and writes nothing. Uses `gates` and `field`.
+
+pub mod claims;
+pub mod devices;
+pub(crate) mod place;
+pub mod pod;
+pub(crate) mod pod_group;
+pub(crate) mod pod_set;
+pub mod requests;
+pub mod suspension;
+pub mod template;
+pub mod view;

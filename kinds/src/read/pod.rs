@@ -1,0 +1,222 @@
+//! What Sluice sees of a pod that it looks after, and which pods those are. Reading never fails:
+//! what can't be read is said in the view.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use sluice_crds::{
+    ADMITTED_ANNOTATION, POD_GROUP_LABEL, POD_GROUP_TOTAL_ANNOTATION, POD_SET_ANNOTATION,
+    PRIORITY_CLASS_LABEL,
+};
+
+use crate::field::metadata::{self, annotation_text, label};
+use crate::field::problem::Problem;
+use crate::gates::scheduling::{propagated, scheduling_gates};
+use crate::gates::{self, GateState};
+use crate::read::claims;
+use crate::read::place::Place;
+use crate::read::pod_set::Reader;
+use crate::read::requests::{Amounts, PodDefaults};
+use crate::read::view::{PodSetView, QueueLabels, QueueName};
+
+pub use crate::gates::QueueGates;
+pub use crate::read::pod_group::{
+    GROUP_PODS_MAX, GROUP_TOTAL, PodGroup, UNCOUNTED_GROUP, UNNAMED_GROUP,
+};
+
+#[cfg(test)]
+mod tests;
+
+/// The name of the one pod set of a pod.
+const POD_SET: &str = "main";
+
+/// What is read of a pod that Sluice looks after.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PodView {
+    /// The queue that its labels name.
+    pub queue: QueueName,
+    /// With whom it is admitted.
+    pub mode: PodMode,
+    /// The queue gate that it still carries: Sluice's own or an alias.
+    pub queue_gate: Option<Arc<str>>,
+    /// All its other scheduling gates, in order.
+    pub other_gates: Vec<Arc<str>>,
+    /// Those scheduling gates that stand for gate annotations, its own or its owner's.
+    pub propagated: Vec<Arc<str>>,
+    /// Its own gate annotations.
+    pub gates: GateState,
+    /// The name of its WorkloadPriorityClass.
+    pub priority_class_label: Option<String>,
+    /// `spec.priority`.
+    pub priority: Option<i32>,
+    /// `spec.priorityClassName`.
+    pub priority_class: Option<String>,
+    /// Whether it has ended.
+    pub phase: PodPhase,
+    /// Whether it is bound to a node.
+    pub is_bound: bool,
+    /// The name of its set among the pods of the object that it belongs to.
+    pub pod_set: Option<Arc<str>>,
+    /// The record of its admission, or what is wrong with it.
+    pub admitted: Option<Result<PodAdmission, Problem>>,
+    /// What it asks for, as a set of one pod, or what can't be counted. Devices that it claims are not
+    /// counted here.
+    pub asks: Result<PodSetView, Vec<Problem>>,
+}
+
+/// With whom a pod is admitted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PodMode {
+    /// By itself.
+    Single,
+    /// With the pods of its group; or what is wrong with what it says about that.
+    Group(Result<PodGroup, Problem>),
+    /// With the object that it belongs to; or not at all, if only gates hold it.
+    Child,
+}
+
+/// Whether a pod has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PodPhase {
+    /// It waits or runs.
+    Live,
+    /// It did what it was for.
+    Succeeded,
+    /// It did not.
+    Failed,
+}
+
+/// The record of a pod's admission: the value of the annotation `sluice.dev/admitted`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PodAdmission {
+    /// The ClusterQueue that its quota is taken from.
+    pub cluster_queue: String,
+    /// The flavor of each resource.
+    pub flavors: BTreeMap<String, String>,
+    /// When.
+    pub at: Time,
+    /// The term of the leader that wrote this, as in `status.admission.term` of a Workload. None where the
+    /// pod's job or group was admitted: that one's Workload says it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub term: Option<String>,
+    /// The priority that its WorkloadPriorityClass gave it by then; it keeps that. None for a pod
+    /// without such a class: its own can't change.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub priority: Option<i32>,
+}
+
+impl PodView {
+    /// Reads the pod `object`, metadata and all.
+    pub fn read(object: &Value, labels: &QueueLabels, gates: &QueueGates) -> Self {
+        let queue_gate = gates.carried(object);
+        let other_gates: Vec<Arc<str>> = scheduling_gates(object)
+            .filter(|name| Some(*name) != queue_gate)
+            .map(Into::into)
+            .collect();
+        let spec = |key: &str| object.get("spec").and_then(|spec| spec.get(key));
+        let reader = Reader {
+            defaults: &PodDefaults::default(),
+            queue_gates: gates,
+        };
+        Self {
+            queue: labels.read(&metadata::labels(object, labels.keys())),
+            mode: PodMode::read(object, gates),
+            queue_gate: queue_gate.map(Into::into),
+            other_gates,
+            propagated: propagated(object).map(Into::into).collect(),
+            gates: gates::read(&gates::gate_annotations(object)),
+            priority_class_label: label(object, PRIORITY_CLASS_LABEL).map(str::to_owned),
+            priority: spec("priority")
+                .and_then(Value::as_i64)
+                .and_then(|priority| priority.try_into().ok()),
+            priority_class: spec("priorityClassName")
+                .and_then(Value::as_str)
+                .map(str::to_owned),
+            phase: PodPhase::read(object),
+            is_bound: spec("nodeName")
+                .and_then(Value::as_str)
+                .is_some_and(|node| !node.is_empty()),
+            pod_set: annotation_text(object, POD_SET_ANNOTATION).map(Into::into),
+            admitted: annotation_text(object, ADMITTED_ANNOTATION).map(read_admission),
+            asks: reader.read(POD_SET.into(), Place::pod(), 1, object),
+        }
+    }
+
+    /// The usage of the pod by its own record, or what can't be counted. Devices that it claims are
+    /// counted with the object that it belongs to. One that belongs to none waits if it has such; what runs
+    /// already counts the rest.
+    ///
+    /// # Errors
+    /// All that can't be counted.
+    pub fn usage(&self) -> Result<PodSetView, Vec<Problem>> {
+        let asks = self.asks.clone()?;
+        if self.mode == PodMode::Child || asks.claims.is_empty() {
+            return Ok(asks);
+        }
+        if self.queue_gate.is_some() {
+            return Err(claims::not_by_itself(
+                &asks.claims,
+                &asks.place.spec_field(),
+            ));
+        }
+        Ok(PodSetView {
+            claims: Arc::default(),
+            devices: Ok(Amounts::new()),
+            ..asks
+        })
+    }
+
+    /// The scheduling gates that stand for gate annotations and are still there.
+    pub fn propagated_left(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.other_gates
+            .iter()
+            .filter(|name| self.propagated.contains(name))
+    }
+}
+
+impl PodMode {
+    /// A pod that asks to be admitted by itself is, or with the group that its controller made it for. Of
+    /// those without a controller, one with the label of a group belongs to it. A member that is admitted
+    /// stays one whatever adopts it: a controller may, in good faith, and its quota is that of the group.
+    fn read(object: &Value, gates: &QueueGates) -> Self {
+        if gates.opt_in(object).is_some() {
+            return PodGroup::of_controller(object).map_or(Self::Single, Self::Group);
+        }
+        let is_admitted = [POD_GROUP_TOTAL_ANNOTATION, ADMITTED_ANNOTATION]
+            .into_iter()
+            .all(|key| metadata::annotation(object, key).is_some());
+        let is_member = metadata::controller(object).is_none() || is_admitted;
+        if label(object, POD_GROUP_LABEL).is_none() || !is_member {
+            return Self::Child;
+        }
+        match PodGroup::read(object) {
+            Ok(Some(group)) => Self::Group(Ok(group)),
+            Ok(None) => Self::Child,
+            Err(problems) => match problems.into_iter().next() {
+                Some(problem) => Self::Group(Err(problem)),
+                None => Self::Child,
+            },
+        }
+    }
+}
+
+impl PodPhase {
+    fn read(object: &Value) -> Self {
+        match object.pointer("/status/phase").and_then(Value::as_str) {
+            Some("Succeeded") => Self::Succeeded,
+            Some("Failed") => Self::Failed,
+            _ => Self::Live,
+        }
+    }
+}
+
+fn read_admission(text: &str) -> Result<PodAdmission, Problem> {
+    serde_json::from_str(text).map_err(|error| {
+        let rule = format!("must be the record of an admission: {error}");
+        Problem::invalid(gates::field_of(ADMITTED_ANNOTATION), text, rule)
+    })
+}

@@ -1,0 +1,283 @@
+//! What the scheduler will count for one pod of a template: the rule of kube-scheduler's
+//! `PodRequests` (KEP-753 sidecars, KEP-2837 pod-level resources, KEP-688 overhead), after the
+//! defaults that the API server gives a pod (limits where requests are missing, LimitRange).
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+use sluice_crds::Quantity;
+
+use crate::field::problem::Problem;
+
+/// Amounts in nano-units by resource.
+pub type Amounts = BTreeMap<String, i128>;
+
+/// What the API server adds to pods of one namespace when they are created.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PodDefaults {
+    /// A container's requests where it has none, from the namespace's LimitRanges.
+    pub container_requests: Amounts,
+    /// The overhead of each RuntimeClass.
+    pub overheads: BTreeMap<String, Amounts>,
+}
+
+/// Most containers that are read: the API server's own limits lie far below.
+const CONTAINERS_MAX: usize = 1024;
+
+/// What the scheduler will count for one pod with the spec `pod`, which lies at `field`.
+pub fn pod_requests(
+    pod: &Value,
+    field: &str,
+    defaults: &PodDefaults,
+) -> Result<Amounts, Vec<Problem>> {
+    let mut reader = Reader {
+        defaults,
+        problems: Vec::new(),
+    };
+    let total = reader.pod(pod, field);
+    if reader.problems.is_empty() {
+        Ok(total)
+    } else {
+        Err(reader.problems)
+    }
+}
+
+struct Reader<'a> {
+    defaults: &'a PodDefaults,
+    problems: Vec<Problem>,
+}
+
+impl Reader<'_> {
+    fn pod(&mut self, pod: &Value, field: &str) -> Amounts {
+        let mut running = Amounts::new();
+        for (index, container) in list(pod, "containers").iter().enumerate() {
+            let requests = self.container(container, &format!("{field}.containers[{index}]"));
+            self.add(&mut running, &requests, field);
+        }
+        let mut sidecars = Amounts::new();
+        let mut starting = Amounts::new();
+        for (index, container) in list(pod, "initContainers").iter().enumerate() {
+            let requests = self.container(container, &format!("{field}.initContainers[{index}]"));
+            if container.get("restartPolicy").and_then(Value::as_str) == Some("Always") {
+                self.add(&mut running, &requests, field);
+                self.add(&mut sidecars, &requests, field);
+                raise(&mut starting, &sidecars);
+            } else {
+                let mut with_sidecars = sidecars.clone();
+                self.add(&mut with_sidecars, &requests, field);
+                raise(&mut starting, &with_sidecars);
+            }
+        }
+        let mut total = running;
+        raise(&mut total, &starting);
+        self.pod_level(pod, field, &mut total);
+        let overhead = self.overhead(pod, field);
+        self.add(&mut total, &overhead, field);
+        total.retain(|_, amount| *amount != 0);
+        total
+    }
+
+    fn container(&mut self, container: &Value, field: &str) -> Amounts {
+        let resources = container.get("resources").unwrap_or(&Value::Null);
+        let mut requests = self.amounts(
+            resources.get("requests"),
+            &format!("{field}.resources.requests"),
+        );
+        for (name, limit) in self.amounts(
+            resources.get("limits"),
+            &format!("{field}.resources.limits"),
+        ) {
+            requests.entry(name).or_insert(limit);
+        }
+        for (name, amount) in &self.defaults.container_requests {
+            requests.entry(name.clone()).or_insert(*amount);
+        }
+        requests
+    }
+
+    /// Pod-level requests stand for the sum of the containers; a pod-level limit counts where
+    /// neither the pod nor a container requests the resource.
+    fn pod_level(&mut self, pod: &Value, field: &str, total: &mut Amounts) {
+        let Some(resources) = pod.get("resources") else {
+            return;
+        };
+        let limits = self.amounts(
+            resources.get("limits"),
+            &format!("{field}.resources.limits"),
+        );
+        for (name, limit) in limits {
+            total.entry(name).or_insert(limit);
+        }
+        total.extend(self.amounts(
+            resources.get("requests"),
+            &format!("{field}.resources.requests"),
+        ));
+    }
+
+    fn overhead(&mut self, pod: &Value, field: &str) -> Amounts {
+        if pod.get("overhead").is_some() {
+            return self.amounts(pod.get("overhead"), &format!("{field}.overhead"));
+        }
+        pod.get("runtimeClassName")
+            .and_then(Value::as_str)
+            .and_then(|name| self.defaults.overheads.get(name))
+            .cloned()
+            .unwrap_or_default()
+    }
+
+    fn amounts(&mut self, map: Option<&Value>, field: &str) -> Amounts {
+        let mut amounts = Amounts::new();
+        for (name, value) in map.and_then(Value::as_object).into_iter().flatten() {
+            match parse(value) {
+                Ok(amount) => {
+                    amounts.insert(name.clone(), amount);
+                }
+                Err((text, rule)) => {
+                    self.problems
+                        .push(Problem::invalid(format!("{field}[{name}]"), text, rule));
+                }
+            }
+        }
+        amounts
+    }
+
+    fn add(&mut self, total: &mut Amounts, more: &Amounts, field: &str) {
+        for (name, amount) in more {
+            let sum = total.entry(name.clone()).or_default();
+            match sum.checked_add(*amount) {
+                Some(added) => *sum = added,
+                None => self.problems.push(Problem::invalid(
+                    field,
+                    name.clone(),
+                    "the sum of the requests is too large to be counted",
+                )),
+            }
+        }
+    }
+}
+
+/// An amount that counts: a quantity that is not negative.
+fn parse(value: &Value) -> Result<i128, (String, String)> {
+    let text = match value {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    };
+    match Quantity(text.clone()).nanos() {
+        Ok(amount) if amount >= 0 => Ok(amount),
+        Ok(_) => Err((text, "must be greater than or equal to 0".to_owned())),
+        Err(error) => Err((text, error.to_string())),
+    }
+}
+
+/// Each amount of `total` becomes the larger of the two.
+fn raise(total: &mut Amounts, other: &Amounts) {
+    for (name, amount) in other {
+        let current = total.entry(name.clone()).or_default();
+        *current = (*current).max(*amount);
+    }
+}
+
+fn list<'a>(pod: &'a Value, key: &str) -> &'a [Value] {
+    let all = pod
+        .get(key)
+        .and_then(Value::as_array)
+        .map_or(&[][..], Vec::as_slice);
+    all.get(..CONTAINERS_MAX).unwrap_or(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn defaults() -> PodDefaults {
+        PodDefaults {
+            container_requests: [("memory".to_owned(), 64 * sluice_crds::quantity::NANOS)].into(),
+            overheads: [(
+                "kata".to_owned(),
+                [("cpu".to_owned(), sluice_crds::quantity::NANOS / 4)].into(),
+            )]
+            .into(),
+        }
+    }
+
+    fn shown(pod: &Value, defaults: &PodDefaults) -> Vec<String> {
+        pod_requests(pod, "spec", defaults)
+            .unwrap()
+            .into_iter()
+            .map(|(name, nanos)| format!("{name}={}", Quantity::of(&name, nanos)))
+            .collect()
+    }
+
+    #[test]
+    fn counts_what_the_scheduler_counts() {
+        let container = |cpu: &str| json!({"resources": {"requests": {"cpu": cpu}}});
+        let sidecar =
+            |cpu: &str| json!({"restartPolicy": "Always", "resources": {"requests": {"cpu": cpu}}});
+        let cases = [
+            ("nothing", json!({"containers": [{}]}), vec![]),
+            (
+                "sum",
+                json!({"containers": [container("1"), container("500m")]}),
+                vec!["cpu=1500m"],
+            ),
+            (
+                "limit where the request is missing",
+                json!({"containers": [{"resources": {"requests": {"cpu": "1"}, "limits": {"cpu": "9", "memory": "1Gi"}}}]}),
+                vec!["cpu=1", "memory=1Gi"],
+            ),
+            (
+                "a larger init container",
+                json!({"initContainers": [container("4")], "containers": [container("1")]}),
+                vec!["cpu=4"],
+            ),
+            (
+                "a sidecar runs beside the containers and the init containers after it",
+                json!({"initContainers": [container("5"), sidecar("2"), container("4")], "containers": [container("1")]}),
+                vec!["cpu=6"],
+            ),
+            (
+                "pod-level request stands for the sum",
+                json!({"resources": {"requests": {"cpu": "3"}}, "containers": [container("1")]}),
+                vec!["cpu=3"],
+            ),
+            (
+                "pod-level limit counts where nobody requests",
+                json!({"resources": {"limits": {"cpu": "3", "memory": "1Gi"}}, "containers": [container("1")]}),
+                vec!["cpu=1", "memory=1Gi"],
+            ),
+            (
+                "overhead in the spec",
+                json!({"overhead": {"cpu": "1"}, "containers": [container("1")]}),
+                vec!["cpu=2"],
+            ),
+        ];
+        for (name, pod, expected) in cases {
+            assert_eq!(shown(&pod, &PodDefaults::default()), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn adds_what_the_api_server_will_add() {
+        let pod = json!({"runtimeClassName": "kata", "containers": [{}, {"resources": {"requests": {"memory": "1"}}}]});
+        assert_eq!(shown(&pod, &defaults()), vec!["cpu=250m", "memory=65"]);
+    }
+
+    #[test]
+    fn names_what_cannot_be_counted() {
+        let pod = json!({"containers": [{"resources": {
+            "requests": {"cpu": "-1", "memory": "lots", "example.com/gpu": "1e400"}}}]});
+        let problems =
+            pod_requests(&pod, "spec.template.spec", &PodDefaults::default()).unwrap_err();
+        let texts: Vec<String> = problems.iter().map(ToString::to_string).collect();
+        assert_eq!(
+            texts,
+            [
+                "spec.template.spec.containers[0].resources.requests[cpu]: Invalid value: \"-1\": must be greater than or equal to 0",
+                "spec.template.spec.containers[0].resources.requests[example.com/gpu]: Invalid value: \"1e400\": is too large to be counted: must be below 1e29",
+                "spec.template.spec.containers[0].resources.requests[memory]: Invalid value: \"lots\": must be a quantity: a number with an optional suffix (such as \"500m\", \"2\", \"1.5Gi\" or \"1e3\")",
+            ]
+        );
+    }
+}

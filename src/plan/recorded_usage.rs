@@ -1,0 +1,64 @@
+//! The usage of one pod of a set, as its Workload records it, against what such pods request now.
+//! Devices that pods claim are counted by their templates as these were: they may be others by now, or
+//! gone.
+
+use std::borrow::Cow;
+
+use sluice_crds::{PodSet, Quantity};
+use sluice_kinds::requests::Amounts;
+use sluice_kinds::view::PodSetView;
+
+use crate::cache::WorkloadRecord;
+
+/// Whether `requests` of pods like `asks` are no more than the recorded usage, beside the devices that they
+/// claim, and they claim these by the same templates.
+pub fn asks_no_more(known: &PodSet, asks: &PodSetView, requests: &Amounts) -> bool {
+    let mut requests = requests.iter();
+    let are_given =
+        requests.all(|(name, asked)| given(known, name).is_some_and(|given| *asked <= given));
+    are_given && claims_as(known, asks)
+}
+
+/// The same pod sets, with their devices as they were counted where the Workload is admitted and they are
+/// claimed by the same templates.
+pub fn as_recorded<'a>(
+    record: &WorkloadRecord,
+    pod_sets: &'a [PodSetView],
+) -> Cow<'a, [PodSetView]> {
+    let claims_some = pod_sets.iter().any(|set| !set.claims.is_empty());
+    if record.status.admission.is_none() || !claims_some {
+        return Cow::Borrowed(pod_sets);
+    }
+    let counted = pod_sets.iter().map(|view| {
+        let mut recorded = record.spec.pod_sets.iter();
+        let known = recorded.find(|set| set.name == *view.name);
+        let known = known.filter(|known| claims_as(known, view));
+        PodSetView {
+            devices: known
+                .and_then(devices)
+                .map_or_else(|| view.devices.clone(), Ok),
+            ..view.clone()
+        }
+    });
+    Cow::Owned(counted.collect())
+}
+
+/// Whether pods claim devices by what was counted for those in `known`, and by nothing else.
+fn claims_as(known: &PodSet, asks: &PodSetView) -> bool {
+    let templates = asks.claimed_templates();
+    templates.len() == asks.claims.len() && templates == known.resource_claim_templates
+}
+
+/// The recorded usage of a resource beside the devices.
+fn given(known: &PodSet, resource: &str) -> Option<i128> {
+    let recorded = known.requests.get(resource)?.nanos().ok()?;
+    let claimed = known.claimed_devices.get(resource).map(Quantity::nanos);
+    recorded.checked_sub(claimed.transpose().ok()?.unwrap_or_default())
+}
+
+fn devices(known: &PodSet) -> Option<Amounts> {
+    let devices = known.claimed_devices.iter();
+    devices
+        .map(|(name, amount)| Some((name.clone(), amount.nanos().ok()?)))
+        .collect()
+}

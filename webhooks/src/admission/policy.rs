@@ -1,0 +1,100 @@
+//! What a verdict depends on besides the request: the kinds that are managed, the labels that name a
+//! queue, the names of the queue gate, and who Sluice is. A value: the caller builds a new one and
+//! swaps it in whole.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use sluice_kinds::view::QueueLabels;
+use sluice_kinds::{CompiledKind, QueueGates};
+
+/// What verdicts depend on besides the request.
+#[derive(Debug, Default)]
+pub struct Policy {
+    kinds: BTreeMap<(String, String), Arc<CompiledKind>>,
+    queue_labels: QueueLabels,
+    queue_gates: QueueGates,
+    username: String,
+    knows_kinds: bool,
+}
+
+impl Policy {
+    /// A policy for these kinds. `username` is Sluice's own:
+    /// `system:serviceaccount:<namespace>:<name>`.
+    pub fn new(
+        kinds: impl IntoIterator<Item = Arc<CompiledKind>>,
+        queue_labels: QueueLabels,
+        username: impl Into<String>,
+    ) -> Self {
+        let kinds = kinds
+            .into_iter()
+            .map(|k| ((k.group.clone(), k.kind.clone()), k))
+            .collect();
+        Self {
+            kinds,
+            queue_labels,
+            queue_gates: QueueGates::default(),
+            username: username.into(),
+            knows_kinds: true,
+        }
+    }
+
+    /// The same policy with these names of the queue gate on pods. The kinds have theirs from
+    /// [`CompiledKind::with_queue_gates`], which should be the same.
+    #[must_use]
+    pub fn with_queue_gates(self, queue_gates: QueueGates) -> Self {
+        Self {
+            queue_gates,
+            ..self
+        }
+    }
+
+    /// Whether the JobKinds are known. Those of the default policy are not yet.
+    pub fn knows_kinds(&self) -> bool {
+        self.knows_kinds
+    }
+
+    /// Whether all pods of an object of this kind count in its usage once it is released, rather than
+    /// each by itself.
+    pub fn counts_whole(&self, group: &str, kind: &str) -> bool {
+        let kind = self.kind(group, kind);
+        kind.is_some_and(|kind| kind.suspend_path().is_some() && !kind.is_opaque())
+    }
+
+    /// Whether a managed kind makes objects of this group and kind.
+    pub(crate) fn is_child(&self, group: &str, kind: &str) -> bool {
+        self.kinds.values().any(|owner| owner.makes(group, kind))
+    }
+
+    /// Whether objects of this kind are held and judged.
+    pub fn manages(&self, group: &str, kind: &str) -> bool {
+        self.kind(group, kind).is_some()
+    }
+
+    /// The managed kind of this group and name, whatever its version.
+    pub(crate) fn kind(&self, group: &str, kind: &str) -> Option<&CompiledKind> {
+        self.kinds
+            .get(&(group.to_owned(), kind.to_owned()))
+            .map(AsRef::as_ref)
+    }
+
+    /// Whether some managed kind's controller makes objects of this kind.
+    pub(crate) fn is_made(&self, group: &str, kind: &str) -> bool {
+        self.kinds.values().any(|owner| owner.makes(group, kind))
+    }
+
+    /// The labels that name a queue.
+    pub(crate) fn queue_labels(&self) -> &QueueLabels {
+        &self.queue_labels
+    }
+
+    /// The names of the queue gate.
+    pub(crate) fn queue_gates(&self) -> &QueueGates {
+        &self.queue_gates
+    }
+
+    /// Whether `username` is Sluice itself.
+    pub(crate) fn is_sluice(&self, username: &str) -> bool {
+        self.username == username
+    }
+}

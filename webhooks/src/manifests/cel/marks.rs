@@ -1,0 +1,149 @@
+//! What nobody but Sluice writes into pod templates (`sluice_kinds::marks`), because Sluice acts by
+//! it. What the mutating policy itself writes there is right: it does so at each edit of an object
+//! that can't be suspended.
+
+use sluice_crds::{
+    ADMITTED_ANNOTATION, JobKindSpec, MANAGED_LABEL, POD_GROUP_LABEL, POD_GROUP_TOTAL_ANNOTATION,
+    POD_SET_ANNOTATION, PROPAGATED_GATES_ANNOTATION, PodSetRule,
+};
+use sluice_kinds::marks::{LATE_QUEUE_GATE, NOT_WITH_A_GROUP, OF_OWNER, STANDS_FOR_ANNOTATION};
+
+use crate::manifests::cel::gating::{has_queue_gate, queue_gates};
+use crate::manifests::cel::path::Path;
+use crate::manifests::cel::syntax::{all, filled, forbidden, text, when};
+use crate::manifests::options::Options;
+
+/// The rule for what is Sluice's to write.
+pub(crate) const BY_SLUICE: &str = "'is set by Sluice alone'";
+
+/// CEL, a list: what is wrong with the templates of an object of this kind.
+pub(crate) fn problems(options: &Options, kind: &JobKindSpec) -> String {
+    let sets = kind.pod_sets.iter().enumerate();
+    all(sets.map(|(index, set)| of_set(options, kind, set, index)))
+}
+
+fn of_set(options: &Options, kind: &JobKindSpec, set: &PodSetRule, index: usize) -> String {
+    let template = Path::parse(set.template.as_deref().unwrap_or_default()).field();
+    let field = |map: &str, key: &str| text(&format!("{template}.metadata.{map}[{key}]"));
+    let entry = |suffix: &str, map: &str, key: &str| {
+        format!("variables.pod{suffix}{index}.?metadata.?{map}[?'{key}']")
+    };
+    let annotation = |key: &str| {
+        (
+            entry("", "annotations", key),
+            entry("Old", "annotations", key),
+        )
+    };
+    let (record, old_record) = annotation(ADMITTED_ANNOTATION);
+    let recorded = when(
+        &format!("{record}.hasValue() && {record} != {old_record}"),
+        &forbidden(&field("annotations", ADMITTED_ANNOTATION), BY_SLUICE),
+    );
+    let listed = when(
+        &format!(
+            "variables.listed{index}.exists(g, !(g in variables.listedOld{index}) && !(g in variables.propagated))"
+        ),
+        &forbidden(
+            &field("annotations", PROPAGATED_GATES_ANNOTATION),
+            BY_SLUICE,
+        ),
+    );
+    let member = |suffix: &str| {
+        format!(
+            "{}.hasValue() && {}.hasValue()",
+            entry(suffix, "labels", POD_GROUP_LABEL),
+            entry(suffix, "annotations", POD_GROUP_TOTAL_ANNOTATION)
+        )
+    };
+    let grouped = when(
+        &format!(
+            "variables.isHeld && variables.hold == 'Pods' && {} && !({})",
+            member(""),
+            member("Old")
+        ),
+        &forbidden(&field("labels", POD_GROUP_LABEL), &text(NOT_WITH_A_GROUP)),
+    );
+    // Where templates can be edited, the mutating policy writes this into them.
+    let is_written = |condition: &str, new: &str, value: &str| match kind.suspend {
+        Some(_) => String::new(),
+        None => format!(" && !({condition} && {new}.orValue('') == {value})"),
+    };
+    let changed = |new: &str, old: &str, condition: &str, value: &str| {
+        format!(
+            "{new} != {old} && (variables.isHeld || {new}.hasValue()){}",
+            is_written(condition, new, value)
+        )
+    };
+    let (managed, old_managed) = (
+        entry("", "labels", MANAGED_LABEL),
+        entry("Old", "labels", MANAGED_LABEL),
+    );
+    let managed = when(
+        &changed(&managed, &old_managed, "variables.isHeld", "'true'"),
+        &forbidden(&field("labels", MANAGED_LABEL), BY_SLUICE),
+    );
+    let (pod_set, old_pod_set) = annotation(POD_SET_ANNOTATION);
+    let is_whole = "variables.isHeld && variables.hold == 'Pods'";
+    let pod_set = when(
+        &changed(&pod_set, &old_pod_set, is_whole, &text(&set.name)),
+        &forbidden(&field("annotations", POD_SET_ANNOTATION), BY_SLUICE),
+    );
+    let kept = kept(kind, &template, index);
+    let gate = format!(
+        "strings.quote(variables.carried{index}.filter(g, g in {})[0])",
+        queue_gates(options)
+    );
+    let gated = when(
+        &format!(
+            "variables.isHeld && {} && !{}",
+            has_queue_gate(&index.to_string(), options),
+            has_queue_gate(&format!("Old{index}"), options)
+        ),
+        &forbidden(
+            &text(&format!("{template}.spec.schedulingGates")),
+            &filled(LATE_QUEUE_GATE, &[&gate]),
+        ),
+    );
+    let gated = match kind.suspend {
+        Some(_) => gated,
+        None => "[]".to_owned(),
+    };
+    // What came down into the templates of a child was written there by its owner's controller.
+    format!(
+        "{recorded} +\n\
+         (!variables.isHeld && variables.isChild ? [] :\n\
+         {listed} +\n\
+         {grouped} +\n\
+         (request.operation == 'CREATE' ? [] :\n\
+         {}))",
+        all([managed, pod_set, kept, gated])
+    )
+}
+
+/// The gates of the object stay in its templates, and in their lists, as long as they are not lifted.
+/// Where templates can be edited freely, the mutating policy puts them back.
+fn kept(kind: &JobKindSpec, template: &str, index: usize) -> String {
+    if kind.suspend.is_none() {
+        return "[]".to_owned();
+    }
+    let lost = |before: &str, after: &str| {
+        format!(
+            "variables.propagated.filter(g, g in variables.carriedOld{index} && g in variables.{before}{index} && !(g in variables.{after}{index}))"
+        )
+    };
+    let (carried, listed) = (lost("carriedOld", "carried"), lost("listedOld", "listed"));
+    let gate = format!("strings.quote({carried}.sort()[0])");
+    let rule = filled(STANDS_FOR_ANNOTATION, &[&gate, &text(OF_OWNER)]);
+    format!(
+        "(!variables.isHeld || variables.hold == 'Suspend' ? [] :\n\
+         {carried}.size() != 0 ? [{}] :\n\
+         {listed}.size() != 0 ? [{}] : [])",
+        forbidden(&text(&format!("{template}.spec.schedulingGates")), &rule),
+        forbidden(
+            &text(&format!(
+                "{template}.metadata.annotations[{PROPAGATED_GATES_ANNOTATION}]"
+            )),
+            BY_SLUICE
+        )
+    )
+}

@@ -1,0 +1,16 @@
+//! Parts of policies in CEL: what is read of objects, and what is wrong with them.
+//!
+//! Must not know which policy uses a part. Uses `options.rs` and `held.rs`.
+
+pub(crate) mod gates;
+pub(crate) mod gating;
+pub(crate) mod holding;
+pub(crate) mod marks;
+pub(crate) mod metadata;
+pub(crate) mod owners;
+pub(crate) mod path;
+pub(crate) mod queue;
+pub(crate) mod refuse;
+pub(crate) mod resize;
+pub(crate) mod suspension;
+pub(crate) mod syntax;

@@ -1,0 +1,224 @@
+//! Owners in CEL: whose controller an object names, whether that makes such objects, and whether its
+//! author is that controller, by the accounts that JobKinds name. The same rules as in
+//! `crate::rules::makers`.
+
+use k8s_openapi::api::admissionregistration::v1::Variable;
+use sluice_crds::{ChildKind, JobKindSpec, MANAGED_LABEL};
+
+use crate::manifests::cel::gating::has_queue_gate;
+use crate::manifests::cel::syntax::{filled, forbidden, text, texts, variable, when};
+use crate::manifests::held::HeldKind;
+use crate::manifests::options::Options;
+use crate::rules::jobs::validate::NAMES_OWNER;
+use crate::rules::makers::{
+    ADMINISTRATORS, CONTROLLER_MANAGER, COPIERS, SERVICE_ACCOUNT, is_kubernetes_own,
+};
+
+/// `variables.owners` and `oldOwners`: the controller that owns the object, as a list. `isChild` and
+/// `wasChild`: whether one of `kinds` owns it that makes objects of its kind, which is one of `own`.
+pub(crate) fn variables(own: &[&HeldKind], kinds: &[HeldKind]) -> Vec<Variable> {
+    let is_child = |object: &str, owners: &str| {
+        let clauses: Vec<_> = parents(own, kinds)
+            .map(|(owner, child)| is_link(owner, child, own, object))
+            .collect();
+        format!("variables.{owners}.exists(o, {})", any(&clauses))
+    };
+    vec![
+        owners("owners", "object"),
+        old_owners(),
+        variable("isChild", is_child("object", "owners")),
+        variable(
+            "wasChild",
+            format!(
+                "oldObject != null && {}",
+                is_child("oldObject", "oldOwners")
+            ),
+        ),
+    ]
+}
+
+/// `variables.oldOwners`: the controller that owned the object, as a list.
+pub(crate) fn old_owners() -> Variable {
+    variable(
+        "oldOwners",
+        format!("oldObject == null ? [] : {}", listed("oldObject")),
+    )
+}
+
+/// `variables.owners`: the controller that owns `object`, as a list.
+pub(crate) fn owners(name: &str, object: &str) -> Variable {
+    variable(name, listed(object))
+}
+
+/// `variables.isAdministrator`, `isOfNamespace` and `isController`: what the author of a request may
+/// be. And `isMadeByController`: whether he is the controller that makes the object. Needs
+/// [`variables`].
+pub(crate) fn author_of(own: &[&HeldKind], kinds: &[HeldKind]) -> Vec<Variable> {
+    let clauses: Vec<_> = parents(own, kinds)
+        .map(|(owner, child)| {
+            let link = is_link(owner, child, own, "object");
+            format!("{link} && {}", may_make(Some(child)))
+        })
+        .collect();
+    let mut variables = author();
+    variables.push(variable(
+        "isMadeByController",
+        format!("variables.owners.exists(o, {})", any(&clauses)),
+    ));
+    variables
+}
+
+/// CEL, a list: who says that his object belongs to one that is queued gets it past the queue, so only
+/// a controller may say so.
+pub(crate) fn problems() -> String {
+    let rule = filled(
+        NAMES_OWNER,
+        &["variables.owners[0].kind", "variables.queue[0].key"],
+    );
+    when(
+        "variables.queue.size() != 0 && variables.isChild && !variables.isMadeByController &&\n\
+         !(variables.wasChild && variables.owners.map(o, o.uid) == variables.oldOwners.map(o, o.uid))",
+        &forbidden("'metadata.ownerReferences'", &rule),
+    )
+}
+
+/// `variables.isOwned`: whether the pod has a controller; and `goesWithOwner`: whether it goes with what
+/// that works for. With the variables of its author.
+pub(crate) fn of_pod(options: &Options, kinds: &[HeldKind]) -> Vec<Variable> {
+    let declared = |group: &str, name: &str| {
+        let mut specs = kinds.iter().map(|kind| &kind.job_kind);
+        specs.any(|spec| spec.group == group && spec.kind == name)
+    };
+    let mut clauses: Vec<String> = Vec::new();
+    for spec in kinds.iter().map(|kind| &kind.job_kind) {
+        if COPIERS.contains(&(&spec.group, &spec.kind)) || is_opaque(spec) {
+            continue;
+        }
+        let pod = spec.children.iter().find(|child| child.is_pod());
+        clauses.push(format!(
+            "{} && {}",
+            is_kind("o", &spec.group, &spec.kind),
+            may_make(pod)
+        ));
+    }
+    let children = kinds.iter().flat_map(|kind| &kind.job_kind.children);
+    for child in children {
+        let ChildKind { group, kind, .. } = child;
+        let clause = format!("{} && {}", is_kind("o", group, kind), may_make(None));
+        let is_copier = COPIERS.contains(&(group, kind));
+        if !declared(group, kind) && !is_copier && !clauses.contains(&clause) {
+            clauses.push(clause);
+        }
+    }
+    let is_gated = format!(
+        "'{MANAGED_LABEL}' in variables.labels && {}",
+        has_queue_gate("", options)
+    );
+    let mut variables = vec![
+        owners("owners", "object"),
+        variable("isOwned", "variables.owners.size() != 0"),
+    ];
+    variables.extend(author());
+    variables.push(variable(
+        "goesWithOwner",
+        format!(
+            "variables.isOwned && ({is_gated} ? variables.isController :\nvariables.owners.exists(o, {}))",
+            any(&clauses)
+        ),
+    ));
+    variables
+}
+
+fn author() -> Vec<Variable> {
+    let user = "request.userInfo.username";
+    vec![
+        variable(
+            "isAdministrator",
+            format!("'{ADMINISTRATORS}' in request.userInfo.?groups.orValue([])"),
+        ),
+        variable(
+            "isOfNamespace",
+            format!(
+                "{user}.startsWith('{SERVICE_ACCOUNT}' + request.?namespace.orValue('') + ':')"
+            ),
+        ),
+        variable(
+            "isController",
+            format!(
+                "!variables.isOfNamespace && ({user}.startsWith('{SERVICE_ACCOUNT}') || {user} == '{CONTROLLER_MANAGER}' || variables.isAdministrator)"
+            ),
+        ),
+    ]
+}
+
+/// CEL: whether the author makes objects of `child`; of one that no JobKind declares nothing is named.
+fn may_make(child: Option<&ChildKind>) -> String {
+    let named = child.map_or(&[][..], |child| &child.made_by);
+    if named.is_empty() {
+        return "variables.isController".to_owned();
+    }
+    let names = texts(named.iter().map(String::as_str));
+    let or_administrator = if is_kubernetes_own(named) {
+        ""
+    } else {
+        " || variables.isAdministrator"
+    };
+    format!("!variables.isOfNamespace && (request.userInfo.username in {names}{or_administrator})")
+}
+
+/// The kinds that make objects of one of `own`, and what they say of those.
+fn parents<'a>(
+    own: &'a [&HeldKind],
+    kinds: &'a [HeldKind],
+) -> impl Iterator<Item = (&'a JobKindSpec, &'a ChildKind)> {
+    let is_own = |child: &ChildKind| {
+        own.iter()
+            .any(|kind| kind.job_kind.group == child.group && kind.job_kind.kind == child.kind)
+    };
+    kinds.iter().flat_map(move |kind| {
+        let children = kind.job_kind.children.iter();
+        children
+            .filter(move |child| is_own(child))
+            .map(move |child| (&kind.job_kind, child))
+    })
+}
+
+/// CEL: `o` is of the kind `owner`, and `object` of the kind of `child`, if there are several.
+fn is_link(owner: &JobKindSpec, child: &ChildKind, own: &[&HeldKind], object: &str) -> String {
+    let is_owner = is_kind("o", &owner.group, &owner.kind);
+    match own {
+        [_] => is_owner,
+        _ => format!(
+            "{is_owner} && {}",
+            is_kind(object, &child.group, &child.kind)
+        ),
+    }
+}
+
+/// CEL: the object or reference `it` is of this kind.
+fn is_kind(it: &str, group: &str, kind: &str) -> String {
+    let of_group = match group {
+        "" => format!("!{it}.apiVersion.contains('/')"),
+        group => format!("{it}.apiVersion.startsWith({})", text(&format!("{group}/"))),
+    };
+    format!("{it}.kind == {} && {of_group}", text(kind))
+}
+
+fn is_opaque(kind: &JobKindSpec) -> bool {
+    kind.pod_sets.iter().any(|set| set.pod_metadata.is_some())
+}
+
+fn any(clauses: &[String]) -> String {
+    if clauses.is_empty() {
+        return "false".to_owned();
+    }
+    let clauses: Vec<_> = clauses.iter().map(|clause| format!("({clause})")).collect();
+    format!("\n{}", clauses.join(" ||\n"))
+}
+
+fn listed(object: &str) -> String {
+    format!(
+        "{object}.metadata.?ownerReferences.orValue([]).filter(o, o.?controller.orValue(false))\n\
+         .map(o, {{'apiVersion': string(o.apiVersion), 'kind': string(o.kind), 'uid': string(o.uid)}})"
+    )
+}

@@ -1,0 +1,52 @@
+//! Which objects of managed kinds are asked about: those that ask to be held, and edits that touch what there are
+//! rules for.
+
+use k8s_openapi::api::admissionregistration::v1::MatchCondition;
+use sluice_crds::{ADMISSION_ANNOTATION, RELEASED_ANNOTATION};
+
+use crate::manifests::conditions::entry::{
+    Entry, any, condition, differs, gate_annotations, gets_controller, queue_labels,
+};
+use crate::manifests::options::Options;
+
+/// The object asks to be held; and if it is not new, the edit touches what there are rules for.
+pub(crate) fn hold_job(options: &Options) -> MatchCondition {
+    let expression = format!(
+        "(\n{}) && (\nrequest.operation == 'CREATE' ||\n{})",
+        concerns("object", options),
+        touches_job(options)
+    );
+    condition("has-queue-or-gate", expression)
+}
+
+/// The object asks to be held, or did, and the edit touches what there are rules for.
+pub(crate) fn validate_job(options: &Options) -> MatchCondition {
+    let expression = format!(
+        "request.operation == 'CREATE' ? (\n{}) : (\n{} ||\n{}) && (\n{})",
+        concerns("object", options),
+        concerns("object", options),
+        concerns("oldObject", options),
+        touches_job(options)
+    );
+    condition("has-queue-or-gate-and-touches-it-or-the-spec", expression)
+}
+
+/// CEL: the edit of a job touches what there are rules for.
+fn touches_job(options: &Options) -> String {
+    let ours = [RELEASED_ANNOTATION, ADMISSION_ANNOTATION].map(Entry::annotation);
+    let entries = entries(options).chain(ours);
+    let mut touched: Vec<_> = entries.map(|entry| entry.differs()).collect();
+    touched.push(differs("has({}.spec)", "{}.spec"));
+    // Who says later that an object belongs to one that is queued gets it past the queue too.
+    touched.push(gets_controller());
+    touched.join(" ||\n")
+}
+
+fn entries(options: &Options) -> impl Iterator<Item = Entry<'_>> {
+    queue_labels(options).chain(gate_annotations())
+}
+
+/// CEL: `object` has an entry.
+fn concerns(object: &str, options: &Options) -> String {
+    any(entries(options), object)
+}

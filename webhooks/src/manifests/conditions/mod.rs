@@ -1,0 +1,7 @@
+//! The match conditions: CEL that the API server evaluates before it asks.
+//!
+//! Must not know what a webhook or policy says then. Uses `options.rs`.
+
+pub(crate) mod entry;
+pub(crate) mod jobs;
+pub(crate) mod pods;

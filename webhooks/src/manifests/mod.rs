@@ -1,0 +1,18 @@
+//! The manifests by which the API server asks the webhooks, judges without them, and keeps Sluice's own account
+//! within limits.
+//!
+//! Must not know the server. Takes texts and constants from `rules` and `sluice_kinds`. Of its folders, `cel`
+//! and `conditions` use none, `policies` uses both, and `jail` uses `policies` and `cel`.
+
+mod cel;
+mod conditions;
+mod held;
+pub mod jail;
+mod options;
+pub mod policies;
+mod requests;
+pub mod step;
+mod webhooks;
+
+pub use options::{ManagedResource, Options, SYSTEM_NAMESPACES};
+pub use webhooks::*;

@@ -1,0 +1,114 @@
+//! What the manifests depend on, and what all of them have: names, labels, and the namespaces that are left out.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{
+    LabelSelector, LabelSelectorRequirement, ObjectMeta,
+};
+use sluice_crds::{QUEUE_GATE, QUEUE_NAME_LABEL};
+
+/// Namespaces that Sluice never writes to, whoever queues what there.
+pub const SYSTEM_NAMESPACES: [&str; 3] = ["kube-system", "kube-public", "kube-node-lease"];
+
+/// What a generated configuration depends on.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Where Sluice runs. Requests from here are never asked about, so that it can be repaired.
+    pub namespace: String,
+    /// The service of the webhook server.
+    pub service: String,
+    /// The port of the service.
+    pub port: i32,
+    /// Sluice's own service account.
+    pub service_account: String,
+    /// The labels that name a queue.
+    pub queue_labels: Vec<String>,
+    /// The names of the queue gate, and of the annotation by which a pod asks for it.
+    pub queue_gates: Vec<String>,
+    /// The resources of the managed kinds.
+    pub resources: Vec<ManagedResource>,
+}
+
+/// The resource of a managed kind.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ManagedResource {
+    /// Its API group.
+    pub group: String,
+    /// The version that its JobKind reads.
+    pub version: String,
+    /// The plural name.
+    pub resource: String,
+    /// Subresources by which annotations, labels or the spec can be edited, such as `status`.
+    pub subresources: Vec<String>,
+}
+
+impl Default for Options {
+    /// What `config/webhook` is generated from.
+    fn default() -> Self {
+        Self {
+            namespace: "sluice-system".to_owned(),
+            service: "sluice-webhook".to_owned(),
+            port: 443,
+            service_account: "sluice".to_owned(),
+            queue_labels: vec![QUEUE_NAME_LABEL.to_owned()],
+            queue_gates: vec![QUEUE_GATE.to_owned()],
+            resources: [
+                ("batch", "jobs"),
+                ("apps", "deployments"),
+                ("apps", "statefulsets"),
+            ]
+            .map(|(group, resource)| ManagedResource {
+                group: group.to_owned(),
+                version: "v1".to_owned(),
+                resource: resource.to_owned(),
+                subresources: vec!["status".to_owned()],
+            })
+            .to_vec(),
+        }
+    }
+}
+
+impl Options {
+    /// Sluice's own user name.
+    pub fn username(&self) -> String {
+        format!(
+            "system:serviceaccount:{}:{}",
+            self.namespace, self.service_account
+        )
+    }
+}
+
+/// CEL: whether Sluice's own account asks, whatever namespace it is in. The name alone can be had by
+/// anybody who makes service accounts in a namespace of their own; writing the status of Workloads
+/// everywhere is what only Sluice's role allows.
+pub(crate) fn is_sluice(options: &Options) -> String {
+    let (group, account) = (sluice_crds::GROUP, &options.service_account);
+    format!(
+        "request.userInfo.username.startsWith('system:serviceaccount:') &&\n\
+         request.userInfo.username.endsWith(':{account}') &&\n\
+         authorizer.group('{group}').resource('workloads').subresource('status').check('patch').allowed()"
+    )
+}
+
+/// Named so, and with the label by which all of Sluice is found, such as by who takes it away.
+pub(crate) fn metadata(name: &str) -> ObjectMeta {
+    let label = ("app.kubernetes.io/name".to_owned(), "sluice".to_owned());
+    ObjectMeta {
+        name: Some(name.to_owned()),
+        labels: Some([label].into()),
+        ..ObjectMeta::default()
+    }
+}
+
+/// By the label that no tenant can set.
+pub(crate) fn namespace_selector(options: &Options) -> LabelSelector {
+    // Sluice sees nothing of the namespaces of the system: what was held there would wait for ever.
+    let namespaces = SYSTEM_NAMESPACES.into_iter();
+    let namespaces = namespaces.chain([options.namespace.as_str()]);
+    LabelSelector {
+        match_expressions: Some(vec![LabelSelectorRequirement {
+            key: "kubernetes.io/metadata.name".to_owned(),
+            operator: "NotIn".to_owned(),
+            values: Some(namespaces.map(str::to_owned).collect()),
+        }]),
+        ..LabelSelector::default()
+    }
+}

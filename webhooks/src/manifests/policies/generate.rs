@@ -1,0 +1,57 @@
+//! Admission without a webhook: what the webhooks do to jobs and pods, as ValidatingAdmissionPolicy
+//! and MutatingAdmissionPolicy objects that the API server (1.36 or newer) evaluates by itself.
+//!
+//! They hold the same objects, follow the same rules and refuse with the same words; the texts come
+//! from the code that judges for the webhooks. What CEL can't do is said where it is missing, and
+//! in `docs/`. A policy is made for each managed kind, because the paths of its fields differ; kinds
+//! that are held by nothing but a suspend field, and by the same, share one.
+//!
+//! The mutating policies use ApplyConfiguration, and JSONPatch where a schema would let nothing be
+//! merged: what is there stays, and applying one to its own outcome changes nothing.
+
+use crate::manifests::held::{self, HeldKind, Subject};
+use crate::manifests::options::Options;
+use crate::manifests::policies::policy::{Mutating, Validating, document};
+use crate::manifests::policies::{gate_pods, hold, jobs, marking, pods, suspending, workloads};
+
+/// The policies that refuse.
+pub fn validating(options: &Options, kinds: &[HeldKind]) -> Vec<Validating> {
+    let jobs = held::subjects(kinds).into_iter();
+    jobs.map(|subject| match subject {
+        Subject::Templates(kind) => jobs::policy(options, kind, kinds),
+        Subject::Metadata(kind) => marking::validating(options, kind, kinds),
+        Subject::Suspended(group) => suspending::validating(options, &group, kinds),
+    })
+    .chain([pods::policy(options, kinds), workloads::policy()])
+    .map(|rules| rules.validating(options))
+    .collect()
+}
+
+/// The policies that hold.
+pub fn mutating(options: &Options, kinds: &[HeldKind]) -> Vec<Mutating> {
+    let jobs = held::subjects(kinds).into_iter();
+    jobs.map(|subject| match subject {
+        Subject::Templates(kind) => hold::policy(options, kind, kinds),
+        Subject::Metadata(kind) => marking::mutating(options, kind, kinds),
+        Subject::Suspended(group) => suspending::mutating(options, &group, kinds),
+    })
+    .chain([gate_pods::policy(options, kinds)])
+    .map(|rules| rules.mutating(options))
+    .collect()
+}
+
+/// The text of `config/policies/manifests.yaml`.
+pub fn yaml(options: &Options, kinds: &[HeldKind]) -> Result<String, serde_saphyr::ser::Error> {
+    let mut text = "# Generated from webhooks/src/manifests/policies by\n\
+                    # UPDATE_GENERATED=1 cargo test -p sluice-webhooks. Do not edit.\n"
+        .to_owned();
+    for Validating { policy, binding } in validating(options, kinds) {
+        text += &document(&policy)?;
+        text += &document(&binding)?;
+    }
+    for Mutating { policy, binding } in mutating(options, kinds) {
+        text += &document(&policy)?;
+        text += &document(&binding)?;
+    }
+    Ok(text)
+}

@@ -1,0 +1,17 @@
+//! Admission without a webhook: a validating and a mutating policy for each managed kind, for pods and Workloads.
+//!
+//! Must not know Sluice's own account beyond its name. Uses `cel`, `conditions` and files of `manifests`.
+
+mod gate_pods;
+mod generate;
+mod hold;
+mod jobs;
+mod marking;
+mod pods;
+pub(crate) mod policy;
+mod suspending;
+mod workloads;
+
+pub use crate::manifests::held::HeldKind;
+pub use generate::{mutating, validating, yaml};
+pub use policy::{Mutating, Validating};

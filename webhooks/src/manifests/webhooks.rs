@@ -1,0 +1,177 @@
+//! The webhook configurations: which requests the API server asks about.
+//!
+//! As few as can be. Match conditions, which the API server evaluates by itself, leave out every
+//! object without a queue label or gate annotation, every edit that touches none of these nor the
+//! spec, everything Sluice does, and everything that is being deleted. So with no webhook server
+//! there, jobs that don't concern Sluice, status, finalizers and deletions are not held up. Of pods
+//! only those are asked about that wait by themselves: neither pods without a label, annotation or
+//! gate of Sluice's, nor those that a controller made of a held template, nor those of Jobs; and of
+//! edits only those of what Sluice wrote, and gates and queues that come too late.
+
+use k8s_openapi::ByteString;
+use k8s_openapi::api::admissionregistration::v1::{
+    MatchCondition, MutatingWebhook, MutatingWebhookConfiguration, ServiceReference,
+    ValidatingWebhook, ValidatingWebhookConfiguration, WebhookClientConfig,
+};
+use serde_json::{Value, json};
+
+use crate::manifests::conditions;
+use crate::manifests::options::{Options, metadata, namespace_selector};
+use crate::manifests::requests::{job_rule, own_rule, pod_rule};
+
+/// Name of both configurations.
+pub const CONFIGURATION: &str = "sluice";
+/// The webhook that judges objects of managed kinds.
+pub const VALIDATE_JOBS: &str = "validate.jobs.sluice.dev";
+/// The webhook that judges Sluice's own objects.
+pub const VALIDATE_OBJECTS: &str = "validate.objects.sluice.dev";
+/// The webhook that judges pods.
+pub const VALIDATE_PODS: &str = "validate.pods.sluice.dev";
+/// The webhook that holds objects of managed kinds at their creation.
+pub const MUTATE_JOBS: &str = "mutate.jobs.sluice.dev";
+/// The webhook that makes pods wait at their creation.
+pub const MUTATE_PODS: &str = "mutate.pods.sluice.dev";
+
+/// A verdict takes milliseconds; whoever waits longer waits for a dead server.
+const TIMEOUT_SECONDS: i32 = 3;
+
+/// The configuration of the validating webhooks.
+pub fn validating(options: &Options) -> ValidatingWebhookConfiguration {
+    let webhook = |name: &str, rules, match_conditions| ValidatingWebhook {
+        name: name.to_owned(),
+        admission_review_versions: vec!["v1".to_owned()],
+        client_config: client_config(options, "/validate"),
+        failure_policy: Some("Fail".to_owned()),
+        match_conditions: Some(match_conditions),
+        match_policy: Some("Equivalent".to_owned()),
+        namespace_selector: Some(namespace_selector(options)),
+        rules: Some(rules),
+        side_effects: "None".to_owned(),
+        timeout_seconds: Some(TIMEOUT_SECONDS),
+        ..ValidatingWebhook::default()
+    };
+    let jobs = options
+        .resources
+        .iter()
+        .map(|r| job_rule(r, &r.subresources, &["CREATE", "UPDATE"]))
+        .collect();
+    let pods = vec![
+        pod_rule("pods", &["CREATE", "UPDATE"]),
+        pod_rule("pods/status", &["UPDATE"]),
+        pod_rule("pods/resize", &["UPDATE"]),
+    ];
+    let webhooks = [
+        (
+            VALIDATE_JOBS,
+            jobs,
+            conditions(options, conditions::jobs::validate_job(options)),
+        ),
+        (
+            VALIDATE_OBJECTS,
+            vec![own_rule()],
+            conditions(options, conditions::entry::spec_is_new()),
+        ),
+        (
+            VALIDATE_PODS,
+            pods,
+            // A pod runs on while it is being deleted, and its usage is read from it.
+            vec![
+                conditions::entry::not_by(&options.username()),
+                conditions::pods::validate_pod(options),
+            ],
+        ),
+    ];
+    ValidatingWebhookConfiguration {
+        metadata: metadata(CONFIGURATION),
+        webhooks: Some(
+            webhooks
+                .into_iter()
+                .map(|(name, rules, conditions)| webhook(name, rules, conditions))
+                .collect(),
+        ),
+    }
+}
+
+/// The configuration of the mutating webhooks.
+pub fn mutating(options: &Options) -> MutatingWebhookConfiguration {
+    let webhook = |name: &str, rules, match_conditions| MutatingWebhook {
+        name: name.to_owned(),
+        admission_review_versions: vec!["v1".to_owned()],
+        client_config: client_config(options, "/mutate"),
+        failure_policy: Some("Fail".to_owned()),
+        match_conditions: Some(match_conditions),
+        match_policy: Some("Equivalent".to_owned()),
+        namespace_selector: Some(namespace_selector(options)),
+        reinvocation_policy: Some("IfNeeded".to_owned()),
+        rules: Some(rules),
+        side_effects: "None".to_owned(),
+        timeout_seconds: Some(TIMEOUT_SECONDS),
+        ..MutatingWebhook::default()
+    };
+    let jobs = options
+        .resources
+        .iter()
+        .map(|r| job_rule(r, &[], &["CREATE", "UPDATE"]))
+        .collect();
+    let pods = vec![pod_rule("pods", &["CREATE"])];
+    MutatingWebhookConfiguration {
+        metadata: metadata(CONFIGURATION),
+        webhooks: Some(vec![
+            webhook(
+                MUTATE_JOBS,
+                jobs,
+                conditions(options, conditions::jobs::hold_job(options)),
+            ),
+            webhook(
+                MUTATE_PODS,
+                pods,
+                conditions(options, conditions::pods::hold_pod(options)),
+            ),
+        ]),
+    }
+}
+
+/// A strategic merge patch that makes the API server trust `bundle_pem` for these webhooks and
+/// leaves the rest of a configuration as it is.
+pub fn ca_bundle_patch(webhooks: &[&str], bundle_pem: &str) -> Value {
+    let bundle = ByteString(bundle_pem.as_bytes().to_vec());
+    let webhooks: Vec<_> = webhooks
+        .iter()
+        .map(|name| json!({"name": name, "clientConfig": {"caBundle": bundle}}))
+        .collect();
+    json!({"webhooks": webhooks})
+}
+
+/// The text of `config/webhook/manifests.yaml`.
+pub fn yaml(options: &Options) -> Result<String, serde_saphyr::ser::Error> {
+    let validating = serde_saphyr::to_string(&validating(options))?;
+    let mutating = serde_saphyr::to_string(&mutating(options))?;
+    Ok(format!(
+        "# Generated from webhooks/src/manifests by\n\
+         # UPDATE_GENERATED=1 cargo test -p sluice-webhooks. Do not edit.\n\
+         ---\n{}\n---\n{}\n",
+        validating.trim_end(),
+        mutating.trim_end()
+    ))
+}
+
+/// What leaves out most requests, and `last`, which sees the rest.
+fn conditions(options: &Options, last: MatchCondition) -> Vec<MatchCondition> {
+    vec![
+        conditions::entry::not_by(&options.username()),
+        conditions::entry::not_being_deleted(),
+        last,
+    ]
+}
+
+fn client_config(options: &Options, path: &str) -> WebhookClientConfig {
+    WebhookClientConfig {
+        service: Some(ServiceReference {
+            name: options.service.clone(),
+            namespace: options.namespace.clone(),
+            path: Some(path.to_owned()),
+            port: Some(options.port),
+        }),
+        ..WebhookClientConfig::default()
+    }
+}

@@ -1,0 +1,131 @@
+//! How an object of a managed kind may be edited: who releases it, what it may not do while it is
+//! admitted.
+
+use serde_json::Value;
+use sluice_crds::ADMISSION_ANNOTATION;
+use sluice_kinds::gates::{self, GateState};
+use sluice_kinds::metadata::annotation_text;
+use sluice_kinds::path::FieldPath;
+use sluice_kinds::problem::Problem;
+use sluice_kinds::{CompiledKind, Hold};
+
+use crate::admission::policy::Policy;
+use crate::rules::jobs::held::is_child;
+use crate::rules::queue_label::{self, QueueLabel, Running, queue_of};
+use crate::rules::{growth, unsuspend};
+
+/// An edit of an object of a managed kind.
+pub(super) struct Change<'a> {
+    pub(super) old: &'a Value,
+    pub(super) new: &'a Value,
+    pub(super) kind: &'a CompiledKind,
+    pub(super) policy: &'a Policy,
+}
+
+impl Change<'_> {
+    /// What is wrong with it.
+    pub(super) fn problems(&self, by_sluice: bool) -> Vec<Problem> {
+        match (self.kind.suspend_path(), self.hold()) {
+            (Some(suspend), Hold::Suspend) => self.problems_of_suspended(suspend, by_sluice),
+            (_, Hold::Suspend | Hold::Pods | Hold::EachPod) => {
+                let mut problems: Vec<_> = self.problem_of_gated().into_iter().collect();
+                if !by_sluice {
+                    problems.extend(self.released_without_gates());
+                }
+                problems
+            }
+        }
+    }
+
+    fn hold(&self) -> Hold {
+        let asked = annotation_text(self.old, ADMISSION_ANNOTATION);
+        self.kind.hold(self.old, asked)
+    }
+
+    /// Of an object that its templates hold. Its user may suspend it and release it, and make it grow:
+    /// no pod of it runs before its own gate is gone. Where it joins a queue with the gate there
+    /// already, somebody else put that there, and its pods are not watched.
+    fn problem_of_gated(&self) -> Option<Problem> {
+        let old_queue = queue_of(self.old, self.policy.queue_labels());
+        let new_queue = queue_of(self.new, self.policy.queue_labels());
+        if self.kind.is_gated(self.old) {
+            let late = self
+                .kind
+                .suspend_path()
+                .and_then(|_| queue_label::check_late_join(old_queue, new_queue));
+            queue_label::check_change_of_gated(old_queue, new_queue).or(late)
+        } else if self.kind.suspend_path().is_some() {
+            queue_label::check_late_join(old_queue, new_queue)
+        } else {
+            None
+        }
+    }
+
+    /// Of an object that its templates hold and that its user releases: all of them must hold it,
+    /// before and after, or pods of it run at once.
+    fn released_without_gates(&self) -> Option<Problem> {
+        let suspend = self.kind.suspend_path()?;
+        let suspended = |object| self.kind.suspended(object);
+        if suspended(self.old) != Ok(true) || suspended(self.new) != Ok(false) {
+            return None;
+        }
+        let queue = queue_of(self.new, self.policy.queue_labels());
+        let is_queued = queue.is_some() && !is_child(self.new, self.policy);
+        let are_gated = self.kind.is_gated(self.old) && self.kind.is_gated(self.new);
+        let do_wait = self.kind.gates_pods(self.new) && (!is_queued || are_gated);
+        let is_held =
+            self.kind.is_suspended_by_gates() && !gates::gate_annotations(self.new).is_empty();
+        if do_wait && !is_held {
+            None
+        } else {
+            self.started_by_hand(suspend, queue)
+        }
+    }
+
+    fn problems_of_suspended(&self, suspend: &FieldPath, by_sluice: bool) -> Vec<Problem> {
+        // A suspend field that could not be read before blocks no edit.
+        let Ok(was_suspended) = self.kind.suspended(self.old) else {
+            return Vec::new();
+        };
+        let is_suspended = match self.kind.suspended(self.new) {
+            Ok(is_suspended) => is_suspended,
+            Err(problem) => return vec![problem],
+        };
+        let old_queue = queue_of(self.old, self.policy.queue_labels());
+        let new_queue = queue_of(self.new, self.policy.queue_labels());
+        match (was_suspended, is_suspended) {
+            (true, true) => Vec::new(),
+            (true, false) if by_sluice => Vec::new(),
+            (true, false) => self
+                .started_by_hand(suspend, new_queue)
+                .into_iter()
+                .collect(),
+            (false, true) => queue_label::check_change(old_queue, new_queue, Running::Stopping)
+                .into_iter()
+                .collect(),
+            (false, false) => {
+                let mut problems: Vec<_> =
+                    queue_label::check_change(old_queue, new_queue, Running::Still)
+                        .into_iter()
+                        .collect();
+                if old_queue.is_some() && !by_sluice && !is_child(self.new, self.policy) {
+                    problems.extend(growth::check(self.old, self.new, self.kind));
+                }
+                problems
+            }
+        }
+    }
+
+    fn started_by_hand(
+        &self,
+        suspend: &FieldPath,
+        queue: Option<QueueLabel<'_>>,
+    ) -> Option<Problem> {
+        let gates = gates::read(&gates::gate_annotations(self.new));
+        let queue = queue.filter(|_| !is_child(self.new, self.policy));
+        if gates == GateState::None && queue.is_none() {
+            return None;
+        }
+        unsuspend::check(&suspend.field(), &gates, queue)
+    }
+}

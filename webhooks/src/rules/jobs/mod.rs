@@ -1,0 +1,9 @@
+//! The rules for objects of a managed kind.
+//!
+//! Must not know pods, nor any kind by name. Uses the files of `rules`, but not `pods` and `own`.
+
+pub(crate) mod change;
+pub(crate) mod held;
+pub(crate) mod hold;
+pub(crate) mod pause;
+pub(crate) mod validate;

@@ -1,0 +1,209 @@
+//! The rules for objects of a managed kind, in the order in which a user meets them: gates, queue
+//! label, who lets the job go, how it may change once it runs.
+
+use serde_json::Value;
+use sluice_crds::{ADMISSION_ANNOTATION, RELEASED_ANNOTATION};
+use sluice_kinds::gates;
+use sluice_kinds::hold::admission_mode;
+use sluice_kinds::marks::{BY_SLUICE_ALONE, Marking};
+use sluice_kinds::metadata::{annotation, annotation_text, controller, controller_uid};
+use sluice_kinds::problem::{Problem, fill};
+use sluice_kinds::requests::PodDefaults;
+use sluice_kinds::view::bad_min_counts;
+use sluice_kinds::{CompiledKind, Hold};
+
+use crate::admission::edit::Edit;
+use crate::admission::policy::Policy;
+use crate::admission::request::Request;
+use crate::rules::jobs::change::Change;
+use crate::rules::jobs::held::{check_is_managed, hold_of, is_child, reason_to_hold};
+use crate::rules::makers::{Author, is_made_by_controller};
+use crate::rules::queue_label::{self, queue_of};
+
+/// Whether an object that is created has to fit its JobKind.
+fn must_be_read(kind: &CompiledKind, object: &Value, policy: &Policy) -> bool {
+    let is_held = reason_to_hold(object, policy).is_some();
+    queue_of(object, policy.queue_labels()).is_some() || is_held && kind.suspend_path().is_none()
+}
+
+/// Whether an object that is created may be released with fewer pods than it has.
+fn may_get_fewer(kind: &CompiledKind, edit: &Edit<'_>, policy: &Policy) -> bool {
+    hold_of(kind, edit) == Hold::Suspend && !is_child(edit.new, policy)
+}
+
+/// The rule for how an object is admitted, once it is held.
+pub(crate) const ADMISSION_IS_SETTLED: &str =
+    "may only be set at creation: it determines how the object is held";
+/// The rule for the owner of an object in a queue; with the owner's kind and the label that names the queue.
+pub(crate) const NAMES_OWNER: &str = "children of a {} are queued with it, and only its controller may name it as the owner; remove the owner reference, or the label {}";
+
+/// What is wrong with creating or editing an object.
+pub(crate) fn validate(request: &Request, edit: &Edit<'_>, policy: &Policy) -> Vec<Problem> {
+    let gates = gates::gate_annotations(edit.new);
+    let mut problems = match edit.old {
+        None => gates::check_create(&gates),
+        Some(old) => gates::check_update(&gates::gate_annotations(old), &gates),
+    };
+    problems.extend(queue_label::check_value(
+        edit.new,
+        edit.old,
+        policy.queue_labels(),
+    ));
+    // On a child it is a copy of its owner's, which the owner's controller made, and says nothing.
+    if !policy.is_sluice(&request.user_info.username) && !is_child(edit.new, policy) {
+        problems.extend(check_released(edit));
+    }
+    problems.extend(check_owner(request, edit, policy));
+    let kind = policy.kind(&request.kind.group, &request.kind.kind);
+    problems.extend(check_admission(edit, kind, policy));
+    if let Some(kind) = kind {
+        problems.extend(check_templates(kind, edit, policy));
+        problems.extend(check_will_run(kind, edit, policy));
+        if !policy.is_sluice(&request.user_info.username) {
+            problems.extend(check_marks(kind, edit, policy));
+        }
+    }
+    match (kind, edit.old) {
+        (Some(kind), None) if must_be_read(kind, edit.new, policy) => {
+            // What can't be counted could never be admitted, and pods whose templates can't be found
+            // can't be held: better told now than by an event. Claims for devices are passed over: what
+            // they come to is not known here.
+            let counted = kind.pod_sets(edit.new, &PodDefaults::default());
+            problems.extend(match counted {
+                Err(problems) => problems,
+                Ok(sets) if may_get_fewer(kind, edit, policy) => bad_min_counts(&sets),
+                Ok(_) => Vec::new(),
+            });
+        }
+        (Some(kind), Some(old)) => {
+            let change = Change {
+                old,
+                new: edit.new,
+                kind,
+                policy,
+            };
+            problems.extend(change.problems(policy.is_sluice(&request.user_info.username)));
+            problems.extend(check_can_be_gated(kind, old, edit.new, policy));
+        }
+        (None, None) if problems.is_empty() => {
+            problems.extend(check_is_managed(request, edit.new, policy));
+        }
+        (Some(_), None) | (None, _) => {}
+    }
+    problems
+}
+
+/// What an edit brings in that can't be read, of an object whose templates hold it and can be edited:
+/// pods of such a template would run.
+fn check_can_be_gated(
+    kind: &CompiledKind,
+    old: &Value,
+    new: &Value,
+    policy: &Policy,
+) -> Vec<Problem> {
+    if kind.suspend_path().is_some() || reason_to_hold(new, policy).is_none() {
+        return Vec::new();
+    }
+    let read = |object| {
+        let sets = kind.pod_sets(object, &PodDefaults::default());
+        sets.err().unwrap_or_default()
+    };
+    let stored = read(old);
+    let mut problems = read(new);
+    problems.retain(|problem| !stored.contains(problem));
+    problems
+}
+
+/// The annotation that says how an object is admitted: one of the known modes, and settled once the
+/// object is held. An object of a kind whose templates can be edited is held from when it joins.
+fn check_admission(
+    edit: &Edit<'_>,
+    kind: Option<&CompiledKind>,
+    policy: &Policy,
+) -> Option<Problem> {
+    let new = annotation_text(edit.new, ADMISSION_ANNOTATION);
+    let settled = edit.old.filter(|old| {
+        kind.is_none_or(|kind| kind.suspend_path().is_some())
+            || reason_to_hold(old, policy).is_some()
+    });
+    match settled {
+        Some(old) if annotation_text(old, ADMISSION_ANNOTATION) != new => Some(Problem::forbidden(
+            gates::field_of(ADMISSION_ANNOTATION),
+            ADMISSION_IS_SETTLED,
+        )),
+        Some(_) => None,
+        None => match admission_mode(new?) {
+            Ok(mode) => kind?.check_mode(mode),
+            Err(problem) => Some(problem),
+        },
+    }
+}
+
+/// What is wrong with the pod templates that the edit brings in: those of an object that is queued
+/// as a whole may not ask for each pod to be.
+fn check_templates(kind: &CompiledKind, edit: &Edit<'_>, policy: &Policy) -> Vec<Problem> {
+    let is_queued =
+        queue_of(edit.new, policy.queue_labels()).is_some() && !is_child(edit.new, policy);
+    if !is_queued || hold_of(kind, edit) == Hold::EachPod {
+        return Vec::new();
+    }
+    let stored = edit.old.map(|old| kind.check_whole(old));
+    let mut problems = kind.check_whole(edit.new);
+    problems.retain(|problem| !stored.as_ref().is_some_and(|old| old.contains(problem)));
+    problems
+}
+
+/// What an edit brings in that the kind's controller would never run (`refuse` of the JobKind), of an
+/// object that Sluice holds: it would wait for nothing, or hold quota without pods.
+fn check_will_run(kind: &CompiledKind, edit: &Edit<'_>, policy: &Policy) -> Vec<Problem> {
+    if reason_to_hold(edit.new, policy).is_none() {
+        return Vec::new();
+    }
+    let hold = hold_of(kind, edit);
+    let was_held = |old: &&Value| reason_to_hold(old, policy).is_some();
+    let stored = edit.old.filter(was_held);
+    let stored = stored.map(|old| kind.refusals(old, hold));
+    let mut problems = kind.refusals(edit.new, hold);
+    problems.retain(|problem| !stored.as_ref().is_some_and(|old| old.contains(problem)));
+    problems
+}
+
+/// What Sluice alone writes into pod templates. What came down into those of a child was written
+/// there by its owner's controller.
+fn check_marks(kind: &CompiledKind, edit: &Edit<'_>, policy: &Policy) -> Vec<Problem> {
+    let mut problems = kind.check_no_record(edit.old, edit.new);
+    let is_held = reason_to_hold(edit.new, policy).is_some();
+    if is_held || !is_child(edit.new, policy) {
+        problems.extend(kind.check_marks(Marking {
+            old: edit.old,
+            new: edit.new,
+            hold: is_held.then(|| hold_of(kind, edit)),
+        }));
+    }
+    problems
+}
+
+/// Who says that his object belongs to one that is queued gets it past the queue: only a controller
+/// may say so.
+fn check_owner(request: &Request, edit: &Edit<'_>, policy: &Policy) -> Option<Problem> {
+    let label = queue_of(edit.new, policy.queue_labels())?;
+    let names_owner = controller_uid(edit.new);
+    let is_known = |old| is_child(old, policy) && controller_uid(old) == names_owner;
+    let is_new = is_child(edit.new, policy) && !edit.old.is_some_and(is_known);
+    if !is_new || is_made_by_controller(edit.new, Author::of(request), policy) {
+        return None;
+    }
+    let (_, owner) = controller(edit.new)?;
+    let detail = fill(NAMES_OWNER, &[owner, label.key]);
+    Some(Problem::forbidden("metadata.ownerReferences", detail))
+}
+
+/// The mark of an object that was released switches its gates off: nobody but Sluice sets it.
+fn check_released(edit: &Edit<'_>) -> Option<Problem> {
+    let new = annotation(edit.new, RELEASED_ANNOTATION)?;
+    let old = edit
+        .old
+        .and_then(|old| annotation(old, RELEASED_ANNOTATION));
+    let field = gates::field_of(RELEASED_ANNOTATION);
+    (old != Some(new)).then(|| Problem::forbidden(field, BY_SLUICE_ALONE))
+}

@@ -1,0 +1,13 @@
+//! The rules, as pure functions of an admission review: who may create and edit what, and what is changed.
+//!
+//! Must not know HTTP, the API server or what was asked before. Rules for gates are in `sluice_kinds`. Uses
+//! `admission`.
+
+pub(crate) mod growth;
+pub(crate) mod jobs;
+pub(crate) mod makers;
+mod own;
+pub(crate) mod pods;
+pub(crate) mod queue_label;
+pub mod review;
+pub(crate) mod unsuspend;

@@ -1,0 +1,8 @@
+//! The rules for pods that wait by themselves, or with their group.
+//!
+//! Must not know JobKinds beyond who makes what. Uses the files of `rules`, but not `jobs` and `own`.
+
+pub(crate) mod create;
+pub(crate) mod resize;
+pub(crate) mod update;
+pub(crate) mod validate;

@@ -1,0 +1,218 @@
+//! What may change on a pod that Sluice looks after. The record of its admission is on the pod
+//! itself, so what decides about quota is Sluice's to write.
+
+use serde_json::Value;
+use sluice_crds::{
+    ADMITTED_ANNOTATION, MANAGED_LABEL, POD_GROUP_LABEL, POD_GROUP_LABELS_ANNOTATION,
+    POD_GROUP_TOTAL_ANNOTATION, POD_GROUP_TOTAL_FROM_ANNOTATION, POD_SET_ANNOTATION,
+    PROPAGATED_GATES_ANNOTATION, RETRIABLE_IN_GROUP_ANNOTATION,
+};
+use sluice_kinds::gates;
+use sluice_kinds::marks::{BY_SLUICE_ALONE, OF_OWNER, OF_POD, propagated_gate};
+use sluice_kinds::metadata::{annotation, annotation_text, controller, controller_uid, label};
+use sluice_kinds::pod::{PodGroup, PodMode, PodPhase, PodView};
+use sluice_kinds::problem::{Problem, fill};
+use sluice_kinds::view::QueueName;
+
+use crate::admission::policy::Policy;
+use crate::rules::makers::Author;
+use crate::rules::queue_label::{self, QueueLabel, queue_of};
+
+const IMMUTABLE: &str = "is immutable";
+/// The annotations that say what group a pod belongs to.
+pub(crate) const GROUP_ANNOTATIONS: [&str; 3] = [
+    POD_GROUP_TOTAL_ANNOTATION,
+    POD_GROUP_LABELS_ANNOTATION,
+    POD_GROUP_TOTAL_FROM_ANNOTATION,
+];
+/// The rule for a controller that a pod gets later.
+pub(crate) const ANOTHER_OWNER: &str =
+    "only a controller may name another one as the controller of a pod that is in a queue";
+/// The rule for a queue label that comes too late.
+pub(crate) const LATE_QUEUE: &str = "may only be set at creation, when a pod gets its scheduling gates; delete the pod and create it again with the label";
+
+/// The rules for the queue of a pod that is admitted.
+pub(crate) const QUEUE_CHANGED: &str = "is immutable while the pod is admitted; delete the pod and create it again in the \
+     other queue";
+pub(crate) const QUEUE_REMOVED: &str = "may not be removed while the pod is admitted; delete the pod and create it again \
+     without the label";
+/// The rule for the queue gate; with the gate and the queue.
+pub(crate) const QUEUE_GATE_REMOVED: &str =
+    "the gate {} is removed by Sluice when {} admits the pod";
+
+/// What is wrong with an edit of a pod by somebody else than Sluice.
+pub(super) fn problems(old: &Value, new: &Value, policy: &Policy) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    if label(old, MANAGED_LABEL) != label(new, MANAGED_LABEL) {
+        problems.push(Problem::forbidden(
+            label_field(MANAGED_LABEL),
+            BY_SLUICE_ALONE,
+        ));
+    }
+    let gate_problems = match controller(new) {
+        None => gates::check_update(&gates::gate_annotations(old), &gates::gate_annotations(new)),
+        Some(_) => Vec::new(),
+    };
+    if !is_managed(old) {
+        problems.extend(gate_problems);
+        problems.extend(check_late_queue(old, new, policy));
+        return problems;
+    }
+    problems.extend(check_annotations(old, new, policy));
+    problems.extend(check_group(old, new, policy));
+    problems.extend(check_group_of_controller(old, new));
+    problems.extend(check_queue_gate(old, new, policy));
+    problems.extend(check_propagated(old, new));
+    problems.extend(queue_label::check_value(
+        new,
+        Some(old),
+        policy.queue_labels(),
+    ));
+    problems.extend(check_queue(old, new, policy));
+    problems.extend(gate_problems);
+    problems
+}
+
+/// The annotations that say how the pod is held, and that it is admitted.
+fn check_annotations(old: &Value, new: &Value, policy: &Policy) -> Vec<Problem> {
+    let ours = [
+        ADMITTED_ANNOTATION,
+        PROPAGATED_GATES_ANNOTATION,
+        POD_SET_ANNOTATION,
+    ];
+    let fixed = policy.queue_gates().names();
+    ours.into_iter()
+        .map(|key| (key, BY_SLUICE_ALONE))
+        .chain(fixed.map(|key| (key, IMMUTABLE)))
+        .chain(GROUP_ANNOTATIONS.map(|key| (key, IMMUTABLE)))
+        .filter(|(key, _)| annotation(old, key) != annotation(new, key))
+        .map(|(key, rule)| Problem::forbidden(gates::field_of(key), rule))
+        .collect()
+}
+
+/// What tells the group that the pod was made for by its controller: a pod that leaves it would free a place
+/// for another one, and run on.
+fn check_group_of_controller(old: &Value, new: &Value) -> Vec<Problem> {
+    let text = |key| annotation_text(old, key).unwrap_or_default();
+    let labels = text(POD_GROUP_LABELS_ANNOTATION).split(',');
+    let labels = labels.filter(|key| label(old, key) != label(new, key));
+    let mut problems: Vec<Problem> = labels
+        .map(|key| Problem::forbidden(label_field(key), IMMUTABLE))
+        .collect();
+    let total = text(POD_GROUP_TOTAL_FROM_ANNOTATION);
+    if annotation(old, total) != annotation(new, total) {
+        problems.push(Problem::forbidden(gates::field_of(total), IMMUTABLE));
+    }
+    problems
+}
+
+/// The group that the pod belongs to. That it may be replaced can be taken back, or given.
+fn check_group(old: &Value, new: &Value, policy: &Policy) -> Vec<Problem> {
+    if label(old, POD_GROUP_LABEL) != label(new, POD_GROUP_LABEL) {
+        return vec![Problem::forbidden(label_field(POD_GROUP_LABEL), IMMUTABLE)];
+    }
+    let retriable = |pod| annotation(pod, RETRIABLE_IN_GROUP_ANNOTATION);
+    let mode = PodView::read(new, policy.queue_labels(), policy.queue_gates()).mode;
+    let is_child = mode == PodMode::Child && controller(new).is_some();
+    if is_child || retriable(old) == retriable(new) {
+        return Vec::new();
+    }
+    let mut problems = PodGroup::read(new).err().unwrap_or_default();
+    let stored = PodGroup::read(old).err().unwrap_or_default();
+    problems.retain(|problem| !stored.contains(problem));
+    problems
+}
+
+fn check_queue_gate(old: &Value, new: &Value, policy: &Policy) -> Option<Problem> {
+    let gate = gates::gates_removed(old, new)
+        .into_iter()
+        .find(|name| policy.queue_gates().contains(name))?;
+    let queue = match policy.queue_labels().read(&sluice_kinds::metadata::labels(
+        old,
+        policy.queue_labels().keys(),
+    )) {
+        QueueName::Named(queue) => format!("LocalQueue {queue:?}"),
+        QueueName::None | QueueName::Invalid(_) => "its queue".to_owned(),
+    };
+    Some(Problem::forbidden(
+        "spec.schedulingGates",
+        fill(QUEUE_GATE_REMOVED, &[&format!("{gate:?}"), &queue]),
+    ))
+}
+
+/// The gates that stand for gate annotations go when those do, and Sluice takes them off: a gate would
+/// hold nothing that anybody who may write to pods can release.
+fn check_propagated(old: &Value, new: &Value) -> Option<Problem> {
+    let is_owned = controller(old).or(controller(new)).is_some();
+    let own = gates::read(&gates::gate_annotations(new)).scheduling_gates();
+    let gate = gates::gates_removed(old, new).into_iter().find(|name| {
+        let stands_for_gate = gates::propagated(old).any(|listed| listed == *name);
+        stands_for_gate && (is_owned || own.contains(*name))
+    })?;
+    Some(propagated_gate(
+        "spec.schedulingGates",
+        gate,
+        if is_owned { OF_OWNER } else { OF_POD },
+    ))
+}
+
+/// Of a pod that Sluice does not look after, and that nobody owns: it is in no queue, and got no gate.
+fn check_late_queue(old: &Value, new: &Value, policy: &Policy) -> Option<Problem> {
+    let joined = queue_of(new, policy.queue_labels())?;
+    let was_queued = queue_of(old, policy.queue_labels()).is_some();
+    let phase = PodView::read(old, policy.queue_labels(), policy.queue_gates()).phase;
+    let is_late = !was_queued && controller(new).is_none() && phase == PodPhase::Live;
+    is_late.then(|| Problem::forbidden(joined.field(), LATE_QUEUE))
+}
+
+/// Who moves a pod to another object of his has it counted with that, and its place is free for another one.
+/// A pod that names no controller any more has usage of its own.
+pub(super) fn check_owner(old: &Value, new: &Value, author: Author<'_>) -> Option<Problem> {
+    let owner = controller_uid(new)?;
+    let is_moved = is_managed(old) && controller_uid(old) != Some(owner);
+    (is_moved && !author.is_controller())
+        .then(|| Problem::forbidden("metadata.ownerReferences", ANOTHER_OWNER))
+}
+
+/// The queue label of a pod that is queued by itself or with its group: free while it waits, fixed
+/// while its quota is taken from there. Labels of other pods came down from their owners.
+fn check_queue(old: &Value, new: &Value, policy: &Policy) -> Option<Problem> {
+    let before = queue_of(old, policy.queue_labels());
+    let after = queue_of(new, policy.queue_labels());
+    if before.map(|label| label.queue) == after.map(|label| label.queue) {
+        return None;
+    }
+    let view = PodView::read(old, policy.queue_labels(), policy.queue_gates());
+    let field = after.or(before).as_ref().map(QueueLabel::field)?;
+    let is_bare = controller(new).is_none();
+    match view.mode {
+        PodMode::Child if is_bare && view.phase == PodPhase::Live && view.queue_gate.is_none() => {
+            Some(Problem::forbidden(field, LATE_QUEUE))
+        }
+        PodMode::Single | PodMode::Group(_) if has_usage(old, policy) => Some(Problem::forbidden(
+            field,
+            match (before, after) {
+                (Some(_), None) => QUEUE_REMOVED,
+                _ => QUEUE_CHANGED,
+            },
+        )),
+        PodMode::Child | PodMode::Single | PodMode::Group(_) => None,
+    }
+}
+
+fn label_field(key: &str) -> String {
+    format!("metadata.labels[{key}]")
+}
+
+/// Whether Sluice looks after `pod`.
+fn is_managed(pod: &Value) -> bool {
+    label(pod, MANAGED_LABEL).is_some()
+}
+
+/// Whether quota is held for `pod`: it waits in no queue any more, has not ended, and was not held by
+/// gates alone.
+pub(super) fn has_usage(pod: &Value, policy: &Policy) -> bool {
+    let view = PodView::read(pod, policy.queue_labels(), policy.queue_gates());
+    let is_queued = view.mode != PodMode::Child || controller(pod).is_some();
+    is_managed(pod) && is_queued && view.queue_gate.is_none() && view.phase == PodPhase::Live
+}

@@ -1,0 +1,84 @@
+//! Which rules a request meets. Two questions, as the API server asks them: [`mutate`] first, what
+//! to change; then [`validate`], whether the outcome is right.
+
+use sluice_kinds::problem::Problem;
+
+use crate::admission::edit::Edit;
+use crate::admission::policy::Policy;
+use crate::admission::request::Request;
+use crate::admission::schemas::Schemas;
+use crate::admission::verdict::Verdict;
+use crate::rules::{jobs, own, pods};
+
+/// Whether the request may go on.
+///
+/// Deletions, and edits of an object that is being deleted, always may: whatever is wrong with an
+/// object, it can be got rid of. A pod is judged meanwhile too: it runs on for as long as its grace period is,
+/// and its usage is read from it.
+pub fn validate(request: &Request, policy: &Policy) -> Verdict {
+    let Some(edit) = Edit::of(request) else {
+        return Verdict::allowed();
+    };
+    match request.kind.group.as_str() {
+        sluice_crds::GROUP => own::validate::validate(request, &edit),
+        _ if !policy.knows_kinds() => early(&request.kind.kind),
+        _ if request.is_pod() => Verdict::of(pods::validate::validate(request, &edit, policy)),
+        _ => Verdict::of(jobs::validate::validate(request, &edit, policy)),
+    }
+}
+
+/// What only the API server can say of a request that [`validate`] has nothing against.
+pub async fn look_up(request: &Request, schemas: &dyn Schemas) -> Verdict {
+    match Edit::of(request) {
+        Some(edit) if request.kind.group == sluice_crds::GROUP => {
+            own::validate::look_up(request, &edit, schemas).await
+        }
+        Some(_) | None => Verdict::allowed(),
+    }
+}
+
+/// What to change in an object that is being created; and in the templates of one that is being
+/// edited, where these hold it. Applied to its own outcome it changes nothing.
+///
+/// A pod that breaks a rule is refused here already: [`validate`] is not asked about pods that a
+/// template made, and can't tell them from others once they carry their gates.
+pub fn mutate(request: &Request, policy: &Policy) -> Verdict {
+    let Some(edit) = Edit::of(request).filter(|_| request.sub_resource.is_empty()) else {
+        return Verdict::allowed();
+    };
+    if !policy.knows_kinds() {
+        return early(&request.kind.kind);
+    }
+    if request.is_pod() {
+        return pods::validate::hold(request, &edit, policy);
+    }
+    if let Some(problem) = check_can_be_held(request, &edit, policy) {
+        return Verdict::early(problem);
+    }
+    Verdict {
+        patch: jobs::hold::hold(request, &edit, policy),
+        ..Verdict::allowed()
+    }
+}
+
+/// A request about jobs or pods that comes before the JobKinds are known.
+fn early(kind: &str) -> Verdict {
+    let detail = format!(
+        "this replica of Sluice has not read its JobKinds yet, and can't review a {kind}; try again"
+    );
+    Verdict::early(Problem::forbidden("kind", detail))
+}
+
+/// Whether an object that comes to ask to be held is of no kind that is managed. It was sent here by
+/// a rule for a JobKind, so the JobKind has just gone, or this replica has not heard of it yet; and an
+/// object that is taken unheld here would not be held by any other.
+fn check_can_be_held(request: &Request, edit: &Edit<'_>, policy: &Policy) -> Option<Problem> {
+    if policy.manages(&request.kind.group, &request.kind.kind) {
+        return None;
+    }
+    let asks = |object| jobs::held::check_is_managed(request, object, policy);
+    match edit.old.and_then(asks) {
+        Some(_) => None,
+        None => asks(edit.new),
+    }
+}

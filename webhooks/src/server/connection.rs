@@ -1,0 +1,159 @@
+//! One connection: the handshake, the requests, and its end. Every wait has a limit.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto::Builder;
+use tokio::net::TcpStream;
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep_until, timeout};
+use tokio_rustls::TlsAcceptor;
+use tower::Service;
+
+use crate::server::allowed_clients::AllowedClients;
+use crate::server::tls::ALPN_HTTP2;
+
+/// Longest TLS handshake.
+const HANDSHAKE_TIME_MAX: Duration = Duration::from_secs(3);
+/// Longest time to send the head of a request, HTTP/1.1.
+const HEAD_TIME_MAX: Duration = Duration::from_secs(3);
+/// Longest time from the handshake to the first answer: a head and a body take 3 s and 2.5 s.
+const FIRST_ANSWER_TIME_MAX: Duration = Duration::from_secs(6);
+/// Longest time that a connection lies idle; a little more than the 90 s of Go's HTTP client, so that
+/// it is the client who closes.
+const IDLE_TIME_MAX: Duration = Duration::from_secs(95);
+/// Longest time that requests under way get when a connection is closed.
+pub(crate) const CLOSING_TIME_MAX: Duration = Duration::from_secs(3);
+/// Most requests at a time on one HTTP/2 connection.
+const STREAMS_MAX: u32 = 128;
+/// Most unread bytes of one HTTP/2 stream, and of one connection.
+const STREAM_WINDOW_BYTES: u32 = 64 << 10;
+const CONNECTION_WINDOW_BYTES: u32 = 256 << 10;
+/// Largest head of a request.
+const HEAD_BYTES_MAX: u32 = 16 << 10;
+/// Read buffer of an HTTP/1.1 connection.
+const BUFFER_BYTES_MAX: usize = 64 << 10;
+
+/// What is going on on one connection.
+pub(crate) struct Activity {
+    /// Requests that were begun and not answered.
+    under_way: AtomicUsize,
+    /// When the connection must be looked at again if nothing is under way.
+    deadline: Mutex<Instant>,
+    /// Called at every answer.
+    on_answer: Box<dyn Fn() + Send + Sync>,
+}
+
+impl Activity {
+    fn new(on_answer: impl Fn() + Send + Sync + 'static) -> Self {
+        Self {
+            under_way: AtomicUsize::new(0),
+            deadline: Mutex::new(Instant::now() + FIRST_ANSWER_TIME_MAX),
+            on_answer: Box::new(on_answer),
+        }
+    }
+
+    fn deadline(&self) -> Instant {
+        *self.deadline.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn extend(&self, by: Duration) {
+        *self.deadline.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now() + by;
+    }
+}
+
+/// Counts one request for as long as it lives.
+struct UnderWay(Arc<Activity>);
+
+impl UnderWay {
+    fn begin(activity: &Arc<Activity>) -> Self {
+        activity.under_way.fetch_add(1, Ordering::Relaxed);
+        Self(activity.clone())
+    }
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        self.0.under_way.fetch_sub(1, Ordering::Relaxed);
+        self.0.extend(IDLE_TIME_MAX);
+        (self.0.on_answer)();
+    }
+}
+
+/// Serves one connection to its end, if its client is allowed. `on_answer` is called at every answer.
+pub(crate) async fn serve(
+    stream: TcpStream,
+    acceptor: TlsAcceptor,
+    clients: Arc<AllowedClients>,
+    router: Router,
+    on_answer: impl Fn() + Send + Sync + 'static,
+    mut shutdown: watch::Receiver<bool>,
+) {
+    let Ok(Ok(stream)) = timeout(HANDSHAKE_TIME_MAX, acceptor.accept(stream)).await else {
+        return;
+    };
+    if !clients.has_name(stream.get_ref().1.peer_certificates()) {
+        return;
+    }
+    let is_http2 = stream.get_ref().1.alpn_protocol() == Some(ALPN_HTTP2);
+    let activity = Arc::new(Activity::new(on_answer));
+    let counted = activity.clone();
+    let service = service_fn(move |request: hyper::Request<Incoming>| {
+        let guard = UnderWay::begin(&counted);
+        let answer = router.clone().call(request.map(Body::new));
+        async move {
+            let answer = answer.await;
+            drop(guard);
+            answer
+        }
+    });
+    let builder = builder(is_http2);
+    let mut connection = std::pin::pin!(builder.serve_connection(TokioIo::new(stream), service));
+    loop {
+        tokio::select! {
+            _ = connection.as_mut() => return,
+            () = sleep_until(activity.deadline()) => {
+                if activity.under_way.load(Ordering::Relaxed) == 0
+                    && activity.deadline() <= Instant::now()
+                {
+                    break;
+                }
+                if activity.deadline() <= Instant::now() {
+                    activity.extend(CLOSING_TIME_MAX);
+                }
+            }
+            _ = shutdown.wait_for(|is_shutdown| *is_shutdown) => break,
+        }
+    }
+    connection.as_mut().graceful_shutdown();
+    // What is not finished by then is dropped: the caller does not read its answer.
+    let _ = timeout(CLOSING_TIME_MAX, connection).await;
+}
+
+fn builder(is_http2: bool) -> Builder<TokioExecutor> {
+    let mut builder = Builder::new(TokioExecutor::new());
+    builder
+        .http1()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_TIME_MAX)
+        .max_buf_size(BUFFER_BYTES_MAX)
+        .http2()
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(STREAMS_MAX)
+        .initial_stream_window_size(STREAM_WINDOW_BYTES)
+        .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
+        .max_header_list_size(HEAD_BYTES_MAX)
+        .keep_alive_interval(Some(Duration::from_secs(30)))
+        .keep_alive_timeout(Duration::from_secs(10));
+    if is_http2 {
+        builder.http2_only()
+    } else {
+        builder.http1_only()
+    }
+}

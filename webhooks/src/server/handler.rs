@@ -1,0 +1,102 @@
+//! HTTP: reads a body, asks for the verdict, writes the answer. Knows no rule.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use axum::Router;
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode, header::CONTENT_TYPE};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use tokio::time::timeout;
+
+use crate::admission::policy::Policy;
+use crate::admission::request::Request;
+use crate::admission::schemas::Schemas;
+use crate::admission::verdict::Verdict;
+use crate::rules::review;
+use crate::server::body::{Budget, Unread};
+
+/// Longest time that a body may take to arrive. The API server gives up after 3 s.
+const BODY_TIME_MAX: Duration = Duration::from_millis(2_500);
+
+/// Which of the two questions is answered.
+#[derive(Clone)]
+enum Question {
+    /// Whether the request may go on.
+    Validate(Arc<dyn Schemas>),
+    /// What to change.
+    Mutate,
+}
+
+impl Question {
+    async fn answer(&self, request: &Request, policy: &Policy) -> Verdict {
+        let schemas = match self {
+            Self::Mutate => return review::mutate(request, policy),
+            Self::Validate(schemas) => schemas,
+        };
+        let verdict = review::validate(request, policy);
+        if verdict.is_allowed() {
+            review::look_up(request, &**schemas).await
+        } else {
+            verdict
+        }
+    }
+}
+
+#[derive(Clone)]
+struct Handler {
+    policy: Arc<ArcSwap<Policy>>,
+    budget: Budget,
+    question: Question,
+}
+
+/// The paths `/validate`, `/mutate` and `/healthz`. Every request is judged by the policy that
+/// `policy` holds when its body is complete; JobKinds also by what `schemas` says.
+pub fn router(policy: &Arc<ArcSwap<Policy>>, schemas: Arc<dyn Schemas>) -> Router {
+    let budget = Budget::new();
+    let road = |question: Question| {
+        let handler = Handler {
+            policy: policy.clone(),
+            budget: budget.clone(),
+            question,
+        };
+        post(handle).with_state(handler)
+    };
+    Router::new()
+        .route("/validate", road(Question::Validate(schemas)))
+        .route("/mutate", road(Question::Mutate))
+        .route("/healthz", get(|| async { "ok" }))
+}
+
+async fn handle(State(handler): State<Handler>, headers: HeaderMap, body: Body) -> Response {
+    let content = match timeout(BODY_TIME_MAX, handler.budget.read(&headers, body)).await {
+        Ok(Ok(content)) => content,
+        Ok(Err(Unread::TooLarge)) => return StatusCode::PAYLOAD_TOO_LARGE.into_response(),
+        Ok(Err(Unread::Broken)) => return StatusCode::BAD_REQUEST.into_response(),
+        Err(_) => return StatusCode::REQUEST_TIMEOUT.into_response(),
+    };
+    let request = match Request::parse(content.bytes()) {
+        Ok(request) => request,
+        // Anyone who reaches the port can send this: answer, and leave the log alone.
+        Err(malformed) => return (StatusCode::BAD_REQUEST, malformed.to_string()).into_response(),
+    };
+    let policy = handler.policy.load_full();
+    let verdict = handler.question.answer(&request, &policy).await;
+    if !verdict.is_allowed() {
+        tracing::debug!(
+            uid = request.uid,
+            refusal = verdict.message(),
+            "admission refused"
+        );
+    }
+    match verdict
+        .into_answer(request.uid)
+        .and_then(|answer| serde_json::to_vec(&answer))
+    {
+        Ok(answer) => ([(CONTENT_TYPE, "application/json")], answer).into_response(),
+        Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+    }
+}

@@ -1,0 +1,161 @@
+//! The TLS server: accepts connections within limits until it is told to stop. What is served is the
+//! router's business, with which certificate the slot's.
+
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+use tokio_rustls::TlsAcceptor;
+
+use crate::server::allowed_clients::AllowedClients;
+use crate::server::connection::{self, CLOSING_TIME_MAX};
+use crate::server::probation::Probation;
+use crate::server::tls::{self, CertificateSlot};
+
+/// Most connections at a time. Each holds at most some 400 KiB of buffers; an API server needs a few.
+const CONNECTIONS_MAX: usize = 256;
+/// Pause after a failed accept: it fails for want of file descriptors, which come back.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+/// Longest time that all connections get to end: their own limit and a little.
+const STOPPING_TIME_MAX: Duration = CLOSING_TIME_MAX.saturating_add(Duration::from_millis(500));
+
+/// A server that is bound to its address.
+pub struct Server {
+    listener: TcpListener,
+    acceptor: TlsAcceptor,
+    clients: AllowedClients,
+    router: Router,
+}
+
+impl Server {
+    /// Listens on `address` for these clients; connections wait until [`Server::serve`].
+    pub async fn bind(
+        address: SocketAddr,
+        certificates: Arc<CertificateSlot>,
+        clients: AllowedClients,
+        router: Router,
+    ) -> io::Result<Self> {
+        let config = tls::server_config(certificates, &clients).map_err(io::Error::other)?;
+        let listener = TcpListener::bind(address).await?;
+        Ok(Self {
+            listener,
+            acceptor: TlsAcceptor::from(Arc::new(config)),
+            clients,
+            router,
+        })
+    }
+
+    /// The address that is listened on, with the port that was chosen for port 0.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+
+    /// Serves until `shutdown` is done; then lets requests under way end.
+    pub async fn serve(self, shutdown: impl Future<Output = ()>) {
+        let mut shutdown = std::pin::pin!(shutdown);
+        let (stop, stopped) = watch::channel(false);
+        let mut guests = Guests::new(self.acceptor, self.clients, self.router, stopped);
+        loop {
+            let accepted = tokio::select! {
+                accepted = self.listener.accept() => accepted,
+                () = shutdown.as_mut() => break,
+            };
+            let Ok((stream, _)) = accepted else {
+                sleep(ACCEPT_PAUSE).await;
+                continue;
+            };
+            tokio::select! {
+                () = guests.admit(stream) => {}
+                () = shutdown.as_mut() => break,
+            }
+        }
+        drop(self.listener);
+        let _ = stop.send(true);
+        // Dropping what is left aborts it.
+        let _ = timeout(STOPPING_TIME_MAX, guests.leave()).await;
+    }
+}
+
+/// The open connections.
+struct Guests {
+    acceptor: TlsAcceptor,
+    clients: Arc<AllowedClients>,
+    router: Router,
+    stopped: watch::Receiver<bool>,
+    slots: Arc<Semaphore>,
+    probation: Arc<Probation>,
+    tasks: JoinSet<()>,
+    count: u64,
+}
+
+impl Guests {
+    fn new(
+        acceptor: TlsAcceptor,
+        clients: AllowedClients,
+        router: Router,
+        stopped: watch::Receiver<bool>,
+    ) -> Self {
+        Self {
+            acceptor,
+            clients: Arc::new(clients),
+            router,
+            stopped,
+            slots: Arc::new(Semaphore::new(CONNECTIONS_MAX)),
+            probation: Arc::default(),
+            tasks: JoinSet::new(),
+            count: 0,
+        }
+    }
+
+    /// Serves `stream` in a task of its own, once a slot is free.
+    async fn admit(&mut self, stream: TcpStream) {
+        while self.tasks.try_join_next().is_some() {}
+        let Some(permit) = self.free_slot().await else {
+            return;
+        };
+        // Answers are small: waiting for more to send only delays them.
+        let _ = stream.set_nodelay(true);
+        self.count += 1;
+        let number = self.count;
+        let evicted = self.probation.enter(number);
+        let probation = self.probation.clone();
+        let served = connection::serve(
+            stream,
+            self.acceptor.clone(),
+            self.clients.clone(),
+            self.router.clone(),
+            move || probation.leave(number),
+            self.stopped.clone(),
+        );
+        let probation = self.probation.clone();
+        self.tasks.spawn(async move {
+            tokio::pin!(served);
+            tokio::select! {
+                () = &mut served => {}
+                Ok(()) = evicted => {}
+                else => served.await,
+            }
+            probation.leave(number);
+            drop(permit);
+        });
+    }
+
+    async fn free_slot(&self) -> Option<OwnedSemaphorePermit> {
+        if let Ok(permit) = self.slots.clone().try_acquire_owned() {
+            return Some(permit);
+        }
+        self.probation.evict_oldest();
+        self.slots.clone().acquire_owned().await.ok()
+    }
+
+    async fn leave(mut self) {
+        while self.tasks.join_next().await.is_some() {}
+    }
+}

@@ -1,0 +1,11 @@
+//! The TLS server: connections and their limits, request bodies, and the HTTP paths.
+//!
+//! Must not know any rule. Uses `rules` and `admission`.
+
+pub(crate) mod allowed_clients;
+mod body;
+mod connection;
+pub(crate) mod handler;
+pub(crate) mod listener;
+mod probation;
+pub(crate) mod tls;
