@@ -13,7 +13,7 @@
 //! | owner | what it holds | file |
 //! |---|---|---|
 //! | `World`, `Cluster` | what is known of objects, and of queues and settings | `crate::cache` |
-//! | `Engine` | usage, quota and order | the engine; it is told by `account.rs` |
+//! | `Engine` | usage, quota and order | the engine; it is told by `engine_sync.rs` |
 //! | `Kinds` | JobKinds and their tasks | `kinds/` |
 //! | `Lists` | lists that are under way | `lists.rs` |
 //! | `Phase` | whether everything is listed, and the first decision taken | `decisions/opening.rs` |
@@ -27,9 +27,9 @@
 //! | `Orphans`, `ExcessChildren` | jobs that are gone with pods that run; children that may not run | `decisions/` |
 //! | `Recorder`, `PendingReasons`, `Reports`, `Statuses` | what users have been told | `reports/` |
 
-mod account;
 mod agenda;
 mod decisions;
+mod engine_sync;
 mod intake;
 mod kinds;
 mod lists;
@@ -238,7 +238,7 @@ impl Controller {
     /// housekeeping.
     fn due(&self) -> Option<Duration> {
         let at = self.engine.next_wake()?;
-        let wait = at.since(account::time(clock::now())).max(DUE_AGAIN);
+        let wait = at.since(engine_sync::time(clock::now())).max(DUE_AGAIN);
         (self.phase.has_listed() && wait < HOUSEKEEPING).then_some(wait)
     }
 

@@ -6,7 +6,7 @@ use tokio::time::Instant;
 use tracing::error;
 
 use super::Controller;
-use super::account::time;
+use super::engine_sync::time;
 use crate::cache::Subject;
 use crate::controller::decisions::evictions::Preempting;
 use crate::process::{clock, invariants};

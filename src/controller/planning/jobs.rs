@@ -2,8 +2,8 @@
 
 use crate::cache::{Subject, Uid};
 use crate::controller::Controller;
-use crate::controller::account::time;
 use crate::controller::agenda::Wake;
+use crate::controller::engine_sync::time;
 use crate::controller::intake::lineage::Lineage;
 use crate::controller::writes::in_flight::InFlightWrite;
 use crate::plan::job::plan;
