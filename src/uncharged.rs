@@ -3,7 +3,7 @@
 //! marked as one that is admitted by itself, so that the controller counts it, and is told.
 //!
 //! They are found by watches of their own, by metadata alone, and nothing of them is kept. What a marked
-//! pod uses lies in `controller/account.rs`; how pods are held before they run, in the webhooks.
+//! pod uses lies in `controller/engine_sync.rs`; how pods are held before they run, in the webhooks.
 
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

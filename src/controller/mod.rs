@@ -14,7 +14,7 @@
 //! | owner | what it holds | file |
 //! |---|---|---|
 //! | `ObjectCache`, `Cluster` | what is known of objects, and of queues and settings | `crate::cache` |
-//! | `Engine` | usage, quota and order | the engine; it is told by `account.rs` |
+//! | `Engine` | usage, quota and order | the engine; it is told by `engine_sync.rs` |
 //! | `Kinds` | JobKinds, and what is to be done about their tasks | `kinds/` |
 //! | `Lists` | lists that are under way | `lists.rs` |
 //! | `Phase` | whether everything is listed, and the first decision taken | `decisions/opening.rs` |
@@ -28,9 +28,9 @@
 //! | `Orphans`, `ExcessChildren` | jobs that are gone with pods that run; children that may not run | `decisions/` |
 //! | `Recorder`, `PendingReasons`, `Reports`, `Statuses` | what users have been told | `reports/` |
 
-mod account;
 mod agenda;
 mod decisions;
+mod engine_sync;
 mod intake;
 mod kinds;
 mod lists;
@@ -267,7 +267,7 @@ impl Controller {
     fn due(&self, now: Now) -> Option<Duration> {
         let wake = self.agenda.next_wake().map(|at| at.since(now.moment));
         let decision = self.engine.next_wake().filter(|_| self.phase.has_listed());
-        let decision = decision.map(|at| at.since(account::time(now.wall)).max(DUE_AGAIN));
+        let decision = decision.map(|at| at.since(engine_sync::time(now.wall)).max(DUE_AGAIN));
         [wake, decision].into_iter().flatten().min()
     }
 

@@ -5,7 +5,7 @@ use sluice_engine::Decision;
 use tracing::error;
 
 use super::Controller;
-use super::account::time;
+use super::engine_sync::time;
 use crate::cache::Subject;
 use crate::controller::decisions::evictions::Preempting;
 use crate::process::invariants;

@@ -10,7 +10,7 @@ use sluice_kinds::view::QueueName;
 use crate::cache::conditions::{self, Type};
 use crate::cache::{Subject, Uid, WorkloadRecord};
 use crate::controller::Controller;
-use crate::controller::account::queue_of;
+use crate::controller::engine_sync::queue_of;
 use crate::controller::writes::in_flight::InFlightWrite;
 use crate::plan::cause::{Cause, PREEMPTED, Preemptor, Replacement, preempting};
 use crate::plan::{Note, PodPurpose, StatusPurpose, Write, pod as plan, workload};

@@ -1,5 +1,5 @@
 //! Taking in what is seen of pods, and to whom they belong. How they are planned lies in `planning/pods.rs`, what the
-//! engine is told of them in `account.rs`.
+//! engine is told of them in `engine_sync.rs`.
 
 use std::sync::Arc;
 

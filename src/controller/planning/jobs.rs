@@ -2,7 +2,7 @@
 
 use crate::cache::{Subject, Uid};
 use crate::controller::Controller;
-use crate::controller::account::time;
+use crate::controller::engine_sync::time;
 use crate::controller::intake::lineage::Lineage;
 use crate::controller::wakes::Wake;
 use crate::controller::writes::in_flight::InFlightWrite;

@@ -186,7 +186,7 @@ pub static MUTANTS: [Mutant; 27] = [
     ),
     mutant(
         "a pod that is admitted by itself has no usage",
-        "src/controller/account.rs",
+        "src/controller/engine_sync.rs",
         "pod.is_live() && is_own_record,",
         "pod.queue_gate.is_some() && is_own_record,",
     ),
