@@ -11,7 +11,7 @@ pub(crate) const HELD_BY_INVALID: &str =
 pub(crate) const HELD_BY_GATES: &str = "the job is held by {}; it is queued, or started if it has no queue, once the last gate is removed from its annotations";
 pub(crate) const QUEUED: &str = "the job starts once LocalQueue {} admits it; to run it without Sluice, remove the label {} in the same update";
 
-/// What is wrong with letting a job go by hand while these gates hold it or this queue has it.
+/// What is wrong with releasing a job by hand while these gates or this queue hold it.
 /// `field` is the suspend field.
 pub(crate) fn check(
     field: &str,
