@@ -233,7 +233,7 @@ impl Controller {
         bound
     }
 
-    /// Whether a job is charged.
+    /// Whether a job has usage.
     pub(in crate::controller) fn holds_quota(&self, subject: &Subject) -> bool {
         let workload = self.objects.workload_of(subject);
         workload.is_some_and(|(_, w)| w.status.admission.is_some() && !w.is_finished())
@@ -265,7 +265,7 @@ impl Controller {
         };
         let queue = LocalQueueKey::new(key.namespace.clone(), queue);
         let is_kept = pod.owner.is_none() && self.keeps_pod(&queue, pod);
-        // What came in late is decided about once more. It runs: while that can't be, it is charged.
+        // A late admission is decided about once more. The pod runs: until that is decided, it has usage.
         let is_free = flight.is_none() && !self.writes.is_backing_off(subject);
         let is_undecided = is_late && is_free && !pod.deleting;
         let state = if is_undecided {

@@ -24,7 +24,7 @@ pub struct Situation<'a> {
     pub child: Option<Child<'a>>,
     /// Its Workload, if there is one.
     pub workload: Option<(&'a WorkloadKey, &'a WorkloadRecord)>,
-    /// Whether quota is still charged to a Workload of this job that somebody has deleted.
+    /// Whether a Workload of this job that somebody has deleted still has usage.
     pub still_in_use: bool,
     /// How many of its pods may run: released, and not gone.
     pub live_pods: usize,

@@ -26,7 +26,7 @@ pub enum Eviction {
     Stays,
 }
 
-/// For each workload that others make room for, how many of them have begun to.
+/// For each preemptor, how many of its targets are being evicted.
 pub type Preempting = BTreeMap<Subject, usize>;
 
 impl Controller {
@@ -63,7 +63,7 @@ impl Controller {
         }
     }
 
-    /// Why the engine says that it has to go, as its owner may know it.
+    /// Why the engine evicts it, as its owner may know it.
     fn cause(&self, subject: &Subject, reason: &EvictReason) -> Cause {
         match reason {
             EvictReason::ClusterQueueStopped => Cause::cluster_queue_stopped(),
@@ -79,7 +79,7 @@ impl Controller {
         }
     }
 
-    /// A workload that others make room for, as is told in `namespace`.
+    /// The name of a preemptor, as it may be told in `namespace`.
     fn preemptor(&self, subject: &Subject, namespace: Option<&str>) -> Preemptor {
         let own = self.namespace_of(subject);
         let is_known = own.is_some() && own.as_deref() == namespace;
@@ -226,7 +226,7 @@ impl Controller {
         Eviction::Begun
     }
 
-    /// Tells a group that has to go why it stays, if it does. Returns whether it stays.
+    /// Tells an evicted group why it stays, if it does. Returns whether it stays.
     fn group_stays(&mut self, subject: &Subject, message: &str) -> bool {
         let stays = self.is_kept_group(subject);
         if stays {
@@ -238,7 +238,7 @@ impl Controller {
         stays
     }
 
-    /// Whether a job or group that holds quota gives it back when it is told to go.
+    /// Whether a job or group that holds quota gives it back when it is evicted.
     pub(in crate::controller) fn can_be_evicted(&self, subject: &Subject) -> bool {
         if let Subject::Group(_) = subject {
             return !self.is_kept_group(subject);

@@ -14,7 +14,7 @@ use crate::plan::pod::{self as plan, Member};
 use crate::plan::{Note, PodPurpose, Write, workload};
 
 impl Controller {
-    /// Lets go the pods of an admitted job or group, or takes them back when it has to go.
+    /// Ungates the pods of an admitted job or group, or deletes them when it is evicted.
     pub(in crate::controller) fn release_pods(&mut self, subject: &Subject) {
         // What is being written may take the admission back.
         if self.writes.of(subject).is_some() {

@@ -257,7 +257,7 @@ impl Controller {
         self.objects
             .remember_gone(uid.clone(), key.namespace.clone());
         self.objects.remove_job(key);
-        // Its Workload, if it holds quota, is deleted: until then the quota stays charged.
+        // Its Workload, if it holds quota, is deleted: until then the quota stays in use.
         let subject = Subject::Job(uid);
         self.agenda.plan(subject.clone());
         self.sync_workload(&subject);

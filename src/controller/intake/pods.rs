@@ -169,7 +169,7 @@ impl Controller {
 
     /// The job that a pod belongs to.
     pub(in crate::controller) fn root_of(&self, record: &PodRecord, namespace: &Arc<str>) -> Root {
-        // A job that is gone stays charged while its pods run.
+        // A job that is gone has usage while its pods run.
         let is_known = |uid: &Uid| {
             let has_usage = || {
                 let subject = Subject::Job(uid.clone());

@@ -76,7 +76,7 @@ impl InFlightWrites {
         all.filter_map(|(subject, kind)| (*kind == Kind::Queueing).then_some(subject))
     }
 
-    /// Sends a write as soon as there is room. Its subject must have none.
+    /// Sends a write as soon as it is its turn. Its subject must have none.
     pub fn send(&mut self, write: InFlightWrite) {
         let kind = kind_of(&write.write);
         let before = self.by_subject.insert(write.subject.clone(), kind);
