@@ -26,7 +26,7 @@ impl Controller {
     pub(super) fn sync_workload(&mut self, subject: &Subject) {
         let id = subject.id();
         let unused_since = self.unused_since(subject);
-        let flight = self.writes.of(subject);
+        let in_flight = self.writes.of(subject);
         let job = self.objects.job_of(subject).map(|(_, job)| job);
         let Some((key, workload)) = self.objects.workload_of(subject) else {
             // Somebody deleted the Workload of a job whose pods may run: the quota is not free yet.
@@ -89,7 +89,7 @@ impl Controller {
             None if self.writes.may_be_admitted(subject) => {
                 return;
             }
-            None if flight.is_none_or(|kind| kind == Kind::Explanation)
+            None if in_flight.is_none_or(|kind| kind == Kind::Explanation)
                 && !self.writes.is_backing_off(subject)
                 && !workload.deleting
                 && workload.spec.active
@@ -248,7 +248,7 @@ impl Controller {
             self.engine.apply(Event::RemoveWorkload(id));
             return;
         };
-        let flight = self.writes.of(subject);
+        let in_flight = self.writes.of(subject);
         let is_late = self.late.has_pod(uid);
         if (pod.queue_gate.is_some() || is_late) && self.writes.may_be_admitted(subject) {
             // The engine assumes an admission that is under way.
@@ -266,7 +266,7 @@ impl Controller {
         let queue = LocalQueueKey::new(key.namespace.clone(), queue);
         let is_kept = pod.owner.is_none() && self.keeps_pod(&queue, pod);
         // A late admission is decided about once more. The pod runs: until that is decided, it has usage.
-        let is_free = flight.is_none() && !self.writes.is_backing_off(subject);
+        let is_free = in_flight.is_none() && !self.writes.is_backing_off(subject);
         let is_undecided = is_late && is_free && !pod.deleting;
         let state = if is_undecided {
             WorkloadState::Pending
@@ -291,7 +291,7 @@ impl Controller {
                 None => WorkloadState::Inactive,
             }
         } else if pod.is_candidate()
-            && flight.is_none()
+            && in_flight.is_none()
             && !self.writes.is_backing_off(subject)
             && !self.unused.backs_off(pod, self.now.moment)
             && self.pod_priority(pod).is_ok()

@@ -274,10 +274,12 @@ impl Controller {
         self.workload_gone(key, None);
     }
 
-    /// A reply says that a job is gone.
+    /// A reply says that nothing is at `key`. That may be the child of the job `uid`: its watch tells of that.
     pub(super) fn job_not_found(&mut self, key: &JobKey, uid: &Uid) {
-        self.objects.stale_jobs(&key.kind).bury(uid.clone());
-        self.job_gone(key, Some(uid));
+        if self.objects.job(key).is_some_and(|job| job.uid == *uid) {
+            self.objects.stale_jobs(&key.kind).bury(uid.clone());
+            self.job_gone(key, Some(uid));
+        }
     }
 
     /// A reply says that a pod is gone.

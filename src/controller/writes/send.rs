@@ -10,10 +10,10 @@ use crate::controller::Controller;
 use crate::plan::{Note, Write};
 
 impl Controller {
-    pub(in crate::controller) fn send(&mut self, flight: InFlightWrite) {
-        let subject = flight.subject.clone();
-        debug!(%subject, write = ?flight.write, "write");
-        self.writes.send(flight);
+    pub(in crate::controller) fn send(&mut self, write: InFlightWrite) {
+        let subject = write.subject.clone();
+        debug!(%subject, write = ?write.write, "write");
+        self.writes.send(write);
         // What is about to change is not decided about.
         self.sync(&subject);
     }
