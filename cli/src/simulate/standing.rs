@@ -292,6 +292,7 @@ fn word(spared: NotPreempted) -> &'static str {
         NotPreempted::CohortPriority => "CohortPriority",
         NotPreempted::WithinItsQuota => "WithinItsQuota",
         NotPreempted::WouldBorrow => "WouldBorrow",
+        NotPreempted::PreemptedBefore => "PreemptedBefore",
         NotPreempted::NotEnough => "NotEnough",
     }
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::api::names::{CohortName, QueueName, WorkloadId};
 use crate::api::queues::ClusterQueue;
 use crate::api::status::InactiveReason;
+use crate::cohort::preemption_round::PreemptionRound;
 use crate::flavor::options_cache::{LayoutId, OptionsCache};
 use crate::queue::cluster_queue::ClusterQueueId;
 use crate::quota::config::NodeName;
@@ -37,6 +38,7 @@ pub(crate) struct CohortTree {
     pub(crate) evicting: usize,
     /// The workloads with a reservation since the last decision.
     pub(crate) with_reservation: BTreeSet<WorkloadId>,
+    pub(crate) preemption_round: PreemptionRound,
 }
 
 /// A queue in its tree.

@@ -102,6 +102,19 @@ impl CohortTrees {
         }
     }
 
+    /// Ends the preemption round of the tree of a queue. Workloads that it protected are candidates again.
+    pub(crate) fn end_preemption_round(&mut self, queue: &QueueName) {
+        let key = self.tree_of_node.get(&NodeName::Queue(queue.clone()));
+        if let Some(key) = key
+            && let Some(tree) = self.trees.get_mut(key)
+            && tree.preemption_round.protects_any()
+        {
+            tree.preemption_round.end();
+            tree.reopened.all = true;
+            self.changed.insert(key.clone());
+        }
+    }
+
     /// Whether a workload of this queue had a reservation at the end of the last cycle.
     pub(crate) fn has_reservation(&self, queue: &QueueName, id: &WorkloadId) -> bool {
         let tree = self.tree_of_member(&NodeName::Queue(queue.clone()));

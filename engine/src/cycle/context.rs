@@ -101,7 +101,12 @@ impl Cycle<'_> {
         order: &QueueOrder,
         policy: Preemption,
     ) -> Option<AssignmentResult<'a>> {
-        let CohortTree { quota, queues, .. } = &mut *self.tree;
+        let CohortTree {
+            quota,
+            queues,
+            preemption_round,
+            ..
+        } = &mut *self.tree;
         let node = queues.at(*queue)?;
         let mut assigner = Assigner {
             quota,
@@ -110,6 +115,7 @@ impl Cycle<'_> {
                 cluster_queues: self.cluster_queues,
                 workloads: self.workloads,
                 settings: self.settings,
+                round: preemption_round,
             },
             cluster_queue: node.cluster_queue,
             node: node.id,

@@ -95,6 +95,10 @@ impl Engine {
             && let Some((_, id)) = self.timers.pop_first()
         {
             let queue_name = self.active_queue_of(&id).cloned();
+            let info = self.workloads.get(&id);
+            if info.is_some_and(|info| info.state == WorkloadPhase::Pending) {
+                self.end_preemption_round_of(&id);
+            }
             self.enqueue(&id, queue_name.as_ref());
             self.review([id]);
         }

@@ -104,6 +104,8 @@ impl Cycle<'_> {
             if let Some(cluster_queue) = self.cluster_queues.at_mut(node.cluster_queue) {
                 cluster_queue.evicting.insert(id.clone());
             }
+            let is_first = self.tree.preemption_round.add(id.clone());
+            self.check(is_first, "a workload is preempted once in a round");
             self.nominations.add_target(by.clone());
             self.remove_target(target);
             self.tree.evicting = self.tree.evicting.saturating_add(1);
