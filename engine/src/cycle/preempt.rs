@@ -11,8 +11,8 @@ use crate::workload::order::QueueOrder;
 
 impl Cycle<'_> {
     /// Whether an earlier workload of the same queue would take the quota that targets free, without being
-    /// able to preempt all of them itself. The targets could then be admitted again and be preempted again,
-    /// for ever.
+    /// able to preempt all of them itself. The targets could then be admitted again, and be evicted in vain
+    /// once in each preemption round.
     pub(super) fn earlier_workload_would_benefit(
         &mut self,
         (queue, id): &ClassRef,
