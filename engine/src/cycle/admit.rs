@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use crate::api::event::Decision;
 use crate::api::workload::Admission;
-use crate::cohort::tree::{ClassRef, CohortTree};
+use crate::cohort::reopened::ClassRef;
+use crate::cohort::tree::CohortTree;
 use crate::cycle::context::Cycle;
 use crate::flavor::assignment::{Assignment, CachedAssignment};
 use crate::queue::never_fits::find_never_fitting;
@@ -134,7 +135,8 @@ impl Cycle<'_> {
         }
         let mut queues = self.take_improved();
         queues.insert(class.0);
-        for class in self.tree.reopened_by_usage.clone() {
+        let gaining: Vec<ClassRef> = self.tree.reopened.gaining_by_usage().cloned().collect();
+        for class in gaining {
             self.open_class(&class);
             queues.insert(class.0);
         }

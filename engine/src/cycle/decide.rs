@@ -30,7 +30,7 @@ impl Engine {
             self.run_cycles(&mut tree, &ready, &mut decisions);
             // The nominated workloads had the first choice: what they could not use is available to all.
             if ready.iter().any(|id| self.waits_in(id, &tree)) {
-                tree.reopened.all = true;
+                tree.reopened.reopen_all();
                 self.run_cycles(&mut tree, &BTreeSet::new(), &mut decisions);
             }
             self.cohort_trees.put_back(key, tree);

@@ -2,7 +2,7 @@
 
 use crate::api::event::{Decision, EvictReason};
 use crate::api::names::WorkloadId;
-use crate::cohort::tree::ClassRef;
+use crate::cohort::reopened::ClassRef;
 use crate::cycle::context::Cycle;
 use crate::flavor::options::{FlavorOptions, fewest_pods};
 use crate::preemption::target::Target;

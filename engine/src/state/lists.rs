@@ -86,7 +86,7 @@ impl Engine {
         {
             tree.add_usage(View::Planned, node, usage, &self.config.flavor_resources);
             tree.evicting = tree.evicting.saturating_sub(1);
-            tree.reopened.all = true;
+            tree.reopened.reopen_all();
         }
     }
 
@@ -107,7 +107,7 @@ impl Engine {
         {
             tree.remove_usage(View::Planned, node, usage);
             tree.evicting = tree.evicting.saturating_add(1);
-            tree.reopened.all = true;
+            tree.reopened.reopen_all();
         }
     }
 }

@@ -188,7 +188,7 @@ impl Engine {
             {
                 tree.remove_usage(View::Now, node, usage);
                 tree.remove_usage(View::Planned, node, usage);
-                tree.reopened.all = true;
+                tree.reopened.reopen_all();
             }
             self.drop_empty_cluster_queue(&admission.queue);
             self.check(was_there, "a queue has the usage of its workloads");
