@@ -111,6 +111,7 @@ impl Engine {
             .build_missing(&self.config, &self.cluster_queues)
         {
             let Some(cluster_queue) = self.cluster_queues.get_mut(&queue) else {
+                self.check(false, "a queue of a tree has a state");
                 continue;
             };
             let config = self.config.queues.get(&queue);

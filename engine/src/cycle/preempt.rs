@@ -101,9 +101,9 @@ impl Cycle<'_> {
             if let (Some(since), Some(timeout)) = (unused_since, node.config.reservation_timeout) {
                 self.timers.remove(&(since.after(timeout), id.clone()));
             }
-            if let Some(cluster_queue) = self.cluster_queues.at_mut(node.cluster_queue) {
-                cluster_queue.evicting.insert(id.clone());
-            }
+            let cluster_queue = self.cluster_queues.at_mut(node.cluster_queue);
+            let is_listed = cluster_queue.is_some_and(|queue| queue.evicting.insert(id.clone()));
+            self.check(is_listed, "a target was not evicted before");
             let is_first = self.tree.preemption_round.add(id.clone());
             self.check(is_first, "a workload is preempted once in a round");
             self.nominations.add_target(by.clone());

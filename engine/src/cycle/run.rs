@@ -57,6 +57,7 @@ impl Cycle<'_> {
             return false;
         }
         let Some((options, shape)) = self.options(&class) else {
+            self.check(false, "a head is queued");
             return false;
         };
         let FlavorOptions::Slots(slots) = &*options else {

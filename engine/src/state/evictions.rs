@@ -15,6 +15,7 @@ impl Engine {
     /// longer holds.
     pub(crate) fn review(&mut self, workloads: impl IntoIterator<Item = WorkloadId>) {
         for id in workloads {
+            // Only admitted workloads are reviewed: the others have no quota to give back.
             let Some(info) = self.workloads.get(&id) else {
                 continue;
             };

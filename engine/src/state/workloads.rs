@@ -182,6 +182,8 @@ impl Engine {
             if let Some(cluster_queue) = self.cluster_queues.get_mut(&admission.queue) {
                 was_there &= cluster_queue.usage.remove(usage, admitted);
                 was_there &= cluster_queue.with_usage.remove(id);
+            } else {
+                was_there = false;
             }
             if let Some(tree) = self.cohort_trees.tree_mut(&admission.queue)
                 && let Some(node) = tree.queues.node(&admission.queue)
