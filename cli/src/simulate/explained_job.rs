@@ -295,6 +295,7 @@ fn word(not_preempted: NotPreempted) -> &'static str {
         NotPreempted::CohortPriority => "CohortPriority",
         NotPreempted::WithinItsQuota => "WithinItsQuota",
         NotPreempted::WouldBorrow => "WouldBorrow",
+        NotPreempted::PreemptedBefore => "PreemptedBefore",
         NotPreempted::NotEnough => "NotEnough",
     }
 }

@@ -99,6 +99,11 @@ pub enum Explanation {
         /// The ClusterQueue.
         queue: QueueName,
     },
+    /// It would have to preempt workloads that were preempted already in this preemption round.
+    TargetsProtected {
+        /// The ClusterQueue.
+        queue: QueueName,
+    },
     /// Quota is reserved for it. It is admitted when evicted workloads have stopped.
     Nominated {
         /// The ClusterQueue.
@@ -247,7 +252,9 @@ impl Explanation {
             Self::BehindHead { .. } | Self::Queued { .. } => Some(PendingReason::PendingEvaluation),
             Self::BackingOff { .. } => Some(PendingReason::BackingOff),
             Self::QueueFull { .. } => Some(PendingReason::QueueFull),
-            Self::QuotaReserved { .. } => Some(PendingReason::WaitingForQuota),
+            Self::QuotaReserved { .. } | Self::TargetsProtected { .. } => {
+                Some(PendingReason::WaitingForQuota)
+            }
             Self::Nominated { .. } => Some(PendingReason::WaitingForPreemptedWorkloads),
         }
     }
@@ -355,6 +362,10 @@ impl Explanation {
             Self::QuotaReserved { queue } => write!(
                 f,
                 "waits in ClusterQueue \"{queue}\": the unused quota is reserved for workloads that come before this one and wait for evicted workloads to stop"
+            ),
+            Self::TargetsProtected { queue } => write!(
+                f,
+                "waits in ClusterQueue \"{queue}\": the workloads to preempt for it were preempted before, and are not preempted again until something else changes in their cohort"
             ),
             Self::Nominated { queue } => write!(
                 f,

@@ -75,6 +75,8 @@ pub enum NotPreempted {
     WithinItsQuota,
     /// The other one's queue would have to borrow.
     WouldBorrow,
+    /// It was preempted already, and nothing but preemptions has changed in its cohort tree since.
+    PreemptedBefore,
     /// It is a candidate, but all candidates together would not suffice.
     NotEnough,
 }
@@ -90,6 +92,9 @@ impl NotPreempted {
             Self::CohortPriority => "of other queues are not of lower priority",
             Self::WithinItsQuota => "are of queues that use no more than is theirs",
             Self::WouldBorrow => "of other queues are safe as this queue would borrow itself",
+            Self::PreemptedBefore => {
+                "were preempted before, and are not again until something else changes"
+            }
             Self::NotEnough => "might have to go but hold too little together",
         }
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::api::limits::TREE_DEPTH_MAX;
 use crate::api::names::CohortName;
 use crate::api::status::InactiveReason;
-use crate::cohort::tree::{CohortTree, QueueNode, Reopened};
+use crate::cohort::tree::{CohortTree, QueueNode};
 use crate::queue::cluster_queue::ClusterQueueStates;
 use crate::quota::config::{Config, NodeName};
 use crate::quota::usage::QueueUsage;
@@ -60,14 +60,8 @@ impl Config {
         cluster_queues: &ClusterQueueStates,
     ) -> (NodeName, CohortTree) {
         let members = self.component(start);
-        let reopened = Reopened {
-            all: true,
-            classes: BTreeSet::new(),
-        };
-        let mut tree = CohortTree {
-            reopened,
-            ..CohortTree::default()
-        };
+        let mut tree = CohortTree::default();
+        tree.reopened.reopen_all();
         let root = members
             .iter()
             .find(|node| self.parent(node).is_none())

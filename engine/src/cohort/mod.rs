@@ -3,5 +3,7 @@
 //! Must not know what is decided in a tree. Uses `queue`, `flavor`, `quota` and `api`.
 
 pub(crate) mod build;
+pub(crate) mod preemption_round;
+pub(crate) mod reopened;
 pub(crate) mod tree;
 pub(crate) mod trees;

@@ -6,6 +6,8 @@ use std::sync::Arc;
 use crate::api::names::{CohortName, QueueName, WorkloadId};
 use crate::api::queues::ClusterQueue;
 use crate::api::status::InactiveReason;
+use crate::cohort::preemption_round::PreemptionRound;
+use crate::cohort::reopened::Reopened;
 use crate::flavor::options_cache::{LayoutId, OptionsCache};
 use crate::queue::cluster_queue::ClusterQueueId;
 use crate::quota::config::NodeName;
@@ -28,15 +30,12 @@ pub(crate) struct CohortTree {
     pub(crate) options_cache: OptionsCache,
     /// Why nothing in this tree is admitted.
     pub(crate) inactive: Option<InactiveReason>,
-    /// What the next decision has to consider again.
     pub(crate) reopened: Reopened,
-    /// Classes that may come to fit when usage grows: see `Slots::fit_is_monotone`. So may classes that can
-    /// preempt in other queues, as more usage may mean more candidates.
-    pub(crate) reopened_by_usage: BTreeSet<ClassRef>,
     /// The number of evicted workloads that still have usage here.
     pub(crate) evicting: usize,
     /// The workloads with a reservation since the last decision.
     pub(crate) with_reservation: BTreeSet<WorkloadId>,
+    pub(crate) preemption_round: PreemptionRound,
 }
 
 /// A queue in its tree.
@@ -55,18 +54,6 @@ pub(crate) struct TreeQueues {
     ids: BTreeMap<QueueName, NodeId>,
     /// None for a cohort.
     nodes: Vec<Option<QueueNode>>,
-}
-
-/// A class of pending workloads, with the node of its queue.
-pub(crate) type ClassRef = (NodeId, ClassId);
-
-/// What a decision has to consider again.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Reopened {
-    /// Everything, as something was freed or changed.
-    pub(crate) all: bool,
-    /// Otherwise only these classes.
-    pub(crate) classes: BTreeSet<ClassRef>,
 }
 
 impl TreeQueues {
@@ -114,7 +101,7 @@ impl CohortTree {
     /// Re-opens a class for the next decision.
     pub(crate) fn reopen(&mut self, queue: &QueueName, class: ClassId) {
         if let Some(node) = self.queues.node(queue) {
-            self.reopened.classes.insert((node, class));
+            self.reopened.reopen((node, class));
         }
     }
 

@@ -97,7 +97,20 @@ impl CohortTrees {
             && let Some(tree) = self.trees.get_mut(key)
             && tree.with_reservation.contains(id)
         {
-            tree.reopened.all = true;
+            tree.reopened.reopen_all();
+            self.changed.insert(key.clone());
+        }
+    }
+
+    /// Ends the preemption round of the tree of a queue. Workloads that it protected are candidates again.
+    pub(crate) fn end_preemption_round(&mut self, queue: &QueueName) {
+        let key = self.tree_of_node.get(&NodeName::Queue(queue.clone()));
+        if let Some(key) = key
+            && let Some(tree) = self.trees.get_mut(key)
+            && tree.preemption_round.protects_any()
+        {
+            tree.preemption_round.end();
+            tree.reopened.reopen_all();
             self.changed.insert(key.clone());
         }
     }
@@ -126,7 +139,7 @@ impl CohortTrees {
             && let Some(tree) = self.trees.get_mut(key)
             && (is_strict || tree.evicting > 0)
         {
-            tree.reopened.all = true;
+            tree.reopened.reopen_all();
             self.changed.insert(key.clone());
         }
     }
@@ -137,11 +150,8 @@ impl CohortTrees {
             return;
         };
         if let Some(tree) = self.trees.get_mut(key)
-            && !tree.reopened_by_usage.is_empty()
+            && tree.reopened.reopen_gaining_by_usage()
         {
-            tree.reopened
-                .classes
-                .extend(tree.reopened_by_usage.iter().cloned());
             self.changed.insert(key.clone());
         }
     }

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use crate::api::event::Decision;
 use crate::api::workload::Admission;
-use crate::cohort::tree::{ClassRef, CohortTree};
+use crate::cohort::reopened::ClassRef;
+use crate::cohort::tree::CohortTree;
 use crate::cycle::context::Cycle;
 use crate::flavor::assignment::{Assignment, CachedAssignment};
 use crate::queue::never_fits::find_never_fitting;
@@ -38,6 +39,7 @@ impl Cycle<'_> {
         assignment: &Assignment<'_>,
     ) {
         let Some(cached_assignment) = self.cached_assignment(class, assignment) else {
+            self.check(false, "what is admitted is queued");
             return;
         };
         let (pod_sets, usage) = (
@@ -46,6 +48,7 @@ impl Cycle<'_> {
         );
         let (queue, id) = class;
         let Some(node) = self.tree.queues.at(*queue) else {
+            self.check(false, "the queue of an admission is in the tree");
             return;
         };
         let cluster_queue = node.cluster_queue;
@@ -67,16 +70,18 @@ impl Cycle<'_> {
         self.note_usage_of(*queue);
         let workload = order.id().clone();
         let mut moved_in = None;
+        let (mut has_queue, mut is_known) = (false, false);
         if let Some(cluster_queue) = self.cluster_queues.at_mut(cluster_queue) {
             if let Some(class) = cluster_queue.pending.class(id) {
                 cluster_queue.demand.remove(&class.shape);
             }
             moved_in = cluster_queue.pending.remove(order, id);
             cluster_queue.usage.add(&usage, false);
-            cluster_queue.with_usage.insert(workload.clone());
+            has_queue = cluster_queue.with_usage.insert(workload.clone());
         }
         if let Some(info) = self.workloads.get_mut(&workload) {
             if let Some(local_queue) = self.local_queues.get_mut(&info.queue) {
+                is_known = true;
                 local_queue.demand.remove(&info.shape);
                 local_queue.usage.add(&usage, false);
             }
@@ -85,6 +90,7 @@ impl Cycle<'_> {
                 usage,
             }));
         }
+        self.check(has_queue && is_known, "an admission counts in both queues");
         let id = workload;
         self.decisions.push(Decision::Admit { id, admission });
         self.drop_head(class, order);
@@ -134,7 +140,8 @@ impl Cycle<'_> {
         }
         let mut queues = self.take_improved();
         queues.insert(class.0);
-        for class in self.tree.reopened_by_usage.clone() {
+        let gaining: Vec<ClassRef> = self.tree.reopened.gaining_by_usage().cloned().collect();
+        for class in gaining {
             self.open_class(&class);
             queues.insert(class.0);
         }

@@ -8,7 +8,8 @@ use crate::api::names::WorkloadId;
 use crate::api::preemption_policy::Preemption;
 use crate::api::settings::Settings;
 use crate::api::time::Time;
-use crate::cohort::tree::{ClassRef, CohortTree};
+use crate::cohort::reopened::ClassRef;
+use crate::cohort::tree::CohortTree;
 use crate::cycle::assigner::{Assigner, AssignmentResult};
 use crate::cycle::progress::CycleProgress;
 use crate::flavor::options::{FlavorOptions, Slots, flavor_options};
@@ -101,7 +102,12 @@ impl Cycle<'_> {
         order: &QueueOrder,
         policy: Preemption,
     ) -> Option<AssignmentResult<'a>> {
-        let CohortTree { quota, queues, .. } = &mut *self.tree;
+        let CohortTree {
+            quota,
+            queues,
+            preemption_round,
+            ..
+        } = &mut *self.tree;
         let node = queues.at(*queue)?;
         let mut assigner = Assigner {
             quota,
@@ -110,6 +116,7 @@ impl Cycle<'_> {
                 cluster_queues: self.cluster_queues,
                 workloads: self.workloads,
                 settings: self.settings,
+                round: preemption_round,
             },
             cluster_queue: node.cluster_queue,
             node: node.id,

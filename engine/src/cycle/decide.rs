@@ -30,7 +30,7 @@ impl Engine {
             self.run_cycles(&mut tree, &ready, &mut decisions);
             // The nominated workloads had the first choice: what they could not use is available to all.
             if ready.iter().any(|id| self.waits_in(id, &tree)) {
-                tree.reopened.all = true;
+                tree.reopened.reopen_all();
                 self.run_cycles(&mut tree, &BTreeSet::new(), &mut decisions);
             }
             self.cohort_trees.put_back(key, tree);
@@ -95,6 +95,10 @@ impl Engine {
             && let Some((_, id)) = self.timers.pop_first()
         {
             let queue_name = self.active_queue_of(&id).cloned();
+            let info = self.workloads.get(&id);
+            if info.is_some_and(|info| info.state == WorkloadPhase::Pending) {
+                self.end_preemption_round_of(&id);
+            }
             self.enqueue(&id, queue_name.as_ref());
             self.review([id]);
         }
@@ -107,6 +111,7 @@ impl Engine {
             .build_missing(&self.config, &self.cluster_queues)
         {
             let Some(cluster_queue) = self.cluster_queues.get_mut(&queue) else {
+                self.check(false, "a queue of a tree has a state");
                 continue;
             };
             let config = self.config.queues.get(&queue);

@@ -1,7 +1,7 @@
 //! The head of a ClusterQueue, and how heads of different queues compare.
 
 use crate::api::share::Share;
-use crate::cohort::tree::ClassRef;
+use crate::cohort::reopened::ClassRef;
 use crate::workload::order::QueueOrder;
 
 /// The rank of a head among the heads of a tree.

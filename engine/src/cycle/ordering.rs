@@ -9,7 +9,7 @@ use std::ops::Bound;
 
 use crate::api::queues::{AdmissionMode, QueueingStrategy};
 use crate::api::share::Share;
-use crate::cohort::tree::ClassRef;
+use crate::cohort::reopened::{ClassRef, EligibleHeads};
 use crate::cycle::context::Cycle;
 use crate::cycle::heads::{BorrowingPath, Head, HeadRank};
 use crate::cycle::progress::QueueHeads;
@@ -21,14 +21,14 @@ use crate::workload::shape::ClassId;
 impl Cycle<'_> {
     /// Collects the head of each queue that has one.
     pub(super) fn collect_heads(&mut self) {
-        let reopened = std::mem::take(&mut self.tree.reopened);
-        // Reservations are made again in each cycle, so all heads have to respect them again.
-        if reopened.all || self.tree.evicting > 0 {
-            self.collect_all_heads();
-        } else {
-            for class in &reopened.classes {
-                self.open_class(class);
+        match self.tree.reopened.take() {
+            // Reservations are made again in each cycle, so all heads have to respect them again.
+            EligibleHeads::Of(classes) if self.tree.evicting == 0 => {
+                for class in &classes {
+                    self.open_class(class);
+                }
             }
+            EligibleHeads::All | EligibleHeads::Of(_) => self.collect_all_heads(),
         }
         for queue in self.progress.heads.keys().copied().collect::<Vec<_>>() {
             self.update_head(queue);
@@ -83,7 +83,7 @@ impl Cycle<'_> {
             return;
         }
         let Some(found) = cluster_queue.pending.reopen(id) else {
-            self.tree.reopened_by_usage.remove(class);
+            self.tree.reopened.gains_no_longer_by_usage(class);
             return;
         };
         let above_quota = found.min_levels_above_quota(&self.tree.quota, node.id);

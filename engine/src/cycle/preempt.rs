@@ -2,7 +2,7 @@
 
 use crate::api::event::{Decision, EvictReason};
 use crate::api::names::WorkloadId;
-use crate::cohort::tree::ClassRef;
+use crate::cohort::reopened::ClassRef;
 use crate::cycle::context::Cycle;
 use crate::flavor::options::{FlavorOptions, fewest_pods};
 use crate::preemption::target::Target;
@@ -11,8 +11,8 @@ use crate::workload::order::QueueOrder;
 
 impl Cycle<'_> {
     /// Whether an earlier workload of the same queue would take the quota that targets free, without being
-    /// able to preempt all of them itself. The targets could then be admitted again and be preempted again,
-    /// for ever.
+    /// able to preempt all of them itself. The targets could then be admitted again, and be evicted in vain
+    /// once in each preemption round.
     pub(super) fn earlier_workload_would_benefit(
         &mut self,
         (queue, id): &ClassRef,
@@ -101,9 +101,11 @@ impl Cycle<'_> {
             if let (Some(since), Some(timeout)) = (unused_since, node.config.reservation_timeout) {
                 self.timers.remove(&(since.after(timeout), id.clone()));
             }
-            if let Some(cluster_queue) = self.cluster_queues.at_mut(node.cluster_queue) {
-                cluster_queue.evicting.insert(id.clone());
-            }
+            let cluster_queue = self.cluster_queues.at_mut(node.cluster_queue);
+            let is_listed = cluster_queue.is_some_and(|queue| queue.evicting.insert(id.clone()));
+            self.check(is_listed, "a target was not evicted before");
+            let is_first = self.tree.preemption_round.add(id.clone());
+            self.check(is_first, "a workload is preempted once in a round");
             self.nominations.add_target(by.clone());
             self.remove_target(target);
             self.tree.evicting = self.tree.evicting.saturating_add(1);

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
-use crate::cohort::tree::ClassRef;
+use crate::cohort::reopened::ClassRef;
 use crate::cycle::fair_ordering::FairOrdering;
 use crate::cycle::heads::{Head, HeadRank};
 use crate::quota::usage::RequestedUsage;

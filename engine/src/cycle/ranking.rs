@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::api::queues::AdmissionMode;
 use crate::api::share::Share;
-use crate::cohort::tree::ClassRef;
+use crate::cohort::reopened::ClassRef;
 use crate::cycle::context::Cycle;
 use crate::cycle::heads::{BorrowingPath, Head, HeadRank};
 use crate::quota::usage::RequestedUsage;

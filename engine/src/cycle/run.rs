@@ -15,10 +15,10 @@
 //! Otherwise its class is inadmissible until something is freed: of equal workloads only the head needs an
 //! assignment. During a cycle usage only grows, so a rank can only get worse, and it suffices to work out
 //! the exact rank of the best head. The exceptions are considered again after each admission
-//! (`reopened_by_usage`, `may_improve`).
+//! (`cohort/reopened.rs`, `may_improve`).
 
 use crate::api::preemption_policy::Preemption;
-use crate::cohort::tree::ClassRef;
+use crate::cohort::reopened::ClassRef;
 use crate::cycle::assigner::AssignmentResult;
 use crate::cycle::context::Cycle;
 use crate::cycle::heads::{Head, HeadRank};
@@ -52,11 +52,12 @@ impl Cycle<'_> {
         let Head { class, order } = head;
         let node = class.0;
         if self.is_blocked(&class) {
-            self.tree.reopened_by_usage.remove(&class);
+            self.tree.reopened.gains_no_longer_by_usage(&class);
             self.mark_inadmissible(&class, &order);
             return false;
         }
         let Some((options, shape)) = self.options(&class) else {
+            self.check(false, "a head is queued");
             return false;
         };
         let FlavorOptions::Slots(slots) = &*options else {
@@ -65,7 +66,7 @@ impl Cycle<'_> {
         };
         let policy = self.policy(node);
         if !slots.fit_is_monotone || policy.may_reclaim_in_cohort() {
-            self.tree.reopened_by_usage.insert(class.clone());
+            self.tree.reopened.gains_by_usage(class.clone());
         }
         let mut result = self.assign(&class, slots, &shape, &order, policy);
         if let Some(AssignmentResult::FitsLater(_, targets)) = &result
@@ -73,7 +74,7 @@ impl Cycle<'_> {
             && self.earlier_workload_would_benefit(&class, &order, targets)
         {
             // It may not preempt until the earlier workload no longer fits, or is no longer pending.
-            self.tree.reopened_by_usage.insert(class.clone());
+            self.tree.reopened.gains_by_usage(class.clone());
             let policy = Preemption::default();
             result = self.assign(&class, slots, &shape, &order, policy);
         }

@@ -5,12 +5,17 @@ use crate::api::explanation::{Explanation, FlavorMiss, MissReason, Shortage};
 use crate::api::names::WorkloadId;
 use crate::api::queues::{AdmissionMode, QueueingStrategy, StopPolicy};
 use crate::api::quota::FlavorQuotas;
+use crate::cohort::preemption_round::PreemptionRound;
 use crate::cohort::tree::{CohortTree, QueueNode};
+use crate::explain::outlook::first_choice;
 use crate::flavor::assignment::Assignment;
 use crate::flavor::options::{
     FlavorChoice, FlavorOptions, NoAssignment, SlotId, Slots, fewest_pods, flavor_choice,
     flavor_options, for_pods, requests_by_group,
 };
+use crate::preemption::preemptor::Preemptor;
+use crate::preemption::search::find_targets;
+use crate::preemption::snapshot::PreemptionSnapshot;
 use crate::queue::pending::PendingQueue;
 use crate::quota::usage::RequestedUsage;
 use crate::quota::view::{Borrowing, View};
@@ -104,12 +109,12 @@ impl Engine {
             node,
             shape: &info.shape,
         }
-        .explain(id)
+        .explain(id, &info.order(id))
     }
 }
 
 impl Diagnosis<'_> {
-    fn explain(&self, id: &WorkloadId) -> Explanation {
+    fn explain(&self, id: &WorkloadId, order: &QueueOrder) -> Explanation {
         let queue = self.node.config.name.clone();
         let options = flavor_options(
             &self.engine.config,
@@ -146,14 +151,52 @@ impl Diagnosis<'_> {
         let counts = self.shape.pod_sets.iter().map(fewest_pods).collect();
         let fungibility = self.node.config.fungibility;
         match slots.assign(&mut &self.tree.quota, self.node.id, fungibility, counts) {
+            Ok(Assignment { waits_at: None, .. }) if self.tree.with_reservation.is_empty() => {
+                Explanation::Queued { queue }
+            }
+            Ok(Assignment { waits_at: None, .. }) => Explanation::QuotaReserved { queue },
+            _ if self.are_targets_protected(&slots, order) => {
+                Explanation::TargetsProtected { queue }
+            }
             Ok(Assignment {
                 waits_at: Some(place),
                 ..
-            }) => self.does_not_fit(Some(&slots), place),
-            Ok(_) if !self.tree.with_reservation.is_empty() => Explanation::QuotaReserved { queue },
-            Ok(_) => Explanation::Queued { queue },
-            Err(stuck) => self.does_not_fit(Some(&slots), stuck),
+            })
+            | Err(place) => self.does_not_fit(Some(&slots), place),
         }
+    }
+
+    /// Whether it could preempt others if the preemption round protected none, in the flavors that come first.
+    fn are_targets_protected(&self, slots: &Slots, order: &QueueOrder) -> bool {
+        let round = &self.tree.preemption_round;
+        let policy = self.node.config.preemption;
+        if !round.protects_any() || !policy.is_enabled() {
+            return false;
+        }
+        let info = self.engine.workloads.get(order.id());
+        let is_by_usage = self.node.config.admission_mode == AdmissionMode::ByUsage;
+        let local_queue = info.filter(|_| is_by_usage).map(|info| &info.queue);
+        let requested = first_choice(self.shape, slots, |pod_set| pod_set.count);
+        let has_targets = |round| {
+            let snapshot = PreemptionSnapshot {
+                queues: &self.tree.queues,
+                cluster_queues: &self.engine.cluster_queues,
+                workloads: &self.engine.workloads,
+                settings: &self.engine.settings,
+                round,
+            };
+            let preemptor = Preemptor {
+                cluster_queue: self.node.cluster_queue,
+                node: self.node.id,
+                policy,
+                order,
+                local_queue,
+                requested: &requested,
+                borrowing: slots.borrowing,
+            };
+            find_targets(snapshot, &mut self.tree.quota.clone(), preemptor).is_some()
+        };
+        !has_targets(round) && has_targets(&PreemptionRound::default())
     }
 
     /// The head of the queue.

@@ -6,6 +6,7 @@ use crate::api::amount::Amount;
 use crate::api::names::WorkloadId;
 use crate::api::outlook::{LimitingNode, NotPreempted, Outlook, ShortResource};
 use crate::api::preemption_policy::{BorrowWithinCohort, ReclaimWithinCohort, WithinClusterQueue};
+use crate::api::workload::PodSet;
 use crate::cohort::tree::{CohortTree, QueueNode};
 use crate::flavor::options::{FlavorOptions, Slots, fewest_pods, flavor_options, for_pods};
 use crate::preemption::classical::fits_after;
@@ -20,6 +21,7 @@ use crate::quota::view::{Borrowing, NodeId, View};
 use crate::state::engine::Engine;
 use crate::workload::info::WorkloadInfo;
 use crate::workload::order::{PreemptionOrder, QueueOrder};
+use crate::workload::shape::Shape;
 
 impl Engine {
     /// The outlook of a workload that is queued in a ClusterQueue; none for any other.
@@ -62,7 +64,7 @@ impl Engine {
         let options = flavor_options(&self.config, &node.config, &info.shape, pod);
         if let FlavorOptions::Slots(slots) = options {
             outlook.short = shortages(&tree, node, info, &slots);
-            let requested = first_choice(info, &slots);
+            let requested = first_choice(&info.shape, &slots, fewest_pods);
             let query = OutlookQuery {
                 engine: self,
                 tree: &tree,
@@ -133,11 +135,15 @@ fn name_of(tree: &CohortTree, id: NodeId) -> Option<LimitingNode> {
     }
 }
 
-/// The usage that it would request in the flavors that come first.
-fn first_choice(info: &WorkloadInfo, slots: &Slots) -> RequestedUsage {
+/// The usage that so many pods of each pod set would request in the flavors that come first.
+pub(super) fn first_choice(
+    shape: &Shape,
+    slots: &Slots,
+    pods: impl Fn(&PodSet) -> u32,
+) -> RequestedUsage {
     let mut requested: RequestedUsage = RequestedUsage::new();
     for slot in slots.iter() {
-        let count = info.shape.pod_sets.get(slot.place.pod_set).map(fewest_pods);
+        let count = shape.pod_sets.get(slot.place.pod_set).map(&pods);
         let usage = slot
             .choices
             .first()
@@ -183,6 +189,7 @@ impl OutlookQuery<'_> {
             cluster_queues: &self.engine.cluster_queues,
             workloads: &self.engine.workloads,
             settings: &self.engine.settings,
+            round: &self.tree.preemption_round,
         }
     }
 
@@ -192,9 +199,9 @@ impl OutlookQuery<'_> {
         let mut not_preempted: BTreeMap<NotPreempted, usize> = BTreeMap::new();
         for node in self.tree.queues.nodes() {
             let cluster_queue = self.engine.cluster_queues.at(node.cluster_queue);
-            for info in self.workloads_with_usage(cluster_queue, &scarce) {
+            for (id, info) in self.workloads_with_usage(cluster_queue, &scarce) {
                 let count = not_preempted
-                    .entry(self.reason(info, node, &scarce))
+                    .entry(self.reason(id, info, node, &scarce))
                     .or_default();
                 *count = count.saturating_add(1);
             }
@@ -207,16 +214,17 @@ impl OutlookQuery<'_> {
         &'b self,
         cluster_queue: Option<&'b ClusterQueueState>,
         scarce: &'b BTreeSet<FlavorResourceId>,
-    ) -> impl Iterator<Item = &'b WorkloadInfo> {
+    ) -> impl Iterator<Item = (&'b WorkloadId, &'b WorkloadInfo)> {
         let used = cluster_queue
             .into_iter()
             .flat_map(|cluster_queue| &cluster_queue.with_usage);
-        let infos = used.filter_map(|id| self.engine.workloads.get(id));
-        infos.filter(move |info| !info.is_evicting() && uses_any(info, scarce))
+        let infos = used.filter_map(|id| Some((id, self.engine.workloads.get(id)?)));
+        infos.filter(move |(_, info)| !info.is_evicting() && uses_any(info, scarce))
     }
 
     fn reason(
         &self,
+        id: &WorkloadId,
         info: &WorkloadInfo,
         target_side: &QueueNode,
         scarce: &BTreeSet<FlavorResourceId>,
@@ -227,6 +235,9 @@ impl OutlookQuery<'_> {
         let preemptor = self.preemptor();
         if !info.evictable {
             return NotPreempted::NotEvictable;
+        }
+        if policy.is_enabled() && self.tree.preemption_round.protects(id) {
+            return NotPreempted::PreemptedBefore;
         }
         if target_side.id == self.node.id {
             let is_newer =

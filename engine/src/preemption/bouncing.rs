@@ -114,7 +114,7 @@ impl<'a> PreemptionSnapshot<'a> {
         used.filter_map(move |id| {
             let info = self.workloads.get(id)?;
             match &info.state {
-                WorkloadPhase::Assumed(admitted) if info.evictable => {
+                WorkloadPhase::Assumed(admitted) if info.evictable && !self.round.protects(id) => {
                     let since = admitted.admission.since;
                     Some((PreemptionOrder::new(info.priority, since, id.clone()), info))
                 }

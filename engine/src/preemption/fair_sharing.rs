@@ -60,7 +60,6 @@ fn search(
     test: FairPreemption,
 ) -> Option<Vec<Target>> {
     let fairness = FairnessCheck {
-        snapshot,
         preemptor,
         scarce,
         test,
@@ -172,7 +171,6 @@ fn next(quota: &QuotaTree, lists: &mut CandidateLists) -> Option<Candidate> {
 
 /// Whether preemption of a candidate is fair, by one test.
 struct FairnessCheck<'a> {
-    snapshot: PreemptionSnapshot<'a>,
     preemptor: &'a Preemptor<'a>,
     scarce: &'a BTreeSet<FlavorResourceId>,
     test: FairPreemption,
@@ -206,21 +204,16 @@ impl FairnessCheck<'_> {
         if preemptor_side > before {
             return Err(Unfair::Queue);
         }
-        let order = self.snapshot.order(&target.candidate.key);
-        let order = order.ok_or(Unfair::Candidate)?;
-        // Otherwise it would be ordered before the preemptor, and preempt it in turn.
-        let is_ordered_after = preemptor_side < before || *self.preemptor.order < order;
-        let is_fair = is_ordered_after
-            && match self.test {
-                FairPreemption::LessThanInitialShare => preemptor_side < before,
-                FairPreemption::LessThanOrEqualToFinalShare => {
-                    target.remove_usage(quota);
-                    let target_side =
-                        quota.share(View::WithoutReservations, common_ancestor.target_side);
-                    target.restore_usage(quota);
-                    preemptor_side <= target_side
-                }
-            };
+        let is_fair = match self.test {
+            FairPreemption::LessThanInitialShare => preemptor_side < before,
+            FairPreemption::LessThanOrEqualToFinalShare => {
+                target.remove_usage(quota);
+                let target_side =
+                    quota.share(View::WithoutReservations, common_ancestor.target_side);
+                target.restore_usage(quota);
+                preemptor_side <= target_side
+            }
+        };
         if is_fair {
             Ok(PreemptionRight::InCohortFairSharing)
         } else {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::api::settings::Settings;
+use crate::cohort::preemption_round::PreemptionRound;
 use crate::cohort::tree::TreeQueues;
 use crate::preemption::preemptor::Preemptor;
 use crate::preemption::target::{Candidate, CommonAncestor, Target};
@@ -20,10 +21,11 @@ pub(crate) struct PreemptionSnapshot<'a> {
     pub(crate) cluster_queues: &'a ClusterQueueStates,
     pub(crate) workloads: &'a Workloads,
     pub(crate) settings: &'a Settings,
+    pub(crate) round: &'a PreemptionRound,
 }
 
 impl<'a> PreemptionSnapshot<'a> {
-    /// The preemptible workloads of a queue, in the order of preemption.
+    /// The preemptible workloads of a queue, in the order of preemption, without those that the round protects.
     pub(crate) fn evictable(
         self,
         cluster_queue: ClusterQueueId,
@@ -32,7 +34,8 @@ impl<'a> PreemptionSnapshot<'a> {
         let keys = cluster_queue
             .into_iter()
             .flat_map(|cluster_queue| &cluster_queue.evictable);
-        keys.filter_map(move |key| Some((key, self.workloads.get(key.id())?)))
+        let unprotected = keys.filter(move |key| !self.round.protects(key.id()));
+        unprotected.filter_map(move |key| Some((key, self.workloads.get(key.id())?)))
     }
 
     /// The place that a candidate would have in its queue if it were pending.

@@ -153,6 +153,8 @@ impl Engine {
             return;
         }
         let before = local_queue.active_cluster_queue().cloned();
+        let weight = |object: &Option<LocalQueue>| object.as_ref().map(|object| object.fair_weight);
+        let is_reweighted = weight(&local_queue.object) != weight(&object);
         let pointed = local_queue
             .object
             .take()
@@ -196,6 +198,11 @@ impl Engine {
             for id in &workloads {
                 self.dequeue(id, before.as_ref());
                 self.enqueue(id, after.as_ref());
+            }
+        }
+        if before != after || is_reweighted {
+            for queue in before.iter().chain(&after) {
+                self.cohort_trees.end_preemption_round(queue);
             }
         }
         self.review(workloads);

@@ -15,6 +15,7 @@ impl Engine {
     /// longer holds.
     pub(crate) fn review(&mut self, workloads: impl IntoIterator<Item = WorkloadId>) {
         for id in workloads {
+            // Only admitted workloads are reviewed: the others have no quota to give back.
             let Some(info) = self.workloads.get(&id) else {
                 continue;
             };
@@ -96,8 +97,11 @@ impl Engine {
 
     pub(crate) fn eviction_failed(&mut self, id: &WorkloadId) {
         if let Some(info) = self.workloads.get(id)
-            && info.state.is_admitted()
+            && let WorkloadPhase::Admitted(_, eviction_reason) = &info.state
         {
+            if eviction_reason.is_some() {
+                self.end_preemption_round_of(id);
+            }
             self.set_eviction_reason(id, None);
             self.to_review.insert(id.clone());
         }

@@ -11,6 +11,7 @@ impl Engine {
     /// Adds a workload to all lists that it belongs to.
     pub(super) fn add_to_lists(&mut self, id: &WorkloadId) {
         let Some(info) = self.workloads.get(id) else {
+            self.check(false, "what is listed is known");
             return;
         };
         if let Some(time) = self.timer_of(info) {
@@ -62,6 +63,7 @@ impl Engine {
     /// The reverse of [`Engine::add_to_lists`].
     pub(super) fn remove_from_lists(&mut self, id: &WorkloadId) {
         let Some(info) = self.workloads.get(id) else {
+            self.check(false, "what was listed is known");
             return;
         };
         if let Some(time) = self.timer_of(info) {
@@ -75,6 +77,7 @@ impl Engine {
         };
         let queue = &admission.queue;
         let Some(cluster_queue) = self.cluster_queues.get_mut(queue) else {
+            self.check(false, "a queue with usage has a state");
             return;
         };
         if let Some(key) = info.preemption_order(id) {
@@ -86,7 +89,7 @@ impl Engine {
         {
             tree.add_usage(View::Planned, node, usage, &self.config.flavor_resources);
             tree.evicting = tree.evicting.saturating_sub(1);
-            tree.reopened.all = true;
+            tree.reopened.reopen_all();
         }
     }
 
@@ -107,7 +110,7 @@ impl Engine {
         {
             tree.remove_usage(View::Planned, node, usage);
             tree.evicting = tree.evicting.saturating_add(1);
-            tree.reopened.all = true;
+            tree.reopened.reopen_all();
         }
     }
 }

@@ -8,7 +8,7 @@ use crate::queue::local_queue::LocalQueueState;
 use crate::quota::view::View;
 use crate::state::engine::Engine;
 use crate::workload::info::{AdmissionUsage, WorkloadInfo, WorkloadPhase};
-use crate::workload::transition::{keeps_usage, next_state};
+use crate::workload::transition::{carries_out_decision, keeps_usage, next_state};
 
 impl Engine {
     pub(crate) fn upsert_workload(&mut self, workload: Workload) {
@@ -39,21 +39,32 @@ impl Engine {
             evictable,
             state,
         };
-        match before {
-            Some(before) if before.is_same_as(&info) => self.shapes.release(&info.shape),
-            Some(before) if keeps_usage(before, &info) => self.replace_admitted(&id, info),
-            _ => {
-                let id = self.workloads.key(&id).cloned().unwrap_or(id);
-                let left = self.take_workload(&id);
-                self.insert_workload(id, info);
-                if let Some(left) = left {
-                    self.drop_empty_local_queue(&left);
-                }
+        if before.is_some_and(|before| before.is_same_as(&info)) {
+            self.shapes.release(&info.shape);
+            return;
+        }
+        let ends_round = !before.is_some_and(|before| carries_out_decision(before, &info));
+        let keeps_usage = before.is_some_and(|before| keeps_usage(before, &info));
+        let id = self.workloads.key(&id).cloned().unwrap_or(id);
+        if ends_round {
+            self.end_preemption_round_of(&id);
+        }
+        if keeps_usage {
+            self.replace_admitted(&id, info);
+        } else {
+            let left = self.take_workload(&id);
+            self.insert_workload(id.clone(), info);
+            if let Some(left) = left {
+                self.drop_empty_local_queue(&left);
             }
+        }
+        if ends_round {
+            self.end_preemption_round_of(&id);
         }
     }
 
     pub(crate) fn remove_workload(&mut self, id: &WorkloadId) {
+        self.end_preemption_round_of(id);
         if let Some(key) = self.take_workload(id) {
             self.drop_empty_local_queue(&key);
         }
@@ -69,8 +80,10 @@ impl Engine {
             };
             // `take_workload` releases the shape, but it is still in use here.
             let shape = self.shapes.acquire(info.shape.pod_sets.clone());
+            self.end_preemption_round_of(id);
             self.take_workload(id);
             self.insert_workload(id.clone(), WorkloadInfo { shape, ..info });
+            self.end_preemption_round_of(id);
         }
     }
 
@@ -169,13 +182,15 @@ impl Engine {
             if let Some(cluster_queue) = self.cluster_queues.get_mut(&admission.queue) {
                 was_there &= cluster_queue.usage.remove(usage, admitted);
                 was_there &= cluster_queue.with_usage.remove(id);
+            } else {
+                was_there = false;
             }
             if let Some(tree) = self.cohort_trees.tree_mut(&admission.queue)
                 && let Some(node) = tree.queues.node(&admission.queue)
             {
                 tree.remove_usage(View::Now, node, usage);
                 tree.remove_usage(View::Planned, node, usage);
-                tree.reopened.all = true;
+                tree.reopened.reopen_all();
             }
             self.drop_empty_cluster_queue(&admission.queue);
             self.check(was_there, "a queue has the usage of its workloads");

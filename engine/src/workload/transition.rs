@@ -60,6 +60,29 @@ pub(crate) fn admission_usage(
     }
 }
 
+/// Whether a change only carries out what the engine decided: an admission is recorded, or a preempted
+/// workload stops and is queued again as it was. Any other change ends the preemption round.
+pub(crate) fn carries_out_decision(before: &WorkloadInfo, after: &WorkloadInfo) -> bool {
+    let is_same_request = before.queue == after.queue
+        && (before.priority, before.created) == (after.priority, after.created)
+        && before.shape.id == after.shape.id
+        && (before.not_before, before.evictable) == (after.not_before, after.evictable);
+    let was_preempted = before.state.evicted_by().is_some();
+    is_same_request
+        && match &after.state {
+            WorkloadPhase::Admitted(..) => {
+                let was_admitted = matches!(
+                    before.state,
+                    WorkloadPhase::Assumed(_) | WorkloadPhase::Admitted(..)
+                );
+                was_admitted && keeps_usage(before, after)
+            }
+            WorkloadPhase::Evicting(..) => was_preempted && keeps_usage(before, after),
+            WorkloadPhase::Pending => was_preempted,
+            WorkloadPhase::Assumed(_) | WorkloadPhase::Inactive | WorkloadPhase::Finished => false,
+        }
+}
+
 /// Whether both have the same usage, so that no quota is freed or taken. The nodes of their pods do not
 /// matter.
 pub(crate) fn keeps_usage(before: &WorkloadInfo, after: &WorkloadInfo) -> bool {

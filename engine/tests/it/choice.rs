@@ -193,7 +193,6 @@ impl Scene<'_> {
             holders: self.holders,
             queue: self.tree.queue(&queue.name).unwrap(),
             rules: queue.preemption,
-            id: &workload.id,
             local: (queue.admission_mode == AdmissionMode::ByUsage).then_some(&workload.queue),
             priority: workload.priority,
             created: workload.created,

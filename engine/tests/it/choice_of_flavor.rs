@@ -27,7 +27,7 @@ fn the_first_flavor_that_may_stop_the_search_does() {
 }
 
 #[test]
-fn a_later_flavor_with_room_spares_everybody() {
+fn a_later_flavor_with_unused_quota_preempts_nobody() {
     check(
         "queue q own=lower default.cpu=2 spot.cpu=2
          held low q default.cpu=2
@@ -214,7 +214,7 @@ fn a_label_that_only_another_flavor_declares_makes_nobody_wait_for_ever() {
 }
 
 #[test]
-fn a_flavor_where_borrowed_quota_is_reclaimed_comes_before_one_where_own_jobs_go() {
+fn a_flavor_with_reclaimable_quota_comes_before_one_that_needs_preemption_in_the_own_queue() {
     let script = |rules: &str, expected: &str| {
         check(&format!(
             "queue q in=c own=lower reclaim=any {rules} default.cpu=2 spot.cpu=2

@@ -102,7 +102,7 @@ fn what_nobody_knows_is_let_be() {
 }
 
 #[test]
-fn who_is_gone_before_the_decision_is_not_told_to_go() {
+fn one_that_is_deleted_before_the_decision_is_not_evicted() {
     check(
         "queue q drain default.cpu=2
          held a q default.cpu=1
@@ -210,7 +210,7 @@ fn what_is_told_while_cohorts_form_a_circle_counts_afterwards() {
 }
 
 #[test]
-fn one_that_comes_to_go_when_told_to_may_have_to_and_one_that_no_longer_does_is_let_be() {
+fn one_that_becomes_evictable_may_be_preempted_and_one_that_no_longer_is_may_not() {
     check(
         "queue q own=lower default.cpu=2
          held pod q stays default.cpu=2

@@ -17,6 +17,7 @@ mod nominated;
 mod oracle;
 mod play;
 mod preemption;
+mod preemption_rounds;
 mod properties;
 mod questions;
 mod quota;

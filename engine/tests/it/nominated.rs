@@ -4,7 +4,7 @@
 use crate::script::check;
 
 #[test]
-fn nobody_takes_the_room_that_is_kept_for_another() {
+fn nobody_takes_quota_that_is_reserved_for_another() {
     check(
         "queue q own=lower default.cpu=4
          held low q default.cpu=4
@@ -19,7 +19,7 @@ fn nobody_takes_the_room_that_is_kept_for_another() {
 }
 
 #[test]
-fn what_others_leave_goes_to_those_they_left_for() {
+fn freed_quota_is_for_those_whom_it_was_freed_for() {
     let script = |then: &str| {
         check(&format!(
             "queue a in=c reclaim=any default.cpu=3
@@ -57,7 +57,7 @@ fn what_others_leave_goes_to_those_they_left_for() {
 }
 
 #[test]
-fn two_for_whom_others_leave_do_not_lose_it_to_those_before_them() {
+fn two_nominated_ones_do_not_lose_quota_to_those_before_them() {
     // Either of `huge` and `large` would find room if all of it were free, and comes before those in its
     // queue for whom the others left.
     check(
@@ -82,7 +82,7 @@ fn two_for_whom_others_leave_do_not_lose_it_to_those_before_them() {
 }
 
 #[test]
-fn equal_workloads_share_what_is_left_for_one_of_them() {
+fn equal_workloads_share_what_is_freed_for_one_of_them() {
     check(
         "queue q own=lower default.cpu=1
          job low q cpu=1
@@ -99,7 +99,7 @@ fn equal_workloads_share_what_is_left_for_one_of_them() {
 }
 
 #[test]
-fn nothing_is_promised_by_one_who_stays_after_all() {
+fn a_preemption_that_is_withdrawn_nominates_nobody() {
     check(
         "queue q in=c own=lower default.cpu=1
          queue r in=c default.cpu=1
@@ -118,7 +118,7 @@ fn nothing_is_promised_by_one_who_stays_after_all() {
 }
 
 #[test]
-fn one_that_comes_behind_its_like_may_preempt_too_when_room_is_kept_for_that_one() {
+fn one_behind_its_like_may_preempt_too_when_quota_is_reserved_for_that_one() {
     check(
         "queue q own=lower default.cpu=4
          held low q since=2 default.cpu=2
@@ -133,7 +133,7 @@ fn one_that_comes_behind_its_like_may_preempt_too_when_room_is_kept_for_that_one
 }
 
 #[test]
-fn one_may_preempt_when_room_is_kept_for_the_only_other_one() {
+fn one_may_preempt_when_quota_is_reserved_for_the_only_other_one() {
     check(
         "queue q own=lower default.cpu=4
          held low q since=2 default.cpu=2
@@ -146,7 +146,7 @@ fn one_may_preempt_when_room_is_kept_for_the_only_other_one() {
 }
 
 #[test]
-fn what_leaves_anyway_is_waited_for() {
+fn what_is_evicted_anyway_is_waited_for() {
     check(
         "queue q own=lower default.cpu=4
          held leaving q priority=3 default.cpu=2
@@ -161,7 +161,7 @@ fn what_leaves_anyway_is_waited_for() {
 }
 
 #[test]
-fn room_that_is_kept_for_one_that_goes_away_is_free() {
+fn a_reservation_of_one_that_is_deleted_is_free() {
     check(
         "queue q own=lower default.cpu=3
          held low q default.cpu=2
@@ -175,7 +175,7 @@ fn room_that_is_kept_for_one_that_goes_away_is_free() {
 }
 
 #[test]
-fn one_before_those_for_whom_room_is_kept_need_not_keep_out_of_their_way_as_its_like_did() {
+fn one_before_those_with_reservations_need_not_respect_them_as_its_like_did() {
     // `behind` waits for nothing but the room that is kept for `first`.
     check(
         "queue q default.cpu=2
@@ -210,7 +210,7 @@ fn one_before_those_for_whom_room_is_kept_need_not_keep_out_of_their_way_as_its_
 }
 
 #[test]
-fn nobody_is_spared_for_what_one_of_a_later_job_leaves_besides() {
+fn nobody_is_spared_for_quota_that_a_later_preemption_frees_besides() {
     // `b` leaves 4, of which `p` could borrow what `a` leaves: but it came first.
     check(
         "queue q1 in=c own=lower default.cpu=2

@@ -4,6 +4,7 @@
 //! and for whom room is kept, stands below.
 
 mod nominations;
+mod preemption_rounds;
 mod usage;
 
 use std::cmp::Reverse;
@@ -37,6 +38,10 @@ pub(crate) struct Oracle {
     pub(crate) asked: BTreeMap<WorkloadId, EvictReason>,
     /// For whom somebody has left since the last decision.
     pub(crate) left_for: BTreeSet<WorkloadId>,
+    /// Who was preempted in the present round of each tree, by its root.
+    pub(crate) rounds: BTreeMap<Node, BTreeSet<WorkloadId>>,
+    /// The time of the last decision.
+    pub(crate) decided_at: Option<Time>,
     /// What each LocalQueue has consumed up to the moment of the decision, as the engine says: the
     /// one thing that isn't worked out here.
     pub(crate) consumed: BTreeMap<LocalQueueKey, BTreeMap<ResourceName, i128>>,
@@ -104,6 +109,8 @@ impl Oracle {
             assumed: BTreeMap::new(),
             asked: BTreeMap::new(),
             left_for: BTreeSet::new(),
+            rounds: BTreeMap::new(),
+            decided_at: None,
             consumed: BTreeMap::new(),
             subsets_of_max: 6,
             tally: Tally::default(),
@@ -112,13 +119,13 @@ impl Oracle {
 
     pub(crate) fn apply(&mut self, event: Event) {
         let before = self.leaving_for();
-        self.take_in(event);
+        self.take_in_and_end_rounds(event);
         let after = self.leaving_for();
         let gone = before.iter().filter(|(id, by)| after.get(*id) != Some(by));
         self.left_for.extend(gone.map(|(_, by)| by.clone()));
     }
 
-    fn take_in(&mut self, event: Event) {
+    pub(super) fn take_in(&mut self, event: Event) {
         match event {
             Event::UpsertFlavor(flavor) => {
                 self.flavors.insert(flavor.name.clone(), flavor);
@@ -192,6 +199,7 @@ impl Oracle {
     /// Decides for all trees, one after the other.
     pub(crate) fn decide(&mut self, now: Time) -> Vec<Decision> {
         let mut decisions = Vec::new();
+        self.end_rounds_for_time(now);
         for id in self.workloads.keys().cloned().collect::<Vec<_>>() {
             if self.asked.contains_key(&id) {
                 continue;
@@ -213,6 +221,11 @@ impl Oracle {
         let left_for = std::mem::take(&mut self.left_for);
         for root in self.roots() {
             let tree = self.tree(&root);
+            let preempted = self.rounds.get(&root).into_iter().flatten();
+            let holding =
+                preempted.filter_map(|id| self.workloads.get(id).filter(|w| !self.leaves(w)));
+            self.tally.protected +=
+                holding.filter(|w| self.admission(&w.id).is_some()).count() as u64;
             self.left_for.clone_from(&left_for);
             self.passes(&tree, now, &mut decisions);
             // It was their turn; what they could not have is for all.
@@ -333,6 +346,9 @@ impl Oracle {
                             }
                             PreemptionRight::InCohortFairSharing => self.tally.by_share += 1,
                         }
+                        let root = self.root(&queue).unwrap();
+                        let is_first = self.rounds.entry(root).or_default().insert(victim.clone());
+                        assert!(is_first, "{victim} is preempted twice in a round");
                         let by = id.clone();
                         let reason = EvictReason::Preempted { by, right };
                         self.asked.insert(victim.clone(), reason.clone());

@@ -156,12 +156,25 @@ impl Play {
                 old.tell(Event::UpsertWorkload(evicting));
             }
         }
+        // A restart begins a new round of preemptions.
+        if !old.oracle.rounds.is_empty() {
+            old.end_rounds();
+        }
         let mut new = old.rebuilt(self.salt);
         let mut decided = new.decide(self.now);
         // It doesn't know who was asked to go and doesn't.
         decided.retain(|decision| !asked.contains(id_of(decision)));
         assert_eq!(decided, old.engine.decide(self.now), "new left, old right");
         assert_eq!(new.snapshot(), old.engine.snapshot(), "new left, old right");
+    }
+
+    /// In each queue a workload comes and goes: that changes nothing else.
+    fn end_rounds(&mut self) {
+        for key in self.oracle.locals.keys().cloned().collect::<Vec<_>>() {
+            let guest = Workload::new("guest".into(), key);
+            self.tell(Event::UpsertWorkload(guest));
+            self.tell(Event::RemoveWorkload("guest".into()));
+        }
     }
 
     /// Decisions by tree, in order; those that make room for the same one sorted.

@@ -3,7 +3,7 @@
 use crate::script::check;
 
 #[test]
-fn without_rules_nobody_has_to_go() {
+fn without_rules_nobody_is_preempted() {
     check(
         "queue a in=c default.cpu=2
          queue b in=c default.cpu=2
@@ -15,7 +15,7 @@ fn without_rules_nobody_has_to_go() {
 }
 
 #[test]
-fn a_higher_priority_drives_out_a_lower_one_of_its_queue_and_waits_until_it_has_gone() {
+fn a_higher_priority_preempts_a_lower_one_of_its_queue_and_waits_until_it_has_stopped() {
     check(
         "queue q own=lower default.cpu=4
          job low q priority=1 cpu=3
@@ -49,7 +49,7 @@ fn one_that_would_not_gain_enough_does_once_others_have_ended() {
 }
 
 #[test]
-fn of_equals_the_newer_one_goes_if_the_queue_says_so() {
+fn of_equal_priorities_the_newer_one_is_preempted_if_the_queue_says_so() {
     let script = |rule: &str, expected: &str| {
         check(&format!(
             "queue q own={rule} default.cpu=2
@@ -64,7 +64,7 @@ fn of_equals_the_newer_one_goes_if_the_queue_says_so() {
 }
 
 #[test]
-fn the_lowest_go_first_then_the_last_admitted_and_none_in_vain() {
+fn the_lowest_are_preempted_first_then_the_last_admitted_and_none_in_vain() {
     check(
         "queue q own=lower default.cpu=6
          held a q priority=1 since=5 default.cpu=2
@@ -121,7 +121,7 @@ fn a_queue_takes_back_what_is_its_own() {
 }
 
 #[test]
-fn nobody_gives_back_what_is_its_own() {
+fn nominal_quota_is_not_reclaimed() {
     check(
         "queue mine in=c reclaim=any default.cpu=2
          queue honest in=c default.cpu=4
@@ -160,7 +160,7 @@ fn a_cohort_takes_back_what_is_its_own_for_a_queue_that_borrows_within_it() {
 }
 
 #[test]
-fn to_borrow_one_may_drive_out_lower_ones_up_to_a_threshold() {
+fn to_borrow_lower_priorities_may_be_preempted_up_to_a_threshold() {
     let script = |rule: &str, expected: &str| {
         check(&format!(
             "queue mine in=c reclaim=any {rule} default.cpu=2
@@ -178,7 +178,7 @@ fn to_borrow_one_may_drive_out_lower_ones_up_to_a_threshold() {
 }
 
 #[test]
-fn to_borrow_one_drives_out_nobody_who_would_come_back_first() {
+fn to_borrow_nobody_is_preempted_who_would_return_first() {
     // With both gone, `fine` is within what is `theirs` and comes before `big`, which borrows; then there
     // is no room for `big`, and `more` is back too.
     check(
@@ -214,7 +214,7 @@ fn to_borrow_one_drives_out_nobody_who_would_come_back_first() {
 }
 
 #[test]
-fn none_goes_who_could_come_back_by_his_own_right() {
+fn nobody_is_preempted_who_could_return_by_preempting_in_its_own_queue() {
     let script = |own: &str, expected: &str| {
         check(&format!(
             "queue mine in=c reclaim=any borrow=lower default.cpu=3
@@ -235,7 +235,7 @@ fn none_goes_who_could_come_back_by_his_own_right() {
 }
 
 #[test]
-fn borrowers_go_before_those_of_the_own_queue() {
+fn borrowers_are_preempted_before_workloads_of_the_own_queue() {
     check(
         "queue mine in=c own=lower reclaim=any default.cpu=4
          queue theirs in=c default.cpu=2
@@ -247,7 +247,7 @@ fn borrowers_go_before_those_of_the_own_queue() {
 }
 
 #[test]
-fn two_never_drive_each_other_out() {
+fn two_never_preempt_each_other() {
     // Borrowing, it would come after one that does not borrow, but not in its own queue.
     check(
         "queue q in=c own=lower default.cpu=2
@@ -282,7 +282,7 @@ fn one_that_is_gone_is_not_looked_at_when_others_are_admitted() {
 }
 
 #[test]
-fn nobody_gives_back_what_others_of_its_queue_only_wait_for() {
+fn nothing_is_reclaimed_that_is_only_reserved_in_its_queue() {
     // The room that is kept for `more` is not used, and without it `theirs` is within its own.
     check(
         "queue mine in=c reclaim=lower borrow=lower default.cpu=4
@@ -310,7 +310,7 @@ fn nobody_gives_back_what_others_of_its_queue_only_wait_for() {
 }
 
 #[test]
-fn one_that_does_not_go_when_told_to_is_left_alone() {
+fn one_that_is_not_evictable_is_not_preempted() {
     check(
         "queue q own=lower default.cpu=4
          held pod q stays default.cpu=2
@@ -352,7 +352,7 @@ fn one_that_has_just_been_admitted_is_spared_until_that_is_written() {
 }
 
 #[test]
-fn nobody_goes_for_the_sake_of_one_that_has_no_right_to_it() {
+fn nobody_is_preempted_for_the_benefit_of_one_without_the_right() {
     // With `v` gone `big` would come first, and it comes after `v`, since it borrows: `v` would be
     // back, and have to go again.
     check(
@@ -372,7 +372,7 @@ fn nobody_goes_for_the_sake_of_one_that_has_no_right_to_it() {
 }
 
 #[test]
-fn nobody_goes_for_the_sake_of_one_that_takes_the_rest_from_its_own_queue() {
+fn nobody_is_preempted_for_the_benefit_of_one_that_preempts_the_rest_in_its_own_queue() {
     // With `v` gone `big` would need but what `small` holds, and would drive it out. In the end `v`
     // would be back beside `small`, as both come before `big`, and have to go again for `fine`.
     check(
@@ -407,7 +407,7 @@ fn nobody_goes_for_the_sake_of_one_that_takes_the_rest_from_its_own_queue() {
 }
 
 #[test]
-fn nobody_goes_for_the_sake_of_one_that_stays() {
+fn nobody_is_preempted_for_a_target_that_is_filled_back() {
     // To take back what `a1` borrows, both of `b` would have to go; but to do without one is enough.
     check(
         "cohort c default.cpu=4
@@ -422,7 +422,7 @@ fn nobody_goes_for_the_sake_of_one_that_stays() {
 }
 
 #[test]
-fn nobody_gives_back_more_than_is_borrowed() {
+fn no_more_is_reclaimed_than_is_borrowed() {
     // Without `l2`, what is left of `left` is its own, and so `right` gives the rest.
     check(
         "queue mine in=c reclaim=any default.cpu=3
@@ -438,7 +438,7 @@ fn nobody_gives_back_more_than_is_borrowed() {
 }
 
 #[test]
-fn one_that_can_not_be_placed_gains_nothing_by_what_others_leave() {
+fn one_without_a_flavor_gains_nothing_by_freed_quota() {
     check(
         "queue q own=lower default.cpu=2
          held low q default.cpu=2
@@ -449,7 +449,7 @@ fn one_that_can_not_be_placed_gains_nothing_by_what_others_leave() {
 }
 
 #[test]
-fn by_its_share_one_drives_out_nobody_who_would_drive_out_those_just_admitted() {
+fn by_its_share_nobody_is_preempted_who_would_preempt_those_just_admitted() {
     // Else `top` would come back in the place of `a` and `b`, and these, within what is `owner`'s own, in
     // that of `other`: and so on for ever.
     check(

@@ -280,7 +280,7 @@ proptest! {
     }
 
     #[test]
-    fn of_a_queues_own_no_higher_one_goes_where_lower_ones_would_do(scene in scenes()) {
+    fn of_a_queues_own_no_higher_one_is_preempted_where_lower_ones_would_do(scene in scenes()) {
         let (evicted, _) = outcome(&scene);
         let own = || evicted.iter().filter(|index| scene.holders[**index].queue == 0);
         let highest = own().map(|index| scene.holders[*index].priority).max();

@@ -38,7 +38,7 @@ proptest! {
     #![proptest_config(config(550))]
 
     #[test]
-    fn the_engine_decides_as_the_oracle_does_where_room_is_scarce(
+    fn the_engine_decides_as_the_oracle_does_where_quota_is_scarce(
         history in tight_histories(),
         salt: u64,
     ) {
@@ -55,7 +55,7 @@ proptest! {
     }
 
     #[test]
-    fn and_so_it_does_where_some_make_room_for_others(
+    fn and_so_it_does_where_some_preempt_others(
         history in contended_histories(),
         salt: u64,
     ) {
@@ -77,7 +77,7 @@ proptest! {
     }
 
     #[test]
-    fn no_other_choice_of_victims_is_better(history in contended_histories(), salt: u64) {
+    fn no_other_choice_of_targets_is_better(history in contended_histories(), salt: u64) {
         play(history, salt, 12);
     }
 }

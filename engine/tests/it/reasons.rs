@@ -5,7 +5,7 @@ use sluice_engine::{ClusterQueue, Event, ResourceGroup, Time};
 use crate::script::{check, played};
 
 #[test]
-fn the_outlook_says_what_is_short_who_is_first_and_after_whom_there_is_room() {
+fn the_outlook_says_what_is_short_who_is_first_and_after_whom_it_fits() {
     check(
         "queue q own=lower default.cpu=4
          held a q priority=5 since=1 default.cpu=2
@@ -50,7 +50,7 @@ fn the_outlook_says_why_other_queues_give_nothing() {
 }
 
 #[test]
-fn the_outlook_names_those_that_leave() {
+fn the_outlook_names_the_evicted() {
     check(
         "queue q own=lower default.cpu=2
          held low q default.cpu=2
@@ -65,7 +65,7 @@ fn the_outlook_names_those_that_leave() {
 }
 
 #[test]
-fn room_that_is_kept_for_another_is_not_called_free() {
+fn quota_that_is_reserved_for_another_is_not_called_free() {
     check(
         "queue q own=lower default.cpu=3
          held low q default.cpu=2
@@ -191,7 +191,7 @@ fn the_outlook_says_why_others_of_the_cohort_stay_if_there_is_something_to_take_
 }
 
 #[test]
-fn the_outlook_does_not_count_those_that_leave_among_those_that_stay() {
+fn the_outlook_does_not_count_the_evicted_among_the_others() {
     check(
         "queue q own=lower default.cpu=4
          held low q default.cpu=2
@@ -368,7 +368,7 @@ fn it_is_said_where_a_workload_is_on_its_way() {
 }
 
 #[test]
-fn the_head_of_a_strict_queue_waits_for_room_and_the_others_for_the_head() {
+fn the_head_of_a_strict_queue_waits_for_quota_and_the_others_for_the_head() {
     let script = |mode: &str, head: &str, behind: &str| {
         check(&format!(
             "queue q strict {mode} default.cpu=2

@@ -24,7 +24,7 @@ fn a_queue_takes_back_its_quota_from_a_sibling_and_an_outsider_together() {
 }
 
 #[test]
-fn the_lowest_priority_gives_back_first_whichever_branch_it_is_in() {
+fn the_lowest_priority_is_reclaimed_from_first_whichever_branch_it_is_in() {
     check(
         "cohort r
          cohort c in=r default.cpu=2
@@ -55,7 +55,7 @@ fn outsiders_give_nothing_to_one_who_borrows_at_every_level() {
 }
 
 #[test]
-fn by_shares_too_own_jobs_and_borrowers_go_together() {
+fn by_shares_too_own_jobs_and_borrowers_are_preempted_together() {
     for strategy in ["fair", "fair initial", "fair final"] {
         check(&format!(
             "{strategy}
@@ -74,7 +74,7 @@ fn by_shares_too_own_jobs_and_borrowers_go_together() {
 }
 
 #[test]
-fn own_jobs_go_only_as_far_as_the_right_against_borrowers_needs_it() {
+fn own_jobs_are_preempted_only_as_far_as_reclaiming_from_borrowers_needs_it() {
     // Without `low`, and not before, the job is within what is its queue's own.
     check(
         "fair initial
@@ -108,7 +108,7 @@ fn a_search_that_ends_with_own_jobs_alone_chooses_the_lowest() {
 }
 
 #[test]
-fn nobody_of_the_own_queue_goes_where_one_may_borrow_from_another() {
+fn nobody_of_the_own_queue_is_preempted_where_another_queue_lends() {
     check(
         "queue q in=r own=lower reclaim=any borrow=lower default.cpu=4
          queue b in=r default.cpu=0
@@ -121,7 +121,7 @@ fn nobody_of_the_own_queue_goes_where_one_may_borrow_from_another() {
 }
 
 #[test]
-fn a_lower_one_of_the_own_queue_goes_rather_than_a_higher_one_beside_a_borrower() {
+fn a_lower_own_workload_is_preempted_rather_than_a_higher_one_beside_a_borrower() {
     // `high` would have to go with `f`, to keep to what is the queue's own; `low` alone is enough.
     check(
         "queue q in=r own=lower reclaim=any default.cpu=4

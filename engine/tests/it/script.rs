@@ -16,6 +16,8 @@
 //! end JOB N…                                        so many pods of each have ended for good
 //! no-flavor NAME | no-cohort NAME | no-queue NAME | no-local NAME
 //! decide [at=TIME] => JOB[xPODS]… | !JOB(WHY)…      admitted and, with `!`, evicted, in order
+//! rest => …                                         the same until nothing is left to decide: all that is
+//!                                                   decided is carried out, and the evicted are pending again
 //! wake => TIME                                      when the next decision is due
 //! flavors JOB => [POD SET.RESOURCE=FLAVOR…]
 //! why JOB => TEXT
@@ -99,6 +101,9 @@ fn settings(script: &str) -> Settings {
     }
 }
 
+/// More decisions in a row than this are taken for a circle.
+const ROUNDS_MAX: i64 = 60;
+
 struct World {
     engine: Engine,
     jobs: BTreeMap<String, Workload>,
@@ -115,6 +120,7 @@ impl World {
         let words = Words(words.collect());
         let event = match verb {
             "decide" => return self.decide(name),
+            "rest" => return self.rest(),
             "wake" => {
                 return self
                     .engine
@@ -171,10 +177,37 @@ impl World {
         String::new()
     }
 
+    /// Everything is carried out at once.
+    fn rest(&mut self) -> String {
+        let mut text = String::new();
+        for at in 1..=ROUNDS_MAX {
+            let decisions = self.engine.decide(Time::from_millis(at));
+            if decisions.is_empty() {
+                return text;
+            }
+            text.push_str(&self.text(&decisions));
+            for decision in decisions {
+                match decision {
+                    Decision::Admit { id, .. } => self.move_on("confirm", id.as_str()),
+                    Decision::Evict { id, .. } => {
+                        self.move_on("evicting", id.as_str());
+                        self.move_on("pend", id.as_str())
+                    }
+                };
+            }
+        }
+        panic!("no rest: {text}");
+    }
+
     fn decide(&mut self, at: &str) -> String {
         let at = at.strip_prefix("at=").map_or(0, |at| at.parse().unwrap());
+        let decisions = self.engine.decide(Time::from_millis(at));
+        self.text(&decisions)
+    }
+
+    fn text(&self, decisions: &[Decision]) -> String {
         let mut text = String::new();
-        for decision in self.engine.decide(Time::from_millis(at)) {
+        for decision in decisions {
             match decision {
                 Decision::Admit { id, admission } => {
                     let asked = self.jobs[id.as_str()].pod_sets.iter().map(|set| set.count);
@@ -186,7 +219,7 @@ impl World {
                         write!(text, "{id}x{} ", got.join("+"))
                     }
                 }
-                Decision::Evict { id, reason } => write!(text, "!{id}{} ", reason_text(&reason)),
+                Decision::Evict { id, reason } => write!(text, "!{id}{} ", reason_text(reason)),
             }
             .unwrap();
         }

@@ -258,7 +258,7 @@ fn who_comes_in_from_outside_may_be_admitted_at_once() {
 }
 
 #[test]
-fn by_fair_shares_nobody_gives_back_what_is_its_own_either() {
+fn by_fair_shares_nominal_quota_is_not_reclaimed_either() {
     let script = |greedy: &str, expected: &str| {
         check(&format!(
             "fair
@@ -276,7 +276,7 @@ fn by_fair_shares_nobody_gives_back_what_is_its_own_either() {
 }
 
 #[test]
-fn by_fair_shares_none_goes_in_vain() {
+fn by_fair_shares_nobody_is_preempted_in_vain() {
     // `b1` was admitted last and is taken first, and let be when `b2` has to go anyway.
     check(
         "fair
@@ -290,7 +290,7 @@ fn by_fair_shares_none_goes_in_vain() {
 }
 
 #[test]
-fn by_fair_shares_too_only_lower_ones_go_if_the_queue_says_so() {
+fn by_fair_shares_too_only_lower_priorities_are_preempted_if_the_queue_says_so() {
     let script = |reclaim: &str, expected: &str| {
         check(&format!(
             "fair
@@ -306,7 +306,7 @@ fn by_fair_shares_too_only_lower_ones_go_if_the_queue_says_so() {
 }
 
 #[test]
-fn by_fair_shares_too_nobody_goes_who_would_come_back_first() {
+fn by_fair_shares_too_nobody_is_preempted_who_would_return_first() {
     let script = |cpus: u32, expected: &str| {
         check(&format!(
             "fair
@@ -326,7 +326,7 @@ fn by_fair_shares_too_nobody_goes_who_would_come_back_first() {
 }
 
 #[test]
-fn where_use_decides_only_those_of_the_same_local_queue_go() {
+fn where_usage_decides_only_the_same_local_queue_is_preempted() {
     let script = |mode: &str, expected: &str| {
         check(&format!(
             "queue q {mode} own=lower default.cpu=2

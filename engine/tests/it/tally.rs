@@ -20,6 +20,8 @@ pub(crate) struct Tally {
     pub(crate) timed_out: u64,
     /// Ways to find victims.
     pub(crate) several_victims: u64,
+    /// Decisions in which someone holds quota who was preempted in this round, and can't be again.
+    pub(crate) protected: u64,
     pub(crate) another_would_gain: u64,
     /// Those who got, or got not, what was left for them.
     pub(crate) promise_kept: u64,
@@ -53,7 +55,7 @@ impl Tally {
         }
         counts!(
             admitted admitted_borrowing admitted_in_part later_for_nothing later_with_victims parked
-            own reclaimed while_borrowing by_share stopped timed_out several_victims another_would_gain promise_kept
+            own reclaimed while_borrowing by_share stopped timed_out several_victims protected another_would_gain promise_kept
             promise_broken spared
             second_strategy for_nominal nominal_kept stopped_early by_grade preempt_beats_borrowing
             borrowing_beats_preempt shares_decide standings_decide queue_full backing_off second_pass
@@ -69,7 +71,7 @@ impl Tally {
         }
         add!(
             admitted admitted_borrowing admitted_in_part later_for_nothing later_with_victims parked
-            own reclaimed while_borrowing by_share stopped timed_out several_victims another_would_gain promise_kept
+            own reclaimed while_borrowing by_share stopped timed_out several_victims protected another_would_gain promise_kept
             promise_broken spared
             second_strategy for_nominal nominal_kept stopped_early by_grade preempt_beats_borrowing
             borrowing_beats_preempt shares_decide standings_decide queue_full backing_off second_pass

@@ -38,7 +38,6 @@ pub(crate) struct Preemptor<'a> {
     pub(crate) holders: &'a [Holder],
     pub(crate) queue: usize,
     pub(crate) rules: Preemption,
-    pub(crate) id: &'a WorkloadId,
     /// Of its own queue, only those of this LocalQueue may have to go; none means any.
     pub(crate) local: Option<&'a LocalQueueKey>,
     pub(crate) priority: i32,
@@ -461,12 +460,6 @@ impl<'a> Preemptor<'a> {
         }
         let holder = candidate.holder;
         let gains = self.tree.share(&left.with(self.queue, self.charge), s);
-        let order = |priority, created, id| (Reverse(priority), created, id);
-        let before = self.tree.share(&used, t);
-        let mine = (gains, order(self.priority, self.created, self.id));
-        let theirs = (before, order(holder.priority, holder.created, &holder.id));
-        // Else it would be before the one that it has made room for.
-        let stays_behind = mine < theirs;
         let fair = match strategy {
             FairPreemption::LessThanOrEqualToFinalShare => {
                 let final_share = self
@@ -474,9 +467,9 @@ impl<'a> Preemptor<'a> {
                     .share(&used.without(holder.queue, &holder.charge), t);
                 gains <= final_share
             }
-            FairPreemption::LessThanInitialShare => gains < before,
+            FairPreemption::LessThanInitialShare => gains < self.tree.share(&used, t),
         };
-        (stays_behind && fair).then_some(InCohortFairSharing)
+        fair.then_some(InCohortFairSharing)
     }
 
     /// Puts back who needn't go after all, the most deserving first, until nobody can be.

@@ -47,7 +47,7 @@ fn a_timeout_that_changes_moves_the_moment_of_those_that_may_time_out() {
 }
 
 #[test]
-fn one_that_makes_room_does_not_time_out_as_well() {
+fn one_that_is_preempted_does_not_time_out_as_well() {
     check(
         "queue q own=lower timeout=100 default.cpu=2
          held low q unused=50 default.cpu=2
@@ -105,7 +105,7 @@ fn what_was_used_is_forgotten_with_the_local_queue_and_its_last_workload() {
 }
 
 #[test]
-fn time_alone_moves_room_that_is_kept_to_another_that_has_used_less() {
+fn time_alone_moves_a_reservation_to_another_that_has_used_less() {
     // At first `a` has used 2 of 3 and `b` 1. A week later half of 2 is forgotten, while `b` has
     // been using 1 for that long.
     check(&format!(
@@ -131,7 +131,7 @@ fn time_alone_moves_room_that_is_kept_to_another_that_has_used_less() {
 }
 
 #[test]
-fn time_alone_gives_a_right_to_one_whose_room_another_would_have_had() {
+fn time_alone_lets_one_preempt_whose_quota_another_would_have_taken() {
     // If `v` went at first, `young` would gain, since `b` has used less: 3 of 4, and `a` 4 + 1. A week
     // later `a` has used 2 + 0.5 + 1, and `b` 1.5 + 3.
     check(&format!(

@@ -349,7 +349,7 @@ fn a_pod_that_asks_for_nothing_is_one_pod_where_pods_are_counted_and_else_nothin
 }
 
 #[test]
-fn pods_that_have_ended_for_good_leave_their_quota_to_the_next() {
+fn quota_of_pods_that_have_ended_for_good_is_free() {
     check(
         "queue q default.cpu=6 default.pods=9
          job j q cpu=2 pods=3
@@ -399,7 +399,7 @@ fn pods_that_have_ended_give_back_what_was_borrowed_first() {
 }
 
 #[test]
-fn what_is_on_its_way_out_also_gives_back_what_has_ended() {
+fn what_is_evicted_also_frees_quota_of_pods_that_have_ended() {
     check(
         "queue q default.cpu=4
          local l queue=q

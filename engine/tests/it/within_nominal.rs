@@ -4,7 +4,7 @@
 use crate::script::check;
 
 #[test]
-fn own_jobs_go_where_only_the_nominal_quota_is_short() {
+fn own_jobs_are_preempted_where_only_the_nominal_quota_is_short() {
     check(
         "queue q in=c own=lower default.cpu=4
          queue lender in=c default.cpu=8
@@ -19,7 +19,7 @@ fn own_jobs_go_where_only_the_nominal_quota_is_short() {
 }
 
 #[test]
-fn so_many_own_jobs_go_that_nothing_is_borrowed() {
+fn so_many_own_jobs_are_preempted_that_nothing_is_borrowed() {
     for rules in [
         "own=lower",
         "own=lower reclaim=any",
@@ -46,7 +46,7 @@ fn so_many_own_jobs_go_that_nothing_is_borrowed() {
 }
 
 #[test]
-fn nobody_goes_if_it_would_borrow_all_the_same() {
+fn nobody_is_preempted_if_the_queue_would_borrow_all_the_same() {
     for fair in ["", "fair"] {
         check(&format!(
             "{fair}
@@ -89,7 +89,7 @@ fn what_others_borrow_of_its_quota_is_reclaimed_and_never_in_order_to_borrow() {
 }
 
 #[test]
-fn own_jobs_alone_go_where_they_are_enough() {
+fn own_jobs_alone_are_preempted_where_they_are_enough() {
     for fair in ["", "fair"] {
         check(&format!(
             "{fair}

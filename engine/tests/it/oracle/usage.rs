@@ -50,8 +50,11 @@ impl Oracle {
 
     /// Who might be evicted, now or once its admission is confirmed, as far as that depends on them alone.
     pub(super) fn holders(&self, tree: &Tree) -> Vec<Holder> {
+        let preempted = self.rounds.get(&tree.nodes[0].name);
+        let is_protected = |id: &WorkloadId| preempted.is_some_and(|round| round.contains(id));
         let holders = self.held().filter_map(|(workload, admission)| {
-            (workload.evictable && !self.leaves(workload)).then_some(())?;
+            let may_go = workload.evictable && !is_protected(&workload.id);
+            (may_go && !self.leaves(workload)).then_some(())?;
             let queue = self.queues.get(&admission.queue)?;
             Some(Holder {
                 rules: queue.preemption,
