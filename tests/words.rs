@@ -18,11 +18,15 @@ const RETIRED: &[(&str, &str)] = &[
     ("contest", "assignment"),
     ("door", "LocalQueue"),
     ("doors", "LocalQueues"),
+    ("flight", "in-flight write"),
+    ("flights", "in-flight writes"),
     ("goes its way", "what it does"),
     ("had to go", "was evicted, or was deleted"),
     ("has to go", "is evicted, or is deleted"),
     ("have to go", "are evicted, or are deleted"),
     ("its way out", "is evicted, is stopping, or is terminating"),
+    ("landed", "ended, or the outcome"),
+    ("landing", "the outcome of a write"),
     ("ledger", "usage"),
     ("let go", "release, ungate, or evict"),
     ("lets go", "releases, ungates, or evicts"),
@@ -60,7 +64,7 @@ const RETIRED: &[(&str, &str)] = &[
     ("worlds", "caches, or clusters"),
 ];
 /// Phrases in which a retired word is right: `status.makesRoomFor` keeps its name, and `go.mod` is a file.
-const RIGHT: [&str; 2] = ["makes room for", "let go mod"];
+const RIGHT: [&str; 3] = ["makes room for", "let go mod", "in flight"];
 /// Endings of files that are looked at.
 const ENDINGS: [&str; 7] = [".rs", ".md", ".yaml", ".toml", ".sh", ".go", "Makefile"];
 

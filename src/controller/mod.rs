@@ -39,6 +39,8 @@ mod planning;
 mod reports;
 mod settle;
 mod shell;
+#[cfg(test)]
+mod tests;
 mod wakes;
 mod writes;
 

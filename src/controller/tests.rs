@@ -1,0 +1,269 @@
+//! The controller without I/O: inputs in, outputs out, the time an argument. What only the order of things can
+//! break is for the simulation (`tests/simulation`).
+#![allow(clippy::unwrap_used, reason = "a failed assumption is a failed test")]
+
+use std::convert::Infallible;
+
+use kube::Client;
+use kube::api::{ApiResource, DynamicObject};
+use kube::client::Body;
+use serde_json::{Value, json};
+use sluice_webhooks::Policy;
+use sluice_webhooks::manifests::ManagedResource;
+use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
+use tower::service_fn;
+
+use super::kinds::News;
+use super::*;
+use crate::api::watch::Change;
+use crate::api::write::Reply;
+use crate::jobkinds::webhook_rules::Basis;
+use crate::plan::StatusPurpose;
+use crate::process::clock::Moment;
+use crate::process::term::Term;
+
+/// A controller, and the time by its clock.
+struct Play {
+    controller: Controller,
+    now: Now,
+}
+
+impl Play {
+    /// Nothing is listed yet. Only the rules of the webhooks need a runtime.
+    fn new() -> Self {
+        let never = service_fn(|_: http::Request<Body>| {
+            std::future::pending::<Result<http::Response<Body>, Infallible>>()
+        });
+        let basis = Basis {
+            options: sluice_webhooks::manifests::Options::default(),
+            policy: Arc::new(arc_swap::ArcSwap::from_pointee(Policy::default())),
+        };
+        let stop = CancellationToken::new();
+        let rules = Rules::keep(
+            Client::new(never, "default"),
+            Arc::new(Term::new()),
+            basis,
+            stop,
+        );
+        let options = Options {
+            queue_labels: QueueLabels::default(),
+            queue_gates: QueueGates::default(),
+            instance: "sluice-0".to_owned(),
+            settings: Settings::new(sluice_translate::POD),
+            device_classes: DeviceClasses::default(),
+        };
+        let now = Now {
+            moment: Moment::from_millis(1_000_000),
+            wall: "2026-11-23T12:00:00Z".parse().unwrap(),
+        };
+        let metrics = Arc::new(Metrics::new());
+        let controller = Controller::new(options, metrics, "1.lease".into(), rules, now);
+        Self { controller, now }
+    }
+
+    /// Lists these objects of a fixed source.
+    fn list(&mut self, source: &Source, objects: impl IntoIterator<Item = Value>) {
+        let (ack, _asked) = oneshot::channel();
+        self.observe(source, Change::Listing(ack));
+        for object in objects {
+            self.observe(source, Change::InList(seen(object)));
+        }
+        self.observe(source, Change::Listed);
+    }
+
+    fn observe(&mut self, source: &Source, change: Change<Seen>) {
+        let source = source.clone();
+        let observation = Observation { source, change };
+        self.handle(Input::Observed(observation));
+    }
+
+    fn handle(&mut self, input: Input) {
+        self.controller.handle(input, self.now);
+    }
+
+    /// The writes that come of one cycle.
+    fn cycle(&mut self) -> Vec<InFlightWrite> {
+        let outputs = self.controller.cycle(self.now);
+        let writes = outputs.into_iter().filter_map(|output| match output {
+            Output::Write(write) => Some(write),
+            _ => None,
+        });
+        writes.collect()
+    }
+
+    fn pass(&mut self, time: Duration) {
+        self.now.moment = self.now.moment.after(time);
+        self.now.wall += time;
+    }
+
+    fn end(&mut self, sent: InFlightWrite, reply: Reply) {
+        self.handle(Input::WriteEnded(Box::new(EndedWrite { sent, reply })));
+    }
+
+    /// Everything is listed but Jobs: one queue with a cpu.
+    fn list_settings(&mut self) {
+        let kind: Value =
+            serde_saphyr::from_str(include_str!("../../config/jobkinds/job.yaml")).unwrap();
+        for source in FIXED_SOURCES {
+            let objects = match source {
+                Source::JobKind => vec![kind.clone()],
+                Source::ResourceFlavor => vec![own("ResourceFlavor", "any", &json!({}))],
+                Source::ClusterQueue => vec![own("ClusterQueue", "q", &queue_spec())],
+                Source::LocalQueue => vec![local_queue()],
+                Source::Namespace => vec![json!({
+                    "apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "blue"}})],
+                _ => Vec::new(),
+            };
+            self.list(&source, objects);
+        }
+    }
+
+    /// The task of the JobKind has found Jobs and lists these.
+    fn list_jobs(&mut self, jobs: impl IntoIterator<Item = Value>) {
+        let orders = self.controller.cycle(self.now);
+        let life = orders.iter().find_map(|output| match output {
+            Output::Kind(Order::Start { life, .. }) => Some(*life),
+            _ => None,
+        });
+        let life = life.unwrap();
+        self.handle(Input::KindReport(Report {
+            name: "job".into(),
+            life,
+            news: News::Found {
+                resource: ApiResource::erase::<k8s_openapi::api::batch::v1::Job>(&()),
+                managed: ManagedResource {
+                    group: "batch".to_owned(),
+                    version: "v1".to_owned(),
+                    resource: "jobs".to_owned(),
+                    subresources: Vec::new(),
+                },
+            },
+        }));
+        self.list(&Source::Jobs("job".into(), life), jobs);
+    }
+}
+
+fn seen(object: Value) -> Seen {
+    let object: DynamicObject = serde_json::from_value(object).unwrap();
+    Seen::Object(Box::new(object))
+}
+
+fn own(kind: &str, name: &str, spec: &Value) -> Value {
+    json!({
+        "apiVersion": "sluice.dev/v1alpha1", "kind": kind, "spec": spec,
+        "metadata": {"name": name, "uid": format!("{kind}-{name}"), "generation": 1, "resourceVersion": "5"},
+    })
+}
+
+fn queue_spec() -> Value {
+    json!({"namespaceSelector": {}, "resourceGroups": [{
+        "coveredResources": ["cpu"],
+        "flavors": [{"name": "any", "resources": [{"name": "cpu", "nominalQuota": "1"}]}],
+    }]})
+}
+
+fn local_queue() -> Value {
+    let mut queue = own("LocalQueue", "main", &json!({"clusterQueue": "q"}));
+    queue["metadata"]["namespace"] = json!("blue");
+    queue
+}
+
+fn job(name: &str) -> Value {
+    json!({
+        "apiVersion": "batch/v1", "kind": "Job",
+        "metadata": {
+            "name": name, "namespace": "blue", "uid": format!("uid-{name}"), "generation": 1,
+            "resourceVersion": "7", "creationTimestamp": "2026-11-23T11:00:00Z",
+            "labels": {"sluice.dev/queue-name": "main"}, "annotations": {"sluice.dev/held": "true"},
+        },
+        "spec": {"suspend": true, "parallelism": 1, "template": {"spec": {
+            "containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}],
+        }}},
+        "status": {"conditions": [{"type": "Suspended", "status": "True"}]},
+    })
+}
+
+/// What the API server makes of a Workload that is created or whose status is set.
+fn stored(write: &InFlightWrite, revision: u64) -> DynamicObject {
+    let mut object = match &write.write {
+        Write::CreateWorkload(workload) => serde_json::to_value(workload).unwrap(),
+        other => panic!("no Workload is created by {other:?}"),
+    };
+    let metadata = &mut object["metadata"];
+    let name = metadata["name"].as_str().unwrap().to_owned();
+    metadata["uid"] = json!(format!("workload-{name}"));
+    metadata["resourceVersion"] = json!(revision.to_string());
+    metadata["creationTimestamp"] = json!("2026-11-23T12:00:00Z");
+    metadata["generation"] = json!(1);
+    serde_json::from_value(object).unwrap()
+}
+
+fn is_created(write: &InFlightWrite) -> bool {
+    matches!(write.write, Write::CreateWorkload(_))
+}
+
+fn is_admitted(write: &InFlightWrite) -> bool {
+    let Write::SetWorkloadStatus { purpose, .. } = &write.write else {
+        return false;
+    };
+    *purpose == StatusPurpose::Admit
+}
+
+#[tokio::test]
+async fn nothing_is_written_before_everything_is_listed() {
+    let mut play = Play::new();
+    play.list_settings();
+    assert!(play.controller.unlisted().next().is_none());
+    assert!(play.cycle().is_empty(), "Jobs are not listed");
+}
+
+#[tokio::test]
+async fn a_job_is_queued_and_admitted_by_replies_alone() {
+    let mut play = Play::new();
+    play.list_settings();
+    play.list_jobs([job("a"), job("b")]);
+    let created = play.cycle();
+    assert_eq!(created.len(), 2);
+    assert!(created.iter().all(is_created), "{created:?}");
+    assert!(play.cycle().is_empty(), "each has one write in flight");
+    for (write, revision) in created.into_iter().zip(8..) {
+        let stored = stored(&write, revision);
+        play.end(write, Reply::Done(Some(Box::new(stored))));
+    }
+    let admitted = play.cycle();
+    assert_eq!(admitted.len(), 1, "there is quota for one: {admitted:?}");
+    assert!(is_admitted(&admitted[0]));
+    assert_eq!(admitted[0].subject, Subject::Job("uid-a".into()));
+}
+
+#[tokio::test]
+async fn a_write_without_an_answer_is_tried_again_after_its_backoff_and_not_before() {
+    let mut play = Play::new();
+    play.list_settings();
+    play.list_jobs([job("a")]);
+    let write = play.cycle().remove(0);
+    play.end(write, Reply::Unknown("no answer in time".to_owned()));
+    assert!(play.cycle().is_empty(), "it backs off");
+    let due = play.controller.due(play.now).unwrap();
+    assert!(Duration::from_millis(50) <= due, "{due:?}");
+    let almost = due.saturating_sub(Duration::from_millis(1));
+    play.pass(almost);
+    assert!(play.cycle().is_empty(), "it still backs off");
+    play.pass(Duration::from_millis(1));
+    let again = play.cycle();
+    assert_eq!(again.len(), 1);
+    assert!(is_created(&again[0]));
+}
+
+#[tokio::test]
+async fn the_number_of_writes_in_flight_is_bounded() {
+    let mut play = Play::new();
+    play.list_settings();
+    play.list_jobs((0..60).map(|number| job(&format!("job-{number}"))));
+    let mut in_flight = play.cycle();
+    assert_eq!(in_flight.len(), 24);
+    let ended = in_flight.remove(0);
+    play.end(ended, Reply::Refused("no".to_owned()));
+    assert_eq!(play.cycle().len(), 1, "the next takes its place");
+}
