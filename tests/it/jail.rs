@@ -19,7 +19,7 @@ use crate::support::{Scene, refusal};
 const SYSTEM: &str = "Sluice's account may write nothing in a system namespace";
 const FIELDS: &str = "Sluice's account may change only the suspend field, node selectors, tolerations, and its own labels and annotations";
 const HOOKS: &str = "Sluice's account may change only the caBundle, the rules of managed kinds and its match conditions";
-const ENTRY: &str = "is not Sluice's own: its account may write no other";
+const ENTRY: &str = "is not a key of Sluice: its account may write no others";
 const RBAC: &str = "User \"system:serviceaccount:sluice-system:sluice\" cannot";
 
 /// Somebody with Sluice's token.
@@ -290,7 +290,7 @@ async fn pods_of_others_are_out_of_reach() -> Result<()> {
             ),
             (
                 add("/spec/schedulingGates", json!([])),
-                "spec.schedulingGates[acme.io/x]: Forbidden: is not Sluice's own",
+                "spec.schedulingGates[acme.io/x]: Forbidden: is not a gate of Sluice",
             ),
         ] {
             thief.is_denied(Method::PATCH, &ours, body, why).await?;
@@ -362,9 +362,9 @@ async fn its_webhooks_go_on_asking_sluice() -> Result<()> {
                 ("objectSelector", json!({"matchLabels": {"a": "b"}}), HOOKS),
                 ("timeoutSeconds", json!(30), HOOKS),
                 ("matchConditions", json!([]), "may neither add nor remove a condition"),
-                ("rules/-", all.clone(), "is not one for a managed kind"),
-                ("rules/-", secrets.clone(), "is not one for a managed kind"),
-                ("rules/-", roles.clone(), "is not one for a managed kind"),
+                ("rules/-", all.clone(), "is not a rule for a managed kind"),
+                ("rules/-", secrets.clone(), "is not a rule for a managed kind"),
+                ("rules/-", roles.clone(), "is not a rule for a managed kind"),
             ] {
                 let body = add(&format!("/webhooks/0/{field}"), value);
                 thief.is_denied(Method::PATCH, &path, body, why).await?;
