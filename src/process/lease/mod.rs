@@ -123,7 +123,7 @@ impl Election {
     }
 
     /// Waits until this candidate leads and whoever led before writes no more. False if `stop` came
-    /// first: then it holds no lease.
+    /// first: then the lease is given back.
     pub async fn acquire(&mut self, stop: &CancellationToken) -> bool {
         info!(identity = %self.identity, "waiting for the lease");
         loop {
@@ -134,12 +134,14 @@ impl Election {
                     if let Some(Mark { uid, transitions }) = &self.held {
                         self.term.begin(&format!("{transitions}.{uid}"));
                     }
+                    let mut waited = std::pin::pin!(sleep(self.wait));
                     tokio::select! {
                         biased;
-                        () = sleep(self.wait) => return true,
-                        () = stop.cancelled() => {}
+                        () = waited.as_mut() => return true,
+                        () = stop.cancelled() => self.term.end(),
                     }
-                    self.term.end();
+                    // Whoever takes the lease that is given back does not wait for the former leader.
+                    waited.await;
                     self.release().await;
                     return false;
                 }

@@ -111,7 +111,9 @@ async fn each_acquisition_has_a_name_of_its_own() {
 async fn a_candidate_that_is_stopped_before_it_leads_gives_the_lease_back() {
     let server = Server::default();
     let mut election = mk_election(&server, "a");
-    election.timing.unaware = Duration::MAX;
+    let wait = Duration::from_millis(300);
+    election.timing.unaware = wait;
+    let begun = Moment::now();
     let stop = CancellationToken::new();
     let stopping = stop.clone();
     let seen = server.clone();
@@ -123,6 +125,7 @@ async fn a_candidate_that_is_stopped_before_it_leads_gives_the_lease_back() {
     });
     assert!(!election.acquire(&stop).await);
     assert!(!election.term().is_valid());
+    assert!(wait <= begun.elapsed(), "the next one would not wait");
     let lease = server.lock().unwrap().lease.clone().unwrap_or_default();
     assert_eq!(lease["spec"]["holderIdentity"], "");
 }
