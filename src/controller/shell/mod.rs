@@ -152,8 +152,14 @@ impl Shell {
 
     /// Takes in what has come meanwhile, replies and observations: all of it is decided as one.
     fn drain_channels(&mut self, now: Now) {
-        while let Some(written) = self.writes.try_join_next() {
-            self.controller.handle(ended(written), now);
+        // Before the observations: what a task has found of a kind belongs before its first list.
+        while let Ok(report) = self.reports.receiver.try_recv() {
+            self.controller.handle(Input::KindReport(report), now);
+        }
+        for requests in [&mut self.writes, &mut self.statuses, &mut self.questions] {
+            while let Some(done) = requests.try_join_next() {
+                self.controller.handle(ended(done), now);
+            }
         }
         for _ in 0..BATCH_MAX {
             let Ok(seen) = self.observations.receiver.try_recv() else {
