@@ -18,7 +18,7 @@ use crate::cache::{JobRecord, PodKey, PodRecord, Subject, Uid, WorkloadRecord};
 use crate::controller::writes::in_flight::Kind;
 use crate::plan::progress::LivePods;
 use crate::plan::workload::Fit;
-use crate::plan::{group, reservation};
+use crate::plan::{group, unused_quota};
 use crate::process::hashing::HashMap;
 
 impl Controller {
@@ -45,7 +45,7 @@ impl Controller {
             let may_have_pods = admission.is_some_and(|admission| {
                 let is_gone = job.is_none() && subject.job().is_some();
                 let now = time(self.now.wall);
-                let may_have_unseen = reservation::unseen_pods_for(admission.since, now).is_some();
+                let may_have_unseen = unused_quota::unseen_pods_for(admission.since, now).is_some();
                 may_run() || 0 < self.live_pods(subject) || (is_gone && may_have_unseen)
             });
             if !may_have_pods {
@@ -60,7 +60,7 @@ impl Controller {
             _ if workload.is_finished() => WorkloadState::Finished,
             Some(admission) => {
                 let ended = |pod_set: &str| workload.reclaimed(pod_set);
-                let since = reservation::usage_since(workload).map_or(Time::default(), time);
+                let since = unused_quota::usage_since(workload).map_or(Time::default(), time);
                 let counted = translate::admission(admission, ended, &self.bound_pods(subject));
                 match counted.map(|admission| Admission { since, ..admission }) {
                     // What is deleted together with its pods goes by itself: nobody else has to make
@@ -282,8 +282,8 @@ impl Controller {
                         WorkloadState::Evicting(admission, None)
                     } else {
                         WorkloadState::Admitted(Admission {
-                            since: reservation::pod_usage_since(pod).map_or(Time::default(), time),
-                            unused_since: reservation::pod_unused_since(pod).map(time),
+                            since: unused_quota::pod_usage_since(pod).map_or(Time::default(), time),
+                            unused_since: unused_quota::pod_unused_since(pod).map(time),
                             ..admission
                         })
                     }

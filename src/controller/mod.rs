@@ -22,8 +22,8 @@
 //! | `Writes` | writes in flight, failed, or not answered | `writes/` |
 //! | `Owners` | questions about owners that no watch shows | `intake/owners.rs` |
 //! | `PodLabels` | where pods can be found by their label | `intake/pods.rs` |
-//! | `LateAdmissions` | admissions of ended terms, and the present term | `decisions/late.rs` |
-//! | `UnusedQuota` | quota that is held and not used | `decisions/reservations.rs` |
+//! | `LateAdmissions` | admissions of ended terms, and the present term | `decisions/late_admissions.rs` |
+//! | `UnusedQuota` | quota that is held and not used | `decisions/unused_quota.rs` |
 //! | `Expected` | evictions and releases that should have had an effect | `decisions/stalls.rs` |
 //! | `Orphans`, `ExcessChildren` | jobs that are gone with pods that run; children that may not run | `decisions/` |
 //! | `Recorder`, `PendingReasons`, `Reports`, `Statuses` | what users have been told | `reports/` |
@@ -68,11 +68,11 @@ use crate::process::metrics::Metrics;
 use crate::process::term::TermName;
 use agenda::Agenda;
 use decisions::excess::ExcessChildren;
-use decisions::late::LateAdmissions;
+use decisions::late_admissions::LateAdmissions;
 use decisions::opening::{Opening, Phase};
 use decisions::orphans::Orphans;
-use decisions::reservations::UnusedQuota;
 use decisions::stalls::Expected;
+use decisions::unused_quota::UnusedQuota;
 use intake::owners::{Answer, Owners, Question};
 use intake::pods::PodLabels;
 use kinds::{Kinds, Order, Reading, Report};

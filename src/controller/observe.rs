@@ -284,7 +284,16 @@ impl Controller {
 
     /// A reply says that a pod is gone.
     pub(super) fn pod_not_found(&mut self, key: &PodKey, uid: &Uid) {
-        self.objects.pods.stale().bury(uid.clone());
+        // One that the watch has shown to be gone already is not shown again: nothing would end its burial.
+        if self
+            .objects
+            .pods
+            .get(key)
+            .is_some_and(|pod| pod.uid == *uid)
+            && !self.pod_labels.are_lost(uid)
+        {
+            self.objects.pods.stale().bury(uid.clone());
+        }
         self.pod_gone(key, Some(uid));
     }
 

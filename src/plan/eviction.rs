@@ -9,11 +9,11 @@ use sluice_kinds::path::FieldPath;
 use sluice_kinds::problem::summarize;
 
 use super::cause::{self, Cause};
-use super::reservation::Backoff;
 use super::situation::Situation;
+use super::unused_quota::Backoff;
 use super::workload::{self, Next};
 use super::writes::{status_write, suspend_write};
-use super::{JobPatch, JobPurpose, Note, Now, Plan, StatusPurpose, Write};
+use super::{JobPatch, JobPurpose, Note, Now, Plan, StatusPurpose, Write, placement};
 use crate::cache::job::Reading;
 use crate::cache::{WorkloadKey, WorkloadRecord};
 
@@ -51,7 +51,7 @@ pub(super) fn evicting(
         && let Ok(pod_sets) = &reading.pod_sets
         && job.hold == Hold::Suspend
     {
-        let placings = workload::restorings(record, pod_sets);
+        let placings = placement::restorings(record, pod_sets);
         if let (Some(child), false) = (&situation.child, placings.is_empty()) {
             return Plan::write(child.restore(&placings));
         }

@@ -14,7 +14,7 @@ use sluice_kinds::view::{Finished, PodSetView, QueueName};
 
 use super::cause::Cause;
 use super::eviction::requeue;
-use super::reservation::Backoff;
+use super::unused_quota::Backoff;
 use super::workload::{self, Priority};
 use super::writes::{delete_workload, status_write};
 use super::{Note, Now, Plan, StatusPurpose, Write};

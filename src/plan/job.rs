@@ -3,7 +3,7 @@
 //! Which step is next is told here; each is planned in a file of its own, and eviction in `plan/eviction.rs`.
 
 mod admitted;
-mod held;
+mod gated;
 mod pending;
 
 use sluice_kinds::Problem;
@@ -20,8 +20,8 @@ use super::{Note, Plan, StatusPurpose};
 use crate::cache::job::Reading;
 use crate::cache::{WorkloadKey, WorkloadRecord};
 use admitted::plan_admitted;
-pub use held::left_suspended;
-use held::{each_pod, gated, is_unheld, start, unqueued};
+pub use gated::left_suspended;
+use gated::{each_pod, gated, is_unheld, start, unqueued};
 use pending::pending;
 
 /// What to do about a job.

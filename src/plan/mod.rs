@@ -1,5 +1,6 @@
 //! What to do about what is known: pure functions from records to the next write, events and the
-//! engine's view. No I/O; time is an argument. Planning again after the write plans nothing more.
+//! engine's view. No I/O; time is an argument. Planning again after the write plans nothing more. The rule is
+//! always here; a file of the same name below `controller` applies it.
 
 pub mod cause;
 mod eviction;
@@ -9,15 +10,16 @@ pub mod explain;
 pub mod fixtures;
 pub mod group;
 pub mod job;
-pub mod late;
+pub mod late_admissions;
+mod placement;
 pub mod pod;
 pub mod progress;
 mod recorded_usage;
-pub mod reservation;
 pub mod shares;
 pub mod situation;
 pub mod stall;
 pub mod status;
+pub mod unused_quota;
 pub mod workload;
 mod writes;
 

@@ -6,7 +6,7 @@ use sluice_kinds::CompiledKind;
 use sluice_kinds::patch::{Placing, Target};
 
 use super::progress::LivePods;
-use super::reservation::Backoff;
+use super::unused_quota::Backoff;
 use super::workload::Priority;
 use super::{JobPatch, JobPurpose, Note, Now, Write};
 use crate::cache::job::Reading;

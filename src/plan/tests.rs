@@ -18,7 +18,7 @@ use super::job::plan;
 use super::progress::LivePods;
 use super::situation::Situation;
 use super::workload::Priority;
-use super::{JobPatch, JobPurpose, Plan, StatusPurpose, Write, reservation};
+use super::{JobPatch, JobPurpose, Plan, StatusPurpose, Write, unused_quota};
 use crate::cache::{JobKey, JobRecord, WorkloadKey, WorkloadRecord};
 
 mod devices;
@@ -173,7 +173,7 @@ fn planned_record(
             all: live_pods,
             staying: live_pods,
         },
-        backoff: &|record| reservation::backoff(record, None),
+        backoff: &|record| unused_quota::backoff(record, None),
         priority: &|| Ok(Priority::default()),
         now: Timestamp::UNIX_EPOCH,
     })

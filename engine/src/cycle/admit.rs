@@ -12,7 +12,7 @@ use crate::flavor::assignment::{Assignment, CachedAssignment};
 use crate::queue::never_fits::find_never_fitting;
 use crate::quota::view::{NodeId, View};
 use crate::workload::info::{AdmissionUsage, WorkloadPhase};
-use crate::workload::order::QueueOrder;
+use crate::workload::queue_order::QueueOrder;
 use crate::workload::shape::ClassId;
 
 impl Cycle<'_> {

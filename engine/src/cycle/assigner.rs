@@ -17,7 +17,7 @@ use crate::queue::cluster_queue::ClusterQueueId;
 use crate::quota::quota_tree::QuotaTree;
 use crate::quota::usage::RequestedUsage;
 use crate::quota::view::{Borrowing, NodeId, View};
-use crate::workload::order::QueueOrder;
+use crate::workload::queue_order::QueueOrder;
 use crate::workload::shape::Shape;
 
 /// The result of an assignment.

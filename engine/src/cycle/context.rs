@@ -21,7 +21,7 @@ use crate::quota::config::Config;
 use crate::quota::view::NodeId;
 use crate::state::nominations::Nominations;
 use crate::workload::info::Workloads;
-use crate::workload::order::QueueOrder;
+use crate::workload::queue_order::QueueOrder;
 use crate::workload::shape::Shape;
 
 /// One cycle over a cohort tree.

@@ -13,7 +13,7 @@ use crate::api::share::Share;
 use crate::cycle::heads::Head;
 use crate::quota::quota_tree::QuotaTree;
 use crate::quota::view::{NodeId, View};
-use crate::workload::order::QueueOrder;
+use crate::workload::queue_order::QueueOrder;
 
 /// The rank of a queue or cohort within its cohort.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -2,7 +2,7 @@
 
 use crate::api::share::Share;
 use crate::cohort::reopened::ClassRef;
-use crate::workload::order::QueueOrder;
+use crate::workload::queue_order::QueueOrder;
 
 /// The rank of a head among the heads of a tree.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

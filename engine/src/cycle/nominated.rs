@@ -10,7 +10,7 @@ use crate::cycle::assigner::AssignmentResult;
 use crate::cycle::context::Cycle;
 use crate::cycle::progress::Reservation;
 use crate::flavor::options::FlavorOptions;
-use crate::workload::order::QueueOrder;
+use crate::workload::queue_order::QueueOrder;
 use crate::workload::shape::Shape;
 
 /// The head of a class with a reservation, which is nominated.

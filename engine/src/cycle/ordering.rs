@@ -15,7 +15,7 @@ use crate::cycle::heads::{BorrowingPath, Head, HeadRank};
 use crate::cycle::progress::QueueHeads;
 use crate::queue::class::Class;
 use crate::quota::view::NodeId;
-use crate::workload::order::QueueOrder;
+use crate::workload::queue_order::QueueOrder;
 use crate::workload::shape::ClassId;
 
 impl Cycle<'_> {

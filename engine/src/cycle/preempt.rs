@@ -7,7 +7,7 @@ use crate::cycle::context::Cycle;
 use crate::flavor::options::{FlavorOptions, fewest_pods};
 use crate::preemption::target::Target;
 use crate::workload::info::WorkloadPhase;
-use crate::workload::order::QueueOrder;
+use crate::workload::queue_order::QueueOrder;
 
 impl Cycle<'_> {
     /// Whether an earlier workload of the same queue would take the quota that targets free, without being

@@ -8,7 +8,7 @@ use crate::cycle::fair_ordering::FairOrdering;
 use crate::cycle::heads::{Head, HeadRank};
 use crate::quota::usage::RequestedUsage;
 use crate::quota::view::{Borrowing, Levels, NodeId};
-use crate::workload::order::QueueOrder;
+use crate::workload::queue_order::QueueOrder;
 use crate::workload::shape::ClassId;
 
 /// Quota that is reserved for a workload.

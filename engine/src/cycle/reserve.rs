@@ -5,7 +5,7 @@ use crate::cycle::context::Cycle;
 use crate::cycle::progress::Reservation;
 use crate::quota::usage::RequestedUsage;
 use crate::quota::view::Borrowing;
-use crate::workload::order::QueueOrder;
+use crate::workload::queue_order::QueueOrder;
 
 impl Cycle<'_> {
     /// Reserves quota for the head of a class until the end of the cycle.

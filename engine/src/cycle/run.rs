@@ -23,7 +23,7 @@ use crate::cycle::assigner::AssignmentResult;
 use crate::cycle::context::Cycle;
 use crate::cycle::heads::{Head, HeadRank};
 use crate::flavor::options::{FlavorOptions, is_reducible};
-use crate::workload::order::QueueOrder;
+use crate::workload::queue_order::QueueOrder;
 
 impl Cycle<'_> {
     /// Runs the cycle; returns whether another one is due.

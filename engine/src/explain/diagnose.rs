@@ -21,7 +21,7 @@ use crate::quota::usage::RequestedUsage;
 use crate::quota::view::{Borrowing, View};
 use crate::state::engine::Engine;
 use crate::workload::info::{WorkloadInfo, WorkloadPhase};
-use crate::workload::order::QueueOrder;
+use crate::workload::queue_order::QueueOrder;
 use crate::workload::shape::{ClassId, Shape};
 
 /// A shape in a queue, with everything that its diagnosis requires.

@@ -20,7 +20,8 @@ use crate::quota::usage::RequestedUsage;
 use crate::quota::view::{Borrowing, NodeId, View};
 use crate::state::engine::Engine;
 use crate::workload::info::WorkloadInfo;
-use crate::workload::order::{PreemptionOrder, QueueOrder};
+use crate::workload::preemption_order::PreemptionOrder;
+use crate::workload::queue_order::QueueOrder;
 use crate::workload::shape::Shape;
 
 impl Engine {

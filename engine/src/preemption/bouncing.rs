@@ -13,7 +13,7 @@ use crate::quota::flavor_resources::FlavorResourceId;
 use crate::quota::quota_tree::QuotaTree;
 use crate::quota::view::Borrowing;
 use crate::workload::info::{WorkloadInfo, WorkloadPhase};
-use crate::workload::order::PreemptionOrder;
+use crate::workload::preemption_order::PreemptionOrder;
 
 /// Finds a target whose eviction would be undone: if it alone returned, its queue would be within nominal
 /// quota, so it would be admitted before the preemptor. What it could preempt in its own queue counts as

@@ -1,4 +1,5 @@
-//! Which workloads are candidates by the policy of the preemptor, without a look at shares.
+//! Which workloads are candidates by the policy of the preemptor, without a look at shares. In which order they
+//! are chosen is `workload/preemption_order.rs`.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};

@@ -13,7 +13,7 @@ use crate::preemption::target::{Candidate, Target, uses_any};
 use crate::quota::flavor_resources::FlavorResourceId;
 use crate::quota::quota_tree::QuotaTree;
 use crate::quota::view::NodeId;
-use crate::workload::order::PreemptionOrder;
+use crate::workload::preemption_order::PreemptionOrder;
 
 /// Finds targets by priority, as `SearchStrategy::ByPriority` says.
 pub(super) fn search_by_priority(

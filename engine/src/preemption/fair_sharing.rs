@@ -15,7 +15,7 @@ use crate::preemption::target::{Candidate, CommonAncestor, Target, uses_any};
 use crate::quota::flavor_resources::FlavorResourceId;
 use crate::quota::quota_tree::QuotaTree;
 use crate::quota::view::{NodeId, View};
-use crate::workload::order::PreemptionOrder;
+use crate::workload::preemption_order::PreemptionOrder;
 
 /// Candidates by queue, in order; no list is empty.
 type CandidateLists = BTreeMap<NodeId, VecDeque<Candidate>>;

@@ -13,7 +13,8 @@ use crate::quota::quota_tree::QuotaTree;
 use crate::quota::usage::RequestedUsage;
 use crate::quota::view::{Borrowing, Levels, NodeId, View};
 use crate::workload::info::WorkloadInfo;
-use crate::workload::order::{PreemptionOrder, QueueOrder};
+use crate::workload::preemption_order::PreemptionOrder;
+use crate::workload::queue_order::QueueOrder;
 
 /// A pending workload that may preempt others.
 #[derive(Clone, Copy)]

@@ -9,7 +9,7 @@ use crate::preemption::snapshot::PreemptionSnapshot;
 use crate::preemption::target::{Candidate, Target};
 use crate::quota::quota_tree::QuotaTree;
 use crate::quota::view::NodeId;
-use crate::workload::order::PreemptionOrder;
+use crate::workload::preemption_order::PreemptionOrder;
 
 /// How targets are searched.
 #[derive(Clone, Copy, Debug)]

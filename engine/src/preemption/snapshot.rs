@@ -12,7 +12,8 @@ use crate::queue::cluster_queue::{ClusterQueueId, ClusterQueueStates};
 use crate::quota::quota_tree::QuotaTree;
 use crate::quota::view::NodeId;
 use crate::workload::info::{WorkloadInfo, Workloads};
-use crate::workload::order::{PreemptionOrder, QueueOrder};
+use crate::workload::preemption_order::PreemptionOrder;
+use crate::workload::queue_order::QueueOrder;
 
 /// The queues of a cohort tree, and all workloads.
 #[derive(Clone, Copy)]

@@ -9,7 +9,7 @@ use crate::quota::quota_tree::QuotaTree;
 use crate::quota::usage::WorkloadUsage;
 use crate::quota::view::{NodeId, View};
 use crate::workload::info::WorkloadInfo;
-use crate::workload::order::PreemptionOrder;
+use crate::workload::preemption_order::PreemptionOrder;
 
 /// A workload that may be preempted.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -11,7 +11,7 @@ use crate::queue::preemption_scope::PreemptionScope;
 use crate::quota::flavor_resources::FlavorResourceId;
 use crate::quota::quota_tree::QuotaTree;
 use crate::quota::view::{Levels, NodeId, View};
-use crate::workload::order::QueueOrder;
+use crate::workload::queue_order::QueueOrder;
 use crate::workload::shape::Shape;
 
 /// Workloads in order, at least one. Most classes have a single member where workloads differ, so the head

@@ -10,7 +10,7 @@ use crate::queue::demand::Demand;
 use crate::queue::pending::PendingQueue;
 use crate::queue::preemption_scope::PreemptionScope;
 use crate::quota::usage::QueueUsage;
-use crate::workload::order::PreemptionOrder;
+use crate::workload::preemption_order::PreemptionOrder;
 
 /// The state that belongs to a ClusterQueue's name, whether or not its object exists.
 #[derive(Clone, Debug, Default)]

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::queue::blocking_usage::BlockingUsage;
 use crate::queue::class::{Class, ClassMembers};
-use crate::workload::order::QueueOrder;
+use crate::workload::queue_order::QueueOrder;
 use crate::workload::shape::{ClassId, Shape};
 
 /// The pending workloads of one ClusterQueue.

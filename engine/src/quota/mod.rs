@@ -3,11 +3,11 @@
 //!
 //! Must not know workloads, their order, or who decides. Uses `api`.
 
-pub(crate) mod available;
-pub(crate) mod borrowing;
+pub(crate) mod above_quota;
 pub(crate) mod config;
 pub(crate) mod dominant_share;
 pub(crate) mod flavor_resources;
+pub(crate) mod limits;
 pub(crate) mod quota_tree;
 pub(crate) mod usage;
 pub(crate) mod usage_history;

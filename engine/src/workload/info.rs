@@ -8,7 +8,8 @@ use crate::api::time::Time;
 use crate::api::workload::Admission;
 use crate::quota::usage::WorkloadUsage;
 use crate::workload::lookup::Lookup;
-use crate::workload::order::{PreemptionOrder, QueueOrder};
+use crate::workload::preemption_order::PreemptionOrder;
+use crate::workload::queue_order::QueueOrder;
 use crate::workload::shape::{ClassId, Shape};
 
 /// All workloads.

@@ -4,6 +4,7 @@
 
 pub(crate) mod info;
 pub(crate) mod lookup;
-pub(crate) mod order;
+pub(crate) mod preemption_order;
+pub(crate) mod queue_order;
 pub(crate) mod shape;
 pub(crate) mod transition;

@@ -1,5 +1,6 @@
 //! Which patch holds an object, releases it, or takes out again what was put in. JSON patches only:
-//! fields that Sluice does not know survive. When to send them is decided elsewhere.
+//! fields that Sluice does not know survive. When to send them, and which node
+//! selectors and tolerations a release writes, is decided by the caller.
 
 use json_patch::{AddOperation, Patch, PatchOperation, RemoveOperation, TestOperation};
 use serde_json::{Value, json};

@@ -1,6 +1,6 @@
 //! Devices that pods ask for by claims (dynamic resource allocation, KEP-4381): they stand in objects
 //! beside the pod, so that nothing in the pod says how many they are. Reads which claims a pod names;
-//! what they come to is said by `devices`.
+//! what they come to is said by `devices.rs`, and what holds a pod whose claims can't be counted by `pod.rs`.
 
 use std::sync::Arc;
 

@@ -10,7 +10,7 @@ use tracing::info;
 use crate::cache::{PodRecord, Subject, Uid, WorkloadKey, WorkloadRecord};
 use crate::controller::Controller;
 use crate::controller::writes::in_flight::InFlightWrite;
-use crate::plan::late::{self, Sight};
+use crate::plan::late_admissions::{self, Sight};
 use crate::plan::{StatusPurpose, Write};
 use crate::process::term::TermName;
 
@@ -89,14 +89,16 @@ impl Controller {
         let listed = self.objects.workloads();
         let admitted = listed.filter(|(_, record)| !record.is_finished());
         let terms = admitted.filter_map(|(_, record)| record.admitted_in());
-        let latest = late::latest(self.late.term(), terms);
+        let latest = late_admissions::latest(self.late.term(), terms);
         let is_doubtful = |record: &WorkloadRecord| {
             let subject = record.owner.as_ref().map(|owner| &owner.subject);
             let is_released = subject.is_none_or(|subject| self.is_released(subject));
             let is_kept = record.is_finished() || record.is_evicting();
             let mut term = record.admitted_in().into_iter();
             !is_kept
-                && term.any(|term| late::is_doubtful(self.late.term(), term, latest, is_released))
+                && term.any(|term| {
+                    late_admissions::is_doubtful(self.late.term(), term, latest, is_released)
+                })
         };
         let doubtful: Vec<(WorkloadKey, WorkloadRecord)> = self
             .objects
@@ -181,7 +183,7 @@ impl Controller {
         let write = Write::SetWorkloadStatus {
             key: key.clone(),
             revision: record.revision,
-            status: Box::new(late::taken_back(record, self.now.wall)),
+            status: Box::new(late_admissions::taken_back(record, self.now.wall)),
             purpose: StatusPurpose::TakeBack,
         };
         let resource = self.resource_of(subject);
@@ -189,7 +191,7 @@ impl Controller {
             subject: subject.clone(),
             write,
             resource: resource.unwrap_or_else(crate::controller::writes::send::pods_resource),
-            notes: vec![late::taken_back_note()],
+            notes: vec![late_admissions::taken_back_note()],
         });
     }
 
@@ -205,7 +207,7 @@ impl Controller {
         let is_taken_over = pod.is_some_and(|pod| self.is_of_this_term(pod));
         self.sync_pod(uid);
         if runs && !is_taken_over {
-            self.evict_pod(uid, &late::pod_cause());
+            self.evict_pod(uid, &late_admissions::pod_cause());
         }
     }
 

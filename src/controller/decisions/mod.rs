@@ -5,9 +5,9 @@
 mod admissions;
 pub(super) mod evictions;
 pub(super) mod excess;
-pub(super) mod late;
+pub(super) mod late_admissions;
 pub(super) mod opening;
 pub(super) mod orphans;
 pub(super) mod releases;
-pub(super) mod reservations;
 pub(super) mod stalls;
+pub(super) mod unused_quota;

@@ -9,8 +9,8 @@ use crate::cache::{JobRecord, Subject, WorkloadRecord};
 use crate::controller::Controller;
 use crate::controller::writes::in_flight::InFlightWrite;
 use crate::plan::cause::Cause;
-use crate::plan::reservation;
 use crate::plan::stall::{self, Remains};
+use crate::plan::unused_quota;
 use crate::plan::{StatusPurpose, Write};
 use crate::process::clock::Moment;
 use crate::process::hashing::HashMap;
@@ -149,7 +149,8 @@ impl Controller {
             let admission = record.and_then(|record| record.status.admission.as_ref());
             let terms = admission.and_then(|a| self.cluster.reservations.get(&a.cluster_queue));
             self.writes.of(subject).is_none()
-                && reservation::blocked_for_most(terms) <= self.now.since(*since)
+                && !self.writes.may_be_admitted(subject)
+                && unused_quota::blocked_for_most(terms) <= self.now.since(*since)
         };
         let unreleased = self.expected.unreleased.iter();
         let overdue: Vec<Subject> = unreleased

@@ -13,7 +13,7 @@ use crate::controller::Controller;
 use crate::controller::wakes::Wake;
 use crate::plan::cause::Cause;
 use crate::plan::group::REPLACED_WITHIN;
-use crate::plan::reservation::{self, BLOCKED_NEWS, Backoff};
+use crate::plan::unused_quota::{self, BLOCKED_NEWS, Backoff};
 use crate::process::clock::Moment;
 use crate::process::hashing::HashMap;
 use crate::process::invariants::violated;
@@ -84,6 +84,7 @@ impl Controller {
             .retain(|_, blocked| self.now.since(blocked.told) < BLOCKED_NEWS);
         for (subject, cause) in self.overdue() {
             if self.writes.of(&subject).is_none()
+                && !self.writes.may_be_admitted(&subject)
                 && self.evict_workload(&subject, &cause) == Eviction::Begun
             {
                 self.unused.blocked.remove(&subject);
@@ -99,7 +100,7 @@ impl Controller {
             let admission = record.and_then(|record| record.status.admission.as_ref());
             admission.is_some_and(|admission| {
                 let terms = self.cluster.reservations.get(&admission.cluster_queue);
-                reservation::blocked_for_most(terms) <= self.now.since(blocked.since)
+                unused_quota::blocked_for_most(terms) <= self.now.since(blocked.since)
             })
         });
         overdue
@@ -119,7 +120,7 @@ impl Controller {
         }
         let (_, record) = self.objects.workload_of(subject)?;
         let pods = self.objects.pods_of(subject);
-        reservation::unused_since(record, pods.iter().map(|(_, pod)| *pod), empty_since)
+        unused_quota::unused_since(record, pods.iter().map(|(_, pod)| *pod), empty_since)
     }
 
     /// Whether an admitted job has no pods that should have some.
@@ -179,7 +180,7 @@ impl Controller {
         // Pods that time out together are one failure.
         if backoff.until <= now {
             backoff.count = backoff.count.saturating_add(1);
-            let wait = reservation::pod_backoff(backoff.count, &terms);
+            let wait = unused_quota::pod_backoff(backoff.count, &terms);
             backoff.until = now.after(wait);
             self.wake_after(wait, Wake::PodsOf(owner));
         }
@@ -195,8 +196,13 @@ impl Controller {
 
     /// A pod has found a node: those of its controller need not back off any more.
     pub(in crate::controller) fn has_found_a_node(&mut self, pod: &PodRecord) {
-        if let Some(owner) = &pod.owner {
-            self.unused.pod_backoffs.remove(&owner.uid);
+        let Some(owner) = &pod.owner else {
+            return;
+        };
+        if let Some(backoff) = self.unused.pod_backoffs.remove(&owner.uid) {
+            for pod in self.objects.pods.children(&backoff.namespace, &owner.uid) {
+                self.pod_changed(&pod);
+            }
         }
     }
 
@@ -220,6 +226,6 @@ impl Controller {
     pub(in crate::controller) fn backoff(&self, record: &WorkloadRecord) -> Backoff {
         let queue = record.status.admission.as_ref().map(|a| &a.cluster_queue);
         let terms = queue.and_then(|queue| self.cluster.reservations.get(queue));
-        reservation::backoff(record, terms)
+        unused_quota::backoff(record, terms)
     }
 }

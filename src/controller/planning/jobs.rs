@@ -8,7 +8,7 @@ use crate::controller::wakes::Wake;
 use crate::controller::writes::in_flight::InFlightWrite;
 use crate::plan::job::plan;
 use crate::plan::situation::{Child, Situation};
-use crate::plan::{Plan, Write, reservation};
+use crate::plan::{Plan, Write, unused_quota};
 use crate::process::invariants::violated;
 
 impl Controller {
@@ -43,9 +43,9 @@ impl Controller {
         let child = child.then(|| self.child_with_pods(&key, uid)).flatten();
         let record = workload.map(|(_, record)| record);
         let record = record.filter(|record| job.deleting && record.status.admission.is_some());
-        let admitted = record.and_then(reservation::usage_since);
+        let admitted = record.and_then(unused_quota::usage_since);
         let unseen_for =
-            admitted.and_then(|at| reservation::unseen_pods_for(time(at), time(self.now.wall)));
+            admitted.and_then(|at| unused_quota::unseen_pods_for(time(at), time(self.now.wall)));
         let situation = Situation {
             key: &key,
             job,

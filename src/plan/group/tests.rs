@@ -3,7 +3,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::plan::fixtures::{mk_group_workload, mk_pod, release};
-use crate::plan::reservation;
+use crate::plan::unused_quota;
 
 type Pod = (PodKey, PodRecord);
 
@@ -59,7 +59,7 @@ fn planned(pods: &[Pod], workload: Option<Value>) -> String {
         still_in_use: false,
         live_pods: pods.iter().filter(|(_, pod)| pod.is_released()).count(),
         priority: &|_| Ok(Priority::default()),
-        backoff: &|record| reservation::backoff(record, None),
+        backoff: &|record| unused_quota::backoff(record, None),
         now: Timestamp::UNIX_EPOCH,
     });
     let write = match &plan.write {

@@ -13,7 +13,7 @@ use crate::plan::progress::{self, Told};
 use crate::plan::situation::Situation;
 use crate::plan::workload::{self, Fit};
 use crate::plan::writes::{release, status_write};
-use crate::plan::{Note, Plan, StatusPurpose};
+use crate::plan::{Note, Plan, StatusPurpose, placement};
 
 /// A job that holds quota: release it, if it asks for no more than it was given.
 pub(super) fn plan_admitted(
@@ -57,7 +57,7 @@ pub(super) fn plan_admitted(
     }
     // Pods that wait behind gates get their flavors' placement themselves.
     let placings = match job.hold {
-        Hold::Suspend => workload::placings(record, pod_sets),
+        Hold::Suspend => placement::placings(record, pod_sets),
         Hold::Pods | Hold::EachPod => Vec::new(),
     };
     match &situation.child {

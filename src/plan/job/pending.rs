@@ -6,7 +6,7 @@ use sluice_kinds::hold::Hold;
 use sluice_kinds::problem::summarize;
 use sluice_kinds::view::{PodSetView, bad_min_counts};
 
-use super::held::not_gated;
+use super::gated::not_gated;
 use crate::cache::JobRecord;
 use crate::cache::job::Reading;
 use crate::plan::cause::SUSPENDED;

@@ -10,7 +10,7 @@ use crate::cache::WorkloadRecord;
 use crate::cache::conditions::{self, ConditionUpdate, Type};
 use crate::plan::cause::Cause;
 use crate::plan::explain::{DEACTIVATED, NotReserved, backs_off, in_seconds};
-use crate::plan::reservation::once_more;
+use crate::plan::unused_quota::once_more;
 use crate::plan::{Note, Now, progress, stall};
 
 /// What a Workload waits for whose user has suspended the job, by this field.

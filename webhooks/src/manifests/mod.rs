@@ -10,8 +10,8 @@ mod held;
 pub mod jail;
 mod options;
 pub mod policies;
-mod requests;
 pub mod step;
+mod webhook_rules;
 mod webhooks;
 
 pub use options::{ManagedResource, Options, SYSTEM_NAMESPACES};

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use crate::manifests::conditions;
 use crate::manifests::options::{Options, metadata, namespace_selector};
-use crate::manifests::requests::{job_rule, own_rule, pod_rule};
+use crate::manifests::webhook_rules::{job_rule, own_rule, pod_rule};
 
 /// Name of both configurations.
 pub const CONFIGURATION: &str = "sluice";

@@ -54,7 +54,7 @@ pub static MUTANTS: [Mutant; 27] = [
     ),
     mutant(
         "an admission of an ended term counts",
-        "src/plan/late.rs",
+        "src/plan/late_admissions.rs",
         "!self.has_decided || term == self.own || self.before == Some(term)",
         "true",
     ),
@@ -120,7 +120,7 @@ pub static MUTANTS: [Mutant; 27] = [
     ),
     mutant(
         "a job that goes at once has no unseen pods",
-        "src/plan/reservation.rs",
+        "src/plan/unused_quota.rs",
         "UNSEEN_PODS: Duration = Duration::from_secs(5)",
         "UNSEEN_PODS: Duration = Duration::ZERO",
     ),
@@ -174,13 +174,13 @@ pub static MUTANTS: [Mutant; 27] = [
     ),
     mutant(
         "borrowing limits are not looked at",
-        "engine/src/quota/available.rs",
+        "engine/src/quota/limits.rs",
         "Some(_) => cell.borrowing_ceiling(),\n            };\n            if ceiling.is_some_and(|ceiling| usage > ceiling) {\n                return false;",
         "Some(_) => None,\n            };\n            if ceiling.is_some_and(|ceiling| usage > ceiling) {\n                return false;",
     ),
     mutant(
         "lent quota is not counted in the cohort",
-        "engine/src/quota/available.rs",
+        "engine/src/quota/limits.rs",
         "rest = rest.minus(local).at_least_zero();\n            id = node.parent;\n        }\n        true",
         "rest = rest.minus(local).at_least_zero();\n            id = None;\n        }\n        true",
     ),

@@ -4,11 +4,10 @@
 use k8s_openapi::api::admissionregistration::v1::NamedRuleWithOperations;
 use sluice_crds::{GROUP, JobKindSpec};
 
-use crate::manifests::cel::syntax::{forbidden, invalid, text, texts, variable, when};
+use crate::manifests::cel::syntax::{forbidden, text, texts, variable, when};
 use crate::manifests::jail::cell::{Cell, rule};
 use crate::manifests::jail::difference::{self, Rules};
-use crate::manifests::jail::{entries, kinds};
-use crate::manifests::options::SYSTEM_NAMESPACES;
+use crate::manifests::jail::{entries, kinds, system_namespaces};
 
 /// Parts of pods and objects that are never looked into: nothing in them is Sluice's.
 const CLOSED: [&str; 20] = [
@@ -86,7 +85,7 @@ pub(super) fn cell(shipped: &[JobKindSpec]) -> Cell {
         variable("ofPods", texts(OF_PODS)),
     ]);
     variables.extend(difference::variables(&difference_rules()));
-    variables.push(variable("namespaceProblems", namespaces()));
+    variables.push(variable("namespaceProblems", system_namespaces::problems()));
     variables.push(variable("requestProblems", table()));
     variables.push(variable(
         "problems",
@@ -125,32 +124,6 @@ fn excluded() -> Vec<NamedRuleWithOperations> {
         rule("authentication.k8s.io", &all, &["*/*"]),
         rule("authorization.k8s.io", &all, &["*/*"]),
     ]
-}
-
-/// Never in a namespace of the system; at home only the certificate.
-fn namespaces() -> String {
-    let namespace = "request.?namespace.orValue('')";
-    let system = when(
-        &format!("{namespace} in {}", texts(SYSTEM_NAMESPACES)),
-        &invalid(
-            "'metadata.namespace'",
-            namespace,
-            &text("Sluice's account may write nothing in a system namespace"),
-        ),
-    );
-    let home = when(
-        &format!(
-            "{namespace} == variables.home && !(request.resource.group == '' && variables.resource == 'secrets')"
-        ),
-        &invalid(
-            "'metadata.namespace'",
-            namespace,
-            &text(
-                "Sluice's account may write only its Lease and its certificate in its own namespace",
-            ),
-        ),
-    );
-    format!("{system} +\n{home}")
 }
 
 /// What may be made, edited and deleted.

@@ -5,10 +5,11 @@
 mod cell;
 mod difference;
 mod entries;
+mod every_request;
 mod kinds;
 mod pods;
 mod policies;
-mod requests;
+mod system_namespaces;
 mod webhook_configurations;
 
 pub use policies::{policies, yaml};

@@ -7,18 +7,18 @@
 //!
 //! Of the shipped kinds exactly the paths that their JobKinds name may change (`kinds`). A kind of one's
 //! own has no policy of its own, and needs none: its objects are bounded by the names and types of fields
-//! (`requests`), so that a new JobKind works at once and is never a way out.
+//! (`every_request`), so that a new JobKind works at once and is never a way out.
 
 use sluice_crds::JobKindSpec;
 
-use crate::manifests::jail::{pods, requests, webhook_configurations};
+use crate::manifests::jail::{every_request, pods, webhook_configurations};
 use crate::manifests::options::Options;
 use crate::manifests::policies::policy::{Validating, document};
 
 /// The policies, with the paths of these kinds.
 pub fn policies(options: &Options, kinds: &[JobKindSpec]) -> Vec<Validating> {
     [
-        requests::cell(kinds),
+        every_request::cell(kinds),
         pods::cell(),
         webhook_configurations::cell(kinds),
     ]

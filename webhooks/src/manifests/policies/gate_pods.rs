@@ -11,7 +11,7 @@ use crate::manifests::conditions;
 use crate::manifests::held::HeldKind;
 use crate::manifests::options::Options;
 use crate::manifests::policies::policy::{Rules, apply};
-use crate::manifests::requests::pod_rule;
+use crate::manifests::webhook_rules::pod_rule;
 
 /// The name of both policies for pods.
 pub(super) const NAME: &str = "sluice-pods";

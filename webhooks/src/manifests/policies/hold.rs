@@ -18,7 +18,7 @@ use crate::manifests::conditions;
 use crate::manifests::held::HeldKind;
 use crate::manifests::options::Options;
 use crate::manifests::policies::policy::{Rules, apply};
-use crate::manifests::requests::job_rule;
+use crate::manifests::webhook_rules::job_rule;
 
 /// The mutating policy for this kind, one of `kinds`.
 pub(super) fn policy(options: &Options, kind: &HeldKind, kinds: &[HeldKind]) -> Rules<Mutation> {

@@ -22,7 +22,7 @@ use crate::manifests::conditions;
 use crate::manifests::held::HeldKind;
 use crate::manifests::options::Options;
 use crate::manifests::policies::policy::Rules;
-use crate::manifests::requests::job_rule;
+use crate::manifests::webhook_rules::job_rule;
 use crate::rules::growth::{ADVICE, CLAIMS_CHANGED, GROWN};
 use crate::rules::jobs::validate::ADMISSION_IS_SETTLED;
 use crate::rules::queue_label::{self, ADDED, CHANGED, REMOVED};

@@ -16,7 +16,7 @@ use crate::manifests::held::HeldKind;
 use crate::manifests::options::Options;
 use crate::manifests::policies::policy::{Rules, json_patch};
 use crate::manifests::policies::{hold, jobs};
-use crate::manifests::requests::job_rule;
+use crate::manifests::webhook_rules::job_rule;
 
 /// The mutating policy for this kind, one of `kinds`.
 pub(super) fn mutating(options: &Options, kind: &HeldKind, kinds: &[HeldKind]) -> Rules<Mutation> {

@@ -14,7 +14,7 @@ use crate::manifests::held::{Group, HeldKind};
 use crate::manifests::options::Options;
 use crate::manifests::policies::policy::{Rules, apply};
 use crate::manifests::policies::{hold, jobs};
-use crate::manifests::requests::job_rule;
+use crate::manifests::webhook_rules::job_rule;
 
 /// The name of both policies: that of the path.
 fn name(group: &Group<'_>) -> String {

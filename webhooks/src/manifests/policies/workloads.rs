@@ -3,7 +3,7 @@
 use k8s_openapi::api::admissionregistration::v1::{MatchCondition, Validation};
 
 use crate::manifests::policies::policy::Rules;
-use crate::manifests::requests::rule;
+use crate::manifests::webhook_rules::rule;
 
 /// The validating policy.
 pub(super) fn policy() -> Rules<Validation> {
