@@ -85,17 +85,17 @@ impl NotPreempted {
     /// The reason as part of a sentence about several workloads.
     pub const fn text(self) -> &'static str {
         match self {
-            Self::NotEvictable => "would not go if told to",
-            Self::OwnQueueNever => "of its own queue are safe (withinClusterQueue is Never)",
+            Self::NotEvictable => "can't be evicted",
+            Self::OwnQueueNever => "of its own queue (withinClusterQueue is Never)",
             Self::OwnQueueOrder => "of its own queue don't come after it",
-            Self::CohortNever => "of other queues are safe (reclaimWithinCohort is Never)",
+            Self::CohortNever => "of other queues (reclaimWithinCohort is Never)",
             Self::CohortPriority => "of other queues are not of lower priority",
-            Self::WithinItsQuota => "are of queues that use no more than is theirs",
-            Self::WouldBorrow => "of other queues are safe as this queue would borrow itself",
+            Self::WithinItsQuota => "of queues within their nominal quota",
+            Self::WouldBorrow => "of other queues, as this queue would have to borrow",
             Self::PreemptedBefore => {
                 "were preempted before, and are not again until something else changes"
             }
-            Self::NotEnough => "might have to go but hold too little together",
+            Self::NotEnough => "may be preempted, but hold too little quota together",
         }
     }
 }
@@ -150,14 +150,14 @@ impl Outlook {
         }
         for (index, (reason, count)) in self.not_preempted.iter().enumerate() {
             let start = if index == 0 {
-                "; nobody has to make room: "
+                "; not preempted: "
             } else {
                 ", "
             };
             write!(f, "{start}{count} {}", reason.text())?;
         }
-        write_names(f, "; on their way out: ", &self.evicting, name)?;
-        write_names(f, "; there will be room after ", &self.fits_after, name)
+        write_names(f, "; stopping: ", &self.evicting, name)?;
+        write_names(f, "; fits after ", &self.fits_after, name)
     }
 }
 

@@ -15,11 +15,11 @@ fn the_outlook_says_what_is_short_who_is_first_and_after_whom_it_fits() {
          job two q priority=5 cpu=2
          decide =>
          outlook big => is the first of its queue; in flavor \"default\" it needs cpu 9, 0 is free: \
-         ClusterQueue \"q\" has no more; nobody has to make room: 1 would not go if told to, 2 of \
+         ClusterQueue \"q\" has no more; not preempted: 1 can't be evicted, 2 of \
          its own queue don't come after it
          outlook two => comes after big; in flavor \"default\" it needs cpu 2, 0 is free: \
-         ClusterQueue \"q\" has no more; nobody has to make room: 1 would not go if told to, 2 of \
-         its own queue don't come after it; there will be room after pod, b",
+         ClusterQueue \"q\" has no more; not preempted: 1 can't be evicted, 2 of \
+         its own queue don't come after it; fits after pod, b",
     );
 }
 
@@ -36,16 +36,13 @@ fn the_outlook_says_why_other_queues_give_nothing() {
              job three mine priority=5 cpu=3
              decide =>
              outlook three => comes after two; in flavor \"default\" it needs cpu 3, 0 is free: \
-             cohort \"c\" has no more; nobody has to make room: {reason}; there will be room after x"
+             cohort \"c\" has no more; not preempted: {reason}; fits after x"
         ));
     };
-    script(
-        "",
-        "2 of other queues are safe (reclaimWithinCohort is Never)",
-    );
+    script("", "2 of other queues (reclaimWithinCohort is Never)");
     script(
         "reclaim=lower",
-        "1 of other queues are not of lower priority, 1 are of queues that use no more than is theirs",
+        "1 of other queues are not of lower priority, 1 of queues within their nominal quota",
     );
 }
 
@@ -58,7 +55,7 @@ fn the_outlook_names_the_evicted() {
          job next q cpu=2
          decide => !low(own)
          outlook high => is the first of its queue; in flavor \"default\" it needs cpu 1, 0 is free: \
-         ClusterQueue \"q\" has no more; on their way out: low
+         ClusterQueue \"q\" has no more; stopping: low
          why next => couldn't be admitted to ClusterQueue \"q\": needs cpu 2 in flavor \"default\": \
          more than is free now (nominal quota 2)",
     );
@@ -124,8 +121,8 @@ fn the_outlook_counts_those_that_come_before() {
          job c q priority=1 cpu=1
          decide =>
          outlook c => comes after 2, the first being a; in flavor \"default\" it needs cpu 1, 0 is \
-         free: ClusterQueue \"q\" has no more; nobody has to make room: 1 would not go if told to; \
-         there will be room after x",
+         free: ClusterQueue \"q\" has no more; not preempted: 1 can't be evicted; \
+         fits after x",
     );
 }
 
@@ -139,13 +136,12 @@ fn the_outlook_says_why_others_of_the_queue_stay() {
              job j q priority=5 at=5 cpu=3
              decide =>
              outlook j => is the first of its queue; in flavor \"default\" it needs cpu 3, 0 is \
-             free: ClusterQueue \"q\" has no more; nobody has to make room: 1 would not go if told \
-             to, {reason}; there will be room after {after}"
+             free: ClusterQueue \"q\" has no more; not preempted: 1 can't be evicted, {reason}; fits after {after}"
         ));
     };
-    let safe = "1 of its own queue are safe (withinClusterQueue is Never)";
+    let safe = "1 of its own queue (withinClusterQueue is Never)";
     let order = "1 of its own queue don't come after it";
-    let little = "1 might have to go but hold too little together";
+    let little = "1 may be preempted, but hold too little quota together";
     script("", "at=9", safe, "x, pod");
     script("own=lower", "at=9", little, "x, pod");
     script("own=lower", "priority=5 at=9", order, "pod, x");
@@ -167,12 +163,12 @@ fn the_outlook_says_why_others_of_the_cohort_stay_if_there_is_something_to_take_
              job j mine priority=5 cpu=3
              decide =>
              outlook j => is the first of its queue; in flavor \"default\" it needs cpu 3, 0 is \
-             free: cohort \"c\" has no more; nobody has to make room: 1 would not go if told to, \
-             {reason}; there will be room after pod"
+             free: cohort \"c\" has no more; not preempted: 1 can't be evicted, \
+             {reason}; fits after pod"
         ));
     };
-    let borrows = "1 of other queues are safe as this queue would borrow itself";
-    let little = "1 might have to go but hold too little together";
+    let borrows = "1 of other queues, as this queue would have to borrow";
+    let little = "1 may be preempted, but hold too little quota together";
     script("flavor x", "", borrows);
     script("flavor x", "borrow=lower", little);
     script("fair", "", little);
@@ -185,8 +181,8 @@ fn the_outlook_says_why_others_of_the_cohort_stay_if_there_is_something_to_take_
          job j mine cpu=4
          decide =>
          outlook j => is the first of its queue; in flavor \"default\" it needs cpu 4, 2 is free: \
-         cohort \"c\" has no more; nobody has to make room: 1 would not go if told to, 1 might have \
-         to go but hold too little together; there will be room after pod",
+         cohort \"c\" has no more; not preempted: 1 can't be evicted, 1 may be preempted, \
+         but hold too little quota together; fits after pod",
     );
 }
 
@@ -200,8 +196,8 @@ fn the_outlook_does_not_count_the_evicted_among_the_others() {
          job next q cpu=4
          decide => !low(own)
          outlook next => comes after high; in flavor \"default\" it needs cpu 4, 0 is free: \
-         ClusterQueue \"q\" has no more; nobody has to make room: 1 of its own queue don't come \
-         after it; on their way out: low; there will be room after same",
+         ClusterQueue \"q\" has no more; not preempted: 1 of its own queue don't come \
+         after it; stopping: low; fits after same",
     );
 }
 
@@ -222,7 +218,7 @@ fn the_outlook_names_only_the_first_few() {
          job j q cpu=5
          decide =>
          outlook j => is the first of its queue; in flavor \"default\" it needs cpu 5, 0 is free: \
-         ClusterQueue \"q\" has no more; on their way out: a, b, c and 2 more",
+         ClusterQueue \"q\" has no more; stopping: a, b, c and 2 more",
     );
 }
 
@@ -240,8 +236,8 @@ fn only_what_is_short_is_spoken_of() {
          why j => couldn't be admitted to ClusterQueue \"q\": needs memory 2 in flavor \"default\": \
          more than is free now (nominal quota 1, may borrow 1)
          outlook j => is the first of its queue; in flavor \"default\" it needs memory 2, 1 is free: \
-         ClusterQueue \"q\" has no more; nobody has to make room: 1 of its own queue are safe \
-         (withinClusterQueue is Never); there will be room after x",
+         ClusterQueue \"q\" has no more; not preempted: 1 of its own queue \
+         (withinClusterQueue is Never); fits after x",
     );
     check(
         "queue q default.cpu=1 spot.cpu=1 | x.gpu=1

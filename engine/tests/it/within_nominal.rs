@@ -167,6 +167,6 @@ fn the_outlook_says_that_the_queue_has_no_more() {
          held a q default.cpu=3
          job j q cpu=2 within-nominal
          decide =>
-         outlook j => is the first of its queue; in flavor \"default\" it needs cpu 2, 1 is free: ClusterQueue \"q\" has no more; nobody has to make room: 1 of its own queue are safe (withinClusterQueue is Never); there will be room after a",
+         outlook j => is the first of its queue; in flavor \"default\" it needs cpu 2, 1 is free: ClusterQueue \"q\" has no more; not preempted: 1 of its own queue (withinClusterQueue is Never); fits after a",
     );
 }
