@@ -1,5 +1,6 @@
 //! Keeps the webhooks' policy in step with the JobKinds. Runs on every replica, as webhooks are
-//! served by all of them, whoever leads.
+//! served by all of them, whoever leads. Of two JobKinds for one kind the older one counts, as in the controller
+//! (`controller/kinds/changes.rs`).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,5 +1,6 @@
 //! Evictions that do not end: a job that was evicted and runs on, for whatever reason, is told so, and
 //! nobody is kept waiting for it any more. Its quota stays in use until its pods are gone.
+//! An admitted job that finds no node in time is `unused_quota.rs`.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
 //! Quota that is held and can't be used: since when, and how long who gave it back backs off
-//! (`ClusterQueue.spec.reservation`).
+//! (`ClusterQueue.spec.reservation`). That the time is up is decided by the engine (`engine/src/state/evictions.rs`).
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! Assigns flavors to a shape at the present usage.
+//! Assigns flavors to a shape at the present usage. They are tried in the order of the resource group
+//! (`options.rs`).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

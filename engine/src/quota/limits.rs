@@ -1,5 +1,5 @@
 //! What fits into a cohort tree: whether requested usage stays within every limit, how much is available,
-//! and which node is the limit.
+//! and which node is the limit. What a node may borrow and lend is `quota_tree.rs`.
 
 use crate::api::amount::Amount;
 use crate::quota::flavor_resources::FlavorResourceId;

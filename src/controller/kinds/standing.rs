@@ -1,4 +1,5 @@
-//! How a JobKind stands: whether its objects are watched, and why not.
+//! How a JobKind stands: whether its objects are watched, and why not. Which of two for one kind counts is
+//! decided in `changes.rs`.
 
 use crate::jobkinds::webhook_rules::Rule;
 

@@ -1,5 +1,6 @@
 //! A job that gates hold, or nothing any more: no Workload, and not running until its last gate is gone. Of
-//! jobs whose pods are admitted by themselves there is no more than that to plan.
+//! jobs whose pods are admitted by themselves there is no more than that to plan. Which jobs come here is
+//! decided in `plan/job.rs`.
 
 use serde_json::json;
 use sluice_crds::{HELD_ANNOTATION, RELEASED_ANNOTATION};

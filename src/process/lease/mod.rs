@@ -1,6 +1,7 @@
 //! Leader election on a Lease, after client-go's algorithm: a lease has expired when it was seen
 //! unchanged for its whole duration on the local clock, whatever its timestamps say. A leader that can't
-//! renew gives up well before others may take over. What a leader may do in its term is `term.rs`.
+//! renew gives up well before others may take over. What a leader may do in its term is `term.rs`. Who finds
+//! that the Lease was deleted waits until a former leader has noticed.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,5 @@
-//! The label that names the queue: its form, and when it may change.
+//! The label that names the queue: its form, and when it may change on a job. When it may change on a pod is
+//! `pods/update.rs`.
 
 use std::collections::BTreeMap;
 
