@@ -1,7 +1,8 @@
-//! The JobKinds and how each of them stands. Each has a task of its own that looks for its kind and
-//! watches it (`shell/kind_task.rs`), so that a broken one slows no other. One that is deleted is kept for what
-//! still runs (`retiring.rs`). Which of two for one kind counts is `changes.rs`. Everybody asks here how objects are read and where they are (`questions.rs`); what
-//! they are is not known here. When objects are to be forgotten or reviewed, `intake` and `observe.rs` are called.
+//! The JobKinds and how each of them stands. Each has a task of its own that looks for its kind and watches it
+//! (`shell/kind_task.rs`), so that a broken one slows no other. One that is deleted is kept for what still runs
+//! (`retiring.rs`). Which of two for one kind counts is `changes.rs`. Everybody asks here how objects are read and
+//! where they are (`questions.rs`); what they are is not known here. When objects are to be forgotten or reviewed,
+//! `intake` and `observe.rs` are called.
 
 mod changes;
 mod observed;
