@@ -27,13 +27,7 @@ const fn mutant(
 }
 
 /// All of them.
-pub static MUTANTS: [Mutant; 27] = [
-    mutant(
-        "writes go on after the term",
-        "src/api/write.rs",
-        "-> Reply {\n        if !self.term.is_valid() {\n            return Reply::Unknown(LEASE_LOST",
-        "-> Reply {\n        if false {\n            return Reply::Unknown(LEASE_LOST",
-    ),
+pub static MUTANTS: [Mutant; 26] = [
     mutant(
         "a Lease has expired when it is first seen",
         "src/process/lease/mod.rs",
