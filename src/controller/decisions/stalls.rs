@@ -148,8 +148,7 @@ impl Controller {
             let record = self.objects.workload_of(subject).map(|(_, record)| record);
             let admission = record.and_then(|record| record.status.admission.as_ref());
             let terms = admission.and_then(|a| self.cluster.reservations.get(&a.cluster_queue));
-            self.writes.of(subject).is_none()
-                && !self.writes.may_be_admitted(subject)
+            self.writes.is_answered(subject)
                 && unused_quota::blocked_for_most(terms) <= self.now.since(*since)
         };
         let unreleased = self.expected.unreleased.iter();

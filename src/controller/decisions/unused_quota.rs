@@ -83,8 +83,7 @@ impl Controller {
             .blocked
             .retain(|_, blocked| self.now.since(blocked.told) < BLOCKED_NEWS);
         for (subject, cause) in self.overdue() {
-            if self.writes.of(&subject).is_none()
-                && !self.writes.may_be_admitted(&subject)
+            if self.writes.is_answered(&subject)
                 && self.evict_workload(&subject, &cause) == Eviction::Begun
             {
                 self.unused.blocked.remove(&subject);

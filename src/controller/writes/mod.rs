@@ -43,6 +43,11 @@ impl Writes {
         self.of(subject).is_some() || self.is_backing_off(subject)
     }
 
+    /// Whether the outcome of every write for the subject is known. It may still back off after a failed one.
+    pub fn is_answered(&self, subject: &Subject) -> bool {
+        self.of(subject).is_none() && !self.unanswered.contains_key(subject)
+    }
+
     /// Whether the subject may have been admitted: the engine assumes that.
     pub fn may_be_admitted(&self, subject: &Subject) -> bool {
         self.of(subject) == Some(Kind::Admission) || self.unanswered.contains_key(subject)
