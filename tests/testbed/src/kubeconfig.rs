@@ -30,7 +30,7 @@ pub(crate) fn write_for_webhooks(
     ca: &Path,
     credentials: &Credentials<'_>,
 ) -> Result<()> {
-    // An address that is asked for by no webhook configuration has credentials of this name.
+    // The API server takes the credentials of the name `*` for every webhook, wherever it is served.
     write_for("*", path, "https://127.0.0.1", ca, "default", credentials)
 }
 
