@@ -7,6 +7,7 @@ use kube::CustomResourceExt;
 
 use crate::cluster_queue::ClusterQueue;
 use crate::cohort::Cohort;
+use crate::gate::Gate;
 use crate::job_kind::JobKind;
 use crate::local_queue::LocalQueue;
 use crate::priority_class::WorkloadPriorityClass;
@@ -32,6 +33,7 @@ pub fn crd_files() -> Vec<GeneratedFile> {
         Workload::crd(),
         WorkloadPriorityClass::crd(),
         JobKind::crd(),
+        with_empty_spec(Gate::crd()),
     ]
     .into_iter()
     .map(|definition| GeneratedFile {

@@ -3,6 +3,12 @@
 //!
 //! Field names are those of Kueue's `v1beta2` wherever a field means the same, so that a manifest
 //! moves over by changing its `apiVersion`.
+//!
+//! Each kind has a file. One has a folder:
+//!
+//! | folder | what lives there |
+//! |---|---|
+//! | `gate` | the Gate, and its schedule |
 #![deny(missing_docs)]
 // The KubeSchema derive emits `pub` twins of the types inside their private modules.
 #![allow(unreachable_pub)]
@@ -11,6 +17,7 @@ mod cluster_queue;
 mod cohort;
 pub mod duration;
 mod fair_sharing;
+mod gate;
 mod generate;
 mod job_kind;
 mod local_queue;
@@ -32,12 +39,17 @@ pub use fair_sharing::{
     AdmissionFairSharingStatus, AdmissionScope, FairSharing, FairSharingStatus,
     LocalQueueFairSharingStatus, ScopeMode, Weight, WeightError,
 };
+pub use gate::{
+    Approval, Backlog, Counter, DEFAULT_TIME_ZONE, Deadline, Exception, Gate, GateSpec, GateStatus,
+    HeldObject, Lifting, NOT_BEFORE_ANNOTATION, NotBefore, OnExpiry, Schedule, WINDOW_SECONDS_MAX,
+    Window,
+};
 pub use generate::{GeneratedFile, crd_files};
 pub use job_kind::{
     AddedContainer, AdmissionMode, ChildKind, FinishedRule, JobKind, JobKindSpec, JobKindStatus,
     PartialAdmission, PodGroupsRule, PodSetRule, RefuseRule, RefuseScope, WhenAbsent,
 };
-pub use local_queue::{LocalQueue, LocalQueueSpec, LocalQueueStatus};
+pub use local_queue::{GatedObject, LocalQueue, LocalQueueSpec, LocalQueueStatus};
 pub use preemption::{
     BorrowWithinCohort, BorrowWithinCohortPolicy, ClusterQueuePreemption, ReclaimWithinCohort,
     WithinClusterQueue,
@@ -97,3 +109,16 @@ pub const PODS_MADE_BY_ANNOTATION: &str = "sluice.dev/pods-made-by";
 /// Annotation on a pod of a group: with the value `false` the group ends when this pod has failed,
 /// instead of waiting for a replacement.
 pub const RETRIABLE_IN_GROUP_ANNOTATION: &str = "sluice.dev/retriable-in-group";
+/// The verb of RBAC by which owners lift a gate: asked for on its Gate, in the namespace of the object.
+pub const LIFT_VERB: &str = "lift";
+/// Annotation on a Job-like object: which gates Sluice has lifted from it, when and why. A JSON list; written in the
+/// request that lifts the gate.
+pub const LIFTED_GATES_ANNOTATION: &str = "sluice.dev/lifted-gates";
+/// Annotation that Sluice puts on a Job-like object: the gates, separated by commas, whose deadlines have passed.
+pub const EXPIRED_GATES_ANNOTATION: &str = "sluice.dev/expired-gates";
+/// Annotation that Sluice puts on a Job-like object: the gate whose deadline has deactivated it. It stays held,
+/// also without gates, until its user removes this annotation.
+pub const DEACTIVATED_BY_ANNOTATION: &str = "sluice.dev/deactivated-by";
+/// Prefix of a label by which its author makes an object found: the rest is the name of a Gate that holds it, the
+/// value is `true`. It goes when Sluice lifts the gate.
+pub const HELD_BY_LABEL_PREFIX: &str = "gate.sluice.dev/";

@@ -1,6 +1,6 @@
 //! `LocalQueue`: a namespaced queue that uses the quota of a ClusterQueue.
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -76,6 +76,22 @@ pub struct LocalQueueSpec {
     pub fair_sharing: Option<FairSharing>,
 }
 
+/// An object of a LocalQueue that gates hold.
+#[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub struct GatedObject {
+    /// Its kind, as in `Job.batch`.
+    pub kind: String,
+    /// Its name.
+    pub name: String,
+    /// The gates that hold it.
+    #[serde(default)]
+    #[schemars(length(max = 17))]
+    pub gates: Vec<String>,
+    /// When it was created.
+    pub since: Time,
+}
+
 /// The observed state of a LocalQueue.
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase")]
@@ -88,6 +104,10 @@ pub struct LocalQueueStatus {
     /// other scheduling gates than Sluice's hold. They are not queued.
     #[serde(default)]
     pub gated_workloads: i32,
+    /// The ten oldest objects of this queue that a gate annotation holds.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 10))]
+    pub oldest_gated: Vec<GatedObject>,
     /// The number of pending Workloads, and of pending pods that are admitted by themselves.
     #[serde(default)]
     pub pending_workloads: i32,

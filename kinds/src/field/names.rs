@@ -77,7 +77,7 @@ pub fn domain_prefixed_path(value: &str, field: &str) -> Vec<Problem> {
 }
 
 /// What is wrong with `value` as the key of an annotation.
-pub(crate) fn annotation_key(value: &str, field: &str) -> Option<Problem> {
+pub fn annotation_key(value: &str, field: &str) -> Option<Problem> {
     let rule = "must be the key of an annotation (such as \"sluice.dev/min-parallelism\")";
     (!is_qualified_name(value)).then(|| Problem::invalid(field, value, rule))
 }

@@ -148,6 +148,16 @@ pub fn read(annotations: &BTreeMap<String, String>) -> GateState {
     }
 }
 
+/// The gates that the annotations name, whatever else stands there: each element that is the name of a gate. A value
+/// that breaks the rules holds by [`read`]; who takes it away takes these with it.
+pub fn named(annotations: &BTreeMap<String, String>) -> BTreeSet<Gate> {
+    present(annotations)
+        .flat_map(|(_, value)| value.split(',').map(str::trim))
+        .filter(|name| name.len() <= GATE_BYTES_MAX)
+        .filter_map(|name| Gate::parse(name, "").ok())
+        .collect()
+}
+
 /// What is wrong with the gates of an object that is being created.
 pub fn check_create(annotations: &BTreeMap<String, String>) -> Vec<Problem> {
     match read(annotations) {
@@ -194,7 +204,9 @@ pub fn gate_annotations(object: &Value) -> BTreeMap<String, String> {
 }
 
 /// The gate annotations among `annotations`, in the order of [`GATE_ANNOTATIONS`].
-fn present(annotations: &BTreeMap<String, String>) -> impl Iterator<Item = (&'static str, &str)> {
+pub(super) fn present(
+    annotations: &BTreeMap<String, String>,
+) -> impl Iterator<Item = (&'static str, &str)> {
     GATE_ANNOTATIONS
         .into_iter()
         .filter_map(|key| annotations.get(key).map(|value| (key, value.as_str())))

@@ -3,7 +3,12 @@
 //! Must not know kinds, or who edits an object. Uses `field`.
 
 mod annotations;
+mod lift;
+mod object;
+pub mod record;
 pub(crate) mod scheduling;
 
 pub use annotations::*;
+pub use lift::without;
+pub use record::{GateRecord, Lifted};
 pub use scheduling::{QueueGates, gates_removed, propagated};

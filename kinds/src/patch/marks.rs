@@ -103,7 +103,11 @@ impl CompiledKind {
     /// What is wrong with the marks in the pod templates. What the webhook itself writes there is
     /// right: it does so at each edit of an object that can't be suspended.
     pub fn check_marks(&self, marking: Marking<'_>) -> Vec<Problem> {
-        let own = gates::read(&gates::gate_annotations(marking.new)).scheduling_gates();
+        let own = gates::named(&gates::gate_annotations(marking.new));
+        let own = own
+            .iter()
+            .map(|gate| gate.scheduling_gate().into_owned())
+            .collect();
         let before = marking
             .old
             .map(|old| self.templates(old))

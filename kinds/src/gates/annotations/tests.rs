@@ -324,6 +324,28 @@ fn stands_on_a_pod_as(#[case] gate: &str, #[case] expected: &str) {
     assert_eq!(gate.scheduling_gate(), expected);
 }
 
+#[rstest]
+#[case::valid(&[(SINGLE, "c.io/z"), (LIST, "a.io/y")], &["a.io/y", "c.io/z"])]
+#[case::beside_a_bad_one(&[(LIST, "acme.io/budget, BAD")], &["acme.io/budget"])]
+#[case::a_list_where_one_belongs(&[(SINGLE, " a.io/x ,b.io/y")], &["a.io/x", "b.io/y"])]
+#[case::twice(&[(LIST, "a.io/x,a.io/x,")], &["a.io/x"])]
+#[case::nothing(&[(SINGLE, ""), (LIST, ",BAD,a/")], &[])]
+fn is_named(#[case] annotations: &[(&str, &str)], #[case] expected: &[&str]) {
+    let names = named(&mk(annotations));
+    let names: Vec<_> = names.iter().map(Gate::as_str).collect();
+    assert_eq!(names, expected);
+}
+
+#[test]
+fn a_value_that_is_too_long_names_gates_too() {
+    let value = "a.io/x,".repeat(10_000);
+    assert!(matches!(
+        read(&mk(&[(LIST, &value)])),
+        GateState::Invalid(_)
+    ));
+    assert_eq!(named(&mk(&[(LIST, &value)])).len(), 1);
+}
+
 proptest! {
     #[test]
     fn stands_on_a_pod_under_a_valid_name(name in "[a-z.-]{1,8}/[A-Za-z0-9/\\-._~%!$&'()*+,;=:]{1,60}") {

@@ -1,0 +1,176 @@
+//! What an object keeps of its gates: which were lifted, by whom and when; which have expired; and whether it is
+//! deactivated. Reading and writing of the annotations; who may write them lies in the webhooks.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use k8s_openapi::jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use sluice_crds::{DEACTIVATED_BY_ANNOTATION, EXPIRED_GATES_ANNOTATION, LIFTED_GATES_ANNOTATION};
+
+use super::annotations::{GATES_MAX, Gate};
+
+/// Longest name of a user that is kept, in bytes.
+const USER_BYTES_MAX: usize = 253;
+/// Most records that are kept: those of a full list and of one more gate.
+const RECORDS_MAX: usize = GATES_MAX + 1;
+
+/// That a gate was lifted from an object.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lifted {
+    /// The gate.
+    pub gate: String,
+    /// Who lifted it: the name of a user, or of Sluice itself.
+    pub by: String,
+    /// When, where that is known: admission policies know no time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at: Option<Timestamp>,
+    /// Why Sluice lifted it, if Sluice did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// The UID of the object that it was lifted from: annotations are copied, to children and to manifests.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uid: Option<String>,
+}
+
+/// What an object keeps of its gates.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct GateRecord {
+    /// The gates that were lifted from it, the first one first.
+    pub lifted: Vec<Lifted>,
+    /// The gates whose deadlines have passed.
+    pub expired: BTreeSet<String>,
+    /// The gate that has deactivated it. It stays held while this is there.
+    pub deactivated_by: Option<String>,
+}
+
+impl GateRecord {
+    /// Reads the annotations of an object. What can't be read of the history is left out; that it is
+    /// deactivated needs no more than the annotation.
+    pub fn read(annotations: &BTreeMap<String, String>) -> Self {
+        let text = |key: &str| annotations.get(key).map(String::as_str);
+        // Sluice writes nothing that needs an escape, and one would hide a UID from policies, which compare texts.
+        let lifted = text(LIFTED_GATES_ANNOTATION).filter(|text| !text.contains('\\'));
+        let lifted = lifted.map(serde_json::from_str::<Vec<Lifted>>);
+        let expired = text(EXPIRED_GATES_ANNOTATION)
+            .unwrap_or_default()
+            .split(',');
+        let expired = expired.map(str::trim).filter(|name| !name.is_empty());
+        Self {
+            lifted: lifted.and_then(Result::ok).unwrap_or_default(),
+            expired: expired.take(RECORDS_MAX).map(str::to_owned).collect(),
+            deactivated_by: text(DEACTIVATED_BY_ANNOTATION).map(str::to_owned),
+        }
+    }
+
+    /// What of the record is about the object with this UID, and not about one that it was copied from.
+    pub fn lifted_from(&self, uid: &str) -> impl Iterator<Item = &Lifted> {
+        let lifted = self.lifted.iter();
+        lifted.filter(move |lifted| lifted.uid.as_deref() == Some(uid))
+    }
+
+    /// Whether the object is held for being deactivated.
+    pub fn is_deactivated(&self) -> bool {
+        self.deactivated_by.is_some()
+    }
+
+    /// Whether the deadline of `gate` has passed.
+    pub fn has_expired(&self, gate: &Gate) -> bool {
+        self.expired.contains(gate.as_str())
+    }
+}
+
+/// The value of [`LIFTED_GATES_ANNOTATION`] after `lifted` was added to `before`.
+pub fn lifted_value(before: &[Lifted], lifted: impl IntoIterator<Item = Lifted>) -> String {
+    let mut records: Vec<_> = before.iter().cloned().chain(lifted).collect();
+    let over = records.len().saturating_sub(RECORDS_MAX);
+    records.drain(..over);
+    for record in &mut records {
+        let mut end = record.by.len().min(USER_BYTES_MAX);
+        while !record.by.is_char_boundary(end) {
+            end -= 1;
+        }
+        record.by.truncate(end);
+    }
+    serde_json::to_string(&records).unwrap_or_default()
+}
+
+/// The value of [`EXPIRED_GATES_ANNOTATION`] after `gates` were added to `before`.
+pub fn expired_value<'a>(
+    before: &'a BTreeSet<String>,
+    gates: impl IntoIterator<Item = &'a Gate>,
+) -> String {
+    let gates = gates.into_iter().map(Gate::as_str);
+    let all: BTreeSet<&str> = before.iter().map(String::as_str).chain(gates).collect();
+    all.into_iter().collect::<Vec<_>>().join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lifted(gate: &str) -> Lifted {
+        Lifted {
+            gate: gate.to_owned(),
+            by: "alice".to_owned(),
+            at: Some(Timestamp::from_second(1_800_000_000).unwrap()),
+            reason: None,
+            uid: Some("u1".to_owned()),
+        }
+    }
+
+    fn read(key: &str, value: &str) -> GateRecord {
+        GateRecord::read(&BTreeMap::from([(key.to_owned(), value.to_owned())]))
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        let value = lifted_value(&[lifted("acme.io/a")], [lifted("acme.io/b")]);
+        let record = read(LIFTED_GATES_ANNOTATION, &value);
+        assert_eq!(record.lifted, [lifted("acme.io/a"), lifted("acme.io/b")]);
+        let gate = Gate::parse("acme.io/b", "").unwrap();
+        let value = expired_value(&BTreeSet::from(["acme.io/a".to_owned()]), [&gate]);
+        assert_eq!(value, "acme.io/a,acme.io/b");
+        assert!(read(EXPIRED_GATES_ANNOTATION, &value).has_expired(&gate));
+        assert!(read(DEACTIVATED_BY_ANNOTATION, "").is_deactivated());
+    }
+
+    #[test]
+    fn a_copy_is_about_another_object() {
+        let copied = Lifted {
+            uid: None,
+            ..lifted("acme.io/c")
+        };
+        let value = lifted_value(&[lifted("acme.io/a")], [copied]);
+        let record = read(LIFTED_GATES_ANNOTATION, &value);
+        let of = |uid| record.lifted_from(uid).map(|lifted| lifted.gate.as_str());
+        assert_eq!(of("u1").collect::<Vec<_>>(), ["acme.io/a"]);
+        assert_eq!(of("u2").count(), 0);
+        assert_eq!(of("").count(), 0);
+    }
+
+    #[test]
+    fn the_history_is_bounded() {
+        let mut value = String::new();
+        for round in 0..40 {
+            let before = read(LIFTED_GATES_ANNOTATION, &value).lifted;
+            let by = "ü".repeat(1000);
+            let next = Lifted {
+                by,
+                ..lifted(&format!("acme.io/{round}"))
+            };
+            value = lifted_value(&before, [next]);
+        }
+        let record = read(LIFTED_GATES_ANNOTATION, &value);
+        assert_eq!(record.lifted.len(), RECORDS_MAX);
+        assert_eq!(record.lifted[RECORDS_MAX - 1].gate, "acme.io/39");
+        assert!(value.len() < RECORDS_MAX * 400);
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_no_record() {
+        let escaped = r#"[{"gate":"acme.io/a","by":"sluice","uid":"\u0075\u0031"}]"#;
+        for value in ["", "[", "{}", r#"[{"gate": 1}]"#, escaped] {
+            assert!(read(LIFTED_GATES_ANNOTATION, value).lifted.is_empty());
+        }
+    }
+}
