@@ -14,12 +14,15 @@ use arc_swap::ArcSwap;
 use axum::Router;
 use sluice_kinds::pod::QueueGates;
 use sluice_kinds::view::QueueLabels;
-use sluice_webhooks::{AllowedClients, CertificateSlot, Policy, Server, manifests, router};
+use sluice_webhooks::{
+    AllowedClients, CertificateSlot, Outside, Policy, Server, manifests, router,
+};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tracing::info;
 
+use crate::api::access::Authorizer;
 use crate::api::client::Clients;
 use crate::api::openapi::OpenApi;
 use crate::controller::{Options, Shell};
@@ -178,8 +181,11 @@ impl Replica {
 
     /// The webhooks.
     pub fn router(&self) -> Router {
-        let schemas = Arc::new(OpenApi::new(self.clients.write.clone()));
-        router(&self.policy, schemas)
+        let outside = Outside {
+            schemas: Arc::new(OpenApi::new(self.clients.write.clone())),
+            access: Arc::new(Authorizer::new(self.clients.write.clone())),
+        };
+        router(&self.policy, outside)
     }
 
     /// Starts to keep what the webhooks judge by in step with the JobKinds.

@@ -1,6 +1,8 @@
 //! The way to the API server: clients, watches, writes, events and look-ups. Says how something is asked for
 //! or written, never what: that is planned in `crate::plan` and decided in `crate::controller`.
 
+pub mod access;
+pub mod allowance;
 pub mod client;
 pub mod events;
 pub mod lookup;

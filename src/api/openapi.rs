@@ -2,7 +2,6 @@
 //! webhook that judges JobKinds has a limit of time too.
 
 use std::pin::Pin;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use futures::AsyncReadExt;
@@ -13,6 +12,8 @@ use serde_json::Value;
 use sluice_webhooks::{Published, Schemas};
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout};
+
+use crate::api::allowance::Allowance;
 
 /// Longest time for one answer: whoever has sent the JobKind waits, and the webhook has 3 s for all.
 const DEADLINE: Duration = Duration::from_secs(1);
@@ -45,37 +46,7 @@ pub fn place(group: &str, version: &str) -> String {
 pub struct OpenApi {
     client: Client,
     turns: Semaphore,
-    allowance: Mutex<Allowance>,
-}
-
-/// How many questions of the webhook are answered yet.
-#[derive(Debug)]
-struct Allowance {
-    left: u32,
-    counted: Instant,
-}
-
-impl Allowance {
-    fn new(now: Instant) -> Self {
-        Self {
-            left: ALLOWED_AT_ONCE,
-            counted: now,
-        }
-    }
-
-    /// Takes one. Whether there was one.
-    fn take(&mut self, now: Instant) -> bool {
-        let since = now.saturating_duration_since(self.counted);
-        let more = since.as_secs() / ALLOWED_EVERY.as_secs().max(1);
-        if more > 0 {
-            let more = u32::try_from(more).unwrap_or(u32::MAX);
-            self.left = self.left.saturating_add(more).min(ALLOWED_AT_ONCE);
-            self.counted = now;
-        }
-        let left = self.left.checked_sub(1);
-        self.left = left.unwrap_or_default();
-        left.is_some()
-    }
+    allowance: Allowance,
 }
 
 impl OpenApi {
@@ -84,7 +55,7 @@ impl OpenApi {
         Self {
             client,
             turns: Semaphore::new(CONCURRENCY),
-            allowance: Mutex::new(Allowance::new(Instant::now())),
+            allowance: Allowance::new(ALLOWED_AT_ONCE, ALLOWED_EVERY, Instant::now()),
         }
     }
 
@@ -127,14 +98,7 @@ impl Schemas for OpenApi {
         version: &'a str,
     ) -> Pin<Box<dyn Future<Output = Published> + Send + 'a>> {
         Box::pin(async move {
-            let is_allowed = {
-                let mut allowance = self
-                    .allowance
-                    .lock()
-                    .unwrap_or_else(PoisonError::into_inner);
-                allowance.take(Instant::now())
-            };
-            if !is_allowed {
+            if !self.allowance.take(Instant::now()) {
                 return Published::Unreadable("too many JobKinds came at once".to_owned());
             }
             let path = format!("{INDEX}/{}", place(group, version));
@@ -147,26 +111,5 @@ impl Schemas for OpenApi {
                 }
             }
         })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn whoever_asks_again_and_again_is_answered_now_and_then() {
-        let start = Instant::now();
-        let mut allowance = Allowance::new(start);
-        let answered =
-            |allowance: &mut Allowance, now| (0..10_000).filter(|_| allowance.take(now)).count();
-        assert_eq!(answered(&mut allowance, start), 32);
-        assert_eq!(answered(&mut allowance, start + Duration::from_secs(9)), 0);
-        assert_eq!(answered(&mut allowance, start + Duration::from_secs(10)), 1);
-        assert_eq!(answered(&mut allowance, start + Duration::from_secs(41)), 3);
-        assert_eq!(
-            answered(&mut allowance, start + Duration::from_secs(9_999)),
-            32
-        );
     }
 }

@@ -1,4 +1,4 @@
-//! Keeps the webhooks' policy in step with the JobKinds. Runs on every replica, as webhooks are
+//! Keeps the webhooks' policy in step with the JobKinds and Gates. Runs on every replica, as webhooks are
 //! served by all of them, whoever leads. Of two JobKinds for one kind the older one counts, as in the controller
 //! (`controller/kinds/changes.rs`).
 
@@ -9,8 +9,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use arc_swap::ArcSwap;
 use k8s_openapi::jiff::Timestamp;
 use kube::api::{ApiResource, DynamicObject};
-use sluice_crds::JobKind;
+use sluice_crds::{GateSpec, JobKind};
 use sluice_kinds::CompiledKind;
+use sluice_kinds::gates::Gate;
 use sluice_kinds::pod::QueueGates;
 use sluice_kinds::problem::summarize;
 use sluice_kinds::view::QueueLabels;
@@ -38,8 +39,10 @@ pub struct Basis {
 
 /// The JobKinds that compile, by name, with their age.
 type Kinds = BTreeMap<String, (Option<Timestamp>, Arc<CompiledKind>)>;
+/// What the Gates say, by the gate that each is named for.
+type Gates = BTreeMap<Gate, Arc<GateSpec>>;
 
-/// Follows the JobKinds until the process ends. `is_listed` becomes true when all are known.
+/// Follows the JobKinds and Gates until the process ends. `is_listed` becomes true when all are known.
 pub async fn follow(
     clients: Clients,
     metrics: Arc<Metrics>,
@@ -48,40 +51,109 @@ pub async fn follow(
     is_listed: Arc<AtomicBool>,
 ) {
     let (sender, mut receiver) = mpsc::channel(OBSERVATIONS_MAX);
-    let resource = ApiResource::erase::<JobKind>(&());
-    tokio::spawn(watch::watch(
-        clients.read,
-        resource,
-        Source::JobKind,
-        |object| object,
-        sender,
-        metrics,
-    ));
-    let mut kinds = Kinds::new();
-    let mut listing: Option<Kinds> = None;
-    while let Some(Observation { change, .. }) = receiver.recv().await {
-        match change {
-            Change::Listing(_) => listing = Some(BTreeMap::new()),
-            Change::InList(object) => {
-                put(listing.get_or_insert_default(), &object, &basis.queue_gates);
-            }
-            Change::Listed => kinds = listing.take().unwrap_or_default(),
-            Change::Applied(object) => put(&mut kinds, &object, &basis.queue_gates),
-            Change::Deleted(object) => {
-                kinds.remove(object.metadata.name.as_deref().unwrap_or_default());
-            }
-        }
-        if listing.is_none() {
-            // Of two JobKinds for one kind the older one counts, as for the controller.
-            let mut by_age: Vec<_> = kinds.iter().collect();
-            by_age.sort_by_key(|(name, (created, _))| (created, *name));
-            let compiled = by_age.into_iter().rev().map(|(_, (_, kind))| kind.clone());
-            let next = Policy::new(compiled, basis.queue_labels.clone(), basis.username.clone())
-                .with_queue_gates(basis.queue_gates.clone());
-            policy.store(Arc::new(next));
-            is_listed.store(true, Ordering::Release);
+    let sources = [
+        (Source::JobKind, ApiResource::erase::<JobKind>(&())),
+        (Source::Gate, ApiResource::erase::<sluice_crds::Gate>(&())),
+    ];
+    for (source, resource) in sources {
+        tokio::spawn(watch::watch(
+            clients.read.clone(),
+            resource,
+            source,
+            |object| object,
+            sender.clone(),
+            metrics.clone(),
+        ));
+    }
+    drop(sender);
+    let mut kinds = Followed::new(|kinds: &mut Kinds, object| {
+        put(kinds, object, &basis.queue_gates);
+    });
+    let mut gates = Followed::new(put_gate);
+    while let Some(Observation { source, change }) = receiver.recv().await {
+        let is_complete = if source == Source::Gate {
+            gates.take_in(change, |gates, name| {
+                if let Some(gate) = Gate::of_object(name) {
+                    gates.remove(&gate);
+                }
+            })
+        } else {
+            kinds.take_in(change, |kinds, name| {
+                kinds.remove(name);
+            })
+        };
+        let (true, Some(kinds), Some(gates)) = (is_complete, &kinds.known, &gates.known) else {
+            continue;
+        };
+        // Of two JobKinds for one kind the older one counts, as for the controller.
+        let mut by_age: Vec<_> = kinds.iter().collect();
+        by_age.sort_by_key(|(name, (created, _))| (created, *name));
+        let compiled = by_age.into_iter().rev().map(|(_, (_, kind))| kind.clone());
+        let next = Policy::new(compiled, basis.queue_labels.clone(), basis.username.clone())
+            .with_queue_gates(basis.queue_gates.clone())
+            .with_gates(gates.clone());
+        policy.store(Arc::new(next));
+        is_listed.store(true, Ordering::Release);
+    }
+}
+
+/// What is known of one kind of objects by its watch.
+struct Followed<T, Put> {
+    /// None until the first list is complete.
+    known: Option<T>,
+    listing: Option<T>,
+    put: Put,
+}
+
+impl<T: Default, Put: Fn(&mut T, &DynamicObject)> Followed<T, Put> {
+    fn new(put: Put) -> Self {
+        Self {
+            known: None,
+            listing: None,
+            put,
         }
     }
+
+    /// Takes in what the watch has seen, which begins with a list. Returns whether no list is under way.
+    fn take_in(&mut self, change: Change<DynamicObject>, remove: impl Fn(&mut T, &str)) -> bool {
+        match change {
+            Change::Listing(_) => self.listing = Some(T::default()),
+            Change::InList(object) => (self.put)(self.listing.get_or_insert_default(), &object),
+            Change::Listed => self.known = Some(self.listing.take().unwrap_or_default()),
+            Change::Applied(object) => {
+                if let Some(known) = &mut self.known {
+                    (self.put)(known, &object);
+                }
+            }
+            Change::Deleted(object) => {
+                let name = object.metadata.name.as_deref().unwrap_or_default();
+                if let Some(known) = &mut self.known {
+                    remove(known, name);
+                }
+            }
+        }
+        self.listing.is_none()
+    }
+}
+
+/// A Gate that can't be read has owners, as one that says nothing has: nobody else may lift its gate.
+fn put_gate(gates: &mut Gates, object: &DynamicObject) {
+    let name = object.metadata.name.as_deref().unwrap_or_default();
+    let Some(gate) = Gate::of_object(name) else {
+        return warn!(
+            gate = name,
+            "the Gate is named like no gate, and is ignored"
+        );
+    };
+    let parsed = serde_json::to_value(object).and_then(serde_json::from_value::<sluice_crds::Gate>);
+    let spec = parsed.map_or_else(
+        |error| {
+            warn!(gate = name, %error, "the Gate can't be read: only its owners may lift it");
+            GateSpec::default()
+        },
+        |gate| gate.spec,
+    );
+    gates.insert(gate, Arc::new(spec));
 }
 
 fn put(kinds: &mut Kinds, object: &DynamicObject, queue_gates: &QueueGates) {

@@ -8,7 +8,9 @@
 //! ```
 //!
 //! Nothing here calls the API or keeps state about objects: a verdict depends on the request and the
-//! [`Policy`] alone; that of a JobKind also on what [`Schemas`] says, which the caller looks up. The rules themselves live in `sluice-kinds`, shared with the controller.
+//! [`Policy`] alone; that of a JobKind also on what [`Schemas`] says, and that of an edit that lifts a gate on
+//! what [`Access`] says, both of which the caller looks up. The rules themselves live in `sluice-kinds`, shared with
+//! the controller.
 //!
 //! The caller holds the two things that change: an `Arc<ArcSwap<Policy>>` and a [`CertificateSlot`].
 //! It swaps in a new policy or certificate; connections and requests under way are not disturbed.
@@ -32,12 +34,13 @@ mod server;
 #[cfg(test)]
 mod tests;
 
+pub use admission::access::{Access, Permission};
 pub use admission::policy::Policy;
-pub use admission::request::{GroupVersionKind, Malformed, Operation, Request};
+pub use admission::request::{GroupVersionKind, Malformed, Operation, Request, UserInfo};
 pub use admission::schemas::{Published, Schemas};
 pub use admission::verdict::Verdict;
 pub use rules::review;
 pub use server::allowed_clients::{AllowedClients, AllowedClientsError};
-pub use server::handler::router;
+pub use server::handler::{Outside, router};
 pub use server::listener::Server;
 pub use server::tls::CertificateSlot;

@@ -2,6 +2,7 @@
 //!
 //! Must not know any rule, nor HTTP. Uses no other folder.
 
+pub(crate) mod access;
 pub(crate) mod edit;
 pub(crate) mod policy;
 pub(crate) mod request;

@@ -1,10 +1,12 @@
-//! What a verdict depends on besides the request: the kinds that are managed, the labels that name a
-//! queue, the names of the queue gate, and who Sluice is. A value: the caller builds a new one and
+//! What a verdict depends on besides the request: the kinds that are managed, the Gates, the labels that
+//! name a queue, the names of the queue gate, and who Sluice is. A value: the caller builds a new one and
 //! swaps it in whole.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use sluice_crds::GateSpec;
+use sluice_kinds::gates::Gate;
 use sluice_kinds::view::QueueLabels;
 use sluice_kinds::{CompiledKind, QueueGates};
 
@@ -12,6 +14,7 @@ use sluice_kinds::{CompiledKind, QueueGates};
 #[derive(Debug, Default)]
 pub struct Policy {
     kinds: BTreeMap<(String, String), Arc<CompiledKind>>,
+    gates: BTreeMap<Gate, Arc<GateSpec>>,
     queue_labels: QueueLabels,
     queue_gates: QueueGates,
     username: String,
@@ -32,6 +35,7 @@ impl Policy {
             .collect();
         Self {
             kinds,
+            gates: BTreeMap::new(),
             queue_labels,
             queue_gates: QueueGates::default(),
             username: username.into(),
@@ -47,6 +51,20 @@ impl Policy {
             queue_gates,
             ..self
         }
+    }
+
+    /// The same policy with these Gates.
+    #[must_use]
+    pub fn with_gates(self, gates: impl IntoIterator<Item = (Gate, Arc<GateSpec>)>) -> Self {
+        Self {
+            gates: gates.into_iter().collect(),
+            ..self
+        }
+    }
+
+    /// What the Gate of `gate` says, if there is one.
+    pub fn gate(&self, gate: &Gate) -> Option<&GateSpec> {
+        self.gates.get(gate).map(AsRef::as_ref)
     }
 
     /// Whether the JobKinds are known. Those of the default policy are not yet.
@@ -81,6 +99,15 @@ impl Policy {
     /// Whether some managed kind's controller makes objects of this kind.
     pub(crate) fn is_made(&self, group: &str, kind: &str) -> bool {
         self.kinds.values().any(|owner| owner.makes(group, kind))
+    }
+
+    /// The accounts that JobKinds name as makers of objects of this kind.
+    pub(crate) fn makers(&self, group: &str, kind: &str) -> impl Iterator<Item = &String> {
+        let children = self
+            .kinds
+            .values()
+            .filter_map(move |owner| owner.child(group, kind));
+        children.flat_map(|child| &child.made_by)
     }
 
     /// The labels that name a queue.

@@ -1,6 +1,8 @@
 //! The question: an `AdmissionReview` read and checked. What gets past here is well-formed: it has a
 //! uid, and the objects that its operation needs, of the kind it speaks of.
 
+use std::collections::BTreeMap;
+
 use serde::Deserialize;
 use serde_json::Value;
 use thiserror::Error;
@@ -50,14 +52,20 @@ pub struct GroupVersionKind {
 }
 
 /// Who sends a request.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 pub struct UserInfo {
     /// For a service account `system:serviceaccount:<namespace>:<name>`.
     #[serde(default)]
     pub username: String,
+    /// Tells users of one name apart who were there at different times.
+    #[serde(default)]
+    pub uid: String,
     /// The groups that the user is in.
     #[serde(default)]
     pub groups: Vec<String>,
+    /// What else the authenticator says.
+    #[serde(default)]
+    pub extra: BTreeMap<String, Vec<String>>,
 }
 
 /// What a request does.

@@ -32,7 +32,7 @@ pub(crate) fn pod_rule(resource: &str, operations: &[&str]) -> RuleWithOperation
 }
 
 pub(crate) fn own_rule() -> RuleWithOperations {
-    let resources = ["clusterqueues", "cohorts", "jobkinds"]
+    let resources = ["clusterqueues", "cohorts", "gates", "jobkinds"]
         .map(str::to_owned)
         .to_vec();
     let (group, version) = (sluice_crds::GROUP, sluice_crds::VERSION);

@@ -59,6 +59,12 @@ impl<'a> Author<'a> {
         self.is_administrator() && !is_kubernetes_own(named)
     }
 
+    /// Whether a JobKind names this account as one that makes objects of this kind for its own.
+    pub(crate) fn is_named_maker(self, group: &str, kind: &str, policy: &Policy) -> bool {
+        let is_named = |account| account == &self.user.username;
+        !self.is_of_namespace() && policy.makers(group, kind).any(is_named)
+    }
+
     /// Whether this may be a controller of anything.
     pub(crate) fn is_controller(self) -> bool {
         self.makes(None)

@@ -3,12 +3,13 @@
 
 use sluice_kinds::problem::Problem;
 
+use crate::admission::access::Access;
 use crate::admission::edit::Edit;
 use crate::admission::policy::Policy;
 use crate::admission::request::Request;
 use crate::admission::schemas::Schemas;
 use crate::admission::verdict::Verdict;
-use crate::rules::{jobs, own, pods};
+use crate::rules::{gates, jobs, own, pods};
 
 /// Whether the request may go on.
 ///
@@ -35,6 +36,27 @@ pub async fn look_up(request: &Request, schemas: &dyn Schemas) -> Verdict {
         }
         Some(_) | None => Verdict::allowed(),
     }
+}
+
+/// Whether the author of a request that [`validate`] has nothing against may lift the gates that it lifts.
+pub async fn may_lift(request: &Request, policy: &Policy, access: &dyn Access) -> Verdict {
+    let rights = match Edit::of(request) {
+        Some(edit) if request.kind.group != sluice_crds::GROUP => {
+            gates::lift::needed(request, &edit, policy)
+        }
+        Some(_) | None => return Verdict::allowed(),
+    };
+    if let Some(problem) = gates::lift::too_many(&rights) {
+        return Verdict::of(vec![problem]);
+    }
+    // All at once: each may take as long as there is time for all.
+    let (user, namespace) = (&request.user_info, &request.namespace);
+    let answers = rights.into_iter().map(async |right| {
+        let answer = access.may_lift(user, namespace, &right.object).await;
+        (right, answer)
+    });
+    let answers = futures::future::join_all(answers).await;
+    gates::lift::verdict(request, &answers)
 }
 
 /// What to change in an object that is being created; and in the templates of one that is being

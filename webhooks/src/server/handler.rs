@@ -12,6 +12,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use tokio::time::timeout;
 
+use crate::admission::access::Access;
 use crate::admission::policy::Policy;
 use crate::admission::request::Request;
 use crate::admission::schemas::Schemas;
@@ -22,27 +23,39 @@ use crate::server::body::{Budget, Unread};
 /// Longest time that a body may take to arrive. The API server gives up after 3 s.
 const BODY_TIME_MAX: Duration = Duration::from_millis(2_500);
 
+/// What is known outside of this crate, and looked up for some verdicts.
+#[derive(Clone)]
+pub struct Outside {
+    /// What the API server publishes of kinds.
+    pub schemas: Arc<dyn Schemas>,
+    /// What users may do.
+    pub access: Arc<dyn Access>,
+}
+
 /// Which of the two questions is answered.
 #[derive(Clone)]
 enum Question {
     /// Whether the request may go on.
-    Validate(Arc<dyn Schemas>),
+    Validate(Outside),
     /// What to change.
     Mutate,
 }
 
 impl Question {
     async fn answer(&self, request: &Request, policy: &Policy) -> Verdict {
-        let schemas = match self {
+        let outside = match self {
             Self::Mutate => return review::mutate(request, policy),
-            Self::Validate(schemas) => schemas,
+            Self::Validate(outside) => outside,
         };
         let verdict = review::validate(request, policy);
-        if verdict.is_allowed() {
-            review::look_up(request, &**schemas).await
-        } else {
-            verdict
+        if !verdict.is_allowed() {
+            return verdict;
         }
+        let verdict = review::may_lift(request, policy, &*outside.access).await;
+        if !verdict.is_allowed() {
+            return verdict;
+        }
+        review::look_up(request, &*outside.schemas).await
     }
 }
 
@@ -54,8 +67,8 @@ struct Handler {
 }
 
 /// The paths `/validate`, `/mutate` and `/healthz`. Every request is judged by the policy that
-/// `policy` holds when its body is complete; JobKinds also by what `schemas` says.
-pub fn router(policy: &Arc<ArcSwap<Policy>>, schemas: Arc<dyn Schemas>) -> Router {
+/// `policy` holds when its body is complete; JobKinds and lifted gates also by what is known `outside`.
+pub fn router(policy: &Arc<ArcSwap<Policy>>, outside: Outside) -> Router {
     let budget = Budget::new();
     let road = |question: Question| {
         let handler = Handler {
@@ -66,7 +79,7 @@ pub fn router(policy: &Arc<ArcSwap<Policy>>, schemas: Arc<dyn Schemas>) -> Route
         post(handle).with_state(handler)
     };
     Router::new()
-        .route("/validate", road(Question::Validate(schemas)))
+        .route("/validate", road(Question::Validate(outside)))
         .route("/mutate", road(Question::Mutate))
         .route("/healthz", get(|| async { "ok" }))
 }

@@ -16,7 +16,7 @@ use crate::router;
 fn mk_router() -> Router {
     router(
         &Arc::new(ArcSwap::from_pointee(mk_policy())),
-        schemas::none(),
+        lift::outside(),
     )
 }
 
@@ -79,7 +79,7 @@ async fn the_same_question_gets_the_same_answer() {
 #[tokio::test]
 async fn a_new_policy_counts_from_the_next_request() {
     let policy = Arc::new(ArcSwap::from_pointee(Policy::default()));
-    let router = router(&policy, schemas::none());
+    let router = router(&policy, lift::outside());
     let allowed = async || {
         let body = mk_review(USER, None, &mk_job(&[(QUEUE, "a")], &[], true)).to_string();
         let request = HttpRequest::post("/validate")

@@ -375,3 +375,74 @@ fn only_a_controller_names_an_owner_that_is_queued() {
         );
     }
 }
+
+#[test]
+fn nobody_but_sluice_writes_what_a_job_keeps_of_its_gates() {
+    let lifted = |uid: &str| json!([{"gate": "acme.io/x", "by": "sluice", "uid": uid}]).to_string();
+    let mk = |key: &str, value: &str| {
+        let annotations: Vec<_> = [(key, value)]
+            .into_iter()
+            .filter(|(key, _)| !key.is_empty())
+            .collect();
+        with(mk_job(Q, &annotations, true), "/metadata/uid", json!("u1"))
+    };
+    let child = |job: Value| owned(job, "jobset.x-k8s.io/v1alpha2", "JobSet");
+    let plain = || mk("", "");
+    let (own, copied) = (lifted("u1"), lifted("u0"));
+    let (own, copied) = (
+        mk("sluice.dev/lifted-gates", &own),
+        mk("sluice.dev/lifted-gates", &copied),
+    );
+    let expired = mk("sluice.dev/expired-gates", "acme.io/x");
+    let deactivated = mk("sluice.dev/deactivated-by", "acme.io/x");
+    let refused = |name: &str| {
+        format!("metadata.annotations[sluice.dev/{name}]: Forbidden: is set by Sluice alone")
+    };
+    let (of_lifted, of_expired, of_deactivated) = (
+        refused("lifted-gates"),
+        refused("expired-gates"),
+        refused("deactivated-by"),
+    );
+    let cases = [
+        ("born with a record", None, own.clone(), &*of_lifted),
+        ("written", Some(plain()), own.clone(), &*of_lifted),
+        ("of another one", Some(plain()), copied.clone(), &*of_lifted),
+        ("removed", Some(own.clone()), plain(), &*of_lifted),
+        ("kept", Some(own.clone()), own.clone(), ""),
+        ("expired", Some(plain()), expired.clone(), &*of_expired),
+        ("not expired", Some(expired), plain(), &*of_expired),
+        (
+            "deactivated",
+            Some(plain()),
+            deactivated.clone(),
+            &*of_deactivated,
+        ),
+        ("reactivated", Some(deactivated), plain(), ""),
+        (
+            "copied to a child",
+            Some(child(plain())),
+            child(copied.clone()),
+            "",
+        ),
+        ("taken off a child", Some(child(copied)), child(plain()), ""),
+        (
+            "a child about itself",
+            Some(child(plain())),
+            child(own.clone()),
+            &*of_lifted,
+        ),
+        (
+            "a child of its own",
+            Some(child(own)),
+            child(plain()),
+            &*of_lifted,
+        ),
+    ];
+    for (name, old, new, expected) in cases {
+        assert_eq!(
+            validate(USER, old.as_ref(), &new).message(),
+            expected,
+            "{name}"
+        );
+    }
+}

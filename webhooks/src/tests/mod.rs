@@ -11,6 +11,7 @@
 mod certificates;
 mod http;
 mod jobs;
+mod lift;
 mod makers;
 mod manifests;
 mod mutation;

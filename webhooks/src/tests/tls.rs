@@ -41,7 +41,7 @@ async fn start_for(clients: AllowedClients) -> Running {
     let slot = Arc::new(CertificateSlot::default());
     let router = router(
         &Arc::new(ArcSwap::from_pointee(mk_policy())),
-        schemas::none(),
+        lift::outside(),
     );
     let server = Server::bind(([127, 0, 0, 1], 0).into(), slot.clone(), clients, router)
         .await

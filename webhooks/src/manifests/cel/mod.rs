@@ -5,6 +5,7 @@
 pub(crate) mod gates;
 pub(crate) mod gating;
 pub(crate) mod holding;
+pub(crate) mod lifting;
 pub(crate) mod marks;
 pub(crate) mod metadata;
 pub(crate) mod owners;

@@ -2,12 +2,22 @@
 //! rules for.
 
 use k8s_openapi::api::admissionregistration::v1::MatchCondition;
-use sluice_crds::{ADMISSION_ANNOTATION, RELEASED_ANNOTATION};
+use sluice_crds::{
+    ADMISSION_ANNOTATION, DEACTIVATED_BY_ANNOTATION, EXPIRED_GATES_ANNOTATION,
+    LIFTED_GATES_ANNOTATION, RELEASED_ANNOTATION,
+};
 
 use crate::manifests::conditions::entry::{
     Entry, any, condition, differs, gate_annotations, gets_controller, queue_labels,
 };
 use crate::manifests::options::Options;
+
+/// What an object keeps of its gates.
+const OF_GATES: [&str; 3] = [
+    LIFTED_GATES_ANNOTATION,
+    EXPIRED_GATES_ANNOTATION,
+    DEACTIVATED_BY_ANNOTATION,
+];
 
 /// The object asks to be held; and if it is not new, the edit touches what there are rules for.
 pub(crate) fn hold_job(options: &Options) -> MatchCondition {
@@ -21,11 +31,16 @@ pub(crate) fn hold_job(options: &Options) -> MatchCondition {
 
 /// The object asks to be held, or did, and the edit touches what there are rules for.
 pub(crate) fn validate_job(options: &Options) -> MatchCondition {
+    // Whoever could write what an object keeps could pass a gate that counts, or keep others from that.
+    let concerns = |object: &str| {
+        let kept = Entry::annotation(LIFTED_GATES_ANNOTATION).is_on(object);
+        format!("{} ||\n{kept}", concerns(object, options))
+    };
     let expression = format!(
         "request.operation == 'CREATE' ? (\n{}) : (\n{} ||\n{}) && (\n{})",
-        concerns("object", options),
-        concerns("object", options),
-        concerns("oldObject", options),
+        concerns("object"),
+        concerns("object"),
+        concerns("oldObject"),
         touches_job(options)
     );
     condition("has-queue-or-gate-and-touches-it-or-the-spec", expression)
@@ -33,7 +48,8 @@ pub(crate) fn validate_job(options: &Options) -> MatchCondition {
 
 /// CEL: the edit of a job touches what there are rules for.
 fn touches_job(options: &Options) -> String {
-    let ours = [RELEASED_ANNOTATION, ADMISSION_ANNOTATION].map(Entry::annotation);
+    let ours = [RELEASED_ANNOTATION, ADMISSION_ANNOTATION].into_iter();
+    let ours = ours.chain(OF_GATES).map(Entry::annotation);
     let entries = entries(options).chain(ours);
     let mut touched: Vec<_> = entries.map(|entry| entry.differs()).collect();
     touched.push(differs("has({}.spec)", "{}.spec"));

@@ -4,4 +4,5 @@
 
 pub(crate) mod entry;
 pub(crate) mod jobs;
+pub(crate) mod lifting;
 pub(crate) mod pods;

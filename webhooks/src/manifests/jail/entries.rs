@@ -1,9 +1,10 @@
 //! Labels and annotations: which of them are Sluice's own, and what else of metadata stays as it is.
 
 use sluice_crds::{
-    ADMISSION_ANNOTATION, POD_GROUP_LABEL, POD_GROUP_TOTAL_ANNOTATION, PRIORITY_CLASS_LABEL,
-    QUEUE_GATE, QUEUE_NAME_LABEL, RETRIABLE_IN_GROUP_ANNOTATION,
+    ADMISSION_ANNOTATION, HELD_BY_LABEL_PREFIX, POD_GROUP_LABEL, POD_GROUP_TOTAL_ANNOTATION,
+    PRIORITY_CLASS_LABEL, QUEUE_GATE, QUEUE_NAME_LABEL, RETRIABLE_IN_GROUP_ANNOTATION,
 };
+use sluice_kinds::gates::GATE_ANNOTATIONS;
 
 use crate::manifests::cel::syntax::{forbidden, texts};
 
@@ -26,9 +27,17 @@ const RULE: &str = "'is not a key of Sluice: its account may write no others'";
 /// CEL: whether the label or annotation `key` is written by Sluice.
 pub(super) fn is_own(key: &str) -> String {
     format!(
-        "({key}.startsWith('{}/') && !({key} in {}))",
+        "({key}.startsWith('{}/') && !({key} in {}) || {key}.startsWith('{HELD_BY_LABEL_PREFIX}'))",
         sluice_crds::GROUP,
         texts(OF_USERS)
+    )
+}
+
+/// CEL: whether the annotation `k` is one for gates that the object had before: gates are lifted, never added.
+fn may_lift() -> String {
+    format!(
+        "(k in {} && k in oldObject.metadata.?annotations.orValue({{}}) && object.metadata.?annotations[?k].orValue('').split(',').all(g, g.trim() == '' || oldObject.metadata.annotations[k].contains(g.trim())))",
+        texts(GATE_ANNOTATIONS)
     )
 }
 
@@ -54,7 +63,9 @@ pub(super) fn metadata_problems(allowed: Option<&str>) -> String {
         )
     };
     let own = is_own("k");
-    let own_annotation = allowed.map_or_else(|| own.clone(), |also| format!("({own} || {also})"));
+    let own_annotation = [Some(own.as_str()), Some(&may_lift()), allowed];
+    let own_annotation: Vec<_> = own_annotation.into_iter().flatten().collect();
+    let own_annotation = format!("({})", own_annotation.join(" || "));
     format!(
         "{}\n.filter(k, !(k in ['labels', 'annotations', 'managedFields', 'resourceVersion', 'generation']))\n\
          .map(k, {}) +\n{} +\n{}",

@@ -131,6 +131,7 @@ fn table() -> String {
     let own_status = [
         "clusterqueues/status",
         "cohorts/status",
+        "gates/status",
         "jobkinds/status",
         "localqueues/status",
         "workloads",

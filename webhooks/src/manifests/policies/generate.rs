@@ -12,7 +12,9 @@
 use crate::manifests::held::{self, HeldKind, Subject};
 use crate::manifests::options::Options;
 use crate::manifests::policies::policy::{Mutating, Validating, document};
-use crate::manifests::policies::{gate_pods, hold, jobs, marking, pods, suspending, workloads};
+use crate::manifests::policies::{
+    gate_owners, gate_pods, hold, jobs, marking, pods, suspending, workloads,
+};
 
 /// The policies that refuse.
 pub fn validating(options: &Options, kinds: &[HeldKind]) -> Vec<Validating> {
@@ -24,6 +26,7 @@ pub fn validating(options: &Options, kinds: &[HeldKind]) -> Vec<Validating> {
     })
     .chain([pods::policy(options, kinds), workloads::policy()])
     .map(|rules| rules.validating(options))
+    .chain(gate_owners::policies(options, kinds))
     .collect()
 }
 

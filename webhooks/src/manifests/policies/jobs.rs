@@ -7,7 +7,10 @@
 //! creation: a job whose pods can't be counted is held, and an event says why.
 
 use k8s_openapi::api::admissionregistration::v1::Validation;
-use sluice_crds::{ADMISSION_ANNOTATION, JobKindSpec, RELEASED_ANNOTATION};
+use sluice_crds::{
+    ADMISSION_ANNOTATION, DEACTIVATED_BY_ANNOTATION, EXPIRED_GATES_ANNOTATION, JobKindSpec,
+    LIFTED_GATES_ANNOTATION, RELEASED_ANNOTATION,
+};
 use sluice_kinds::hold::ASKS_FOR_EACH_POD;
 use sluice_kinds::problem::fill;
 
@@ -47,7 +50,7 @@ pub(super) fn policy(options: &Options, kind: &HeldKind, kinds: &[HeldKind]) -> 
     let problems = [
         "variables.gateProblems".to_owned(),
         queue::problems(options),
-        released(),
+        records(),
         owners::problems(),
         admission(is_settled(spec), &["PerPod", "Whole"]),
         unpropagated(),
@@ -71,15 +74,32 @@ pub(super) fn policy(options: &Options, kind: &HeldKind, kinds: &[HeldKind]) -> 
     }
 }
 
-/// The mark of an object that was released switches its gates off: nobody but Sluice sets it.
-pub(super) fn released() -> String {
-    when(
-        &format!(
-            "'{RELEASED_ANNOTATION}' in variables.annotations && {}",
-            differs(Map::Annotations, RELEASED_ANNOTATION)
-        ),
-        &forbidden(&Map::Annotations.field(RELEASED_ANNOTATION), BY_SLUICE),
-    )
+/// The mark of an object that was released switches its gates off, and what it keeps of its gates says whether it
+/// passes one that counts: nobody but Sluice writes these. That it is deactivated may be taken back.
+///
+/// On a child the latter are copies of its owner's, which say nothing unless they name the child itself.
+pub(super) fn records() -> String {
+    let problem = |condition: String, key: &str| {
+        let at = Map::Annotations.field(key);
+        when(&condition, &forbidden(&at, BY_SLUICE))
+    };
+    let set = [RELEASED_ANNOTATION, DEACTIVATED_BY_ANNOTATION].map(|key| {
+        let differs = differs(Map::Annotations, key);
+        problem(
+            format!("'{key}' in variables.annotations && {differs}"),
+            key,
+        )
+    });
+    let kept = [LIFTED_GATES_ANNOTATION, EXPIRED_GATES_ANNOTATION].map(|key| {
+        let (new, old) = Map::Annotations.variables();
+        let names_itself = format!(
+            "[{new}, {old}].exists(a, a[?'{key}'].orValue('').contains(object.metadata.?uid.orValue('?')))"
+        );
+        let differs = differs(Map::Annotations, key);
+        let is_judged = format!("(!variables.isChild || {names_itself})");
+        problem(format!("{differs} && {is_judged}"), key)
+    });
+    syntax::all(set.into_iter().chain(kept))
 }
 
 /// CEL: whether it is settled how the object is admitted.

@@ -74,7 +74,7 @@ pub(super) fn validating(
     let problems = [
         "variables.gateProblems".to_owned(),
         queue::problems(options),
-        jobs::released(),
+        jobs::records(),
         owners::problems(),
         jobs::admission(is_settled, &["PerPod"]),
         by_gates,

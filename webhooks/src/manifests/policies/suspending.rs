@@ -68,7 +68,7 @@ pub(super) fn validating(
     let problems = [
         "variables.gateProblems".to_owned(),
         queue::problems(options),
-        jobs::released(),
+        jobs::records(),
         owners::problems(),
         jobs::admission("oldObject != null", &["Whole"]),
         refuse::problems(&group.kinds),

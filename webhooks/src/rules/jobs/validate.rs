@@ -2,7 +2,10 @@
 //! label, who lets the job go, how it may change once it runs.
 
 use serde_json::Value;
-use sluice_crds::{ADMISSION_ANNOTATION, RELEASED_ANNOTATION};
+use sluice_crds::{
+    ADMISSION_ANNOTATION, DEACTIVATED_BY_ANNOTATION, EXPIRED_GATES_ANNOTATION,
+    LIFTED_GATES_ANNOTATION, RELEASED_ANNOTATION,
+};
 use sluice_kinds::gates;
 use sluice_kinds::hold::admission_mode;
 use sluice_kinds::marks::{BY_SLUICE_ALONE, Marking};
@@ -49,9 +52,8 @@ pub(crate) fn validate(request: &Request, edit: &Edit<'_>, policy: &Policy) -> V
         edit.old,
         policy.queue_labels(),
     ));
-    // On a child it is a copy of its owner's, which the owner's controller made, and says nothing.
-    if !policy.is_sluice(&request.user_info.username) && !is_child(edit.new, policy) {
-        problems.extend(check_released(edit));
+    if !policy.is_sluice(&request.user_info.username) {
+        problems.extend(check_records(edit, is_child(edit.new, policy)));
     }
     problems.extend(check_owner(request, edit, policy));
     let kind = policy.kind(&request.kind.group, &request.kind.kind);
@@ -198,12 +200,29 @@ fn check_owner(request: &Request, edit: &Edit<'_>, policy: &Policy) -> Option<Pr
     Some(Problem::forbidden("metadata.ownerReferences", detail))
 }
 
-/// The mark of an object that was released switches its gates off: nobody but Sluice sets it.
-fn check_released(edit: &Edit<'_>) -> Option<Problem> {
-    let new = annotation(edit.new, RELEASED_ANNOTATION)?;
-    let old = edit
-        .old
-        .and_then(|old| annotation(old, RELEASED_ANNOTATION));
-    let field = gates::field_of(RELEASED_ANNOTATION);
-    (old != Some(new)).then(|| Problem::forbidden(field, BY_SLUICE_ALONE))
+/// The mark of an object that was released switches its gates off, and what it keeps of its gates says whether it
+/// passes one that counts: nobody but Sluice writes these. That it is deactivated may be taken back.
+///
+/// On a child they are copies of its owner's, which the owner's controller made, and say nothing, unless they name
+/// the child itself.
+fn check_records(edit: &Edit<'_>, is_child: bool) -> Vec<Problem> {
+    let old = |key| edit.old.and_then(|old| annotation(old, key));
+    let set = [RELEASED_ANNOTATION, DEACTIVATED_BY_ANNOTATION];
+    let set = set.into_iter().filter(|key| {
+        let new = annotation(edit.new, key);
+        !is_child && new.is_some() && new != old(key)
+    });
+    let uid = edit.new.pointer("/metadata/uid").and_then(Value::as_str);
+    let names_itself = |record: Option<&Value>| {
+        let text = record.and_then(Value::as_str);
+        text.zip(uid).is_some_and(|(text, uid)| text.contains(uid))
+    };
+    let kept = [LIFTED_GATES_ANNOTATION, EXPIRED_GATES_ANNOTATION];
+    let kept = kept.into_iter().filter(|key| {
+        let (new, old) = (annotation(edit.new, key), old(key));
+        new != old && (!is_child || names_itself(new) || names_itself(old))
+    });
+    set.chain(kept)
+        .map(|key| Problem::forbidden(gates::field_of(key), BY_SLUICE_ALONE))
+        .collect()
 }

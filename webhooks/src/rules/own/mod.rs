@@ -2,6 +2,7 @@
 //!
 //! Must not know jobs and pods. Uses no other file of `rules`.
 
+pub(crate) mod gates;
 pub(crate) mod job_kinds;
 pub(crate) mod quotas;
 pub(crate) mod validate;

@@ -2,14 +2,14 @@
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use sluice_crds::{ClusterQueue, Cohort, JobKind};
+use sluice_crds::{ClusterQueue, Cohort, Gate, JobKind};
 use sluice_kinds::problem::Problem;
 
 use crate::admission::edit::Edit;
 use crate::admission::request::Request;
 use crate::admission::schemas::Schemas;
 use crate::admission::verdict::Verdict;
-use crate::rules::own::{job_kinds, quotas};
+use crate::rules::own::{gates, job_kinds, quotas};
 
 /// Whether an object of group `sluice.dev` may be created or edited.
 pub(crate) fn validate(request: &Request, edit: &Edit<'_>) -> Verdict {
@@ -40,6 +40,7 @@ pub(crate) fn validate(request: &Request, edit: &Edit<'_>) -> Verdict {
             )
         }),
         "JobKind" => verdict(edit, |kind: &JobKind| job_kinds::check(kind)),
+        "Gate" => verdict(edit, |gate: &Gate| gates::check(gate)),
         _ => Verdict::allowed(),
     }
 }

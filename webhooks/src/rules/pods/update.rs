@@ -3,9 +3,10 @@
 
 use serde_json::Value;
 use sluice_crds::{
-    ADMITTED_ANNOTATION, MANAGED_LABEL, POD_GROUP_LABEL, POD_GROUP_LABELS_ANNOTATION,
-    POD_GROUP_TOTAL_ANNOTATION, POD_GROUP_TOTAL_FROM_ANNOTATION, POD_SET_ANNOTATION,
-    PROPAGATED_GATES_ANNOTATION, RETRIABLE_IN_GROUP_ANNOTATION,
+    ADMITTED_ANNOTATION, EXPIRED_GATES_ANNOTATION, LIFTED_GATES_ANNOTATION, MANAGED_LABEL,
+    POD_GROUP_LABEL, POD_GROUP_LABELS_ANNOTATION, POD_GROUP_TOTAL_ANNOTATION,
+    POD_GROUP_TOTAL_FROM_ANNOTATION, POD_SET_ANNOTATION, PROPAGATED_GATES_ANNOTATION,
+    RETRIABLE_IN_GROUP_ANNOTATION,
 };
 use sluice_kinds::gates;
 use sluice_kinds::marks::{BY_SLUICE_ALONE, OF_OWNER, OF_POD, propagated_gate};
@@ -79,6 +80,8 @@ fn check_annotations(old: &Value, new: &Value, policy: &Policy) -> Vec<Problem> 
         ADMITTED_ANNOTATION,
         PROPAGATED_GATES_ANNOTATION,
         POD_SET_ANNOTATION,
+        LIFTED_GATES_ANNOTATION,
+        EXPIRED_GATES_ANNOTATION,
     ];
     let fixed = policy.queue_gates().names();
     ours.into_iter()
@@ -144,10 +147,11 @@ fn check_queue_gate(old: &Value, new: &Value, policy: &Policy) -> Option<Problem
 /// hold nothing that anybody who may write to pods can release.
 fn check_propagated(old: &Value, new: &Value) -> Option<Problem> {
     let is_owned = controller(old).or(controller(new)).is_some();
-    let own = gates::read(&gates::gate_annotations(new)).scheduling_gates();
+    let own = gates::named(&gates::gate_annotations(new));
+    let stands = |name: &str| own.iter().any(|gate| gate.scheduling_gate() == name);
     let gate = gates::gates_removed(old, new).into_iter().find(|name| {
         let stands_for_gate = gates::propagated(old).any(|listed| listed == *name);
-        stands_for_gate && (is_owned || own.contains(*name))
+        stands_for_gate && (is_owned || stands(name))
     })?;
     Some(propagated_gate(
         "spec.schedulingGates",

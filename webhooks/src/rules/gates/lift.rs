@@ -1,0 +1,166 @@
+//! Who may lift a gate that has owners: whoever may `lift` its Gate in the namespace of the object. The rights that
+//! an edit needs are found by a pure function; whether its author has them, the API server says.
+//!
+//! An edit lifts the gates that it takes out of the annotations, and also those that it leaves there on an object
+//! that it gives to another controller: the gates of that one's owner count from then on.
+
+use std::collections::BTreeMap;
+
+use sluice_crds::Lifting;
+use sluice_kinds::gates::{self, GATES_MAX, Gate};
+use sluice_kinds::metadata::{controller, controller_uid, group_and_kind, is_being_deleted};
+use sluice_kinds::problem::{Problem, fill};
+
+use crate::admission::access::Permission;
+use crate::admission::edit::Edit;
+use crate::admission::policy::Policy;
+use crate::admission::request::Request;
+use crate::admission::verdict::Verdict;
+use crate::rules::makers::Author;
+
+/// The rule for a gate that has owners: the gate, the user, the Gate and the namespace.
+pub(crate) const BY_ITS_OWNERS: &str = "the gate {} is lifted by its owners: user {} may not \"lift\" gates.sluice.dev {} in namespace {}";
+/// What it ends with if the Gate says whom to ask.
+pub(crate) const ASK: &str = "; ask {}";
+/// What is told if it can't be found out: the user, the Gate, the namespace, and why.
+const UNKNOWN: &str = "can't find out whether user {} may \"lift\" gates.sluice.dev {} in namespace {}: {}; try again";
+
+/// Most rights that one edit may need: those for two full lists. Each is a question to the API server.
+const RIGHTS_MAX: usize = 2 * GATES_MAX;
+/// What is told of an edit that needs more, which only values that break the rules make possible.
+const TOO_MANY: &str = "lifts {} gates that are lifted by their owners; lift at most {} at a time";
+
+/// The right to lift a gate, which the author of a request needs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct NeededRight {
+    /// The gate.
+    pub(crate) gate: Gate,
+    /// The name of its Gate.
+    pub(crate) object: String,
+    /// Whom to ask.
+    pub(crate) contact: Option<String>,
+    /// Where the gate is lifted.
+    pub(crate) field: String,
+}
+
+/// The gates that `edit` lifts, each with the field by which it does.
+pub(crate) fn lifted(edit: &Edit<'_>) -> BTreeMap<Gate, String> {
+    let Some(old) = edit.old else {
+        return BTreeMap::new();
+    };
+    let before = gates::gate_annotations(old);
+    let after = gates::gate_annotations(edit.new);
+    let owner = controller_uid(edit.new);
+    let gets_controller = owner.is_some() && owner != controller_uid(old);
+    if before == after && !gets_controller {
+        return BTreeMap::new();
+    }
+    let left = gates::named(&after);
+    let named = before.iter().flat_map(|(key, value)| {
+        let annotation = BTreeMap::from([(key.clone(), value.clone())]);
+        let gates = gates::named(&annotation).into_iter();
+        gates.map(move |gate| (gate, gates::field_of(key)))
+    });
+    let mut lifted = BTreeMap::new();
+    for (gate, field) in named {
+        if !left.contains(&gate) {
+            lifted.insert(gate, field);
+        } else if gets_controller {
+            lifted.insert(gate, "metadata.ownerReferences".to_owned());
+        }
+    }
+    lifted
+}
+
+/// The rights that the author of `request` needs besides those to edit the object.
+pub(crate) fn needed(request: &Request, edit: &Edit<'_>, policy: &Policy) -> Vec<NeededRight> {
+    if is_free(request, edit, policy) {
+        return Vec::new();
+    }
+    let owned = lifted(edit).into_iter().filter_map(|(gate, field)| {
+        let spec = policy.gate(&gate)?;
+        match spec.lifting {
+            Lifting::Owners => Some(NeededRight {
+                object: gate.object_name()?,
+                contact: spec.contact.clone().filter(|contact| !contact.is_empty()),
+                gate,
+                field,
+            }),
+            Lifting::Anyone => None,
+        }
+    });
+    owned.collect()
+}
+
+/// What follows from the answers about the rights that `request` needs, in the same order.
+pub(crate) fn verdict(request: &Request, answers: &[(NeededRight, Permission)]) -> Verdict {
+    let denied = answers.iter().filter_map(|(right, answer)| match answer {
+        Permission::Denied => Some(denied(request, right)),
+        Permission::Allowed | Permission::Unknown(_) => None,
+    });
+    let denied: Vec<_> = denied.collect();
+    let unknown = answers.iter().find_map(|(right, answer)| match answer {
+        Permission::Unknown(why) => Some(unknown(request, right, why)),
+        Permission::Allowed | Permission::Denied => None,
+    });
+    match unknown {
+        Some(problem) if denied.is_empty() => Verdict::early(problem),
+        Some(_) | None => Verdict::of(denied),
+    }
+}
+
+/// That an edit needs more rights than are asked about.
+pub(crate) fn too_many(rights: &[NeededRight]) -> Option<Problem> {
+    let first = rights.first().filter(|_| RIGHTS_MAX < rights.len())?;
+    let counts = [rights.len(), RIGHTS_MAX].map(|count| count.to_string());
+    let detail = fill(TOO_MANY, &counts.each_ref().map(String::as_str));
+    Some(Problem::forbidden(first.field.as_str(), detail))
+}
+
+/// Whether whoever may edit the object may lift its gates.
+///
+/// So does Sluice, and whoever edits what is being deleted. The gates of a pod with a controller came down from its
+/// owner, and hold nothing. Those of another object that a controller made came down too: its maker, whom a JobKind
+/// names, keeps it as its owner is.
+fn is_free(request: &Request, edit: &Edit<'_>, policy: &Policy) -> bool {
+    let Some(old) = edit.old else {
+        return true;
+    };
+    if policy.is_sluice(&request.user_info.username) || is_being_deleted(edit.new) {
+        return true;
+    }
+    if controller(old).is_none() {
+        return false;
+    }
+    let is_made = |(group, kind)| Author::of(request).is_named_maker(group, kind, policy);
+    request.is_pod() || group_and_kind(old).is_some_and(is_made)
+}
+
+fn denied(request: &Request, right: &NeededRight) -> Problem {
+    let mut detail = fill(
+        BY_ITS_OWNERS,
+        &[
+            &format!("{:?}", right.gate.as_str()),
+            &format!("{:?}", request.user_info.username),
+            &format!("{:?}", right.object),
+            &format!("{:?}", request.namespace),
+        ],
+    );
+    if let Some(contact) = &right.contact {
+        detail.push_str(&fill(ASK, &[&contact.replace('\n', " ")]));
+    }
+    Problem::forbidden(right.field.as_str(), detail)
+}
+
+fn unknown(request: &Request, right: &NeededRight, why: &str) -> Problem {
+    let detail = fill(
+        UNKNOWN,
+        &[
+            &format!("{:?}", request.user_info.username),
+            &format!("{:?}", right.object),
+            &format!("{:?}", request.namespace),
+            why,
+        ],
+    );
+    Problem::forbidden(right.field.as_str(), detail)
+}
