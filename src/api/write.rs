@@ -16,7 +16,7 @@ use kube::api::{
 };
 use serde_json::{Value, json};
 use sluice_crds::{Workload, WorkloadSpec};
-use tracing::debug;
+use tracing::warn;
 
 use crate::api::lookup;
 use crate::cache::pod::is_like_uid;
@@ -159,7 +159,7 @@ impl Writer {
         let sent = deadline(api.patch_status(name, &params(), &patch)).await;
         let is_done = sent.is_ok();
         if let Err(failure) = sent {
-            debug!(kind = %resource.kind, name, failure = %failure.text(), "status was not written");
+            warn!(kind = %resource.kind, name, failure = %failure.text(), "status was not written");
         }
         self.metrics
             .write("queue_status", if is_done { "done" } else { "unknown" });

@@ -17,12 +17,14 @@ use sluice_crds::{
     Reservation, ResourceFlavor, ResourceFlavorSpec, WorkloadPriorityClass,
 };
 use sluice_engine::{Event, LocalQueueKey};
+use sluice_kinds::gates::Gate;
 use sluice_kinds::problem::summarize;
 use sluice_translate as translate;
 
 use super::Template;
 use super::additions::PodAdditions;
 use super::devices::Devices;
+use super::gates::Gates;
 use crate::cache::Source;
 use read::{container_requests, countable, first_flavors, parse};
 
@@ -56,6 +58,8 @@ pub struct Cluster {
     pub reservations: BTreeMap<String, Reservation>,
     /// ClusterQueues that keep pods which nobody would make again (`whenNotRestartable: Keep`).
     keepers: BTreeSet<String>,
+    /// The Gates.
+    pub gates: Gates,
     /// What namespaces and RuntimeClasses add to pods.
     pub additions: PodAdditions,
     /// What the devices are counted by that pods claim.
@@ -84,6 +88,8 @@ pub struct Effect {
     pub keeps: bool,
     /// The template of claims that counts as something else now.
     pub template: Option<Template>,
+    /// The gate of which its Gate says something else now.
+    pub gate: Option<Gate>,
 }
 
 impl Cluster {
@@ -178,6 +184,14 @@ impl Cluster {
                 self.additions.set_overhead(name, amounts);
                 Vec::new()
             }
+            Source::Gate => {
+                let Some(gate) = Gate::of_object(name) else {
+                    return Err("it is named like no gate".to_owned());
+                };
+                let is_other = self.gates.set(gate.clone(), parse(object)?);
+                effect.gate = is_other.then_some(gate);
+                Vec::new()
+            }
             Source::JobKind | Source::Workload | Source::Pod | Source::Jobs(..) => Vec::new(),
         };
         Ok(effect)
@@ -204,6 +218,10 @@ impl Cluster {
             Source::PriorityClass => plain(self.pod_priorities.keys().collect()),
             Source::Namespace => plain(self.namespaces.keys().collect()),
             Source::RuntimeClass => plain(self.additions.classes().iter().collect()),
+            Source::Gate => {
+                let names = self.gates.iter().filter_map(|(gate, _)| gate.object_name());
+                names.map(|name| ("".into(), name.into())).collect()
+            }
             Source::ResourceClaimTemplate => self.devices.names(),
             Source::LimitRange => self
                 .additions

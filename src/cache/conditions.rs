@@ -13,6 +13,8 @@ pub enum Type {
     Active,
     /// A JobKind's objects are watched.
     Ready,
+    /// A Gate holds more than it should, or for longer.
+    Backlogged,
     /// A Workload holds quota.
     QuotaReserved,
     /// A Workload holds quota and may run.
@@ -37,6 +39,7 @@ impl Type {
         match self {
             Self::Active => "Active",
             Self::Ready => "Ready",
+            Self::Backlogged => "Backlogged",
             Self::QuotaReserved => "QuotaReserved",
             Self::Admitted => "Admitted",
             Self::PodsReady => "PodsReady",

@@ -14,6 +14,7 @@ use sluice_kinds::view::{Finished, PodSetView, QueueLabels, QueueName};
 use sluice_kinds::{CompiledKind, HeldMark, Problem, Suspension};
 
 use super::additions::PodAdditions;
+use super::kept_gates::KeptGates;
 use super::pod::OwnerRef;
 use super::{Revision, Uid};
 
@@ -57,6 +58,8 @@ pub struct JobRecord {
     pub queue: QueueName,
     /// Its gates.
     pub gates: GateState,
+    /// What it keeps of its gates.
+    pub gate_record: KeptGates,
     /// Its WorkloadPriorityClass.
     pub priority_class: Option<String>,
     /// What Sluice last did to its suspend field.
@@ -157,6 +160,7 @@ impl JobRecord {
             owner: OwnerRef::of(metadata),
             queue: labels.read(&own_labels),
             gates: gates::read(&annotations),
+            gate_record: KeptGates::read(&annotations),
             priority_class: own_labels.get(PRIORITY_CLASS_LABEL).cloned(),
             held_mark: HeldMark::read(annotations.get(HELD_ANNOTATION).map(String::as_str)),
             has_annotations: !annotations.is_empty(),
@@ -174,6 +178,8 @@ impl JobRecord {
     pub fn is_managed(&self) -> bool {
         self.queue != QueueName::None
             || self.gates.is_held()
+            || self.gate_record.is_deactivated()
+            || self.has_passed_gates()
             || self.is_marked_held()
             || self.gates_pods
     }
@@ -195,10 +201,28 @@ impl JobRecord {
         self.hold != Hold::EachPod && self.suspension() == Suspension::ByUser
     }
 
+    /// Whether a gate holds it, or it is deactivated as one was not lifted in time.
+    pub fn is_held(&self) -> bool {
+        (self.gates.is_held() || self.gate_record.is_deactivated()) && !self.released
+    }
+
+    /// Whether its gates hold it, rather than having come too late.
+    pub fn is_held_by_gates(&self) -> bool {
+        let waits = self.hold != Hold::Suspend || self.suspended == Some(true);
+        self.gates.is_held() && !self.released && !self.deleting && waits
+    }
+
+    /// Whether a gate that has a Gate was lifted from it and it has not finished: it may have one of the places
+    /// that the gate counts.
+    pub fn has_passed_gates(&self) -> bool {
+        let mut lifted = self.gate_record.lifted_from(&self.uid);
+        lifted.next().is_some() && self.finished().is_none()
+    }
+
     /// The queue that counts this job as gated.
     pub fn gated_queue(&self) -> Option<&str> {
         match &self.queue {
-            QueueName::Named(queue) if self.gates.is_held() && !self.released => match self.hold {
+            QueueName::Named(queue) if self.is_held() => match self.hold {
                 Hold::Suspend => (self.suspended == Some(true)).then_some(queue),
                 Hold::Pods => Some(queue),
                 // Its pods are counted, if it may have any.

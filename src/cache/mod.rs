@@ -6,7 +6,10 @@ pub mod children;
 pub mod cluster;
 pub mod conditions;
 pub mod devices;
+pub mod gates;
+pub mod held;
 pub mod job;
+pub mod kept_gates;
 pub mod pod;
 pub mod pods;
 mod source;
@@ -20,10 +23,12 @@ use std::sync::Arc;
 
 use kube::api::DynamicObject;
 use sluice_kinds::claims::Claim;
+use sluice_kinds::gates::Gate;
 
 use crate::process::hashing::HashMap;
 use crate::process::invariants::violated;
 
+use held::{Gated, Held, HeldObjects};
 pub use job::{JobKey, JobRecord};
 pub use pod::{PodKey, PodRecord};
 pub use source::Source;
@@ -67,6 +72,7 @@ pub struct ObjectCache {
     workloads: HashMap<WorkloadKey, WorkloadRecord>,
     workload_by_subject: HashMap<Subject, WorkloadKey>,
     gated: BTreeMap<(Arc<str>, String), i32>,
+    held: HeldObjects,
     /// Jobs whose pods claim by the template in a namespace with a name.
     claimants: HashMap<Template, BTreeSet<JobKey>>,
     /// Jobs that are gone and whose pods may run, with their namespaces.
@@ -84,6 +90,7 @@ impl ObjectCache {
         }
         self.remove_job(&key);
         self.count_gated(&key, &record, 1);
+        self.held.add_job(&key, &record);
         for template in templates(&key, &record) {
             let claimants = self.claimants.entry(template).or_default();
             claimants.insert(key.clone());
@@ -115,6 +122,7 @@ impl ObjectCache {
     pub fn remove_job(&mut self, key: &JobKey) -> Option<JobRecord> {
         let record = self.jobs.remove(key)?;
         self.count_gated(key, &record, -1);
+        self.held.remove_job(key, &record);
         for template in templates(key, &record) {
             remove_from(&mut self.claimants, &template, key);
         }
@@ -262,6 +270,29 @@ impl ObjectCache {
     /// How many jobs are held by gates, by namespace and LocalQueue.
     pub fn gated(&self) -> &BTreeMap<(Arc<str>, String), i32> {
         &self.gated
+    }
+
+    /// What the gates hold: of jobs, and of pods.
+    pub fn held(&self) -> [&HeldObjects; 2] {
+        [&self.held, self.pods.held()]
+    }
+
+    /// What `gate` holds: jobs, the oldest first, and then pods.
+    pub fn held_by(&self, gate: &Gate) -> impl Iterator<Item = &Held> {
+        self.held().into_iter().flat_map(|held| held.of(gate))
+    }
+
+    /// How many objects `gate` was lifted from that have not finished, as far as that is kept on the objects.
+    pub fn passed(&self, gate: &Gate) -> usize {
+        self.held().into_iter().map(|held| held.passed(gate)).sum()
+    }
+
+    /// The gates of a job or pod.
+    pub fn gates_of(&self, subject: &Subject) -> Option<Gated<'_>> {
+        match subject {
+            Subject::Pod(uid) => self.pods.of(uid).map(|(_, pod)| pod.into()),
+            Subject::Job(_) | Subject::Group(_) => self.job_of(subject).map(|(_, job)| job.into()),
+        }
     }
 
     fn count_gated(&mut self, key: &JobKey, record: &JobRecord, change: i32) {

@@ -10,6 +10,7 @@ use sluice_kinds::metadata::group_version;
 use sluice_kinds::pod::{PodAdmission, PodMode, PodPhase, PodView, QueueGates};
 use sluice_kinds::view::{PodSetView, QueueLabels, QueueName};
 
+use super::kept_gates::KeptGates;
 use super::{Revision, Uid};
 
 /// `terminationGracePeriodSeconds` of a pod that does not say.
@@ -122,6 +123,8 @@ pub struct PodRecord {
     pub propagated: Vec<Arc<str>>,
     /// Its own gate annotations.
     pub gates: GateState,
+    /// What it keeps of its gates.
+    pub gate_record: KeptGates,
     /// Its WorkloadPriorityClass.
     pub priority_class_label: Option<String>,
     /// The priority that the API server gave it.
@@ -168,6 +171,11 @@ impl PodRecord {
             other_gates: view.other_gates,
             propagated: view.propagated,
             gates: view.gates,
+            gate_record: metadata
+                .annotations
+                .as_ref()
+                .map(KeptGates::read)
+                .unwrap_or_default(),
             priority_class_label: view.priority_class_label,
             priority: view.priority.unwrap_or_default(),
             phase: view.phase,
@@ -186,6 +194,11 @@ impl PodRecord {
     /// Whether it may run: it has not ended, and Sluice's gate is gone. It counts until it is gone.
     pub fn is_released(&self) -> bool {
         self.is_live() && self.queue_gate.is_none() && self.other_gates.is_empty()
+    }
+
+    /// Whether its own gate annotations hold it.
+    pub fn is_held_by_gates(&self) -> bool {
+        self.owner.is_none() && self.gates.is_held() && self.is_gated_elsewhere()
     }
 
     /// Whether it waits for nothing but queue capacity.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use sluice_kinds::pod::PodMode;
 use sluice_kinds::view::QueueName;
 
+use super::held::HeldObjects;
 use super::pod::{Asks, CHAIN_MAX, OwnerRef, PodKey, PodRecord};
 use super::{GroupKey, Staleness, Uid, indexed, remove_from};
 
@@ -34,6 +35,7 @@ pub struct Pods {
     asks: HashMap<String, Arc<Asks>>,
     owners: HashSet<Arc<OwnerRef>>,
     gated: BTreeMap<(Arc<str>, String), i32>,
+    held: HeldObjects,
     stale: Staleness,
 }
 
@@ -75,6 +77,7 @@ impl Pods {
         }
         self.share(&mut record);
         self.count_gated(&key, &record, 1);
+        self.held.add_pod(&key, &record);
         if let Some(owner) = &record.owner {
             let owner = (key.namespace.clone(), owner.uid.clone());
             let pods = self.by_owner.entry(owner).or_default();
@@ -109,6 +112,7 @@ impl Pods {
     fn take_out(&mut self, key: &PodKey) -> Option<PodRecord> {
         let record = self.by_key.remove(key)?;
         self.count_gated(key, &record, -1);
+        self.held.remove_pod(key, &record);
         self.by_uid.remove(&record.uid);
         if let Some(owner) = &record.owner {
             let owner = (key.namespace.clone(), owner.uid.clone());
@@ -292,6 +296,11 @@ impl Pods {
             }
             self.asks.insert(digest, record.asks.clone());
         }
+    }
+
+    /// The pods that gates hold.
+    pub(super) fn held(&self) -> &HeldObjects {
+        &self.held
     }
 
     fn count_gated(&mut self, key: &PodKey, record: &PodRecord, change: i32) {

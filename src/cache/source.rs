@@ -17,6 +17,8 @@ pub enum Source {
     WorkloadPriorityClass,
     /// `JobKind`.
     JobKind,
+    /// `Gate`.
+    Gate,
     /// `Workload`.
     Workload,
     /// `Pod`, those that Sluice looks after.
@@ -51,6 +53,7 @@ impl Source {
             | Self::ClusterQueue
             | Self::WorkloadPriorityClass
             | Self::JobKind
+            | Self::Gate
             | Self::Namespace
             | Self::RuntimeClass
             | Self::PriorityClass => false,

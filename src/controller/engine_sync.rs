@@ -344,7 +344,7 @@ fn may_wait(job: &JobRecord, workload: &WorkloadRecord) -> bool {
     let is_queued =
         matches!(&job.queue, QueueName::Named(queue) if *queue == workload.spec.queue_name);
     let reading = job.reading.as_ref();
-    let is_held = (job.gates.is_held() && !job.released) || job.is_paused();
+    let is_held = job.is_held() || job.is_paused();
     let is_recorded = reading.is_ok_and(|reading| {
         reading.finished.is_none()
             && reading.refusals.is_empty()

@@ -15,6 +15,7 @@
 //! |---|---|---|
 //! | `ObjectCache`, `Cluster` | what is known of objects, and of queues and settings | `crate::cache` |
 //! | `Engine` | usage, quota and order | the engine; it is told by `engine_sync.rs` |
+//! | `Counters` | the places that gates with a counter have given and no object shows yet | `gates/counters.rs` |
 //! | `Kinds` | JobKinds, and what is to be done about their tasks | `kinds/` |
 //! | `Lists` | lists that are under way | `lists.rs` |
 //! | `Phase` | whether everything is listed, and the first decision taken | `decisions/opening.rs` |
@@ -31,6 +32,7 @@
 mod agenda;
 mod decisions;
 mod engine_sync;
+mod gates;
 mod intake;
 mod kinds;
 mod lists;
@@ -73,6 +75,7 @@ use decisions::opening::{Opening, Phase};
 use decisions::orphans::Orphans;
 use decisions::stalls::Expected;
 use decisions::unused_quota::UnusedQuota;
+use gates::Counters;
 use intake::owners::{Answer, Owners, Question};
 use intake::pods::PodLabels;
 use kinds::{Kinds, Order, Reading, Report};
@@ -92,13 +95,14 @@ use writes::in_flight::{EndedWrite, InFlightWrite};
 const DUE_AGAIN: Duration = Duration::from_millis(20);
 
 /// The sources that every cluster with Sluice has: nothing is planned before each has been listed.
-const FIXED_SOURCES: [Source; 12] = [
+const FIXED_SOURCES: [Source; 13] = [
     Source::ResourceFlavor,
     Source::Cohort,
     Source::ClusterQueue,
     Source::LocalQueue,
     Source::WorkloadPriorityClass,
     Source::JobKind,
+    Source::Gate,
     Source::Workload,
     Source::Pod,
     Source::Namespace,
@@ -173,6 +177,7 @@ pub struct Controller {
     kinds: Kinds,
     writes: Writes,
     statuses: Statuses,
+    counters: Counters,
     lists: Lists,
     phase: Phase,
     agenda: Agenda,
@@ -216,6 +221,7 @@ impl Controller {
             engine: Engine::new(options.settings),
             objects: ObjectCache::default(),
             cluster,
+            counters: Counters::default(),
             lists: Lists::new(sources),
             phase: Phase::Listing,
             agenda: Agenda::default(),

@@ -194,11 +194,17 @@ impl Controller {
                     self.look_at_all_pods();
                 }
                 self.agenda.recount_claims(effect.template);
+                if let Some(gate) = effect.gate {
+                    self.gate_changed(&gate);
+                }
                 if effect.keeps {
                     self.look_at_all_pods();
                 }
                 if effect.first_choice {
                     self.recharge_unrecorded_pods();
+                }
+                if object.is_none() && *source == Source::Gate {
+                    self.metrics.forget_gate(name);
                 }
                 if object.is_none() && *source == Source::ClusterQueue {
                     self.metrics.forget_queue(name);

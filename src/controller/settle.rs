@@ -63,6 +63,9 @@ impl Controller {
         }
         self.explain_waiting();
         self.look_after_reports();
+        self.look_after_deadlines();
+        self.look_after_schedules();
+        self.count_places();
         self.end_retired();
         self.forget_unserved();
         self.look_after_orphans();

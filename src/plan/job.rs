@@ -62,7 +62,7 @@ pub fn plan(situation: &Situation<'_>) -> Plan {
     match admitted {
         Some((key, record)) if record.is_evicting() => evicting(situation, reading, key, record),
         Some((key, record)) => plan_admitted(situation, reading, key, record),
-        None if job.gates.is_held() && !job.released => gated(situation, reading),
+        None if job.is_held() => gated(situation, reading),
         None => match &job.queue {
             QueueName::None => unqueued(situation),
             QueueName::Named(queue) => pending(situation, reading, queue),

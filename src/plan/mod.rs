@@ -8,6 +8,8 @@ pub mod excess;
 pub mod explain;
 #[cfg(test)]
 pub mod fixtures;
+pub mod gate_status;
+pub mod gates;
 pub mod group;
 pub mod job;
 pub mod late_admissions;
@@ -105,6 +107,8 @@ pub enum PodPurpose {
     Release,
     /// Gates of the annotation that it stands under are gone.
     LiftGates,
+    /// A gate of its own is lifted by what its Gate says, or its deadline has passed.
+    KeepGates,
     /// It lost the label that it is watched by.
     Relabel,
     /// It is evicted: its job gives its quota back.
@@ -154,6 +158,8 @@ pub enum JobPurpose {
     Release,
     /// Take out of its templates what was put in.
     Restore,
+    /// A gate is lifted by what its Gate says, or its deadline has passed.
+    KeepGates,
 }
 
 /// Something that the user is told about a job.

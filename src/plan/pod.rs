@@ -11,7 +11,8 @@ use sluice_kinds::patch::{Lifting, lifting_patch};
 use sluice_kinds::pod::PodAdmission;
 use sluice_kinds::template::Placement;
 
-use super::{PodPurpose, Write};
+use super::gates::GateNow;
+use super::{Note, Now, PodPurpose, Write, gates};
 use crate::cache::{PodKey, PodRecord};
 
 /// The gates that hold a pod by the annotations of the object that it belongs to, or its own.
@@ -56,6 +57,27 @@ pub fn lift(key: &PodKey, pod: &PodRecord, held_by: &HeldBy) -> Option<Write> {
         .map(|gate| &**gate)
         .collect();
     (!gates.is_empty()).then(|| patch(key, pod, gates, None, None, PodPurpose::LiftGates))
+}
+
+/// What the Gates of its own gates ask for about a pod, if anything: the write, and what to tell.
+pub fn act_on_gates(
+    key: &PodKey,
+    pod: &PodRecord,
+    gate: &dyn Fn(&Gate) -> Option<GateNow>,
+    now: Now,
+) -> Option<(Write, Vec<Note>)> {
+    if !pod.is_held_by_gates() {
+        return None;
+    }
+    let action = gates::act(pod.into(), gate, now)?;
+    let mut metadata = action.metadata(&pod.revision.0.to_string());
+    metadata.insert("uid".to_owned(), json!(&*pod.uid));
+    let write = Write::PatchPod {
+        key: key.clone(),
+        patch: json!({"metadata": metadata}),
+        purpose: PodPurpose::KeepGates,
+    };
+    Some((write, action.notes))
 }
 
 /// The write that admits a pod by itself: its queue gate goes, the flavors' placement comes, and the

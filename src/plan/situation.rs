@@ -3,8 +3,10 @@
 
 use json_patch::PatchOperation;
 use sluice_kinds::CompiledKind;
+use sluice_kinds::gates::Gate;
 use sluice_kinds::patch::{Placing, Target};
 
+use super::gates::GateNow;
 use super::progress::LivePods;
 use super::unused_quota::Backoff;
 use super::workload::Priority;
@@ -36,6 +38,8 @@ pub struct Situation<'a> {
     pub live_pods_of_set: &'a dyn Fn(&str) -> LivePods,
     /// How long it backs off after it has given its quota back, if it has to.
     pub backoff: &'a dyn Fn(&WorkloadRecord) -> Backoff,
+    /// What the Gate of a gate says of the job now, if there is one.
+    pub gate: &'a dyn Fn(&Gate) -> Option<GateNow>,
     /// Its priority, or why that can't be known.
     pub priority: &'a dyn Fn() -> Result<Priority, Note>,
     /// The present.

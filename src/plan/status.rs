@@ -1,7 +1,9 @@
 //! What the statuses of queues, cohorts and JobKinds say. Pure: from the engine's account to the
 //! API types.
 
-use sluice_crds::{ClusterQueueStatus, CohortStatus, FlavorUsage, LocalQueueStatus, ResourceUsage};
+use sluice_crds::{
+    ClusterQueueStatus, CohortStatus, FlavorUsage, GatedObject, LocalQueueStatus, ResourceUsage,
+};
 use sluice_engine::{ByFlavor, InactiveReason, LocalQueueInactiveReason, ResourceName};
 use sluice_translate::{quantity, resource_list};
 
@@ -43,13 +45,13 @@ pub fn cluster_queue(
     }
 }
 
-/// The status of a LocalQueue with `gated` held jobs and pods. `broken` says why the object can't be
+/// The status of a LocalQueue of which gates hold so many jobs and pods, and of them these for the longest. `broken` says why the object can't be
 /// used at all.
 pub fn local_queue(
     known: &LocalQueueStatus,
     status: &sluice_engine::LocalQueueStatus,
     broken: Option<&str>,
-    gated: i32,
+    (gated, oldest_gated): (i32, Vec<GatedObject>),
     generation: Option<i64>,
     now: Now,
 ) -> LocalQueueStatus {
@@ -66,6 +68,7 @@ pub fn local_queue(
     LocalQueueStatus {
         conditions,
         gated_workloads: gated,
+        oldest_gated,
         pending_workloads: count(status.pending),
         reserving_workloads: count(status.reserving),
         admitted_workloads: count(status.admitted),

@@ -174,6 +174,7 @@ fn planned_record(
             staying: live_pods,
         },
         backoff: &|record| unused_quota::backoff(record, None),
+        gate: &|_| None,
         priority: &|| Ok(Priority::default()),
         now: Timestamp::UNIX_EPOCH,
     })
@@ -201,6 +202,7 @@ fn in_words(plan: &Plan) -> String {
             JobPurpose::Prepare => "prepare",
             JobPurpose::Release => "release",
             JobPurpose::Restore => "restore",
+            JobPurpose::KeepGates => "keep gates",
         },
         Some(Write::PatchPod { .. } | Write::DeletePod { .. }) => "a write to a pod",
     };

@@ -12,6 +12,8 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 
+use sluice_crds::GateStatus;
+
 use crate::process::freshness::Freshness;
 
 /// A label for the ClusterQueue.
@@ -27,6 +29,12 @@ struct Eviction {
     reason: String,
 }
 
+/// A label for the Gate.
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct GateLabel {
+    gate: String,
+}
+
 /// Labels of a write.
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct WriteLabels {
@@ -40,6 +48,17 @@ struct Resource {
     resource: String,
 }
 
+/// From seconds to weeks.
+fn gate_wait() -> Histogram {
+    Histogram::new([1.0, 10.0, 60.0, 600.0, 3600.0, 86_400.0, 604_800.0])
+}
+
+fn gate_label(gate: &str) -> GateLabel {
+    GateLabel {
+        gate: gate.to_owned(),
+    }
+}
+
 /// All metrics of the process.
 #[derive(Debug)]
 pub struct Metrics {
@@ -51,6 +70,11 @@ pub struct Metrics {
     reserving: Family<Queue, Gauge>,
     stalled: Family<Queue, Gauge>,
     gated: Gauge,
+    held: Family<GateLabel, Gauge>,
+    held_since: Family<GateLabel, Gauge>,
+    lifted: Family<GateLabel, Counter>,
+    expired: Family<GateLabel, Counter>,
+    held_seconds: Family<GateLabel, Histogram>,
     writes: Family<WriteLabels, Counter>,
     watch_errors: Family<Resource, Counter>,
     events_dropped: Counter,
@@ -77,6 +101,11 @@ impl Metrics {
             reserving: Family::default(),
             stalled: Family::default(),
             gated: Gauge::default(),
+            held: Family::default(),
+            held_since: Family::default(),
+            lifted: Family::default(),
+            expired: Family::default(),
+            held_seconds: Family::new_with_constructor(gate_wait),
             writes: Family::default(),
             watch_errors: Family::default(),
             events_dropped: Counter::default(),
@@ -126,6 +155,32 @@ impl Metrics {
             "gated_jobs",
             "The number of jobs that a gate holds before the queue",
             self.gated.clone(),
+        );
+        registry.register(
+            "gate_held_objects",
+            "The number of objects that a gate holds, by its Gate",
+            self.held.clone(),
+        );
+        registry.register(
+            "gate_oldest_held_timestamp_seconds",
+            "When the oldest object was created that a gate holds, by its Gate; 0 if it holds none",
+            self.held_since.clone(),
+        );
+        registry.register(
+            "gate_lifted",
+            "The number of objects that a gate was lifted from, by its Gate",
+            self.lifted.clone(),
+        );
+        registry.register(
+            "gate_expired",
+            "The number of objects for which the deadline of a gate has passed, by its Gate",
+            self.expired.clone(),
+        );
+        registry.register_with_unit(
+            "gate_wait",
+            "The time from the creation of an object until a gate is lifted from it, by its Gate",
+            Unit::Seconds,
+            self.held_seconds.clone(),
         );
         registry.register(
             "api_writes",
@@ -232,6 +287,40 @@ impl Metrics {
     /// How many jobs are held by gates.
     pub fn gated(&self, count: i64) {
         self.gated.set(count);
+    }
+
+    /// What a Gate holds.
+    pub fn gate(&self, gate: &str, status: &GateStatus) {
+        let since = status.oldest_since.as_ref();
+        self.held
+            .get_or_create(&gate_label(gate))
+            .set(i64::from(status.held));
+        self.held_since
+            .get_or_create(&gate_label(gate))
+            .set(since.map_or(0, |since| since.0.as_second()));
+    }
+
+    /// A gate that has a Gate was lifted from an object that was created so long ago.
+    pub fn gate_lifted(&self, gate: &str, held_seconds: f64) {
+        self.lifted.get_or_create(&gate_label(gate)).inc();
+        self.held_seconds
+            .get_or_create(&gate_label(gate))
+            .observe(held_seconds);
+    }
+
+    /// The deadline of a Gate has passed for an object.
+    pub fn gate_expired(&self, gate: &str) {
+        self.expired.get_or_create(&gate_label(gate)).inc();
+    }
+
+    /// A Gate is gone.
+    pub fn forget_gate(&self, gate: &str) {
+        let label = gate_label(gate);
+        self.held.remove(&label);
+        self.held_since.remove(&label);
+        self.lifted.remove(&label);
+        self.expired.remove(&label);
+        self.held_seconds.remove(&label);
     }
 
     /// A write has ended.

@@ -393,7 +393,7 @@ async fn the_rest_of_the_cluster_is_out_of_reach() -> Result<()> {
             (Method::POST, "/api/v1/namespaces/sluice-system/serviceaccounts/sluice/token".to_owned()),
             (Method::POST, format!("/api/v1/namespaces/{ns}/configmaps")),
             (Method::PATCH, "/api/v1/namespaces/sluice-system/configmaps/sluice-config".to_owned()),
-            (Method::PATCH, "/apis/apps/v1/namespaces/sluice-system/deployments/sluice".to_owned()),
+            (Method::DELETE, "/apis/apps/v1/namespaces/sluice-system/deployments/sluice".to_owned()),
             (Method::PATCH, format!("/api/v1/namespaces/{ns}")),
             (Method::DELETE, format!("/api/v1/namespaces/{ns}")),
             (Method::GET, "/api/v1/nodes".to_owned()),

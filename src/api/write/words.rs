@@ -24,11 +24,13 @@ pub fn operation(write: &Write) -> &'static str {
             JobPurpose::Prepare => "prepare",
             JobPurpose::Release => "release",
             JobPurpose::Restore => "restore",
+            JobPurpose::KeepGates => "keep_gates",
         },
         Write::PatchPod { purpose, .. } | Write::DeletePod { purpose, .. } => match purpose {
             PodPurpose::Admit => "admit_pod",
             PodPurpose::Release => "release_pod",
             PodPurpose::LiftGates => "lift_gates",
+            PodPurpose::KeepGates => "keep_gates_of_pod",
             PodPurpose::Relabel => "relabel_pod",
             PodPurpose::Evict => "evict_pod",
             PodPurpose::TimeOut => "time_out_pod",

@@ -10,6 +10,7 @@ use crate::cache::children::Child;
 use crate::cache::pod::OwnerRef;
 use crate::cache::{JobKey, JobRecord, Subject, Uid};
 use crate::controller::Controller;
+use crate::controller::gates::count_changes;
 use crate::plan::Note;
 use crate::plan::job::left_suspended;
 
@@ -214,8 +215,21 @@ impl Controller {
         self.count_devices(key, &mut record);
         let uid = record.uid.clone();
         let before = self.objects.job(key);
-        let lifted = before.is_some_and(|known| {
-            known.gates.is_held() && !record.gates.is_held() && known.revision < record.revision
+        let older = before.filter(|known| known.revision < record.revision);
+        let notes = older.map_or_else(Vec::new, |known| {
+            let (gates, metrics) = (&mut self.cluster.gates, &self.metrics);
+            let mut notes = count_changes(
+                gates,
+                metrics,
+                known.into(),
+                (&record).into(),
+                self.now.wall,
+            );
+            let is_last = known.gates.is_held() && !record.gates.is_held();
+            if is_last && notes.is_empty() {
+                notes.push(Note::normal("GateLifted", "The last gate was removed"));
+            }
+            notes
         });
         let is_other_for_pods = before.is_none_or(|known| {
             known.gates != record.gates
@@ -227,12 +241,8 @@ impl Controller {
                 let pods = self.objects.pods.children(&key.namespace, &uid);
                 self.agenda.plan_all(pods.into_iter().map(Subject::Pod));
             }
-            if lifted {
-                self.tell(
-                    key,
-                    &uid,
-                    Note::normal("GateLifted", "The last gate was removed"),
-                );
+            for note in notes {
+                self.tell(key, &uid, note);
             }
             let subject = Subject::Job(uid);
             self.agenda.synced(&subject);

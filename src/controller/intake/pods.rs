@@ -11,6 +11,7 @@ use sluice_kinds::pod::PodMode;
 use crate::cache::pods::Root;
 use crate::cache::{GroupKey, PodKey, PodRecord, Subject, Uid};
 use crate::controller::Controller;
+use crate::controller::gates::count_changes;
 use crate::process::hashing::HashSet;
 
 /// What is known of the labels by which pods are watched.
@@ -67,8 +68,22 @@ impl Controller {
             }
         }
         self.note_late_pod(before.as_ref(), &record);
+        let known = before.as_ref().filter(|before| before.uid == uid);
+        let notes = known.map_or_else(Vec::new, |known| {
+            let (gates, metrics) = (&mut self.cluster.gates, &self.metrics);
+            count_changes(
+                gates,
+                metrics,
+                known.into(),
+                (&record).into(),
+                self.now.wall,
+            )
+        });
         if self.objects.pods.put(key.clone(), record) {
             self.pod_labels.lost.remove(&uid);
+            for note in notes {
+                self.tell_about(&Subject::Pod(uid.clone()), note);
+            }
             if let Some(before) = before.filter(|before| before.uid == uid) {
                 self.pod_belongs_changed(&before, &key.namespace);
             }

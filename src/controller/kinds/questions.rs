@@ -39,6 +39,19 @@ impl Kinds {
         self.entries.get(name)?.compiled.clone()
     }
 
+    /// What the JobKind's objects are called, as in `Job.batch`.
+    pub fn name_of_kind(&self, name: &str) -> String {
+        let compiled = self
+            .entries
+            .get(name)
+            .and_then(|entry| entry.compiled.as_ref());
+        match compiled {
+            Some(kind) if kind.group.is_empty() => kind.kind.clone(),
+            Some(kind) => format!("{}.{}", kind.kind, kind.group),
+            None => name.to_owned(),
+        }
+    }
+
     /// What all objects are read with.
     pub fn reading(&self) -> &Reading {
         &self.reading

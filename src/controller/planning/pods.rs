@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use sluice_kinds::gates::Gate;
 use sluice_kinds::hold::Hold;
 use sluice_kinds::pod::PodMode;
 use sluice_kinds::problem::summarize;
@@ -35,6 +36,10 @@ impl Controller {
             return;
         }
         let (key, pod) = (key.clone(), pod.clone());
+        let gate = |gate: &Gate| self.gate_now(gate, &subject, &pod.gate_record);
+        if let Some((write, notes)) = plan::act_on_gates(&key, &pod, &gate, self.now.wall) {
+            return self.send_for_pods(subject, write, notes);
+        }
         if pod.is_gated_elsewhere() && !pod.propagated.is_empty() {
             let held_by = self.held_by(&pod, &key.namespace);
             if let Some(write) = plan::lift(&key, &pod, &held_by) {
@@ -56,11 +61,17 @@ impl Controller {
     /// The gates that hold a pod by an annotation.
     fn held_by(&mut self, pod: &PodRecord, namespace: &Arc<str>) -> HeldBy {
         if pod.owner.is_none() {
-            return HeldBy::of(&pod.gates);
+            let is_deactivated = pod.gate_record.is_deactivated();
+            return if is_deactivated {
+                HeldBy::All
+            } else {
+                HeldBy::of(&pod.gates)
+            };
         }
         self.ask_for_owner(pod, namespace);
         match self.job_of_pod(pod, namespace) {
             Some(job) if job.released => HeldBy::Gates(BTreeSet::new()),
+            Some(job) if job.gate_record.is_deactivated() => HeldBy::All,
             Some(job) => HeldBy::of(&job.gates),
             None => HeldBy::Unknown,
         }
@@ -69,7 +80,7 @@ impl Controller {
     /// Whether the pod's job needs no quota any more: its queue label is gone, and it has no gates.
     fn is_unqueued(&self, pod: &PodRecord, namespace: &Arc<str>) -> bool {
         self.job_of_pod(pod, namespace).is_some_and(|job| {
-            job.hold == Hold::Pods && job.queue == QueueName::None && !job.gates.is_held()
+            job.hold == Hold::Pods && job.queue == QueueName::None && !job.is_held()
         })
     }
 

@@ -21,6 +21,9 @@ const EXPLAIN_AFTER: Duration = Duration::from_secs(2);
 /// Waiting jobs whose explanation is looked at again in a second: bounds the work, so that 10,000
 /// waiting jobs are gone through in 20 seconds.
 const EXPLAINED_PER_SECOND: usize = 500;
+/// Of these, those that are told anything while other writes are sent, unless their user has to act: each costs the API
+/// server as much as an admission, and who is admitted soon needs no reason.
+const TOLD_PER_SECOND_WHILE_BUSY: usize = 5;
 /// Waiting pods that are told what they wait for in a second, by an event: a bound on the events that
 /// thousands of waiting pods make.
 const POD_EVENTS_PER_SECOND: usize = 20;
@@ -34,6 +37,8 @@ pub struct PendingReasons {
     members: HashSet<Subject>,
     /// How many pods may still be told in this second what they wait for.
     pod_events_left: usize,
+    /// How many jobs and groups may still be told in this second what they wait for.
+    jobs_left: usize,
 }
 
 impl PendingReasons {
@@ -42,6 +47,13 @@ impl PendingReasons {
         if self.members.insert(subject.clone()) {
             self.turns.push_back((now.moment, subject.clone()));
         }
+    }
+
+    /// Whether one more job may be told in this second.
+    fn take_job(&mut self) -> bool {
+        let left = self.jobs_left.checked_sub(1);
+        self.jobs_left = left.unwrap_or_default();
+        left.is_some()
     }
 
     /// Takes out the one that waits for the longest, if that is long enough.
@@ -63,6 +75,11 @@ impl Controller {
         if !self.phase.has_decided() {
             return;
         }
+        self.pending_reasons.jobs_left = if self.writes.take_moved() {
+            TOLD_PER_SECOND_WHILE_BUSY
+        } else {
+            EXPLAINED_PER_SECOND
+        };
         for _ in 0..self.pending_reasons.turns.len().min(EXPLAINED_PER_SECOND) {
             // None has waited for long enough.
             let Some(subject) = self.pending_reasons.take_due(self.now) else {
@@ -101,6 +118,10 @@ impl Controller {
             return true;
         };
         if let Some(status) = workload::waiting(record, reason, message.clone(), self.now.wall) {
+            let note = reason.note(message);
+            if !note.is_warning && !self.pending_reasons.take_job() {
+                return true;
+            }
             // That of a job that is not known does not matter: the Workload is written to.
             let resource = self.resource_of(subject);
             let resource = resource.unwrap_or_else(|| ApiResource::erase::<Workload>(&()));
@@ -110,12 +131,11 @@ impl Controller {
                 status: Box::new(status),
                 purpose: StatusPurpose::Explain,
             };
-            let notes = vec![reason.note(message)];
             self.send(InFlightWrite {
                 subject: subject.clone(),
                 write,
                 resource,
-                notes,
+                notes: vec![note],
             });
         }
         true
@@ -176,7 +196,7 @@ impl Controller {
     fn paused(&self, subject: &Subject) -> Option<(NotReserved, String)> {
         let found = self.objects.job_of(subject);
         let (key, job) = found.filter(|(_, job)| job.is_paused())?;
-        let is_held = job.gates.is_held() && !job.released;
+        let is_held = job.is_held();
         let kind = self.kinds.compiled(&key.kind).filter(|_| !is_held)?;
         let waits = workload::waits_for_user(&kind.suspend_path()?.field());
         Some((NotReserved::OnHold, waits))

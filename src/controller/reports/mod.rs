@@ -3,5 +3,6 @@
 
 pub(super) mod events;
 pub(super) mod explaining;
+mod gate_statuses;
 pub(super) mod progress;
 pub(super) mod statuses;

@@ -1,4 +1,4 @@
-//! The statuses of queues, cohorts and JobKinds: looked at once a second, written when a reader
+//! The statuses of queues, cohorts, Gates and JobKinds: looked at once a second, written when a reader
 //! would be told something else. They are reports: nothing is decided by them.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -11,6 +11,7 @@ use serde_json::Value;
 use sluice_crds::{ClusterQueue, Cohort, JobKind, JobKindStatus, LocalQueue, LocalQueueStatus};
 use sluice_engine::{CohortName, Engine, QueueName};
 
+use super::gate_statuses::oldest_gated;
 use crate::cache::ObjectCache;
 use crate::cache::cluster::{Cluster, Kept};
 use crate::cache::conditions::{self, ConditionUpdate, Type};
@@ -84,8 +85,9 @@ impl Statuses {
         self.waiting.clear();
         let now = present.wall;
         self.cluster_queues(engine, cluster, metrics, now);
-        self.local_queues(engine, cluster, objects, now);
+        self.local_queues(engine, cluster, objects, kinds, now);
         self.cohorts(engine, cluster, now);
+        self.gates(cluster, objects, kinds, metrics, now);
         self.written.retain(|_, at| present.since(*at) < AGAIN);
         put_off(&mut self.waiting, |report| {
             self.written.get(&report.place).copied()
@@ -123,6 +125,7 @@ impl Statuses {
         engine: &Engine,
         cluster: &Cluster,
         objects: &ObjectCache,
+        kinds: &Kinds,
         now: Timestamp,
     ) {
         let resource = ApiResource::erase::<LocalQueue>(&());
@@ -133,6 +136,7 @@ impl Statuses {
             let place = (key.namespace.clone(), key.name.to_string());
             let of = |counts: &BTreeMap<_, i32>| counts.get(&place).copied().unwrap_or_default();
             let gated = of(objects.gated()).saturating_add(of(objects.pods.gated()));
+            let gated = (gated, oldest_gated(objects, kinds, &place));
             let Kept {
                 generation,
                 status: known,
@@ -206,7 +210,8 @@ impl Statuses {
         }
     }
 
-    fn write(
+    /// Has a status written that says something else than what is known, unless that is under way.
+    pub(super) fn write(
         &mut self,
         resource: &ApiResource,
         namespace: &str,

@@ -51,6 +51,7 @@ fn resource(source: &Source) -> Option<ApiResource> {
         Source::LocalQueue => own("LocalQueue", "localqueues"),
         Source::WorkloadPriorityClass => own("WorkloadPriorityClass", "workloadpriorityclasses"),
         Source::JobKind => own("JobKind", "jobkinds"),
+        Source::Gate => own("Gate", "gates"),
         Source::Workload => own("Workload", "workloads"),
         Source::Pod => resource_of("", "v1", "Pod", "pods"),
         Source::Namespace => resource_of("", "v1", "Namespace", "namespaces"),

@@ -47,6 +47,8 @@ pub struct InFlightWrites {
     /// What is under way or waits, by subject.
     by_subject: HashMap<Subject, Kind>,
     explaining_now: usize,
+    /// Whether anything but explanations was sent since that was last asked.
+    has_moved: bool,
 }
 
 /// What a write means for the engine.
@@ -109,7 +111,10 @@ impl InFlightWrites {
             return None;
         }
         let write = match self.waiting.pop_front() {
-            Some(write) => write,
+            Some(write) => {
+                self.has_moved = true;
+                write
+            }
             None if self.explaining_now < EXPLAINING_MAX => {
                 let write = self.explaining.pop_front()?;
                 self.explaining_now += 1;
@@ -119,6 +124,13 @@ impl InFlightWrites {
         };
         self.running += 1;
         Some(write)
+    }
+
+    /// Whether anything but explanations was sent since this was last asked, or is to be.
+    pub fn take_moved(&mut self) -> bool {
+        std::mem::take(&mut self.has_moved)
+            || !self.waiting.is_empty()
+            || self.explaining_now < self.running
     }
 
     /// A write has ended.

@@ -74,6 +74,11 @@ impl Writes {
         self.in_flight.withdraw_explanation(subject);
     }
 
+    /// Whether anything but explanations was sent since this was last asked, or is to be.
+    pub fn take_moved(&mut self) -> bool {
+        self.in_flight.take_moved()
+    }
+
     /// The next write to be sent, if there may be one more at the same time.
     pub fn start(&mut self) -> Option<InFlightWrite> {
         self.in_flight.start()

@@ -13,7 +13,7 @@ use crate::cache::JobRecord;
 use crate::cache::job::Reading;
 use crate::plan::situation::Situation;
 use crate::plan::writes::{delete_workload, runs_unheld, suspend};
-use crate::plan::{JobPatch, JobPurpose, Note, Plan, Write};
+use crate::plan::{JobPatch, JobPurpose, Note, Plan, Write, gates};
 
 /// A job whose pods are admitted by themselves: it has no Workload, and it is suspended only by gates
 /// or where its pods would not wait. What there is to do is done to its pods.
@@ -26,13 +26,16 @@ pub(super) fn each_pod(situation: &Situation<'_>) -> Plan {
     {
         return delete_workload(key, record);
     }
-    let is_gated = job.gates.is_held() && !job.released;
+    let is_gated = job.is_held();
+    if is_gated && let Some(plan) = act_on_gates(situation) {
+        return plan;
+    }
     let by_gates = situation.kind.is_suspended_by_gates() && job.reading.is_ok();
     if is_gated && by_gates && job.suspension() == Suspension::None {
-        return suspend(situation, held_note(job));
+        return suspend(situation, held_note(situation));
     }
     if is_gated {
-        return Plan::note(held_note(job));
+        return Plan::note(held_note(situation));
     }
     if job.is_marked_held() && (by_gates || is_unheld(job)) {
         return start(situation);
@@ -47,7 +50,11 @@ pub(super) fn each_pod(situation: &Situation<'_>) -> Plan {
 }
 
 /// The note about a job that gates hold.
-pub(super) fn held_note(job: &JobRecord) -> Note {
+fn held_note(situation: &Situation<'_>) -> Note {
+    let Situation { job, gate, .. } = situation;
+    if let Some(by) = &job.gate_record.deactivated_by {
+        return gates::deactivated(by);
+    }
     match &job.gates {
         GateState::Invalid(problems) => Note::warning(
             "InvalidGate",
@@ -56,13 +63,13 @@ pub(super) fn held_note(job: &JobRecord) -> Note {
                 summarize(problems)
             ),
         ),
-        gates => Note::normal(
+        held_by => Note::normal(
             "Gated",
             format!(
                 "Held until these gates are removed: {}",
-                gates
+                held_by
                     .names()
-                    .map(ToString::to_string)
+                    .map(|name| gates::described(name, gate(name).as_ref()))
                     .collect::<Vec<_>>()
                     .join(", ")
             ),
@@ -87,8 +94,8 @@ pub(super) fn not_gated(situation: &Situation<'_>) -> Plan {
 
 /// A job with gates: no Workload, not running.
 pub(super) fn gated(situation: &Situation<'_>, reading: &Reading) -> Plan {
-    let Situation { job, workload, .. } = situation;
-    let note = held_note(job);
+    let Situation { workload, .. } = situation;
+    let note = held_note(situation);
     if runs_unheld(situation, reading) {
         return suspend(situation, note);
     }
@@ -97,7 +104,23 @@ pub(super) fn gated(situation: &Situation<'_>, reading: &Reading) -> Plan {
     {
         return delete_workload(workload_key, record).and_note(note);
     }
-    Plan::note(note)
+    act_on_gates(situation).unwrap_or_else(|| Plan::note(note))
+}
+
+/// What the Gates of its gates ask for about a job, if anything.
+fn act_on_gates(situation: &Situation<'_>) -> Option<Plan> {
+    let Situation { key, job, gate, .. } = situation;
+    let action = gates::act((*job).into(), *gate, situation.now)?;
+    let metadata = action.metadata(&job.revision.0.to_string());
+    let write = Write::PatchJob {
+        key: (*key).clone(),
+        patch: JobPatch::Merge(json!({"metadata": metadata})),
+        purpose: JobPurpose::KeepGates,
+    };
+    Some(Plan {
+        write: Some(write),
+        notes: action.notes,
+    })
 }
 
 /// A job without gates and without a queue: Sluice has something to do with it only if it suspended it.
@@ -118,15 +141,16 @@ pub(super) fn unqueued(situation: &Situation<'_>) -> Plan {
         };
     }
     if job.is_marked_held() {
-        start(situation)
-    } else {
-        Plan::default()
+        return start(situation);
     }
+    // It is looked after for what its gates count; else it would have been left, and told so.
+    let told = left_suspended(job, kind).filter(|_| job.has_passed_gates());
+    told.map_or_else(Plan::default, Plan::note)
 }
 
 /// Whether neither a gate nor a queue holds a job.
 pub(super) fn is_unheld(job: &JobRecord) -> bool {
-    job.queue == QueueName::None && (!job.gates.is_held() || job.released)
+    job.queue == QueueName::None && !job.is_held()
 }
 
 /// That a job stays suspended though neither a gate nor a queue holds it any more, if it does: its user

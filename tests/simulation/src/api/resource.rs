@@ -39,7 +39,7 @@ const OWN: &str = sluice_crds::GROUP;
 const OWN_VERSION: &str = sluice_crds::VERSION;
 
 /// All of them.
-pub static RESOURCES: [Resource; 17] = [
+pub static RESOURCES: [Resource; 18] = [
     resource("", "v1", "pods", "Pod", true, true),
     resource("", "v1", "namespaces", "Namespace", false, true),
     resource("", "v1", "limitranges", "LimitRange", true, false),
@@ -90,6 +90,7 @@ pub static RESOURCES: [Resource; 17] = [
         false,
     ),
     resource(OWN, OWN_VERSION, "jobkinds", "JobKind", false, true),
+    resource(OWN, OWN_VERSION, "gates", "Gate", false, true),
     resource(OWN, OWN_VERSION, "workloads", "Workload", true, true),
     resource("apps", "v1", "replicasets", "ReplicaSet", true, true),
 ];

@@ -1,0 +1,230 @@
+//! What the gates hold, and what has passed them. One index for jobs and one for pods; both are asked by
+//! [`super::ObjectCache::held`].
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use k8s_openapi::jiff::Timestamp;
+use sluice_kinds::gates::{Gate, GateState};
+use sluice_kinds::view::QueueName;
+
+use super::kept_gates::KeptGates;
+use super::{JobKey, JobRecord, PodKey, PodRecord, Subject, Uid, remove_from};
+use crate::process::hashing::HashMap;
+
+/// A job or a pod, as far as its gates are concerned.
+#[derive(Debug, Clone, Copy)]
+pub struct Gated<'a> {
+    /// Its UID.
+    pub uid: &'a Uid,
+    /// When it was created.
+    pub created: Option<Timestamp>,
+    /// Its gates.
+    pub gates: &'a GateState,
+    /// What it keeps of them.
+    pub kept: &'a KeptGates,
+    /// Whether its gates hold it, rather than having come too late.
+    pub is_held: bool,
+    /// Whether it has finished, or its pod has ended.
+    pub has_ended: bool,
+    /// The LocalQueue that it names.
+    pub queue: &'a QueueName,
+}
+
+impl<'a> From<&'a JobRecord> for Gated<'a> {
+    fn from(job: &'a JobRecord) -> Self {
+        Self {
+            uid: &job.uid,
+            created: job.created,
+            gates: &job.gates,
+            kept: &job.gate_record,
+            is_held: job.is_held_by_gates(),
+            has_ended: job.finished().is_some(),
+            queue: &job.queue,
+        }
+    }
+}
+
+impl<'a> From<&'a PodRecord> for Gated<'a> {
+    fn from(pod: &'a PodRecord) -> Self {
+        Self {
+            uid: &pod.uid,
+            created: pod.created,
+            gates: &pod.gates,
+            kept: &pod.gate_record,
+            is_held: pod.is_held_by_gates(),
+            has_ended: !pod.is_live(),
+            queue: &pod.queue,
+        }
+    }
+}
+
+impl Gated<'_> {
+    /// Whether no gate holds it, and none is kept as lifted: so it is with most.
+    fn is_free(self) -> bool {
+        !self.is_held && self.kept.lifted.is_empty()
+    }
+}
+
+/// An object that a gate holds. The order is by age.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Held {
+    /// When it was created.
+    pub created: Option<Timestamp>,
+    /// The namespace.
+    pub namespace: Arc<str>,
+    /// The name of its JobKind; none for a pod.
+    pub kind: Option<Arc<str>>,
+    /// The name.
+    pub name: Arc<str>,
+    /// The object.
+    pub subject: Subject,
+}
+
+/// What the gates hold, of jobs or of pods.
+#[derive(Debug, Default)]
+pub struct HeldObjects {
+    by_gate: HashMap<Gate, ByAge>,
+    /// By namespace and LocalQueue.
+    by_queue: HashMap<(Arc<str>, String), BTreeSet<Held>>,
+    /// What each gate was lifted from and has not finished.
+    passed: HashMap<Gate, BTreeSet<Subject>>,
+}
+
+/// What one gate holds.
+#[derive(Debug, Default)]
+struct ByAge {
+    all: BTreeSet<Held>,
+    /// Those for which no deadline of the gate has passed.
+    unexpired: BTreeSet<Held>,
+}
+
+impl HeldObjects {
+    /// How many objects `gate` holds.
+    pub fn count(&self, gate: &Gate) -> usize {
+        self.by_gate.get(gate).map_or(0, |held| held.all.len())
+    }
+
+    /// What `gate` holds, the oldest first.
+    pub fn of(&self, gate: &Gate) -> impl Iterator<Item = &Held> {
+        let held = self.by_gate.get(gate);
+        held.into_iter().flat_map(|held| &held.all)
+    }
+
+    /// What `gate` holds and no deadline of it has passed for, the oldest first.
+    pub fn unexpired(&self, gate: &Gate) -> impl Iterator<Item = &Held> {
+        let held = self.by_gate.get(gate);
+        held.into_iter().flat_map(|held| &held.unexpired)
+    }
+
+    /// How many objects `gate` was lifted from that have not finished, as far as that is kept on the objects.
+    pub fn passed(&self, gate: &Gate) -> usize {
+        self.passed.get(gate).map_or(0, BTreeSet::len)
+    }
+
+    /// What gates hold of a LocalQueue, the oldest first.
+    pub fn of_queue(&self, place: &(Arc<str>, String)) -> impl Iterator<Item = &Held> {
+        self.by_queue.get(place).into_iter().flatten()
+    }
+
+    pub(super) fn add_job(&mut self, key: &JobKey, job: &JobRecord) {
+        self.add(job.into(), || held_job(key, job));
+    }
+
+    pub(super) fn remove_job(&mut self, key: &JobKey, job: &JobRecord) {
+        self.remove(job.into(), || held_job(key, job));
+    }
+
+    pub(super) fn add_pod(&mut self, key: &PodKey, pod: &PodRecord) {
+        self.add(pod.into(), || held_pod(key, pod));
+    }
+
+    pub(super) fn remove_pod(&mut self, key: &PodKey, pod: &PodRecord) {
+        self.remove(pod.into(), || held_pod(key, pod));
+    }
+
+    fn add(&mut self, gated: Gated<'_>, held: impl FnOnce() -> Held) {
+        if gated.is_free() {
+            return;
+        }
+        let held = held();
+        if !gated.has_ended {
+            for gate in passed_gates(gated) {
+                let passed = self.passed.entry(gate).or_default();
+                passed.insert(held.subject.clone());
+            }
+        }
+        if !gated.is_held {
+            return;
+        }
+        if let Some(place) = queue_of(&held, gated) {
+            self.by_queue.entry(place).or_default().insert(held.clone());
+        }
+        for gate in gated.gates.names() {
+            let of_gate = self.by_gate.entry(gate.clone()).or_default();
+            of_gate.all.insert(held.clone());
+            if !gated.kept.has_expired(gate) {
+                of_gate.unexpired.insert(held.clone());
+            }
+        }
+    }
+
+    fn remove(&mut self, gated: Gated<'_>, held: impl FnOnce() -> Held) {
+        if gated.is_free() {
+            return;
+        }
+        let held = held();
+        for gate in passed_gates(gated) {
+            remove_from(&mut self.passed, &gate, &held.subject);
+        }
+        if !gated.is_held {
+            return;
+        }
+        if let Some(place) = queue_of(&held, gated) {
+            remove_from(&mut self.by_queue, &place, &held);
+        }
+        for gate in gated.gates.names() {
+            if let Some(of_gate) = self.by_gate.get_mut(gate) {
+                of_gate.all.remove(&held);
+                of_gate.unexpired.remove(&held);
+                if of_gate.all.is_empty() {
+                    self.by_gate.remove(gate);
+                }
+            }
+        }
+    }
+}
+
+fn queue_of(held: &Held, gated: Gated<'_>) -> Option<(Arc<str>, String)> {
+    match gated.queue {
+        QueueName::Named(queue) => Some((held.namespace.clone(), queue.clone())),
+        QueueName::None | QueueName::Invalid(_) => None,
+    }
+}
+
+/// The gates that were lifted from an object.
+fn passed_gates(gated: Gated<'_>) -> impl Iterator<Item = Gate> {
+    let lifted = gated.kept.lifted_from(gated.uid);
+    let names = lifted.map(|lifted| lifted.gate.as_str());
+    names.filter_map(|name| Gate::parse(name, "").ok())
+}
+
+fn held_job(key: &JobKey, job: &JobRecord) -> Held {
+    Held {
+        created: job.created,
+        namespace: key.namespace.clone(),
+        kind: Some(key.kind.clone()),
+        name: key.name.clone(),
+        subject: Subject::Job(job.uid.clone()),
+    }
+}
+
+fn held_pod(key: &PodKey, pod: &PodRecord) -> Held {
+    Held {
+        created: pod.created,
+        namespace: key.namespace.clone(),
+        kind: None,
+        name: key.name.clone(),
+        subject: Subject::Pod(pod.uid.clone()),
+    }
+}

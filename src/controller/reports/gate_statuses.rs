@@ -1,0 +1,73 @@
+//! The statuses of Gates, and what gates hold of a LocalQueue. When statuses are written lies in `statuses.rs`.
+
+use std::sync::Arc;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::jiff::Timestamp;
+use kube::api::ApiResource;
+use sluice_crds::GatedObject;
+
+use super::statuses::Statuses;
+use crate::cache::ObjectCache;
+use crate::cache::cluster::Cluster;
+use crate::controller::kinds::Kinds;
+use crate::plan::gate_status::{self, Holdings, NAMED_MAX};
+use crate::process::invariants::violated;
+use crate::process::metrics::Metrics;
+
+impl Statuses {
+    /// Has those statuses of Gates written that would say something else.
+    pub(super) fn gates(
+        &mut self,
+        cluster: &Cluster,
+        objects: &ObjectCache,
+        kinds: &Kinds,
+        metrics: &Metrics,
+        now: Timestamp,
+    ) {
+        let kind_of = |name: &str| kinds.name_of_kind(name);
+        let resource = ApiResource::erase::<sluice_crds::Gate>(&());
+        for (gate, object) in cluster.gates.iter() {
+            let Some(name) = gate.object_name() else {
+                violated("a Gate is named for a gate that can be named so");
+                continue;
+            };
+            let held = objects.held();
+            let oldest = held.iter().flat_map(|held| held.of(gate).take(NAMED_MAX));
+            let holdings = Holdings {
+                count: held.iter().map(|held| held.count(gate)).sum(),
+                passed: objects.passed(gate),
+                oldest: oldest.collect(),
+            };
+            let status = gate_status::gate(object, &holdings, &kind_of, now);
+            metrics.gate(&name, &status);
+            if status != object.status {
+                self.write(&resource, "", &name, &object.status, &status);
+            }
+        }
+    }
+}
+
+/// The oldest objects that gates hold of the LocalQueue at `place`.
+pub(super) fn oldest_gated(
+    objects: &ObjectCache,
+    kinds: &Kinds,
+    place: &(Arc<str>, String),
+) -> Vec<GatedObject> {
+    let held = objects.held().into_iter();
+    let held = held.flat_map(|held| held.of_queue(place).take(NAMED_MAX));
+    let oldest = gate_status::oldest(held);
+    let named = oldest.into_iter();
+    named
+        .map(|held| GatedObject {
+            kind: gate_status::kind_of(held, &|name| kinds.name_of_kind(name)),
+            name: held.name.to_string(),
+            gates: objects
+                .gates_of(&held.subject)
+                .map_or_else(Vec::new, |gated| {
+                    gated.gates.names().map(ToString::to_string).collect()
+                }),
+            since: Time(held.created.unwrap_or_default()),
+        })
+        .collect()
+}

@@ -1,0 +1,241 @@
+//! What the status of a Gate says: what its gate holds, and whether that is too much. Pure.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::jiff::SignedDuration;
+use sluice_crds::{Backlog, GateStatus, HeldObject};
+use sluice_kinds::problem::summarize;
+
+use super::Now;
+use crate::cache::conditions::{self, ConditionUpdate, Type};
+use crate::cache::gates::GateObject;
+use crate::cache::held::Held;
+
+/// How many of the held objects a status names.
+pub const NAMED_MAX: usize = 10;
+
+/// What a gate holds.
+#[derive(Debug)]
+pub struct Holdings<'a> {
+    /// How many objects.
+    pub count: usize,
+    /// How many have passed it and not finished.
+    pub passed: usize,
+    /// The oldest jobs and the oldest pods of these.
+    pub oldest: Vec<&'a Held>,
+}
+
+/// The status of a Gate. `kind_of` says what a JobKind's objects are called, as in `Job.batch`.
+pub fn gate(
+    object: &GateObject,
+    holdings: &Holdings<'_>,
+    kind_of: &dyn Fn(&str) -> String,
+    now: Now,
+) -> GateStatus {
+    let oldest = oldest(holdings.oldest.iter().copied());
+    let since = oldest.first().and_then(|held| held.created);
+    let count = i32::try_from(holdings.count).unwrap_or(i32::MAX);
+    let mut conditions = object.status.conditions.clone();
+    let holds = "Objects that name this gate are held until it is lifted";
+    let (is_true, reason, message) = match &object.compiled {
+        Ok(_) => (true, "Ready", holds.to_owned()),
+        Err(problems) => (
+            false,
+            "Invalid",
+            format!(
+                "{holds}. It is not lifted by itself: {}",
+                summarize(problems)
+            ),
+        ),
+    };
+    let active = ConditionUpdate {
+        kind: Type::Active,
+        is_true,
+        reason,
+        message,
+    };
+    conditions::set(&mut conditions, active, object.generation, now);
+    match &object.spec.backlog {
+        Some(backlog) => {
+            let age = since.map(|since| now.duration_since(since));
+            let update = backlogged(backlog, count, age);
+            conditions::set(&mut conditions, update, object.generation, now);
+        }
+        None => conditions.retain(|known| known.type_ != Type::Backlogged.name()),
+    }
+    GateStatus {
+        conditions,
+        held: count,
+        oldest_since: since.map(Time),
+        oldest: oldest.iter().map(|held| named(held, kind_of)).collect(),
+        passed: object
+            .spec
+            .counter
+            .map(|_| i32::try_from(holdings.passed).unwrap_or(i32::MAX)),
+        lifted_total: object.lifted,
+        expired_total: object.expired,
+    }
+}
+
+fn named(held: &Held, kind_of: &dyn Fn(&str) -> String) -> HeldObject {
+    HeldObject {
+        kind: self::kind_of(held, kind_of),
+        namespace: held.namespace.to_string(),
+        name: held.name.to_string(),
+        since: Time(held.created.unwrap_or_default()),
+    }
+}
+
+/// The oldest of some objects, the oldest first.
+pub fn oldest<'a>(held: impl Iterator<Item = &'a Held>) -> Vec<&'a Held> {
+    let mut oldest: Vec<&Held> = held.collect();
+    oldest.sort();
+    oldest.truncate(NAMED_MAX);
+    oldest
+}
+
+/// What the kind of an object is called, as in `Job.batch`.
+pub fn kind_of(held: &Held, of_job_kind: &dyn Fn(&str) -> String) -> String {
+    let kind = held.kind.as_deref();
+    kind.map_or_else(|| "Pod".to_owned(), of_job_kind)
+}
+
+/// Without the numbers of the present: a condition changes when something has happened, not as time passes.
+fn backlogged(backlog: &Backlog, count: i32, age: Option<SignedDuration>) -> ConditionUpdate {
+    let too_many = backlog.held.filter(|max| *max < count);
+    let is_old = |max: &i32| age.is_some_and(|age| i64::from(*max) < age.as_secs());
+    let too_long = backlog.age_seconds.filter(is_old);
+    let (is_true, reason, message) = match (too_many, too_long) {
+        (Some(max), _) => (
+            true,
+            "TooManyHeld",
+            format!("More than {max} objects are held"),
+        ),
+        (None, Some(max)) => (
+            true,
+            "HeldTooLong",
+            format!("The oldest object is held for more than {max} s"),
+        ),
+        (None, None) => (
+            false,
+            "WithinThresholds",
+            "Neither more objects are held than spec.backlog says, nor for longer".to_owned(),
+        ),
+    };
+    ConditionUpdate {
+        kind: Type::Backlogged,
+        is_true,
+        reason,
+        message,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use k8s_openapi::jiff::Timestamp;
+    use sluice_crds::GateSpec;
+    use sluice_gates::CompiledGate;
+
+    use super::*;
+    use crate::cache::Subject;
+
+    fn at(seconds: i64) -> Timestamp {
+        Timestamp::from_second(1_800_000_000 + seconds).unwrap()
+    }
+
+    fn held(kind: Option<&str>, seconds: i64) -> Held {
+        let name = format!("{}-{seconds}", kind.unwrap_or("pod"));
+        Held {
+            created: Some(at(seconds)),
+            namespace: "blue".into(),
+            kind: kind.map(Into::into),
+            name: name.as_str().into(),
+            subject: Subject::Job(name.as_str().into()),
+        }
+    }
+
+    fn with_backlog(held: Option<i32>, age_seconds: Option<i32>) -> GateObject {
+        object(GateSpec {
+            backlog: Some(Backlog { held, age_seconds }),
+            ..GateSpec::default()
+        })
+    }
+
+    fn object(spec: GateSpec) -> GateObject {
+        GateObject {
+            generation: Some(1),
+            compiled: CompiledGate::compile("budget.acme.io", &spec),
+            spec: Arc::new(spec),
+            status: GateStatus::default(),
+            lifted: 0,
+            expired: 0,
+        }
+    }
+
+    #[test]
+    fn the_ten_oldest_of_jobs_and_pods_are_named() {
+        let jobs: Vec<_> = (0..12).map(|n| held(Some("job"), 2 * n)).collect();
+        let pods: Vec<_> = (0..12).map(|n| held(None, 2 * n + 1)).collect();
+        let holdings = Holdings {
+            count: 24,
+            passed: 0,
+            oldest: jobs.iter().chain(&pods).collect(),
+        };
+        let kind_of = |kind: &str| format!("{kind}.batch");
+        let status = gate(&object(GateSpec::default()), &holdings, &kind_of, at(100));
+        assert_eq!(status.held, 24);
+        assert_eq!(status.oldest_since, Some(Time(at(0))));
+        let names: Vec<_> = status
+            .oldest
+            .iter()
+            .map(|held| held.name.as_str())
+            .collect();
+        let wanted: Vec<_> = (0..10)
+            .map(|n| format!("{}-{n}", if n % 2 == 0 { "job" } else { "pod" }))
+            .collect();
+        assert_eq!(names, wanted);
+        assert_eq!(status.oldest[0].kind, "job.batch");
+        assert_eq!(status.oldest[1].kind, "Pod");
+    }
+
+    #[test]
+    fn a_backlog_is_told_by_number_and_by_age() {
+        let cases = [
+            (Some(2), None, 2, 10, "WithinThresholds"),
+            (Some(1), None, 2, 10, "TooManyHeld"),
+            (None, Some(10), 2, 10, "WithinThresholds"),
+            (None, Some(9), 2, 10, "HeldTooLong"),
+            (Some(1), Some(9), 2, 10, "TooManyHeld"),
+            (Some(0), Some(1), 0, 10, "WithinThresholds"),
+        ];
+        for (max, seconds, count, age, reason) in cases {
+            let jobs: Vec<_> = (0..count).map(|n| held(Some("job"), n)).collect();
+            let holdings = Holdings {
+                count: jobs.len(),
+                passed: 0,
+                oldest: jobs.iter().collect(),
+            };
+            let object = with_backlog(max, seconds);
+            let status = gate(&object, &holdings, &str::to_owned, at(age));
+            let condition = conditions::find(&status.conditions, Type::Backlogged).unwrap();
+            assert_eq!(condition.reason, reason, "{max:?} {seconds:?} {count}");
+        }
+    }
+
+    #[test]
+    fn a_status_says_the_same_while_nothing_happens() {
+        let jobs = [held(Some("job"), 0)];
+        let holdings = Holdings {
+            count: 1,
+            passed: 0,
+            oldest: jobs.iter().collect(),
+        };
+        let mut object = with_backlog(Some(3), Some(5));
+        object.status = gate(&object, &holdings, &str::to_owned, at(10));
+        for seconds in [11, 100, 1_000_000] {
+            let status = gate(&object, &holdings, &str::to_owned, at(seconds));
+            assert_eq!(status, object.status);
+        }
+    }
+}
