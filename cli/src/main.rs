@@ -1,8 +1,9 @@
 //! The kubectl plugin: `kubectl sluice ...`. This file knows the command line and the exit code; each
-//! command has a module of its own.
+//! command has a module of its own. Only `gates` asks a cluster.
 // In a binary `pub` says what a module offers to the others.
 #![allow(unreachable_pub)]
 
+mod gates;
 mod input;
 mod jobkind;
 mod print;
@@ -19,9 +20,12 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+use crate::gates::{Ended, Gates, Told};
 use crate::simulate::Failure;
+use crate::table::printable;
 
-/// Checks and simulates what Sluice does, which holds Job-like objects until they are admitted.
+/// Checks and simulates what Sluice does, which holds Job-like objects until they are admitted; lists and lifts
+/// gates.
 #[derive(Debug, Parser)]
 #[command(name = "kubectl-sluice", bin_name = "kubectl sluice", version)]
 struct Cli {
@@ -35,6 +39,9 @@ enum Command {
     #[command(subcommand, name = "jobkind", visible_aliases = ["jobkinds", "jk"])]
     JobKind(JobKindCommand),
     Simulate(Box<simulate::Simulate>),
+    /// Commands for gates, which hold objects of a cluster before they are queued.
+    #[command(subcommand, visible_aliases = ["gate"])]
+    Gates(Gates),
 }
 
 #[derive(Debug, Subcommand)]
@@ -42,15 +49,35 @@ enum JobKindCommand {
     Check(jobkind::Check),
 }
 
-/// Something does not fit.
+/// Something does not fit, or was not done.
 const MISFIT: u8 = 1;
-/// Wrong usage, which clap ends with as well, or a file that can't be read.
+/// Wrong usage, which clap ends with as well, a file that can't be read, or a cluster that does not answer.
 const FAILED: u8 = 2;
 
 fn main() -> ExitCode {
     match Cli::parse().command {
         Command::JobKind(JobKindCommand::Check(command)) => check(&command),
         Command::Simulate(command) => simulate(&command),
+        Command::Gates(command) => gates(&command),
+    }
+}
+
+fn gates(command: &Gates) -> ExitCode {
+    let ended = command.run(&mut |told| match told {
+        Told::Result(text) => write(&text),
+        Told::Note(note) => {
+            eprintln!("note: {}", printable(&note));
+            Ok(())
+        }
+        Told::Error(error) => {
+            eprintln!("error: {}", printable(&error));
+            Ok(())
+        }
+    });
+    match ended {
+        Ok(Ended::Done) => ExitCode::SUCCESS,
+        Ok(Ended::NotLifted) => ExitCode::from(MISFIT),
+        Err(error) => failed(FAILED, [printable(&error.to_string())]),
     }
 }
 

@@ -1,0 +1,189 @@
+//! The connection to a cluster, with the caller's kubeconfig; deadlines; and what the API server says when it does
+//! not do what it is asked.
+
+use std::error::Error as StdError;
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
+use kube::core::Status;
+use kube::{Client, Config};
+use sluice_kinds::names;
+use thiserror::Error;
+use tokio::time::timeout;
+
+use super::GatesError;
+
+/// How long an answer may take, with kube's repetitions when the API server is busy. An admission webhook has up to
+/// 30 s of it.
+const ANSWER_DEADLINE: Duration = Duration::from_mins(1);
+/// How long a connection may take, and the credential plugin of a kubeconfig with it.
+const CONNECT_DEADLINE: Duration = Duration::from_secs(30);
+
+/// Which cluster, and as whom.
+#[derive(Debug, Args)]
+pub struct Connection {
+    /// The kubeconfig file; by default what KUBECONFIG names, else ~/.kube/config.
+    #[arg(long, value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+    /// The context of the kubeconfig.
+    #[arg(long, value_name = "NAME")]
+    context: Option<String>,
+}
+
+/// Which namespaces.
+#[derive(Debug, Args)]
+pub struct Namespaces {
+    /// The namespace; by default that of the context.
+    #[arg(short, long, value_name = "NAME")]
+    namespace: Option<String>,
+    /// All namespaces.
+    #[arg(short = 'A', long, conflicts_with = "namespace")]
+    pub all_namespaces: bool,
+}
+
+/// A cluster that can be asked.
+pub struct Cluster {
+    /// Repeats what the API server is too busy for. A patch that tests what it changes takes effect once all the same.
+    pub client: Client,
+    default_namespace: String,
+}
+
+/// Why the cluster does not answer what is asked for.
+#[derive(Debug, Error)]
+pub enum ClusterError {
+    /// There is no kubeconfig, or it can't be read.
+    #[error("can't read the kubeconfig: {0}")]
+    Kubeconfig(String),
+    /// What the kubeconfig says can't be used.
+    #[error("can't connect: {0}")]
+    Connection(String),
+    /// The API server refuses, in its own words.
+    #[error("{}", .0.message)]
+    Refused(Box<Status>),
+    /// It can't be asked, or its answer can't be read.
+    #[error("can't {what}: {detail}")]
+    Unanswered {
+        /// What was asked for.
+        what: String,
+        /// Why.
+        detail: String,
+    },
+    /// It does not answer.
+    #[error("can't {what}: no answer within {} s", .limit.as_secs())]
+    Deadline {
+        /// What was asked for.
+        what: String,
+        /// How long it had.
+        limit: Duration,
+    },
+}
+
+impl Cluster {
+    /// Connects as the caller's kubeconfig says; in a pod without one, as its service account.
+    ///
+    /// # Errors
+    /// The kubeconfig can't be read, or can't be used.
+    pub async fn connect(connection: &Connection) -> Result<Self, ClusterError> {
+        let config = timeout(CONNECT_DEADLINE, connection.config());
+        let mut config = config
+            .await
+            .map_err(|_| ClusterError::Deadline {
+                what: "read the kubeconfig".to_owned(),
+                limit: CONNECT_DEADLINE,
+            })?
+            .map_err(|error| ClusterError::Kubeconfig(causes(&error)))?;
+        config.connect_timeout = Some(CONNECT_DEADLINE);
+        let default_namespace = config.default_namespace.clone();
+        let client = Client::try_from(config);
+        let client = client.map_err(|error| ClusterError::Connection(causes(&error)))?;
+        Ok(Self {
+            client,
+            default_namespace,
+        })
+    }
+
+    /// The namespace that is asked for; None if these are all.
+    ///
+    /// # Errors
+    /// No namespace has such a name.
+    pub fn namespace(&self, asked: &Namespaces) -> Result<Option<String>, GatesError> {
+        if asked.all_namespaces {
+            return Ok(None);
+        }
+        let name = asked.namespace.as_ref().unwrap_or(&self.default_namespace);
+        // It becomes part of a URL.
+        if names::subdomain(name, "").is_empty() {
+            Ok(Some(name.clone()))
+        } else {
+            Err(GatesError::NoNamespace(name.clone()))
+        }
+    }
+}
+
+impl ClusterError {
+    /// Whether the API server has judged the request and refuses it. It may also not know the caller or the object,
+    /// or have too much to do.
+    pub fn is_refusal(&self) -> bool {
+        match self {
+            Self::Refused(status) => [400, 403, 409, 422].contains(&status.code),
+            _ => false,
+        }
+    }
+}
+
+impl Connection {
+    async fn config(&self) -> Result<Config, KubeconfigError> {
+        let options = KubeConfigOptions {
+            context: self.context.clone(),
+            ..KubeConfigOptions::default()
+        };
+        if let Some(path) = &self.kubeconfig {
+            let kubeconfig = Kubeconfig::read_from(path)?;
+            return Config::from_custom_kubeconfig(kubeconfig, &options).await;
+        }
+        let found = Config::from_kubeconfig(&options).await;
+        found.or_else(|error| {
+            let in_pod = (self.context.is_none()).then(|| Config::incluster().ok());
+            in_pod.flatten().ok_or(error)
+        })
+    }
+}
+
+/// The answer to a request.
+///
+/// # Errors
+/// It is refused, can't be had, or does not come in time.
+pub async fn answer<T>(
+    what: impl fmt::Display,
+    request: impl Future<Output = kube::Result<T>>,
+) -> Result<T, ClusterError> {
+    match timeout(ANSWER_DEADLINE, request).await {
+        Ok(Ok(answer)) => Ok(answer),
+        Ok(Err(kube::Error::Api(status))) => Err(ClusterError::Refused(status)),
+        Ok(Err(error)) => Err(ClusterError::Unanswered {
+            what: what.to_string(),
+            detail: causes(&error),
+        }),
+        Err(_) => Err(ClusterError::Deadline {
+            what: what.to_string(),
+            limit: ANSWER_DEADLINE,
+        }),
+    }
+}
+
+/// An error and what caused it. Some errors tell their causes themselves.
+fn causes(error: &dyn StdError) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let told = cause.to_string();
+        if !text.contains(&told) {
+            text = format!("{text}: {told}");
+        }
+        source = cause.source();
+    }
+    text
+}
