@@ -31,7 +31,7 @@ pub type Gates<'a> = &'a [(&'a str, &'a str)];
 
 /// A way to write an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Road {
+pub enum Road {
     JsonPatch,
     MergePatch,
     StrategicPatch,
@@ -39,7 +39,7 @@ enum Road {
     Replace,
 }
 
-const ROADS: [Road; 5] = [
+pub const ROADS: [Road; 5] = [
     Road::JsonPatch,
     Road::MergePatch,
     Road::StrategicPatch,
@@ -49,12 +49,12 @@ const ROADS: [Road; 5] = [
 
 /// What of the object is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Part {
+pub enum Part {
     Object,
     Status,
 }
 
-const PARTS: [Part; 2] = [Part::Object, Part::Status];
+pub const PARTS: [Part; 2] = [Part::Object, Part::Status];
 
 /// A job of the queue `nowhere`, which there is not: what is released by its gates stays pending.
 pub fn mk_job(name: &str, gates: Gates<'_>) -> Job {
@@ -87,7 +87,7 @@ pub async fn apply(scene: &Scene<'_>, job: &Job, dry_run: bool) -> kube::Result<
 }
 
 /// Makes the gate annotations of the job `name` be `to`, by this road.
-async fn edit(
+pub async fn edit(
     scene: &Scene<'_>,
     (road, part, dry_run): (Road, Part, bool),
     name: &str,

@@ -78,6 +78,15 @@ impl<'a> Scene<'a> {
         outcome.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     }
 
+    /// The same namespace, as this user acts in it.
+    pub fn acting_as(&self, user: &str) -> Result<Self> {
+        Ok(Self {
+            cp: self.cp,
+            client: self.cp.client_as(Some(user))?,
+            ns: self.ns.clone(),
+        })
+    }
+
     /// A name for a cluster-scoped object of this test.
     pub fn name(&self, name: &str) -> String {
         format!("{}-{name}", self.ns)
@@ -497,6 +506,7 @@ fn resource(kind: &str) -> (ApiResource, bool) {
             false,
         ),
         "JobKind" => (ApiResource::erase::<crds::JobKind>(&()), false),
+        "Gate" => (ApiResource::erase::<crds::Gate>(&()), false),
         kind => panic!("the tests know no kind {kind}"),
     }
 }

@@ -217,6 +217,14 @@ pub fn priority_class(name: &str, value: i32) -> Value {
     })
 }
 
+/// A gate of a namespace's own, and the name of its Gate.
+pub fn own_gate(namespace: &str, path: &str) -> (String, String) {
+    (
+        format!("{namespace}.test/{path}"),
+        format!("{path}.{namespace}.test"),
+    )
+}
+
 /// An object of group `sluice.dev`.
 pub fn own(kind: &str, name: &str, spec: Value) -> Value {
     json!({

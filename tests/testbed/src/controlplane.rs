@@ -181,7 +181,15 @@ impl ControlPlane {
     /// # Errors
     /// When the certificates can't be read.
     pub fn client(&self) -> Result<kube::Client> {
-        admin_client(&self.addresses.server, &self.certificates)
+        self.client_as(None)
+    }
+
+    /// A client of this user, for whom the administrator acts; of the administrator himself without one.
+    ///
+    /// # Errors
+    /// When the certificates can't be read.
+    pub fn client_as(&self, user: Option<&str>) -> Result<kube::Client> {
+        client_as(&self.addresses.server, &self.certificates, user)
     }
 
     /// Runs kubectl as the administrator.
@@ -447,11 +455,20 @@ impl ControlPlane {
 }
 
 pub(crate) fn admin_client(server: &str, certificates: &Certificates) -> Result<kube::Client> {
+    client_as(server, certificates, None)
+}
+
+fn client_as(
+    server: &str,
+    certificates: &Certificates,
+    user: Option<&str>,
+) -> Result<kube::Client> {
     let mut config = kube::Config::new(server.parse()?);
     config.root_cert = Some(vec![certificates.ca_der()]);
     config.default_retry = false;
     let file = |name: &str| certificates.path(name).to_string_lossy().into_owned();
     config.auth_info.client_certificate = Some(file("kubernetes-admin.crt"));
     config.auth_info.client_key = Some(file("kubernetes-admin.key"));
+    config.auth_info.impersonate = user.map(str::to_owned);
     Ok(kube::Client::try_from(config)?)
 }
