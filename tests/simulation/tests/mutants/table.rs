@@ -121,8 +121,8 @@ pub static MUTANTS: [Mutant; 26] = [
     mutant(
         "gates are not looked at",
         "src/plan/job.rs",
-        "None if job.gates.is_held() && !job.released => gated",
-        "None if job.gates.is_held() && job.released => gated",
+        "None if job.is_held() => gated",
+        "None if job.is_held() && job.released => gated",
     ),
     mutant(
         "a finished job frees the quota of pods that run",
