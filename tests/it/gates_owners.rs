@@ -24,6 +24,7 @@ both_ways!(
     pods_of_a_deployment_wait_for_the_owners_of_its_gate,
     nobody_gives_a_gated_object_to_another_owner,
     a_job_that_is_made_again_is_gated_as_it_says,
+    the_largest_job_is_judged_too,
 );
 
 /// The account of a controller that adopts the pods that it selects.
@@ -432,6 +433,34 @@ async fn a_job_that_is_made_again_is_gated_as_it_says(admission: Admission) -> R
             }
         }
         scene.see_complete("j").await.map(drop)
+    })
+    .await
+}
+
+/// A rule that costs more than its budget would not count.
+async fn the_largest_job_is_judged_too(admission: Admission) -> Result<()> {
+    play(admission, "own-large", async |scene| {
+        let (gate, _) = owned_gate(scene, "budget").await?;
+        let (user, of_tenant) = tenant(scene).await?;
+        let others = (1..16).map(|nth| format!("{}.io/{nth:02}", "a.".repeat(28) + "a"));
+        let all: Vec<_> = others.chain([gate]).collect();
+        let job = Job::new("j").gates(&all.join(",")).json();
+        let job = with(
+            job,
+            "/metadata/annotations/filler",
+            json!("x".repeat(250_000)),
+        );
+        let job = with(
+            job,
+            "/spec/template/spec/containers/0/env",
+            json!([{"name": "LARGE", "value": "x".repeat(900_000)}]),
+        );
+        scene.create(&job).await?;
+        let expected = told(AT_GATES, scene, &user, "budget");
+        see_refused("the gate to hold", &expected, async || {
+            dry(&of_tenant, "Job", "j", without(GATES)).await
+        })
+        .await
     })
     .await
 }
