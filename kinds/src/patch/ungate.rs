@@ -25,7 +25,8 @@ pub struct Lifting<'a> {
     /// The record of the pod's admission.
     pub admission: Option<&'a PodAdmission>,
     /// `metadata.resourceVersion` that this was planned from: if the pod has changed since, the
-    /// patch fails with 409. Sent only where a list has to be written whole.
+    /// patch fails with 409. Sent with a record, which must not replace that of another admission
+    /// when it arrives late, and where a list has to be written whole.
     pub resource_version: &'a str,
 }
 
@@ -59,7 +60,6 @@ pub fn lifting_patch(lifting: &Lifting<'_>) -> Value {
         let tolerations = has.with(more).tolerations;
         if tolerations != has.tolerations {
             spec.insert("tolerations".to_owned(), json!(tolerations));
-            // The list is written whole: nobody may have changed it meanwhile.
             metadata.insert("resourceVersion".to_owned(), json!(resource_version));
         }
     }
@@ -67,6 +67,7 @@ pub fn lifting_patch(lifting: &Lifting<'_>) -> Value {
         let record = json!(admission).to_string();
         let annotations = json!({ADMITTED_ANNOTATION: record});
         metadata.insert("annotations".to_owned(), annotations);
+        metadata.insert("resourceVersion".to_owned(), json!(resource_version));
     }
     let mut patch = Map::from_iter([("metadata".to_owned(), Value::Object(metadata))]);
     if !spec.is_empty() {

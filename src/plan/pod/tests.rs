@@ -166,7 +166,7 @@ fn a_pod_is_admitted_by_one_patch_with_its_record() {
     assert_eq!(
         patch,
         json!({
-            "metadata": {"uid": "uid-p", "annotations": {"sluice.dev/admitted":
+            "metadata": {"uid": "uid-p", "resourceVersion": "7", "annotations": {"sluice.dev/admitted":
                 r#"{"at":"2026-01-01T00:00:00Z","clusterQueue":"cq","flavors":{"cpu":"spot"}}"#}},
             "spec": {
                 "schedulingGates": [{"$patch": "delete", "name": QUEUE_GATE}],

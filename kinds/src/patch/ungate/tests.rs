@@ -100,6 +100,23 @@ fn labels_alone_need_no_revision() {
     );
 }
 
+#[test]
+fn a_record_replaces_none_that_was_not_seen() {
+    let admission = PodAdmission {
+        term: None,
+        cluster_queue: "q".to_owned(),
+        flavors: BTreeMap::new(),
+        at: serde_json::from_value(json!("2026-01-02T03:04:05Z")).unwrap(),
+        priority: None,
+    };
+    let lifting = Lifting {
+        admission: Some(&admission),
+        ..lifting(vec!["a.io/x"])
+    };
+    let patch = lifting_patch(&lifting);
+    assert_eq!(patch["metadata"]["resourceVersion"], "7");
+}
+
 /// What the API server makes of the gates of a pod: a delete directive for each entry, by name.
 fn apply(carried: &[String], patch: &Value) -> Vec<String> {
     let gone: Vec<&str> = patch["spec"]["schedulingGates"]
