@@ -8,6 +8,7 @@ use cel::common::ast::{Expr, IdedExpr, LiteralValue, operators};
 use cel::{Context, Env, Program};
 use serde_json::Value;
 
+use crate::expression::failure;
 use crate::expression::nesting::nesting;
 use crate::expression::project::Projection;
 use crate::expression::walk::{Parts, Reference, Walk};
@@ -202,7 +203,7 @@ impl Expression {
         self.check_cost(&projection)?;
         self.program
             .execute(&context)
-            .map_err(|e| one_line(&e.to_string()))
+            .map_err(|e| failure::text(&e, &self.program.source_info().source))
     }
 
     fn check_cost(&self, projection: &Projection) -> Result<(), String> {

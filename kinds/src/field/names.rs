@@ -43,8 +43,8 @@ pub fn subdomain(value: &str, field: &str) -> Vec<Problem> {
     problems
 }
 
-/// What is wrong with `value` as an RFC 1123 label: the name of a pod set.
-pub(crate) fn label(value: &str, field: &str) -> Vec<Problem> {
+/// What is wrong with `value` as an RFC 1123 label: the name of a pod set or namespace.
+pub fn label(value: &str, field: &str) -> Vec<Problem> {
     let mut problems = Vec::new();
     if LABEL_BYTES_MAX < value.len() {
         let detail = format!("must be no more than {LABEL_BYTES_MAX} bytes");
