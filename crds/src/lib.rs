@@ -40,9 +40,9 @@ pub use fair_sharing::{
     LocalQueueFairSharingStatus, ScopeMode, Weight, WeightError,
 };
 pub use gate::{
-    Approval, Backlog, Counter, DEFAULT_TIME_ZONE, Deadline, Exception, Gate, GateSpec, GateStatus,
-    HeldObject, Lifting, NOT_BEFORE_ANNOTATION, NotBefore, OnExpiry, Schedule, WINDOW_SECONDS_MAX,
-    Window,
+    AFTER_ANNOTATION, After, AfterKind, AfterObject, Approval, Backlog, Counter, DEFAULT_TIME_ZONE,
+    Deadline, Exception, Gate, GateSpec, GateStatus, HeldObject, Lifting, NOT_BEFORE_ANNOTATION,
+    NotBefore, OnExpiry, Schedule, WINDOW_SECONDS_MAX, Window,
 };
 pub use generate::{GeneratedFile, crd_files};
 pub use job_kind::{

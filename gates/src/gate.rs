@@ -7,6 +7,7 @@ use sluice_crds::GateSpec;
 use sluice_kinds::Problem;
 use sluice_kinds::gates::Gate;
 
+use crate::after::compiled::CompiledAfter;
 use crate::schedule::compiled::CompiledSchedule;
 use crate::schedule::opening::Opening;
 
@@ -40,6 +41,7 @@ const NAMES_NO_GATE: &str = "must be <path>.<domain>, at most 63 characters long
 pub struct CompiledGate {
     gate: Gate,
     schedule: Option<CompiledSchedule>,
+    after: Option<CompiledAfter>,
 }
 
 impl CompiledGate {
@@ -58,8 +60,17 @@ impl CompiledGate {
             problems.extend(found);
             None
         });
+        let after = spec.after.as_ref().map(CompiledAfter::compile);
+        let after = after.transpose().unwrap_or_else(|found| {
+            problems.extend(found);
+            None
+        });
         match gate {
-            Some(gate) if problems.is_empty() => Ok(Self { gate, schedule }),
+            Some(gate) if problems.is_empty() => Ok(Self {
+                gate,
+                schedule,
+                after,
+            }),
             _ => Err(problems),
         }
     }
@@ -67,6 +78,11 @@ impl CompiledGate {
     /// The gate that the Gate is about.
     pub fn gate(&self) -> &Gate {
         &self.gate
+    }
+
+    /// After which other object the gate is lifted, if it is.
+    pub fn after(&self) -> Option<&CompiledAfter> {
+        self.after.as_ref()
     }
 
     /// Whether the gate is lifted at `now` from any object: from none if it has no schedule, or that is closed for

@@ -1,8 +1,9 @@
 //! `Gate`: who may lift a gate annotation's gate, until when it is to be lifted, and what it holds. When it is lifted
-//! by itself is in `schedule`.
+//! by itself is in `schedule` and `after`.
 //!
 //! Must not have behaviour.
 
+mod after;
 mod schedule;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
@@ -10,6 +11,7 @@ use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use after::{AFTER_ANNOTATION, After, AfterKind, AfterObject};
 pub use schedule::{
     DEFAULT_TIME_ZONE, Exception, NOT_BEFORE_ANNOTATION, NotBefore, Schedule, WINDOW_SECONDS_MAX,
     Window,
@@ -40,7 +42,7 @@ pub use schedule::{
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
 #[serde(rename_all = "camelCase")]
-#[x_kube(validation = Rule::new("[has(self.approval), has(self.schedule), has(self.counter)].filter(is, is).size() <= 1").message("must have at most one of approval, schedule and counter: a gate is lifted in one way"))]
+#[x_kube(validation = Rule::new("[has(self.approval), has(self.schedule), has(self.after), has(self.counter)].filter(is, is).size() <= 1").message("must have at most one of approval, schedule, after and counter: a gate is lifted in one way"))]
 pub struct GateSpec {
     /// What the gate waits for, in a sentence. Users read it on the objects that are held.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -57,12 +59,16 @@ pub struct GateSpec {
     /// Until when the gate is to be lifted. Absent: it has no deadline.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline: Option<Deadline>,
-    /// Somebody lifts the gate. So it is where neither this nor schedule nor counter is there.
+    /// Somebody lifts the gate. So it is where neither this nor schedule, after or counter is there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approval: Option<Approval>,
     /// When the gate is lifted by itself. Absent: it is not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schedule: Option<Schedule>,
+    /// After which other object the gate is lifted by itself: a Job that is complete, a claim that is bound.
+    /// Absent: after none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after: Option<After>,
     /// Lets a number of objects through at a time, for instance as many as there are licences. Absent:
     /// somebody lifts the gate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -110,7 +116,7 @@ pub enum Lifting {
     Anyone,
 }
 
-/// How long an object may be held, and what happens then.
+/// How long an object may be held, and what happens then; or at once, if what it waits for has failed.
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct Deadline {
@@ -161,7 +167,7 @@ pub struct GateStatus {
     /// From how many objects the gate was lifted, since the Gate was created.
     #[serde(default)]
     pub lifted_total: i64,
-    /// For how many objects the deadline has passed, since the Gate was created.
+    /// For how many objects the deadline has passed, or what they wait for has failed, since the Gate was created.
     #[serde(default)]
     pub expired_total: i64,
 }
