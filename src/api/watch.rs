@@ -58,7 +58,7 @@ pub fn outside_of_the_system() -> String {
 }
 
 /// Watches all objects of `resource` until the receiver is gone, and hands on what `read` sees in them.
-/// The watch of a JobKind's objects, or of ResourceClaimTemplates, ends
+/// The watch of a JobKind's objects, of what gates wait for, or of ResourceClaimTemplates, ends
 /// too when they can't be listed, or are not served any more, or not to Sluice: then this says why.
 pub async fn watch<T>(
     client: Client,
@@ -73,7 +73,7 @@ pub async fn watch<T>(
     let mut config = watcher::Config::default()
         .timeout(WATCH_SECONDS)
         .page_size(PAGE_SIZE);
-    if source.is_namespaced() {
+    if source.is_outside_of_the_system() {
         config = config.fields(&outside_of_the_system());
     }
     if source == Source::Pod {

@@ -23,6 +23,7 @@ use sluice_translate as translate;
 
 use super::Template;
 use super::additions::PodAdditions;
+use super::dependencies::Dependencies;
 use super::devices::Devices;
 use super::gates::Gates;
 use crate::cache::Source;
@@ -60,6 +61,8 @@ pub struct Cluster {
     keepers: BTreeSet<String>,
     /// The Gates.
     pub gates: Gates,
+    /// The objects that gates wait for.
+    pub dependencies: Dependencies,
     /// What namespaces and RuntimeClasses add to pods.
     pub additions: PodAdditions,
     /// What the devices are counted by that pods claim.
@@ -189,10 +192,17 @@ impl Cluster {
                     return Err("it is named like no gate".to_owned());
                 };
                 let is_other = self.gates.set(gate.clone(), parse(object)?);
+                if is_other {
+                    self.dependencies.gates_changed();
+                }
                 effect.gate = is_other.then_some(gate);
                 Vec::new()
             }
-            Source::JobKind | Source::Workload | Source::Pod | Source::Jobs(..) => Vec::new(),
+            Source::JobKind
+            | Source::Workload
+            | Source::Pod
+            | Source::Jobs(..)
+            | Source::Dependencies(..) => Vec::new(),
         };
         Ok(effect)
     }
@@ -229,7 +239,11 @@ impl Cluster {
                 .iter()
                 .map(|(namespace, name)| (namespace.as_str().into(), name.as_str().into()))
                 .collect(),
-            Source::JobKind | Source::Workload | Source::Pod | Source::Jobs(..) => Vec::new(),
+            Source::JobKind
+            | Source::Workload
+            | Source::Pod
+            | Source::Jobs(..)
+            | Source::Dependencies(..) => Vec::new(),
         }
     }
 

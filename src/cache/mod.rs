@@ -5,6 +5,7 @@ pub mod additions;
 pub mod children;
 pub mod cluster;
 pub mod conditions;
+pub mod dependencies;
 pub mod devices;
 pub mod gates;
 pub mod held;

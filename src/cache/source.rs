@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-/// Which watch an observation comes from: a fixed kind, or the objects of a JobKind.
+use sluice_gates::GroupKind;
+
+/// Which watch an observation comes from: a fixed kind, the objects of a JobKind, or what gates wait for.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Source {
     /// `ResourceFlavor`.
@@ -36,11 +38,14 @@ pub enum Source {
     /// The objects of the JobKind with this name. The number tells one life of a watch from the
     /// next, so that late observations of an ended watch can be told apart.
     Jobs(Arc<str>, u64),
+    /// The objects of a kind that gates wait for, in one life of their watch.
+    Dependencies(GroupKind, u64),
 }
 
 impl Source {
-    /// Whether its objects are in namespaces.
-    pub fn is_namespaced(&self) -> bool {
+    /// Whether those of its objects are left out that are in namespaces of the system. What gates wait for may be
+    /// anywhere: it is only read.
+    pub fn is_outside_of_the_system(&self) -> bool {
         match self {
             Self::LocalQueue
             | Self::Workload
@@ -56,12 +61,16 @@ impl Source {
             | Self::Gate
             | Self::Namespace
             | Self::RuntimeClass
-            | Self::PriorityClass => false,
+            | Self::PriorityClass
+            | Self::Dependencies(..) => false,
         }
     }
 
     /// Whether its objects may not be served, or not to Sluice, with the rest going on.
     pub fn may_be_refused(&self) -> bool {
-        matches!(self, Self::ResourceClaimTemplate | Self::Jobs(..))
+        matches!(
+            self,
+            Self::ResourceClaimTemplate | Self::Jobs(..) | Self::Dependencies(..)
+        )
     }
 }

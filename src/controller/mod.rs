@@ -61,6 +61,7 @@ use tracing::info;
 use crate::api::watch::Observation;
 use crate::cache::Source;
 use crate::cache::cluster::Cluster;
+use crate::cache::dependencies::{DependencyOrder, DependencyReport};
 use crate::cache::devices::Devices;
 use crate::cache::{ObjectCache, Subject, Uid};
 use crate::jobkinds::webhook_rules::Rules;
@@ -140,6 +141,8 @@ enum Input {
     OwnerFound(Answer),
     /// The task of a JobKind has found something out.
     KindReport(Report),
+    /// The watch of what gates wait for has found something out.
+    DependencyReport(DependencyReport),
     /// A second has passed.
     Tick,
 }
@@ -161,6 +164,8 @@ enum Output {
     LookUpOwner(Question),
     /// Start or end the task of a JobKind.
     Kind(Order),
+    /// Start or end the watch of what gates wait for.
+    Dependency(DependencyOrder),
     /// Write an event about an object.
     Tell(Box<ObjectReference>, Note),
 }
@@ -255,6 +260,7 @@ impl Controller {
             Input::StatusWritten(place) => self.statuses.ended(&place),
             Input::OwnerFound(answer) => self.owner_found(answer),
             Input::KindReport(report) => self.kind_report(report),
+            Input::DependencyReport(report) => self.cluster.dependencies.report(report),
             Input::Tick => self.housekeep(),
         }
     }
@@ -262,6 +268,7 @@ impl Controller {
     /// Plans what has changed or is due, lets the engine decide, and returns what is to be done.
     fn cycle(&mut self, now: Now) -> Vec<Output> {
         self.now = now;
+        self.follow_gates();
         while let Some(wake) = self.agenda.take_due(now.moment) {
             self.awake(wake);
         }
@@ -300,6 +307,8 @@ impl Controller {
             .map(|(object, note)| Output::Tell(object, note))
             .collect();
         outputs.extend(self.kinds.take_orders().into_iter().map(Output::Kind));
+        let orders = self.cluster.dependencies.take_orders().into_iter();
+        outputs.extend(orders.map(Output::Dependency));
         outputs.extend(std::iter::from_fn(|| self.writes.start()).map(Output::Write));
         let suspensions = std::iter::from_fn(|| self.excess_children.start());
         outputs
@@ -318,6 +327,7 @@ impl Controller {
         if !self.phase.has_listed()
             && self.lists.are_complete()
             && self.kinds.all_settled(self.now.moment)
+            && self.cluster.dependencies.all_settled(self.now.moment)
         {
             self.phase = Phase::Opening(Opening::new(self.now));
             info!(

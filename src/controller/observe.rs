@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use kube::api::DynamicObject;
+use sluice_gates::Outcome;
 use sluice_kinds::pod::PodMode;
 use tracing::{debug, warn};
 
@@ -21,6 +22,13 @@ pub enum Seen {
     Object(Box<DynamicObject>),
     /// A Job-like object, as its JobKind reads it.
     Job(JobKey, Box<JobRecord>),
+    /// What gates wait for, as their rules judge it.
+    Dependency {
+        /// Its namespace and name.
+        place: (Arc<str>, Arc<str>),
+        /// What each rule says.
+        outcomes: Vec<Outcome>,
+    },
 }
 
 impl Controller {
@@ -28,6 +36,11 @@ impl Controller {
         let Observation { source, change } = observation;
         if let Source::Jobs(kind, life) = &source
             && !self.kinds.is_current(kind, *life)
+        {
+            return;
+        }
+        if let Source::Dependencies(kind, life) = &source
+            && !self.cluster.dependencies.is_current(kind, *life)
         {
             return;
         }
@@ -44,6 +57,13 @@ impl Controller {
             Change::InList(Seen::Job(key, job)) | Change::Applied(Seen::Job(key, job)) => {
                 self.lists.note(&source, &key.namespace, &key.name);
                 self.job_applied(&key, *job);
+            }
+            Change::InList(Seen::Dependency { place, outcomes })
+            | Change::Applied(Seen::Dependency { place, outcomes }) => {
+                self.lists.note(&source, &place.0, &place.1);
+                if let Source::Dependencies(kind, _) = &source {
+                    self.cluster.dependencies.put(kind, place, outcomes);
+                }
             }
             Change::Deleted(object) => {
                 let (namespace, name) = place(&object);
@@ -102,6 +122,9 @@ impl Controller {
                 self.pod_gone(&PodKey { namespace, name }, uid);
             }
             Source::JobKind => self.job_kind_gone(name),
+            Source::Dependencies(kind, _) => {
+                self.cluster.dependencies.remove(kind, namespace, name);
+            }
             _ => self.setting(source, namespace, name, None),
         }
     }
@@ -146,6 +169,7 @@ impl Controller {
                 .names()
                 .map(|name| ("".into(), name.clone()))
                 .collect(),
+            Source::Dependencies(kind, _) => self.cluster.dependencies.known(kind),
             _ => self.cluster.known(source),
         };
         for (namespace, name) in known {
@@ -158,6 +182,8 @@ impl Controller {
             self.kinds.listed(kind);
             self.review_kind(kind);
             self.workloads_without_job();
+        } else if let Source::Dependencies(kind, _) = source {
+            self.cluster.dependencies.listed(kind);
         } else if self.lists.end_first(source) {
             self.kinds.start_all(self.now.moment);
         }

@@ -7,6 +7,7 @@ use sluice_kinds::problem::summarize;
 
 use super::Now;
 use crate::cache::conditions::{self, ConditionUpdate, Type};
+use crate::cache::dependencies::Trouble;
 use crate::cache::gates::GateObject;
 use crate::cache::held::Held;
 
@@ -24,10 +25,12 @@ pub struct Holdings<'a> {
     pub oldest: Vec<&'a Held>,
 }
 
-/// The status of a Gate. `kind_of` says what a JobKind's objects are called, as in `Job.batch`.
+/// The status of a Gate. `trouble` says what keeps it from being lifted after other objects, or nothing if that is not
+/// known yet. `kind_of` says what a JobKind's objects are called, as in `Job.batch`.
 pub fn gate(
     object: &GateObject,
     holdings: &Holdings<'_>,
+    trouble: Option<Result<(), Trouble>>,
     kind_of: &dyn Fn(&str) -> String,
     now: Now,
 ) -> GateStatus {
@@ -36,24 +39,25 @@ pub fn gate(
     let count = i32::try_from(holdings.count).unwrap_or(i32::MAX);
     let mut conditions = object.status.conditions.clone();
     let holds = "Objects that name this gate are held until it is lifted";
-    let (is_true, reason, message) = match &object.compiled {
-        Ok(_) => (true, "Ready", holds.to_owned()),
-        Err(problems) => (
-            false,
-            "Invalid",
-            format!(
-                "{holds}. It is not lifted by itself: {}",
-                summarize(problems)
-            ),
-        ),
+    let not_lifted = |reason, why: &str| {
+        let message = format!("{holds}. It is not lifted by itself: {why}");
+        Some((false, reason, message))
     };
-    let active = ConditionUpdate {
-        kind: Type::Active,
-        is_true,
-        reason,
-        message,
+    let active = match (&object.compiled, trouble) {
+        (Err(problems), _) => not_lifted("Invalid", &summarize(problems)),
+        (Ok(_), Some(Err(trouble))) => not_lifted(trouble.reason, &trouble.message),
+        (Ok(_), Some(Ok(()))) => Some((true, "Ready", holds.to_owned())),
+        (Ok(_), None) => None,
     };
-    conditions::set(&mut conditions, active, object.generation, now);
+    if let Some((is_true, reason, message)) = active {
+        let active = ConditionUpdate {
+            kind: Type::Active,
+            is_true,
+            reason,
+            message,
+        };
+        conditions::set(&mut conditions, active, object.generation, now);
+    }
     match &object.spec.backlog {
         Some(backlog) => {
             let age = since.map(|since| now.duration_since(since));
@@ -183,7 +187,13 @@ mod tests {
             oldest: jobs.iter().chain(&pods).collect(),
         };
         let kind_of = |kind: &str| format!("{kind}.batch");
-        let status = gate(&object(GateSpec::default()), &holdings, &kind_of, at(100));
+        let status = gate(
+            &object(GateSpec::default()),
+            &holdings,
+            Some(Ok(())),
+            &kind_of,
+            at(100),
+        );
         assert_eq!(status.held, 24);
         assert_eq!(status.oldest_since, Some(Time(at(0))));
         let names: Vec<_> = status
@@ -217,7 +227,7 @@ mod tests {
                 oldest: jobs.iter().collect(),
             };
             let object = with_backlog(max, seconds);
-            let status = gate(&object, &holdings, &str::to_owned, at(age));
+            let status = gate(&object, &holdings, Some(Ok(())), &str::to_owned, at(age));
             let condition = conditions::find(&status.conditions, Type::Backlogged).unwrap();
             assert_eq!(condition.reason, reason, "{max:?} {seconds:?} {count}");
         }
@@ -232,9 +242,15 @@ mod tests {
             oldest: jobs.iter().collect(),
         };
         let mut object = with_backlog(Some(3), Some(5));
-        object.status = gate(&object, &holdings, &str::to_owned, at(10));
+        object.status = gate(&object, &holdings, Some(Ok(())), &str::to_owned, at(10));
         for seconds in [11, 100, 1_000_000] {
-            let status = gate(&object, &holdings, &str::to_owned, at(seconds));
+            let status = gate(
+                &object,
+                &holdings,
+                Some(Ok(())),
+                &str::to_owned,
+                at(seconds),
+            );
             assert_eq!(status, object.status);
         }
     }

@@ -1,6 +1,7 @@
 //! What a Gate asks for about an object that its gate holds: that the gate is lifted; that its deadline is told, lifts
-//! the gate, or deactivates the object. Who may lift a gate by hand is decided by the webhooks.
+//! the gate, or deactivates the object, at its time or once what the gate waits for has failed. Who may lift a gate by hand is decided by the webhooks.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -19,16 +20,24 @@ use crate::cache::held::Gated;
 /// Who lifts a gate whose deadline has passed, in the record of the object.
 const SLUICE: &str = "sluice";
 
+/// The reason of events that say that what a gate waits for has failed.
+pub const DEPENDENCY_FAILED: &str = "DependencyFailed";
+
 /// What a Gate says of an object at a time.
 #[derive(Debug, Clone, Default)]
 pub struct GateNow {
     /// The Gate.
     pub spec: Arc<GateSpec>,
     /// Why its gate is to be lifted now, if it is.
-    pub opened: Option<&'static str>,
+    pub opened: Option<Cow<'static, str>>,
     /// Why it is not, where that can be told.
     pub closed: Option<String>,
+    /// That what it waits for has failed, if it has.
+    pub failed: Option<String>,
 }
+
+/// A gate that is lifted, and why.
+type LiftedGate<'a> = (&'a Gate, Cow<'static, str>);
 
 /// What is to change in the metadata of an object, and what its user is told then.
 #[derive(Debug, Default)]
@@ -74,7 +83,7 @@ pub fn act(
         .collect();
     let opened = said.iter();
     let mut lifted: Vec<_> = opened
-        .filter_map(|(gate, now)| Some((*gate, now.opened?)))
+        .filter_map(|(gate, now)| Some((*gate, now.opened.clone()?)))
         .collect();
     let mut action = expire(gated, &said, &mut lifted, now);
     if !lifted.is_empty() {
@@ -87,7 +96,7 @@ pub fn act(
 fn expire<'a>(
     gated: Gated<'_>,
     said: &[(&'a Gate, GateNow)],
-    lifted: &mut Vec<(&'a Gate, &'static str)>,
+    lifted: &mut Vec<LiftedGate<'a>>,
     now: Now,
 ) -> Option<GateAction> {
     let created = gated.created?;
@@ -95,7 +104,7 @@ fn expire<'a>(
         .iter()
         .filter(|(gate, said)| said.opened.is_none() && !gated.kept.has_expired(gate))
         .filter_map(|(gate, said)| Some((*gate, said.spec.deadline?, said)))
-        .filter(|(_, deadline, _)| expires(*deadline, created) <= now)
+        .filter(|(_, deadline, said)| said.failed.is_some() || expires(*deadline, created) <= now)
         .collect();
     if due.is_empty() {
         return None;
@@ -107,21 +116,25 @@ fn expire<'a>(
         .insert(EXPIRED_GATES_ANNOTATION, Some(expired));
     for (gate, deadline, said) in &due {
         match deadline.on_expiry {
-            OnExpiry::Notify => action.notes.push(overdue(gate, *deadline, &said.spec)),
+            OnExpiry::Notify => action.notes.push(overdue(gate, *deadline, said)),
             OnExpiry::Deactivate => {
                 action
                     .annotations
                     .insert(DEACTIVATED_BY_ANNOTATION, Some(gate.to_string()));
-                action.notes.push(deactivated(gate.as_str()));
+                action.notes.push(deactivated(gate.as_str(), Some(said)));
             }
-            OnExpiry::Lift => lifted.push((*gate, "its deadline has passed")),
+            OnExpiry::Lift => {
+                let failed = said.failed.clone().map(Cow::Owned);
+                let why = failed.unwrap_or("its deadline has passed".into());
+                lifted.push((*gate, why));
+            }
         }
     }
     Some(action)
 }
 
 /// Has these gates lifted, and keeps who lifted them, when and why.
-fn lift(action: &mut GateAction, gated: Gated<'_>, gates: &[(&Gate, &str)], now: Now) {
+fn lift(action: &mut GateAction, gated: Gated<'_>, gates: &[LiftedGate<'_>], now: Now) {
     let mut left = gated.kept.annotations().clone();
     for (gate, _) in gates {
         for (key, value) in without(&left, gate) {
@@ -140,7 +153,7 @@ fn lift(action: &mut GateAction, gated: Gated<'_>, gates: &[(&Gate, &str)], now:
         gate: gate.to_string(),
         by: SLUICE.to_owned(),
         at: Some(now),
-        reason: Some((*reason).to_owned()),
+        reason: Some(reason.to_string()),
         uid: Some(gated.uid.to_string()),
     });
     let value = lifted_value(&gated.kept.lifted, records);
@@ -162,12 +175,24 @@ pub fn lifted_note(lifted: &Lifted) -> Note {
     )
 }
 
-/// That an object is deactivated.
-pub fn deactivated(gate: &str) -> Note {
+/// That an object is deactivated by a gate of which its Gate says this now.
+pub fn deactivated(gate: &str, now: Option<&GateNow>) -> Note {
+    let why = match now {
+        Some(GateNow {
+            failed: Some(failed),
+            ..
+        }) => format!("{failed}, and the gate {gate:?} waits for it"),
+        Some(now) if now.spec.after.is_some() => {
+            format!(
+                "the gate {gate:?} was not lifted within its deadline, or what it waits for had failed"
+            )
+        }
+        _ => format!("the gate {gate:?} was not lifted within its deadline"),
+    };
     Note::warning(
         "Deactivated",
         format!(
-            "Deactivated: the gate {gate:?} was not lifted within its deadline; to let the object go on when its gates are lifted, remove its annotation {DEACTIVATED_BY_ANNOTATION}"
+            "Deactivated: {why}; to let the object go on when its gates are lifted, remove its annotation {DEACTIVATED_BY_ANNOTATION}"
         ),
     )
 }
@@ -186,13 +211,17 @@ pub fn described(gate: &Gate, now: Option<&GateNow>) -> String {
     format!("{gate} ({})", told.join("; "))
 }
 
-fn overdue(gate: &Gate, deadline: Deadline, spec: &Arc<GateSpec>) -> Note {
+fn overdue(gate: &Gate, deadline: Deadline, said: &GateNow) -> Note {
     let seconds = deadline.seconds;
     let now = GateNow {
-        spec: spec.clone(),
+        spec: said.spec.clone(),
         ..GateNow::default()
     };
     let gate = described(gate, Some(&now));
+    if let Some(failed) = &said.failed {
+        let told = format!("Still held: {failed}, and the gate {gate} waits for it");
+        return Note::warning(DEPENDENCY_FAILED, told);
+    }
     Note::warning(
         "GateExpired",
         format!(
@@ -221,14 +250,15 @@ mod tests {
         specs: &[(&str, i32, OnExpiry)],
         now: Timestamp,
     ) -> Option<(BTreeMap<String, String>, Vec<&'static str>)> {
-        acted(annotations, specs, &[], now)
+        acted(annotations, specs, &[], &[], now)
     }
 
-    /// The same where these gates are open.
+    /// The same where these gates are open, and what these wait for has failed.
     fn acted(
         annotations: &BTreeMap<String, String>,
         specs: &[(&str, i32, OnExpiry)],
         opened: &[&str],
+        failed: &[&str],
         now: Timestamp,
     ) -> Option<(BTreeMap<String, String>, Vec<&'static str>)> {
         let gates = sluice_kinds::gates::read(annotations);
@@ -245,8 +275,13 @@ mod tests {
             };
             Some(GateNow {
                 spec: Arc::new(spec),
-                opened: opened.contains(&gate.as_str()).then_some("it is open"),
+                opened: opened
+                    .contains(&gate.as_str())
+                    .then_some("it is open".into()),
                 closed: None,
+                failed: failed
+                    .contains(&gate.as_str())
+                    .then(|| "Job.batch a has failed".to_owned()),
             })
         };
         let gated = Gated {
@@ -327,13 +362,46 @@ mod tests {
         let specs = [("acme.io/a", 10, OnExpiry::Deactivate)];
         let before = list("acme.io/a,acme.io/b");
         for seconds in [5, 15] {
-            let (after, told) = acted(&before, &specs, &["acme.io/a"], at(seconds)).unwrap();
+            let (after, told) = acted(&before, &specs, &["acme.io/a"], &[], at(seconds)).unwrap();
             assert_eq!(after[ADMISSION_GATED_BY], "acme.io/b");
             assert!(told.is_empty());
             let kept = KeptGates::read(&after);
             assert!(!kept.is_deactivated() && kept.expired.is_empty());
             assert_eq!(kept.lifted[0].reason.as_deref(), Some("it is open"));
         }
+    }
+
+    #[test]
+    fn a_deadline_acts_at_once_and_once_where_what_a_gate_waits_for_has_failed() {
+        for (on_expiry, reasons, left) in [
+            (OnExpiry::Notify, vec!["DependencyFailed"], "acme.io/a"),
+            (OnExpiry::Deactivate, vec!["Deactivated"], "acme.io/a"),
+            (OnExpiry::Lift, vec![], ""),
+        ] {
+            let specs = [("acme.io/a", 60, on_expiry)];
+            let failed = ["acme.io/a"];
+            let (after, told) = acted(&list("acme.io/a"), &specs, &[], &failed, at(1)).unwrap();
+            assert_eq!(told, reasons);
+            assert_eq!(after[EXPIRED_GATES_ANNOTATION], "acme.io/a");
+            let gates = after.get(ADMISSION_GATED_BY).map_or("", String::as_str);
+            assert_eq!(gates, left);
+            if on_expiry == OnExpiry::Lift {
+                let lifted = &KeptGates::read(&after).lifted[0];
+                assert_eq!(lifted.reason.as_deref(), Some("Job.batch a has failed"));
+                continue;
+            }
+            // Neither again, nor when its time comes; but what recovers lifts the gate.
+            for seconds in [2, 600] {
+                assert_eq!(acted(&after, &specs, &[], &failed, at(seconds)), None);
+            }
+            let (after, told) = acted(&after, &specs, &failed, &[], at(3)).unwrap();
+            assert!(told.is_empty() && !after.contains_key(ADMISSION_GATED_BY));
+        }
+        // Without a deadline nothing is written.
+        assert_eq!(
+            acted(&list("acme.io/a"), &[], &[], &["acme.io/a"], at(1)),
+            None
+        );
     }
 
     #[test]

@@ -1,6 +1,8 @@
-//! Gates: whose deadline passes when, what was lifted from whom, and who passes a gate with a counter. What follows
+//! Gates: whose deadline passes when, what was lifted from whom, who passes a gate with a counter, and what is lifted
+//! after another object. What follows
 //! for an object is planned in `crate::plan::gates`; what a Gate's status says lies in `reports/gate_statuses.rs`.
 
+mod after;
 mod counters;
 
 use k8s_openapi::jiff::Timestamp;
@@ -66,18 +68,24 @@ impl Controller {
         &self,
         gate: &Gate,
         subject: &Subject,
+        namespace: &str,
         kept: &KeptGates,
     ) -> Option<GateNow> {
         let object = self.cluster.gates.get(gate)?;
         let mut now = GateNow {
             spec: object.spec.clone(),
-            opened: self.counters.opened(gate, subject),
+            opened: self.counters.opened(gate, subject).map(Into::into),
             closed: None,
+            failed: None,
         };
+        let annotations = kept.annotations();
         match &object.compiled {
-            Ok(compiled) => match compiled.opening(kept.annotations(), self.now.wall) {
+            Ok(compiled) if let Some(after) = compiled.after() => {
+                self.look_at_dependency(after, annotations, namespace, &mut now);
+            }
+            Ok(compiled) => match compiled.opening(annotations, self.now.wall) {
                 Opening::NotScheduled => {}
-                Opening::Open => now.opened = Some(SCHEDULED),
+                Opening::Open => now.opened = Some(SCHEDULED.into()),
                 Opening::Closed(closed) => now.closed = Some(closed.to_string()),
             },
             Err(_) => now.closed = Some("its Gate is not valid".to_owned()),

@@ -37,9 +37,10 @@ impl Controller {
 
     /// Drops what unfinished lists of ended watches have shown.
     pub(in crate::controller) fn forget_listings(&mut self) {
-        let kinds = &self.kinds;
+        let (kinds, dependencies) = (&self.kinds, &self.cluster.dependencies);
         self.lists.retain(|source| match source {
             Source::Jobs(name, life) => kinds.is_current(name, *life),
+            Source::Dependencies(kind, life) => dependencies.is_current(kind, *life),
             _ => true,
         });
     }

@@ -60,7 +60,7 @@ impl Controller {
             lasting_pods: self.lasting_pods(subject),
             live_pods_of_set: &|pod_set| self.live_pods_of_set(subject, pod_set),
             backoff: &|record| self.backoff(record),
-            gate: &|gate| self.gate_now(gate, subject, &job.gate_record),
+            gate: &|gate| self.gate_now(gate, subject, &key.namespace, &job.gate_record),
             priority: &|| self.priority(job),
             now: self.now.wall,
         };

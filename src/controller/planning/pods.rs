@@ -36,7 +36,7 @@ impl Controller {
             return;
         }
         let (key, pod) = (key.clone(), pod.clone());
-        let gate = |gate: &Gate| self.gate_now(gate, &subject, &pod.gate_record);
+        let gate = |gate: &Gate| self.gate_now(gate, &subject, &key.namespace, &pod.gate_record);
         if let Some((write, notes)) = plan::act_on_gates(&key, &pod, &gate, self.now.wall) {
             return self.send_for_pods(subject, write, notes);
         }

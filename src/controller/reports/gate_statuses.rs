@@ -39,7 +39,9 @@ impl Statuses {
                 passed: objects.passed(gate),
                 oldest: oldest.collect(),
             };
-            let status = gate_status::gate(object, &holdings, &kind_of, now);
+            let after = object.compiled.as_ref().ok().and_then(|gate| gate.after());
+            let trouble = after.map_or(Some(Ok(())), |after| cluster.dependencies.trouble(after));
+            let status = gate_status::gate(object, &holdings, trouble, &kind_of, now);
             metrics.gate(&name, &status);
             if status != object.status {
                 self.write(&resource, "", &name, &object.status, &status);

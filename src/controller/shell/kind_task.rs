@@ -268,7 +268,7 @@ impl Task {
 }
 
 /// Does something that takes its time, without holding up other tasks where there are threads for them.
-fn aside<T>(work: impl FnOnce() -> T) -> T {
+pub(super) fn aside<T>(work: impl FnOnce() -> T) -> T {
     match Handle::current().runtime_flavor() {
         RuntimeFlavor::CurrentThread => work(),
         _ => tokio::task::block_in_place(work),

@@ -2,6 +2,7 @@
 //! the [`Controller`], and its outputs become requests. Nothing is decided here.
 
 mod claim_templates;
+mod dependency_task;
 mod kind_task;
 mod watches;
 
@@ -25,6 +26,7 @@ use crate::api::lookup::look_up;
 use crate::api::openapi::OpenApi;
 use crate::api::watch::Observation;
 use crate::api::write::Writer;
+use crate::cache::dependencies::{DependencyOrder, DependencyReport};
 use crate::controller::intake::owners::Answer;
 use crate::jobkinds::webhook_rules::Rules;
 use crate::process::clock::Now;
@@ -32,13 +34,14 @@ use crate::process::hashing::HashMap;
 use crate::process::metrics::Metrics;
 use crate::process::pulse::Pulse;
 use crate::process::term::Term;
+use dependency_task::DependencyTask;
 use kind_task::Task;
 
 /// Observations that may wait before watches are held back: some pages of a list.
 const OBSERVATIONS_MAX: usize = 2048;
 /// Observations that are taken in before anything is decided: a burst is decided as one.
 const BATCH_MAX: usize = 512;
-/// Reports of the tasks of JobKinds that may wait.
+/// Reports of the tasks of JobKinds that may wait, and of those of what gates wait for.
 const REPORTS_MAX: usize = 64;
 /// How often statuses and explanations are looked after. It is decided then too, so that nothing that is
 /// due is ever late by more, whatever becomes of the clock.
@@ -58,10 +61,12 @@ pub struct Shell {
     writes: JoinSet<Input>,
     statuses: JoinSet<Input>,
     questions: JoinSet<Input>,
-    /// The tasks of JobKinds by the life of their watch.
+    /// The tasks of JobKinds by the life of their watch, and those of what gates wait for.
     kinds: HashMap<u64, AbortHandle>,
+    dependencies: HashMap<u64, AbortHandle>,
     observations: Channel<Observation<Seen>>,
     reports: Channel<Report>,
+    dependency_reports: Channel<DependencyReport>,
 }
 
 /// Both ends of a channel: tasks get copies of the sender.
@@ -103,8 +108,10 @@ impl Shell {
             statuses: JoinSet::new(),
             questions: JoinSet::new(),
             kinds: HashMap::default(),
+            dependencies: HashMap::default(),
             observations: Channel::new(OBSERVATIONS_MAX),
             reports: Channel::new(REPORTS_MAX),
+            dependency_reports: Channel::new(REPORTS_MAX),
         }
     }
 
@@ -125,6 +132,7 @@ impl Shell {
                 () = stop.cancelled() => break,
                 _ = housekeeping.tick() => Some(Input::Tick),
                 Some(report) = self.reports.receiver.recv() => Some(Input::KindReport(report)),
+                Some(report) = self.dependency_reports.receiver.recv() => Some(Input::DependencyReport(report)),
                 Some(answer) = self.questions.join_next() => Some(ended(answer)),
                 Some(written) = self.statuses.join_next() => Some(ended(written)),
                 Some(written) = self.writes.join_next() => Some(ended(written)),
@@ -155,6 +163,9 @@ impl Shell {
         // Before the observations: what a task has found of a kind belongs before its first list.
         while let Ok(report) = self.reports.receiver.try_recv() {
             self.controller.handle(Input::KindReport(report), now);
+        }
+        while let Ok(report) = self.dependency_reports.receiver.try_recv() {
+            self.controller.handle(Input::DependencyReport(report), now);
         }
         for requests in [&mut self.writes, &mut self.statuses, &mut self.questions] {
             while let Some(done) = requests.try_join_next() {
@@ -223,6 +234,23 @@ impl Shell {
             }
             Output::Kind(Order::Stop { life }) => {
                 if let Some(task) = self.kinds.remove(&life) {
+                    task.abort();
+                }
+            }
+            Output::Dependency(DependencyOrder::Start { life, kind, rules }) => {
+                let task = DependencyTask {
+                    kind,
+                    life,
+                    rules: rules.into(),
+                    client: self.clients.read.clone(),
+                    reports: self.dependency_reports.sender.clone(),
+                };
+                let observations = self.observations.sender.clone();
+                let task = tokio::spawn(task.run(observations, self.metrics.clone()));
+                self.dependencies.insert(life, task.abort_handle());
+            }
+            Output::Dependency(DependencyOrder::Stop { life }) => {
+                if let Some(task) = self.dependencies.remove(&life) {
                     task.abort();
                 }
             }

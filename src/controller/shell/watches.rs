@@ -63,7 +63,7 @@ fn resource(source: &Source) -> Option<ApiResource> {
             "PriorityClass",
             "priorityclasses",
         ),
-        Source::ResourceClaimTemplate | Source::Jobs(..) => return None,
+        Source::ResourceClaimTemplate | Source::Jobs(..) | Source::Dependencies(..) => return None,
     })
 }
 

@@ -4,13 +4,14 @@
 
 use serde_json::json;
 use sluice_crds::{HELD_ANNOTATION, RELEASED_ANNOTATION};
-use sluice_kinds::gates::GateState;
+use sluice_kinds::gates::{Gate, GateState};
 use sluice_kinds::problem::summarize;
 use sluice_kinds::view::QueueName;
 use sluice_kinds::{CompiledKind, Suspension};
 
 use crate::cache::JobRecord;
 use crate::cache::job::Reading;
+use crate::plan::gates::GateNow;
 use crate::plan::situation::Situation;
 use crate::plan::writes::{delete_workload, runs_unheld, suspend};
 use crate::plan::{JobPatch, JobPurpose, Note, Plan, Write, gates};
@@ -53,7 +54,8 @@ pub(super) fn each_pod(situation: &Situation<'_>) -> Plan {
 fn held_note(situation: &Situation<'_>) -> Note {
     let Situation { job, gate, .. } = situation;
     if let Some(by) = &job.gate_record.deactivated_by {
-        return gates::deactivated(by);
+        let now = Gate::parse(by, "").ok().and_then(|by| gate(&by));
+        return gates::deactivated(by, now.as_ref());
     }
     match &job.gates {
         GateState::Invalid(problems) => Note::warning(
@@ -63,17 +65,26 @@ fn held_note(situation: &Situation<'_>) -> Note {
                 summarize(problems)
             ),
         ),
-        held_by => Note::normal(
-            "Gated",
-            format!(
+        held_by => {
+            let said: Vec<_> = held_by.names().map(|name| (name, gate(name))).collect();
+            let described = said.iter();
+            let described: Vec<_> = described
+                .map(|(name, now)| gates::described(name, now.as_ref()))
+                .collect();
+            let told = format!(
                 "Held until these gates are removed: {}",
-                held_by
-                    .names()
-                    .map(|name| gates::described(name, gate(name).as_ref()))
-                    .collect::<Vec<_>>()
-                    .join(", ")
-            ),
-        ),
+                described.join(", ")
+            );
+            // Where a deadline acts, it tells that.
+            let has_failed = |now: &GateNow| now.failed.is_some() && now.spec.deadline.is_none();
+            if said
+                .iter()
+                .any(|(_, now)| now.as_ref().is_some_and(has_failed))
+            {
+                return Note::warning(gates::DEPENDENCY_FAILED, told);
+            }
+            Note::normal("Gated", told)
+        }
     }
 }
 

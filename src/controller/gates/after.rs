@@ -1,0 +1,84 @@
+//! Gates that are lifted after another object: which kinds are watched for them, and which held objects are looked at
+//! when something has changed. What is known of the other objects is in `crate::cache::dependencies`.
+
+use std::collections::BTreeMap;
+
+use sluice_gates::{CompiledAfter, Dependency, Waiting};
+
+use crate::controller::Controller;
+use crate::plan::gates::GateNow;
+
+impl Controller {
+    /// Has those kinds watched that Gates wait for.
+    pub(in crate::controller) fn follow_gates(&mut self) {
+        if !self.lists.are_complete() || !self.cluster.dependencies.take_outdated() {
+            return;
+        }
+        let gates = self.cluster.gates.iter();
+        let afters = gates.filter_map(|(_, object)| object.compiled.as_ref().ok()?.after());
+        let rules = afters.flat_map(|after| after.rules().iter().cloned());
+        self.cluster.dependencies.want(rules, self.now.moment);
+        self.forget_listings();
+    }
+
+    /// Has those held objects planned of whose dependencies something else is known.
+    pub(in crate::controller) fn look_after_dependencies(&mut self) {
+        let changed = self.cluster.dependencies.take_changed();
+        if changed.is_empty() {
+            return;
+        }
+        let mut due = Vec::new();
+        for (gate, object) in self.cluster.gates.iter() {
+            let compiled = object.compiled.as_ref().ok();
+            let Some(after) = compiled.and_then(|compiled| compiled.after()) else {
+                continue;
+            };
+            let has_changed = |kind| changed.contains_key(kind);
+            if !after.rules().iter().any(|rule| has_changed(rule.kind())) {
+                continue;
+            }
+            let held = self.objects.held_by(gate).filter(|held| {
+                let Some(gated) = self.objects.gates_of(&held.subject) else {
+                    return false;
+                };
+                let dependency = after.dependency(gated.kept.annotations());
+                dependency.is_ok_and(|dependency| {
+                    let known = &self.cluster.dependencies;
+                    known.is_changed(&changed, &dependency, &held.namespace)
+                })
+            });
+            due.extend(held.map(|held| held.subject.clone()));
+        }
+        self.agenda.plan_all(due);
+    }
+
+    /// Says whether such a gate is lifted from an object of `namespace` now.
+    pub(super) fn look_at_dependency(
+        &self,
+        after: &CompiledAfter,
+        annotations: &BTreeMap<String, String>,
+        namespace: &str,
+        now: &mut GateNow,
+    ) {
+        let dependency = match after.dependency(annotations) {
+            Ok(dependency) => dependency,
+            Err(waiting) => {
+                now.closed = Some(waiting.to_string());
+                return;
+            }
+        };
+        match self.cluster.dependencies.check(&dependency, namespace) {
+            Ok(()) => now.opened = Some(satisfied(&dependency).into()),
+            Err(waiting) => {
+                now.closed = Some(waiting.to_string());
+                now.failed = matches!(waiting, Waiting::Failed(_))
+                    .then(|| format!("{} has failed", dependency.plain()));
+            }
+        }
+    }
+}
+
+/// Why such a gate is lifted, in the record of the object.
+fn satisfied(dependency: &Dependency<'_>) -> String {
+    format!("{} satisfies the condition of the Gate", dependency.plain())
+}
