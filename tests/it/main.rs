@@ -30,6 +30,8 @@ mod devices;
 mod failover;
 mod fair_sharing;
 mod forged_owners;
+mod gates_after;
+mod gates_after_faults;
 mod gates_counter;
 mod gates_create;
 mod gates_deadline;

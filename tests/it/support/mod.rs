@@ -2,6 +2,7 @@
 //! write them, waiting for what shall be, and what is printed when it never comes.
 
 pub mod admission;
+pub mod after;
 pub mod audit;
 pub mod bed;
 pub mod history;
