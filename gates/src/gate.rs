@@ -7,6 +7,7 @@ use sluice_crds::GateSpec;
 use sluice_kinds::Problem;
 use sluice_kinds::gates::Gate;
 
+use crate::applies_to::compiled::CompiledAppliesTo;
 use crate::schedule::compiled::CompiledSchedule;
 use crate::schedule::opening::Opening;
 
@@ -58,6 +59,10 @@ impl CompiledGate {
             problems.extend(found);
             None
         });
+        let applies_to = spec.applies_to.as_ref().map(CompiledAppliesTo::compile);
+        if let Some(Err(found)) = applies_to {
+            problems.extend(found);
+        }
         match gate {
             Some(gate) if problems.is_empty() => Ok(Self { gate, schedule }),
             _ => Err(problems),

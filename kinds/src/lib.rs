@@ -25,6 +25,7 @@ pub mod patch;
 mod pod_sets;
 mod read;
 
+pub use expression::condition::Condition;
 pub use field::location::Location;
 pub use field::problem::Problem;
 pub use field::{metadata, names, path, problem};

@@ -3,6 +3,7 @@
 //! Must not know what an expression means for a job. Uses no other folder.
 
 pub(crate) mod compiled;
+pub(crate) mod condition;
 mod nesting;
 mod project;
 pub(crate) mod walk;
