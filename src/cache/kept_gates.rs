@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Deref;
 
+use sluice_crds::GATE_FAILURES_ANNOTATION;
 use sluice_kinds::gates::{GATE_ANNOTATIONS, GateRecord};
 
 /// What an object keeps of its gates. Most objects keep nothing, and cost nothing then.
@@ -13,7 +14,8 @@ pub struct KeptGates(Option<Box<Kept>>);
 #[derive(Debug, Clone)]
 struct Kept {
     record: GateRecord,
-    /// The gate annotations as they are written; and of an object that has some those that may name a time.
+    /// The gate annotations as they are written; and of an object that has some those that may name a time, and why it
+    /// was given some.
     annotations: BTreeMap<String, String>,
 }
 
@@ -38,7 +40,10 @@ impl KeptGates {
         let of_gates: Vec<_> = gates.collect();
         let times = annotations.iter().filter(|_| !of_gates.is_empty());
         let times = times.filter(|(_, value)| value.len() <= TIME_BYTES_MAX);
+        let failures = annotations.get_key_value(GATE_FAILURES_ANNOTATION);
+        let failures = failures.filter(|_| !of_gates.is_empty());
         let kept = of_gates.iter().copied().chain(times.take(TIMES_MAX));
+        let kept = kept.chain(failures);
         let annotations: BTreeMap<_, _> = kept.map(|(k, v)| (k.clone(), v.clone())).collect();
         let is_empty = record == NOTHING && annotations.is_empty();
         Self((!is_empty).then(|| {
@@ -47,6 +52,12 @@ impl KeptGates {
                 annotations,
             })
         }))
+    }
+
+    /// Which gates the object was given because it could not be found out whether they apply, and why.
+    pub fn failures(&self) -> Option<&str> {
+        let failures = self.annotations().get(GATE_FAILURES_ANNOTATION);
+        failures.map(String::as_str)
     }
 
     /// The gate annotations as they are written, and those that may name a time.

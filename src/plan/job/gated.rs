@@ -63,17 +63,19 @@ fn held_note(situation: &Situation<'_>) -> Note {
                 summarize(problems)
             ),
         ),
-        held_by => Note::normal(
-            "Gated",
-            format!(
+        held_by => {
+            let names = held_by.names();
+            let described = names.map(|name| gates::described(name, gate(name).as_ref()));
+            let mut message = format!(
                 "Held until these gates are removed: {}",
-                held_by
-                    .names()
-                    .map(|name| gates::described(name, gate(name).as_ref()))
-                    .collect::<Vec<_>>()
-                    .join(", ")
-            ),
-        ),
+                described.collect::<Vec<_>>().join(", ")
+            );
+            if let Some(why) = job.gate_record.failures() {
+                message.push_str("; set because it can't be told whether they apply: ");
+                message.push_str(why);
+            }
+            Note::normal("Gated", message)
+        }
     }
 }
 
