@@ -24,11 +24,13 @@ pub struct Holdings<'a> {
     pub oldest: Vec<&'a Held>,
 }
 
-/// The status of a Gate. `kind_of` says what a JobKind's objects are called, as in `Job.batch`.
+/// The status of a Gate. `kind_of` says what a JobKind's objects are called, as in `Job.batch`; `applied`, whether
+/// objects that it applies to are born with its gate, if that is known.
 pub fn gate(
     object: &GateObject,
     holdings: &Holdings<'_>,
     kind_of: &dyn Fn(&str) -> String,
+    applied: Option<ConditionUpdate>,
     now: Now,
 ) -> GateStatus {
     let oldest = oldest(holdings.oldest.iter().copied());
@@ -54,6 +56,13 @@ pub fn gate(
         message,
     };
     conditions::set(&mut conditions, active, object.generation, now);
+    match (&object.spec.applies_to, applied) {
+        (Some(_), Some(update)) => {
+            conditions::set(&mut conditions, update, object.generation, now);
+        }
+        (Some(_), None) => {}
+        (None, _) => conditions.retain(|known| known.type_ != Type::Applied.name()),
+    }
     match &object.spec.backlog {
         Some(backlog) => {
             let age = since.map(|since| now.duration_since(since));
@@ -183,7 +192,13 @@ mod tests {
             oldest: jobs.iter().chain(&pods).collect(),
         };
         let kind_of = |kind: &str| format!("{kind}.batch");
-        let status = gate(&object(GateSpec::default()), &holdings, &kind_of, at(100));
+        let status = gate(
+            &object(GateSpec::default()),
+            &holdings,
+            &kind_of,
+            None,
+            at(100),
+        );
         assert_eq!(status.held, 24);
         assert_eq!(status.oldest_since, Some(Time(at(0))));
         let names: Vec<_> = status
@@ -217,7 +232,7 @@ mod tests {
                 oldest: jobs.iter().collect(),
             };
             let object = with_backlog(max, seconds);
-            let status = gate(&object, &holdings, &str::to_owned, at(age));
+            let status = gate(&object, &holdings, &str::to_owned, None, at(age));
             let condition = conditions::find(&status.conditions, Type::Backlogged).unwrap();
             assert_eq!(condition.reason, reason, "{max:?} {seconds:?} {count}");
         }
@@ -232,9 +247,9 @@ mod tests {
             oldest: jobs.iter().collect(),
         };
         let mut object = with_backlog(Some(3), Some(5));
-        object.status = gate(&object, &holdings, &str::to_owned, at(10));
+        object.status = gate(&object, &holdings, &str::to_owned, None, at(10));
         for seconds in [11, 100, 1_000_000] {
-            let status = gate(&object, &holdings, &str::to_owned, at(seconds));
+            let status = gate(&object, &holdings, &str::to_owned, None, at(seconds));
             assert_eq!(status, object.status);
         }
     }

@@ -10,7 +10,9 @@ use sluice_crds::GatedObject;
 use super::statuses::Statuses;
 use crate::cache::ObjectCache;
 use crate::cache::cluster::Cluster;
+use crate::cache::conditions::{ConditionUpdate, Type};
 use crate::controller::kinds::Kinds;
+use crate::jobkinds::webhook_rules::Reach;
 use crate::plan::gate_status::{self, Holdings, NAMED_MAX};
 use crate::process::invariants::violated;
 use crate::process::metrics::Metrics;
@@ -39,12 +41,59 @@ impl Statuses {
                 passed: objects.passed(gate),
                 oldest: oldest.collect(),
             };
-            let status = gate_status::gate(object, &holdings, &kind_of, now);
+            let applied = match &object.compiled {
+                Ok(_) => applied(kinds.reach_of_gate(&name)),
+                Err(_) => Some(broken()),
+            };
+            let status = gate_status::gate(object, &holdings, &kind_of, applied, now);
             metrics.gate(&name, &status);
             if status != object.status {
                 self.write(&resource, "", &name, &object.status, &status);
             }
         }
+    }
+}
+
+/// Whether objects that a Gate applies to are born with its gate; nothing while its webhook is being written, which
+/// takes a moment.
+fn applied(reach: Reach) -> Option<ConditionUpdate> {
+    let (is_true, reason, message) = match reach {
+        Reach::InPlace => (
+            true,
+            "InPlace",
+            "Objects that match spec.appliesTo are born with the gate".to_owned(),
+        ),
+        Reach::NoWebhook(missing) => (
+            false,
+            "NoWebhook",
+            format!(
+                "Objects that match spec.appliesTo do not get the gate, as only the webhook sets it: there is no {missing}"
+            ),
+        ),
+        Reach::Pending(None) => return None,
+        Reach::Pending(Some(why)) => (
+            false,
+            "WebhookPending",
+            format!(
+                "Objects without a queue that match spec.appliesTo do not get the gate yet: {why}"
+            ),
+        ),
+    };
+    Some(ConditionUpdate {
+        kind: Type::Applied,
+        is_true,
+        reason,
+        message,
+    })
+}
+
+/// What of a Gate can't be followed matches every object that asks to be queued.
+fn broken() -> ConditionUpdate {
+    ConditionUpdate {
+        kind: Type::Applied,
+        is_true: false,
+        reason: "Invalid",
+        message: "The Gate is not valid: objects get the gate if they match those parts of spec.appliesTo that can be followed, and objects without a queue do not".to_owned(),
     }
 }
 
