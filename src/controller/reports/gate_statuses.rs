@@ -5,7 +5,7 @@ use std::sync::Arc;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
 use kube::api::ApiResource;
-use sluice_crds::GatedObject;
+use sluice_crds::{AppliesTo, GateSpec, GatedObject};
 
 use super::statuses::Statuses;
 use crate::cache::ObjectCache;
@@ -42,7 +42,7 @@ impl Statuses {
                 oldest: oldest.collect(),
             };
             let applied = match &object.compiled {
-                Ok(_) => applied(kinds.reach_of_gate(&name)),
+                Ok(_) => applied(kinds.reach_of_gate(&name), &object.spec),
                 Err(_) => Some(broken()),
             };
             let status = gate_status::gate(object, &holdings, &kind_of, applied, now);
@@ -56,7 +56,7 @@ impl Statuses {
 
 /// Whether objects that a Gate applies to are born with its gate; nothing while its webhook is being written, which
 /// takes a moment.
-fn applied(reach: Reach) -> Option<ConditionUpdate> {
+fn applied(reach: Reach, spec: &GateSpec) -> Option<ConditionUpdate> {
     let (is_true, reason, message) = match reach {
         Reach::InPlace => (
             true,
@@ -66,9 +66,7 @@ fn applied(reach: Reach) -> Option<ConditionUpdate> {
         Reach::NoWebhook(missing) => (
             false,
             "NoWebhook",
-            format!(
-                "Objects that match spec.appliesTo do not get the gate, as only the webhook sets it: there is no {missing}"
-            ),
+            format!("{}: there is no {missing}", without_webhook(spec)),
         ),
         Reach::Pending(None) => return None,
         Reach::Pending(Some(why)) => (
@@ -85,6 +83,16 @@ fn applied(reach: Reach) -> Option<ConditionUpdate> {
         reason,
         message,
     })
+}
+
+/// What becomes of a Gate where only admission policies can judge objects.
+fn without_webhook(spec: &GateSpec) -> &'static str {
+    let has_condition = |applies_to: &AppliesTo| applies_to.when.is_some();
+    if spec.applies_to.as_ref().is_some_and(has_condition) {
+        "Objects that match spec.appliesTo do not get the gate, as only the webhook evaluates spec.appliesTo.when"
+    } else {
+        "Objects that match spec.appliesTo do not get the gate; an admission policy may refuse those that do not name it"
+    }
 }
 
 /// What of a Gate can't be followed matches every object that asks to be queued.

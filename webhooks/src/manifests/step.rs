@@ -44,16 +44,29 @@ pub fn patch(stored: &Value, wanted: &Value, undecided: &BTreeSet<&str>) -> Opti
     let is_missing = |new: &&Value| {
         is_applied(name_of(new)) && !webhooks(stored).any(|old| name_of(old) == name_of(new))
     };
+    let mut added = Vec::new();
     if let Some(jobs) = jobs {
         let missing = webhooks(wanted).filter(is_missing);
-        changes.extend(missing.map(|new| of_gate(new, jobs)));
+        added.extend(missing.map(|new| of_gate(new, jobs)));
     }
-    (!changes.is_empty()).then(|| {
-        json!({
-            "metadata": {"resourceVersion": stored.pointer("/metadata/resourceVersion")},
-            "webhooks": changes,
-        })
-    })
+    if changes.is_empty() && added.is_empty() {
+        return None;
+    }
+    let mut patch = json!({
+        "metadata": {"resourceVersion": stored.pointer("/metadata/resourceVersion")},
+    });
+    if !added.is_empty() {
+        // Else they would come first.
+        let is_gone =
+            |name: &str| is_applied(name) && !webhooks(wanted).any(|new| name_of(new) == name);
+        let left = webhooks(stored).map(name_of).filter(|name| !is_gone(name));
+        let order = left.chain(added.iter().map(name_of));
+        let order: Vec<Value> = order.map(|name| json!({"name": name})).collect();
+        patch["$setElementOrder/webhooks"] = order.into();
+    }
+    changes.extend(added);
+    patch["webhooks"] = changes.into();
+    Some(patch)
 }
 
 /// The webhook of a Gate as it is to be stored: as that for jobs, which says who is asked and how, but for what makes it
