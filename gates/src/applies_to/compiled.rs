@@ -117,12 +117,15 @@ impl CompiledAppliesTo {
         if !self.queues.is_empty() && !candidate.queue().is_some_and(is_of_queue) {
             return Applies::No;
         }
-        match (&self.namespaces, candidate.namespace_labels()) {
-            (None, _) if candidate.asks_for_sluice() => {}
-            (None, _) => return Applies::No,
-            (Some(_), None) => return Applies::Early,
-            (Some(selector), Some(labels)) if selector.matches(labels) => {}
-            (Some(_), Some(_)) => return Applies::No,
+        let is_selected = match &self.namespaces {
+            None => candidate.asks_for_sluice(),
+            Some(selector) => match candidate.namespace_labels() {
+                None => return Applies::Early,
+                Some(labels) => selector.matches(labels),
+            },
+        };
+        if !is_selected {
+            return Applies::No;
         }
         if let Some(broken) = &self.broken {
             return Applies::Unclear(broken.clone());

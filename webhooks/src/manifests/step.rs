@@ -52,9 +52,8 @@ pub fn patch(stored: &Value, wanted: &Value, undecided: &BTreeSet<&str>) -> Opti
     if changes.is_empty() && added.is_empty() {
         return None;
     }
-    let mut patch = json!({
-        "metadata": {"resourceVersion": stored.pointer("/metadata/resourceVersion")},
-    });
+    let version = json!({"resourceVersion": stored.pointer("/metadata/resourceVersion")});
+    let mut patch = Map::from_iter([("metadata".to_owned(), version)]);
     if !added.is_empty() {
         // Else they would come first.
         let is_gone =
@@ -62,29 +61,32 @@ pub fn patch(stored: &Value, wanted: &Value, undecided: &BTreeSet<&str>) -> Opti
         let left = webhooks(stored).map(name_of).filter(|name| !is_gone(name));
         let order = left.chain(added.iter().map(name_of));
         let order: Vec<Value> = order.map(|name| json!({"name": name})).collect();
-        patch["$setElementOrder/webhooks"] = order.into();
+        patch.insert("$setElementOrder/webhooks".to_owned(), order.into());
     }
     changes.extend(added);
-    patch["webhooks"] = changes.into();
-    Some(patch)
+    patch.insert("webhooks".to_owned(), changes.into());
+    Some(patch.into())
 }
 
 /// The webhook of a Gate as it is to be stored: as that for jobs, which says who is asked and how, but for what makes it
 /// that of the Gate.
 fn of_gate(wanted: &Value, jobs: &Value) -> Value {
-    let mut webhook = jobs.clone();
+    let mut webhook = jobs.as_object().cloned().unwrap_or_default();
     for field in ["name", "rules", "matchConditions"] {
-        webhook[field] = wanted[field].clone();
+        webhook.insert(field.to_owned(), wanted[field].clone());
     }
     // What is not asked about for jobs is not asked about here.
-    let mut selected = list(&jobs["namespaceSelector"], "matchExpressions").to_vec();
+    let selector = &jobs["namespaceSelector"];
+    let mut selected = list(selector, "matchExpressions").to_vec();
     for expression in list(&wanted["namespaceSelector"], "matchExpressions") {
         if !selected.contains(expression) {
             selected.push(expression.clone());
         }
     }
-    webhook["namespaceSelector"]["matchExpressions"] = selected.into();
-    webhook
+    let mut selector = selector.as_object().cloned().unwrap_or_default();
+    selector.insert("matchExpressions".to_owned(), selected.into());
+    webhook.insert("namespaceSelector".to_owned(), selector.into());
+    webhook.into()
 }
 
 /// What has to change in the webhook `old` of a Gate.

@@ -117,21 +117,23 @@ fn failures(applying: &Applying<'_>) -> String {
 
 /// What the author of an object is told of each gate that it gets: whose it is, and whom to ask.
 fn warnings(missing: &BTreeSet<&Gate>, applying: &Applying<'_>, policy: &Policy) -> Vec<String> {
+    let said = |of: Option<&String>| of.filter(|text| !text.is_empty()).cloned();
     let one = |gate: &&Gate| {
         let object = gate.object_name().unwrap_or_default();
-        let mut text = format!("held by gate {gate}, which Gate {object:?} sets");
-        if let Some(Some(why)) = applying.get(*gate) {
-            text.push_str(&format!(", as it can't be told whether it applies ({why})"));
-        }
+        let why = applying.get(*gate).cloned().flatten();
+        let why = why.map_or_else(String::new, |why| {
+            format!(", as it can't be told whether it applies ({why})")
+        });
         let spec = policy.gate(gate);
-        let said = |of: Option<&String>| of.filter(|text| !text.is_empty()).cloned();
-        if let Some(description) = said(spec.and_then(|spec| spec.description.as_ref())) {
+        let description = said(spec.and_then(|spec| spec.description.as_ref()));
+        let description = description.map_or_else(String::new, |description| {
             let short: String = description.chars().take(DESCRIPTION_CHARS_MAX).collect();
-            text.push_str(&format!(": {short}"));
-        }
-        if let Some(contact) = said(spec.and_then(|spec| spec.contact.as_ref())) {
-            text.push_str(&format!("; ask {contact}"));
-        }
+            format!(": {short}")
+        });
+        let contact = said(spec.and_then(|spec| spec.contact.as_ref()));
+        let contact = contact.map_or_else(String::new, |contact| format!("; ask {contact}"));
+        let text =
+            format!("held by gate {gate}, which Gate {object:?} sets{why}{description}{contact}");
         // A warning is one line.
         text.split_whitespace().collect::<Vec<_>>().join(" ")
     };

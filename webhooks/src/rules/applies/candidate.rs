@@ -61,8 +61,8 @@ impl<'a> Applicant<'a> {
         if self.job_kind().is_some_and(has_no_sets) {
             return Ok(None);
         }
-        let sets = self.pod_sets()?.into_iter();
-        Ok(sets.filter_map(|set| set.priority_class).next())
+        let mut sets = self.pod_sets()?.into_iter();
+        Ok(sets.find_map(|set| set.priority_class))
     }
 }
 
