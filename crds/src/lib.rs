@@ -8,7 +8,7 @@
 //!
 //! | folder | what lives there |
 //! |---|---|
-//! | `gate` | the Gate, and its schedule |
+//! | `gate` | the Gate, its schedule, and what it applies to |
 #![deny(missing_docs)]
 // The KubeSchema derive emits `pub` twins of the types inside their private modules.
 #![allow(unreachable_pub)]
@@ -40,9 +40,9 @@ pub use fair_sharing::{
     LocalQueueFairSharingStatus, ScopeMode, Weight, WeightError,
 };
 pub use gate::{
-    AFTER_ANNOTATION, After, AfterKind, AfterObject, Approval, Backlog, Counter, DEFAULT_TIME_ZONE,
-    Deadline, Exception, Gate, GateSpec, GateStatus, HeldObject, Lifting, NOT_BEFORE_ANNOTATION,
-    NotBefore, OnExpiry, Schedule, WINDOW_SECONDS_MAX, Window,
+    AFTER_ANNOTATION, After, AfterKind, AfterObject, AppliedKind, AppliesTo, Approval, Backlog,
+    Counter, DEFAULT_TIME_ZONE, Deadline, Exception, Gate, GateSpec, GateStatus, HeldObject,
+    Lifting, NOT_BEFORE_ANNOTATION, NotBefore, OnExpiry, Schedule, WINDOW_SECONDS_MAX, Window,
 };
 pub use generate::{GeneratedFile, crd_files};
 pub use job_kind::{
@@ -119,6 +119,9 @@ pub const EXPIRED_GATES_ANNOTATION: &str = "sluice.dev/expired-gates";
 /// Annotation that Sluice puts on a Job-like object: the gate whose deadline has deactivated it. It stays held,
 /// also without gates, until its user removes this annotation.
 pub const DEACTIVATED_BY_ANNOTATION: &str = "sluice.dev/deactivated-by";
+/// Annotation that Sluice puts on an object at its creation: which gates it was given because it could not be found out
+/// whether their Gates apply to it, and why.
+pub const GATE_FAILURES_ANNOTATION: &str = "sluice.dev/gate-failures";
 /// Prefix of a label by which its author makes an object found: the rest is the name of a Gate that holds it, the
 /// value is `true`. It goes when Sluice lifts the gate.
 pub const HELD_BY_LABEL_PREFIX: &str = "gate.sluice.dev/";

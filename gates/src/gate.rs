@@ -8,6 +8,7 @@ use sluice_kinds::Problem;
 use sluice_kinds::gates::Gate;
 
 use crate::after::compiled::CompiledAfter;
+use crate::applies_to::compiled::CompiledAppliesTo;
 use crate::schedule::compiled::CompiledSchedule;
 use crate::schedule::opening::Opening;
 
@@ -65,6 +66,10 @@ impl CompiledGate {
             problems.extend(found);
             None
         });
+        let applies_to = spec.applies_to.as_ref().map(CompiledAppliesTo::compile);
+        if let Some(Err(found)) = applies_to {
+            problems.extend(found);
+        }
         match gate {
             Some(gate) if problems.is_empty() => Ok(Self {
                 gate,

@@ -25,7 +25,7 @@ pub mod patch;
 mod pod_sets;
 mod read;
 
-pub use expression::predicate::Predicate;
+pub use expression::condition::Condition;
 pub use field::location::Location;
 pub use field::problem::Problem;
 pub use field::{metadata, names, path, problem};

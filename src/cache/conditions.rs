@@ -13,6 +13,8 @@ pub enum Type {
     Active,
     /// A JobKind's objects are watched.
     Ready,
+    /// Objects that a Gate applies to are born with its gate.
+    Applied,
     /// A Gate holds more than it should, or for longer.
     Backlogged,
     /// A Workload holds quota.
@@ -39,6 +41,7 @@ impl Type {
         match self {
             Self::Active => "Active",
             Self::Ready => "Ready",
+            Self::Applied => "Applied",
             Self::Backlogged => "Backlogged",
             Self::QuotaReserved => "QuotaReserved",
             Self::Admitted => "Admitted",

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Deref;
 
-use sluice_crds::{AFTER_ANNOTATION, NOT_BEFORE_ANNOTATION};
+use sluice_crds::{AFTER_ANNOTATION, GATE_FAILURES_ANNOTATION, NOT_BEFORE_ANNOTATION};
 use sluice_kinds::gates::{GATE_ANNOTATIONS, GateRecord};
 
 /// What an object keeps of its gates. Most objects keep nothing, and cost nothing then.
@@ -15,7 +15,7 @@ pub struct KeptGates(Option<Box<Kept>>);
 struct Kept {
     record: GateRecord,
     /// The gate annotations as they are written; and of an object that has some those that may name a time or
-    /// another object.
+    /// another object, and why it was given some.
     annotations: BTreeMap<String, String>,
 }
 
@@ -44,6 +44,8 @@ impl KeptGates {
         let kept = of_gates.iter().map(|(k, v)| ((*k).clone(), (*v).clone()));
         let mut kept: BTreeMap<String, String> = kept.collect();
         if !kept.is_empty() {
+            let failures = annotations.get_key_value(GATE_FAILURES_ANNOTATION);
+            kept.extend(failures.map(|(k, v)| (k.clone(), v.clone())));
             keep_naming(annotations, &mut kept);
         }
         let annotations = kept;
@@ -54,6 +56,12 @@ impl KeptGates {
                 annotations,
             })
         }))
+    }
+
+    /// Which gates the object was given because it could not be found out whether they apply, and why.
+    pub fn failures(&self) -> Option<&str> {
+        let failures = self.annotations().get(GATE_FAILURES_ANNOTATION);
+        failures.map(String::as_str)
     }
 
     /// The gate annotations as they are written, and those that may name a time or another object.

@@ -1,4 +1,5 @@
-//! Keeps the webhooks' policy in step with the JobKinds and Gates. Runs on every replica, as webhooks are
+//! Keeps the webhooks' policy in step with the JobKinds and Gates, and with what Gates ask about: namespaces and priority
+//! classes. Runs on every replica, as webhooks are
 //! served by all of them, whoever leads. Of two JobKinds for one kind the older one counts, as in the controller
 //! (`controller/kinds/changes.rs`).
 
@@ -7,15 +8,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use arc_swap::ArcSwap;
+use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::api::scheduling::v1::PriorityClass;
 use k8s_openapi::jiff::Timestamp;
 use kube::api::{ApiResource, DynamicObject};
-use sluice_crds::{GateSpec, JobKind};
+use sluice_crds::{GateSpec, JobKind, WorkloadPriorityClass};
+use sluice_gates::CompiledAppliesTo;
 use sluice_kinds::CompiledKind;
 use sluice_kinds::gates::Gate;
 use sluice_kinds::pod::QueueGates;
 use sluice_kinds::problem::summarize;
 use sluice_kinds::view::QueueLabels;
-use sluice_webhooks::Policy;
+use sluice_webhooks::{Policy, Surroundings};
 use tokio::sync::mpsc;
 use tracing::warn;
 
@@ -40,7 +44,18 @@ pub struct Basis {
 /// The JobKinds that compile, by name, with their age.
 type Kinds = BTreeMap<String, (Option<Timestamp>, Arc<CompiledKind>)>;
 /// What the Gates say, by the gate that each is named for.
-type Gates = BTreeMap<Gate, Arc<GateSpec>>;
+type Gates = BTreeMap<Gate, KnownGate>;
+/// The labels of namespaces, by their names.
+type Namespaces = BTreeMap<String, Arc<BTreeMap<String, String>>>;
+/// The values of priority classes, by their names.
+type Priorities = BTreeMap<String, i32>;
+
+/// What a Gate says.
+#[derive(Debug, Clone)]
+struct KnownGate {
+    spec: Arc<GateSpec>,
+    applies_to: Option<Arc<CompiledAppliesTo>>,
+}
 
 /// Follows the JobKinds and Gates until the process ends. `is_listed` becomes true when all are known.
 pub async fn follow(
@@ -54,6 +69,15 @@ pub async fn follow(
     let sources = [
         (Source::JobKind, ApiResource::erase::<JobKind>(&())),
         (Source::Gate, ApiResource::erase::<sluice_crds::Gate>(&())),
+        (Source::Namespace, ApiResource::erase::<Namespace>(&())),
+        (
+            Source::WorkloadPriorityClass,
+            ApiResource::erase::<WorkloadPriorityClass>(&()),
+        ),
+        (
+            Source::PriorityClass,
+            ApiResource::erase::<PriorityClass>(&()),
+        ),
     ];
     for (source, resource) in sources {
         tokio::spawn(watch::watch(
@@ -70,28 +94,57 @@ pub async fn follow(
         put(kinds, object, &basis.queue_gates);
     });
     let mut gates = Followed::new(put_gate);
+    let mut namespaces = Followed::new(put_namespace);
+    let mut workload_priorities = Followed::new(put_priority);
+    let mut pod_priorities = Followed::new(put_priority);
+    let mut surroundings = Arc::<Surroundings>::default();
     while let Some(Observation { source, change }) = receiver.recv().await {
-        let is_complete = if source == Source::Gate {
-            gates.take_in(change, |gates, name| {
+        let is_complete = match source {
+            Source::Gate => gates.take_in(change, |gates, name| {
                 if let Some(gate) = Gate::of_object(name) {
                     gates.remove(&gate);
                 }
-            })
-        } else {
-            kinds.take_in(change, |kinds, name| {
+            }),
+            Source::Namespace => namespaces.take_in(change, |namespaces, name| {
+                namespaces.remove(name);
+            }),
+            Source::WorkloadPriorityClass => workload_priorities.take_in(change, remove_priority),
+            Source::PriorityClass => pod_priorities.take_in(change, remove_priority),
+            _ => kinds.take_in(change, |kinds, name| {
                 kinds.remove(name);
-            })
+            }),
         };
-        let (true, Some(kinds), Some(gates)) = (is_complete, &kinds.known, &gates.known) else {
+        let around = (
+            &namespaces.known,
+            &workload_priorities.known,
+            &pod_priorities.known,
+        );
+        let (true, Some(kinds), Some(gates), (Some(namespaces), Some(of_workloads), Some(of_pods))) =
+            (is_complete, &kinds.known, &gates.known, around)
+        else {
             continue;
         };
+        if !matches!(source, Source::Gate | Source::JobKind) || !is_listed.load(Ordering::Acquire) {
+            surroundings = Arc::new(Surroundings {
+                namespaces: namespaces.clone(),
+                workload_priorities: of_workloads.clone(),
+                pod_priorities: of_pods.clone(),
+            });
+        }
         // Of two JobKinds for one kind the older one counts, as for the controller.
         let mut by_age: Vec<_> = kinds.iter().collect();
         by_age.sort_by_key(|(name, (created, _))| (created, *name));
         let compiled = by_age.into_iter().rev().map(|(_, (_, kind))| kind.clone());
+        let specs = gates.iter();
+        let specs = specs.map(|(gate, known)| (gate.clone(), known.spec.clone()));
+        let applied = gates.iter().filter_map(|(gate, known)| {
+            let applies_to = known.applies_to.clone()?;
+            Some((gate.clone(), applies_to))
+        });
         let next = Policy::new(compiled, basis.queue_labels.clone(), basis.username.clone())
             .with_queue_gates(basis.queue_gates.clone())
-            .with_gates(gates.clone());
+            .with_gates(specs)
+            .with_applied(applied, surroundings.clone());
         policy.store(Arc::new(next));
         is_listed.store(true, Ordering::Release);
     }
@@ -153,7 +206,34 @@ fn put_gate(gates: &mut Gates, object: &DynamicObject) {
         },
         |gate| gate.spec,
     );
-    gates.insert(gate, Arc::new(spec));
+    let applies_to = spec.applies_to.as_ref().map(CompiledAppliesTo::or_wider);
+    let known = KnownGate {
+        applies_to: applies_to.map(Arc::new),
+        spec: Arc::new(spec),
+    };
+    gates.insert(gate, known);
+}
+
+fn put_namespace(namespaces: &mut Namespaces, object: &DynamicObject) {
+    let name = object.metadata.name.clone().unwrap_or_default();
+    let labels = object.metadata.labels.clone().unwrap_or_default();
+    namespaces.insert(name, Arc::new(labels));
+}
+
+/// A class without a value that can be read is as good as none.
+fn put_priority(priorities: &mut Priorities, object: &DynamicObject) {
+    let name = object.metadata.name.clone().unwrap_or_default();
+    let value = object.data.get("value").and_then(serde_json::Value::as_i64);
+    match value.and_then(|value| value.try_into().ok()) {
+        Some(value) => {
+            priorities.insert(name, value);
+        }
+        None => remove_priority(priorities, &name),
+    }
+}
+
+fn remove_priority(priorities: &mut Priorities, name: &str) {
+    priorities.remove(name);
 }
 
 fn put(kinds: &mut Kinds, object: &DynamicObject, queue_gates: &QueueGates) {

@@ -26,11 +26,13 @@ pub struct Holdings<'a> {
 }
 
 /// The status of a Gate. `trouble` says what keeps it from being lifted after other objects, or nothing if that is not
-/// known yet. `kind_of` says what a JobKind's objects are called, as in `Job.batch`.
+/// known yet; `applied`, whether objects that it applies to are born with its gate, if that is known. `kind_of` says
+/// what a JobKind's objects are called, as in `Job.batch`.
 pub fn gate(
     object: &GateObject,
     holdings: &Holdings<'_>,
     trouble: Option<Result<(), Trouble>>,
+    applied: Option<ConditionUpdate>,
     kind_of: &dyn Fn(&str) -> String,
     now: Now,
 ) -> GateStatus {
@@ -57,6 +59,13 @@ pub fn gate(
             message,
         };
         conditions::set(&mut conditions, active, object.generation, now);
+    }
+    match (&object.spec.applies_to, applied) {
+        (Some(_), Some(update)) => {
+            conditions::set(&mut conditions, update, object.generation, now);
+        }
+        (Some(_), None) => {}
+        (None, _) => conditions.retain(|known| known.type_ != Type::Applied.name()),
     }
     match &object.spec.backlog {
         Some(backlog) => {
@@ -191,6 +200,7 @@ mod tests {
             &object(GateSpec::default()),
             &holdings,
             Some(Ok(())),
+            None,
             &kind_of,
             at(100),
         );
@@ -227,7 +237,14 @@ mod tests {
                 oldest: jobs.iter().collect(),
             };
             let object = with_backlog(max, seconds);
-            let status = gate(&object, &holdings, Some(Ok(())), &str::to_owned, at(age));
+            let status = gate(
+                &object,
+                &holdings,
+                Some(Ok(())),
+                None,
+                &str::to_owned,
+                at(age),
+            );
             let condition = conditions::find(&status.conditions, Type::Backlogged).unwrap();
             assert_eq!(condition.reason, reason, "{max:?} {seconds:?} {count}");
         }
@@ -242,15 +259,13 @@ mod tests {
             oldest: jobs.iter().collect(),
         };
         let mut object = with_backlog(Some(3), Some(5));
-        object.status = gate(&object, &holdings, Some(Ok(())), &str::to_owned, at(10));
+        let status_at = |object: &GateObject, seconds| {
+            let now = at(seconds);
+            gate(object, &holdings, Some(Ok(())), None, &str::to_owned, now)
+        };
+        object.status = status_at(&object, 10);
         for seconds in [11, 100, 1_000_000] {
-            let status = gate(
-                &object,
-                &holdings,
-                Some(Ok(())),
-                &str::to_owned,
-                at(seconds),
-            );
+            let status = status_at(&object, seconds);
             assert_eq!(status, object.status);
         }
     }

@@ -90,7 +90,7 @@ async fn see_right(scene: &Scene<'_>, user: &str, object: &str, expected: &str) 
 }
 
 /// A user who edits the namespace and may lift this Gate there.
-async fn owner<'a>(scene: &Scene<'a>, name: &str, object: &str) -> Result<(String, Scene<'a>)> {
+pub async fn owner<'a>(scene: &Scene<'a>, name: &str, object: &str) -> Result<(String, Scene<'a>)> {
     let user = format!("system:serviceaccount:{}:{name}", scene.ns);
     bind(scene, "rolebinding", &user, &may_edit(scene).await?).await?;
     may_lift(scene, object).await?;
@@ -100,7 +100,7 @@ async fn owner<'a>(scene: &Scene<'a>, name: &str, object: &str) -> Result<(Strin
 }
 
 /// A user who edits the namespace.
-async fn tenant<'a>(scene: &Scene<'a>) -> Result<(String, Scene<'a>)> {
+pub async fn tenant<'a>(scene: &Scene<'a>) -> Result<(String, Scene<'a>)> {
     let user = scene.editor("tenant").await?;
     bind(scene, "rolebinding", &user, &may_edit(scene).await?).await?;
     Ok((user.clone(), scene.acting_as(&user)?))
@@ -116,7 +116,7 @@ fn told(at: &str, scene: &Scene<'_>, user: &str, path: &str) -> String {
 }
 
 /// Waits until the Gates are known to whoever judges edits: until this one is refused with these words.
-async fn see_refused(
+pub async fn see_refused(
     what: &str,
     expected: &str,
     mut attempt: impl AsyncFnMut() -> kube::Result<Value>,
@@ -129,7 +129,7 @@ async fn see_refused(
     .await
 }
 
-async fn dry(scene: &Scene<'_>, kind: &str, name: &str, patch: Value) -> kube::Result<Value> {
+pub async fn dry(scene: &Scene<'_>, kind: &str, name: &str, patch: Value) -> kube::Result<Value> {
     let params = PatchParams {
         dry_run: true,
         ..PatchParams::default()
@@ -142,7 +142,7 @@ async fn dry(scene: &Scene<'_>, kind: &str, name: &str, patch: Value) -> kube::R
 }
 
 /// The patch that takes an annotation away.
-fn without(key: &str) -> Value {
+pub fn without(key: &str) -> Value {
     json!({"metadata": {"annotations": {(key): null}}})
 }
 

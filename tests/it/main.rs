@@ -38,6 +38,7 @@ mod gates_deadline;
 mod gates_kubectl;
 mod gates_life;
 mod gates_owners;
+mod gates_policy;
 mod gates_roads;
 mod gates_schedule;
 mod install;

@@ -38,6 +38,7 @@ pub use admission::access::{Access, Permission};
 pub use admission::policy::Policy;
 pub use admission::request::{GroupVersionKind, Malformed, Operation, Request, UserInfo};
 pub use admission::schemas::{Published, Schemas};
+pub use admission::surroundings::Surroundings;
 pub use admission::verdict::Verdict;
 pub use rules::review;
 pub use server::allowed_clients::{AllowedClients, AllowedClientsError};

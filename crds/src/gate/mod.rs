@@ -1,9 +1,10 @@
 //! `Gate`: who may lift a gate annotation's gate, until when it is to be lifted, and what it holds. When it is lifted
-//! by itself is in `schedule` and `after`.
+//! by itself is in `schedule` and `after`; which objects are born with it, in `applies_to`.
 //!
 //! Must not have behaviour.
 
 mod after;
+mod applies_to;
 mod schedule;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
@@ -12,6 +13,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use after::{AFTER_ANNOTATION, After, AfterKind, AfterObject};
+pub use applies_to::{AppliedKind, AppliesTo};
 pub use schedule::{
     DEFAULT_TIME_ZONE, Exception, NOT_BEFORE_ANNOTATION, NotBefore, Schedule, WINDOW_SECONDS_MAX,
     Window,
@@ -56,6 +58,9 @@ pub struct GateSpec {
     /// held object. Anyone: whoever may edit the held object.
     #[serde(default)]
     pub lifting: Lifting,
+    /// Which objects are born with the gate, whether they name it or not. Absent: those that name it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub applies_to: Option<AppliesTo>,
     /// Until when the gate is to be lifted. Absent: it has no deadline.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline: Option<Deadline>,
@@ -146,8 +151,9 @@ pub enum OnExpiry {
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct GateStatus {
-    /// Active: whether the Gate can be followed, and why not. Backlogged: whether it holds more objects, or
-    /// for longer, than spec.backlog says.
+    /// Active: whether the Gate can be followed, and why not. Applied: whether objects that match
+    /// spec.appliesTo are born with the gate, and why not. Backlogged: whether it holds more objects, or for
+    /// longer, than spec.backlog says.
     #[serde(default)]
     #[schemars(schema_with = "crate::schema::conditions")]
     pub conditions: Vec<Condition>,

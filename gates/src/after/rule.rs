@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use sluice_crds::AfterKind;
-use sluice_kinds::{Predicate, Problem, names};
+use sluice_kinds::{Condition, Problem, names};
 
 /// What a kind gets to hear that is not read.
 const UNREAD: &str = "is not read by Sluice, whatever its roles say";
@@ -44,8 +44,8 @@ impl fmt::Display for GroupKind {
 #[derive(Debug)]
 pub struct DependencyRule {
     kind: GroupKind,
-    condition: Predicate,
-    failed: Option<Predicate>,
+    condition: Condition,
+    failed: Option<Condition>,
 }
 
 /// What a rule says of one object.
@@ -83,7 +83,7 @@ impl DependencyRule {
             problems.push(Problem::invalid(format!("{field}.kind"), kind, UNREAD));
         }
         let mut compile = |field: String, source: &str| {
-            let compiled = Predicate::compile(&field, source);
+            let compiled = Condition::over_object(&field, source);
             compiled.map_err(|problem| problems.push(problem)).ok()
         };
         let compiled = compile(format!("{field}.condition"), condition);
@@ -109,11 +109,11 @@ impl DependencyRule {
 
     /// What it says of `object`. One that satisfies the condition has not failed.
     pub fn judge(&self, object: &Value) -> Outcome {
-        let is_done = self.condition.holds(object);
+        let is_done = self.condition.is_true_of(object);
         if is_done == Ok(true) {
             return Outcome::Done;
         }
-        let has_failed = self.failed.as_ref().map(|failed| failed.holds(object));
+        let has_failed = self.failed.as_ref().map(|failed| failed.is_true_of(object));
         let unknown = |what: &str, why: String| Outcome::Unknown(format!("{what}: {why}").into());
         match (has_failed, is_done) {
             (Some(Ok(true)), _) => Outcome::Failed,
@@ -124,7 +124,7 @@ impl DependencyRule {
     }
 
     fn key(&self) -> (&GroupKind, &str, Option<&str>) {
-        let failed = self.failed.as_ref().map(Predicate::source);
+        let failed = self.failed.as_ref().map(Condition::source);
         (&self.kind, self.condition.source(), failed)
     }
 }

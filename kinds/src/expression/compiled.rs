@@ -1,7 +1,7 @@
 //! CEL expressions over the fields of an object: compiled once with bounds, evaluated on just the
 //! fields they name. What an expression means for a job is said elsewhere.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, LazyLock};
 
 use cel::common::ast::{Expr, IdedExpr, LiteralValue, operators};
@@ -56,6 +56,8 @@ pub(crate) enum Declared {
     Object,
     /// `object`, `item` and `key`.
     Element,
+    /// These.
+    Named(&'static [&'static str]),
 }
 
 impl Declared {
@@ -63,6 +65,7 @@ impl Declared {
         match self {
             Self::Object => &["object"],
             Self::Element => &["object", "item", "key"],
+            Self::Named(variables) => variables,
         }
     }
 }
@@ -103,6 +106,7 @@ pub(crate) struct Expression {
     program: Program,
     needs: BTreeMap<String, Parts>,
     references: Vec<Reference>,
+    keys: BTreeMap<String, BTreeSet<String>>,
     cost_depth: u32,
     nodes_in_macros: usize,
 }
@@ -137,6 +141,10 @@ impl Expression {
                 (_, Declared::Element) => {
                     "only \"object\", \"item\" and \"key\" are declared".to_owned()
                 }
+                (_, Declared::Named(variables)) => {
+                    let names: Vec<_> = variables.iter().map(|name| format!("{name:?}")).collect();
+                    format!("only {} are declared", names.join(", "))
+                }
             };
             let at = position(&program, id);
             return Err(format!("undeclared reference to {name:?}{at}: {rule}"));
@@ -154,6 +162,7 @@ impl Expression {
         Ok(Self {
             needs: walk.needs,
             references: walk.references,
+            keys: walk.keys,
             cost_depth: walk.cost_depth,
             nodes_in_macros: walk.nodes_in_macros,
             program,
@@ -178,6 +187,17 @@ impl Expression {
         &self.references
     }
 
+    /// The variables that it names.
+    pub(crate) fn variables(&self) -> impl Iterator<Item = &str> {
+        self.needs.keys().map(String::as_str)
+    }
+
+    /// The fields and keys of `variable` that stand in the text.
+    pub(crate) fn keys(&self, variable: &str) -> impl Iterator<Item = &str> {
+        let keys = self.keys.get(variable).into_iter().flatten();
+        keys.map(String::as_str)
+    }
+
     /// Where `reference` stands in the text, as ` at 1:12`, if that is known.
     pub(crate) fn position(&self, reference: &Reference) -> String {
         position(&self.program, reference.id)
@@ -189,21 +209,36 @@ impl Expression {
     /// What went wrong, as a sentence for the user.
     pub(crate) fn evaluate(&self, variables: Variables<'_>) -> Result<cel::Value, String> {
         let Variables { object, element } = variables;
+        self.evaluate_by(&|name| match (name, element) {
+            ("item", Some((item, _))) => item,
+            ("key", Some((_, key))) => key,
+            _ => object,
+        })
+    }
+
+    /// As it is written.
+    pub(crate) fn source(&self) -> &str {
+        &self.program.source_info().source
+    }
+
+    /// Evaluates the expression with what `value_of` says of each variable that it names.
+    ///
+    /// # Errors
+    /// What went wrong, as a sentence for the user.
+    pub(crate) fn evaluate_by<'a>(
+        &self,
+        value_of: &dyn Fn(&str) -> &'a Value,
+    ) -> Result<cel::Value, String> {
         let mut context = Context::with_env(ENVIRONMENT.clone());
         let mut projection = Projection::default();
         for (name, parts) in &self.needs {
-            let value = match (name.as_str(), element) {
-                ("item", Some((item, _))) => item,
-                ("key", Some((_, key))) => key,
-                _ => object,
-            };
-            let projected = projection.of(value, parts)?;
+            let projected = projection.of(value_of(name), parts)?;
             context.add_variable_from_value(name.as_str(), projected);
         }
         self.check_cost(&projection)?;
         self.program
             .execute(&context)
-            .map_err(|e| failure::text(&e, &self.program.source_info().source))
+            .map_err(|e| failure::text(&e, self.source()))
     }
 
     fn check_cost(&self, projection: &Projection) -> Result<(), String> {

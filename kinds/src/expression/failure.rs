@@ -75,7 +75,7 @@ mod tests {
     use rstest::rstest;
     use serde_json::json;
 
-    use crate::Predicate;
+    use crate::Condition;
 
     #[rstest]
     #[case::missing("object.status.phase == 'a'", "No such key: status")]
@@ -101,7 +101,9 @@ mod tests {
     #[case::no_bool("object.secret", "gave string, not a bool")]
     fn a_failure_names_no_values(#[case] source: &str, #[case] expected: &str) {
         let object = json!({"secret": "hunter2", "list": ["hunter2"], "map": {}, "zero": 0});
-        let told = Predicate::compile("x", source).unwrap().holds(&object);
+        let told = Condition::over_object("x", source)
+            .unwrap()
+            .is_true_of(&object);
         let told = told.unwrap_err();
         assert!(told.contains(expected), "{told}");
         assert!(!told.contains("hunter2"), "{told}");

@@ -3,8 +3,8 @@
 //! Must not know what an expression means for a job. Uses no other folder.
 
 pub(crate) mod compiled;
+pub(crate) mod condition;
 mod failure;
 mod nesting;
-pub(crate) mod predicate;
 mod project;
 pub(crate) mod walk;

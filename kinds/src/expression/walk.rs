@@ -1,9 +1,9 @@
 //! One walk over a parsed expression: what it names, how deep its macros nest, how large it is. What
 //! is refused for that is said by its parent.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use cel::common::ast::{EntryExpr, Expr, IdedEntryExpr, IdedExpr};
+use cel::common::ast::{EntryExpr, Expr, IdedEntryExpr, IdedExpr, LiteralValue, operators};
 
 /// Which parts of a value an expression reads: all of it, or fields of it.
 #[derive(Debug, Default)]
@@ -34,6 +34,8 @@ pub(super) struct Walk<'a> {
     pub(super) needs: BTreeMap<String, Parts>,
     /// All fields that are named, in order.
     pub(super) references: Vec<Reference>,
+    /// The keys by which the variables themselves are indexed, as far as they stand in the text.
+    pub(super) keys: BTreeMap<String, BTreeSet<String>>,
     /// How deep its macros nest.
     pub(super) macro_depth: u32,
     /// The same, where a macro that makes a list counts twice: it copies what it has so far for each
@@ -79,6 +81,11 @@ impl<'a> Walk<'a> {
                 _ => self.expression(&select.operand, depth),
             },
             Expr::Call(call) => {
+                if let (operators::INDEX, [indexed, key]) =
+                    (call.func_name.as_str(), call.args.as_slice())
+                {
+                    self.key(indexed, key);
+                }
                 for inner in call.target.iter().map(AsRef::as_ref).chain(&call.args) {
                     self.expression(inner, depth);
                 }
@@ -131,6 +138,17 @@ impl<'a> Walk<'a> {
         }
     }
 
+    /// Notes that `indexed` is read at `key`.
+    fn key(&mut self, indexed: &IdedExpr, key: &IdedExpr) {
+        if let (Expr::Ident(name), Expr::Literal(LiteralValue::String(key))) =
+            (&indexed.expr, &key.expr)
+            && !self.bound.contains(name)
+        {
+            let keys = self.keys.entry(name.clone()).or_default();
+            keys.insert(key.inner().to_owned());
+        }
+    }
+
     fn name(&mut self, id: u64, variable: &str, fields: Vec<&str>) {
         // A bare `object` would have to be converted whole: fields must be named.
         let is_declared = self.variables.contains(&variable);
@@ -139,6 +157,10 @@ impl<'a> Walk<'a> {
             return;
         }
         self.need(variable, &fields);
+        if let Some(first) = fields.first() {
+            let keys = self.keys.entry(variable.to_owned()).or_default();
+            keys.insert((*first).to_owned());
+        }
         self.references.push(Reference {
             variable: variable.to_owned(),
             fields: fields.into_iter().map(str::to_owned).collect(),

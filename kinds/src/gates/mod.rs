@@ -2,12 +2,14 @@
 //!
 //! Must not know kinds, or who edits an object. Uses `field`.
 
+mod add;
 mod annotations;
 mod lift;
 mod object;
 pub mod record;
 pub(crate) mod scheduling;
 
+pub use add::{missing, with};
 pub use annotations::*;
 pub use lift::without;
 pub use record::{GateRecord, Lifted};

@@ -145,7 +145,7 @@ pub(crate) fn unlist(pod: &Value, place: &Place) -> Option<PatchOperation> {
 }
 
 /// Adds to the metadata of `pod`, making `metadata`, `labels` and `annotations` where absent.
-fn add_metadata(
+pub(crate) fn add_metadata(
     pod: &Value,
     place: &Place,
     labels: &BTreeMap<String, String>,

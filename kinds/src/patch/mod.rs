@@ -2,6 +2,7 @@
 //!
 //! Must not know when a patch is sent, nor clients. Uses all other folders, and none of them uses it.
 
+mod gate_object;
 mod gate_pod;
 mod gate_templates;
 mod gating;
@@ -9,6 +10,7 @@ pub mod marks;
 mod release;
 mod ungate;
 
+pub use gate_object::gate_object_patch;
 pub use gate_pod::{MIRROR_ANNOTATION, PodHold, unlist_patch};
 pub use gate_templates::Waiting;
 pub use release::{Placing, Target};

@@ -169,6 +169,11 @@ impl Kinds {
         self.rules.reach(name)
     }
 
+    /// Whether objects that a Gate applies to are born with its gate.
+    pub fn reach_of_gate(&self, name: &str) -> Reach {
+        self.rules.reach_of_gate(name)
+    }
+
     /// Whether a JobKind reads objects of this group and kind.
     pub fn is_read(&self, group: &str, kind: &str) -> bool {
         self.entries.values().any(|entry| {

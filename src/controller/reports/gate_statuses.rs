@@ -5,12 +5,14 @@ use std::sync::Arc;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
 use kube::api::ApiResource;
-use sluice_crds::GatedObject;
+use sluice_crds::{AppliesTo, GateSpec, GatedObject};
 
 use super::statuses::Statuses;
 use crate::cache::ObjectCache;
 use crate::cache::cluster::Cluster;
+use crate::cache::conditions::{ConditionUpdate, Type};
 use crate::controller::kinds::Kinds;
+use crate::jobkinds::webhook_rules::Reach;
 use crate::plan::gate_status::{self, Holdings, NAMED_MAX};
 use crate::process::invariants::violated;
 use crate::process::metrics::Metrics;
@@ -41,12 +43,67 @@ impl Statuses {
             };
             let after = object.compiled.as_ref().ok().and_then(|gate| gate.after());
             let trouble = after.map_or(Some(Ok(())), |after| cluster.dependencies.trouble(after));
-            let status = gate_status::gate(object, &holdings, trouble, &kind_of, now);
+            let applied = match &object.compiled {
+                Ok(_) => applied(kinds.reach_of_gate(&name), &object.spec),
+                Err(_) => Some(broken()),
+            };
+            let status = gate_status::gate(object, &holdings, trouble, applied, &kind_of, now);
             metrics.gate(&name, &status);
             if status != object.status {
                 self.write(&resource, "", &name, &object.status, &status);
             }
         }
+    }
+}
+
+/// Whether objects that a Gate applies to are born with its gate; nothing while its webhook is being written, which
+/// takes a moment.
+fn applied(reach: Reach, spec: &GateSpec) -> Option<ConditionUpdate> {
+    let (is_true, reason, message) = match reach {
+        Reach::InPlace => (
+            true,
+            "InPlace",
+            "Objects that match spec.appliesTo are born with the gate".to_owned(),
+        ),
+        Reach::NoWebhook(missing) => (
+            false,
+            "NoWebhook",
+            format!("{}: there is no {missing}", without_webhook(spec)),
+        ),
+        Reach::Pending(None) => return None,
+        Reach::Pending(Some(why)) => (
+            false,
+            "WebhookPending",
+            format!(
+                "Objects without a queue that match spec.appliesTo do not get the gate yet: {why}"
+            ),
+        ),
+    };
+    Some(ConditionUpdate {
+        kind: Type::Applied,
+        is_true,
+        reason,
+        message,
+    })
+}
+
+/// What becomes of a Gate where only admission policies can judge objects.
+fn without_webhook(spec: &GateSpec) -> &'static str {
+    let has_condition = |applies_to: &AppliesTo| applies_to.when.is_some();
+    if spec.applies_to.as_ref().is_some_and(has_condition) {
+        "Objects that match spec.appliesTo do not get the gate, as only the webhook evaluates spec.appliesTo.when"
+    } else {
+        "Objects that match spec.appliesTo do not get the gate; an admission policy may refuse those that do not name it"
+    }
+}
+
+/// What of a Gate can't be followed matches every object that asks to be queued.
+fn broken() -> ConditionUpdate {
+    ConditionUpdate {
+        kind: Type::Applied,
+        is_true: false,
+        reason: "Invalid",
+        message: "The Gate is not valid: objects get the gate if they match those parts of spec.appliesTo that can be followed, and objects without a queue do not".to_owned(),
     }
 }
 

@@ -11,13 +11,15 @@ use kube::api::{Api, ApiResource, DynamicObject, Patch, PatchParams};
 use kube::{Client, Error};
 use serde::Serialize;
 use sluice_webhooks::Policy;
-use sluice_webhooks::manifests::{self, CONFIGURATION, ManagedResource, Options, step};
+use sluice_webhooks::manifests::{
+    self, APPLIED_MAX, CONFIGURATION, ManagedResource, Options, step,
+};
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use super::{Basis, Reach, Rule, Wanted, Wishes};
+use super::{Basis, Reach, Rule, Wanted, Wishes, applied};
 use crate::process::FIELD_MANAGER;
 use crate::process::term::Term;
 
@@ -39,6 +41,8 @@ const DEADLINE: Duration = Duration::from_secs(5);
 pub(super) struct State {
     /// What there are rules for.
     in_place: Vec<ManagedResource>,
+    /// Which Gates are set on all that they apply to; None before the first look.
+    applied: Option<applied::InPlace>,
     /// Why there is nothing to write rules into, if so.
     missing: Option<String>,
     /// Why the last look has failed, if so.
@@ -54,6 +58,20 @@ impl State {
             return Reach::InPlace;
         }
         Reach::Pending(self.trouble.clone())
+    }
+
+    /// Whether objects are born with the gate of this Gate, which says to what it applies.
+    pub(super) fn reach_of_gate(&self, gate: &str) -> Reach {
+        if let Some(missing) = &self.missing {
+            return Reach::NoWebhook(missing.clone());
+        }
+        match &self.applied {
+            Some(applied) if applied.is_in_place(gate) => Reach::InPlace,
+            Some(applied) if applied.is_one_too_many(gate) => Reach::Pending(Some(format!(
+                "there are {APPLIED_MAX} Gates with a namespaceSelector before it, which is the most that there may be"
+            ))),
+            Some(_) | None => Reach::Pending(self.trouble.clone()),
+        }
     }
 }
 
@@ -135,11 +153,17 @@ impl Keeper {
     async fn look(&self, wishes: &Wishes) -> Result<Duration, String> {
         let (mut resources, mut undecided) = (Vec::new(), BTreeSet::new());
         let mut next = CHECK;
-        let policy = self.policy.load();
+        let policy = self.policy.load_full();
+        if !policy.knows_kinds() {
+            // Nothing is known of Gates either, whose webhooks would be taken away.
+            return Ok(RETRY_MIN);
+        }
+        let mut of_kinds = Vec::new();
         for Wanted { group, kind, rule } in wishes.values() {
             match rule {
                 Rule::For(resource) if policy.manages(group, kind) => {
                     resources.push(resource.clone());
+                    of_kinds.push((group.as_str(), kind.as_str(), resource));
                 }
                 // This process would refuse its objects. It hears of the JobKind in a moment.
                 Rule::For(_) => {
@@ -152,9 +176,10 @@ impl Keeper {
                 Rule::None => {}
             }
         }
-        drop(policy);
+        let (applied, in_place) = applied::wanted(&policy, &of_kinds);
         let options = Options {
             resources: resources.clone(),
+            applied,
             ..self.options.clone()
         };
         let outcomes = [
@@ -176,6 +201,7 @@ impl Keeper {
         }
         let state = State {
             in_place: resources,
+            applied: Some(in_place),
             missing,
             trouble: None,
         };

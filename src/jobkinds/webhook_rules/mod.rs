@@ -1,10 +1,12 @@
-//! Keeps the webhook configurations in step with the JobKinds: one narrow rule for each kind that is
-//! compiled and served, and match conditions that know the configured aliases. Runs on the leader
+//! Keeps the webhook configurations in step with the JobKinds and Gates: one narrow rule for each kind that is
+//! compiled and served, one webhook for each Gate that applies to objects which ask for nothing, and match conditions
+//! that know the configured aliases. Runs on the leader
 //! alone. What is written where is decided by `sluice_webhooks::manifests::step`.
 //!
 //! The controller tells what it knows of each JobKind ([`Rules::want`]) and asks whether the API
 //! server sends objects of it here ([`Rules::reach`]).
 
+mod applied;
 mod keeper;
 
 use std::collections::BTreeMap;
@@ -100,5 +102,10 @@ impl Rules {
             }) => self.state.borrow().reach(resource),
             Some(_) | None => Reach::Pending(None),
         }
+    }
+
+    /// Whether objects that the Gate of this name applies to are born with its gate.
+    pub fn reach_of_gate(&self, gate: &str) -> Reach {
+        self.state.borrow().reach_of_gate(gate)
     }
 }

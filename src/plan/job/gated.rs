@@ -71,10 +71,14 @@ fn held_note(situation: &Situation<'_>) -> Note {
             let described: Vec<_> = described
                 .map(|(name, now)| gates::described(name, now.as_ref()))
                 .collect();
-            let told = format!(
+            let mut told = format!(
                 "Held until these gates are removed: {}",
                 described.join(", ")
             );
+            if let Some(why) = job.gate_record.failures() {
+                told.push_str("; set because it can't be told whether they apply: ");
+                told.push_str(why);
+            }
             // Where a deadline acts, it tells that.
             let has_failed = |now: &GateNow| now.failed.is_some() && now.spec.deadline.is_none();
             if said

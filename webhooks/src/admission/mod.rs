@@ -7,4 +7,5 @@ pub(crate) mod edit;
 pub(crate) mod policy;
 pub(crate) mod request;
 pub(crate) mod schemas;
+pub(crate) mod surroundings;
 pub(crate) mod verdict;

@@ -6,15 +6,20 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use sluice_crds::GateSpec;
+use sluice_gates::CompiledAppliesTo;
 use sluice_kinds::gates::Gate;
 use sluice_kinds::view::QueueLabels;
 use sluice_kinds::{CompiledKind, QueueGates};
+
+use crate::admission::surroundings::Surroundings;
 
 /// What verdicts depend on besides the request.
 #[derive(Debug, Default)]
 pub struct Policy {
     kinds: BTreeMap<(String, String), Arc<CompiledKind>>,
     gates: BTreeMap<Gate, Arc<GateSpec>>,
+    applied: BTreeMap<Gate, Arc<CompiledAppliesTo>>,
+    surroundings: Arc<Surroundings>,
     queue_labels: QueueLabels,
     queue_gates: QueueGates,
     username: String,
@@ -36,6 +41,8 @@ impl Policy {
         Self {
             kinds,
             gates: BTreeMap::new(),
+            applied: BTreeMap::new(),
+            surroundings: Arc::default(),
             queue_labels,
             queue_gates: QueueGates::default(),
             username: username.into(),
@@ -60,6 +67,30 @@ impl Policy {
             gates: gates.into_iter().collect(),
             ..self
         }
+    }
+
+    /// The same policy, where these gates are set on the objects that their Gates apply to.
+    #[must_use]
+    pub fn with_applied(
+        self,
+        applied: impl IntoIterator<Item = (Gate, Arc<CompiledAppliesTo>)>,
+        surroundings: Arc<Surroundings>,
+    ) -> Self {
+        Self {
+            applied: applied.into_iter().collect(),
+            surroundings,
+            ..self
+        }
+    }
+
+    /// The gates that are set on objects, and on which.
+    pub fn applied(&self) -> &BTreeMap<Gate, Arc<CompiledAppliesTo>> {
+        &self.applied
+    }
+
+    /// What is known of the cluster around an object.
+    pub(crate) fn surroundings(&self) -> &Surroundings {
+        &self.surroundings
     }
 
     /// What the Gate of `gate` says, if there is one.

@@ -4,6 +4,7 @@
 //! Must not know the server. Takes texts and constants from `rules` and `sluice_kinds`. Of its folders, `cel`
 //! and `conditions` use none, `policies` uses both, and `jail` uses `policies` and `cel`.
 
+mod applied;
 mod cel;
 mod conditions;
 mod held;
@@ -14,5 +15,6 @@ pub mod step;
 mod webhook_rules;
 mod webhooks;
 
-pub use options::{ManagedResource, Options, SYSTEM_NAMESPACES};
+pub use applied::APPLIED_MAX;
+pub use options::{AppliedGate, ManagedResource, Options, SYSTEM_NAMESPACES};
 pub use webhooks::*;

@@ -25,6 +25,8 @@ pub struct Options {
     pub queue_gates: Vec<String>,
     /// The resources of the managed kinds.
     pub resources: Vec<ManagedResource>,
+    /// The Gates that may apply to objects that ask for nothing of Sluice.
+    pub applied: Vec<AppliedGate>,
 }
 
 /// The resource of a managed kind.
@@ -38,6 +40,19 @@ pub struct ManagedResource {
     pub resource: String,
     /// Subresources by which annotations, labels or the spec can be edited, such as `status`.
     pub subresources: Vec<String>,
+}
+
+/// A Gate that may apply to objects that ask for nothing.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AppliedGate {
+    /// Its name.
+    pub name: String,
+    /// The namespaces that it selects.
+    pub namespaces: LabelSelector,
+    /// The resources of the managed kinds that it may apply to.
+    pub resources: Vec<ManagedResource>,
+    /// Whether it may apply to pods.
+    pub pods: bool,
 }
 
 impl Default for Options {
@@ -62,6 +77,7 @@ impl Default for Options {
                 subresources: vec!["status".to_owned()],
             })
             .to_vec(),
+            applied: Vec::new(),
         }
     }
 }

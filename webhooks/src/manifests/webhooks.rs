@@ -15,6 +15,7 @@ use k8s_openapi::api::admissionregistration::v1::{
 };
 use serde_json::{Value, json};
 
+use crate::manifests::applied;
 use crate::manifests::conditions;
 use crate::manifests::options::{Options, metadata, namespace_selector};
 use crate::manifests::webhook_rules::{job_rule, own_rule, pod_rule};
@@ -81,14 +82,15 @@ pub fn validating(options: &Options) -> ValidatingWebhookConfiguration {
             ],
         ),
     ];
+    let webhooks = webhooks.into_iter();
+    let webhooks = webhooks.map(|(name, rules, conditions)| webhook(name, rules, conditions));
+    let of_gates = applied::validating(options).map(|of_gate| ValidatingWebhook {
+        namespace_selector: Some(of_gate.namespace_selector),
+        ..webhook(&of_gate.name, of_gate.rules, of_gate.match_conditions)
+    });
     ValidatingWebhookConfiguration {
         metadata: metadata(CONFIGURATION),
-        webhooks: Some(
-            webhooks
-                .into_iter()
-                .map(|(name, rules, conditions)| webhook(name, rules, conditions))
-                .collect(),
-        ),
+        webhooks: Some(webhooks.chain(of_gates).collect()),
     }
 }
 
@@ -114,20 +116,25 @@ pub fn mutating(options: &Options) -> MutatingWebhookConfiguration {
         .map(|r| job_rule(r, &[], &["CREATE", "UPDATE"]))
         .collect();
     let pods = vec![pod_rule("pods", &["CREATE"])];
+    let webhooks = [
+        webhook(
+            MUTATE_JOBS,
+            jobs,
+            conditions(options, conditions::jobs::hold_job(options)),
+        ),
+        webhook(
+            MUTATE_PODS,
+            pods,
+            conditions(options, conditions::pods::hold_pod(options)),
+        ),
+    ];
+    let of_gates = applied::mutating(options).map(|of_gate| MutatingWebhook {
+        namespace_selector: Some(of_gate.namespace_selector),
+        ..webhook(&of_gate.name, of_gate.rules, of_gate.match_conditions)
+    });
     MutatingWebhookConfiguration {
         metadata: metadata(CONFIGURATION),
-        webhooks: Some(vec![
-            webhook(
-                MUTATE_JOBS,
-                jobs,
-                conditions(options, conditions::jobs::hold_job(options)),
-            ),
-            webhook(
-                MUTATE_PODS,
-                pods,
-                conditions(options, conditions::pods::hold_pod(options)),
-            ),
-        ]),
+        webhooks: Some(webhooks.into_iter().chain(of_gates).collect()),
     }
 }
 

@@ -9,7 +9,7 @@ use crate::admission::policy::Policy;
 use crate::admission::request::Request;
 use crate::admission::schemas::Schemas;
 use crate::admission::verdict::Verdict;
-use crate::rules::{gates, jobs, own, pods};
+use crate::rules::{applies, gates, jobs, own, pods};
 
 /// Whether the request may go on.
 ///
@@ -23,8 +23,18 @@ pub fn validate(request: &Request, policy: &Policy) -> Verdict {
     match request.kind.group.as_str() {
         sluice_crds::GROUP => own::validate::validate(request, &edit),
         _ if !policy.knows_kinds() => early(&request.kind.kind),
-        _ if request.is_pod() => Verdict::of(pods::validate::validate(request, &edit, policy)),
-        _ => Verdict::of(jobs::validate::validate(request, &edit, policy)),
+        _ => {
+            let problems = if request.is_pod() {
+                pods::validate::validate(request, &edit, policy)
+            } else {
+                jobs::validate::validate(request, &edit, policy)
+            };
+            if problems.is_empty() {
+                applies::birth::check_set(request, &edit, policy)
+            } else {
+                Verdict::of(problems)
+            }
+        }
     }
 }
 
@@ -38,11 +48,18 @@ pub async fn look_up(request: &Request, schemas: &dyn Schemas) -> Verdict {
     }
 }
 
-/// Whether the author of a request that [`validate`] has nothing against may lift the gates that it lifts.
+/// Whether the author of a request that [`validate`] has nothing against may lift the gates that it lifts, and those
+/// whose Gates apply to the object only as edited.
 pub async fn may_lift(request: &Request, policy: &Policy, access: &dyn Access) -> Verdict {
     let rights = match Edit::of(request) {
         Some(edit) if request.kind.group != sluice_crds::GROUP => {
-            gates::lift::needed(request, &edit, policy)
+            let applied = match applies::edit::needed(request, &edit, policy) {
+                Ok(applied) => applied,
+                Err(verdict) => return verdict,
+            };
+            let mut rights = gates::lift::needed(request, &edit, policy);
+            rights.extend(applied);
+            rights
         }
         Some(_) | None => return Verdict::allowed(),
     };
@@ -71,14 +88,30 @@ pub fn mutate(request: &Request, policy: &Policy) -> Verdict {
     if !policy.knows_kinds() {
         return early(&request.kind.kind);
     }
+    let born = match applies::birth::set(request, &edit, policy) {
+        Ok(born) => born,
+        Err(verdict) => return verdict,
+    };
+    let edit = Edit {
+        new: born.object.as_ref().unwrap_or(edit.new),
+        old: edit.old,
+    };
+    let mut verdict = hold(request, &edit, policy);
+    verdict.patch.splice(..0, born.patch);
+    verdict.warnings.extend(born.warnings);
+    verdict
+}
+
+/// What makes an object wait that has all its gates.
+fn hold(request: &Request, edit: &Edit<'_>, policy: &Policy) -> Verdict {
     if request.is_pod() {
-        return pods::validate::hold(request, &edit, policy);
+        return pods::validate::hold(request, edit, policy);
     }
-    if let Some(problem) = check_can_be_held(request, &edit, policy) {
+    if let Some(problem) = check_can_be_held(request, edit, policy) {
         return Verdict::early(problem);
     }
     Verdict {
-        patch: jobs::hold::hold(request, &edit, policy),
+        patch: jobs::hold::hold(request, edit, policy),
         ..Verdict::allowed()
     }
 }

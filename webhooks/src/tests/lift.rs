@@ -66,9 +66,20 @@ fn judge(
     old: Option<&Value>,
     new: &Value,
 ) -> (Verdict, Vec<String>) {
+    judge_by(&mk_gated_policy(), user, permission, old, new)
+}
+
+/// The same by this policy.
+pub(super) fn judge_by(
+    policy: &Policy,
+    user: &str,
+    permission: Permission,
+    old: Option<&Value>,
+    new: &Value,
+) -> (Verdict, Vec<String>) {
     let access = Fixed::new(permission);
     let request = mk_request(user, old, new);
-    let verdict = futures::executor::block_on(may_lift(&request, &mk_gated_policy(), &access));
+    let verdict = futures::executor::block_on(may_lift(&request, policy, &access));
     (verdict, access.1.into_inner().unwrap())
 }
 
@@ -159,7 +170,7 @@ fn so_many_rights_are_asked_for_and_no_more() {
         (verdict.message(), access.1.into_inner().unwrap().len())
     };
     assert_eq!(judge(32), (String::new(), 32));
-    let told = "metadata.annotations[kueue.x-k8s.io/admission-gated-by]: Forbidden: lifts 33 gates that are \
+    let told = "metadata.annotations[kueue.x-k8s.io/admission-gated-by]: Forbidden: needs the right to lift 33 gates that are \
                 lifted by their owners; lift at most 32 at a time";
     assert_eq!(judge(33), (told.to_owned(), 0));
 }

@@ -8,6 +8,7 @@
     clippy::needless_pass_by_value
 )]
 
+mod applies;
 mod certificates;
 mod http;
 mod jobs;

@@ -4,7 +4,7 @@
 use k8s_openapi::api::admissionregistration::v1::MatchCondition;
 use sluice_crds::{
     ADMISSION_ANNOTATION, DEACTIVATED_BY_ANNOTATION, EXPIRED_GATES_ANNOTATION,
-    LIFTED_GATES_ANNOTATION, RELEASED_ANNOTATION,
+    LIFTED_GATES_ANNOTATION, PRIORITY_CLASS_LABEL, RELEASED_ANNOTATION,
 };
 
 use crate::manifests::conditions::entry::{
@@ -52,10 +52,19 @@ fn touches_job(options: &Options) -> String {
     let ours = ours.chain(OF_GATES).map(Entry::annotation);
     let entries = entries(options).chain(ours);
     let mut touched: Vec<_> = entries.map(|entry| entry.differs()).collect();
-    touched.push(differs("has({}.spec)", "{}.spec"));
+    touched.push(touches_what_gates_ask());
     // Who says later that an object belongs to one that is queued gets it past the queue too.
     touched.push(gets_controller());
     touched.join(" ||\n")
+}
+
+/// CEL: the edit touches what Gates ask about, besides the queue.
+pub(crate) fn touches_what_gates_ask() -> String {
+    format!(
+        "{} ||\n{}",
+        Entry::label(PRIORITY_CLASS_LABEL).differs(),
+        differs("has({}.spec)", "{}.spec")
+    )
 }
 
 fn entries(options: &Options) -> impl Iterator<Item = Entry<'_>> {
@@ -63,6 +72,6 @@ fn entries(options: &Options) -> impl Iterator<Item = Entry<'_>> {
 }
 
 /// CEL: `object` has an entry.
-fn concerns(object: &str, options: &Options) -> String {
+pub(crate) fn concerns(object: &str, options: &Options) -> String {
     any(entries(options), object)
 }

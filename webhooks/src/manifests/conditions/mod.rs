@@ -2,6 +2,7 @@
 //!
 //! Must not know what a webhook or policy says then. Uses `options.rs`.
 
+pub(crate) mod applied;
 pub(crate) mod entry;
 pub(crate) mod jobs;
 pub(crate) mod lifting;

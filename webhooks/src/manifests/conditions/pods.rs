@@ -5,8 +5,8 @@ use k8s_openapi::api::admissionregistration::v1::MatchCondition;
 use sluice_crds::{
     ADMITTED_ANNOTATION, EXPIRED_GATES_ANNOTATION, LIFTED_GATES_ANNOTATION, MANAGED_LABEL,
     POD_GROUP_LABEL, POD_GROUP_LABELS_ANNOTATION, POD_GROUP_TOTAL_ANNOTATION,
-    POD_GROUP_TOTAL_FROM_ANNOTATION, POD_SET_ANNOTATION, PROPAGATED_GATES_ANNOTATION,
-    RETRIABLE_IN_GROUP_ANNOTATION,
+    POD_GROUP_TOTAL_FROM_ANNOTATION, POD_SET_ANNOTATION, PRIORITY_CLASS_LABEL,
+    PROPAGATED_GATES_ANNOTATION, RETRIABLE_IN_GROUP_ANNOTATION,
 };
 use sluice_kinds::patch::MIRROR_ANNOTATION;
 
@@ -60,6 +60,16 @@ fn waits_by_itself(options: &Options) -> String {
     )
 }
 
+/// CEL: the pod `object` asks for nothing, and no controller made it for an object of its own.
+pub(crate) fn asks_for_nothing(options: &Options) -> String {
+    format!(
+        "!{} && !({} && {IS_CONTROLLER}) && !(\n{})",
+        Entry::annotation(MIRROR_ANNOTATION).is_on("object"),
+        controller(""),
+        waits_by_itself(options)
+    )
+}
+
 /// CEL: the Job controller asks, with an account of its own or that of all controllers.
 const JOB_CONTROLLER: &str = "request.userInfo.username in ['system:serviceaccount:kube-system:job-controller', \
      'system:kube-controller-manager']";
@@ -85,6 +95,7 @@ fn late(options: &Options) -> String {
 fn touched(options: &Options) -> String {
     let ours = [
         Entry::label(MANAGED_LABEL),
+        Entry::label(PRIORITY_CLASS_LABEL),
         Entry::annotation(ADMITTED_ANNOTATION),
         Entry::annotation(PROPAGATED_GATES_ANNOTATION),
         Entry::annotation(POD_SET_ANNOTATION),

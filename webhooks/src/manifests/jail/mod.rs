@@ -1,6 +1,7 @@
 //! The jail: policies for what Sluice's own account may do.
 //!
-//! Must not know other accounts. Uses `cel` and `policies/policy.rs`, and the names in `webhooks.rs`.
+//! Must not know other accounts. Uses `cel` and `policies/policy.rs`, and the names in `webhooks.rs`,
+//! `applied.rs` and `conditions`.
 
 mod cell;
 mod difference;

@@ -1,12 +1,14 @@
-//! Sluice's webhook configurations: its account may have them trust another certificate, and ask about
-//! managed kinds. Who is asked, what becomes of requests when nobody answers, and which webhooks there
-//! are stays as the administrator applied it.
+//! Sluice's webhook configurations: its account may have them trust another certificate, ask about
+//! managed kinds, and add webhooks for Gates, which ask whoever the webhook for jobs asks. Who that is, what becomes of requests when nobody answers, and which other webhooks
+//! there are stays as the administrator applied it.
 
 use std::collections::BTreeSet;
 
 use sluice_crds::JobKindSpec;
 
+use crate::manifests::applied::SUFFIX;
 use crate::manifests::cel::syntax::{forbidden, text, texts, variable};
+use crate::manifests::conditions;
 use crate::manifests::jail::cell::{Cell, rule};
 use crate::manifests::jail::entries;
 use crate::manifests::webhooks::{MUTATE_JOBS, VALIDATE_JOBS};
@@ -18,8 +20,24 @@ pub(super) fn cell(shipped: &[JobKindSpec]) -> Cell {
         "validatingwebhookconfigurations",
     ];
     let variables = vec![
-        variable("new", "object.?webhooks.orValue([])"),
-        variable("old", "oldObject.?webhooks.orValue([])"),
+        variable("new", webhooks("object", "!")),
+        variable("old", webhooks("oldObject", "!")),
+        variable("oldOfGates", webhooks("oldObject", "")),
+        // What was allowed once is not judged again.
+        variable(
+            "ofGates",
+            format!(
+                "{}.filter(w, !(w in variables.oldOfGates))",
+                webhooks("object", "")
+            ),
+        ),
+        variable(
+            "jobs",
+            format!(
+                "variables.new.filter(w, w.name in {})",
+                texts([VALIDATE_JOBS, MUTATE_JOBS])
+            ),
+        ),
         // By name: order says nothing.
         variable(
             "pairs",
@@ -38,6 +56,14 @@ pub(super) fn cell(shipped: &[JobKindSpec]) -> Cell {
         excluded: Vec::new(),
         variables,
     }
+}
+
+/// CEL, a list: the webhooks of Gates, or with `not` the others.
+fn webhooks(object: &str, not: &str) -> String {
+    format!(
+        "{object}.?webhooks.orValue([]).filter(w, {not}w.name.endsWith({}))",
+        text(SUFFIX)
+    )
 }
 
 fn problems(shipped: &[JobKindSpec]) -> String {
@@ -65,7 +91,8 @@ fn problems(shipped: &[JobKindSpec]) -> String {
         entries::changed("p.new.clientConfig", "p.old.clientConfig")
     );
     format!(
-        "{names} +\n{} +\n{} +\n{} +\n{} +\n{}",
+        "{names} +\n{} +\n{} +\n{} +\n{} +\n{} +\n{}",
+        of_gates(shipped),
         of_pair(fields, "."),
         of_pair(client, ".clientConfig."),
         conditions(),
@@ -100,16 +127,7 @@ fn rules(shipped: &[JobKindSpec]) -> String {
             &text("Sluice's account may change only the rules of managed kinds")
         )
     );
-    let groups: BTreeSet<&str> = shipped.iter().map(|kind| kind.group.as_str()).collect();
-    let is_group_of_jobs = format!(
-        "g in {} || g.endsWith('.x-k8s.io') || g.contains('.') && !g.endsWith('.k8s.io') && !g.endsWith('sluice.dev')",
-        texts(groups)
-    );
-    let narrow = format!(
-        "r.apiGroups.all(g, {is_group_of_jobs}) && r.?scope.orValue('*') == 'Namespaced' &&\n\
-         r.operations.all(o, o in ['CREATE', 'UPDATE']) &&\n\
-         (r.apiGroups + r.apiVersions + r.resources).all(t, !t.contains('*'))"
-    );
+    let narrow = is_narrow(shipped);
     let wide = format!(
         "variables.pairs.map(p, p.new.?rules.orValue([])\n\
          .filter(r, !(r in p.old.?rules.orValue([])) && !({narrow}))\n.map(r, {})).flatten()",
@@ -126,4 +144,50 @@ fn rules(shipped: &[JobKindSpec]) -> String {
         )
     );
     format!("{others} +\n{wide}")
+}
+
+/// CEL: the rule `r` is one for managed kinds.
+fn is_narrow(shipped: &[JobKindSpec]) -> String {
+    let groups: BTreeSet<&str> = shipped.iter().map(|kind| kind.group.as_str()).collect();
+    let is_group_of_jobs = format!(
+        "g in {} || g.endsWith('.x-k8s.io') || g.contains('.') && !g.endsWith('.k8s.io') && !g.endsWith('sluice.dev')",
+        texts(groups)
+    );
+    format!(
+        "r.apiGroups.all(g, {is_group_of_jobs}) && r.?scope.orValue('*') == 'Namespaced' &&\n\
+         r.operations.all(o, o in ['CREATE', 'UPDATE']) &&\n\
+         (r.apiGroups + r.apiVersions + r.resources).all(t, !t.contains('*'))"
+    )
+}
+
+/// A webhook of a Gate asks whoever the webhook for jobs asks, in no more namespaces, about managed kinds and pods.
+fn of_gates(shipped: &[JobKindSpec]) -> String {
+    let as_for_jobs = format!(
+        "{}.all(k, k in ['name', 'rules', 'matchConditions', 'namespaceSelector'])",
+        entries::changed("w", "variables.jobs[0]")
+    );
+    let all_names = [
+        "not-by-sluice",
+        "not-being-deleted",
+        conditions::applied::NAME,
+    ];
+    let pods = "r.apiGroups == [''] && r.resources.all(t, t in ['pods', 'pods/resize']) && r.?scope.orValue('*') == 'Namespaced'";
+    let allowed = format!(
+        "variables.jobs.size() == 1 && {as_for_jobs} &&\n\
+         w.?namespaceSelector.?matchLabels == variables.jobs[0].?namespaceSelector.?matchLabels &&\n\
+         variables.jobs[0].?namespaceSelector.?matchExpressions.orValue([]).all(e, e in w.?namespaceSelector.?matchExpressions.orValue([])) &&\n\
+         w.?matchConditions.orValue([]).map(c, c.name) == {} &&\n\
+         w.?rules.orValue([]).all(r, {pods} || {})",
+        texts(all_names),
+        is_narrow(shipped)
+    );
+    format!(
+        "variables.ofGates.filter(w, !({allowed})).map(w, {})",
+        forbidden(
+            "'webhooks[' + w.name + ']'",
+            &text(
+                "the webhook of a Gate must be as that for jobs, for no more namespaces, and only for Job-like kinds and pods"
+            )
+        )
+    )
 }

@@ -13,7 +13,7 @@ use crate::manifests::held::{self, HeldKind, Subject};
 use crate::manifests::options::Options;
 use crate::manifests::policies::policy::{Mutating, Validating, document};
 use crate::manifests::policies::{
-    gate_owners, gate_pods, hold, jobs, marking, pods, suspending, workloads,
+    gate_applies, gate_owners, gate_pods, hold, jobs, marking, pods, suspending, workloads,
 };
 
 /// The policies that refuse.
@@ -27,6 +27,7 @@ pub fn validating(options: &Options, kinds: &[HeldKind]) -> Vec<Validating> {
     .chain([pods::policy(options, kinds), workloads::policy()])
     .map(|rules| rules.validating(options))
     .chain(gate_owners::policies(options, kinds))
+    .chain([gate_applies::policy(options, kinds)])
     .collect()
 }
 

@@ -20,6 +20,10 @@ use crate::rules::makers::Author;
 
 /// The rule for a gate that has owners: the gate, the user, the Gate and the namespace.
 pub(crate) const BY_ITS_OWNERS: &str = "the gate {} is lifted by its owners: user {} may not \"lift\" gates.sluice.dev {} in namespace {}";
+/// The rule for an edit after which the Gate of a gate applies: the gate, the Gate, the user, the Gate and the namespace.
+const WOULD_APPLY: &str = "would need the gate {}, which can be set at creation only: Gate {} applies to the object as edited, and user {} may not \"lift\" gates.sluice.dev {} in namespace {}; create the object anew";
+/// What is added if it is not clear whether the Gate applies: why.
+const NOT_CLEAR: &str = " (it can't be told whether it applies: {})";
 /// What it ends with if the Gate says whom to ask.
 pub(crate) const ASK: &str = "; ask {}";
 /// What is told if it can't be found out: the user, the Gate, the namespace, and why.
@@ -28,7 +32,8 @@ const UNKNOWN: &str = "can't find out whether user {} may \"lift\" gates.sluice.
 /// Most rights that one edit may need: those for two full lists. Each is a question to the API server.
 const RIGHTS_MAX: usize = 2 * GATES_MAX;
 /// What is told of an edit that needs more, which only values that break the rules make possible.
-const TOO_MANY: &str = "lifts {} gates that are lifted by their owners; lift at most {} at a time";
+const TOO_MANY: &str =
+    "needs the right to lift {} gates that are lifted by their owners; lift at most {} at a time";
 
 /// The right to lift a gate, which the author of a request needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,8 +44,19 @@ pub(crate) struct NeededRight {
     pub(crate) object: String,
     /// Whom to ask.
     pub(crate) contact: Option<String>,
-    /// Where the gate is lifted.
+    /// Where the gate is lifted, or what makes its Gate apply.
     pub(crate) field: String,
+    /// What it is needed for.
+    pub(crate) cause: Cause,
+}
+
+/// What a right to lift a gate is needed for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Cause {
+    /// The edit lifts the gate.
+    Lifts,
+    /// The Gate applies to the object as edited, and did not before. Says why that is not clear, if so.
+    Applies(Option<String>),
 }
 
 /// The gates that `edit` lifts, each with the field by which it does.
@@ -85,6 +101,7 @@ pub(crate) fn needed(request: &Request, edit: &Edit<'_>, policy: &Policy) -> Vec
                 contact: spec.contact.clone().filter(|contact| !contact.is_empty()),
                 gate,
                 field,
+                cause: Cause::Lifts,
             }),
             Lifting::Anyone => None,
         }
@@ -137,15 +154,18 @@ fn is_free(request: &Request, edit: &Edit<'_>, policy: &Policy) -> bool {
 }
 
 fn denied(request: &Request, right: &NeededRight) -> Problem {
-    let mut detail = fill(
-        BY_ITS_OWNERS,
-        &[
-            &format!("{:?}", right.gate.as_str()),
-            &format!("{:?}", request.user_info.username),
-            &format!("{:?}", right.object),
-            &format!("{:?}", request.namespace),
-        ],
-    );
+    let gate = &format!("{:?}", right.gate.as_str());
+    let user = &format!("{:?}", request.user_info.username);
+    let object = &format!("{:?}", right.object);
+    let namespace = &format!("{:?}", request.namespace);
+    let mut detail = match &right.cause {
+        Cause::Lifts => fill(BY_ITS_OWNERS, &[gate, user, object, namespace]),
+        Cause::Applies(why) => {
+            let rule = fill(WOULD_APPLY, &[gate, object, user, object, namespace]);
+            let unclear = why.as_ref().map(|why| fill(NOT_CLEAR, &[why]));
+            rule + &unclear.unwrap_or_default()
+        }
+    };
     if let Some(contact) = &right.contact {
         detail.push_str(&fill(ASK, &[&contact.replace('\n', " ")]));
     }

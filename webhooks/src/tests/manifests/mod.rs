@@ -1,5 +1,6 @@
 //! The generated webhook configurations and policies.
 
+mod applied;
 pub(crate) mod conditions;
 mod pod_conditions;
 mod policies;

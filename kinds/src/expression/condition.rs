@@ -1,0 +1,134 @@
+//! A condition over named values, for crates that say themselves what may be named.
+
+use serde_json::Value;
+
+use crate::expression::compiled::{Declared, Expression, Returns};
+use crate::field::problem::Problem;
+
+/// A CEL expression that is true or false, with the bounds of those of a JobKind.
+///
+/// ```
+/// use serde_json::json;
+/// use sluice_kinds::Condition;
+/// let source = "object.status.phase == 'Bound'";
+/// let bound = Condition::over_object("spec.condition", source).unwrap();
+/// assert_eq!(bound.is_true_of(&json!({"status": {"phase": "Bound"}})), Ok(true));
+/// assert_eq!(bound.is_true_of(&json!({})), Err("No such key: status".to_owned()));
+/// ```
+#[derive(Debug)]
+pub struct Condition(Expression);
+
+impl Condition {
+    /// Compiles `source`, which stands at `field` and may name these `variables`. Of `object` a field must be named.
+    ///
+    /// # Errors
+    /// What is wrong and where.
+    pub fn compile(
+        field: &str,
+        source: &str,
+        variables: &'static [&'static str],
+    ) -> Result<Self, Problem> {
+        Expression::compile(source, Declared::Named(variables), Returns::Bool)
+            .map(Self)
+            .map_err(|rule| Problem::invalid(field, source, rule))
+    }
+
+    /// The same for one that may name nothing but the fields of `object`.
+    ///
+    /// # Errors
+    /// What is wrong and where.
+    pub fn over_object(field: &str, source: &str) -> Result<Self, Problem> {
+        Self::compile(field, source, &["object"])
+    }
+
+    /// As it is written.
+    pub fn source(&self) -> &str {
+        self.0.source()
+    }
+
+    /// Whether it names `variable`.
+    pub fn reads(&self, variable: &str) -> bool {
+        self.0.variables().any(|name| name == variable)
+    }
+
+    /// The fields and keys of `variable` that stand in the text.
+    pub fn keys(&self, variable: &str) -> impl Iterator<Item = &str> {
+        self.0.keys(variable)
+    }
+
+    /// Whether it is true of these values. `value_of` is asked for each variable that it names.
+    ///
+    /// # Errors
+    /// It can't be evaluated, or gives something else than a bool: why, as a sentence for the user that names no
+    /// values.
+    pub fn is_true<'a>(&self, value_of: &dyn Fn(&str) -> &'a Value) -> Result<bool, String> {
+        match self.0.evaluate_by(value_of)? {
+            cel::Value::Bool(truth) => Ok(truth),
+            other => Err(format!("gave {}, not a bool", other.type_of())),
+        }
+    }
+
+    /// The same for one that names nothing but `object`.
+    ///
+    /// # Errors
+    /// As [`Condition::is_true`].
+    pub fn is_true_of(&self, object: &Value) -> Result<bool, String> {
+        self.is_true(&|_| object)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn evaluate(source: &str) -> Result<bool, String> {
+        let condition = Condition::compile("spec.when", source, &["object", "amounts", "name"])
+            .map_err(|problem| problem.to_string())?;
+        let (object, amounts, name) = (json!({"a": {"b": 1}}), json!({"x/y": 2.5}), json!("n"));
+        condition.is_true(&|variable| match variable {
+            "amounts" => &amounts,
+            "name" => &name,
+            _ => &object,
+        })
+    }
+
+    #[test]
+    fn values_are_found_by_their_names() {
+        let cases = [
+            ("object.a.b == 1 && name == 'n'", Ok(true)),
+            ("amounts['x/y'] > 2", Ok(true)),
+            ("amounts['x/y'] > 2.5", Ok(false)),
+            ("amounts['x/y'] > 3", Ok(false)),
+            ("amounts['z'] > 3", Err("No such key: z")),
+            ("object.a.c == 1", Err("No such key: c")),
+            ("object.a.b", Err("gave int, not a bool")),
+        ];
+        for (source, expected) in cases {
+            assert_eq!(
+                evaluate(source),
+                expected.map_err(str::to_owned),
+                "{source}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_not_declared_is_refused() {
+        assert_eq!(
+            evaluate("name == '' && other > 2").unwrap_err(),
+            "spec.when: Invalid value: \"name == '' && other > 2\": undeclared reference to \"other\" at 1:15: only \"object\", \"amounts\", \"name\" are declared"
+        );
+    }
+
+    #[test]
+    fn it_says_what_it_reads() {
+        let source = "amounts['x/y'] + amounts.cpu > 2 && [1].exists(amounts, amounts == 1)";
+        let condition = Condition::compile("f", source, &["object", "amounts", "name"]).unwrap();
+        assert!(condition.reads("amounts") && !condition.reads("name"));
+        let keys: Vec<_> = condition.keys("amounts").collect();
+        assert_eq!(keys, ["cpu", "x/y"]);
+        assert_eq!(condition.keys("name").count(), 0);
+    }
+}

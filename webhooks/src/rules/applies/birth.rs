@@ -1,0 +1,141 @@
+//! An object that is being created gets the gates of the Gates that apply to it, as if it had named them itself. So
+//! it is judged and held by its annotations alone from then on.
+
+use std::collections::BTreeSet;
+
+use json_patch::PatchOperation;
+use serde_json::Value;
+use sluice_kinds::gates::{self, Gate, GateState};
+use sluice_kinds::metadata::controller;
+use sluice_kinds::patch::gate_object_patch;
+use sluice_kinds::problem::{Problem, fill};
+
+use crate::admission::edit::Edit;
+use crate::admission::policy::Policy;
+use crate::admission::request::Request;
+use crate::admission::verdict::Verdict;
+use crate::rules::applies::which::{Applying, applying, is_judged};
+
+/// The rule for a pod with a controller, which gates do not hold: the gate and its Gate.
+const HAS_CONTROLLER: &str = "gate {} is set by Gate {}, and would not hold a pod with a controller, which only controllers may name; create the pod without the owner reference";
+/// What is told of an object that lacks a gate after all: the gate and its Gate.
+const NOT_SET: &str = "gate {} is missing, which Gate {} sets: the object or the Gate was changed meanwhile; try again";
+/// Longest description of a Gate in a warning, in characters: API servers cut long warnings.
+const DESCRIPTION_CHARS_MAX: usize = 120;
+
+/// What becomes of an object that is being created.
+#[derive(Debug, Default)]
+pub(crate) struct Born {
+    /// The object with its gates, if it got any.
+    pub(crate) object: Option<Value>,
+    /// What that changes in the object.
+    pub(crate) patch: Vec<PatchOperation>,
+    /// What its author is told.
+    pub(crate) warnings: Vec<String>,
+}
+
+/// Sets the gates of the Gates that apply to an object that is being created.
+///
+/// # Errors
+/// It can't be created so, or can't be judged yet.
+pub(crate) fn set(request: &Request, edit: &Edit<'_>, policy: &Policy) -> Result<Born, Verdict> {
+    if !is_birth(request, edit) || !is_judged(request, edit.new, policy) {
+        return Ok(Born::default());
+    }
+    let applying = applying(request, edit.new, policy)?;
+    let annotations = gates::gate_annotations(edit.new);
+    // Refused for that: nothing is added to what can't be read.
+    if matches!(gates::read(&annotations), GateState::Invalid(_)) {
+        return Ok(Born::default());
+    }
+    let missing = gates::missing(&annotations, applying.keys().copied());
+    if let Some(gate) = missing.first().filter(|_| is_owned_pod(request, edit.new)) {
+        let detail = about(HAS_CONTROLLER, gate);
+        let problem = Problem::forbidden("metadata.ownerReferences", detail);
+        return Err(Verdict::of(vec![problem]));
+    }
+    let patch = gate_object_patch(edit.new, missing.iter().copied(), &failures(&applying))
+        .map_err(|problem| Verdict::of(vec![problem]))?
+        .0;
+    if patch.is_empty() {
+        return Ok(Born::default());
+    }
+    let mut object = edit.new.clone();
+    // These are our own operations on a value that they were made for: they can't fail.
+    let is_patched = json_patch::patch(&mut object, &patch).is_ok();
+    debug_assert!(is_patched, "{patch:?}");
+    Ok(Born {
+        object: Some(object),
+        patch,
+        warnings: warnings(&missing, &applying, policy),
+    })
+}
+
+/// What is wrong with an object that is being created and lacks the gate of a Gate that applies to it: another
+/// plugin of the API server has changed it since, or the Gate is new.
+pub(crate) fn check_set(request: &Request, edit: &Edit<'_>, policy: &Policy) -> Verdict {
+    if !is_birth(request, edit) || !is_judged(request, edit.new, policy) {
+        return Verdict::allowed();
+    }
+    let applying = match applying(request, edit.new, policy) {
+        Ok(applying) => applying,
+        Err(verdict) => return verdict,
+    };
+    let annotations = gates::gate_annotations(edit.new);
+    let missing = gates::missing(&annotations, applying.keys().copied());
+    let Some(gate) = missing.first() else {
+        return Verdict::allowed();
+    };
+    let field = gates::field_of(gates::ADMISSION_GATED_BY);
+    Verdict::early(Problem::forbidden(field, about(NOT_SET, gate)))
+}
+
+fn is_birth(request: &Request, edit: &Edit<'_>) -> bool {
+    edit.old.is_none() && request.sub_resource.is_empty()
+}
+
+fn is_owned_pod(request: &Request, object: &Value) -> bool {
+    request.is_pod() && controller(object).is_some()
+}
+
+fn about(rule: &str, gate: &Gate) -> String {
+    let object = gate.object_name().unwrap_or_default();
+    fill(
+        rule,
+        &[&format!("{:?}", gate.as_str()), &format!("{object:?}")],
+    )
+}
+
+/// Which gates are set because it is not clear whether they apply, and why.
+fn failures(applying: &Applying<'_>) -> String {
+    let unclear = applying.iter().filter_map(|(gate, why)| {
+        let why = why.as_ref()?;
+        Some(format!("{gate}: {why}"))
+    });
+    unclear.collect::<Vec<_>>().join("; ")
+}
+
+/// What the author of an object is told of each gate that it gets: whose it is, and whom to ask.
+fn warnings(missing: &BTreeSet<&Gate>, applying: &Applying<'_>, policy: &Policy) -> Vec<String> {
+    let said = |of: Option<&String>| of.filter(|text| !text.is_empty()).cloned();
+    let one = |gate: &&Gate| {
+        let object = gate.object_name().unwrap_or_default();
+        let why = applying.get(*gate).cloned().flatten();
+        let why = why.map_or_else(String::new, |why| {
+            format!(", as it can't be told whether it applies ({why})")
+        });
+        let spec = policy.gate(gate);
+        let description = said(spec.and_then(|spec| spec.description.as_ref()));
+        let description = description.map_or_else(String::new, |description| {
+            let short: String = description.chars().take(DESCRIPTION_CHARS_MAX).collect();
+            format!(": {short}")
+        });
+        let contact = said(spec.and_then(|spec| spec.contact.as_ref()));
+        let contact = contact.map_or_else(String::new, |contact| format!("; ask {contact}"));
+        let text =
+            format!("held by gate {gate}, which Gate {object:?} sets{why}{description}{contact}");
+        // A warning is one line.
+        text.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    missing.iter().map(one).collect()
+}

@@ -1,0 +1,132 @@
+//! What Gates are told of an object.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+use sluice_crds::PRIORITY_CLASS_LABEL;
+use sluice_gates::{Candidate, Totals};
+use sluice_kinds::metadata::label;
+use sluice_kinds::problem::{Problem, summarize};
+use sluice_kinds::requests::PodDefaults;
+use sluice_kinds::view::PodSetView;
+use sluice_kinds::{CompiledKind, PodView, gates};
+
+use crate::admission::policy::Policy;
+use crate::admission::request::Request;
+use crate::rules::queue_label::queue_of;
+
+/// An object of a request: as it was, or as it shall be.
+pub(super) struct Applicant<'a> {
+    request: &'a Request,
+    object: &'a Value,
+    policy: &'a Policy,
+}
+
+impl<'a> Applicant<'a> {
+    pub(super) fn new(request: &'a Request, object: &'a Value, policy: &'a Policy) -> Self {
+        Self {
+            request,
+            object,
+            policy,
+        }
+    }
+
+    fn job_kind(&self) -> Option<&'a CompiledKind> {
+        let kind = &self.request.kind;
+        self.policy.kind(&kind.group, &kind.kind)
+    }
+
+    /// What the object itself says of its pods: what its namespace adds is not known here.
+    fn pod_sets(&self) -> Result<Vec<PodSetView>, String> {
+        let told = |problems: Vec<Problem>| summarize(&problems);
+        if self.request.is_pod() {
+            let (labels, gates) = (self.policy.queue_labels(), self.policy.queue_gates());
+            let pod = PodView::read(self.object, labels, gates);
+            return pod.asks.map(|set| vec![set]).map_err(told);
+        }
+        let kind = self.job_kind().ok_or("no JobKind declares its kind")?;
+        if kind.is_opaque() || kind.has_pods_of_children() {
+            return Err(format!(
+                "the requests of a {} are not in the object",
+                kind.kind
+            ));
+        }
+        let sets = kind.pod_sets(self.object, &PodDefaults::default());
+        sets.map_err(told)
+    }
+
+    /// The PriorityClass of its pods: of the first ones that name one.
+    fn priority_class(&self) -> Result<Option<String>, String> {
+        let has_no_sets = |kind: &CompiledKind| kind.is_opaque() || kind.has_pods_of_children();
+        if self.job_kind().is_some_and(has_no_sets) {
+            return Ok(None);
+        }
+        let mut sets = self.pod_sets()?.into_iter();
+        Ok(sets.find_map(|set| set.priority_class))
+    }
+}
+
+impl Candidate for Applicant<'_> {
+    fn group(&self) -> &str {
+        &self.request.kind.group
+    }
+
+    fn kind(&self) -> &str {
+        &self.request.kind.kind
+    }
+
+    fn namespace_labels(&self) -> Option<&BTreeMap<String, String>> {
+        let namespaces = &self.policy.surroundings().namespaces;
+        namespaces.get(&self.request.namespace).map(AsRef::as_ref)
+    }
+
+    fn queue(&self) -> Option<&str> {
+        queue_of(self.object, self.policy.queue_labels()).map(|label| label.queue)
+    }
+
+    fn asks_for_sluice(&self) -> bool {
+        self.queue().is_some() || !gates::gate_annotations(self.object).is_empty()
+    }
+
+    fn object(&self) -> &Value {
+        self.object
+    }
+
+    fn totals(&self) -> Result<Totals, String> {
+        Totals::of(&self.pod_sets()?)
+    }
+
+    fn priority(&self) -> Result<i32, String> {
+        let known = self.policy.surroundings();
+        if let Some(class) = label(self.object, PRIORITY_CLASS_LABEL) {
+            let value = known.workload_priorities.get(class);
+            return value
+                .copied()
+                .ok_or_else(|| format!("there is no WorkloadPriorityClass {class:?}"));
+        }
+        if self.request.is_pod() {
+            let value = self
+                .object
+                .pointer("/spec/priority")
+                .and_then(Value::as_i64);
+            return Ok(value
+                .and_then(|value| value.try_into().ok())
+                .unwrap_or_default());
+        }
+        let Some(class) = self.priority_class()? else {
+            return Ok(0);
+        };
+        let value = known.pod_priorities.get(&class);
+        value
+            .copied()
+            .ok_or_else(|| format!("there is no PriorityClass {class:?}"))
+    }
+
+    fn user(&self) -> &str {
+        &self.request.user_info.username
+    }
+
+    fn groups(&self) -> &[String] {
+        &self.request.user_info.groups
+    }
+}

@@ -1,0 +1,87 @@
+//! An edit after which a Gate applies to an object that it did not apply to before. Gates are set at creation only, so
+//! who may not lift the gate has to create the object anew.
+
+use serde_json::Value;
+use sluice_crds::Lifting;
+use sluice_kinds::gates::{self, GateRecord};
+use sluice_kinds::metadata::is_being_deleted;
+
+use crate::admission::edit::Edit;
+use crate::admission::policy::Policy;
+use crate::admission::request::Request;
+use crate::admission::verdict::Verdict;
+use crate::rules::applies::which::{applying, is_judged};
+use crate::rules::gates::lift::{Cause, NeededRight};
+use crate::rules::queue_label::{QueueLabel, queue_of};
+
+/// The rights that the author of an edit needs because it makes Gates apply.
+///
+/// Not of a gate that the object has, or once had: it was lifted from the object, whatever that asks for now.
+///
+/// # Errors
+/// The edit can't be judged yet.
+pub(crate) fn needed(
+    request: &Request,
+    edit: &Edit<'_>,
+    policy: &Policy,
+) -> Result<Vec<NeededRight>, Verdict> {
+    let Some(old) = edit.old else {
+        return Ok(Vec::new());
+    };
+    if is_being_deleted(edit.new) || !is_judged(request, edit.new, policy) {
+        return Ok(Vec::new());
+    }
+    let after = applying(request, edit.new, policy)?;
+    if after.is_empty() {
+        return Ok(Vec::new());
+    }
+    let before = applying(request, old, policy)?;
+    let named = gates::named(&gates::gate_annotations(old));
+    let lifted = lifted(old);
+    let new = after.into_iter().filter(|(gate, _)| {
+        let was_lifted = lifted.iter().any(|lifted| lifted == gate.as_str());
+        !before.contains_key(gate) && !named.contains(gate) && !was_lifted
+    });
+    let field = field(old, edit.new, policy);
+    let rights = new.filter_map(|(gate, why)| {
+        let spec = policy.gate(gate)?;
+        (spec.lifting == Lifting::Owners).then_some(())?;
+        Some(NeededRight {
+            object: gate.object_name()?,
+            contact: spec.contact.clone().filter(|contact| !contact.is_empty()),
+            gate: gate.clone(),
+            field: field.clone(),
+            cause: Cause::Applies(why),
+        })
+    });
+    Ok(rights.collect())
+}
+
+/// The gates that were lifted from the object.
+fn lifted(object: &Value) -> Vec<String> {
+    let uid = object.pointer("/metadata/uid").and_then(Value::as_str);
+    let annotations = object.pointer("/metadata/annotations");
+    let annotations = annotations.and_then(Value::as_object).into_iter().flatten();
+    let texts =
+        annotations.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())));
+    let record = GateRecord::read(&texts.collect());
+    let lifted = record.lifted_from(uid.unwrap_or_default());
+    lifted.map(|lifted| lifted.gate.clone()).collect()
+}
+
+/// What of the object the edit changes.
+fn field(old: &Value, new: &Value, policy: &Policy) -> String {
+    let before = queue_of(old, policy.queue_labels());
+    let after = queue_of(new, policy.queue_labels());
+    if before.map(|label| label.queue) != after.map(|label| label.queue) {
+        return after
+            .or(before)
+            .map_or_else(String::new, |label| QueueLabel::field(&label));
+    }
+    let field = if old.get("spec") == new.get("spec") {
+        "metadata"
+    } else {
+        "spec"
+    };
+    field.to_owned()
+}

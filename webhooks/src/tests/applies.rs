@@ -1,0 +1,355 @@
+//! Gates that are set by policy: on which new objects, what their authors are told, and which edits need the right to
+//! lift the gate.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use rstest::rstest;
+use serde_json::{Value, json};
+use sluice_crds::{AppliedKind, AppliesTo, GateSpec, LIFTED_GATES_ANNOTATION, Lifting};
+use sluice_gates::CompiledAppliesTo;
+use sluice_kinds::gates::Gate;
+
+use super::lift::judge_by;
+use super::*;
+use crate::review::{self, mutate};
+use crate::{Permission, Surroundings};
+
+const FAILURES: &str = "sluice.dev/gate-failures";
+const PRIORITY: &str = "sluice.dev/priority-class";
+
+fn when(source: &str) -> AppliesTo {
+    AppliesTo {
+        when: Some(source.to_owned()),
+        ..AppliesTo::default()
+    }
+}
+
+/// What asks for more than 4 cores, wherever it asks to be queued.
+fn big() -> AppliesTo {
+    when("requests.cpu > 4")
+}
+
+/// All in namespaces of team a, as the namespace of the tests is.
+fn of_team_a() -> AppliesTo {
+    let labels = BTreeMap::from([("team".to_owned(), "a".to_owned())]);
+    AppliesTo {
+        namespace_selector: Some(LabelSelector {
+            match_labels: Some(labels),
+            ..LabelSelector::default()
+        }),
+        ..AppliesTo::default()
+    }
+}
+
+fn surroundings() -> Surroundings {
+    let team = BTreeMap::from([("team".to_owned(), "a".to_owned())]);
+    Surroundings {
+        namespaces: [("n".to_owned(), Arc::new(team))].into(),
+        workload_priorities: [("low".to_owned(), -10)].into(),
+        pod_priorities: [("high".to_owned(), 1000)].into(),
+    }
+}
+
+/// A policy where each of these is a Gate.
+fn policy_of(gates: &[(&str, Lifting, AppliesTo)]) -> Policy {
+    let named = |name: &str| Gate::parse(name, "").unwrap();
+    let specs = gates.iter().map(|(name, lifting, applies_to)| {
+        let spec = GateSpec {
+            lifting: *lifting,
+            description: Some("needs\nan approval".to_owned()),
+            contact: Some("budget@acme.io".to_owned()),
+            applies_to: Some(applies_to.clone()),
+            ..GateSpec::default()
+        };
+        (named(name), Arc::new(spec))
+    });
+    let applied = gates.iter().map(|(name, _, applies_to)| {
+        let compiled = CompiledAppliesTo::or_wider(applies_to);
+        (named(name), Arc::new(compiled))
+    });
+    mk_policy()
+        .with_gates(specs)
+        .with_applied(applied, Arc::new(surroundings()))
+}
+
+fn budget(applies_to: AppliesTo) -> Policy {
+    policy_of(&[("acme.io/budget", Lifting::Owners, applies_to)])
+}
+
+/// The object as it is stored, and what its author is told.
+fn born(user: &str, object: &Value, policy: &Policy) -> (Value, Verdict) {
+    let verdict = mutate(&mk_request(user, None, object), policy);
+    let mut stored = object.clone();
+    if verdict.is_allowed() {
+        json_patch::patch(&mut stored, &verdict.patch).unwrap();
+        let again = mutate(&mk_request(user, None, &stored), policy);
+        assert_eq!(again.patch, [], "{stored}");
+        let validated = review::validate(&mk_request(user, None, &stored), policy);
+        assert_eq!(validated.problems, [], "{stored}");
+    }
+    (stored, verdict)
+}
+
+fn gates_of(object: &Value) -> Option<&str> {
+    object["metadata"]["annotations"][GATES].as_str()
+}
+
+/// A Job with pods of 1 cpu.
+fn of_pods(queue: Option<&str>, pods: u32) -> Value {
+    let labels: Vec<_> = queue.map(|queue| (QUEUE, queue)).into_iter().collect();
+    let job = with(
+        mk_job(&labels, &[], false),
+        "/spec/parallelism",
+        json!(pods),
+    );
+    with(job, "/spec/completions", json!(pods))
+}
+
+#[rstest]
+#[case::as_large_as_is_free(of_pods(Some("a"), 4), None)]
+#[case::larger(of_pods(Some("a"), 5), Some("acme.io/budget"))]
+#[case::without_a_queue(of_pods(None, 5), None)]
+#[case::of_another_gate(with(of_pods(Some("a"), 5), "/metadata/annotations", json!({GATES: "acme.io/data"})),
+    Some("acme.io/data,acme.io/budget"))]
+#[case::with_the_gate_in_the_list(with(of_pods(Some("a"), 5), "/metadata/annotations", json!({GATES: "acme.io/budget"})),
+    Some("acme.io/budget"))]
+#[case::with_the_one_gate(with(of_pods(Some("a"), 5), "/metadata/annotations", json!({GATED: "acme.io/budget"})), None)]
+#[case::gated_without_a_queue(with(of_pods(None, 5), "/metadata/annotations", json!({GATED: "acme.io/data"})),
+    Some("acme.io/budget"))]
+fn a_job_is_born_with_the_gate(#[case] job: Value, #[case] expected: Option<&str>) {
+    let (stored, _) = born(USER, &job, &budget(big()));
+    assert_eq!(gates_of(&stored), expected);
+    if expected.is_some() {
+        assert_eq!(stored["spec"]["suspend"], json!(true));
+    }
+}
+
+#[test]
+fn its_author_is_told_whose_gate_it_is_and_whom_to_ask() {
+    let policy = budget(big());
+    let (_, verdict) = born(USER, &of_pods(Some("a"), 5), &policy);
+    assert_eq!(
+        verdict.warnings,
+        [
+            "held by gate acme.io/budget, which Gate \"budget.acme.io\" sets: needs an approval; ask budget@acme.io"
+        ]
+    );
+    let named = with(
+        of_pods(Some("a"), 5),
+        "/metadata/annotations",
+        json!({GATES: "acme.io/budget"}),
+    );
+    assert_eq!(born(USER, &named, &policy).1.warnings, [""; 0]);
+}
+
+#[test]
+fn what_fails_holds_and_says_so() {
+    let policy = budget(when("object.spec.missing == 'x'"));
+    let (stored, verdict) = born(USER, &of_pods(Some("a"), 1), &policy);
+    assert_eq!(gates_of(&stored), Some("acme.io/budget"));
+    let why = "spec.appliesTo.when fails: No such key: missing";
+    assert_eq!(
+        stored["metadata"]["annotations"][FAILURES],
+        json!(format!("acme.io/budget: {why}"))
+    );
+    assert_eq!(
+        verdict.warnings,
+        [format!(
+            "held by gate acme.io/budget, which Gate \"budget.acme.io\" sets, as it can't be told whether it applies ({why}): needs an approval; ask budget@acme.io"
+        )]
+    );
+    // A user says nothing of the kind.
+    let claimed = with(
+        of_pods(Some("a"), 1),
+        "/metadata/annotations",
+        json!({FAILURES: "x"}),
+    );
+    let (stored, _) = born(USER, &claimed, &budget(big()));
+    assert_eq!(
+        stored["metadata"]["annotations"],
+        json!({"sluice.dev/held": "true"})
+    );
+}
+
+#[test]
+fn a_full_list_of_gates_is_refused() {
+    let list: Vec<_> = (0..16).map(|n| format!("a.io/{n}")).collect();
+    let job = with(
+        of_pods(Some("a"), 5),
+        "/metadata/annotations",
+        json!({GATES: list.join(",")}),
+    );
+    assert_eq!(
+        born(USER, &job, &budget(big())).1.message(),
+        "metadata.annotations[kueue.x-k8s.io/admission-gated-by]: Too many: 17: must have at most 16 items, with those that Gates add: acme.io/budget"
+    );
+}
+
+#[rstest]
+#[case::job(of_pods(None, 1))]
+#[case::deployment(mk_deployment(&[], &[]))]
+#[case::each_pod_of_a_deployment(mk_deployment(&[], &[("sluice.dev/admission", "PerPod")]))]
+#[case::pod(mk_pod(&[], &[], &[]))]
+#[case::child_that_its_user_makes(owned(of_pods(None, 1), "jobset.x-k8s.io/v1alpha2", "JobSet"))]
+#[case::made_for_a_cron_job(owned(of_pods(None, 1), "batch/v1", "CronJob"))]
+fn in_a_selected_namespace_no_queue_is_needed(#[case] object: Value) {
+    let (stored, verdict) = born(USER, &object, &budget(of_team_a()));
+    assert!(verdict.is_allowed(), "{}", verdict.message());
+    assert_eq!(gates_of(&stored), Some("acme.io/budget"));
+    let pod = stored.pointer("/spec/template").unwrap_or(&stored);
+    let is_held = stored["spec"]["suspend"] == json!(true)
+        || pod["spec"]["schedulingGates"] == json!([{"name": "acme.io/budget"}]);
+    assert!(is_held, "{stored}");
+}
+
+#[rstest]
+#[case::by_its_controller(
+    JOBSET_CONTROLLER,
+    owned(of_pods(None, 1), "jobset.x-k8s.io/v1alpha2", "JobSet")
+)]
+#[case::pod_of_a_controller(JOB_CONTROLLER, owned(mk_pod(&[], &[], &[]), "batch/v1", "Job"))]
+#[case::by_sluice(SLUICE, of_pods(None, 1))]
+fn what_controllers_make_is_not_gated_again(#[case] user: &str, #[case] object: Value) {
+    let (stored, verdict) = born(user, &object, &budget(of_team_a()));
+    assert_eq!(stored, object);
+    assert_eq!(verdict.warnings, [""; 0]);
+}
+
+#[rstest]
+#[case::of_a_user(USER)]
+#[case::of_an_account_of_its_namespace(TENANT_ACCOUNT)]
+fn a_pod_with_a_forged_controller_is_refused(#[case] user: &str) {
+    let pod = owned(mk_pod(&[], &[], &[]), "batch/v1", "Job");
+    let verdict = born(user, &pod, &budget(of_team_a())).1;
+    assert_eq!(
+        verdict.message(),
+        "metadata.ownerReferences: Forbidden: gate \"acme.io/budget\" is set by Gate \"budget.acme.io\", and would not hold a pod with a controller, which only controllers may name; create the pod without the owner reference"
+    );
+}
+
+#[rstest]
+#[case::class_of_sluice(&[(QUEUE, "a"), (PRIORITY, "low")], "priority < 0", true)]
+#[case::no_class(&[(QUEUE, "a")], "priority < 0", false)]
+#[case::unknown_class(&[(QUEUE, "a"), (PRIORITY, "none")], "priority > 0", true)]
+#[case::user(&[(QUEUE, "a")], "user == 'ann'", true)]
+#[case::group(&[(QUEUE, "a")], "'system:masters' in groups", false)]
+#[case::queue(&[(QUEUE, "a")], "queue == 'a'", true)]
+#[case::alias_of_the_label(&[(ALIAS, "a")], "queue == 'a'", true)]
+fn an_expression_knows(#[case] labels: &[(&str, &str)], #[case] source: &str, #[case] gated: bool) {
+    let (stored, _) = born(USER, &mk_job(labels, &[], false), &budget(when(source)));
+    assert_eq!(gates_of(&stored).is_some(), gated);
+}
+
+#[test]
+fn the_class_of_pods_gives_a_priority() {
+    let policy = budget(when("priority >= 1000"));
+    let class = "/spec/template/spec/priorityClassName";
+    let job = with(of_pods(Some("a"), 1), class, json!("high"));
+    assert!(gates_of(&born(USER, &job, &policy).0).is_some());
+}
+
+#[test]
+fn kinds_narrow_a_gate_down() {
+    let kinds = vec![AppliedKind {
+        group: "batch".to_owned(),
+        kind: "Job".to_owned(),
+    }];
+    let policy = budget(AppliesTo {
+        kinds,
+        ..of_team_a()
+    });
+    assert!(gates_of(&born(USER, &of_pods(None, 1), &policy).0).is_some());
+    assert!(gates_of(&born(USER, &mk_pod(&[], &[], &[]), &policy).0).is_none());
+}
+
+#[test]
+fn a_namespace_that_is_not_known_yet_is_asked_about_again() {
+    let policy = budget(of_team_a());
+    let mut request = mk_request(USER, None, &of_pods(Some("a"), 1));
+    request.namespace = "new".to_owned();
+    for verdict in [
+        mutate(&request, &policy),
+        review::validate(&request, &policy),
+    ] {
+        assert!(verdict.is_early);
+        assert_eq!(
+            verdict.message(),
+            "metadata.namespace: Forbidden: this replica of Sluice has not seen namespace \"new\" yet; try again"
+        );
+    }
+}
+
+#[test]
+fn what_lost_its_gate_on_the_way_is_asked_about_again() {
+    let request = mk_request(USER, None, &of_pods(Some("a"), 5));
+    let verdict = review::validate(&request, &budget(big()));
+    assert!(verdict.is_early);
+    assert_eq!(
+        verdict.message(),
+        "metadata.annotations[kueue.x-k8s.io/admission-gated-by]: Forbidden: gate \"acme.io/budget\" is missing, which Gate \"budget.acme.io\" sets: the object or the Gate was changed meanwhile; try again"
+    );
+}
+
+const BUDGET: &str = "ann n budget.acme.io";
+
+fn lifted(job: Value) -> Value {
+    let record = r#"[{"gate":"acme.io/budget","by":"bob","uid":"u1"}]"#;
+    with(
+        job,
+        "/metadata/annotations",
+        json!({LIFTED_GATES_ANNOTATION: record}),
+    )
+}
+
+#[rstest]
+#[case::grows_past_the_limit(of_pods(Some("a"), 4), of_pods(Some("a"), 5), &[BUDGET])]
+#[case::grows_below_the_limit(of_pods(Some("a"), 3), of_pods(Some("a"), 4), &[])]
+#[case::was_as_large_before(of_pods(Some("a"), 5), of_pods(Some("a"), 50), &[])]
+#[case::joins_a_queue(of_pods(None, 5), of_pods(Some("a"), 5), &[BUDGET])]
+#[case::was_lifted_once(lifted(of_pods(Some("a"), 4)), lifted(of_pods(Some("a"), 5)), &[])]
+#[case::has_the_gate(
+    with(of_pods(Some("a"), 4), "/metadata/annotations", json!({GATES: "acme.io/budget"})),
+    with(of_pods(Some("a"), 5), "/metadata/annotations", json!({GATES: "acme.io/budget"})), &[])]
+#[case::pretends_to_be_a_child(of_pods(Some("a"), 4),
+    owned(of_pods(Some("a"), 5), "jobset.x-k8s.io/v1alpha2", "JobSet"), &[BUDGET])]
+fn an_edit_needs_the_right_to_lift(
+    #[case] old: Value,
+    #[case] new: Value,
+    #[case] expected: &[&str],
+) {
+    let (verdict, asked) = judge_by(&budget(big()), USER, Permission::Allowed, Some(&old), &new);
+    assert!(verdict.is_allowed(), "{}", verdict.message());
+    assert_eq!(asked, expected);
+}
+
+#[rstest]
+#[case::spec(of_pods(Some("a"), 4), of_pods(Some("a"), 5), "spec")]
+#[case::queue(
+    of_pods(None, 5),
+    of_pods(Some("a"), 5),
+    "metadata.labels[sluice.dev/queue-name]"
+)]
+fn who_may_not_lift_is_told_to_create_the_object_anew(
+    #[case] old: Value,
+    #[case] new: Value,
+    #[case] field: &str,
+) {
+    let policy = budget(big());
+    let verdict = judge_by(&policy, USER, Permission::Denied, Some(&old), &new).0;
+    assert_eq!(
+        verdict.message(),
+        format!(
+            "{field}: Forbidden: would need the gate \"acme.io/budget\", which can be set at creation only: Gate \"budget.acme.io\" applies to the object as edited, and user \"ann\" may not \"lift\" gates.sluice.dev \"budget.acme.io\" in namespace \"n\"; create the object anew; ask budget@acme.io"
+        )
+    );
+}
+
+#[test]
+fn nobody_is_asked_about_gates_that_anyone_lifts() {
+    let policy = policy_of(&[("acme.io/budget", Lifting::Anyone, big())]);
+    let (old, new) = (of_pods(Some("a"), 4), of_pods(Some("a"), 5));
+    let (verdict, asked) = judge_by(&policy, USER, Permission::Denied, Some(&old), &new);
+    assert!(verdict.is_allowed());
+    assert_eq!(asked, [""; 0]);
+}
