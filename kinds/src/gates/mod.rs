@@ -3,6 +3,7 @@
 //! Must not know kinds, or who edits an object. Uses `field`.
 
 mod annotations;
+pub mod labels;
 mod lift;
 mod object;
 pub mod record;

@@ -5,4 +5,5 @@
 pub(crate) mod entry;
 pub(crate) mod jobs;
 pub(crate) mod lifting;
+pub(crate) mod marks;
 pub(crate) mod pods;
