@@ -41,8 +41,8 @@ pub use fair_sharing::{
 };
 pub use gate::{
     Approval, Backlog, Counter, DEFAULT_TIME_ZONE, Deadline, Exception, Gate, GateSpec, GateStatus,
-    HeldObject, Lifting, NOT_BEFORE_ANNOTATION, NotBefore, OnExpiry, Schedule, WINDOW_SECONDS_MAX,
-    Window,
+    HeldObject, Lifting, NOT_BEFORE_ANNOTATION, NotBefore, OnExpiry, QueuePlace, Schedule,
+    WINDOW_SECONDS_MAX, Window,
 };
 pub use generate::{GeneratedFile, crd_files};
 pub use job_kind::{

@@ -141,6 +141,12 @@ impl WorkloadRecord {
         Some(admission.term.as_deref().unwrap_or_default())
     }
 
+    /// Its place in its queue, if it says so.
+    pub fn recorded_place(&self) -> Option<Timestamp> {
+        let recorded = self.spec.job_creation_timestamp.as_ref();
+        recorded.map(|at| at.0)
+    }
+
     /// When its job was created, or the oldest pod of its group. A Workload that does not say so is as old
     /// as itself.
     pub fn job_created(&self) -> Option<Timestamp> {
