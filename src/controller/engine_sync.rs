@@ -112,9 +112,7 @@ impl Controller {
             _ => true,
         };
         let is_deleted = job.is_some_and(|job| job.deleting);
-        let own = job.and_then(|job| job.created);
-        let created = place::kept(workload.recorded_place(), own);
-        let created = created.or(own).or_else(|| workload.job_created());
+        let created = workload.place(job.and_then(|job| job.created));
         let created = created.map_or(i64::MAX, Timestamp::as_second);
         self.engine
             .apply(Event::UpsertWorkload(sluice_engine::Workload {

@@ -102,7 +102,7 @@ mod tests {
         object["metadata"]["labels"].clone()
     }
 
-    fn gated(gates: &str, labels: Value) -> Value {
+    fn gated(gates: &str, labels: &Value) -> Value {
         json!({"annotations": {"kueue.x-k8s.io/admission-gated-by": gates}, "labels": labels})
     }
 
@@ -129,7 +129,7 @@ mod tests {
             (
                 "two, one of them said wrongly",
                 JOB,
-                gated("acme.io/a, acme.io/b", json!({(a): "no", "x": "y"})),
+                gated("acme.io/a, acme.io/b", &json!({(a): "no", "x": "y"})),
                 json!({(a): "true", (b): "true", "x": "y"}),
             ),
             (
@@ -141,19 +141,19 @@ mod tests {
             (
                 "one that can't be a label",
                 JOB,
-                gated("acme.io/A,acme.io/a/b,acme.io/b", json!({})),
+                gated("acme.io/A,acme.io/a/b,acme.io/b", &json!({})),
                 json!({(b): "true"}),
             ),
             (
                 "beside a bad name",
                 JOB,
-                gated("acme.io/a,BAD", json!({})),
+                gated("acme.io/a,BAD", &json!({})),
                 json!({(a): "true"}),
             ),
             (
                 "a bare pod",
                 POD,
-                gated("acme.io/a", json!({})),
+                gated("acme.io/a", &json!({})),
                 json!({(a): "true"}),
             ),
             ("a pod of an owner", POD, owned.clone(), json!({})),

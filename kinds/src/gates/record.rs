@@ -206,7 +206,7 @@ mod tests {
     #[test]
     fn what_a_user_lifted_is_kept_as_plain_text() {
         let gate = Gate::parse("acme.io/b", "").unwrap();
-        let at = Some(Timestamp::from_second(1_800_000_060).unwrap());
+        let at = Timestamp::from_second(1_800_000_060).unwrap();
         let before = lifted_value(&[], [lifted("acme.io/a")]);
         for (by, kept) in [
             (
@@ -219,7 +219,7 @@ mod tests {
         ] {
             let by_hand = |at, uid: &str| lifted_by_hand([&gate], by, at, uid);
             let read_before = read(LIFTED_GATES_ANNOTATION, &before).lifted;
-            let after = lifted_value(&read_before, by_hand(at, "u1"));
+            let after = lifted_value(&read_before, by_hand(Some(at), "u1"));
             let record = read(LIFTED_GATES_ANNOTATION, &after);
             assert_eq!(record.lifted.len(), 2, "{after}");
             assert_eq!(record.lifted[1].by, kept);
@@ -227,7 +227,7 @@ mod tests {
             let times = |before: &str, after: &str, uid: &str| {
                 times_added(before, after, by_hand(None, uid))
             };
-            assert_eq!(times(&before, &after, "u1"), Some(vec![at.unwrap()]));
+            assert_eq!(times(&before, &after, "u1"), Some(vec![at]));
             assert_eq!(times("", &after, "u1"), None, "a record more");
             assert_eq!(times(&before, &after, "u2"), None, "another object");
             assert_eq!(times(&before, &before, "u1"), None, "nothing added");

@@ -27,8 +27,8 @@ fn held(gates: &[(&str, &str)], labels: &[(&str, &str)], kind: &str) -> Value {
     with(object, "/metadata/uid", json!("u1"))
 }
 
-fn request(user: &str, old: Option<&Value>, new: &Value) -> crate::Request {
-    crate::Request {
+fn request(user: &str, old: Option<&Value>, new: &Value) -> Request {
+    Request {
         received: Some(at()),
         ..mk_request(user, old, new)
     }
