@@ -74,6 +74,9 @@ waits_for_quota() { # job
 gated_count_is() {
     [ "$(kubectl -n team-blue get localqueue main -o jsonpath='{.status.gatedWorkloads}')" = "$1" ]
 }
+gate_holds_one() {
+    [ "$(kubectl get gate budget-approval.acme.io -o jsonpath='{.status.held}')" = 1 ]
+}
 admitted_pods_are() {
     [ "$(kubectl -n team-red get localqueue main -o jsonpath='{.status.admittedWorkloads}')" = "$1" ]
 }
@@ -120,8 +123,23 @@ story() { # webhooks: yes or no
         note "and an event on it says what is wrong."
     fi
 
+    local as=()
+    if [ "$1" = yes ]; then
+        chapter "The gate has an owner and a deadline: nobody else lifts it, and whoever tries is told whom to ask"
+        sh_run "sed -n '/^kind: Gate/,/^---/p' config/samples/gates.yaml | grep -v ^---"
+        until_ok gate_holds_one
+        run kubectl get gates
+        until_ok kubectl -n team-blue auth can-i patch jobs --as ann
+        until_ok kubectl -n team-blue auth can-i lift gates.sluice.dev/budget-approval.acme.io --as boss
+        refused "kubectl -n team-blue annotate job evaluate kueue.x-k8s.io/scheduling-gated-by- --as ann"
+        as=(--as boss)
+    fi
+
     chapter "The budget is approved: the gate goes, and the job is queued at once"
-    run kubectl -n team-blue annotate job evaluate kueue.x-k8s.io/scheduling-gated-by-
+    run kubectl -n team-blue annotate job evaluate kueue.x-k8s.io/scheduling-gated-by- ${as[@]+"${as[@]}"}
+    if [ "$1" = yes ]; then
+        sh_run "kubectl -n team-blue get job evaluate -o jsonpath='{.metadata.annotations.sluice\.dev/lifted-gates}{\"\\n\"}'"
+    fi
     until_ok waits_for_quota evaluate
     note "All 4 CPUs are taken, so it waits, and it says for what:"
     run kubectl -n team-blue get workloads

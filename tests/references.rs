@@ -120,6 +120,49 @@ fn every_path_that_is_named_exists() -> Result<()> {
     Ok(())
 }
 
+/// The names of tests in the last column of the tables of `text`, each with its line; and the lines of rows that name
+/// none.
+fn named_tests(text: &str) -> (Vec<(usize, &str)>, Vec<usize>) {
+    let (mut named, mut without) = (Vec::new(), Vec::new());
+    for (number, line) in text.lines().enumerate() {
+        let last = line
+            .strip_prefix("| ")
+            .and_then(|row| row.rsplit('|').nth(1));
+        let Some(last) = last.filter(|last| !["test", "---"].contains(&last.trim())) else {
+            continue;
+        };
+        let tests: Vec<_> = last.split('`').skip(1).step_by(2).collect();
+        if tests.is_empty() {
+            without.push(number + 1);
+        }
+        named.extend(tests.into_iter().map(|test| (number + 1, test)));
+    }
+    (named, without)
+}
+
+#[test]
+fn every_rule_of_the_keps_has_a_test() -> Result<()> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let text = fs::read_to_string(root.join("docs/keps.md"))?;
+    let (named, without) = named_tests(&text);
+    assert!(without.is_empty(), "rows without a test: {without:?}");
+    assert!(20 < named.len(), "the tables are not read: {named:?}");
+    let mut tests = String::new();
+    let folder = root.join("tests/it");
+    for path in all()?.iter().filter(|path| path.starts_with(&folder)) {
+        if path.is_file() {
+            tests += &fs::read_to_string(path)?;
+        }
+    }
+    let missing = named.iter().filter(|(_, test)| {
+        let declared = ["(", "<", "\n"].map(|end| format!("fn {test}{end}"));
+        !declared.iter().any(|declared| tests.contains(declared))
+    });
+    let missing: Vec<_> = missing.collect();
+    assert!(missing.is_empty(), "no such test: {missing:#?}");
+    Ok(())
+}
+
 fn has_ending(path: &Path, ending: &str) -> bool {
     path.to_string_lossy().ends_with(ending)
 }

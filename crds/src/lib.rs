@@ -42,7 +42,8 @@ pub use fair_sharing::{
 pub use gate::{
     AFTER_ANNOTATION, After, AfterKind, AfterObject, AppliedKind, AppliesTo, Approval, Backlog,
     Counter, DEFAULT_TIME_ZONE, Deadline, Exception, Gate, GateSpec, GateStatus, HeldObject,
-    Lifting, NOT_BEFORE_ANNOTATION, NotBefore, OnExpiry, Schedule, WINDOW_SECONDS_MAX, Window,
+    Lifting, NOT_BEFORE_ANNOTATION, NotBefore, OnExpiry, QueuePlace, Schedule, WINDOW_SECONDS_MAX,
+    Window,
 };
 pub use generate::{GeneratedFile, crd_files};
 pub use job_kind::{
@@ -111,8 +112,8 @@ pub const PODS_MADE_BY_ANNOTATION: &str = "sluice.dev/pods-made-by";
 pub const RETRIABLE_IN_GROUP_ANNOTATION: &str = "sluice.dev/retriable-in-group";
 /// The verb of RBAC by which owners lift a gate: asked for on its Gate, in the namespace of the object.
 pub const LIFT_VERB: &str = "lift";
-/// Annotation on a Job-like object: which gates Sluice has lifted from it, when and why. A JSON list; written in the
-/// request that lifts the gate.
+/// Annotation on a Job-like object: which gates were lifted from it, by whom, when, and why if Sluice did. A JSON list;
+/// written in the request that lifts the gate.
 pub const LIFTED_GATES_ANNOTATION: &str = "sluice.dev/lifted-gates";
 /// Annotation that Sluice puts on a Job-like object: the gates, separated by commas, whose deadlines have passed.
 pub const EXPIRED_GATES_ANNOTATION: &str = "sluice.dev/expired-gates";
@@ -122,6 +123,6 @@ pub const DEACTIVATED_BY_ANNOTATION: &str = "sluice.dev/deactivated-by";
 /// Annotation that Sluice puts on an object at its creation: which gates it was given because it could not be found out
 /// whether their Gates apply to it, and why.
 pub const GATE_FAILURES_ANNOTATION: &str = "sluice.dev/gate-failures";
-/// Prefix of a label by which its author makes an object found: the rest is the name of a Gate that holds it, the
-/// value is `true`. It goes when Sluice lifts the gate.
+/// Prefix of a label on each object that gates hold: the rest is the name of the Gate, the value is `true`. It comes
+/// and goes with the gate, in the same request, and holds nothing by itself.
 pub const HELD_BY_LABEL_PREFIX: &str = "gate.sluice.dev/";

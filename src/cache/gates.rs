@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use sluice_crds::{GateSpec, GateStatus};
+use sluice_crds::{GateSpec, GateStatus, QueuePlace};
 use sluice_gates::CompiledGate;
 use sluice_kinds::Problem;
 use sluice_kinds::gates::Gate;
@@ -67,6 +67,12 @@ impl Gates {
     /// All Gates.
     pub fn iter(&self) -> impl Iterator<Item = (&Gate, &GateObject)> {
         self.known.iter()
+    }
+
+    /// Whether a Gate says that objects take their place when it is lifted.
+    pub fn any_place_is_late(&self) -> bool {
+        let mut known = self.known.values();
+        known.any(|gate| gate.spec.place == QueuePlace::WhenLifted)
     }
 
     /// A gate was lifted from an object. Returns whether it has a Gate.

@@ -202,9 +202,9 @@ fn queue_of(held: &Held, gated: Gated<'_>) -> Option<(Arc<str>, String)> {
     }
 }
 
-/// The gates that were lifted from an object.
+/// The gates that Sluice lifted from an object: one that somebody lifts by hand takes no place.
 fn passed_gates(gated: Gated<'_>) -> impl Iterator<Item = Gate> {
-    let lifted = gated.kept.lifted_from(gated.uid);
+    let lifted = gated.kept.lifted_by_sluice(gated.uid);
     let names = lifted.map(|lifted| lifted.gate.as_str());
     names.filter_map(|name| Gate::parse(name, "").ok())
 }

@@ -7,6 +7,7 @@ use kube::api::DynamicObject;
 use sluice_crds::{
     ADMISSION_ANNOTATION, HELD_ANNOTATION, PRIORITY_CLASS_LABEL, RELEASED_ANNOTATION,
 };
+use sluice_kinds::gates::labels::stale_labels;
 use sluice_kinds::gates::{self, GateState};
 use sluice_kinds::hold::{Hold, Holding};
 use sluice_kinds::requests::PodDefaults;
@@ -45,7 +46,7 @@ pub struct JobRecord {
     pub revision: Revision,
     /// `metadata.generation`.
     pub generation: Option<i64>,
-    /// `metadata.creationTimestamp`: its place in the queue.
+    /// `metadata.creationTimestamp`: its place in the queue, unless a gate says otherwise.
     pub created: Option<Timestamp>,
     /// Whether it is being deleted.
     pub deleting: bool,
@@ -60,6 +61,8 @@ pub struct JobRecord {
     pub gates: GateState,
     /// What it keeps of its gates.
     pub gate_record: KeptGates,
+    /// Its labels that tell of gates which it does not have.
+    pub stale_labels: Box<[String]>,
     /// Its WorkloadPriorityClass.
     pub priority_class: Option<String>,
     /// What Sluice last did to its suspend field.
@@ -161,6 +164,7 @@ impl JobRecord {
             queue: labels.read(&own_labels),
             gates: gates::read(&annotations),
             gate_record: KeptGates::read(&annotations),
+            stale_labels: stale_labels(own_labels.keys(), &annotations).into(),
             priority_class: own_labels.get(PRIORITY_CLASS_LABEL).cloned(),
             held_mark: HeldMark::read(annotations.get(HELD_ANNOTATION).map(String::as_str)),
             has_annotations: !annotations.is_empty(),
@@ -212,10 +216,10 @@ impl JobRecord {
         self.gates.is_held() && !self.released && !self.deleting && waits
     }
 
-    /// Whether a gate that has a Gate was lifted from it and it has not finished: it may have one of the places
+    /// Whether Sluice lifted a gate from it and it has not finished: it may have one of the places
     /// that the gate counts.
     pub fn has_passed_gates(&self) -> bool {
-        let mut lifted = self.gate_record.lifted_from(&self.uid);
+        let mut lifted = self.gate_record.lifted_by_sluice(&self.uid);
         lifted.next().is_some() && self.finished().is_none()
     }
 

@@ -1,11 +1,13 @@
 //! What is kept of a pod that Sluice looks after: the checked view of it, and no JSON.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use k8s_openapi::jiff::Timestamp;
 use kube::api::{DynamicObject, ObjectMeta};
 use sluice_kinds::Problem;
 use sluice_kinds::gates::GateState;
+use sluice_kinds::gates::labels::stale_labels;
 use sluice_kinds::metadata::group_version;
 use sluice_kinds::pod::{PodAdmission, PodMode, PodPhase, PodView, QueueGates};
 use sluice_kinds::view::{PodSetView, QueueLabels, QueueName};
@@ -63,6 +65,16 @@ impl OwnerRef {
     pub fn group_version(&self) -> (&str, &str) {
         group_version(&self.api_version)
     }
+}
+
+/// The labels that tell of gates which a pod without a controller does not have.
+fn own_stale_labels(metadata: &ObjectMeta) -> Box<[String]> {
+    if OwnerRef::of(metadata).is_some() {
+        return Box::default();
+    }
+    let labels = metadata.labels.iter().flat_map(|labels| labels.keys());
+    let none = BTreeMap::new();
+    stale_labels(labels, metadata.annotations.as_ref().unwrap_or(&none)).into()
 }
 
 /// The values of labels that look like a UID, of an object without a controller.
@@ -125,6 +137,8 @@ pub struct PodRecord {
     pub gates: GateState,
     /// What it keeps of its gates.
     pub gate_record: KeptGates,
+    /// Its labels that tell of gates which it does not have, if no controller owns it.
+    pub stale_labels: Box<[String]>,
     /// Its WorkloadPriorityClass.
     pub priority_class_label: Option<String>,
     /// The priority that the API server gave it.
@@ -176,6 +190,7 @@ impl PodRecord {
                 .as_ref()
                 .map(KeptGates::read)
                 .unwrap_or_default(),
+            stale_labels: own_stale_labels(&metadata),
             priority_class_label: view.priority_class_label,
             priority: view.priority.unwrap_or_default(),
             phase: view.phase,

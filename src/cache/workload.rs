@@ -141,11 +141,19 @@ impl WorkloadRecord {
         Some(admission.term.as_deref().unwrap_or_default())
     }
 
-    /// When its job was created, or the oldest pod of its group. A Workload that does not say so is as old
-    /// as itself.
-    pub fn job_created(&self) -> Option<Timestamp> {
+    /// Its place in its queue, if it says so.
+    pub fn recorded_place(&self) -> Option<Timestamp> {
         let recorded = self.spec.job_creation_timestamp.as_ref();
-        recorded.map(|at| at.0).or(self.created)
+        recorded.map(|at| at.0)
+    }
+
+    /// When it takes its place in its queue, where its job was created at this time. A Workload of a job that is not
+    /// there, and that does not say so, is as old as itself.
+    pub fn place(&self, created: Option<Timestamp>) -> Option<Timestamp> {
+        match self.recorded_place() {
+            Some(recorded) => Some(recorded).max(created),
+            None => created.or(self.created),
+        }
     }
 
     /// When it waits in its queue again.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use k8s_openapi::jiff::Timestamp;
 use sluice_engine::{Admission, Event, LocalQueueKey, Time, WorkloadState};
+use sluice_kinds::gates::Gate;
 use sluice_kinds::hold::Hold;
 use sluice_kinds::pod::PodMode;
 use sluice_kinds::view::QueueName;
@@ -18,7 +19,7 @@ use crate::cache::{JobRecord, PodKey, PodRecord, Subject, Uid, WorkloadRecord};
 use crate::controller::writes::in_flight::Kind;
 use crate::plan::progress::LivePods;
 use crate::plan::workload::Fit;
-use crate::plan::{group, unused_quota};
+use crate::plan::{group, place, unused_quota};
 use crate::process::hashing::HashMap;
 
 impl Controller {
@@ -111,8 +112,7 @@ impl Controller {
             _ => true,
         };
         let is_deleted = job.is_some_and(|job| job.deleting);
-        let own = job.and_then(|job| job.created);
-        let created = own.or_else(|| workload.job_created());
+        let created = workload.place(job.and_then(|job| job.created));
         let created = created.map_or(i64::MAX, Timestamp::as_second);
         self.engine
             .apply(Event::UpsertWorkload(sluice_engine::Workload {
@@ -303,7 +303,16 @@ impl Controller {
         if state == WorkloadState::Pending {
             self.pending_reasons.insert(subject, self.now);
         }
-        let created = pod.created.map_or(i64::MAX, Timestamp::as_second);
+        let place_of = |gate: &Gate| self.place_of(gate);
+        let created = place::taken(pod.into(), &place_of, self.now.wall);
+        // Its owner's gates held it too.
+        let depends = pod.owner.is_some() && self.cluster.gates.any_place_is_late();
+        let owner = depends
+            .then(|| self.job_of_pod(pod, &key.namespace))
+            .flatten();
+        let owner = owner.and_then(|job| place::lifted(job.into(), &place_of, self.now.wall));
+        let created = created.max(owner);
+        let created = created.map_or(i64::MAX, Timestamp::as_second);
         let priority = self.pod_priority(pod).map_or(pod.priority, |p| p.value);
         self.engine
             .apply(Event::UpsertWorkload(sluice_engine::Workload {

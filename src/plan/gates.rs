@@ -8,7 +8,7 @@ use std::sync::Arc;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, Value, json};
 use sluice_crds::{
-    DEACTIVATED_BY_ANNOTATION, Deadline, EXPIRED_GATES_ANNOTATION, GateSpec, HELD_BY_LABEL_PREFIX,
+    DEACTIVATED_BY_ANNOTATION, Deadline, EXPIRED_GATES_ANNOTATION, GateSpec,
     LIFTED_GATES_ANNOTATION, OnExpiry,
 };
 use sluice_kinds::gates::record::{expired_value, lifted_value};
@@ -50,11 +50,30 @@ pub struct GateAction {
 }
 
 impl GateAction {
+    /// Sets an annotation.
+    pub fn annotation(key: &'static str, value: String) -> Self {
+        Self {
+            annotations: BTreeMap::from([(key, Some(value))]),
+            ..Self::default()
+        }
+    }
+
+    /// Takes these labels away, if there are any.
+    pub fn without_labels(labels: &[String]) -> Option<Self> {
+        let labels = labels.to_vec();
+        (!labels.is_empty()).then(|| Self {
+            labels,
+            ..Self::default()
+        })
+    }
+
     /// The metadata of a merge patch. It fails if the object is not this resourceVersion any more.
     pub fn metadata(&self, resource_version: &str) -> Map<String, Value> {
         let mut metadata = Map::new();
         metadata.insert("resourceVersion".to_owned(), json!(resource_version));
-        metadata.insert("annotations".to_owned(), json!(self.annotations));
+        if !self.annotations.is_empty() {
+            metadata.insert("annotations".to_owned(), json!(self.annotations));
+        }
         if !self.labels.is_empty() {
             let labels = self.labels.iter().map(|label| (label.clone(), Value::Null));
             let labels: Map<_, _> = labels.collect();
@@ -144,10 +163,7 @@ fn lift(action: &mut GateAction, gated: Gated<'_>, gates: &[LiftedGate<'_>], now
             };
             action.annotations.insert(key, value);
         }
-        let label = gate.object_name();
-        action
-            .labels
-            .extend(label.map(|name| format!("{HELD_BY_LABEL_PREFIX}{name}")));
+        action.labels.extend(gate.held_by_label());
     }
     let records = gates.iter().map(|(gate, reason)| Lifted {
         gate: gate.to_string(),

@@ -14,6 +14,7 @@ use sluice_kinds::view::{Finished, PodSetView, QueueName};
 
 use super::cause::Cause;
 use super::eviction::requeue;
+use super::place::{self, PlaceOf};
 use super::unused_quota::Backoff;
 use super::workload::{self, Priority};
 use super::writes::{delete_workload, status_write};
@@ -41,6 +42,8 @@ pub struct Situation<'a> {
     pub priority: &'a dyn Fn(&PodRecord) -> Result<Priority, Note>,
     /// How long it backs off after it has given its quota back, if it has to.
     pub backoff: &'a dyn Fn(&WorkloadRecord) -> Backoff,
+    /// Where a pod takes its place that had this gate.
+    pub place_of: PlaceOf<'a>,
     /// The present.
     pub now: Now,
 }
@@ -132,7 +135,7 @@ fn waiting(situation: &Situation<'_>, first: &PodRecord, group: &PodGroup) -> Pl
     let record = workload.map(|(_, record)| record);
     let mut spec = workload::spec(queue, &pod_sets, None, &priority);
     spec.active = record.is_none_or(|record| record.spec.active);
-    spec.job_creation_timestamp = created(first, record);
+    spec.job_creation_timestamp = taken(situation, first, record);
     match workload {
         // Its quota is free, and it can ask for some again, when its pods are gone.
         None if situation.still_in_use && 0 < situation.live_pods => Plan::default(),
@@ -179,11 +182,18 @@ fn waiting(situation: &Situation<'_>, first: &PodRecord, group: &PodGroup) -> Pl
     }
 }
 
-/// The place of the group in its queue: that of its oldest pod, also after that one was replaced.
-fn created(oldest: &PodRecord, record: Option<&WorkloadRecord>) -> Option<Time> {
-    let recorded = record.and_then(|record| record.spec.job_creation_timestamp.as_ref());
-    let recorded = recorded.map(|at| at.0);
-    oldest.created.into_iter().chain(recorded).min().map(Time)
+/// The place of the group in its queue: that of its oldest pod, also after that one was replaced. A gate may say that
+/// it is that of the pod from which it was lifted last.
+fn taken(
+    situation: &Situation<'_>,
+    oldest: &PodRecord,
+    record: Option<&WorkloadRecord>,
+) -> Option<Time> {
+    let recorded = record.and_then(WorkloadRecord::recorded_place);
+    let pods = situation.pods.iter();
+    let lifted = pods.filter_map(|(_, pod)| place::known((*pod).into(), situation.place_of));
+    let taken = recorded.or(oldest.created);
+    taken.into_iter().chain(lifted).max().map(Time)
 }
 
 /// Whether the group can be admitted: it is complete, is what its Workload says, and no other gate

@@ -21,15 +21,31 @@ use crate::cache::job::Reading;
 use crate::cache::{WorkloadKey, WorkloadRecord};
 use admitted::plan_admitted;
 pub use gated::left_suspended;
-use gated::{each_pod, gated, is_unheld, start, unqueued};
+use gated::{each_pod, gated, is_unheld, mend, start, unqueued};
 use pending::pending;
 
 /// What to do about a job.
 pub fn plan(situation: &Situation<'_>) -> Plan {
-    let Situation { job, workload, .. } = situation;
-    if job.deleting {
+    if situation.job.deleting {
         return deleting(situation);
     }
+    let plan = plan_kept(situation);
+    let mended = match plan.write {
+        None => mend(situation),
+        Some(_) => None,
+    };
+    match mended {
+        Some(mended) => Plan {
+            write: mended.write,
+            ..plan
+        },
+        None => plan,
+    }
+}
+
+/// What to do about a job that nobody deletes.
+fn plan_kept(situation: &Situation<'_>) -> Plan {
+    let Situation { job, workload, .. } = situation;
     if job.hold == Hold::EachPod {
         return each_pod(situation);
     }

@@ -13,6 +13,7 @@ pub mod gates;
 pub mod group;
 pub mod job;
 pub mod late_admissions;
+pub mod place;
 mod placement;
 pub mod pod;
 pub mod progress;

@@ -8,11 +8,11 @@ use serde_json::json;
 use sluice_crds::{Admission, MANAGED_LABEL, POD_SET_ANNOTATION, PodSetAssignment};
 use sluice_kinds::gates::{Gate, GateState};
 use sluice_kinds::patch::{Lifting, lifting_patch};
-use sluice_kinds::pod::PodAdmission;
+use sluice_kinds::pod::{PodAdmission, PodMode};
 use sluice_kinds::template::Placement;
 
-use super::gates::GateNow;
-use super::{Note, Now, PodPurpose, Write, gates};
+use super::gates::{GateAction, GateNow};
+use super::{Note, Now, PodPurpose, Write, gates, place};
 use crate::cache::{PodKey, PodRecord};
 
 /// The gates that hold a pod by the annotations of the object that it belongs to, or its own.
@@ -66,10 +66,17 @@ pub fn act_on_gates(
     gate: &dyn Fn(&Gate) -> Option<GateNow>,
     now: Now,
 ) -> Option<(Write, Vec<Note>)> {
-    if !pod.is_held_by_gates() {
-        return None;
-    }
-    let action = gates::act(pod.into(), gate, now)?;
+    let place_of = |name: &Gate| place::of(gate(name).as_ref());
+    let is_queued = pod.mode != PodMode::Child && pod.queue_gate.is_some();
+    let action = if pod.is_held_by_gates() {
+        gates::act(pod.into(), gate, now)
+    } else if is_queued {
+        // Before its other gates are lifted, and it can be admitted.
+        place::complete(pod.into(), &place_of, now)
+    } else {
+        None
+    };
+    let action = action.or_else(|| GateAction::without_labels(&pod.stale_labels))?;
     let mut metadata = action.metadata(&pod.revision.0.to_string());
     metadata.insert("uid".to_owned(), json!(&*pod.uid));
     let write = Write::PatchPod {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
-use sluice_testbed::{Options, SluiceOptions, eventually};
+use sluice_testbed::{Options, Sluice, SluiceOptions, eventually};
 
 use crate::support::admission::{Admission, both_ways, play};
 use crate::support::history::Revision;
@@ -189,7 +189,7 @@ async fn what_users_write_takes_no_place_and_frees_none(admission: Admission) ->
     .await
 }
 
-/// The controller is killed ten times.
+/// There are two replicas, and each is killed five times.
 #[tokio::test]
 async fn killed_in_the_middle_no_more_pass_than_the_counter_says() -> Result<()> {
     let options = Options::with_crds()?;
@@ -199,6 +199,12 @@ async fn killed_in_the_middle_no_more_pass_than_the_counter_says() -> Result<()>
         options,
         async |bed, scene| {
             bed.sluice.start().await?;
+            let second = SluiceOptions {
+                webhooks: false,
+                ..SluiceOptions::new(bed::BINARY)
+            };
+            let second = Sluice::install(&bed.cp, second).await?;
+            second.start().await?;
             scene.queue(&[quota("cpu", "100")]).await?;
             let gate = counter(scene, LIMIT).await?;
             let jobs = scene.record("Job").await?;
@@ -222,8 +228,9 @@ async fn killed_in_the_middle_no_more_pass_than_the_counter_says() -> Result<()>
                     },
                 )
                 .await?;
-                bed.sluice.kill();
-                bed.sluice.start_again().await?;
+                let killed = [&bed.sluice, &second][round % 2];
+                killed.kill();
+                killed.start_again().await?;
             }
             eventually("all jobs to be complete", DEADLINE, async || {
                 let all = scene.list("Job").await?;

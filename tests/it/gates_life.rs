@@ -2,6 +2,7 @@
 //! without a queue, and whatever happens to the controller meanwhile.
 
 use anyhow::{Result, ensure};
+use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
 use crate::gates_kubectl::kubectl_answered;
@@ -14,6 +15,7 @@ use crate::support::{Scene, bed};
 
 both_ways!(
     a_lifted_gate_queues_the_job_as_it_was_edited,
+    one_patch_raises_requests_and_lifts_the_gate,
     a_gate_without_a_domain_and_a_late_one_are_refused,
     all_gates_of_a_list_must_go,
     gates_of_both_annotations_hold_together,
@@ -95,6 +97,38 @@ async fn a_lifted_gate_queues_the_job_as_it_was_edited(admission: Admission) -> 
         for (kind, recorded) in [("Workload", &workloads), ("Pod", &pods)] {
             let history = up_to_the_first(scene, kind, recorded).await?;
             none_before(&history, revision_of(&lifted), kind)?;
+        }
+        Ok(())
+    })
+    .await
+}
+
+/// KEP-6915: the gate is lifted by the edit that raises what the job asks for.
+async fn one_patch_raises_requests_and_lifts_the_gate(admission: Admission) -> Result<()> {
+    play(admission, "life-raise", async |scene| {
+        scene.queue(&[quota("cpu", "2")]).await?;
+        let workloads = scene.record("Workload").await?;
+        let job = Job::new("train")
+            .queue("q")
+            .gate("acme.io/budget")
+            .cpu("100m");
+        scene.create(&job.json()).await?;
+        let path = "/spec/template/spec/containers/0/resources/requests/cpu";
+        let patch = serde_json::from_value(json!([
+            {"op": "replace", "path": path, "value": "900m"},
+            {"op": "remove", "path": "/metadata/annotations/kueue.x-k8s.io~1scheduling-gated-by"},
+        ]))?;
+        let patch = Patch::<Value>::Json(patch);
+        scene
+            .api("Job")
+            .patch("train", &PatchParams::default(), &patch)
+            .await?;
+        scene.see_complete("train").await?;
+        for revision in up_to_the_first(scene, "Workload", &workloads).await? {
+            assert_eq!(
+                revision.object["spec"]["podSets"][0]["requests"]["cpu"],
+                "900m"
+            );
         }
         Ok(())
     })

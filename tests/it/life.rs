@@ -485,13 +485,19 @@ async fn a_jobs_events_tell_its_story(admission: Admission) -> Result<()> {
         scene.see_event("told", "Gated").await?;
         let gone = json!({"metadata": {"annotations": {(objects::GATED): null}}});
         scene.merge("Job", "told", gone).await?;
-        scene.see_complete("told").await?;
+        let job = scene.see_complete("told").await?;
+        let record = job["metadata"]["annotations"]["sluice.dev/lifted-gates"].as_str();
+        let record: Value = serde_json::from_str(record.unwrap_or_default())?;
+        let by = record[0]["by"].as_str().unwrap_or_default();
         let rows = [
             (
                 "Gated",
                 "Held until these gates are removed: acme.io/x".to_owned(),
             ),
-            ("GateLifted", "The last gate was removed".to_owned()),
+            (
+                "GateLifted",
+                format!("The gate \"acme.io/x\" was lifted by {by:?}"),
+            ),
             (
                 "Admitted",
                 format!("Admitted by ClusterQueue \"{ns}\" with flavor {ns}"),

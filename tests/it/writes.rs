@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::{Result, ensure};
+use serde_json::{Value, json};
 use sluice_testbed::eventually;
 
 use crate::support::audit::{self, Request};
-use crate::support::objects::{self, GATED, Job, quota};
+use crate::support::objects::{self, GATED, Job, own, own_gate, quota};
 use crate::support::{DEADLINE, bed};
 
 /// Renewals of the lease in a quiet window: one comes every two seconds.
@@ -226,6 +227,36 @@ pub async fn see_leading_again(log: &Path, before: usize) -> Result<()> {
         } else {
             Err(format!("{renewals} renewals since"))
         }
+    })
+    .await
+}
+
+/// What gates hold costs nothing while nothing changes. `benches/gates.rs` has the figures of many more.
+#[tokio::test]
+async fn held_jobs_cost_no_write_while_nothing_changes() -> Result<()> {
+    const HELD: usize = 500;
+    bed::own_running("writes-held", async |bed, scene| {
+        let (gate, object) = own_gate(&scene.ns, "budget");
+        let deadline = json!({"seconds": 86_400, "onExpiry": "Deactivate"});
+        scene
+            .apply(&own("Gate", &object, json!({"deadline": deadline})))
+            .await?;
+        let jobs = (0..HELD).map(|index| Job::new(&format!("held-{index}")).gate(&gate).json());
+        scene.create_all(&jobs.collect::<Vec<_>>()).await?;
+        let holds_all = |gate: &Value| gate["status"]["held"] == HELD;
+        scene.see("Gate", &object, "holding all", holds_all).await?;
+        let log = bed.cp.audit_log();
+        see_quiet(&log).await?;
+        let mut writes = audit::writes(&log)?;
+        writes.retain(|write| ["jobs", "workloads"].contains(&write.resource.as_str()));
+        ensure!(writes.is_empty(), "{writes:#?}");
+        // Nor does a restart.
+        let before = audit::writes(&log)?.len();
+        bed.sluice.kill();
+        let requests = audit::of_sluice(&log)?.len();
+        bed.sluice.start_again().await?;
+        see_leading_again(&log, requests).await?;
+        see_nothing_written(&log, before).await
     })
     .await
 }

@@ -47,7 +47,7 @@ pub struct Lift {
     /// The object: job/train, or jobset.jobset.x-k8s.io/train.
     #[arg(value_name = "KIND/NAME", conflicts_with = "all")]
     object: Option<String>,
-    /// Lift it from every object that its author gave the label gate.sluice.dev/NAME-OF-THE-GATE, of the kinds that JobKinds
+    /// Lift it from every object that carries the label gate.sluice.dev/NAME-OF-THE-GATE, of the kinds that JobKinds
     /// declare and you may list, and from such pods.
     #[arg(long)]
     all: bool,

@@ -78,6 +78,10 @@ pub struct GateSpec {
     /// somebody lifts the gate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub counter: Option<Counter>,
+    /// Where an object takes its place in its queue once the gate is lifted. WhenCreated: by its creation, so that the
+    /// gate costs it nothing. WhenLifted: by the time when the gate was lifted, so that nobody queues early.
+    #[serde(default, skip_serializing_if = "QueuePlace::is_default")]
+    pub place: QueuePlace,
     /// When the condition Backlogged becomes true. Absent: there is no such condition.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backlog: Option<Backlog>,
@@ -95,6 +99,26 @@ pub struct Counter {
     /// priority, then age, once it is its last gate. Objects that somebody else lifted the gate from do not count.
     #[schemars(range(min = 0))]
     pub limit: i32,
+}
+
+/// Where an object takes its place in its queue.
+#[derive(JsonSchema, Serialize, Deserialize, Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum QueuePlace {
+    /// By its own creation.
+    #[default]
+    WhenCreated,
+    /// By the time when the gate was lifted.
+    WhenLifted,
+}
+
+impl QueuePlace {
+    #[expect(
+        clippy::trivially_copy_pass_by_ref,
+        reason = "serde passes a reference"
+    )]
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// How much a gate may hold before that is told by its condition Backlogged.

@@ -4,6 +4,7 @@
 
 mod add;
 mod annotations;
+pub mod labels;
 mod lift;
 mod object;
 pub mod record;

@@ -11,6 +11,8 @@ use super::annotations::{GATES_MAX, Gate};
 
 /// Longest name of a user that is kept, in bytes.
 const USER_BYTES_MAX: usize = 253;
+/// What stands in the name of a user for what would need an escape.
+const UNPLAIN: char = '?';
 /// Most records that are kept: those of a full list and of one more gate.
 const RECORDS_MAX: usize = GATES_MAX + 1;
 
@@ -19,7 +21,7 @@ const RECORDS_MAX: usize = GATES_MAX + 1;
 pub struct Lifted {
     /// The gate.
     pub gate: String,
-    /// Who lifted it: the name of a user, or of Sluice itself.
+    /// Who lifted it: the name of a user, or `sluice`, which then says a reason.
     pub by: String,
     /// When, where that is known: admission policies know no time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -68,6 +70,12 @@ impl GateRecord {
         lifted.filter(move |lifted| lifted.uid.as_deref() == Some(uid))
     }
 
+    /// The gates that Sluice itself lifted from the object with this UID. Users can't say a reason.
+    pub fn lifted_by_sluice(&self, uid: &str) -> impl Iterator<Item = &Lifted> {
+        self.lifted_from(uid)
+            .filter(|lifted| lifted.reason.is_some())
+    }
+
     /// Whether the object is held for being deactivated.
     pub fn is_deactivated(&self) -> bool {
         self.deactivated_by.is_some()
@@ -85,13 +93,60 @@ pub fn lifted_value(before: &[Lifted], lifted: impl IntoIterator<Item = Lifted>)
     let over = records.len().saturating_sub(RECORDS_MAX);
     records.drain(..over);
     for record in &mut records {
-        let mut end = record.by.len().min(USER_BYTES_MAX);
-        while !record.by.is_char_boundary(end) {
-            end -= 1;
-        }
-        record.by.truncate(end);
+        record.by = plain(&record.by);
     }
     serde_json::to_string(&records).unwrap_or_default()
+}
+
+/// The records of `gates` that the user `by` lifted from the object with this UID, as admission writes them.
+pub fn lifted_by_hand<'a>(
+    gates: impl IntoIterator<Item = &'a Gate>,
+    by: &str,
+    at: Option<Timestamp>,
+    uid: &str,
+) -> Vec<Lifted> {
+    let gates = gates.into_iter();
+    let records = gates.map(|gate| Lifted {
+        gate: gate.to_string(),
+        by: plain(by),
+        at,
+        reason: None,
+        uid: Some(uid.to_owned()),
+    });
+    records.collect()
+}
+
+/// Whether `after` is the value `before` with the records `lifted` added, whatever times these say; and if so, which
+/// times.
+pub fn times_added(before: &str, after: &str, mut lifted: Vec<Lifted>) -> Option<Vec<Timestamp>> {
+    let read = |text: &str| {
+        let annotation = (LIFTED_GATES_ANNOTATION.to_owned(), text.to_owned());
+        GateRecord::read(&BTreeMap::from([annotation])).lifted
+    };
+    let said = read(after);
+    let first = said.len().checked_sub(lifted.len())?;
+    for (record, said) in lifted.iter_mut().zip(said.iter().skip(first)) {
+        record.at = said.at;
+    }
+    let times = lifted.iter().filter_map(|record| record.at).collect();
+    (lifted_value(&read(before), lifted) == after).then_some(times)
+}
+
+/// The name of a user as it is kept: without what would need an escape, so that what is kept can be compared as text.
+fn plain(name: &str) -> String {
+    let plain = |c: char| match c {
+        '"' | '\\' => UNPLAIN,
+        c if c.is_control() => UNPLAIN,
+        c => c,
+    };
+    let mut kept = String::new();
+    for c in name.chars().map(plain) {
+        if USER_BYTES_MAX < kept.len() + c.len_utf8() {
+            break;
+        }
+        kept.push(c);
+    }
+    kept
 }
 
 /// The value of [`EXPIRED_GATES_ANNOTATION`] after `gates` were added to `before`.
@@ -146,6 +201,42 @@ mod tests {
         assert_eq!(of("u1").collect::<Vec<_>>(), ["acme.io/a"]);
         assert_eq!(of("u2").count(), 0);
         assert_eq!(of("").count(), 0);
+    }
+
+    #[test]
+    fn what_a_user_lifted_is_kept_as_plain_text() {
+        let gate = Gate::parse("acme.io/b", "").unwrap();
+        let at = Timestamp::from_second(1_800_000_060).unwrap();
+        let before = lifted_value(&[], [lifted("acme.io/a")]);
+        for (by, kept) in [
+            (
+                "system:serviceaccount:n:budget",
+                "system:serviceaccount:n:budget",
+            ),
+            (r#"ACME\ann "the boss""#, "ACME?ann ?the boss?"),
+            ("a\u{7}b\n", "a?b?"),
+            ("äöü", "äöü"),
+        ] {
+            let by_hand = |at, uid: &str| lifted_by_hand([&gate], by, at, uid);
+            let read_before = read(LIFTED_GATES_ANNOTATION, &before).lifted;
+            let after = lifted_value(&read_before, by_hand(Some(at), "u1"));
+            let record = read(LIFTED_GATES_ANNOTATION, &after);
+            assert_eq!(record.lifted.len(), 2, "{after}");
+            assert_eq!(record.lifted[1].by, kept);
+            assert_eq!(record.lifted_by_sluice("u1").count(), 0);
+            let times = |before: &str, after: &str, uid: &str| {
+                times_added(before, after, by_hand(None, uid))
+            };
+            assert_eq!(times(&before, &after, "u1"), Some(vec![at]));
+            assert_eq!(times("", &after, "u1"), None, "a record more");
+            assert_eq!(times(&before, &after, "u2"), None, "another object");
+            assert_eq!(times(&before, &before, "u1"), None, "nothing added");
+            assert_eq!(times(&before, "", "u1"), None);
+            let timeless = lifted_value(&read_before, by_hand(None, "u1"));
+            assert_eq!(times(&before, &timeless, "u1"), Some(vec![]));
+            let reasoned = after.replace(r#","uid":"u1"}]"#, r#","reason":"x","uid":"u1"}]"#);
+            assert_eq!(times(&before, &reasoned, "u1"), None, "a reason");
+        }
     }
 
     #[test]

@@ -6,6 +6,7 @@ mod after;
 mod counters;
 
 use k8s_openapi::jiff::Timestamp;
+use sluice_crds::QueuePlace;
 use sluice_gates::Opening;
 use sluice_kinds::gates::Gate;
 
@@ -91,6 +92,12 @@ impl Controller {
             Err(_) => now.closed = Some("its Gate is not valid".to_owned()),
         }
         Some(now)
+    }
+
+    /// Where an object takes its place in its queue from which this gate was lifted.
+    pub(super) fn place_of(&self, gate: &Gate) -> QueuePlace {
+        let object = self.cluster.gates.get(gate);
+        object.map_or_else(QueuePlace::default, |object| object.spec.place)
     }
 
     /// The Gate of a gate says something else, or is gone: what the gate holds is told.

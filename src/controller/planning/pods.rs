@@ -84,7 +84,11 @@ impl Controller {
         })
     }
 
-    fn job_of_pod(&self, pod: &PodRecord, namespace: &Arc<str>) -> Option<&JobRecord> {
+    pub(in crate::controller) fn job_of_pod(
+        &self,
+        pod: &PodRecord,
+        namespace: &Arc<str>,
+    ) -> Option<&JobRecord> {
         let Root::Uid(uid) = self.root_of(pod, namespace) else {
             return None;
         };
@@ -136,6 +140,7 @@ impl Controller {
             still_in_use: workload.is_none() && self.engine.admission(&id).is_some(),
             live_pods: self.live_pods(&subject),
             priority: &|pod| self.pod_priority(pod),
+            place_of: &|gate| self.place_of(gate),
             backoff: &|record| self.backoff(record),
             now: self.now.wall,
         };

@@ -60,6 +60,7 @@ fn planned(pods: &[Pod], workload: Option<Value>) -> String {
         live_pods: pods.iter().filter(|(_, pod)| pod.is_released()).count(),
         priority: &|_| Ok(Priority::default()),
         backoff: &|record| unused_quota::backoff(record, None),
+        place_of: &|_| sluice_crds::QueuePlace::WhenCreated,
         now: Timestamp::UNIX_EPOCH,
     });
     let write = match &plan.write {

@@ -5,16 +5,17 @@
 use serde_json::json;
 use sluice_crds::{HELD_ANNOTATION, RELEASED_ANNOTATION};
 use sluice_kinds::gates::{Gate, GateState};
+use sluice_kinds::hold::Hold;
 use sluice_kinds::problem::summarize;
 use sluice_kinds::view::QueueName;
 use sluice_kinds::{CompiledKind, Suspension};
 
 use crate::cache::JobRecord;
 use crate::cache::job::Reading;
-use crate::plan::gates::GateNow;
+use crate::plan::gates::{GateAction, GateNow};
 use crate::plan::situation::Situation;
 use crate::plan::writes::{delete_workload, runs_unheld, suspend};
-use crate::plan::{JobPatch, JobPurpose, Note, Plan, Write, gates};
+use crate::plan::{JobPatch, JobPurpose, Note, Plan, Write, gates, place};
 
 /// A job whose pods are admitted by themselves: it has no Workload, and it is suspended only by gates
 /// or where its pods would not wait. What there is to do is done to its pods.
@@ -124,18 +125,36 @@ pub(super) fn gated(situation: &Situation<'_>, reading: &Reading) -> Plan {
 
 /// What the Gates of its gates ask for about a job, if anything.
 fn act_on_gates(situation: &Situation<'_>) -> Option<Plan> {
-    let Situation { key, job, gate, .. } = situation;
+    let Situation { job, gate, .. } = situation;
     let action = gates::act((*job).into(), *gate, situation.now)?;
+    Some(keep_gates(situation, action))
+}
+
+/// What is to be put right in what a job tells of its gates, if anything: it was edited where neither a webhook nor a
+/// policy saw it. And when a gate was lifted, if that is the place of its pods and nobody else keeps it.
+pub(super) fn mend(situation: &Situation<'_>) -> Option<Plan> {
+    let Situation { job, gate, .. } = situation;
+    let place_of = |name: &Gate| place::of(gate(name).as_ref());
+    let is_each = job.hold == Hold::EachPod && !job.is_held();
+    let completed = is_each.then(|| place::complete((*job).into(), &place_of, situation.now));
+    let action = completed
+        .flatten()
+        .or_else(|| GateAction::without_labels(&job.stale_labels))?;
+    Some(keep_gates(situation, action))
+}
+
+fn keep_gates(situation: &Situation<'_>, action: GateAction) -> Plan {
+    let Situation { key, job, .. } = situation;
     let metadata = action.metadata(&job.revision.0.to_string());
     let write = Write::PatchJob {
         key: (*key).clone(),
         patch: JobPatch::Merge(json!({"metadata": metadata})),
         purpose: JobPurpose::KeepGates,
     };
-    Some(Plan {
+    Plan {
         write: Some(write),
         notes: action.notes,
-    })
+    }
 }
 
 /// A job without gates and without a queue: Sluice has something to do with it only if it suspended it.

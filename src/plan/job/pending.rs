@@ -1,7 +1,9 @@
 //! A job that waits for quota: what its Workload asks for, and why it can't be queued, if so.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::jiff::Timestamp;
 use sluice_kinds::devices::uncounted;
+use sluice_kinds::gates::Gate;
 use sluice_kinds::hold::Hold;
 use sluice_kinds::problem::summarize;
 use sluice_kinds::view::{PodSetView, bad_min_counts};
@@ -13,7 +15,13 @@ use crate::plan::cause::SUSPENDED;
 use crate::plan::eviction::paused_text;
 use crate::plan::situation::Situation;
 use crate::plan::writes::{delete_workload, hold, release, runs_unheld, suspend};
-use crate::plan::{Note, Plan, Write, workload};
+use crate::plan::{Note, Plan, Write, place, workload};
+
+/// When the job takes its place in its queue.
+fn taken(situation: &Situation<'_>) -> Option<Timestamp> {
+    let place_of = |gate: &Gate| place::of((situation.gate)(gate).as_ref());
+    place::taken(situation.job.into(), &place_of, situation.now)
+}
 
 /// A job that waits for quota, or for its user. What its Workload waits for is told with what others wait
 /// for.
@@ -64,8 +72,10 @@ pub(super) fn pending(situation: &Situation<'_>, reading: &Reading, queue: &str)
     let mut spec = workload::spec(queue, pod_sets, None, &priority);
     let record = situation.workload.map(|(_, record)| record);
     spec.active = record.is_none_or(|record| record.spec.active);
-    let recorded = || record.and_then(|record| record.spec.job_creation_timestamp.clone());
-    spec.job_creation_timestamp = situation.job.created.map(Time).or_else(recorded);
+    let recorded = record.and_then(|record| record.spec.job_creation_timestamp.as_ref());
+    let place = place::kept(recorded.map(|at| at.0), situation.job.created);
+    let place = place.or_else(|| taken(situation));
+    spec.job_creation_timestamp = place.map(Time);
     match situation.workload {
         // Its quota is free, and it can ask for some again, when its pods are gone.
         None if situation.still_in_use && (reading.may_have_pods() || 0 < situation.live_pods) => {

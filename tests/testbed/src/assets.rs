@@ -69,6 +69,15 @@ impl Assets {
         Ok(())
     }
 
+    /// The controller of a gate that is an example of Go's client, built as in [`Assets::ensure`].
+    ///
+    /// # Errors
+    /// When there is no Go, or the build fails.
+    pub fn ensure_gate_controller() -> Result<PathBuf> {
+        let built = gate_controller_build(&repository()?)?.ensure()?;
+        Ok(built.join("gate-controller"))
+    }
+
     /// Downloads the CRDs of other projects, all that [`crate::Crds`] names.
     ///
     /// # Errors
@@ -162,6 +171,23 @@ fn karpenter_build(root: &Path) -> Result<Build> {
         ),
         links: &[],
         patch: Some(karpenter::on_loopback),
+    })
+}
+
+fn gate_controller_build(root: &Path) -> Result<Build> {
+    let module = root.join("examples/gate-controller");
+    let client = required_version(&read(&module.join("go.mod"))?, "k8s.io/client-go")?;
+    let hash = hash_files(&module, &["go.mod", "go.sum", "main.go"])?;
+    Ok(Build {
+        what: "the example of a gate controller",
+        cache: root.join(".cache/controlplane"),
+        key: format!("gate-controller-{client}-{hash}"),
+        module,
+        package: ".",
+        output: "gate-controller",
+        ldflags: "-s -w".into(),
+        links: &[],
+        patch: None,
     })
 }
 

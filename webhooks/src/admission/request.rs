@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use k8s_openapi::jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::Value;
 use thiserror::Error;
@@ -36,6 +37,9 @@ pub struct Request {
     /// The object as it is; present on update and deletion.
     #[serde(default)]
     pub old_object: Option<Value>,
+    /// When it was received, if that matters to whoever asks.
+    #[serde(skip)]
+    pub received: Option<Timestamp>,
 }
 
 /// What an object is.

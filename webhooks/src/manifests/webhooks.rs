@@ -28,9 +28,9 @@ pub const VALIDATE_JOBS: &str = "validate.jobs.sluice.dev";
 pub const VALIDATE_OBJECTS: &str = "validate.objects.sluice.dev";
 /// The webhook that judges pods.
 pub const VALIDATE_PODS: &str = "validate.pods.sluice.dev";
-/// The webhook that holds objects of managed kinds at their creation.
+/// The webhook that holds objects of managed kinds at their creation, and keeps on them which gates were lifted.
 pub const MUTATE_JOBS: &str = "mutate.jobs.sluice.dev";
-/// The webhook that makes pods wait at their creation.
+/// The webhook that makes pods wait at their creation, and keeps on bare ones which gates were lifted.
 pub const MUTATE_PODS: &str = "mutate.pods.sluice.dev";
 
 /// A verdict takes milliseconds; whoever waits longer waits for a dead server.
@@ -113,19 +113,22 @@ pub fn mutating(options: &Options) -> MutatingWebhookConfiguration {
     let jobs = options
         .resources
         .iter()
-        .map(|r| job_rule(r, &[], &["CREATE", "UPDATE"]))
+        .map(|r| job_rule(r, &r.subresources, &["CREATE", "UPDATE"]))
         .collect();
-    let pods = vec![pod_rule("pods", &["CREATE"])];
+    let pods = vec![
+        pod_rule("pods", &["CREATE", "UPDATE"]),
+        pod_rule("pods/status", &["UPDATE"]),
+    ];
     let webhooks = [
         webhook(
             MUTATE_JOBS,
             jobs,
-            conditions(options, conditions::jobs::hold_job(options)),
+            conditions(options, conditions::jobs::mutate_job(options)),
         ),
         webhook(
             MUTATE_PODS,
             pods,
-            conditions(options, conditions::pods::hold_pod(options)),
+            conditions(options, conditions::pods::mutate_pod(options)),
         ),
     ];
     let of_gates = applied::mutating(options).map(|of_gate| MutatingWebhook {

@@ -1,6 +1,7 @@
 //! Which rules a request meets. Two questions, as the API server asks them: [`mutate`] first, what
 //! to change; then [`validate`], whether the outcome is right.
 
+use json_patch::PatchOperation;
 use sluice_kinds::problem::Problem;
 
 use crate::admission::access::Access;
@@ -76,13 +77,13 @@ pub async fn may_lift(request: &Request, policy: &Policy, access: &dyn Access) -
     gates::lift::verdict(request, &answers)
 }
 
-/// What to change in an object that is being created; and in the templates of one that is being
-/// edited, where these hold it. Applied to its own outcome it changes nothing.
+/// What to change in an object that is being created; in the templates of one that is being edited, where these hold
+/// it; and in what an object tells of its gates. Applied to its own outcome it changes nothing.
 ///
 /// A pod that breaks a rule is refused here already: [`validate`] is not asked about pods that a
 /// template made, and can't tell them from others once they carry their gates.
 pub fn mutate(request: &Request, policy: &Policy) -> Verdict {
-    let Some(edit) = Edit::of(request).filter(|_| request.sub_resource.is_empty()) else {
+    let Some(edit) = Edit::of(request) else {
         return Verdict::allowed();
     };
     if !policy.knows_kinds() {
@@ -97,6 +98,10 @@ pub fn mutate(request: &Request, policy: &Policy) -> Verdict {
         old: edit.old,
     };
     let mut verdict = hold(request, &edit, policy);
+    if verdict.is_allowed() {
+        let marks = marks(request, &edit, &verdict.patch);
+        verdict.patch.extend(marks);
+    }
     verdict.patch.splice(..0, born.patch);
     verdict.warnings.extend(born.warnings);
     verdict
@@ -104,6 +109,9 @@ pub fn mutate(request: &Request, policy: &Policy) -> Verdict {
 
 /// What makes an object wait that has all its gates.
 fn hold(request: &Request, edit: &Edit<'_>, policy: &Policy) -> Verdict {
+    if !request.sub_resource.is_empty() {
+        return Verdict::allowed();
+    }
     if request.is_pod() {
         return pods::validate::hold(request, edit, policy);
     }
@@ -113,6 +121,19 @@ fn hold(request: &Request, edit: &Edit<'_>, policy: &Policy) -> Verdict {
     Verdict {
         patch: jobs::hold::hold(request, edit, policy),
         ..Verdict::allowed()
+    }
+}
+
+/// What is told of its gates on the object that `patch` makes: that depends on all gates that it will have.
+fn marks(request: &Request, edit: &Edit<'_>, patch: &[PatchOperation]) -> Vec<PatchOperation> {
+    if patch.is_empty() {
+        return gates::marks::patch(request, edit);
+    }
+    let mut new = edit.new.clone();
+    match json_patch::patch(&mut new, patch) {
+        Ok(()) => gates::marks::patch(request, &Edit { new: &new, ..*edit }),
+        // The API server refuses it as well.
+        Err(_) => Vec::new(),
     }
 }
 

@@ -10,6 +10,7 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header::CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
+use k8s_openapi::jiff::Timestamp;
 use tokio::time::timeout;
 
 use crate::admission::access::Access;
@@ -92,7 +93,10 @@ async fn handle(State(handler): State<Handler>, headers: HeaderMap, body: Body) 
         Err(_) => return StatusCode::REQUEST_TIMEOUT.into_response(),
     };
     let request = match Request::parse(content.bytes()) {
-        Ok(request) => request,
+        Ok(request) => Request {
+            received: Timestamp::from_second(Timestamp::now().as_second()).ok(),
+            ..request
+        },
         // Anyone who reaches the port can send this: answer, and leave the log alone.
         Err(malformed) => return (StatusCode::BAD_REQUEST, malformed.to_string()).into_response(),
     };

@@ -15,6 +15,7 @@ mod jobs;
 mod lift;
 mod makers;
 mod manifests;
+mod marks;
 mod mutation;
 mod own;
 mod pods;

@@ -21,16 +21,27 @@ fn hold() -> Value {
     ])
 }
 
+/// What gates hold tells which by labels.
+fn labelled(patch: Value) -> Value {
+    let Value::Array(mut operations) = patch else {
+        panic!("{patch} is no list")
+    };
+    operations.push(
+        json!({"op": "add", "path": "/metadata/labels/gate.sluice.dev~1foo.acme.io", "value": "true"}),
+    );
+    operations.into()
+}
+
 #[rstest]
 #[case::plain(mk_job(&[], &[], false), json!([]))]
 #[case::queue(mk_job(&[(QUEUE, "a")], &[], false), hold())]
 #[case::alias(mk_job(&[(ALIAS, "a")], &[], false), hold())]
-#[case::gate(mk_job(&[], &[(GATED, "acme.io/foo")], false), hold())]
-#[case::gates(mk_job(&[], &[(GATES, "acme.io/foo")], false), hold())]
-#[case::queue_and_gate(mk_job(&[(QUEUE, "a")], &[(GATES, "acme.io/foo")], false), hold())]
+#[case::gate(mk_job(&[], &[(GATED, "acme.io/foo")], false), labelled(hold()))]
+#[case::gates(mk_job(&[], &[(GATES, "acme.io/foo")], false), labelled(hold()))]
+#[case::queue_and_gate(mk_job(&[(QUEUE, "a")], &[(GATES, "acme.io/foo")], false), labelled(hold()))]
 #[case::invalid_gate(mk_job(&[], &[(GATED, "")], false), hold())]
 #[case::already_suspended(mk_job(&[(QUEUE, "a")], &[], true), json!([]))]
-#[case::gated_and_suspended_by_its_user(mk_job(&[], &[(GATED, "acme.io/foo")], true), json!([]))]
+#[case::gated_and_suspended_by_its_user(mk_job(&[], &[(GATED, "acme.io/foo")], true), labelled(json!([])))]
 #[case::released_elsewhere(mk_job(&[(QUEUE, "a")], &[("sluice.dev/held", "false")], false), hold())]
 #[case::held_elsewhere(mk_job(&[(QUEUE, "a")], &[("sluice.dev/held", "true")], false),
     json!([{"op": "add", "path": "/spec/suspend", "value": true}]))]
@@ -42,7 +53,7 @@ fn creation(#[case] object: Value, #[case] expected: Value) {
 
 #[rstest]
 #[case::queued_child(mk_job(&[(QUEUE, "a")], &[], false), json!([]))]
-#[case::gated_child(mk_job(&[], &[(GATED, "acme.io/foo")], false), hold())]
+#[case::gated_child(mk_job(&[], &[(GATED, "acme.io/foo")], false), labelled(hold()))]
 fn child_of_a_managed_kind(#[case] object: Value, #[case] expected: Value) {
     let owner = json!([{"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "name": "s",
         "uid": "u0", "controller": true}]);

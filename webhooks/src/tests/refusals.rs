@@ -102,8 +102,9 @@ fn what_is_made_for_a_pod_and_born_held_is_left_as_it_is() {
     for annotations in [&[whole][..], &[whole, gated]] {
         assert!(is_left_alone(&part(queue, annotations, born.clone())));
     }
-    // The leaders' own StatefulSet, which the kind's object controls.
-    let of_set = part(queue, &[whole, gated], born.clone());
+    // The leaders' own StatefulSet, which the kind's object controls. Its copied gate is told by a label.
+    let label = ("gate.sluice.dev/foo.acme.io", "true");
+    let of_set = part(&[queue[0], label], &[whole, gated], born.clone());
     let of_set = owned(of_set, "jobset.x-k8s.io/v1alpha2", "JobSet");
     assert!(is_left_alone(&of_set));
     assert!(is_left_alone(&part(&[], &[whole, gated], born)));

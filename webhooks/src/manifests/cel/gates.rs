@@ -19,8 +19,9 @@ use crate::manifests::cel::syntax::{
 const COMPARED_MAX: usize = 64;
 
 /// The regular expressions of the two parts of a gate, their lengths apart.
-const SUBDOMAIN: &str = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*";
-const PATH: &str = r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+";
+pub(crate) const SUBDOMAIN: &str =
+    r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*";
+pub(crate) const PATH: &str = r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+";
 /// The regular expression of what stands behind the slash of a scheduling gate.
 const NAME_PART: &str = r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?";
 
@@ -91,16 +92,21 @@ pub(crate) fn problems() -> Vec<Variable> {
 /// `variables.gates`: the names in both annotations, sorted, each once. Of a value that is not
 /// valid, what looks like names.
 pub(crate) fn held_by() -> Variable {
+    gates_in("gates", "annotations")
+}
+
+/// The variable `name`: the same of the `annotations` in another variable.
+pub(crate) fn gates_in(name: &str, annotations: &str) -> Variable {
     let of = |annotation: &Annotation| {
         let value = format!(
-            "variables.annotations[?{}].orValue('')",
+            "variables.{annotations}[?{}].orValue('')",
             text(annotation.key)
         );
         format!("{value}.substring(0, size({value}) <= {VALUE_BYTES_MAX} ? size({value}) : 0)")
     };
     let [single, list] = ANNOTATIONS.map(|annotation| of(&annotation));
     variable(
-        "gates",
+        name,
         format!(
             "({single}.split(',') +\n{list}.split(','))\n\
              .map(n, n.trim()).filter(n, n != '').distinct().sort()"

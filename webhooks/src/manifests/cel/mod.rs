@@ -3,6 +3,7 @@
 //! Must not know which policy uses a part. Uses `options.rs` and `held.rs`.
 
 pub(crate) mod applying;
+pub(crate) mod gate_marks;
 pub(crate) mod gates;
 pub(crate) mod gating;
 pub(crate) mod holding;

@@ -10,6 +10,7 @@ use sluice_crds::{
 use crate::manifests::conditions::entry::{
     Entry, any, condition, differs, gate_annotations, gets_controller, queue_labels,
 };
+use crate::manifests::conditions::marks::tells_of_gates;
 use crate::manifests::options::Options;
 
 /// What an object keeps of its gates.
@@ -27,6 +28,13 @@ pub(crate) fn hold_job(options: &Options) -> MatchCondition {
         touches_job(options)
     );
     condition("has-queue-or-gate", expression)
+}
+
+/// The object asks to be held; or what it tells of its gates is to be seen to.
+pub(crate) fn mutate_job(options: &Options) -> MatchCondition {
+    let MatchCondition { name, expression } = hold_job(options);
+    let expression = format!("{expression} ||\n{}", tells_of_gates());
+    condition(&name, expression)
 }
 
 /// The object asks to be held, or did, and the edit touches what there are rules for.

@@ -6,4 +6,5 @@ pub(crate) mod applied;
 pub(crate) mod entry;
 pub(crate) mod jobs;
 pub(crate) mod lifting;
+pub(crate) mod marks;
 pub(crate) mod pods;

@@ -13,11 +13,32 @@ use sluice_kinds::patch::MIRROR_ANNOTATION;
 use crate::manifests::conditions::entry::{
     Entry, any, condition, controller, differs, gate_annotations, gets_controller, queue_labels,
 };
+use crate::manifests::conditions::marks::tells_of_gates;
 use crate::manifests::options::Options;
 
 /// The pod is to wait by itself.
 pub(crate) fn hold_pod(options: &Options) -> MatchCondition {
     condition("waits-by-itself", waits_by_itself(options))
+}
+
+/// The pod is to wait by itself; or what it tells of its gates is to be seen to.
+pub(crate) fn mutate_pod(options: &Options) -> MatchCondition {
+    let expression = format!(
+        "request.operation == 'CREATE' && (\n{}) ||\n{}",
+        waits_by_itself(options),
+        tells_of_own_gates()
+    );
+    condition("waits-by-itself", expression)
+}
+
+/// What a bare pod tells of its gates is to be seen to. The gates of other pods came down from their owners.
+pub(crate) fn marks_gates_of_pod() -> MatchCondition {
+    condition("is-bare-and-tells-of-its-gates", tells_of_own_gates())
+}
+
+/// CEL: the same.
+fn tells_of_own_gates() -> String {
+    format!("!{} && {}", controller(""), tells_of_gates())
 }
 
 /// The pod is to wait by itself; or it is one that Sluice looks after, and the edit touches what

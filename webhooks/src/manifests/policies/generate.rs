@@ -13,7 +13,8 @@ use crate::manifests::held::{self, HeldKind, Subject};
 use crate::manifests::options::Options;
 use crate::manifests::policies::policy::{Mutating, Validating, document};
 use crate::manifests::policies::{
-    gate_applies, gate_owners, gate_pods, hold, jobs, marking, pods, suspending, workloads,
+    gate_applies, gate_marks, gate_owners, gate_pods, hold, jobs, marking, pods, suspending,
+    workloads,
 };
 
 /// The policies that refuse.
@@ -40,6 +41,7 @@ pub fn mutating(options: &Options, kinds: &[HeldKind]) -> Vec<Mutating> {
         Subject::Suspended(group) => suspending::mutating(options, &group, kinds),
     })
     .chain([gate_pods::policy(options, kinds)])
+    .chain(gate_marks::policies(kinds))
     .map(|rules| rules.mutating(options))
     .collect()
 }

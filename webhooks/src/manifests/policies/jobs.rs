@@ -20,7 +20,7 @@ use crate::manifests::cel::metadata::{self, Map, differs};
 use crate::manifests::cel::path::Path;
 use crate::manifests::cel::suspension::{counts, suspended};
 use crate::manifests::cel::syntax::{self, filled, forbidden, not_supported, text, variable, when};
-use crate::manifests::cel::{gates, gating, owners, queue, refuse};
+use crate::manifests::cel::{gate_marks, gates, gating, owners, queue, refuse};
 use crate::manifests::conditions;
 use crate::manifests::held::HeldKind;
 use crate::manifests::options::Options;
@@ -36,6 +36,7 @@ pub(super) fn policy(options: &Options, kind: &HeldKind, kinds: &[HeldKind]) -> 
     let mut variables = metadata::variables();
     variables.extend(gates::problems());
     variables.push(gates::held_by());
+    variables.extend(gate_marks::lifted());
     variables.extend(queue::variables(options));
     variables.extend(owners::variables(&[kind], kinds));
     variables.extend(owners::author_of(&[kind], kinds));
@@ -75,7 +76,8 @@ pub(super) fn policy(options: &Options, kind: &HeldKind, kinds: &[HeldKind]) -> 
 }
 
 /// The mark of an object that was released switches its gates off, and what it keeps of its gates says whether it
-/// passes one that counts: nobody but Sluice writes these. That it is deactivated may be taken back.
+/// passes one that counts: nobody but Sluice writes these. That it is deactivated may be taken back, and a lifted gate
+/// is kept in the request that lifts it. Needs [`gate_marks::lifted`].
 ///
 /// On a child the latter are copies of its owner's, which say nothing unless they name the child itself.
 pub(super) fn records() -> String {
@@ -97,7 +99,11 @@ pub(super) fn records() -> String {
         );
         let differs = differs(Map::Annotations, key);
         let is_judged = format!("(!variables.isChild || {names_itself})");
-        problem(format!("{differs} && {is_judged}"), key)
+        let is_own = match key {
+            LIFTED_GATES_ANNOTATION => format!(" && !{}", gate_marks::is_own_record()),
+            _ => String::new(),
+        };
+        problem(format!("{differs} && {is_judged}{is_own}"), key)
     });
     syntax::all(set.into_iter().chain(kept))
 }

@@ -10,7 +10,9 @@ use sluice_kinds::HeldMark;
 use crate::manifests::cel::holding::{self, each_set};
 use crate::manifests::cel::path::Path;
 use crate::manifests::cel::syntax::{self, forbidden, text, variable, when};
-use crate::manifests::cel::{gates, gating, metadata, owners, queue, refuse, suspension};
+use crate::manifests::cel::{
+    gate_marks, gates, gating, metadata, owners, queue, refuse, suspension,
+};
 use crate::manifests::conditions;
 use crate::manifests::held::HeldKind;
 use crate::manifests::options::Options;
@@ -46,6 +48,7 @@ pub(super) fn validating(
     let spec = &kind.job_kind;
     let mut variables = read(options, kind, kinds);
     variables.extend(gates::problems());
+    variables.extend(gate_marks::lifted());
     variables.extend(owners::author_of(&[kind], kinds));
     let was_marked = each_set(spec, |set| format!("variables.optedInOld{set}.size() != 0"));
     variables.push(variable(

@@ -3,6 +3,7 @@
 //! Must not know Sluice's own account beyond its name. Uses `cel`, `conditions` and files of `manifests`.
 
 mod gate_applies;
+mod gate_marks;
 mod gate_owners;
 mod gate_pods;
 mod generate;

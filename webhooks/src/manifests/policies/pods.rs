@@ -20,7 +20,7 @@ use crate::manifests::cel::metadata::{self, Map, differs};
 use crate::manifests::cel::syntax::{
     self, filled, forbidden, invalid, not_supported, required, text, variable, when,
 };
-use crate::manifests::cel::{gates, owners, queue, resize};
+use crate::manifests::cel::{gate_marks, gates, owners, queue, resize};
 use crate::manifests::conditions;
 use crate::manifests::held::HeldKind;
 use crate::manifests::options::Options;
@@ -39,6 +39,7 @@ pub(super) fn policy(options: &Options, kinds: &[HeldKind]) -> Rules<Validation>
     let mut variables = metadata::variables();
     variables.extend(gates::problems());
     variables.push(gates::held_by());
+    variables.extend(gate_marks::lifted());
     variables.extend(queue::variables(options));
     variables.extend(gate_pods::variables(options, kinds));
     variables.push(gating::propagated("!variables.isOwned"));
@@ -216,7 +217,15 @@ fn update(options: &Options) -> String {
         .into_iter()
         .chain(opt_ins)
         .chain(GROUP_ANNOTATIONS.map(|key| (key, IMMUTABLE)))
-        .map(|(key, rule)| kept(Map::Annotations, key, rule))
+        .map(|(key, rule)| {
+            let kept = kept(Map::Annotations, key, rule);
+            match key {
+                LIFTED_GATES_ANNOTATION => {
+                    format!("({} ? [] : {kept})", gate_marks::is_own_record())
+                }
+                _ => kept,
+            }
+        })
         .collect();
     // What is wrong with the rest of it was so before: it can't change.
     let retriable = format!(

@@ -8,7 +8,9 @@ use k8s_openapi::api::admissionregistration::v1::{Mutation, Validation, Variable
 
 use crate::manifests::cel::path::Path;
 use crate::manifests::cel::syntax::{self, variable};
-use crate::manifests::cel::{gates, holding, metadata, owners, queue, refuse, suspension};
+use crate::manifests::cel::{
+    gate_marks, gates, holding, metadata, owners, queue, refuse, suspension,
+};
 use crate::manifests::conditions;
 use crate::manifests::held::{Group, HeldKind};
 use crate::manifests::options::Options;
@@ -60,6 +62,7 @@ pub(super) fn validating(
 ) -> Rules<Validation> {
     let mut variables = read(options, group, kinds);
     variables.extend(gates::problems());
+    variables.extend(gate_marks::lifted());
     variables.extend(owners::author_of(&group.kinds, kinds));
     variables.extend(suspension::suspended(group.suspend));
     variables.push(holding::is_held());

@@ -18,6 +18,7 @@ use sluice_kinds::{CompiledKind, Hold};
 use crate::admission::edit::Edit;
 use crate::admission::policy::Policy;
 use crate::admission::request::Request;
+use crate::rules::gates::marks::is_own_record;
 use crate::rules::jobs::change::Change;
 use crate::rules::jobs::held::{check_is_managed, hold_of, is_child, reason_to_hold};
 use crate::rules::makers::{Author, is_made_by_controller};
@@ -53,7 +54,7 @@ pub(crate) fn validate(request: &Request, edit: &Edit<'_>, policy: &Policy) -> V
         policy.queue_labels(),
     ));
     if !policy.is_sluice(&request.user_info.username) {
-        problems.extend(check_records(edit, is_child(edit.new, policy)));
+        problems.extend(check_records(request, edit, is_child(edit.new, policy)));
     }
     problems.extend(check_owner(request, edit, policy));
     let kind = policy.kind(&request.kind.group, &request.kind.kind);
@@ -201,11 +202,12 @@ fn check_owner(request: &Request, edit: &Edit<'_>, policy: &Policy) -> Option<Pr
 }
 
 /// The mark of an object that was released switches its gates off, and what it keeps of its gates says whether it
-/// passes one that counts: nobody but Sluice writes these. That it is deactivated may be taken back.
+/// passes one that counts: nobody but Sluice writes these. That it is deactivated may be taken back, and a lifted gate
+/// is kept in the request that lifts it.
 ///
 /// On a child they are copies of its owner's, which the owner's controller made, and say nothing, unless they name
 /// the child itself.
-fn check_records(edit: &Edit<'_>, is_child: bool) -> Vec<Problem> {
+fn check_records(request: &Request, edit: &Edit<'_>, is_child: bool) -> Vec<Problem> {
     let old = |key| edit.old.and_then(|old| annotation(old, key));
     let set = [RELEASED_ANNOTATION, DEACTIVATED_BY_ANNOTATION];
     let set = set.into_iter().filter(|key| {
@@ -220,7 +222,8 @@ fn check_records(edit: &Edit<'_>, is_child: bool) -> Vec<Problem> {
     let kept = [LIFTED_GATES_ANNOTATION, EXPIRED_GATES_ANNOTATION];
     let kept = kept.into_iter().filter(|key| {
         let (new, old) = (annotation(edit.new, key), old(key));
-        new != old && (!is_child || names_itself(new) || names_itself(old))
+        let is_own = *key == LIFTED_GATES_ANNOTATION && is_own_record(request, edit);
+        new != old && !is_own && (!is_child || names_itself(new) || names_itself(old))
     });
     set.chain(kept)
         .map(|key| Problem::forbidden(gates::field_of(key), BY_SLUICE_ALONE))

@@ -41,8 +41,14 @@ pub(crate) const QUEUE_REMOVED: &str = "may not be removed while the pod is admi
 pub(crate) const QUEUE_GATE_REMOVED: &str =
     "the gate {} is removed by Sluice when {} admits the pod";
 
-/// What is wrong with an edit of a pod by somebody else than Sluice.
-pub(super) fn problems(old: &Value, new: &Value, policy: &Policy) -> Vec<Problem> {
+/// What is wrong with an edit of a pod by somebody else than Sluice. That the record of lifted gates changes is right
+/// where it `is_own_record`: what the mutating webhook keeps of the edit.
+pub(super) fn problems(
+    old: &Value,
+    new: &Value,
+    is_own_record: bool,
+    policy: &Policy,
+) -> Vec<Problem> {
     let mut problems = Vec::new();
     if label(old, MANAGED_LABEL) != label(new, MANAGED_LABEL) {
         problems.push(Problem::forbidden(
@@ -59,7 +65,12 @@ pub(super) fn problems(old: &Value, new: &Value, policy: &Policy) -> Vec<Problem
         problems.extend(check_late_queue(old, new, policy));
         return problems;
     }
-    problems.extend(check_annotations(old, new, policy));
+    let mut annotations = check_annotations(old, new, policy);
+    if is_own_record {
+        let record = gates::field_of(LIFTED_GATES_ANNOTATION);
+        annotations.retain(|problem| problem.field != record);
+    }
+    problems.extend(annotations);
     problems.extend(check_group(old, new, policy));
     problems.extend(check_group_of_controller(old, new));
     problems.extend(check_queue_gate(old, new, policy));

@@ -11,6 +11,7 @@ use crate::admission::edit::Edit;
 use crate::admission::policy::Policy;
 use crate::admission::request::Request;
 use crate::admission::verdict::Verdict;
+use crate::rules::gates::marks::is_own_record;
 use crate::rules::makers::{Author, is_believed};
 use crate::rules::pods::{create, resize, update};
 
@@ -44,7 +45,8 @@ pub(crate) fn validate(request: &Request, edit: &Edit<'_>, policy: &Policy) -> V
             problems
         }
         (Some(old), "" | "status") => {
-            let mut problems = update::problems(old, edit.new, policy);
+            let is_own_record = is_own_record(request, edit);
+            let mut problems = update::problems(old, edit.new, is_own_record, policy);
             problems.extend(update::check_owner(old, edit.new, Author::of(request)));
             problems
         }

@@ -276,6 +276,8 @@ fn kinds_that_are_suspended_by_the_same_path_share_their_policies() {
             ("sluice-spec.runpolicy.suspend".to_owned(), 2),
             ("sluice-spec.suspend".to_owned(), 1),
             ("sluice-pods".to_owned(), 1),
+            ("sluice-gate-marks".to_owned(), 3),
+            ("sluice-gate-marks-pods".to_owned(), 2),
         ]
     );
 }

@@ -96,8 +96,8 @@ fn a_kind_that_comes_gets_a_rule_and_nothing_else_is_touched() {
         json!({
             "metadata": {"resourceVersion": "7"},
             "webhooks": [{"name": "mutate.jobs.sluice.dev", "rules": [
-                rule("batch", &all, &["jobs"]),
-                rule("acme.io", &all, &["widgets"]),
+                rule("batch", &all, &["jobs", "jobs/status"]),
+                rule("acme.io", &all, &["widgets", "widgets/status"]),
             ]}],
         })
     );

@@ -74,7 +74,14 @@ fn pods_are_asked_about_by_two_webhooks_alone() {
     let options = Options::default();
     assert_eq!(
         asked(serde_json::to_value(mutating(&options)).unwrap()),
-        [json!([MUTATE_PODS, [rule(&["CREATE"], "pods")]])]
+        [json!([
+            MUTATE_PODS,
+            [
+                rule(&["CREATE", "UPDATE"], "pods"),
+                // Only where gates are lifted from bare pods.
+                rule(&["UPDATE"], "pods/status")
+            ]
+        ])]
     );
     assert_eq!(
         asked(serde_json::to_value(validating(&options)).unwrap()),
@@ -91,7 +98,7 @@ fn pods_are_asked_about_by_two_webhooks_alone() {
 }
 
 #[test]
-fn edits_are_mutated_only_of_kinds_that_have_no_suspend_field() {
+fn edits_are_mutated_by_every_road() {
     let mutating = serde_json::to_value(mutating(&Options::default())).unwrap();
     let operations: Vec<_> = mutating["webhooks"][0]["rules"]
         .as_array()
@@ -102,9 +109,15 @@ fn edits_are_mutated_only_of_kinds_that_have_no_suspend_field() {
     assert_eq!(
         operations,
         [
-            (json!(["jobs"]), json!(["CREATE", "UPDATE"])),
-            (json!(["deployments"]), json!(["CREATE", "UPDATE"])),
-            (json!(["statefulsets"]), json!(["CREATE", "UPDATE"])),
+            (json!(["jobs", "jobs/status"]), json!(["CREATE", "UPDATE"])),
+            (
+                json!(["deployments", "deployments/status"]),
+                json!(["CREATE", "UPDATE"])
+            ),
+            (
+                json!(["statefulsets", "statefulsets/status"]),
+                json!(["CREATE", "UPDATE"])
+            ),
         ]
     );
 }

@@ -1,0 +1,91 @@
+//! What an edit that lifts gates leaves on the object: who lifted them and when; and the labels that tell which gates
+//! are left. Written in the same request, so that nobody sees one without the other.
+
+use std::collections::BTreeMap;
+
+use json_patch::jsonptr::PointerBuf;
+use json_patch::{AddOperation, PatchOperation};
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
+use serde_json::{Value, json};
+use sluice_crds::LIFTED_GATES_ANNOTATION;
+use sluice_kinds::gates::labels::labels_patch;
+use sluice_kinds::gates::record::{lifted_by_hand, lifted_value, times_added};
+use sluice_kinds::gates::{Gate, GateRecord, Lifted};
+use sluice_kinds::metadata::{annotation_text, controller};
+
+use crate::admission::edit::Edit;
+use crate::admission::request::Request;
+use crate::rules::gates::lift;
+
+/// How far the time in a record may lie from that of the request: one review comes after the other, and each replica
+/// has a clock of its own.
+const TIME_APART_MAX: SignedDuration = SignedDuration::from_mins(1);
+
+/// What is changed besides in an object that will be `edit.new`.
+pub(crate) fn patch(request: &Request, edit: &Edit<'_>) -> Vec<PatchOperation> {
+    let mut patch = labels_patch(edit.new);
+    patch.extend(record(request, edit));
+    patch
+}
+
+/// Whether what the edit does to the record of lifted gates is what [`patch`] did: that each was lifted by the author
+/// of the request, now.
+pub(crate) fn is_own_record(request: &Request, edit: &Edit<'_>) -> bool {
+    let Some(old) = edit.old else {
+        return false;
+    };
+    let value = |object| annotation_text(object, LIFTED_GATES_ANNOTATION).unwrap_or_default();
+    let lifted = by_author(request, edit, None);
+    let times = times_added(value(old), value(edit.new), lifted);
+    let is_now = |at: &Timestamp| {
+        let apart = request.received.map(|now| now.duration_since(*at).abs());
+        apart.is_none_or(|apart| apart <= TIME_APART_MAX)
+    };
+    times.is_some_and(|times| times.iter().all(is_now))
+}
+
+/// The operations that keep which gates the edit lifts.
+fn record(request: &Request, edit: &Edit<'_>) -> Vec<PatchOperation> {
+    let lifted = by_author(request, edit, request.received);
+    let Some(old) = edit.old.filter(|_| !lifted.is_empty()) else {
+        return Vec::new();
+    };
+    let before = annotation_text(old, LIFTED_GATES_ANNOTATION).map(str::to_owned);
+    let before = before.map(|value| (LIFTED_GATES_ANNOTATION.to_owned(), value));
+    let before = GateRecord::read(&before.into_iter().collect::<BTreeMap<_, _>>());
+    // Where this is asked twice the first record stays: it differs by no more than the time.
+    if is_own_record(request, edit) {
+        return Vec::new();
+    }
+    let value = json!(lifted_value(&before.lifted, lifted));
+    let at = |names: &[&str]| {
+        PointerBuf::from_tokens(
+            ["metadata", "annotations"]
+                .into_iter()
+                .chain(names.iter().copied()),
+        )
+    };
+    let add = |path, value| PatchOperation::Add(AddOperation { path, value });
+    let is_map = |object: &Value| {
+        object
+            .pointer("/metadata/annotations")
+            .is_some_and(Value::is_object)
+    };
+    let map = (!is_map(edit.new)).then(|| add(at(&[]), json!({})));
+    map.into_iter()
+        .chain([add(at(&[LIFTED_GATES_ANNOTATION]), value)])
+        .collect()
+}
+
+/// The gates that the edit lifts from an object that they hold, as its author does.
+fn by_author(request: &Request, edit: &Edit<'_>, at: Option<Timestamp>) -> Vec<Lifted> {
+    let uid = edit.new.pointer("/metadata/uid").and_then(Value::as_str);
+    let Some(uid) = uid.filter(|_| !(request.is_pod() && controller(edit.new).is_some())) else {
+        return Vec::new();
+    };
+    let lifted = lift::lifted(edit);
+    let left = sluice_kinds::gates::named(&sluice_kinds::gates::gate_annotations(edit.new));
+    // Those of an object that gets another controller stay in its annotations.
+    let gone: Vec<&Gate> = lifted.keys().filter(|gate| !left.contains(gate)).collect();
+    lifted_by_hand(gone, &request.user_info.username, at, uid)
+}
