@@ -1,16 +1,6 @@
-//! Faults that are planted: what each is, and which text of which file becomes which.
+//! What seeds of the simulation find: order, loss and restarts.
 
-/// A fault.
-pub struct Mutant {
-    /// What it does, in a few words.
-    pub what: &'static str,
-    /// The file that it is in.
-    pub file: &'static str,
-    /// What stands there once.
-    pub from: &'static str,
-    /// What is put in its place.
-    pub to: &'static str,
-}
+use crate::{FoundBy, Mutant};
 
 const fn mutant(
     what: &'static str,
@@ -23,11 +13,12 @@ const fn mutant(
         file,
         from,
         to,
+        found_by: FoundBy::Seeds,
     }
 }
 
 /// All of them.
-pub static MUTANTS: [Mutant; 26] = [
+pub(crate) static MUTANTS: &[Mutant] = &[
     mutant(
         "a Lease has expired when it is first seen",
         "src/process/lease/mod.rs",

@@ -1,0 +1,109 @@
+//! What keeps its quota or its place for ever, and what makes others wait for it.
+
+use crate::FoundBy::{Cluster, Shipped, Unit};
+use crate::{Mutant, mutant};
+
+pub(crate) static MUTANTS: &[Mutant] = &[
+    mutant(
+        "a Job whose end can't be written is active for ever",
+        "config/jobkinds/job.yaml",
+        (
+            "c.type in ['Suspended', 'SuccessCriteriaMet', 'FailureTarget'] && c.status == 'True') ||",
+            "c.type in ['Suspended'] && c.status == 'True') ||",
+        ),
+        Cluster("a_job_whose_end_can_not_be_written_gives_its_quota_back_and_ends"),
+    ),
+    mutant(
+        "an eviction that does not end is never told",
+        "src/plan/stall.rs",
+        (
+            "if now.duration_since(since) < limit {",
+            "if now.duration_since(since) < limit.saturating_mul(1000) {",
+        ),
+        Unit(
+            "src",
+            "an_eviction_is_overdue_after_a_minute_and_after_the_grace_of_its_pods",
+        ),
+    ),
+    mutant(
+        "everybody waits for an eviction that does not end",
+        "src/controller/engine_sync.rs",
+        (
+            "if workload.is_evicting() && !workload.is_stalled()\n",
+            "if workload.is_evicting()\n",
+        ),
+        Cluster("nobody_waits_for_ever_for_a_job_that_does_not_stop"),
+    ),
+    mutant(
+        "a deleted job whose pods run is never preempted",
+        "src/controller/engine_sync.rs",
+        (
+            "|| job.is_some_and(|job| job.deletes_pods) =>",
+            "|| job.is_some_and(|job| job.deleting) =>",
+        ),
+        Cluster("a_job_that_stays_after_its_deletion_is_preempted"),
+    ),
+    mutant(
+        "a job that loses its queue and its last gate stays suspended",
+        "src/plan/job/gated.rs",
+        (
+            "if job.is_marked_held() {\n        return start(situation);\n    }\n    // It is looked after",
+            "// It is looked after",
+        ),
+        Unit("src", "each_turn_of_a_jobs_life"),
+    ),
+    mutant(
+        "what its user created suspended is started when its gate is lifted",
+        "kinds/src/read/suspension.rs",
+        (
+            "(true, None) => Self::AtCreation,",
+            "(true, None) => Self::BySluice,",
+        ),
+        Unit("kinds", "the_mark_says_whose_a_suspension_is"),
+    ),
+    mutant(
+        "what its controller would never run holds quota for ever",
+        "src/plan/job/admitted.rs",
+        (
+            "if !reading.refusals.is_empty() && situation.live_pods == 0 {",
+            "if reading.refusals.len() > 1 && situation.live_pods == 0 {",
+        ),
+        Unit(
+            "src",
+            "a_job_that_its_controller_would_never_run_holds_no_quota",
+        ),
+    ),
+    mutant(
+        "a RayJob that KubeRay finds invalid has not ended",
+        "config/jobkinds/rayjob.yaml",
+        (
+            "object.status.jobDeploymentStatus in ['Complete', 'Failed', 'ValidationFailed']",
+            "object.status.jobDeploymentStatus in ['Complete', 'Failed']",
+        ),
+        Shipped("life::rayjob"),
+    ),
+    mutant(
+        "a RayJob that KubeRay never runs once it is suspended is queued",
+        "config/jobkinds/rayjob.yaml",
+        (
+            "- when: \"!has(object.spec.shutdownAfterJobFinishes) || !object.spec.shutdownAfterJobFinishes\"",
+            "- when: \"has(object.spec.shutdownAfterJobFinishes) && !object.spec.shutdownAfterJobFinishes\"",
+        ),
+        Shipped("refusals::rayjob"),
+    ),
+    mutant(
+        "a tenant with thousands of orphans delays those of the others",
+        "src/controller/decisions/orphans.rs",
+        (
+            "turns.push_back(namespace.clone());",
+            "turns.push_front(namespace.clone());",
+        ),
+        Unit("src", "a_namespace_with_many_delays_no_other"),
+    ),
+    mutant(
+        "an object that was looked at may be looked at again at once, before the others",
+        "src/controller/decisions/orphans.rs",
+        (".push_back(uid);", ".push_front(uid);"),
+        Unit("src", "each_has_its_turn"),
+    ),
+];

@@ -1,0 +1,167 @@
+//! What runs past the queue, and what is counted too low.
+
+use crate::FoundBy::{Cluster, Unit};
+use crate::{Mutant, mutant};
+
+const MAKERS: &str = "webhooks/src/rules/makers.rs";
+const POD_EDITS: &str = "webhooks/src/rules/pods/update.rs";
+const POLICIES: &str = "config/policies/manifests.yaml";
+
+pub(crate) static MUTANTS: &[Mutant] = &[
+    mutant(
+        "pods of an orphaned job run on without usage",
+        "src/controller/decisions/orphans.rs",
+        ("if 0 < live {", "if usize::MAX == live {"),
+        Cluster("pods_that_run_on_keep_their_quota"),
+    ),
+    mutant(
+        "any owner of any kind lets a labelled pod past its gate",
+        MAKERS,
+        (
+            "None => policy.is_child(group, kind) && author.makes(None),",
+            "None => author.makes(None) || policy.is_child(group, kind),",
+        ),
+        Unit("webhooks", "labelled_pods"),
+    ),
+    mutant(
+        "an account of the tenant's namespace is a controller",
+        MAKERS,
+        (
+            "if self.is_of_namespace() {\n            return false;",
+            "if self.is_of_namespace() && named.len() > 99 {\n            return false;",
+        ),
+        Unit("webhooks", "labelled_pods"),
+    ),
+    mutant(
+        "any service account makes the pods of any kind",
+        MAKERS,
+        ("if named.is_empty() {", "if named.len() < 99 {"),
+        Unit("webhooks", "labelled_pods"),
+    ),
+    mutant(
+        "the controllers that copy labels make pods without a gate",
+        MAKERS,
+        (
+            "if COPIERS.contains(&(group, kind)) {\n        return false;",
+            "if COPIERS.contains(&(group, kind)) {\n        return true;",
+        ),
+        Unit("webhooks", "labelled_pods"),
+    ),
+    mutant(
+        "a pod that is gated like those of a template belongs to whom it names",
+        MAKERS,
+        (
+            "policy.queue_gates().carried(pod).is_some() {\n        return author.makes(None);",
+            "policy.queue_gates().carried(pod).is_some() {\n        return true;",
+        ),
+        Unit("webhooks", "a_pod_that_is_gated_like_those_of_a_template"),
+    ),
+    mutant(
+        "a child may ask for more than its root was admitted with",
+        "src/plan/excess.rs",
+        (
+            "(admitted < asks).then(|| Excess::MoreThanAdmitted {",
+            "(admitted < asks && asks < 0).then(|| Excess::MoreThanAdmitted {",
+        ),
+        Cluster("a_part_runs_on_what_its_owner_was_admitted_with"),
+    ),
+    mutant(
+        "propagated gates can be taken off child pods",
+        POD_EDITS,
+        (
+            "problems.extend(check_propagated(old, new));",
+            "problems.extend(check_propagated(old, old));",
+        ),
+        Unit("webhooks", "propagated_gates_are_taken_off_by_sluice"),
+    ),
+    mutant(
+        "propagated gates can be taken off where there are policies",
+        POLICIES,
+        (
+            "(variables.podOld.?metadata.?annotations[?'sluice.dev/propagated-gates'].orValue('')).split(',')",
+            "(variables.podOld.?metadata.?annotations[?'sluice.dev/none'].orValue('')).split(',')",
+        ),
+        Cluster("webhooks_and_policies_judge_every_road_the_same"),
+    ),
+    mutant(
+        "webhooks do not judge pods/status",
+        "webhooks/src/rules/pods/validate.rs",
+        (
+            "(Some(old), \"\" | \"status\") => {",
+            "(Some(old), \"\") => {",
+        ),
+        Cluster("webhooks_and_policies_judge_every_road_the_same"),
+    ),
+    mutant(
+        "a pod without queue and gate takes a late gate",
+        POD_EDITS,
+        (
+            "if !is_managed(old) {\n        problems.extend(gate_problems);",
+            "if !is_managed(old) {\n        drop(gate_problems);",
+        ),
+        Unit("webhooks", "makers::late"),
+    ),
+    mutant(
+        "the queue gate can be taken off",
+        POD_EDITS,
+        (
+            "problems.extend(check_queue_gate(old, new, policy));",
+            "problems.extend(check_queue_gate(old, old, policy));",
+        ),
+        Unit("webhooks", "the_queue_gate_stays"),
+    ),
+    mutant(
+        "bare pods keep what they borrow",
+        "src/controller/decisions/evictions.rs",
+        (
+            "let is_kept = pod.owner.is_none() && {",
+            "let is_kept = pod.owner.is_none() || {",
+        ),
+        Cluster("bare_pods_give_back_what_they_borrow"),
+    ),
+    mutant(
+        "bare pods that are kept may borrow",
+        "src/controller/engine_sync.rs",
+        (
+            "vec![translate::pod_set(asks, !is_kept)]",
+            "vec![translate::pod_set(asks, true)]",
+        ),
+        Cluster("bare_pods_that_are_kept_do_not_borrow"),
+    ),
+    mutant(
+        "claimed devices are not counted",
+        "kinds/src/read/devices.rs",
+        (
+            "*sum = sum.saturating_add(*amount);",
+            "*sum = sum.saturating_add(*amount / i128::MAX);",
+        ),
+        Unit("kinds", "the_claims_of_a_pod_add_to_its_requests"),
+    ),
+    mutant(
+        "devices that can't be counted count as none",
+        "kinds/src/read/devices.rs",
+        (
+            "self.devices = if problems.is_empty() {",
+            "self.devices = if problems.len() < 99 {",
+        ),
+        Unit("kinds", "claims_that_can_not_be_counted_are_reported"),
+    ),
+    mutant(
+        "an admitted job may grow",
+        "webhooks/src/rules/growth.rs",
+        (
+            "if was.count < set.count {",
+            "if was.count < set.count && set.count < 1 {",
+        ),
+        Unit("webhooks", "grow_while_admitted"),
+    ),
+    mutant(
+        "a pod that is being deleted is not judged",
+        "webhooks/src/admission/edit.rs",
+        (
+            ".filter(|object| request.is_pod() || !is_being_deleted(object))?;",
+            ".filter(|object| !is_being_deleted(object))?;",
+        ),
+        Cluster("a_pod_that_takes_its_time_is_counted_whatever_its_labels_say"),
+    ),
+];
