@@ -353,6 +353,8 @@ async fn its_webhooks_go_on_asking_sluice() -> Result<()> {
         let thief = Thief::new().await?;
         let all = json!({"apiGroups": ["*"], "apiVersions": ["*"], "operations": ["*"], "resources": ["*/*"], "scope": "*"});
         let secrets = json!({"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["secrets"], "scope": "Namespaced"});
+        let each = json!({"apiGroups": ["batch"], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["*"], "scope": "Namespaced"});
+        let deletions = json!({"apiGroups": ["batch"], "apiVersions": ["v1"], "operations": ["DELETE"], "resources": ["jobs"], "scope": "Namespaced"});
         let roles = json!({"apiGroups": ["rbac.authorization.k8s.io"], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["roles"], "scope": "Namespaced"});
         for kind in ["validatingwebhookconfigurations", "mutatingwebhookconfigurations"] {
             let path = format!("/apis/admissionregistration.k8s.io/v1/{kind}/sluice");
@@ -365,6 +367,8 @@ async fn its_webhooks_go_on_asking_sluice() -> Result<()> {
                 ("matchConditions", json!([]), "may neither add nor remove a condition"),
                 ("rules/-", all.clone(), "is not a rule for a managed kind"),
                 ("rules/-", secrets.clone(), "is not a rule for a managed kind"),
+                ("rules/-", each.clone(), "is not a rule for a managed kind"),
+                ("rules/-", deletions.clone(), "is not a rule for a managed kind"),
                 ("rules/-", roles.clone(), "is not a rule for a managed kind"),
             ] {
                 let body = add(&format!("/webhooks/0/{field}"), value);
