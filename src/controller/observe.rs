@@ -12,7 +12,9 @@ use super::Controller;
 use crate::api::watch::{Change, Observation};
 use crate::cache::Source;
 use crate::cache::workload::Owner;
-use crate::cache::{JobKey, JobRecord, PodKey, Subject, Uid, WorkloadKey, WorkloadRecord};
+use crate::cache::{
+    JobKey, JobRecord, PodKey, Revision, Subject, Uid, WorkloadKey, WorkloadRecord,
+};
 use crate::process::invariants::violated;
 
 /// An object that a watch has seen.
@@ -297,12 +299,15 @@ impl Controller {
         }
     }
 
-    /// A reply says that a Workload is gone, which its watch may not have shown yet.
-    pub(super) fn workload_not_found(&mut self, key: &WorkloadKey) {
-        if let Some(known) = self.objects.workload(key) {
-            let uid = known.uid.clone();
-            self.objects.stale_workloads().bury(uid);
-        }
+    /// A reply says that the Workload is gone that a write was planned from, which its watch may not have shown
+    /// yet. What has its name since is another one, or was there later.
+    pub(super) fn workload_not_found(&mut self, key: &WorkloadKey, planned_from: Revision) {
+        let known = self.objects.workload(key);
+        let Some(known) = known.filter(|known| known.revision <= planned_from) else {
+            return;
+        };
+        let uid = known.uid.clone();
+        self.objects.stale_workloads().bury(uid);
         self.workload_gone(key, None);
     }
 

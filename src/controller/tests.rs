@@ -238,6 +238,27 @@ async fn a_job_is_queued_and_admitted_by_replies_alone() {
 }
 
 #[tokio::test]
+async fn a_late_reply_about_a_workload_that_is_gone_is_not_about_its_successor() {
+    let mut play = Play::new();
+    play.list_settings();
+    play.list_jobs([job("a")]);
+    let created = play.cycle().remove(0);
+    let first = stored(&created, 8);
+    let mut second = stored(&created, 10);
+    second.metadata.uid = Some("another".to_owned());
+    play.end(created, Reply::Done(Some(Box::new(first.clone()))));
+    let admission = play.cycle().remove(0);
+    assert!(is_admitted(&admission));
+    play.observe(&Source::Workload, Change::Deleted(Box::new(first)));
+    let second = Seen::Object(Box::new(second));
+    play.observe(&Source::Workload, Change::Applied(second));
+    play.end(admission, Reply::Conflict(None));
+    let mut known = play.controller.objects.workloads();
+    let uid = known.next().map(|(_, record)| record.uid.to_string());
+    assert_eq!(uid.as_deref(), Some("another"));
+}
+
+#[tokio::test]
 async fn a_write_without_an_answer_is_tried_again_after_its_backoff_and_not_before() {
     let mut play = Play::new();
     play.list_settings();

@@ -185,10 +185,11 @@ impl Controller {
             (_, Some(object)) => self.applied(&Source::Workload, object),
             (Write::DeleteWorkload { key, uid, .. }, None) => self.workload_gone(key, Some(uid)),
             (
-                Write::UpdateWorkloadSpec { key, .. } | Write::SetWorkloadStatus { key, .. },
+                Write::UpdateWorkloadSpec { key, revision, .. }
+                | Write::SetWorkloadStatus { key, revision, .. },
                 None,
             ) => {
-                self.workload_not_found(key);
+                self.workload_not_found(key, *revision);
             }
         }
     }
