@@ -1,6 +1,7 @@
 //! Keeps the webhooks' policy in step with the JobKinds and Gates, and with what Gates ask about: namespaces and priority
 //! classes. Runs on every replica, as webhooks are
-//! served by all of them, whoever leads. Of two JobKinds for one kind the older one counts, as in the controller
+//! served by all of them, whoever leads. Of two JobKinds for one kind the one counts that the controller reads,
+//! by the statuses that it has written; where these do not tell, the older one, as for a controller that starts
 //! (`controller/kinds/changes.rs`).
 
 use std::collections::BTreeMap;
@@ -26,6 +27,7 @@ use tracing::warn;
 use crate::api::client::Clients;
 use crate::api::watch::{self, Change, Observation};
 use crate::cache::Source;
+use crate::jobkinds::TAKEN;
 use crate::process::metrics::Metrics;
 
 /// Observations that may wait.
@@ -41,8 +43,8 @@ pub struct Basis {
     pub username: String,
 }
 
-/// The JobKinds that compile, by name, with their age.
-type Kinds = BTreeMap<String, (Option<Timestamp>, Arc<CompiledKind>)>;
+/// The JobKinds that compile, by name.
+type Kinds = BTreeMap<String, (Precedence, Arc<CompiledKind>)>;
 /// What the Gates say, by the gate that each is named for.
 type Gates = BTreeMap<Gate, KnownGate>;
 /// The labels of namespaces, by their names.
@@ -131,16 +133,13 @@ pub async fn follow(
                 pod_priorities: of_pods.clone(),
             });
         }
-        // Of two JobKinds for one kind the older one counts, as for the controller.
-        let mut by_age: Vec<_> = kinds.iter().collect();
-        by_age.sort_by_key(|(name, (created, _))| (created, *name));
-        let compiled = by_age.into_iter().rev().map(|(_, (_, kind))| kind.clone());
         let specs = gates.iter();
         let specs = specs.map(|(gate, known)| (gate.clone(), known.spec.clone()));
         let applied = gates.iter().filter_map(|(gate, known)| {
             let applies_to = known.applies_to.clone()?;
             Some((gate.clone(), applies_to))
         });
+        let compiled = last_counts(kinds);
         let next = Policy::new(compiled, basis.queue_labels.clone(), basis.username.clone())
             .with_queue_gates(basis.queue_gates.clone())
             .with_gates(specs)
@@ -148,6 +147,35 @@ pub async fn follow(
         policy.store(Arc::new(next));
         is_listed.store(true, Ordering::Release);
     }
+}
+
+/// Which of two JobKinds for one kind counts: the lesser.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Precedence {
+    /// The controller reads another one: an older JobKind that was corrected does not count before the next start.
+    is_taken: bool,
+    /// The controller does not read it now.
+    is_unread: bool,
+    created: Option<Timestamp>,
+}
+
+impl Precedence {
+    fn of(object: &JobKind) -> Self {
+        let conditions = object.status.iter().flat_map(|status| &status.conditions);
+        let ready = conditions.into_iter().find(|c| c.type_ == "Ready");
+        Self {
+            is_taken: ready.is_some_and(|ready| ready.reason == TAKEN),
+            is_unread: ready.is_none_or(|ready| ready.status != "True"),
+            created: object.metadata.creation_timestamp.as_ref().map(|at| at.0),
+        }
+    }
+}
+
+/// All JobKinds. Of two for one kind the one that counts comes last.
+fn last_counts(kinds: &Kinds) -> impl Iterator<Item = Arc<CompiledKind>> {
+    let mut all: Vec<_> = kinds.iter().collect();
+    all.sort_by_key(|(name, (precedence, _))| (precedence, *name));
+    all.into_iter().rev().map(|(_, (_, kind))| kind.clone())
 }
 
 /// What is known of one kind of objects by its watch.
@@ -239,9 +267,15 @@ fn remove_priority(priorities: &mut Priorities, name: &str) {
 fn put(kinds: &mut Kinds, object: &DynamicObject, queue_gates: &QueueGates) {
     let name = object.metadata.name.clone().unwrap_or_default();
     let parsed = serde_json::to_value(object).and_then(serde_json::from_value::<JobKind>);
-    let compiled = match parsed.as_ref().map(CompiledKind::compile) {
-        Ok(Ok(compiled)) => Some(compiled.with_queue_gates(queue_gates.clone())),
-        Ok(Err(problems)) => {
+    let compiled = match parsed
+        .as_ref()
+        .map(|kind| (kind, CompiledKind::compile(kind)))
+    {
+        Ok((kind, Ok(compiled))) => {
+            let compiled = compiled.with_queue_gates(queue_gates.clone());
+            Some((Precedence::of(kind), Arc::new(compiled)))
+        }
+        Ok((_, Err(problems))) => {
             warn!(jobkind = %name, problems = summarize(&problems), "JobKind is ignored");
             None
         }
@@ -251,10 +285,67 @@ fn put(kinds: &mut Kinds, object: &DynamicObject, queue_gates: &QueueGates) {
         }
     };
     match compiled {
-        Some(compiled) => {
-            let created = object.metadata.creation_timestamp.as_ref().map(|at| at.0);
-            kinds.insert(name, (created, Arc::new(compiled)))
-        }
+        Some(known) => kinds.insert(name, known),
         None => kinds.remove(&name),
     };
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    /// Puts JobKinds for one kind, each of another minute and with the Ready condition of its status, and says
+    /// which one counts.
+    fn counts(all: &[(&str, Option<(&str, &str)>)]) -> String {
+        let mut kinds = Kinds::new();
+        for (minute, (suspend, ready)) in all.iter().enumerate() {
+            let conditions = ready.map(|(status, reason)| {
+                let at = "2026-01-01T00:00:00Z";
+                json!([{"type": "Ready", "status": status, "reason": reason, "message": "", "lastTransitionTime": at}])
+            });
+            let mut object: Value =
+                serde_saphyr::from_str(include_str!("../../config/jobkinds/job.yaml")).unwrap();
+            object["metadata"] = json!({
+                "name": suspend, "creationTimestamp": format!("2026-01-01T00:{minute:02}:00Z"),
+            });
+            object["spec"]["suspend"] = json!(format!(".spec.{suspend}"));
+            object["status"] = json!({"conditions": conditions.unwrap_or(json!([]))});
+            let object = serde_json::from_value(object).unwrap();
+            put(&mut kinds, &object, &QueueGates::default());
+        }
+        let last = last_counts(&kinds).last().unwrap();
+        last.suspend_path().unwrap().field()
+    }
+
+    #[test]
+    fn of_two_for_one_kind_the_one_counts_that_the_controller_reads() {
+        let read = Some(("True", "Watched"));
+        let taken = Some(("False", TAKEN));
+        let corrected = Some(("False", "Invalid"));
+        let unreachable = Some(("False", "Unreachable"));
+        let cases = [
+            ("no status yet", None, None, "spec.older"),
+            ("the older is read", read, taken, "spec.older"),
+            (
+                "the older was corrected a moment ago",
+                corrected,
+                read,
+                "spec.newer",
+            ),
+            ("the older was corrected", taken, read, "spec.newer"),
+            ("and the watch broke", taken, unreachable, "spec.newer"),
+            (
+                "the watch of the older broke",
+                unreachable,
+                taken,
+                "spec.older",
+            ),
+        ];
+        for (name, older, newer, expected) in cases {
+            let found = counts(&[("older", older), ("newer", newer)]);
+            assert_eq!(found, expected, "{name}");
+        }
+    }
 }

@@ -1,10 +1,9 @@
 //! How a JobKind stands: whether its objects are watched, and why not. Which of two for one kind counts is
 //! decided in `changes.rs`.
 
+pub use crate::jobkinds::TAKEN;
 use crate::jobkinds::webhook_rules::Rule;
 
-/// The reason of a JobKind whose kind another one reads already.
-pub const TAKEN: &str = "AlreadyManaged";
 /// The reason of a JobKind whose objects Sluice may not read.
 pub const FORBIDDEN: &str = "Forbidden";
 /// The reason of a JobKind about which the API server says nothing for now.
