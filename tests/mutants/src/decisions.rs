@@ -20,7 +20,7 @@ pub(crate) static MUTANTS: &[Mutant] = &[
             "if let Some(following) = queues.get_mut(index).and_then(Iterator::next) {\n            next.push(Reverse((following, index)));\n        }",
             "if next.is_empty() && let Some(following) = queues.get_mut(index).and_then(Iterator::next) {\n            next.push(Reverse((following, index)));\n        }",
         ),
-        Engine("the_lowest_priority_is_reclaimed_from_first_whichever_branch_it_is_in"),
+        Engine("to_borrow_nobody_is_preempted_who_would_return_first"),
     ),
     mutant(
         "by shares, own jobs and borrowers are never preempted together",
@@ -35,7 +35,7 @@ pub(crate) static MUTANTS: &[Mutant] = &[
             "known.is_none_or(|known| own_targets(&found) < known)",
             "known.is_none()",
         ),
-        Engine("a_search_that_ends_with_own_jobs_alone_chooses_the_lowest"),
+        Engine("and_so_it_does_among_rivals"),
     ),
     mutant(
         "targets that are not required are evicted all the same",
@@ -53,14 +53,14 @@ pub(crate) static MUTANTS: &[Mutant] = &[
             "strategies.push(SearchStrategy::ByPriority(Some(at)));",
             "let _ = SearchStrategy::ByPriority(Some(at));",
         ),
-        Engine("whoever_fits_its_nominal_quota_and_may_reclaim_gets_it"),
+        Engine("a_lower_own_workload_is_preempted_rather_than_a_higher_one_beside_a_borrower"),
     ),
     mutant(
         "of its own queue the highest priority is preempted first",
         "engine/src/workload/preemption_order.rs",
         (
-            "#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]\npub(crate) struct PreemptionOrder {\n    priority: i32,\n    since: Reverse<Time>,",
-            "#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]\npub(crate) struct PreemptionOrder {\n    since: Reverse<Time>,\n    priority: i32,",
+            "Self {\n            priority,\n            since: Reverse(since),",
+            "Self {\n            priority: priority.saturating_neg(),\n            since: Reverse(since),",
         ),
         Engine("of_a_queues_own_no_higher_one_is_preempted_where_lower_ones_would_do"),
     ),
@@ -119,12 +119,6 @@ pub(crate) static MUTANTS: &[Mutant] = &[
             "FlavorOptions::None(_) => true,",
         ),
         Engine("one_without_a_flavor_is_passed_too"),
-    ),
-    mutant(
-        "a job that was passed is never a head again",
-        "engine/src/queue/never_fits.rs",
-        ("is_any_out |= !ever_fits;", "is_any_out |= false;"),
-        Engine("behind_one_that_is_passed_the_next_one_is_the_head"),
     ),
     mutant(
         "a resource that no queue covers blocks whatever the queue says",

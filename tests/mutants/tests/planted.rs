@@ -19,6 +19,8 @@ use sluice_mutants::{FoundBy, Mutant, all};
 
 /// Seeds that are played against each fault at most.
 const SEEDS: &str = "1000";
+/// Longest time for the tests of one fault, in seconds: with some faults a test never ends.
+const TIME: &str = "1200";
 
 fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -90,8 +92,9 @@ fn suite(found_by: FoundBy) -> (Suite, &'static str) {
     match found_by {
         FoundBy::Seeds => (Suite::Seeds, "seeds"),
         FoundBy::Engine(test) => (Suite::Target("sluice-engine", "it"), test),
-        FoundBy::Unit("src", test) => (Suite::Unit("sluice"), test),
-        FoundBy::Unit(folder, test) => (Suite::Unit(folder), test),
+        FoundBy::Unit("kinds", test) => (Suite::Unit("sluice-kinds"), test),
+        FoundBy::Unit("webhooks", test) => (Suite::Unit("sluice-webhooks"), test),
+        FoundBy::Unit(_, test) => (Suite::Unit("sluice"), test),
         FoundBy::Shipped(test) => (Suite::Target("sluice-kinds", "shipped"), test),
         FoundBy::Cluster(test) => (Suite::Outside("it"), test),
         FoundBy::Round(test) => (Suite::Outside("faults"), test),
@@ -137,42 +140,51 @@ impl Copied {
         self.outside.insert(target, self.root.join(path));
     }
 
-    /// The tests of a suite that fail, out of these; the first one that fails is enough.
-    fn failing(&self, suite: Suite, tests: &BTreeSet<&str>) -> Result<Vec<String>, String> {
-        let mut command = match suite {
+    /// What builds a suite, and what runs it.
+    fn commands(&self, suite: Suite) -> (Command, Command) {
+        let tests = |args: &[&str]| {
+            let args = [&["test", "--locked"], args].concat();
+            let (mut build, mut tests) = (self.cargo(&args), self.cargo(&args));
+            build.arg("--no-run");
+            tests.arg("--");
+            (build, tests)
+        };
+        match suite {
             Suite::Seeds => {
-                let mut seeds = self.cargo(&["test", "--locked", "--profile", "oracle"]);
-                seeds.args(["-p", "sluice-simulation", "--test", "seeds"]);
-                seeds.args(["--", "--exact", "--nocapture"]);
+                let package = ["-p", "sluice-simulation", "--test", "seeds"];
+                let (build, mut seeds) = tests(&[&["--profile", "oracle"], &package[..]].concat());
+                seeds.args(["--exact", "--nocapture"]);
                 seeds.env("SEEDS", SEEDS).env("FIRST_FAILURE", "1");
-                seeds
+                (build, seeds)
             }
-            Suite::Unit(package) => {
-                let package = match package {
-                    "sluice" => package.to_owned(),
-                    folder => format!("sluice-{folder}"),
-                };
-                self.cargo(&["test", "--locked", "-p", &package, "--lib", "--"])
-            }
-            Suite::Target(package, target) => {
-                self.cargo(&["test", "--locked", "-p", package, "--test", target, "--"])
-            }
+            Suite::Unit(package) => tests(&["-p", package, "--lib"]),
+            Suite::Target(package, target) => tests(&["-p", package, "--test", target]),
             Suite::Outside(target) => {
                 // With a test, so that the dependencies have the features that they have for tests.
                 let build = ["build", "--locked", "-p", "sluice", "--bin", "sluice"];
-                let build = [&build[..], &["--test", "words"]].concat();
-                let (_, errors) = run(&mut self.cargo(&build));
-                if errors.contains("could not compile") {
-                    return Err(errors);
-                }
+                let build = self.cargo(&[&build[..], &["--test", "words"]].concat());
                 let mut outside = Command::new(self.outside.get(target).unwrap());
                 outside.current_dir(&self.root).arg("--test-threads=4");
-                outside
+                (build, outside)
             }
-        };
-        let (text, errors) = run(command.args(tests));
-        if errors.contains("could not compile") || !text.contains("test result: ") {
-            return Err(format!("{text}\n{errors}"));
+        }
+    }
+
+    /// The tests of a suite that fail, out of these; or what went wrong before any was run.
+    fn failing(&self, suite: Suite, tests: &BTreeSet<&str>) -> Result<Vec<String>, String> {
+        let (mut build, mut command) = self.commands(suite);
+        let (_, errors) = run(&mut build);
+        if errors.contains("could not compile") {
+            return Err(errors);
+        }
+        let (text, errors) = run(&mut in_time(command.args(tests)));
+        if !text.contains("test result: ") {
+            // Nothing but the end of its time ends it without a result.
+            return if text.contains("running ") {
+                Ok(vec!["a test that does not end".to_owned()])
+            } else {
+                Err(format!("{text}\n{errors}"))
+            };
         }
         let failed = text.lines().filter_map(|line| match suite {
             Suite::Seeds => Some(format!("seed {}", line.strip_prefix("seed ")?)),
@@ -190,6 +202,21 @@ fn run(command: &mut Command) -> (String, String) {
     let output = command.output().unwrap();
     let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
     (text(&output.stdout), text(&output.stderr))
+}
+
+/// The same, ended after [`TIME`].
+fn in_time(command: &Command) -> Command {
+    let mut timed = Command::new("timeout");
+    timed.arg(TIME).arg(command.get_program());
+    timed.args(command.get_args());
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => timed.env(name, value),
+            None => timed.env_remove(name),
+        };
+    }
+    timed.current_dir(command.get_current_dir().unwrap());
+    timed
 }
 
 #[test]
