@@ -80,10 +80,17 @@ pub(crate) fn cpu_seconds(pid: u32) -> Result<f64> {
 
 /// The most memory that a process ever had resident, in bytes. Only on Linux.
 pub(crate) fn peak_memory(pid: u32) -> Result<u64> {
+    memory(pid, "VmHWM")
+}
+
+/// What `/proc` says of the memory of a process in this field, in bytes. Only on Linux.
+pub(crate) fn memory(pid: u32, field: &str) -> Result<u64> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
     let kib = line.and_then(|line| line.trim().strip_suffix(" kB"));
-    let kib: u64 = kib.context("no VmHWM")?.parse()?;
+    let kib: u64 = kib.with_context(|| format!("no {field}"))?.parse()?;
     Ok(kib * 1024)
 }
 

@@ -1,4 +1,4 @@
-//! Who comes first, who makes room, and who is passed: what the engine decides.
+//! Who comes first, who is preempted, and who is passed: what the engine decides.
 
 use crate::FoundBy::{Engine, Unit};
 use crate::{Mutant, mutant};
