@@ -64,8 +64,8 @@ pub(crate) static MUTANTS: &[Mutant] = &[
         "the token may have its webhooks asked about everything",
         JAIL,
         (
-            "(r.apiGroups + r.apiVersions + r.resources).all(t, !t.contains('*'))",
-            "(r.apiGroups + r.apiVersions + r.resources).all(t, !t.contains('**'))",
+            "!t.contains('*'))))\n      .map(r,",
+            "!t.contains('**'))))\n      .map(r,",
         ),
         Cluster("its_webhooks_go_on_asking_sluice"),
     ),
