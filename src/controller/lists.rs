@@ -31,11 +31,6 @@ impl Lists {
         self.awaited.iter()
     }
 
-    /// Whether the first lists of all fixed kinds are complete.
-    pub fn are_complete(&self) -> bool {
-        self.awaited.is_empty()
-    }
-
     /// A list begins.
     pub fn begin(&mut self, source: Source) {
         self.under_way.insert(source, HashSet::default());

@@ -11,8 +11,10 @@ use sluice_kinds::patch::{Lifting, lifting_patch};
 use sluice_kinds::pod::PodAdmission;
 use sluice_kinds::template::Placement;
 
+use super::gates;
 use super::gates::GateNow;
-use super::{Note, Now, PodPurpose, Write, gates};
+use super::next_write::{PodPurpose, Write};
+use super::outcome::{Note, Now};
 use crate::cache::{PodKey, PodRecord};
 
 /// The gates that hold a pod by the annotations of the object that it belongs to, or its own.

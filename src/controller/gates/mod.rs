@@ -1,5 +1,7 @@
 //! Gates: whose deadline passes when, what was lifted from whom, and who passes a gate with a counter. What follows
 //! for an object is planned in `crate::plan::gates`; what a Gate's status says lies in `reports/gate_statuses.rs`.
+//!
+//! Must not know quota or queues.
 
 mod counters;
 

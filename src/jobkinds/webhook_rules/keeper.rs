@@ -17,7 +17,7 @@ use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use super::{Basis, Reach, Rule, Wanted, Wishes};
+use super::wanted::{Basis, Reach, Rule, Wanted, Wishes};
 use crate::process::FIELD_MANAGER;
 use crate::process::term::Term;
 

@@ -11,9 +11,11 @@ use crate::cache::JobRecord;
 use crate::cache::job::Reading;
 use crate::plan::cause::SUSPENDED;
 use crate::plan::eviction::paused_text;
+use crate::plan::next_write::Write;
+use crate::plan::outcome::{Note, Plan};
 use crate::plan::situation::Situation;
+use crate::plan::workload;
 use crate::plan::writes::{delete_workload, hold, release, runs_unheld, suspend};
-use crate::plan::{Note, Plan, Write, workload};
 
 /// A job that waits for quota, or for its user. What its Workload waits for is told with what others wait
 /// for.
