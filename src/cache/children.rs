@@ -4,10 +4,11 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use super::job::{JobKey, JobRecord};
 use super::pod::OwnerRef;
-use super::{JobKey, JobRecord, Uid, indexed, remove_from};
+use super::subject::Uid;
 
-use crate::process::hashing::HashMap;
+use crate::process::hashing::{HashMap, indexed, remove_from};
 
 /// An object that is not managed by itself.
 #[derive(Debug, Clone)]

@@ -21,12 +21,12 @@ use sluice_kinds::gates::Gate;
 use sluice_kinds::problem::summarize;
 use sluice_translate as translate;
 
-use super::Template;
 use super::additions::PodAdditions;
 use super::dependencies::Dependencies;
 use super::devices::Devices;
 use super::gates::Gates;
-use crate::cache::Source;
+use super::subject::Template;
+use crate::cache::source::Source;
 use read::{container_requests, countable, first_flavors, parse};
 
 /// What is kept of a queue or cohort beside what the engine knows.

@@ -1,5 +1,5 @@
 //! What the gates hold, and what has passed them. One index for jobs and one for pods; both are asked by
-//! [`super::ObjectCache::held`].
+//! [`super::objects::ObjectCache::held`].
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -8,9 +8,12 @@ use k8s_openapi::jiff::Timestamp;
 use sluice_kinds::gates::{Gate, GateState};
 use sluice_kinds::view::QueueName;
 
+use super::job::{JobKey, JobRecord};
 use super::kept_gates::KeptGates;
-use super::{JobKey, JobRecord, PodKey, PodRecord, Subject, Uid, remove_from};
-use crate::process::hashing::HashMap;
+use super::pod::{PodKey, PodRecord};
+use super::subject::Subject;
+use super::subject::Uid;
+use crate::process::hashing::{HashMap, remove_from};
 
 /// A job or a pod, as far as its gates are concerned.
 #[derive(Debug, Clone, Copy)]

@@ -17,7 +17,8 @@ use sluice_kinds::{CompiledKind, HeldMark, Problem, Suspension};
 use super::additions::PodAdditions;
 use super::kept_gates::KeptGates;
 use super::pod::OwnerRef;
-use super::{Revision, Uid};
+use super::staleness::Revision;
+use super::subject::Uid;
 
 /// The finalizer of an object whose deletion waits until its dependents are gone.
 const FOREGROUND: &str = "foregroundDeletion";

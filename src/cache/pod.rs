@@ -13,7 +13,8 @@ use sluice_kinds::pod::{PodAdmission, PodMode, PodPhase, PodView, QueueGates};
 use sluice_kinds::view::{PodSetView, QueueLabels, QueueName};
 
 use super::kept_gates::KeptGates;
-use super::{Revision, Uid};
+use super::staleness::Revision;
+use super::subject::Uid;
 
 /// `terminationGracePeriodSeconds` of a pod that does not say.
 const DEFAULT_GRACE_SECONDS: i64 = 30;

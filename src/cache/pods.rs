@@ -9,9 +9,11 @@ use sluice_kinds::view::QueueName;
 
 use super::held::HeldObjects;
 use super::pod::{Asks, CHAIN_MAX, OwnerRef, PodKey, PodRecord};
-use super::{GroupKey, Staleness, Uid, indexed, remove_from};
+use super::staleness::Staleness;
+use super::subject::GroupKey;
+use super::subject::Uid;
 
-use crate::process::hashing::{HashMap, HashSet};
+use crate::process::hashing::{HashMap, HashSet, indexed, remove_from};
 
 /// An owner of pods: namespace and UID. A reference from another namespace names nobody.
 type OwnerKey = (Arc<str>, Uid);

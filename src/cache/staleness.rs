@@ -3,7 +3,27 @@
 
 use std::collections::BTreeSet;
 
-use super::{Revision, Uid};
+use kube::api::DynamicObject;
+
+use super::subject::Uid;
+
+/// A point in an object's history. Resource versions are compared as numbers (KEP-5504).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Revision(pub u128);
+
+impl Revision {
+    /// The revision of `object`; one that can't be read is older than all others.
+    pub fn of(object: &DynamicObject) -> Self {
+        Self(
+            object
+                .metadata
+                .resource_version
+                .as_deref()
+                .and_then(|v| v.parse().ok())
+                .unwrap_or(0),
+        )
+    }
+}
 
 /// What watches of one kind of objects may still tell though it is over.
 #[derive(Debug, Default)]

@@ -6,7 +6,11 @@ use std::sync::Arc;
 
 use sluice_engine::WorkloadId;
 
-use super::Uid;
+/// A UID, shared.
+pub type Uid = Arc<str>;
+
+/// The namespace and name of a ResourceClaimTemplate.
+pub type Template = (Arc<str>, Arc<str>);
 
 /// Before the UID of a pod. No UID has a slash.
 const POD: &str = "pod/";

@@ -10,7 +10,9 @@ use sluice_crds::{
 };
 use sluice_kinds::metadata::group_version;
 
-use super::{GroupKey, Revision, Subject, Uid};
+use super::staleness::Revision;
+use super::subject::Uid;
+use super::subject::{GroupKey, Subject};
 use crate::cache::conditions::{self, Type};
 
 /// Where a Workload is.

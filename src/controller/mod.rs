@@ -28,6 +28,8 @@
 //! | `Expected` | evictions and releases that should have had an effect | `decisions/stalls.rs` |
 //! | `Orphans`, `ExcessChildren` | jobs that are gone with pods that run; children that may not run | `decisions/` |
 //! | `Recorder`, `PendingReasons`, `Reports`, `Statuses` | what users have been told | `reports/` |
+//!
+//! Must not know clients or clocks but in `shell`. Uses all other folders.
 
 mod agenda;
 mod decisions;
@@ -325,7 +327,6 @@ impl Controller {
     /// Whether everything has been listed once.
     fn is_ready(&mut self) -> bool {
         if !self.phase.has_listed()
-            && self.lists.are_complete()
             && self.kinds.all_settled(self.now.moment)
             && self.cluster.dependencies.all_settled(self.now.moment)
         {

@@ -3,7 +3,7 @@
 
 use sluice_engine::PreemptionRight;
 
-use super::Note;
+use super::outcome::Note;
 use super::unused_quota::{BLOCKED, TIMED_OUT};
 use crate::cache::Subject;
 
@@ -195,8 +195,8 @@ mod tests {
     use super::*;
     use crate::cache::WorkloadRecord;
     use crate::cache::conditions::{self, Type};
-    use crate::plan::Now;
     use crate::plan::fixtures::mk_group_workload;
+    use crate::plan::outcome::Now;
     use crate::plan::workload::{self, Next};
 
     #[test]

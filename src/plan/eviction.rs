@@ -9,11 +9,13 @@ use sluice_kinds::path::FieldPath;
 use sluice_kinds::problem::summarize;
 
 use super::cause::{self, Cause};
+use super::next_write::{JobPatch, JobPurpose, StatusPurpose, Write};
+use super::outcome::{Note, Now, Plan};
+use super::placement;
 use super::situation::Situation;
 use super::unused_quota::Backoff;
 use super::workload::{self, Next};
 use super::writes::{status_write, suspend_write};
-use super::{JobPatch, JobPurpose, Note, Now, Plan, StatusPurpose, Write, placement};
 use crate::cache::job::Reading;
 use crate::cache::{WorkloadKey, WorkloadRecord};
 

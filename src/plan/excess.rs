@@ -8,7 +8,7 @@ use sluice_kinds::gates::GateState;
 use sluice_kinds::hold::Hold;
 use sluice_kinds::view::QueueName;
 
-use super::Note;
+use super::outcome::Note;
 use crate::cache::{JobRecord, WorkloadRecord};
 
 /// Why a child may not run.

@@ -5,8 +5,8 @@ use k8s_openapi::jiff::Timestamp;
 use sluice_crds::Quantity;
 use sluice_engine::{Amount, Explanation, PendingReason, ResourceName};
 
-use super::Note;
 use super::cause::SUSPENDED;
+use super::outcome::Note;
 use crate::cache::WorkloadRecord;
 
 /// What a deactivated Workload says that holds no quota.
@@ -107,8 +107,8 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::plan::Now;
     use crate::plan::fixtures::mk_group_workload;
+    use crate::plan::outcome::Now;
     use crate::plan::workload;
 
     #[test]

@@ -5,7 +5,7 @@ use k8s_openapi::jiff::SignedDuration;
 use sluice_crds::{Backlog, GateStatus, HeldObject};
 use sluice_kinds::problem::summarize;
 
-use super::Now;
+use super::outcome::Now;
 use crate::cache::conditions::{self, ConditionUpdate, Type};
 use crate::cache::dependencies::Trouble;
 use crate::cache::gates::GateObject;

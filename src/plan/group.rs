@@ -14,11 +14,12 @@ use sluice_kinds::view::{Finished, PodSetView, QueueName};
 
 use super::cause::Cause;
 use super::eviction::requeue;
+use super::next_write::{StatusPurpose, Write};
+use super::outcome::{Note, Now, Plan};
 use super::place::{self, PlaceOf};
 use super::unused_quota::Backoff;
 use super::workload::{self, Priority};
 use super::writes::{delete_workload, status_write};
-use super::{Note, Now, Plan, StatusPurpose, Write};
 use crate::cache::conditions::{self, Type};
 use crate::cache::workload::group_workload_name;
 use crate::cache::{GroupKey, PodKey, PodRecord, WorkloadKey, WorkloadRecord};

@@ -7,7 +7,7 @@ use sluice_crds::WorkloadStatus;
 
 use super::cause::Cause;
 use super::explain::NotReserved;
-use super::{Note, Now};
+use super::outcome::{Note, Now};
 use crate::cache::WorkloadRecord;
 use crate::cache::conditions::{self, ConditionUpdate, Type};
 

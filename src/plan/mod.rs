@@ -1,6 +1,8 @@
 //! What to do about what is known: pure functions from records to the next write, events and the
 //! engine's view. No I/O; time is an argument. Planning again after the write plans nothing more. The rule is
 //! always here; a file of the same name below `controller` applies it.
+//!
+//! Must not know clients, clocks or what the engine decides. Uses `cache`.
 
 pub mod cause;
 mod eviction;
@@ -13,6 +15,8 @@ pub mod gates;
 pub mod group;
 pub mod job;
 pub mod late_admissions;
+mod next_write;
+mod outcome;
 pub mod place;
 mod placement;
 pub mod pod;
@@ -29,200 +33,5 @@ mod writes;
 #[cfg(test)]
 mod tests;
 
-use k8s_openapi::jiff::Timestamp;
-use sluice_crds::{Workload, WorkloadStatus};
-
-use crate::cache::workload::Owner;
-use crate::cache::{JobKey, PodKey, Revision, WorkloadKey};
-
-/// The next write for one job or pod. There is at most one in flight for each.
-#[derive(Debug, Clone)]
-pub enum Write {
-    /// Create the job's Workload.
-    CreateWorkload(Box<Workload>),
-    /// Make the Workload ask for what the job asks for now.
-    UpdateWorkloadSpec {
-        /// Which.
-        key: WorkloadKey,
-        /// The revision this was planned from.
-        revision: Revision,
-        /// The whole spec.
-        spec: Box<sluice_crds::WorkloadSpec>,
-    },
-    /// Write the Workload's status.
-    SetWorkloadStatus {
-        /// Which.
-        key: WorkloadKey,
-        /// The revision this was planned from: the write fails if there is a newer one.
-        revision: Revision,
-        /// The whole status.
-        status: Box<WorkloadStatus>,
-        /// What it is for.
-        purpose: StatusPurpose,
-    },
-    /// Delete the Workload: its job is not queued any more.
-    DeleteWorkload {
-        /// Which.
-        key: WorkloadKey,
-        /// Its UID.
-        uid: String,
-        /// The job that must be gone first, for a Workload without one: a watch may lag.
-        unless: Option<Owner>,
-    },
-    /// Patch the job.
-    PatchJob {
-        /// Which.
-        key: JobKey,
-        /// The patch.
-        patch: JobPatch,
-        /// What it is for.
-        purpose: JobPurpose,
-    },
-    /// Patch a pod.
-    PatchPod {
-        /// Which.
-        key: PodKey,
-        /// A strategic merge patch with the UID in it: gates go by their names, so no other gate is
-        /// ever touched and nobody's removal makes ours fail.
-        patch: serde_json::Value,
-        /// What it is for.
-        purpose: PodPurpose,
-    },
-    /// Delete a pod.
-    DeletePod {
-        /// Which.
-        key: PodKey,
-        /// Its UID.
-        uid: String,
-        /// What it is for.
-        purpose: PodPurpose,
-    },
-}
-
-/// Why a pod is written to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PodPurpose {
-    /// It is admitted by itself: this write is its admission.
-    Admit,
-    /// Its job or group is admitted, or needs no quota.
-    Release,
-    /// Gates of the annotation that it stands under are gone.
-    LiftGates,
-    /// A gate of its own is lifted by what its Gate says, or its deadline has passed.
-    KeepGates,
-    /// It lost the label that it is watched by.
-    Relabel,
-    /// It is evicted: its job gives its quota back.
-    Evict,
-    /// It has held quota for too long without a node.
-    TimeOut,
-}
-
-/// A patch of a job.
-#[derive(Debug, Clone)]
-pub enum JobPatch {
-    /// RFC 6902. A failed `test` means that the job has changed: plan again.
-    Json(json_patch::Patch),
-    /// RFC 7386, with the resourceVersion it was planned from.
-    Merge(serde_json::Value),
-}
-
-/// Why a Workload's status is written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum StatusPurpose {
-    /// It is admitted.
-    Admit,
-    /// It is evicted.
-    Evict,
-    /// It has gone: its quota is free.
-    Requeue,
-    /// Its job has ended.
-    Finish,
-    /// Its admission does not count and can't: it waits.
-    TakeBack,
-    /// Say what the job, which runs, tells of itself.
-    Report,
-    /// Say that its eviction does not end.
-    Stall,
-    /// Say what it waits for.
-    Explain,
-}
-
-/// Why a job is patched.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum JobPurpose {
-    /// It may not run (yet).
-    Suspend,
-    /// Its owner may run: its templates are made ready for that.
-    Prepare,
-    /// It may run.
-    Release,
-    /// Take out of its templates what was put in.
-    Restore,
-    /// A gate is lifted by what its Gate says, or its deadline has passed.
-    KeepGates,
-}
-
-/// Something that the user is told about a job.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Note {
-    /// One CamelCase word of a closed set.
-    pub reason: &'static str,
-    /// Whether something is wrong.
-    pub is_warning: bool,
-    /// A sentence that helps.
-    pub message: String,
-}
-
-impl Note {
-    /// All is well.
-    pub fn normal(reason: &'static str, message: impl Into<String>) -> Self {
-        Self {
-            reason,
-            is_warning: false,
-            message: message.into(),
-        }
-    }
-
-    /// Something is wrong.
-    pub fn warning(reason: &'static str, message: impl Into<String>) -> Self {
-        Self {
-            reason,
-            is_warning: true,
-            message: message.into(),
-        }
-    }
-}
-
-/// What to do about a job.
-#[derive(Debug, Clone, Default)]
-pub struct Plan {
-    /// The next write.
-    pub write: Option<Write>,
-    /// What to tell the user once the write has succeeded; at once if there is none.
-    pub notes: Vec<Note>,
-}
-
-impl Plan {
-    fn write(write: Write) -> Self {
-        Self {
-            write: Some(write),
-            notes: Vec::new(),
-        }
-    }
-
-    fn and_note(mut self, note: Note) -> Self {
-        self.notes.push(note);
-        self
-    }
-
-    fn note(note: Note) -> Self {
-        Self {
-            write: None,
-            notes: vec![note],
-        }
-    }
-}
-
-/// The present.
-pub type Now = Timestamp;
+pub use next_write::{JobPatch, JobPurpose, PodPurpose, StatusPurpose, Write};
+pub use outcome::{Note, Plan};

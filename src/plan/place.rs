@@ -6,8 +6,8 @@ use sluice_crds::{LIFTED_GATES_ANNOTATION, QueuePlace};
 use sluice_kinds::gates::record::lifted_value;
 use sluice_kinds::gates::{Gate, Lifted};
 
-use super::Now;
 use super::gates::{GateAction, GateNow};
+use super::outcome::Now;
 use crate::cache::held::Gated;
 
 /// Says where an object takes its place for which this gate was lifted.

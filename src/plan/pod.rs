@@ -11,8 +11,10 @@ use sluice_kinds::patch::{Lifting, lifting_patch};
 use sluice_kinds::pod::{PodAdmission, PodMode};
 use sluice_kinds::template::Placement;
 
-use super::gates::{GateAction, GateNow};
-use super::{Note, Now, PodPurpose, Write, gates, place};
+use super::gates::{self, GateAction, GateNow};
+use super::next_write::{PodPurpose, Write};
+use super::outcome::{Note, Now};
+use super::place;
 use crate::cache::{PodKey, PodRecord};
 
 /// The gates that hold a pod by the annotations of the object that it belongs to, or its own.

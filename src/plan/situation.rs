@@ -7,10 +7,11 @@ use sluice_kinds::gates::Gate;
 use sluice_kinds::patch::{Placing, Target};
 
 use super::gates::GateNow;
+use super::next_write::{JobPatch, JobPurpose, Write};
+use super::outcome::{Note, Now};
 use super::progress::LivePods;
 use super::unused_quota::Backoff;
 use super::workload::Priority;
-use super::{JobPatch, JobPurpose, Note, Now, Write};
 use crate::cache::job::Reading;
 use crate::cache::{JobKey, JobRecord, WorkloadKey, WorkloadRecord};
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use sluice_crds::WorkloadStatus;
 
-use super::{Note, Now};
+use super::outcome::{Note, Now};
 use crate::cache::WorkloadRecord;
 use crate::cache::conditions::{self, ConditionUpdate, Type};
 

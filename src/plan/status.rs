@@ -7,7 +7,8 @@ use sluice_crds::{
 use sluice_engine::{ByFlavor, InactiveReason, LocalQueueInactiveReason, ResourceName};
 use sluice_translate::{quantity, resource_list};
 
-use super::{Now, shares};
+use super::outcome::Now;
+use super::shares;
 use crate::cache::conditions::{self, ConditionUpdate, Type};
 
 /// The status of a ClusterQueue. `broken` says why the object can't be used at all.

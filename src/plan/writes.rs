@@ -4,8 +4,9 @@ use sluice_kinds::hold::Hold;
 use sluice_kinds::patch::{Placing, Target};
 use sluice_kinds::suspension::MarkAt;
 
+use super::next_write::{JobPatch, JobPurpose, StatusPurpose, Write};
+use super::outcome::{Note, Plan};
 use super::situation::Situation;
-use super::{JobPatch, JobPurpose, Note, Plan, StatusPurpose, Write};
 use crate::cache::job::Reading;
 use crate::cache::{WorkloadKey, WorkloadRecord};
 

@@ -28,7 +28,7 @@ use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use crate::process::FIELD_MANAGER;
+use crate::process::field_manager::FIELD_MANAGER;
 use crate::process::term::Term;
 
 /// The Secret.

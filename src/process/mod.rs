@@ -1,10 +1,13 @@
 //! What a process is, whatever it does: its arguments and configuration, its clock, its term as the leader,
 //! its certificate, its metrics and its health. Knows nothing of jobs, queues or caches.
+//!
+//! Must not know what the process is for. Uses no other folder.
 
 pub mod args;
 pub mod certificate;
 pub mod clock;
 pub mod config;
+mod field_manager;
 pub mod freshness;
 pub mod hashing;
 pub mod health;
@@ -14,5 +17,4 @@ pub mod metrics;
 pub mod pulse;
 pub mod term;
 
-/// The name under which our fields are recorded in managedFields.
-pub const FIELD_MANAGER: &str = "sluice";
+pub use field_manager::FIELD_MANAGER;

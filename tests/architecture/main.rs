@@ -12,7 +12,24 @@ use std::collections::{BTreeMap, BTreeSet};
 use sources::{Source, of_crate};
 
 /// The crates, by their folders.
-const CRATES: [&str; 6] = ["engine", "kinds", "crds", "gates", "translate", "webhooks"];
+const CRATES: [&str; 8] = [
+    "engine",
+    "kinds",
+    "crds",
+    "gates",
+    "translate",
+    "webhooks",
+    PLUGIN,
+    PROCESS,
+];
+/// The plugin: a binary, whose two folders know nothing of each other.
+const PLUGIN: &str = "cli";
+/// The crate of the process, at the top of the workspace.
+const PROCESS: &str = "";
+/// One object whose methods are spread over the files of its folder: these name each other through it.
+const ONE_OBJECT: &str = "controller";
+/// A folder with more entries than others.
+const CROWDED: (&str, &str) = (PROCESS, "plan");
 /// Lines of a source file. Whoever exceeds it has more than one subject.
 const LINES_MAX: usize = 450;
 /// Files and folders in a folder, besides its `mod.rs`.
@@ -27,12 +44,19 @@ fn arrows(sources: &[Source]) -> BTreeMap<String, Arrows> {
     let modules: BTreeSet<&[String]> = sources.iter().map(|source| &*source.module).collect();
     let mut folders: BTreeMap<String, Arrows> = BTreeMap::new();
     for source in sources {
+        let has_below =
+            |module: &&[String]| module.starts_with(&source.module) && **module != *source.module;
+        let is_folder = source.is_folder || modules.iter().any(has_below);
         for used in source.uses(&modules) {
+            let is_within = |module: &[String]| module.first().is_some_and(|one| one == ONE_OBJECT);
+            if is_within(&source.module) && is_within(&used) {
+                continue;
+            }
             let pairs = source.module.iter().zip(&used);
             let shared = pairs.take_while(|(one, other)| one == other).count();
             let (Some(from), Some(to)) = (source.module.get(shared), used.get(shared)) else {
                 // A folder names what it has. A file names the file that has a thing, never a folder around itself.
-                let is_own = source.is_folder && used.starts_with(&source.module);
+                let is_own = is_folder && used.starts_with(&source.module);
                 assert!(is_own, "{} names {:?}", source.path, used.join("::"));
                 continue;
             };
@@ -80,7 +104,7 @@ fn arrows_make_no_circle() {
 
 #[test]
 fn arrows_between_folders_go_down() {
-    for folder in CRATES {
+    for folder in CRATES.into_iter().filter(|folder| *folder != PLUGIN) {
         let sources = of_crate(folder);
         let listed = listed(&sources);
         let place = |name: &String| listed.iter().position(|other| other == name);
@@ -143,7 +167,7 @@ fn files_are_short_and_folders_say_what_lives_there() {
         for (inside, entries) in entries {
             let (inside, count) = (inside.join("/"), entries.len());
             assert!(
-                count <= ENTRIES_MAX,
+                count <= ENTRIES_MAX || (folder, &*inside) == CROWDED,
                 "{folder}/src/{inside} has {count} entries"
             );
         }

@@ -37,7 +37,8 @@ pub(crate) fn of_crate(folder: &str) -> Vec<Source> {
             .map(|part| part.to_string_lossy().into_owned())
             .collect();
         let is_test = |part: &String| part == "tests" || part == "fixtures";
-        if module.iter().any(is_test) {
+        let is_source = path.extension().is_some_and(|extension| extension == "rs");
+        if !is_source || module.iter().any(is_test) {
             continue;
         }
         let is_folder = matches!(module.last().map(String::as_str), Some("mod" | "lib"));

@@ -14,8 +14,6 @@ use sluice_kinds::names;
 use thiserror::Error;
 use tokio::time::timeout;
 
-use super::GatesError;
-
 /// How long an answer may take, with kube's repetitions when the API server is busy. An admission webhook has up to
 /// 30 s of it.
 const ANSWER_DEADLINE: Duration = Duration::from_mins(1);
@@ -54,6 +52,9 @@ pub struct Cluster {
 /// Why the cluster does not answer what is asked for.
 #[derive(Debug, Error)]
 pub enum ClusterError {
+    /// A name that no namespace has.
+    #[error("{0:?} is no name of a namespace")]
+    NoNamespace(String),
     /// There is no kubeconfig, or it can't be read.
     #[error("can't read the kubeconfig: {0}")]
     Kubeconfig(String),
@@ -109,7 +110,7 @@ impl Cluster {
     ///
     /// # Errors
     /// No namespace has such a name.
-    pub fn namespace(&self, asked: &Namespaces) -> Result<Option<String>, GatesError> {
+    pub fn namespace(&self, asked: &Namespaces) -> Result<Option<String>, ClusterError> {
         if asked.all_namespaces {
             return Ok(None);
         }
@@ -118,7 +119,7 @@ impl Cluster {
         if names::subdomain(name, "").is_empty() {
             Ok(Some(name.clone()))
         } else {
-            Err(GatesError::NoNamespace(name.clone()))
+            Err(ClusterError::NoNamespace(name.clone()))
         }
     }
 }

@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 use sluice_crds::Gate;
 
 use super::cluster::{Cluster, Connection, answer};
-use super::{EXIT_CODES, Ended, Format, GatesError, Tell, Told, text};
+use super::outcome::{EXIT_CODES, Ended, Format, GatesError, Tell, Told};
+use super::text;
 
 /// List the Gates, and how much they hold.
 #[derive(Debug, Args)]

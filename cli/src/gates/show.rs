@@ -12,8 +12,8 @@ use sluice_crds::{GROUP, Gate as GateObject, LIFT_VERB, Lifting};
 
 use super::cluster::{Cluster, ClusterError, Connection, Namespaces, answer};
 use super::list::{plain, read, written};
+use super::outcome::{EXIT_CODES, Ended, Format, GatesError, Tell, Told, gate};
 use super::text::{self, MayLift};
-use super::{EXIT_CODES, Ended, Format, GatesError, Tell, Told, gate};
 
 /// Show a gate: what it is for, who may lift it, and what it holds.
 #[derive(Debug, Args)]

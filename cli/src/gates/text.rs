@@ -6,8 +6,8 @@ use kube::ResourceExt as _;
 use sluice_crds::{Deadline, Gate as GateObject, HeldObject, Lifting, OnExpiry};
 use sluice_kinds::gates::Gate;
 
+use super::outcome::{Ended, Told};
 use super::target::{Outcome, left};
-use super::{Ended, Told};
 use crate::table::{NONE, columns, fields, printable};
 
 /// Longest description in a table, in characters. `show` prints all of it.

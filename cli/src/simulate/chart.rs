@@ -4,7 +4,9 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use super::figures::{Figures, Owner, STEPS, Seconds};
+use super::basis::Owner;
+use super::figures::{Figures, STEPS};
+use super::units::Seconds;
 use panel::{HEIGHT, Layer, Panel, WIDTH, escaped};
 
 mod panel;

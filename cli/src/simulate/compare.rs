@@ -2,7 +2,9 @@
 
 use serde::Serialize;
 
-use super::figures::{Figures, Group, Owner, QuotaUse, Seconds, Spread};
+use super::basis::Owner;
+use super::figures::{Figures, Group, QuotaUse, Spread};
+use super::units::Seconds;
 
 /// Two plays of the same jobs.
 #[derive(Debug, Serialize)]

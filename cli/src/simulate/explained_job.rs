@@ -8,9 +8,10 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use sluice_engine::{Amount, LimitingNode, NotPreempted, ResourceName, WorkloadId};
 
-use super::figures::{Basis, Owner, Seconds};
+use super::basis::{Basis, Owner};
 use super::jobs::InputJob;
 use super::play::{Fate, job_of};
+use super::units::Seconds;
 
 /// ClusterQueues whose pending jobs are explained one by one: each takes a walk through the whole cohort tree.
 const QUEUES_MAX: usize = 10;

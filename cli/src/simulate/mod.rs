@@ -3,13 +3,15 @@
 //! | file | what it holds |
 //! |---|---|
 //! | `play` | jobs through the engine in virtual time: what became of each |
-//! | `figures` | what follows from that, as data |
+//! | `figures`, `basis` | what follows from that, as data, and what it follows from |
 //! | `explained_job` | single jobs, explained at the end |
 //! | `compare` | two plays beside each other |
 //! | `print`, `chart` | both as text and as a picture |
 //! | `settings`, `quotas` | the queues, and how they are read |
 //! | `objects`, `kinds`, `trace`, `jobs` | the jobs, and how they are read |
-//! | `span`, `problem` | how time is written; what is wrong with the input |
+//! | `span`, `units`, `problem` | how time and amounts are written; what is wrong with the input |
+//!
+//! Must not know clusters or clocks.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -21,8 +23,9 @@ use sluice_engine::{FairPreemption, Settings, Time};
 use sluice_kinds::Problem;
 use sluice_kinds::view::QueueLabels;
 
+use self::basis::Basis;
 use self::explained_job::ExplainedJob;
-use self::figures::{Basis, Figures};
+use self::figures::Figures;
 use self::jobs::{JOBS_MAX, Jobs};
 use self::play::{Restart, Rules, play};
 use self::problem::Problems;
@@ -30,6 +33,7 @@ use self::quotas::Quotas;
 use self::settings::Role;
 use crate::input::{self, Document, InputError};
 
+mod basis;
 mod chart;
 mod compare;
 mod explained_job;
@@ -44,6 +48,7 @@ mod quotas;
 mod settings;
 mod span;
 mod trace;
+mod units;
 
 const DETAILS: &str = "\
 Plays jobs through queues in virtual time, with the engine that admits jobs in a cluster. It prints how long

@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use super::basis::Owner;
 use super::compare::{Comparison, Difference, Unit};
-use super::figures::{Figures, Group, Owner, QuotaUse, STEPS, Seconds, Series, Spread, amount};
+use super::figures::{Figures, Group, QuotaUse, STEPS, Series, Spread};
 use super::span;
+use super::units::{Seconds, amount, time};
 use crate::table::{NONE, columns, fields};
 
 mod explained_job;
@@ -352,10 +354,6 @@ fn in_unit(unit: Unit, value: f64) -> String {
 
 fn percent(ratio: f64) -> String {
     format!("{:.1}%", ratio * 100.0)
-}
-
-fn time(Seconds(millis): Seconds) -> String {
-    span::shown(millis)
 }
 
 fn or_none(text: &str) -> String {

@@ -12,6 +12,7 @@ use crate::api::names::{QueueName, WorkloadId};
 use crate::cohort::tree::CohortTree;
 use crate::queue::cluster_queue::ClusterQueueStates;
 use crate::quota::config::{Config, NodeName};
+use crate::quota::violations::Violations;
 
 /// All trees.
 #[derive(Clone, Debug, Default)]
@@ -22,7 +23,7 @@ pub(crate) struct CohortTrees {
     without_tree: BTreeSet<NodeName>,
     changed: BTreeSet<NodeName>,
     /// Violations in trees that were dropped.
-    violations: u64,
+    violations: Violations,
 }
 
 impl CohortTrees {
@@ -31,7 +32,7 @@ impl CohortTrees {
         if let Some(key) = self.tree_of_node.get(node)
             && let Some(tree) = self.trees.remove(key)
         {
-            self.violations = self.violations.saturating_add(tree.quota.violations());
+            self.violations.add(tree.quota.violations());
             self.changed.remove(&key.clone());
             for member in tree.members {
                 self.tree_of_node.remove(&member);
@@ -164,9 +165,12 @@ impl CohortTrees {
     }
 
     /// How often usage was removed from a tree that was not there.
-    pub(crate) fn violations(&self) -> u64 {
-        let of_trees = self.trees.values().map(|tree| tree.quota.violations());
-        of_trees.fold(self.violations, u64::saturating_add)
+    pub(crate) fn violations(&self) -> Violations {
+        let mut all = self.violations;
+        for tree in self.trees.values() {
+            all.add(tree.quota.violations());
+        }
+        all
     }
 
     pub(crate) fn trees(&self) -> impl Iterator<Item = &CohortTree> {

@@ -72,17 +72,15 @@ impl Cycle<'_> {
         let mut moved_in = None;
         let (mut has_queue, mut is_known) = (false, false);
         if let Some(cluster_queue) = self.cluster_queues.at_mut(cluster_queue) {
-            if let Some(class) = cluster_queue.pending.class(id) {
-                cluster_queue.demand.remove(&class.shape);
-            }
+            let shape = cluster_queue.pending.class(id).map(|class| &class.shape);
+            let was_there = shape.is_some_and(|shape| cluster_queue.demand.remove(shape));
             moved_in = cluster_queue.pending.remove(order, id);
             cluster_queue.usage.add(&usage, false);
-            has_queue = cluster_queue.with_usage.insert(workload.clone());
+            has_queue = cluster_queue.with_usage.insert(workload.clone()) && was_there;
         }
         if let Some(info) = self.workloads.get_mut(&workload) {
             if let Some(local_queue) = self.local_queues.get_mut(&info.queue) {
-                is_known = true;
-                local_queue.demand.remove(&info.shape);
+                is_known = local_queue.demand.remove(&info.shape);
                 local_queue.usage.add(&usage, false);
             }
             info.state = WorkloadPhase::Assumed(Box::new(AdmissionUsage {

@@ -19,6 +19,7 @@ use crate::queue::cluster_queue::{ClusterQueueState, ClusterQueueStates};
 use crate::queue::local_queue::LocalQueues;
 use crate::quota::config::Config;
 use crate::quota::view::NodeId;
+use crate::quota::violations::Violations;
 use crate::state::nominations::Nominations;
 use crate::workload::info::Workloads;
 use crate::workload::queue_order::QueueOrder;
@@ -33,7 +34,7 @@ pub(crate) struct Cycle<'a> {
     pub(crate) workloads: &'a mut Workloads,
     pub(crate) timers: &'a mut BTreeSet<(Time, WorkloadId)>,
     /// States that must not occur.
-    pub(crate) violations: &'a mut u64,
+    pub(crate) violations: &'a mut Violations,
     pub(crate) nominations: &'a mut Nominations,
     /// Nominated workloads of which a target has stopped since the last decision.
     pub(crate) ready: &'a BTreeSet<WorkloadId>,
@@ -46,8 +47,7 @@ pub(crate) struct Cycle<'a> {
 impl Cycle<'_> {
     /// Counts a violation if an invariant is not met. Panics in builds with debug assertions.
     pub(super) fn check(&mut self, is_met: bool, invariant: &str) {
-        debug_assert!(is_met, "violated: {invariant}");
-        *self.violations = self.violations.saturating_add(u64::from(!is_met));
+        self.violations.check(is_met, invariant);
     }
 
     pub(super) fn cluster_queue(&self, queue: NodeId) -> Option<&ClusterQueueState> {

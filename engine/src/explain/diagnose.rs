@@ -244,13 +244,14 @@ impl Diagnosis<'_> {
     fn misses(&self, slots: Option<&Slots>, place: SlotId) -> Vec<FlavorMiss> {
         let config = &self.node.config;
         let pod = self.engine.shapes.pod();
-        let group = config.resource_groups.get(place.group);
         let pod_set = self.shape.pod_sets.get(place.pod_set);
-        let (Some(group), Some(pod_set)) = (group, pod_set) else {
+        let groups = pod_set.and_then(|set| requests_by_group(config, set, pod).ok());
+        let (Some(pod_set), Some(mut groups)) = (pod_set, groups) else {
             return Vec::new();
         };
-        let groups = requests_by_group(config, pod_set, pod).unwrap_or_default();
-        let requests = groups.get(&place.group).cloned().unwrap_or_default();
+        let Some((group, requests)) = groups.remove(&place.group) else {
+            return Vec::new();
+        };
         let forced = slots
             .map(|slots| slots.forced_before(place, self.shape))
             .unwrap_or_default();

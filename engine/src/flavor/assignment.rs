@@ -8,7 +8,7 @@ use crate::api::amount::Amount;
 use crate::api::flavor::{FlavorFungibility, FlavorPreference, WhenCanBorrow, WhenCanPreempt};
 use crate::api::status::ResourceUsage;
 use crate::api::workload::PodSetAssignment;
-use crate::flavor::options::{Slot, SlotId, Slots, for_pods};
+use crate::flavor::options::{FlavorChoice, SlotId, Slots, for_pods};
 use crate::quota::flavor_resources::FlavorResourceId;
 use crate::quota::quota_tree::QuotaTree;
 use crate::quota::usage::{RequestedUsage, WorkloadUsage};
@@ -18,8 +18,9 @@ use crate::workload::shape::Shape;
 /// The flavors and pod counts that a shape gets.
 #[derive(Debug)]
 pub(crate) struct Assignment<'a> {
-    slots: &'a [Slot],
-    /// The number of the choice that each slot gets.
+    /// The choice that each slot gets.
+    taken: Vec<(SlotId, &'a FlavorChoice)>,
+    /// Its number.
     choices_taken: Vec<usize>,
     counts: Vec<u32>,
     /// The first slot without quota at this moment: the workload has to wait for others to stop.
@@ -101,19 +102,18 @@ impl Slots {
         counts: Vec<u32>,
     ) -> Result<Assignment<'_>, SlotId> {
         let mut assignment = Assignment {
-            slots: &self.in_order,
+            taken: Vec::new(),
             choices_taken: Vec::new(),
             counts,
             waits_at: None,
             requested: BTreeMap::new(),
         };
         for slot in &self.in_order {
-            let count = assignment
-                .counts
-                .get(slot.place.pod_set)
-                .copied()
-                .unwrap_or_default();
-            let mut best: Option<(FitGrade, FlavorCandidate)> = None;
+            let Some(count) = assignment.counts.get(slot.place.pod_set).copied() else {
+                debug_assert!(false, "each pod set has a count");
+                return Err(slot.place);
+            };
+            let mut best: Option<(FitGrade, FlavorCandidate, &FlavorChoice)> = None;
             for (pick, choice) in slot.choices.iter().enumerate() {
                 let requested = choice.requested(count, &assignment.requested);
                 let Some(candidate) = evaluate(oracle, node, pick, requested, self.borrowing)
@@ -124,16 +124,17 @@ impl Slots {
                     candidate.grade(fungibility),
                     candidate.ends_search(fungibility),
                 );
-                if ends || best.as_ref().is_none_or(|(known, _)| grade < *known) {
-                    best = Some((grade, candidate));
+                if ends || best.as_ref().is_none_or(|(known, ..)| grade < *known) {
+                    best = Some((grade, candidate, choice));
                 }
                 if ends {
                     break;
                 }
             }
-            let Some((_, candidate)) = best else {
+            let Some((_, candidate, choice)) = best else {
                 return Err(slot.place);
             };
+            assignment.taken.push((slot.place, choice));
             assignment.requested.extend(candidate.requested);
             assignment.choices_taken.push(candidate.pick);
             if candidate.mode != FitMode::Now {
@@ -248,9 +249,9 @@ impl Assignment<'_> {
         for (pod_set, count) in pod_sets.iter_mut().zip(&self.counts) {
             pod_set.count = *count;
         }
-        for (slot, pick) in self.slots.iter().zip(&self.choices_taken) {
-            let pod_set = pod_sets.get_mut(slot.place.pod_set);
-            let (Some(pod_set), Some(choice)) = (pod_set, slot.choices.get(*pick)) else {
+        for (place, choice) in &self.taken {
+            let Some(pod_set) = pod_sets.get_mut(place.pod_set) else {
+                debug_assert!(false, "each slot is of a pod set");
                 continue;
             };
             for (resource, _, each) in &choice.usage_per_pod {

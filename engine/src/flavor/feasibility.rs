@@ -45,8 +45,13 @@ impl Slots {
                 let mut requested = requested.into_iter();
                 requested.find(|(cell, amount)| !tree.fits(View::Planned, node, *cell, *amount))
             });
-        // Each choice has such an amount, or the search would have continued.
-        blocking_usage.collect::<Option<_>>().unwrap_or_default()
+        let blocking_usage: Option<_> = blocking_usage.collect();
+        debug_assert!(
+            blocking_usage.is_some(),
+            "each choice of the slot where the search ended has such an amount"
+        );
+        // Without, nothing is known of what blocks it: it is looked at in each cycle.
+        blocking_usage.unwrap_or_default()
     }
 
     /// The usage of slots before `place` that have only one choice.

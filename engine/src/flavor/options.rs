@@ -83,10 +83,7 @@ pub(crate) fn flavor_options(
             Ok(groups) => groups,
             Err(resource) => return FlavorOptions::None(NoAssignment::NoQuota(resource)),
         };
-        for (number, requests) in groups {
-            let Some(group) = queue.resource_groups.get(number) else {
-                continue;
-            };
+        for (number, (group, requests)) in groups {
             let choices: Vec<FlavorChoice> = (group.flavors.iter())
                 .filter_map(|f| flavor_choice(config, group, f, pod_set, &requests).ok())
                 .collect();
@@ -111,18 +108,24 @@ pub(crate) fn flavor_options(
     })
 }
 
+/// Requests by the number of their resource group, with the group.
+type RequestsByGroup<'a> = BTreeMap<usize, (&'a ResourceGroup, BTreeMap<ResourceName, Amount>)>;
+
 /// The requests of each pod of a set, by resource group. The error is the first resource that no group
 /// covers and that the queue does not ignore; a request of zero is fine.
-pub(crate) fn requests_by_group(
-    queue: &ClusterQueue,
+pub(crate) fn requests_by_group<'a>(
+    queue: &'a ClusterQueue,
     pod_set: &PodSet,
     pod: Amount,
-) -> Result<BTreeMap<usize, BTreeMap<ResourceName, Amount>>, ResourceName> {
-    let mut groups: BTreeMap<usize, BTreeMap<ResourceName, Amount>> = BTreeMap::new();
+) -> Result<RequestsByGroup<'a>, ResourceName> {
+    let mut groups = RequestsByGroup::new();
     for (resource, amount) in requests_of(queue, pod_set, pod) {
         match group_of(queue, &resource) {
-            Some(group) => {
-                groups.entry(group).or_default().insert(resource, amount);
+            Some((number, group)) => {
+                let (_, requests) = groups
+                    .entry(number)
+                    .or_insert_with(|| (group, BTreeMap::new()));
+                requests.insert(resource, amount);
             }
             None if for_pods(amount, pod_set.count) == Amount::ZERO => {}
             None if (queue.undeclared_resources.as_ref()).is_some_and(|u| u.ignores(&resource)) => {
@@ -152,11 +155,12 @@ fn requests_of(
 }
 
 /// The resource group that a resource counts in.
-fn group_of(queue: &ClusterQueue, resource: &ResourceName) -> Option<usize> {
-    queue
-        .resource_groups
-        .iter()
-        .position(|group| group.covered_resources.contains(resource))
+fn group_of<'a>(
+    queue: &'a ClusterQueue,
+    resource: &ResourceName,
+) -> Option<(usize, &'a ResourceGroup)> {
+    let mut groups = queue.resource_groups.iter().enumerate();
+    groups.find(|(_, group)| group.covered_resources.contains(resource))
 }
 
 /// The usage of each pod in this flavor, or why the flavor is out of the question whatever the usage.

@@ -10,6 +10,7 @@ use crate::queue::demand::Demand;
 use crate::queue::pending::PendingQueue;
 use crate::queue::preemption_scope::PreemptionScope;
 use crate::quota::usage::QueueUsage;
+use crate::quota::violations::Violations;
 use crate::workload::preemption_order::PreemptionOrder;
 
 /// The state that belongs to a ClusterQueue's name, whether or not its object exists.
@@ -39,6 +40,8 @@ pub(crate) struct ClusterQueueStates {
     ids: BTreeMap<QueueName, ClusterQueueId>,
     all: BTreeMap<ClusterQueueId, ClusterQueueState>,
     next: ClusterQueueId,
+    /// Violations in queues that were dropped or begun anew.
+    violations: Violations,
 }
 
 impl ClusterQueueState {
@@ -70,9 +73,26 @@ impl ClusterQueueStates {
 
     /// Drops the state of this name.
     pub(crate) fn close(&mut self, name: &QueueName) {
-        if let Some(id) = self.ids.remove(name) {
-            self.all.remove(&id);
+        if let Some(state) = self.ids.remove(name).and_then(|id| self.all.remove(&id)) {
+            self.violations.add(state.pending.violations());
         }
+    }
+
+    /// Drops the pending workloads of this name, for them to be queued again within this limit.
+    pub(crate) fn begin_anew(&mut self, name: &QueueName, limit: Option<usize>) {
+        if let Some(state) = self.id(name).and_then(|id| self.all.get_mut(&id)) {
+            self.violations.add(state.pending.violations());
+            state.pending = PendingQueue::default();
+            state.pending.set_limit(limit);
+        }
+    }
+
+    pub(crate) fn violations(&self) -> Violations {
+        let mut all = self.violations;
+        for state in self.all.values() {
+            all.add(state.pending.violations());
+        }
+        all
     }
 
     pub(crate) fn id(&self, name: &QueueName) -> Option<ClusterQueueId> {

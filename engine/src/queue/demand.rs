@@ -24,12 +24,16 @@ impl Demand {
         }
     }
 
-    /// Removes a workload.
-    pub(crate) fn remove(&mut self, shape: &Shape) {
-        self.workloads = self.workloads.saturating_sub(1);
-        for (resource, amount) in &shape.requests {
-            self.lower(resource, *amount);
-        }
+    /// Removes a workload. Says whether all of it was there.
+    #[must_use]
+    pub(crate) fn remove(&mut self, shape: &Shape) -> bool {
+        self.lower(
+            1,
+            shape
+                .requests
+                .iter()
+                .map(|(resource, amount)| (resource, amount)),
+        )
     }
 
     /// Adds the whole demand of a LocalQueue.
@@ -40,12 +44,10 @@ impl Demand {
         }
     }
 
-    /// Removes the whole demand of a LocalQueue.
-    pub(crate) fn remove_all(&mut self, other: &Self) {
-        self.workloads = self.workloads.saturating_sub(other.workloads);
-        for (resource, amount) in &other.requests {
-            self.lower(resource, *amount);
-        }
+    /// Removes the whole demand of a LocalQueue. Says whether all of it was there.
+    #[must_use]
+    pub(crate) fn remove_all(&mut self, other: &Self) -> bool {
+        self.lower(other.workloads, other.requests.iter())
     }
 
     pub(crate) fn workloads(&self) -> usize {
@@ -64,12 +66,23 @@ impl Demand {
         }
     }
 
-    fn lower(&mut self, resource: &ResourceName, amount: Amount) {
-        if let Some(sum) = self.requests.get_mut(resource) {
-            *sum = sum.minus(amount);
-            if *sum <= Amount::ZERO {
-                self.requests.remove(resource);
+    fn lower<'a>(
+        &mut self,
+        workloads: usize,
+        requests: impl Iterator<Item = (&'a ResourceName, &'a Amount)>,
+    ) -> bool {
+        let mut was_there = workloads <= self.workloads;
+        self.workloads = self.workloads.saturating_sub(workloads);
+        for (resource, amount) in requests {
+            let sum = self.requests.get_mut(resource);
+            was_there &= sum.as_ref().map_or(Amount::ZERO, |sum| **sum) >= *amount;
+            if let Some(sum) = sum {
+                *sum = sum.minus(*amount);
+                if *sum <= Amount::ZERO {
+                    self.requests.remove(resource);
+                }
             }
         }
+        was_there
     }
 }

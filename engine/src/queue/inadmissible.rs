@@ -28,7 +28,9 @@ impl PendingQueue {
 
     /// Marks a class: nothing can be done for its head.
     pub(crate) fn mark_inadmissible(&mut self, id: &ClassId) {
-        self.set_inadmissible(id, true);
+        let is_there = self.set_inadmissible(id, true).is_some();
+        self.violations
+            .check(is_there, "a class that is inadmissible has members");
     }
 
     /// Re-opens a class and returns it, if it exists.
@@ -102,7 +104,9 @@ impl PendingQueue {
         rules: Preemption,
     ) {
         let Some(class) = self.classes.get_mut(id) else {
-            return;
+            return self
+                .violations
+                .check(false, "a class that is blocked has members");
         };
         if class.members.rest.is_empty() && !blocking_usage.is_empty() && !rules.is_enabled() {
             class.options = None;

@@ -11,7 +11,7 @@ use crate::queue::pending::PendingQueue;
 use crate::quota::config::Config;
 use crate::quota::quota_tree::QuotaTree;
 use crate::quota::view::NodeId;
-use crate::workload::shape::ClassId;
+use crate::workload::shape::{ClassId, Shape};
 
 impl PendingQueue {
     /// Whether there is a class whose feasibility is not known.
@@ -19,9 +19,17 @@ impl PendingQueue {
         !self.fit_unknown.is_empty()
     }
 
-    /// Takes the next class whose feasibility is not known.
-    fn next_unknown_fit(&mut self) -> Option<ClassId> {
-        self.fit_unknown.pop_first()
+    /// Takes the next class whose feasibility is not known, with its shape.
+    fn next_unknown_fit(&mut self) -> Option<(ClassId, Arc<Shape>)> {
+        while let Some(id) = self.fit_unknown.pop_first() {
+            if let Some(class) = self.classes.get(&id) {
+                let shape = Arc::clone(&class.shape);
+                return Some((id, shape));
+            }
+            self.violations
+                .check(false, "a class that is to be judged has members");
+        }
+        None
     }
 
     /// Sets whether a class ever fits. A class that does not is skipped and no longer counts towards the
@@ -29,6 +37,8 @@ impl PendingQueue {
     pub(crate) fn set_ever_fits(&mut self, id: &ClassId, ever_fits: bool) -> BTreeSet<ClassId> {
         let mut moved_in = BTreeSet::new();
         let Some(class) = self.classes.get_mut(id) else {
+            self.violations
+                .check(false, "a class that is judged has members");
             return moved_in;
         };
         class.ever_fits = Some(ever_fits);
@@ -85,10 +95,7 @@ pub(crate) fn find_never_fitting(
 ) -> BTreeSet<ClassId> {
     let mut reopened = BTreeSet::new();
     let mut is_any_out = false;
-    while let Some(id) = pending.next_unknown_fit() {
-        let Some(shape) = pending.class(&id).map(|class| Arc::clone(&class.shape)) else {
-            continue;
-        };
+    while let Some((id, shape)) = pending.next_unknown_fit() {
         let ever_fits = match flavor_options(config, queue, &shape, pod) {
             FlavorOptions::None(_) => false,
             FlavorOptions::Slots(slots) => slots.ever_fits(quota, node, &shape),

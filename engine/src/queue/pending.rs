@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use crate::queue::blocking_usage::BlockingUsage;
 use crate::queue::class::{Class, ClassMembers};
+use crate::quota::violations::Violations;
 use crate::workload::queue_order::QueueOrder;
 use crate::workload::shape::{ClassId, Shape};
 
@@ -31,6 +32,7 @@ pub(crate) struct PendingQueue {
     pub(super) limit: Option<(usize, BTreeMap<QueueOrder, ClassId>)>,
     /// Workloads beyond the limit. All of them come after the queued ones.
     pub(super) beyond_limit: BTreeMap<QueueOrder, (ClassId, Arc<Shape>)>,
+    pub(super) violations: Violations,
 }
 
 impl PendingQueue {
@@ -72,15 +74,16 @@ impl PendingQueue {
     }
 
     pub(super) fn move_beyond_limit(&mut self) {
-        let Some((key, class)) = (self.limit.as_mut()).and_then(|(_, queued)| queued.pop_last())
-        else {
-            return;
+        let last = (self.limit.as_mut()).and_then(|(_, queued)| queued.pop_last());
+        let found = last.and_then(|(key, class)| {
+            let shape = Arc::clone(&self.classes.get(&class)?.shape);
+            Some((key, class, shape))
+        });
+        let Some((key, class, shape)) = found else {
+            return self.violations.check(false, "what is queued has a class");
         };
-        if let Some(found) = self.classes.get(&class) {
-            let shape = Arc::clone(&found.shape);
-            self.remove_from_class(&key, &class);
-            self.beyond_limit.insert(key, (class, shape));
-        }
+        self.remove_from_class(&key, &class);
+        self.beyond_limit.insert(key, (class, shape));
     }
 
     pub(super) fn add_to_class(&mut self, key: QueueOrder, id: ClassId, shape: &Arc<Shape>) {
@@ -111,8 +114,11 @@ impl PendingQueue {
     }
 
     fn remove_from_class(&mut self, key: &QueueOrder, id: &ClassId) {
-        let Some(class) = self.classes.get_mut(id) else {
-            return;
+        let class = self.classes.get_mut(id);
+        let Some(class) = class.filter(|class| class.members.contains(key)) else {
+            return self
+                .violations
+                .check(false, "what leaves a queue was queued");
         };
         let was_head = self.heads.remove(key).is_some();
         if class.members.remove(key) {
@@ -125,6 +131,11 @@ impl PendingQueue {
                 self.blocking_usage.remove(&class.blocking_usage);
             }
         }
+    }
+
+    /// How often a state was found that must not occur.
+    pub(crate) fn violations(&self) -> Violations {
+        self.violations
     }
 
     /// The head of the queue.

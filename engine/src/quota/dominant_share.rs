@@ -11,10 +11,8 @@ use crate::quota::view::{NodeId, View};
 impl QuotaTree {
     /// The dominant resource share of a node: what it borrows, in relation to what its parent could lend.
     pub(crate) fn share(&self, view: View, id: NodeId) -> Share {
-        let Some(node) = self.nodes.get(id) else {
-            return Share::ZERO;
-        };
-        let Some(parent) = node.parent else {
+        let Some((node, parent)) = self.node(id).and_then(|node| Some((node, node.parent?))) else {
+            // The root borrows from nobody.
             return Share::ZERO;
         };
         let mut borrowed: BTreeMap<&ResourceName, Amount> = BTreeMap::new();

@@ -18,7 +18,7 @@ impl QuotaTree {
     ) -> bool {
         let (mut id, mut rest) = (Some(node), amount);
         while rest > Amount::ZERO
-            && let Some(node) = id.and_then(|id| self.nodes.get(id))
+            && let Some(node) = id.and_then(|id| self.node(id))
         {
             let cell = node.cells.get(&cell).copied().unwrap_or_default();
             let usage = cell.usage(view).plus(rest);

@@ -12,3 +12,4 @@ pub(crate) mod quota_tree;
 pub(crate) mod usage;
 pub(crate) mod usage_history;
 pub(crate) mod view;
+pub(crate) mod violations;

@@ -25,6 +25,7 @@ use crate::api::quota::{Quota, ResourceGroup};
 use crate::api::share::Weight;
 use crate::quota::flavor_resources::{FlavorResource, FlavorResourceId, FlavorResources};
 use crate::quota::view::{Borrowing, NodeId, View};
+use crate::quota::violations::Violations;
 
 /// Quota and usage of all nodes of a tree. Parents come before their children.
 #[derive(Clone, Debug, Default)]
@@ -33,8 +34,7 @@ pub(crate) struct QuotaTree {
     /// All cells of this tree.
     pub(super) cells: BTreeMap<FlavorResource, FlavorResourceId>,
     known: BTreeSet<FlavorResourceId>,
-    /// How often usage was removed that was not there.
-    violations: u64,
+    violations: Violations,
 }
 
 #[derive(Clone, Debug)]
@@ -61,12 +61,12 @@ pub(super) struct NodeQuota {
 pub(crate) fn configured_quotas(groups: &[ResourceGroup]) -> BTreeMap<FlavorResource, Quota> {
     let mut quotas = BTreeMap::new();
     for (index, group) in groups.iter().enumerate() {
-        let earlier = groups.get(..index).unwrap_or_default();
         for flavor in &group.flavors {
             for (resource, quota) in &flavor.resources {
-                let covered_earlier = earlier
+                let covered_earlier = groups
                     .iter()
-                    .any(|g| g.covered_resources.contains(resource));
+                    .take(index)
+                    .any(|earlier| earlier.covered_resources.contains(resource));
                 if group.covered_resources.contains(resource) && !covered_earlier {
                     let cell = (flavor.name.clone(), resource.clone());
                     quotas.entry(cell).or_insert_with(|| clamped(*quota));
@@ -166,8 +166,13 @@ impl QuotaTree {
         for id in (0..self.nodes.len()).rev() {
             // A child comes after its parent, so this cuts the parent from its children.
             let (above, below) = self.nodes.split_at_mut(id);
-            let Some(node) = below.first() else { continue };
-            let Some(parent) = node.parent.and_then(|parent| above.get_mut(parent)) else {
+            let Some((node, parent)) = below.first().and_then(|node| Some((node, node.parent?)))
+            else {
+                continue;
+            };
+            let Some(parent) = above.get_mut(parent) else {
+                self.violations
+                    .check(false, "a parent comes before its children");
                 continue;
             };
             for (cell_id, cell) in &node.cells {
@@ -184,10 +189,11 @@ impl QuotaTree {
 
     /// Makes a cell part of this tree. Call it before the cell has usage.
     pub(crate) fn register(&mut self, id: FlavorResourceId, names: &FlavorResources) {
-        if self.known.insert(id)
-            && let Some(name) = names.name(id)
-        {
-            self.cells.insert(name.clone(), id);
+        if self.known.insert(id) {
+            let name = names.name(id);
+            self.violations
+                .check(name.is_some(), "each cell has a flavor and a resource");
+            self.cells.extend(name.map(|name| (name.clone(), id)));
         }
     }
 
@@ -285,15 +291,14 @@ impl QuotaTree {
             let usage = cell.usage_mut(view);
             *usage = usage.minus(rest);
             let is_below_zero = *usage < Amount::ZERO;
-            debug_assert!(!is_below_zero, "usage was removed that was not there");
-            self.violations = self.violations.saturating_add(u64::from(is_below_zero));
+            self.violations
+                .check(!is_below_zero, "usage that is removed was there");
             rest = rest.min(above);
             id = node.parent;
         }
     }
 
-    /// How often usage was removed that was not there.
-    pub(crate) fn violations(&self) -> u64 {
+    pub(crate) fn violations(&self) -> Violations {
         self.violations
     }
 
@@ -325,7 +330,14 @@ impl QuotaTree {
 
     /// The parent of a node.
     pub(crate) fn parent(&self, node: NodeId) -> Option<NodeId> {
-        self.nodes.get(node).and_then(|node| node.parent)
+        self.node(node)?.parent
+    }
+
+    /// A node. Whoever has its number has it from this tree.
+    pub(super) fn node(&self, id: NodeId) -> Option<&Node> {
+        let node = self.nodes.get(id);
+        debug_assert!(node.is_some(), "node {id} is in the tree");
+        node
     }
 
     /// The nominal quota of a node for a cell.
@@ -338,7 +350,7 @@ impl QuotaTree {
         &self,
         node: NodeId,
     ) -> impl Iterator<Item = (&FlavorResource, Amount, Amount)> {
-        let node = self.nodes.get(node);
+        let node = self.node(node);
         self.cells.iter().filter_map(move |(name, id)| {
             let cell = node?.cells.get(id)?;
             Some((name, cell.subtree, cell.now))
@@ -346,7 +358,7 @@ impl QuotaTree {
     }
 
     pub(super) fn get(&self, node: NodeId, cell: FlavorResourceId) -> NodeQuota {
-        let node = self.nodes.get(node);
+        let node = self.node(node);
         node.and_then(|node| node.cells.get(&cell))
             .copied()
             .unwrap_or_default()

@@ -54,6 +54,10 @@ impl Levels {
     }
 
     pub(super) fn bit(level: usize) -> u64 {
+        debug_assert!(
+            level < TREE_DEPTH_MAX,
+            "a path is no longer than trees are deep"
+        );
         let level = u32::try_from(level).ok();
         level
             .and_then(|level| 1_u64.checked_shl(level))

@@ -7,7 +7,6 @@ use crate::api::names::{CohortName, FlavorName, LocalQueueKey, QueueName, Worklo
 use crate::api::queues::{AdmissionMode, ClusterQueue, Cohort, LocalQueue};
 use crate::queue::cluster_queue::ClusterQueueState;
 use crate::queue::local_queue::LocalQueueState;
-use crate::queue::pending::PendingQueue;
 use crate::quota::config::NodeName;
 use crate::state::engine::Engine;
 
@@ -123,10 +122,7 @@ impl Engine {
             .filter(|local_queue| local_queue.active_cluster_queue() == Some(name))
             .flat_map(|local_queue| local_queue.workloads.iter().cloned())
             .collect();
-        if let Some(cluster_queue) = self.cluster_queues.get_mut(name) {
-            cluster_queue.pending = PendingQueue::default();
-            cluster_queue.pending.set_limit(limit);
-        }
+        self.cluster_queues.begin_anew(name, limit);
         for id in workloads {
             self.enqueue(&id, Some(name));
         }
@@ -186,11 +182,10 @@ impl Engine {
                 && let Some(cluster_queue) = self.cluster_queues.get_mut(&queue)
             {
                 cluster_queue.local_queues.remove(key);
-                let demand = self
-                    .local_queues
-                    .get(key)
-                    .map(|local_queue| local_queue.demand.clone());
-                cluster_queue.demand.remove_all(&demand.unwrap_or_default());
+                let local_queue = self.local_queues.get(key);
+                let was_there = local_queue
+                    .is_none_or(|local_queue| cluster_queue.demand.remove_all(&local_queue.demand));
+                self.check(was_there, "a queue has the demand of its LocalQueues");
                 self.drop_empty_cluster_queue(&queue);
             }
         }

@@ -14,6 +14,7 @@ use crate::cohort::trees::CohortTrees;
 use crate::queue::cluster_queue::ClusterQueueStates;
 use crate::queue::local_queue::LocalQueues;
 use crate::quota::config::{Config, NodeName};
+use crate::quota::violations::Violations;
 use crate::state::nominations::Nominations;
 use crate::workload::info::Workloads;
 use crate::workload::shape::Shapes;
@@ -41,7 +42,7 @@ pub struct Engine {
     /// The ClusterQueues with workloads whose feasibility is not known.
     pub(crate) fit_unknown: BTreeSet<QueueName>,
     /// States that must not occur, as far as they were not found in a tree.
-    pub(crate) violations: u64,
+    pub(crate) violations: Violations,
 }
 
 impl Engine {
@@ -61,7 +62,7 @@ impl Engine {
             now: Time::from_millis(i64::MIN),
             by_usage: BTreeSet::new(),
             fit_unknown: BTreeSet::new(),
-            violations: 0,
+            violations: Violations::default(),
         }
     }
 

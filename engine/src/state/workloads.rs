@@ -169,16 +169,19 @@ impl Engine {
         self.remove_from_lists(id);
         let info = self.workloads.remove(id)?;
         self.shapes.release(&info.shape);
-        let local_queue = self.local_queues.get_mut(&info.queue)?;
-        local_queue.workloads.remove(id);
+        let Some(local_queue) = self.local_queues.get_mut(&info.queue) else {
+            self.check(false, "the LocalQueue of a workload has a state");
+            return None;
+        };
+        let mut was_there = local_queue.workloads.remove(id);
         if info.state == WorkloadPhase::Pending {
             for demand in demands(local_queue, &mut self.cluster_queues) {
-                demand.remove(&info.shape);
+                was_there &= demand.remove(&info.shape);
             }
         }
         if let Some(AdmissionUsage { admission, usage }) = info.state.admission_usage() {
             let admitted = info.state.is_admitted();
-            let mut was_there = local_queue.usage.remove(usage, admitted);
+            was_there &= local_queue.usage.remove(usage, admitted);
             if let Some(cluster_queue) = self.cluster_queues.get_mut(&admission.queue) {
                 was_there &= cluster_queue.usage.remove(usage, admitted);
                 was_there &= cluster_queue.with_usage.remove(id);
@@ -193,8 +196,11 @@ impl Engine {
                 tree.reopened.reopen_all();
             }
             self.drop_empty_cluster_queue(&admission.queue);
-            self.check(was_there, "a queue has the usage of its workloads");
         }
+        self.check(
+            was_there,
+            "a queue has the demand and the usage of its workloads",
+        );
         Some(info.queue)
     }
 }

@@ -143,7 +143,8 @@ impl Expression {
                 }
                 (_, Declared::Named(variables)) => {
                     let names: Vec<_> = variables.iter().map(|name| format!("{name:?}")).collect();
-                    format!("only {} are declared", names.join(", "))
+                    let are = if names.len() == 1 { "is" } else { "are" };
+                    format!("only {} {are} declared", names.join(", "))
                 }
             };
             let at = position(&program, id);

@@ -1,6 +1,8 @@
 //! What is decided beside the engine: how a job or pod is evicted, which pods come back, what is late, stalled,
 //! in excess or without its job. What fits where is the engine's, and nothing is taken in here. Called by
 //! `settle.rs` in its turn, and by `intake` and `writes` with what has happened; calls `engine_sync.rs`, and sends.
+//!
+//! Must not know what fits where, nor clients.
 
 mod admissions;
 pub(super) mod evictions;

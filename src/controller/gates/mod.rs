@@ -1,6 +1,8 @@
 //! Gates: whose deadline passes when, what was lifted from whom, who passes a gate with a counter, and what is lifted
 //! after another object. What follows
 //! for an object is planned in `crate::plan::gates`; what a Gate's status says lies in `reports/gate_statuses.rs`.
+//!
+//! Must not know quota or queues.
 
 mod after;
 mod counters;

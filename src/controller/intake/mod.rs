@@ -2,6 +2,8 @@
 //! whom. Who is admitted or evicted is not decided here: what has changed is marked, and `settle.rs` goes on.
 //! Called by `observe.rs`, by `writes` for what replies show, and by `settle.rs`; calls `engine_sync.rs`, and tells
 //! `decisions` what these wait for.
+//!
+//! Must not know who is admitted, nor clients.
 
 pub(super) mod children;
 pub(super) mod devices;

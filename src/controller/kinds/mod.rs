@@ -3,6 +3,8 @@
 //! (`retiring.rs`). Which of two for one kind counts is `changes.rs`. Everybody asks here how objects are read and
 //! where they are (`questions.rs`); what they are is not known here. When objects are to be forgotten or reviewed,
 //! `intake` and `observe.rs` are called.
+//!
+//! Must not know objects of a kind, nor clients.
 
 mod changes;
 mod observed;

@@ -1,5 +1,7 @@
 //! The only place of the controller with tokio, clients and a clock: watches and replies become inputs of
 //! the [`Controller`], and its outputs become requests. Nothing is decided here.
+//!
+//! Must not know why anything is written.
 
 mod claim_templates;
 mod dependency_task;

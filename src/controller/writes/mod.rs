@@ -1,6 +1,8 @@
 //! Writes: at most one in flight for each subject, and what follows from how they end. What is written is planned
 //! elsewhere (`crate::plan`) and sent by `crate::api::write`. A reply goes the way of an observation: it calls
 //! `observe.rs`, `intake` and `engine_sync.rs`.
+//!
+//! Must not know why anything is written, nor clients.
 
 mod attempts;
 pub(super) mod in_flight;

@@ -19,7 +19,8 @@ use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use super::{Basis, Reach, Rule, Wanted, Wishes, applied};
+use super::applied;
+use super::wanted::{Basis, Reach, Rule, Wanted, Wishes};
 use crate::process::FIELD_MANAGER;
 use crate::process::term::Term;
 

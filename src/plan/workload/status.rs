@@ -10,8 +10,9 @@ use crate::cache::WorkloadRecord;
 use crate::cache::conditions::{self, ConditionUpdate, Type};
 use crate::plan::cause::Cause;
 use crate::plan::explain::{DEACTIVATED, NotReserved, backs_off, in_seconds};
+use crate::plan::outcome::{Note, Now};
 use crate::plan::unused_quota::once_more;
-use crate::plan::{Note, Now, progress, stall};
+use crate::plan::{progress, stall};
 
 /// What a Workload waits for whose user has suspended the job, by this field.
 pub fn waits_for_user(field: &str) -> String {

@@ -2,6 +2,8 @@
 //! unchanged for its whole duration on the local clock, whatever its timestamps say. A leader that can't
 //! renew gives up well before others may take over. What a leader may do in its term is `term.rs`. Who finds
 //! that the Lease was deleted waits until a former leader has noticed.
+//!
+//! Must not know what a leader does.
 
 use std::sync::Arc;
 use std::time::Duration;

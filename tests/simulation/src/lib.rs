@@ -16,6 +16,7 @@
 
 pub mod api;
 pub mod cluster;
+pub mod exam;
 pub mod network;
 pub mod play;
 pub mod replica;

@@ -29,6 +29,19 @@ pub const SLUICE: &str = sluice_faults::history::SLUICE;
 const LATENCY: Duration = Duration::from_millis(8);
 /// By how much more the watches of one server may lag behind each other.
 const LAG: Duration = Duration::from_millis(300);
+/// By how much more when the server that tells them has more to do.
+const STALL: Duration = Duration::from_secs(3);
+/// Resources whose first lists are slow in some lives of a process, as an API server fills its cache of each by
+/// itself, and by how much at most.
+const SLOW: [&str; 6] = [
+    "workloads",
+    "pods",
+    "jobs",
+    "clusterqueues",
+    "cohorts",
+    "localqueues",
+];
+const SLOW_LIST: Duration = Duration::from_secs(8);
 /// When a client that gets no reply finds its connection closed.
 const CLOSED_AFTER: Duration = Duration::from_mins(2);
 
@@ -54,6 +67,8 @@ struct State {
     hangs_until: Option<Instant>,
     /// It hangs for so long when the next status of a Workload is on its way: an admission, most of the time.
     hangs_with_status: Option<Duration>,
+    /// The resource whose lists take so much longer.
+    slow_list: Option<(&'static str, Duration)>,
     /// What was sent last and got no answer, or a wrong one.
     unanswered: Option<String>,
     made: BTreeMap<&'static str, usize>,
@@ -86,12 +101,17 @@ impl State {
 
 impl Network {
     /// A network on which so many of 100 requests go wrong.
-    pub fn new(server: Arc<Server>, rng: Rng, percent: u8) -> Self {
+    pub fn new(server: Arc<Server>, mut rng: Rng, percent: u8) -> Self {
+        let has_slow_list = 0 < percent && rng.bool();
+        let slow_list = has_slow_list
+            .then(|| Some((rng.choice(SLOW)?, SLOW_LIST.mul_f64(rng.f64()))))
+            .flatten();
         let state = State {
             rng,
             percent,
             hangs_until: None,
             hangs_with_status: None,
+            slow_list,
             unanswered: None,
             made: BTreeMap::new(),
             writes: 0,
@@ -114,6 +134,7 @@ impl Network {
         let mut state = self.state();
         state.percent = 0;
         state.hangs_with_status = None;
+        state.slow_list = None;
     }
 
     /// Nothing comes through for so long.
@@ -152,6 +173,17 @@ impl Network {
 
     fn some(&self, most: Duration) -> Duration {
         most.mul_f64(self.state().rng.f64())
+    }
+
+    /// How long a watch stands still before its next line.
+    fn stall(&self) -> Duration {
+        let state = &mut *self.state();
+        let stalls = state.rng.u8(0..100) < state.percent / 4;
+        if stalls {
+            STALL.mul_f64(state.rng.f64())
+        } else {
+            Duration::ZERO
+        }
     }
 
     /// Until the process and the server go on.
@@ -216,6 +248,13 @@ impl Network {
     ) -> Result<Response<AnswerBody>, BoxError> {
         self.passable().await;
         sleep(self.some(LATENCY)).await;
+        let slow_list = self.state().slow_list;
+        let slow_list = slow_list.filter(|(resource, _)| {
+            head.method == http::Method::GET && head.uri.path().ends_with(resource)
+        });
+        if let Some((_, time)) = slow_list {
+            sleep(time).await;
+        }
         let lost = || -> BoxError { "the connection was closed".into() };
         let reply = match fault {
             Some(Fault::Lost) => return Err(lost()),
@@ -296,6 +335,7 @@ impl Network {
                     line = stream.next() => line?,
                 };
                 sleep(network.some(lag)).await;
+                sleep(network.stall()).await;
                 network.passable().await;
                 let bytes = Bytes::from(format!("{line}\n"));
                 Some((Ok(bytes), (stream, left - 1)))

@@ -18,6 +18,7 @@ use crate::api::Server;
 use crate::api::resource::Place;
 use crate::api::store::Change;
 use crate::cluster;
+use crate::exam;
 use crate::replica::Slot;
 use crate::users::{self, NAMESPACE, Script};
 
@@ -188,6 +189,8 @@ impl Simulation {
         self.all_ended(script).await?;
         self.check()?;
         self.quiet().await?;
+        exam::nothing_is_left(&self.server)?;
+        exam::sit(&self.server).await?;
         self.check()?;
         let unfinished = self.checker.unfinished(NAMESPACE);
         judge(&unfinished)

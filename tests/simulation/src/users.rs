@@ -41,6 +41,8 @@ pub enum Deed {
     Move(String, &'static str),
     /// Deletes a job and leaves its pods.
     Orphan(String),
+    /// Deletes a job, and submits it again under its name.
+    Replace(Value),
     /// Deletes the Workload of a job.
     DeleteWorkload(String),
     /// Deletes a pod of a job.
@@ -71,18 +73,14 @@ impl Script {
     pub fn draw(rng: &mut Rng, jobs: usize) -> Self {
         let load = Load::draw(rng, NAMESPACE, jobs);
         let mut deeds = Vec::new();
-        let mut there: Vec<String> = Vec::new();
+        let mut there: Vec<Value> = Vec::new();
         let mut endings = Vec::new();
         for act in load.acts {
+            let act = adapted(act);
             if let Act::Create(job) = &act {
-                there.push(
-                    job["metadata"]["name"]
-                        .as_str()
-                        .unwrap_or_default()
-                        .to_owned(),
-                );
+                there.push(job.clone());
             }
-            deeds.push(Deed::Of(adapted(act)));
+            deeds.push(Deed::Of(act));
             if rng.u8(..) < 90 {
                 let deed = more(rng, &there, deeds.len());
                 endings.extend(undone(&deed));
@@ -121,10 +119,11 @@ fn adapted(act: Act) -> Act {
 
 const QUEUES: [&str; 3] = ["a", "b", "c"];
 
-fn more(rng: &mut Rng, there: &[String], number: usize) -> Deed {
-    let job = rng.choice(there).cloned().unwrap_or_default();
+fn more(rng: &mut Rng, there: &[Value], number: usize) -> Deed {
+    let object = rng.choice(there).cloned().unwrap_or_default();
+    let job = name_of(&object).to_owned();
     let queue = rng.choice(QUEUES).unwrap_or("a");
-    match rng.u8(0..14) {
+    match rng.u8(0..16) {
         0 | 1 => Deed::Suspend(job, true),
         2 => Deed::Suspend(job, false),
         3 => Deed::Resize(job, rng.u8(1..4)),
@@ -139,6 +138,8 @@ fn more(rng: &mut Rng, there: &[String], number: usize) -> Deed {
         ),
         10 => Deed::Stop(queue, "None"),
         11 => Deed::Deactivate(job, false),
+        12 => Deed::Replace(object),
+        13 => Deed::DeleteWorkload(job),
         _ => Deed::Pod(json!({
             "apiVersion": "v1", "kind": "Pod",
             "metadata": {
@@ -159,8 +160,13 @@ fn undone(deed: &Deed) -> Option<Deed> {
         Deed::Suspend(job, true) => Some(Deed::Suspend(job.clone(), false)),
         Deed::Stop(queue, _) => Some(Deed::Stop(queue, "None")),
         Deed::Deactivate(job, _) => Some(Deed::Deactivate(job.clone(), true)),
+        Deed::Replace(job) => Some(Deed::Of(Act::LiftGate(name_of(job).to_owned()))),
         _ => None,
     }
+}
+
+fn name_of(object: &Value) -> &str {
+    object["metadata"]["name"].as_str().unwrap_or_default()
 }
 
 /// Does one thing; what is refused is not done, what is not answered is tried again.
@@ -206,6 +212,16 @@ async fn attempt(server: &Arc<Server>, deed: &Deed) -> Result<(), u16> {
             let options = json!({"propagationPolicy": "Orphan"});
             server
                 .delete(&user, &here("Job", job), &options)
+                .map(drop)
+                .map_err(code)
+        }
+        Deed::Replace(job) => {
+            let place = here("Job", name_of(job));
+            // It may be gone already.
+            drop(server.delete(&user, &place, &Value::Null));
+            server
+                .create(&user, here("Job", ""), job.clone())
+                .await
                 .map(drop)
                 .map_err(code)
         }

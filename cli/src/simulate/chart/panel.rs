@@ -2,8 +2,9 @@
 
 use std::fmt::Write as _;
 
-use crate::simulate::figures::{STEPS, amount};
+use crate::simulate::figures::STEPS;
 use crate::simulate::span;
+use crate::simulate::units::amount;
 
 /// Width of the area that is drawn in.
 pub const WIDTH: usize = 860;

@@ -2,14 +2,74 @@
 
 use std::collections::BTreeMap;
 
+use serde::Serialize;
+
 use super::sizes::Sizes;
-use super::{Basis, Group, Seconds, Spread, to_digits, units};
+use crate::simulate::basis::Basis;
 use crate::simulate::play::{Fate, Restart, Run, RunUsage};
+use crate::simulate::units::{Seconds, to_digits, units};
 
 /// What stands for the ClusterQueue of a LocalQueue that doesn't exist.
 const NOWHERE: &str = "<none>";
 /// Milliseconds in an hour.
 const HOUR: i128 = 3_600_000;
+
+/// Some of the jobs. Each of them is counted in exactly one of `finished`, `running`, `waiting`,
+/// `neverAdmitted` and `notArrived`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Group {
+    /// What they have in common.
+    pub name: String,
+    /// How many there are.
+    pub jobs: usize,
+    /// How many did what they were for.
+    pub finished: usize,
+    /// How many held quota at the end.
+    pub running: usize,
+    /// How many waited again at the end.
+    pub waiting: usize,
+    /// How many arrived, and held no quota until the end.
+    pub never_admitted: usize,
+    /// How many had not arrived at the end.
+    pub not_arrived: usize,
+    /// From arrival to the first admission, of those that were admitted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wait: Option<Spread>,
+    /// From arrival to the end of the work, of those that finished.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub turnaround: Option<Spread>,
+    /// How often they were evicted, by the reason.
+    pub evictions: BTreeMap<&'static str, usize>,
+    /// The time for which they held quota and that came to nothing by evictions.
+    pub wasted_seconds: Seconds,
+    /// What they held in that time, in hours of one of each resource.
+    pub wasted_resource_hours: BTreeMap<String, f64>,
+    /// How often one was admitted with fewer pods than it asked for.
+    pub partial_admissions: usize,
+    /// How many pods they did without then.
+    pub pods_left_out: u64,
+}
+
+/// How a span of time is spread over jobs: the shortest within which so many of a hundred are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[expect(
+    clippy::struct_field_names,
+    reason = "the unit is part of a name in JSON"
+)]
+pub struct Spread {
+    /// The mean.
+    pub average_seconds: Seconds,
+    /// Half of them.
+    pub p50_seconds: Seconds,
+    /// 90 of 100.
+    pub p90_seconds: Seconds,
+    /// 99 of 100.
+    pub p99_seconds: Seconds,
+    /// All.
+    pub max_seconds: Seconds,
+}
 
 /// The jobs in groups.
 #[derive(Debug)]

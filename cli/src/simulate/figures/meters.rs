@@ -3,15 +3,72 @@
 
 use std::collections::BTreeMap;
 
+use serde::Serialize;
 use sluice_engine::Time;
 
-use super::{Basis, Owner, QuotaUse, Seconds, Series, UsageSeries};
-use super::{rounded, to_digits, units};
+use crate::simulate::basis::{Basis, Owner};
 use crate::simulate::play::{Cell, Fate, Play, RunUsage};
 use crate::simulate::quotas::{Quotas, nominal};
+use crate::simulate::units::{Seconds, rounded, to_digits, units};
 
 /// Steps of time in a series.
 pub const STEPS: usize = 240;
+
+/// How much of a quota was used.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct QuotaUse {
+    /// Whose it is.
+    #[serde(flatten)]
+    pub owner: Owner,
+    /// The flavor.
+    pub flavor: String,
+    /// The resource.
+    pub resource: String,
+    /// The nominal quota.
+    pub nominal: String,
+    /// The nominal quota in units of the resource.
+    #[serde(skip)]
+    pub nominal_units: f64,
+    /// What was used on average.
+    pub average: String,
+    /// The average, of the nominal quota; none if that is zero. A ClusterQueue that borrows may be
+    /// above 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub utilisation: Option<f64>,
+    /// The most that was used.
+    pub peak: String,
+    /// What was used above the nominal quota on average.
+    pub average_borrowed: String,
+    /// For how long anything was.
+    pub borrowing_seconds: Seconds,
+}
+
+/// What happened over time: averages of steps of equal length.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Series {
+    /// The length of a step.
+    pub step_seconds: f64,
+    /// Usage by ClusterQueue, flavor and resource.
+    pub usage: Vec<UsageSeries>,
+    /// How many jobs waited, by ClusterQueue.
+    pub waiting: BTreeMap<String, Vec<f64>>,
+}
+
+/// What a ClusterQueue used.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct UsageSeries {
+    /// The ClusterQueue.
+    pub cluster_queue: String,
+    /// The flavor.
+    pub flavor: String,
+    /// The resource.
+    pub resource: String,
+    /// In units of the resource.
+    pub values: Vec<f64>,
+}
 
 /// The time of a play, in [`STEPS`] steps.
 #[derive(Debug, Clone, Copy)]

@@ -2,14 +2,16 @@
 //! each job.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use sluice_engine::{
-    ClusterQueue, Flavor, FlavorQuotas, LocalQueue, Preemption, QueueingStrategy, Quota,
-    ReclaimWithinCohort, ResourceGroup, WithinClusterQueue,
+    ClusterQueue, Flavor, FlavorQuotas, LocalQueue, LocalQueueKey, PodSet, Preemption,
+    QueueingStrategy, Quota, ReclaimWithinCohort, ResourceGroup, Settings, WithinClusterQueue,
 };
 
 use super::*;
-use crate::simulate::figures::{Basis, Figures};
+use crate::simulate::basis::Basis;
+use crate::simulate::figures::Figures;
 use crate::simulate::jobs::{InputJob, Priority};
 use crate::simulate::quotas::Quotas;
 use crate::simulate::span::Moment;

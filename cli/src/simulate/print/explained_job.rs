@@ -2,9 +2,10 @@
 
 use std::fmt::Write as _;
 
-use super::time;
+use crate::simulate::basis::Owner;
 use crate::simulate::explained_job::{ExplainedJob, Names, Outlook, QueueOfWaiting, State};
-use crate::simulate::figures::{Figures, Owner};
+use crate::simulate::figures::Figures;
+use crate::simulate::units::time;
 use crate::table::{NONE, columns, fields, printable};
 
 /// Jobs that are named in a list; the others are counted.

@@ -9,7 +9,7 @@ use sluice_engine::{
 };
 
 use super::*;
-use crate::simulate::figures::Owner;
+use crate::simulate::basis::Owner;
 
 /// Two queues or three, and what holds for them.
 #[derive(Debug, Clone)]
