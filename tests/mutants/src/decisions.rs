@@ -151,8 +151,8 @@ pub(crate) static MUTANTS: &[Mutant] = &[
         "a job keeps the place of its Workload instead of its own",
         "src/plan/job/pending.rs",
         (
-            "situation.job.created.map(Time).or_else(recorded)",
-            "recorded()",
+            "place::kept(recorded.map(|at| at.0), situation.job.created)",
+            "place::kept(recorded.map(|at| at.0), None)",
         ),
         Unit("src", "a_job_takes_the_place_of_its_own_creation"),
     ),
