@@ -174,9 +174,10 @@ impl Bench<'_> {
             "apiVersion": "sluice.dev/v1alpha1", "kind": "Gate",
             "metadata": {"name": format!("{gate}.acme.io")}, "spec": {"schedule": schedule},
         });
+        let gate = gate.to_string();
         let kubectl = self
             .control_plane
-            .kubectl(["apply", "-f", "-"], Some(&gate.to_string()));
+            .kubectl(["apply", "-f", "-"], Some(&gate));
         kubectl.await?.ok()?;
         Ok(())
     }
