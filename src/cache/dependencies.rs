@@ -2,12 +2,13 @@
 //! Gates say of each object. One watch for each kind, for all Gates; of an object nothing is kept but what the rules
 //! say of it. What follows for held objects is `controller/gates/after.rs`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use sluice_gates::{CompiledAfter, Dependency, DependencyRule, GroupKind, Outcome, Waiting};
 
+use super::Subject;
 use crate::process::clock::Moment;
 use crate::process::hashing::{HashMap, HashSet};
 
@@ -89,6 +90,8 @@ pub struct Dependencies {
     orders: Vec<DependencyOrder>,
     /// Whether Gates say something else than when it was last said what is wanted.
     is_outdated: bool,
+    /// Held objects that still wait, and may have to be told something else about that.
+    untold: BTreeSet<Subject>,
 }
 
 #[derive(Debug)]
@@ -297,6 +300,17 @@ impl Dependencies {
                 |(_, changed)| !matches!(changed, ChangedObjects::Some(some) if some.is_empty()),
             )
             .collect()
+    }
+
+    /// A held object still waits, and may have to be told something else about that.
+    pub fn tell_later(&mut self, subject: Subject) {
+        self.untold.insert(subject);
+    }
+
+    /// Takes out at most so many of the held objects that are to be told something else.
+    pub fn take_untold(&mut self, count: usize) -> Vec<Subject> {
+        let taken = std::iter::from_fn(|| self.untold.pop_first());
+        taken.take(count).collect()
     }
 
     /// Whether something was said of the object that one in `namespace` waits for.

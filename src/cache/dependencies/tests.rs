@@ -199,3 +199,13 @@ fn the_start_waits_for_a_list_but_not_for_ever() {
     refused(&mut known, 1, false);
     assert!(known.all_settled(start()));
 }
+
+#[test]
+fn who_still_waits_is_told_in_turn() {
+    let mut known = Dependencies::default();
+    for number in [3, 1, 2, 1] {
+        known.tell_later(Subject::Job(format!("u{number}").as_str().into()));
+    }
+    let mut take = |count| known.take_untold(count).len();
+    assert_eq!([take(2), take(2), take(2)], [2, 1, 0]);
+}

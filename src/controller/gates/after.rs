@@ -3,10 +3,15 @@
 
 use std::collections::BTreeMap;
 
-use sluice_gates::{CompiledAfter, Dependency, Waiting};
+use sluice_gates::{CompiledAfter, Dependency, GroupKind, Waiting};
 
+use crate::cache::dependencies::ChangedObjects;
 use crate::controller::Controller;
 use crate::plan::gates::GateNow;
+
+/// How many held objects are told something else in a second. Whoever may write an object that many others wait for
+/// could have events written about all of them again and again.
+const TOLD_PER_SECOND: usize = 100;
 
 impl Controller {
     /// Has those kinds watched that Gates wait for.
@@ -21,13 +26,22 @@ impl Controller {
         self.forget_listings();
     }
 
-    /// Has those held objects planned of whose dependencies something else is known.
+    /// Has those held objects planned of whose dependencies something else is known: at once where something is to be
+    /// done, and some of the others, who are only told something else.
     pub(in crate::controller) fn look_after_dependencies(&mut self) {
         let changed = self.cluster.dependencies.take_changed();
-        if changed.is_empty() {
-            return;
+        if !changed.is_empty() {
+            self.look_at_changed(&changed);
         }
-        let mut due = Vec::new();
+        let mut told = self.cluster.dependencies.take_untold(TOLD_PER_SECOND);
+        // Some may be gone by now.
+        told.retain(|subject| self.objects.gates_of(subject).is_some());
+        self.agenda.plan_all(told);
+    }
+
+    fn look_at_changed(&mut self, changed: &BTreeMap<GroupKind, ChangedObjects>) {
+        let known = &self.cluster.dependencies;
+        let (mut due, mut untold) = (Vec::new(), Vec::new());
         for (gate, object) in self.cluster.gates.iter() {
             let compiled = object.compiled.as_ref().ok();
             let Some(after) = compiled.and_then(|compiled| compiled.after()) else {
@@ -37,19 +51,29 @@ impl Controller {
             if !after.rules().iter().any(|rule| has_changed(rule.kind())) {
                 continue;
             }
-            let held = self.objects.held_by(gate).filter(|held| {
+            for held in self.objects.held_by(gate) {
                 let Some(gated) = self.objects.gates_of(&held.subject) else {
-                    return false;
+                    continue;
                 };
-                let dependency = after.dependency(gated.kept.annotations());
-                dependency.is_ok_and(|dependency| {
-                    let known = &self.cluster.dependencies;
-                    known.is_changed(&changed, &dependency, &held.namespace)
-                })
-            });
-            due.extend(held.map(|held| held.subject.clone()));
+                let Ok(dependency) = after.dependency(gated.kept.annotations()) else {
+                    continue;
+                };
+                if !known.is_changed(changed, &dependency, &held.namespace) {
+                    continue;
+                }
+                let acts = object.spec.deadline.is_some() && !gated.kept.has_expired(gate);
+                let is_due = match known.check(&dependency, &held.namespace) {
+                    Ok(()) => true,
+                    Err(waiting) => acts && matches!(waiting, Waiting::Failed(_)),
+                };
+                let list = if is_due { &mut due } else { &mut untold };
+                list.push(held.subject.clone());
+            }
         }
         self.agenda.plan_all(due);
+        for subject in untold {
+            self.cluster.dependencies.tell_later(subject);
+        }
     }
 
     /// Says whether such a gate is lifted from an object of `namespace` now.

@@ -159,3 +159,36 @@ fn job_kinds_must_compile() {
         "{message}"
     );
 }
+
+fn mk_gate(after: &Value) -> Value {
+    json!({"apiVersion": "sluice.dev/v1alpha1", "kind": "Gate", "metadata": {"name": "data.acme.io"},
+        "spec": {"after": after}})
+}
+
+fn mk_after(group: &str, kind: &str, condition: &str) -> Value {
+    json!({"group": group, "kind": kind, "condition": condition})
+}
+
+#[rstest]
+#[case::right(json!({"kinds": [mk_after("batch", "Job", "object.status.succeeded > 0")]}), "")]
+#[case::nothing(json!({}),
+    "spec.after: Required value: must have either object, which this Gate names, or kinds, of which the held object names one in its annotation")]
+#[case::secret(json!({"kinds": [mk_after("", "Secret", "has(object.data)")]}),
+    "spec.after.kinds[0].kind: Invalid value: \"Secret\": is not read by Sluice, whatever its roles say")]
+#[case::other_object(json!({"kinds": [mk_after("", "Pod", "secret.data == 'a'")]}),
+    "spec.after.kinds[0].condition: Invalid value: \"secret.data == 'a'\": undeclared reference to \"secret\" at 1:1: only \"object\" is declared")]
+#[case::number(json!({"kinds": [mk_after("", "Pod", "size(object.spec)")]}),
+    "spec.after.kinds[0].condition: Invalid value: \"size(object.spec)\": must give a bool, not a int")]
+#[case::nested(json!({"kinds": [mk_after("", "Pod", &format!("{}true{}", "(".repeat(60), ")".repeat(60)))]}),
+    "must not be nested deeper than 40 brackets, operators and fields")]
+#[case::annotation(json!({"kinds": [mk_after("", "Pod", "has(object.spec)")], "annotation": "a b"}),
+    "spec.after.annotation: Invalid value: \"a b\": must be the key of an annotation (such as \"sluice.dev/min-parallelism\")")]
+fn gates_must_be_followed(#[case] after: Value, #[case] expected: &str) {
+    let gate = mk_gate(&after);
+    let told = validate(USER, None, &gate).message();
+    assert!(told.ends_with(expected), "{told}");
+    assert_eq!(told.is_empty(), expected.is_empty(), "{told}");
+    // What was stored blocks no edit of something else.
+    let edited = with(gate.clone(), "/spec/description", json!("data"));
+    assert_eq!(validate(USER, Some(&gate), &edited).message(), "");
+}
