@@ -129,7 +129,7 @@ fn more(rng: &mut Rng, there: &[Value], number: usize) -> Deed {
         3 => Deed::Resize(job, rng.u8(1..4)),
         4 => Deed::Move(job, queue),
         5 => Deed::Orphan(job),
-        6 => Deed::DeleteWorkload(job),
+        6 | 13 => Deed::DeleteWorkload(job),
         7 => Deed::DeletePod(job),
         8 => Deed::Quota(queue, rng.u8(1..4)),
         9 => Deed::Stop(
@@ -139,7 +139,6 @@ fn more(rng: &mut Rng, there: &[Value], number: usize) -> Deed {
         10 => Deed::Stop(queue, "None"),
         11 => Deed::Deactivate(job, false),
         12 => Deed::Replace(object),
-        13 => Deed::DeleteWorkload(job),
         _ => Deed::Pod(json!({
             "apiVersion": "v1", "kind": "Pod",
             "metadata": {
