@@ -22,9 +22,9 @@ use sluice_kinds::problem::summarize;
 use sluice_translate as translate;
 
 use super::additions::PodAdditions;
-use super::dependencies::Dependencies;
 use super::devices::Devices;
 use super::gates::Gates;
+use super::gates::dependencies::Dependencies;
 use super::subject::Template;
 use crate::cache::source::Source;
 use read::{container_requests, countable, first_flavors, parse};

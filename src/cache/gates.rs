@@ -1,5 +1,7 @@
-//! The Gates. Filled from a watch; what gates hold is in `held.rs`, and what follows for an object is decided in
-//! `plan/gates.rs`.
+//! The Gates. Filled from a watch; what gates hold is in `held.rs`, what they wait for in `dependencies.rs`, and what
+//! follows for an object is decided in `plan/gates.rs`.
+
+pub mod dependencies;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -7,7 +7,6 @@ pub mod additions;
 pub mod children;
 pub mod cluster;
 pub mod conditions;
-pub mod dependencies;
 pub mod devices;
 pub mod gates;
 pub mod held;

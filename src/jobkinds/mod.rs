@@ -5,7 +5,3 @@
 
 pub mod policy;
 pub mod webhook_rules;
-
-/// The reason of a JobKind whose kind another one reads already. The webhooks find it in statuses that the
-/// controller has written.
-pub const TAKEN: &str = "AlreadyManaged";

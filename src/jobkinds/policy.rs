@@ -1,8 +1,7 @@
-//! Keeps the webhooks' policy in step with the JobKinds and Gates, and with what Gates ask about: namespaces and priority
-//! classes. Runs on every replica, as webhooks are
-//! served by all of them, whoever leads. Of two JobKinds for one kind the one counts that the controller reads,
-//! by the statuses that it has written; where these do not tell, the older one, as for a controller that starts
-//! (`controller/kinds/changes.rs`).
+//! Keeps the webhooks' policy in step with the JobKinds and Gates, and with what Gates ask about: namespaces and
+//! priority classes. Runs on every replica, as webhooks are served by all of them, whoever leads. Of two JobKinds for
+//! one kind the one counts that the controller reads, by the statuses that it has written; where these do not tell, the
+//! older one, as for a controller that starts (`controller/kinds/changes.rs`).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -27,9 +26,11 @@ use tracing::warn;
 use crate::api::client::Clients;
 use crate::api::watch::{self, Change, Observation};
 use crate::cache::Source;
-use crate::jobkinds::TAKEN;
 use crate::process::metrics::Metrics;
 
+/// The reason of a JobKind whose kind another one reads already. The webhooks find it in statuses that the
+/// controller has written.
+pub const TAKEN: &str = "AlreadyManaged";
 /// Observations that may wait.
 const OBSERVATIONS_MAX: usize = 64;
 

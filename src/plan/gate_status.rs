@@ -7,8 +7,8 @@ use sluice_kinds::problem::summarize;
 
 use super::outcome::Now;
 use crate::cache::conditions::{self, ConditionUpdate, Type};
-use crate::cache::dependencies::Trouble;
 use crate::cache::gates::GateObject;
+use crate::cache::gates::dependencies::Trouble;
 use crate::cache::held::Held;
 
 /// How many of the held objects a status names.

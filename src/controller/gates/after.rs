@@ -1,11 +1,11 @@
 //! Gates that are lifted after another object: which kinds are watched for them, and which held objects are looked at
-//! when something has changed. What is known of the other objects is in `crate::cache::dependencies`.
+//! when something has changed. What is known of the other objects is in `crate::cache::gates::dependencies`.
 
 use std::collections::BTreeMap;
 
 use sluice_gates::{CompiledAfter, Dependency, GroupKind, Waiting};
 
-use crate::cache::dependencies::ChangedObjects;
+use crate::cache::gates::dependencies::ChangedObjects;
 use crate::controller::Controller;
 use crate::plan::gates::GateNow;
 

@@ -1,7 +1,7 @@
 //! How a JobKind stands: whether its objects are watched, and why not. Which of two for one kind counts is
 //! decided in `changes.rs`.
 
-pub use crate::jobkinds::TAKEN;
+pub use crate::jobkinds::policy::TAKEN;
 use crate::jobkinds::webhook_rules::Rule;
 
 /// The reason of a JobKind whose objects Sluice may not read.

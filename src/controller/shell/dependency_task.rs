@@ -1,6 +1,6 @@
 //! The task of one kind that gates wait for: find its resource, watch its objects, and judge each by the rules of the
 //! Gates; try again while it isn't there, or may not be read. What is known of the objects is in
-//! `crate::cache::dependencies`.
+//! `crate::cache::gates::dependencies`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use tokio::time::{Instant, sleep, timeout};
 use super::kind_task::aside;
 use crate::api::watch::{self, Observation};
 use crate::cache::Source;
-use crate::cache::dependencies::{DependencyNews, DependencyReport, Trouble};
+use crate::cache::gates::dependencies::{DependencyNews, DependencyReport, Trouble};
 use crate::controller::kinds::standing::{FORBIDDEN, NOT_SERVED, UNREACHABLE};
 use crate::controller::observe::Seen;
 use crate::process::metrics::Metrics;

@@ -28,7 +28,7 @@ use crate::api::lookup::look_up;
 use crate::api::openapi::OpenApi;
 use crate::api::watch::Observation;
 use crate::api::write::Writer;
-use crate::cache::dependencies::{DependencyOrder, DependencyReport};
+use crate::cache::gates::dependencies::{DependencyOrder, DependencyReport};
 use crate::controller::intake::owners::Answer;
 use crate::jobkinds::webhook_rules::Rules;
 use crate::process::clock::Now;

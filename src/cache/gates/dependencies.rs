@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use sluice_gates::{CompiledAfter, Dependency, DependencyRule, GroupKind, Outcome, Waiting};
 
-use super::Subject;
+use crate::cache::subject::Subject;
 use crate::process::clock::Moment;
 use crate::process::hashing::{HashMap, HashSet};
 
