@@ -132,7 +132,7 @@ async fn what_can_be_suspended_is_born_so_once_its_kind_is_ready() -> Result<()>
         );
         assert_eq!(
             rules.within(MUTATING).await?,
-            [rules.rule(&all, &["widgets"])]
+            [rules.rule(&all, &["widgets", "widgets/status"])]
         );
         let start = json!({"spec": {"halted": false}});
         let merge = async || widgets.merge("held", start.clone()).await;
@@ -175,7 +175,7 @@ async fn what_can_not_be_suspended_is_born_behind_gates_once_its_kind_is_ready()
         let rules = Rules::of(scene, &widgets);
         assert_eq!(
             rules.within(MUTATING).await?,
-            [rules.rule(&["CREATE", "UPDATE"], &["widgets"])]
+            [rules.rule(&["CREATE", "UPDATE"], &["widgets", "widgets/status"])]
         );
         scene.delete("JobKind", &scene.ns).await?;
         rules.see(0).await

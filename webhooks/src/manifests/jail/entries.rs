@@ -33,6 +33,14 @@ pub(super) fn is_own(key: &str) -> String {
     )
 }
 
+/// CEL: whether the label `k` is one that the API server copies from the pod template: it does so where a Job has no
+/// other labels, also when the last one goes (`SetDefaults_Job` in Kubernetes' pkg/apis/batch/v1/defaults.go).
+fn is_copied_from_template() -> String {
+    format!(
+        "(oldObject.metadata.?labels.orValue({{}}).all(l, l.startsWith('{HELD_BY_LABEL_PREFIX}')) && k in object.metadata.?labels.orValue({{}}) && dyn(object).?spec.?template.?metadata.?labels[?k].orValue('') == object.metadata.labels[k])"
+    )
+}
+
 /// CEL: whether the annotation `k` is one for gates that the object had before: gates are lifted, never added.
 fn may_lift() -> String {
     format!(
@@ -63,6 +71,7 @@ pub(super) fn metadata_problems(allowed: Option<&str>) -> String {
         )
     };
     let own = is_own("k");
+    let own_label = format!("({own} || {})", is_copied_from_template());
     let own_annotation = [Some(own.as_str()), Some(&may_lift()), allowed];
     let own_annotation: Vec<_> = own_annotation.into_iter().flatten().collect();
     let own_annotation = format!("({})", own_annotation.join(" || "));
@@ -74,7 +83,7 @@ pub(super) fn metadata_problems(allowed: Option<&str>) -> String {
             "'metadata.' + k",
             "'Sluice\\'s account may change only its own labels and annotations here'"
         ),
-        of("labels", &own),
+        of("labels", &own_label),
         of("annotations", &own_annotation)
     )
 }
