@@ -184,6 +184,7 @@ impl Replica {
         let outside = Outside {
             schemas: Arc::new(OpenApi::new(self.clients.write.clone())),
             access: Arc::new(Authorizer::new(self.clients.write.clone())),
+            clock: clock::wall,
         };
         router(&self.policy, outside)
     }

@@ -31,6 +31,8 @@ pub struct Outside {
     pub schemas: Arc<dyn Schemas>,
     /// What users may do.
     pub access: Arc<dyn Access>,
+    /// The wall clock.
+    pub clock: fn() -> Timestamp,
 }
 
 /// Which of the two questions is answered.
@@ -65,17 +67,20 @@ struct Handler {
     policy: Arc<ArcSwap<Policy>>,
     budget: Budget,
     question: Question,
+    clock: fn() -> Timestamp,
 }
 
 /// The paths `/validate`, `/mutate` and `/healthz`. Every request is judged by the policy that
 /// `policy` holds when its body is complete; JobKinds and lifted gates also by what is known `outside`.
 pub fn router(policy: &Arc<ArcSwap<Policy>>, outside: Outside) -> Router {
     let budget = Budget::new();
+    let clock = outside.clock;
     let road = |question: Question| {
         let handler = Handler {
             policy: policy.clone(),
             budget: budget.clone(),
             question,
+            clock,
         };
         post(handle).with_state(handler)
     };
@@ -94,7 +99,7 @@ async fn handle(State(handler): State<Handler>, headers: HeaderMap, body: Body) 
     };
     let request = match Request::parse(content.bytes()) {
         Ok(request) => Request {
-            received: Timestamp::from_second(Timestamp::now().as_second()).ok(),
+            received: Timestamp::from_second((handler.clock)().as_second()).ok(),
             ..request
         },
         // Anyone who reaches the port can send this: answer, and leave the log alone.

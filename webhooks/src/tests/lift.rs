@@ -3,6 +3,7 @@
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 
+use k8s_openapi::jiff::Timestamp;
 use rstest::rstest;
 use serde_json::{Value, json};
 use sluice_crds::{GateSpec, Lifting, RELEASED_ANNOTATION};
@@ -39,6 +40,7 @@ pub(crate) fn outside() -> Outside {
     Outside {
         schemas: schemas::none(),
         access: Arc::new(Fixed::new(Permission::Denied)),
+        clock: Timestamp::now,
     }
 }
 
