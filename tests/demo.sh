@@ -156,10 +156,6 @@ story() { # webhooks: yes or no
         until_ok kubectl wait --for=condition=Applied gate/budget-approval.acme.io --timeout=1s
         sh_run "sed 's,name: train,name: pretrain,; s,cpu: \"2\",cpu: \"4\",' $jobs/train.yaml | kubectl create -f - --as ann"
         sh_run "kubectl -n team-blue get job pretrain -o jsonpath='{.metadata.annotations.kueue\.x-k8s\.io/admission-gated-by}{\"\\n\"}'"
-        note "Nor does it help to make it big afterwards:"
-        sh_run "sed 's,name: train,name: small,' $jobs/train.yaml | sed '/^spec:/a\  suspend: true' | kubectl create -f - --as ann"
-        refused "kubectl -n team-blue set resources job small --requests cpu=4 --as ann"
-        run kubectl -n team-blue delete job small --as ann
         run kubectl -n team-blue annotate job pretrain kueue.x-k8s.io/admission-gated-by- --as boss
         run kubectl -n team-blue wait --for=condition=Complete job/pretrain --timeout=180s
 
