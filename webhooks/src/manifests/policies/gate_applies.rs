@@ -1,10 +1,6 @@
 //! Gates that apply to objects (`spec.appliesTo`): a policy that is evaluated for each Gate. It can't give an object the
 //! gate, as it can't say what else then changes; it refuses an object that does not name the gate.
 
-use k8s_openapi::api::admissionregistration::v1::{ParamKind, ParamRef};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
-use sluice_crds::{GROUP, VERSION};
-
 use crate::manifests::cel::applying;
 use crate::manifests::cel::lifting::no_problems_or_owner;
 use crate::manifests::conditions::entry::condition;
@@ -37,20 +33,5 @@ pub(super) fn policy(options: &Options, kinds: &[HeldKind]) -> Validating {
         variables: applying::variables(options, kinds),
         outcomes: vec![outcome],
     };
-    let mut validating = rules.validating(options);
-    if let Some(spec) = &mut validating.policy.spec {
-        // As in `gate_owners.rs`: where the API server doesn't know Gates yet, all requests would fail.
-        spec.failure_policy = Some("Ignore".to_owned());
-        spec.param_kind = Some(ParamKind {
-            api_version: Some(format!("{GROUP}/{VERSION}")),
-            kind: Some("Gate".to_owned()),
-        });
-    }
-    // Where there is no Gate, none applies.
-    validating.binding.spec.param_ref = Some(ParamRef {
-        selector: Some(LabelSelector::default()),
-        parameter_not_found_action: Some("Allow".to_owned()),
-        ..ParamRef::default()
-    });
-    validating
+    rules.validating(options).for_each_gate()
 }

@@ -1,9 +1,9 @@
 //! Who may lift a gate that has owners: policies that are evaluated for each Gate. One for all managed kinds, and one
 //! for pods, which sees only those that Sluice looks after: pods are edited all the time.
 
-use k8s_openapi::api::admissionregistration::v1::{ParamKind, ParamRef, RuleWithOperations};
+use k8s_openapi::api::admissionregistration::v1::RuleWithOperations;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
-use sluice_crds::{GROUP, MANAGED_LABEL, VERSION};
+use sluice_crds::MANAGED_LABEL;
 
 use crate::manifests::cel::lifting;
 use crate::manifests::conditions;
@@ -45,26 +45,7 @@ fn policy(
         variables: lifting::variables(kinds),
         outcomes: vec![lifting::no_problems_or_owner()],
     };
-    let mut validating = rules.validating(options);
-    if let Some(spec) = &mut validating.policy.spec {
-        // An API server that doesn't know the kind fails before it looks at the conditions: without the CRD, and for
-        // the half minute in which it doesn't see a new one, nobody could edit any job at all, nor its controller
-        // write its status. Without Gates no gate has owners. Nothing that an edit holds makes an expression fail:
-        // they tolerate what is missing, and the largest object stays far below the budget for their cost.
-        // <https://github.com/kubernetes/kubernetes/blob/v1.36.0/staging/src/k8s.io/apiserver/pkg/admission/plugin/policy/validating/dispatcher.go>
-        spec.failure_policy = Some("Ignore".to_owned());
-        spec.param_kind = Some(ParamKind {
-            api_version: Some(format!("{GROUP}/{VERSION}")),
-            kind: Some("Gate".to_owned()),
-        });
-    }
-    // Where there is no Gate, no gate has owners.
-    validating.binding.spec.param_ref = Some(ParamRef {
-        selector: Some(LabelSelector::default()),
-        parameter_not_found_action: Some("Allow".to_owned()),
-        ..ParamRef::default()
-    });
-    validating
+    rules.validating(options).for_each_gate()
 }
 
 /// The policy for pods that Sluice looks after, before or after the edit.

@@ -3,12 +3,13 @@
 use k8s_openapi::api::admissionregistration::v1::{
     ApplyConfiguration, JSONPatch, MatchCondition, MatchResources, MutatingAdmissionPolicy,
     MutatingAdmissionPolicyBinding, MutatingAdmissionPolicyBindingSpec,
-    MutatingAdmissionPolicySpec, Mutation, NamedRuleWithOperations, RuleWithOperations,
-    ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding,
+    MutatingAdmissionPolicySpec, Mutation, NamedRuleWithOperations, ParamKind, ParamRef,
+    RuleWithOperations, ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding,
     ValidatingAdmissionPolicyBindingSpec, ValidatingAdmissionPolicySpec, Validation, Variable,
 };
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use serde::Serialize;
+use sluice_crds::{GROUP, VERSION};
 
 use crate::manifests::conditions::entry;
 use crate::manifests::options::{Options, is_sluice, metadata, namespace_selector};
@@ -80,6 +81,32 @@ impl<Outcome> Rules<Outcome> {
         let not_deleted = (!self.judges_deleted).then(entry::not_being_deleted);
         let conditions = std::iter::once(not_by_sluice).chain(not_deleted);
         conditions.chain([self.condition.clone()]).collect()
+    }
+}
+
+impl Validating {
+    /// The same, evaluated once for each Gate, with the Gate as `params`.
+    pub(super) fn for_each_gate(mut self) -> Self {
+        if let Some(spec) = &mut self.policy.spec {
+            // An API server that doesn't know the kind fails before it looks at the conditions: without the CRD, and
+            // for the half minute in which it doesn't see a new one, nobody could edit any job at all, nor its
+            // controller write its status. Without Gates no gate has owners, and none applies. Nothing that an edit
+            // holds makes an expression fail: they tolerate what is missing, and the largest object stays far below
+            // the budget for their cost.
+            // <https://github.com/kubernetes/kubernetes/blob/v1.36.0/staging/src/k8s.io/apiserver/pkg/admission/plugin/policy/validating/dispatcher.go>
+            spec.failure_policy = Some("Ignore".to_owned());
+            spec.param_kind = Some(ParamKind {
+                api_version: Some(format!("{GROUP}/{VERSION}")),
+                kind: Some("Gate".to_owned()),
+            });
+        }
+        // Where there is no Gate, there is nothing to judge.
+        self.binding.spec.param_ref = Some(ParamRef {
+            selector: Some(LabelSelector::default()),
+            parameter_not_found_action: Some("Allow".to_owned()),
+            ..ParamRef::default()
+        });
+        self
     }
 }
 
