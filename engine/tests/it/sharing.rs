@@ -28,6 +28,26 @@ fn the_smaller_share_goes_first() {
 }
 
 #[test]
+fn sharing_can_begin_and_end_while_jobs_run() {
+    check(
+        "queue a in=c reclaim=any default.cpu=0
+         queue b in=c reclaim=any default.cpu=0
+         queue lender in=c default.cpu=4
+         job a1 a at=1 cpu=1
+         job a2 a at=2 cpu=1
+         job a3 a at=3 cpu=1
+         job a4 a at=4 cpu=1
+         decide => a1 a2 a3 a4
+         job b1 b at=5 cpu=1
+         job b2 b at=6 cpu=1
+         job b3 b at=7 cpu=1
+         decide =>
+         settings fair
+         decide => -a4>b1 -a3>b2",
+    );
+}
+
+#[test]
 fn shares_are_compared_from_the_root_down() {
     check(
         "fair
