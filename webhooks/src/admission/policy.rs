@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use sluice_crds::GateSpec;
 use sluice_gates::CompiledAppliesTo;
+use sluice_kinds::aliases::KeyAliases;
 use sluice_kinds::gates::Gate;
 use sluice_kinds::view::QueueLabels;
 use sluice_kinds::{CompiledKind, QueueGates};
@@ -22,6 +23,7 @@ pub struct Policy {
     surroundings: Arc<Surroundings>,
     queue_labels: QueueLabels,
     queue_gates: QueueGates,
+    key_aliases: KeyAliases,
     username: String,
     knows_kinds: bool,
 }
@@ -45,6 +47,7 @@ impl Policy {
             surroundings: Arc::default(),
             queue_labels,
             queue_gates: QueueGates::default(),
+            key_aliases: KeyAliases::default(),
             username: username.into(),
             knows_kinds: true,
         }
@@ -56,6 +59,15 @@ impl Policy {
     pub fn with_queue_gates(self, queue_gates: QueueGates) -> Self {
         Self {
             queue_gates,
+            ..self
+        }
+    }
+
+    /// The same policy with these other keys for keys of Sluice's own.
+    #[must_use]
+    pub fn with_key_aliases(self, key_aliases: KeyAliases) -> Self {
+        Self {
+            key_aliases,
             ..self
         }
     }
@@ -144,6 +156,11 @@ impl Policy {
     /// The labels that name a queue.
     pub(crate) fn queue_labels(&self) -> &QueueLabels {
         &self.queue_labels
+    }
+
+    /// The other keys for keys of Sluice's own.
+    pub(crate) fn key_aliases(&self) -> &KeyAliases {
+        &self.key_aliases
     }
 
     /// The names of the queue gate.

@@ -4,6 +4,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{
     LabelSelector, LabelSelectorRequirement, ObjectMeta,
 };
 use sluice_crds::{QUEUE_GATE, QUEUE_NAME_LABEL};
+use sluice_kinds::aliases::KeyAliases;
 
 /// Namespaces that Sluice never writes to, whoever queues what there.
 pub const SYSTEM_NAMESPACES: [&str; 3] = ["kube-system", "kube-public", "kube-node-lease"];
@@ -23,6 +24,8 @@ pub struct Options {
     pub queue_labels: Vec<String>,
     /// The names of the queue gate, and of the annotation by which a pod asks for it.
     pub queue_gates: Vec<String>,
+    /// Other keys for keys of Sluice's own, besides the two above.
+    pub key_aliases: KeyAliases,
     /// The resources of the managed kinds.
     pub resources: Vec<ManagedResource>,
     /// The Gates that may apply to objects that ask for nothing of Sluice.
@@ -65,6 +68,7 @@ impl Default for Options {
             service_account: "sluice".to_owned(),
             queue_labels: vec![QUEUE_NAME_LABEL.to_owned()],
             queue_gates: vec![QUEUE_GATE.to_owned()],
+            key_aliases: KeyAliases::default(),
             resources: [
                 ("batch", "jobs"),
                 ("apps", "deployments"),

@@ -10,7 +10,7 @@ use crate::admission::policy::Policy;
 use crate::admission::request::Request;
 use crate::admission::schemas::Schemas;
 use crate::admission::verdict::Verdict;
-use crate::rules::{applies, gates, jobs, own, pods};
+use crate::rules::{aliases, applies, gates, jobs, own, pods};
 
 /// Whether the request may go on.
 ///
@@ -89,6 +89,11 @@ pub fn mutate(request: &Request, policy: &Policy) -> Verdict {
     if !policy.knows_kinds() {
         return early(&request.kind.kind);
     }
+    let (spelt, own_keys) = aliases::spelt_out(request, &edit, policy);
+    let edit = Edit {
+        new: spelt.as_ref().unwrap_or(edit.new),
+        old: edit.old,
+    };
     let born = match applies::birth::set(request, &edit, policy) {
         Ok(born) => born,
         Err(verdict) => return verdict,
@@ -102,7 +107,9 @@ pub fn mutate(request: &Request, policy: &Policy) -> Verdict {
         let marks = marks(request, &edit, &verdict.patch);
         verdict.patch.extend(marks);
     }
-    verdict.patch.splice(..0, born.patch);
+    verdict
+        .patch
+        .splice(..0, own_keys.into_iter().chain(born.patch));
     verdict.warnings.extend(born.warnings);
     verdict
 }

@@ -3,6 +3,8 @@
 //! may be absent.
 
 use k8s_openapi::api::admissionregistration::v1::MatchCondition;
+use sluice_crds::QUEUE_NAME_LABEL;
+use sluice_kinds::aliases::MetadataKey;
 use sluice_kinds::gates::GATE_ANNOTATIONS;
 
 use crate::manifests::options::Options;
@@ -68,6 +70,13 @@ impl<'a> Entry<'a> {
         }
     }
 
+    fn of(key: &'a MetadataKey) -> Self {
+        match key {
+            MetadataKey::Label(key) => Self::label(key),
+            MetadataKey::Annotation(key) => Self::annotation(key),
+        }
+    }
+
     /// CEL: `object` has the entry.
     pub(crate) fn is_on(&self, object: &str) -> String {
         format!("({})", self.present().replace("{}", object))
@@ -86,8 +95,16 @@ impl<'a> Entry<'a> {
     }
 }
 
-pub(crate) fn queue_labels(options: &Options) -> impl Iterator<Item = Entry<'_>> {
-    options.queue_labels.iter().map(|key| Entry::label(key))
+/// By what an object names a queue.
+pub(crate) fn queue_names(options: &Options) -> impl Iterator<Item = Entry<'_>> {
+    let own = MetadataKey::Label(QUEUE_NAME_LABEL.to_owned());
+    let labels = options.queue_labels.iter().map(|key| Entry::label(key));
+    labels.chain(options.key_aliases.of(&own).iter().map(Entry::of))
+}
+
+/// All keys that stand for keys of Sluice's own, but for queue labels and gates.
+pub(crate) fn aliases(options: &Options) -> impl Iterator<Item = Entry<'_>> {
+    options.key_aliases.all().map(Entry::of)
 }
 
 pub(crate) fn gate_annotations<'a>() -> impl Iterator<Item = Entry<'a>> {

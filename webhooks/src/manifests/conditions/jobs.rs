@@ -8,7 +8,7 @@ use sluice_crds::{
 };
 
 use crate::manifests::conditions::entry::{
-    Entry, any, condition, differs, gate_annotations, gets_controller, queue_labels,
+    Entry, aliases, any, condition, differs, gate_annotations, gets_controller, queue_names,
 };
 use crate::manifests::conditions::marks::tells_of_gates;
 use crate::manifests::options::Options;
@@ -58,7 +58,7 @@ pub(crate) fn validate_job(options: &Options) -> MatchCondition {
 fn touches_job(options: &Options) -> String {
     let ours = [RELEASED_ANNOTATION, ADMISSION_ANNOTATION].into_iter();
     let ours = ours.chain(OF_GATES).map(Entry::annotation);
-    let entries = entries(options).chain(ours);
+    let entries = entries(options).chain(ours).chain(aliases(options));
     let mut touched: Vec<_> = entries.map(|entry| entry.differs()).collect();
     touched.push(touches_what_gates_ask());
     // Who says later that an object belongs to one that is queued gets it past the queue too.
@@ -76,7 +76,7 @@ pub(crate) fn touches_what_gates_ask() -> String {
 }
 
 fn entries(options: &Options) -> impl Iterator<Item = Entry<'_>> {
-    queue_labels(options).chain(gate_annotations())
+    queue_names(options).chain(gate_annotations())
 }
 
 /// CEL: `object` has an entry.

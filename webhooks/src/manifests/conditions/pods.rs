@@ -11,7 +11,7 @@ use sluice_crds::{
 use sluice_kinds::patch::MIRROR_ANNOTATION;
 
 use crate::manifests::conditions::entry::{
-    Entry, any, condition, controller, differs, gate_annotations, gets_controller, queue_labels,
+    Entry, any, condition, controller, differs, gate_annotations, gets_controller, queue_names,
 };
 use crate::manifests::conditions::marks::tells_of_gates;
 use crate::manifests::options::Options;
@@ -72,7 +72,7 @@ fn waits_by_itself(options: &Options) -> String {
          !({managed} && {} && {gated} && !{} &&\n{IS_CONTROLLER})",
         Entry::annotation(MIRROR_ANNOTATION).is_on("object"),
         any(asking, "object"),
-        any(queue_labels(options), "object"),
+        any(queue_names(options), "object"),
         controller(" && o.apiVersion.startsWith('batch/') && o.kind == 'Job'"),
         any(alone, "object"),
         controller(""),
@@ -105,7 +105,7 @@ const IS_CONTROLLER: &str = "(request.userInfo.username == 'system:kube-controll
 /// CEL: the edit brings a pod a gate annotation or a queue label, which it may only be born with. A
 /// gate annotation may be removed.
 fn late(options: &Options) -> String {
-    let entries = queue_labels(options).chain(gate_annotations());
+    let entries = queue_names(options).chain(gate_annotations());
     let late: Vec<_> = entries
         .map(|entry| format!("{} && {}", entry.is_on("object"), entry.differs()))
         .collect();
@@ -127,7 +127,7 @@ fn touched(options: &Options) -> String {
         .into_iter()
         .chain(opt_ins(options))
         .chain(group())
-        .chain(queue_labels(options))
+        .chain(queue_names(options))
         .chain(gate_annotations())
         .map(|entry| entry.differs())
         .collect();
