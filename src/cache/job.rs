@@ -7,6 +7,7 @@ use kube::api::DynamicObject;
 use sluice_crds::{
     ADMISSION_ANNOTATION, HELD_ANNOTATION, PRIORITY_CLASS_LABEL, RELEASED_ANNOTATION,
 };
+use sluice_kinds::aliases::KeyAliases;
 use sluice_kinds::gates::labels::stale_labels;
 use sluice_kinds::gates::{self, GateState};
 use sluice_kinds::hold::{Hold, Holding};
@@ -112,22 +113,31 @@ pub struct JobReader {
     pub kind: Arc<CompiledKind>,
     /// The labels that name a queue.
     pub queue_labels: QueueLabels,
+    /// The other keys for keys of Sluice's own.
+    pub key_aliases: Arc<KeyAliases>,
     /// What namespaces and RuntimeClasses add to pods.
     pub additions: PodAdditions,
 }
 
 impl JobReader {
     /// Where `object` is, and what is kept of it.
-    pub fn read(&self, object: &DynamicObject) -> (JobKey, JobRecord) {
-        let namespace = object.metadata.namespace.as_deref().unwrap_or_default();
-        let name = object.metadata.name.as_deref().unwrap_or_default();
+    pub fn read(&self, mut object: DynamicObject) -> (JobKey, JobRecord) {
         let key = JobKey {
             kind: self.name.clone(),
-            namespace: namespace.into(),
-            name: name.into(),
+            namespace: object
+                .metadata
+                .namespace
+                .as_deref()
+                .unwrap_or_default()
+                .into(),
+            name: object.metadata.name.as_deref().unwrap_or_default().into(),
         };
-        let defaults = self.additions.of(namespace);
-        let record = JobRecord::read(object, &self.kind, &self.queue_labels, &defaults);
+        let defaults = self.additions.of(&key.namespace);
+        // Where a webhook has seen the object, it has Sluice's own keys.
+        let labels = object.metadata.labels.get_or_insert_default();
+        let annotations = object.metadata.annotations.get_or_insert_default();
+        self.key_aliases.complete(labels, annotations);
+        let record = JobRecord::read(&object, &self.kind, &self.queue_labels, &defaults);
         (key, record)
     }
 }

@@ -55,6 +55,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::api::ApiResource;
 use sluice_engine::{Engine, Settings};
+use sluice_kinds::aliases::KeyAliases;
 use sluice_kinds::devices::DeviceClasses;
 use sluice_kinds::pod::QueueGates;
 use sluice_kinds::view::QueueLabels;
@@ -121,6 +122,8 @@ pub struct Options {
     pub queue_labels: QueueLabels,
     /// The names of the queue gate.
     pub queue_gates: QueueGates,
+    /// The other keys for keys of Sluice's own.
+    pub key_aliases: KeyAliases,
     /// The name under which events are reported: the pod's.
     pub instance: String,
     /// What holds for all queues.
@@ -145,6 +148,8 @@ enum Input {
     KindReport(Report),
     /// The watch of what gates wait for has found something out.
     DependencyReport(DependencyReport),
+    /// The configuration has other settings now.
+    SettingsChanged(Settings),
     /// A second has passed.
     Tick,
 }
@@ -218,6 +223,7 @@ impl Controller {
         let reading = Reading {
             queue_labels: options.queue_labels.clone(),
             queue_gates: options.queue_gates,
+            key_aliases: options.key_aliases.into(),
             additions: cluster.additions.clone(),
         };
         Self {
@@ -263,6 +269,7 @@ impl Controller {
             Input::OwnerFound(answer) => self.owner_found(answer),
             Input::KindReport(report) => self.kind_report(report),
             Input::DependencyReport(report) => self.cluster.dependencies.report(report),
+            Input::SettingsChanged(settings) => self.engine.change_settings(settings),
             Input::Tick => self.housekeep(),
         }
     }

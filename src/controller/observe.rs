@@ -87,7 +87,7 @@ impl Controller {
             Source::Pod => self.pod_applied(&PodKey { namespace, name }, object),
             Source::Jobs(kind, _) => {
                 if let Some(reader) = self.kinds.reader(kind) {
-                    let (key, record) = reader.read(&object);
+                    let (key, record) = reader.read(object);
                     self.job_applied(&key, record);
                 }
             }

@@ -49,6 +49,7 @@ impl Play {
         let options = Options {
             queue_labels: QueueLabels::default(),
             queue_gates: QueueGates::default(),
+            key_aliases: KeyAliases::default(),
             instance: "sluice-0".to_owned(),
             settings: Settings::new(sluice_translate::POD),
             device_classes: DeviceClasses::default(),

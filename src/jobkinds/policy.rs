@@ -15,6 +15,7 @@ use kube::api::{ApiResource, DynamicObject};
 use sluice_crds::{GateSpec, JobKind, WorkloadPriorityClass};
 use sluice_gates::CompiledAppliesTo;
 use sluice_kinds::CompiledKind;
+use sluice_kinds::aliases::KeyAliases;
 use sluice_kinds::gates::Gate;
 use sluice_kinds::pod::QueueGates;
 use sluice_kinds::problem::summarize;
@@ -40,6 +41,8 @@ pub struct Basis {
     pub queue_labels: QueueLabels,
     /// The names of the queue gate.
     pub queue_gates: QueueGates,
+    /// The other keys for keys of Sluice's own.
+    pub key_aliases: KeyAliases,
     /// Sluice's own user name.
     pub username: String,
 }
@@ -143,6 +146,7 @@ pub async fn follow(
         let compiled = last_counts(kinds);
         let next = Policy::new(compiled, basis.queue_labels.clone(), basis.username.clone())
             .with_queue_gates(basis.queue_gates.clone())
+            .with_key_aliases(basis.key_aliases.clone())
             .with_gates(specs)
             .with_applied(applied, surroundings.clone());
         policy.store(Arc::new(next));

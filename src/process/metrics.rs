@@ -82,6 +82,8 @@ pub struct Metrics {
     decision_seconds: Histogram,
     admission_wait_seconds: Histogram,
     leader: Gauge,
+    configuration_valid: Gauge,
+    configuration_restart: Gauge,
     freshness: Arc<Freshness>,
 }
 
@@ -113,8 +115,11 @@ impl Metrics {
             decision_seconds: decision,
             admission_wait_seconds: wait,
             leader: Gauge::default(),
+            configuration_valid: Gauge::default(),
+            configuration_restart: Gauge::default(),
             freshness: Arc::default(),
         };
+        metrics.configuration_valid.set(1);
         metrics.register();
         metrics
     }
@@ -218,6 +223,17 @@ impl Metrics {
             "leader",
             "1 while this process holds the Lease",
             self.leader.clone(),
+        );
+        // Named as Prometheus and Alertmanager name theirs.
+        registry.register(
+            "config_last_reload_successful",
+            "Whether the configuration file, as it is now, could be used",
+            self.configuration_valid.clone(),
+        );
+        registry.register(
+            "config_restart_required",
+            "1 if the configuration has changed in fields that are read at the start",
+            self.configuration_restart.clone(),
         );
     }
 
@@ -375,6 +391,16 @@ impl Metrics {
     /// Whether this process holds the Lease.
     pub fn leader(&self, leads: bool) {
         self.leader.set(i64::from(leads));
+    }
+
+    /// Whether the configuration file can be used.
+    pub fn configuration_is_valid(&self, is_valid: bool) {
+        self.configuration_valid.set(i64::from(is_valid));
+    }
+
+    /// Whether a restart is due for the configuration.
+    pub fn configuration_needs_restart(&self, is_due: bool) {
+        self.configuration_restart.set(i64::from(is_due));
     }
 
     /// All metrics in the OpenMetrics text format.

@@ -20,11 +20,13 @@
     reason = "a test binary offers nothing to anybody"
 )]
 
+mod aliases;
 mod allowed_clients;
 mod bad_objects;
 mod being_deleted;
 mod certificate;
 mod children;
+mod configuration;
 mod crash;
 mod devices;
 mod failover;

@@ -28,6 +28,7 @@
 
 mod admission;
 pub mod certificates;
+pub mod crypto;
 pub mod manifests;
 mod rules;
 mod server;
@@ -45,3 +46,4 @@ pub use server::allowed_clients::{AllowedClients, AllowedClientsError};
 pub use server::handler::{Outside, router};
 pub use server::listener::Server;
 pub use server::tls::CertificateSlot;
+pub use server::tls_options::{TlsMinVersion, TlsOptions, TlsOptionsError};

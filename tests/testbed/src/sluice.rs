@@ -51,7 +51,7 @@ pub struct SluiceOptions {
     /// Whether the webhook configurations are applied. Without them nothing holds a job at its
     /// creation, and Sluice has to see to it afterwards.
     pub webhooks: bool,
-    /// The configuration file, as YAML.
+    /// The fields of the configuration file, as YAML without apiVersion and kind.
     pub config: Option<String>,
     /// More arguments.
     pub args: Vec<String>,
@@ -78,6 +78,7 @@ impl SluiceOptions {
 /// An installed Sluice and its process. It ends when this is dropped, or with the control plane.
 #[derive(Debug)]
 pub struct Sluice {
+    config_file: Option<PathBuf>,
     process: Process,
     webhooks: bool,
     metrics_port: u16,
@@ -153,12 +154,15 @@ impl Sluice {
             // An error says enough, and with a trace its first line would not be in the end of the log.
             .env("RUST_LIB_BACKTRACE", "0")
             .env("NO_COLOR", "1");
+        let mut config_file = None;
         if let Some(config) = config {
             let path = control_plane.dir().join(format!("{name}.yaml"));
-            std::fs::write(&path, config)?;
-            launch = launch.arg("--config").arg(path);
+            std::fs::write(&path, configuration(&config))?;
+            launch = launch.arg("--config").arg(&path);
+            config_file = Some(path);
         }
         Ok(Self {
+            config_file,
             process: control_plane.prepare(launch, reserved.into()),
             webhooks,
             metrics_port,
@@ -281,6 +285,20 @@ impl Sluice {
         &self.kubeconfig
     }
 
+    /// Puts another configuration file in place of the one that it has, as a kubelet does: in one step.
+    ///
+    /// # Errors
+    /// When it has none, or the file can't be written.
+    pub fn configure(&self, fields: &str) -> Result<()> {
+        let path = self
+            .config_file
+            .as_ref()
+            .context("it was installed without one")?;
+        let next = path.with_extension("next");
+        std::fs::write(&next, configuration(fields))?;
+        Ok(std::fs::rename(&next, path)?)
+    }
+
     /// The end of its log.
     pub fn log_tail(&self) -> String {
         self.process.log_tail()
@@ -392,6 +410,11 @@ impl Sluice {
         }
         Ok(())
     }
+}
+
+/// A configuration file with these fields.
+fn configuration(fields: &str) -> String {
+    format!("apiVersion: config.sluice.dev/v1alpha1\nkind: Configuration\n{fields}")
 }
 
 /// Whether that is the error with which a Sluice ended, by its log. A stack trace may follow.
