@@ -65,7 +65,7 @@ pub async fn run(args: Args) -> Result<()> {
         service_account: args.service_account,
         instance,
     };
-    let mut replica = Replica::new(clients, identity, configuration.clone());
+    let mut replica = Replica::new(clients, identity, &configuration);
     if let Some(path) = &args.config {
         let settings = replica.settings.clone();
         let follower = Follower::new(path, configuration, settings, replica.metrics.clone());
@@ -190,7 +190,7 @@ pub struct Replica {
 
 impl Replica {
     /// A replica that has not begun.
-    pub fn new(clients: Clients, identity: Identity, configuration: Configuration) -> Self {
+    pub fn new(clients: Clients, identity: Identity, configuration: &Configuration) -> Self {
         let settings = configuration.settings();
         let options = Options {
             device_classes: configuration.device_classes(),

@@ -219,6 +219,12 @@ impl Metrics {
             Unit::Seconds,
             self.admission_wait_seconds.clone(),
         );
+        self.register_process();
+    }
+
+    /// What is told of the process itself.
+    fn register_process(&mut self) {
+        let Self { registry, .. } = self;
         registry.register(
             "leader",
             "1 while this process holds the Lease",

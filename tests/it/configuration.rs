@@ -10,6 +10,9 @@ use crate::support::DEADLINE;
 use crate::support::bed::{self, BINARY};
 use crate::support::objects::{self, Job, quota};
 
+const VALID: &str = "\nsluice_config_last_reload_successful 1\n";
+const NO_RESTART: &str = "\nsluice_config_restart_required 0\n";
+
 /// What `sluice config check -` says to this text.
 fn check(text: &str, args: &[&str]) -> Result<Output> {
     let mut process = Command::new(BINARY)
@@ -114,8 +117,6 @@ async fn a_changed_file_takes_effect_and_a_bad_one_changes_nothing() -> Result<(
             })
             .await
         };
-        const VALID: &str = "\nsluice_config_last_reload_successful 1\n";
-        const NO_RESTART: &str = "\nsluice_config_restart_required 0\n";
         see([VALID, NO_RESTART]).await?;
 
         // Nothing of a bad file counts, and what was in force stays.

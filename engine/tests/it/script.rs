@@ -44,7 +44,7 @@ use std::sync::Arc;
 use sluice_engine::{
     Admission, Amount, Cohort, Decision, Engine, Event, EvictReason, FairPreemption, Flavor,
     FlavorName, LocalQueueStatus, PreemptionRight, QueueName, QueueStatus, ResourceName, Settings,
-    Taint, TaintEffect, Time, Workload, WorkloadState,
+    Taint, TaintEffect, Time, UndeclaredResources, Workload, WorkloadState,
 };
 
 use words::{Words, assignment, local, local_key, pair, pod_set, queue};

@@ -27,6 +27,10 @@ pub enum AliasPreset {
 /// The aliases as the configuration lists them.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
+#[expect(
+    clippy::struct_field_names,
+    reason = "these are names of the configuration file, where they stand among others"
+)]
 pub struct Aliases {
     /// Accept all keys that users of another system set: a job or pod that carries one is taken as if it carried
     /// Sluice's own key.

@@ -128,17 +128,15 @@ fn number_fits(
     let is_whole = !types(schema).contains(&"integer") || value.fract() == 0.0;
     let fit = is_whole && (least..=most).contains(&value);
     if !fit {
-        let mut rule = String::from(if types(schema).contains(&"integer") {
+        let rule = if types(schema).contains(&"integer") {
             "must be a whole number"
         } else {
             "must be a number"
-        });
-        if let Some(least) = limit("minimum") {
-            rule += &format!(", at least {least}");
-        }
-        if let Some(most) = limit("maximum") {
-            rule += &format!(", at most {most}");
-        }
+        };
+        let at = |text: &str, limit: Option<f64>| limit.map(|limit| format!(", at {text} {limit}"));
+        let (least, most) = (at("least", limit("minimum")), at("most", limit("maximum")));
+        let rule = [Some(rule.to_owned()), least, most].into_iter().flatten();
+        let rule: String = rule.collect();
         problems.push(Problem::invalid(field, value.to_string(), rule));
     }
     fit

@@ -66,7 +66,7 @@ impl Slot {
                 read: client.clone(),
                 write: client,
             };
-            let mut replica = Replica::new(clients, identity, Configuration::default());
+            let mut replica = Replica::new(clients, identity, &Configuration::default());
             replica.follow_kinds();
             self.server.reviews.serve(replica.router());
             let cut = network.is_cut();

@@ -110,6 +110,8 @@ fn name(suite: CipherSuite) -> String {
 
 #[cfg(test)]
 mod tests {
+    use TlsMinVersion::{Tls12, Tls13};
+
     use super::*;
 
     #[test]
@@ -121,7 +123,6 @@ mod tests {
             let options = TlsOptions::new(min_version, &suites).map_err(|e| e.to_string())?;
             Ok::<_, String>((options.versions.len(), options.provider.cipher_suites.len()))
         };
-        use TlsMinVersion::{Tls12, Tls13};
         let all = crypto::provider().cipher_suites.len();
         assert_eq!(chosen(Tls12, &[]), Ok((2, all)));
         assert_eq!(chosen(Tls12, &[OLD, NEW]), Ok((2, 2)));
