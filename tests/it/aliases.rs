@@ -2,12 +2,14 @@
 //! they did there. And queues as large as Kueue takes them.
 
 use anyhow::{Result, ensure};
+use kube::api::{DynamicObject, PostParams};
 use serde_json::{Value, json};
-use sluice_testbed::SluiceOptions;
+use sluice_testbed::{SluiceOptions, eventually};
 
 use crate::support::bed;
 use crate::support::objects::{self, Job, is_suspended, priority_class, quota};
 use crate::support::pods::{Pod, has_queue_gate, is_running};
+use crate::support::{DEADLINE, Scene, into_value};
 
 const VOLCANO_QUEUE: &str = "scheduling.volcano.sh/queue-name";
 
@@ -32,12 +34,30 @@ fn kueue_member(name: &str) -> Pod {
         .annotation("kueue.x-k8s.io/pod-group-total-count", "2")
 }
 
+/// Waits until the API server asks about jobs with this one's keys: it hears of the configured keys a moment after the
+/// start.
+async fn see_asked(scene: &Scene<'_>, job: &Job) -> Result<()> {
+    let probe: DynamicObject = serde_json::from_value(job.json())?;
+    let dry_run = PostParams {
+        dry_run: true,
+        ..PostParams::default()
+    };
+    let api = scene.api("Job");
+    eventually("jobs to be held", DEADLINE, async || {
+        let born = into_value(api.create(&dry_run, &probe).await?);
+        ensure!(is_suspended(&born), "{born}");
+        Ok(())
+    })
+    .await
+}
+
 #[tokio::test]
 async fn manifests_of_kueue_and_volcano_do_what_they_did_there() -> Result<()> {
     bed::own_running_with("alias", options(true), async |_, scene| {
         let class = scene.name("high");
         scene.create(&priority_class(&class, 1000)).await?;
         scene.queue(&[quota("cpu", "2")]).await?;
+        see_asked(scene, &kueue_job("probe")).await?;
 
         // As many pods as there is quota for, at the priority of its class.
         let job = kueue_job("part")

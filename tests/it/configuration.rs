@@ -136,7 +136,7 @@ async fn a_changed_file_takes_effect_and_a_bad_one_changes_nothing() -> Result<(
             "ignoredResources: [example.com/licence]\nqueueLabelAliases: [acme.io/queue]\n",
         )?;
         see([VALID, "\nsluice_config_restart_required 1\n"]).await?;
-        scene.see_complete("a").await?;
+        scene.see_admitted("a").await?;
         let log = bed.sluice.log_tail();
         ensure!(log.contains("queueLabelAliases"), "{log}");
         bed.sluice.stop().await?;

@@ -1,7 +1,8 @@
 //! The configuration file, a kind of its own: its fields, how it is read and checked, and how a change of the file
-//! takes effect. What the fields mean for jobs is said where they are used.
+//! takes effect.
 //!
-//! A new section gets a file with its type and its check. `kind` names it.
+//! Must not know what the fields mean for jobs: that is said where they are used. A new section gets a file with its
+//! type and its check, and `kind` names it.
 
 mod aliases;
 mod check;
