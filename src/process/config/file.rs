@@ -84,153 +84,152 @@ mod tests {
         }
     }
 
+    /// Files that are refused: what is wrong, the fields, and what is told.
+    const REFUSED: [(&str, &str, &[&str]); 22] = [
+        (
+            "unknown field",
+            "queueLabels: [x]",
+            &["queueLabels: Forbidden: unknown field; supported fields: "],
+        ),
+        (
+            "unknown field of a section",
+            "fairSharing: {enable: true}",
+            &[
+                "fairSharing.enable: Forbidden: unknown field; supported fields: \"preemptionStrategies\"",
+            ],
+        ),
+        (
+            "unknown field of an element",
+            "deviceClasses: [{name: a.io/b, deviceClassNames: [c], classes: [x]}]",
+            &[
+                "deviceClasses[0].classes: Forbidden: unknown field; supported fields: \"deviceClassNames\", \"name\"",
+            ],
+        ),
+        (
+            "a text for a list",
+            "queueLabelAliases: kueue.x-k8s.io/queue-name",
+            &["queueLabelAliases: Invalid value: \"kueue.x-k8s.io/queue-name\": must be a list"],
+        ),
+        (
+            "a number for a text",
+            "admissionFairSharing: {usageHalfLifeTime: 168}",
+            &["admissionFairSharing.usageHalfLifeTime: Invalid value: \"168\": must be a text"],
+        ),
+        (
+            "a list for a section",
+            "admissionFairSharing: [1]",
+            &["admissionFairSharing: Invalid value: \"[1]\": must be a map of fields"],
+        ),
+        (
+            "no duration",
+            "admissionFairSharing: {usageHalfLifeTime: a week}",
+            &[
+                "admissionFairSharing.usageHalfLifeTime: Invalid value: \"a week\": must be a duration with the units",
+            ],
+        ),
+        (
+            "a duration that is too short",
+            "admissionFairSharing: {usageHalfLifeTime: 10ms}",
+            &[
+                "admissionFairSharing.usageHalfLifeTime: Invalid value: \"10ms\": must be a duration with the units d, h, m, s or ms (such as \"90s\", \"1h30m\" or \"7d\"), and at least 1s",
+            ],
+        ),
+        (
+            "none of the names",
+            "undeclaredResources: Allow",
+            &[
+                "undeclaredResources: Unsupported value: \"Allow\": supported values: \"Block\", \"Ignore\"",
+            ],
+        ),
+        (
+            "none of the names in a list",
+            "fairSharing: {preemptionStrategies: [LessThanFinalShare]}",
+            &[
+                "fairSharing.preemptionStrategies[0]: Unsupported value: \"LessThanFinalShare\": supported values: \"LessThanOrEqualToFinalShare\", \"LessThanInitialShare\"",
+            ],
+        ),
+        (
+            "an empty list",
+            "fairSharing: {preemptionStrategies: []}",
+            &[
+                "fairSharing.preemptionStrategies: Invalid value: \"[]\": must have at least one element",
+            ],
+        ),
+        (
+            "an element twice",
+            "fairSharing: {preemptionStrategies: [LessThanInitialShare, LessThanInitialShare]}",
+            &["fairSharing.preemptionStrategies[1]: Duplicate value: \"LessThanInitialShare\""],
+        ),
+        (
+            "no key of a label",
+            "queueLabelAliases: ['a b']",
+            &[
+                "queueLabelAliases[0]: Invalid value: \"a b\": must be the key of a label (such as \"kueue.x-k8s.io/queue-name\")",
+            ],
+        ),
+        (
+            "a key of Sluice",
+            "queueGateAliases: [sluice.dev/queue-allocation-gate]",
+            &[
+                "queueGateAliases[0]: Invalid value: \"sluice.dev/queue-allocation-gate\": may not be a key of sluice.dev",
+            ],
+        ),
+        (
+            "no name of a resource",
+            "ignoredResources: ['a b']",
+            &["ignoredResources[0]: Invalid value: \"a b\": must be the name of a resource"],
+        ),
+        (
+            "a missing field",
+            "deviceClasses: [{name: example.com/gpu}]",
+            &["deviceClasses[0].deviceClassNames: Required value: "],
+        ),
+        (
+            "no DeviceClass",
+            "deviceClasses: [{name: example.com/gpu, deviceClassNames: []}]",
+            &["deviceClasses[0].deviceClassNames: Required value: must name a DeviceClass"],
+        ),
+        (
+            "a field twice",
+            "ignoredResources: []\nignoredResources: [cpu]",
+            &["the file is not one YAML document: "],
+        ),
+        (
+            "no YAML",
+            "ignoredResources: [",
+            &["the file is not one YAML document: "],
+        ),
+        (
+            "two documents",
+            "---\nkind: Configuration\n",
+            &["the file is not one YAML document: "],
+        ),
+        (
+            "all at once",
+            "fairShare: {}\nqueueLabelAliases: [7, 'a b']\nundeclaredResources: 3\nignoredResources: [cpu, cpu]\nadmissionFairSharing: {usageHalfLifeTime: 0s, weights: 1}\n",
+            &[
+                "admissionFairSharing.weights: Forbidden: unknown field",
+                "fairShare: Forbidden: unknown field",
+                "queueLabelAliases[0]: Invalid value: \"7\": must be a text",
+                "undeclaredResources: Unsupported value: \"3\"",
+                "admissionFairSharing.usageHalfLifeTime: Invalid value: \"0s\"",
+                "ignoredResources[1]: Duplicate value: \"cpu\"",
+            ],
+        ),
+        (
+            "a list of problems in elements",
+            "deviceClasses: [{name: a b, deviceClassNames: [x]}, {name: pods, deviceClassNames: [x]}]",
+            &[
+                "deviceClasses[0].name: Invalid value: \"a b\"",
+                "deviceClasses[1].name: Invalid value: \"pods\"",
+                "deviceClasses[1].deviceClassNames[0]: Duplicate value: \"x\"",
+            ],
+        ),
+    ];
+
     #[test]
     fn what_can_not_be_meant_is_refused_with_path_and_value() {
-        let aliases = "must be the key of a label (such as \"kueue.x-k8s.io/queue-name\")";
-        let cases: [(&str, &str, &[&str]); 22] = [
-            (
-                "unknown field",
-                "queueLabels: [x]",
-                &["queueLabels: Forbidden: unknown field; supported fields: "],
-            ),
-            (
-                "unknown field of a section",
-                "fairSharing: {enable: true}",
-                &[
-                    "fairSharing.enable: Forbidden: unknown field; supported fields: \"preemptionStrategies\"",
-                ],
-            ),
-            (
-                "unknown field of an element",
-                "deviceClasses: [{name: a.io/b, deviceClassNames: [c], classes: [x]}]",
-                &[
-                    "deviceClasses[0].classes: Forbidden: unknown field; supported fields: \"deviceClassNames\", \"name\"",
-                ],
-            ),
-            (
-                "a text for a list",
-                "queueLabelAliases: kueue.x-k8s.io/queue-name",
-                &[
-                    "queueLabelAliases: Invalid value: \"kueue.x-k8s.io/queue-name\": must be a list",
-                ],
-            ),
-            (
-                "a number for a text",
-                "admissionFairSharing: {usageHalfLifeTime: 168}",
-                &["admissionFairSharing.usageHalfLifeTime: Invalid value: \"168\": must be a text"],
-            ),
-            (
-                "a list for a section",
-                "admissionFairSharing: [1]",
-                &["admissionFairSharing: Invalid value: \"[1]\": must be a map of fields"],
-            ),
-            (
-                "no duration",
-                "admissionFairSharing: {usageHalfLifeTime: a week}",
-                &[
-                    "admissionFairSharing.usageHalfLifeTime: Invalid value: \"a week\": must be a duration with the units",
-                ],
-            ),
-            (
-                "a duration that is too short",
-                "admissionFairSharing: {usageHalfLifeTime: 10ms}",
-                &[
-                    "admissionFairSharing.usageHalfLifeTime: Invalid value: \"10ms\": must be a duration with the units d, h, m, s or ms (such as \"90s\", \"1h30m\" or \"7d\"), and at least 1s",
-                ],
-            ),
-            (
-                "none of the names",
-                "undeclaredResources: Allow",
-                &[
-                    "undeclaredResources: Unsupported value: \"Allow\": supported values: \"Block\", \"Ignore\"",
-                ],
-            ),
-            (
-                "none of the names in a list",
-                "fairSharing: {preemptionStrategies: [LessThanFinalShare]}",
-                &[
-                    "fairSharing.preemptionStrategies[0]: Unsupported value: \"LessThanFinalShare\": supported values: \"LessThanOrEqualToFinalShare\", \"LessThanInitialShare\"",
-                ],
-            ),
-            (
-                "an empty list",
-                "fairSharing: {preemptionStrategies: []}",
-                &[
-                    "fairSharing.preemptionStrategies: Invalid value: \"[]\": must have at least one element",
-                ],
-            ),
-            (
-                "an element twice",
-                "fairSharing: {preemptionStrategies: [LessThanInitialShare, LessThanInitialShare]}",
-                &["fairSharing.preemptionStrategies[1]: Duplicate value: \"LessThanInitialShare\""],
-            ),
-            (
-                "no key of a label",
-                "queueLabelAliases: ['a b']",
-                &[&format!(
-                    "queueLabelAliases[0]: Invalid value: \"a b\": {aliases}"
-                )],
-            ),
-            (
-                "a key of Sluice",
-                "queueGateAliases: [sluice.dev/queue-allocation-gate]",
-                &[
-                    "queueGateAliases[0]: Invalid value: \"sluice.dev/queue-allocation-gate\": may not be a key of sluice.dev",
-                ],
-            ),
-            (
-                "no name of a resource",
-                "ignoredResources: ['a b']",
-                &["ignoredResources[0]: Invalid value: \"a b\": must be the name of a resource"],
-            ),
-            (
-                "a missing field",
-                "deviceClasses: [{name: example.com/gpu}]",
-                &["deviceClasses[0].deviceClassNames: Required value: "],
-            ),
-            (
-                "no DeviceClass",
-                "deviceClasses: [{name: example.com/gpu, deviceClassNames: []}]",
-                &["deviceClasses[0].deviceClassNames: Required value: must name a DeviceClass"],
-            ),
-            (
-                "a field twice",
-                "ignoredResources: []\nignoredResources: [cpu]",
-                &["the file is not one YAML document: "],
-            ),
-            (
-                "no YAML",
-                "ignoredResources: [",
-                &["the file is not one YAML document: "],
-            ),
-            (
-                "two documents",
-                "---\nkind: Configuration\n",
-                &["the file is not one YAML document: "],
-            ),
-            (
-                "all at once",
-                "fairShare: {}\nqueueLabelAliases: [7, 'a b']\nundeclaredResources: 3\nignoredResources: [cpu, cpu]\nadmissionFairSharing: {usageHalfLifeTime: 0s, weights: 1}\n",
-                &[
-                    "admissionFairSharing.weights: Forbidden: unknown field",
-                    "fairShare: Forbidden: unknown field",
-                    "queueLabelAliases[0]: Invalid value: \"7\": must be a text",
-                    "undeclaredResources: Unsupported value: \"3\"",
-                    "admissionFairSharing.usageHalfLifeTime: Invalid value: \"0s\"",
-                    "ignoredResources[1]: Duplicate value: \"cpu\"",
-                ],
-            ),
-            (
-                "a list of problems in elements",
-                "deviceClasses: [{name: a b, deviceClassNames: [x]}, {name: pods, deviceClassNames: [x]}]",
-                &[
-                    "deviceClasses[0].name: Invalid value: \"a b\"",
-                    "deviceClasses[1].name: Invalid value: \"pods\"",
-                    "deviceClasses[1].deviceClassNames[0]: Duplicate value: \"x\"",
-                ],
-            ),
-        ];
-        for (name, fields, expected) in cases {
+        for (name, fields, expected) in REFUSED {
             let told = refused(fields);
             assert_eq!(told.len(), expected.len(), "{name}: {told:#?}");
             for (told, expected) in told.iter().zip(expected) {

@@ -117,10 +117,8 @@ pub async fn follow(mut follower: Follower, stop: CancellationToken) {
 mod tests {
     use super::*;
 
-    fn text(fields: &str) -> std::io::Result<String> {
-        Ok(format!(
-            "apiVersion: config.sluice.dev/v1alpha1\nkind: Configuration\n{fields}\n"
-        ))
+    fn text(fields: &str) -> String {
+        format!("apiVersion: config.sluice.dev/v1alpha1\nkind: Configuration\n{fields}\n")
     }
 
     #[test]
@@ -131,18 +129,22 @@ mod tests {
         let mut follower = Follower::new(Path::new("x"), started, sender, metrics.clone());
         let no_file = || Err(std::io::ErrorKind::NotFound.into());
         let steps = [
-            ("as at the start", text(""), (false, 1, 0)),
-            ("sharing", text("fairSharing: {}"), (true, 1, 0)),
+            ("as at the start", Ok(text("")), (false, 1, 0)),
+            ("sharing", Ok(text("fairSharing: {}")), (true, 1, 0)),
             (
                 "bad",
-                text("fairSharing: 3\nqueueGateAliases: [a.io/b]"),
+                Ok(text("fairSharing: 3\nqueueGateAliases: [a.io/b]")),
                 (true, 0, 0),
             ),
             ("no YAML", Ok("{".to_owned()), (true, 0, 0)),
             ("gone", no_file(), (true, 0, 0)),
-            ("back", text("fairSharing: {}"), (true, 1, 0)),
-            ("both", text("queueGateAliases: [a.io/b]"), (false, 1, 1)),
-            ("taken back", text(""), (false, 1, 0)),
+            ("back", Ok(text("fairSharing: {}")), (true, 1, 0)),
+            (
+                "both",
+                Ok(text("queueGateAliases: [a.io/b]")),
+                (false, 1, 1),
+            ),
+            ("taken back", Ok(text("")), (false, 1, 0)),
         ];
         for (name, read, (is_fair, valid, restart)) in steps {
             follower.look(read);
@@ -162,11 +164,11 @@ mod tests {
         let (sender, mut receiver) = watch::channel(Configuration::default().settings());
         let metrics = Arc::new(Metrics::new());
         let mut follower = Follower::new(Path::new("x"), Configuration::default(), sender, metrics);
-        follower.look(text("fairSharing: {}"));
+        follower.look(Ok(text("fairSharing: {}")));
         assert!(receiver.has_changed().unwrap());
         receiver.mark_unchanged();
-        follower.look(text("fairSharing: {}"));
-        follower.look(text("# a comment\nfairSharing: {}"));
+        follower.look(Ok(text("fairSharing: {}")));
+        follower.look(Ok(text("# a comment\nfairSharing: {}")));
         assert!(!receiver.has_changed().unwrap());
     }
 }

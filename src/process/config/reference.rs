@@ -1,6 +1,7 @@
 //! The table of fields in docs/configuration.md is generated from the types, and the shipped file writes out their
 //! defaults. `UPDATE_GENERATED=1` (`make generate`) writes the table.
 
+use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -34,7 +35,11 @@ fn rows(schema: &Value, field: &str, takes_effect: Option<&str>, table: &mut Str
         let default = default.filter(|text| text != "`null`").unwrap_or_default();
         let (kind, items) = kind(schema);
         let text = description(schema).replace('\n', " ").replace('|', "\\|");
-        *table += &format!("| `{field}` | {kind} | {default} | {takes_effect} | {text} |\n");
+        // Writing to a String can't fail.
+        let _ = writeln!(
+            table,
+            "| `{field}` | {kind} | {default} | {takes_effect} | {text} |"
+        );
         rows(schema, &format!("{field}."), Some(takes_effect), table);
         if let Some(items) = items {
             rows(items, &format!("{field}[]."), Some(takes_effect), table);
