@@ -104,7 +104,7 @@ async fn manifests_of_kueue_and_volcano_do_what_they_did_there() -> Result<()> {
         let first = scene.create(&kueue_member("a").json()).await?;
         ensure!(has_queue_gate(&first), "{first}");
         let told = scene.see_event("a", "GroupIncomplete").await?;
-        ensure!(told.contains("gang"), "{told}");
+        ensure!(told.contains("2 pods of this group"), "{told}");
         scene.create(&kueue_member("b").json()).await?;
         scene.see_so_many("running", 2, is_running).await?;
         Ok(())
