@@ -32,4 +32,5 @@ pub use api::client::Clients;
 pub use process::args::{Args, LogFormat};
 pub use process::clock;
 pub use process::config::Config;
+pub use process::metrics::table as metrics;
 pub use run::{Identity, Replica, run};

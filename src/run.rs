@@ -32,7 +32,7 @@ use crate::process::args::Args;
 use crate::process::certificate::Keeper;
 use crate::process::config::Config;
 use crate::process::lease::Election;
-use crate::process::metrics::Metrics;
+use crate::process::metrics::{Metrics, Webhook};
 use crate::process::pulse::Pulse;
 use crate::process::{clock, health};
 use crate::uncharged;
@@ -60,6 +60,9 @@ pub async fn run(args: Args) -> Result<()> {
         instance,
     };
     let mut replica = Replica::new(clients, identity, config)?;
+    if args.local_queue_metrics {
+        replica.measure_local_queues();
+    }
     let slot = Arc::new(CertificateSlot::default());
     let allowed = allowed_clients(args.webhook_client_ca.as_deref(), args.webhook_client_name)?;
     let server = Server::bind(args.webhook_bind, slot.clone(), allowed, replica.router()).await;
@@ -70,6 +73,7 @@ pub async fn run(args: Args) -> Result<()> {
         &args.webhook_san,
         slot.clone(),
         replica.election.term(),
+        replica.metrics.clone(),
     );
     tokio::spawn(keeper.run(stop.clone()));
     replica.follow_kinds();
@@ -152,6 +156,7 @@ impl Replica {
             instance: identity.instance.clone(),
             settings,
             device_classes,
+            local_queue_metrics: false,
         };
         let manifests = manifests::Options {
             namespace: identity.namespace.clone(),
@@ -161,6 +166,7 @@ impl Replica {
             resources: Vec::new(),
             ..manifests::Options::default()
         };
+        let metrics = Arc::new(Metrics::new());
         let election = Election::new(
             clients.write.clone(),
             &identity.namespace,
@@ -173,10 +179,15 @@ impl Replica {
             manifests,
             policy: Arc::new(ArcSwap::from_pointee(Policy::default())),
             knows_kinds: Arc::default(),
-            metrics: Arc::new(Metrics::new()),
-            pulse: Arc::default(),
+            pulse: metrics.pulse().clone(),
+            metrics,
             election,
         })
+    }
+
+    /// Has metrics of LocalQueues served too: tenants make these, so they may be many.
+    pub fn measure_local_queues(&mut self) {
+        self.options.local_queue_metrics = true;
     }
 
     /// The webhooks.
@@ -184,6 +195,7 @@ impl Replica {
         let outside = Outside {
             schemas: Arc::new(OpenApi::new(self.clients.write.clone())),
             access: Arc::new(Authorizer::new(self.clients.write.clone())),
+            answers: Arc::new(Webhook(self.metrics.clone())),
             clock: clock::wall,
         };
         router(&self.policy, outside)

@@ -254,6 +254,12 @@ impl Cluster {
         Some((queue, self.first_flavors.get(queue)?))
     }
 
+    /// The ClusterQueue that a LocalQueue points to, whether or not it exists.
+    pub fn cluster_queue_of(&self, key: &LocalQueueKey) -> Option<&str> {
+        let spec = self.local_queue_specs.get(key)?;
+        Some(spec.cluster_queue.as_str())
+    }
+
     /// Whether a namespace is being deleted, so that nothing can be created in it any more.
     pub fn is_terminating(&self, namespace: &str) -> bool {
         self.terminating.contains(namespace)

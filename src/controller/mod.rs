@@ -28,6 +28,7 @@
 //! | `Expected` | evictions and releases that should have had an effect | `decisions/stalls.rs` |
 //! | `Orphans`, `ExcessChildren` | jobs that are gone with pods that run; children that may not run | `decisions/` |
 //! | `Recorder`, `PendingReasons`, `Reports`, `Statuses` | what users have been told | `reports/` |
+//! | `Decided`, `Levels` | what metrics are made of | `reports/turns.rs`, `reports/levels.rs` |
 //!
 //! Must not know clients or clocks but in `shell`. Uses all other folders.
 
@@ -86,8 +87,10 @@ use lists::Lists;
 use observe::Seen;
 use reports::events::Recorder;
 use reports::explaining::PendingReasons;
+use reports::levels::Levels;
 use reports::progress::Reports;
 use reports::statuses::{self, Statuses};
+use reports::turns::Decided;
 pub use shell::Shell;
 use wakes::Wake;
 use writes::Writes;
@@ -127,6 +130,8 @@ pub struct Options {
     pub settings: Settings,
     /// The classes of devices that are counted.
     pub device_classes: DeviceClasses,
+    /// Whether there are metrics of LocalQueues.
+    pub local_queue_metrics: bool,
 }
 
 /// What the controller is told.
@@ -199,6 +204,8 @@ pub struct Controller {
     unused: UnusedQuota,
     orphans: Orphans,
     expected: Expected,
+    decided: Decided,
+    levels: Levels,
 }
 
 impl Controller {
@@ -241,6 +248,8 @@ impl Controller {
             seconds: 0,
             unused: UnusedQuota::default(),
             expected: Expected::default(),
+            decided: Decided::default(),
+            levels: Levels::new(options.local_queue_metrics),
             metrics,
             recorder: Recorder::default(),
             now,

@@ -78,14 +78,15 @@ impl Controller {
         if self.seconds.is_multiple_of(OWNERS_ASKED_EVERY) {
             self.ask_again();
         }
-        let gated: i64 = self
+        let gated: u32 = self
             .objects
             .gated()
             .values()
             .chain(self.objects.pods.gated().values())
-            .map(|count| i64::from(*count))
+            .map(|count| u32::try_from(*count).unwrap_or_default())
             .sum();
         self.metrics.gated(gated);
+        self.publish_levels();
         self.statuses.refresh(
             &self.engine,
             &self.cluster,

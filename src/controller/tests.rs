@@ -52,6 +52,7 @@ impl Play {
             instance: "sluice-0".to_owned(),
             settings: Settings::new(sluice_translate::POD),
             device_classes: DeviceClasses::default(),
+            local_queue_metrics: false,
         };
         let now = Now {
             moment: Moment::from_millis(1_000_000),
@@ -287,4 +288,48 @@ async fn the_number_of_writes_in_flight_is_bounded() {
     let ended = in_flight.remove(0);
     play.end(ended, Reply::Refused("no".to_owned()));
     assert_eq!(play.cycle().len(), 1, "the next takes its place");
+}
+
+#[tokio::test]
+async fn what_a_pod_waits_for_is_told_again_before_its_event_is_forgotten() {
+    let mut play = Play::new();
+    play.list_settings();
+    play.list_jobs([]);
+    play.cycle();
+    let pod = json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {
+            "name": "large", "namespace": "blue", "uid": "uid-large", "resourceVersion": "9",
+            "creationTimestamp": "2026-11-23T11:00:00Z",
+            "labels": {"sluice.dev/queue-name": "main", "sluice.dev/managed": "true"},
+            "annotations": {"sluice.dev/queue-allocation-gate": "true"},
+        },
+        "spec": {
+            "schedulingGates": [{"name": "sluice.dev/queue-allocation-gate"}],
+            "containers": [{"name": "c", "resources": {"requests": {"cpu": "2"}}}],
+        },
+    });
+    play.observe(&Source::Pod, Change::Applied(seen(pod)));
+    let mut told = Vec::new();
+    for minute in 0..70 {
+        for _ in 0..2 {
+            play.pass(Duration::from_secs(30));
+            play.handle(Input::Tick);
+            for output in play.controller.cycle(play.now) {
+                match output {
+                    Output::Tell(object, note) if object.name.as_deref() == Some("large") => {
+                        told.push((minute, note.reason));
+                    }
+                    Output::Write(write) => panic!("{write:?}"),
+                    _ => {}
+                }
+            }
+        }
+    }
+    let minutes: Vec<i32> = told.iter().map(|(minute, _)| *minute).collect();
+    assert_eq!(told.len(), 3, "{told:?}");
+    assert!(
+        minutes.windows(2).all(|pair| pair[1] - pair[0] <= 31),
+        "{minutes:?}"
+    );
 }

@@ -45,6 +45,9 @@ pub struct Args {
     /// Where metrics are served, as GET /metrics.
     #[arg(long, env = "SLUICE_METRICS_BIND", default_value = "0.0.0.0:8080")]
     pub metrics_bind: SocketAddr,
+    /// Serve metrics of LocalQueues too. Tenants make LocalQueues, so there may be many.
+    #[arg(long, env = "SLUICE_LOCAL_QUEUE_METRICS")]
+    pub local_queue_metrics: bool,
     /// Where health is served, as GET /healthz and /readyz.
     #[arg(long, env = "SLUICE_HEALTH_BIND", default_value = "0.0.0.0:8081")]
     pub health_bind: SocketAddr,

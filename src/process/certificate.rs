@@ -22,6 +22,7 @@ use kube::{Client, Error, ResourceExt};
 use serde_json::Value;
 use sluice_webhooks::certificates::{
     Pair, certified_key, issue_ca, issue_serving, merge_bundle, needs_renewal, service_dns_names,
+    validity,
 };
 use sluice_webhooks::{CertificateSlot, manifests};
 use tokio::time::{sleep, timeout};
@@ -29,6 +30,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use crate::process::field_manager::FIELD_MANAGER;
+use crate::process::metrics::Metrics;
 use crate::process::term::Term;
 
 /// The Secret.
@@ -62,6 +64,7 @@ pub struct Keeper {
     addresses: Vec<IpAddr>,
     slot: Arc<CertificateSlot>,
     term: Arc<Term>,
+    metrics: Arc<Metrics>,
     served: String,
 }
 
@@ -74,6 +77,7 @@ impl Keeper {
         sans: &[String],
         slot: Arc<CertificateSlot>,
         term: Arc<Term>,
+        metrics: Arc<Metrics>,
     ) -> Self {
         let (addresses, names): (Vec<_>, Vec<_>) = sans
             .iter()
@@ -88,6 +92,7 @@ impl Keeper {
             addresses: addresses.into_iter().filter_map(|(ip, _)| ip).collect(),
             slot,
             term,
+            metrics,
             served: String::new(),
         }
     }
@@ -139,6 +144,9 @@ impl Keeper {
         if self.served != pair.certificate_pem && !may_wait {
             let key = certified_key(&pair).context("read the stored certificate")?;
             self.slot.set(key);
+            if let Ok(validity) = validity(&pair.certificate_pem) {
+                self.metrics.certificate(validity.not_after);
+            }
             self.served = pair.certificate_pem;
             info!("serving webhooks with a new certificate");
         }

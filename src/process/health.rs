@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use axum::Router;
-use axum::http::StatusCode;
-use axum::http::header::CONTENT_TYPE;
+use axum::http::header::{ACCEPT, CONTENT_TYPE};
+use axum::http::{HeaderMap, StatusCode};
 use axum::routing::get;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use crate::process::metrics::Metrics;
+use crate::process::metrics::{Exposition, Metrics};
 
 /// Whether all is well with something.
 pub type Check = Arc<dyn Fn() -> bool + Send + Sync>;
@@ -41,18 +41,19 @@ pub async fn serve_health(
     serve(address, router, stop).await.context("serve health")
 }
 
-/// Serves /metrics.
+/// Serves /metrics, in the format that the scraper asks for.
 pub async fn serve_metrics(
     address: SocketAddr,
     metrics: Arc<Metrics>,
     stop: CancellationToken,
 ) -> Result<()> {
-    const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     let router = Router::new().route(
         "/metrics",
-        get(move || {
-            let text = metrics.text();
-            async move { ([(CONTENT_TYPE, OPENMETRICS)], text) }
+        get(move |headers: HeaderMap| {
+            let accept = headers.get(ACCEPT).and_then(|accept| accept.to_str().ok());
+            let exposition = Exposition::accepted(accept);
+            let text = metrics.text(exposition);
+            async move { ([(CONTENT_TYPE, exposition.content_type())], text) }
         }),
     );
     serve(address, router, stop).await.context("serve metrics")

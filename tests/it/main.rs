@@ -55,6 +55,7 @@ mod late_objects;
 mod life;
 mod logs;
 mod made_up_kind;
+mod metrics;
 mod operators;
 mod orphans;
 mod owners;

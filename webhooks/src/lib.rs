@@ -42,6 +42,6 @@ pub use admission::surroundings::Surroundings;
 pub use admission::verdict::Verdict;
 pub use rules::review;
 pub use server::allowed_clients::{AllowedClients, AllowedClientsError};
-pub use server::handler::{Outside, router};
+pub use server::handler::{Answered, Answers, Outside, router};
 pub use server::listener::Server;
 pub use server::tls::CertificateSlot;

@@ -7,6 +7,8 @@
 mod after;
 mod counters;
 
+use std::time::Duration;
+
 use k8s_openapi::jiff::Timestamp;
 use sluice_crds::QueuePlace;
 use sluice_gates::Opening;
@@ -124,7 +126,7 @@ pub fn count_changes(
             && let (Some(name), Some(created)) = (gate.object_name(), after.created)
         {
             let held = now.duration_since(created);
-            metrics.gate_lifted(&name, held.as_secs_f64().max(0.0));
+            metrics.gate_lifted(&name, Duration::try_from(held).unwrap_or_default());
         }
     }
     for gate in after.kept.expired.difference(&before.kept.expired) {

@@ -79,6 +79,13 @@ impl Controller {
                 self.now.wall,
             )
         });
+        if record.mode == PodMode::Single {
+            let object = ("Pod", &*key.namespace, &*key.name);
+            self.tell_gates(object, known.map(Into::into), &(&record).into());
+        }
+        if let Some(known) = known {
+            self.tell_pod_ended(key, known, &record);
+        }
         if self.objects.pods.put(key.clone(), record) {
             self.pod_labels.lost.remove(&uid);
             for note in notes {
