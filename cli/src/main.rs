@@ -1,11 +1,14 @@
 //! The kubectl plugin: `kubectl sluice ...`. This file knows the command line and the exit code; each
-//! command has a module of its own. Only `gates` asks a cluster.
+//! command has a module of its own. Only `gates` and `live` ask a cluster.
 // In a binary `pub` says what a module offers to the others.
 #![allow(unreachable_pub)]
 
+mod age;
+mod cluster;
 mod gates;
 mod input;
 mod jobkind;
+mod live;
 mod print;
 mod report;
 mod rules;
@@ -20,12 +23,14 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::gates::{Ended, Gates, Told};
+use crate::cluster::Told;
+use crate::gates::Gates;
+use crate::live::Live;
 use crate::simulate::Failure;
 use crate::table::printable;
 
-/// Checks and simulates what Sluice does, which holds Job-like objects until they are admitted; lists and lifts
-/// gates.
+/// Shows and steers the queues and jobs of Sluice, which holds Job-like objects until they are admitted; lists and
+/// lifts gates; checks and simulates what it does.
 #[derive(Debug, Parser)]
 #[command(name = "kubectl-sluice", bin_name = "kubectl sluice", version)]
 struct Cli {
@@ -42,6 +47,8 @@ enum Command {
     /// Commands for gates, which hold objects of a cluster before they are queued.
     #[command(subcommand, visible_aliases = ["gate"])]
     Gates(Gates),
+    #[command(flatten)]
+    Live(Live),
 }
 
 #[derive(Debug, Subcommand)]
@@ -59,11 +66,29 @@ fn main() -> ExitCode {
         Command::JobKind(JobKindCommand::Check(command)) => check(&command),
         Command::Simulate(command) => simulate(&command),
         Command::Gates(command) => gates(&command),
+        Command::Live(command) => live(&command),
     }
 }
 
 fn gates(command: &Gates) -> ExitCode {
-    let ended = command.run(&mut |told| match told {
+    match command.run(&mut tell) {
+        Ok(gates::Ended::Done) => ExitCode::SUCCESS,
+        Ok(gates::Ended::NotLifted) => ExitCode::from(MISFIT),
+        Err(error) => failed(FAILED, [printable(&error.to_string())]),
+    }
+}
+
+fn live(command: &Live) -> ExitCode {
+    match command.run(&mut tell) {
+        Ok(live::Ended::Done) => ExitCode::SUCCESS,
+        Ok(live::Ended::NotDone) => ExitCode::from(MISFIT),
+        Err(error) => failed(FAILED, [printable(&error.to_string())]),
+    }
+}
+
+/// Tells what a command has found out.
+fn tell(told: Told) -> io::Result<()> {
+    match told {
         Told::Result(text) => write(&text),
         Told::Note(note) => {
             eprintln!("note: {}", printable(&note));
@@ -73,11 +98,6 @@ fn gates(command: &Gates) -> ExitCode {
             eprintln!("error: {}", printable(&error));
             Ok(())
         }
-    });
-    match ended {
-        Ok(Ended::Done) => ExitCode::SUCCESS,
-        Ok(Ended::NotLifted) => ExitCode::from(MISFIT),
-        Err(error) => failed(FAILED, [printable(&error.to_string())]),
     }
 }
 

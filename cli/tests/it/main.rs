@@ -4,4 +4,5 @@
 mod gates;
 mod gates_cluster;
 mod jobkind;
+mod live_cluster;
 mod simulate;
