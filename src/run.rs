@@ -32,7 +32,7 @@ use crate::process::args::Args;
 use crate::process::certificate::Keeper;
 use crate::process::config::Config;
 use crate::process::lease::Election;
-use crate::process::metrics::{Metrics, Webhook};
+use crate::process::metrics::Metrics;
 use crate::process::pulse::Pulse;
 use crate::process::{clock, health};
 use crate::uncharged;
@@ -195,7 +195,7 @@ impl Replica {
         let outside = Outside {
             schemas: Arc::new(OpenApi::new(self.clients.write.clone())),
             access: Arc::new(Authorizer::new(self.clients.write.clone())),
-            answers: Arc::new(Webhook(self.metrics.clone())),
+            answers: Arc::new(self.metrics.traffic.clone()),
             clock: clock::wall,
         };
         router(&self.policy, outside)
@@ -242,7 +242,7 @@ impl Replica {
             return Ok(());
         }
         info!("leading");
-        self.metrics.leader(true);
+        self.metrics.process.leader(true);
         let step_down = stop.child_token();
         let basis = uncharged::Basis {
             policy: self.policy.clone(),
@@ -277,7 +277,7 @@ impl Replica {
         let ended =
             ended.context("the controller hangs: ending, so that another replica takes over")?;
         let ended = ended.context("the controller ended")?;
-        self.metrics.leader(false);
+        self.metrics.process.leader(false);
         if stop.is_cancelled() {
             election.release().await;
             return ended;

@@ -136,7 +136,7 @@ impl Search {
                 }
                 Ok(Event::Init | Event::InitDone | Event::Delete(_)) => {}
                 Err(error) => {
-                    search.metrics.watch_error("pods");
+                    search.metrics.traffic.watch_error("pods");
                     warn!(%error, "the watch of labelled pods failed; trying again");
                     sleep(backoff).await;
                     backoff = (backoff * 2).min(BACKOFF_MAX);

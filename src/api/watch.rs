@@ -108,7 +108,7 @@ pub async fn watch<T>(
             }
             Ok(None) => return None,
             Err(error) => {
-                metrics.watch_error(&resource.plural);
+                metrics.traffic.watch_error(&resource.plural);
                 warn!(resource = %resource.plural, %error, "a watch failed; trying again");
                 if source.may_be_refused()
                     && let Some(refusal) = refusal(error)

@@ -138,6 +138,7 @@ impl Writer {
             }
         };
         self.metrics
+            .traffic
             .write(operation, outcome(&reply), begun.elapsed());
         reply
     }
@@ -165,7 +166,9 @@ impl Writer {
             warn!(kind = %resource.kind, name, failure = %failure.text(), "status was not written");
         }
         let outcome = if is_done { "done" } else { "unknown" };
-        self.metrics.write("queue_status", outcome, begun.elapsed());
+        self.metrics
+            .traffic
+            .write("queue_status", outcome, begun.elapsed());
         is_done
     }
 

@@ -35,10 +35,13 @@ impl Controller {
             return;
         }
         let now = time(self.now.wall);
-        let decisions = self.metrics.time_decision(|| self.engine.decide(now));
+        let decisions = self
+            .metrics
+            .process
+            .time_decision(|| self.engine.decide(now));
         let violations = self.engine.invariant_violations();
         let violations = violations.saturating_add(invariants::found());
-        if self.metrics.violations(violations) {
+        if self.metrics.process.violations(violations) {
             error!(
                 violations,
                 "states were found that must not occur, and quota may be given twice: restart Sluice, and report this"
@@ -85,7 +88,7 @@ impl Controller {
             .chain(self.objects.pods.gated().values())
             .map(|count| u32::try_from(*count).unwrap_or_default())
             .sum();
-        self.metrics.gated(gated);
+        self.metrics.gates.gated(gated);
         self.publish_levels();
         self.statuses.refresh(
             &self.engine,

@@ -145,7 +145,7 @@ impl Keeper {
             let key = certified_key(&pair).context("read the stored certificate")?;
             self.slot.set(key);
             if let Ok(validity) = validity(&pair.certificate_pem) {
-                self.metrics.certificate(validity.not_after);
+                self.metrics.process.certificate(validity.not_after);
             }
             self.served = pair.certificate_pem;
             info!("serving webhooks with a new certificate");

@@ -85,6 +85,7 @@ impl Controller {
         let evicted = self.expected.evicted.values();
         let stalled = evicted.filter(|stopping| stopping.is_stalled);
         self.metrics
+            .workloads
             .stalled(stalled.map(|stopping| stopping.queue.as_ref()));
     }
 

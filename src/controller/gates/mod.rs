@@ -126,14 +126,16 @@ pub fn count_changes(
             && let (Some(name), Some(created)) = (gate.object_name(), after.created)
         {
             let held = now.duration_since(created);
-            metrics.gate_lifted(&name, Duration::try_from(held).unwrap_or_default());
+            metrics
+                .gates
+                .gate_lifted(&name, Duration::try_from(held).unwrap_or_default());
         }
     }
     for gate in after.kept.expired.difference(&before.kept.expired) {
         let gate = Gate::parse(gate, "").ok();
         let counted = gate.filter(|gate| known.count_expired(gate));
         if let Some(name) = counted.and_then(|gate| gate.object_name()) {
-            metrics.gate_expired(&name);
+            metrics.gates.gate_expired(&name);
         }
     }
     let lifted = after.kept.lifted.iter();

@@ -48,7 +48,7 @@ impl Statuses {
                 Err(_) => Some(broken()),
             };
             let status = gate_status::gate(object, &holdings, trouble, applied, &kind_of, now);
-            metrics.gate(&name, levels(&status));
+            metrics.gates.gate(&name, levels(&status));
             if status != object.status {
                 self.write(&resource, "", &name, &object.status, &status);
             }

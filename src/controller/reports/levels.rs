@@ -65,7 +65,7 @@ impl Controller {
         if self.levels.of_local_queues {
             self.gather_local_queues(&mut gathered);
         }
-        self.metrics.publish(gathered);
+        self.metrics.gathered.publish(gathered);
     }
 
     /// Counts pending workloads by whether they are admissible, and by what they are told.

@@ -128,23 +128,25 @@ impl Controller {
         match turn {
             Turn::Admitted => {
                 let waited = since(turn::waits_since(before));
-                self.metrics.admitted(queue, class, waited);
+                self.metrics.workloads.admitted(queue, class, waited);
             }
             Turn::Ready => {
                 let admitted = turn::admitted_at(after);
                 let waited = since(turn::waits_since(before));
-                self.metrics.ready(queue, class, waited, since(admitted));
+                self.metrics
+                    .workloads
+                    .ready(queue, class, waited, since(admitted));
             }
             Turn::Evicted { reason, preempted } => {
-                self.metrics.evicted(queue, reason);
+                self.metrics.workloads.evicted(queue, reason);
                 if let Some(right) = preempted {
-                    self.metrics.preempted(queue, right);
+                    self.metrics.workloads.preempted(queue, right);
                 }
             }
-            Turn::Deactivated { reason } => self.metrics.deactivated(queue, reason),
+            Turn::Deactivated { reason } => self.metrics.workloads.deactivated(queue, reason),
             Turn::Finished { reason } if after.status.admission.is_some() => {
                 let after = since(after.created);
-                self.metrics.finished(queue, class, reason, after);
+                self.metrics.workloads.finished(queue, class, reason, after);
             }
             Turn::Finished { .. } | Turn::Requeued { .. } | Turn::Reactivated => {}
         }
@@ -176,7 +178,7 @@ impl Controller {
         };
         let queue = self.cluster_queue_of(key, record);
         if let Some(queue) = queue {
-            self.metrics.released(queue, since_decision);
+            self.metrics.workloads.released(queue, since_decision);
         }
         log(
             "released",
@@ -238,6 +240,7 @@ impl Controller {
         if self.cluster.queues.contains_key(queue) {
             let class = pod.priority_class_label.as_deref().unwrap_or_default();
             self.metrics
+                .workloads
                 .admitted(queue, class, waited.unwrap_or_default());
         }
         log(
@@ -258,9 +261,9 @@ impl Controller {
         let admission = self.engine.admission(&Subject::Pod(uid.clone()).id());
         let queue = admission.map_or(line.queue, |admission| admission.queue.as_str());
         if self.cluster.queues.contains_key(queue) {
-            self.metrics.evicted(queue, cause.reason);
+            self.metrics.workloads.evicted(queue, cause.reason);
             if let Some(right) = cause.preempted {
-                self.metrics.preempted(queue, right.reason());
+                self.metrics.workloads.preempted(queue, right.reason());
             }
         }
         log(

@@ -5,12 +5,13 @@ use std::time::Duration;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::histogram::Histogram;
 
+use super::registrar::Registrar;
 use super::series::{Level, Series};
-use super::{Metrics, Registrar, table};
+use super::table;
 
 /// The series of this file.
 #[derive(Debug)]
-pub(super) struct GateSeries {
+pub struct GateSeries {
     gated: Series<Level>,
     held: Series<Level>,
     oldest: Series<Level>,
@@ -45,12 +46,10 @@ impl GateSeries {
     }
 }
 
-impl Metrics {
+impl GateSeries {
     /// How many jobs are held by gates.
     pub fn gated(&self, count: u32) {
-        self.gates
-            .gated
-            .at(&[], |level| level.set(f64::from(count)));
+        self.gated.at(&[], |level| level.set(f64::from(count)));
     }
 
     /// What a Gate holds.
@@ -61,7 +60,7 @@ impl Metrics {
             oldest,
             backlogged,
             ..
-        } = &self.gates;
+        } = self;
         held.at(&labels, |level| level.set(f64::from(levels.held)));
         #[expect(clippy::cast_precision_loss, reason = "seconds are far below 2^53")]
         oldest.at(&labels, |level| level.set(levels.oldest as f64));
@@ -72,17 +71,16 @@ impl Metrics {
 
     /// A gate that has a Gate was lifted from an object that was created so long ago.
     pub fn gate_lifted(&self, gate: &str, held: Duration) {
-        self.gates.lifted.at(&[gate], |count| {
+        self.lifted.at(&[gate], |count| {
             count.inc();
         });
-        self.gates
-            .wait
+        self.wait
             .at(&[gate], |wait| wait.observe(held.as_secs_f64()));
     }
 
     /// The deadline of a Gate has passed for an object.
     pub fn gate_expired(&self, gate: &str) {
-        self.gates.expired.at(&[gate], |count| {
+        self.expired.at(&[gate], |count| {
             count.inc();
         });
     }

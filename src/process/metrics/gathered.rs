@@ -3,9 +3,9 @@
 
 use std::collections::BTreeMap;
 
+use super::registrar::Registrar;
 use super::series::{Level, Series, Values};
-use super::table::Definition;
-use super::{Metrics, Registrar, table};
+use super::table::{self, Definition};
 
 /// Levels that were gathered, by the name of their metric.
 #[derive(Debug, Default)]
@@ -15,7 +15,7 @@ pub struct Gathered {
 
 /// The series of this file.
 #[derive(Debug)]
-pub(super) struct GatheredSeries(Vec<Series<Level>>);
+pub struct GatheredSeries(Vec<Series<Level>>);
 
 impl Gathered {
     /// Notes the level of a series of one of [`table::GATHERED`].
@@ -39,10 +39,10 @@ impl GatheredSeries {
     }
 }
 
-impl Metrics {
+impl GatheredSeries {
     /// Publishes what was gathered, in place of what was gathered before.
     pub fn publish(&self, mut gathered: Gathered) {
-        for series in &self.gathered.0 {
+        for series in &self.0 {
             let levels = gathered.levels.remove(series.definition().name);
             series.replace(levels.unwrap_or_default());
         }

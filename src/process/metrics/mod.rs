@@ -3,7 +3,7 @@
 //! | file | what it holds |
 //! |---|---|
 //! | `table` | every metric by name, labels and meaning: the only place where one is named |
-//! | `series` | the series of a metric, by the values of its labels |
+//! | `series`, `registrar` | the series of a metric, by the values of its labels; how they are registered |
 //! | `workloads`, `gates`, `traffic`, `this_process` | what is counted where it happens |
 //! | `gathered` | the levels of queues and cohorts, gathered once a second |
 //! | `exposition` | the two formats |
@@ -13,6 +13,7 @@
 mod exposition;
 mod gates;
 mod gathered;
+mod registrar;
 mod series;
 pub mod table;
 #[cfg(test)]
@@ -25,7 +26,6 @@ use std::fmt;
 use std::sync::Arc;
 
 use prometheus_client::encoding::text::encode;
-use prometheus_client::metrics::counter::Counter;
 use prometheus_client::registry::Registry;
 
 pub use self::exposition::Exposition;
@@ -33,11 +33,10 @@ pub use self::gates::GateLevels;
 use self::gates::GateSeries;
 pub use self::gathered::Gathered;
 use self::gathered::GatheredSeries;
-use self::series::{Forget, Measure, Series};
-use self::table::Definition;
+use self::registrar::Registrar;
+use self::series::Forget;
 use self::this_process::ProcessSeries;
 use self::traffic::TrafficSeries;
-pub use self::traffic::Webhook;
 use self::workloads::WorkloadSeries;
 use crate::process::freshness::Freshness;
 use crate::process::pulse::Pulse;
@@ -47,42 +46,18 @@ pub struct Metrics {
     registry: Registry,
     /// All series that queues and gates have.
     forgettable: Vec<Box<dyn Forget>>,
-    workloads: WorkloadSeries,
-    gathered: GatheredSeries,
-    gates: GateSeries,
-    traffic: TrafficSeries,
-    process: ProcessSeries,
+    /// What becomes of workloads.
+    pub workloads: WorkloadSeries,
+    /// The levels of queues and cohorts.
+    pub gathered: GatheredSeries,
+    /// What gates hold.
+    pub gates: GateSeries,
+    /// What goes over the network.
+    pub traffic: TrafficSeries,
+    /// The process.
+    pub process: ProcessSeries,
     freshness: Arc<Freshness>,
     pulse: Arc<Pulse>,
-}
-
-/// Registers metrics as they are defined.
-struct Registrar {
-    registry: Registry,
-    forgettable: Vec<Box<dyn Forget>>,
-    registered: Vec<&'static str>,
-    dropped: Counter,
-}
-
-impl Registrar {
-    fn new() -> Self {
-        Self {
-            registry: Registry::default(),
-            forgettable: Vec::new(),
-            registered: Vec::new(),
-            dropped: Counter::default(),
-        }
-    }
-
-    /// The series of a metric, none of which has a value yet.
-    fn add<M: Measure>(&mut self, definition: &'static Definition) -> Series<M> {
-        let series = Series::new(definition, self.dropped.clone());
-        self.registry
-            .register(definition.family(), definition.help, series.clone());
-        self.forgettable.push(Box::new(series.clone()));
-        self.registered.push(definition.name);
-        series
-    }
 }
 
 impl Metrics {

@@ -91,8 +91,10 @@ fn lines(metrics: &Metrics, name: &str) -> Vec<String> {
 fn the_series_of_a_queue_that_is_gone_are_gone() {
     let metrics = Metrics::new();
     for queue in ["team-a", "team-b"] {
-        metrics.admitted(queue, "high", Duration::from_secs(3));
-        metrics.evicted(queue, "Preempted");
+        metrics
+            .workloads
+            .admitted(queue, "high", Duration::from_secs(3));
+        metrics.workloads.evicted(queue, "Preempted");
     }
     let mut gathered = Gathered::default();
     gathered.count(&table::RESERVING_WORKLOADS, &["team-a"], 2);
@@ -101,7 +103,7 @@ fn the_series_of_a_queue_that_is_gone_are_gone() {
         &["", "team-a", "default", "cpu"],
         1.5,
     );
-    metrics.publish(gathered);
+    metrics.gathered.publish(gathered);
     assert_eq!(
         lines(&metrics, "sluice_cluster_queue_nominal_quota"),
         [
@@ -123,7 +125,7 @@ fn what_was_gathered_replaces_what_was_gathered_before() {
     for queue in ["team-a", "team-b"] {
         let mut gathered = Gathered::default();
         gathered.count(&table::RESERVING_WORKLOADS, &[queue], 1);
-        metrics.publish(gathered);
+        metrics.gathered.publish(gathered);
     }
     assert_eq!(
         lines(&metrics, "sluice_reserving_active_workloads"),
@@ -135,9 +137,9 @@ fn what_was_gathered_replaces_what_was_gathered_before() {
 fn series_are_bounded_and_what_is_dropped_is_counted() {
     let metrics = Metrics::new();
     for number in 0..series::SERIES_MAX + 3 {
-        metrics.watch_error(&number.to_string());
+        metrics.traffic.watch_error(&number.to_string());
     }
-    metrics.watch_error("0");
+    metrics.traffic.watch_error("0");
     let all = lines(&metrics, "sluice_watch_errors_total");
     assert_eq!(all.len(), series::SERIES_MAX);
     assert!(all.contains(&"sluice_watch_errors_total{resource=\"0\"} 2".to_owned()));
@@ -150,7 +152,7 @@ fn series_are_bounded_and_what_is_dropped_is_counted() {
 #[test]
 fn label_values_are_escaped() {
     let metrics = Metrics::new();
-    metrics.watch_error("a\"b\\c\nd");
+    metrics.traffic.watch_error("a\"b\\c\nd");
     assert_eq!(
         lines(&metrics, "sluice_watch_errors_total"),
         ["sluice_watch_errors_total{resource=\"a\\\"b\\\\c\\nd\"} 1"]

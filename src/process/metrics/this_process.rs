@@ -8,8 +8,9 @@ use k8s_openapi::jiff::Timestamp;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::histogram::Histogram;
 
+use super::registrar::Registrar;
 use super::series::{Level, Series};
-use super::{Metrics, Registrar, table};
+use super::table;
 use crate::process::clock;
 use crate::process::pulse::Pulse;
 
@@ -18,7 +19,7 @@ const TICKS_PER_SECOND: f64 = 100.0;
 
 /// The series of this file.
 #[derive(Debug)]
-pub(super) struct ProcessSeries {
+pub struct ProcessSeries {
     leader: Series<Level>,
     heartbeat: Series<Level>,
     decision_seconds: Series<Histogram>,
@@ -77,15 +78,15 @@ impl ProcessSeries {
     }
 }
 
-impl Metrics {
+impl ProcessSeries {
     /// Whether this process holds the Lease.
     pub fn leader(&self, leads: bool) {
-        set(&self.process.leader, f64::from(u8::from(leads)));
+        set(&self.leader, f64::from(u8::from(leads)));
     }
 
     /// The webhooks are served with a certificate that ends then.
     pub fn certificate(&self, not_after: Timestamp) {
-        set(&self.process.certificate, seconds(not_after));
+        set(&self.certificate, seconds(not_after));
     }
 
     /// Decides, and measures how long that takes on this machine.
@@ -93,7 +94,7 @@ impl Metrics {
         let begun = Instant::now();
         let decided = decide();
         let took: Duration = begun.elapsed();
-        let times = &self.process.decision_seconds;
+        let times = &self.decision_seconds;
         times.at(&[], |times| times.observe(took.as_secs_f64()));
         decided
     }
@@ -102,7 +103,7 @@ impl Metrics {
     /// new ones.
     pub fn violations(&self, found: u64) -> bool {
         let mut is_new = false;
-        self.process.violations.at(&[], |count| {
+        self.violations.at(&[], |count| {
             let new = found.saturating_sub(count.get());
             count.inc_by(new);
             is_new = 0 < new;

@@ -1,20 +1,20 @@
 //! What goes over the network: writes, watches, events, and admission requests.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
 
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::histogram::Histogram;
 use sluice_webhooks::{Answered, Answers};
 
+use super::registrar::Registrar;
 use super::series::{Forget, Level, Series};
-use super::{Metrics, Registrar, table};
+use super::table;
 use crate::process::freshness::Freshness;
 
 /// The series of this file.
-#[derive(Debug)]
-pub(super) struct TrafficSeries {
+#[derive(Debug, Clone)]
+pub struct TrafficSeries {
     writes: Series<Counter>,
     write_seconds: Series<Histogram>,
     watch_errors: Series<Counter>,
@@ -23,10 +23,6 @@ pub(super) struct TrafficSeries {
     webhook_requests: Series<Counter>,
     webhook_seconds: Series<Histogram>,
 }
-
-/// Counts the answers of webhooks.
-#[derive(Debug, Clone)]
-pub struct Webhook(pub Arc<Metrics>);
 
 impl TrafficSeries {
     pub(super) fn new(registrar: &mut Registrar) -> Self {
@@ -52,50 +48,47 @@ impl TrafficSeries {
     }
 }
 
-impl Metrics {
+impl TrafficSeries {
     /// A write has ended, after so long.
     pub fn write(&self, operation: &'static str, outcome: &'static str, took: Duration) {
-        self.traffic.writes.at(&[operation, outcome], |count| {
+        self.writes.at(&[operation, outcome], |count| {
             count.inc();
         });
-        self.traffic
-            .write_seconds
+        self.write_seconds
             .at(&[operation], |time| time.observe(took.as_secs_f64()));
     }
 
     /// A watch has failed.
     pub fn watch_error(&self, resource: &str) {
-        self.traffic.watch_errors.at(&[resource], |count| {
+        self.watch_errors.at(&[resource], |count| {
             count.inc();
         });
     }
 
     /// A resource is not watched any more.
     pub fn forget_watch(&self, resource: &str) {
-        self.traffic.watch_errors.forget("resource", resource);
+        self.watch_errors.forget("resource", resource);
     }
 
     /// An event was dropped.
     pub fn event_dropped(&self) {
-        self.traffic.events_dropped.at(&[], |count| {
+        self.events_dropped.at(&[], |count| {
             count.inc();
         });
     }
 }
 
-impl Answers for Webhook {
+impl Answers for TrafficSeries {
     fn answered(&self, answered: Answered) {
         let Answered {
             webhook,
             verdict,
             took,
         } = answered;
-        let traffic = &self.0.traffic;
-        traffic.webhook_requests.at(&[webhook, verdict], |count| {
+        self.webhook_requests.at(&[webhook, verdict], |count| {
             count.inc();
         });
-        traffic
-            .webhook_seconds
+        self.webhook_seconds
             .at(&[webhook], |time| time.observe(took.as_secs_f64()));
     }
 }

@@ -5,12 +5,13 @@ use std::time::Duration;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::histogram::Histogram;
 
+use super::registrar::Registrar;
 use super::series::{Level, Series};
-use super::{Metrics, Registrar, table};
+use super::table;
 
 /// The series of this file.
 #[derive(Debug)]
-pub(super) struct WorkloadSeries {
+pub struct WorkloadSeries {
     admitted: Series<Counter>,
     admission_wait: Series<Histogram>,
     ready_wait: Series<Histogram>,
@@ -44,58 +45,51 @@ impl WorkloadSeries {
     }
 }
 
-impl Metrics {
+impl WorkloadSeries {
     /// A workload of this priority class was admitted after waiting this long.
     pub fn admitted(&self, queue: &str, class: &str, waited: Duration) {
         let labels = [queue, class];
-        let Self { workloads, .. } = self;
-        workloads.admitted.at(&labels, |count| {
+        self.admitted.at(&labels, |count| {
             count.inc();
         });
-        observe(&workloads.admission_wait, &labels, waited);
+        observe(&self.admission_wait, &labels, waited);
     }
 
     /// All pods of a Workload are ready, so long after it waited first, and after its admission.
     pub fn ready(&self, queue: &str, class: &str, waited: Duration, since_admission: Duration) {
         let labels = [queue, class];
-        observe(&self.workloads.ready_wait, &labels, waited);
-        observe(
-            &self.workloads.admitted_until_ready,
-            &labels,
-            since_admission,
-        );
+        observe(&self.ready_wait, &labels, waited);
+        observe(&self.admitted_until_ready, &labels, since_admission);
     }
 
     /// The job of an admitted Workload has finished, so long after the creation of the Workload.
     pub fn finished(&self, queue: &str, class: &str, result: &str, after: Duration) {
-        self.workloads
-            .finished
-            .at(&[queue, class, result], |count| {
-                count.inc();
-            });
-        observe(&self.workloads.finish_wait, &[queue, class], after);
+        self.finished.at(&[queue, class, result], |count| {
+            count.inc();
+        });
+        observe(&self.finish_wait, &[queue, class], after);
     }
 
     /// A workload was evicted.
     pub fn evicted(&self, queue: &str, reason: &str) {
-        count(&self.workloads.evicted, &[queue, reason]);
+        count(&self.evicted, &[queue, reason]);
     }
 
     /// A workload was preempted, by this rule.
     pub fn preempted(&self, queue: &str, right: &str) {
-        count(&self.workloads.preempted, &[queue, right]);
+        count(&self.preempted, &[queue, right]);
     }
 
     /// A Workload was deactivated.
     pub fn deactivated(&self, queue: &str, reason: &str) {
-        count(&self.workloads.deactivated, &[queue, reason]);
+        count(&self.deactivated, &[queue, reason]);
     }
 
     /// A job was released, so long after the decision.
     pub fn released(&self, queue: &str, since_decision: Option<Duration>) {
-        count(&self.workloads.released, &[queue]);
+        count(&self.released, &[queue]);
         if let Some(since) = since_decision {
-            observe(&self.workloads.release_seconds, &[queue], since);
+            observe(&self.release_seconds, &[queue], since);
         }
     }
 
@@ -105,7 +99,7 @@ impl Metrics {
         for queue in queues {
             *levels.entry(vec![queue.to_owned()]).or_default() += 1.0;
         }
-        self.workloads.stalled.replace(levels);
+        self.stalled.replace(levels);
     }
 }
 
