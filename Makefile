@@ -54,9 +54,10 @@ lint: ## Formatting, clippy, documentation, and what dependencies may be.
 		echo "lint: the advisory database can't be fetched; advisories were not checked" >&2; \
 	fi
 
-generate: ## Write the CRDs, webhook configurations and admission policies anew from their types.
+generate: ## Write the CRDs, webhook configurations, admission policies and docs/metrics.md anew.
 	UPDATE_GENERATED=1 $(CARGO) test --quiet -p sluice-crds --test generated
 	UPDATE_GENERATED=1 $(CARGO) test --quiet -p sluice-webhooks -- manifests policies
+	UPDATE_GENERATED=1 $(CARGO) test --quiet --workspace --lib -- the_page_of_metrics
 
 controlplane: ## Build the control plane of the tests (once; about ten minutes on two cores).
 	$(CARGO) run --quiet -p sluice-testbed -- build

@@ -117,7 +117,12 @@ fn check(command: &jobkind::Check) -> ExitCode {
 }
 
 fn simulate(command: &simulate::Simulate) -> ExitCode {
-    let (text, notes) = match command.run() {
+    let seen = match command.cluster().map(live::export) {
+        Some(Ok(seen)) => seen,
+        Some(Err(error)) => return failed(FAILED, [printable(&error.to_string())]),
+        None => Vec::new(),
+    };
+    let (text, notes) = match command.run(seen) {
         Ok(shown) => shown,
         Err(Failure::Unreadable(errors)) => return failed(FAILED, errors),
         Err(Failure::Problems(problems)) => return failed(MISFIT, problems.lines()),

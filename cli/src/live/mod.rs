@@ -8,6 +8,7 @@
 //! | `steer` | hold, resume, evict, reactivate |
 //! | `check`, `version` | whether Sluice is there and well |
 //! | `create` | YAML of queues and flavors |
+//! | `export` | queues and Workloads of a cluster as documents, for the simulation |
 //! | `outcome` | how commands end, and why they can't be run |
 //!
 //! Must not know how Sluice decides.
@@ -15,6 +16,7 @@
 mod check;
 mod create;
 mod explain;
+mod export;
 mod jobs;
 mod list;
 mod outcome;
@@ -29,6 +31,7 @@ mod version;
 
 use clap::Subcommand;
 
+pub use self::export::export;
 pub use self::outcome::{Ended, LiveError};
 use crate::cluster::Tell;
 

@@ -186,6 +186,7 @@ async fn queues_and_jobs_are_shown_and_steered_with_the_rights_of_the_caller() -
     let tenant = cp.service_account_kubeconfig(&ns, "tenant").await?;
     shown(admin, &tenant, &ns).await?;
     explained(admin, &ns);
+    simulated(admin, &tenant);
     steered(&cp, admin, &tenant, &ns).await?;
     checked(admin);
     Ok(())
@@ -260,6 +261,16 @@ fn explained(admin: &Path, ns: &str) {
         "error: Job \"free\" is not queued: Sluice has no Workload for it in namespace {ns}\n"
     );
     assert_eq!((code, stdout.as_str(), stderr), (Some(1), "", expected));
+}
+
+/// The three Workloads, each of which takes a minute, in a queue that has room for four at a time.
+fn simulated(admin: &Path, tenant: &Path) {
+    let json = ok(admin, "simulate --from-cluster --duration 1m -o json");
+    let figures: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(figures["all"]["jobs"], 3, "{json}");
+    let (code, _, stderr) = sluice(tenant, "simulate --from-cluster --duration 1m");
+    assert_eq!(code, Some(2));
+    assert!(stderr.contains("is forbidden"), "{stderr}");
 }
 
 async fn steered(cp: &ControlPlane, admin: &Path, tenant: &Path, ns: &str) -> Result<()> {

@@ -6,8 +6,7 @@ use super::table::{Definition, GATHERED, Kind, Server, TABLE};
 use super::*;
 
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/metrics.md");
-const BEGIN: &str =
-    "<!-- The table is generated: UPDATE_GENERATED=1 cargo test --workspace --lib metrics -->\n";
+const BEGIN: &str = "<!-- The table is generated: make generate writes it -->\n";
 
 fn row(definition: &Definition) -> String {
     let Definition { name, help, .. } = definition;
