@@ -1,4 +1,11 @@
 //! Alerts and dashboards use only metrics and labels that there are, and each alert has an entry in the runbook.
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a test ends by a panic"
+)]
+#![allow(missing_docs, reason = "a test binary offers nothing to anybody")]
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use clap::{Args, Subcommand};
+use serde::Serialize;
 use serde_json::{Value, json};
 use sluice_crds::Quantity;
 use sluice_kinds::names;
@@ -89,29 +90,32 @@ impl ClusterQueue {
             }
             flavors.push(json!({"name": flavor, "resources": resources}));
         }
-        let mut spec = json!({
-            "namespaceSelector": {},
-            "resourceGroups": [{"coveredResources": covered, "flavors": flavors}],
-        });
+        let mut spec = BTreeMap::from([
+            ("namespaceSelector", json!({})),
+            (
+                "resourceGroups",
+                json!([{"coveredResources": covered, "flavors": flavors}]),
+            ),
+        ]);
         if let Some(cohort) = &self.cohort {
-            spec["cohortName"] = json!(named(cohort)?);
+            spec.insert("cohortName", json!(named(cohort)?));
         }
         Ok(own(
             "ClusterQueue",
-            json!({"name": named(&self.name)?}),
-            spec,
+            &json!({"name": named(&self.name)?}),
+            &spec,
         ))
     }
 }
 
 impl LocalQueue {
     fn object(&self) -> Result<Value, LiveError> {
-        let mut metadata = json!({"name": named(&self.name)?});
+        let mut metadata = BTreeMap::from([("name", named(&self.name)?)]);
         if let Some(namespace) = &self.namespace {
-            metadata["namespace"] = json!(named(namespace)?);
+            metadata.insert("namespace", named(namespace)?);
         }
         let spec = json!({"clusterQueue": named(&self.cluster_queue)?});
-        Ok(own("LocalQueue", metadata, spec))
+        Ok(own("LocalQueue", &metadata, &spec))
     }
 }
 
@@ -130,13 +134,13 @@ impl Flavor {
         };
         Ok(own(
             "ResourceFlavor",
-            json!({"name": named(&self.name)?}),
-            spec,
+            &json!({"name": named(&self.name)?}),
+            &spec,
         ))
     }
 }
 
-fn own(kind: &str, metadata: Value, spec: Value) -> Value {
+fn own(kind: &str, metadata: &impl Serialize, spec: &impl Serialize) -> Value {
     json!({"apiVersion": "sluice.dev/v1alpha1", "kind": kind, "metadata": metadata, "spec": spec})
 }
 
@@ -148,8 +152,11 @@ fn named(name: &str) -> Result<&str, LiveError> {
     }
 }
 
+/// Each resource with its amount.
+type Amounts = Vec<(String, String)>;
+
 /// The flavor, and the amount of each resource.
-fn parse_quota(text: &str) -> Result<(&str, Vec<(String, String)>), LiveError> {
+fn parse_quota(text: &str) -> Result<(&str, Amounts), LiveError> {
     let wrong = || LiveError::NoQuota(text.to_owned());
     let (flavor, amounts) = text.split_once(':').ok_or_else(wrong)?;
     let mut parsed = Vec::new();

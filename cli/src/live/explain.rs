@@ -275,7 +275,7 @@ fn text(explained: &Explained, now: Timestamp) -> String {
     ];
     let mut text = fields(&known, 0);
     if job.state == State::Gated && !job.message.is_empty() {
-        text.push_str(&format!("\n{}\n", job.message));
+        text.extend(["\n", &job.message, "\n"]);
     }
     if !explained.told.is_empty() {
         let rows: Vec<Vec<String>> = explained

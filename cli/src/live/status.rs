@@ -116,10 +116,12 @@ pub fn tree(nodes: &[Node], is_wide: bool) -> String {
     let mut text = columns(&headers, &rows, 0);
     for node in nodes {
         if let Some(why) = &node.inactive {
-            text.push_str(&format!(
-                "{} {:?} admits nothing: {why}\n",
+            let line = format!(
+                "{} {:?} admits nothing: {why}
+",
                 node.kind, node.name
-            ));
+            );
+            text.push_str(&line);
         }
     }
     text

@@ -38,7 +38,7 @@ fn words(text: &str) -> Vec<String> {
         .collect()
 }
 
-fn own(kind: &str, metadata: Value, spec: Value) -> Value {
+fn own(kind: &str, metadata: &Value, spec: &Value) -> Value {
     json!({"apiVersion": "sluice.dev/v1alpha1", "kind": kind, "metadata": metadata, "spec": spec})
 }
 
@@ -61,8 +61,8 @@ fn workload(namespace: &str, job: &str, uid: &str, priority: i32) -> Value {
     let sets = json!([{"name": "main", "count": 2, "requests": {"cpu": "500m", "memory": "1Gi"}}]);
     own(
         "Workload",
-        metadata,
-        json!({"queueName": "main", "priority": priority, "podSets": sets}),
+        &metadata,
+        &json!({"queueName": "main", "priority": priority, "podSets": sets}),
     )
 }
 
@@ -109,13 +109,13 @@ async fn setting(cp: &ControlPlane, ns: &str) -> Result<()> {
     let items = json!([
         own(
             "ClusterQueue",
-            json!({"name": "team-a"}),
-            json!({"cohortName": "family", "resourceGroups": quotas})
+            &json!({"name": "team-a"}),
+            &json!({"cohortName": "family", "resourceGroups": quotas})
         ),
         own(
             "LocalQueue",
-            json!({"name": "main", "namespace": ns}),
-            json!({"clusterQueue": "team-a"})
+            &json!({"name": "main", "namespace": ns}),
+            &json!({"clusterQueue": "team-a"})
         ),
         job(ns, "runs"),
         job(ns, "waits"),
