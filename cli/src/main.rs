@@ -21,7 +21,8 @@ use std::fmt;
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{Args, CommandFactory as _, Parser, Subcommand};
+use clap_complete::{Shell, generate};
 
 use crate::cluster::Told;
 use crate::gates::Gates;
@@ -49,6 +50,16 @@ enum Command {
     Gates(Gates),
     #[command(flatten)]
     Live(Live),
+    Completion(Completion),
+}
+
+/// Print a script that completes the commands of the plugin.
+///
+/// It completes kubectl-sluice; for bash: source <(kubectl sluice completion bash)
+#[derive(Debug, Args)]
+struct Completion {
+    /// bash, zsh or fish.
+    shell: Shell,
 }
 
 #[derive(Debug, Subcommand)]
@@ -67,6 +78,7 @@ fn main() -> ExitCode {
         Command::Simulate(command) => simulate(&command),
         Command::Gates(command) => gates(&command),
         Command::Live(command) => live(&command),
+        Command::Completion(command) => completion(&command),
     }
 }
 
@@ -133,6 +145,20 @@ fn simulate(command: &simulate::Simulate) -> ExitCode {
         eprintln!("note: {note}");
     }
     match write(&text) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => failed(FAILED, [unwritable(error)]),
+    }
+}
+
+fn completion(command: &Completion) -> ExitCode {
+    let mut script = Vec::new();
+    generate(
+        command.shell,
+        &mut Cli::command(),
+        "kubectl-sluice",
+        &mut script,
+    );
+    match write(&String::from_utf8_lossy(&script)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => failed(FAILED, [unwritable(error)]),
     }

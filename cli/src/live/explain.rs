@@ -292,3 +292,65 @@ fn text(explained: &Explained, now: Timestamp) -> String {
     }
     text
 }
+
+#[cfg(test)]
+mod tests {
+    use insta::assert_snapshot;
+
+    use super::*;
+
+    fn job(name: &str, place: usize) -> Job {
+        Job {
+            namespace: "blue".to_owned(),
+            kind: "Job".to_owned(),
+            name: name.to_owned(),
+            workload: Some(format!("{name}-1")),
+            queue: "main".to_owned(),
+            state: State::Pending,
+            priority: 10,
+            place: Some(place),
+            pending: Some(8),
+            since: "2026-03-01T11:00:00Z".parse().ok(),
+            reason: "WaitingForQuota".to_owned(),
+            message: String::new(),
+            order: (0, String::new()),
+        }
+    }
+
+    #[test]
+    fn a_pending_job_is_explained() {
+        let all: Vec<Job> = (1..=8)
+            .map(|place| job(&format!("job-{place}"), place))
+            .collect();
+        let last = all.last().unwrap();
+        let amount = |amount: &str| Quantity(amount.to_owned());
+        let explained = Explained {
+            job: last.clone(),
+            cluster_queue: Some("team-a".to_owned()),
+            requests: [
+                ("cpu".to_owned(), amount("2")),
+                ("memory".to_owned(), amount("4Gi")),
+            ]
+            .into(),
+            ahead: ahead(&all, last),
+            told: vec![(
+                "QuotaReserved=False (WaitingForQuota)".to_owned(),
+                "2 more cpu is needed".to_owned(),
+            )],
+            queue: None,
+        };
+        let now = "2026-03-01T12:00:00Z".parse().unwrap();
+        assert_snapshot!(text(&explained, now), @r"
+    Job:       Job/job-8
+    Queue:     main (ClusterQueue team-a)
+    State:     Pending for 60m
+    Priority:  10
+    Place:     8 of 8
+    Ahead:     Job/job-1, Job/job-2, Job/job-3, Job/job-4, Job/job-5, and 2 more
+    Requests:  cpu 2, memory 4Gi
+
+    CONDITION                               MESSAGE
+    QuotaReserved=False (WaitingForQuota)   2 more cpu is needed
+    ");
+    }
+}

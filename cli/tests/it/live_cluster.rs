@@ -172,11 +172,7 @@ async fn setting(cp: &ControlPlane, ns: &str) -> Result<()> {
 #[tokio::test]
 async fn queues_and_jobs_are_shown_and_steered_with_the_rights_of_the_caller() -> Result<()> {
     let options = Options {
-        without: vec![
-            Component::Scheduler,
-            Component::ControllerManager,
-            Component::Kwok,
-        ],
+        without: vec![Component::Scheduler, Component::Kwok],
         ..Options::with_crds()?
     };
     let cp = ControlPlane::start(options).await?;
