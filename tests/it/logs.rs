@@ -10,7 +10,7 @@ use serde::de::{Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::json;
 use sluice_testbed::{SluiceOptions, eventually};
 
-use crate::support::objects::{GATED, Job, is_admitted, quota};
+use crate::support::objects::{GATED, Job, holds_quota, quota};
 use crate::support::persist::answered;
 use crate::support::pods::Pod;
 use crate::support::{DEADLINE, bed};
@@ -129,11 +129,13 @@ async fn each_turn_of_a_jobs_life_is_one_line() -> Result<()> {
             scene.merge("Workload", workload, edit).await?;
             scene
                 .see_workload("stopped", "as it is to be", |workload| {
-                    is_admitted(workload) == active
+                    holds_quota(workload) == active
                 })
                 .await?;
         }
-        scene.create(&Pod::new("single").queue("q").json()).await?;
+        scene
+            .create(&Pod::new("single").queue("q").runs("0").json())
+            .await?;
         scene.delete("Job", "stopped").await?;
         let finished = |turns: &[Turn]| {
             turns
@@ -184,7 +186,13 @@ async fn each_turn_of_a_jobs_life_is_one_line() -> Result<()> {
                     "{turn:?}"
                 );
                 let has_flavor = [
-                    "admitted", "released", "ready", "evicted", "requeued", "finished",
+                    "admitted",
+                    "released",
+                    "ready",
+                    "deactivated",
+                    "evicted",
+                    "requeued",
+                    "finished",
                 ];
                 assert_eq!(
                     !turn.flavor.is_empty(),

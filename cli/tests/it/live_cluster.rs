@@ -107,6 +107,7 @@ async fn setting(cp: &ControlPlane, ns: &str) -> Result<()> {
     });
     let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "tenant", "namespace": ns}});
     let items = json!([
+        own("ResourceFlavor", &json!({"name": "default"}), &json!({})),
         own(
             "ClusterQueue",
             &json!({"name": "team-a"}),
@@ -386,8 +387,5 @@ fn checked(admin: &Path) {
         );
     }
     let version = ok(admin, "version --client");
-    assert_eq!(
-        version,
-        format!("Client:   {}\n", env!("CARGO_PKG_VERSION"))
-    );
+    assert_eq!(version, format!("Client:  {}\n", env!("CARGO_PKG_VERSION")));
 }
