@@ -238,6 +238,51 @@ async fn a_job_is_queued_and_admitted_by_replies_alone() {
     assert_eq!(admitted[0].subject, Subject::Job("uid-a".into()));
 }
 
+/// A reply that shows the Workload as it is after its status was set.
+fn with_status(object: &DynamicObject, write: &InFlightWrite, revision: u64) -> Reply {
+    let Write::SetWorkloadStatus { status, .. } = &write.write else {
+        panic!("no status is set by {write:?}");
+    };
+    let mut object = object.clone();
+    object.metadata.resource_version = Some(revision.to_string());
+    object.data["status"] = serde_json::to_value(status).unwrap();
+    Reply::Done(Some(Box::new(object)))
+}
+
+#[tokio::test]
+async fn an_admission_is_counted_once_whoever_shows_it() {
+    let mut play = Play::new();
+    play.list_settings();
+    play.list_jobs([job("a")]);
+    let created = play.cycle().remove(0);
+    let workload = stored(&created, 8);
+    play.end(created, Reply::Done(Some(Box::new(workload.clone()))));
+    let admission = play.cycle().remove(0);
+    assert!(is_admitted(&admission));
+    let reply = with_status(&workload, &admission, 9);
+    let Reply::Done(Some(shown)) = with_status(&workload, &admission, 9) else {
+        panic!("it is done");
+    };
+    play.end(admission, reply);
+    // The watch shows the same, and then a later revision of it.
+    let mut later = (*shown).clone();
+    later.metadata.resource_version = Some("12".to_owned());
+    for object in [*shown, later] {
+        let seen = Seen::Object(Box::new(object));
+        play.observe(&Source::Workload, Change::Applied(seen));
+    }
+    let told = play
+        .controller
+        .metrics
+        .text(crate::process::metrics::Exposition::Text);
+    let counted = |line: &str| assert!(told.lines().any(|told| told == line), "{line}: {told}");
+    let labels = "{cluster_queue=\"q\",priority_class=\"\"}";
+    counted(&format!("sluice_admitted_workloads_total{labels} 1"));
+    counted(&format!(
+        "sluice_admission_wait_time_seconds_count{labels} 1"
+    ));
+}
+
 #[tokio::test]
 async fn a_late_reply_about_a_workload_that_is_gone_is_not_about_its_successor() {
     let mut play = Play::new();

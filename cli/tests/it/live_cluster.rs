@@ -260,7 +260,7 @@ fn explained(admin: &Path, ns: &str) {
     assert_eq!((code, stdout.as_str(), stderr), (Some(1), "", expected));
 }
 
-/// The three Workloads, each of which takes a minute, in a queue that has room for four at a time.
+/// The three Workloads, each of which takes a minute, in a queue with quota for four at a time.
 fn simulated(admin: &Path, tenant: &Path) {
     let json = ok(admin, "simulate --from-cluster --duration 1m -o json");
     let figures: Value = serde_json::from_str(&json).unwrap();
