@@ -77,8 +77,8 @@ pub const JOB_UID_LABEL: &str = "sluice.dev/job-uid";
 /// Sluice suspended it, and starts it when nothing holds it any more; `false` if Sluice released it. A
 /// suspended object without the value `true` was suspended by its user.
 pub const HELD_ANNOTATION: &str = "sluice.dev/held";
-/// Annotation that Sluice puts on a Job-like object without a queue when its last gate has gone: a
-/// gate that turns up later has no effect.
+/// Annotation that Sluice puts on a Job-like object without a queue when its last gate has gone, with the UID of the
+/// object: a gate that turns up later has no effect. With another value it is a copy, or made up, and says nothing.
 pub const RELEASED_ANNOTATION: &str = "sluice.dev/released";
 /// Annotation on a Job-like object: `Whole` or `PerPod`, see [`AdmissionMode`].
 pub const ADMISSION_ANNOTATION: &str = "sluice.dev/admission";
@@ -115,7 +115,8 @@ pub const LIFT_VERB: &str = "lift";
 /// Annotation on a Job-like object: which gates were lifted from it, by whom, when, and why if Sluice did. A JSON list;
 /// written in the request that lifts the gate.
 pub const LIFTED_GATES_ANNOTATION: &str = "sluice.dev/lifted-gates";
-/// Annotation that Sluice puts on a Job-like object: the gates, separated by commas, whose deadlines have passed.
+/// Annotation that Sluice puts on a Job-like object: its UID and the gates, separated by commas,
+/// whose deadlines have passed. With another UID it is a copy, or made up, and says nothing.
 pub const EXPIRED_GATES_ANNOTATION: &str = "sluice.dev/expired-gates";
 /// Annotation that Sluice puts on a Job-like object: the gate whose deadline has deactivated it. It stays held,
 /// also without gates, until its user removes this annotation.

@@ -169,7 +169,8 @@ impl JobRecord {
             priority_class: own_labels.get(PRIORITY_CLASS_LABEL).cloned(),
             held_mark: HeldMark::read(annotations.get(HELD_ANNOTATION).map(String::as_str)),
             has_annotations: !annotations.is_empty(),
-            released: annotations.contains_key(RELEASED_ANNOTATION),
+            released: metadata.uid.is_some()
+                && annotations.get(RELEASED_ANNOTATION) == metadata.uid.as_ref(),
             hold,
             is_gated,
             gates_pods,

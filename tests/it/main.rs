@@ -36,6 +36,7 @@ mod gates_bad;
 mod gates_counter;
 mod gates_create;
 mod gates_deadline;
+mod gates_escapes;
 mod gates_examples;
 mod gates_kubectl;
 mod gates_life;

@@ -133,7 +133,11 @@ impl Policy {
     }
 
     /// The accounts that JobKinds name as makers of objects of this kind.
-    pub(crate) fn makers(&self, group: &str, kind: &str) -> impl Iterator<Item = &String> {
+    pub(crate) fn makers<'a>(
+        &'a self,
+        group: &'a str,
+        kind: &'a str,
+    ) -> impl Iterator<Item = &'a String> + Clone {
         let children = self
             .kinds
             .values()

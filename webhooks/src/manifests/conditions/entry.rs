@@ -3,7 +3,7 @@
 //! may be absent.
 
 use k8s_openapi::api::admissionregistration::v1::MatchCondition;
-use sluice_kinds::gates::GATE_ANNOTATIONS;
+use sluice_kinds::gates::{GATE_ANNOTATIONS, OF_GATES};
 
 use crate::manifests::options::Options;
 
@@ -15,11 +15,17 @@ pub(crate) fn not_by(username: &str) -> MatchCondition {
     )
 }
 
-/// Whatever is wrong with an object, it can be got rid of.
+/// Whatever is wrong with an object, it can be got rid of: whoever does that takes finalizers and owners away, and
+/// never what the object tells of its gates. Its pods may run on for long.
 pub(crate) fn not_being_deleted() -> MatchCondition {
+    let told = gate_annotations().chain(OF_GATES.map(Entry::annotation));
+    let told: Vec<_> = told.map(|entry| entry.differs()).collect();
     condition(
         "not-being-deleted",
-        "!has(object.metadata.deletionTimestamp)".to_owned(),
+        format!(
+            "!has(object.metadata.deletionTimestamp) ||\nrequest.operation == 'UPDATE' && (\n{})",
+            told.join(" ||\n")
+        ),
     )
 }
 

@@ -3,22 +3,15 @@
 
 use k8s_openapi::api::admissionregistration::v1::MatchCondition;
 use sluice_crds::{
-    ADMISSION_ANNOTATION, DEACTIVATED_BY_ANNOTATION, EXPIRED_GATES_ANNOTATION,
-    LIFTED_GATES_ANNOTATION, PRIORITY_CLASS_LABEL, RELEASED_ANNOTATION,
+    ADMISSION_ANNOTATION, LIFTED_GATES_ANNOTATION, PRIORITY_CLASS_LABEL, RELEASED_ANNOTATION,
 };
+use sluice_kinds::gates::OF_GATES;
 
 use crate::manifests::conditions::entry::{
     Entry, any, condition, differs, gate_annotations, gets_controller, queue_labels,
 };
 use crate::manifests::conditions::marks::tells_of_gates;
 use crate::manifests::options::Options;
-
-/// What an object keeps of its gates.
-const OF_GATES: [&str; 3] = [
-    LIFTED_GATES_ANNOTATION,
-    EXPIRED_GATES_ANNOTATION,
-    DEACTIVATED_BY_ANNOTATION,
-];
 
 /// The object asks to be held; and if it is not new, the edit touches what there are rules for.
 pub(crate) fn hold_job(options: &Options) -> MatchCondition {

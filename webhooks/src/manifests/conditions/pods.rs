@@ -81,10 +81,10 @@ fn waits_by_itself(options: &Options) -> String {
     )
 }
 
-/// CEL: the pod `object` asks for nothing, and no controller made it for an object of its own.
+/// CEL: the pod `object` asks for nothing, and no controller of Kubernetes made it for an object of its own.
 pub(crate) fn asks_for_nothing(options: &Options) -> String {
     format!(
-        "!{} && !({} && {IS_CONTROLLER}) && !(\n{})",
+        "!{} && !({} && {IS_KUBERNETES}) && !(\n{})",
         Entry::annotation(MIRROR_ANNOTATION).is_on("object"),
         controller(""),
         waits_by_itself(options)
@@ -94,6 +94,10 @@ pub(crate) fn asks_for_nothing(options: &Options) -> String {
 /// CEL: the Job controller asks, with an account of its own or that of all controllers.
 const JOB_CONTROLLER: &str = "request.userInfo.username in ['system:serviceaccount:kube-system:job-controller', \
      'system:kube-controller-manager']";
+
+/// CEL: a controller of Kubernetes asks. Of other controllers the webhook itself knows which they are.
+const IS_KUBERNETES: &str = "(request.userInfo.username == 'system:kube-controller-manager' ||\n\
+     request.userInfo.username.startsWith('system:serviceaccount:kube-system:'))";
 
 /// CEL: whoever asks may be a controller: no account of the pod's own namespace.
 const IS_CONTROLLER: &str = "(request.userInfo.username == 'system:kube-controller-manager' ||\n\

@@ -79,7 +79,8 @@ pub(super) fn policy(options: &Options, kind: &HeldKind, kinds: &[HeldKind]) -> 
 /// passes one that counts: nobody but Sluice writes these. That it is deactivated may be taken back, and a lifted gate
 /// is kept in the request that lifts it. Needs [`gate_marks::lifted`].
 ///
-/// On a child the latter are copies of its owner's, which say nothing unless they name the child itself.
+/// What the controller of its owner writes to a child is copied from the owner, and says nothing unless it names the
+/// child itself.
 pub(super) fn records() -> String {
     let problem = |condition: String, key: &str| {
         let at = Map::Annotations.field(key);
@@ -88,7 +89,9 @@ pub(super) fn records() -> String {
     let set = [RELEASED_ANNOTATION, DEACTIVATED_BY_ANNOTATION].map(|key| {
         let differs = differs(Map::Annotations, key);
         problem(
-            format!("'{key}' in variables.annotations && {differs}"),
+            format!(
+                "'{key}' in variables.annotations && {differs} && !variables.isMadeByController"
+            ),
             key,
         )
     });
@@ -98,7 +101,7 @@ pub(super) fn records() -> String {
             "[{new}, {old}].exists(a, a[?'{key}'].orValue('').contains(object.metadata.?uid.orValue('?')))"
         );
         let differs = differs(Map::Annotations, key);
-        let is_judged = format!("(!variables.isChild || {names_itself})");
+        let is_judged = format!("(!variables.isMadeByController || {names_itself})");
         let is_own = match key {
             LIFTED_GATES_ANNOTATION => format!(" && !{}", gate_marks::is_own_record()),
             _ => String::new(),

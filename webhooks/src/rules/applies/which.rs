@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 use sluice_gates::Applies;
 use sluice_kinds::gates::Gate;
-use sluice_kinds::metadata::{annotation, controller};
+use sluice_kinds::metadata::annotation;
 use sluice_kinds::patch::MIRROR_ANNOTATION;
 use sluice_kinds::problem::Problem;
 
@@ -14,7 +14,7 @@ use crate::admission::request::Request;
 use crate::admission::verdict::Verdict;
 use crate::rules::applies::candidate::Applicant;
 use crate::rules::jobs::held::is_child;
-use crate::rules::makers::{Author, is_made_by_controller};
+use crate::rules::makers::{Author, is_made_by_controller, is_made_for_owner};
 
 /// What is told while the labels of a namespace are not known: the namespace.
 const NAMESPACE_UNKNOWN: &str = "this replica of Sluice has not seen namespace";
@@ -62,7 +62,7 @@ pub(super) fn is_judged(request: &Request, object: &Value, policy: &Policy) -> b
     let author = Author::of(request);
     if request.is_pod() {
         let is_copy = annotation(object, MIRROR_ANNOTATION).is_some();
-        return !is_copy && (controller(object).is_none() || !author.is_controller());
+        return !is_copy && !is_made_for_owner(object, author, policy);
     }
     !(is_child(object, policy) && is_made_by_controller(object, author, policy))
 }

@@ -136,14 +136,15 @@ pub(crate) fn too_many(rights: &[NeededRight]) -> Option<Problem> {
 
 /// Whether whoever may edit the object may lift its gates.
 ///
-/// So does Sluice, and whoever edits what is being deleted. The gates of a pod with a controller came down from its
+/// So does Sluice, and whoever edits a pod that is being deleted: no scheduler gives it a node. The gates of a pod with a controller came down from its
 /// owner, and hold nothing. Those of another object that a controller made came down too: its maker, whom a JobKind
 /// names, keeps it as its owner is.
 fn is_free(request: &Request, edit: &Edit<'_>, policy: &Policy) -> bool {
     let Some(old) = edit.old else {
         return true;
     };
-    if policy.is_sluice(&request.user_info.username) || is_being_deleted(edit.new) {
+    let is_over = request.is_pod() && is_being_deleted(edit.new);
+    if is_over || policy.is_sluice(&request.user_info.username) {
         return true;
     }
     if controller(old).is_none() {
