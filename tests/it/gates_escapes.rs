@@ -3,7 +3,9 @@
 
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
-use sluice_crds::{ADMISSION_ANNOTATION, EXPIRED_GATES_ANNOTATION, RELEASED_ANNOTATION};
+use sluice_crds::{
+    ADMISSION_ANNOTATION, EXPIRED_GATES_ANNOTATION, QUEUE_GATE, RELEASED_ANNOTATION,
+};
 use sluice_testbed::eventually;
 
 use crate::gates_owners::{dry, see_refused, tenant};
@@ -131,12 +133,12 @@ async fn a_pod_that_leaves_its_controller_keeps_its_gates(admission: Admission) 
         others_are_released(scene).await?;
         let pod = scene.get("Pod", &name).await?;
         ensure!(gates(&pod).contains(&gate.as_str()), "{pod}");
-        let ungated = json!({"spec": {"schedulingGates": []}});
+        let ungated = json!({"spec": {"schedulingGates": [{"name": QUEUE_GATE}]}});
         let answer =
             answered(async || dry(&of_tenant, "Pod", &name, ungated.clone()).await).await?;
         let refused = refusal(answer)?;
         ensure!(
-            refused.contains("stands for a gate annotation on the owner"),
+            refused.contains("stands for a gate annotation on the object that the pod belongs to"),
             "{refused}"
         );
         Ok(())

@@ -121,7 +121,11 @@ pub(crate) fn is_made_for_owner(pod: &Value, author: Author<'_>, policy: &Policy
     };
     author.is_kubernetes()
         || match policy.kind(group, kind) {
-            Some(owner) => author.makes(owner.child("", "Pod")),
+            Some(owner) => match owner.child("", "Pod") {
+                // Its pods are those of the objects that its controller makes.
+                None if owner.makes_objects() => false,
+                pod => author.makes(pod),
+            },
             None => policy.is_child(group, kind) && author.is_one_of(policy.makers(group, kind)),
         }
 }

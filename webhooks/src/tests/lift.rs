@@ -295,7 +295,7 @@ fn a_gate_that_came_down_stays(#[case] record: Option<(&str, &str)>, #[case] may
     );
     let old = mk_pod(labels, &notes, &["acme.io/budget"]);
     let told = validate(USER, Some(&old), &mk_pod(labels, &notes, &[])).message();
-    let refused = "spec.schedulingGates: Forbidden: the gate \"acme.io/budget\" stands for a gate annotation on the owner";
+    let refused = "spec.schedulingGates: Forbidden: the gate \"acme.io/budget\" stands for a gate annotation on the object that the pod belongs to";
     assert_eq!(told.is_empty(), may_go, "{told}");
     assert!(may_go || told.starts_with(refused), "{told}");
 }

@@ -150,10 +150,12 @@ pub(crate) fn of_pod(options: &Options, kinds: &[HeldKind]) -> Vec<Variable> {
 /// its author and `owners`.
 pub(crate) fn made_for_owner(kinds: &[HeldKind]) -> Variable {
     let specs = kinds.iter().map(|kind| &kind.job_kind);
-    let declared = specs.clone().map(|spec| {
+    let declared = specs.clone().filter_map(|spec| {
         let pod = spec.children.iter().find(|child| child.is_pod());
+        // Without pods among its children, its pods are those of the objects that its controller makes.
+        (pod.is_some() || spec.children.is_empty()).then_some(())?;
         let owner = is_kind("o", &spec.group, &spec.kind);
-        format!("{owner} && {}", may_make(pod))
+        Some(format!("{owner} && {}", may_make(pod)))
     });
     let is_declared = |child: &ChildKind| {
         let mut specs = kinds.iter().map(|kind| &kind.job_kind);
