@@ -26,7 +26,7 @@ use crate::wait::eventually;
 /// Where the manifests put it.
 pub const NAMESPACE: &str = "sluice-system";
 
-/// The name of its service account, lease, roles and webhook configurations.
+/// The name of its lease, roles and webhook configurations, and of its service account if nobody says otherwise.
 const NAME: &str = "sluice";
 
 /// The address in `config/local`, in whose place comes one with a free port.
@@ -59,6 +59,10 @@ pub struct SluiceOptions {
     pub log_level: Option<String>,
     /// The URL by which it reaches the API server, if that is not its own: of a [`crate::Proxy`].
     pub server: Option<String>,
+    /// The namespace that it is installed in.
+    pub namespace: String,
+    /// Its service account.
+    pub service_account: String,
 }
 
 impl SluiceOptions {
@@ -71,6 +75,8 @@ impl SluiceOptions {
             args: Vec::new(),
             log_level: None,
             server: None,
+            namespace: NAMESPACE.to_owned(),
+            service_account: NAME.to_owned(),
         }
     }
 }
@@ -103,6 +109,22 @@ impl Sluice {
     /// # Errors
     /// When kubectl refuses a manifest, or the service account does not get its rights.
     pub async fn install(control_plane: &ControlPlane, options: SluiceOptions) -> Result<Self> {
+        let webhooks = options.webhooks;
+        Self::install_by(control_plane, options, async |port| {
+            apply_manifests(control_plane, webhooks.then_some(port)).await
+        })
+        .await
+    }
+
+    /// As [`Sluice::install`], by another road. `apply` gets the port on this machine that webhooks are to call.
+    ///
+    /// # Errors
+    /// When `apply` fails, or the service account does not get its rights.
+    pub async fn install_by(
+        control_plane: &ControlPlane,
+        options: SluiceOptions,
+        apply: impl AsyncFnOnce(u16) -> Result<()>,
+    ) -> Result<Self> {
         let SluiceOptions {
             binary,
             webhooks,
@@ -110,6 +132,8 @@ impl Sluice {
             args,
             log_level,
             server,
+            namespace,
+            service_account,
         } = options;
         let binary = std::fs::canonicalize(&binary)
             .with_context(|| format!("no Sluice at {}: build it first", binary.display()))?;
@@ -117,9 +141,9 @@ impl Sluice {
         let reserved = [ports::reserve()?, ports::reserve()?, ports::reserve()?];
         let [webhook_port, metrics_port, health_port] =
             reserved.each_ref().map(|reserved| reserved.port);
-        apply_manifests(control_plane, webhooks.then_some(webhook_port)).await?;
+        apply(webhook_port).await?;
         let kubeconfig = control_plane
-            .service_account_kubeconfig(NAMESPACE, NAME)
+            .service_account_kubeconfig(&namespace, &service_account)
             .await?;
         wait_for_rights(control_plane, &kubeconfig).await?;
 
@@ -139,7 +163,8 @@ impl Sluice {
             }
         };
         let mut launch = Launch::new(&name, binary)
-            .arg(format!("--namespace={NAMESPACE}"))
+            .arg(format!("--namespace={namespace}"))
+            .arg(format!("--service-account={service_account}"))
             .arg(format!("--webhook-bind=127.0.0.1:{webhook_port}"))
             .arg("--webhook-san=127.0.0.1")
             .arg(format!("--metrics-bind=127.0.0.1:{metrics_port}"))
