@@ -81,6 +81,7 @@ mod queue_fields;
 mod quota;
 mod races;
 mod reclaimable;
+mod release;
 mod requeue;
 mod reservations;
 mod reserved_quota;
