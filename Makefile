@@ -7,7 +7,7 @@ FUZZ_SECONDS ?= 600
 HISTORIES ?= 100000
 MINUTES ?= 60
 
-.PHONY: help build test oracle faults simulate mutants lint generate demo bench fuzz controlplane
+.PHONY: help build test oracle faults simulate mutants lint generate demo release bench fuzz controlplane
 
 help: ## List the tasks.
 	@awk -F':.*## ' '/^[a-z]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -61,9 +61,14 @@ generate: ## Write the CRDs, webhook configurations and admission policies anew 
 controlplane: ## Build the control plane of the tests (once; about ten minutes on two cores).
 	$(CARGO) run --quiet -p sluice-testbed -- build
 
+# CONTEXT=NAME tells it on the cluster of that context of your kubeconfig, and takes everything away at the end.
 demo: ## Tell the story of a few jobs on a throwaway cluster; KEEP=1 leaves it up.
-	$(CARGO) build --locked --bin sluice --bin sluice-testbed
-	@KEEP=$(KEEP) tests/demo.sh
+	$(CARGO) build --locked --bin sluice $(if $(CONTEXT),,--bin sluice-testbed)
+	@KEEP="$(KEEP)" CONTEXT="$(CONTEXT)" WEBHOOKS="$(WEBHOOKS)" tests/demo.sh
+
+# What it makes and how that is published is in docs/releasing.md. It publishes nothing.
+release: ## Make image, manifests, charts, plugin and SBOM of VERSION in target/release-artifacts.
+	VERSION="$(VERSION)" DRY="$(DRY)" release/build.sh
 
 bench: ## Measure the engine's decisions, and the controller on a real control plane.
 	$(CARGO) bench --locked -p sluice-engine --bench decide --bench memory

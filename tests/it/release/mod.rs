@@ -1,8 +1,11 @@
 //! What a release ships, as users get it: the artefacts, the image in a container, the Helm charts, and the
 //! manifests of a release on a control plane.
 
+mod artefacts;
 mod charts;
 mod charts_life;
+mod container;
+mod image;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
