@@ -1,8 +1,9 @@
 //! The kubectl plugin: `kubectl sluice ...`. This file knows the command line and the exit code; each
-//! command has a module of its own. Only `gates` asks a cluster.
+//! command has a module of its own. Only `gates` asks a cluster, by `cluster`.
 // In a binary `pub` says what a module offers to the others.
 #![allow(unreachable_pub)]
 
+mod cluster;
 mod gates;
 mod input;
 mod jobkind;

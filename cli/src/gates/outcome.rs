@@ -7,8 +7,8 @@ use sluice_kinds::Problem;
 use sluice_kinds::gates::Gate;
 use thiserror::Error;
 
-use super::cluster::ClusterError;
-use super::resource::UnknownResource;
+use crate::cluster::ClusterError;
+use crate::cluster::UnknownResource;
 
 pub(super) const EXIT_CODES: &str = "\
 Exit codes:
