@@ -1,5 +1,5 @@
 //! The kubectl plugin: `kubectl sluice ...`. This file knows the command line and the exit code; each
-//! command has a module of its own. Only `gates` asks a cluster, by `cluster`.
+//! command has a module of its own. Only `gates` and `uninstall` ask a cluster, by `cluster`.
 // In a binary `pub` says what a module offers to the others.
 #![allow(unreachable_pub)]
 
@@ -14,6 +14,7 @@ mod schemas;
 mod see;
 mod simulate;
 mod table;
+mod uninstall;
 
 use std::fmt;
 use std::io::{self, Write as _};
@@ -24,9 +25,10 @@ use clap::{Parser, Subcommand};
 use crate::gates::{Ended, Gates, Told};
 use crate::simulate::Failure;
 use crate::table::printable;
+use crate::uninstall::{Line, Uninstall};
 
 /// Checks and simulates what Sluice does, which holds Job-like objects until they are admitted; lists and lifts
-/// gates.
+/// gates; and uninstalls Sluice.
 #[derive(Debug, Parser)]
 #[command(name = "kubectl-sluice", bin_name = "kubectl sluice", version)]
 struct Cli {
@@ -43,6 +45,7 @@ enum Command {
     /// Commands for gates, which hold objects of a cluster before they are queued.
     #[command(subcommand, visible_aliases = ["gate"])]
     Gates(Gates),
+    Uninstall(Uninstall),
 }
 
 #[derive(Debug, Subcommand)]
@@ -60,6 +63,26 @@ fn main() -> ExitCode {
         Command::JobKind(JobKindCommand::Check(command)) => check(&command),
         Command::Simulate(command) => simulate(&command),
         Command::Gates(command) => gates(&command),
+        Command::Uninstall(command) => uninstall(&command),
+    }
+}
+
+fn uninstall(command: &Uninstall) -> ExitCode {
+    let ended = command.run(&mut |line| match line {
+        Line::Done(text) => write(&format!("{}\n", printable(&text))),
+        Line::Left(text) => {
+            eprintln!("left: {}", printable(&text));
+            Ok(())
+        }
+        Line::Failed(text) => {
+            eprintln!("error: {}", printable(&text));
+            Ok(())
+        }
+    });
+    match ended {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::from(MISFIT),
+        Err(error) => failed(FAILED, [printable(&error.to_string())]),
     }
 }
 

@@ -9,6 +9,7 @@ mod gating;
 pub mod marks;
 mod release;
 mod ungate;
+mod ungate_templates;
 
 pub use gate_object::gate_object_patch;
 pub use gate_pod::{MIRROR_ANNOTATION, PodHold, unlist_patch};

@@ -6,6 +6,7 @@ mod charts;
 mod charts_life;
 mod container;
 mod image;
+mod uninstall;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
