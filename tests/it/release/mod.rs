@@ -5,6 +5,7 @@ mod artefacts;
 mod charts;
 mod charts_life;
 mod container;
+mod demo;
 mod image;
 mod uninstall;
 
