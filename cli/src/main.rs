@@ -12,6 +12,7 @@ mod report;
 mod rules;
 mod schemas;
 mod see;
+mod shipped;
 mod simulate;
 mod table;
 mod uninstall;

@@ -1,6 +1,7 @@
 //! The objects and pods that Sluice holds: lists them, and starts them. Objects come before pods, so that no pod is made
 //! of a template that still has Sluice's gate.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
@@ -14,6 +15,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::cluster::{ClusterError, answer};
 use crate::cluster::{Resource, Served};
+use crate::shipped::SHIPPED;
 use crate::uninstall::held::{self, Queued, Todo, Why};
 use crate::uninstall::outcome::{Report, UninstallError};
 
@@ -52,6 +54,17 @@ impl fmt::Display for Named<'_> {
     }
 }
 
+/// The kinds that Sluice ships, by group and kind. JobKinds may have been deleted before, with their CRD or without; what
+/// they held waits still.
+fn shipped() -> BTreeMap<(String, String), CompiledKind> {
+    let kinds = SHIPPED.iter().filter_map(|(_, text)| {
+        let kind: JobKind = serde_saphyr::from_str(text).ok()?;
+        let kind = CompiledKind::compile(&kind).ok()?;
+        Some(((kind.group.clone(), kind.kind.clone()), kind))
+    });
+    kinds.collect()
+}
+
 /// Everything that Sluice holds.
 pub(super) async fn all(
     client: &Client,
@@ -60,28 +73,32 @@ pub(super) async fn all(
     report: &mut Report<'_>,
 ) -> Result<(), UninstallError> {
     let own = |kind: &str| served.of_kind(GROUP, VERSION, kind);
-    // Without its CRDs nothing is known of kinds.
-    if let (Some(kinds), Some(workloads)) = (own("JobKind"), own("Workload")) {
-        let workloads = values(&list(client, &workloads, None).await?);
-        let queued = Queued::by(&workloads);
-        for object in list(client, &kinds, None).await? {
+    let mut queued = Queued::default();
+    if let Some(workloads) = own("Workload") {
+        queued = Queued::by(&values(&list(client, &workloads, None).await?));
+    }
+    let mut kinds = shipped();
+    if let Some(declared) = own("JobKind") {
+        for object in list(client, &declared, None).await? {
             let name = object.metadata.name.clone().unwrap_or_default();
             let kind = serde_json::to_value(object).and_then(serde_json::from_value::<JobKind>);
             let compiled = kind.ok().and_then(|kind| CompiledKind::compile(&kind).ok());
-            let Some(kind) = compiled else {
-                report.failed(format!("jobkind/{name} can't be read: its objects stay"))?;
-                continue;
-            };
-            let Some(resource) = served.of_kind(&kind.group, &kind.version, &kind.kind) else {
-                continue;
-            };
-            for object in list(client, &resource, None).await? {
-                let named = Named {
-                    resource: &resource,
-                    object: &object,
-                };
-                of_object(client, &kind, &named, &queued, road, report).await?;
+            match compiled {
+                Some(kind) => drop(kinds.insert((kind.group.clone(), kind.kind.clone()), kind)),
+                None => report.failed(format!("jobkind/{name} can't be read: its objects stay"))?,
             }
+        }
+    }
+    for kind in kinds.values() {
+        let Some(resource) = served.of_kind(&kind.group, &kind.version, &kind.kind) else {
+            continue;
+        };
+        for object in list(client, &resource, None).await? {
+            let named = Named {
+                resource: &resource,
+                object: &object,
+            };
+            of_object(client, kind, &named, &queued, road, report).await?;
         }
     }
     let Some(pods) = served.of_kind("", "v1", "Pod") else {
@@ -260,7 +277,11 @@ async fn list(
     let mut found = Vec::new();
     loop {
         let what = format!("list {}", resource.api.plural);
-        let page = answer(what, objects.list(&params)).await?;
+        let page = match answer(what, objects.list(&params)).await {
+            // Discovery tells for a moment of a kind whose CRD was deleted.
+            Err(ClusterError::Refused(status)) if status.code == 404 => return Ok(found),
+            answer => answer?,
+        };
         found.extend(page.items);
         let next = page.metadata.continue_.filter(|token| !token.is_empty());
         let Some(token) = next else { return Ok(found) };
@@ -284,5 +305,15 @@ impl fmt::Display for Why {
             Self::Inactive => f.write_str("it was taken out of its queue"),
             Self::ByUser => f.write_str("its owner suspended it"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_shipped_kinds_are_known_without_a_cluster() {
+        assert_eq!(shipped().len(), SHIPPED.len());
     }
 }

@@ -242,3 +242,30 @@ async fn with_policies_nothing_is_stranded() -> Result<()> {
     )
     .await
 }
+
+/// Somebody has deleted the CRDs, and JobKinds and Workloads with them: what waits is still started.
+#[tokio::test]
+async fn what_waits_is_started_after_everything_else_was_deleted() -> Result<()> {
+    let sluice = SluiceOptions::new(BINARY);
+    bed::own_unsupervised("away-late", sluice, async |bed, scene| {
+        scene.queue(&[quota("cpu", "1")]).await?;
+        scene
+            .create(&Job::new("waiting").queue("q").cpu("2").json())
+            .await?;
+        scene.see_workload("waiting", "there", |_| true).await?;
+        bed.sluice.stop().await?;
+        for args in [
+            format!("delete {ADMISSION} -l app.kubernetes.io/name=sluice"),
+            format!("delete -k {}/crds --timeout=180s", super::ROOT),
+        ] {
+            let args: Vec<&str> = args.split(' ').collect();
+            bed.cp.kubectl(args, None).await?.ok()?;
+        }
+        let (code, told, left) = uninstall(bed, &["--release-jobs"]).await?;
+        ensure!(code == 0, "{code}: {told} {left}");
+        let line = format!("job.batch/waiting in {} started\n", scene.ns);
+        ensure!(told.contains(&line), "{told}");
+        scene.see_complete("waiting").await.map(drop)
+    })
+    .await
+}
