@@ -233,11 +233,9 @@ impl Replica {
         self.metrics.leader(true);
         let step_down = stop.child_token();
         let basis = uncharged::Basis {
-            policy: self.policy.clone(),
             queue_labels: self.manifests.queue_labels.clone(),
             namespace: self.identity.namespace.clone(),
             term: election.term(),
-            instance: self.identity.instance.clone(),
         };
         uncharged::keep(&self.clients, &basis, &self.metrics, &step_down);
         let basis = webhook_rules::Basis {

@@ -78,14 +78,13 @@ fn own_stale_labels(metadata: &ObjectMeta) -> Box<[String]> {
     stale_labels(labels, metadata.annotations.as_ref().unwrap_or(&none)).into()
 }
 
-/// The values of labels that look like a UID, of an object without a controller.
+/// The values of labels that look like a UID, other than that of the controller.
 fn named_uids(metadata: &ObjectMeta) -> Vec<Uid> {
-    if OwnerRef::of(metadata).is_some() {
-        return Vec::new();
-    }
+    let owner = OwnerRef::of(metadata);
+    let owner = owner.as_ref().map(|owner| &*owner.uid);
     let values = metadata.labels.iter().flat_map(|labels| labels.values());
     let mut uids: Vec<Uid> = values
-        .filter(|value| is_like_uid(value))
+        .filter(|value| is_like_uid(value) && Some(value.as_str()) != owner)
         .map(|value| value.as_str().into())
         .collect();
     uids.sort();
@@ -121,8 +120,8 @@ pub struct PodRecord {
     pub is_soon_gone: bool,
     /// The controller that owns it; shared by its pods.
     pub owner: Option<Arc<OwnerRef>>,
-    /// What its labels name that may be the UID of its job, if it names no owner: that is taken from
-    /// pods whose job is deleted with `--cascade=orphan`.
+    /// What its labels name that may be the UID of its job, and is not its owner: that is taken from pods whose
+    /// job is deleted with `--cascade=orphan`, and another job may adopt them.
     pub named_uids: Vec<Uid>,
     /// The LocalQueue that it names.
     pub queue: QueueName,

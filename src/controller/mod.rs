@@ -76,6 +76,7 @@ use decisions::excess::ExcessChildren;
 use decisions::late_admissions::LateAdmissions;
 use decisions::opening::{Opening, Phase};
 use decisions::orphans::Orphans;
+use decisions::pod_usage::OwnUsage;
 use decisions::stalls::Expected;
 use decisions::unused_quota::UnusedQuota;
 use gates::Counters;
@@ -198,6 +199,7 @@ pub struct Controller {
     late: LateAdmissions,
     unused: UnusedQuota,
     orphans: Orphans,
+    own_usage: OwnUsage,
     expected: Expected,
 }
 
@@ -238,6 +240,7 @@ impl Controller {
             pod_labels: PodLabels::default(),
             late: LateAdmissions::new(term),
             orphans: Orphans::default(),
+            own_usage: OwnUsage::default(),
             seconds: 0,
             unused: UnusedQuota::default(),
             expected: Expected::default(),

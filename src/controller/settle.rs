@@ -70,6 +70,7 @@ impl Controller {
         self.end_retired();
         self.forget_unserved();
         self.look_after_orphans();
+        self.look_after_own_usage();
         self.check_blocked();
         self.look_after_stalls();
         self.suspend_excess_children();

@@ -109,7 +109,7 @@ pub fn admit(
     ))
 }
 
-/// The write that takes over the admission of a pod that an ended leader has released.
+/// The write that records what a pod uses that runs: by an admission of an ended leader, or without one.
 pub fn take_over(key: &PodKey, pod: &PodRecord, admission: &PodAdmission) -> Write {
     patch(
         key,

@@ -26,6 +26,7 @@ mod being_deleted;
 mod certificate;
 mod children;
 mod crash;
+mod detached;
 mod devices;
 mod failover;
 mod fair_sharing;

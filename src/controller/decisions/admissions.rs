@@ -85,6 +85,7 @@ impl Controller {
             flavors: assignment.flavors,
             at: Time(self.now.wall),
             priority: pod.priority_class_label.as_ref().and(priority),
+            job: None,
         };
         let write = if self.late.has_pod(uid) {
             // It runs where its first flavors say.

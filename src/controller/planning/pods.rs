@@ -53,6 +53,10 @@ impl Controller {
         {
             return self.send_for_pods(subject, write, Vec::new());
         }
+        if let Some((record, note)) = self.own_record(&key, &pod) {
+            let write = plan::take_over(&key, &pod, &record);
+            return self.send_for_pods(subject, write, vec![note]);
+        }
         if let Some(note) = self.complaint(&pod) {
             self.tell_about(&subject, note);
         }

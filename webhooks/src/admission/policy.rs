@@ -103,13 +103,6 @@ impl Policy {
         self.knows_kinds
     }
 
-    /// Whether all pods of an object of this kind count in its usage once it is released, rather than
-    /// each by itself.
-    pub fn counts_whole(&self, group: &str, kind: &str) -> bool {
-        let kind = self.kind(group, kind);
-        kind.is_some_and(|kind| kind.suspend_path().is_some() && !kind.is_opaque())
-    }
-
     /// Whether a managed kind makes objects of this group and kind.
     pub(crate) fn is_child(&self, group: &str, kind: &str) -> bool {
         self.kinds.values().any(|owner| owner.makes(group, kind))

@@ -97,7 +97,7 @@ fn problems(shipped: &[JobKindSpec]) -> String {
         of_pair(client, ".clientConfig."),
         conditions(),
         rules(shipped),
-        entries::metadata_problems(None)
+        entries::metadata_problems()
     )
 }
 

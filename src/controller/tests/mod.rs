@@ -23,10 +23,14 @@ use crate::plan::StatusPurpose;
 use crate::process::clock::Moment;
 use crate::process::term::Term;
 
+mod pod_usage;
+
 /// A controller, and the time by its clock.
 struct Play {
     controller: Controller,
     now: Now,
+    /// Where Jobs are seen, once they are listed.
+    jobs: Option<Source>,
 }
 
 impl Play {
@@ -59,7 +63,11 @@ impl Play {
         };
         let metrics = Arc::new(Metrics::new());
         let controller = Controller::new(options, metrics, "1.lease".into(), rules, now);
-        Self { controller, now }
+        Self {
+            controller,
+            now,
+            jobs: None,
+        }
     }
 
     /// Lists these objects of a fixed source.
@@ -104,7 +112,7 @@ impl Play {
     /// Everything is listed but Jobs: one queue with a cpu.
     fn list_settings(&mut self) {
         let kind: Value =
-            serde_saphyr::from_str(include_str!("../../config/jobkinds/job.yaml")).unwrap();
+            serde_saphyr::from_str(include_str!("../../../config/jobkinds/job.yaml")).unwrap();
         for source in FIXED_SOURCES {
             let objects = match source {
                 Source::JobKind => vec![kind.clone()],
@@ -140,7 +148,9 @@ impl Play {
                 },
             },
         }));
-        self.list(&Source::Jobs("job".into(), life), jobs);
+        let source = Source::Jobs("job".into(), life);
+        self.list(&source, jobs);
+        self.jobs = Some(source);
     }
 }
 
