@@ -54,6 +54,8 @@ pub struct JobRecord {
     /// Whether it is being deleted after its pods are (foreground deletion): the garbage collector
     /// deletes these, whatever else keeps the object.
     pub deletes_pods: bool,
+    /// Since when it is being deleted.
+    pub deleted_at: Option<Timestamp>,
     /// The controller that owns it.
     pub owner: Option<Arc<OwnerRef>>,
     /// The LocalQueue that it names.
@@ -161,6 +163,7 @@ impl JobRecord {
                     .iter()
                     .flatten()
                     .any(|f| f == FOREGROUND),
+            deleted_at: metadata.deletion_timestamp.as_ref().map(|t| t.0),
             owner: OwnerRef::of(metadata),
             queue: labels.read(&own_labels),
             gates: gates::read(&annotations),

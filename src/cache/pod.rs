@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use k8s_openapi::jiff::Timestamp;
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use kube::api::{DynamicObject, ObjectMeta};
 use sluice_kinds::Problem;
 use sluice_kinds::gates::GateState;
@@ -92,6 +92,14 @@ fn named_uids(metadata: &ObjectMeta) -> Vec<Uid> {
     uids
 }
 
+/// Since when a pod is being deleted: its deletion timestamp is when its grace period ends.
+fn deleted_at(metadata: &ObjectMeta) -> Option<Timestamp> {
+    let until = metadata.deletion_timestamp.as_ref()?.0;
+    let grace = metadata.deletion_grace_period_seconds.unwrap_or_default();
+    let since = until.checked_sub(SignedDuration::from_secs(grace.max(0)));
+    Some(since.unwrap_or(until))
+}
+
 /// Whether this is written as the API server writes UIDs (RFC 9562).
 pub fn is_like_uid(value: &str) -> bool {
     let groups: Vec<usize> = value.split('-').map(str::len).collect();
@@ -113,6 +121,8 @@ pub struct PodRecord {
     pub created: Option<Timestamp>,
     /// Whether it is being deleted.
     pub deleting: bool,
+    /// Since when it is being deleted.
+    pub deleted_at: Option<Timestamp>,
     /// Until when it may take to terminate, if it is being deleted.
     pub terminate_until: Option<Timestamp>,
     /// Whether it is being deleted and gets no more time than pods do by default. One that gets more may
@@ -172,6 +182,7 @@ impl PodRecord {
             revision,
             created: metadata.creation_timestamp.as_ref().map(|t| t.0),
             deleting: metadata.deletion_timestamp.is_some(),
+            deleted_at: deleted_at(&metadata),
             terminate_until: metadata.deletion_timestamp.as_ref().map(|t| t.0),
             is_soon_gone: metadata.deletion_timestamp.is_some()
                 && metadata

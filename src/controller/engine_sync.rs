@@ -19,7 +19,7 @@ use crate::controller::decisions::pod_usage::QuotaOf;
 use crate::controller::writes::in_flight::Kind;
 use crate::plan::progress::LivePods;
 use crate::plan::workload::Fit;
-use crate::plan::{group, place, unused_quota};
+use crate::plan::{group, place, stall, unused_quota};
 use crate::process::hashing::HashMap;
 
 impl Controller {
@@ -41,10 +41,10 @@ impl Controller {
                 let counted = translate::admission(admission, ended, &self.bound_pods(subject));
                 match counted.map(|admission| Admission { since, ..admission }) {
                     // What is deleted together with its pods goes by itself: nobody else has to make
-                    // quota meanwhile. Nothing waits for an eviction that does not end.
+                    // quota meanwhile. Nothing waits for what does not end.
                     Ok(admission)
-                        if workload.is_evicting() && !workload.is_stalled()
-                            || job.is_some_and(|job| job.deletes_pods) =>
+                        if (workload.is_evicting() || job.is_some_and(|job| job.deletes_pods))
+                            && !workload.is_stalled() =>
                     {
                         let whom = workload.status.makes_room_for.as_deref();
                         WorkloadState::Evicting(
@@ -84,27 +84,33 @@ impl Controller {
             return;
         };
         let evictable = match state {
-            WorkloadState::Admitted(_) => !workload.is_evicting() && self.can_be_evicted(subject),
+            WorkloadState::Admitted(_) => {
+                !workload.is_evicting() && !workload.is_stalled() && self.can_be_evicted(subject)
+            }
             _ => true,
         };
         let is_deleted = job.is_some_and(|job| job.deleting);
         let created = workload.place(job.and_then(|job| job.created));
         let created = created.map_or(i64::MAX, Timestamp::as_second);
-        self.engine
-            .apply(Event::UpsertWorkload(sluice_engine::Workload {
-                // Its user has given it up: it is preempted before any other.
-                priority: if is_deleted {
-                    i32::MIN
-                } else {
-                    workload.spec.priority
-                },
-                created,
-                pod_sets,
-                not_before: workload.requeue_at().map(time),
-                evictable,
-                state,
-                ..sluice_engine::Workload::new(id, queue)
-            }));
+        let told = sluice_engine::Workload {
+            // Its user has given it up: it is preempted before any other.
+            priority: if is_deleted {
+                i32::MIN
+            } else {
+                workload.spec.priority
+            },
+            created,
+            pod_sets,
+            not_before: workload.requeue_at().map(time),
+            evictable,
+            state,
+            ..sluice_engine::Workload::new(id, queue)
+        };
+        // Its Workload may go before it does.
+        if job.is_some_and(|job| job.deletes_pods) {
+            self.expected.note_leaving(subject, told.clone());
+        }
+        self.engine.apply(Event::UpsertWorkload(told));
     }
 
     /// Makes the engine see a job or group without a Workload.
@@ -112,7 +118,7 @@ impl Controller {
         let id = subject.id();
         let job = self.objects.job_of(subject).map(|(_, job)| job);
         // Somebody deleted the Workload of a job whose pods may run: the quota is not free yet.
-        self.expected.forget(subject);
+        self.expected.forget_workload(subject);
         let may_run = || {
             job.is_some_and(|job| {
                 job.finished().is_none()
@@ -131,9 +137,15 @@ impl Controller {
             may_run() || 0 < self.live_pods(subject) || (is_gone && may_have_unseen)
         });
         if !may_have_pods {
+            self.expected.forget(subject);
             self.engine.apply(Event::RemoveWorkload(id));
         } else if let (Subject::Job(uid), None) = (subject, job) {
             self.note_orphan(uid);
+        } else if let Some(until) = self.deleted_in_time_until(subject)
+            && let Some(admission) = self.engine.admission(&id)
+        {
+            let queue = admission.queue.as_str();
+            (self.expected).note_terminating(subject, queue, until, self.now.wall);
         }
     }
 
@@ -278,6 +290,7 @@ impl Controller {
             pod.asks.as_ref(),
             pod.is_live() && (is_single || own.is_some()),
         ) else {
+            self.expected.forget(subject);
             self.engine.apply(Event::RemoveWorkload(id));
             return;
         };
@@ -296,7 +309,12 @@ impl Controller {
             match admitted {
                 Some((queue, flavors)) => {
                     let admission = translate::pod_admission(queue, flavors, asks, pod.is_bound);
-                    if pod.deleting {
+                    // Nothing waits for a pod that does not go.
+                    let until = stall::pod_in_time_until(pod);
+                    let is_waited_for = until.is_some_and(|until| {
+                        (self.expected).note_terminating(subject, queue, until, self.now.wall)
+                    });
+                    if is_waited_for {
                         WorkloadState::Evicting(admission, None)
                     } else {
                         WorkloadState::Admitted(Admission {
@@ -337,7 +355,7 @@ impl Controller {
                 priority,
                 created,
                 pod_sets: vec![translate::pod_set(asks, !is_kept)],
-                evictable: !is_kept,
+                evictable: !is_kept && !pod.deleting,
                 state,
                 ..sluice_engine::Workload::new(id, queue)
             }));

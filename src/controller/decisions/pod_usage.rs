@@ -250,6 +250,7 @@ impl Controller {
     pub(in crate::controller) fn forget_usage(&mut self, uid: &Uid) {
         self.own_usage.left.remove(uid);
         self.own_usage.known.remove(uid);
+        self.expected.forget(&Subject::Pod(uid.clone()));
         let before = self.own_usage.away.remove(uid);
         self.look_at_places(before.into_iter());
     }

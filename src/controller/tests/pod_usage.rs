@@ -1,4 +1,4 @@
-//! Whose quota pods use that run.
+//! Whose quota pods use that run, and how long others wait for those that are deleted.
 
 use super::*;
 use crate::api::lookup::Found;
@@ -204,4 +204,74 @@ async fn a_pod_that_leaves_its_job_is_counted_beside_it() {
             .unwrap()
             .contains("\"clusterQueue\":\"q\"")
     );
+}
+
+/// It is not waited for longer than its grace period, nor than ten minutes.
+#[tokio::test]
+async fn a_pod_that_does_not_go_is_waited_for_no_longer() {
+    for (grace, minutes) in [(30, 2), (300, 6), (315_360_000, 11)] {
+        let mut play = Play::new();
+        play.admit("a");
+        let mut pod = running("p", &json!({"sluice.dev/queue-name": "main"}), None);
+        let until = play.now.wall + Duration::from_secs(grace);
+        pod["metadata"]["deletionTimestamp"] = json!(until.to_string());
+        pod["metadata"]["deletionGracePeriodSeconds"] = json!(grace);
+        play.see_pod(pod);
+        let mut told = 0;
+        for minute in 0..15 {
+            let overdue = play.controller.expected.overdue();
+            assert_eq!(
+                overdue,
+                usize::from(minutes <= minute),
+                "{grace} s: {minute}"
+            );
+            play.pass(Duration::from_mins(1));
+            play.handle(Input::Tick);
+            let outputs = play.controller.cycle(play.now);
+            told += outputs.iter().filter(|output| {
+                matches!(output, Output::Tell(_, note) if note.reason == "DeletionOverdue")
+            }).count();
+        }
+        assert_eq!(told, 1, "{grace} s");
+        assert_eq!(play.usage("p", "a"), [true, true], "its usage stays");
+    }
+}
+
+/// The garbage collector deletes its Workload with its pods.
+#[tokio::test]
+async fn a_job_that_is_deleted_after_its_pods_is_waited_for_no_longer() {
+    let mut play = Play::new();
+    let workload = play.admit("a");
+    let deleted = |mut object: Value| {
+        object["metadata"]["deletionTimestamp"] = json!("2026-11-23T12:00:00Z");
+        object["metadata"]["resourceVersion"] = json!("30");
+        object
+    };
+    let mut job = job("a");
+    job["metadata"]["finalizers"] = json!(["foregroundDeletion"]);
+    job["spec"]["suspend"] = json!(false);
+    let mut pod = running("p", &json!({}), Some(owned_by("batch/v1", "Job", "a")));
+    pod["metadata"]["deletionGracePeriodSeconds"] = json!(0);
+    let jobs = play.jobs.clone().unwrap();
+    play.see_pod(deleted(pod));
+    play.observe(&jobs, Change::Applied(seen(deleted(job))));
+    play.observe(&Source::Workload, Change::Deleted(Box::new(workload)));
+    for minute in 0..3 {
+        let outputs = play.controller.cycle(play.now);
+        let is_told = outputs.iter().any(
+            |output| matches!(output, Output::Tell(_, note) if note.reason == "DeletionOverdue"),
+        );
+        assert_eq!(is_told, minute == 1, "{minute}");
+        assert_eq!(play.usage("p", "a"), [false, true], "its usage stays");
+        let overdue = play.controller.expected.overdue();
+        assert_eq!(overdue, usize::from(0 < minute));
+        let explained = play
+            .controller
+            .engine
+            .explain(&Subject::Job("uid-a".into()).id());
+        let is_waited_for = matches!(explained, Some(sluice_engine::Explanation::Evicting { .. }));
+        assert_eq!(is_waited_for, minute == 0, "{explained:?}");
+        play.pass(Duration::from_mins(1));
+        play.handle(Input::Tick);
+    }
 }
