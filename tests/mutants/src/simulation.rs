@@ -172,7 +172,7 @@ pub(crate) static MUTANTS: &[Mutant] = &[
     mutant(
         "a pod that is admitted by itself has no usage",
         "src/controller/engine_sync.rs",
-        "pod.is_live() && is_own_record,",
-        "pod.queue_gate.is_some() && is_own_record,",
+        "pod.is_live() && (is_single || own.is_some()),",
+        "pod.queue_gate.is_some() && (is_single || own.is_some()),",
     ),
 ];
