@@ -123,6 +123,10 @@ pub const DEACTIVATED_BY_ANNOTATION: &str = "sluice.dev/deactivated-by";
 /// Annotation that Sluice puts on an object at its creation: which gates it was given because it could not be found out
 /// whether their Gates apply to it, and why.
 pub const GATE_FAILURES_ANNOTATION: &str = "sluice.dev/gate-failures";
+/// Label on a Namespace: what becomes of objects there that name no queue.
+pub const ENFORCEMENT_LABEL: &str = "sluice.dev/enforcement";
+/// The gate of an object that names no queue, in a namespace that requires one.
+pub const QUEUE_REQUIRED_GATE: &str = "sluice.dev/queue-required";
 /// Prefix of a label on each object that gates hold: the rest is the name of the Gate, the value is `true`. It comes
 /// and goes with the gate, in the same request, and holds nothing by itself.
 pub const HELD_BY_LABEL_PREFIX: &str = "gate.sluice.dev/";
