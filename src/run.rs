@@ -146,12 +146,16 @@ impl Replica {
     /// The configuration is not valid.
     pub fn new(clients: Clients, identity: Identity, config: Config) -> Result<Self> {
         let (settings, device_classes) = (config.settings()?, config.device_classes());
+        let unmanaged = manifests::SYSTEM_NAMESPACES.into_iter().map(str::to_owned);
+        let unmanaged = unmanaged.chain([identity.namespace.clone()]);
+        let managed_namespaces = Arc::new(config.managed_namespaces().without(unmanaged));
         let options = Options {
             queue_labels: QueueLabels::new(config.queue_label_aliases),
             queue_gates: QueueGates::new(config.queue_gate_aliases),
             instance: identity.instance.clone(),
             settings,
             device_classes,
+            managed_namespaces,
         };
         let manifests = manifests::Options {
             namespace: identity.namespace.clone(),
@@ -184,6 +188,7 @@ impl Replica {
         let outside = Outside {
             schemas: Arc::new(OpenApi::new(self.clients.write.clone())),
             access: Arc::new(Authorizer::new(self.clients.write.clone())),
+            observer: self.metrics.clone(),
             clock: clock::wall,
         };
         router(&self.policy, outside)
@@ -195,6 +200,7 @@ impl Replica {
             queue_labels: self.options.queue_labels.clone(),
             queue_gates: self.options.queue_gates.clone(),
             username: self.manifests.username(),
+            managed_namespaces: self.options.managed_namespaces.clone(),
         };
         tokio::spawn(policy::follow(
             self.clients.clone(),

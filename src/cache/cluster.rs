@@ -17,6 +17,7 @@ use sluice_crds::{
     Reservation, ResourceFlavor, ResourceFlavorSpec, WorkloadPriorityClass,
 };
 use sluice_engine::{Event, LocalQueueKey};
+use sluice_gates::{Enforced, ManagedNamespaces};
 use sluice_kinds::gates::Gate;
 use sluice_kinds::problem::summarize;
 use sluice_translate as translate;
@@ -74,6 +75,7 @@ pub struct Cluster {
     /// Which namespaces each ClusterQueue takes. None: the selector can't be read and selects none.
     selectors: BTreeMap<String, Option<Selector>>,
     namespaces: BTreeMap<String, BTreeMap<String, String>>,
+    managed_namespaces: Arc<ManagedNamespaces>,
     /// Namespaces that are being deleted: the API server takes no new object for them.
     terminating: BTreeSet<String>,
 }
@@ -93,13 +95,16 @@ pub struct Effect {
     pub template: Option<Template>,
     /// The gate of which its Gate says something else now.
     pub gate: Option<Gate>,
+    /// Whether objects of the namespace need a queue and did not, or the other way round.
+    pub enforcement: bool,
 }
 
 impl Cluster {
-    /// Nothing but what devices are counted by is known.
-    pub fn new(devices: Devices) -> Self {
+    /// Nothing but what the configuration says is known.
+    pub fn new(devices: Devices, managed_namespaces: Arc<ManagedNamespaces>) -> Self {
         Self {
             devices,
+            managed_namespaces,
             ..Self::default()
         }
     }
@@ -148,7 +153,9 @@ impl Cluster {
             }
             Source::Namespace => {
                 let labels = object.map(|o| o.metadata.labels.clone().unwrap_or_default());
+                let before = self.enforced(name);
                 set(&mut self.namespaces, name.to_owned(), labels);
+                effect.enforcement = self.enforced(name) != before;
                 if object.is_some_and(|o| o.metadata.deletion_timestamp.is_some()) {
                     self.terminating.insert(name.to_owned());
                 } else {
@@ -205,6 +212,12 @@ impl Cluster {
             | Source::Dependencies(..) => Vec::new(),
         };
         Ok(effect)
+    }
+
+    /// What becomes of objects without a queue in this namespace, if it is known.
+    pub fn enforced(&self, namespace: &str) -> Option<Enforced> {
+        let labels = self.namespaces.get(namespace)?;
+        Some(self.managed_namespaces.of_namespace(namespace, labels))
     }
 
     /// The namespace and name of every object from `source` that is known.

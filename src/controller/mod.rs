@@ -55,6 +55,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::api::ApiResource;
 use sluice_engine::{Engine, Settings};
+use sluice_gates::ManagedNamespaces;
 use sluice_kinds::devices::DeviceClasses;
 use sluice_kinds::pod::QueueGates;
 use sluice_kinds::view::QueueLabels;
@@ -127,6 +128,8 @@ pub struct Options {
     pub settings: Settings,
     /// The classes of devices that are counted.
     pub device_classes: DeviceClasses,
+    /// The namespaces where objects need a queue.
+    pub managed_namespaces: Arc<ManagedNamespaces>,
 }
 
 /// What the controller is told.
@@ -210,7 +213,10 @@ impl Controller {
         rules: Rules,
         now: Now,
     ) -> Self {
-        let cluster = Cluster::new(Devices::new(options.device_classes));
+        let cluster = Cluster::new(
+            Devices::new(options.device_classes),
+            options.managed_namespaces,
+        );
         let mut sources = BTreeSet::from(FIXED_SOURCES);
         if cluster.devices.are_counted() {
             sources.insert(Source::ResourceClaimTemplate);

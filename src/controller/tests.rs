@@ -52,6 +52,7 @@ impl Play {
             instance: "sluice-0".to_owned(),
             settings: Settings::new(sluice_translate::POD),
             device_classes: DeviceClasses::default(),
+            managed_namespaces: Arc::default(),
         };
         let now = Now {
             moment: Moment::from_millis(1_000_000),

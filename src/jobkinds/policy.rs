@@ -13,7 +13,7 @@ use k8s_openapi::api::scheduling::v1::PriorityClass;
 use k8s_openapi::jiff::Timestamp;
 use kube::api::{ApiResource, DynamicObject};
 use sluice_crds::{GateSpec, JobKind, WorkloadPriorityClass};
-use sluice_gates::CompiledAppliesTo;
+use sluice_gates::{CompiledAppliesTo, ManagedNamespaces};
 use sluice_kinds::CompiledKind;
 use sluice_kinds::gates::Gate;
 use sluice_kinds::pod::QueueGates;
@@ -42,6 +42,8 @@ pub struct Basis {
     pub queue_gates: QueueGates,
     /// Sluice's own user name.
     pub username: String,
+    /// The namespaces where objects need a queue.
+    pub managed_namespaces: Arc<ManagedNamespaces>,
 }
 
 /// The JobKinds that compile, by name.
@@ -144,7 +146,8 @@ pub async fn follow(
         let next = Policy::new(compiled, basis.queue_labels.clone(), basis.username.clone())
             .with_queue_gates(basis.queue_gates.clone())
             .with_gates(specs)
-            .with_applied(applied, surroundings.clone());
+            .with_applied(applied, surroundings.clone())
+            .with_managed_namespaces(basis.managed_namespaces.clone());
         policy.store(Arc::new(next));
         is_listed.store(true, Ordering::Release);
     }

@@ -10,6 +10,7 @@ use anyhow::{Context, Result, anyhow};
 use serde::{Deserialize, Deserializer};
 use sluice_crds::{UndeclaredResources, duration};
 use sluice_engine::{FairPreemption, ResourceName, Settings};
+use sluice_gates::ManagedNamespaces;
 use sluice_kinds::Problem;
 use sluice_kinds::devices::DeviceClasses;
 use sluice_kinds::names::is_qualified_name;
@@ -17,8 +18,10 @@ use sluice_kinds::problem::summarize;
 
 mod aliases;
 mod device_classes;
+mod managed_namespaces;
 
 use device_classes::DeviceClassMapping;
+use managed_namespaces::ManagedNamespacesSection;
 
 /// What was used longer ago than this can't be told from what is used now.
 const HALF_LIFE_MIN: Duration = Duration::from_secs(1);
@@ -53,6 +56,8 @@ pub struct Config {
     ignored_resources: Option<Vec<String>>,
     /// Which resource the devices of a class are counted as that pods claim.
     device_classes: Vec<DeviceClassMapping>,
+    /// The namespaces where objects need a queue.
+    managed_namespaces: ManagedNamespacesSection,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -101,6 +106,7 @@ impl Config {
     pub fn settings(&self) -> Result<Settings> {
         let mut problems = aliases::check(&self.queue_label_aliases, &self.queue_gate_aliases);
         problems.extend(device_classes::check(&self.device_classes));
+        problems.extend(self.managed_namespaces.compile().err().unwrap_or_default());
         let default = Settings::new(sluice_translate::POD);
         let half_life = self
             .admission_fair_sharing
@@ -126,6 +132,12 @@ impl Config {
     /// The classes of devices that are counted.
     pub fn device_classes(&self) -> DeviceClasses {
         device_classes::classes(&self.device_classes)
+    }
+
+    /// The namespaces where objects need a queue. Of a section that is not valid, which [`Config::settings`] tells, only
+    /// those with the label.
+    pub fn managed_namespaces(&self) -> ManagedNamespaces {
+        self.managed_namespaces.compile().unwrap_or_default()
     }
 
     fn undeclared_resources(

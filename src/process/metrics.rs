@@ -13,6 +13,8 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 
 use sluice_crds::GateStatus;
+use sluice_gates::Enforced;
+use sluice_webhooks::Observer;
 
 use crate::process::freshness::Freshness;
 
@@ -33,6 +35,13 @@ struct Eviction {
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct GateLabel {
     gate: String,
+}
+
+/// Labels of an object without a queue.
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct UnlabelledLabels {
+    action: &'static str,
+    mode: &'static str,
 }
 
 /// Labels of a write.
@@ -75,6 +84,7 @@ pub struct Metrics {
     lifted: Family<GateLabel, Counter>,
     expired: Family<GateLabel, Counter>,
     held_seconds: Family<GateLabel, Histogram>,
+    unlabelled: Family<UnlabelledLabels, Counter>,
     writes: Family<WriteLabels, Counter>,
     watch_errors: Family<Resource, Counter>,
     events_dropped: Counter,
@@ -106,6 +116,7 @@ impl Metrics {
             lifted: Family::default(),
             expired: Family::default(),
             held_seconds: Family::new_with_constructor(gate_wait),
+            unlabelled: Family::default(),
             writes: Family::default(),
             watch_errors: Family::default(),
             events_dropped: Counter::default(),
@@ -135,6 +146,11 @@ impl Metrics {
             "preempted_workloads",
             "The number of preempted workloads, by the reason of the preemption",
             self.preempted.clone(),
+        );
+        registry.register(
+            "unlabelled_objects",
+            "The number of objects that were created without a queue where one is required, by what became of them (action) and whether that was enforced or only reported (mode)",
+            self.unlabelled.clone(),
         );
         registry.register(
             "pending_workloads",
@@ -383,5 +399,18 @@ impl Metrics {
         // Writing to a String can't fail.
         let _ = encode(&mut text, &self.registry);
         text
+    }
+}
+impl Observer for Metrics {
+    fn enforced(&self, enforced: Enforced) {
+        let labels = UnlabelledLabels {
+            action: enforced.unlabelled.name(),
+            mode: if enforced.is_dry_run {
+                "DryRun"
+            } else {
+                "Enforced"
+            },
+        };
+        self.unlabelled.get_or_create(&labels).inc();
     }
 }

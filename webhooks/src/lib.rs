@@ -35,6 +35,7 @@ mod server;
 mod tests;
 
 pub use admission::access::{Access, Permission};
+pub use admission::observer::Observer;
 pub use admission::policy::Policy;
 pub use admission::request::{GroupVersionKind, Malformed, Operation, Request, UserInfo};
 pub use admission::schemas::{Published, Schemas};

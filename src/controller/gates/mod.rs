@@ -6,6 +6,7 @@
 
 mod after;
 mod counters;
+mod queue_required;
 
 use k8s_openapi::jiff::Timestamp;
 use sluice_crds::QueuePlace;
@@ -74,6 +75,9 @@ impl Controller {
         namespace: &str,
         kept: &KeptGates,
     ) -> Option<GateNow> {
+        if gate.is_queue_required() {
+            return Some(self.look_at_queue(subject, namespace));
+        }
         let object = self.cluster.gates.get(gate)?;
         let mut now = GateNow {
             spec: object.spec.clone(),

@@ -53,6 +53,13 @@ impl Controller {
         {
             return self.send_for_pods(subject, write, Vec::new());
         }
+        if pod.mode != PodMode::Child
+            && pod.is_candidate()
+            && self.needs_no_queue(&pod, &key.namespace)
+            && let Some(write) = plan::release_unqueued(&key, &pod)
+        {
+            return self.send_for_pods(subject, write, Vec::new());
+        }
         if let Some(note) = self.complaint(&pod) {
             self.tell_about(&subject, note);
         }

@@ -4,6 +4,7 @@
 
 pub(crate) mod access;
 pub(crate) mod edit;
+pub(crate) mod observer;
 pub(crate) mod policy;
 pub(crate) mod request;
 pub(crate) mod schemas;

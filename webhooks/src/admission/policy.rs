@@ -3,15 +3,18 @@
 //! swaps it in whole.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use sluice_crds::GateSpec;
-use sluice_gates::CompiledAppliesTo;
+use sluice_gates::{CompiledAppliesTo, ManagedNamespaces};
 use sluice_kinds::gates::Gate;
 use sluice_kinds::view::QueueLabels;
 use sluice_kinds::{CompiledKind, QueueGates};
 
 use crate::admission::surroundings::Surroundings;
+
+/// What the gate of objects without a queue says where no Gate says more: who may lift it is a matter of RBAC.
+static QUEUE_REQUIRED: LazyLock<GateSpec> = LazyLock::new(GateSpec::default);
 
 /// What verdicts depend on besides the request.
 #[derive(Debug, Default)]
@@ -20,6 +23,7 @@ pub struct Policy {
     gates: BTreeMap<Gate, Arc<GateSpec>>,
     applied: BTreeMap<Gate, Arc<CompiledAppliesTo>>,
     surroundings: Arc<Surroundings>,
+    managed_namespaces: Arc<ManagedNamespaces>,
     queue_labels: QueueLabels,
     queue_gates: QueueGates,
     username: String,
@@ -43,6 +47,7 @@ impl Policy {
             gates: BTreeMap::new(),
             applied: BTreeMap::new(),
             surroundings: Arc::default(),
+            managed_namespaces: Arc::default(),
             queue_labels,
             queue_gates: QueueGates::default(),
             username: username.into(),
@@ -83,6 +88,20 @@ impl Policy {
         }
     }
 
+    /// The same policy, where objects in these namespaces need a queue.
+    #[must_use]
+    pub fn with_managed_namespaces(self, managed_namespaces: Arc<ManagedNamespaces>) -> Self {
+        Self {
+            managed_namespaces,
+            ..self
+        }
+    }
+
+    /// The namespaces where objects need a queue.
+    pub fn managed_namespaces(&self) -> &ManagedNamespaces {
+        &self.managed_namespaces
+    }
+
     /// The gates that are set on objects, and on which.
     pub fn applied(&self) -> &BTreeMap<Gate, Arc<CompiledAppliesTo>> {
         &self.applied
@@ -93,9 +112,10 @@ impl Policy {
         &self.surroundings
     }
 
-    /// What the Gate of `gate` says, if there is one.
+    /// What the Gate of `gate` says, if there is one. The gate of objects without a queue has owners in any case.
     pub fn gate(&self, gate: &Gate) -> Option<&GateSpec> {
-        self.gates.get(gate).map(AsRef::as_ref)
+        let known = self.gates.get(gate).map(AsRef::as_ref);
+        known.or_else(|| gate.is_queue_required().then(|| &*QUEUE_REQUIRED))
     }
 
     /// Whether the JobKinds are known. Those of the default policy are not yet.

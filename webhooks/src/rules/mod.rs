@@ -4,6 +4,7 @@
 //! `admission`.
 
 pub(crate) mod applies;
+pub(crate) mod enforcement;
 pub(crate) mod gates;
 pub(crate) mod growth;
 pub(crate) mod jobs;
@@ -12,4 +13,5 @@ mod own;
 pub(crate) mod pods;
 pub(crate) mod queue_label;
 pub mod review;
+pub(crate) mod top;
 pub(crate) mod unsuspend;

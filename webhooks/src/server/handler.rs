@@ -14,6 +14,7 @@ use k8s_openapi::jiff::Timestamp;
 use tokio::time::timeout;
 
 use crate::admission::access::Access;
+use crate::admission::observer::Observer;
 use crate::admission::policy::Policy;
 use crate::admission::request::Request;
 use crate::admission::schemas::Schemas;
@@ -31,6 +32,8 @@ pub struct Outside {
     pub schemas: Arc<dyn Schemas>,
     /// What users may do.
     pub access: Arc<dyn Access>,
+    /// Who counts what is done.
+    pub observer: Arc<dyn Observer>,
     /// The wall clock.
     pub clock: fn() -> Timestamp,
 }
@@ -67,6 +70,7 @@ struct Handler {
     policy: Arc<ArcSwap<Policy>>,
     budget: Budget,
     question: Question,
+    observer: Arc<dyn Observer>,
     clock: fn() -> Timestamp,
 }
 
@@ -74,12 +78,13 @@ struct Handler {
 /// `policy` holds when its body is complete; JobKinds and lifted gates also by what is known `outside`.
 pub fn router(policy: &Arc<ArcSwap<Policy>>, outside: Outside) -> Router {
     let budget = Budget::new();
-    let clock = outside.clock;
+    let (clock, observer) = (outside.clock, outside.observer.clone());
     let road = |question: Question| {
         let handler = Handler {
             policy: policy.clone(),
             budget: budget.clone(),
             question,
+            observer: observer.clone(),
             clock,
         };
         post(handle).with_state(handler)
@@ -113,6 +118,9 @@ async fn handle(State(handler): State<Handler>, headers: HeaderMap, body: Body) 
             refusal = verdict.message(),
             "admission refused"
         );
+    }
+    if let Some(enforced) = verdict.enforced.filter(|_| !request.dry_run) {
+        handler.observer.enforced(enforced);
     }
     match verdict
         .into_answer(request.uid)

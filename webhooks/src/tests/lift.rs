@@ -7,11 +7,12 @@ use k8s_openapi::jiff::Timestamp;
 use rstest::rstest;
 use serde_json::{Value, json};
 use sluice_crds::{GateSpec, Lifting, RELEASED_ANNOTATION};
+use sluice_gates::Enforced;
 use sluice_kinds::gates::Gate;
 
 use super::*;
 use crate::review::may_lift;
-use crate::{Access, Outside, Permission, UserInfo};
+use crate::{Access, Observer, Outside, Permission, UserInfo};
 
 /// An authorizer that says this of everybody, and keeps what it was asked.
 struct Fixed(Permission, Mutex<Vec<String>>);
@@ -35,11 +36,19 @@ impl Access for Fixed {
     }
 }
 
+/// An observer that counts nothing.
+struct Nobody;
+
+impl Observer for Nobody {
+    fn enforced(&self, _: Enforced) {}
+}
+
 /// An API server that serves nothing and allows nothing.
 pub(crate) fn outside() -> Outside {
     Outside {
         schemas: schemas::none(),
         access: Arc::new(Fixed::new(Permission::Denied)),
+        observer: Arc::new(Nobody),
         clock: Timestamp::now,
     }
 }

@@ -10,6 +10,7 @@
 
 mod applies;
 mod certificates;
+mod enforcement;
 mod http;
 mod jobs;
 mod lift;
@@ -32,7 +33,7 @@ use sluice_crds::{ChildKind, JobKind, RefuseRule, RefuseScope};
 use sluice_kinds::view::QueueLabels;
 use sluice_kinds::{CompiledKind, QueueGates};
 
-use crate::{Policy, Request, Verdict};
+use crate::{Policy, Request, Surroundings, Verdict};
 
 pub(crate) const SLUICE: &str = "system:serviceaccount:sluice-system:sluice";
 pub(crate) const USER: &str = "ann";
@@ -77,12 +78,17 @@ pub(crate) fn mk_policy() -> Policy {
             Arc::new(compiled.with_queue_gates(mk_queue_gates()))
         })
     });
+    let surroundings = Surroundings {
+        namespaces: [("n".to_owned(), Arc::default())].into(),
+        ..Surroundings::default()
+    };
     Policy::new(
         KINDS.iter().cloned(),
         QueueLabels::new([ALIAS.to_owned()]),
         SLUICE,
     )
     .with_queue_gates(mk_queue_gates())
+    .with_applied([], Arc::new(surroundings))
 }
 
 fn mk_queue_gates() -> QueueGates {

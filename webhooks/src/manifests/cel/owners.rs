@@ -129,6 +129,16 @@ pub(crate) fn of_pod(options: &Options, kinds: &[HeldKind]) -> Vec<Variable> {
     variables
 }
 
+/// `variables.owners`, `isOwned`, and those of the author: what is read of any pod.
+pub(crate) fn of_any_pod() -> Vec<Variable> {
+    let mut variables = vec![
+        owners("owners", "object"),
+        variable("isOwned", "variables.owners.size() != 0"),
+    ];
+    variables.extend(author());
+    variables
+}
+
 fn author() -> Vec<Variable> {
     let user = "request.userInfo.username";
     vec![

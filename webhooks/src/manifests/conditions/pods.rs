@@ -83,11 +83,15 @@ fn waits_by_itself(options: &Options) -> String {
 
 /// CEL: the pod `object` asks for nothing, and no controller made it for an object of its own.
 pub(crate) fn asks_for_nothing(options: &Options) -> String {
+    format!("{} && !(\n{})", stands_alone(), waits_by_itself(options))
+}
+
+/// CEL: no controller made the pod `object` for an object of its own, nor is it the copy of a manifest on a node.
+pub(crate) fn stands_alone() -> String {
     format!(
-        "!{} && !({} && {IS_CONTROLLER}) && !(\n{})",
+        "!{} && !({} && {IS_CONTROLLER})",
         Entry::annotation(MIRROR_ANNOTATION).is_on("object"),
         controller(""),
-        waits_by_itself(options)
     )
 }
 
@@ -96,7 +100,7 @@ const JOB_CONTROLLER: &str = "request.userInfo.username in ['system:serviceaccou
      'system:kube-controller-manager']";
 
 /// CEL: whoever asks may be a controller: no account of the pod's own namespace.
-const IS_CONTROLLER: &str = "(request.userInfo.username == 'system:kube-controller-manager' ||\n\
+pub(crate) const IS_CONTROLLER: &str = "(request.userInfo.username == 'system:kube-controller-manager' ||\n\
      request.userInfo.username.startsWith('system:serviceaccount:') && \
      !request.userInfo.username.startsWith('system:serviceaccount:' + request.namespace + ':') ||\n\
      has(request.userInfo.groups) && 'system:masters' in request.userInfo.groups && \

@@ -9,7 +9,7 @@
 use k8s_openapi::api::admissionregistration::v1::Validation;
 use sluice_crds::{
     ADMISSION_ANNOTATION, DEACTIVATED_BY_ANNOTATION, EXPIRED_GATES_ANNOTATION, JobKindSpec,
-    LIFTED_GATES_ANNOTATION, RELEASED_ANNOTATION,
+    LIFTED_GATES_ANNOTATION, QUEUE_REQUIRED_GATE, RELEASED_ANNOTATION,
 };
 use sluice_kinds::hold::ASKS_FOR_EACH_POD;
 use sluice_kinds::problem::fill;
@@ -177,7 +177,11 @@ fn change(kind: &JobKindSpec) -> String {
     let Some(suspend) = &kind.suspend else {
         return format!("(!variables.wasGated ? [] :\n{gated})");
     };
-    let late = queue::change_problems(None, None, Some(queue_label::LATE));
+    // Where it was born to wait for a queue that it is given later, Sluice put the queue gate there.
+    let late = format!(
+        "(variables.hold == 'Pods' && variables.wasGated && '{QUEUE_REQUIRED_GATE}' in variables.oldGates ? [] :\n{})",
+        queue::change_problems(None, None, Some(queue_label::LATE))
+    );
     format!(
         "(request.operation == 'CREATE' ? [] :\n\
          variables.hold == 'Suspend' ? {} :\n\
