@@ -1,8 +1,9 @@
 //! The kubectl plugin: `kubectl sluice ...`. This file knows the command line and the exit code; each
-//! command has a module of its own. Only `gates` asks a cluster.
+//! command has a module of its own. Only `gates` and `audit` ask a cluster.
 // In a binary `pub` says what a module offers to the others.
 #![allow(unreachable_pub)]
 
+mod audit;
 mod gates;
 mod input;
 mod jobkind;
@@ -20,6 +21,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+use crate::audit::Audit;
 use crate::gates::{Ended, Gates, Told};
 use crate::simulate::Failure;
 use crate::table::printable;
@@ -42,6 +44,7 @@ enum Command {
     /// Commands for gates, which hold objects of a cluster before they are queued.
     #[command(subcommand, visible_aliases = ["gate"])]
     Gates(Gates),
+    Audit(Audit),
 }
 
 #[derive(Debug, Subcommand)]
@@ -59,6 +62,7 @@ fn main() -> ExitCode {
         Command::JobKind(JobKindCommand::Check(command)) => check(&command),
         Command::Simulate(command) => simulate(&command),
         Command::Gates(command) => gates(&command),
+        Command::Audit(command) => audit(&command),
     }
 }
 
@@ -78,6 +82,21 @@ fn gates(command: &Gates) -> ExitCode {
         Ok(Ended::Done) => ExitCode::SUCCESS,
         Ok(Ended::NotLifted) => ExitCode::from(MISFIT),
         Err(error) => failed(FAILED, [printable(&error.to_string())]),
+    }
+}
+
+fn audit(command: &Audit) -> ExitCode {
+    let audited = match command.run() {
+        Ok(audited) => audited,
+        Err(error) => return failed(FAILED, [printable(&error.to_string())]),
+    };
+    for note in &audited.notes {
+        eprintln!("note: {}", printable(note));
+    }
+    match write(&audited.text) {
+        Ok(()) if audited.is_clean => ExitCode::SUCCESS,
+        Ok(()) => ExitCode::from(MISFIT),
+        Err(error) => failed(FAILED, [unwritable(error)]),
     }
 }
 

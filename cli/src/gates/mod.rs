@@ -1,5 +1,5 @@
 //! `kubectl sluice gates`: what gates hold, and how they are lifted, on a cluster and with the caller's rights.
-//! Only this folder asks a cluster. Each answer has a deadline.
+//! Each answer has a deadline.
 //!
 //! | file | what it holds |
 //! |---|---|
@@ -16,11 +16,11 @@ use clap::Subcommand;
 
 pub use self::outcome::{Ended, GatesError, Tell, Told};
 
-mod cluster;
+pub mod cluster;
 mod lift;
 mod list;
 mod outcome;
-mod resource;
+pub mod resource;
 mod show;
 mod target;
 mod text;

@@ -1,6 +1,7 @@
 //! Runs the plugin as a user does, on the shipped JobKinds and on files of its own.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
+mod audit;
 mod gates;
 mod gates_cluster;
 mod jobkind;
