@@ -27,6 +27,7 @@ use crate::api::client::Clients;
 use crate::api::openapi::OpenApi;
 use crate::controller::{Options, Shell};
 use crate::jobkinds::policy;
+use crate::jobkinds::queue_states;
 use crate::jobkinds::webhook_rules::{self, Rules};
 use crate::process::args::Args;
 use crate::process::certificate::Keeper;
@@ -201,7 +202,13 @@ impl Replica {
             queue_gates: self.options.queue_gates.clone(),
             username: self.manifests.username(),
             managed_namespaces: self.options.managed_namespaces.clone(),
+            queue_states: Arc::default(),
         };
+        tokio::spawn(queue_states::follow(
+            self.clients.clone(),
+            self.metrics.clone(),
+            basis.queue_states.clone(),
+        ));
         tokio::spawn(policy::follow(
             self.clients.clone(),
             self.metrics.clone(),

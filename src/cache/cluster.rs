@@ -93,10 +93,8 @@ pub struct Effect {
     pub keeps: bool,
     /// The template of claims that counts as something else now.
     pub template: Option<Template>,
-    /// The gate of which its Gate says something else now.
+    /// The gate of which its Gate, or a namespace, says something else now.
     pub gate: Option<Gate>,
-    /// Whether objects of the namespace need a queue and did not, or the other way round.
-    pub enforcement: bool,
 }
 
 impl Cluster {
@@ -155,7 +153,7 @@ impl Cluster {
                 let labels = object.map(|o| o.metadata.labels.clone().unwrap_or_default());
                 let before = self.enforced(name);
                 set(&mut self.namespaces, name.to_owned(), labels);
-                effect.enforcement = self.enforced(name) != before;
+                effect.gate = (self.enforced(name) != before).then(Gate::queue_required);
                 if object.is_some_and(|o| o.metadata.deletion_timestamp.is_some()) {
                     self.terminating.insert(name.to_owned());
                 } else {

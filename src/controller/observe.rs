@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use kube::api::DynamicObject;
 use sluice_gates::Outcome;
-use sluice_kinds::gates::Gate;
 use sluice_kinds::pod::PodMode;
 use tracing::{debug, warn};
 
@@ -225,9 +224,6 @@ impl Controller {
                 self.agenda.recount_claims(effect.template);
                 if let Some(gate) = effect.gate {
                     self.gate_changed(&gate);
-                }
-                if effect.enforcement {
-                    self.gate_changed(&Gate::queue_required());
                 }
                 if effect.keeps {
                     self.look_at_all_pods();

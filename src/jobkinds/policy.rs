@@ -19,7 +19,7 @@ use sluice_kinds::gates::Gate;
 use sluice_kinds::pod::QueueGates;
 use sluice_kinds::problem::summarize;
 use sluice_kinds::view::QueueLabels;
-use sluice_webhooks::{Policy, Surroundings};
+use sluice_webhooks::{Policy, QueueStates, Surroundings};
 use tokio::sync::mpsc;
 use tracing::warn;
 
@@ -44,6 +44,8 @@ pub struct Basis {
     pub username: String,
     /// The namespaces where objects need a queue.
     pub managed_namespaces: Arc<ManagedNamespaces>,
+    /// What is known of queues.
+    pub queue_states: Arc<ArcSwap<QueueStates>>,
 }
 
 /// The JobKinds that compile, by name.
@@ -147,7 +149,8 @@ pub async fn follow(
             .with_queue_gates(basis.queue_gates.clone())
             .with_gates(specs)
             .with_applied(applied, surroundings.clone())
-            .with_managed_namespaces(basis.managed_namespaces.clone());
+            .with_managed_namespaces(basis.managed_namespaces.clone())
+            .with_queue_states(basis.queue_states.clone());
         policy.store(Arc::new(next));
         is_listed.store(true, Ordering::Release);
     }

@@ -130,7 +130,16 @@ impl Metrics {
         metrics
     }
 
+    fn register_of_webhooks(&mut self) {
+        self.registry.register(
+            "unlabelled_objects",
+            "The number of objects that were created without a queue where one is required, by what became of them (action) and whether that was enforced or only reported (mode)",
+            self.unlabelled.clone(),
+        );
+    }
+
     fn register(&mut self) {
+        self.register_of_webhooks();
         let Self { registry, .. } = self;
         registry.register(
             "admitted_workloads",
@@ -146,11 +155,6 @@ impl Metrics {
             "preempted_workloads",
             "The number of preempted workloads, by the reason of the preemption",
             self.preempted.clone(),
-        );
-        registry.register(
-            "unlabelled_objects",
-            "The number of objects that were created without a queue where one is required, by what became of them (action) and whether that was enforced or only reported (mode)",
-            self.unlabelled.clone(),
         );
         registry.register(
             "pending_workloads",

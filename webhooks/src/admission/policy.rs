@@ -5,12 +5,14 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 
+use arc_swap::ArcSwap;
 use sluice_crds::GateSpec;
 use sluice_gates::{CompiledAppliesTo, ManagedNamespaces};
 use sluice_kinds::gates::Gate;
 use sluice_kinds::view::QueueLabels;
 use sluice_kinds::{CompiledKind, QueueGates};
 
+use crate::admission::queue_states::QueueStates;
 use crate::admission::surroundings::Surroundings;
 
 /// What the gate of objects without a queue says where no Gate says more: who may lift it is a matter of RBAC.
@@ -24,6 +26,7 @@ pub struct Policy {
     applied: BTreeMap<Gate, Arc<CompiledAppliesTo>>,
     surroundings: Arc<Surroundings>,
     managed_namespaces: Arc<ManagedNamespaces>,
+    queue_states: Arc<ArcSwap<QueueStates>>,
     queue_labels: QueueLabels,
     queue_gates: QueueGates,
     username: String,
@@ -48,6 +51,7 @@ impl Policy {
             applied: BTreeMap::new(),
             surroundings: Arc::default(),
             managed_namespaces: Arc::default(),
+            queue_states: Arc::default(),
             queue_labels,
             queue_gates: QueueGates::default(),
             username: username.into(),
@@ -95,6 +99,29 @@ impl Policy {
             managed_namespaces,
             ..self
         }
+    }
+
+    /// The same policy, which warns by what is known of queues here.
+    #[must_use]
+    pub fn with_queue_states(self, queue_states: Arc<ArcSwap<QueueStates>>) -> Self {
+        Self {
+            queue_states,
+            ..self
+        }
+    }
+
+    /// What is known of queues. No verdict depends on it.
+    pub(crate) fn queue_states(&self) -> &ArcSwap<QueueStates> {
+        &self.queue_states
+    }
+
+    /// Whether there are Gates for gates of this domain.
+    pub(crate) fn has_gate_of(&self, domain: &str) -> bool {
+        let mut gates = self.gates.keys();
+        gates.any(|gate| {
+            let rest = gate.as_str().strip_prefix(domain);
+            rest.is_some_and(|rest| rest.starts_with('/'))
+        })
     }
 
     /// The namespaces where objects need a queue.

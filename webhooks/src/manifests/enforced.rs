@@ -2,7 +2,7 @@
 //! for those that the configuration selects. Each has the selector of its namespaces, so while no webhook server is there,
 //! nothing is held up in any other.
 
-use k8s_openapi::api::admissionregistration::v1::RuleWithOperations;
+use k8s_openapi::api::admissionregistration::v1::{MatchCondition, RuleWithOperations};
 
 use crate::manifests::applied::{AppliedWebhook, SUFFIX, selector};
 use crate::manifests::conditions;
@@ -63,7 +63,7 @@ fn webhook(
     enforced: &EnforcedNamespaces,
     options: &Options,
     rules: Vec<RuleWithOperations>,
-    last: k8s_openapi::api::admissionregistration::v1::MatchCondition,
+    last: MatchCondition,
 ) -> AppliedWebhook {
     AppliedWebhook {
         name: format!("{}{SUFFIX}", enforced.name),

@@ -3,6 +3,7 @@
 //! Must not know HTTP, the API server or what was asked before. Rules for gates are in `sluice_kinds`. Uses
 //! `admission`.
 
+pub(crate) mod advice;
 pub(crate) mod applies;
 pub(crate) mod enforcement;
 pub(crate) mod gates;

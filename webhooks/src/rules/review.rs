@@ -10,7 +10,7 @@ use crate::admission::policy::Policy;
 use crate::admission::request::Request;
 use crate::admission::schemas::Schemas;
 use crate::admission::verdict::Verdict;
-use crate::rules::{applies, enforcement, gates, jobs, own, pods};
+use crate::rules::{advice, applies, enforcement, gates, jobs, own, pods};
 
 /// Whether the request may go on.
 ///
@@ -45,7 +45,11 @@ fn validate_object(request: &Request, edit: &Edit<'_>, policy: &Policy) -> Verdi
     if !enforced.is_allowed() {
         return enforced;
     }
-    applies::birth::check_set(request, edit, policy)
+    let mut verdict = applies::birth::check_set(request, edit, policy);
+    if verdict.is_allowed() {
+        verdict.warnings = advice::warnings(request, edit, policy);
+    }
+    verdict
 }
 
 /// What only the API server can say of a request that [`validate`] has nothing against.

@@ -78,7 +78,6 @@ fn cron_job(outer: &[(&str, &str)], inner: Value) -> Value {
 #[case::pod(mk_pod(&[], &[], &[]))]
 #[case::gated_job(mk_job(&[], &[(GATES, "acme.io/x")], false))]
 #[case::owned_by_a_stranger(owned(plain_job(), "acme.io/v1", "Train"))]
-#[case::names_an_owner_that_makes_such(owned(plain_job(), "jobset.x-k8s.io/v1alpha2", "JobSet"))]
 fn what_names_no_queue(#[case] object: Value) {
     let (stored, verdict) = born(USER, &object, &labelled("Default"));
     assert_eq!(stored["metadata"]["labels"][QUEUE], "default");
@@ -144,6 +143,14 @@ fn what_is_left_alone(#[case] user: &str, #[case] object: Value) {
             "{value}"
         );
     }
+}
+
+#[test]
+fn who_names_an_owner_without_being_its_controller_needs_a_queue() {
+    let forged = owned(plain_job(), "jobset.x-k8s.io/v1alpha2", "JobSet");
+    let (stored, _) = born(USER, &forged, &labelled("Hold"));
+    assert_eq!(stored["metadata"]["annotations"][GATES], REQUIRED);
+    assert!(!born(USER, &forged, &labelled("Refuse")).1.is_allowed());
 }
 
 #[test]

@@ -8,6 +8,7 @@
     clippy::needless_pass_by_value
 )]
 
+mod advice;
 mod applies;
 mod certificates;
 mod enforcement;
@@ -78,17 +79,21 @@ pub(crate) fn mk_policy() -> Policy {
             Arc::new(compiled.with_queue_gates(mk_queue_gates()))
         })
     });
-    let surroundings = Surroundings {
-        namespaces: [("n".to_owned(), Arc::default())].into(),
-        ..Surroundings::default()
-    };
     Policy::new(
         KINDS.iter().cloned(),
         QueueLabels::new([ALIAS.to_owned()]),
         SLUICE,
     )
     .with_queue_gates(mk_queue_gates())
-    .with_applied([], Arc::new(surroundings))
+    .with_applied([], Arc::new(surroundings()))
+}
+
+/// The namespace of the tests, without labels.
+fn surroundings() -> Surroundings {
+    Surroundings {
+        namespaces: [("n".to_owned(), Arc::default())].into(),
+        ..Surroundings::default()
+    }
 }
 
 fn mk_queue_gates() -> QueueGates {

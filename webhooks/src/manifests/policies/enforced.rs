@@ -12,7 +12,7 @@ use sluice_crds::{GROUP, LIFT_VERB, QUEUE_NAME_LABEL};
 use sluice_kinds::gates::{ADMISSION_GATED_BY, Gate, field_of};
 
 use crate::manifests::cel::syntax::{
-    self, filled, forbidden, required as missing, text, variable, when,
+    self, field, filled, forbidden, required as missing, text, variable, when,
 };
 use crate::manifests::cel::{metadata, owners, queue, required};
 use crate::manifests::conditions::entry::{any, condition, queue_labels};
@@ -163,7 +163,7 @@ fn objects(options: &Options, kinds: &[HeldKind]) -> Rules<Validation> {
     let is_top = format!("request.kind.group == '' ? {POD_IS_TOP} : {JOB_IS_TOP}");
     variables.extend(required::variables(&is_top, "variables.queue.size() != 0"));
     let namespace = "strings.quote(request.namespace)";
-    let at = text(&format!("metadata.labels[{}]", QUEUE_NAME_LABEL));
+    let at = field("labels", QUEUE_NAME_LABEL);
     let has_gate = required::has_gate("variables.annotations");
     let created = format!(
         "variables.required == 'Refuse' ? [{}] :\n\
@@ -237,37 +237,48 @@ fn lifted() -> String {
 
 /// What is refused of objects that make jobs or pods and are no jobs.
 fn makers(options: &Options) -> Rules<Validation> {
-    let keys = queue::keys(options);
-    let templates = MAKERS.map(|maker| {
+    let by_kind = |value: &dyn Fn(&Maker) -> String| {
+        let entries = MAKERS.map(|maker| {
+            let key = text(&format!("{}/{}", maker.group, maker.kind));
+            format!("{key}: {}", value(&maker))
+        });
+        format!("{{{}}}[variables.maker]", entries.join(",\n"))
+    };
+    let keys = &queue::keys(options);
+    let names_queue = |object: &str, maker: &Maker| {
         let path = maker.template.replace('.', ".?");
-        let labels = |object: &str| format!("{object}.?{path}.?metadata.?labels.orValue({{}})");
-        let at = text(&format!("{}.metadata.labels[{}]", maker.template, QUEUE_NAME_LABEL));
-        format!(
-            "'{}/{}': {{'at': {at}, 'now': {keys}.exists(k, k in {}), 'before': oldObject != null && {keys}.exists(k, k in {}), 'later': {}}}",
-            maker.group,
-            maker.kind,
-            labels("object"),
-            labels("oldObject"),
-            maker.is_judged_later,
-        )
-    });
-    let mut variables = vec![variable(
-        "maker",
-        format!(
-            "{{{}}}[request.kind.group + '/' + request.kind.kind]",
-            templates.join(",\n")
+        format!("{keys}.exists(k, k in {object}.?{path}.?metadata.?labels.orValue({{}}))")
+    };
+    let at = |maker: &Maker| text(&format!("{}.{}", maker.template, label_field()));
+    let later = MAKERS.iter().filter(|maker| maker.is_judged_later);
+    let later: Vec<_> = later
+        .map(|maker| text(&format!("{}/{}", maker.group, maker.kind)))
+        .collect();
+    let mut variables = vec![
+        variable("maker", "request.kind.group + '/' + request.kind.kind"),
+        variable("at", by_kind(&at)),
+        variable("namesQueue", by_kind(&|maker| names_queue("object", maker))),
+        variable(
+            "namedQueue",
+            format!(
+                "oldObject != null && {}",
+                by_kind(&|maker| names_queue("oldObject", maker))
+            ),
         ),
-    )];
-    variables.extend(required::variables("true", "variables.maker.now"));
+    ];
+    variables.extend(required::variables("true", "variables.namesQueue"));
     let rule = missing(
-        "variables.maker.at",
+        "variables.at",
         &filled(REQUIRED, &["strings.quote(request.namespace)"]),
     );
     variables.push(variable(
         "problems",
         when(
-            "(variables.required == 'Refuse' || variables.required != 'Ignore' && !variables.maker.later) &&\n\
-             (oldObject == null || variables.maker.before)",
+            &format!(
+                "(variables.required == 'Refuse' || variables.required != 'Ignore' && !(variables.maker in [{}])) &&\n\
+                 (oldObject == null || variables.namedQueue)",
+                later.join(", ")
+            ),
             &rule,
         ),
     ));
@@ -280,6 +291,10 @@ fn makers(options: &Options) -> Rules<Validation> {
         variables,
         outcomes: vec![syntax::no_problems()],
     }
+}
+
+fn label_field() -> String {
+    format!("metadata.labels[{QUEUE_NAME_LABEL}]")
 }
 
 fn requests_for(maker: &Maker) -> RuleWithOperations {

@@ -16,7 +16,7 @@ const NAME: &str = "sluice-namespaces";
 /// The policy.
 fn policy(options: &Options) -> Validating {
     let label = Entry::label(ENFORCEMENT_LABEL);
-    let value = format!("object.metadata.labels['{ENFORCEMENT_LABEL}']");
+    let value = format!("string(object.metadata.labels['{ENFORCEMENT_LABEL}'])");
     let values = ManagedNamespaces::LABEL_VALUES;
     let is_known = format!("{value} in {}", syntax::texts(values));
     let problem = not_supported(&field("labels", ENFORCEMENT_LABEL), &value, &values);

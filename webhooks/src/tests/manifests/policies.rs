@@ -309,6 +309,9 @@ fn kinds_that_are_suspended_by_the_same_path_share_their_policies() {
             ("sluice-pods".to_owned(), 1),
             ("sluice-gate-marks".to_owned(), 3),
             ("sluice-gate-marks-pods".to_owned(), 2),
+            ("sluice-enforced-spec.runpolicy.suspend".to_owned(), 2),
+            ("sluice-enforced-spec.suspend".to_owned(), 1),
+            ("sluice-enforced-pods".to_owned(), 1),
         ]
     );
 }
