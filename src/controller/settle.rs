@@ -65,6 +65,7 @@ impl Controller {
         self.look_after_reports();
         self.look_after_deadlines();
         self.look_after_schedules();
+        self.look_after_queues();
         self.look_after_dependencies();
         self.count_places();
         self.end_retired();

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use sluice_crds::QUEUE_REQUIRED_GATE;
 use sluice_kinds::gates::Gate;
 use sluice_kinds::view::QueueName;
@@ -12,6 +13,9 @@ use crate::cache::{PodRecord, Subject};
 use crate::controller::Controller;
 use crate::plan::gates::GateNow;
 
+/// An object that is younger is not freed: a webhook may have seen a label of its namespace that the watch of the leader
+/// has not shown yet.
+const YOUNG: SignedDuration = SignedDuration::from_secs(5);
 /// Why the gate is lifted, in the record of the object.
 const NAMED: &str = "the object names a LocalQueue";
 const FREE: &str = "its namespace requires no queue";
@@ -24,11 +28,14 @@ impl Controller {
     pub(super) fn look_at_queue(&self, subject: &Subject, namespace: &str) -> GateNow {
         let object = self.cluster.gates.get(&Gate::queue_required());
         let spec = object.map_or_else(Arc::default, |object| object.spec.clone());
-        let queue = self.objects.gates_of(subject).map(|gated| gated.queue);
+        let gated = self.objects.gates_of(subject);
+        let queue = gated.map(|gated| gated.queue);
+        let is_young = gated.is_none_or(|gated| self.is_young(gated.created));
         let (opened, closed) = match (queue, self.cluster.enforced(namespace)) {
             (Some(QueueName::Named(_)), _) => (Some(NAMED), None),
             (_, None) => (None, Some(UNKNOWN)),
             (_, Some(enforced)) if enforced.requires_queue() => (None, Some(REQUIRED)),
+            (_, Some(_)) if is_young => (None, Some(UNKNOWN)),
             (_, Some(_)) => (Some(FREE), None),
         };
         GateNow {
@@ -37,6 +44,22 @@ impl Controller {
             closed: closed.map(str::to_owned),
             failed: None,
         }
+    }
+
+    /// Has those objects planned that need no queue any more.
+    pub(in crate::controller) fn look_after_queues(&mut self) {
+        let gate = Gate::queue_required();
+        let held = self.objects.held_by(&gate);
+        let free = held.filter(|held| {
+            let enforced = self.cluster.enforced(&held.namespace);
+            !self.is_young(held.created) && enforced.is_some_and(|it| !it.requires_queue())
+        });
+        let free: Vec<Subject> = free.map(|held| held.subject.clone()).collect();
+        self.agenda.plan_all(free);
+    }
+
+    fn is_young(&self, created: Option<Timestamp>) -> bool {
+        created.is_some_and(|created| self.now.wall.duration_since(created) < YOUNG)
     }
 
     /// Whether a pod that waits in no queue needs none: it was born behind the queue gate for lack of a queue, and its
