@@ -53,15 +53,17 @@ impl Question {
             Self::Mutate => return review::mutate(request, policy),
             Self::Validate(outside) => outside,
         };
-        let verdict = review::validate(request, policy);
-        if !verdict.is_allowed() {
-            return verdict;
+        let judged = review::validate(request, policy);
+        if !judged.is_allowed() {
+            return judged;
         }
         let verdict = review::may_lift(request, policy, &*outside.access).await;
         if !verdict.is_allowed() {
             return verdict;
         }
-        review::look_up(request, &*outside.schemas).await
+        let mut verdict = review::look_up(request, &*outside.schemas).await;
+        verdict.warnings.splice(..0, judged.warnings);
+        verdict
     }
 }
 
