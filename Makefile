@@ -7,7 +7,7 @@ FUZZ_SECONDS ?= 600
 HISTORIES ?= 100000
 MINUTES ?= 60
 
-.PHONY: help build test oracle faults simulate mutants lint generate demo bench fuzz controlplane
+.PHONY: help build test oracle faults simulate mutants lint generate demo release bench fuzz controlplane
 
 help: ## List the tasks.
 	@awk -F':.*## ' '/^[a-z]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -54,16 +54,22 @@ lint: ## Formatting, clippy, documentation, and what dependencies may be.
 		echo "lint: the advisory database can't be fetched; advisories were not checked" >&2; \
 	fi
 
-generate: ## Write the CRDs, webhook configurations and admission policies anew from their types.
+generate: ## Write the CRDs, webhook configurations, policies and reference pages anew from their types.
 	UPDATE_GENERATED=1 $(CARGO) test --quiet -p sluice-crds --test generated
 	UPDATE_GENERATED=1 $(CARGO) test --quiet -p sluice-webhooks -- manifests policies
+	UPDATE_GENERATED=1 $(CARGO) test --quiet --workspace --lib -- process::config::reference the_page_of_metrics
 
 controlplane: ## Build the control plane of the tests (once; about ten minutes on two cores).
 	$(CARGO) run --quiet -p sluice-testbed -- build
 
+# CONTEXT=NAME tells it on the cluster of that context of your kubeconfig, and takes everything away at the end.
 demo: ## Tell the story of a few jobs on a throwaway cluster; KEEP=1 leaves it up.
-	$(CARGO) build --locked --bin sluice --bin sluice-testbed
-	@KEEP=$(KEEP) tests/demo.sh
+	$(CARGO) build --locked --bin sluice $(if $(CONTEXT),,--bin sluice-testbed)
+	@KEEP="$(KEEP)" CONTEXT="$(CONTEXT)" WEBHOOKS="$(WEBHOOKS)" tests/demo.sh
+
+# What it makes and how that is published is in docs/releasing.md. It publishes nothing.
+release: ## Make image, manifests, charts, plugin and SBOM of VERSION in target/release-artifacts.
+	VERSION="$(VERSION)" DRY="$(DRY)" release/build.sh
 
 bench: ## Measure the engine's decisions, and the controller on a real control plane.
 	$(CARGO) bench --locked -p sluice-engine --bench decide --bench memory
@@ -72,6 +78,7 @@ bench: ## Measure the engine's decisions, and the controller on a real control p
 	$(CARGO) bench --locked -p sluice --bench waiting
 	$(CARGO) bench --locked -p sluice --bench kinds
 	$(CARGO) bench --locked -p sluice --bench pods
+	$(CARGO) bench --locked -p sluice --bench gates
 
 # The corpus is replayed by `make test`; this looks for more. A find stays in engine/fuzz/corpus.
 fuzz: ## Fuzz events and quantities, FUZZ_SECONDS each; needs a nightly compiler and cargo-fuzz.

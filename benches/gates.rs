@@ -29,6 +29,10 @@ use sluice_testbed::{ControlPlane, Options, Sluice, SluiceOptions, wait_for};
 const CONCURRENCY: usize = 24;
 /// Longest wait for anything.
 const DEADLINE: Duration = Duration::from_mins(20);
+/// No event is sent for so long: all are sent.
+const LAST_EVENT: Duration = Duration::from_secs(5);
+/// No writes, for people.
+const NONE: &str = "none";
 /// The gate that stays.
 const STAYS: &str = "bench.acme.io/stays";
 
@@ -78,6 +82,7 @@ async fn main() -> Result<()> {
     let by_sluice = bench.lift("first", lifted).await?;
     bench.lift("rest", held.saturating_sub(lifted)).await?;
     bench.create("floor", lifted).await?;
+    bench.see_suspended("floor", lifted).await?;
     sluice.kill();
     let floor = bench.floor().await?;
     println!(
@@ -93,8 +98,14 @@ struct Bench<'a> {
 }
 
 impl Bench<'_> {
-    /// Nothing is done to anything for a while.
+    /// Nothing is done to anything for a while, once all events of the creation are sent.
     async fn idle(&self, held: usize, time: Duration) -> Result<()> {
+        wait_for("the last event", DEADLINE, async || {
+            let since = Timestamp::now();
+            tokio::time::sleep(LAST_EVENT).await;
+            (self.writes(since).ok()? == NONE).then_some(())
+        })
+        .await?;
         let since = Timestamp::now();
         tokio::time::sleep(time).await;
         let writes = self.writes(since)?;
@@ -209,6 +220,24 @@ impl Bench<'_> {
             .await
     }
 
+    /// Waits until the Job controller has told of all jobs that they are suspended: it writes to them no more.
+    async fn see_suspended(&self, gate: &str, number: usize) -> Result<()> {
+        let jobs: Api<Job> = Api::default_namespaced(self.client.clone());
+        let label = format!("gate.sluice.dev/{gate}.acme.io");
+        wait_for("the jobs to be suspended", DEADLINE, async || {
+            let list = jobs
+                .list(&ListParams::default().labels(&label))
+                .await
+                .ok()?;
+            let conditions = list.items.iter().filter_map(|job| {
+                let conditions = job.status.as_ref()?.conditions.as_ref()?;
+                conditions.iter().find(|it| it.type_ == "Suspended")
+            });
+            (number <= conditions.count()).then_some(())
+        })
+        .await
+    }
+
     async fn see_held(&self, gate: &str, number: usize) -> Result<()> {
         let gates: Api<DynamicObject> =
             Api::all_with(self.client.clone(), &resource("Gate", "gates"));
@@ -245,7 +274,7 @@ impl Bench<'_> {
             .map(|(what, n)| format!("{n} {what}"))
             .collect();
         Ok(if writes.is_empty() {
-            "none".to_owned()
+            NONE.to_owned()
         } else {
             writes.join(", ")
         })

@@ -25,7 +25,7 @@ use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
 use kube::runtime::{WatchStreamExt, watcher};
 use serde_json::{Value, json};
 use shared::{SLUICE, count, mib, percentile, queue, queues};
-use sluice_testbed::{ControlPlane, Options, Sluice, SluiceOptions, wait_for};
+use sluice_testbed::{ControlPlane, Options, Sluice, SluiceOptions, sum_of_series, wait_for};
 
 /// Requests at the same time: as many as Sluice sends.
 const CONCURRENCY: usize = 24;
@@ -72,8 +72,9 @@ async fn main() -> Result<()> {
     // The status of the queue is that of before.
     wait_for("the queue to be known again", DEADLINE, async || {
         let metrics = sluice.metrics().await.ok()?;
-        let line = format!("sluice_pending_workloads{{cluster_queue=\"bench\"}} {gated}");
-        metrics.contains(&line).then_some(())
+        let of_queue = ["cluster_queue=\"bench\""];
+        let known = sum_of_series(&metrics, "sluice_pending_workloads", &of_queue)?;
+        (known.to_string() == gated.to_string()).then_some(())
     })
     .await?;
     println!(

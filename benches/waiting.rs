@@ -20,7 +20,7 @@ use kube::Client;
 use kube::api::{Api, DeleteParams, DynamicObject, ListParams, PostParams};
 use serde_json::{Value, json};
 use shared::{count, memory, mib, queue, queues, resource};
-use sluice_testbed::{ControlPlane, Options, Sluice, SluiceOptions, wait_for};
+use sluice_testbed::{ControlPlane, Options, Sluice, SluiceOptions, sum_of_series, wait_for};
 use tokio::time::sleep;
 
 /// Jobs created at the same time.
@@ -123,11 +123,13 @@ fn print_memory(sluice: &Sluice, when: &str) -> Result<()> {
 
 /// Waits until the controller knows of so many pending jobs.
 async fn see_pending(sluice: &Sluice, pending: usize) -> Result<()> {
-    let line = format!("sluice_pending_workloads{{cluster_queue=\"bench\"}} {pending}\n");
+    let pending = pending.to_string();
     wait_for("the queue to be known", DEADLINE, async || {
         sluice.revive().ok()?;
         let metrics = sluice.metrics().await.ok()?;
-        metrics.contains(&line).then_some(())
+        let of_queue = ["cluster_queue=\"bench\""];
+        let known = sum_of_series(&metrics, "sluice_pending_workloads", &of_queue)?;
+        (known.to_string() == pending).then_some(())
     })
     .await
 }

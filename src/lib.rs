@@ -29,7 +29,8 @@ mod run;
 mod uncharged;
 
 pub use api::client::Clients;
-pub use process::args::{Args, LogFormat};
+pub use process::args::{Args, Command, CommandLine, ConfigCommand, LogFormat, LogLevel};
 pub use process::clock;
-pub use process::config::Config;
+pub use process::config::Configuration;
+pub use process::metrics::table as metrics;
 pub use run::{Identity, Replica, run};

@@ -1,25 +1,46 @@
 //! The executable: reads its arguments, starts the log and the runtime, and runs the process.
 #![forbid(unsafe_code)]
 
+use std::process::ExitCode;
+
 use anyhow::Result;
 use clap::Parser;
-use sluice::{Args, LogFormat};
+use sluice::{Args, Command, CommandLine, ConfigCommand, LogFormat, LogLevel};
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::LevelFilter;
 
-fn main() -> Result<()> {
-    let args = Args::parse();
-    start_log(args.log_format);
+fn main() -> Result<ExitCode> {
+    let CommandLine { command, args } = CommandLine::parse();
+    match command {
+        Some(Command::Config(ConfigCommand::Check(check))) => {
+            Ok(check.run(&mut std::io::stdout())?)
+        }
+        None => run(args),
+    }
+}
+
+fn run(args: Args) -> Result<ExitCode> {
+    start_log(args.log_format, args.log_level);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()?;
     let ended = runtime.block_on(sluice::run(args));
     // A task that hangs must not keep the process from ending.
     runtime.shutdown_background();
-    ended
+    ended.map(|()| ExitCode::SUCCESS)
 }
 
-fn start_log(format: LogFormat) {
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
+fn start_log(format: LogFormat, level: LogLevel) {
+    let level = match level {
+        LogLevel::Off => LevelFilter::OFF,
+        LogLevel::Error => LevelFilter::ERROR,
+        LogLevel::Warn => LevelFilter::WARN,
+        LogLevel::Info => LevelFilter::INFO,
+        LogLevel::Debug => LevelFilter::DEBUG,
+        LogLevel::Trace => LevelFilter::TRACE,
+    };
+    let filter = EnvFilter::try_from_default_env();
+    let filter = filter.unwrap_or_else(|_| EnvFilter::new(level.to_string()));
     let log = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr);

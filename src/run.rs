@@ -12,12 +12,15 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use arc_swap::ArcSwap;
 use axum::Router;
+use sluice_engine::Settings;
 use sluice_kinds::pod::QueueGates;
 use sluice_kinds::view::QueueLabels;
 use sluice_webhooks::{
-    AllowedClients, CertificateSlot, Outside, Policy, Server, manifests, router,
+    AllowedClients, CertificateSlot, Outside, Policy, Server, TlsMinVersion, TlsOptions, crypto,
+    manifests, router,
 };
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tracing::info;
@@ -27,10 +30,11 @@ use crate::api::client::Clients;
 use crate::api::openapi::OpenApi;
 use crate::controller::{Options, Shell};
 use crate::jobkinds::policy;
+use crate::jobkinds::queue_states;
 use crate::jobkinds::webhook_rules::{self, Rules};
-use crate::process::args::Args;
+use crate::process::args::{Args, TlsVersion};
 use crate::process::certificate::Keeper;
-use crate::process::config::Config;
+use crate::process::config::{self, Configuration, Follower};
 use crate::process::lease::Election;
 use crate::process::metrics::Metrics;
 use crate::process::pulse::Pulse;
@@ -47,7 +51,10 @@ const STEP_DOWN: Duration = Duration::from_secs(20);
 pub async fn run(args: Args) -> Result<()> {
     clock::start();
     rustls_provider();
-    let config = Config::load(args.config.as_deref())?;
+    let configuration = config::load(args.config.as_deref()).with_context(|| {
+        let path = args.config.as_deref().unwrap_or(Path::new(""));
+        format!("check the configuration file {}", path.display())
+    })?;
     let clients = Clients::infer().await?;
     let stop = CancellationToken::new();
     stop_on_signals(stop.clone())?;
@@ -59,22 +66,47 @@ pub async fn run(args: Args) -> Result<()> {
         service_account: args.service_account,
         instance,
     };
-    let mut replica = Replica::new(clients, identity, config)?;
+    let mut replica = Replica::new(clients, identity, &configuration);
+    if args.local_queue_metrics {
+        replica.measure_local_queues();
+    }
+    if let Some(path) = &args.config {
+        let settings = replica.settings.clone();
+        let follower = Follower::new(path, configuration, settings, replica.metrics.clone());
+        tokio::spawn(config::follow(follower, stop.clone()));
+    }
     let slot = Arc::new(CertificateSlot::default());
-    let allowed = allowed_clients(args.webhook_client_ca.as_deref(), args.webhook_client_name)?;
-    let server = Server::bind(args.webhook_bind, slot.clone(), allowed, replica.router()).await;
+    let tls = tls_options(args.tls_min_version, &args.tls_cipher_suites)?;
+    let flag = "--webhook-client-ca";
+    let allowed = allowed_clients(
+        flag,
+        args.webhook_client_ca.as_deref(),
+        args.webhook_client_name,
+    )?;
+    let router = replica.router();
+    let server = Server::bind(args.webhook_bind, slot.clone(), allowed, &tls, router).await;
     let server = server.with_context(|| format!("listen on {}", args.webhook_bind))?;
+    let metrics = health::metrics_router(replica.metrics.clone());
+    let secure_metrics = if args.metrics_tls {
+        let flag = "--metrics-client-ca";
+        let readers = allowed_clients(flag, args.metrics_client_ca.as_deref(), Vec::new())?;
+        let slot = slot.clone();
+        let server = Server::bind(args.metrics_bind, slot, readers, &tls, metrics.clone()).await;
+        Some(server.with_context(|| format!("listen on {}", args.metrics_bind))?)
+    } else {
+        None
+    };
     let keeper = Keeper::new(
         replica.clients.write.clone(),
         &replica.identity.namespace,
         &args.webhook_san,
         slot.clone(),
         replica.election.term(),
+        replica.metrics.clone(),
     );
     tokio::spawn(keeper.run(stop.clone()));
     replica.follow_kinds();
     let (alive, ready) = (replica.liveness(), replica.readiness(slot));
-    let metrics = replica.metrics.clone();
     let serving = async {
         tokio::try_join!(
             async {
@@ -82,7 +114,15 @@ pub async fn run(args: Args) -> Result<()> {
                 Ok(())
             },
             health::serve_health(args.health_bind, alive, ready, stop.clone()),
-            health::serve_metrics(args.metrics_bind, metrics, stop.clone()),
+            async {
+                match secure_metrics {
+                    Some(server) => {
+                        server.serve(stop.clone().cancelled_owned()).await;
+                        Ok(())
+                    }
+                    None => health::serve_metrics(args.metrics_bind, metrics, stop.clone()).await,
+                }
+            },
         )
     };
     info!(version = env!("CARGO_PKG_VERSION"), "started");
@@ -103,15 +143,27 @@ pub async fn run(args: Args) -> Result<()> {
     led
 }
 
-/// Which clients the webhook answers.
-fn allowed_clients(authorities: Option<&Path>, names: Vec<String>) -> Result<AllowedClients> {
+/// Which versions and suites are served.
+fn tls_options(min_version: TlsVersion, suites: &[String]) -> Result<TlsOptions> {
+    let min_version = match min_version {
+        TlsVersion::Tls12 => TlsMinVersion::Tls12,
+        TlsVersion::Tls13 => TlsMinVersion::Tls13,
+    };
+    TlsOptions::new(min_version, suites).context("--tls-cipher-suites")
+}
+
+/// Which clients a server answers, by the file that `flag` names.
+fn allowed_clients(
+    flag: &str,
+    authorities: Option<&Path>,
+    names: Vec<String>,
+) -> Result<AllowedClients> {
     let Some(path) = authorities else {
         return Ok(AllowedClients::default());
     };
-    let bundle = std::fs::read_to_string(path)
-        .with_context(|| format!("--webhook-client-ca={}", path.display()))?;
-    AllowedClients::signed_by(&bundle, names)
-        .with_context(|| format!("--webhook-client-ca={}", path.display()))
+    let bundle =
+        std::fs::read_to_string(path).with_context(|| format!("{flag}={}", path.display()))?;
+    AllowedClients::signed_by(&bundle, names).with_context(|| format!("{flag}={}", path.display()))
 }
 
 /// Who a replica is.
@@ -130,6 +182,8 @@ pub struct Replica {
     clients: Clients,
     identity: Identity,
     options: Options,
+    /// What the engine is to know of the configuration by now.
+    settings: watch::Sender<Settings>,
     /// What the webhook configurations are made of, but for the resources.
     manifests: manifests::Options,
     policy: Arc<ArcSwap<Policy>>,
@@ -141,42 +195,53 @@ pub struct Replica {
 
 impl Replica {
     /// A replica that has not begun.
-    ///
-    /// # Errors
-    /// The configuration is not valid.
-    pub fn new(clients: Clients, identity: Identity, config: Config) -> Result<Self> {
-        let (settings, device_classes) = (config.settings()?, config.device_classes());
+    pub fn new(clients: Clients, identity: Identity, configuration: &Configuration) -> Self {
+        let settings = configuration.settings();
+        let unmanaged = manifests::SYSTEM_NAMESPACES.into_iter().map(str::to_owned);
+        let unmanaged = unmanaged.chain([identity.namespace.clone()]);
+        let managed_namespaces = Arc::new(configuration.managed_namespaces().without(unmanaged));
         let options = Options {
-            queue_labels: QueueLabels::new(config.queue_label_aliases),
-            queue_gates: QueueGates::new(config.queue_gate_aliases),
+            device_classes: configuration.device_classes(),
+            queue_labels: QueueLabels::new(configuration.aliases.queue_labels()),
+            queue_gates: QueueGates::new(configuration.aliases.queue_gates()),
+            key_aliases: configuration.aliases.key_aliases(),
             instance: identity.instance.clone(),
-            settings,
-            device_classes,
+            settings: settings.clone(),
+            local_queue_metrics: false,
+            managed_namespaces,
         };
         let manifests = manifests::Options {
             namespace: identity.namespace.clone(),
             service_account: identity.service_account.clone(),
             queue_labels: options.queue_labels.keys().map(str::to_owned).collect(),
             queue_gates: options.queue_gates.names().map(str::to_owned).collect(),
+            key_aliases: options.key_aliases.clone(),
             resources: Vec::new(),
             ..manifests::Options::default()
         };
+        let metrics = Arc::new(Metrics::new());
         let election = Election::new(
             clients.write.clone(),
             &identity.namespace,
             identity.instance.clone(),
         );
-        Ok(Self {
+        Self {
             clients,
             identity,
             options,
+            settings: watch::Sender::new(settings),
             manifests,
             policy: Arc::new(ArcSwap::from_pointee(Policy::default())),
             knows_kinds: Arc::default(),
-            metrics: Arc::new(Metrics::new()),
-            pulse: Arc::default(),
+            pulse: metrics.pulse().clone(),
+            metrics,
             election,
-        })
+        }
+    }
+
+    /// Has metrics of LocalQueues served too: tenants make these, so they may be many.
+    pub fn measure_local_queues(&mut self) {
+        self.options.local_queue_metrics = true;
     }
 
     /// The webhooks.
@@ -184,6 +249,7 @@ impl Replica {
         let outside = Outside {
             schemas: Arc::new(OpenApi::new(self.clients.write.clone())),
             access: Arc::new(Authorizer::new(self.clients.write.clone())),
+            observer: Arc::new(self.metrics.traffic.clone()),
             clock: clock::wall,
         };
         router(&self.policy, outside)
@@ -194,8 +260,16 @@ impl Replica {
         let basis = policy::Basis {
             queue_labels: self.options.queue_labels.clone(),
             queue_gates: self.options.queue_gates.clone(),
+            key_aliases: self.options.key_aliases.clone(),
             username: self.manifests.username(),
+            managed_namespaces: self.options.managed_namespaces.clone(),
+            queue_states: Arc::default(),
         };
+        tokio::spawn(queue_states::follow(
+            self.clients.clone(),
+            self.metrics.clone(),
+            basis.queue_states.clone(),
+        ));
         tokio::spawn(policy::follow(
             self.clients.clone(),
             self.metrics.clone(),
@@ -230,14 +304,12 @@ impl Replica {
             return Ok(());
         }
         info!("leading");
-        self.metrics.leader(true);
+        self.metrics.process.leader(true);
         let step_down = stop.child_token();
         let basis = uncharged::Basis {
-            policy: self.policy.clone(),
             queue_labels: self.manifests.queue_labels.clone(),
             namespace: self.identity.namespace.clone(),
             term: election.term(),
-            instance: self.identity.instance.clone(),
         };
         uncharged::keep(&self.clients, &basis, &self.metrics, &step_down);
         let basis = webhook_rules::Basis {
@@ -250,22 +322,28 @@ impl Replica {
             basis,
             step_down.clone(),
         );
+        let settings = self.settings.subscribe();
+        let options = Options {
+            settings: settings.borrow().clone(),
+            ..self.options.clone()
+        };
         let controller = Shell::new(
-            self.options.clone(),
+            options,
             self.clients.clone(),
             self.metrics.clone(),
             election.term(),
             rules,
         );
         self.pulse.beat();
-        let controlling = tokio::spawn(controller.run(self.pulse.clone(), step_down.clone()));
+        let running = controller.run(settings, self.pulse.clone(), step_down.clone());
+        let controlling = tokio::spawn(running);
         election.keep(&self.pulse, &stop).await;
         step_down.cancel();
         let ended = timeout(STEP_DOWN, controlling).await;
         let ended =
             ended.context("the controller hangs: ending, so that another replica takes over")?;
         let ended = ended.context("the controller ended")?;
-        self.metrics.leader(false);
+        self.metrics.process.leader(false);
         if stop.is_cancelled() {
             election.release().await;
             return ended;
@@ -291,5 +369,5 @@ fn stop_on_signals(stop: CancellationToken) -> Result<()> {
 
 /// The cryptography of every TLS connection of the process. Fails only if it was chosen before.
 fn rustls_provider() {
-    let _ = rustls::crypto::ring::default_provider().install_default();
+    let _ = crypto::provider().install_default();
 }

@@ -3,10 +3,11 @@
 #
 #   make demo           on a throwaway control plane on this machine; nothing is left behind
 #   make demo KEEP=1    the same, but it stays up until Ctrl-C, to try things out
-#   SLUICE_DEMO_EXISTING_CLUSTER=1 KUBECONFIG=… make demo
-#                       on a cluster of yours: Sluice's CRDs, roles and two namespaces are applied
-#                       to it and taken away again at the end. With SLUICE_DEMO_WEBHOOKS=no without
-#                       webhooks, as when the API server can't call this machine
+#   make demo CONTEXT=NAME
+#                       on the cluster of this context of your kubeconfig, and of no other: Sluice's
+#                       CRDs, roles and two namespaces are applied to it and taken away again at the
+#                       end. It refuses a cluster that has a Sluice. With WEBHOOKS=no without webhooks,
+#                       as when the API server can't call this machine
 #
 # In each case Sluice is installed from the manifests and runs as a process of this machine, with
 # the rights of its own service account and no others.
@@ -171,7 +172,7 @@ story() { # webhooks: yes or no
     fi
 
     # Not on a cluster of yours: it would take a CRD that is none of Sluice's.
-    if [ "${SLUICE_DEMO_EXISTING_CLUSTER:-}" != 1 ]; then
+    if [ -z "${CONTEXT:-}" ]; then
         chapter "A kind that Sluice has never heard of: a JobKind says how to read and hold it"
         kubectl apply -f config/samples/render/crd.yaml >/dev/null
         until_ok kubectl explain renders.spec.paused
@@ -219,21 +220,28 @@ EOF
 
 existing() {
     local server found
+    work=$(mktemp -d)
+    trap 'rm -rf -- "$work"' EXIT
+    # Only this context, whatever becomes of the current one meanwhile.
+    kubectl config view --minify --flatten --context="$CONTEXT" >"$work/admin" || {
+        echo "demo: the kubeconfig has no context $CONTEXT: kubectl config get-contexts" >&2
+        exit 1
+    }
+    export KUBECONFIG=$work/admin
     server=$(kubectl config view --minify -o 'jsonpath={.clusters[0].cluster.server}')
-    echo "Using the cluster at $server (context $(kubectl config current-context))."
+    echo "Using the cluster at $server (context $CONTEXT)."
     found=$(there_already)
     if [ -n "$found" ]; then
         printf 'demo: these are there already, and the demo would delete them at its end:\n%s\n' \
             "$found" >&2
         exit 1
     fi
-    work=$(mktemp -d)
     sluice=''
     trap cleanup EXIT
     trap 'exit 130' INT TERM
 
     local webhooks=no
-    case ${SLUICE_DEMO_WEBHOOKS:-$server} in
+    case ${WEBHOOKS:-$server} in
     https://127.* | https://localhost[:/]* | 'https://[::1]'*) webhooks=yes ;;
     no) note "No webhooks, as asked for." ;;
     *) note "The API server runs elsewhere and can't call this machine: no webhooks." ;;
@@ -357,7 +365,7 @@ story)
     story yes
     if [ -n "${KEEP:-}" ]; then keep; else chapter "The end: control plane and Sluice go now"; fi
     ;;
-'') if [ "${SLUICE_DEMO_EXISTING_CLUSTER:-}" = 1 ]; then existing; else throwaway; fi ;;
+'') if [ -n "${CONTEXT:-}" ]; then existing; else throwaway; fi ;;
 *)
     sed -n '2,/^set/{/^set/d;s/^# \{0,1\}//;p;}' "$0"
     exit 2

@@ -1,31 +1,42 @@
 //! The kubectl plugin: `kubectl sluice ...`. This file knows the command line and the exit code; each
-//! command has a module of its own. Only `gates` asks a cluster.
+//! command has a module of its own. Only `audit`, `gates`, `live` and `uninstall` ask a
+//! cluster.
 // In a binary `pub` says what a module offers to the others.
 #![allow(unreachable_pub)]
 
+mod audit;
+mod cluster;
 mod gates;
 mod input;
 mod jobkind;
+mod live;
 mod print;
 mod report;
 mod rules;
 mod schemas;
 mod see;
+mod shipped;
 mod simulate;
 mod table;
+mod uninstall;
 
 use std::fmt;
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{Args, CommandFactory as _, Parser, Subcommand};
+use clap_complete::{Shell, generate};
 
-use crate::gates::{Ended, Gates, Told};
+use crate::audit::Audit;
+use crate::cluster::Told;
+use crate::gates::Gates;
+use crate::live::Live;
 use crate::simulate::Failure;
 use crate::table::printable;
+use crate::uninstall::{Line, Uninstall};
 
-/// Checks and simulates what Sluice does, which holds Job-like objects until they are admitted; lists and lifts
-/// gates.
+/// Shows and steers the queues and jobs of Sluice, which holds Job-like objects until they are admitted; lists and
+/// lifts gates; checks and simulates what it does; and uninstalls it.
 #[derive(Debug, Parser)]
 #[command(name = "kubectl-sluice", bin_name = "kubectl sluice", version)]
 struct Cli {
@@ -42,6 +53,20 @@ enum Command {
     /// Commands for gates, which hold objects of a cluster before they are queued.
     #[command(subcommand, visible_aliases = ["gate"])]
     Gates(Gates),
+    Audit(Audit),
+    #[command(flatten)]
+    Live(Live),
+    Uninstall(Uninstall),
+    Completion(Completion),
+}
+
+/// Print a script that completes the commands of the plugin.
+///
+/// It completes kubectl-sluice; for bash: source <(kubectl sluice completion bash)
+#[derive(Debug, Args)]
+struct Completion {
+    /// bash, zsh or fish.
+    shell: Shell,
 }
 
 #[derive(Debug, Subcommand)]
@@ -59,11 +84,51 @@ fn main() -> ExitCode {
         Command::JobKind(JobKindCommand::Check(command)) => check(&command),
         Command::Simulate(command) => simulate(&command),
         Command::Gates(command) => gates(&command),
+        Command::Audit(command) => audit(&command),
+        Command::Live(command) => live(&command),
+        Command::Completion(command) => completion(&command),
+        Command::Uninstall(command) => uninstall(&command),
+    }
+}
+
+fn uninstall(command: &Uninstall) -> ExitCode {
+    let ended = command.run(&mut |line| match line {
+        Line::Done(text) => write(&format!("{}\n", printable(&text))),
+        Line::Left(text) => {
+            eprintln!("left: {}", printable(&text));
+            Ok(())
+        }
+        Line::Failed(text) => {
+            eprintln!("error: {}", printable(&text));
+            Ok(())
+        }
+    });
+    match ended {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::from(MISFIT),
+        Err(error) => failed(FAILED, [printable(&error.to_string())]),
     }
 }
 
 fn gates(command: &Gates) -> ExitCode {
-    let ended = command.run(&mut |told| match told {
+    match command.run(&mut tell) {
+        Ok(gates::Ended::Done) => ExitCode::SUCCESS,
+        Ok(gates::Ended::NotLifted) => ExitCode::from(MISFIT),
+        Err(error) => failed(FAILED, [printable(&error.to_string())]),
+    }
+}
+
+fn live(command: &Live) -> ExitCode {
+    match command.run(&mut tell) {
+        Ok(live::Ended::Done) => ExitCode::SUCCESS,
+        Ok(live::Ended::NotDone) => ExitCode::from(MISFIT),
+        Err(error) => failed(FAILED, [printable(&error.to_string())]),
+    }
+}
+
+/// Tells what a command has found out.
+fn tell(told: Told) -> io::Result<()> {
+    match told {
         Told::Result(text) => write(&text),
         Told::Note(note) => {
             eprintln!("note: {}", printable(&note));
@@ -73,11 +138,21 @@ fn gates(command: &Gates) -> ExitCode {
             eprintln!("error: {}", printable(&error));
             Ok(())
         }
-    });
-    match ended {
-        Ok(Ended::Done) => ExitCode::SUCCESS,
-        Ok(Ended::NotLifted) => ExitCode::from(MISFIT),
-        Err(error) => failed(FAILED, [printable(&error.to_string())]),
+    }
+}
+
+fn audit(command: &Audit) -> ExitCode {
+    let audited = match command.run() {
+        Ok(audited) => audited,
+        Err(error) => return failed(FAILED, [printable(&error.to_string())]),
+    };
+    for note in &audited.notes {
+        eprintln!("note: {}", printable(note));
+    }
+    match write(&audited.text) {
+        Ok(()) if audited.is_clean => ExitCode::SUCCESS,
+        Ok(()) => ExitCode::from(MISFIT),
+        Err(error) => failed(FAILED, [unwritable(error)]),
     }
 }
 
@@ -97,7 +172,12 @@ fn check(command: &jobkind::Check) -> ExitCode {
 }
 
 fn simulate(command: &simulate::Simulate) -> ExitCode {
-    let (text, notes) = match command.run() {
+    let seen = match command.cluster().map(live::export) {
+        Some(Ok(seen)) => seen,
+        Some(Err(error)) => return failed(FAILED, [printable(&error.to_string())]),
+        None => Vec::new(),
+    };
+    let (text, notes) = match command.run(seen) {
         Ok(shown) => shown,
         Err(Failure::Unreadable(errors)) => return failed(FAILED, errors),
         Err(Failure::Problems(problems)) => return failed(MISFIT, problems.lines()),
@@ -108,6 +188,20 @@ fn simulate(command: &simulate::Simulate) -> ExitCode {
         eprintln!("note: {note}");
     }
     match write(&text) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => failed(FAILED, [unwritable(error)]),
+    }
+}
+
+fn completion(command: &Completion) -> ExitCode {
+    let mut script = Vec::new();
+    generate(
+        command.shell,
+        &mut Cli::command(),
+        "kubectl-sluice",
+        &mut script,
+    );
+    match write(&String::from_utf8_lossy(&script)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => failed(FAILED, [unwritable(error)]),
     }

@@ -44,6 +44,7 @@ use crate::quantity::{Quantity, ResourceList};
         type_ = "integer",
         json_path = ".status.admittedWorkloads"
     ),
+    printcolumn(name = "Usage", type_ = "string", json_path = ".status.usage"),
     printcolumn(
         name = "Age",
         type_ = "date",
@@ -325,6 +326,9 @@ pub struct ClusterQueueStatus {
     /// The sum of the requests of pending Workloads and pods, by resource.
     #[serde(default)]
     pub pending_requests: ResourceList,
+    /// What is held of the quota of each resource, in all flavors together, for people: `cpu 3/4, memory 2Gi/8Gi`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<String>,
     /// This queue's share in its cohort. Present only if the controller's configuration has fairSharing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fair_sharing: Option<FairSharingStatus>,

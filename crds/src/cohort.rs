@@ -23,6 +23,7 @@ use crate::fair_sharing::{FairSharing, FairSharingStatus};
     validation = Rule::new("!has(self.spec.parentName) || self.spec.parentName != self.metadata.name").message("spec.parentName must not be the cohort itself"),
     printcolumn(name = "Parent", type_ = "string", json_path = ".spec.parentName"),
     printcolumn(name = "Active", type_ = "string", json_path = ".status.conditions[?(@.type==\"Active\")].status"),
+    printcolumn(name = "Usage", type_ = "string", json_path = ".status.usage"),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
 #[serde(rename_all = "camelCase")]
@@ -54,6 +55,9 @@ pub struct CohortStatus {
     #[serde(default)]
     #[schemars(schema_with = "crate::schema::conditions")]
     pub conditions: Vec<Condition>,
+    /// What ClusterQueues below use of the quota of each resource that can be shared in this cohort, for people: `cpu 3/4, memory 2Gi/8Gi`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<String>,
     /// This cohort's share in its parent. Present only if the controller's configuration has fairSharing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fair_sharing: Option<FairSharingStatus>,

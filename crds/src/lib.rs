@@ -77,8 +77,8 @@ pub const JOB_UID_LABEL: &str = "sluice.dev/job-uid";
 /// Sluice suspended it, and starts it when nothing holds it any more; `false` if Sluice released it. A
 /// suspended object without the value `true` was suspended by its user.
 pub const HELD_ANNOTATION: &str = "sluice.dev/held";
-/// Annotation that Sluice puts on a Job-like object without a queue when its last gate has gone: a
-/// gate that turns up later has no effect.
+/// Annotation that Sluice puts on a Job-like object without a queue when its last gate has gone, with the UID of the
+/// object: a gate that turns up later has no effect. With another value it is a copy, or made up, and says nothing.
 pub const RELEASED_ANNOTATION: &str = "sluice.dev/released";
 /// Annotation on a Job-like object: `Whole` or `PerPod`, see [`AdmissionMode`].
 pub const ADMISSION_ANNOTATION: &str = "sluice.dev/admission";
@@ -115,7 +115,8 @@ pub const LIFT_VERB: &str = "lift";
 /// Annotation on a Job-like object: which gates were lifted from it, by whom, when, and why if Sluice did. A JSON list;
 /// written in the request that lifts the gate.
 pub const LIFTED_GATES_ANNOTATION: &str = "sluice.dev/lifted-gates";
-/// Annotation that Sluice puts on a Job-like object: the gates, separated by commas, whose deadlines have passed.
+/// Annotation that Sluice puts on a Job-like object: its UID and the gates, separated by commas,
+/// whose deadlines have passed. With another UID it is a copy, or made up, and says nothing.
 pub const EXPIRED_GATES_ANNOTATION: &str = "sluice.dev/expired-gates";
 /// Annotation that Sluice puts on a Job-like object: the gate whose deadline has deactivated it. It stays held,
 /// also without gates, until its user removes this annotation.
@@ -123,6 +124,10 @@ pub const DEACTIVATED_BY_ANNOTATION: &str = "sluice.dev/deactivated-by";
 /// Annotation that Sluice puts on an object at its creation: which gates it was given because it could not be found out
 /// whether their Gates apply to it, and why.
 pub const GATE_FAILURES_ANNOTATION: &str = "sluice.dev/gate-failures";
+/// Label on a Namespace: what becomes of objects there that name no queue.
+pub const ENFORCEMENT_LABEL: &str = "sluice.dev/enforcement";
+/// The gate of an object that names no queue, in a namespace that requires one.
+pub const QUEUE_REQUIRED_GATE: &str = "sluice.dev/queue-required";
 /// Prefix of a label on each object that gates hold: the rest is the name of the Gate, the value is `true`. It comes
 /// and goes with the gate, in the same request, and holds nothing by itself.
 pub const HELD_BY_LABEL_PREFIX: &str = "gate.sluice.dev/";

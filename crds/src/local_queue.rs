@@ -50,6 +50,7 @@ use crate::quantity::ResourceList;
         type_ = "integer",
         json_path = ".status.admittedWorkloads"
     ),
+    printcolumn(name = "Usage", type_ = "string", json_path = ".status.usage"),
     printcolumn(
         name = "Age",
         type_ = "date",
@@ -123,6 +124,9 @@ pub struct LocalQueueStatus {
     /// The sum of the requests of pending Workloads and pods of this queue, by resource.
     #[serde(default)]
     pub pending_requests: ResourceList,
+    /// What this queue holds of the nominal quota of its ClusterQueue, for people: `cpu 3/4, memory 2Gi/8Gi`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<String>,
     /// This queue's usage over time. Present only if its ClusterQueue admits by usage.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fair_sharing: Option<LocalQueueFairSharingStatus>,

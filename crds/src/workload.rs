@@ -24,6 +24,16 @@ use crate::quantity::ResourceList;
     derive = "Default",
     status = "WorkloadStatus",
     doc = "The durable record of one queued Job-like object: its requests and its admission. Sluice creates and updates it; users don't write it.",
+    printcolumn(
+        name = "Kind",
+        type_ = "string",
+        json_path = ".metadata.ownerReferences[0].kind"
+    ),
+    printcolumn(
+        name = "Job",
+        type_ = "string",
+        json_path = ".metadata.ownerReferences[0].name"
+    ),
     printcolumn(name = "Queue", type_ = "string", json_path = ".spec.queueName"),
     printcolumn(name = "Priority", type_ = "integer", json_path = ".spec.priority"),
     printcolumn(
@@ -35,6 +45,11 @@ use crate::quantity::ResourceList;
         name = "Admitted",
         type_ = "string",
         json_path = ".status.conditions[?(@.type==\"Admitted\")].status"
+    ),
+    printcolumn(
+        name = "Reason",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type==\"QuotaReserved\")].reason"
     ),
     printcolumn(
         name = "Pods Ready",

@@ -8,6 +8,7 @@
 //! | `schedule` | windows, exceptions, and the time that an object names |
 //! | `after` | the object that another one waits for, and what is to be true of it |
 //! | `applies_to` | which objects are born with the gate |
+//! | `enforcement` | what becomes of objects that name no queue, by namespace |
 //!
 //! A folder uses only folders above it in this table.
 #![deny(missing_docs)]
@@ -15,6 +16,7 @@
 mod after;
 mod applies_to;
 mod cron;
+mod enforcement;
 mod gate;
 mod schedule;
 
@@ -24,5 +26,8 @@ pub use after::rule::{DependencyRule, GroupKind, Outcome};
 pub use after::waiting::Waiting;
 pub use applies_to::compiled::CompiledAppliesTo;
 pub use applies_to::subject::{Applies, Candidate, Totals};
+pub use enforcement::exception::Exception;
+pub use enforcement::managed::{Enforced, ManagedNamespaces, ManagedNamespacesSpec};
+pub use enforcement::unlabelled::Unlabelled;
 pub use gate::CompiledGate;
 pub use schedule::opening::{Closed, Opening, Why};

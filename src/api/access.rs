@@ -20,7 +20,7 @@ use sluice_webhooks::{Access, Permission, UserInfo};
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout};
 
-use crate::api::allowance::Allowance;
+use crate::api::allowance::{Allowance, Shares};
 
 /// Longest time for one answer, the wait for a turn included: whoever lifts a gate waits, and the webhook has 3 s for
 /// all.
@@ -38,12 +38,18 @@ const CONCURRENCY: usize = 32;
 const ALLOWED_AT_ONCE: u32 = 1024;
 /// After this long one more may come: 200 a second.
 const ALLOWED_EVERY: Duration = Duration::from_millis(5);
+/// The same for the edits in one namespace: a quarter of all. Whoever may edit it can ask in many names.
+const OF_NAMESPACE_AT_ONCE: u32 = ALLOWED_AT_ONCE / 4;
+const OF_NAMESPACE_EVERY: Duration = Duration::from_millis(20);
+/// How many namespaces are told apart at a time.
+const NAMESPACES_MAX: usize = 1024;
 
 /// Asks the API server's authorizer.
 pub struct Authorizer {
     client: Client,
     turns: Semaphore,
     allowance: Allowance,
+    of_namespaces: Shares,
     /// Written by whoever asks; never locked while somebody waits for an answer.
     answers: Mutex<Answers>,
 }
@@ -71,6 +77,7 @@ impl Authorizer {
             client,
             turns: Semaphore::new(CONCURRENCY),
             allowance: Allowance::new(ALLOWED_AT_ONCE, ALLOWED_EVERY, Instant::now()),
+            of_namespaces: Shares::new(OF_NAMESPACE_AT_ONCE, OF_NAMESPACE_EVERY, NAMESPACES_MAX),
             answers: Mutex::default(),
         }
     }
@@ -80,7 +87,9 @@ impl Authorizer {
         if let Some(is_allowed) = self.answers(|answers| answers.get(&question, Instant::now())) {
             return permission(is_allowed);
         }
-        if !self.allowance.take(Instant::now()) {
+        let is_within = self.of_namespaces.take(&question.namespace, Instant::now())
+            && self.allowance.take(Instant::now());
+        if !is_within {
             return Permission::Unknown("too many such questions came at once".to_owned());
         }
         // An answer says what was so when the question was sent, or later.
@@ -289,8 +298,16 @@ mod tests {
     async fn strangers_cost_no_more_than_this() {
         let (authorizer, asked) = mk_authorizer(Some(json!({"allowed": false})));
         let mut last = Permission::Denied;
-        for n in 0..2000 {
+        for n in 0..500 {
             last = authorizer.answer(mk(&format!("user-{n}"))).await;
+        }
+        assert_eq!(asked.load(Ordering::Relaxed), 256, "for one namespace");
+        for n in 0..2000 {
+            let question = Question {
+                namespace: format!("team-{}", n % 50),
+                ..mk(&format!("user-{n}"))
+            };
+            last = authorizer.answer(question).await;
         }
         assert_eq!(asked.load(Ordering::Relaxed), 1024);
         let told = "too many such questions came at once";

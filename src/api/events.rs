@@ -55,7 +55,7 @@ impl Events {
     /// Tells `note` about `object`.
     pub fn tell(&self, object: ObjectReference, note: Note) {
         if self.sender.try_send((object, note)).is_err() {
-            self.metrics.event_dropped();
+            self.metrics.traffic.event_dropped();
         }
     }
 }
@@ -180,7 +180,7 @@ async fn send_all(
             async move {
                 if !send(&client, &event).await {
                     debug!(reason = ?event.reason, "event was not sent");
-                    metrics.event_dropped();
+                    metrics.traffic.event_dropped();
                 }
             }
         })

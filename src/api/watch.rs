@@ -68,7 +68,7 @@ pub async fn watch<T>(
     sender: mpsc::Sender<Observation<T>>,
     metrics: Arc<Metrics>,
 ) -> Option<kube::Error> {
-    let ear = metrics.freshness().listen();
+    let ear = metrics.freshness().listen(&resource.plural);
     let api: Api<DynamicObject> = Api::all_with(ear.client(client), &resource);
     let mut config = watcher::Config::default()
         .timeout(WATCH_SECONDS)
@@ -108,7 +108,7 @@ pub async fn watch<T>(
             }
             Ok(None) => return None,
             Err(error) => {
-                metrics.watch_error(&resource.plural);
+                metrics.traffic.watch_error(&resource.plural);
                 warn!(resource = %resource.plural, %error, "a watch failed; trying again");
                 if source.may_be_refused()
                     && let Some(refusal) = refusal(error)

@@ -24,6 +24,7 @@ use crate::cache::workload::Owner;
 use crate::cache::{Revision, WorkloadKey};
 use crate::plan::{JobPatch, Write};
 use crate::process::FIELD_MANAGER;
+use crate::process::clock::Moment;
 use crate::process::metrics::Metrics;
 use crate::process::term::Term;
 use failure::{Failure, deadline};
@@ -63,7 +64,7 @@ impl Writer {
         if !self.term.is_valid() {
             return Reply::Unknown(LEASE_LOST.to_owned());
         }
-        let operation = operation(&write);
+        let (operation, begun) = (operation(&write), Moment::now());
         let reply = match write {
             Write::CreateWorkload(workload) => self.create(*workload).await,
             Write::UpdateWorkloadSpec {
@@ -136,7 +137,9 @@ impl Writer {
                 delete(&api, &key.name, uid).await
             }
         };
-        self.metrics.write(operation, outcome(&reply));
+        self.metrics
+            .traffic
+            .write(operation, outcome(&reply), begun.elapsed());
         reply
     }
 
@@ -156,13 +159,16 @@ impl Writer {
             None => Api::all_with(self.client.clone(), resource),
         };
         let patch = Patch::Merge(json!({ "status": status }));
+        let begun = Moment::now();
         let sent = deadline(api.patch_status(name, &params(), &patch)).await;
         let is_done = sent.is_ok();
         if let Err(failure) = sent {
             warn!(kind = %resource.kind, name, failure = %failure.text(), "status was not written");
         }
+        let outcome = if is_done { "done" } else { "unknown" };
         self.metrics
-            .write("queue_status", if is_done { "done" } else { "unknown" });
+            .traffic
+            .write("queue_status", outcome, begun.elapsed());
         is_done
     }
 

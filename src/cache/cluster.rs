@@ -17,6 +17,7 @@ use sluice_crds::{
     Reservation, ResourceFlavor, ResourceFlavorSpec, WorkloadPriorityClass,
 };
 use sluice_engine::{Event, LocalQueueKey};
+use sluice_gates::{Enforced, ManagedNamespaces};
 use sluice_kinds::gates::Gate;
 use sluice_kinds::problem::summarize;
 use sluice_translate as translate;
@@ -74,6 +75,7 @@ pub struct Cluster {
     /// Which namespaces each ClusterQueue takes. None: the selector can't be read and selects none.
     selectors: BTreeMap<String, Option<Selector>>,
     namespaces: BTreeMap<String, BTreeMap<String, String>>,
+    managed_namespaces: Arc<ManagedNamespaces>,
     /// Namespaces that are being deleted: the API server takes no new object for them.
     terminating: BTreeSet<String>,
 }
@@ -91,15 +93,16 @@ pub struct Effect {
     pub keeps: bool,
     /// The template of claims that counts as something else now.
     pub template: Option<Template>,
-    /// The gate of which its Gate says something else now.
+    /// The gate of which its Gate, or a namespace, says something else now.
     pub gate: Option<Gate>,
 }
 
 impl Cluster {
-    /// Nothing but what devices are counted by is known.
-    pub fn new(devices: Devices) -> Self {
+    /// Nothing but what the configuration says is known.
+    pub fn new(devices: Devices, managed_namespaces: Arc<ManagedNamespaces>) -> Self {
         Self {
             devices,
+            managed_namespaces,
             ..Self::default()
         }
     }
@@ -148,7 +151,9 @@ impl Cluster {
             }
             Source::Namespace => {
                 let labels = object.map(|o| o.metadata.labels.clone().unwrap_or_default());
+                let before = self.enforced(name);
                 set(&mut self.namespaces, name.to_owned(), labels);
+                effect.gate = (self.enforced(name) != before).then(Gate::queue_required);
                 if object.is_some_and(|o| o.metadata.deletion_timestamp.is_some()) {
                     self.terminating.insert(name.to_owned());
                 } else {
@@ -207,6 +212,12 @@ impl Cluster {
         Ok(effect)
     }
 
+    /// What becomes of objects without a queue in this namespace, if it is known.
+    pub fn enforced(&self, namespace: &str) -> Option<Enforced> {
+        let labels = self.namespaces.get(namespace)?;
+        Some(self.managed_namespaces.of_namespace(namespace, labels))
+    }
+
     /// The namespace and name of every object from `source` that is known.
     pub fn known(&self, source: &Source) -> Vec<(Arc<str>, Arc<str>)> {
         let plain = |names: Vec<&String>| {
@@ -252,6 +263,12 @@ impl Cluster {
     pub fn first_choice(&self, key: &LocalQueueKey) -> Option<(&str, &BTreeMap<String, String>)> {
         let queue = self.local_queue_specs.get(key)?.cluster_queue.as_str();
         Some((queue, self.first_flavors.get(queue)?))
+    }
+
+    /// The ClusterQueue that a LocalQueue points to, whether or not it exists.
+    pub fn cluster_queue_of(&self, key: &LocalQueueKey) -> Option<&str> {
+        let spec = self.local_queue_specs.get(key)?;
+        Some(spec.cluster_queue.as_str())
     }
 
     /// Whether a namespace is being deleted, so that nothing can be created in it any more.

@@ -166,7 +166,7 @@ impl HeldObjects {
         for gate in gated.gates.names() {
             let of_gate = self.by_gate.entry(gate.clone()).or_default();
             of_gate.all.insert(held.clone());
-            if !gated.kept.has_expired(gate) {
+            if !gated.kept.has_expired(gate, gated.uid) {
                 of_gate.unexpired.insert(held.clone());
             }
         }

@@ -7,6 +7,7 @@ use kube::api::DynamicObject;
 use sluice_crds::{
     ADMISSION_ANNOTATION, HELD_ANNOTATION, PRIORITY_CLASS_LABEL, RELEASED_ANNOTATION,
 };
+use sluice_kinds::aliases::KeyAliases;
 use sluice_kinds::gates::labels::stale_labels;
 use sluice_kinds::gates::{self, GateState};
 use sluice_kinds::hold::{Hold, Holding};
@@ -54,6 +55,8 @@ pub struct JobRecord {
     /// Whether it is being deleted after its pods are (foreground deletion): the garbage collector
     /// deletes these, whatever else keeps the object.
     pub deletes_pods: bool,
+    /// Since when it is being deleted.
+    pub deleted_at: Option<Timestamp>,
     /// The controller that owns it.
     pub owner: Option<Arc<OwnerRef>>,
     /// The LocalQueue that it names.
@@ -112,22 +115,31 @@ pub struct JobReader {
     pub kind: Arc<CompiledKind>,
     /// The labels that name a queue.
     pub queue_labels: QueueLabels,
+    /// The other keys for keys of Sluice's own.
+    pub key_aliases: Arc<KeyAliases>,
     /// What namespaces and RuntimeClasses add to pods.
     pub additions: PodAdditions,
 }
 
 impl JobReader {
     /// Where `object` is, and what is kept of it.
-    pub fn read(&self, object: &DynamicObject) -> (JobKey, JobRecord) {
-        let namespace = object.metadata.namespace.as_deref().unwrap_or_default();
-        let name = object.metadata.name.as_deref().unwrap_or_default();
+    pub fn read(&self, mut object: DynamicObject) -> (JobKey, JobRecord) {
         let key = JobKey {
             kind: self.name.clone(),
-            namespace: namespace.into(),
-            name: name.into(),
+            namespace: object
+                .metadata
+                .namespace
+                .as_deref()
+                .unwrap_or_default()
+                .into(),
+            name: object.metadata.name.as_deref().unwrap_or_default().into(),
         };
-        let defaults = self.additions.of(namespace);
-        let record = JobRecord::read(object, &self.kind, &self.queue_labels, &defaults);
+        let defaults = self.additions.of(&key.namespace);
+        // Where a webhook has seen the object, it has Sluice's own keys.
+        let labels = object.metadata.labels.get_or_insert_default();
+        let annotations = object.metadata.annotations.get_or_insert_default();
+        self.key_aliases.complete(labels, annotations);
+        let record = JobRecord::read(&object, &self.kind, &self.queue_labels, &defaults);
         (key, record)
     }
 }
@@ -161,6 +173,7 @@ impl JobRecord {
                     .iter()
                     .flatten()
                     .any(|f| f == FOREGROUND),
+            deleted_at: metadata.deletion_timestamp.as_ref().map(|t| t.0),
             owner: OwnerRef::of(metadata),
             queue: labels.read(&own_labels),
             gates: gates::read(&annotations),
@@ -169,7 +182,8 @@ impl JobRecord {
             priority_class: own_labels.get(PRIORITY_CLASS_LABEL).cloned(),
             held_mark: HeldMark::read(annotations.get(HELD_ANNOTATION).map(String::as_str)),
             has_annotations: !annotations.is_empty(),
-            released: annotations.contains_key(RELEASED_ANNOTATION),
+            released: metadata.uid.is_some()
+                && annotations.get(RELEASED_ANNOTATION) == metadata.uid.as_ref(),
             hold,
             is_gated,
             gates_pods,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use k8s_openapi::jiff::Timestamp;
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use kube::api::{DynamicObject, ObjectMeta};
 use sluice_kinds::Problem;
 use sluice_kinds::gates::GateState;
@@ -78,19 +78,26 @@ fn own_stale_labels(metadata: &ObjectMeta) -> Box<[String]> {
     stale_labels(labels, metadata.annotations.as_ref().unwrap_or(&none)).into()
 }
 
-/// The values of labels that look like a UID, of an object without a controller.
+/// The values of labels that look like a UID, other than that of the controller.
 fn named_uids(metadata: &ObjectMeta) -> Vec<Uid> {
-    if OwnerRef::of(metadata).is_some() {
-        return Vec::new();
-    }
+    let owner = OwnerRef::of(metadata);
+    let owner = owner.as_ref().map(|owner| &*owner.uid);
     let values = metadata.labels.iter().flat_map(|labels| labels.values());
     let mut uids: Vec<Uid> = values
-        .filter(|value| is_like_uid(value))
+        .filter(|value| is_like_uid(value) && Some(value.as_str()) != owner)
         .map(|value| value.as_str().into())
         .collect();
     uids.sort();
     uids.dedup();
     uids
+}
+
+/// Since when a pod is being deleted: its deletion timestamp is when its grace period ends.
+fn deleted_at(metadata: &ObjectMeta) -> Option<Timestamp> {
+    let until = metadata.deletion_timestamp.as_ref()?.0;
+    let grace = metadata.deletion_grace_period_seconds.unwrap_or_default();
+    let since = until.checked_sub(SignedDuration::from_secs(grace.max(0)));
+    Some(since.unwrap_or(until))
 }
 
 /// Whether this is written as the API server writes UIDs (RFC 9562).
@@ -114,6 +121,8 @@ pub struct PodRecord {
     pub created: Option<Timestamp>,
     /// Whether it is being deleted.
     pub deleting: bool,
+    /// Since when it is being deleted.
+    pub deleted_at: Option<Timestamp>,
     /// Until when it may take to terminate, if it is being deleted.
     pub terminate_until: Option<Timestamp>,
     /// Whether it is being deleted and gets no more time than pods do by default. One that gets more may
@@ -121,8 +130,8 @@ pub struct PodRecord {
     pub is_soon_gone: bool,
     /// The controller that owns it; shared by its pods.
     pub owner: Option<Arc<OwnerRef>>,
-    /// What its labels name that may be the UID of its job, if it names no owner: that is taken from
-    /// pods whose job is deleted with `--cascade=orphan`.
+    /// What its labels name that may be the UID of its job, and is not its owner: that is taken from pods whose
+    /// job is deleted with `--cascade=orphan`, and another job may adopt them.
     pub named_uids: Vec<Uid>,
     /// The LocalQueue that it names.
     pub queue: QueueName,
@@ -173,6 +182,7 @@ impl PodRecord {
             revision,
             created: metadata.creation_timestamp.as_ref().map(|t| t.0),
             deleting: metadata.deletion_timestamp.is_some(),
+            deleted_at: deleted_at(&metadata),
             terminate_until: metadata.deletion_timestamp.as_ref().map(|t| t.0),
             is_soon_gone: metadata.deletion_timestamp.is_some()
                 && metadata

@@ -25,7 +25,7 @@ pub struct Pods {
     by_uid: HashMap<Uid, PodKey>,
     by_owner: HashMap<OwnerKey, BTreeSet<Uid>>,
     by_group: HashMap<GroupKey, BTreeSet<Uid>>,
-    /// By namespace and by what their labels name that may be the UID of their job: pods without an owner.
+    /// By namespace and by what their labels name that may be the UID of the job that they were of.
     by_named: HashMap<OwnerKey, BTreeSet<Uid>>,
     /// By namespace and by their pod set.
     by_set: HashMap<(Arc<str>, Arc<str>), BTreeSet<Uid>>,
@@ -149,7 +149,7 @@ impl Pods {
         indexed(&self.by_key, self.by_uid.get(uid)?)
     }
 
-    /// The pods of a namespace whose labels name `uid`, and which name no owner.
+    /// The pods of a namespace whose labels name `uid`, and which name another owner or none.
     pub fn naming(&self, namespace: &Arc<str>, uid: &Uid) -> impl Iterator<Item = &Uid> {
         let key = (namespace.clone(), uid.clone());
         self.by_named.get(&key).into_iter().flatten()

@@ -14,12 +14,12 @@ use sluice_translate as translate;
 use tracing::warn;
 
 use super::Controller;
-use crate::cache::pods::Root;
-use crate::cache::{JobRecord, PodKey, PodRecord, Subject, Uid, WorkloadRecord};
+use crate::cache::{JobRecord, PodRecord, Subject, Uid, WorkloadRecord};
+use crate::controller::decisions::pod_usage::QuotaOf;
 use crate::controller::writes::in_flight::Kind;
 use crate::plan::progress::LivePods;
 use crate::plan::workload::Fit;
-use crate::plan::{group, place, unused_quota};
+use crate::plan::{group, place, stall, unused_quota};
 use crate::process::hashing::HashMap;
 
 impl Controller {
@@ -30,31 +30,7 @@ impl Controller {
         let in_flight = self.writes.of(subject);
         let job = self.objects.job_of(subject).map(|(_, job)| job);
         let Some((key, workload)) = self.objects.workload_of(subject) else {
-            // Somebody deleted the Workload of a job whose pods may run: the quota is not free yet.
-            self.expected.forget(subject);
-            let may_run = || {
-                job.is_some_and(|job| {
-                    job.finished().is_none()
-                        && job.hold == Hold::Suspend
-                        && job
-                            .reading
-                            .as_ref()
-                            .map_or(true, |r| !r.suspended || r.active)
-                })
-            };
-            let admission = self.engine.admission(&id);
-            let may_have_pods = admission.is_some_and(|admission| {
-                let is_gone = job.is_none() && subject.job().is_some();
-                let now = time(self.now.wall);
-                let may_have_unseen = unused_quota::unseen_pods_for(admission.since, now).is_some();
-                may_run() || 0 < self.live_pods(subject) || (is_gone && may_have_unseen)
-            });
-            if !may_have_pods {
-                self.engine.apply(Event::RemoveWorkload(id));
-            } else if let (Subject::Job(uid), None) = (subject, job) {
-                self.note_orphan(uid);
-            }
-            return;
+            return self.sync_without_workload(subject);
         };
         self.expected.note(subject, workload, job, self.now.moment);
         let state = match &workload.status.admission {
@@ -65,10 +41,10 @@ impl Controller {
                 let counted = translate::admission(admission, ended, &self.bound_pods(subject));
                 match counted.map(|admission| Admission { since, ..admission }) {
                     // What is deleted together with its pods goes by itself: nobody else has to make
-                    // quota meanwhile. Nothing waits for an eviction that does not end.
+                    // quota meanwhile. Nothing waits for what does not end.
                     Ok(admission)
-                        if workload.is_evicting() && !workload.is_stalled()
-                            || job.is_some_and(|job| job.deletes_pods) =>
+                        if (workload.is_evicting() || job.is_some_and(|job| job.deletes_pods))
+                            && !workload.is_stalled() =>
                     {
                         let whom = workload.status.makes_room_for.as_deref();
                         WorkloadState::Evicting(
@@ -108,27 +84,69 @@ impl Controller {
             return;
         };
         let evictable = match state {
-            WorkloadState::Admitted(_) => !workload.is_evicting() && self.can_be_evicted(subject),
+            WorkloadState::Admitted(_) => {
+                !workload.is_evicting() && !workload.is_stalled() && self.can_be_evicted(subject)
+            }
             _ => true,
         };
         let is_deleted = job.is_some_and(|job| job.deleting);
         let created = workload.place(job.and_then(|job| job.created));
         let created = created.map_or(i64::MAX, Timestamp::as_second);
-        self.engine
-            .apply(Event::UpsertWorkload(sluice_engine::Workload {
-                // Its user has given it up: it is preempted before any other.
-                priority: if is_deleted {
-                    i32::MIN
-                } else {
-                    workload.spec.priority
-                },
-                created,
-                pod_sets,
-                not_before: workload.requeue_at().map(time),
-                evictable,
-                state,
-                ..sluice_engine::Workload::new(id, queue)
-            }));
+        let told = sluice_engine::Workload {
+            // Its user has given it up: it is preempted before any other.
+            priority: if is_deleted {
+                i32::MIN
+            } else {
+                workload.spec.priority
+            },
+            created,
+            pod_sets,
+            not_before: workload.requeue_at().map(time),
+            evictable,
+            state,
+            ..sluice_engine::Workload::new(id, queue)
+        };
+        // Its Workload may go before it does.
+        if job.is_some_and(|job| job.deletes_pods) {
+            self.expected.note_leaving(subject, told.clone());
+        }
+        self.engine.apply(Event::UpsertWorkload(told));
+    }
+
+    /// Makes the engine see a job or group without a Workload.
+    fn sync_without_workload(&mut self, subject: &Subject) {
+        let id = subject.id();
+        let job = self.objects.job_of(subject).map(|(_, job)| job);
+        // Somebody deleted the Workload of a job whose pods may run: the quota is not free yet.
+        self.expected.forget_workload(subject);
+        let may_run = || {
+            job.is_some_and(|job| {
+                job.finished().is_none()
+                    && job.hold == Hold::Suspend
+                    && job
+                        .reading
+                        .as_ref()
+                        .map_or(true, |r| !r.suspended || r.active)
+            })
+        };
+        let admission = self.engine.admission(&id);
+        let may_have_pods = admission.is_some_and(|admission| {
+            let is_gone = job.is_none() && subject.job().is_some();
+            let now = time(self.now.wall);
+            let may_have_unseen = unused_quota::unseen_pods_for(admission.since, now).is_some();
+            may_run() || 0 < self.live_pods(subject) || (is_gone && may_have_unseen)
+        });
+        if !may_have_pods {
+            self.expected.forget(subject);
+            self.engine.apply(Event::RemoveWorkload(id));
+        } else if let (Subject::Job(uid), None) = (subject, job) {
+            self.note_orphan(uid);
+        } else if let Some(until) = self.deleted_in_time_until(subject)
+            && let Some(admission) = self.engine.admission(&id)
+        {
+            let queue = admission.queue.as_str();
+            (self.expected).note_terminating(subject, queue, until, self.now.wall);
+        }
     }
 
     /// Whether the ClusterQueue of a Workload keeps pods that nobody would make again: the one that
@@ -221,7 +239,9 @@ impl Controller {
     fn bound_pods(&self, subject: &Subject) -> HashMap<String, u32> {
         let mut bound: HashMap<String, u32> = HashMap::default();
         let left_behind = self.orphaned_pods(subject);
-        for (_, pod) in self.objects.pods_of(subject).into_iter().chain(left_behind) {
+        let own = self.objects.pods_of(subject).into_iter();
+        let pods = own.chain(left_behind).chain(self.detached_pods(subject));
+        for (_, pod) in pods {
             if !(pod.is_released() && pod.is_bound) {
                 continue;
             }
@@ -248,18 +268,29 @@ impl Controller {
             self.engine.apply(Event::RemoveWorkload(id));
             return;
         };
-        let in_flight = self.writes.of(subject);
         let is_late = self.late.has_pod(uid);
         if (pod.queue_gate.is_some() || is_late) && self.writes.may_be_admitted(subject) {
             // The engine assumes an admission that is under way.
             return;
         }
-        let is_own_record = pod.mode == PodMode::Single || self.is_left_over(key, pod);
+        let quota_of = self.quota_of(key, pod);
+        if quota_of == QuotaOf::Unknown {
+            return;
+        }
+        let is_single = pod.mode == PodMode::Single;
+        let own = (quota_of == QuotaOf::Own && !is_single).then(|| self.own_admission(key, pod));
+        let own = own.flatten();
+        self.note_quota_of(uid, &quota_of, own.is_some());
+        let Some((key, pod)) = self.objects.pods.of(uid) else {
+            return;
+        };
+        let in_flight = self.writes.of(subject);
         let (Some(queue), Ok(asks), true) = (
-            queue_of(pod),
+            queue_of(pod).or(own.as_ref().map(|_| "")),
             pod.asks.as_ref(),
-            pod.is_live() && is_own_record,
+            pod.is_live() && (is_single || own.is_some()),
         ) else {
+            self.expected.forget(subject);
             self.engine.apply(Event::RemoveWorkload(id));
             return;
         };
@@ -272,13 +303,18 @@ impl Controller {
             WorkloadState::Pending
         } else if pod.queue_gate.is_none() {
             let recorded = pod.admitted.as_ref().and_then(|found| found.as_ref().ok());
-            let admitted = recorded
+            let admitted = (own.as_ref().or(recorded))
                 .map(|admitted| (admitted.cluster_queue.as_str(), &admitted.flavors))
                 .or_else(|| self.cluster.first_choice(&queue));
             match admitted {
                 Some((queue, flavors)) => {
                     let admission = translate::pod_admission(queue, flavors, asks, pod.is_bound);
-                    if pod.deleting {
+                    // Nothing waits for a pod that does not go.
+                    let until = stall::pod_in_time_until(pod);
+                    let is_waited_for = until.is_some_and(|until| {
+                        (self.expected).note_terminating(subject, queue, until, self.now.wall)
+                    });
+                    if is_waited_for {
                         WorkloadState::Evicting(admission, None)
                     } else {
                         WorkloadState::Admitted(Admission {
@@ -319,7 +355,7 @@ impl Controller {
                 priority,
                 created,
                 pod_sets: vec![translate::pod_set(asks, !is_kept)],
-                evictable: !is_kept,
+                evictable: !is_kept && !pod.deleting,
                 state,
                 ..sluice_engine::Workload::new(id, queue)
             }));
@@ -331,14 +367,6 @@ impl Controller {
             Some(Ok(admitted)) => (self.cluster).keeps_not_restartable(&admitted.cluster_queue),
             Some(Err(_)) | None => self.cluster.local_queue_keeps_not_restartable(queue),
         }
-    }
-
-    /// Whether a pod was released with a job that is gone: what it holds is said by its own record.
-    fn is_left_over(&self, key: &PodKey, pod: &PodRecord) -> bool {
-        pod.mode == PodMode::Child
-            && pod.is_released()
-            && matches!(pod.admitted, Some(Ok(_)))
-            && self.root_of(pod, &key.namespace) == Root::None
     }
 }
 

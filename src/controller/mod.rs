@@ -28,6 +28,7 @@
 //! | `Expected` | evictions and releases that should have had an effect | `decisions/stalls.rs` |
 //! | `Orphans`, `ExcessChildren` | jobs that are gone with pods that run; children that may not run | `decisions/` |
 //! | `Recorder`, `PendingReasons`, `Reports`, `Statuses` | what users have been told | `reports/` |
+//! | `Decided`, `Levels` | what metrics are made of | `reports/turns.rs`, `reports/levels.rs` |
 //!
 //! Must not know clients or clocks but in `shell`. Uses all other folders.
 
@@ -55,6 +56,8 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::api::ApiResource;
 use sluice_engine::{Engine, Settings};
+use sluice_gates::ManagedNamespaces;
+use sluice_kinds::aliases::KeyAliases;
 use sluice_kinds::devices::DeviceClasses;
 use sluice_kinds::pod::QueueGates;
 use sluice_kinds::view::QueueLabels;
@@ -76,6 +79,7 @@ use decisions::excess::ExcessChildren;
 use decisions::late_admissions::LateAdmissions;
 use decisions::opening::{Opening, Phase};
 use decisions::orphans::Orphans;
+use decisions::pod_usage::OwnUsage;
 use decisions::stalls::Expected;
 use decisions::unused_quota::UnusedQuota;
 use gates::Counters;
@@ -86,8 +90,10 @@ use lists::Lists;
 use observe::Seen;
 use reports::events::Recorder;
 use reports::explaining::PendingReasons;
+use reports::levels::Levels;
 use reports::progress::Reports;
 use reports::statuses::{self, Statuses};
+use reports::turns::Decided;
 pub use shell::Shell;
 use wakes::Wake;
 use writes::Writes;
@@ -121,12 +127,18 @@ pub struct Options {
     pub queue_labels: QueueLabels,
     /// The names of the queue gate.
     pub queue_gates: QueueGates,
+    /// The other keys for keys of Sluice's own.
+    pub key_aliases: KeyAliases,
     /// The name under which events are reported: the pod's.
     pub instance: String,
     /// What holds for all queues.
     pub settings: Settings,
     /// The classes of devices that are counted.
     pub device_classes: DeviceClasses,
+    /// Whether there are metrics of LocalQueues.
+    pub local_queue_metrics: bool,
+    /// The namespaces where objects need a queue.
+    pub managed_namespaces: Arc<ManagedNamespaces>,
 }
 
 /// What the controller is told.
@@ -145,6 +157,8 @@ enum Input {
     KindReport(Report),
     /// The watch of what gates wait for has found something out.
     DependencyReport(DependencyReport),
+    /// The configuration has other settings now.
+    SettingsChanged(Settings),
     /// A second has passed.
     Tick,
 }
@@ -198,7 +212,10 @@ pub struct Controller {
     late: LateAdmissions,
     unused: UnusedQuota,
     orphans: Orphans,
+    own_usage: OwnUsage,
     expected: Expected,
+    decided: Decided,
+    levels: Levels,
 }
 
 impl Controller {
@@ -210,7 +227,10 @@ impl Controller {
         rules: Rules,
         now: Now,
     ) -> Self {
-        let cluster = Cluster::new(Devices::new(options.device_classes));
+        let cluster = Cluster::new(
+            Devices::new(options.device_classes),
+            options.managed_namespaces,
+        );
         let mut sources = BTreeSet::from(FIXED_SOURCES);
         if cluster.devices.are_counted() {
             sources.insert(Source::ResourceClaimTemplate);
@@ -218,6 +238,7 @@ impl Controller {
         let reading = Reading {
             queue_labels: options.queue_labels.clone(),
             queue_gates: options.queue_gates,
+            key_aliases: options.key_aliases.into(),
             additions: cluster.additions.clone(),
         };
         Self {
@@ -238,9 +259,12 @@ impl Controller {
             pod_labels: PodLabels::default(),
             late: LateAdmissions::new(term),
             orphans: Orphans::default(),
+            own_usage: OwnUsage::default(),
             seconds: 0,
             unused: UnusedQuota::default(),
             expected: Expected::default(),
+            decided: Decided::default(),
+            levels: Levels::new(options.local_queue_metrics),
             metrics,
             recorder: Recorder::default(),
             now,
@@ -263,6 +287,7 @@ impl Controller {
             Input::OwnerFound(answer) => self.owner_found(answer),
             Input::KindReport(report) => self.kind_report(report),
             Input::DependencyReport(report) => self.cluster.dependencies.report(report),
+            Input::SettingsChanged(settings) => self.engine.change_settings(settings),
             Input::Tick => self.housekeep(),
         }
     }

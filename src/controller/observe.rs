@@ -87,7 +87,7 @@ impl Controller {
             Source::Pod => self.pod_applied(&PodKey { namespace, name }, object),
             Source::Jobs(kind, _) => {
                 if let Some(reader) = self.kinds.reader(kind) {
-                    let (key, record) = reader.read(&object);
+                    let (key, record) = reader.read(object);
                     self.job_applied(&key, record);
                 }
             }
@@ -275,14 +275,20 @@ impl Controller {
         self.set_late_aside(&key, &mut record);
         let waits = record.status.admission.is_none() && !record.is_finished();
         let known = self.objects.workload(&key);
-        let was_evicting = known
-            .filter(|known| known.uid == record.uid && known.revision < record.revision)
-            .map(WorkloadRecord::is_evicting);
-        self.count_eviction(was_evicting, &record);
+        let is_new = known.is_none_or(|known| known.uid != record.uid);
+        if let Some(known) = known
+            && !is_new
+            && known.revision < record.revision
+        {
+            self.tell_turns(&key, known, &record);
+        }
         let before = known.and_then(|known| known.owner.as_ref());
         let before = before.map(|owner| owner.subject.clone());
-        if !self.objects.put_workload(key, record) {
+        if !self.objects.put_workload(key.clone(), record) {
             return;
+        }
+        if is_new && let Some(record) = self.objects.workload(&key) {
+            self.tell_queued(&key, record);
         }
         let subject = owner.map(|owner| owner.subject);
         // Somebody has edited the reference or the name of the job in it: who had this Workload has none now.
@@ -418,6 +424,7 @@ impl Controller {
         self.recorder.forget(subject);
         self.writes.forget(subject);
         self.late.forget(subject);
+        self.decided.forget(subject);
         self.unused.forget(subject);
         if let Subject::Job(uid) = subject {
             self.objects.forget_gone(uid);

@@ -35,10 +35,13 @@ impl Controller {
             return;
         }
         let now = time(self.now.wall);
-        let decisions = self.metrics.time_decision(|| self.engine.decide(now));
+        let decisions = self
+            .metrics
+            .process
+            .time_decision(|| self.engine.decide(now));
         let violations = self.engine.invariant_violations();
         let violations = violations.saturating_add(invariants::found());
-        if self.metrics.violations(violations) {
+        if self.metrics.process.violations(violations) {
             error!(
                 violations,
                 "states were found that must not occur, and quota may be given twice: restart Sluice, and report this"
@@ -65,11 +68,13 @@ impl Controller {
         self.look_after_reports();
         self.look_after_deadlines();
         self.look_after_schedules();
+        self.look_after_queues();
         self.look_after_dependencies();
         self.count_places();
         self.end_retired();
         self.forget_unserved();
         self.look_after_orphans();
+        self.look_after_own_usage();
         self.check_blocked();
         self.look_after_stalls();
         self.suspend_excess_children();
@@ -78,14 +83,15 @@ impl Controller {
         if self.seconds.is_multiple_of(OWNERS_ASKED_EVERY) {
             self.ask_again();
         }
-        let gated: i64 = self
+        let gated: u32 = self
             .objects
             .gated()
             .values()
             .chain(self.objects.pods.gated().values())
-            .map(|count| i64::from(*count))
+            .map(|count| u32::try_from(*count).unwrap_or_default())
             .sum();
-        self.metrics.gated(gated);
+        self.metrics.gates.gated(gated);
+        self.publish_levels();
         self.statuses.refresh(
             &self.engine,
             &self.cluster,

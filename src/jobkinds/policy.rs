@@ -13,13 +13,14 @@ use k8s_openapi::api::scheduling::v1::PriorityClass;
 use k8s_openapi::jiff::Timestamp;
 use kube::api::{ApiResource, DynamicObject};
 use sluice_crds::{GateSpec, JobKind, WorkloadPriorityClass};
-use sluice_gates::CompiledAppliesTo;
+use sluice_gates::{CompiledAppliesTo, ManagedNamespaces};
 use sluice_kinds::CompiledKind;
+use sluice_kinds::aliases::KeyAliases;
 use sluice_kinds::gates::Gate;
 use sluice_kinds::pod::QueueGates;
 use sluice_kinds::problem::summarize;
 use sluice_kinds::view::QueueLabels;
-use sluice_webhooks::{Policy, Surroundings};
+use sluice_webhooks::{Policy, QueueStates, Surroundings};
 use tokio::sync::mpsc;
 use tracing::warn;
 
@@ -40,8 +41,14 @@ pub struct Basis {
     pub queue_labels: QueueLabels,
     /// The names of the queue gate.
     pub queue_gates: QueueGates,
+    /// The other keys for keys of Sluice's own.
+    pub key_aliases: KeyAliases,
     /// Sluice's own user name.
     pub username: String,
+    /// The namespaces where objects need a queue.
+    pub managed_namespaces: Arc<ManagedNamespaces>,
+    /// What is known of queues.
+    pub queue_states: Arc<ArcSwap<QueueStates>>,
 }
 
 /// The JobKinds that compile, by name.
@@ -143,8 +150,11 @@ pub async fn follow(
         let compiled = last_counts(kinds);
         let next = Policy::new(compiled, basis.queue_labels.clone(), basis.username.clone())
             .with_queue_gates(basis.queue_gates.clone())
+            .with_key_aliases(basis.key_aliases.clone())
             .with_gates(specs)
-            .with_applied(applied, surroundings.clone());
+            .with_applied(applied, surroundings.clone())
+            .with_managed_namespaces(basis.managed_namespaces.clone())
+            .with_queue_states(basis.queue_states.clone());
         policy.store(Arc::new(next));
         is_listed.store(true, Ordering::Release);
     }

@@ -121,7 +121,7 @@ fn expire<'a>(
     let created = gated.created?;
     let due: Vec<_> = said
         .iter()
-        .filter(|(gate, said)| said.opened.is_none() && !gated.kept.has_expired(gate))
+        .filter(|(gate, said)| said.opened.is_none() && !gated.kept.has_expired(gate, gated.uid))
         .filter_map(|(gate, said)| Some((*gate, said.spec.deadline?, said)))
         .filter(|(_, deadline, said)| said.failed.is_some() || expires(*deadline, created) <= now)
         .collect();
@@ -129,7 +129,8 @@ fn expire<'a>(
         return None;
     }
     let mut action = GateAction::default();
-    let expired = expired_value(&gated.kept.expired, due.iter().map(|(gate, ..)| *gate));
+    let due_gates = due.iter().map(|(gate, ..)| *gate);
+    let expired = expired_value(&gated.kept.expired, due_gates, gated.uid);
     action
         .annotations
         .insert(EXPIRED_GATES_ANNOTATION, Some(expired));
@@ -336,7 +337,7 @@ mod tests {
             assert_eq!(expired(&before, &specs, at(59)), None, "{on_expiry:?}");
             let (after, told) = expired(&before, &specs, at(60)).unwrap();
             assert_eq!(told, reasons);
-            assert_eq!(after[EXPIRED_GATES_ANNOTATION], "acme.io/a");
+            assert_eq!(after[EXPIRED_GATES_ANNOTATION], "u1,acme.io/a");
             assert_eq!(expired(&after, &specs, at(600)), None, "{on_expiry:?}");
             let left = match on_expiry {
                 OnExpiry::Lift => "acme.io/b",
@@ -358,7 +359,7 @@ mod tests {
         let (after, told) =
             expired(&list("acme.io/a,acme.io/b,acme.io/c"), &specs, at(25)).unwrap();
         assert_eq!(after[ADMISSION_GATED_BY], "acme.io/c");
-        assert_eq!(after[EXPIRED_GATES_ANNOTATION], "acme.io/a,acme.io/b");
+        assert_eq!(after[EXPIRED_GATES_ANNOTATION], "u1,acme.io/a,acme.io/b");
         assert!(told.is_empty());
         let lifted = &KeptGates::read(&after).lifted;
         assert_eq!(lifted.len(), 2);
@@ -369,7 +370,7 @@ mod tests {
         let (after, _) = expired(&after, &specs, at(30)).unwrap();
         assert_eq!(
             after[EXPIRED_GATES_ANNOTATION],
-            "acme.io/a,acme.io/b,acme.io/c"
+            "u1,acme.io/a,acme.io/b,acme.io/c"
         );
     }
 
@@ -398,7 +399,7 @@ mod tests {
             let failed = ["acme.io/a"];
             let (after, told) = acted(&list("acme.io/a"), &specs, &[], &failed, at(1)).unwrap();
             assert_eq!(told, reasons);
-            assert_eq!(after[EXPIRED_GATES_ANNOTATION], "acme.io/a");
+            assert_eq!(after[EXPIRED_GATES_ANNOTATION], "u1,acme.io/a");
             let gates = after.get(ADMISSION_GATED_BY).map_or("", String::as_str);
             assert_eq!(gates, left);
             if on_expiry == OnExpiry::Lift {

@@ -26,6 +26,7 @@ pub mod shares;
 pub mod situation;
 pub mod stall;
 pub mod status;
+pub mod turn;
 pub mod unused_quota;
 pub mod workload;
 mod writes;

@@ -43,6 +43,25 @@ impl HeldBy {
     }
 }
 
+/// The gates that hold a pod without a controller: those in its own annotations; and all that stand for gates which it
+/// never had itself, and so came down from a controller that it has lost. Nobody can lift these any more.
+pub fn held_by_itself(pod: &PodRecord) -> HeldBy {
+    if pod.gate_record.is_deactivated() {
+        return HeldBy::All;
+    }
+    let HeldBy::Gates(mut held) = HeldBy::of(&pod.gates) else {
+        return HeldBy::All;
+    };
+    let lifted = pod.gate_record.lifted_from(&pod.uid);
+    let lifted = lifted.filter_map(|lifted| Gate::parse(&lifted.gate, "").ok());
+    let lifted: BTreeSet<String> = lifted
+        .map(|gate| gate.scheduling_gate().into_owned())
+        .collect();
+    let came_down = pod.propagated.iter().map(ToString::to_string);
+    held.extend(came_down.filter(|gate| !lifted.contains(gate)));
+    HeldBy::Gates(held)
+}
+
 /// The write that removes from a pod the gates that stand for gates which are not in the annotation
 /// any more. Never touches a gate that was not put there for the annotation.
 pub fn lift(key: &PodKey, pod: &PodRecord, held_by: &HeldBy) -> Option<Write> {
@@ -109,7 +128,7 @@ pub fn admit(
     ))
 }
 
-/// The write that takes over the admission of a pod that an ended leader has released.
+/// The write that records what a pod uses that runs: by an admission of an ended leader, or without one.
 pub fn take_over(key: &PodKey, pod: &PodRecord, admission: &PodAdmission) -> Write {
     patch(
         key,

@@ -1,23 +1,26 @@
 //! Evictions that do not end: a job that was evicted and runs on, for whatever reason, is told so, and
 //! nobody is kept waiting for it any more. Its quota stays in use until its pods are gone.
+//! So is one that is deleted together with its pods, and a pod that is deleted, if they do not go.
 //! An admitted job that finds no node in time is `unused_quota.rs`.
-
-use std::time::Duration;
 
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use sluice_crds::WorkloadStatus;
 
 use super::outcome::{Note, Now};
-use crate::cache::WorkloadRecord;
 use crate::cache::conditions::{self, ConditionUpdate, Type};
+use crate::cache::{PodRecord, WorkloadRecord};
 
 /// How long an evicted job may take to stop, beyond what its pods are given to terminate.
-const IN_TIME: Duration = Duration::from_mins(1);
+const IN_TIME: SignedDuration = SignedDuration::from_mins(1);
+/// The most of what its pods are given to terminate that others wait for: it is they who say how much that is.
+const GRACE_MAX: SignedDuration = SignedDuration::from_mins(10);
 /// How many pods are named.
 const NAMED_MAX: usize = 3;
 
 /// The reason of `Stalled` while an eviction does not end.
 pub const EVICTION_OVERDUE: &str = "EvictionOverdue";
+/// The reason where what is deleted does not go.
+const DELETION_OVERDUE: &str = "DeletionOverdue";
 /// Its reason once the quota is free after all.
 const EVICTION_ENDED: &str = "EvictionEnded";
 
@@ -30,37 +33,71 @@ pub struct Remains {
     pub terminate_until: Option<Timestamp>,
     /// Whether it is not suspended yet, though it can be.
     pub is_unsuspended: bool,
+    /// Since when it is being deleted together with its pods.
+    pub deleted_at: Option<Timestamp>,
 }
 
-/// The status of an evicted Workload whose job has not stopped in time, and what its user is told; none
-/// as long as there is nothing to tell, or once it is told.
+/// Until when others wait for what is to stop since `since`, and whose last pod may take until `terminate_until`.
+pub fn in_time_until(since: Timestamp, terminate_until: Option<Timestamp>) -> Timestamp {
+    let after = |time: Timestamp, wait| time.checked_add(wait).unwrap_or(Timestamp::MAX);
+    let until = terminate_until.unwrap_or(since).max(since);
+    after(until.min(after(since, GRACE_MAX)), IN_TIME)
+}
+
+/// Until when others wait for a pod that is being deleted.
+pub fn pod_in_time_until(pod: &PodRecord) -> Option<Timestamp> {
+    Some(in_time_until(pod.deleted_at?, pod.terminate_until))
+}
+
+/// What is told of a pod that is not gone by then.
+pub fn pod_overdue() -> Note {
+    Note::warning(
+        DELETION_OVERDUE,
+        "The pod is being deleted, and has not ended in time: its quota stays in use until it is gone, and no workload waits for that quota any more",
+    )
+}
+
+/// What is told of a job without a Workload that is deleted with its pods and is not gone in time.
+pub fn deletion_overdue(remains: &Remains) -> Note {
+    Note::warning(DELETION_OVERDUE, text("Deleted", remains))
+}
+
+fn text(what: &str, remains: &Remains) -> String {
+    format!(
+        "{what}, and {}: its quota stays in use until its pods are gone, and no workload waits for that quota any more",
+        what_is_left(remains)
+    )
+}
+
+/// The status of a Workload whose job was evicted, or is deleted with its pods, and has not stopped in time, and
+/// what its user is told; none as long as there is nothing to tell, or once it is told.
 pub fn overdue(
     record: &WorkloadRecord,
     remains: &Remains,
     now: Now,
 ) -> Option<(WorkloadStatus, Note)> {
-    if !record.is_evicting() || record.is_finished() || record.is_stalled() {
+    if record.is_finished() || record.is_stalled() {
         return None;
     }
-    let since = conditions::true_since(&record.status.conditions, Type::Evicted)?;
-    let since = since.max(remains.terminate_until.unwrap_or(since));
-    let limit = SignedDuration::try_from(IN_TIME).unwrap_or(SignedDuration::MAX);
-    if now.duration_since(since) < limit {
+    let (since, reason, what) = if record.is_evicting() {
+        let since = conditions::true_since(&record.status.conditions, Type::Evicted)?;
+        (since, EVICTION_OVERDUE, "Evicted")
+    } else {
+        (remains.deleted_at?, DELETION_OVERDUE, "Deleted")
+    };
+    if now < in_time_until(since, remains.terminate_until) {
         return None;
     }
-    let message = format!(
-        "Evicted, and {}: its quota stays in use until its pods are gone, and no workload waits for that quota any more",
-        what_is_left(remains)
-    );
+    let message = text(what, remains);
     let mut status = record.status.clone();
     let update = ConditionUpdate {
         kind: Type::Stalled,
         is_true: true,
-        reason: EVICTION_OVERDUE,
+        reason,
         message: message.clone(),
     };
     conditions::set(&mut status.conditions, update, record.generation, now);
-    Some((status, Note::warning(EVICTION_OVERDUE, message)))
+    Some((status, Note::warning(reason, message)))
 }
 
 fn what_is_left(remains: &Remains) -> String {
@@ -138,13 +175,45 @@ mod tests {
         assert!(told(&record, &terminating, 1660).is_some());
     }
 
+    /// A pod says itself how long it may take to terminate.
+    #[test]
+    fn nobody_waits_for_years() {
+        let record = evicted_at(1000);
+        let years = Remains {
+            terminate_until: Some(Timestamp::from_second(1_000_000_000).unwrap()),
+            ..Remains::default()
+        };
+        assert_eq!(told(&record, &years, 1659), None);
+        assert!(told(&record, &years, 1660).is_some());
+        let far = in_time_until(Timestamp::MAX, Some(Timestamp::MAX));
+        assert_eq!(far, Timestamp::MAX);
+    }
+
+    #[test]
+    fn what_is_deleted_with_its_pods_is_told_of_too() {
+        let mut record = evicted_at(0);
+        record.status.conditions.clear();
+        let deleted = Remains {
+            deleted_at: Some(Timestamp::from_second(1000).unwrap()),
+            pods: vec!["a".to_owned()],
+            ..Remains::default()
+        };
+        assert_eq!(told(&record, &Remains::default(), 5000), None);
+        assert_eq!(told(&record, &deleted, 1059), None);
+        let told = told(&record, &deleted, 1060).unwrap();
+        assert!(
+            told.starts_with("Deleted, and its pod \"a\" has not ended in time: "),
+            "{told}"
+        );
+    }
+
     #[test]
     fn what_is_left_is_named() {
         let record = evicted_at(0);
         let with = |pods: &[&str], is_unsuspended| Remains {
             pods: pods.iter().map(|name| (*name).to_owned()).collect(),
-            terminate_until: None,
             is_unsuspended,
+            ..Remains::default()
         };
         let cases = [
             (

@@ -1,10 +1,16 @@
 //! What the statuses of queues, cohorts and JobKinds say. Pure: from the engine's account to the
 //! API types.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use sluice_crds::{
-    ClusterQueueStatus, CohortStatus, FlavorUsage, GatedObject, LocalQueueStatus, ResourceUsage,
+    ClusterQueueStatus, CohortStatus, FlavorUsage, GatedObject, LocalQueueStatus, Quantity,
+    ResourceUsage,
 };
-use sluice_engine::{ByFlavor, InactiveReason, LocalQueueInactiveReason, ResourceName};
+use sluice_engine::{
+    Amount, ByFlavor, InactiveReason, LocalQueueInactiveReason, QueueQuota, ResourceName,
+    sum_by_resource,
+};
 use sluice_translate::{quantity, resource_list};
 
 use super::outcome::Now;
@@ -15,6 +21,7 @@ use crate::cache::conditions::{self, ConditionUpdate, Type};
 pub fn cluster_queue(
     known: &ClusterQueueStatus,
     status: &sluice_engine::QueueStatus,
+    quota: Option<&QueueQuota>,
     broken: Option<&str>,
     generation: Option<i64>,
     now: Now,
@@ -42,15 +49,17 @@ pub fn cluster_queue(
             borrowed: Some(quantity(resource, usage.borrowed)),
         }),
         pending_requests: resource_list(&status.pending_requests),
+        usage: usage_text(&sum_by_resource(&status.usage, |usage| usage.total), quota),
         fair_sharing: shares::share(status.share),
     }
 }
 
-/// The status of a LocalQueue of which gates hold so many jobs and pods, and of them these for the longest. `broken` says why the object can't be
-/// used at all.
+/// The status of a LocalQueue of which gates hold so many jobs and pods, and of them these for the longest. `quota` is
+/// that of its ClusterQueue. `broken` says why the object can't be used at all.
 pub fn local_queue(
     known: &LocalQueueStatus,
     status: &sluice_engine::LocalQueueStatus,
+    quota: Option<&QueueQuota>,
     broken: Option<&str>,
     (gated, oldest_gated): (i32, Vec<GatedObject>),
     generation: Option<i64>,
@@ -81,6 +90,7 @@ pub fn local_queue(
             borrowed: None,
         }),
         pending_requests: resource_list(&status.pending_requests),
+        usage: usage_text(&sum_by_resource(&status.usage, |usage| usage.total), quota),
         fair_sharing: shares::used_over_time(
             known.fair_sharing.as_ref(),
             status.consumed.as_ref(),
@@ -111,10 +121,39 @@ pub fn cohort(
     };
     let mut conditions = known.conditions.clone();
     conditions::set(&mut conditions, update, generation, now);
+    let used = sum_by_resource(&status.usage, |used| *used);
     CohortStatus {
         conditions,
+        usage: told(&used, &sum_by_resource(&status.quota, |quota| *quota)),
         fair_sharing: shares::share(status.share),
     }
+}
+
+/// What is used of this quota, for people.
+fn usage_text(used: &BTreeMap<ResourceName, Amount>, quota: Option<&QueueQuota>) -> Option<String> {
+    let nominal = quota.map(|quota| sum_by_resource(&quota.quota, |quota| quota.nominal));
+    told(used, &nominal.unwrap_or_default())
+}
+
+/// `cpu 3/4, memory 2Gi/8Gi`: each resource that there is quota for, or that is used. None if there is none.
+fn told(
+    used: &BTreeMap<ResourceName, Amount>,
+    quota: &BTreeMap<ResourceName, Amount>,
+) -> Option<String> {
+    let amount = |of: &BTreeMap<ResourceName, Amount>, resource: &ResourceName| {
+        of.get(resource).copied().unwrap_or_default()
+    };
+    let resources: BTreeSet<&ResourceName> = used.keys().chain(quota.keys()).collect();
+    let parts: Vec<String> = resources
+        .into_iter()
+        .map(|resource| (resource, amount(used, resource), amount(quota, resource)))
+        .filter(|(_, used, quota)| Amount::ZERO < *used || Amount::ZERO < *quota)
+        .map(|(resource, used, quota)| {
+            let about = |amount: Amount| Quantity::about(resource.as_str(), amount.get());
+            format!("{resource} {}/{}", about(used), about(quota))
+        })
+        .collect();
+    (!parts.is_empty()).then(|| parts.join(", "))
 }
 
 fn active(message: &str) -> ConditionUpdate {
@@ -186,4 +225,39 @@ fn usage<T>(
 
 fn count(number: usize) -> i32 {
     i32::try_from(number).unwrap_or(i32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use sluice_crds::quantity::NANOS;
+
+    use super::*;
+
+    #[test]
+    fn usage_is_told_by_resource() {
+        let amounts = |all: &[(&str, i128)]| {
+            let all = all.iter();
+            all.map(|(name, amount)| ((*name).into(), Amount::new(*amount)))
+                .collect()
+        };
+        let gib = NANOS << 30;
+        let quota = amounts(&[("cpu", 4 * NANOS), ("memory", 8 * gib), ("a.io/licence", 0)]);
+        let cases = [
+            ("none", amounts(&[]), "cpu 0/4, memory 0/8Gi"),
+            (
+                "some",
+                amounts(&[("cpu", NANOS / 2 + 1), ("memory", gib)]),
+                "cpu 500m/4, memory 1Gi/8Gi",
+            ),
+            (
+                "without quota",
+                amounts(&[("cpu", 5 * NANOS), ("pods", NANOS)]),
+                "cpu 5/4, memory 0/8Gi, pods 1/0",
+            ),
+        ];
+        for (name, used, expected) in cases {
+            assert_eq!(told(&used, &quota).as_deref(), Some(expected), "{name}");
+        }
+        assert_eq!(told(&amounts(&[]), &amounts(&[("cpu", 0)])), None);
+    }
 }

@@ -3,13 +3,41 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use clap::{Parser, ValueEnum};
+use clap::{Parser, Subcommand, ValueEnum};
+
+use crate::process::config::CheckArgs;
 
 /// Holds Job-like objects at a gate until their external gates are lifted and their queue has quota.
 #[derive(Debug, Parser)]
 #[command(version, about)]
+pub struct CommandLine {
+    /// What to do instead of running the controller.
+    #[command(subcommand)]
+    pub command: Option<Command>,
+    /// How the controller runs.
+    #[command(flatten)]
+    pub args: Args,
+}
+
+/// What the executable does besides running the controller.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Look at configuration files.
+    #[command(subcommand)]
+    Config(ConfigCommand),
+}
+
+/// What is done with configuration files.
+#[derive(Debug, Subcommand)]
+pub enum ConfigCommand {
+    /// Check a configuration file. Prints each problem on a line of its own, and then ends with status 1.
+    Check(CheckArgs),
+}
+
+/// How the controller runs.
+#[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Configuration file (YAML).
+    /// Configuration file (YAML): apiVersion config.sluice.dev/v1alpha1, kind Configuration.
     #[arg(long, env = "SLUICE_CONFIG")]
     pub config: Option<PathBuf>,
     /// The namespace Sluice runs in, where its Lease and its certificate are.
@@ -45,12 +73,61 @@ pub struct Args {
     /// Where metrics are served, as GET /metrics.
     #[arg(long, env = "SLUICE_METRICS_BIND", default_value = "0.0.0.0:8080")]
     pub metrics_bind: SocketAddr,
+    /// Serve metrics over TLS, with the certificate of the webhooks.
+    #[arg(long, env = "SLUICE_METRICS_TLS")]
+    pub metrics_tls: bool,
+    /// A PEM bundle of the authorities whose clients may read metrics, with a certificate of theirs. Read at the
+    /// start. Default: everybody may.
+    #[arg(long, env = "SLUICE_METRICS_CLIENT_CA", requires = "metrics_tls")]
+    pub metrics_client_ca: Option<PathBuf>,
+    /// The oldest version of TLS that is served, for webhooks and metrics.
+    #[arg(long, env = "SLUICE_TLS_MIN_VERSION", default_value = "VersionTLS12")]
+    pub tls_min_version: TlsVersion,
+    /// A cipher suite that is served, by its IANA name, such as TLS_AES_256_GCM_SHA384. May be repeated. Default:
+    /// all that are safe.
+    #[arg(long, env = "SLUICE_TLS_CIPHER_SUITES", value_delimiter = ',')]
+    pub tls_cipher_suites: Vec<String>,
+    /// Serve metrics of LocalQueues too. Tenants make LocalQueues, so there may be many.
+    #[arg(long, env = "SLUICE_LOCAL_QUEUE_METRICS")]
+    pub local_queue_metrics: bool,
     /// Where health is served, as GET /healthz and /readyz.
     #[arg(long, env = "SLUICE_HEALTH_BIND", default_value = "0.0.0.0:8081")]
     pub health_bind: SocketAddr,
     /// The form of the log.
     #[arg(long, env = "SLUICE_LOG_FORMAT", default_value = "text")]
     pub log_format: LogFormat,
+    /// What is logged: this level and those above it. RUST_LOG, if it is set, counts instead, and can name parts
+    /// of the process.
+    #[arg(long, env = "SLUICE_LOG_LEVEL", default_value = "info")]
+    pub log_level: LogLevel,
+}
+
+/// What is logged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum LogLevel {
+    /// Nothing.
+    Off,
+    /// What has failed and needs somebody.
+    Error,
+    /// What has failed and is tried again.
+    Warn,
+    /// What the process does.
+    Info,
+    /// What it does in detail.
+    Debug,
+    /// Everything.
+    Trace,
+}
+
+/// A version of TLS, as Kubernetes' components name it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum TlsVersion {
+    /// TLS 1.2.
+    #[value(name = "VersionTLS12")]
+    Tls12,
+    /// TLS 1.3.
+    #[value(name = "VersionTLS13")]
+    Tls13,
 }
 
 /// The form of the log.

@@ -22,13 +22,16 @@ use kube::{Client, Error, ResourceExt};
 use serde_json::Value;
 use sluice_webhooks::certificates::{
     Pair, certified_key, issue_ca, issue_serving, merge_bundle, needs_renewal, service_dns_names,
+    validity,
 };
 use sluice_webhooks::{CertificateSlot, manifests};
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
+use crate::process::clock::Moment;
 use crate::process::field_manager::FIELD_MANAGER;
+use crate::process::metrics::Metrics;
 use crate::process::term::Term;
 
 /// The Secret.
@@ -37,12 +40,15 @@ const SECRET: &str = "sluice-webhook-certificate";
 const SERVICE: &str = "sluice-webhook";
 /// The name of both webhook configurations.
 const CONFIGURATION: &str = "sluice";
-/// How often all is looked at again.
-const CHECK: Duration = Duration::from_secs(30);
+/// How often all is looked at again: whoever replaces a webhook configuration takes the CA away.
+const CHECK: Duration = Duration::from_secs(5);
 /// The same after a failure, and while the webhook configurations are missing or untrusting.
 const CHECK_SOON: Duration = Duration::from_secs(2);
 /// The same while there is no certificate at all: the process is not ready.
 const CHECK_AT_ONCE: Duration = Duration::from_millis(250);
+/// API servers hear of a CA by watches of their own, within milliseconds as a rule. A new certificate is served only
+/// when its CA has been in place for so long.
+const SPREADING: Duration = Duration::from_millis(1_500);
 /// Longest time for one look.
 const DEADLINE: Duration = Duration::from_secs(15);
 
@@ -62,7 +68,12 @@ pub struct Keeper {
     addresses: Vec<IpAddr>,
     slot: Arc<CertificateSlot>,
     term: Arc<Term>,
+    metrics: Arc<Metrics>,
+    /// The certificate that is served, and the CAs that came with it.
     served: String,
+    served_bundle: String,
+    /// Since when the CA of this certificate is in place.
+    trusted: Option<(String, Moment)>,
 }
 
 impl Keeper {
@@ -74,6 +85,7 @@ impl Keeper {
         sans: &[String],
         slot: Arc<CertificateSlot>,
         term: Arc<Term>,
+        metrics: Arc<Metrics>,
     ) -> Self {
         let (addresses, names): (Vec<_>, Vec<_>) = sans
             .iter()
@@ -88,7 +100,10 @@ impl Keeper {
             addresses: addresses.into_iter().filter_map(|(ip, _)| ip).collect(),
             slot,
             term,
+            metrics,
             served: String::new(),
+            served_bundle: String::new(),
+            trusted: None,
         }
     }
 
@@ -133,16 +148,34 @@ impl Keeper {
         };
         let bundle = text(&stored, BUNDLE);
         let trust = self.trust(&bundle).await?;
-        // Trust comes before use: the API server must know the CA when it sees the certificate. Whoever
-        // serves another one goes on with that until the leader has seen to it.
-        let may_wait = trust == Trust::Stale && self.slot.is_set();
-        if self.served != pair.certificate_pem && !may_wait {
+        if self.served != pair.certificate_pem && self.may_serve(&pair.certificate_pem, trust) {
             let key = certified_key(&pair).context("read the stored certificate")?;
             self.slot.set(key);
-            self.served = pair.certificate_pem;
+            if let Ok(validity) = validity(&pair.certificate_pem) {
+                self.metrics.process.certificate(validity.not_after);
+            }
+            self.served.clone_from(&pair.certificate_pem);
+            self.served_bundle = bundle;
             info!("serving webhooks with a new certificate");
         }
-        Ok(trust == Trust::InPlace)
+        Ok(trust == Trust::InPlace && self.served == pair.certificate_pem)
+    }
+
+    /// Trust comes before use: API servers must know the CA when they see the certificate. Whoever serves another one
+    /// goes on with that until then.
+    fn may_serve(&mut self, certificate_pem: &str, trust: Trust) -> bool {
+        if trust != Trust::InPlace {
+            self.trusted = None;
+            return trust == Trust::Missing || !self.slot.is_set();
+        }
+        let since = match &self.trusted {
+            Some((trusted, since)) if trusted == certificate_pem => *since,
+            _ => Moment::now(),
+        };
+        self.trusted = Some((certificate_pem.to_owned(), since));
+        let has_expired =
+            validity(certificate_pem).is_ok_and(|valid| valid.not_after < Timestamp::now());
+        !self.slot.is_set() || !has_expired && SPREADING <= since.elapsed()
     }
 
     /// What is stored, made or renewed by the leader where need be. None before there is one that can be
@@ -196,7 +229,9 @@ impl Keeper {
     ) -> Result<BTreeMap<String, ByteString>> {
         let ca = issue_ca(now)?;
         let serving = issue_serving(&ca, &self.names, &self.addresses, now)?;
-        let bundle = merge_bundle(&ca.certificate_pem, &text(data, BUNDLE), now);
+        // What is served now is trusted until the new one is served, also where somebody has emptied the Secret.
+        let known = format!("{}\n{}", text(data, BUNDLE), self.served_bundle);
+        let bundle = merge_bundle(&ca.certificate_pem, &known, now);
         let entries = [
             (CA, ca.certificate_pem),
             (BUNDLE, bundle),

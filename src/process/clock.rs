@@ -132,6 +132,12 @@ pub fn wall() -> Timestamp {
     }
 }
 
+/// When the wall clock was read at the start of the process.
+pub fn started() -> Timestamp {
+    let (wall, _) = *ORIGIN;
+    wall
+}
+
 /// Reads the wall clock now. To be called once, at the start of the process.
 pub fn start() {
     LazyLock::force(&ORIGIN);

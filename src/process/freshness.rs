@@ -27,8 +27,15 @@ pub struct Freshness {
 
 #[derive(Debug, Default)]
 struct Watches {
-    by_number: BTreeMap<u64, Arc<AtomicU64>>,
+    by_number: BTreeMap<u64, Watch>,
     next: u64,
+}
+
+#[derive(Debug)]
+struct Watch {
+    resource: String,
+    /// When it was heard last, in milliseconds.
+    heard: Arc<AtomicU64>,
 }
 
 /// One watch, until it is dropped.
@@ -40,13 +47,17 @@ pub struct Ear {
 }
 
 impl Freshness {
-    /// Listens to another watch. It counts as heard now.
-    pub fn listen(self: &Arc<Self>) -> Ear {
+    /// Listens to another watch of `resource`. It counts as heard now.
+    pub fn listen(self: &Arc<Self>, resource: &str) -> Ear {
         let heard = Arc::new(AtomicU64::new(Moment::now().as_millis()));
         let mut watches = self.lock();
         let number = watches.next;
         watches.next = number.wrapping_add(1);
-        watches.by_number.insert(number, heard.clone());
+        let watch = Watch {
+            resource: resource.to_owned(),
+            heard: heard.clone(),
+        };
+        watches.by_number.insert(number, watch);
         Ear {
             freshness: self.clone(),
             number,
@@ -56,12 +67,19 @@ impl Freshness {
 
     /// Whether no watch is silent.
     pub fn is_fresh(&self) -> bool {
+        let mut silences = self.silences().into_iter();
+        silences.all(|(_, silence)| silence < SILENT_AFTER)
+    }
+
+    /// How long each watch has been silent, with the resource that it watches.
+    pub fn silences(&self) -> Vec<(String, Duration)> {
         let watches = self.lock();
-        let mut heard = watches.by_number.values();
-        heard.all(|heard| {
-            let last = Moment::from_millis(heard.load(Ordering::Relaxed));
-            last.elapsed() < SILENT_AFTER
-        })
+        let watches = watches.by_number.values();
+        let silence = |watch: &Watch| {
+            let last = Moment::from_millis(watch.heard.load(Ordering::Relaxed));
+            (watch.resource.clone(), last.elapsed())
+        };
+        watches.map(silence).collect()
     }
 
     fn lock(&self) -> MutexGuard<'_, Watches> {
@@ -111,7 +129,7 @@ mod tests {
     fn one_silent_watch_is_enough_until_it_ends() {
         let freshness = Arc::new(Freshness::default());
         assert!(freshness.is_fresh(), "there is none");
-        let (one, other) = (freshness.listen(), freshness.listen());
+        let (one, other) = (freshness.listen("pods"), freshness.listen("jobs"));
         assert!(freshness.is_fresh(), "they have just begun");
         one.heard.store(0, Ordering::Relaxed);
         assert!(!freshness.is_fresh(), "one was never heard");

@@ -1,17 +1,17 @@
-//! Health and metrics over plain HTTP, for kubelet and Prometheus.
+//! Health and metrics, for kubelet and Prometheus.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use axum::Router;
-use axum::http::StatusCode;
-use axum::http::header::CONTENT_TYPE;
+use axum::http::header::{ACCEPT, CONTENT_TYPE};
+use axum::http::{HeaderMap, StatusCode};
 use axum::routing::get;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use crate::process::metrics::Metrics;
+use crate::process::metrics::{Exposition, Metrics};
 
 /// Whether all is well with something.
 pub type Check = Arc<dyn Fn() -> bool + Send + Sync>;
@@ -23,6 +23,11 @@ pub async fn serve_health(
     ready: Check,
     stop: CancellationToken,
 ) -> Result<()> {
+    let router = health_router(alive, ready);
+    serve(address, router, stop).await.context("serve health")
+}
+
+fn health_router(alive: Check, ready: Check) -> Router {
     let answer = |check: Check, otherwise: &'static str| {
         get(move || {
             let is_well = check();
@@ -35,26 +40,30 @@ pub async fn serve_health(
             }
         })
     };
-    let router = Router::new()
+    Router::new()
         .route("/healthz", answer(alive, "the controller hangs\n"))
-        .route("/readyz", answer(ready, "not ready\n"));
-    serve(address, router, stop).await.context("serve health")
+        .route("/readyz", answer(ready, "not ready\n"))
 }
 
-/// Serves /metrics.
+/// The path /metrics, in the format that the scraper asks for.
+pub fn metrics_router(metrics: Arc<Metrics>) -> Router {
+    Router::new().route(
+        "/metrics",
+        get(move |headers: HeaderMap| {
+            let accept = headers.get(ACCEPT).and_then(|accept| accept.to_str().ok());
+            let exposition = Exposition::accepted(accept);
+            let text = metrics.text(exposition);
+            async move { ([(CONTENT_TYPE, exposition.content_type())], text) }
+        }),
+    )
+}
+
+/// Serves /metrics without TLS.
 pub async fn serve_metrics(
     address: SocketAddr,
-    metrics: Arc<Metrics>,
+    router: Router,
     stop: CancellationToken,
 ) -> Result<()> {
-    const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-    let router = Router::new().route(
-        "/metrics",
-        get(move || {
-            let text = metrics.text();
-            async move { ([(CONTENT_TYPE, OPENMETRICS)], text) }
-        }),
-    );
     serve(address, router, stop).await.context("serve metrics")
 }
 
@@ -66,4 +75,40 @@ async fn serve(address: SocketAddr, router: Router, stop: CancellationToken) -> 
         .with_graceful_shutdown(stop.cancelled_owned())
         .await?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use axum::body::Body;
+    use axum::http::Request;
+    use tokio::time::advance;
+    use tower::ServiceExt;
+
+    use super::*;
+    use crate::process::pulse::Pulse;
+
+    /// Kubelet asks every ten seconds, and restarts the container after three failures: the loop has then not turned
+    /// for a minute.
+    #[tokio::test(start_paused = true)]
+    async fn a_loop_that_does_not_turn_is_not_alive() {
+        let pulse = Arc::new(Pulse::default());
+        let beating = pulse.clone();
+        let router = health_router(Arc::new(move || beating.is_beating()), Arc::new(|| true));
+        let healthz = async || {
+            let request = Request::get("/healthz").body(Body::empty()).unwrap();
+            let answer = router.clone().oneshot(request).await.unwrap();
+            answer.status().as_u16()
+        };
+        advance(Duration::from_mins(5)).await;
+        assert_eq!(healthz().await, 200, "no controller runs");
+        pulse.beat();
+        advance(Duration::from_secs(29)).await;
+        assert_eq!(healthz().await, 200, "it may take its time");
+        advance(Duration::from_secs(2)).await;
+        assert_eq!(healthz().await, 503, "it hangs");
+        pulse.beat();
+        assert_eq!(healthz().await, 200, "it turns again");
+    }
 }

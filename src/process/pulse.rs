@@ -42,6 +42,12 @@ impl Pulse {
         self.set(None);
     }
 
+    /// How long ago the loop has begun its last turn; none if none runs.
+    pub fn since_last(&self) -> Option<Duration> {
+        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        last.map(|last| last.elapsed())
+    }
+
     /// Whether the loop goes on, or none runs. Counted by a clock that stops while the machine sleeps,
     /// as the loop does.
     pub fn is_beating(&self) -> bool {

@@ -402,7 +402,7 @@ async fn a_job_kind_that_does_not_fit_says_so() -> Result<()> {
             .create(&mk_job_kind(&name, "none.example.com", "v1", "None"))
             .await?;
         let told = scene
-            .see_condition("JobKind", &name, "Ready", "False", "KindNotServed")
+            .see_condition("JobKind", &name, "Ready", "False", "Waiting")
             .await?;
         assert_eq!(
             told,

@@ -3,11 +3,13 @@
 use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
-use serde_json::Value;
+use serde_json::{Value, json};
 use sluice_testbed::eventually;
+use sluice_webhooks::certificates::{issue_ca, issue_serving};
 
 use crate::support::DEADLINE;
 use crate::support::bed::{self, BINARY, Bed};
+use crate::support::objects::{Job, is_suspended};
 
 /// A Sluice that somebody runs at a desk against the cluster, with an administrator's rights and names of
 /// its own in its certificate.
@@ -91,6 +93,75 @@ async fn a_process_at_a_desk_changes_nothing_of_it() -> Result<()> {
         scene
             .see_condition("JobKind", "job", "Ready", "True", "Watched")
             .await?;
+        Ok(())
+    })
+    .await
+}
+
+/// Changes the Secret, and waits until another certificate is served and trusted alone or beside the one before.
+async fn rotate(bed: &Bed, patch: Value) -> Result<()> {
+    let told = "serving webhooks with a new certificate";
+    let served =
+        || std::fs::read_to_string(bed.sluice.process().log()).map(|log| log.matches(told).count());
+    let (before, served_before) = (certificate(bed).await?, served()?);
+    let patch = patch.to_string();
+    let secret = [
+        "-n",
+        "sluice-system",
+        "patch",
+        "secret",
+        "sluice-webhook-certificate",
+    ];
+    let args = [&secret[..], &["-p", &patch]].concat();
+    bed.cp.kubectl(args, None).await?.ok()?;
+    eventually("another certificate", DEADLINE, async || {
+        let after = certificate(bed).await?;
+        ensure!(
+            after[0]["tls.crt"] != before[0]["tls.crt"],
+            "it is the same"
+        );
+        ensure!(after[1] != before[1], "it is not trusted");
+        ensure!(served()? == served_before + 1, "it is not served");
+        Ok(())
+    })
+    .await
+}
+
+/// Rotated, expired and emptied, while jobs are created all the time.
+#[tokio::test]
+async fn no_request_fails_while_certificates_change() -> Result<()> {
+    bed::own_running("rotate", async |bed, scene| {
+        let long_ago = "2020-01-01T00:00:00Z".parse()?;
+        let expired = issue_serving(&issue_ca(long_ago)?, &[], &["127.0.0.1".parse()?], long_ago)?;
+        let rotations = async || -> Result<()> {
+            rotate(bed, json!({"stringData": {"names": "another"}})).await?;
+            let pair = json!({"tls.crt": expired.certificate_pem, "tls.key": expired.key_pem});
+            rotate(bed, json!({"stringData": pair})).await?;
+            rotate(bed, json!({"data": null})).await
+        };
+        let created = std::cell::Cell::new(0);
+        let traffic = async || -> Result<()> {
+            loop {
+                let name = format!("job-{}", created.get());
+                let job = Job::new(&name).gate("acme.io/budget").json();
+                let born = scene
+                    .create_once(&job)
+                    .await
+                    .context("a request has failed")?;
+                ensure!(is_suspended(&born), "{born}");
+                created.set(created.get() + 1);
+                tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+            }
+        };
+        tokio::select! {
+            failed = traffic() => failed?,
+            rotated = rotations() => rotated?,
+        }
+        ensure!(
+            created.get() > 100,
+            "only {} jobs were created",
+            created.get()
+        );
         Ok(())
     })
     .await

@@ -5,17 +5,19 @@ use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 use sluice_testbed::eventually;
 
-use crate::support::DEADLINE;
 use crate::support::admission::{Admission, both_ways, play};
 use crate::support::made_up::controlled_by;
-use crate::support::objects::{Job, quota, with};
+use crate::support::objects::{Job, name_of, quota, with};
 use crate::support::pods::{Pod, has_queue_gate, is_released, is_running, queued, replicated};
+use crate::support::{DEADLINE, Scene};
 
 both_ways!(
     a_labelled_pod_that_names_an_owner_waits,
     the_pods_of_a_job_are_believed,
     a_gate_without_a_queue_is_reported,
     pods_that_run_without_usage_are_counted_and_reported,
+    a_job_that_names_a_queued_one_does_not_hide_its_pods,
+    a_template_with_sluices_label_does_not_hide_its_pods,
     a_pod_is_not_moved_to_another_object,
 );
 
@@ -92,6 +94,41 @@ async fn a_gate_without_a_queue_is_reported(admission: Admission) -> Result<()> 
         let pod = Pod::new("alone").scheduling_gate(sluice_crds::QUEUE_GATE);
         scene.create(&pod.json()).await?;
         scene.see_event("alone", "NoQueue").await.map(drop)
+    })
+    .await
+}
+
+/// A Job in no queue, with these labels in its template and this owner; its pods run, and are counted.
+async fn is_counted(scene: &Scene<'_>, labels: Value, owners: Value) -> Result<()> {
+    // A Job without labels gets those of its template from the API server.
+    let mut job = Job::new("big").runs_forever().json();
+    job["metadata"]["labels"] = json!({"tests/own": "yes"});
+    job["metadata"]["ownerReferences"] = owners;
+    let labels = json!({"metadata": { "labels": labels }});
+    json_patch::merge(&mut job["spec"]["template"], &labels);
+    scene.create(&job).await?;
+    let pods = scene.see_pods("Running", 1).await?;
+    scene.see_event(name_of(&pods[0]), "Uncharged").await?;
+    scene.see_account("cpu", ("1", "1", "0"), 0).await
+}
+
+/// Batch Jobs make no Jobs: the one above has no usage for these pods, whatever it names.
+async fn a_job_that_names_a_queued_one_does_not_hide_its_pods(admission: Admission) -> Result<()> {
+    play(admission, "uncharged-owner", async |scene| {
+        scene.queue(&[quota("cpu", "3")]).await?;
+        let tiny = Job::new("tiny").queue("q").gate("tests/never").json();
+        let tiny = scene.create(&tiny).await?;
+        let labels = json!({"sluice.dev/queue-name": "q"});
+        is_counted(scene, labels, controlled_by(&tiny)).await
+    })
+    .await
+}
+
+async fn a_template_with_sluices_label_does_not_hide_its_pods(admission: Admission) -> Result<()> {
+    play(admission, "uncharged-label", async |scene| {
+        scene.queue(&[quota("cpu", "3")]).await?;
+        let labels = json!({"sluice.dev/queue-name": "q", "sluice.dev/managed": "true"});
+        is_counted(scene, labels, Value::Null).await
     })
     .await
 }

@@ -3,13 +3,14 @@
 
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
+use sluice_testbed::eventually;
 
-use crate::support::Scene;
 use crate::support::admission::{Admission, both_ways, play};
 use crate::support::after::{AFTER, after_gate, job_rule, object, rule, waiting};
 use crate::support::made_up::MadeUp;
 use crate::support::objects::{GATED, Job, is_suspended, own, own_gate, quota};
 use crate::support::pods::Pod;
+use crate::support::{DEADLINE, Scene};
 
 both_ways!(
     a_job_waits_for_another_one_to_be_complete,
@@ -242,10 +243,15 @@ async fn a_gate_names_an_object_without_a_namespace(admission: Admission) -> Res
         scene.see_told("train", "Gated", "such objects can't be watched").await?;
         scene.delete("Gate", &name).await?;
         after_gate(scene, object(namespace.clone(), &scene.ns, Some("default"))).await?;
-        let told = scene
-            .see_condition("Gate", &name, "Active", "False", "WrongScope")
-            .await?;
-        ensure!(told.contains("must not be set, as Namespace has no namespaces"), "{told}");
+        // What was told of the Gate before may come once more.
+        eventually("the Gate to be told about its namespace", DEADLINE, async || {
+            let told = scene
+                .see_condition("Gate", &name, "Active", "False", "WrongScope")
+                .await?;
+            ensure!(told.contains("must not be set, as Namespace has no namespaces"), "{told}");
+            Ok::<_, anyhow::Error>(())
+        })
+        .await?;
         scene.delete("Gate", &name).await?;
         after_gate(scene, object(namespace, &scene.ns, None)).await?;
         scene

@@ -53,7 +53,8 @@ async fn what_has_failed_is_told_and_may_recover(admission: Admission) -> Result
             .see_told("train", "Gated", "Job.batch \"prepare\" has failed")
             .await?;
         let train = scene.get("Job", "train").await?;
-        assert_eq!(annotation(&train, EXPIRED), gate);
+        let uid = train["metadata"]["uid"].as_str().unwrap_or_default();
+        assert_eq!(annotation(&train, EXPIRED), format!("{uid},{gate}"));
         ensure!(is_suspended(&train), "{train}");
         // It acts once: another job shows that all is looked at again.
         scene

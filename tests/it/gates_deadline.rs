@@ -58,7 +58,8 @@ async fn an_overdue_gate_is_told_once_and_still_holds(admission: Admission) -> R
         );
         ensure!(told == expected, "{told}");
         let job = scene.get("Job", "late").await?;
-        assert_eq!(annotation(&job, EXPIRED), name);
+        let uid = job["metadata"]["uid"].as_str().unwrap_or_default();
+        assert_eq!(annotation(&job, EXPIRED), format!("{uid},{name}"));
         assert_eq!(annotation(&job, GATED), name);
         ensure!(is_suspended(&job), "{job}");
         scene
@@ -201,7 +202,8 @@ async fn pods_of_a_deployment_are_lifted_by_the_deadline_of_its_gate(
         .await?;
         let deployment = scene.get("Deployment", "d").await?;
         assert_eq!(annotation(&deployment, GATED), "");
-        assert_eq!(annotation(&deployment, EXPIRED), name);
+        let uid = deployment["metadata"]["uid"].as_str().unwrap_or_default();
+        assert_eq!(annotation(&deployment, EXPIRED), format!("{uid},{name}"));
         Ok(())
     })
     .await

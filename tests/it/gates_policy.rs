@@ -260,7 +260,7 @@ async fn in_a_selected_namespace_nothing_needs_a_queue() -> Result<()> {
             json!([{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "r", "uid": "u", "controller": true}]),
         );
         let refused = refusal(answered(async || of_tenant.create_once(&forged).await).await?)?;
-        ensure!(refused.contains("which only controllers may name"), "{refused}");
+        ensure!(refused.contains("which only its controller may name"), "{refused}");
         // What the Gate is deleted under stays held.
         scene.delete("Gate", &object).await?;
         eventually("the Gate to apply no more", DEADLINE, async || {

@@ -67,7 +67,7 @@ async fn quota_outlasts_the_crd_while_pods_run() -> Result<()> {
 
         widget.delete_crd(scene).await?;
         scene
-            .see_condition("JobKind", &widget.name, "Ready", "False", "KindNotServed")
+            .see_condition("JobKind", &widget.name, "Ready", "False", "Waiting")
             .await?;
         see_behind(scene, "behind").await?;
         ungate_pod(scene, "one-pod").await?;

@@ -167,7 +167,7 @@ async fn objects_are_taken_over_when_their_job_kind_comes() -> Result<()> {
         widgets.delete_crd().await?;
         // Its CRD gone, it says so, and the other kinds go on.
         scene
-            .see_condition("JobKind", &scene.ns, "Ready", "False", "KindNotServed")
+            .see_condition("JobKind", &scene.ns, "Ready", "False", "Waiting")
             .await?;
         scene.create(&Job::new("other").queue("q").json()).await?;
         scene.see_complete("other").await?;
@@ -224,7 +224,7 @@ async fn a_job_kind_waits_for_its_crd() -> Result<()> {
         scene.queue(&[quota("cpu", "2")]).await?;
         scene.create(&widgets.job_kind()).await?;
         let told = scene
-            .see_condition("JobKind", &scene.ns, "Ready", "False", "KindNotServed")
+            .see_condition("JobKind", &scene.ns, "Ready", "False", "Waiting")
             .await?;
         assert_eq!(
             told,

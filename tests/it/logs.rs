@@ -5,12 +5,14 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use anyhow::{Context, Result, ensure};
-use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde::Deserialize;
+use serde::de::{Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::json;
 use sluice_testbed::{SluiceOptions, eventually};
 
-use crate::support::objects::{Job, quota};
+use crate::support::objects::{GATED, Job, holds_quota, quota};
 use crate::support::persist::answered;
+use crate::support::pods::Pod;
 use crate::support::{DEADLINE, bed};
 
 /// Any JSON in which no key comes twice.
@@ -75,6 +77,133 @@ impl<'de> Visitor<'de> for StrictVisitor {
 fn a_key_that_comes_twice_is_found() {
     assert!(serde_json::from_str::<Strict>(r#"{"a": [{"b": 1, "c": null}]}"#).is_ok());
     assert!(serde_json::from_str::<Strict>(r#"{"a": [{"b": 1, "b": 1}]}"#).is_err());
+}
+
+/// A line about a turn of a job's life. Nothing else is in it.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Turn {
+    #[serde(rename = "message")]
+    word: String,
+    kind: String,
+    namespace: String,
+    name: String,
+    queue: String,
+    flavor: String,
+    waited_seconds: Option<f64>,
+    reason: String,
+}
+
+/// All turns of a log.
+fn turns(log: &str) -> Result<Vec<Turn>> {
+    let lines = log
+        .lines()
+        .filter(|line| line.contains(r#""target":"sluice::turns""#));
+    let turns = lines.map(|line| {
+        let value: serde_json::Value = serde_json::from_str(line)?;
+        ensure!(value["level"] == "INFO", "{line}");
+        serde_json::from_value(value["fields"].clone()).with_context(|| line.to_owned())
+    });
+    turns.collect()
+}
+
+/// Each turn in the life of a job, a pod and a gated job makes one line.
+#[tokio::test]
+async fn each_turn_of_a_jobs_life_is_one_line() -> Result<()> {
+    let mut options = SluiceOptions::new(bed::BINARY);
+    options.args.push("--log-format=json".to_owned());
+    bed::own_running_with("turns", options, async |bed, scene| {
+        scene.queue(&[quota("cpu", "1")]).await?;
+        let gated = Job::new("gated").queue("q").gate("acme.io/budget");
+        scene.create(&gated.json()).await?;
+        scene.see_event("gated", "Gated").await?;
+        let lifted = json!({"metadata": {"annotations": {(GATED): null}}});
+        scene.merge("Job", "gated", lifted).await?;
+        scene.see_complete("gated").await?;
+        let stopped = Job::new("stopped").queue("q").runs_forever();
+        scene.create(&stopped.json()).await?;
+        let admitted = scene.see_admitted("stopped").await?;
+        let workload = admitted["metadata"]["name"].as_str().unwrap_or_default();
+        for active in [false, true] {
+            let edit = json!({"spec": {"active": active}});
+            scene.merge("Workload", workload, edit).await?;
+            scene
+                .see_workload("stopped", "as it is to be", |workload| {
+                    holds_quota(workload) == active
+                })
+                .await?;
+        }
+        scene
+            .create(&Pod::new("single").queue("q").runs("0").json())
+            .await?;
+        scene.delete("Job", "stopped").await?;
+        let finished = |turns: &[Turn]| {
+            turns
+                .iter()
+                .any(|t| t.name == "single" && t.word == "finished")
+        };
+        let log = bed.sluice.process().log();
+        let turns = eventually("the pod to be told of", DEADLINE, async || {
+            let turns = turns(&std::fs::read_to_string(log)?)?;
+            ensure!(finished(&turns), "{turns:?}");
+            Ok(turns)
+        })
+        .await?;
+        let lives = [
+            (
+                "Job",
+                "gated",
+                "gated, lifted, queued, admitted, released, finished Succeeded",
+            ),
+            (
+                "Job",
+                "stopped",
+                "queued, admitted, released, deactivated User, evicted Deactivated, \
+                 requeued Deactivated, reactivated, admitted, released",
+            ),
+            ("Pod", "single", "admitted, finished Succeeded"),
+        ];
+        for (kind, name, life) in lives {
+            let of_it: Vec<&Turn> = turns.iter().filter(|turn| turn.name == name).collect();
+            let told: Vec<String> = of_it
+                .iter()
+                .filter(|turn| turn.word != "ready")
+                .map(|turn| match turn.word.as_str() {
+                    "gated" | "lifted" => turn.word.clone(),
+                    word => format!("{word} {}", turn.reason).trim_end().to_owned(),
+                })
+                .collect();
+            assert_eq!(told.join(", "), life, "{name}");
+            for turn in of_it {
+                assert_eq!(
+                    (turn.kind.as_str(), &*turn.namespace),
+                    (kind, &*scene.ns),
+                    "{turn:?}"
+                );
+                assert_eq!(turn.queue, scene.ns, "{turn:?}");
+                assert!(
+                    turn.waited_seconds.is_some_and(|waited| 0.0 <= waited),
+                    "{turn:?}"
+                );
+                let has_flavor = [
+                    "admitted",
+                    "released",
+                    "ready",
+                    "deactivated",
+                    "evicted",
+                    "requeued",
+                    "finished",
+                ];
+                assert_eq!(
+                    !turn.flavor.is_empty(),
+                    has_flavor.contains(&&*turn.word),
+                    "{turn:?}"
+                );
+            }
+        }
+        Ok(())
+    })
+    .await
 }
 
 /// Jobs that are told of problems, a write that is refused, a leader that takes over, and the end.

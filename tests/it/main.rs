@@ -20,13 +20,20 @@
     reason = "a test binary offers nothing to anybody"
 )]
 
+mod aliases;
 mod allowed_clients;
 mod bad_objects;
 mod being_deleted;
 mod certificate;
 mod children;
+mod configuration;
 mod crash;
+mod detached;
 mod devices;
+mod enforcement_config;
+mod enforcement_life;
+mod enforcement_modes;
+mod enforcement_outage;
 mod failover;
 mod fair_sharing;
 mod forged_owners;
@@ -36,6 +43,7 @@ mod gates_bad;
 mod gates_counter;
 mod gates_create;
 mod gates_deadline;
+mod gates_escapes;
 mod gates_examples;
 mod gates_kubectl;
 mod gates_life;
@@ -55,6 +63,7 @@ mod late_objects;
 mod life;
 mod logs;
 mod made_up_kind;
+mod metrics;
 mod operators;
 mod orphans;
 mod owners;
@@ -81,6 +90,7 @@ mod queue_fields;
 mod quota;
 mod races;
 mod reclaimable;
+mod release;
 mod requeue;
 mod reservations;
 mod reserved_quota;

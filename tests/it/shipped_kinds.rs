@@ -226,7 +226,7 @@ async fn without_their_crds_they_wait_and_disturb_nobody() -> Result<()> {
     bed::shared("shipped-no-crds", async |scene| {
         for name in SHIPPED {
             let told = scene
-                .see_condition("JobKind", name, "Ready", "False", "KindNotServed")
+                .see_condition("JobKind", name, "Ready", "False", "Waiting")
                 .await?;
             ensure!(told.contains("not served"), "{name}: {told}");
         }

@@ -9,6 +9,7 @@ use sluice_testbed::{Sluice, eventually};
 use crate::preemption::{job_of, queue_by_priority};
 use crate::support::objects::{Job, condition, is, is_admitted, is_suspended, name_of, quota};
 use crate::support::persist::persist;
+use crate::support::pods::{Pod, is_terminating};
 use crate::support::{DEADLINE, Scene, bed, see_a_second_pass};
 
 /// A job whose status is written by the test alone.
@@ -171,6 +172,51 @@ async fn nobody_waits_for_ever_for_a_job_that_does_not_stop() -> Result<()> {
         Ok(())
     })
     .await
+}
+
+/// What is being deleted and does not go keeps its quota, and another one is preempted in its place. A
+/// finalizer stands for a pod that does not end.
+#[tokio::test]
+async fn nobody_waits_for_ever_for_a_pod_that_does_not_go() -> Result<()> {
+    let finalizers = json!(["tests.sluice.dev/keep"]);
+    let pod = ["metadata", "finalizers"];
+    let of_job = ["spec", "template", "metadata", "finalizers"];
+    for (name, cascade) in [("pod", "background"), ("job", "foreground")] {
+        bed::shared(&format!("stall-{name}"), async |scene| {
+            queue_by_priority(scene, "2").await?;
+            scene
+                .create(&job_of(scene, "low", "other").runs_forever().json())
+                .await?;
+            scene.see_pods("Running", 1).await?;
+            let first = scene.list("Pod").await?.remove(0);
+            see_a_second_pass(&first["metadata"]["creationTimestamp"]).await?;
+            let stays = if name == "pod" {
+                let pod = Pod::new("stays").queue("q").with(&pod, finalizers.clone());
+                pod.priority_class(&scene.name("low")).json()
+            } else {
+                let job = job_of(scene, "low", "stays").runs_forever();
+                job.with(&of_job, finalizers.clone()).json()
+            };
+            scene.create(&stays).await?;
+            scene.see_pods("Running", 2).await?;
+            let cascade = format!("--cascade={cascade}");
+            let args = ["delete", name, "stays", &cascade, "--wait=false"];
+            scene.kubectl(&args, None).await?.ok()?;
+            scene.see_so_many("terminating", 1, is_terminating).await?;
+            let urgent = job_of(scene, "high", "urgent").runs_forever();
+            scene.create(&urgent.json()).await?;
+            let told = scene.see_event("stays", "DeletionOverdue").await?;
+            ensure!(told.contains("stays in use"), "{told}");
+            scene.see_admitted("urgent").await?;
+            scene.see("Job", "other", "suspended", is_suspended).await?;
+            let left = scene.see_so_many("terminating", 1, is_terminating).await?;
+            let free = json!({"metadata": {"finalizers": null}});
+            scene.merge("Pod", name_of(&left[0]), free).await?;
+            scene.see_admitted("other").await.map(drop)
+        })
+        .await?;
+    }
+    Ok(())
 }
 
 /// A job with a finalizer that is deleted and does not go is evicted like any other: its controller

@@ -8,7 +8,7 @@ use crate::support::objects::{self, GATED, GATES, Job, quota, with};
 use crate::support::pods::Pod;
 use crate::support::{Scene, bed};
 
-/// More jobs of one tenant than anybody looks at one by one.
+/// More jobs, pods and groups of one tenant than anybody looks at one by one.
 const FLOOD: usize = 200;
 
 /// What a tenant may leave behind, each of which comes before the other's jobs and can't run, now or ever.
@@ -18,6 +18,12 @@ fn nuisances() -> Vec<(&'static str, Vec<Value>)> {
     let template_gates = ["spec", "template", "spec", "schedulingGates"];
     let finalizers = ["metadata", "finalizers"];
     let flood = (0..FLOOD).map(|n| job(&format!("flood-{n}")).cpu("3").json());
+    let pods = (0..FLOOD).map(|n| Pod::new(&format!("pod-{n}")).queue("q").cpu("3").json());
+    let groups = (0..FLOOD).map(|n| {
+        let pod = Pod::new(&format!("member-{n}")).queue("q");
+        pod.group(&format!("crew-{n}"), 2).json()
+    });
+    let claims = json!([{"name": "gpu", "resourceClaimTemplateName": "nowhere"}]);
     vec![
         ("more than there is", vec![job("large").cpu("3").json()]),
         (
@@ -77,7 +83,17 @@ fn nuisances() -> Vec<(&'static str, Vec<Value>)> {
                     .json(),
             ],
         ),
-        ("a flood", flood.collect()),
+        (
+            "devices by a template that is not there",
+            vec![
+                job("claims")
+                    .with(&["spec", "template", "spec", "resourceClaims"], claims)
+                    .json(),
+            ],
+        ),
+        ("a flood of jobs", flood.collect()),
+        ("a flood of pods", pods.collect()),
+        ("a flood of groups", groups.collect()),
     ]
 }
 

@@ -4,7 +4,7 @@
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 use sluice_crds::ADMISSION_ANNOTATION;
-use sluice_testbed::{Options, Proxy, Sluice, SluiceOptions, eventually};
+use sluice_testbed::{Options, Proxy, Sluice, SluiceOptions, eventually, sum_of_series};
 
 use crate::failover::{leader, see_another_leader};
 use crate::support::bed::{self, Bed};
@@ -52,18 +52,13 @@ impl Two {
     }
 
     /// Waits until so many wait by what the first knows. If nobody does any more, its admission is on its way.
-    async fn see_waiting(&self, scene: &Scene<'_>, count: &str) -> Result<()> {
-        let waiting = format!(
-            "sluice_pending_workloads{{cluster_queue=\"{}\"}} ",
-            scene.ns
-        );
+    async fn see_waiting(&self, scene: &Scene<'_>, count: f64) -> Result<()> {
+        let of_queue = format!("cluster_queue=\"{}\"", scene.ns);
         eventually("the first to know or decide", DEADLINE, async || {
             let metrics = self.first.metrics().await.map_err(|e| format!("{e:#}"))?;
-            let line = metrics.lines().find_map(|line| line.strip_prefix(&waiting));
-            match line {
-                Some(line) if line == count => Ok(()),
-                other => Err(format!("{other:?}")),
-            }
+            let known = sum_of_series(&metrics, "sluice_pending_workloads", &[&of_queue]);
+            let is_known = known.is_some_and(|known| (known - count).abs() < 0.5);
+            is_known.then_some(()).ok_or(format!("{known:?}"))
         })
         .await
     }
@@ -113,12 +108,12 @@ async fn a_late_admission_is_taken_back_before_anything_is_released() -> Result<
         let workloads = scene.record("Workload").await?;
         let jobs = scene.record("Job").await?;
 
-        two.see_waiting(scene, "1").await?;
+        two.see_waiting(scene, 1.0).await?;
         // Quota is freed by the end of a job: what is told of another quota is a write, and the
         // admission that comes late would be refused for it.
         two.proxy.hold_requests();
         scene.delete("Job", "first").await?;
-        two.see_waiting(scene, "0").await?;
+        two.see_waiting(scene, 0.0).await?;
         let urgent = job("urgent").priority_class(&scene.name("high"));
         scene.create(&urgent.json()).await?;
         let second = two.see_second_leading(scene).await?;
@@ -189,10 +184,10 @@ async fn a_pod_that_was_ungated_late_is_evicted() -> Result<()> {
         scene.see_so_many("gated", 1, has_queue_gate).await?;
         let pods = scene.record("Pod").await?;
 
-        two.see_waiting(scene, "1").await?;
+        two.see_waiting(scene, 1.0).await?;
         two.proxy.hold_requests();
         scene.set_cpu("2").await?;
-        two.see_waiting(scene, "0").await?;
+        two.see_waiting(scene, 0.0).await?;
         let urgent = job("urgent").priority_class(&scene.name("high"));
         scene.create(&urgent.json()).await?;
         two.see_second_leading(scene).await?;

@@ -211,6 +211,10 @@ async fn a_gate_that_comes_too_late_is_ignored() -> Result<()> {
         scene.see_event("only", "Gated").await?;
         let gone = json!({"metadata": {"annotations": {(GATED): null}}});
         scene.merge("Job", "only", gone).await?;
+        // A pod that it had before it was suspended may still be there.
+        scene
+            .see("Job", "only", "started", |job| !is_suspended(job))
+            .await?;
         scene.see_pods("Running", 2).await?;
         scene.merge("Job", "only", late).await?;
         // What comes later has gone through by the time that both still run.

@@ -28,6 +28,7 @@
 
 mod admission;
 pub mod certificates;
+pub mod crypto;
 pub mod manifests;
 mod rules;
 mod server;
@@ -35,7 +36,9 @@ mod server;
 mod tests;
 
 pub use admission::access::{Access, Permission};
+pub use admission::observer::{Answered, Observer};
 pub use admission::policy::Policy;
+pub use admission::queue_states::{LocalQueueState, QueueStates};
 pub use admission::request::{GroupVersionKind, Malformed, Operation, Request, UserInfo};
 pub use admission::schemas::{Published, Schemas};
 pub use admission::surroundings::Surroundings;
@@ -45,3 +48,4 @@ pub use server::allowed_clients::{AllowedClients, AllowedClientsError};
 pub use server::handler::{Outside, router};
 pub use server::listener::Server;
 pub use server::tls::CertificateSlot;
+pub use server::tls_options::{TlsMinVersion, TlsOptions, TlsOptionsError};

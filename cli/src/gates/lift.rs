@@ -10,11 +10,12 @@ use sluice_crds::{HELD_BY_LABEL_PREFIX, JobKind};
 use sluice_kinds::gates::Gate;
 use sluice_kinds::names;
 
-use super::cluster::{Cluster, ClusterError, Connection, Namespaces, answer};
-use super::outcome::{EXIT_CODES, Ended, GatesError, Tell, Told, gate};
-use super::resource::{Resource, Served};
+use super::outcome::{EXIT_CODES, Ended, GatesError, gate};
 use super::target::{self, Outcome};
 use super::text::{self, Counts};
+use crate::cluster::{Cluster, ClusterError, Connection, Namespaces, answer};
+use crate::cluster::{Resource, Served};
+use crate::cluster::{Tell, Told};
 
 /// Objects that are asked for at a time.
 const PAGE: u32 = 500;

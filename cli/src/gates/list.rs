@@ -8,9 +8,10 @@ use kube::core::ApiResource;
 use serde_json::{Value, json};
 use sluice_crds::Gate;
 
-use super::cluster::{Cluster, Connection, answer};
-use super::outcome::{EXIT_CODES, Ended, Format, GatesError, Tell, Told};
+use super::outcome::{EXIT_CODES, Ended, GatesError};
 use super::text;
+use crate::cluster::{Cluster, Connection, answer};
+use crate::cluster::{Format, Tell, Told};
 
 /// List the Gates, and how much they hold.
 #[derive(Debug, Args)]

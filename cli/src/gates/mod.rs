@@ -1,12 +1,10 @@
 //! `kubectl sluice gates`: what gates hold, and how they are lifted, on a cluster and with the caller's rights.
-//! Only this folder asks a cluster. Each answer has a deadline.
+//! Connection and deadlines are those of `cluster`.
 //!
 //! | file | what it holds |
 //! |---|---|
 //! | `list`, `show`, `lift` | one command each: what it asks, and in which order |
 //! | `outcome` | what the commands share: how each ends, and why it can't be run |
-//! | `cluster` | the connection, deadlines, and errors of the API server |
-//! | `resource` | which resource `jobset.jobset.x-k8s.io` is |
 //! | `target` | an object with gates: the patch that lifts one of them, and what is left |
 //! | `text` | what is printed |
 //!
@@ -14,13 +12,12 @@
 
 use clap::Subcommand;
 
-pub use self::outcome::{Ended, GatesError, Tell, Told};
+pub use self::outcome::{Ended, GatesError};
+use crate::cluster::Tell;
 
-mod cluster;
 mod lift;
 mod list;
 mod outcome;
-mod resource;
 mod show;
 mod target;
 mod text;

@@ -2,43 +2,17 @@
 
 use std::io;
 
-use clap::ValueEnum;
 use sluice_kinds::Problem;
 use sluice_kinds::gates::Gate;
 use thiserror::Error;
 
-use super::cluster::ClusterError;
-use super::resource::UnknownResource;
+use crate::cluster::{ClusterError, UnknownResource};
 
 pub(super) const EXIT_CODES: &str = "\
 Exit codes:
   0  done
   1  a gate was not lifted: it was refused, or the object does not have the gate
   2  wrong usage, or the cluster does not answer what is asked for";
-
-/// A form of output.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Format {
-    /// JSON.
-    Json,
-    /// YAML.
-    Yaml,
-    /// More columns.
-    Wide,
-}
-
-/// What a command tells, as soon as it knows.
-pub enum Told {
-    /// What was asked for.
-    Result(String),
-    /// What the user should know besides.
-    Note(String),
-    /// What did not work.
-    Error(String),
-}
-
-/// Takes what a command tells.
-pub type Tell<'a> = dyn FnMut(Told) -> io::Result<()> + 'a;
 
 /// How a command ended that could be run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -10,10 +10,11 @@ use kube::api::{Api, DynamicObject, PostParams};
 use kube::core::{ApiResource, Status};
 use sluice_crds::{GROUP, Gate as GateObject, LIFT_VERB, Lifting};
 
-use super::cluster::{Cluster, ClusterError, Connection, Namespaces, answer};
 use super::list::{plain, read, written};
-use super::outcome::{EXIT_CODES, Ended, Format, GatesError, Tell, Told, gate};
+use super::outcome::{EXIT_CODES, Ended, GatesError, gate};
 use super::text::{self, MayLift};
+use crate::cluster::{Cluster, ClusterError, Connection, Namespaces, answer};
+use crate::cluster::{Format, Tell, Told};
 
 /// Show a gate: what it is for, who may lift it, and what it holds.
 #[derive(Debug, Args)]

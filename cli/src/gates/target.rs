@@ -12,7 +12,7 @@ use sluice_crds::DEACTIVATED_BY_ANNOTATION;
 use sluice_kinds::gates::{self, Gate, GateRecord, GateState};
 use sluice_kinds::problem;
 
-use super::cluster::{ClusterError, answer};
+use crate::cluster::{ClusterError, answer};
 
 /// The name under which the API server keeps who changed a field.
 const FIELD_MANAGER: &str = "kubectl-sluice";

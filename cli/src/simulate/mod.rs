@@ -1,4 +1,5 @@
-//! `kubectl sluice simulate`: from the command line to what it says. No cluster is asked, and no clock.
+//! `kubectl sluice simulate`: from the command line to what it says. No clock is asked, and no cluster: what is seen
+//! in one is handed in.
 //!
 //! | file | what it holds |
 //! |---|---|
@@ -31,6 +32,7 @@ use self::play::{Restart, Rules, play};
 use self::problem::Problems;
 use self::quotas::Quotas;
 use self::settings::Role;
+use crate::cluster::Connection;
 use crate::input::{self, Document, InputError};
 
 mod basis;
@@ -68,8 +70,7 @@ Examples:
   kubectl sluice simulate -f queues.yaml --trace jobs.csv --svg usage.svg
 
   # Play the jobs of a cluster, and again with another quota
-  kubectl get clusterqueues,cohorts,resourceflavors,localqueues,workloads -A -o yaml > cluster.yaml
-  kubectl sluice simulate -f cluster.yaml --duration 1h --compare more-quota.yaml
+  kubectl sluice simulate --from-cluster --duration 1h --compare more-quota.yaml
 
   # Explain why a job is pending after an hour and a half
   kubectl sluice simulate -f queues.yaml -f jobs/ --explain team-a/train --at 1h30m";
@@ -91,9 +92,14 @@ pub struct Simulate {
         long,
         value_name = "FILE",
         value_delimiter = ',',
-        required = true
+        required_unless_present = "from_cluster"
     )]
     filename: Vec<PathBuf>,
+    /// Play the queues and Workloads of a cluster, with those of -f besides.
+    #[arg(long)]
+    from_cluster: bool,
+    #[command(flatten)]
+    connection: Connection,
     /// Also read the subdirectories of directories.
     #[arg(short = 'R', long)]
     recursive: bool,
@@ -191,12 +197,18 @@ struct Input {
 }
 
 impl Simulate {
-    /// Plays, and says what came of it: what to print, and notes beside it.
+    /// The cluster that is to be played, if one is.
+    pub fn cluster(&self) -> Option<&Connection> {
+        self.from_cluster.then_some(&self.connection)
+    }
+
+    /// Plays what was `seen` in a cluster and what is in files, and says what came of it: what to print, and notes
+    /// beside it.
     ///
     /// # Errors
     /// All that is wrong with the input.
-    pub fn run(&self) -> Result<(String, Vec<String>), Failure> {
-        let input = self.read()?;
+    pub fn run(&self, seen: Vec<Document>) -> Result<(String, Vec<String>), Failure> {
+        let input = self.read(seen)?;
         let outcome = match (&self.explain, &input.other) {
             (Some(name), _) => {
                 let job = find(name, &input.jobs).map_err(Failure::NotOneJob)?;
@@ -276,7 +288,7 @@ impl Simulate {
     }
 
     /// Reads all that is given.
-    fn read(&self) -> Result<Input, Failure> {
+    fn read(&self, seen: Vec<Document>) -> Result<Input, Failure> {
         let mut errors = Vec::new();
         let mut documents = |paths: &[PathBuf]| {
             input::objects(paths, self.recursive).unwrap_or_else(|found| {
@@ -284,7 +296,8 @@ impl Simulate {
                 Vec::new()
             })
         };
-        let (given, compared) = (documents(&self.filename), documents(&self.compare));
+        let (of_files, compared) = (documents(&self.filename), documents(&self.compare));
+        let given: Vec<Document> = seen.into_iter().chain(of_files).collect();
         let mut traces = Vec::new();
         for path in &self.trace {
             match input::text(path) {

@@ -42,6 +42,18 @@ fn kubeconfig(name: &str, port: u16) -> PathBuf {
 }
 
 #[test]
+fn shells_get_a_script_that_knows_the_commands() {
+    for shell in ["bash", "zsh", "fish"] {
+        let (code, script, stderr) =
+            run(Command::new(env!("CARGO_BIN_EXE_kubectl-sluice")).args(["completion", shell]));
+        assert_eq!((code, stderr.as_str()), (Some(0), ""), "{shell}");
+        for command in ["explain", "reactivate", "gates"] {
+            assert!(script.contains(command), "{shell}: {command}");
+        }
+    }
+}
+
+#[test]
 fn wrong_usage_is_found_before_a_cluster_is_asked() {
     let gate = "acme.io/budget";
     let long = format!("acme.io/{}", "x".repeat(60));

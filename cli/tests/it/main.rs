@@ -1,7 +1,9 @@
 //! Runs the plugin as a user does, on the shipped JobKinds and on files of its own.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
+mod audit;
 mod gates;
 mod gates_cluster;
 mod jobkind;
+mod live_cluster;
 mod simulate;

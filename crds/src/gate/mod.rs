@@ -45,6 +45,7 @@ pub use schedule::{
 )]
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = Rule::new("[has(self.approval), has(self.schedule), has(self.after), has(self.counter)].filter(is, is).size() <= 1").message("must have at most one of approval, schedule, after and counter: a gate is lifted in one way"))]
+#[x_kube(validation = Rule::new("!has(self.counter) || !has(self.deadline) || self.deadline.onExpiry != 'Lift'").message("must be Notify or Deactivate with counter: what is lifted at the deadline would exceed the limit").field_path(".deadline.onExpiry"))]
 pub struct GateSpec {
     /// What the gate waits for, in a sentence. Users read it on the objects that are held.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -7,6 +7,7 @@ use std::fmt;
 use crate::api::amount::Amount;
 use crate::api::names::{CohortName, FlavorName, QueueName, ResourceName, WorkloadId};
 use crate::api::queues::Consumed;
+use crate::api::quota::Quota;
 use crate::api::share::Share;
 
 /// Amounts by flavor and resource.
@@ -30,6 +31,15 @@ pub struct QueueStatus {
     pub usage: ByFlavor<Usage>,
     /// With fair sharing: its dominant share of what its cohort lends.
     pub share: Option<Share>,
+}
+
+/// The quota of a ClusterQueue as it is configured.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QueueQuota {
+    /// Its cohort.
+    pub cohort: Option<CohortName>,
+    /// The quota of each resource in each flavor.
+    pub quota: ByFlavor<Quota>,
 }
 
 /// The usage of one resource in one flavor in a ClusterQueue.
@@ -121,6 +131,19 @@ pub struct Snapshot {
     pub cohorts: BTreeMap<CohortName, ByFlavor<Amount>>,
     /// The queued workloads of each ClusterQueue, in order.
     pub pending: BTreeMap<QueueName, Vec<WorkloadId>>,
+}
+
+/// The amounts of each resource in all flavors together.
+pub fn sum_by_resource<T>(
+    by_flavor: &ByFlavor<T>,
+    amount: impl Fn(&T) -> Amount,
+) -> BTreeMap<ResourceName, Amount> {
+    let mut sums: BTreeMap<ResourceName, Amount> = BTreeMap::new();
+    for (resource, counted) in by_flavor.values().flatten() {
+        let sum = sums.entry(resource.clone()).or_default();
+        *sum = sum.plus(amount(counted));
+    }
+    sums
 }
 
 impl Usage {

@@ -1,11 +1,13 @@
 //! The status of queues and cohorts, and a snapshot of the state. The types are in `api/status.rs`.
 
+use std::collections::BTreeMap;
+
 use crate::api::amount::Amount;
 use crate::api::names::{CohortName, LocalQueueKey, QueueName};
 use crate::api::queues::StopPolicy;
 use crate::api::share::Share;
 use crate::api::status::{
-    ByFlavor, CohortStatus, InactiveReason, LocalQueueInactiveReason, LocalQueueStatus,
+    ByFlavor, CohortStatus, InactiveReason, LocalQueueInactiveReason, LocalQueueStatus, QueueQuota,
     QueueStatus, ResourceUsage, Snapshot, Usage,
 };
 use crate::queue::cluster_queue::ClusterQueueState;
@@ -57,6 +59,27 @@ impl Engine {
             usage,
             share: self.share(&NodeName::Queue(name.clone())),
         })
+    }
+
+    /// The quota of a ClusterQueue; none if it does not exist.
+    pub fn queue_quota(&self, name: &QueueName) -> Option<QueueQuota> {
+        let config = self.config.queues.get(name)?;
+        let mut quota = ByFlavor::new();
+        for ((flavor, resource), configured) in configured_quotas(&config.resource_groups) {
+            let of_flavor: &mut BTreeMap<_, _> = quota.entry(flavor).or_default();
+            of_flavor.insert(resource, configured);
+        }
+        Some(QueueQuota {
+            cohort: config.cohort.clone(),
+            quota,
+        })
+    }
+
+    /// The number of pending workloads of a ClusterQueue for which nothing can be done until something is freed or
+    /// changed, as far as is known, and of those beyond the limit of the queue. Takes a moment for each class.
+    pub fn inadmissible(&self, name: &QueueName) -> usize {
+        let state = self.cluster_queues.get(name);
+        state.map_or(0, |state| state.pending.inadmissible_workloads())
     }
 
     /// The status of a LocalQueue; none if it does not exist.

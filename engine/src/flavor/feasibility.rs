@@ -1,10 +1,11 @@
 //! What blocks a shape at the present usage, and whether it could ever fit.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::api::amount::Amount;
 use crate::api::flavor::FlavorFungibility;
-use crate::flavor::options::{Slot, SlotId, Slots, fewest_pods};
+use crate::api::names::ResourceName;
+use crate::flavor::options::{Slot, SlotId, Slots, fewest_pods, for_pods};
 use crate::quota::flavor_resources::FlavorResourceId;
 use crate::quota::quota_tree::QuotaTree;
 use crate::quota::usage::RequestedUsage;
@@ -67,13 +68,16 @@ impl Slots {
         forced
     }
 
-    /// Whether the fewest pods that are accepted would fit without any usage. Says yes if there are too
-    /// many combinations to try.
+    /// Whether the fewest pods that are accepted would fit without any usage. If there are too many
+    /// combinations to try, says yes unless [`Slots::may_fit`] says no.
     pub(crate) fn ever_fits(&self, tree: &QuotaTree, node: NodeId, shape: &Shape) -> bool {
         let mut tries_left = WAYS_TRIED_MAX;
         let places: Vec<(&Slot, u32)> = (self.in_order.iter())
             .filter_map(|slot| Some((slot, fewest_pods(shape.pod_sets.get(slot.place.pod_set)?))))
             .collect();
+        if !self.may_fit(tree, node, &places) {
+            return false;
+        }
         // The usage of earlier slots, and the next choice to try.
         let mut ways = vec![(BTreeMap::new(), 0)];
         while let Some((taken, next)) = ways.last_mut() {
@@ -99,6 +103,42 @@ impl Slots {
             }
         }
         false
+    }
+
+    /// Whether nothing says at once that these pods never fit, however many combinations there are: all
+    /// flavors together have enough of each resource, and enough places for requests of each size.
+    fn may_fit(&self, tree: &QuotaTree, node: NodeId, places: &[(&Slot, u32)]) -> bool {
+        let mut wanted: BTreeMap<&ResourceName, (Vec<Amount>, BTreeSet<FlavorResourceId>)> =
+            BTreeMap::new();
+        for (slot, count) in places {
+            let mut amounts: BTreeMap<&ResourceName, Amount> = BTreeMap::new();
+            for (resource, cell, each) in slot.choices.iter().flat_map(|c| &c.usage_per_pod) {
+                amounts.insert(resource, for_pods(*each, *count));
+                wanted.entry(resource).or_default().1.insert(*cell);
+            }
+            for (resource, amount) in amounts {
+                // A request of zero always fits.
+                if amount > Amount::ZERO {
+                    wanted.entry(resource).or_default().0.push(amount);
+                }
+            }
+        }
+        wanted.into_values().all(|(mut amounts, cells)| {
+            let limits: Vec<i128> = (cells.into_iter())
+                .map(|cell| self.most(tree, node, cell).at_least_zero().get())
+                .collect();
+            let sum = |all: &mut dyn Iterator<Item = i128>| all.fold(0, i128::saturating_add);
+            let all = sum(&mut amounts.iter().map(|amount| amount.get()));
+            if sum(&mut limits.iter().copied()) < all {
+                return false;
+            }
+            // The largest first: so many are at least as large as this one.
+            amounts.sort_unstable_by(|one, other| other.cmp(one));
+            let mut so_large = (1..).zip(&amounts);
+            so_large.all(|(count, amount)| {
+                count <= sum(&mut limits.iter().map(|limit| limit / amount.get().max(1)))
+            })
+        })
     }
 
     /// The largest amount that could be admitted without any usage.

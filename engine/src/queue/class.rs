@@ -96,6 +96,10 @@ impl ClassMembers {
         last.or((self.head < *key).then_some(&self.head))
     }
 
+    pub(super) fn len(&self) -> usize {
+        self.rest.len().saturating_add(1)
+    }
+
     pub(super) fn iter(&self) -> impl Iterator<Item = &QueueOrder> {
         std::iter::once(&self.head).chain(&self.rest)
     }

@@ -26,6 +26,16 @@ impl PendingQueue {
         })
     }
 
+    /// The number of workloads in inadmissible classes, and beyond the limit.
+    pub(crate) fn inadmissible_workloads(&self) -> usize {
+        let classes = self.classes.iter();
+        let inadmissible = classes.filter(|(id, _)| self.is_inadmissible(id));
+        let members = inadmissible.map(|(_, class)| class.members.len());
+        members
+            .sum::<usize>()
+            .saturating_add(self.beyond_limit.len())
+    }
+
     /// Marks a class: nothing can be done for its head.
     pub(crate) fn mark_inadmissible(&mut self, id: &ClassId) {
         let is_there = self.set_inadmissible(id, true).is_some();

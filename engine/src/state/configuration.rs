@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::api::flavor::Flavor;
 use crate::api::names::{CohortName, FlavorName, LocalQueueKey, QueueName, WorkloadId};
 use crate::api::queues::{AdmissionMode, ClusterQueue, Cohort, LocalQueue};
+use crate::api::settings::Settings;
 use crate::queue::cluster_queue::ClusterQueueState;
 use crate::queue::local_queue::LocalQueueState;
 use crate::quota::config::NodeName;
@@ -50,9 +51,12 @@ impl Engine {
     }
 
     pub(super) fn set_queue(&mut self, name: &QueueName, mut queue: Option<ClusterQueue>) {
-        if let Some(queue) = &mut queue {
-            let default = &self.settings.undeclared_resources;
-            (queue.undeclared_resources).get_or_insert_with(|| default.clone());
+        self.undeclared_by_settings.remove(name);
+        if let Some(queue) = &mut queue
+            && queue.undeclared_resources.is_none()
+        {
+            queue.undeclared_resources = Some(self.settings.undeclared_resources.clone());
+            self.undeclared_by_settings.insert(name.clone());
         }
         if self.config.queues.get(name).map(|known| &**known) == queue.as_ref() {
             return;
@@ -90,6 +94,29 @@ impl Engine {
         }
         self.review(used);
         self.drop_empty_cluster_queue(name);
+    }
+
+    pub(super) fn set_settings(&mut self, settings: Settings) {
+        let pod = self.settings.pod;
+        let settings = Settings { pod, ..settings };
+        if self.settings == settings {
+            return;
+        }
+        self.settings = settings;
+        let queues = self.config.queues.iter();
+        let queues: Vec<_> = queues
+            .map(|(n, queue)| (n.clone(), queue.clone()))
+            .collect();
+        for (name, queue) in queues {
+            self.cohort_trees.invalidate(&NodeName::Queue(name.clone()));
+            if self.undeclared_by_settings.contains(&name) {
+                let queue = ClusterQueue {
+                    undeclared_resources: None,
+                    ..(*queue).clone()
+                };
+                self.set_queue(&name, Some(queue));
+            }
+        }
     }
 
     /// Queues the pending workloads of a ClusterQueue again, if their order or their limit has changed.

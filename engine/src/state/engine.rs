@@ -30,6 +30,8 @@ pub struct Engine {
     pub(crate) workloads: Workloads,
     pub(crate) shapes: Shapes,
     pub(crate) settings: Settings,
+    /// The ClusterQueues that say nothing of undeclared resources: for them the settings count.
+    pub(crate) undeclared_by_settings: BTreeSet<QueueName>,
     /// Admitted workloads that may have a reason to be evicted.
     pub(crate) to_review: BTreeSet<WorkloadId>,
     /// What is due without any event: a backoff has ended, or a reservation timeout has expired.
@@ -56,6 +58,7 @@ impl Engine {
             workloads: Workloads::default(),
             shapes: Shapes::new(settings.pod),
             settings,
+            undeclared_by_settings: BTreeSet::new(),
             to_review: BTreeSet::new(),
             timers: BTreeSet::new(),
             nominations: Nominations::default(),
@@ -84,6 +87,13 @@ impl Engine {
             Event::AdmissionFailed(id) => self.admission_failed(&id),
             Event::EvictionFailed(id) => self.eviction_failed(&id),
         }
+        self.debug_check();
+    }
+
+    /// Has other settings count from now on. Everything is considered again, and nothing is evicted for it. The amount
+    /// of one pod stays what it was.
+    pub fn change_settings(&mut self, settings: Settings) {
+        self.set_settings(settings);
         self.debug_check();
     }
 

@@ -64,6 +64,40 @@ fn what_fits_each_flavor_but_not_all_of_them_together_is_passed() {
     );
 }
 
+/// There are more combinations of flavors than anybody could try.
+#[test]
+fn what_has_many_pod_sets_is_passed_too() {
+    let many = |amounts: &mut dyn Iterator<Item = u32>| {
+        let sets: Vec<_> = amounts.map(|amount| format!("cpu={amount}")).collect();
+        sets.join(" / ")
+    };
+    let rows = [
+        // One more than all flavors have.
+        many(&mut (0..17).map(|_| 100)),
+        // The same, each of another size.
+        many(&mut (0..17).map(|n| 95 + n % 9)),
+        // There is enough, but no flavor has enough for an eighth.
+        many(&mut (0..15).map(|n| 101 + n % 5)),
+    ];
+    for pod_sets in rows {
+        check(&format!(
+            "queue q strict default.cpu=800 spot.cpu=800
+             job many q {pod_sets}
+             job small q cpu=1
+             decide => small"
+        ));
+    }
+    // Those fit, and block as any head does.
+    let pod_sets = many(&mut (0..14).map(|n| 110 + n % 5));
+    check(&format!(
+        "queue q strict default.cpu=800 spot.cpu=800
+         held x q default.cpu=100
+         job many q {pod_sets}
+         job small q cpu=1
+         decide =>"
+    ));
+}
+
 #[test]
 fn it_is_a_head_again_when_quota_has_come() {
     check(

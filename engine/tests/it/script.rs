@@ -44,7 +44,7 @@ use std::sync::Arc;
 use sluice_engine::{
     Admission, Amount, Cohort, Decision, Engine, Event, EvictReason, FairPreemption, Flavor,
     FlavorName, LocalQueueStatus, PreemptionRight, QueueName, QueueStatus, ResourceName, Settings,
-    Taint, TaintEffect, Time, Workload, WorkloadState,
+    Taint, TaintEffect, Time, UndeclaredResources, Workload, WorkloadState,
 };
 
 use words::{Words, assignment, local, local_key, pair, pod_set, queue};
@@ -135,6 +135,7 @@ impl World {
             "local-parts" | "local-counts" | "local-asked" => {
                 return self.local_status(verb, name);
             }
+            "settings" => return self.change_settings(name),
             "job" => return self.job(name, &words),
             "held" => return self.held(name, &words),
             "bind" | "end" => return self.pods(verb, name, &words),
@@ -174,6 +175,16 @@ impl World {
             _ => panic!("what is {verb:?}?"),
         };
         self.engine.apply(event);
+        String::new()
+    }
+
+    /// Other settings from now on: `fair`, or `ignore` for what no queue covers.
+    fn change_settings(&mut self, name: &str) -> String {
+        let mut settings = settings(name);
+        if name == "ignore" {
+            settings.undeclared_resources = UndeclaredResources::Ignore;
+        }
+        self.engine.change_settings(settings);
         String::new()
     }
 

@@ -28,6 +28,22 @@ fn the_smaller_share_goes_first() {
 }
 
 #[test]
+fn sharing_can_begin_while_jobs_run() {
+    check(
+        "queue a in=c reclaim=any default.cpu=0
+         queue b in=c default.cpu=0
+         queue lender in=c default.cpu=6
+         held b1 b since=1 default.cpu=2
+         held b2 b since=2 default.cpu=2
+         held b3 b since=3 default.cpu=2
+         job a1 a cpu=2
+         decide =>
+         settings fair
+         decide => !b3(fair)",
+    );
+}
+
+#[test]
 fn shares_are_compared_from_the_root_down() {
     check(
         "fair

@@ -40,3 +40,20 @@ fn queues_of_a_tree_that_differ_in_what_they_ignore_share_no_plan() {
          decide => a",
     );
 }
+
+#[test]
+fn other_settings_count_for_queues_that_say_nothing() {
+    check(
+        "queue unset default.cpu=4
+         queue block undeclared=block default.cpu=4
+         job a unset cpu=1 disk=9
+         job b block cpu=1 disk=9
+         decide =>
+         settings ignore
+         decide => a
+         why b => ClusterQueue \"block\" has no quota for resource \"disk\"
+         settings plain
+         job c unset cpu=1 disk=9
+         decide =>",
+    );
+}

@@ -3,14 +3,13 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use serde_json::Value;
 use sluice_crds::{AppliedKind, AppliesTo};
 use sluice_kinds::problem::summarize;
-use sluice_kinds::{Condition, Problem, names};
+use sluice_kinds::{Problem, names};
 
 use super::selector::Selector;
 use super::subject::{Applies, Candidate};
-use super::values;
+use super::when::When;
 
 /// Where it stands.
 const FIELD: &str = "spec.appliesTo";
@@ -26,7 +25,7 @@ pub struct CompiledAppliesTo {
     kinds: BTreeSet<AppliedKind>,
     /// Empty: any and none.
     queues: BTreeSet<String>,
-    when: Option<Arc<Condition>>,
+    when: Option<Arc<When>>,
     /// What of it can't be followed. What the rest matches gets the gate.
     broken: Option<String>,
 }
@@ -79,7 +78,7 @@ impl CompiledAppliesTo {
             }
         }
         let when = when.as_ref().and_then(|source| {
-            let compiled = compile_condition(source);
+            let compiled = When::compile(source, WHEN);
             compiled.map_err(|problem| problems.push(problem)).ok()
         });
         let compiled = Self {
@@ -133,34 +132,10 @@ impl CompiledAppliesTo {
         let Some(when) = &self.when else {
             return Applies::Yes;
         };
-        match evaluate(when, candidate) {
+        match when.is_true(candidate) {
             Ok(true) => Applies::Yes,
             Ok(false) => Applies::No,
             Err(why) => Applies::Unclear(format!("{WHEN} fails: {why}")),
         }
     }
-}
-
-fn evaluate(when: &Condition, candidate: &dyn Candidate) -> Result<bool, String> {
-    let values = values::read(when, candidate)?;
-    when.is_true(&|name| values.get(name).unwrap_or_else(|| candidate.object()))
-}
-
-/// Compiles an expression. One that fails whatever an object holds, as its types don't fit, is refused.
-fn compile_condition(source: &str) -> Result<Condition, Problem> {
-    let condition = Condition::compile(WHEN, source, values::VARIABLES)?;
-    // What an object holds is not known before there is one.
-    if condition.reads("object") {
-        return Ok(condition);
-    }
-    let outcomes = values::samples(&condition)
-        .map(|sample| condition.is_true(&|name| sample.get(name).unwrap_or(&Value::Null)));
-    match outcomes {
-        [Err(first), Err(_)] => Err(Problem::invalid(WHEN, source, mistyped(&first))),
-        [Ok(_), _] | [_, Ok(_)] => Ok(condition),
-    }
-}
-
-fn mistyped(why: &str) -> String {
-    format!("fails for every object: {why}; requests are doubles, priority and pods are ints")
 }

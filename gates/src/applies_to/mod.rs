@@ -8,3 +8,4 @@ pub(crate) mod subject;
 #[cfg(test)]
 mod tests;
 mod values;
+pub(crate) mod when;

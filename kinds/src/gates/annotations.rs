@@ -14,6 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use serde_json::Value;
+use sluice_crds::QUEUE_REQUIRED_GATE;
 
 use crate::field::metadata::annotation;
 use crate::field::names;
@@ -76,6 +77,16 @@ impl Gate {
         &self.0
     }
 
+    /// The gate of an object that names no queue, in a namespace that requires one.
+    pub fn queue_required() -> Self {
+        Self(QUEUE_REQUIRED_GATE.to_owned())
+    }
+
+    /// Whether it is that gate.
+    pub fn is_queue_required(&self) -> bool {
+        self.0 == QUEUE_REQUIRED_GATE
+    }
+
     /// The name of the scheduling gate that stands for this gate on a pod: its own name where that is
     /// a valid one, else one made from a hash of it. So is a gate that is called like a queue gate.
     pub fn scheduling_gate(&self) -> Cow<'_, str> {
@@ -121,6 +132,11 @@ impl GateState {
             Self::None | Self::Invalid(_) => None,
         };
         held.into_iter().flatten()
+    }
+
+    /// Whether one of them holds the object until it names a queue.
+    pub fn require_queue(&self) -> bool {
+        self.names().any(Gate::is_queue_required)
     }
 
     /// The scheduling gates that stand for them on pods.

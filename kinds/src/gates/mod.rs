@@ -13,5 +13,5 @@ pub(crate) mod scheduling;
 pub use add::{missing, with};
 pub use annotations::*;
 pub use lift::without;
-pub use record::{GateRecord, Lifted};
+pub use record::{GateRecord, Lifted, OF_GATES};
 pub use scheduling::{QueueGates, gates_removed, propagated};

@@ -9,6 +9,12 @@ use sluice_crds::{DEACTIVATED_BY_ANNOTATION, EXPIRED_GATES_ANNOTATION, LIFTED_GA
 
 use super::annotations::{GATES_MAX, Gate};
 
+/// The annotations that keep it.
+pub const OF_GATES: [&str; 3] = [
+    LIFTED_GATES_ANNOTATION,
+    EXPIRED_GATES_ANNOTATION,
+    DEACTIVATED_BY_ANNOTATION,
+];
 /// Longest name of a user that is kept, in bytes.
 const USER_BYTES_MAX: usize = 253;
 /// What stands in the name of a user for what would need an escape.
@@ -39,7 +45,7 @@ pub struct Lifted {
 pub struct GateRecord {
     /// The gates that were lifted from it, the first one first.
     pub lifted: Vec<Lifted>,
-    /// The gates whose deadlines have passed.
+    /// The UID of the object that this is about, and the gates whose deadlines have passed.
     pub expired: BTreeSet<String>,
     /// The gate that has deactivated it. It stays held while this is there.
     pub deactivated_by: Option<String>,
@@ -59,7 +65,7 @@ impl GateRecord {
         let expired = expired.map(str::trim).filter(|name| !name.is_empty());
         Self {
             lifted: lifted.and_then(Result::ok).unwrap_or_default(),
-            expired: expired.take(RECORDS_MAX).map(str::to_owned).collect(),
+            expired: expired.take(RECORDS_MAX + 1).map(str::to_owned).collect(),
             deactivated_by: text(DEACTIVATED_BY_ANNOTATION).map(str::to_owned),
         }
     }
@@ -81,9 +87,10 @@ impl GateRecord {
         self.deactivated_by.is_some()
     }
 
-    /// Whether the deadline of `gate` has passed.
-    pub fn has_expired(&self, gate: &Gate) -> bool {
-        self.expired.contains(gate.as_str())
+    /// Whether the deadline of `gate` of the object with this UID has passed. What names another UID was copied from
+    /// that object, or made up: nobody knows the UID of an object before it is created.
+    pub fn has_expired(&self, gate: &Gate, uid: &str) -> bool {
+        self.expired.contains(uid) && self.expired.contains(gate.as_str())
     }
 }
 
@@ -149,14 +156,20 @@ fn plain(name: &str) -> String {
     kept
 }
 
-/// The value of [`EXPIRED_GATES_ANNOTATION`] after `gates` were added to `before`.
+/// The value of [`EXPIRED_GATES_ANNOTATION`] of the object with this UID after `gates` were added to `before`: the UID,
+/// and then the gates.
 pub fn expired_value<'a>(
     before: &'a BTreeSet<String>,
     gates: impl IntoIterator<Item = &'a Gate>,
+    uid: &'a str,
 ) -> String {
-    let gates = gates.into_iter().map(Gate::as_str);
-    let all: BTreeSet<&str> = before.iter().map(String::as_str).chain(gates).collect();
-    all.into_iter().collect::<Vec<_>>().join(",")
+    let before = before.iter().filter(|_| before.contains(uid));
+    let before = before.map(String::as_str).filter(|gate| *gate != uid);
+    let gates: BTreeSet<&str> = before.chain(gates.into_iter().map(Gate::as_str)).collect();
+    std::iter::once(uid)
+        .chain(gates)
+        .collect::<Vec<_>>()
+        .join(",")
 }
 
 #[cfg(test)]
@@ -183,9 +196,14 @@ mod tests {
         let record = read(LIFTED_GATES_ANNOTATION, &value);
         assert_eq!(record.lifted, [lifted("acme.io/a"), lifted("acme.io/b")]);
         let gate = Gate::parse("acme.io/b", "").unwrap();
-        let value = expired_value(&BTreeSet::from(["acme.io/a".to_owned()]), [&gate]);
-        assert_eq!(value, "acme.io/a,acme.io/b");
-        assert!(read(EXPIRED_GATES_ANNOTATION, &value).has_expired(&gate));
+        let before = ["u1", "acme.io/a"].map(str::to_owned).into();
+        let value = expired_value(&before, [&gate], "u1");
+        assert_eq!(value, "u1,acme.io/a,acme.io/b");
+        let record = read(EXPIRED_GATES_ANNOTATION, &value);
+        assert!(record.has_expired(&gate, "u1"));
+        assert!(!record.has_expired(&gate, "u2"), "a copy");
+        assert_eq!(expired_value(&before, [&gate], "u2"), "u2,acme.io/b");
+        assert!(!read(EXPIRED_GATES_ANNOTATION, "acme.io/b").has_expired(&gate, "u1"));
         assert!(read(DEACTIVATED_BY_ANNOTATION, "").is_deactivated());
     }
 

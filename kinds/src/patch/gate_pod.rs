@@ -56,7 +56,13 @@ impl PodHold {
         } else if is_labelled && !goes_with_owner || is_gated && !(goes_with_owner && is_managed) {
             Some(Self::Single)
         } else if is_bare && !gates::gate_annotations(pod).is_empty() {
-            Some(Self::Gates)
+            // It gets its scheduling gates now or never: also the one for a queue that it names later.
+            let held_by = gates::read(&gates::gate_annotations(pod));
+            Some(if held_by.require_queue() {
+                Self::Single
+            } else {
+                Self::Gates
+            })
         } else {
             None
         }

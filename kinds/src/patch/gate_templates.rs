@@ -33,7 +33,7 @@ pub struct Waiting<'a> {
 
 impl CompiledKind {
     /// The patch that puts into every pod template of `object` what its pods wait behind: the queue
-    /// gate if it is in a queue, and one gate for each gate of its annotations. What others wrote
+    /// gate if it is in a queue, or held until it is, and one gate for each gate of its annotations. What others wrote
     /// into the list of propagated gates goes, also from the templates of what is suspended. Applied
     /// to its own outcome it is empty.
     pub fn gate_patch(&self, object: &Value, waiting: Waiting<'_>) -> Patch {
@@ -102,8 +102,10 @@ impl CompiledKind {
     ) -> Gating {
         let gating = Gating::behind(gates);
         match (waiting.hold, waiting.queue) {
-            (Hold::Pods, None) => gating.annotation(POD_SET_ANNOTATION, set),
-            (Hold::Pods, Some(_)) => gating
+            (Hold::Pods, None) if !gates.require_queue() => {
+                gating.annotation(POD_SET_ANNOTATION, set)
+            }
+            (Hold::Pods, _) => gating
                 .annotation(POD_SET_ANNOTATION, set)
                 .queue_gate(sluice_crds::QUEUE_GATE),
             (Hold::EachPod, Some(queue)) => {
@@ -111,6 +113,9 @@ impl CompiledKind {
                     self.queued_by_itself(gating, object, pod, queue, waiting.queue_labels);
                 let marks = self.group_marks(object, pod).into_iter();
                 marks.fold(gating, |gating, (key, value)| gating.annotation(key, value))
+            }
+            (Hold::EachPod, None) if gates.require_queue() => {
+                gating.by_itself(pod, self.queue_gates())
             }
             (Hold::EachPod, None) | (Hold::Suspend, _) => gating,
         }

@@ -6,12 +6,15 @@ mod gate_object;
 mod gate_pod;
 mod gate_templates;
 mod gating;
+mod label_object;
 pub mod marks;
 mod release;
 mod ungate;
+mod ungate_templates;
 
 pub use gate_object::gate_object_patch;
 pub use gate_pod::{MIRROR_ANNOTATION, PodHold, unlist_patch};
 pub use gate_templates::Waiting;
+pub use label_object::label_object_patch;
 pub use release::{Placing, Target};
 pub use ungate::{Lifting, lifting_patch};

@@ -2,6 +2,7 @@
 //!
 //! Must not know JobKinds, and writes nothing. Uses `gates` and `field`.
 
+pub mod aliases;
 pub mod claims;
 pub mod devices;
 pub(crate) mod place;

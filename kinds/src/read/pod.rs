@@ -107,6 +107,10 @@ pub struct PodAdmission {
     /// without such a class: its own can't change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub priority: Option<i32>,
+    /// The UID of the job that it was released with: it keeps its place there, whatever its owner references say.
+    /// None for a pod that was admitted by itself, or with its group.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub job: Option<String>,
 }
 
 impl PodView {

@@ -2,7 +2,6 @@
 //! admitted is released by its plan.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use k8s_openapi::jiff::Timestamp;
 use sluice_crds::{Admission, WorkloadSpec};
 use sluice_engine::Event;
 use sluice_kinds::pod::PodAdmission;
@@ -36,6 +35,7 @@ impl Controller {
             self.engine.apply(Event::AdmissionFailed(subject.id()));
             return;
         };
+        self.decided.note(&subject, self.now);
         let mut admission = translate::admission_record(admission, &self.cluster.flavors);
         admission.term = Some(self.late.term().to_string());
         let note = Note::normal("Admitted", admitted_text(&admission, &record.spec));
@@ -85,6 +85,7 @@ impl Controller {
             flavors: assignment.flavors,
             at: Time(self.now.wall),
             priority: pod.priority_class_label.as_ref().and(priority),
+            job: None,
         };
         let write = if self.late.has_pod(uid) {
             // It runs where its first flavors say.
@@ -109,28 +110,6 @@ impl Controller {
             _ => {
                 self.engine.apply(failed);
             }
-        }
-    }
-
-    /// Counts an admission, and how long it was waited for.
-    pub(in crate::controller) fn count_admission(
-        &self,
-        queue: &str,
-        created: Option<Timestamp>,
-        at: Timestamp,
-    ) {
-        let waited = created.map_or(0.0, |created| at.duration_since(created).as_secs_f64());
-        self.metrics.admitted(queue, waited.max(0.0));
-    }
-
-    /// Counts a pod that was admitted by itself.
-    pub(in crate::controller) fn pod_admitted(&self, uid: &Uid) {
-        // A watch may have shown before the reply that it is gone.
-        let Some((_, pod)) = self.objects.pods.of(uid) else {
-            return;
-        };
-        if let Some(Ok(admitted)) = &pod.admitted {
-            self.count_admission(&admitted.cluster_queue, pod.created, admitted.at.0);
         }
     }
 }

@@ -7,12 +7,11 @@ use std::collections::BTreeMap;
 use sluice_engine::{Event, EvictReason, LocalQueueKey};
 use sluice_kinds::view::QueueName;
 
-use crate::cache::conditions::{self, Type};
-use crate::cache::{Subject, Uid, WorkloadRecord};
+use crate::cache::{Subject, Uid};
 use crate::controller::Controller;
 use crate::controller::engine_sync::queue_of;
 use crate::controller::writes::in_flight::InFlightWrite;
-use crate::plan::cause::{Cause, PREEMPTED, Preemptor, Replacement, preempting};
+use crate::plan::cause::{Cause, Preemptor, Replacement, preempting};
 use crate::plan::{Note, PodPurpose, StatusPurpose, Write, pod as plan, workload};
 
 /// What becomes of an evicted subject.
@@ -221,7 +220,7 @@ impl Controller {
         };
         let note = cause.note_for_pod(&replacement);
         let subject = Subject::Pod(uid.clone());
-        self.count_pod_eviction(&subject, cause);
+        self.pod_evicted(uid, cause);
         self.send_for_pods(subject, write, vec![note]);
         Eviction::Begun
     }
@@ -265,40 +264,5 @@ impl Controller {
             pods.iter().any(|(_, pod)| pod.owner.is_none())
         };
         matches!(subject, Subject::Group(_)) && is_bare()
-    }
-
-    /// Counts the eviction of a job or group whose Workload says so since it was seen last: whoever
-    /// decided it, and whether or not there was an answer to the write.
-    pub(in crate::controller) fn count_eviction(
-        &self,
-        before: Option<bool>,
-        record: &WorkloadRecord,
-    ) {
-        let conditions = &record.status.conditions;
-        let (Some(false), true, Some(evicted), Some(admission)) = (
-            before,
-            record.is_evicting(),
-            conditions::find(conditions, Type::Evicted),
-            &record.status.admission,
-        ) else {
-            return;
-        };
-        self.metrics
-            .evicted(&admission.cluster_queue, &evicted.reason);
-        if evicted.reason == PREEMPTED
-            && let Some(preempted) = conditions::find(conditions, Type::Preempted)
-        {
-            self.metrics
-                .preempted(&admission.cluster_queue, &preempted.reason);
-        }
-    }
-
-    fn count_pod_eviction(&self, subject: &Subject, cause: &Cause) {
-        let admission = self.engine.admission(&subject.id());
-        let queue = admission.map_or("", |admission| admission.queue.as_str());
-        self.metrics.evicted(queue, cause.reason);
-        if let Some(right) = cause.preempted {
-            self.metrics.preempted(queue, right.reason());
-        }
     }
 }

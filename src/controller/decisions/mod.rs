@@ -1,4 +1,4 @@
-//! What is decided beside the engine: how a job or pod is evicted, which pods come back, what is late, stalled,
+//! What is decided beside the engine: how a job or pod is evicted, whose quota a pod uses, what is late, stalled,
 //! in excess or without its job. What fits where is the engine's, and nothing is taken in here. Called by
 //! `settle.rs` in its turn, and by `intake` and `writes` with what has happened; calls `engine_sync.rs`, and sends.
 //!
@@ -10,6 +10,7 @@ pub(super) mod excess;
 pub(super) mod late_admissions;
 pub(super) mod opening;
 pub(super) mod orphans;
+pub(super) mod pod_usage;
 pub(super) mod releases;
 pub(super) mod stalls;
 pub(super) mod unused_quota;

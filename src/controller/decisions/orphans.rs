@@ -11,7 +11,6 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use kube::api::ApiResource;
 use sluice_kinds::pod::PodMode;
 
-use crate::cache::pods::Root;
 use crate::cache::workload::Owner;
 use crate::cache::{PodKey, PodRecord, Subject, Uid, WorkloadKey, WorkloadRecord};
 use crate::controller::Controller;
@@ -186,44 +185,80 @@ impl Controller {
         }
     }
 
-    /// The pods of a job that is gone or going, which name no owner any more. A pod names the job by the UID in
+    /// The pods of a job that is gone or going, which do not belong to it any more. A pod names the job by the UID in
     /// one of its labels, as those of a Job do. One that does not may be of any Workload in its
     /// namespace that lacks its job and has such a pod set: it counts for each of them.
     pub(in crate::controller) fn orphaned_pods(
         &self,
         subject: &Subject,
     ) -> Vec<(&PodKey, &PodRecord)> {
-        let Subject::Job(uid) = subject else {
-            return Vec::new();
-        };
-        // The garbage collector takes the references before the job goes.
-        let job = self.objects.job_of(subject);
-        if job.is_some_and(|(_, job)| !job.deleting) {
-            return Vec::new();
-        }
-        let Some(namespace) = self.objects.namespace_of_job(uid) else {
+        let Some((uid, namespace)) = self.leaves_pods(subject) else {
             return Vec::new();
         };
         let pods = &self.objects.pods;
-        let names_another = |pod: &PodRecord| {
-            let mut named = pod.named_uids.iter();
-            named.any(|named| self.is_queued_job(named))
-        };
         let workload = self.objects.workload_of(subject);
         let sets = workload.map_or(&[][..], |(_, record)| &record.spec.pod_sets);
         let may_be = (sets.iter())
             .flat_map(|set| pods.of_set(namespace, &set.name))
-            .filter(|pod| pods.of(pod).is_some_and(|(_, pod)| !names_another(pod)));
+            .filter(|pod| pods.of(pod).is_some_and(|(_, pod)| !self.names_job(pod)));
         let found: BTreeSet<&Uid> = pods.naming(namespace, uid).chain(may_be).collect();
         let left = found.into_iter().filter_map(|pod| pods.of(pod));
-        left.filter(|(key, pod)| {
-            pod.mode == PodMode::Child
-                && pod.is_released()
-                // What it holds is said by its own record.
-                && pod.admitted.is_none()
-                && !matches!(self.root_of(pod, &key.namespace), Root::Uid(_))
-        })
-        .collect()
+        left.filter(|(key, pod)| self.may_be_left(key, pod))
+            .collect()
+    }
+
+    /// A job that is gone or going and has left a pod behind, and which holds quota for it.
+    pub(in crate::controller) fn left_by(&self, key: &PodKey, pod: &PodRecord) -> Option<Subject> {
+        if !self.may_be_left(key, pod) {
+            return None;
+        }
+        let holds = |subject: &Subject| {
+            let namespace = self.leaves_pods(subject).map(|(_, namespace)| namespace);
+            namespace == Some(&key.namespace) && self.holds_quota(subject)
+        };
+        let mut named = pod.named_uids.iter().cloned().map(Subject::Job);
+        if let Some(named) = named.find(holds) {
+            return Some(named);
+        }
+        let set = pod.pod_set.as_deref().filter(|_| !self.names_job(pod))?;
+        let workloads = self.objects.workloads();
+        let of_namespace = workloads.filter(|(at, _)| at.namespace == key.namespace);
+        let mut subjects = of_namespace
+            .filter(|(_, record)| record.spec.pod_sets.iter().any(|of| of.name == set))
+            .filter_map(|(_, record)| Some(&record.owner.as_ref()?.subject));
+        subjects.find(|subject| holds(subject)).cloned()
+    }
+
+    /// The UID and namespace of a job that is gone or going: the garbage collector takes the references
+    /// before the job goes.
+    fn leaves_pods<'a>(&'a self, subject: &'a Subject) -> Option<(&'a Uid, &'a Arc<str>)> {
+        let uid = subject.job()?;
+        let job = self.objects.job_of(subject);
+        if job.is_some_and(|(_, job)| !job.deleting) {
+            return None;
+        }
+        Some((uid, self.objects.namespace_of_job(uid)?))
+    }
+
+    /// Whether a pod may be one that a job has left behind: it runs, and what it belongs to by now holds no quota.
+    fn may_be_left(&self, key: &PodKey, pod: &PodRecord) -> bool {
+        let is_of_another = || {
+            let above = self.belongs_to(pod, &key.namespace);
+            above.is_some_and(|above| {
+                let job = self.objects.job_of(&above);
+                self.holds_quota(&above) || job.is_some_and(|(_, job)| job.finished().is_some())
+            })
+        };
+        pod.mode == PodMode::Child
+            && pod.is_released()
+            // What it holds is said by its own record.
+            && pod.admitted.is_none()
+            && !is_of_another()
+    }
+
+    /// Whether the labels of a pod name a job that is queued, by its UID.
+    fn names_job(&self, pod: &PodRecord) -> bool {
+        pod.named_uids.iter().any(|named| self.is_queued_job(named))
     }
 
     /// Whether a job is known by this UID, or what was queued for one.

@@ -66,13 +66,16 @@ impl Controller {
             })
             .collect();
         // What has succeeded in a group has done its part, and what a job says has ended for good has
-        // given its quota away: nobody takes their place.
+        // given its quota away: nobody takes their place. Nor that of a pod that was taken from the job and runs on.
         let used_up = |set: &str| {
             let reclaimed = usize::try_from(record.reclaimed(set)).unwrap_or(usize::MAX);
             let done = members.iter().filter(|member| {
                 is_group && member.pod_set == set && member.pod.phase == PodPhase::Succeeded
             });
-            reclaimed.saturating_add(done.count())
+            let away = self.detached_pods(subject);
+            let away = away.filter(|(_, pod)| pod.pod_set.as_deref() == Some(set));
+            let used_up = done.count().saturating_add(away.count());
+            reclaimed.saturating_add(used_up)
         };
         let at = Time(self.now.wall);
         let writes: Vec<(Uid, Write)> = plan::releases(&members, &admission, used_up)
@@ -84,6 +87,7 @@ impl Controller {
                     flavors: assignment.flavors.clone(),
                     at: at.clone(),
                     priority: None,
+                    job: subject.job().map(ToString::to_string),
                 };
                 let write = plan::release(member.key, member.pod, &record, assignment)?;
                 Some((member.pod.uid.clone(), write))

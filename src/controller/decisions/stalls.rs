@@ -1,8 +1,11 @@
 //! Writes that should have had an effect by now: an evicted job that does not stop is told so once, and
-//! nobody waits for it any more; an admitted job that is not released gives its quota back. Since when a
+//! nobody waits for it any more, and so is what is deleted and does not go; an admitted job that is not released gives its quota back. Since when a
 //! job is evicted its Workload says, so a restart forgets nothing.
 
 use std::sync::Arc;
+
+use k8s_openapi::jiff::Timestamp;
+use sluice_engine::{Event, WorkloadState};
 
 use super::evictions::Eviction;
 use crate::cache::{JobRecord, Subject, WorkloadRecord};
@@ -23,6 +26,22 @@ pub struct Expected {
     evicted: HashMap<Subject, Stopping>,
     /// Admitted jobs that are suspended, and since when this process has seen that.
     unreleased: HashMap<Subject, Moment>,
+    /// What is being deleted and has no Workload: pods with usage of their own, and jobs that are deleted after
+    /// what belongs to them.
+    terminating: HashMap<Subject, Terminating>,
+    /// What the engine was told last of jobs that are deleted after what belongs to them.
+    leaving: HashMap<Subject, sluice_engine::Workload>,
+}
+
+/// What is being deleted.
+#[derive(Debug)]
+struct Terminating {
+    /// The ClusterQueue whose quota it holds.
+    queue: Arc<str>,
+    /// Until when others wait for it.
+    until: Timestamp,
+    /// Whether it was told of that it is overdue.
+    is_stalled: bool,
 }
 
 /// A job that is to stop.
@@ -48,7 +67,7 @@ impl Expected {
         let Some(admission) = holds else {
             return self.forget(subject);
         };
-        if record.is_evicting() {
+        if record.is_evicting() || job.is_some_and(|job| job.deletes_pods) {
             self.unreleased.remove(subject);
             let stopping = Stopping {
                 queue: admission.cluster_queue.as_str().into(),
@@ -65,8 +84,47 @@ impl Expected {
         }
     }
 
-    /// Nothing is expected of a job or group any more.
+    /// Notes that what has no Workload is to be gone, and until when others wait for that. Returns whether they
+    /// still do.
+    pub fn note_terminating(
+        &mut self,
+        subject: &Subject,
+        queue: &str,
+        until: Timestamp,
+        now: Timestamp,
+    ) -> bool {
+        let known = self.terminating.entry(subject.clone());
+        let known = known.or_insert_with(|| Terminating {
+            queue: queue.into(),
+            until,
+            is_stalled: false,
+        });
+        known.until = until;
+        now < until
+    }
+
+    /// Notes what the engine is told of a job that is deleted after what belongs to it.
+    pub fn note_leaving(&mut self, subject: &Subject, told: sluice_engine::Workload) {
+        self.leaving.insert(subject.clone(), told);
+    }
+
+    /// How many are overdue.
+    #[cfg(test)]
+    pub fn overdue(&self) -> usize {
+        let evicted = self.evicted.values().filter(|stopping| stopping.is_stalled);
+        let terminating = self.terminating.values().filter(|left| left.is_stalled);
+        evicted.count() + terminating.count()
+    }
+
+    /// Nothing is expected of a job, group or pod any more.
     pub fn forget(&mut self, subject: &Subject) {
+        self.forget_workload(subject);
+        self.terminating.remove(subject);
+        self.leaving.remove(subject);
+    }
+
+    /// Nothing is expected of a Workload any more.
+    pub fn forget_workload(&mut self, subject: &Subject) {
         self.evicted.remove(subject);
         self.unreleased.remove(subject);
     }
@@ -81,11 +139,64 @@ impl Controller {
     /// Once a second: looks after evictions and releases that have not ended.
     pub(in crate::controller) fn look_after_stalls(&mut self) {
         self.tell_stalled();
+        self.tell_stalled_deletions();
         self.evict_unreleased();
         let evicted = self.expected.evicted.values();
-        let stalled = evicted.filter(|stopping| stopping.is_stalled);
+        let jobs = evicted.filter(|stopping| stopping.is_stalled);
+        let terminating = self.expected.terminating.values();
+        let others = terminating.filter(|left| left.is_stalled);
+        let jobs = jobs.map(|stopping| stopping.queue.as_ref());
         self.metrics
-            .stalled(stalled.map(|stopping| stopping.queue.as_ref()));
+            .workloads
+            .stalled(jobs.chain(others.map(|left| left.queue.as_ref())));
+    }
+
+    /// Tells of what has no Workload, is deleted and does not go.
+    fn tell_stalled_deletions(&mut self) {
+        let now = self.now.wall;
+        let terminating = self.expected.terminating.iter_mut();
+        let overdue = terminating.filter(|(_, left)| !left.is_stalled && left.until <= now);
+        let overdue: Vec<Subject> = overdue
+            .map(|(subject, left)| {
+                left.is_stalled = true;
+                subject.clone()
+            })
+            .collect();
+        for subject in overdue {
+            if let Subject::Pod(uid) = &subject {
+                self.tell_about(&subject, stall::pod_overdue());
+                self.sync_pod(uid);
+            } else {
+                let note = stall::deletion_overdue(&self.remains(&subject));
+                self.tell_about(&subject, note);
+                self.hold_up_nobody(&subject);
+            }
+        }
+    }
+
+    /// Makes the engine wait no longer for a job whose Workload is gone.
+    fn hold_up_nobody(&mut self, subject: &Subject) {
+        let Some(told) = self.expected.leaving.remove(subject) else {
+            return;
+        };
+        if let WorkloadState::Evicting(admission, _) = told.state {
+            self.engine
+                .apply(Event::UpsertWorkload(sluice_engine::Workload {
+                    state: WorkloadState::Admitted(admission),
+                    evictable: false,
+                    ..told
+                }));
+        }
+    }
+
+    /// Until when others wait for a job that is deleted after what belongs to it, its Workload among that.
+    pub(in crate::controller) fn deleted_in_time_until(
+        &self,
+        subject: &Subject,
+    ) -> Option<Timestamp> {
+        let remains = self.remains(subject);
+        let since = remains.deleted_at?;
+        Some(stall::in_time_until(since, remains.terminate_until))
     }
 
     /// Tells of evictions that are overdue.
@@ -131,6 +242,9 @@ impl Controller {
         Remains {
             pods: names,
             terminate_until: live.iter().filter_map(|(_, pod)| pod.terminate_until).max(),
+            deleted_at: job
+                .filter(|job| job.deletes_pods)
+                .and_then(|job| job.deleted_at),
             is_unsuspended: job.is_some_and(|job| job.suspended == Some(false))
                 && self.can_be_suspended(subject),
         }

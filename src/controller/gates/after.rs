@@ -61,7 +61,8 @@ impl Controller {
                 if !known.is_changed(changed, &dependency, &held.namespace) {
                     continue;
                 }
-                let acts = object.spec.deadline.is_some() && !gated.kept.has_expired(gate);
+                let acts =
+                    object.spec.deadline.is_some() && !gated.kept.has_expired(gate, gated.uid);
                 let is_due = match known.check(&dependency, &held.namespace) {
                     Ok(()) => true,
                     Err(waiting) => acts && matches!(waiting, Waiting::Failed(_)),

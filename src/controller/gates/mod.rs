@@ -6,6 +6,9 @@
 
 mod after;
 mod counters;
+mod queue_required;
+
+use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
 use sluice_crds::QueuePlace;
@@ -74,6 +77,9 @@ impl Controller {
         namespace: &str,
         kept: &KeptGates,
     ) -> Option<GateNow> {
+        if gate.is_queue_required() {
+            return Some(self.look_at_queue(subject, namespace));
+        }
         let object = self.cluster.gates.get(gate)?;
         let mut now = GateNow {
             spec: object.spec.clone(),
@@ -124,14 +130,16 @@ pub fn count_changes(
             && let (Some(name), Some(created)) = (gate.object_name(), after.created)
         {
             let held = now.duration_since(created);
-            metrics.gate_lifted(&name, held.as_secs_f64().max(0.0));
+            metrics
+                .gates
+                .gate_lifted(&name, Duration::try_from(held).unwrap_or_default());
         }
     }
     for gate in after.kept.expired.difference(&before.kept.expired) {
         let gate = Gate::parse(gate, "").ok();
         let counted = gate.filter(|gate| known.count_expired(gate));
         if let Some(name) = counted.and_then(|gate| gate.object_name()) {
-            metrics.gate_expired(&name);
+            metrics.gates.gate_expired(&name);
         }
     }
     let lifted = after.kept.lifted.iter();

@@ -231,6 +231,10 @@ impl Controller {
             }
             notes
         });
+        if let Some(resource) = self.kinds.resource(&key.kind) {
+            let object = (resource.kind.as_str(), &*key.namespace, &*key.name);
+            self.tell_gates(object, before.map(Into::into), &(&record).into());
+        }
         let is_other_for_pods = before.is_none_or(|known| {
             known.gates != record.gates
                 || known.queue != record.queue

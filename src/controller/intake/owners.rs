@@ -189,7 +189,9 @@ impl Controller {
         self.owners.keep(&question, fact, self.now);
         self.decide_again(jobs);
         let next = match known {
-            Some(Known::There { owner, .. }) => owner,
+            Some(Known::There { owner: above, .. }) => {
+                above.filter(|above| self.may_own(above, &owner))
+            }
             Some(_) => None,
             None => return,
         };
@@ -203,6 +205,17 @@ impl Controller {
         for pod in self.objects.pods.link(&namespace, &owner.uid, uid) {
             self.pod_changed(&pod);
         }
+    }
+
+    /// Whether the pods of `below` may be those of what it names as its owner, `above`. Of two kinds that JobKinds
+    /// declare, that of `above` says whether it makes the other: else who names a job of his own as the owner of
+    /// the next would have all its pods counted with that.
+    fn may_own(&self, above: &OwnerRef, below: &OwnerRef) -> bool {
+        let (group, _) = below.group_version();
+        let above = self
+            .declared(above)
+            .filter(|_| self.declared(below).is_some());
+        above.is_none_or(|above| above.makes(group, &below.kind))
     }
 
     /// Looks again at owners that could not be read, or seemed to have no owner: rights may have been

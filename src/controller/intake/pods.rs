@@ -11,6 +11,7 @@ use sluice_kinds::pod::PodMode;
 use crate::cache::pods::Root;
 use crate::cache::{GroupKey, PodKey, PodRecord, Subject, Uid};
 use crate::controller::Controller;
+use crate::controller::decisions::pod_usage::QuotaOf;
 use crate::controller::gates::count_changes;
 use crate::process::hashing::HashSet;
 
@@ -69,6 +70,9 @@ impl Controller {
         }
         self.note_late_pod(before.as_ref(), &record);
         let known = before.as_ref().filter(|before| before.uid == uid);
+        let moved = known
+            .filter(|known| known.owner != record.owner || known.named_uids != record.named_uids);
+        let quota_of = moved.map(|known| self.quota_of(key, known));
         let notes = known.map_or_else(Vec::new, |known| {
             let (gates, metrics) = (&mut self.cluster.gates, &self.metrics);
             count_changes(
@@ -79,6 +83,13 @@ impl Controller {
                 self.now.wall,
             )
         });
+        if record.mode == PodMode::Single {
+            let object = ("Pod", &*key.namespace, &*key.name);
+            self.tell_gates(object, known.map(Into::into), &(&record).into());
+        }
+        if let Some(known) = known {
+            self.tell_pod_ended(key, known, &record);
+        }
         if self.objects.pods.put(key.clone(), record) {
             self.pod_labels.lost.remove(&uid);
             for note in notes {
@@ -86,6 +97,9 @@ impl Controller {
             }
             if let Some(before) = before.filter(|before| before.uid == uid) {
                 self.pod_belongs_changed(&before, &key.namespace);
+            }
+            if let Some(QuotaOf::With(subject)) = quota_of {
+                self.note_left(&uid, &subject);
             }
             self.pod_changed(&uid);
         }
@@ -128,6 +142,7 @@ impl Controller {
         self.pod_belongs_changed(&record, &key.namespace);
         self.objects.pods.remove(key);
         self.pod_labels.lost.remove(&uid);
+        self.forget_usage(&uid);
         let subject = Subject::Pod(uid);
         self.agenda.unplan(&subject);
         self.engine.apply(Event::RemoveWorkload(subject.id()));

@@ -147,7 +147,7 @@ impl Kinds {
         if let Some(resource) = entry.resource {
             let mut others = self.entries.values().filter_map(|e| e.resource.as_ref());
             if !others.any(|other| other.plural == resource.plural) {
-                self.metrics.forget_watch(&resource.plural);
+                self.metrics.traffic.forget_watch(&resource.plural);
             }
         }
     }

@@ -20,6 +20,7 @@ use k8s_openapi::jiff::Timestamp;
 use kube::api::ApiResource;
 use sluice_crds::JobKindStatus;
 use sluice_kinds::CompiledKind;
+use sluice_kinds::aliases::KeyAliases;
 use sluice_kinds::pod::QueueGates;
 use sluice_kinds::view::QueueLabels;
 use sluice_webhooks::manifests::ManagedResource;
@@ -99,6 +100,8 @@ pub struct Reading {
     pub queue_labels: QueueLabels,
     /// The names of the queue gate.
     pub queue_gates: QueueGates,
+    /// The other keys for keys of Sluice's own.
+    pub key_aliases: Arc<KeyAliases>,
     /// What namespaces and RuntimeClasses add to pods.
     pub additions: PodAdditions,
 }

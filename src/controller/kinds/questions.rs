@@ -64,6 +64,7 @@ impl Kinds {
             name: name.clone(),
             kind: entry.compiled.clone()?,
             queue_labels: self.reading.queue_labels.clone(),
+            key_aliases: self.reading.key_aliases.clone(),
             additions: self.reading.additions.clone(),
         })
     }

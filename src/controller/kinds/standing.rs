@@ -8,7 +8,9 @@ use crate::jobkinds::webhook_rules::Rule;
 pub const FORBIDDEN: &str = "Forbidden";
 /// The reason of a JobKind about which the API server says nothing for now.
 pub const UNREACHABLE: &str = "Unreachable";
-/// The reason of a JobKind whose kind is not served in its version.
+/// The reason of a JobKind whose kind is not served at all: nothing is wrong, there are no such objects.
+pub const WAITING: &str = "Waiting";
+/// The reason of a JobKind whose kind is served, but not in its version.
 pub const NOT_SERVED: &str = "KindNotServed";
 /// The reason of a JobKind that does not fit the published schema of its kind.
 pub const MISMATCH: &str = "SchemaMismatch";

@@ -53,6 +53,17 @@ impl Controller {
         {
             return self.send_for_pods(subject, write, Vec::new());
         }
+        if pod.mode != PodMode::Child
+            && pod.is_candidate()
+            && self.needs_no_queue(&pod, &key.namespace)
+            && let Some(write) = plan::release_unqueued(&key, &pod)
+        {
+            return self.send_for_pods(subject, write, Vec::new());
+        }
+        if let Some((record, note)) = self.own_record(&key, &pod) {
+            let write = plan::take_over(&key, &pod, &record);
+            return self.send_for_pods(subject, write, vec![note]);
+        }
         if let Some(note) = self.complaint(&pod) {
             self.tell_about(&subject, note);
         }
@@ -61,26 +72,24 @@ impl Controller {
     /// The gates that hold a pod by an annotation.
     fn held_by(&mut self, pod: &PodRecord, namespace: &Arc<str>) -> HeldBy {
         if pod.owner.is_none() {
-            let is_deactivated = pod.gate_record.is_deactivated();
-            return if is_deactivated {
-                HeldBy::All
-            } else {
-                HeldBy::of(&pod.gates)
-            };
+            return plan::held_by_itself(pod);
         }
         self.ask_for_owner(pod, namespace);
         match self.job_of_pod(pod, namespace) {
+            // Edits of what is being deleted are not judged: that a gate has gone from it says nothing.
+            Some(job) if job.deleting || job.gate_record.is_deactivated() => HeldBy::All,
             Some(job) if job.released => HeldBy::Gates(BTreeSet::new()),
-            Some(job) if job.gate_record.is_deactivated() => HeldBy::All,
             Some(job) => HeldBy::of(&job.gates),
             None => HeldBy::Unknown,
         }
     }
 
-    /// Whether the pod's job needs no quota any more: its queue label is gone, and it has no gates.
+    /// Whether the pod's job needs no quota any more: its queue label is gone, and it has no gates. Edits of what is
+    /// being deleted are not judged, and say nothing.
     fn is_unqueued(&self, pod: &PodRecord, namespace: &Arc<str>) -> bool {
         self.job_of_pod(pod, namespace).is_some_and(|job| {
-            job.hold == Hold::Pods && job.queue == QueueName::None && !job.is_held()
+            let needs_none = job.queue == QueueName::None && !job.is_held();
+            job.hold == Hold::Pods && needs_none && !job.deleting
         })
     }
 

@@ -2,6 +2,7 @@
 //! `crate::api::events`.
 
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
+use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use tracing::info;
@@ -10,17 +11,30 @@ use crate::api::events::pod_reference;
 use crate::cache::{JobKey, Subject, Uid};
 use crate::controller::Controller;
 use crate::plan::Note;
+use crate::process::clock::{Moment, Now};
 use crate::process::hashing::HashMap;
+
+/// API servers keep an event for an hour, unless they are told otherwise. Sooner than that it is told again what a
+/// pod waits for, which is written nowhere else.
+const FORGOTTEN_SOON: Duration = Duration::from_mins(30);
 
 /// Tells users what is news to them.
 #[derive(Default)]
 pub struct Recorder {
     /// Events to be written.
     events: Vec<(Box<ObjectReference>, Note)>,
-    /// A digest of what was told last about each subject.
-    told: HashMap<Subject, u64>,
+    /// What was told last about each subject.
+    told: HashMap<Subject, Told>,
     /// Whether only warnings are told.
     is_quiet: bool,
+}
+
+/// What was told about a subject.
+struct Told {
+    /// A digest of it.
+    digest: u64,
+    /// When it was told first.
+    at: Moment,
 }
 
 impl Recorder {
@@ -36,7 +50,16 @@ impl Recorder {
 
     /// Whether the last that was told about a subject was something else.
     pub fn is_news(&self, subject: &Subject, note: &Note) -> bool {
-        self.told.get(subject) != Some(&digest(note))
+        let told = self.told.get(subject);
+        told.is_none_or(|told| told.digest != digest(note))
+    }
+
+    /// Lets be told again what was told so long ago that the API server is about to forget the event.
+    pub fn expire(&mut self, subject: &Subject, now: Now) {
+        let told = self.told.get(subject);
+        if told.is_some_and(|told| FORGOTTEN_SOON <= now.since(told.at)) {
+            self.told.remove(subject);
+        }
     }
 
     /// Tells something, however often it has been told: the event counts.
@@ -55,10 +78,16 @@ impl Recorder {
     }
 
     /// Tells something about a subject, if it is news.
-    fn tell(&mut self, object: ObjectReference, subject: &Subject, note: Note) {
-        let is_news = self.is_news(subject, &note);
-        self.told.insert(subject.clone(), digest(&note));
-        if !is_news || (self.is_quiet && !note.is_warning) {
+    fn tell(&mut self, object: ObjectReference, subject: &Subject, note: Note, now: Now) {
+        if !self.is_news(subject, &note) {
+            return;
+        }
+        let told = Told {
+            digest: digest(&note),
+            at: now.moment,
+        };
+        self.told.insert(subject.clone(), told);
+        if self.is_quiet && !note.is_warning {
             return;
         }
         if note.is_warning {
@@ -129,7 +158,7 @@ impl Controller {
         if self.cluster.is_terminating(namespace) {
             return;
         }
-        self.recorder.tell(object, subject, note);
+        self.recorder.tell(object, subject, note, self.now);
     }
 }
 

@@ -163,6 +163,7 @@ impl Controller {
             return true;
         };
         let note = reason.note(message);
+        self.recorder.expire(&subject, self.now);
         if self.recorder.is_news(&subject, &note) {
             let left = &mut self.pending_reasons.pod_events_left;
             *left = left.saturating_sub(1);

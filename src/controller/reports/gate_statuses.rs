@@ -5,17 +5,17 @@ use std::sync::Arc;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
 use kube::api::ApiResource;
-use sluice_crds::{AppliesTo, GateSpec, GatedObject};
+use sluice_crds::{AppliesTo, GateSpec, GateStatus, GatedObject};
 
 use super::statuses::Statuses;
 use crate::cache::ObjectCache;
 use crate::cache::cluster::Cluster;
-use crate::cache::conditions::{ConditionUpdate, Type};
+use crate::cache::conditions::{self, ConditionUpdate, Type};
 use crate::controller::kinds::Kinds;
 use crate::jobkinds::webhook_rules::Reach;
 use crate::plan::gate_status::{self, Holdings, NAMED_MAX};
 use crate::process::invariants::violated;
-use crate::process::metrics::Metrics;
+use crate::process::metrics::{GateLevels, Metrics};
 
 impl Statuses {
     /// Has those statuses of Gates written that would say something else.
@@ -48,11 +48,21 @@ impl Statuses {
                 Err(_) => Some(broken()),
             };
             let status = gate_status::gate(object, &holdings, trouble, applied, &kind_of, now);
-            metrics.gate(&name, &status);
+            metrics.gates.gate(&name, levels(&status));
             if status != object.status {
                 self.write(&resource, "", &name, &object.status, &status);
             }
         }
+    }
+}
+
+/// What metrics tell of a Gate.
+fn levels(status: &GateStatus) -> GateLevels {
+    let oldest = status.oldest_since.as_ref();
+    GateLevels {
+        held: u32::try_from(status.held).unwrap_or_default(),
+        oldest: oldest.map_or(0, |since| since.0.as_second()),
+        is_backlogged: conditions::is_true(&status.conditions, Type::Backlogged),
     }
 }
 

@@ -6,5 +6,7 @@
 pub(super) mod events;
 pub(super) mod explaining;
 mod gate_statuses;
+pub(super) mod levels;
 pub(super) mod progress;
 pub(super) mod statuses;
+pub(super) mod turns;

@@ -16,7 +16,7 @@ use crate::cache::ObjectCache;
 use crate::cache::cluster::{Cluster, Kept};
 use crate::cache::conditions::{self, ConditionUpdate, Type};
 use crate::controller::kinds::Kinds;
-use crate::controller::kinds::standing::{NOT_SERVED, Standing};
+use crate::controller::kinds::standing::{Standing, WAITING};
 use crate::jobkinds::webhook_rules::Reach;
 use crate::plan::{shares, status};
 use crate::process::clock::{Moment, Now};
@@ -84,7 +84,7 @@ impl Statuses {
         // What still waits is looked at afresh.
         self.waiting.clear();
         let now = present.wall;
-        self.cluster_queues(engine, cluster, metrics, now);
+        self.cluster_queues(engine, cluster, now);
         self.local_queues(engine, cluster, objects, kinds, now);
         self.cohorts(engine, cluster, now);
         self.gates(cluster, objects, kinds, metrics, now);
@@ -95,25 +95,21 @@ impl Statuses {
         self.job_kinds(kinds, now);
     }
 
-    fn cluster_queues(
-        &mut self,
-        engine: &Engine,
-        cluster: &Cluster,
-        metrics: &Metrics,
-        now: Timestamp,
-    ) {
+    fn cluster_queues(&mut self, engine: &Engine, cluster: &Cluster, now: Timestamp) {
         let resource = ApiResource::erase::<ClusterQueue>(&());
         for (name, kept) in &cluster.queues {
             let Some(report) = engine.queue_status(&QueueName::from(name.as_str())) else {
                 continue;
             };
-            metrics.queue(name, report.pending, report.reserving);
             let Kept {
                 generation,
                 status: known,
                 broken,
             } = kept;
-            let status = status::cluster_queue(known, &report, broken.as_deref(), *generation, now);
+            let quota = engine.queue_quota(&QueueName::from(name.as_str()));
+            let broken = broken.as_deref();
+            let status =
+                status::cluster_queue(known, &report, quota.as_ref(), broken, *generation, now);
             if status != *known {
                 self.write(&resource, "", name, known, &status);
             }
@@ -142,8 +138,17 @@ impl Statuses {
                 status: known,
                 broken,
             } = kept;
-            let status =
-                status::local_queue(known, &report, broken.as_deref(), gated, *generation, now);
+            let queue = cluster.cluster_queue_of(key).map(QueueName::from);
+            let quota = queue.and_then(|queue| engine.queue_quota(&queue));
+            let status = status::local_queue(
+                known,
+                &report,
+                quota.as_ref(),
+                broken.as_deref(),
+                gated,
+                *generation,
+                now,
+            );
             if status != *known {
                 self.write(&resource, &key.namespace, &key.name, known, &status);
             }
@@ -195,7 +200,7 @@ impl Statuses {
             let update = match &standing {
                 Standing::Starting => None,
                 Standing::Listed => watched(kinds.reach(name)),
-                Standing::Unserved { message } => Some(not_ready(NOT_SERVED, message)),
+                Standing::Unserved { message } => Some(not_ready(WAITING, message)),
                 Standing::Unavailable { reason, message } => Some(not_ready(reason, message)),
             };
             let Some(update) = update else {

@@ -108,7 +108,7 @@ impl Task {
         let reader = self.reader.clone();
         let read = move |object| {
             // An expression may take its time with an object: others are not to wait for it.
-            let (key, record) = aside(|| reader.read(&object));
+            let (key, record) = aside(|| reader.read(object));
             Seen::Job(key, Box::new(record))
         };
         let client = self.client.clone();

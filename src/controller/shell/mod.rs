@@ -12,7 +12,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
-use tokio::sync::mpsc;
+use sluice_engine::Settings;
+use tokio::sync::{mpsc, watch};
 use tokio::task::{AbortHandle, JoinError, JoinSet};
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 use tokio_util::sync::CancellationToken;
@@ -117,8 +118,13 @@ impl Shell {
         }
     }
 
-    /// Runs until `stop`; then writes under way are given time to end.
-    pub async fn run(mut self, pulse: Arc<Pulse>, stop: CancellationToken) -> Result<()> {
+    /// Runs until `stop`, with the `settings` as they change; then writes under way are given time to end.
+    pub async fn run(
+        mut self,
+        mut settings: watch::Receiver<Settings>,
+        pulse: Arc<Pulse>,
+        stop: CancellationToken,
+    ) -> Result<()> {
         for source in self.controller.unlisted() {
             let observations = &self.observations.sender;
             watches::start(source, &self.clients.read, observations, &self.metrics);
@@ -133,6 +139,9 @@ impl Shell {
                 biased;
                 () = stop.cancelled() => break,
                 _ = housekeeping.tick() => Some(Input::Tick),
+                Ok(()) = settings.changed() => {
+                    Some(Input::SettingsChanged(settings.borrow_and_update().clone()))
+                }
                 Some(report) = self.reports.receiver.recv() => Some(Input::KindReport(report)),
                 Some(report) = self.dependency_reports.receiver.recv() => Some(Input::DependencyReport(report)),
                 Some(answer) = self.questions.join_next() => Some(ended(answer)),

@@ -33,20 +33,6 @@ impl Controller {
             .writes
             .succeeded(&subject, &sent.write, self.now.moment);
         self.observe_reply(&subject, &sent.write, object);
-        if let Write::SetWorkloadStatus {
-            purpose: StatusPurpose::Admit,
-            status,
-            ..
-        } = &sent.write
-        {
-            let created = self
-                .objects
-                .workload_of(&subject)
-                .and_then(|(_, w)| w.created);
-            let admission = status.admission.as_ref();
-            let queue = admission.map_or("", |admission| admission.cluster_queue.as_str());
-            self.count_admission(queue, created, self.now.wall);
-        }
         if let Subject::Pod(uid) = &subject
             && is_admission(&sent.write)
         {
@@ -58,6 +44,14 @@ impl Controller {
                 "Another client reverts each write of Sluice at once: trying again less often";
             let note = Note::warning("ChangedBack", text);
             self.told_of(&sent.write, &subject, vec![note]);
+        }
+        if lasts
+            && let Write::PatchJob {
+                purpose: JobPurpose::Release,
+                ..
+            } = &sent.write
+        {
+            self.tell_released(&subject);
         }
         if let Some(root) = self.released_by(&sent.write, &subject) {
             if lasts {

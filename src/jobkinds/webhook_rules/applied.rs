@@ -1,10 +1,10 @@
-//! Which Gates have a webhook of their own: those that apply to objects which ask for nothing of Sluice. What that is
-//! asked lies in `sluice_webhooks::manifests`.
+//! Which Gates, and which namespaces, have a webhook of their own: those that apply to objects which ask for nothing of
+//! Sluice. What that is asked lies in `sluice_webhooks::manifests`.
 
 use std::collections::BTreeSet;
 
 use sluice_webhooks::Policy;
-use sluice_webhooks::manifests::{APPLIED_MAX, AppliedGate, ManagedResource};
+use sluice_webhooks::manifests::{APPLIED_MAX, AppliedGate, EnforcedNamespaces, ManagedResource};
 
 /// Which Gates are set on all that they apply to.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -61,4 +61,13 @@ pub(super) fn wanted(
         in_place.gates.insert(name);
     }
     (wanted, in_place)
+}
+
+/// The namespaces that have a webhook for objects without a queue: those with the label, always, so that it counts from
+/// when it is set; and those that the configuration selects.
+pub(super) fn enforced(policy: &Policy) -> Vec<EnforcedNamespaces> {
+    let selector = policy.managed_namespaces().selector();
+    let selected = selector.map(EnforcedNamespaces::selected);
+    let labelled = EnforcedNamespaces::labelled();
+    std::iter::once(labelled).chain(selected).collect()
 }

@@ -181,6 +181,7 @@ impl Keeper {
         let options = Options {
             resources: resources.clone(),
             applied,
+            enforced: applied::enforced(&policy),
             ..self.options.clone()
         };
         let outcomes = [

@@ -210,7 +210,7 @@ pub(super) fn start(situation: &Situation<'_>) -> Plan {
     let Situation { key, job, kind, .. } = situation;
     let mut patch = json!({"metadata": {
         "resourceVersion": job.revision.0.to_string(),
-        "annotations": {HELD_ANNOTATION: null, RELEASED_ANNOTATION: "true"},
+        "annotations": {HELD_ANNOTATION: null, RELEASED_ANNOTATION: &*job.uid},
     }});
     let suspend = kind.suspend_path().filter(|_| job.suspended == Some(true));
     if let Some(path) = suspend {

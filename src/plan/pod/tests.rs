@@ -57,6 +57,49 @@ fn only_gates_that_stand_for_a_lifted_annotation_are_lifted() {
 }
 
 #[test]
+fn a_pod_without_a_controller_loses_the_gates_that_were_its_own() {
+    let lifted =
+        |gate: &str, uid: &str| json!([{"gate": gate, "by": "ann", "uid": uid}]).to_string();
+    let cases = [
+        ("came down", None, None, held_by(&["a.io/x"])),
+        ("its own", Some("a.io/x"), None, held_by(&["a.io/x"])),
+        (
+            "lifted",
+            None,
+            Some(lifted("a.io/x", "uid-p")),
+            held_by(&[]),
+        ),
+        (
+            "lifted elsewhere",
+            None,
+            Some(lifted("a.io/x", "u9")),
+            held_by(&["a.io/x"]),
+        ),
+        (
+            "another was",
+            None,
+            Some(lifted("b.io/y", "uid-p")),
+            held_by(&["a.io/x"]),
+        ),
+    ];
+    for (name, own, record, expected) in cases {
+        let (_, pod) = mk_pod("p", 0, &["a.io/x"], |pod| {
+            let annotations = &mut pod["metadata"]["annotations"];
+            annotations["sluice.dev/propagated-gates"] = json!("a.io/x");
+            if let Some(own) = own {
+                annotations["kueue.x-k8s.io/scheduling-gated-by"] = json!(own);
+            }
+            if let Some(record) = record {
+                annotations["sluice.dev/lifted-gates"] = json!(record);
+            }
+            pod["metadata"]["uid"] = json!("uid-p");
+            pod["metadata"]["ownerReferences"] = json!([]);
+        });
+        assert_eq!(held_by_itself(&pod), expected, "{name}");
+    }
+}
+
+#[test]
 fn as_many_pods_are_ungated_as_were_admitted_the_oldest_first() {
     let admission: Admission = serde_json::from_value(json!({
         "clusterQueue": "cq",
@@ -155,6 +198,7 @@ fn a_pod_is_admitted_by_one_patch_with_its_record() {
         flavors: [("cpu".to_owned(), "spot".to_owned())].into(),
         at: serde_json::from_value(json!("2026-01-01T00:00:00Z")).unwrap(),
         priority: None,
+        job: None,
     };
     let placement = Placement {
         node_selector: [("spot".to_owned(), "true".to_owned())].into(),

@@ -1,64 +1,269 @@
-//! The aliases of queue labels and queue gates. They go into match conditions and selectors, and a key
-//! that means something else already would have objects held, or read, by mistake.
+//! The aliases: keys of others that mean the same as Sluice's own. They go into match conditions and selectors, and a
+//! key that means something else already would have objects held, or read, by mistake.
 
-use sluice_crds::GROUP;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use sluice_crds::{
+    GROUP, POD_GROUP_LABEL, POD_GROUP_TOTAL_ANNOTATION, PRIORITY_CLASS_LABEL, QUEUE_NAME_LABEL,
+    RETRIABLE_IN_GROUP_ANNOTATION,
+};
 use sluice_kinds::Problem;
+use sluice_kinds::aliases::{KeyAliases, MetadataKey};
 use sluice_kinds::gates::GATE_ANNOTATIONS;
 use sluice_kinds::names::is_qualified_name;
 
-/// What is wrong with these aliases, each with its place in the configuration.
-pub(super) fn check(labels: &[String], gates: &[String]) -> Vec<Problem> {
-    let label = Aliases {
-        field: "queueLabelAliases",
-        form: "must be the key of a label (such as \"kueue.x-k8s.io/queue-name\")",
-        values: labels,
-    };
-    let gate = Aliases {
-        field: "queueGateAliases",
-        form: "must be the name of a scheduling gate, and the key of an annotation (such as \
-               \"scheduling.volcano.sh/queue-allocation-gate\")",
-        values: gates,
-    };
-    let mut problems = label.problems();
-    problems.extend(gate.problems());
-    for (index, value) in gates.iter().enumerate() {
-        if labels.contains(value) {
-            let field = format!("{}[{index}]", gate.field);
-            let rule = "may not also be one of queueLabelAliases";
-            problems.push(Problem::invalid(field, value.clone(), rule));
+/// The annotation by which the shipped JobKinds say how many pods will do.
+const MIN_PARALLELISM: &str = "sluice.dev/min-parallelism";
+
+/// All keys that users of another system set on jobs and pods.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum AliasPreset {
+    /// Kueue's: queue name, priority class, minimal parallelism, and groups of pods.
+    Kueue,
+    /// Volcano's: queue name and queue gate.
+    Volcano,
+}
+
+/// The aliases as the configuration lists them.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+#[expect(
+    clippy::struct_field_names,
+    reason = "these are names of the configuration file, where they stand among others"
+)]
+pub struct Aliases {
+    /// Accept all keys that users of another system set: a job or pod that carries one is taken as if it carried
+    /// Sluice's own key.
+    alias_presets: Vec<AliasPreset>,
+    /// Labels that name a queue besides `sluice.dev/queue-name`, for instance
+    /// `kueue.x-k8s.io/queue-name`. The match conditions of the webhooks follow; admission policies
+    /// have to be generated with them.
+    queue_label_aliases: Vec<String>,
+    /// Annotations that name a queue, for instance Volcano's `scheduling.volcano.sh/queue-name`.
+    queue_annotation_aliases: Vec<String>,
+    /// Names of the queue gate, and of the annotation by which a pod asks for it, besides
+    /// `sluice.dev/queue-allocation-gate`: for instance Volcano's,
+    /// `scheduling.volcano.sh/queue-allocation-gate`. Match conditions and policies as above.
+    queue_gate_aliases: Vec<String>,
+    /// Labels that name a WorkloadPriorityClass besides `sluice.dev/priority-class`, for instance
+    /// `kueue.x-k8s.io/priority-class`.
+    priority_class_label_aliases: Vec<String>,
+    /// Annotations that say with how few pods a job will do besides `sluice.dev/min-parallelism`, for instance
+    /// `kueue.x-k8s.io/job-min-parallelism`.
+    min_parallelism_annotation_aliases: Vec<String>,
+    /// Labels that name the group of a bare pod besides `sluice.dev/pod-group-name`, for instance
+    /// `kueue.x-k8s.io/pod-group-name`.
+    pod_group_name_label_aliases: Vec<String>,
+    /// Annotations that count the pods of a group besides `sluice.dev/pod-group-total-count`, for instance
+    /// `kueue.x-k8s.io/pod-group-total-count`.
+    pod_group_total_count_annotation_aliases: Vec<String>,
+    /// Annotations that say whether a pod of a group may be replaced besides `sluice.dev/retriable-in-group`, for
+    /// instance `kueue.x-k8s.io/retriable-in-group`.
+    retriable_in_group_annotation_aliases: Vec<String>,
+}
+
+/// What the aliases of a field are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    Label,
+    Annotation,
+    Gate,
+}
+
+impl Form {
+    fn rule(self) -> &'static str {
+        match self {
+            Self::Label => "must be the key of a label (such as \"kueue.x-k8s.io/queue-name\")",
+            Self::Annotation => {
+                "must be the key of an annotation (such as \"kueue.x-k8s.io/job-min-parallelism\")"
+            }
+            Self::Gate => {
+                "must be the name of a scheduling gate, and the key of an annotation (such as \
+                 \"scheduling.volcano.sh/queue-allocation-gate\")"
+            }
         }
     }
-    problems
 }
 
-/// The aliases in one field.
-struct Aliases<'a> {
-    field: &'static str,
-    form: &'static str,
-    values: &'a [String],
+/// A field, its keys, and which key of Sluice's own they stand for.
+struct Field<'a> {
+    name: &'static str,
+    form: Form,
+    own: Option<&'static str>,
+    /// The keys that a preset adds.
+    kueue: Option<&'static str>,
+    volcano: Option<&'static str>,
+    keys: &'a [String],
 }
 
-impl Aliases<'_> {
+impl Aliases {
+    /// All fields. The queue labels and the queue gates are read under all their names where they are read.
+    fn fields(&self) -> [Field<'_>; 8] {
+        let field = |name, form, own, (kueue, volcano), keys| Field {
+            name,
+            form,
+            own,
+            kueue,
+            volcano,
+            keys,
+        };
+        [
+            field(
+                "queueLabelAliases",
+                Form::Label,
+                None,
+                (Some("kueue.x-k8s.io/queue-name"), None),
+                &self.queue_label_aliases,
+            ),
+            field(
+                "queueAnnotationAliases",
+                Form::Annotation,
+                Some(QUEUE_NAME_LABEL),
+                (None, Some("scheduling.volcano.sh/queue-name")),
+                &self.queue_annotation_aliases,
+            ),
+            field(
+                "queueGateAliases",
+                Form::Gate,
+                None,
+                (None, Some("scheduling.volcano.sh/queue-allocation-gate")),
+                &self.queue_gate_aliases,
+            ),
+            field(
+                "priorityClassLabelAliases",
+                Form::Label,
+                Some(PRIORITY_CLASS_LABEL),
+                (Some("kueue.x-k8s.io/priority-class"), None),
+                &self.priority_class_label_aliases,
+            ),
+            field(
+                "minParallelismAnnotationAliases",
+                Form::Annotation,
+                Some(MIN_PARALLELISM),
+                (Some("kueue.x-k8s.io/job-min-parallelism"), None),
+                &self.min_parallelism_annotation_aliases,
+            ),
+            field(
+                "podGroupNameLabelAliases",
+                Form::Label,
+                Some(POD_GROUP_LABEL),
+                (Some("kueue.x-k8s.io/pod-group-name"), None),
+                &self.pod_group_name_label_aliases,
+            ),
+            field(
+                "podGroupTotalCountAnnotationAliases",
+                Form::Annotation,
+                Some(POD_GROUP_TOTAL_ANNOTATION),
+                (Some("kueue.x-k8s.io/pod-group-total-count"), None),
+                &self.pod_group_total_count_annotation_aliases,
+            ),
+            field(
+                "retriableInGroupAnnotationAliases",
+                Form::Annotation,
+                Some(RETRIABLE_IN_GROUP_ANNOTATION),
+                (Some("kueue.x-k8s.io/retriable-in-group"), None),
+                &self.retriable_in_group_annotation_aliases,
+            ),
+        ]
+    }
+
+    /// The keys of a field, those of presets first.
+    fn keys(&self, field: &Field<'_>) -> Vec<String> {
+        let presets = self.alias_presets.iter().filter_map(|preset| match preset {
+            AliasPreset::Kueue => field.kueue,
+            AliasPreset::Volcano => field.volcano,
+        });
+        let mut keys: Vec<String> = presets.map(str::to_owned).collect();
+        for key in field.keys {
+            if !keys.contains(key) {
+                keys.push(key.clone());
+            }
+        }
+        keys
+    }
+
+    /// The labels that name a queue besides Sluice's own.
+    pub fn queue_labels(&self) -> Vec<String> {
+        let [labels, ..] = self.fields();
+        self.keys(&labels)
+    }
+
+    /// The names of the queue gate besides Sluice's own.
+    pub fn queue_gates(&self) -> Vec<String> {
+        let [_, _, gates, ..] = self.fields();
+        self.keys(&gates)
+    }
+
+    /// All others, by the keys that they stand for.
+    pub fn key_aliases(&self) -> KeyAliases {
+        let fields = self.fields();
+        let aliases = fields.iter().filter_map(|field| {
+            let own = field.own?.to_owned();
+            let keys = self.keys(field).into_iter();
+            let aliases = match field.form {
+                Form::Label => keys.map(MetadataKey::Label).collect(),
+                Form::Annotation | Form::Gate => keys.map(MetadataKey::Annotation).collect(),
+            };
+            let is_label = field.form == Form::Label || own == QUEUE_NAME_LABEL;
+            let own = if is_label {
+                MetadataKey::Label(own)
+            } else {
+                MetadataKey::Annotation(own)
+            };
+            Some((own, aliases))
+        });
+        KeyAliases::new(aliases)
+    }
+
+    /// What is wrong with them, each with its place in the configuration.
+    pub(super) fn check(&self, problems: &mut Vec<Problem>) {
+        for (index, preset) in self.alias_presets.iter().enumerate() {
+            if self
+                .alias_presets
+                .iter()
+                .take(index)
+                .any(|before| before == preset)
+            {
+                let field = format!("aliasPresets[{index}]");
+                problems.push(Problem::duplicate(field, format!("{preset:?}")));
+            }
+        }
+        let fields = self.fields();
+        for (index, field) in fields.iter().enumerate() {
+            problems.extend(field.problems());
+            for (place, key) in field.keys.iter().enumerate() {
+                let is_in = |other: &&Field<'_>| self.keys(other).contains(key);
+                if let Some(other) = fields.iter().take(index).find(is_in) {
+                    let place = format!("{}[{place}]", field.name);
+                    let rule = format!("may not also be one of {}", other.name);
+                    problems.push(Problem::invalid(place, key.clone(), rule));
+                }
+            }
+        }
+    }
+}
+
+impl Field<'_> {
     fn problems(&self) -> Vec<Problem> {
-        let values = self.values.iter().enumerate();
+        let values = self.keys.iter().enumerate();
         values
             .filter_map(|(index, value)| self.problem(index, value))
             .collect()
     }
 
     fn problem(&self, index: usize, value: &str) -> Option<Problem> {
-        let field = format!("{}[{index}]", self.field);
+        let field = format!("{}[{index}]", self.name);
         let domain = value.split_once('/').map_or("", |(domain, _)| domain);
         let is_own = domain == GROUP || domain.ends_with(&format!(".{GROUP}"));
         let rule = if !is_qualified_name(value) {
-            self.form.to_owned()
+            self.form.rule().to_owned()
         } else if is_own {
             format!("may not be a key of {GROUP}: Sluice's own need no alias")
         } else if GATE_ANNOTATIONS.contains(&value) {
             "is a gate annotation".to_owned()
         } else if is_of_kubernetes(domain) {
             "may not be a key of Kubernetes itself".to_owned()
-        } else if self.values.iter().take(index).any(|other| other == value) {
+        } else if self.keys.iter().take(index).any(|other| other == value) {
             return Some(Problem::duplicate(field, value));
         } else {
             return None;
@@ -79,7 +284,13 @@ mod tests {
     fn told(labels: &[&str], gates: &[&str]) -> Vec<String> {
         let owned =
             |texts: &[&str]| -> Vec<String> { texts.iter().map(|&t| t.to_owned()).collect() };
-        let problems = check(&owned(labels), &owned(gates));
+        let aliases = Aliases {
+            queue_label_aliases: owned(labels),
+            queue_gate_aliases: owned(gates),
+            ..Aliases::default()
+        };
+        let mut problems = Vec::new();
+        aliases.check(&mut problems);
         problems.iter().map(ToString::to_string).collect()
     }
 
@@ -126,6 +337,80 @@ mod tests {
         assert!(
             own[0].starts_with("queueGateAliases[0]: Invalid value"),
             "{own:?}"
+        );
+    }
+    #[test]
+    fn presets_have_all_keys_of_a_system() {
+        let aliases = Aliases {
+            alias_presets: vec![AliasPreset::Kueue, AliasPreset::Volcano],
+            queue_label_aliases: vec![
+                "acme.io/q".to_owned(),
+                "kueue.x-k8s.io/queue-name".to_owned(),
+            ],
+            ..Aliases::default()
+        };
+        let mut problems = Vec::new();
+        aliases.check(&mut problems);
+        assert!(problems.is_empty(), "{problems:?}");
+        assert_eq!(
+            aliases.queue_labels(),
+            ["kueue.x-k8s.io/queue-name", "acme.io/q"]
+        );
+        assert_eq!(
+            aliases.queue_gates(),
+            ["scheduling.volcano.sh/queue-allocation-gate"]
+        );
+        let keys = aliases.key_aliases();
+        let label = |key: &str| MetadataKey::Label(key.to_owned());
+        let annotation = |key: &str| MetadataKey::Annotation(key.to_owned());
+        for (own, other) in [
+            (
+                label("sluice.dev/queue-name"),
+                annotation("scheduling.volcano.sh/queue-name"),
+            ),
+            (
+                label("sluice.dev/priority-class"),
+                label("kueue.x-k8s.io/priority-class"),
+            ),
+            (
+                annotation("sluice.dev/min-parallelism"),
+                annotation("kueue.x-k8s.io/job-min-parallelism"),
+            ),
+            (
+                label("sluice.dev/pod-group-name"),
+                label("kueue.x-k8s.io/pod-group-name"),
+            ),
+            (
+                annotation("sluice.dev/pod-group-total-count"),
+                annotation("kueue.x-k8s.io/pod-group-total-count"),
+            ),
+            (
+                annotation("sluice.dev/retriable-in-group"),
+                annotation("kueue.x-k8s.io/retriable-in-group"),
+            ),
+        ] {
+            assert_eq!(keys.of(&own), [other]);
+        }
+        assert_eq!(Aliases::default().key_aliases(), KeyAliases::default());
+    }
+
+    #[test]
+    fn a_key_means_one_thing() {
+        let aliases = Aliases {
+            alias_presets: vec![AliasPreset::Kueue, AliasPreset::Kueue],
+            pod_group_name_label_aliases: vec!["kueue.x-k8s.io/priority-class".to_owned()],
+            ..Aliases::default()
+        };
+        let mut problems = Vec::new();
+        aliases.check(&mut problems);
+        let told: Vec<_> = problems.iter().map(ToString::to_string).collect();
+        assert_eq!(
+            told,
+            [
+                "aliasPresets[1]: Duplicate value: \"Kueue\"",
+                "podGroupNameLabelAliases[0]: Invalid value: \"kueue.x-k8s.io/priority-class\": may not also be \
+                 one of priorityClassLabelAliases"
+            ]
         );
     }
 }

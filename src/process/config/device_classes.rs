@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use serde::Deserialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use sluice_kinds::Problem;
 use sluice_kinds::devices::DeviceClasses;
 use sluice_kinds::names::{is_qualified_name, subdomain};
@@ -13,12 +14,12 @@ const MAPPINGS_MAX: usize = 16;
 const FIELD: &str = "deviceClasses";
 
 /// Classes of devices that are counted as one resource.
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
 pub(super) struct DeviceClassMapping {
-    /// The resource.
+    /// The resource, such as `example.com/gpu`.
     name: String,
-    /// The names of the DeviceClasses.
+    /// The names of the DeviceClasses, such as `gpu.example.com`. At least one.
     device_class_names: Vec<String>,
 }
 

@@ -5,6 +5,7 @@ pub mod admission;
 pub mod after;
 pub mod audit;
 pub mod bed;
+pub mod enforcement;
 pub mod history;
 pub mod made_up;
 pub mod nodes;

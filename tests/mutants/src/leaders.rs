@@ -64,8 +64,8 @@ pub(crate) static MUTANTS: &[Mutant] = &[
         "a watch that says nothing is believed",
         "src/process/freshness.rs",
         (
-            "last.elapsed() < SILENT_AFTER",
-            "last.elapsed() < SILENT_AFTER.saturating_mul(1000)",
+            "silence < SILENT_AFTER)",
+            "silence < SILENT_AFTER.saturating_mul(1000))",
         ),
         Cluster("a_silent_api_server_ends_readiness"),
     ),

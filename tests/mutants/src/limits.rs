@@ -51,10 +51,10 @@ pub(crate) static MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "evictions by deactivation are not counted",
-        "src/controller/decisions/evictions.rs",
+        "src/controller/reports/turns.rs",
         (
-            "self.metrics\n            .evicted(&admission.cluster_queue, &evicted.reason);",
-            "if evicted.reason == PREEMPTED {\n            self.metrics\n                .evicted(&admission.cluster_queue, &evicted.reason);\n        }",
+            "self.metrics.workloads.evicted(queue, reason);\n                if let Some(right) = preempted {",
+            "if let Some(right) = preempted {\n                    self.metrics.workloads.evicted(queue, reason);",
         ),
         Cluster("an_eviction_by_deactivation_is_counted"),
     ),

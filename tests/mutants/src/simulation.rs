@@ -172,7 +172,37 @@ pub(crate) static MUTANTS: &[Mutant] = &[
     mutant(
         "a pod that is admitted by itself has no usage",
         "src/controller/engine_sync.rs",
-        "pod.is_live() && is_own_record,",
-        "pod.queue_gate.is_some() && is_own_record,",
+        "pod.is_live() && (is_single || own.is_some()),",
+        "pod.queue_gate.is_some() && (is_single || own.is_some()),",
+    ),
+    mutant(
+        "a job that is gone gives its quota back while its pods run",
+        "src/controller/engine_sync.rs",
+        "if !may_have_pods {",
+        "if true {",
+    ),
+    mutant(
+        "an admission on its way is forgotten when its job changes",
+        "src/controller/engine_sync.rs",
+        "None if self.writes.may_be_admitted(subject) => {",
+        "None if false => {",
+    ),
+    mutant(
+        "after a conflict nothing is planned again",
+        "src/controller/writes/reply.rs",
+        "        self.later(&subject);\n    }\n\n    fn refused(",
+        "    }\n\n    fn refused(",
+    ),
+    mutant(
+        "lending limits are not looked at",
+        "engine/src/quota/quota_tree.rs",
+        "match self.quota.lending_limit {",
+        "match self.quota.lending_limit.filter(|_| false) {",
+    ),
+    mutant(
+        "a paused job is admitted",
+        "src/controller/engine_sync.rs",
+        "let is_held = job.is_held() || job.is_paused();",
+        "let is_held = job.is_held();",
     ),
 ];

@@ -1,6 +1,6 @@
 //! What keeps its quota or its place for ever, and what makes others wait for it.
 
-use crate::FoundBy::{Cluster, Shipped, Unit};
+use crate::FoundBy::{Cluster, Engine, Shipped, Unit};
 use crate::{Mutant, mutant};
 
 pub(crate) static MUTANTS: &[Mutant] = &[
@@ -17,8 +17,8 @@ pub(crate) static MUTANTS: &[Mutant] = &[
         "an eviction that does not end is never told",
         "src/plan/stall.rs",
         (
-            "if now.duration_since(since) < limit {",
-            "if now.duration_since(since) < limit.saturating_mul(1000) {",
+            "if now < in_time_until(since, remains.terminate_until) {",
+            "if now.as_second() / 1000 < in_time_until(since, remains.terminate_until).as_second() {",
         ),
         Unit(
             "src",
@@ -29,17 +29,50 @@ pub(crate) static MUTANTS: &[Mutant] = &[
         "everybody waits for an eviction that does not end",
         "src/controller/engine_sync.rs",
         (
-            "if workload.is_evicting() && !workload.is_stalled()\n",
-            "if workload.is_evicting()\n",
+            "\n                            && !workload.is_stalled() =>",
+            " =>",
         ),
         Cluster("nobody_waits_for_ever_for_a_job_that_does_not_stop"),
+    ),
+    mutant(
+        "who waits for a pod waits for as long as that says itself",
+        "src/plan/stall.rs",
+        (
+            "after(until.min(after(since, GRACE_MAX)), IN_TIME)",
+            "after(until, IN_TIME)",
+        ),
+        Unit("src", "nobody_waits_for_years"),
+    ),
+    mutant(
+        "everybody waits for a pod that does not go",
+        "src/controller/engine_sync.rs",
+        ("if is_waited_for {", "if is_waited_for || pod.deleting {"),
+        Cluster("nobody_waits_for_ever_for_a_pod_that_does_not_go"),
+    ),
+    mutant(
+        "what is deleted with its pods is waited for for ever",
+        "src/controller/engine_sync.rs",
+        (
+            "} else if let Some(until) = self.deleted_in_time_until(subject)",
+            "} else if let Some(until) = self.deleted_in_time_until(subject).filter(|_| false)",
+        ),
+        Unit(
+            "src",
+            "a_job_that_is_deleted_after_its_pods_is_waited_for_no_longer",
+        ),
+    ),
+    mutant(
+        "a head with many pod sets that never fits blocks its queue",
+        "engine/src/flavor/feasibility.rs",
+        ("if !self.may_fit(tree, node, &places) {", "if false {"),
+        Engine("what_has_many_pod_sets_is_passed_too"),
     ),
     mutant(
         "a deleted job whose pods run is never preempted",
         "src/controller/engine_sync.rs",
         (
-            "|| job.is_some_and(|job| job.deletes_pods) =>",
-            "|| job.is_some_and(|job| job.deleting) =>",
+            "(workload.is_evicting() || job.is_some_and(|job| job.deletes_pods))",
+            "(workload.is_evicting() || job.is_some_and(|job| job.deleting))",
         ),
         Cluster("a_job_that_stays_after_its_deletion_is_preempted"),
     ),

@@ -3,6 +3,7 @@
 use crate::FoundBy::{Cluster, Unit};
 use crate::{Mutant, mutant};
 
+const POD_USAGE: &str = "src/controller/decisions/pod_usage.rs";
 const MAKERS: &str = "webhooks/src/rules/makers.rs";
 const POD_EDITS: &str = "webhooks/src/rules/pods/update.rs";
 const POLICIES: &str = "config/policies/manifests.yaml";
@@ -13,6 +14,48 @@ pub(crate) static MUTANTS: &[Mutant] = &[
         "src/controller/decisions/orphans.rs",
         ("if 0 < live {", "if usize::MAX == live {"),
         Cluster("pods_that_run_on_keep_their_quota"),
+    ),
+    mutant(
+        "a job that names an admitted one hides its pods behind that",
+        "src/controller/intake/owners.rs",
+        (
+            "above.is_none_or(|above| above.makes(group, &below.kind))",
+            "above.is_none_or(|above| above.makes(group, &below.kind) || !group.is_empty())",
+        ),
+        Unit("src", "a_pod_that_runs_is_counted_once"),
+    ),
+    mutant(
+        "what runs with Sluice's label and belongs to no admitted job is nobody's",
+        POD_USAGE,
+        (
+            "own.map_or(QuotaOf::Nobody, |_| QuotaOf::Own)",
+            "own.map_or(QuotaOf::Nobody, |_| QuotaOf::Nobody)",
+        ),
+        Unit("src", "a_pod_that_runs_is_counted_once"),
+    ),
+    mutant(
+        "what belongs to an owner that can't be read is nobody's while it is asked for again",
+        POD_USAGE,
+        ("return QuotaOf::Unknown;", "return QuotaOf::Nobody;"),
+        Unit(
+            "src",
+            "an_owner_that_could_not_be_read_is_believed_once_it_can_be",
+        ),
+    ),
+    mutant(
+        "a pod that is taken from its Deployment makes a place for another one",
+        "src/controller/decisions/releases.rs",
+        (
+            "let used_up = done.count().saturating_add(away.count());",
+            "let used_up = done.count().saturating_add(away.count() / 99);",
+        ),
+        Cluster("a_pod_that_is_taken_from_a_deployment_keeps_its_place"),
+    ),
+    mutant(
+        "who may name priority classes may not read them",
+        "config/rbac/users.yaml",
+        ("name: system:authenticated", "name: system:masters"),
+        Cluster("tenants_can_not_admit_their_own_jobs"),
     ),
     mutant(
         "any owner of any kind lets a labelled pod past its gate",
@@ -35,7 +78,7 @@ pub(crate) static MUTANTS: &[Mutant] = &[
     mutant(
         "any service account makes the pods of any kind",
         MAKERS,
-        ("if named.is_empty() {", "if named.len() < 99 {"),
+        ("if named.clone().next().is_none() {", "if true {"),
         Unit("webhooks", "labelled_pods"),
     ),
     mutant(
@@ -159,9 +202,48 @@ pub(crate) static MUTANTS: &[Mutant] = &[
         "a pod that is being deleted is not judged",
         "webhooks/src/admission/edit.rs",
         (
-            ".filter(|object| request.is_pod() || !is_being_deleted(object))?;",
-            ".filter(|object| !is_being_deleted(object))?;",
+            "let is_judged = request.is_pod() || changes_gates(request, object);",
+            "let is_judged = changes_gates(request, object);",
         ),
         Cluster("a_pod_that_takes_its_time_is_counted_whatever_its_labels_say"),
+    ),
+    mutant(
+        "what is being deleted loses its gates by anybody",
+        "webhooks/src/admission/edit.rs",
+        (
+            "let is_judged = request.is_pod() || changes_gates(request, object);",
+            "let is_judged = request.is_pod();",
+        ),
+        Unit("webhooks", "creation_deletion_and_sluice_need_no_right"),
+    ),
+    mutant(
+        "the pods of what is being deleted lose its gates",
+        "src/controller/planning/pods.rs",
+        (
+            "Some(job) if job.deleting || job.gate_record.is_deactivated()",
+            "Some(job) if job.gate_record.is_deactivated()",
+        ),
+        Cluster("an_object_that_is_being_deleted_keeps_its_gates"),
+    ),
+    mutant(
+        "a pod that has lost its controller loses the gates that came down",
+        "src/plan/pod.rs",
+        (
+            "held.extend(came_down.filter(|gate| !lifted.contains(gate)));",
+            "held.extend(came_down.filter(|_| false));",
+        ),
+        Unit(
+            "src",
+            "a_pod_without_a_controller_loses_the_gates_that_were_its_own",
+        ),
+    ),
+    mutant(
+        "whoever says that an object is a child writes its record",
+        "webhooks/src/rules/jobs/validate.rs",
+        (
+            "&& is_made_by_controller(edit.new, Author::of(request), policy);\n        problems.extend(check_records",
+            ";\n        problems.extend(check_records",
+        ),
+        Unit("webhooks", "nobody_else_releases_an_object_past_its_gates"),
     ),
 ];

@@ -1,6 +1,6 @@
 //! Whether the tests find what they are there to find: faults that are planted in a copy of the repository,
 //! one after the other. That takes hours; `make mutants` does it, and `MUTANT=WORDS` plants those alone whose
-//! text or file contains the words. Each `make test` only makes sure that the place of each fault is still
+//! text, file, or suite (such as `Seeds`) contains the words. Each `make test` only makes sure that the place of each fault is still
 //! there, and the test that has to find it.
 #![allow(missing_docs, reason = "a test binary offers nothing to anybody")]
 #![allow(clippy::print_stdout, reason = "a table is printed")]
@@ -223,7 +223,12 @@ fn in_time(command: &Command) -> Command {
 #[ignore = "takes hours: make mutants"]
 fn each_fault_is_found() {
     let words = std::env::var("MUTANT").unwrap_or_default();
-    let is_chosen = |mutant: &&Mutant| mutant.what.contains(&words) || mutant.file.contains(&words);
+    let is_chosen = |mutant: &&Mutant| {
+        let found_by = format!("{:?}", mutant.found_by);
+        [mutant.what, mutant.file, &found_by]
+            .iter()
+            .any(|text| text.contains(&words))
+    };
     let chosen: Vec<&Mutant> = all().filter(is_chosen).collect();
     assert!(!chosen.is_empty(), "no fault is about {words:?}");
     let mut copy = Copied::make();

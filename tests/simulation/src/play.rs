@@ -100,6 +100,8 @@ enum Blow {
     HangWithStatus(usize, Duration),
     DeleteLease,
     Compact,
+    /// It hangs, and what happened meanwhile is forgotten: it has to list again.
+    HangAndForget(usize, Duration),
     WebhooksDown(Duration),
 }
 
@@ -200,7 +202,7 @@ impl Simulation {
         let count = rng.usize(0..6);
         let blow = |rng: &mut Rng| {
             let which = rng.usize(0..self.slots.len());
-            match rng.u8(0..12) {
+            match rng.u8(0..14) {
                 0..4 => Blow::Kill(which),
                 4 => Blow::End(which),
                 5 | 6 => Blow::Hang(which, Duration::from_millis(rng.u64(500..40_000))),
@@ -209,6 +211,7 @@ impl Simulation {
                 9 | 10 => {
                     Blow::HangWithStatus(which, Duration::from_millis(rng.u64(5_000..40_000)))
                 }
+                11 | 12 => Blow::HangAndForget(which, Duration::from_millis(rng.u64(500..8_000))),
                 _ => Blow::WebhooksDown(Duration::from_millis(rng.u64(500..20_000))),
             }
         };
@@ -230,6 +233,11 @@ impl Simulation {
                     drop(self.server.delete(&"admin".into(), &place, &Value::Null));
                 }
                 Blow::Compact => self.server.store().compact(),
+                Blow::HangAndForget(which, time) => {
+                    self.slots[which].hang(time);
+                    sleep(time).await;
+                    self.server.store().compact();
+                }
                 Blow::WebhooksDown(time) => {
                     let router = self.server.reviews.fail();
                     sleep(time).await;

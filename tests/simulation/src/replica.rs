@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use fastrand::Rng;
-use sluice::{Clients, Config, Identity, Replica};
+use sluice::{Clients, Configuration, Identity, Replica};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
@@ -66,17 +66,15 @@ impl Slot {
                 read: client.clone(),
                 write: client,
             };
-            let replica = Replica::new(clients, identity, Config::default());
-            if let Ok(mut replica) = replica {
-                replica.follow_kinds();
-                self.server.reviews.serve(replica.router());
-                let cut = network.is_cut();
-                tokio::select! {
-                    biased;
-                    () = cut.cancelled() => {}
-                    // A process that loses the Lease ends.
-                    _ = replica.lead(stop.clone()) => {}
-                }
+            let mut replica = Replica::new(clients, identity, &Configuration::default());
+            replica.follow_kinds();
+            self.server.reviews.serve(replica.router());
+            let cut = network.is_cut();
+            tokio::select! {
+                biased;
+                () = cut.cancelled() => {}
+                // A process that loses the Lease ends.
+                _ = replica.lead(stop.clone()) => {}
             }
             // What it has left running is heard no more.
             network.cut();

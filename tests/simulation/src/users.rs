@@ -76,7 +76,7 @@ impl Script {
         let mut there: Vec<Value> = Vec::new();
         let mut endings = Vec::new();
         for act in load.acts {
-            let act = adapted(act);
+            let act = adapted(rng, act);
             if let Act::Create(job) = &act {
                 there.push(job.clone());
             }
@@ -106,11 +106,15 @@ impl Script {
     }
 }
 
-/// Pods say here how long they run.
-fn adapted(act: Act) -> Act {
+/// Pods say here how long they run, and some jobs have more pods than run at a time, so they may grow.
+fn adapted(rng: &mut Rng, act: Act) -> Act {
     let Act::Create(mut job) = act else {
         return act;
     };
+    if rng.u8(..) < 80 {
+        let pods = job["spec"]["completions"].as_u64().unwrap_or(1);
+        job["spec"]["completions"] = json!(pods + rng.u64(1..4));
+    }
     let annotations = &mut job["spec"]["template"]["metadata"]["annotations"];
     let time = annotations[TESTBED_RUN_SECONDS].clone();
     *annotations = json!({ (RUN_SECONDS): time });
@@ -119,14 +123,24 @@ fn adapted(act: Act) -> Act {
 
 const QUEUES: [&str; 3] = ["a", "b", "c"];
 
+/// How many pods of a job its queue always has quota for.
+fn most_pods(job: &Value) -> u8 {
+    let container = &job["spec"]["template"]["spec"]["containers"][0];
+    match container["resources"]["requests"]["cpu"].as_str() {
+        Some("500m" | "1") => 3,
+        Some("1500m") => 2,
+        _ => 1,
+    }
+}
+
 fn more(rng: &mut Rng, there: &[Value], number: usize) -> Deed {
     let object = rng.choice(there).cloned().unwrap_or_default();
     let job = name_of(&object).to_owned();
     let queue = rng.choice(QUEUES).unwrap_or("a");
-    match rng.u8(0..16) {
+    match rng.u8(0..17) {
         0 | 1 => Deed::Suspend(job, true),
         2 => Deed::Suspend(job, false),
-        3 => Deed::Resize(job, rng.u8(1..4)),
+        3 | 16 => Deed::Resize(job, rng.u8(1..=most_pods(&object))),
         4 => Deed::Move(job, queue),
         5 => Deed::Orphan(job),
         6 | 13 => Deed::DeleteWorkload(job),

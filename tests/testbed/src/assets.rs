@@ -78,6 +78,14 @@ impl Assets {
         Ok(built.join("gate-controller"))
     }
 
+    /// The program of Helm, built as in [`Assets::ensure`].
+    ///
+    /// # Errors
+    /// When there is no Go, or the build fails.
+    pub fn ensure_helm() -> Result<PathBuf> {
+        Ok(helm_build(&repository()?)?.ensure()?.join("helm"))
+    }
+
     /// Downloads the CRDs of other projects, all that [`crate::Crds`] names.
     ///
     /// # Errors
@@ -171,6 +179,31 @@ fn karpenter_build(root: &Path) -> Result<Build> {
         ),
         links: &[],
         patch: Some(karpenter::on_loopback),
+    })
+}
+
+fn helm_build(root: &Path) -> Result<Build> {
+    let module = root.join("tests/controlplane/helm");
+    let go_mod = read(&module.join("go.mod"))?;
+    let helm = required_version(&go_mod, "helm.sh/helm/v3")?;
+    // The Kubernetes that Helm takes a chart to be for if it asks no cluster, as in Helm's own Makefile.
+    let client = required_version(&go_mod, "k8s.io/client-go")?;
+    let (_, minor) = major_minor(&client)?;
+    let hash = hash_files(&module, &["go.mod", "go.sum"])?;
+    Ok(Build {
+        what: "Helm",
+        cache: root.join(".cache/controlplane"),
+        key: format!("helm-{helm}-kubernetes-1.{minor}-{hash}"),
+        module,
+        package: "helm.sh/helm/v3/cmd/helm",
+        output: "helm",
+        ldflags: format!(
+            "-s -w -X helm.sh/helm/v3/internal/version.version={helm} \
+             -X helm.sh/helm/v3/pkg/chartutil.k8sVersionMinor={minor} \
+             -X helm.sh/helm/v3/pkg/lint/rules.k8sVersionMinor={minor}"
+        ),
+        links: &[],
+        patch: None,
     })
 }
 

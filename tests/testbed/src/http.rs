@@ -32,9 +32,32 @@ fn parse(answer: &str) -> Option<(u16, String)> {
     Some((status, body.to_owned()))
 }
 
+/// The sum of all series of a metric, as `/metrics` has them in `text`, that have all these labels
+/// (`cluster_queue="q"`). None if there is no such series.
+pub fn sum_of_series(text: &str, name: &str, labels: &[&str]) -> Option<f64> {
+    let series = text.lines().filter_map(|line| {
+        let (series, value) = line.rsplit_once(' ')?;
+        let rest = series.strip_prefix(name)?;
+        let is_it = rest.is_empty() || rest.starts_with('{');
+        let has_all = labels.iter().all(|label| rest.contains(label));
+        (is_it && has_all)
+            .then(|| value.parse::<f64>().ok())
+            .flatten()
+    });
+    series.reduce(|sum, value| sum + value)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn series_are_summed_by_name_and_labels() {
+        let text = "# TYPE a gauge\na{q=\"x\",s=\"1\"} 2\na{q=\"x\",s=\"2\"} 0.5\na{q=\"y\"} 7\nab 9\nb 1\n";
+        assert_eq!(sum_of_series(text, "a", &["q=\"x\""]), Some(2.5));
+        assert_eq!(sum_of_series(text, "a", &["q=\"z\""]), None);
+        assert_eq!(sum_of_series(text, "b", &[]), Some(1.0));
+    }
 
     #[test]
     fn reads_answers() {

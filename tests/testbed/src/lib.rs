@@ -59,6 +59,7 @@ pub use assets::Assets;
 pub use components::Component;
 pub use controlplane::ControlPlane;
 pub use crds::Crds;
+pub use http::sum_of_series;
 pub use karpenter::Karpenter;
 pub use kubectl::KubectlOutput;
 pub use nodes::NodeSpec;

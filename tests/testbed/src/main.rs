@@ -25,7 +25,11 @@ struct Args {
 #[derive(Subcommand)]
 enum Command {
     /// Build the programs (once) and print their folder, as `KUBEBUILDER_ASSETS` wants it.
-    Build,
+    Build {
+        /// Only those of a control plane, and print the path of kubectl.
+        #[arg(long)]
+        kubectl: bool,
+    },
     /// Start one, print how to reach it, and stop it at the end of stdin, Ctrl-C or SIGTERM.
     Up(Start),
     /// Start one, run a command with KUBECONFIG and kubectl at hand, and exit as it does.
@@ -53,11 +57,17 @@ struct Start {
 
 fn main() -> Result<ExitCode> {
     let args = Args::parse();
-    if matches!(args.command, Command::Build) {
-        println!("{}", Assets::ensure()?.dir().display());
+    if let Command::Build { kubectl } = args.command {
+        let assets = Assets::ensure()?;
+        if kubectl {
+            println!("{}", assets.binary("kubectl")?.display());
+            return Ok(ExitCode::SUCCESS);
+        }
+        println!("{}", assets.dir().display());
         Assets::ensure_crds()?;
         Assets::ensure_karpenter()?;
         Assets::ensure_operators()?;
+        Assets::ensure_helm()?;
         return Ok(ExitCode::SUCCESS);
     }
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -67,7 +77,7 @@ fn main() -> Result<ExitCode> {
         match args.command {
             Command::Up(start) => up(start).await,
             Command::Run { start, command } => run(start, &command).await,
-            Command::Build => Ok(ExitCode::SUCCESS),
+            Command::Build { .. } => Ok(ExitCode::SUCCESS),
         }
     });
     // The thread that reads stdin can't be told to stop.

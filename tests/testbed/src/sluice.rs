@@ -26,7 +26,7 @@ use crate::wait::eventually;
 /// Where the manifests put it.
 pub const NAMESPACE: &str = "sluice-system";
 
-/// The name of its service account, lease, roles and webhook configurations.
+/// The name of its lease, roles and webhook configurations, and of its service account if nobody says otherwise.
 const NAME: &str = "sluice";
 
 /// The address in `config/local`, in whose place comes one with a free port.
@@ -51,7 +51,7 @@ pub struct SluiceOptions {
     /// Whether the webhook configurations are applied. Without them nothing holds a job at its
     /// creation, and Sluice has to see to it afterwards.
     pub webhooks: bool,
-    /// The configuration file, as YAML.
+    /// The fields of the configuration file, as YAML without apiVersion and kind.
     pub config: Option<String>,
     /// More arguments.
     pub args: Vec<String>,
@@ -59,6 +59,10 @@ pub struct SluiceOptions {
     pub log_level: Option<String>,
     /// The URL by which it reaches the API server, if that is not its own: of a [`crate::Proxy`].
     pub server: Option<String>,
+    /// The namespace that it is installed in.
+    pub namespace: String,
+    /// Its service account.
+    pub service_account: String,
 }
 
 impl SluiceOptions {
@@ -71,6 +75,8 @@ impl SluiceOptions {
             args: Vec::new(),
             log_level: None,
             server: None,
+            namespace: NAMESPACE.to_owned(),
+            service_account: NAME.to_owned(),
         }
     }
 }
@@ -78,6 +84,7 @@ impl SluiceOptions {
 /// An installed Sluice and its process. It ends when this is dropped, or with the control plane.
 #[derive(Debug)]
 pub struct Sluice {
+    config_file: Option<PathBuf>,
     process: Process,
     webhooks: bool,
     metrics_port: u16,
@@ -103,6 +110,22 @@ impl Sluice {
     /// # Errors
     /// When kubectl refuses a manifest, or the service account does not get its rights.
     pub async fn install(control_plane: &ControlPlane, options: SluiceOptions) -> Result<Self> {
+        let webhooks = options.webhooks;
+        Self::install_by(control_plane, options, async |port| {
+            apply_manifests(control_plane, webhooks.then_some(port)).await
+        })
+        .await
+    }
+
+    /// As [`Sluice::install`], by another road. `apply` gets the port on this machine that webhooks are to call.
+    ///
+    /// # Errors
+    /// When `apply` fails, or the service account does not get its rights.
+    pub async fn install_by(
+        control_plane: &ControlPlane,
+        options: SluiceOptions,
+        apply: impl AsyncFnOnce(u16) -> Result<()>,
+    ) -> Result<Self> {
         let SluiceOptions {
             binary,
             webhooks,
@@ -110,6 +133,8 @@ impl Sluice {
             args,
             log_level,
             server,
+            namespace,
+            service_account,
         } = options;
         let binary = std::fs::canonicalize(&binary)
             .with_context(|| format!("no Sluice at {}: build it first", binary.display()))?;
@@ -117,9 +142,9 @@ impl Sluice {
         let reserved = [ports::reserve()?, ports::reserve()?, ports::reserve()?];
         let [webhook_port, metrics_port, health_port] =
             reserved.each_ref().map(|reserved| reserved.port);
-        apply_manifests(control_plane, webhooks.then_some(webhook_port)).await?;
+        apply(webhook_port).await?;
         let kubeconfig = control_plane
-            .service_account_kubeconfig(NAMESPACE, NAME)
+            .service_account_kubeconfig(&namespace, &service_account)
             .await?;
         wait_for_rights(control_plane, &kubeconfig).await?;
 
@@ -139,7 +164,8 @@ impl Sluice {
             }
         };
         let mut launch = Launch::new(&name, binary)
-            .arg(format!("--namespace={NAMESPACE}"))
+            .arg(format!("--namespace={namespace}"))
+            .arg(format!("--service-account={service_account}"))
             .arg(format!("--webhook-bind=127.0.0.1:{webhook_port}"))
             .arg("--webhook-san=127.0.0.1")
             .arg(format!("--metrics-bind=127.0.0.1:{metrics_port}"))
@@ -153,12 +179,15 @@ impl Sluice {
             // An error says enough, and with a trace its first line would not be in the end of the log.
             .env("RUST_LIB_BACKTRACE", "0")
             .env("NO_COLOR", "1");
+        let mut config_file = None;
         if let Some(config) = config {
             let path = control_plane.dir().join(format!("{name}.yaml"));
-            std::fs::write(&path, config)?;
-            launch = launch.arg("--config").arg(path);
+            std::fs::write(&path, configuration(&config))?;
+            launch = launch.arg("--config").arg(&path);
+            config_file = Some(path);
         }
         Ok(Self {
+            config_file,
             process: control_plane.prepare(launch, reserved.into()),
             webhooks,
             metrics_port,
@@ -281,6 +310,20 @@ impl Sluice {
         &self.kubeconfig
     }
 
+    /// Puts another configuration file in place of the one that it has, as a kubelet does: in one step.
+    ///
+    /// # Errors
+    /// When it has none, or the file can't be written.
+    pub fn configure(&self, fields: &str) -> Result<()> {
+        let path = self
+            .config_file
+            .as_ref()
+            .context("it was installed without one")?;
+        let next = path.with_extension("next");
+        std::fs::write(&next, configuration(fields))?;
+        Ok(std::fs::rename(&next, path)?)
+    }
+
     /// The end of its log.
     pub fn log_tail(&self) -> String {
         self.process.log_tail()
@@ -392,6 +435,11 @@ impl Sluice {
         }
         Ok(())
     }
+}
+
+/// A configuration file with these fields.
+fn configuration(fields: &str) -> String {
+    format!("apiVersion: config.sluice.dev/v1alpha1\nkind: Configuration\n{fields}")
 }
 
 /// Whether that is the error with which a Sluice ended, by its log. A stack trace may follow.

@@ -1,7 +1,8 @@
 //! The objects of a request that rules apply to.
 
 use serde_json::Value;
-use sluice_kinds::metadata::is_being_deleted;
+use sluice_kinds::gates::{GATE_ANNOTATIONS, OF_GATES};
+use sluice_kinds::metadata::{annotation, is_being_deleted};
 
 use crate::admission::request::{Operation, Request};
 
@@ -14,11 +15,12 @@ pub(crate) struct Edit<'a> {
 }
 
 impl<'a> Edit<'a> {
+    /// The edit of a request; none of what is being deleted, unless it changes what that tells of its gates.
     pub(crate) fn of(request: &'a Request) -> Option<Self> {
-        let new = request
-            .object
-            .as_ref()
-            .filter(|object| request.is_pod() || !is_being_deleted(object))?;
+        let new = request.object.as_ref().filter(|object| {
+            let is_judged = request.is_pod() || changes_gates(request, object);
+            is_judged || !is_being_deleted(object)
+        })?;
         match request.operation {
             Operation::Create => Some(Self { new, old: None }),
             Operation::Update => Some(Self {
@@ -28,4 +30,11 @@ impl<'a> Edit<'a> {
             Operation::Delete | Operation::Connect => None,
         }
     }
+}
+
+/// Whether the request changes what the object tells of its gates.
+fn changes_gates(request: &Request, new: &Value) -> bool {
+    let old = request.old_object.as_ref();
+    let differs = |key: &&str| old.is_some_and(|old| annotation(old, key) != annotation(new, key));
+    request.operation == Operation::Update && GATE_ANNOTATIONS.iter().chain(&OF_GATES).any(differs)
 }

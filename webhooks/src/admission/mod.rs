@@ -4,7 +4,9 @@
 
 pub(crate) mod access;
 pub(crate) mod edit;
+pub(crate) mod observer;
 pub(crate) mod policy;
+pub(crate) mod queue_states;
 pub(crate) mod request;
 pub(crate) mod schemas;
 pub(crate) mod surroundings;

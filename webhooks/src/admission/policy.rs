@@ -3,15 +3,21 @@
 //! swaps it in whole.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
+use arc_swap::ArcSwap;
 use sluice_crds::GateSpec;
-use sluice_gates::CompiledAppliesTo;
+use sluice_gates::{CompiledAppliesTo, ManagedNamespaces};
+use sluice_kinds::aliases::KeyAliases;
 use sluice_kinds::gates::Gate;
 use sluice_kinds::view::QueueLabels;
 use sluice_kinds::{CompiledKind, QueueGates};
 
+use crate::admission::queue_states::QueueStates;
 use crate::admission::surroundings::Surroundings;
+
+/// What the gate of objects without a queue says where no Gate says more: who may lift it is a matter of RBAC.
+static QUEUE_REQUIRED: LazyLock<GateSpec> = LazyLock::new(GateSpec::default);
 
 /// What verdicts depend on besides the request.
 #[derive(Debug, Default)]
@@ -20,8 +26,11 @@ pub struct Policy {
     gates: BTreeMap<Gate, Arc<GateSpec>>,
     applied: BTreeMap<Gate, Arc<CompiledAppliesTo>>,
     surroundings: Arc<Surroundings>,
+    managed_namespaces: Arc<ManagedNamespaces>,
+    queue_states: Arc<ArcSwap<QueueStates>>,
     queue_labels: QueueLabels,
     queue_gates: QueueGates,
+    key_aliases: KeyAliases,
     username: String,
     knows_kinds: bool,
 }
@@ -43,8 +52,11 @@ impl Policy {
             gates: BTreeMap::new(),
             applied: BTreeMap::new(),
             surroundings: Arc::default(),
+            managed_namespaces: Arc::default(),
+            queue_states: Arc::default(),
             queue_labels,
             queue_gates: QueueGates::default(),
+            key_aliases: KeyAliases::default(),
             username: username.into(),
             knows_kinds: true,
         }
@@ -56,6 +68,15 @@ impl Policy {
     pub fn with_queue_gates(self, queue_gates: QueueGates) -> Self {
         Self {
             queue_gates,
+            ..self
+        }
+    }
+
+    /// The same policy with these other keys for keys of Sluice's own.
+    #[must_use]
+    pub fn with_key_aliases(self, key_aliases: KeyAliases) -> Self {
+        Self {
+            key_aliases,
             ..self
         }
     }
@@ -83,6 +104,43 @@ impl Policy {
         }
     }
 
+    /// The same policy, where objects in these namespaces need a queue.
+    #[must_use]
+    pub fn with_managed_namespaces(self, managed_namespaces: Arc<ManagedNamespaces>) -> Self {
+        Self {
+            managed_namespaces,
+            ..self
+        }
+    }
+
+    /// The same policy, which warns by what is known of queues here.
+    #[must_use]
+    pub fn with_queue_states(self, queue_states: Arc<ArcSwap<QueueStates>>) -> Self {
+        Self {
+            queue_states,
+            ..self
+        }
+    }
+
+    /// What is known of queues. No verdict depends on it.
+    pub(crate) fn queue_states(&self) -> &ArcSwap<QueueStates> {
+        &self.queue_states
+    }
+
+    /// Whether there are Gates for gates of this domain.
+    pub(crate) fn has_gate_of(&self, domain: &str) -> bool {
+        let mut gates = self.gates.keys();
+        gates.any(|gate| {
+            let rest = gate.as_str().strip_prefix(domain);
+            rest.is_some_and(|rest| rest.starts_with('/'))
+        })
+    }
+
+    /// The namespaces where objects need a queue.
+    pub fn managed_namespaces(&self) -> &ManagedNamespaces {
+        &self.managed_namespaces
+    }
+
     /// The gates that are set on objects, and on which.
     pub fn applied(&self) -> &BTreeMap<Gate, Arc<CompiledAppliesTo>> {
         &self.applied
@@ -93,21 +151,15 @@ impl Policy {
         &self.surroundings
     }
 
-    /// What the Gate of `gate` says, if there is one.
+    /// What the Gate of `gate` says, if there is one. The gate of objects without a queue has owners in any case.
     pub fn gate(&self, gate: &Gate) -> Option<&GateSpec> {
-        self.gates.get(gate).map(AsRef::as_ref)
+        let known = self.gates.get(gate).map(AsRef::as_ref);
+        known.or_else(|| gate.is_queue_required().then(|| &*QUEUE_REQUIRED))
     }
 
     /// Whether the JobKinds are known. Those of the default policy are not yet.
     pub fn knows_kinds(&self) -> bool {
         self.knows_kinds
-    }
-
-    /// Whether all pods of an object of this kind count in its usage once it is released, rather than
-    /// each by itself.
-    pub fn counts_whole(&self, group: &str, kind: &str) -> bool {
-        let kind = self.kind(group, kind);
-        kind.is_some_and(|kind| kind.suspend_path().is_some() && !kind.is_opaque())
     }
 
     /// Whether a managed kind makes objects of this group and kind.
@@ -133,7 +185,11 @@ impl Policy {
     }
 
     /// The accounts that JobKinds name as makers of objects of this kind.
-    pub(crate) fn makers(&self, group: &str, kind: &str) -> impl Iterator<Item = &String> {
+    pub(crate) fn makers<'a>(
+        &'a self,
+        group: &'a str,
+        kind: &'a str,
+    ) -> impl Iterator<Item = &'a String> + Clone {
         let children = self
             .kinds
             .values()
@@ -144,6 +200,11 @@ impl Policy {
     /// The labels that name a queue.
     pub(crate) fn queue_labels(&self) -> &QueueLabels {
         &self.queue_labels
+    }
+
+    /// The other keys for keys of Sluice's own.
+    pub(crate) fn key_aliases(&self) -> &KeyAliases {
+        &self.key_aliases
     }
 
     /// The names of the queue gate.

@@ -37,6 +37,9 @@ pub struct Request {
     /// The object as it is; present on update and deletion.
     #[serde(default)]
     pub old_object: Option<Value>,
+    /// Whether nothing is stored.
+    #[serde(default)]
+    pub dry_run: bool,
     /// When it was received, if that matters to whoever asks.
     #[serde(skip)]
     pub received: Option<Timestamp>,

@@ -5,6 +5,7 @@ use json_patch::PatchOperation;
 use k8s_openapi::ByteString;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Status, StatusDetails};
 use serde::Serialize;
+use sluice_gates::Enforced;
 use sluice_kinds::problem::{Problem, ProblemKind, summarize};
 
 use crate::admission::request::{API_VERSION, KIND};
@@ -23,6 +24,8 @@ pub struct Verdict {
     pub patch: Vec<PatchOperation>,
     /// Whether the same request may be allowed in a moment: it can't be judged yet.
     pub is_early: bool,
+    /// What was done, or reported, about an object that names no queue where one is required.
+    pub enforced: Option<Enforced>,
 }
 
 /// An `AdmissionReview` that answers.

@@ -19,6 +19,7 @@ use rustls::sign::CertifiedKey;
 
 use crate::certificates::error::CertificateError;
 use crate::certificates::inspect::{self, validity};
+use crate::crypto;
 
 /// How long a CA is valid: as long as the certificate that it signs, so that two are trusted at most.
 const CA_LIFETIME: SignedDuration = SERVING_LIFETIME;
@@ -115,8 +116,7 @@ pub fn certified_key(pair: &Pair) -> Result<CertifiedKey, CertificateError> {
     }
     let key =
         PrivateKeyDer::from_pem_slice(pair.key_pem.as_bytes()).map_err(CertificateError::Pem)?;
-    CertifiedKey::from_der(chain, key, &rustls::crypto::ring::default_provider())
-        .map_err(CertificateError::Unusable)
+    CertifiedKey::from_der(chain, key, &crypto::provider()).map_err(CertificateError::Unusable)
 }
 
 /// The CAs to trust when `ca_pem` is used from now on: it first, then those of `bundle_pem` that are

@@ -81,7 +81,7 @@ fn webhook(
 }
 
 /// Those of the namespaces whose requests are asked about at all.
-fn selector(namespaces: &LabelSelector, options: &Options) -> LabelSelector {
+pub(super) fn selector(namespaces: &LabelSelector, options: &Options) -> LabelSelector {
     let labels = namespaces.match_labels.iter().flatten();
     let labels = labels.map(|(key, value)| LabelSelectorRequirement {
         key: key.clone(),

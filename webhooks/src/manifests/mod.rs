@@ -7,6 +7,7 @@
 mod applied;
 mod cel;
 mod conditions;
+mod enforced;
 mod held;
 pub mod jail;
 mod options;
@@ -16,5 +17,5 @@ mod webhook_rules;
 mod webhooks;
 
 pub use applied::APPLIED_MAX;
-pub use options::{AppliedGate, ManagedResource, Options, SYSTEM_NAMESPACES};
+pub use options::{AppliedGate, EnforcedNamespaces, ManagedResource, Options, SYSTEM_NAMESPACES};
 pub use webhooks::*;

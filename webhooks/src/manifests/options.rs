@@ -3,7 +3,8 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{
     LabelSelector, LabelSelectorRequirement, ObjectMeta,
 };
-use sluice_crds::{QUEUE_GATE, QUEUE_NAME_LABEL};
+use sluice_crds::{ENFORCEMENT_LABEL, QUEUE_GATE, QUEUE_NAME_LABEL};
+use sluice_kinds::aliases::KeyAliases;
 
 /// Namespaces that Sluice never writes to, whoever queues what there.
 pub const SYSTEM_NAMESPACES: [&str; 3] = ["kube-system", "kube-public", "kube-node-lease"];
@@ -23,10 +24,14 @@ pub struct Options {
     pub queue_labels: Vec<String>,
     /// The names of the queue gate, and of the annotation by which a pod asks for it.
     pub queue_gates: Vec<String>,
+    /// Other keys for keys of Sluice's own, besides the two above.
+    pub key_aliases: KeyAliases,
     /// The resources of the managed kinds.
     pub resources: Vec<ManagedResource>,
     /// The Gates that may apply to objects that ask for nothing of Sluice.
     pub applied: Vec<AppliedGate>,
+    /// The namespaces where objects need a queue.
+    pub enforced: Vec<EnforcedNamespaces>,
 }
 
 /// The resource of a managed kind.
@@ -55,6 +60,55 @@ pub struct AppliedGate {
     pub pods: bool,
 }
 
+/// Namespaces where objects need a queue.
+#[derive(Debug, Clone, PartialEq)]
+pub struct EnforcedNamespaces {
+    /// What the name of their webhook begins with: none that a Gate could have.
+    pub name: &'static str,
+    /// Which they are.
+    pub namespaces: LabelSelector,
+}
+
+impl EnforcedNamespaces {
+    /// Those with the label `sluice.dev/enforcement`.
+    pub fn labelled() -> Self {
+        let expression = |operator: &str, values: Option<Vec<String>>| LabelSelectorRequirement {
+            key: ENFORCEMENT_LABEL.to_owned(),
+            operator: operator.to_owned(),
+            values,
+        };
+        let ignored = Some(vec!["Ignore".to_owned()]);
+        Self {
+            name: "enforcement-by-label",
+            namespaces: LabelSelector {
+                match_expressions: Some(vec![
+                    expression("Exists", None),
+                    expression("NotIn", ignored),
+                ]),
+                ..LabelSelector::default()
+            },
+        }
+    }
+
+    /// Those of the others that `selector` selects.
+    pub fn selected(selector: &LabelSelector) -> Self {
+        let unlabelled = LabelSelectorRequirement {
+            key: ENFORCEMENT_LABEL.to_owned(),
+            operator: "DoesNotExist".to_owned(),
+            values: None,
+        };
+        let mut namespaces = selector.clone();
+        namespaces
+            .match_expressions
+            .get_or_insert_default()
+            .push(unlabelled);
+        Self {
+            name: "enforcement",
+            namespaces,
+        }
+    }
+}
+
 impl Default for Options {
     /// What `config/webhook` is generated from.
     fn default() -> Self {
@@ -65,6 +119,7 @@ impl Default for Options {
             service_account: "sluice".to_owned(),
             queue_labels: vec![QUEUE_NAME_LABEL.to_owned()],
             queue_gates: vec![QUEUE_GATE.to_owned()],
+            key_aliases: KeyAliases::default(),
             resources: [
                 ("batch", "jobs"),
                 ("apps", "deployments"),
@@ -78,6 +133,7 @@ impl Default for Options {
             })
             .to_vec(),
             applied: Vec::new(),
+            enforced: Vec::new(),
         }
     }
 }

@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 
 use crate::manifests::applied;
 use crate::manifests::conditions;
+use crate::manifests::enforced;
 use crate::manifests::options::{Options, metadata, namespace_selector};
 use crate::manifests::webhook_rules::{job_rule, own_rule, pod_rule};
 
@@ -84,7 +85,8 @@ pub fn validating(options: &Options) -> ValidatingWebhookConfiguration {
     ];
     let webhooks = webhooks.into_iter();
     let webhooks = webhooks.map(|(name, rules, conditions)| webhook(name, rules, conditions));
-    let of_gates = applied::validating(options).map(|of_gate| ValidatingWebhook {
+    let of_gates = applied::validating(options).chain(enforced::validating(options));
+    let of_gates = of_gates.map(|of_gate| ValidatingWebhook {
         namespace_selector: Some(of_gate.namespace_selector),
         ..webhook(&of_gate.name, of_gate.rules, of_gate.match_conditions)
     });
@@ -131,7 +133,8 @@ pub fn mutating(options: &Options) -> MutatingWebhookConfiguration {
             conditions(options, conditions::pods::mutate_pod(options)),
         ),
     ];
-    let of_gates = applied::mutating(options).map(|of_gate| MutatingWebhook {
+    let of_gates = applied::mutating(options).chain(enforced::mutating(options));
+    let of_gates = of_gates.map(|of_gate| MutatingWebhook {
         namespace_selector: Some(of_gate.namespace_selector),
         ..webhook(&of_gate.name, of_gate.rules, of_gate.match_conditions)
     });

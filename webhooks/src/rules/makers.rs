@@ -44,14 +44,19 @@ impl<'a> Author<'a> {
     /// An account of the object's own namespace never is: whoever may create pods there can use it.
     fn makes(self, child: Option<&ChildKind>) -> bool {
         let named = child.map_or(&[][..], |child| &child.made_by);
+        self.is_one_of(named.iter())
+    }
+
+    /// Whether this is one of the controllers that these accounts are, or may be one if none is named.
+    fn is_one_of<'n>(self, named: impl Iterator<Item = &'n String> + Clone) -> bool {
         let username = self.user.username.as_str();
         if self.is_of_namespace() {
             return false;
         }
-        if named.iter().any(|name| name == username) {
+        if named.clone().any(|name| name == username) {
             return true;
         }
-        if named.is_empty() {
+        if named.clone().next().is_none() {
             return username.starts_with(SERVICE_ACCOUNT)
                 || username == CONTROLLER_MANAGER
                 || self.is_administrator();
@@ -70,6 +75,13 @@ impl<'a> Author<'a> {
         self.makes(None)
     }
 
+    /// Whether this is a controller of Kubernetes itself.
+    fn is_kubernetes(self) -> bool {
+        let username = self.user.username.as_str();
+        !self.is_of_namespace()
+            && (username == CONTROLLER_MANAGER || username.starts_with(KUBERNETES))
+    }
+
     fn is_of_namespace(self) -> bool {
         let account = self.user.username.strip_prefix(SERVICE_ACCOUNT);
         let namespace = account.and_then(|account| account.split_once(':'));
@@ -83,9 +95,9 @@ impl<'a> Author<'a> {
 
 /// Whether all these accounts are parts of Kubernetes, whose names are known for certain: nobody else
 /// acts for them.
-pub(crate) fn is_kubernetes_own(accounts: &[String]) -> bool {
+pub(crate) fn is_kubernetes_own<'a>(accounts: impl IntoIterator<Item = &'a String>) -> bool {
     let is_own = |name: &String| name == CONTROLLER_MANAGER || name.starts_with(KUBERNETES);
-    accounts.iter().all(is_own)
+    accounts.into_iter().all(is_own)
 }
 
 /// Whether `author` makes objects such as `object` for the kind of owner that it names. `object` is of
@@ -98,6 +110,24 @@ pub(crate) fn is_made_by_controller(object: &Value, author: Author<'_>, policy: 
     };
     let owner = policy.kind(owner_group, owner_kind);
     author.makes(owner.and_then(|owner| owner.child(group, kind)))
+}
+
+/// Whether a new `pod` was made by the controller of the object that it names as its owner, so that Gates were asked
+/// about that one: a controller of Kubernetes, or that of an owner of a kind that JobKinds know. That some account
+/// could be a controller is not enough: whoever deploys into the namespace from another one has such an account.
+pub(crate) fn is_made_for_owner(pod: &Value, author: Author<'_>, policy: &Policy) -> bool {
+    let Some((group, kind)) = controller(pod) else {
+        return false;
+    };
+    author.is_kubernetes()
+        || match policy.kind(group, kind) {
+            Some(owner) => match owner.child("", "Pod") {
+                // Its pods are those of the objects that its controller makes.
+                None if owner.makes_objects() => false,
+                pod => author.makes(pod),
+            },
+            None => policy.is_child(group, kind) && author.is_one_of(policy.makers(group, kind)),
+        }
 }
 
 /// Whether a new `pod` that names a controller goes with what that controller works for: it needs no

@@ -3,7 +3,10 @@
 //! Must not know HTTP, the API server or what was asked before. Rules for gates are in `sluice_kinds`. Uses
 //! `admission`.
 
+pub(crate) mod advice;
+pub(crate) mod aliases;
 pub(crate) mod applies;
+pub(crate) mod enforcement;
 pub(crate) mod gates;
 pub(crate) mod growth;
 pub(crate) mod jobs;
@@ -12,4 +15,5 @@ mod own;
 pub(crate) mod pods;
 pub(crate) mod queue_label;
 pub mod review;
+pub(crate) mod top;
 pub(crate) mod unsuspend;

@@ -10,7 +10,7 @@ use crate::admission::policy::Policy;
 use crate::admission::request::Request;
 use crate::admission::schemas::Schemas;
 use crate::admission::verdict::Verdict;
-use crate::rules::{applies, gates, jobs, own, pods};
+use crate::rules::{advice, aliases, applies, enforcement, gates, jobs, own, pods};
 
 /// Whether the request may go on.
 ///
@@ -24,19 +24,32 @@ pub fn validate(request: &Request, policy: &Policy) -> Verdict {
     match request.kind.group.as_str() {
         sluice_crds::GROUP => own::validate::validate(request, &edit),
         _ if !policy.knows_kinds() => early(&request.kind.kind),
-        _ => {
-            let problems = if request.is_pod() {
-                pods::validate::validate(request, &edit, policy)
-            } else {
-                jobs::validate::validate(request, &edit, policy)
-            };
-            if problems.is_empty() {
-                applies::birth::check_set(request, &edit, policy)
-            } else {
-                Verdict::of(problems)
-            }
-        }
+        _ => match enforcement::makers::of(request, policy) {
+            Some(maker) => enforcement::makers::validate(maker, request, &edit, policy),
+            None => validate_object(request, &edit, policy),
+        },
     }
+}
+
+fn validate_object(request: &Request, edit: &Edit<'_>, policy: &Policy) -> Verdict {
+    let mut problems = if request.is_pod() {
+        pods::validate::validate(request, edit, policy)
+    } else {
+        jobs::validate::validate(request, edit, policy)
+    };
+    problems.extend(enforcement::removal::check(request, edit, policy));
+    if !problems.is_empty() {
+        return Verdict::of(problems);
+    }
+    let enforced = enforcement::birth::check(request, edit, policy);
+    if !enforced.is_allowed() {
+        return enforced;
+    }
+    let mut verdict = applies::birth::check_set(request, edit, policy);
+    if verdict.is_allowed() {
+        verdict.warnings = advice::warnings(request, edit, policy);
+    }
+    verdict
 }
 
 /// What only the API server can say of a request that [`validate`] has nothing against.
@@ -89,6 +102,22 @@ pub fn mutate(request: &Request, policy: &Policy) -> Verdict {
     if !policy.knows_kinds() {
         return early(&request.kind.kind);
     }
+    if enforcement::makers::of(request, policy).is_some() {
+        return Verdict::allowed();
+    }
+    let required = match enforcement::birth::set(request, &edit, policy) {
+        Ok(required) => required,
+        Err(verdict) => return verdict,
+    };
+    let edit = Edit {
+        new: required.object.as_ref().unwrap_or(edit.new),
+        old: edit.old,
+    };
+    let (spelt, own_keys) = aliases::spelt_out(request, &edit, policy);
+    let edit = Edit {
+        new: spelt.as_ref().unwrap_or(edit.new),
+        old: edit.old,
+    };
     let born = match applies::birth::set(request, &edit, policy) {
         Ok(born) => born,
         Err(verdict) => return verdict,
@@ -102,8 +131,11 @@ pub fn mutate(request: &Request, policy: &Policy) -> Verdict {
         let marks = marks(request, &edit, &verdict.patch);
         verdict.patch.extend(marks);
     }
-    verdict.patch.splice(..0, born.patch);
-    verdict.warnings.extend(born.warnings);
+    let first = required.patch.into_iter().chain(own_keys).chain(born.patch);
+    verdict.patch.splice(..0, first);
+    let told = required.warnings.into_iter().chain(born.warnings);
+    verdict.warnings.extend(told);
+    verdict.enforced = required.enforced;
     verdict
 }
 

@@ -1,7 +1,7 @@
 //! HTTP: reads a body, asks for the verdict, writes the answer. Knows no rule.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
 use axum::Router;
@@ -14,6 +14,7 @@ use k8s_openapi::jiff::Timestamp;
 use tokio::time::timeout;
 
 use crate::admission::access::Access;
+use crate::admission::observer::{Answered, Observer};
 use crate::admission::policy::Policy;
 use crate::admission::request::Request;
 use crate::admission::schemas::Schemas;
@@ -31,6 +32,8 @@ pub struct Outside {
     pub schemas: Arc<dyn Schemas>,
     /// What users may do.
     pub access: Arc<dyn Access>,
+    /// Who counts what is done.
+    pub observer: Arc<dyn Observer>,
     /// The wall clock.
     pub clock: fn() -> Timestamp,
 }
@@ -45,20 +48,29 @@ enum Question {
 }
 
 impl Question {
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Validate(_) => "validate",
+            Self::Mutate => "mutate",
+        }
+    }
+
     async fn answer(&self, request: &Request, policy: &Policy) -> Verdict {
         let outside = match self {
             Self::Mutate => return review::mutate(request, policy),
             Self::Validate(outside) => outside,
         };
-        let verdict = review::validate(request, policy);
-        if !verdict.is_allowed() {
-            return verdict;
+        let judged = review::validate(request, policy);
+        if !judged.is_allowed() {
+            return judged;
         }
         let verdict = review::may_lift(request, policy, &*outside.access).await;
         if !verdict.is_allowed() {
             return verdict;
         }
-        review::look_up(request, &*outside.schemas).await
+        let mut verdict = review::look_up(request, &*outside.schemas).await;
+        verdict.warnings.splice(..0, judged.warnings);
+        verdict
     }
 }
 
@@ -67,6 +79,7 @@ struct Handler {
     policy: Arc<ArcSwap<Policy>>,
     budget: Budget,
     question: Question,
+    observer: Arc<dyn Observer>,
     clock: fn() -> Timestamp,
 }
 
@@ -74,12 +87,13 @@ struct Handler {
 /// `policy` holds when its body is complete; JobKinds and lifted gates also by what is known `outside`.
 pub fn router(policy: &Arc<ArcSwap<Policy>>, outside: Outside) -> Router {
     let budget = Budget::new();
-    let clock = outside.clock;
+    let (clock, observer) = (outside.clock, outside.observer.clone());
     let road = |question: Question| {
         let handler = Handler {
             policy: policy.clone(),
             budget: budget.clone(),
             question,
+            observer: observer.clone(),
             clock,
         };
         post(handle).with_state(handler)
@@ -91,11 +105,25 @@ pub fn router(policy: &Arc<ArcSwap<Policy>>, outside: Outside) -> Router {
 }
 
 async fn handle(State(handler): State<Handler>, headers: HeaderMap, body: Body) -> Response {
-    let content = match timeout(BODY_TIME_MAX, handler.budget.read(&headers, body)).await {
+    let begun = Instant::now();
+    let (verdict, response) = judge(&handler, &headers, body).await;
+    handler.observer.answered(Answered {
+        webhook: handler.question.name(),
+        verdict,
+        took: begun.elapsed(),
+    });
+    response
+}
+
+/// What comes of a request, in a word and as the API server is told.
+async fn judge(handler: &Handler, headers: &HeaderMap, body: Body) -> (&'static str, Response) {
+    const UNREADABLE: &str = "unreadable";
+    let refuse = |status: StatusCode| (UNREADABLE, status.into_response());
+    let content = match timeout(BODY_TIME_MAX, handler.budget.read(headers, body)).await {
         Ok(Ok(content)) => content,
-        Ok(Err(Unread::TooLarge)) => return StatusCode::PAYLOAD_TOO_LARGE.into_response(),
-        Ok(Err(Unread::Broken)) => return StatusCode::BAD_REQUEST.into_response(),
-        Err(_) => return StatusCode::REQUEST_TIMEOUT.into_response(),
+        Ok(Err(Unread::TooLarge)) => return refuse(StatusCode::PAYLOAD_TOO_LARGE),
+        Ok(Err(Unread::Broken)) => return refuse(StatusCode::BAD_REQUEST),
+        Err(_) => return refuse(StatusCode::REQUEST_TIMEOUT),
     };
     let request = match Request::parse(content.bytes()) {
         Ok(request) => Request {
@@ -103,7 +131,10 @@ async fn handle(State(handler): State<Handler>, headers: HeaderMap, body: Body) 
             ..request
         },
         // Anyone who reaches the port can send this: answer, and leave the log alone.
-        Err(malformed) => return (StatusCode::BAD_REQUEST, malformed.to_string()).into_response(),
+        Err(malformed) => {
+            let told = (StatusCode::BAD_REQUEST, malformed.to_string());
+            return (UNREADABLE, told.into_response());
+        }
     };
     let policy = handler.policy.load_full();
     let verdict = handler.question.answer(&request, &policy).await;
@@ -114,11 +145,20 @@ async fn handle(State(handler): State<Handler>, headers: HeaderMap, body: Body) 
             "admission refused"
         );
     }
-    match verdict
+    if let Some(enforced) = verdict.enforced.filter(|_| !request.dry_run) {
+        handler.observer.enforced(enforced);
+    }
+    let word = match &verdict {
+        verdict if verdict.is_allowed() => "allowed",
+        verdict if verdict.is_early => "retry",
+        _ => "refused",
+    };
+    let response = match verdict
         .into_answer(request.uid)
         .and_then(|answer| serde_json::to_vec(&answer))
     {
         Ok(answer) => ([(CONTENT_TYPE, "application/json")], answer).into_response(),
         Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
-    }
+    };
+    (word, response)
 }

@@ -18,6 +18,7 @@ use crate::server::allowed_clients::AllowedClients;
 use crate::server::connection::{self, CLOSING_TIME_MAX};
 use crate::server::probation::Probation;
 use crate::server::tls::{self, CertificateSlot};
+use crate::server::tls_options::TlsOptions;
 
 /// Most connections at a time. Each holds at most some 400 KiB of buffers; an API server needs a few.
 const CONNECTIONS_MAX: usize = 256;
@@ -40,9 +41,11 @@ impl Server {
         address: SocketAddr,
         certificates: Arc<CertificateSlot>,
         clients: AllowedClients,
+        options: &TlsOptions,
         router: Router,
     ) -> io::Result<Self> {
-        let config = tls::server_config(certificates, &clients).map_err(io::Error::other)?;
+        let config = tls::server_config(certificates, &clients, options);
+        let config = config.map_err(io::Error::other)?;
         let listener = TcpListener::bind(address).await?;
         Ok(Self {
             listener,

@@ -9,3 +9,4 @@ pub(crate) mod handler;
 pub(crate) mod listener;
 mod probation;
 pub(crate) mod tls;
+pub(crate) mod tls_options;

@@ -8,6 +8,7 @@ use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 
 use crate::server::allowed_clients::AllowedClients;
+use crate::server::tls_options::TlsOptions;
 
 /// Protocols offered. API servers speak HTTP/2 where it is offered: one connection for all requests.
 pub(crate) const ALPN_HTTP2: &[u8] = b"h2";
@@ -37,15 +38,16 @@ impl ResolvesServerCert for CertificateSlot {
     }
 }
 
-/// TLS 1.3 and 1.2 with *ring*'s suites. A client certificate is asked for only if not all clients are allowed.
+/// A client certificate is asked for only if not all clients are allowed.
 pub(crate) fn server_config(
     slot: Arc<CertificateSlot>,
     clients: &AllowedClients,
+    options: &TlsOptions,
 ) -> Result<ServerConfig, rustls::Error> {
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let provider = Arc::new(options.provider().clone());
     let verifier = clients.verifier(provider.clone())?;
     let mut config = ServerConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()?
+        .with_protocol_versions(options.versions())?
         .with_client_cert_verifier(verifier)
         .with_cert_resolver(slot);
     config.alpn_protocols = vec![ALPN_HTTP2.to_vec(), ALPN_HTTP1.to_vec()];

@@ -16,6 +16,8 @@ use crate::review::{self, mutate};
 use crate::{Permission, Surroundings};
 
 const FAILURES: &str = "sluice.dev/gate-failures";
+/// An account of another namespace that may edit in many.
+const DEPLOYER: &str = "system:serviceaccount:argocd:application-controller";
 const PRIORITY: &str = "sluice.dev/priority-class";
 
 fn when(source: &str) -> AppliesTo {
@@ -217,14 +219,24 @@ fn what_controllers_make_is_not_gated_again(#[case] user: &str, #[case] object: 
 }
 
 #[rstest]
-#[case::of_a_user(USER)]
-#[case::of_an_account_of_its_namespace(TENANT_ACCOUNT)]
-fn a_pod_with_a_forged_controller_is_refused(#[case] user: &str) {
-    let pod = owned(mk_pod(&[], &[], &[]), "batch/v1", "Job");
+#[case::of_a_user(USER, "batch/v1", "Job")]
+#[case::of_an_account_of_its_namespace(TENANT_ACCOUNT, "batch/v1", "Job")]
+#[case::of_who_deploys_from_elsewhere(DEPLOYER, "v1", "ConfigMap")]
+#[case::of_a_stranger_for_a_kind_that_names_its_makers(
+    DEPLOYER,
+    "jobset.x-k8s.io/v1alpha2",
+    "JobSet"
+)]
+fn a_pod_with_a_forged_controller_is_refused(
+    #[case] user: &str,
+    #[case] version: &str,
+    #[case] kind: &str,
+) {
+    let pod = owned(mk_pod(&[], &[], &[]), version, kind);
     let verdict = born(user, &pod, &budget(of_team_a())).1;
     assert_eq!(
         verdict.message(),
-        "metadata.ownerReferences: Forbidden: gate \"acme.io/budget\" is set by Gate \"budget.acme.io\", and would not hold a pod with a controller, which only controllers may name; create the pod without the owner reference"
+        "metadata.ownerReferences: Forbidden: gate \"acme.io/budget\" is set by Gate \"budget.acme.io\", and would not hold a pod with a controller, which only its controller may name; create the pod without the owner reference, or declare the kind of the owner in a JobKind"
     );
 }
 

@@ -230,9 +230,10 @@ fn how_many_pods_will_do(#[case] labels: &[(&str, &str)], #[case] value: &str, #
 
 #[test]
 fn deletion_is_never_blocked() {
+    // But for what tells of its gates, which nobody has to write who gets rid of an object.
     let old = mk_job(Q, &[(GATED, "acme.io/foo")], true);
     let new = with(
-        mk_job(&[(QUEUE, "B!")], &[(GATED, "x")], false),
+        mk_job(&[(QUEUE, "B!")], &[(GATED, "acme.io/foo")], false),
         "/metadata/deletionTimestamp",
         json!("2026-01-01T00:00:00Z"),
     );
@@ -419,12 +420,17 @@ fn nobody_but_sluice_writes_what_a_job_keeps_of_its_gates() {
         ),
         ("reactivated", Some(deactivated), plain(), ""),
         (
-            "copied to a child",
+            "a copy on a child by a user",
             Some(child(plain())),
             child(copied.clone()),
-            "",
+            &*of_lifted,
         ),
-        ("taken off a child", Some(child(copied)), child(plain()), ""),
+        (
+            "taken off a child",
+            Some(child(copied.clone())),
+            child(plain()),
+            &*of_lifted,
+        ),
         (
             "a child about itself",
             Some(child(plain())),
@@ -433,7 +439,7 @@ fn nobody_but_sluice_writes_what_a_job_keeps_of_its_gates() {
         ),
         (
             "a child of its own",
-            Some(child(own)),
+            Some(child(own.clone())),
             child(plain()),
             &*of_lifted,
         ),
@@ -445,4 +451,10 @@ fn nobody_but_sluice_writes_what_a_job_keeps_of_its_gates() {
             "{name}"
         );
     }
+    // The controller of the owner copies what stands there.
+    let told = |old: &Value, new: &Value| validate(JOBSET_CONTROLLER, Some(old), new).message();
+    let (plain, copied, own) = (child(plain()), child(copied), child(own));
+    assert_eq!(told(&plain, &copied), "");
+    assert_eq!(told(&copied, &plain), "");
+    assert_eq!(told(&plain, &own), of_lifted);
 }

@@ -7,11 +7,12 @@ use k8s_openapi::jiff::Timestamp;
 use rstest::rstest;
 use serde_json::{Value, json};
 use sluice_crds::{GateSpec, Lifting, RELEASED_ANNOTATION};
+use sluice_gates::Enforced;
 use sluice_kinds::gates::Gate;
 
 use super::*;
 use crate::review::may_lift;
-use crate::{Access, Outside, Permission, UserInfo};
+use crate::{Access, Answered, Observer, Outside, Permission, UserInfo};
 
 /// An authorizer that says this of everybody, and keeps what it was asked.
 struct Fixed(Permission, Mutex<Vec<String>>);
@@ -35,11 +36,21 @@ impl Access for Fixed {
     }
 }
 
+/// An observer that counts nothing.
+struct Nobody;
+
+impl Observer for Nobody {
+    fn answered(&self, _: Answered) {}
+
+    fn enforced(&self, _: Enforced) {}
+}
+
 /// An API server that serves nothing and allows nothing.
 pub(crate) fn outside() -> Outside {
     Outside {
         schemas: schemas::none(),
         access: Arc::new(Fixed::new(Permission::Denied)),
+        observer: Arc::new(Nobody),
         clock: Timestamp::now,
     }
 }
@@ -179,6 +190,7 @@ fn so_many_rights_are_asked_for_and_no_more() {
 
 #[test]
 fn creation_deletion_and_sluice_need_no_right() {
+    const FINALIZED: &str = "/metadata/finalizers";
     let gated = mk_job(&[], &[(GATED, "acme.io/budget")], true);
     let free = mk_job(&[], &[], true);
     assert!(judge(USER, Permission::Denied, None, &free).1.is_empty());
@@ -194,7 +206,13 @@ fn creation_deletion_and_sluice_need_no_right() {
             json!("2026-01-01T00:00:00Z"),
         )
     };
-    assert!(asked(&deleted(gated), &deleted(free)).is_empty());
+    // Pods of a job run on for as long as a finalizer keeps it.
+    assert_eq!(
+        asked(&deleted(gated.clone()), &deleted(free.clone())),
+        [BUDGET]
+    );
+    let kept = with(deleted(gated.clone()), FINALIZED, json!(["acme.io/keep"]));
+    assert!(asked(&kept, &deleted(gated)).is_empty());
     let pod = |notes: Pairs| deleted(mk_pod(&[], notes, &[]));
     assert!(asked(&pod(&[(GATED, "acme.io/budget")]), &pod(&[])).is_empty());
     let mut review = mk_review(USER, None, &mk_job(&[], &[], true));
@@ -270,6 +288,29 @@ fn a_gate_goes_from_the_pod_with_its_annotation_and_not_before() {
     }
 }
 
+/// The gates of a pod that has lost its controller came down, and nobody can lift them any more.
+#[rstest]
+#[case::of_a_controller_that_is_gone(None, false)]
+#[case::lifted_from_the_pod(Some(("acme.io/budget", "u1")), true)]
+#[case::copied_from_its_template(Some(("acme.io/budget", "u9")), false)]
+#[case::another_gate_was_lifted(Some(("acme.io/data", "u1")), false)]
+fn a_gate_that_came_down_stays(#[case] record: Option<(&str, &str)>, #[case] may_go: bool) {
+    let labels: Pairs = &[("sluice.dev/managed", "true")];
+    let record =
+        record.map(|(gate, uid)| json!([{"gate": gate, "by": "ann", "uid": uid}]).to_string());
+    let mut notes = vec![("sluice.dev/propagated-gates", "acme.io/budget")];
+    notes.extend(
+        record
+            .as_deref()
+            .map(|record| ("sluice.dev/lifted-gates", record)),
+    );
+    let old = mk_pod(labels, &notes, &["acme.io/budget"]);
+    let told = validate(USER, Some(&old), &mk_pod(labels, &notes, &[])).message();
+    let refused = "spec.schedulingGates: Forbidden: the gate \"acme.io/budget\" stands for a gate annotation on the object that the pod belongs to";
+    assert_eq!(told.is_empty(), may_go, "{told}");
+    assert!(may_go || told.starts_with(refused), "{told}");
+}
+
 /// The mark that switches gates off is Sluice's.
 #[test]
 fn nobody_else_releases_an_object_past_its_gates() {
@@ -277,6 +318,42 @@ fn nobody_else_releases_an_object_past_its_gates() {
     let notes: &[(&str, &str)] = &[(GATED, "acme.io/budget"), (RELEASED_ANNOTATION, "true")];
     let told = validate(USER, Some(&old), &mk_job(&[], notes, true)).message();
     assert!(told.contains("is set by Sluice alone"), "{told}");
+    // Nor by naming an owner: only the controller of that one copies what stands there.
+    let child = |object| {
+        with(
+            object,
+            "/metadata/ownerReferences",
+            json!([{
+                "apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "name": "s", "uid": "u9", "controller": true,
+            }]),
+        )
+    };
+    let copy = child(mk_job(&[], notes, true));
+    let told = validate(USER, None, &copy).message();
+    assert!(told.contains("is set by Sluice alone"), "{told}");
+    let told = validate(JOBSET_CONTROLLER, None, &copy).message();
+    assert_eq!(told, "");
+}
+
+/// A job that is being deleted may be got rid of, and what it keeps of its gates stays meanwhile.
+#[test]
+fn what_is_being_deleted_keeps_its_record() {
+    let record =
+        json!([{"gate": "acme.io/licences", "by": "sluice", "reason": "one is free", "uid": "u1"}]);
+    let record = record.to_string();
+    let notes = [("sluice.dev/lifted-gates", record.as_str())];
+    let deleted = |object| {
+        with(
+            object,
+            "/metadata/deletionTimestamp",
+            json!("2026-01-01T00:00:00Z"),
+        )
+    };
+    let old = deleted(mk_job(&[], &notes, false));
+    let told = validate(USER, Some(&old), &deleted(mk_job(&[], &[], false))).message();
+    assert!(told.contains("is set by Sluice alone"), "{told}");
+    let freed = with(old.clone(), "/metadata/finalizers", json!([]));
+    assert_eq!(validate(USER, Some(&old), &freed).message(), "");
 }
 
 #[test]

@@ -8,8 +8,10 @@
     clippy::needless_pass_by_value
 )]
 
+mod advice;
 mod applies;
 mod certificates;
+mod enforcement;
 mod http;
 mod jobs;
 mod lift;
@@ -32,7 +34,7 @@ use sluice_crds::{ChildKind, JobKind, RefuseRule, RefuseScope};
 use sluice_kinds::view::QueueLabels;
 use sluice_kinds::{CompiledKind, QueueGates};
 
-use crate::{Policy, Request, Verdict};
+use crate::{Policy, Request, Surroundings, Verdict};
 
 pub(crate) const SLUICE: &str = "system:serviceaccount:sluice-system:sluice";
 pub(crate) const USER: &str = "ann";
@@ -83,6 +85,15 @@ pub(crate) fn mk_policy() -> Policy {
         SLUICE,
     )
     .with_queue_gates(mk_queue_gates())
+    .with_applied([], Arc::new(surroundings()))
+}
+
+/// The namespace of the tests, without labels.
+fn surroundings() -> Surroundings {
+    Surroundings {
+        namespaces: [("n".to_owned(), Arc::default())].into(),
+        ..Surroundings::default()
+    }
 }
 
 fn mk_queue_gates() -> QueueGates {

@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 use rstest::rstest;
 use serde_json::{Value, json};
+use sluice_kinds::aliases::{KeyAliases, MetadataKey};
 
 use super::*;
 use crate::review::mutate;
@@ -177,4 +178,59 @@ proptest! {
             prop_assert_eq!(job.pointer("/spec/suspend"), Some(&json!(true)));
         }
     }
+}
+
+/// Keys of others, as the configuration lists them.
+fn mk_policy_with_aliases() -> Policy {
+    let label = |key: &str| MetadataKey::Label(key.to_owned());
+    let annotation = |key: &str| MetadataKey::Annotation(key.to_owned());
+    mk_policy().with_key_aliases(KeyAliases::new([
+        (
+            label("sluice.dev/priority-class"),
+            vec![label("kueue.x-k8s.io/priority-class")],
+        ),
+        (
+            label(QUEUE),
+            vec![annotation("scheduling.volcano.sh/queue-name")],
+        ),
+    ]))
+}
+
+/// The object that its author gets.
+fn born(object: &Value) -> Value {
+    let verdict = mutate(&mk_request(USER, None, object), &mk_policy_with_aliases());
+    assert!(verdict.is_allowed(), "{}", verdict.message());
+    let mut born = object.clone();
+    json_patch::patch(&mut born, &verdict.patch).unwrap();
+    let again = mutate(&mk_request(USER, None, &born), &mk_policy_with_aliases());
+    assert!(again.patch.is_empty(), "{:?}", again.patch);
+    born
+}
+
+#[test]
+fn keys_of_others_become_sluices_own_and_hold() {
+    const CLASS: &str = "kueue.x-k8s.io/priority-class";
+    let kueue = born(&mk_job(&[(ALIAS, "a"), (CLASS, "high")], &[], false));
+    let labels = json!({ALIAS: "a", CLASS: "high", "sluice.dev/priority-class": "high"});
+    assert_eq!(kueue["metadata"]["labels"], labels);
+    assert_eq!(kueue["spec"]["suspend"], true);
+    let annotations = [("scheduling.volcano.sh/queue-name", "a")];
+    let mut volcano = mk_job(&[], &annotations, false);
+    let metadata = volcano["metadata"].as_object_mut().unwrap();
+    metadata.remove("labels");
+    let volcano = born(&volcano);
+    assert_eq!(volcano["metadata"]["labels"], json!({QUEUE: "a"}));
+    assert_eq!(volcano["spec"]["suspend"], true);
+}
+
+#[test]
+fn an_edit_of_another_key_is_one_of_sluices_own() {
+    const CLASS: &str = "kueue.x-k8s.io/priority-class";
+    const OWN: &str = "sluice.dev/priority-class";
+    let job =
+        |own: &str, other: &str| mk_job(&[(QUEUE, "a"), (OWN, own), (CLASS, other)], &[], true);
+    let request = mk_request(USER, Some(&job("low", "low")), &job("low", "high"));
+    let patch = mutate(&request, &mk_policy_with_aliases()).patch;
+    let expected = json!([{"op": "add", "path": "/metadata/labels/sluice.dev~1priority-class", "value": "high"}]);
+    assert_eq!(serde_json::to_value(&patch).unwrap(), expected);
 }

@@ -35,6 +35,7 @@ fn policy() -> Policy {
         QueueLabels::default(),
         SLUICE,
     )
+    .with_applied([], Arc::new(surroundings()))
 }
 
 fn told(old: Option<&Value>, new: &Value) -> String {

@@ -22,7 +22,7 @@ use tokio_rustls::client::TlsStream;
 
 use super::*;
 use crate::certificates::{Pair, certified_key, issue_ca, issue_serving, merge_bundle};
-use crate::{AllowedClients, CertificateSlot, Server, router};
+use crate::{AllowedClients, CertificateSlot, Server, TlsMinVersion, TlsOptions, router};
 
 const WAIT: Duration = Duration::from_secs(20);
 
@@ -38,14 +38,24 @@ async fn start() -> Running {
 }
 
 async fn start_for(clients: AllowedClients) -> Running {
+    start_with(clients, &TlsOptions::default()).await
+}
+
+async fn start_with(clients: AllowedClients, options: &TlsOptions) -> Running {
     let slot = Arc::new(CertificateSlot::default());
     let router = router(
         &Arc::new(ArcSwap::from_pointee(mk_policy())),
         lift::outside(),
     );
-    let server = Server::bind(([127, 0, 0, 1], 0).into(), slot.clone(), clients, router)
-        .await
-        .unwrap();
+    let server = Server::bind(
+        ([127, 0, 0, 1], 0).into(),
+        slot.clone(),
+        clients,
+        options,
+        router,
+    )
+    .await
+    .unwrap();
     let address = server.local_addr().unwrap();
     let (stop, stopped) = oneshot::channel();
     let task = tokio::spawn(server.serve(async {
@@ -87,7 +97,7 @@ async fn connect_as(
     for certificate in CertificateDer::pem_slice_iter(bundle_pem.as_bytes()) {
         roots.add(certificate.unwrap()).unwrap();
     }
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let provider = Arc::new(crate::crypto::provider());
     let config = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .unwrap()
@@ -338,5 +348,36 @@ fn authorities_that_cannot_be_read_are_refused() {
     ] {
         let error = AllowedClients::signed_by(text, Vec::new()).unwrap_err();
         assert!(error.to_string().starts_with(expected), "{error}");
+    }
+}
+
+/// An old client is refused where only TLS 1.3 is served.
+#[tokio::test]
+async fn versions_and_suites_are_those_of_the_options() {
+    let old_only = |ca: &Pair, address: SocketAddr| {
+        let mut roots = RootCertStore::empty();
+        let root = CertificateDer::from_pem_slice(ca.certificate_pem.as_bytes()).unwrap();
+        roots.add(root).unwrap();
+        let config = ClientConfig::builder_with_provider(Arc::new(crate::crypto::provider()))
+            .with_protocol_versions(&[&rustls::version::TLS12])
+            .unwrap()
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        async move {
+            let stream = TcpStream::connect(address).await?;
+            TlsConnector::from(Arc::new(config))
+                .connect(ServerName::from(address.ip()), stream)
+                .await
+        }
+    };
+    for (min_version, is_taken) in [(TlsMinVersion::Tls12, true), (TlsMinVersion::Tls13, false)] {
+        let options = TlsOptions::new(min_version, &[]).unwrap();
+        let running = start_with(AllowedClients::default(), &options).await;
+        let ca = mk_ca();
+        serve_with(&running.slot, &ca);
+        let old = old_only(&ca, running.address).await;
+        assert_eq!(old.is_ok(), is_taken, "{min_version:?}");
+        let new = connect(running.address, &ca.certificate_pem, b"http/1.1").await;
+        assert!(new.is_ok(), "{min_version:?}");
     }
 }

@@ -3,7 +3,7 @@ use kube::core::Status;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::gates::cluster::ClusterError;
+use crate::cluster::ClusterError;
 
 const NOW: &str = "2026-03-01T12:00:00Z";
 

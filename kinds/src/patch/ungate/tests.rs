@@ -52,6 +52,7 @@ fn placement_and_record_go_with_the_gate() {
         flavors: [("cpu".to_owned(), "spot".to_owned())].into(),
         at: serde_json::from_value(json!("2026-01-02T03:04:05Z")).unwrap(),
         priority: None,
+        job: None,
     };
     let lifting = Lifting {
         add: Some((&has, &spot())),
@@ -108,6 +109,7 @@ fn a_record_replaces_none_that_was_not_seen() {
         flavors: BTreeMap::new(),
         at: serde_json::from_value(json!("2026-01-02T03:04:05Z")).unwrap(),
         priority: None,
+        job: None,
     };
     let lifting = Lifting {
         admission: Some(&admission),

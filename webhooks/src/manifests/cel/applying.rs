@@ -5,7 +5,6 @@ use k8s_openapi::api::admissionregistration::v1::Variable;
 use sluice_kinds::gates::{ADMISSION_GATED_BY, GATE_ANNOTATIONS};
 use sluice_kinds::patch::MIRROR_ANNOTATION;
 
-use crate::manifests::cel::metadata::is_owned;
 use crate::manifests::cel::owners;
 use crate::manifests::cel::syntax::{field, filled, forbidden, text, texts, variable, when};
 use crate::manifests::held::HeldKind;
@@ -35,16 +34,15 @@ pub(crate) fn variables(options: &Options, kinds: &[HeldKind]) -> Vec<Variable> 
             "selected",
             "variables.rule.?namespaceSelector.?matchLabels.orValue({})",
         ),
-        // Who makes such objects for others is believed; a pod that names a controller is judged if no controller
-        // makes it.
+        // Who makes such objects for others is believed.
+        owners::made_for_owner(kinds),
         variable(
             "isJudged",
             format!(
                 "params.?spec.?appliesTo.hasValue() && !has(variables.rule.when) &&\n\
                  (request.kind.group == '' && request.kind.kind == 'Pod' ?\n\
-                 !('{MIRROR_ANNOTATION}' in object.metadata.?annotations.orValue({{}})) && !({} && variables.isController) :\n\
-                 !(variables.isChild && variables.isMadeByController))",
-                is_owned("object")
+                 !('{MIRROR_ANNOTATION}' in object.metadata.?annotations.orValue({{}})) && !variables.isMadeForOwner :\n\
+                 !(variables.isChild && variables.isMadeByController))"
             ),
         ),
         variable("isOfKind", OF_KIND),

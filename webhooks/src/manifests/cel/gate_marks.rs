@@ -54,6 +54,14 @@ pub(crate) fn is_own_record() -> String {
     )
 }
 
+/// CEL: whether the object as it was keeps that the gate `gate` was lifted from it.
+pub(crate) fn was_lifted(gate: &str) -> String {
+    format!(
+        "variables.oldAnnotations[?'{LIFTED_GATES_ANNOTATION}'].orValue('').split('}},{{').exists(r,\n\
+         r.contains('\"gate\":\"' + {gate} + '\"') && r.contains(string(oldObject.metadata.uid)))"
+    )
+}
+
 /// `variables.gateLabels`: the labels that tell which gates the object has. What a pod controls has none: its gates
 /// came down.
 pub(crate) fn labels() -> Variable {

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::admissionregistration::v1::Variable;
+use sluice_crds::QUEUE_REQUIRED_GATE;
 use sluice_kinds::gates::{
     self, ADMISSION_GATED_BY, GATE_BYTES_MAX, GATES_MAX, SCHEDULING_GATED_BY, VALUE_BYTES_MAX,
 };
@@ -93,6 +94,11 @@ pub(crate) fn problems() -> Vec<Variable> {
 /// valid, what looks like names.
 pub(crate) fn held_by() -> Variable {
     gates_in("gates", "annotations")
+}
+
+/// CEL: whether a gate holds the object until it names a queue. Needs [`held_by`].
+pub(crate) fn require_queue() -> String {
+    format!("'{QUEUE_REQUIRED_GATE}' in variables.gates")
 }
 
 /// The variable `name`: the same of the `annotations` in another variable.

@@ -14,6 +14,7 @@ pub(crate) mod owners;
 pub(crate) mod path;
 pub(crate) mod queue;
 pub(crate) mod refuse;
+pub(crate) mod required;
 pub(crate) mod resize;
 pub(crate) mod suspension;
 pub(crate) mod syntax;

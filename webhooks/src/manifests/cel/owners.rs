@@ -2,16 +2,18 @@
 //! author is that controller, by the accounts that JobKinds name. The same rules as in
 //! `crate::rules::makers`.
 
+use std::collections::BTreeMap;
+
 use k8s_openapi::api::admissionregistration::v1::Variable;
-use sluice_crds::{ChildKind, JobKindSpec, MANAGED_LABEL};
+use sluice_crds::{ChildKind, JobKindSpec, LIFTED_GATES_ANNOTATION, MANAGED_LABEL};
 
 use crate::manifests::cel::gating::has_queue_gate;
 use crate::manifests::cel::syntax::{filled, forbidden, text, texts, variable, when};
 use crate::manifests::held::HeldKind;
 use crate::manifests::options::Options;
-use crate::rules::jobs::validate::NAMES_OWNER;
+use crate::rules::jobs::validate::{LEAVES_GATES, NAMES_OWNER};
 use crate::rules::makers::{
-    ADMINISTRATORS, CONTROLLER_MANAGER, COPIERS, SERVICE_ACCOUNT, is_kubernetes_own,
+    ADMINISTRATORS, CONTROLLER_MANAGER, COPIERS, KUBERNETES, SERVICE_ACCOUNT, is_kubernetes_own,
 };
 
 /// `variables.owners` and `oldOwners`: the controller that owns the object, as a list. `isChild` and
@@ -69,16 +71,31 @@ pub(crate) fn author_of(own: &[&HeldKind], kinds: &[HeldKind]) -> Vec<Variable> 
 }
 
 /// CEL, a list: who says that his object belongs to one that is queued gets it past the queue, so only
-/// a controller may say so.
+/// a controller may say so. Nor may one that has passed its gates leave its place among those that its gates count.
 pub(crate) fn problems() -> String {
     let rule = filled(
         NAMES_OWNER,
         &["variables.owners[0].kind", "variables.queue[0].key"],
     );
-    when(
-        "variables.queue.size() != 0 && variables.isChild && !variables.isMadeByController &&\n\
-         !(variables.wasChild && variables.owners.map(o, o.uid) == variables.oldOwners.map(o, o.uid))",
-        &forbidden("'metadata.ownerReferences'", &rule),
+    let gets_owner = "variables.isChild && !variables.isMadeByController &&\n\
+         !(variables.wasChild && variables.owners.map(o, o.uid) == variables.oldOwners.map(o, o.uid))";
+    let leaves = filled(LEAVES_GATES, &["variables.owners[0].kind"]);
+    let has_passed = format!(
+        "variables.annotations[?'{LIFTED_GATES_ANNOTATION}'].orValue('').contains(object.metadata.?uid.orValue('?'))"
+    );
+    let refused = |condition: &str, rule: &str| {
+        when(
+            &format!("{condition} && {gets_owner}"),
+            &forbidden("'metadata.ownerReferences'", rule),
+        )
+    };
+    format!(
+        "{} +\n{}",
+        refused("variables.queue.size() != 0", &rule),
+        refused(
+            &format!("variables.queue.size() == 0 && {has_passed}"),
+            &leaves
+        )
     )
 }
 
@@ -126,6 +143,60 @@ pub(crate) fn of_pod(options: &Options, kinds: &[HeldKind]) -> Vec<Variable> {
             any(&clauses)
         ),
     ));
+    variables
+}
+
+/// `variables.isMadeForOwner`: whether the controller of the owner that the pod names made it. With the variables of
+/// its author and `owners`.
+pub(crate) fn made_for_owner(kinds: &[HeldKind]) -> Variable {
+    let specs = kinds.iter().map(|kind| &kind.job_kind);
+    let declared = specs.clone().filter_map(|spec| {
+        let pod = spec.children.iter().find(|child| child.is_pod());
+        // Without pods among its children, its pods are those of the objects that its controller makes.
+        (pod.is_some() || spec.children.is_empty()).then_some(())?;
+        let owner = is_kind("o", &spec.group, &spec.kind);
+        Some(format!("{owner} && {}", may_make(pod)))
+    });
+    let is_declared = |child: &ChildKind| {
+        let mut specs = kinds.iter().map(|kind| &kind.job_kind);
+        specs.any(|spec| spec.group == child.group && spec.kind == child.kind)
+    };
+    let mut children: BTreeMap<(&str, &str), ChildKind> = BTreeMap::new();
+    for child in specs.flat_map(|spec| &spec.children) {
+        if child.is_pod() || is_declared(child) {
+            continue;
+        }
+        let same = children.entry((&child.group, &child.kind));
+        let same = same.or_insert_with(|| ChildKind {
+            made_by: Vec::new(),
+            ..child.clone()
+        });
+        same.made_by.extend(child.made_by.iter().cloned());
+    }
+    let children = children.values().map(|child| {
+        let owner = is_kind("o", &child.group, &child.kind);
+        format!("{owner} && {}", may_make(Some(child)))
+    });
+    let clauses: Vec<_> = declared.chain(children).collect();
+    let user = "request.userInfo.username";
+    variable(
+        "isMadeForOwner",
+        format!(
+            "variables.owners.size() != 0 && ((!variables.isOfNamespace &&\n\
+             ({user} == '{CONTROLLER_MANAGER}' || {user}.startsWith('{KUBERNETES}'))) ||\n\
+             variables.owners.exists(o, {}))",
+            any(&clauses)
+        ),
+    )
+}
+
+/// `variables.owners`, `isOwned`, and those of the author: what is read of any pod.
+pub(crate) fn of_any_pod() -> Vec<Variable> {
+    let mut variables = vec![
+        owners("owners", "object"),
+        variable("isOwned", "variables.owners.size() != 0"),
+    ];
+    variables.extend(author());
     variables
 }
 

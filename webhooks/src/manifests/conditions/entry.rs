@@ -3,7 +3,9 @@
 //! may be absent.
 
 use k8s_openapi::api::admissionregistration::v1::MatchCondition;
-use sluice_kinds::gates::GATE_ANNOTATIONS;
+use sluice_crds::QUEUE_NAME_LABEL;
+use sluice_kinds::aliases::MetadataKey;
+use sluice_kinds::gates::{GATE_ANNOTATIONS, OF_GATES};
 
 use crate::manifests::options::Options;
 
@@ -15,11 +17,17 @@ pub(crate) fn not_by(username: &str) -> MatchCondition {
     )
 }
 
-/// Whatever is wrong with an object, it can be got rid of.
+/// Whatever is wrong with an object, it can be got rid of: whoever does that takes finalizers and owners away, and
+/// never what the object tells of its gates. Its pods may run on for long.
 pub(crate) fn not_being_deleted() -> MatchCondition {
+    let told = gate_annotations().chain(OF_GATES.map(Entry::annotation));
+    let told: Vec<_> = told.map(|entry| entry.differs()).collect();
     condition(
         "not-being-deleted",
-        "!has(object.metadata.deletionTimestamp)".to_owned(),
+        format!(
+            "!has(object.metadata.deletionTimestamp) ||\nrequest.operation == 'UPDATE' && (\n{})",
+            told.join(" ||\n")
+        ),
     )
 }
 
@@ -68,6 +76,13 @@ impl<'a> Entry<'a> {
         }
     }
 
+    fn of(key: &'a MetadataKey) -> Self {
+        match key {
+            MetadataKey::Label(key) => Self::label(key),
+            MetadataKey::Annotation(key) => Self::annotation(key),
+        }
+    }
+
     /// CEL: `object` has the entry.
     pub(crate) fn is_on(&self, object: &str) -> String {
         format!("({})", self.present().replace("{}", object))
@@ -86,8 +101,16 @@ impl<'a> Entry<'a> {
     }
 }
 
-pub(crate) fn queue_labels(options: &Options) -> impl Iterator<Item = Entry<'_>> {
-    options.queue_labels.iter().map(|key| Entry::label(key))
+/// By what an object names a queue.
+pub(crate) fn queue_names(options: &Options) -> impl Iterator<Item = Entry<'_>> {
+    let own = MetadataKey::Label(QUEUE_NAME_LABEL.to_owned());
+    let labels = options.queue_labels.iter().map(|key| Entry::label(key));
+    labels.chain(options.key_aliases.of(&own).iter().map(Entry::of))
+}
+
+/// All keys that stand for keys of Sluice's own, but for queue labels and gates.
+pub(crate) fn aliases(options: &Options) -> impl Iterator<Item = Entry<'_>> {
+    options.key_aliases.all().map(Entry::of)
 }
 
 pub(crate) fn gate_annotations<'a>() -> impl Iterator<Item = Entry<'a>> {

@@ -3,22 +3,15 @@
 
 use k8s_openapi::api::admissionregistration::v1::MatchCondition;
 use sluice_crds::{
-    ADMISSION_ANNOTATION, DEACTIVATED_BY_ANNOTATION, EXPIRED_GATES_ANNOTATION,
-    LIFTED_GATES_ANNOTATION, PRIORITY_CLASS_LABEL, RELEASED_ANNOTATION,
+    ADMISSION_ANNOTATION, LIFTED_GATES_ANNOTATION, PRIORITY_CLASS_LABEL, RELEASED_ANNOTATION,
 };
+use sluice_kinds::gates::OF_GATES;
 
 use crate::manifests::conditions::entry::{
-    Entry, any, condition, differs, gate_annotations, gets_controller, queue_labels,
+    Entry, aliases, any, condition, differs, gate_annotations, gets_controller, queue_names,
 };
 use crate::manifests::conditions::marks::tells_of_gates;
 use crate::manifests::options::Options;
-
-/// What an object keeps of its gates.
-const OF_GATES: [&str; 3] = [
-    LIFTED_GATES_ANNOTATION,
-    EXPIRED_GATES_ANNOTATION,
-    DEACTIVATED_BY_ANNOTATION,
-];
 
 /// The object asks to be held; and if it is not new, the edit touches what there are rules for.
 pub(crate) fn hold_job(options: &Options) -> MatchCondition {
@@ -58,7 +51,7 @@ pub(crate) fn validate_job(options: &Options) -> MatchCondition {
 fn touches_job(options: &Options) -> String {
     let ours = [RELEASED_ANNOTATION, ADMISSION_ANNOTATION].into_iter();
     let ours = ours.chain(OF_GATES).map(Entry::annotation);
-    let entries = entries(options).chain(ours);
+    let entries = entries(options).chain(ours).chain(aliases(options));
     let mut touched: Vec<_> = entries.map(|entry| entry.differs()).collect();
     touched.push(touches_what_gates_ask());
     // Who says later that an object belongs to one that is queued gets it past the queue too.
@@ -76,7 +69,7 @@ pub(crate) fn touches_what_gates_ask() -> String {
 }
 
 fn entries(options: &Options) -> impl Iterator<Item = Entry<'_>> {
-    queue_labels(options).chain(gate_annotations())
+    queue_names(options).chain(gate_annotations())
 }
 
 /// CEL: `object` has an entry.

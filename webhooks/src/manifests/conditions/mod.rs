@@ -3,6 +3,7 @@
 //! Must not know what a webhook or policy says then. Uses `options.rs`.
 
 pub(crate) mod applied;
+pub(crate) mod enforced;
 pub(crate) mod entry;
 pub(crate) mod jobs;
 pub(crate) mod lifting;

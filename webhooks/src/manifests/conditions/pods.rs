@@ -11,7 +11,7 @@ use sluice_crds::{
 use sluice_kinds::patch::MIRROR_ANNOTATION;
 
 use crate::manifests::conditions::entry::{
-    Entry, any, condition, controller, differs, gate_annotations, gets_controller, queue_labels,
+    Entry, any, condition, controller, differs, gate_annotations, gets_controller, queue_names,
 };
 use crate::manifests::conditions::marks::tells_of_gates;
 use crate::manifests::options::Options;
@@ -72,7 +72,7 @@ fn waits_by_itself(options: &Options) -> String {
          !({managed} && {} && {gated} && !{} &&\n{IS_CONTROLLER})",
         Entry::annotation(MIRROR_ANNOTATION).is_on("object"),
         any(asking, "object"),
-        any(queue_labels(options), "object"),
+        any(queue_names(options), "object"),
         controller(" && o.apiVersion.startsWith('batch/') && o.kind == 'Job'"),
         any(alone, "object"),
         controller(""),
@@ -81,13 +81,17 @@ fn waits_by_itself(options: &Options) -> String {
     )
 }
 
-/// CEL: the pod `object` asks for nothing, and no controller made it for an object of its own.
+/// CEL: the pod `object` asks for nothing, and no controller of Kubernetes made it for an object of its own.
 pub(crate) fn asks_for_nothing(options: &Options) -> String {
+    format!("{} && !(\n{})", stands_alone(), waits_by_itself(options))
+}
+
+/// CEL: no controller made the pod `object` for an object of its own, nor is it the copy of a manifest on a node.
+pub(crate) fn stands_alone() -> String {
     format!(
-        "!{} && !({} && {IS_CONTROLLER}) && !(\n{})",
+        "!{} && !({} && {IS_KUBERNETES})",
         Entry::annotation(MIRROR_ANNOTATION).is_on("object"),
         controller(""),
-        waits_by_itself(options)
     )
 }
 
@@ -95,8 +99,12 @@ pub(crate) fn asks_for_nothing(options: &Options) -> String {
 const JOB_CONTROLLER: &str = "request.userInfo.username in ['system:serviceaccount:kube-system:job-controller', \
      'system:kube-controller-manager']";
 
+/// CEL: a controller of Kubernetes asks. Of other controllers the webhook itself knows which they are.
+const IS_KUBERNETES: &str = "(request.userInfo.username == 'system:kube-controller-manager' ||\n\
+     request.userInfo.username.startsWith('system:serviceaccount:kube-system:'))";
+
 /// CEL: whoever asks may be a controller: no account of the pod's own namespace.
-const IS_CONTROLLER: &str = "(request.userInfo.username == 'system:kube-controller-manager' ||\n\
+pub(crate) const IS_CONTROLLER: &str = "(request.userInfo.username == 'system:kube-controller-manager' ||\n\
      request.userInfo.username.startsWith('system:serviceaccount:') && \
      !request.userInfo.username.startsWith('system:serviceaccount:' + request.namespace + ':') ||\n\
      has(request.userInfo.groups) && 'system:masters' in request.userInfo.groups && \
@@ -105,7 +113,7 @@ const IS_CONTROLLER: &str = "(request.userInfo.username == 'system:kube-controll
 /// CEL: the edit brings a pod a gate annotation or a queue label, which it may only be born with. A
 /// gate annotation may be removed.
 fn late(options: &Options) -> String {
-    let entries = queue_labels(options).chain(gate_annotations());
+    let entries = queue_names(options).chain(gate_annotations());
     let late: Vec<_> = entries
         .map(|entry| format!("{} && {}", entry.is_on("object"), entry.differs()))
         .collect();
@@ -127,7 +135,7 @@ fn touched(options: &Options) -> String {
         .into_iter()
         .chain(opt_ins(options))
         .chain(group())
-        .chain(queue_labels(options))
+        .chain(queue_names(options))
         .chain(gate_annotations())
         .map(|entry| entry.differs())
         .collect();

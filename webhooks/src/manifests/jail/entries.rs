@@ -57,8 +57,8 @@ pub(super) fn changed(new: &str, old: &str) -> String {
 }
 
 /// CEL, a list of problems: what changes in the metadata of an object besides labels and annotations of
-/// Sluice's own, and annotations of whose key `k` the CEL condition `allowed` is true.
-pub(super) fn metadata_problems(allowed: Option<&str>) -> String {
+/// Sluice's own.
+pub(super) fn metadata_problems() -> String {
     let of = |map: &str, own: &str| {
         let (new, old) = (
             format!("object.metadata.?{map}.orValue({{}})"),
@@ -72,9 +72,7 @@ pub(super) fn metadata_problems(allowed: Option<&str>) -> String {
     };
     let own = is_own("k");
     let own_label = format!("({own} || {})", is_copied_from_template());
-    let own_annotation = [Some(own.as_str()), Some(&may_lift()), allowed];
-    let own_annotation: Vec<_> = own_annotation.into_iter().flatten().collect();
-    let own_annotation = format!("({})", own_annotation.join(" || "));
+    let own_annotation = format!("({own} || {})", may_lift());
     format!(
         "{}\n.filter(k, !(k in ['labels', 'annotations', 'managedFields', 'resourceVersion', 'generation']))\n\
          .map(k, {}) +\n{} +\n{}",

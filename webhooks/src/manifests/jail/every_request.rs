@@ -92,7 +92,7 @@ pub(super) fn cell(shipped: &[JobKindSpec]) -> Cell {
         format!(
             "variables.namespaceProblems + variables.requestProblems +\n\
              (variables.isEdit ? variables.changes +\n{} : [])",
-            entries::metadata_problems(None)
+            entries::metadata_problems()
         ),
     ));
     Cell {

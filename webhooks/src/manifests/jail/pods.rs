@@ -36,7 +36,7 @@ pub(super) fn cell() -> Cell {
                     "!variables.wasManaged && !variables.wasQueued",
                     "may be edited by Sluice's account"
                 ),
-                entries::metadata_problems(Some(&asked_to_be_admitted_by_itself()))
+                entries::metadata_problems()
             ),
         ),
     ];
@@ -67,15 +67,6 @@ fn was_queued() -> String {
          .exists(k, k in variables.oldAnnotations) ||\n\
          '{POD_GROUP_LABEL}' in variables.oldLabels ||\n\
          variables.oldLabels.exists(k, k.endsWith('/queue-name'))"
-    )
-}
-
-/// What runs in a queue without usage is marked as one that asked to be admitted by itself
-/// (`src/uncharged.rs`).
-fn asked_to_be_admitted_by_itself() -> String {
-    format!(
-        "(k == '{QUEUE_GATE}' && object.metadata.?annotations[?k].orValue('') == 'true' && \
-         variables.oldLabels.exists(l, l.endsWith('/queue-name')))"
     )
 }
 

@@ -97,7 +97,7 @@ fn problems(shipped: &[JobKindSpec]) -> String {
         of_pair(client, ".clientConfig."),
         conditions(),
         rules(shipped),
-        entries::metadata_problems(None)
+        entries::metadata_problems()
     )
 }
 
@@ -171,7 +171,7 @@ fn of_gates(shipped: &[JobKindSpec]) -> String {
         "not-being-deleted",
         conditions::applied::NAME,
     ];
-    let pods = "r.apiGroups == [''] && r.resources.all(t, t in ['pods', 'pods/resize']) && r.?scope.orValue('*') == 'Namespaced'";
+    let pods = "r.apiGroups == [''] && r.resources.all(t, t in ['pods', 'pods/resize', 'replicationcontrollers']) && r.?scope.orValue('*') == 'Namespaced'";
     let allowed = format!(
         "variables.jobs.size() == 1 && {as_for_jobs} &&\n\
          w.?namespaceSelector.?matchLabels == variables.jobs[0].?namespaceSelector.?matchLabels &&\n\

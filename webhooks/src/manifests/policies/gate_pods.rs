@@ -45,8 +45,10 @@ pub(super) fn variables(options: &Options, kinds: &[HeldKind]) -> Vec<Variable> 
              !variables.isOwned && '{POD_GROUP_LABEL}' in variables.labels ? 'Group' :\n\
              variables.queue.size() != 0 && !variables.goesWithOwner ||\n\
              {} && !(variables.goesWithOwner && '{MANAGED_LABEL}' in variables.labels) ? 'Single' :\n\
+             !variables.isOwned && {} ? 'Single' :\n\
              !variables.isOwned && variables.gateKeys.size() != 0 ? 'Gates' : 'None'",
-            has_queue_gate("", options)
+            has_queue_gate("", options),
+            gates::require_queue(),
         ),
     ));
     variables

@@ -13,8 +13,8 @@ use crate::manifests::held::{self, HeldKind, Subject};
 use crate::manifests::options::Options;
 use crate::manifests::policies::policy::{Mutating, Validating, document};
 use crate::manifests::policies::{
-    gate_applies, gate_marks, gate_owners, gate_pods, hold, jobs, marking, pods, suspending,
-    workloads,
+    enforced, gate_applies, gate_marks, gate_owners, gate_pods, hold, jobs, marking, pods,
+    suspending, workloads,
 };
 
 /// The policies that refuse.
@@ -29,6 +29,7 @@ pub fn validating(options: &Options, kinds: &[HeldKind]) -> Vec<Validating> {
     .map(|rules| rules.validating(options))
     .chain(gate_owners::policies(options, kinds))
     .chain([gate_applies::policy(options, kinds)])
+    .chain(enforced::validating(options, kinds))
     .collect()
 }
 
@@ -43,6 +44,7 @@ pub fn mutating(options: &Options, kinds: &[HeldKind]) -> Vec<Mutating> {
     .chain([gate_pods::policy(options, kinds)])
     .chain(gate_marks::policies(kinds))
     .map(|rules| rules.mutating(options))
+    .chain(enforced::mutating(options, kinds))
     .collect()
 }
 

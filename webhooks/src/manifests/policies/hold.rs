@@ -99,11 +99,13 @@ pub(super) fn mark_suspension(has_grown: &str) -> String {
 fn gate(options: &Options, kind: &JobKindSpec, set: &PodSetRule, suffix: &str) -> String {
     let opted_in = format!("variables.optedIn{suffix}");
     let is_queued = "variables.queue.size() != 0 && !variables.isChild";
+    let requires_queue = gates::require_queue();
     let each = format!("variables.hold == 'EachPod' && {is_queued}");
+    let by_itself = format!("variables.hold == 'EachPod' && ({is_queued} || {requires_queue})");
     // By Sluice's own name, if the pods don't ask for another.
     let is_own = format!("{opted_in}.all(g, g == '{QUEUE_GATE}')");
     let mut annotations = vec![
-        entry(QUEUE_GATE, &format!("{each} && {is_own}"), "'true'"),
+        entry(QUEUE_GATE, &format!("{by_itself} && {is_own}"), "'true'"),
         entry(
             POD_SET_ANNOTATION,
             "variables.hold == 'Pods'",
@@ -121,7 +123,7 @@ fn gate(options: &Options, kind: &JobKindSpec, set: &PodSetRule, suffix: &str) -
         annotations,
         may_stay: format!("variables.listedOld{suffix}"),
         queue_gate: format!(
-            "!({is_queued}) ? [] :\n\
+            "!({is_queued} || {requires_queue}) ? [] :\n\
              variables.hold == 'EachPod' && {opted_in}.size() != 0 ? {opted_in}.slice(0, 1) : ['{QUEUE_GATE}']"
         ),
     };

@@ -9,7 +9,7 @@
 use k8s_openapi::api::admissionregistration::v1::Validation;
 use sluice_crds::{
     ADMISSION_ANNOTATION, DEACTIVATED_BY_ANNOTATION, EXPIRED_GATES_ANNOTATION, JobKindSpec,
-    LIFTED_GATES_ANNOTATION, RELEASED_ANNOTATION,
+    LIFTED_GATES_ANNOTATION, QUEUE_REQUIRED_GATE, RELEASED_ANNOTATION,
 };
 use sluice_kinds::hold::ASKS_FOR_EACH_POD;
 use sluice_kinds::problem::fill;
@@ -79,7 +79,8 @@ pub(super) fn policy(options: &Options, kind: &HeldKind, kinds: &[HeldKind]) -> 
 /// passes one that counts: nobody but Sluice writes these. That it is deactivated may be taken back, and a lifted gate
 /// is kept in the request that lifts it. Needs [`gate_marks::lifted`].
 ///
-/// On a child the latter are copies of its owner's, which say nothing unless they name the child itself.
+/// What the controller of its owner writes to a child is copied from the owner, and says nothing unless it names the
+/// child itself.
 pub(super) fn records() -> String {
     let problem = |condition: String, key: &str| {
         let at = Map::Annotations.field(key);
@@ -88,7 +89,9 @@ pub(super) fn records() -> String {
     let set = [RELEASED_ANNOTATION, DEACTIVATED_BY_ANNOTATION].map(|key| {
         let differs = differs(Map::Annotations, key);
         problem(
-            format!("'{key}' in variables.annotations && {differs}"),
+            format!(
+                "'{key}' in variables.annotations && {differs} && !variables.isMadeByController"
+            ),
             key,
         )
     });
@@ -98,7 +101,7 @@ pub(super) fn records() -> String {
             "[{new}, {old}].exists(a, a[?'{key}'].orValue('').contains(object.metadata.?uid.orValue('?')))"
         );
         let differs = differs(Map::Annotations, key);
-        let is_judged = format!("(!variables.isChild || {names_itself})");
+        let is_judged = format!("(!variables.isMadeByController || {names_itself})");
         let is_own = match key {
             LIFTED_GATES_ANNOTATION => format!(" && !{}", gate_marks::is_own_record()),
             _ => String::new(),
@@ -177,7 +180,11 @@ fn change(kind: &JobKindSpec) -> String {
     let Some(suspend) = &kind.suspend else {
         return format!("(!variables.wasGated ? [] :\n{gated})");
     };
-    let late = queue::change_problems(None, None, Some(queue_label::LATE));
+    // Where it was born to wait for a queue that it is given later, Sluice put the queue gate there.
+    let late = format!(
+        "(variables.hold == 'Pods' && variables.wasGated && '{QUEUE_REQUIRED_GATE}' in variables.oldGates ? [] :\n{})",
+        queue::change_problems(None, None, Some(queue_label::LATE))
+    );
     format!(
         "(request.operation == 'CREATE' ? [] :\n\
          variables.hold == 'Suspend' ? {} :\n\

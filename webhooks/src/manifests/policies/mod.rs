@@ -2,6 +2,7 @@
 //!
 //! Must not know Sluice's own account beyond its name. Uses `cel`, `conditions` and files of `manifests`.
 
+mod enforced;
 mod gate_applies;
 mod gate_marks;
 mod gate_owners;
@@ -10,6 +11,7 @@ mod generate;
 mod hold;
 mod jobs;
 mod marking;
+mod namespaces;
 mod pods;
 pub(crate) mod policy;
 mod suspending;
@@ -17,4 +19,5 @@ mod workloads;
 
 pub use crate::manifests::held::HeldKind;
 pub use generate::{mutating, validating, yaml};
+pub use namespaces::yaml as namespaces_yaml;
 pub use policy::{Mutating, Validating};

@@ -307,15 +307,19 @@ fn opened(options: &Options) -> String {
     )
 }
 
-/// The gates that stand for gate annotations go when those do, and Sluice takes them off.
+/// The gates that stand for gate annotations go when those do, and Sluice takes them off. Those of a pod that has lost
+/// its controller stay.
 fn lifted() -> String {
-    let removed = "variables.carriedOld.filter(g, g in variables.listedOld && !(g in variables.carried) &&\n\
-                   (variables.isOwned || variables.wasOwned || g in variables.propagated))";
-    let holder = format!(
-        "(variables.isOwned || variables.wasOwned ? {} : {})",
-        text(OF_OWNER),
-        text(OF_POD)
+    // A pod that has lost its controller has more gates than were its own: these came down.
+    let came_down = format!(
+        "(variables.isOwned || variables.wasOwned || !(g in variables.oldGates || {}))",
+        gate_marks::was_lifted("g")
     );
+    let removed = format!(
+        "variables.carriedOld.filter(g, g in variables.listedOld && !(g in variables.carried) &&\n\
+         ({came_down} || g in variables.propagated))"
+    );
+    let holder = format!("({came_down} ? {} : {})", text(OF_OWNER), text(OF_POD));
     let rule = filled(STANDS_FOR_ANNOTATION, &["strings.quote(g)", &holder]);
     format!(
         "{removed}.slice(0, {removed}.size() == 0 ? 0 : 1).map(g,\n{})",

@@ -84,7 +84,38 @@ impl<Outcome> Rules<Outcome> {
     }
 }
 
+impl Mutating {
+    /// The same, only in those of its namespaces that `selector` selects too.
+    pub(super) fn in_namespaces(mut self, selector: &LabelSelector) -> Self {
+        let spec = self.policy.spec.as_mut();
+        narrow(
+            spec.and_then(|spec| spec.match_constraints.as_mut()),
+            selector,
+        );
+        self
+    }
+}
+
+/// Narrows the namespaces of a policy to those that `selector` selects too.
+fn narrow(resources: Option<&mut MatchResources>, selector: &LabelSelector) {
+    let selected = resources.and_then(|resources| resources.namespace_selector.as_mut());
+    if let Some(selected) = selected {
+        let expressions = selected.match_expressions.get_or_insert_default();
+        expressions.extend(selector.match_expressions.iter().flatten().cloned());
+    }
+}
+
 impl Validating {
+    /// The same, only in those of its namespaces that `selector` selects too.
+    pub(super) fn in_namespaces(mut self, selector: &LabelSelector) -> Self {
+        let spec = self.policy.spec.as_mut();
+        narrow(
+            spec.and_then(|spec| spec.match_constraints.as_mut()),
+            selector,
+        );
+        self
+    }
+
     /// The same, evaluated once for each Gate, with the Gate as `params`.
     pub(super) fn for_each_gate(mut self) -> Self {
         if let Some(spec) = &mut self.policy.spec {

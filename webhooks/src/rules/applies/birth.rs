@@ -17,7 +17,7 @@ use crate::admission::verdict::Verdict;
 use crate::rules::applies::which::{Applying, applying, is_judged};
 
 /// The rule for a pod with a controller, which gates do not hold: the gate and its Gate.
-const HAS_CONTROLLER: &str = "gate {} is set by Gate {}, and would not hold a pod with a controller, which only controllers may name; create the pod without the owner reference";
+const HAS_CONTROLLER: &str = "gate {} is set by Gate {}, and would not hold a pod with a controller, which only its controller may name; create the pod without the owner reference, or declare the kind of the owner in a JobKind";
 /// What is told of an object that lacks a gate after all: the gate and its Gate.
 const NOT_SET: &str = "gate {} is missing, which Gate {} sets: the object or the Gate was changed meanwhile; try again";
 /// Longest description of a Gate in a warning, in characters: API servers cut long warnings.

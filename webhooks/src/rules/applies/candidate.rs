@@ -16,14 +16,14 @@ use crate::admission::request::Request;
 use crate::rules::queue_label::queue_of;
 
 /// An object of a request: as it was, or as it shall be.
-pub(super) struct Applicant<'a> {
+pub(crate) struct Applicant<'a> {
     request: &'a Request,
     object: &'a Value,
     policy: &'a Policy,
 }
 
 impl<'a> Applicant<'a> {
-    pub(super) fn new(request: &'a Request, object: &'a Value, policy: &'a Policy) -> Self {
+    pub(crate) fn new(request: &'a Request, object: &'a Value, policy: &'a Policy) -> Self {
         Self {
             request,
             object,

@@ -4,6 +4,6 @@
 //! Must not know who may lift a gate, nor how objects are held. Uses files of `rules`, `jobs` and `gates`.
 
 pub(crate) mod birth;
-mod candidate;
+pub(crate) mod candidate;
 pub(crate) mod edit;
-mod which;
+pub(crate) mod which;

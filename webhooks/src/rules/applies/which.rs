@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 use sluice_gates::Applies;
 use sluice_kinds::gates::Gate;
-use sluice_kinds::metadata::{annotation, controller};
+use sluice_kinds::metadata::annotation;
 use sluice_kinds::patch::MIRROR_ANNOTATION;
 use sluice_kinds::problem::Problem;
 
@@ -13,8 +13,8 @@ use crate::admission::policy::Policy;
 use crate::admission::request::Request;
 use crate::admission::verdict::Verdict;
 use crate::rules::applies::candidate::Applicant;
-use crate::rules::jobs::held::is_child;
-use crate::rules::makers::{Author, is_made_by_controller};
+use crate::rules::makers::{Author, is_made_for_owner};
+use crate::rules::top::is_top;
 
 /// What is told while the labels of a namespace are not known: the namespace.
 const NAMESPACE_UNKNOWN: &str = "this replica of Sluice has not seen namespace";
@@ -48,21 +48,25 @@ pub(super) fn applying<'a>(
     Ok(applying)
 }
 
-fn early(namespace: &str) -> Verdict {
+pub(crate) fn early(namespace: &str) -> Verdict {
     let detail = format!("{NAMESPACE_UNKNOWN} {namespace:?} yet; try again");
     Verdict::early(Problem::forbidden("metadata.namespace", detail))
 }
 
-/// Whether Gates are asked about `object`: not if Sluice writes it, nor if it is a child of a managed object and the
-/// controller that makes such children writes it. An owner reference by itself says nothing.
+/// Whether Gates are asked about a pod: not if Sluice writes it, nor if it is the copy of a manifest on a node, nor if
+/// the controller of its owner makes it, of whom Gates have been asked about that one.
+fn is_pod_judged(request: &Request, pod: &Value, policy: &Policy) -> bool {
+    !policy.is_sluice(&request.user_info.username)
+        && annotation(pod, MIRROR_ANNOTATION).is_none()
+        && !is_made_for_owner(pod, Author::of(request), policy)
+}
+
+/// Whether Gates are asked about `object`.
 pub(super) fn is_judged(request: &Request, object: &Value, policy: &Policy) -> bool {
-    if policy.applied().is_empty() || policy.is_sluice(&request.user_info.username) {
-        return false;
-    }
-    let author = Author::of(request);
-    if request.is_pod() {
-        let is_copy = annotation(object, MIRROR_ANNOTATION).is_some();
-        return !is_copy && (controller(object).is_none() || !author.is_controller());
-    }
-    !(is_child(object, policy) && is_made_by_controller(object, author, policy))
+    let is_judged = if request.is_pod() {
+        is_pod_judged(request, object, policy)
+    } else {
+        is_top(request, object, policy)
+    };
+    is_judged && !policy.applied().is_empty()
 }

@@ -17,6 +17,7 @@ use crate::admission::policy::Policy;
 use crate::admission::request::Request;
 use crate::admission::verdict::Verdict;
 use crate::rules::makers::Author;
+use crate::rules::queue_label::queue_of;
 
 /// The rule for a gate that has owners: the gate, the user, the Gate and the namespace.
 pub(crate) const BY_ITS_OWNERS: &str = "the gate {} is lifted by its owners: user {} may not \"lift\" gates.sluice.dev {} in namespace {}";
@@ -26,6 +27,9 @@ const WOULD_APPLY: &str = "would need the gate {}, which can be set at creation 
 const NOT_CLEAR: &str = " (it can't be told whether it applies: {})";
 /// What it ends with if the Gate says whom to ask.
 pub(crate) const ASK: &str = "; ask {}";
+/// What it ends with for the gate of objects without a queue.
+pub(crate) const NAME_A_QUEUE: &str =
+    "; set metadata.labels[sluice.dev/queue-name], and Sluice lifts it";
 /// What is told if it can't be found out: the user, the Gate, the namespace, and why.
 const UNKNOWN: &str = "can't find out whether user {} may \"lift\" gates.sluice.dev {} in namespace {}: {}; try again";
 
@@ -93,7 +97,11 @@ pub(crate) fn needed(request: &Request, edit: &Edit<'_>, policy: &Policy) -> Vec
     if is_free(request, edit, policy) {
         return Vec::new();
     }
-    let owned = lifted(edit).into_iter().filter_map(|(gate, field)| {
+    // It has a queue now, which is what that gate is for.
+    let has_queue = queue_of(edit.new, policy.queue_labels()).is_some();
+    let lifted = lifted(edit).into_iter();
+    let lifted = lifted.filter(|(gate, _)| !(gate.is_queue_required() && has_queue));
+    let owned = lifted.filter_map(|(gate, field)| {
         let spec = policy.gate(&gate)?;
         match spec.lifting {
             Lifting::Owners => Some(NeededRight {
@@ -136,14 +144,15 @@ pub(crate) fn too_many(rights: &[NeededRight]) -> Option<Problem> {
 
 /// Whether whoever may edit the object may lift its gates.
 ///
-/// So does Sluice, and whoever edits what is being deleted. The gates of a pod with a controller came down from its
+/// So does Sluice, and whoever edits a pod that is being deleted: no scheduler gives it a node. The gates of a pod with a controller came down from its
 /// owner, and hold nothing. Those of another object that a controller made came down too: its maker, whom a JobKind
 /// names, keeps it as its owner is.
 fn is_free(request: &Request, edit: &Edit<'_>, policy: &Policy) -> bool {
     let Some(old) = edit.old else {
         return true;
     };
-    if policy.is_sluice(&request.user_info.username) || is_being_deleted(edit.new) {
+    let is_over = request.is_pod() && is_being_deleted(edit.new);
+    if is_over || policy.is_sluice(&request.user_info.username) {
         return true;
     }
     if controller(old).is_none() {
@@ -166,6 +175,9 @@ fn denied(request: &Request, right: &NeededRight) -> Problem {
             rule + &unclear.unwrap_or_default()
         }
     };
+    if right.gate.is_queue_required() {
+        detail.push_str(NAME_A_QUEUE);
+    }
     if let Some(contact) = &right.contact {
         detail.push_str(&fill(ASK, &[&contact.replace('\n', " ")]));
     }

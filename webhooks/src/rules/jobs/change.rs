@@ -49,9 +49,12 @@ impl Change<'_> {
         let old_queue = queue_of(self.old, self.policy.queue_labels());
         let new_queue = queue_of(self.new, self.policy.queue_labels());
         if self.kind.is_gated(self.old) {
+            // Where it was born to wait for a queue that it is given later, Sluice put that there.
+            let may_join = self.hold() == Hold::Pods && self.is_held_for_queue();
             let late = self
                 .kind
                 .suspend_path()
+                .filter(|_| !may_join)
                 .and_then(|_| queue_label::check_late_join(old_queue, new_queue));
             queue_label::check_change_of_gated(old_queue, new_queue).or(late)
         } else if self.kind.suspend_path().is_some() {
@@ -59,6 +62,10 @@ impl Change<'_> {
         } else {
             None
         }
+    }
+
+    fn is_held_for_queue(&self) -> bool {
+        gates::read(&gates::gate_annotations(self.old)).require_queue()
     }
 
     /// Of an object that its templates hold and that its user releases: all of them must hold it,

@@ -40,6 +40,8 @@ pub(crate) const ADMISSION_IS_SETTLED: &str =
     "may only be set at creation: it determines how the object is held";
 /// The rule for the owner of an object in a queue; with the owner's kind and the label that names the queue.
 pub(crate) const NAMES_OWNER: &str = "children of a {} are queued with it, and only its controller may name it as the owner; remove the owner reference, or the label {}";
+/// The rule for the owner of an object that is in no queue, and that gates were lifted from; with the owner's kind.
+pub(crate) const LEAVES_GATES: &str = "children of a {} are gated with it, and only its controller may name it as the owner; remove the owner reference";
 
 /// What is wrong with creating or editing an object.
 pub(crate) fn validate(request: &Request, edit: &Edit<'_>, policy: &Policy) -> Vec<Problem> {
@@ -54,7 +56,9 @@ pub(crate) fn validate(request: &Request, edit: &Edit<'_>, policy: &Policy) -> V
         policy.queue_labels(),
     ));
     if !policy.is_sluice(&request.user_info.username) {
-        problems.extend(check_records(request, edit, is_child(edit.new, policy)));
+        let is_copied = is_child(edit.new, policy)
+            && is_made_by_controller(edit.new, Author::of(request), policy);
+        problems.extend(check_records(request, edit, is_copied));
     }
     problems.extend(check_owner(request, edit, policy));
     let kind = policy.kind(&request.kind.group, &request.kind.kind);
@@ -187,9 +191,12 @@ fn check_marks(kind: &CompiledKind, edit: &Edit<'_>, policy: &Policy) -> Vec<Pro
 }
 
 /// Who says that his object belongs to one that is queued gets it past the queue: only a controller
-/// may say so.
+/// may say so. Nor may one that has passed its gates leave its place among those that its gates count.
 fn check_owner(request: &Request, edit: &Edit<'_>, policy: &Policy) -> Option<Problem> {
-    let label = queue_of(edit.new, policy.queue_labels())?;
+    let label = queue_of(edit.new, policy.queue_labels());
+    if label.is_none() && !has_passed_gates(edit.new) {
+        return None;
+    }
     let names_owner = controller_uid(edit.new);
     let is_known = |old| is_child(old, policy) && controller_uid(old) == names_owner;
     let is_new = is_child(edit.new, policy) && !edit.old.is_some_and(is_known);
@@ -197,22 +204,34 @@ fn check_owner(request: &Request, edit: &Edit<'_>, policy: &Policy) -> Option<Pr
         return None;
     }
     let (_, owner) = controller(edit.new)?;
-    let detail = fill(NAMES_OWNER, &[owner, label.key]);
+    let detail = match label {
+        Some(label) => fill(NAMES_OWNER, &[owner, label.key]),
+        None => fill(LEAVES_GATES, &[owner]),
+    };
     Some(Problem::forbidden("metadata.ownerReferences", detail))
+}
+
+/// Whether gates were lifted from the object itself.
+fn has_passed_gates(object: &Value) -> bool {
+    let uid = object.pointer("/metadata/uid").and_then(Value::as_str);
+    let record = annotation_text(object, LIFTED_GATES_ANNOTATION);
+    record
+        .zip(uid)
+        .is_some_and(|(record, uid)| record.contains(uid))
 }
 
 /// The mark of an object that was released switches its gates off, and what it keeps of its gates says whether it
 /// passes one that counts: nobody but Sluice writes these. That it is deactivated may be taken back, and a lifted gate
 /// is kept in the request that lifts it.
 ///
-/// On a child they are copies of its owner's, which the owner's controller made, and say nothing, unless they name
-/// the child itself.
-fn check_records(request: &Request, edit: &Edit<'_>, is_child: bool) -> Vec<Problem> {
+/// What the controller of its owner writes to a child `is_copied` from the owner, and says nothing, unless it names the
+/// child itself.
+fn check_records(request: &Request, edit: &Edit<'_>, is_copied: bool) -> Vec<Problem> {
     let old = |key| edit.old.and_then(|old| annotation(old, key));
     let set = [RELEASED_ANNOTATION, DEACTIVATED_BY_ANNOTATION];
     let set = set.into_iter().filter(|key| {
         let new = annotation(edit.new, key);
-        !is_child && new.is_some() && new != old(key)
+        !is_copied && new.is_some() && new != old(key)
     });
     let uid = edit.new.pointer("/metadata/uid").and_then(Value::as_str);
     let names_itself = |record: Option<&Value>| {
@@ -223,7 +242,7 @@ fn check_records(request: &Request, edit: &Edit<'_>, is_child: bool) -> Vec<Prob
     let kept = kept.into_iter().filter(|key| {
         let (new, old) = (annotation(edit.new, key), old(key));
         let is_own = *key == LIFTED_GATES_ANNOTATION && is_own_record(request, edit);
-        new != old && !is_own && (!is_child || names_itself(new) || names_itself(old))
+        new != old && !is_own && (!is_copied || names_itself(new) || names_itself(old))
     });
     set.chain(kept)
         .map(|key| Problem::forbidden(gates::field_of(key), BY_SLUICE_ALONE))

@@ -1,6 +1,8 @@
 //! What may change on a pod that Sluice looks after. The record of its admission is on the pod
 //! itself, so what decides about quota is Sluice's to write.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 use sluice_crds::{
     ADMITTED_ANNOTATION, EXPIRED_GATES_ANNOTATION, LIFTED_GATES_ANNOTATION, MANAGED_LABEL,
@@ -8,7 +10,7 @@ use sluice_crds::{
     POD_GROUP_TOTAL_FROM_ANNOTATION, POD_SET_ANNOTATION, PROPAGATED_GATES_ANNOTATION,
     RETRIABLE_IN_GROUP_ANNOTATION,
 };
-use sluice_kinds::gates;
+use sluice_kinds::gates::{self, Gate, GateRecord};
 use sluice_kinds::marks::{BY_SLUICE_ALONE, OF_OWNER, OF_POD, propagated_gate};
 use sluice_kinds::metadata::{annotation, annotation_text, controller, controller_uid, label};
 use sluice_kinds::pod::{PodGroup, PodMode, PodPhase, PodView};
@@ -155,20 +157,42 @@ fn check_queue_gate(old: &Value, new: &Value, policy: &Policy) -> Option<Problem
 }
 
 /// The gates that stand for gate annotations go when those do, and Sluice takes them off: a gate would
-/// hold nothing that anybody who may write to pods can release.
+/// hold nothing that anybody who may write to pods can release. Those of a pod that has lost its controller stay.
 fn check_propagated(old: &Value, new: &Value) -> Option<Problem> {
     let is_owned = controller(old).or(controller(new)).is_some();
-    let own = gates::named(&gates::gate_annotations(new));
-    let stands = |name: &str| own.iter().any(|gate| gate.scheduling_gate() == name);
-    let gate = gates::gates_removed(old, new).into_iter().find(|name| {
-        let stands_for_gate = gates::propagated(old).any(|listed| listed == *name);
-        stands_for_gate && (is_owned || stands(name))
-    })?;
-    Some(propagated_gate(
-        "spec.schedulingGates",
-        gate,
-        if is_owned { OF_OWNER } else { OF_POD },
-    ))
+    let named = |pod| gates::named(&gates::gate_annotations(pod));
+    let (own, before) = (named(new), named(old));
+    let is_among =
+        |gates: &BTreeSet<Gate>, name: &str| gates.iter().any(|g| g.scheduling_gate() == name);
+    let lifted = lifted(old);
+    let holder = |name: &str| {
+        if is_owned || !(is_among(&before, name) || is_among(&lifted, name)) {
+            Some(OF_OWNER)
+        } else if is_among(&own, name) {
+            Some(OF_POD)
+        } else {
+            None
+        }
+    };
+    let removed = gates::gates_removed(old, new).into_iter();
+    let mut removed = removed.filter(|name| gates::propagated(old).any(|listed| listed == *name));
+    removed.find_map(|name| {
+        let holder = holder(name)?;
+        Some(propagated_gate("spec.schedulingGates", name, holder))
+    })
+}
+
+/// The gates that were lifted from `pod` itself. One that has lost its controller has more gates that were not: these
+/// came down.
+fn lifted(pod: &Value) -> BTreeSet<Gate> {
+    let record = annotation_text(pod, LIFTED_GATES_ANNOTATION).map(str::to_owned);
+    let record = record.map(|record| (LIFTED_GATES_ANNOTATION.to_owned(), record));
+    let record = GateRecord::read(&record.into_iter().collect());
+    let uid = pod.pointer("/metadata/uid").and_then(Value::as_str);
+    let lifted = record.lifted_from(uid.unwrap_or_default());
+    lifted
+        .filter_map(|lifted| Gate::parse(&lifted.gate, "").ok())
+        .collect()
 }
 
 /// Of a pod that Sluice does not look after, and that nobody owns: it is in no queue, and got no gate.

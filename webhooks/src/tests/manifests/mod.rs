@@ -2,6 +2,7 @@
 
 mod applied;
 pub(crate) mod conditions;
+mod enforced;
 mod pod_conditions;
 mod policies;
 mod step;

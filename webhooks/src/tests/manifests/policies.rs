@@ -7,7 +7,9 @@ use rstest::rstest;
 use serde_json::json;
 use sluice_crds::{JobKind, JobKindSpec};
 
-use crate::manifests::policies::{HeldKind, Validating, mutating, validating, yaml};
+use crate::manifests::policies::{
+    HeldKind, Validating, mutating, namespaces_yaml, validating, yaml,
+};
 use crate::manifests::{ManagedResource, Options};
 use crate::tests::{ALIAS, GATE, GATE_ALIAS, QUEUE};
 
@@ -61,6 +63,20 @@ fn the_manifests_are_fresh() {
 }
 
 #[test]
+fn the_manifests_for_namespaces_are_fresh() {
+    let path = Path::new(ROOT).join("config/enforcement/manifests.yaml");
+    let generated = namespaces_yaml(&Options::default()).unwrap();
+    if std::env::var_os("UPDATE_GENERATED").is_some() {
+        std::fs::write(&path, &generated).unwrap();
+    }
+    let stored = std::fs::read_to_string(&path).unwrap_or_default();
+    assert_eq!(
+        stored, generated,
+        "UPDATE_GENERATED=1 cargo test -p sluice-webhooks writes it anew"
+    );
+}
+
+#[test]
 fn no_policy_is_wider_than_it_must_be() {
     let options = Options::default();
     let policies = validating(&options, &mk_kinds())
@@ -83,11 +99,26 @@ fn no_policy_is_wider_than_it_must_be() {
         assert_eq!(spec["failurePolicy"], fails);
         let matching = &spec["matchConstraints"];
         assert_eq!(matching["matchPolicy"], "Equivalent");
+        let namespaces = matching["namespaceSelector"]["matchExpressions"].as_array();
         assert_eq!(
-            matching["namespaceSelector"]["matchExpressions"],
-            json!([{"key": "kubernetes.io/metadata.name", "operator": "NotIn",
-                "values": ["kube-system", "kube-public", "kube-node-lease", "sluice-system"]}])
+            namespaces.unwrap()[0],
+            json!({"key": "kubernetes.io/metadata.name", "operator": "NotIn",
+                "values": ["kube-system", "kube-public", "kube-node-lease", "sluice-system"]})
         );
+        let is_of_enforcement = policy["metadata"]["name"]
+            .as_str()
+            .unwrap()
+            .starts_with("sluice-enforce");
+        let labelled = [
+            json!({"key": "sluice.dev/enforcement", "operator": "Exists"}),
+            json!({"key": "sluice.dev/enforcement", "operator": "NotIn", "values": ["Ignore"]}),
+        ];
+        let expected = if is_of_enforcement {
+            &labelled[..]
+        } else {
+            &[]
+        };
+        assert_eq!(&namespaces.unwrap()[1..], expected);
         let rules = matching["resourceRules"].to_string();
         for banned in ["\"*\"", "DELETE", "CONNECT", "binding", "eviction"] {
             assert!(!rules.contains(banned), "{rules}");
@@ -278,6 +309,9 @@ fn kinds_that_are_suspended_by_the_same_path_share_their_policies() {
             ("sluice-pods".to_owned(), 1),
             ("sluice-gate-marks".to_owned(), 3),
             ("sluice-gate-marks-pods".to_owned(), 2),
+            ("sluice-enforced-spec.runpolicy.suspend".to_owned(), 2),
+            ("sluice-enforced-spec.suspend".to_owned(), 1),
+            ("sluice-enforced-pods".to_owned(), 1),
         ]
     );
 }

@@ -6,7 +6,7 @@ use kube::core::ApiResource;
 use kube::core::discovery::v2::{APIGroupDiscovery, APIResourceDiscovery};
 use thiserror::Error;
 
-use super::cluster::{ClusterError, answer};
+use super::connection::{ClusterError, answer};
 
 /// A resource that is served.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -23,10 +23,14 @@ use crate::plan::StatusPurpose;
 use crate::process::clock::Moment;
 use crate::process::term::Term;
 
+mod pod_usage;
+
 /// A controller, and the time by its clock.
 struct Play {
     controller: Controller,
     now: Now,
+    /// Where Jobs are seen, once they are listed.
+    jobs: Option<Source>,
 }
 
 impl Play {
@@ -49,9 +53,12 @@ impl Play {
         let options = Options {
             queue_labels: QueueLabels::default(),
             queue_gates: QueueGates::default(),
+            key_aliases: KeyAliases::default(),
             instance: "sluice-0".to_owned(),
             settings: Settings::new(sluice_translate::POD),
             device_classes: DeviceClasses::default(),
+            local_queue_metrics: false,
+            managed_namespaces: Arc::default(),
         };
         let now = Now {
             moment: Moment::from_millis(1_000_000),
@@ -59,7 +66,11 @@ impl Play {
         };
         let metrics = Arc::new(Metrics::new());
         let controller = Controller::new(options, metrics, "1.lease".into(), rules, now);
-        Self { controller, now }
+        Self {
+            controller,
+            now,
+            jobs: None,
+        }
     }
 
     /// Lists these objects of a fixed source.
@@ -104,7 +115,7 @@ impl Play {
     /// Everything is listed but Jobs: one queue with a cpu.
     fn list_settings(&mut self) {
         let kind: Value =
-            serde_saphyr::from_str(include_str!("../../config/jobkinds/job.yaml")).unwrap();
+            serde_saphyr::from_str(include_str!("../../../config/jobkinds/job.yaml")).unwrap();
         for source in FIXED_SOURCES {
             let objects = match source {
                 Source::JobKind => vec![kind.clone()],
@@ -140,7 +151,9 @@ impl Play {
                 },
             },
         }));
-        self.list(&Source::Jobs("job".into(), life), jobs);
+        let source = Source::Jobs("job".into(), life);
+        self.list(&source, jobs);
+        self.jobs = Some(source);
     }
 }
 
@@ -237,6 +250,51 @@ async fn a_job_is_queued_and_admitted_by_replies_alone() {
     assert_eq!(admitted[0].subject, Subject::Job("uid-a".into()));
 }
 
+/// A reply that shows the Workload as it is after its status was set.
+fn with_status(object: &DynamicObject, write: &InFlightWrite, revision: u64) -> Reply {
+    let Write::SetWorkloadStatus { status, .. } = &write.write else {
+        panic!("no status is set by {write:?}");
+    };
+    let mut object = object.clone();
+    object.metadata.resource_version = Some(revision.to_string());
+    object.data["status"] = serde_json::to_value(status).unwrap();
+    Reply::Done(Some(Box::new(object)))
+}
+
+#[tokio::test]
+async fn an_admission_is_counted_once_whoever_shows_it() {
+    let mut play = Play::new();
+    play.list_settings();
+    play.list_jobs([job("a")]);
+    let created = play.cycle().remove(0);
+    let workload = stored(&created, 8);
+    play.end(created, Reply::Done(Some(Box::new(workload.clone()))));
+    let admission = play.cycle().remove(0);
+    assert!(is_admitted(&admission));
+    let reply = with_status(&workload, &admission, 9);
+    let Reply::Done(Some(shown)) = with_status(&workload, &admission, 9) else {
+        panic!("it is done");
+    };
+    play.end(admission, reply);
+    // The watch shows the same, and then a later revision of it.
+    let mut later = (*shown).clone();
+    later.metadata.resource_version = Some("12".to_owned());
+    for object in [*shown, later] {
+        let seen = Seen::Object(Box::new(object));
+        play.observe(&Source::Workload, Change::Applied(seen));
+    }
+    let told = play
+        .controller
+        .metrics
+        .text(crate::process::metrics::Exposition::Text);
+    let counted = |line: &str| assert!(told.lines().any(|told| told == line), "{line}: {told}");
+    let labels = "{cluster_queue=\"q\",priority_class=\"\"}";
+    counted(&format!("sluice_admitted_workloads_total{labels} 1"));
+    counted(&format!(
+        "sluice_admission_wait_time_seconds_count{labels} 1"
+    ));
+}
+
 #[tokio::test]
 async fn a_late_reply_about_a_workload_that_is_gone_is_not_about_its_successor() {
     let mut play = Play::new();
@@ -287,4 +345,48 @@ async fn the_number_of_writes_in_flight_is_bounded() {
     let ended = in_flight.remove(0);
     play.end(ended, Reply::Refused("no".to_owned()));
     assert_eq!(play.cycle().len(), 1, "the next takes its place");
+}
+
+#[tokio::test]
+async fn what_a_pod_waits_for_is_told_again_before_its_event_is_forgotten() {
+    let mut play = Play::new();
+    play.list_settings();
+    play.list_jobs([]);
+    play.cycle();
+    let pod = json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {
+            "name": "large", "namespace": "blue", "uid": "uid-large", "resourceVersion": "9",
+            "creationTimestamp": "2026-11-23T11:00:00Z",
+            "labels": {"sluice.dev/queue-name": "main", "sluice.dev/managed": "true"},
+            "annotations": {"sluice.dev/queue-allocation-gate": "true"},
+        },
+        "spec": {
+            "schedulingGates": [{"name": "sluice.dev/queue-allocation-gate"}],
+            "containers": [{"name": "c", "resources": {"requests": {"cpu": "2"}}}],
+        },
+    });
+    play.observe(&Source::Pod, Change::Applied(seen(pod)));
+    let mut told = Vec::new();
+    for minute in 0..70 {
+        for _ in 0..2 {
+            play.pass(Duration::from_secs(30));
+            play.handle(Input::Tick);
+            for output in play.controller.cycle(play.now) {
+                match output {
+                    Output::Tell(object, note) if object.name.as_deref() == Some("large") => {
+                        told.push((minute, note.reason));
+                    }
+                    Output::Write(write) => panic!("{write:?}"),
+                    _ => {}
+                }
+            }
+        }
+    }
+    let minutes: Vec<i32> = told.iter().map(|(minute, _)| *minute).collect();
+    assert_eq!(told.len(), 3, "{told:?}");
+    assert!(
+        minutes.windows(2).all(|pair| pair[1] - pair[0] <= 31),
+        "{minutes:?}"
+    );
 }

@@ -1,0 +1,110 @@
+{{- /*
+The objects of a folder of manifests, with the values laid over them. Takes the root and a glob.
+
+The manifests are those that kustomize reads, unchanged. Namespace and account are replaced in their text, as they are
+also words of expressions.
+*/ -}}
+{{- define "sluice.objects" -}}
+{{- $root := index . 0 -}}
+{{- range $path, $_ := $root.Files.Glob (index . 1) -}}
+{{- if ne (base $path) "kustomization.yaml" -}}
+{{- $text := $root.Files.Get $path | replace "sluice-system" $root.Release.Namespace -}}
+{{- $text = $text | replace ":sluice'" (printf ":%s'" $root.Values.serviceAccount.name) -}}
+{{- range $document := regexSplit "(?m)^---\\s*$" $text -1 -}}
+{{- $object := fromYaml $document -}}
+{{- if $object.Error }}{{ fail (printf "%s: %s" $path $object.Error) }}{{ end -}}
+{{- if eq (base $path) "config.yaml" }}{{ $object = include "sluice.config" $root | fromYaml }}{{ end -}}
+{{- $state := dict "isKept" true -}}
+{{- if $object.kind }}{{ include "sluice.overlay" (list $root $object $state) }}{{ end -}}
+{{- if and $object.kind $state.isKept }}
+---
+# {{ $path }}
+{{ toYaml $object }}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{- /* The ConfigMap with the configuration file: the shipped one, or the values in its place. Takes the root. */ -}}
+{{- define "sluice.config" -}}
+{{- $text := .Files.Get "manifests/manager/config.yaml" -}}
+{{- $shipped := fromYaml $text -}}
+{{- if eq ($shipped.kind | default "") "ConfigMap" -}}
+{{- $text = index $shipped.data "config.yaml" -}}
+{{- $shipped = fromYaml $text -}}
+{{- end -}}
+{{- with .Values.config }}{{ $text = merge (dict) . (pick $shipped "apiVersion" "kind") | toYaml | printf "%s\n" }}{{ end -}}
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: sluice-config
+  namespace: {{ .Release.Namespace }}
+  labels:
+    app.kubernetes.io/name: sluice
+data:
+  config.yaml: {{ $text | replace "sluice-system" .Release.Namespace | toJson }}
+{{- end -}}
+
+{{- /* Lays the values over an object. Takes the root, the object, and a state whose isKept says whether it stays. */ -}}
+{{- define "sluice.overlay" -}}
+{{- $values := (index . 0).Values -}}
+{{- $object := index . 1 -}}
+{{- $state := index . 2 -}}
+{{- $spec := $object.spec | default dict -}}
+{{- if eq $object.kind "Namespace" -}}
+{{- /* That of the release is Helm's. */ -}}
+{{- $_ := set $state "isKept" false -}}
+{{- else if eq $object.kind "Deployment" -}}
+{{- include "sluice.deployment" . -}}
+{{- else if eq $object.kind "ServiceAccount" -}}
+{{- $_ := set $object.metadata "name" $values.serviceAccount.name -}}
+{{- with $values.serviceAccount.annotations }}{{ $_ := set $object.metadata "annotations" . }}{{ end -}}
+{{- else if has $object.kind (list "RoleBinding" "ClusterRoleBinding") -}}
+{{- range $object.subjects }}{{ if eq .kind "ServiceAccount" }}{{ $_ := set . "name" $values.serviceAccount.name }}{{ end }}{{ end -}}
+{{- else if eq $object.kind "PodDisruptionBudget" -}}
+{{- /* The budget of one replica would block the drain of its node for ever. */ -}}
+{{- $_ := set $state "isKept" (gt (int $values.replicas) 1) -}}
+{{- else if eq $object.kind "ResourceQuota" -}}
+{{- $_ := set $state "isKept" (hasPrefix "system-" $values.priorityClassName) -}}
+{{- $_ := set $spec.hard "pods" (mul 2 $values.replicas | toString) -}}
+{{- range $spec.scopeSelector.matchExpressions }}{{ $_ := set . "values" (list $values.priorityClassName) }}{{ end -}}
+{{- else if eq $object.kind "NetworkPolicy" -}}
+{{- $_ := set $state "isKept" $values.networkPolicy.enabled -}}
+{{- $ports := list -}}
+{{- range $values.networkPolicy.apiServerPorts }}{{ $ports = append $ports (dict "port" (int .)) }}{{ end -}}
+{{- $_ := set (first $spec.egress) "ports" $ports -}}
+{{- else if has $object.kind (list "ServiceMonitor" "PrometheusRule") -}}
+{{- $_ := set $object.metadata "labels" (merge $object.metadata.labels $values.monitoring.labels) -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "sluice.deployment" -}}
+{{- $root := index . 0 -}}
+{{- $values := $root.Values -}}
+{{- $spec := (index . 1).spec -}}
+{{- $_ := set $spec "replicas" (int $values.replicas) -}}
+{{- $metadata := $spec.template.metadata -}}
+{{- $annotations := merge $metadata.annotations $values.podAnnotations -}}
+{{- $annotations = set $annotations "checksum/config" (include "sluice.config" $root | sha256sum) -}}
+{{- $_ := set $metadata "annotations" $annotations -}}
+{{- $_ := set $metadata "labels" (merge $metadata.labels $values.podLabels) -}}
+{{- $pod := $spec.template.spec -}}
+{{- $_ := set $pod "serviceAccountName" $values.serviceAccount.name -}}
+{{- range $key := list "imagePullSecrets" "nodeSelector" "tolerations" "affinity" "topologySpreadConstraints" -}}
+{{- with index $values $key }}{{ $_ := set $pod $key . }}{{ end -}}
+{{- end -}}
+{{- if $values.priorityClassName }}{{ $_ := set $pod "priorityClassName" $values.priorityClassName }}{{ else }}{{ $_ := unset $pod "priorityClassName" }}{{ end -}}
+{{- if $values.openshift -}}
+{{- range $key := list "runAsUser" "runAsGroup" "fsGroup" }}{{ $_ := unset $pod.securityContext $key }}{{ end -}}
+{{- end -}}
+{{- $container := first $pod.containers -}}
+{{- $image := printf "%s:%s" $values.image.repository ($values.image.tag | default $root.Chart.AppVersion) -}}
+{{- with $values.image.digest }}{{ $image = printf "%s@%s" $values.image.repository . }}{{ end -}}
+{{- $_ := set $container "image" $image -}}
+{{- with $values.image.pullPolicy }}{{ $_ := set $container "imagePullPolicy" . }}{{ end -}}
+{{- $_ := set $container "resources" $values.resources -}}
+{{- $args := $container.args -}}
+{{- if ne $values.serviceAccount.name "sluice" }}{{ $args = append $args (printf "--service-account=%s" $values.serviceAccount.name) }}{{ end -}}
+{{- $_ := set $container "args" (concat $args $values.extraArgs) -}}
+{{- end -}}

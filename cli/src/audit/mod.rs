@@ -1,0 +1,125 @@
+//! `kubectl sluice audit`: which objects name no queue, and what would become of them if they were created now. Asks a
+//! cluster with the caller's rights.
+//!
+//! | file | what it holds |
+//! |---|---|
+//! | `finding` | what is found about an object. Pure |
+//! | `listing` | what is asked of the cluster |
+//! | `text` | what is printed. Pure |
+//!
+//! Must not know the configuration of Sluice: what that says is an option here.
+
+mod finding;
+mod listing;
+mod text;
+
+use std::io;
+
+use clap::{Args, ValueEnum};
+use sluice_gates::Unlabelled;
+use thiserror::Error;
+
+use crate::cluster::{Cluster, ClusterError, Connection, Namespaces};
+use finding::Auditor;
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0  every object names a queue
+  1  some do not
+  2  wrong usage, or the cluster does not answer what is asked for";
+
+/// List the objects that name no queue, and what becomes of such objects.
+#[derive(Debug, Args)]
+#[command(after_help = EXIT_CODES)]
+pub struct Audit {
+    #[command(flatten)]
+    namespaces: Namespaces,
+    /// What the configuration says of namespaces without the label sluice.dev/enforcement, or is to say.
+    #[arg(long, value_name = "ACTION", default_value = "Ignore")]
+    unlabelled: Action,
+    #[command(flatten)]
+    connection: Connection,
+}
+
+/// What becomes of objects without a queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[value(rename_all = "PascalCase")]
+enum Action {
+    /// They get the label of the default LocalQueue.
+    Default,
+    /// They are held until they name a queue.
+    Hold,
+    /// They are refused.
+    Refuse,
+    /// Nothing.
+    Ignore,
+}
+
+/// Why the command could not be run.
+#[derive(Debug, Error)]
+pub enum AuditError {
+    /// The cluster does not answer what is asked for.
+    #[error(transparent)]
+    Cluster(#[from] ClusterError),
+    /// There is no runtime to ask the cluster with.
+    #[error("can't start: {0}")]
+    NoRuntime(#[source] io::Error),
+}
+
+/// What was found.
+pub struct Audited {
+    /// The table.
+    pub text: String,
+    /// What could not be listed.
+    pub notes: Vec<String>,
+    /// Whether every object names a queue.
+    pub is_clean: bool,
+}
+
+impl Audit {
+    /// Runs the command.
+    ///
+    /// # Errors
+    /// The cluster does not answer what is asked for.
+    pub fn run(&self) -> Result<Audited, AuditError> {
+        // One thread: the command mostly waits.
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(AuditError::NoRuntime)?;
+        let audited = runtime.block_on(self.audit());
+        // A credential plugin that hangs must not keep the process.
+        runtime.shutdown_background();
+        Ok(audited?)
+    }
+
+    async fn audit(&self) -> Result<Audited, ClusterError> {
+        let cluster = Cluster::connect(&self.connection).await?;
+        let namespace = cluster.namespace(&self.namespaces)?;
+        let unlabelled = match self.unlabelled {
+            Action::Default => Unlabelled::Default,
+            Action::Hold => Unlabelled::Hold,
+            Action::Refuse => Unlabelled::Refuse,
+            Action::Ignore => Unlabelled::Ignore,
+        };
+        let known = listing::namespaces(&cluster.client, namespace.as_deref()).await?;
+        let kinds = listing::kinds(&cluster.client).await?;
+        let auditor = Auditor::new(known, &kinds, unlabelled);
+        let (mut findings, mut notes) = (Vec::new(), Vec::new());
+        for kind in &kinds {
+            match listing::objects(&cluster.client, kind, namespace.as_deref()).await {
+                Ok(objects) => {
+                    let found = objects.iter();
+                    findings.extend(found.filter_map(|object| auditor.find(kind, object)));
+                }
+                Err(error) => notes.push(format!("can't list {}: {error}", kind.resource.name)),
+            }
+        }
+        findings.sort();
+        Ok(Audited {
+            text: text::table(&findings),
+            is_clean: findings.is_empty() && notes.is_empty(),
+            notes,
+        })
+    }
+}

@@ -1,0 +1,13 @@
+//! What all commands share that ask a cluster: the connection with the caller's rights, which resource a word means,
+//! and how they tell what they know. Each answer has a deadline.
+//!
+//! Must not know what is asked for.
+
+pub mod age;
+mod connection;
+mod resource;
+mod told;
+
+pub use connection::{Cluster, ClusterError, Connection, Namespaces, answer};
+pub use resource::{Resource, Served, UnknownResource};
+pub use told::{Format, Tell, Told};

@@ -1,0 +1,356 @@
+//! `kubectl sluice explain`: one job, pod group or pod, and why it waits: what it asks for, its place, who is ahead, and
+//! what its conditions say.
+
+use std::collections::BTreeMap;
+
+use clap::Args;
+use k8s_openapi::api::core::v1::{Event, Pod};
+use k8s_openapi::jiff::Timestamp;
+use kube::ResourceExt as _;
+use kube::api::{Api, ListParams};
+use serde::Serialize;
+use sluice_crds::{ClusterQueue, LocalQueue, Quantity, Workload};
+use sluice_kinds::gates;
+
+use super::jobs::{Job, State};
+use super::list;
+use super::outcome::{EXIT_CODES, Ended, LiveError, object_name, shown};
+use super::queues::{Node, trees};
+use super::seen;
+use super::steer::{is_of, kind_of};
+use crate::cluster::age::age;
+use crate::cluster::{Cluster, Connection, Format, Namespaces, Served, Tell, Told, answer};
+use crate::table::{NONE, columns, fields};
+
+/// How many of those ahead are named.
+const NAMED_MAX: usize = 5;
+
+/// Explain why a job waits, or how it stands.
+#[derive(Debug, Args)]
+#[command(after_help = EXIT_CODES)]
+pub struct Explain {
+    /// The job: job/train; podgroup/NAME; or pod/NAME for a pod that is admitted by itself.
+    #[arg(value_name = "KIND/NAME")]
+    object: String,
+    /// Output format: json or yaml.
+    #[arg(short, long, value_name = "FORMAT", hide_possible_values = true)]
+    output: Option<Format>,
+    #[command(flatten)]
+    namespaces: Namespaces,
+    #[command(flatten)]
+    connection: Connection,
+}
+
+/// A job, explained.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Explained {
+    /// The job.
+    pub job: Job,
+    /// The ClusterQueue of its LocalQueue.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cluster_queue: Option<String>,
+    /// What it asks for in all.
+    pub requests: BTreeMap<String, Quantity>,
+    /// The pending jobs of its LocalQueue that come before it.
+    pub ahead: Vec<String>,
+    /// What its conditions, or the last event about it, say.
+    pub told: Vec<(String, String)>,
+    /// How its ClusterQueue stands, if the caller may see it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub queue: Option<Node>,
+}
+
+impl Explain {
+    /// Explains it.
+    ///
+    /// # Errors
+    /// Wrong usage, or the cluster does not answer.
+    pub async fn run(&self, tell: &mut Tell<'_>) -> Result<Ended, LiveError> {
+        let (word, name) = object_name(&self.object, "job/train")?;
+        if self.namespaces.all_namespaces {
+            return Err(LiveError::OneNamespace);
+        }
+        let cluster = Cluster::connect(&self.connection).await?;
+        let namespace = cluster.namespace(&self.namespaces)?.unwrap_or_default();
+        let kind = kind_of(&cluster, word).await?;
+        let client = &cluster.client;
+        let jobs = list::all(client, Some(&namespace), tell).await?;
+        let found = jobs.iter().find(|job| job.kind == kind && job.name == name);
+        let Some(job) = found else {
+            return self
+                .without_job(&cluster, &namespace, (word, &kind, name), tell)
+                .await;
+        };
+        let workloads: Vec<Workload> = seen::list(client, Some(&namespace), None, tell).await?;
+        let workload = workloads
+            .iter()
+            .find(|workload| is_of(workload, &kind, name));
+        let queues: Vec<LocalQueue> = seen::list(client, Some(&namespace), None, tell).await?;
+        let cluster_queue = queues.iter().find(|queue| queue.name_any() == job.queue);
+        let cluster_queue = cluster_queue.map(|queue| queue.spec.cluster_queue.clone());
+        let queue = match &cluster_queue {
+            Some(name) => self.queue(&cluster, name).await,
+            None => None,
+        };
+        let told = match workload {
+            Some(workload) => conditions(workload),
+            None => self.last_event(&cluster, &namespace, name).await,
+        };
+        let explained = Explained {
+            requests: workload.map(requests).unwrap_or_default(),
+            ahead: ahead(&jobs, job),
+            job: job.clone(),
+            cluster_queue,
+            told,
+            queue,
+        };
+        let text = shown(self.output, &explained, |_| {
+            text(&explained, Timestamp::now())
+        })?;
+        tell(Told::Result(text))?;
+        Ok(Ended::Done)
+    }
+
+    /// An object that is not queued: why not, by its gates.
+    async fn without_job(
+        &self,
+        cluster: &Cluster,
+        namespace: &str,
+        (word, kind, name): (&str, &str, &str),
+        tell: &mut Tell<'_>,
+    ) -> Result<Ended, LiveError> {
+        if kind != "PodGroup" {
+            let resource = Served::ask(&cluster.client).await?.named(word)?;
+            let objects = resource.objects(&cluster.client, Some(namespace));
+            let object = answer("read the object", objects.get_metadata(name)).await?;
+            let annotations = object.annotations();
+            let held: Vec<String> = match gates::read(annotations) {
+                gates::GateState::Held(held) => held.iter().map(ToString::to_string).collect(),
+                gates::GateState::None | gates::GateState::Invalid(_) => Vec::new(),
+            };
+            if !held.is_empty() {
+                let text = format!(
+                    "{kind} {name:?} is held by gates, and not queued: {}\n",
+                    held.join(", ")
+                );
+                tell(Told::Result(text))?;
+                return Ok(Ended::Done);
+            }
+        }
+        let text = format!(
+            "{kind} {name:?} is not queued: Sluice has no Workload for it in namespace {namespace}"
+        );
+        tell(Told::Error(text))?;
+        Ok(Ended::NotDone)
+    }
+
+    /// How a ClusterQueue stands; none if the caller may not see it.
+    async fn queue(&self, cluster: &Cluster, name: &str) -> Option<Node> {
+        let api: Api<ClusterQueue> = Api::all(cluster.client.clone());
+        let queue = answer("read the ClusterQueue", api.get(name)).await.ok()?;
+        let nodes = trees(&[queue], &[]);
+        let node = nodes.into_iter().find(|node| node.kind == "ClusterQueue")?;
+        Some(Node { depth: 0, ..node })
+    }
+
+    /// What Sluice last told about a pod.
+    async fn last_event(
+        &self,
+        cluster: &Cluster,
+        namespace: &str,
+        name: &str,
+    ) -> Vec<(String, String)> {
+        let pods: Api<Pod> = Api::namespaced(cluster.client.clone(), namespace);
+        let Ok(pod) = answer("read the pod", pods.get_metadata(name)).await else {
+            return Vec::new();
+        };
+        let uid = pod.uid().unwrap_or_default();
+        let fields = format!("involvedObject.uid={uid}");
+        let events: Api<Event> = Api::namespaced(cluster.client.clone(), namespace);
+        let params = ListParams::default().fields(&fields);
+        let found = answer("list events", events.list(&params)).await;
+        let mut events = found.map(|list| list.items).unwrap_or_default();
+        events.retain(|event| event.reporting_component.as_deref() == Some("sluice"));
+        let last = events.into_iter().max_by_key(|event| {
+            let series = event
+                .series
+                .as_ref()
+                .and_then(|s| s.last_observed_time.clone());
+            series.or(event.event_time.clone()).map(|at| at.0)
+        });
+        let told = last.map(|event| {
+            (
+                event.reason.unwrap_or_default(),
+                event.message.unwrap_or_default(),
+            )
+        });
+        told.into_iter().collect()
+    }
+}
+
+/// Those that come before a pending job in its LocalQueue.
+fn ahead(jobs: &[Job], job: &Job) -> Vec<String> {
+    let before = jobs.iter().filter(|other| {
+        job.place.is_some()
+            && other.queue == job.queue
+            && other.place < job.place
+            && other.state == State::Pending
+    });
+    before
+        .map(|other| format!("{}/{}", other.kind, other.name))
+        .collect()
+}
+
+/// What a Workload asks for in all.
+fn requests(workload: &Workload) -> BTreeMap<String, Quantity> {
+    let mut sums: BTreeMap<String, i128> = BTreeMap::new();
+    for set in &workload.spec.pod_sets {
+        for (resource, quantity) in &set.requests {
+            let each = quantity.nanos().unwrap_or_default();
+            let sum = sums.entry(resource.clone()).or_default();
+            *sum = sum.saturating_add(each.saturating_mul(i128::from(set.count)));
+        }
+    }
+    let sums = sums.into_iter();
+    sums.map(|(resource, nanos)| {
+        let quantity = Quantity::of(&resource, nanos);
+        (resource, quantity)
+    })
+    .collect()
+}
+
+fn conditions(workload: &Workload) -> Vec<(String, String)> {
+    let conditions = workload.status.iter().flat_map(|status| &status.conditions);
+    conditions
+        .map(|condition| {
+            let kind = format!(
+                "{}={} ({})",
+                condition.type_, condition.status, condition.reason
+            );
+            (kind, condition.message.clone())
+        })
+        .collect()
+}
+
+/// The explanation for people.
+fn text(explained: &Explained, now: Timestamp) -> String {
+    let Explained { job, ahead, .. } = explained;
+    let since = job.since.map(|since| format!(" for {}", age(since, now)));
+    let place = match (job.place, job.pending) {
+        (Some(place), Some(pending)) => format!("{place} of {pending}"),
+        _ => NONE.to_owned(),
+    };
+    let queue = match &explained.cluster_queue {
+        Some(cluster_queue) => format!("{} (ClusterQueue {cluster_queue})", job.queue),
+        None => job.queue.clone(),
+    };
+    let requests = explained.requests.iter();
+    let requests: Vec<String> = requests
+        .map(|(name, amount)| format!("{name} {amount}"))
+        .collect();
+    let mut named: Vec<String> = ahead.iter().take(NAMED_MAX).cloned().collect();
+    let more = ahead.len().saturating_sub(NAMED_MAX);
+    if 0 < more {
+        named.push(format!("and {more} more"));
+    }
+    let or_none = |text: String| {
+        if text.is_empty() {
+            NONE.to_owned()
+        } else {
+            text
+        }
+    };
+    let known = [
+        ("Job", format!("{}/{}", job.kind, job.name)),
+        ("Queue", queue),
+        (
+            "State",
+            format!("{:?}{}", job.state, since.unwrap_or_default()),
+        ),
+        ("Priority", job.priority.to_string()),
+        ("Place", place),
+        ("Ahead", or_none(named.join(", "))),
+        ("Requests", or_none(requests.join(", "))),
+    ];
+    let mut text = fields(&known, 0);
+    if job.state == State::Gated && !job.message.is_empty() {
+        text.extend(["\n", &job.message, "\n"]);
+    }
+    if !explained.told.is_empty() {
+        let rows: Vec<Vec<String>> = explained
+            .told
+            .iter()
+            .map(|(kind, message)| vec![kind.clone(), message.clone()])
+            .collect();
+        text.push('\n');
+        text.push_str(&columns(&["CONDITION", "MESSAGE"], &rows, 0));
+    }
+    if let Some(node) = &explained.queue {
+        text.push('\n');
+        text.push_str(&super::status::tree(std::slice::from_ref(node), true));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use insta::assert_snapshot;
+
+    use super::*;
+
+    fn job(name: &str, place: usize) -> Job {
+        Job {
+            namespace: "blue".to_owned(),
+            kind: "Job".to_owned(),
+            name: name.to_owned(),
+            workload: Some(format!("{name}-1")),
+            queue: "main".to_owned(),
+            state: State::Pending,
+            priority: 10,
+            place: Some(place),
+            pending: Some(8),
+            since: "2026-03-01T11:00:00Z".parse().ok(),
+            reason: "WaitingForQuota".to_owned(),
+            message: String::new(),
+            order: (0, String::new()),
+        }
+    }
+
+    #[test]
+    fn a_pending_job_is_explained() {
+        let all: Vec<Job> = (1..=8)
+            .map(|place| job(&format!("job-{place}"), place))
+            .collect();
+        let last = all.last().unwrap();
+        let amount = |amount: &str| Quantity(amount.to_owned());
+        let explained = Explained {
+            job: last.clone(),
+            cluster_queue: Some("team-a".to_owned()),
+            requests: [
+                ("cpu".to_owned(), amount("2")),
+                ("memory".to_owned(), amount("4Gi")),
+            ]
+            .into(),
+            ahead: ahead(&all, last),
+            told: vec![(
+                "QuotaReserved=False (WaitingForQuota)".to_owned(),
+                "2 more cpu is needed".to_owned(),
+            )],
+            queue: None,
+        };
+        let now = "2026-03-01T12:00:00Z".parse().unwrap();
+        assert_snapshot!(text(&explained, now), @r"
+    Job:       Job/job-8
+    Queue:     main (ClusterQueue team-a)
+    State:     Pending for 60m
+    Priority:  10
+    Place:     8 of 8
+    Ahead:     Job/job-1, Job/job-2, Job/job-3, Job/job-4, Job/job-5, and 2 more
+    Requests:  cpu 2, memory 4Gi
+
+    CONDITION                               MESSAGE
+    QuotaReserved=False (WaitingForQuota)   2 more cpu is needed
+    ");
+    }
+}

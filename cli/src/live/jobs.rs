@@ -1,0 +1,227 @@
+//! Jobs, pod groups and pods as they stand in their queues. Pure: from Workloads, LocalQueues and pods.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use k8s_openapi::jiff::Timestamp;
+use kube::ResourceExt as _;
+use serde::Serialize;
+use serde_json::Value;
+use sluice_crds::{LocalQueue, POD_GROUP_LABEL, Workload};
+use sluice_kinds::QueueGates;
+use sluice_kinds::pod::{PodMode, PodPhase, PodView};
+use sluice_kinds::view::{QueueLabels, QueueName};
+
+/// How a job stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub enum State {
+    /// A gate holds it before its queue.
+    Gated,
+    /// It waits in its queue.
+    Pending,
+    /// It holds quota and may run.
+    Admitted,
+    /// It is to stop, and holds its quota until it has.
+    Evicted,
+    /// Its Workload is deactivated.
+    Inactive,
+    /// It has ended.
+    Finished,
+}
+
+/// A job, a pod group, or a pod that is admitted by itself.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Job {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its kind; `PodGroup` for a group of pods.
+    pub kind: String,
+    /// Its name.
+    pub name: String,
+    /// Its Workload, if it has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub workload: Option<String>,
+    /// Its LocalQueue.
+    pub queue: String,
+    /// How it stands.
+    pub state: State,
+    /// Its priority.
+    pub priority: i32,
+    /// Its place among the pending jobs of its LocalQueue, from 1 on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub place: Option<usize>,
+    /// How many jobs are pending in its LocalQueue.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pending: Option<usize>,
+    /// Since when it stands so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub since: Option<Timestamp>,
+    /// Why, in one word.
+    pub reason: String,
+    /// Why, in a sentence.
+    pub message: String,
+    /// By what it is ordered among those of equal priority.
+    #[serde(skip)]
+    pub order: (i64, String),
+}
+
+/// All jobs of these Workloads, pods and gated objects, in the order of their queues.
+pub fn jobs(workloads: &[Workload], queues: &[LocalQueue], pods: &[Pod]) -> Vec<Job> {
+    let mut jobs: Vec<Job> = workloads.iter().map(of_workload).collect();
+    jobs.extend(pods.iter().filter_map(of_pod));
+    jobs.extend(queues.iter().flat_map(gated));
+    give_places(&mut jobs);
+    jobs.sort_by(|a, b| {
+        let key = |job: &Job| (job.namespace.clone(), job.queue.clone(), job.state);
+        let in_queue = |job: &Job| (-i64::from(job.priority), job.order.clone());
+        key(a)
+            .cmp(&key(b))
+            .then_with(|| in_queue(a).cmp(&in_queue(b)))
+    });
+    jobs
+}
+
+/// A condition by its type, if it is true, or if it is there at all.
+pub fn condition<'a>(workload: &'a Workload, kind: &str) -> Option<&'a Condition> {
+    let conditions = &workload.status.as_ref()?.conditions;
+    conditions.iter().find(|condition| condition.type_ == kind)
+}
+
+fn is_true<'a>(workload: &'a Workload, kind: &str) -> Option<&'a Condition> {
+    condition(workload, kind).filter(|condition| condition.status == "True")
+}
+
+/// The kind and the name of what a Workload stands for.
+pub fn owner(workload: &Workload) -> (String, String) {
+    let references = workload.metadata.owner_references.iter().flatten();
+    let mut controllers = references.filter(|owner| owner.controller == Some(true));
+    match (controllers.next(), workload.labels().get(POD_GROUP_LABEL)) {
+        (Some(owner), _) => (owner.kind.clone(), owner.name.clone()),
+        (None, Some(group)) => ("PodGroup".to_owned(), group.clone()),
+        (None, None) => ("Workload".to_owned(), workload.name_any()),
+    }
+}
+
+fn of_workload(workload: &Workload) -> Job {
+    let holds = workload
+        .status
+        .as_ref()
+        .is_some_and(|s| s.admission.is_some());
+    let told = if let Some(told) = is_true(workload, "Finished") {
+        (State::Finished, Some(told))
+    } else if let Some(told) = is_true(workload, "Evicted").filter(|_| holds) {
+        (State::Evicted, Some(told))
+    } else if holds {
+        (State::Admitted, condition(workload, "Admitted"))
+    } else if workload.spec.active {
+        (State::Pending, condition(workload, "QuotaReserved"))
+    } else {
+        (State::Inactive, condition(workload, "QuotaReserved"))
+    };
+    let (state, told) = told;
+    let (kind, name) = owner(workload);
+    let created = workload.metadata.creation_timestamp.as_ref().map(|at| at.0);
+    let recorded = workload.spec.job_creation_timestamp.as_ref().map(|at| at.0);
+    let order = recorded.or(created).map_or(i64::MAX, Timestamp::as_second);
+    let since = match state {
+        State::Pending | State::Gated => recorded.or(created),
+        _ => told.map(|told| told.last_transition_time.0).or(created),
+    };
+    Job {
+        namespace: workload.namespace().unwrap_or_default(),
+        kind,
+        name,
+        workload: Some(workload.name_any()),
+        queue: workload.spec.queue_name.clone(),
+        state,
+        priority: workload.spec.priority,
+        place: None,
+        pending: None,
+        since,
+        reason: told.map_or_else(String::new, |told| told.reason.clone()),
+        message: told.map_or_else(String::new, |told| told.message.clone()),
+        order: (order, workload.uid().unwrap_or_default()),
+    }
+}
+
+/// A pod that is admitted by itself.
+fn of_pod(pod: &Pod) -> Option<Job> {
+    let json: Value = serde_json::to_value(pod).ok()?;
+    let view = PodView::read(&json, &QueueLabels::default(), &QueueGates::default());
+    let (PodMode::Single, QueueName::Named(queue)) = (&view.mode, &view.queue) else {
+        return None;
+    };
+    let created = pod.metadata.creation_timestamp.as_ref().map(|at| at.0);
+    let admitted = view.admitted.as_ref().and_then(|found| found.as_ref().ok());
+    let (state, reason) = match view.phase {
+        PodPhase::Succeeded => (State::Finished, "Succeeded"),
+        PodPhase::Failed => (State::Finished, "Failed"),
+        PodPhase::Live if pod.metadata.deletion_timestamp.is_some() => (State::Evicted, "Deleted"),
+        PodPhase::Live if view.queue_gate.is_none() => (State::Admitted, "Admitted"),
+        PodPhase::Live if view.other_gates.is_empty() => (State::Pending, ""),
+        PodPhase::Live => (State::Gated, "SchedulingGated"),
+    };
+    let gates: Vec<&str> = view.other_gates.iter().map(|gate| &**gate).collect();
+    Some(Job {
+        namespace: pod.namespace().unwrap_or_default(),
+        kind: "Pod".to_owned(),
+        name: pod.name_any(),
+        workload: None,
+        queue: queue.clone(),
+        state,
+        priority: view.priority.unwrap_or_default(),
+        place: None,
+        pending: None,
+        since: admitted.map(|admitted| admitted.at.0).or(created),
+        reason: reason.to_owned(),
+        message: match state {
+            State::Gated => format!("Held by scheduling gates: {}", gates.join(", ")),
+            _ => String::new(),
+        },
+        order: (
+            created.map_or(i64::MAX, Timestamp::as_second),
+            pod.uid().unwrap_or_default(),
+        ),
+    })
+}
+
+/// The objects that gates hold longest of a LocalQueue.
+fn gated(queue: &LocalQueue) -> impl Iterator<Item = Job> {
+    let held = queue.status.iter().flat_map(|status| &status.oldest_gated);
+    held.map(|held| {
+        let kind = held.kind.split('.').next().unwrap_or_default();
+        Job {
+            namespace: queue.namespace().unwrap_or_default(),
+            kind: kind.to_owned(),
+            name: held.name.clone(),
+            workload: None,
+            queue: queue.name_any(),
+            state: State::Gated,
+            priority: 0,
+            place: None,
+            pending: None,
+            since: Some(held.since.0),
+            reason: "Gated".to_owned(),
+            message: format!("Held by gates: {}", held.gates.join(", ")),
+            order: (held.since.0.as_second(), held.name.clone()),
+        }
+    })
+}
+
+/// Gives each pending job its place: the highest priority first, then the oldest.
+fn give_places(jobs: &mut [Job]) {
+    let mut queues: BTreeMap<(String, String), Vec<&mut Job>> = BTreeMap::new();
+    for job in jobs.iter_mut().filter(|job| job.state == State::Pending) {
+        let queue = (job.namespace.clone(), job.queue.clone());
+        queues.entry(queue).or_default().push(job);
+    }
+    for pending in queues.values_mut() {
+        pending.sort_by_key(|job| (-i64::from(job.priority), job.order.clone()));
+        let count = pending.len();
+        for (job, place) in pending.iter_mut().zip(1..) {
+            (job.place, job.pending) = (Some(place), Some(count));
+        }
+    }
+}

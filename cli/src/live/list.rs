@@ -1,0 +1,133 @@
+//! `kubectl sluice list`: the jobs of all kinds, in the order of their queues.
+
+use clap::Args;
+use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::jiff::Timestamp;
+use kube::Client;
+use sluice_crds::{LocalQueue, MANAGED_LABEL, Workload};
+
+use super::jobs::{Job, State, jobs};
+use super::outcome::{EXIT_CODES, Ended, LiveError, look, shown};
+use super::seen::list;
+use crate::cluster::age::age;
+use crate::cluster::{Cluster, Connection, Format, Namespaces, Tell};
+use crate::table::{NONE, columns};
+
+const DETAILS: &str = "\
+Lists the jobs of all kinds, pod groups, and pods that are admitted by themselves. PLACE is the place among the
+pending jobs of the LocalQueue: the highest priority first, then the oldest. Of gated objects the ten oldest of each
+LocalQueue are listed.";
+
+/// List jobs with their state, their place in their queue, and why they wait.
+#[derive(Debug, Args)]
+#[command(long_about = DETAILS, after_help = EXIT_CODES)]
+pub struct List {
+    /// Only jobs of this LocalQueue.
+    #[arg(short, long, value_name = "NAME")]
+    queue: Option<String>,
+    /// Finished jobs too.
+    #[arg(short, long)]
+    finished: bool,
+    /// Output format: json, yaml or wide.
+    #[arg(short, long, value_name = "FORMAT", hide_possible_values = true)]
+    output: Option<Format>,
+    /// Look again every two seconds, and print what has changed.
+    #[arg(short, long)]
+    watch: bool,
+    #[command(flatten)]
+    namespaces: Namespaces,
+    #[command(flatten)]
+    connection: Connection,
+}
+
+impl List {
+    /// Lists them.
+    ///
+    /// # Errors
+    /// The cluster does not answer, or the result can't be written.
+    pub async fn run(&self, tell: &mut Tell<'_>) -> Result<Ended, LiveError> {
+        let cluster = Cluster::connect(&self.connection).await?;
+        let namespace = cluster.namespace(&self.namespaces)?;
+        let mut notes = Vec::new();
+        let ended = look(self.watch, tell, async || {
+            let mut jobs = all(&cluster.client, namespace.as_deref(), &mut |told| {
+                notes.push(told);
+                Ok(())
+            })
+            .await?;
+            jobs.retain(|job| {
+                let is_shown = self.finished || job.state != State::Finished;
+                is_shown && self.queue.as_ref().is_none_or(|queue| *queue == job.queue)
+            });
+            shown(self.output, &jobs, |is_wide| {
+                table(&jobs, namespace.is_none(), is_wide, Timestamp::now())
+            })
+        })
+        .await;
+        for note in notes {
+            tell(note)?;
+        }
+        ended
+    }
+}
+
+/// All jobs of a namespace, or of all.
+///
+/// # Errors
+/// The API server refuses or does not answer.
+pub async fn all(
+    client: &Client,
+    namespace: Option<&str>,
+    tell: &mut Tell<'_>,
+) -> Result<Vec<Job>, LiveError> {
+    let workloads: Vec<Workload> = list(client, namespace, None, tell).await?;
+    let queues: Vec<LocalQueue> = list(client, namespace, None, tell).await?;
+    let managed = format!("{MANAGED_LABEL}=true");
+    let pods: Vec<Pod> = list(client, namespace, Some(&managed), tell).await?;
+    Ok(jobs(&workloads, &queues, &pods))
+}
+
+/// The jobs as a table.
+pub fn table(jobs: &[Job], has_namespaces: bool, is_wide: bool, now: Timestamp) -> String {
+    if jobs.is_empty() {
+        return "No jobs found\n".to_owned();
+    }
+    let mut headers = vec!["KIND", "NAME", "QUEUE", "STATE", "PLACE", "SINCE", "REASON"];
+    if has_namespaces {
+        headers.insert(0, "NAMESPACE");
+    }
+    if is_wide {
+        headers.extend(["PRIORITY", "MESSAGE"]);
+    }
+    let rows: Vec<Vec<String>> = jobs
+        .iter()
+        .map(|job| {
+            let place = match (job.place, job.pending) {
+                (Some(place), Some(pending)) => format!("{place}/{pending}"),
+                _ => NONE.to_owned(),
+            };
+            let since = job.since.map(|since| age(since, now));
+            let mut row = vec![
+                job.kind.clone(),
+                job.name.clone(),
+                job.queue.clone(),
+                format!("{:?}", job.state),
+                place,
+                since.unwrap_or_else(|| NONE.to_owned()),
+                or_none(&job.reason),
+            ];
+            if has_namespaces {
+                row.insert(0, job.namespace.clone());
+            }
+            if is_wide {
+                row.extend([job.priority.to_string(), or_none(&job.message)]);
+            }
+            row
+        })
+        .collect();
+    columns(&headers, &rows, 0)
+}
+
+fn or_none(text: &str) -> String {
+    if text.is_empty() { NONE } else { text }.to_owned()
+}

@@ -1,0 +1,88 @@
+//! Commands that ask and steer a cluster, with the caller's rights.
+//!
+//! | file | what it holds |
+//! |---|---|
+//! | `seen` | what is listed, as types |
+//! | `jobs`, `queues` | jobs and queues as they stand: pure, from what is listed |
+//! | `list`, `status`, `top`, `explain` | one command each: what it asks, and what it prints |
+//! | `steer` | hold, resume, evict, reactivate |
+//! | `check`, `version` | whether Sluice is there and well |
+//! | `create` | YAML of queues and flavors |
+//! | `export` | queues and Workloads of a cluster as documents, for the simulation |
+//! | `outcome` | how commands end, and why they can't be run |
+//!
+//! Must not know how Sluice decides.
+
+mod check;
+mod create;
+mod explain;
+mod export;
+mod jobs;
+mod list;
+mod outcome;
+mod queues;
+mod seen;
+mod status;
+mod steer;
+#[cfg(test)]
+mod tests;
+mod top;
+mod version;
+
+use clap::Subcommand;
+
+pub use self::export::export;
+pub use self::outcome::{Ended, LiveError};
+use crate::cluster::Tell;
+
+/// Commands that ask and steer a cluster.
+#[derive(Debug, Subcommand)]
+pub enum Live {
+    Status(status::Status),
+    List(list::List),
+    Explain(explain::Explain),
+    Top(top::Top),
+    Hold(steer::Hold),
+    Resume(steer::Resume),
+    Evict(steer::Evict),
+    Reactivate(steer::Reactivate),
+    #[command(subcommand)]
+    Create(create::Create),
+    Check(check::Check),
+    Version(version::Version),
+}
+
+impl Live {
+    /// Runs the command.
+    ///
+    /// # Errors
+    /// Wrong usage, or the cluster does not answer what is asked for.
+    pub fn run(&self, tell: &mut Tell<'_>) -> Result<Ended, LiveError> {
+        if let Self::Create(command) = self {
+            return command.run(tell);
+        }
+        // One thread: the commands mostly wait.
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(LiveError::NoRuntime)?;
+        let ended = runtime.block_on(async {
+            match self {
+                Self::Status(command) => command.run(tell).await,
+                Self::List(command) => command.run(tell).await,
+                Self::Explain(command) => command.run(tell).await,
+                Self::Top(command) => command.run(tell).await,
+                Self::Hold(command) => command.run(tell).await,
+                Self::Resume(command) => command.run(tell).await,
+                Self::Evict(command) => command.run(tell).await,
+                Self::Reactivate(command) => command.run(tell).await,
+                Self::Check(command) => command.run(tell).await,
+                Self::Version(command) => command.run(tell).await,
+                Self::Create(command) => command.run(tell),
+            }
+        });
+        // A credential plugin that hangs must not keep the process.
+        runtime.shutdown_background();
+        ended
+    }
+}

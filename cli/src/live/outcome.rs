@@ -1,0 +1,114 @@
+//! How the commands end, why they can't be run, and how a result is written.
+
+use std::io;
+use std::time::Duration;
+
+use serde::Serialize;
+use thiserror::Error;
+
+use crate::cluster::{ClusterError, Format, Tell, Told, UnknownResource};
+
+pub(super) const EXIT_CODES: &str = "\
+Exit codes:
+  0  done
+  1  the API server refuses, there is no such job, or a check has failed
+  2  wrong usage, or the cluster does not answer what is asked for";
+
+/// How often what is watched is looked at.
+const LOOKED_AT_EVERY: Duration = Duration::from_secs(2);
+
+/// How a command ended that could be run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ended {
+    /// All was done.
+    Done,
+    /// Something was refused, is not there, or is not well.
+    NotDone,
+}
+
+/// Why a command could not be run.
+#[derive(Debug, Error)]
+pub enum LiveError {
+    /// The argument names no object.
+    #[error("{0:?} names no object: say KIND/NAME, as in {1}")]
+    NoObject(String, &'static str),
+    /// All namespaces for one object.
+    #[error("-A does not go with KIND/NAME: an object is in one namespace")]
+    OneNamespace,
+    /// A quota that can't be read.
+    #[error("--quota {0:?}: must be FLAVOR:RESOURCE=AMOUNT,... as in default:cpu=4,memory=8Gi")]
+    NoQuota(String),
+    /// A label that can't be read.
+    #[error("--node-label {0:?}: must be KEY=VALUE, as in cloud.example.com/spot=true")]
+    NoLabel(String),
+    /// A name that no object has.
+    #[error("{0:?} is no name of an object: must be a lowercase RFC 1123 subdomain")]
+    BadName(String),
+    /// No such kind.
+    #[error(transparent)]
+    Resource(#[from] UnknownResource),
+    /// The cluster does not answer what is asked for.
+    #[error(transparent)]
+    Cluster(#[from] ClusterError),
+    /// The result can't be printed in the form that was asked for.
+    #[error("can't print the result: {0}")]
+    Unprintable(String),
+    /// The result can't be written.
+    #[error("the result can't be written: {0}")]
+    Unwritable(#[from] io::Error),
+    /// There is no runtime to ask the cluster with.
+    #[error("can't start: {0}")]
+    NoRuntime(#[source] io::Error),
+}
+
+/// A result in the form that was asked for; `table` makes the one for people, wide or not.
+pub(super) fn shown(
+    format: Option<Format>,
+    rows: &impl Serialize,
+    table: impl FnOnce(bool) -> String,
+) -> Result<String, LiveError> {
+    match format {
+        None => Ok(table(false)),
+        Some(Format::Wide) => Ok(table(true)),
+        Some(Format::Json) => serde_json::to_string_pretty(rows)
+            .map(|text| text + "\n")
+            .map_err(|error| LiveError::Unprintable(error.to_string())),
+        Some(Format::Yaml) => {
+            serde_saphyr::to_string(rows).map_err(|error| LiveError::Unprintable(error.to_string()))
+        }
+    }
+}
+
+/// Tells what `look` finds: once, or again whenever it is something else.
+pub(super) async fn look(
+    is_watched: bool,
+    tell: &mut Tell<'_>,
+    mut look: impl AsyncFnMut() -> Result<String, LiveError>,
+) -> Result<Ended, LiveError> {
+    let mut told: Option<String> = None;
+    loop {
+        let found = look().await?;
+        if told.as_ref() != Some(&found) {
+            let gap = if told.is_some() { "\n" } else { "" };
+            tell(Told::Result(format!("{gap}{found}")))?;
+            told = Some(found);
+        }
+        if !is_watched {
+            return Ok(Ended::Done);
+        }
+        tokio::time::sleep(LOOKED_AT_EVERY).await;
+    }
+}
+
+/// The kind and the name of `KIND/NAME`.
+pub(super) fn object_name<'a>(
+    argument: &'a str,
+    example: &'static str,
+) -> Result<(&'a str, &'a str), LiveError> {
+    let named = argument.split_once('/');
+    let is_named =
+        |(kind, name): &(&str, &str)| !kind.is_empty() && !name.is_empty() && !name.contains('/');
+    named
+        .filter(is_named)
+        .ok_or_else(|| LiveError::NoObject(argument.to_owned(), example))
+}

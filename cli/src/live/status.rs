@@ -1,0 +1,156 @@
+//! `kubectl sluice status`: the tree of cohorts and ClusterQueues, with what is used. Who may not see ClusterQueues
+//! sees the LocalQueues of a namespace.
+
+use clap::Args;
+use kube::ResourceExt as _;
+use sluice_crds::{ClusterQueue, Cohort, LocalQueue};
+
+use super::outcome::{EXIT_CODES, Ended, LiveError, look, shown};
+use super::queues::{Node, trees};
+use super::seen::list;
+use crate::cluster::{Cluster, ClusterError, Connection, Format, Namespaces, Tell};
+use crate::table::{NONE, columns};
+
+const DETAILS: &str = "\
+Shows the tree of cohorts and ClusterQueues. In a bar # is used nominal quota, + is borrowed on top of it, and . is
+free. Who may not list ClusterQueues sees the LocalQueues of the namespace instead.";
+
+/// Show queues as a tree, with what is used of their quota.
+#[derive(Debug, Args)]
+#[command(long_about = DETAILS, after_help = EXIT_CODES)]
+pub struct Status {
+    /// Output format: json, yaml or wide, which adds the flavors.
+    #[arg(short, long, value_name = "FORMAT", hide_possible_values = true)]
+    output: Option<Format>,
+    /// Look again every two seconds, and print what has changed.
+    #[arg(short, long)]
+    watch: bool,
+    #[command(flatten)]
+    namespaces: Namespaces,
+    #[command(flatten)]
+    connection: Connection,
+}
+
+impl Status {
+    /// Shows them.
+    ///
+    /// # Errors
+    /// The cluster does not answer, or the result can't be written.
+    pub async fn run(&self, tell: &mut Tell<'_>) -> Result<Ended, LiveError> {
+        let cluster = Cluster::connect(&self.connection).await?;
+        let namespace = cluster.namespace(&self.namespaces)?;
+        let mut notes = Vec::new();
+        let client = &cluster.client;
+        let ended = look(self.watch, tell, async || {
+            let mut note = |told| {
+                notes.push(told);
+                Ok(())
+            };
+            let queues: Vec<ClusterQueue> = match list(client, None, None, &mut note).await {
+                Ok(queues) => queues,
+                Err(LiveError::Cluster(ClusterError::Refused(status))) if status.code == 403 => {
+                    let namespace = namespace.as_deref();
+                    let local: Vec<LocalQueue> = list(client, namespace, None, &mut note).await?;
+                    return shown(self.output, &local, |_| local_queues(&local));
+                }
+                Err(error) => return Err(error),
+            };
+            let cohorts: Vec<Cohort> = list(client, None, None, &mut note).await?;
+            let nodes = trees(&queues, &cohorts);
+            shown(self.output, &nodes, |is_wide| tree(&nodes, is_wide))
+        })
+        .await;
+        for note in notes {
+            tell(note)?;
+        }
+        ended
+    }
+}
+
+/// The tree as a table.
+pub fn tree(nodes: &[Node], is_wide: bool) -> String {
+    if nodes.is_empty() {
+        return "No ClusterQueues found\n".to_owned();
+    }
+    let mut headers = vec![
+        "QUEUE", "PENDING", "ADMITTED", "RESOURCE", "USED", "QUOTA", "BORROWED", "USAGE",
+    ];
+    if is_wide {
+        headers.push("FLAVOR");
+    }
+    let mut rows = Vec::new();
+    for node in nodes {
+        let count = |count: Option<i32>| count.map_or_else(String::new, |count| count.to_string());
+        let indent = "  ".repeat(node.depth);
+        let name = match node.kind {
+            "Cohort" => format!("{indent}{} (cohort)", node.name),
+            _ => format!("{indent}{}", node.name),
+        };
+        let mut first = vec![name, count(node.pending), count(node.admitted)];
+        if node.resources.is_empty() {
+            rows.push(first.clone());
+        }
+        for resource in &node.resources {
+            let amount = |amount: &Option<sluice_crds::Quantity>| {
+                amount
+                    .as_ref()
+                    .map_or_else(String::new, |amount| amount.0.clone())
+            };
+            let is_borrowed = resource.borrowed.as_ref().is_some_and(|b| b.0 != "0");
+            let borrowed = resource.borrowed.clone().filter(|_| is_borrowed);
+            let bar = resource.used.as_ref().map(|_| resource.bar());
+            let mut row = std::mem::replace(&mut first, vec![String::new(); 3]);
+            row.extend([
+                resource.name.clone(),
+                amount(&resource.used),
+                resource.nominal.0.clone(),
+                amount(&borrowed),
+                bar.unwrap_or_default(),
+            ]);
+            if is_wide {
+                row.push(resource.flavor.clone());
+            }
+            rows.push(row);
+        }
+    }
+    let mut text = columns(&headers, &rows, 0);
+    for node in nodes {
+        if let Some(why) = &node.inactive {
+            let line = format!(
+                "{} {:?} admits nothing: {why}
+",
+                node.kind, node.name
+            );
+            text.push_str(&line);
+        }
+    }
+    text
+}
+
+fn local_queues(queues: &[LocalQueue]) -> String {
+    let rows: Vec<Vec<String>> = queues
+        .iter()
+        .map(|queue| {
+            let status = queue.status.clone().unwrap_or_default();
+            vec![
+                queue.namespace().unwrap_or_default(),
+                queue.name_any(),
+                queue.spec.cluster_queue.clone(),
+                status.gated_workloads.to_string(),
+                status.pending_workloads.to_string(),
+                status.admitted_workloads.to_string(),
+                status.usage.unwrap_or_else(|| NONE.to_owned()),
+            ]
+        })
+        .collect();
+    let headers = [
+        "NAMESPACE",
+        "QUEUE",
+        "CLUSTERQUEUE",
+        "GATED",
+        "PENDING",
+        "ADMITTED",
+        "USAGE",
+    ];
+    columns(&headers, &rows, 0)
+}

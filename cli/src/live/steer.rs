@@ -1,0 +1,248 @@
+//! `kubectl sluice hold`, `resume`, `evict` and `reactivate`: one patch each, with the caller's rights.
+
+use clap::Args;
+use kube::ResourceExt as _;
+use kube::api::{Api, DynamicObject, Patch, PatchParams};
+use kube::core::ApiResource;
+use serde_json::{Value, json};
+use sluice_crds::Workload;
+
+use super::jobs::owner;
+use super::outcome::{EXIT_CODES, Ended, LiveError, object_name};
+use super::seen::list;
+use crate::cluster::{Cluster, ClusterError, Connection, Namespaces, Served, Tell, Told, answer};
+
+/// The name under which the API server keeps who changed a field.
+const FIELD_MANAGER: &str = "kubectl-sluice";
+const EXAMPLE: &str = "localqueue/main or job/train";
+const GROUP: &str = "sluice.dev";
+
+/// Which object, and where.
+#[derive(Debug, Args)]
+struct Target {
+    #[command(flatten)]
+    namespaces: Namespaces,
+    #[command(flatten)]
+    connection: Connection,
+}
+
+/// Stop a queue from admitting, or suspend a job.
+///
+/// A ClusterQueue or LocalQueue admits nothing more, and what it admitted goes on: spec.stopPolicy is set to Hold.
+/// A job is suspended (spec.suspend): if it runs it is stopped, and it gives its quota back.
+#[derive(Debug, Args)]
+#[command(after_help = EXIT_CODES)]
+pub struct Hold {
+    /// clusterqueue/NAME, localqueue/NAME, or a job: job/train.
+    #[arg(value_name = "KIND/NAME")]
+    object: String,
+    /// Evict what the queue admitted, too (HoldAndDrain).
+    #[arg(long)]
+    drain: bool,
+    #[command(flatten)]
+    target: Target,
+}
+
+/// Let a queue admit again, or a job be queued again.
+#[derive(Debug, Args)]
+#[command(after_help = EXIT_CODES)]
+pub struct Resume {
+    /// clusterqueue/NAME, localqueue/NAME, or a job: job/train.
+    #[arg(value_name = "KIND/NAME")]
+    object: String,
+    #[command(flatten)]
+    target: Target,
+}
+
+/// Evict a job and keep it out of its queue, until it is reactivated.
+#[derive(Debug, Args)]
+#[command(after_help = EXIT_CODES)]
+pub struct Evict {
+    /// The job: job/train; or podgroup/NAME.
+    #[arg(value_name = "KIND/NAME")]
+    object: String,
+    #[command(flatten)]
+    target: Target,
+}
+
+/// Queue a job again that was evicted with this plugin, or that has backed off too often.
+#[derive(Debug, Args)]
+#[command(after_help = EXIT_CODES)]
+pub struct Reactivate {
+    /// The job: job/train; or podgroup/NAME.
+    #[arg(value_name = "KIND/NAME")]
+    object: String,
+    #[command(flatten)]
+    target: Target,
+}
+
+impl Hold {
+    /// Holds it.
+    ///
+    /// # Errors
+    /// Wrong usage, or the cluster does not answer.
+    pub async fn run(&self, tell: &mut Tell<'_>) -> Result<Ended, LiveError> {
+        let policy = if self.drain { "HoldAndDrain" } else { "Hold" };
+        let stop = Stop {
+            policy,
+            suspend: true,
+            done: "held",
+        };
+        stop.apply(&self.object, &self.target, tell).await
+    }
+}
+
+impl Resume {
+    /// Resumes it.
+    ///
+    /// # Errors
+    /// Wrong usage, or the cluster does not answer.
+    pub async fn run(&self, tell: &mut Tell<'_>) -> Result<Ended, LiveError> {
+        let stop = Stop {
+            policy: "None",
+            suspend: false,
+            done: "resumed",
+        };
+        stop.apply(&self.object, &self.target, tell).await
+    }
+}
+
+impl Evict {
+    /// Evicts it.
+    ///
+    /// # Errors
+    /// Wrong usage, or the cluster does not answer.
+    pub async fn run(&self, tell: &mut Tell<'_>) -> Result<Ended, LiveError> {
+        activate(&self.object, &self.target, false, tell).await
+    }
+}
+
+impl Reactivate {
+    /// Queues it again.
+    ///
+    /// # Errors
+    /// Wrong usage, or the cluster does not answer.
+    pub async fn run(&self, tell: &mut Tell<'_>) -> Result<Ended, LiveError> {
+        activate(&self.object, &self.target, true, tell).await
+    }
+}
+
+/// What is done to a queue or a job.
+struct Stop {
+    policy: &'static str,
+    suspend: bool,
+    done: &'static str,
+}
+
+impl Stop {
+    async fn apply(
+        &self,
+        object: &str,
+        target: &Target,
+        tell: &mut Tell<'_>,
+    ) -> Result<Ended, LiveError> {
+        let (kind, name) = object_name(object, EXAMPLE)?;
+        let (cluster, namespace) = connect(target).await?;
+        let resource = Served::ask(&cluster.client).await?.named(kind)?;
+        let is_queue = resource.api.group == GROUP
+            && ["ClusterQueue", "LocalQueue"].contains(&resource.api.kind.as_str());
+        let patch = if is_queue {
+            json!({"spec": {"stopPolicy": self.policy}})
+        } else {
+            json!({"spec": {"suspend": self.suspend}})
+        };
+        let objects = resource.objects(&cluster.client, Some(&namespace));
+        if !is_queue && !can_be_suspended(&objects, name).await? {
+            let told = format!("{} {name} has no field spec.suspend", resource.name);
+            tell(Told::Error(told))?;
+            return Ok(Ended::NotDone);
+        }
+        let told = format!("{}/{name} {}\n", resource.name, self.done);
+        patched(&objects, name, &patch, told, tell).await
+    }
+}
+
+/// Whether an object has the suspend field: the API server would drop it silently where the kind has none.
+async fn can_be_suspended(objects: &Api<DynamicObject>, name: &str) -> Result<bool, LiveError> {
+    let object = answer("read the object", objects.get(name)).await?;
+    let suspend = object.data.pointer("/spec/suspend");
+    Ok(suspend.is_some_and(Value::is_boolean))
+}
+
+/// Sets spec.active of the Workload of a job or group.
+async fn activate(
+    object: &str,
+    target: &Target,
+    active: bool,
+    tell: &mut Tell<'_>,
+) -> Result<Ended, LiveError> {
+    let (kind, name) = object_name(object, "job/train")?;
+    let (cluster, namespace) = connect(target).await?;
+    let kind = kind_of(&cluster, kind).await?;
+    let workloads: Vec<Workload> = list(&cluster.client, Some(&namespace), None, tell).await?;
+    let found = workloads
+        .iter()
+        .find(|workload| is_of(workload, &kind, name));
+    let Some(workload) = found else {
+        let told =
+            format!("{kind} {name:?} has no Workload in namespace {namespace}: it is not queued");
+        tell(Told::Error(told))?;
+        return Ok(Ended::NotDone);
+    };
+    let resource = ApiResource::erase::<Workload>(&());
+    let api: Api<DynamicObject> =
+        Api::namespaced_with(cluster.client.clone(), &namespace, &resource);
+    let done = if active { "reactivated" } else { "evicted" };
+    let told = format!("{kind}/{name} {done}\n");
+    let patch = json!({"spec": {"active": active}});
+    patched(&api, &workload.name_any(), &patch, told, tell).await
+}
+
+/// The kind that a word means; `PodGroup` for groups of pods, which are no objects.
+pub(super) async fn kind_of(cluster: &Cluster, word: &str) -> Result<String, LiveError> {
+    if word.eq_ignore_ascii_case("podgroup") {
+        return Ok("PodGroup".to_owned());
+    }
+    Ok(Served::ask(&cluster.client).await?.named(word)?.api.kind)
+}
+
+/// Whether a Workload stands for this job or group.
+pub(super) fn is_of(workload: &Workload, kind: &str, name: &str) -> bool {
+    let (of_kind, of_name) = owner(workload);
+    of_kind == kind && of_name == name
+}
+
+async fn connect(target: &Target) -> Result<(Cluster, String), LiveError> {
+    if target.namespaces.all_namespaces {
+        return Err(LiveError::OneNamespace);
+    }
+    let cluster = Cluster::connect(&target.connection).await?;
+    let namespace = cluster.namespace(&target.namespaces)?;
+    Ok((cluster, namespace.unwrap_or_default()))
+}
+
+async fn patched(
+    objects: &Api<DynamicObject>,
+    name: &str,
+    patch: &Value,
+    done: String,
+    tell: &mut Tell<'_>,
+) -> Result<Ended, LiveError> {
+    let params = PatchParams {
+        field_manager: Some(FIELD_MANAGER.to_owned()),
+        ..PatchParams::default()
+    };
+    let patch = Patch::Merge(patch);
+    let sent = objects.patch_metadata(name, &params, &patch);
+    match answer("change the object", sent).await {
+        Ok(_) => {
+            tell(Told::Result(done))?;
+            Ok(Ended::Done)
+        }
+        Err(ClusterError::Refused(status)) => {
+            tell(Told::Error(status.message.clone()))?;
+            Ok(Ended::NotDone)
+        }
+        Err(error) => Err(error.into()),
+    }
+}

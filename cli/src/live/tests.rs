@@ -1,0 +1,180 @@
+//! What is printed of queues and jobs, from objects.
+
+use insta::assert_snapshot;
+use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::jiff::Timestamp;
+use serde_json::{Value, json};
+use sluice_crds::{ClusterQueue, Cohort, LocalQueue, Workload};
+
+use super::jobs::jobs;
+use super::queues::trees;
+use super::{list, status};
+
+fn now() -> Timestamp {
+    "2026-03-01T12:00:00Z".parse().unwrap()
+}
+
+fn workload(name: &str, priority: i32, minute: u32, status: &Value) -> Workload {
+    let created = format!("2026-03-01T11:{minute:02}:00Z");
+    serde_json::from_value(json!({
+        "apiVersion": "sluice.dev/v1alpha1", "kind": "Workload",
+        "metadata": {
+            "name": format!("{name}-1"), "namespace": "blue", "uid": name, "creationTimestamp": created,
+            "ownerReferences": [{"apiVersion": "batch/v1", "kind": "Job", "name": name, "uid": "u", "controller": true}],
+        },
+        "spec": {"queueName": "main", "priority": priority, "podSets": [], "active": name != "idle"},
+        "status": status,
+    }))
+    .unwrap()
+}
+
+fn said(kind: &str, is_true: bool, reason: &str, message: &str) -> Value {
+    json!({"type": kind, "status": if is_true { "True" } else { "False" }, "reason": reason, "message": message,
+        "lastTransitionTime": "2026-03-01T11:58:30Z"})
+}
+
+fn pod(name: &str, gates: &[&str]) -> Pod {
+    let gates: Vec<Value> = gates.iter().map(|gate| json!({"name": gate})).collect();
+    serde_json::from_value(json!({
+        "metadata": {
+            "name": name, "namespace": "blue", "uid": name, "creationTimestamp": "2026-03-01T11:20:00Z",
+            "labels": {"sluice.dev/queue-name": "main", "sluice.dev/managed": "true"},
+            "annotations": {"sluice.dev/queue-allocation-gate": "true"},
+        },
+        "spec": {"schedulingGates": gates, "containers": [{"name": "c"}]},
+    }))
+    .unwrap()
+}
+
+#[test]
+fn jobs_are_listed_in_the_order_of_their_queue() {
+    let admission = json!({"clusterQueue": "team-a", "podSetAssignments": []});
+    let waits = json!({"conditions": [said("QuotaReserved", false, "WaitingForQuota", "Needs 2 more cpu")]});
+    let workloads = [
+        workload("late", 0, 40, &waits),
+        workload("early", 0, 10, &waits),
+        workload("urgent", 100, 50, &json!({})),
+        workload(
+            "runs",
+            0,
+            5,
+            &json!({"admission": admission, "conditions": [said("Admitted", true, "Admitted", "")]}),
+        ),
+        workload(
+            "stops",
+            0,
+            6,
+            &json!({"admission": admission, "conditions": [
+                said("Evicted", true, "Preempted", "Preempted by Job \"urgent\""),
+            ]}),
+        ),
+        workload(
+            "idle",
+            0,
+            7,
+            &json!({"conditions": [said("QuotaReserved", false, "Deactivated", "")]}),
+        ),
+        workload(
+            "done",
+            0,
+            8,
+            &json!({"admission": admission, "conditions": [said("Finished", true, "Succeeded", "")]}),
+        ),
+    ];
+    let queue: LocalQueue = serde_json::from_value(json!({
+        "apiVersion": "sluice.dev/v1alpha1", "kind": "LocalQueue",
+        "metadata": {"name": "main", "namespace": "blue"}, "spec": {"clusterQueue": "team-a"},
+        "status": {"oldestGated": [
+            {"kind": "Job.batch", "name": "held", "gates": ["acme.io/budget"], "since": "2026-03-01T10:00:00Z"},
+        ]},
+    }))
+    .unwrap();
+    let pods = [
+        pod("single", &["sluice.dev/queue-allocation-gate"]),
+        pod(
+            "gated",
+            &["sluice.dev/queue-allocation-gate", "acme.io/data"],
+        ),
+    ];
+    let jobs = jobs(&workloads, &[queue], &pods);
+    assert_snapshot!(list::table(&jobs, false, false, now()), @r"
+    KIND   NAME     QUEUE   STATE      PLACE    SINCE   REASON
+    Job    held     main    Gated      <none>   120m    Gated
+    Pod    gated    main    Gated      <none>   40m     SchedulingGated
+    Job    urgent   main    Pending    1/4      10m     <none>
+    Job    early    main    Pending    2/4      50m     WaitingForQuota
+    Pod    single   main    Pending    3/4      40m     <none>
+    Job    late     main    Pending    4/4      20m     WaitingForQuota
+    Job    runs     main    Admitted   <none>   90s     Admitted
+    Job    stops    main    Evicted    <none>   90s     Preempted
+    Job    idle     main    Inactive   <none>   90s     Deactivated
+    Job    done     main    Finished   <none>   90s     Succeeded
+    ");
+    let waiting: Vec<_> = jobs
+        .into_iter()
+        .filter(|job| job.place == Some(2))
+        .collect();
+    assert_snapshot!(list::table(&waiting, true, true, now()), @r"
+    NAMESPACE   KIND   NAME    QUEUE   STATE     PLACE   SINCE   REASON            PRIORITY   MESSAGE
+    blue        Job    early   main    Pending   2/4     50m     WaitingForQuota   0          Needs 2 more cpu
+    ");
+    assert_eq!(list::table(&[], false, false, now()), "No jobs found\n");
+}
+
+fn cluster_queue(name: &str, cohort: Option<&str>, used: &str, borrowed: &str) -> ClusterQueue {
+    let mut queue = json!({
+        "apiVersion": "sluice.dev/v1alpha1", "kind": "ClusterQueue", "metadata": {"name": name},
+        "spec": {"namespaceSelector": {}, "resourceGroups": [{"coveredResources": ["cpu"], "flavors": [
+            {"name": "default", "resources": [{"name": "cpu", "nominalQuota": "4"}]},
+        ]}]},
+        "status": {"pendingWorkloads": 2, "admittedWorkloads": 1, "flavorsUsage": [{"name": "default", "resources": [
+            {"name": "cpu", "total": used, "borrowed": borrowed},
+        ]}]},
+    });
+    if let Some(cohort) = cohort {
+        queue["spec"]["cohortName"] = json!(cohort);
+    }
+    serde_json::from_value(queue).unwrap()
+}
+
+#[test]
+fn queues_are_shown_as_a_tree() {
+    let mut stopped = cluster_queue("alone", None, "0", "0");
+    stopped.status.as_mut().unwrap().conditions = vec![
+        serde_json::from_value(said(
+            "Active",
+            false,
+            "Stopped",
+            "Can't admit: it is stopped",
+        ))
+        .unwrap(),
+    ];
+    let queues = [
+        cluster_queue("team-b", Some("family"), "500m", "0"),
+        cluster_queue("team-a", Some("family"), "6", "2"),
+        stopped,
+    ];
+    let cohort = |name: &str, parent: &str| -> Cohort {
+        serde_json::from_value(json!({
+            "apiVersion": "sluice.dev/v1alpha1", "kind": "Cohort", "metadata": {"name": name},
+            "spec": {"parentName": parent, "resourceGroups": [{"coveredResources": ["cpu"], "flavors": [
+                {"name": "default", "resources": [{"name": "cpu", "nominalQuota": "2"}]},
+            ]}]},
+        }))
+        .unwrap()
+    };
+    let nodes = trees(&queues, &[cohort("family", "all")]);
+    assert_snapshot!(status::tree(&nodes, true), @r#"
+    QUEUE               PENDING   ADMITTED   RESOURCE   USED   QUOTA   BORROWED   USAGE                  FLAVOR
+    all (cohort)
+      family (cohort)                        cpu               2                                         default
+        team-a          2         1          cpu        6      4       2          #############+++++++   default
+        team-b          2         1          cpu        500m   4                  ###.................   default
+    alone               2         1          cpu        0      4                  ....................   default
+    ClusterQueue "alone" admits nothing: Can't admit: it is stopped
+    "#);
+    // Cohorts that are each other's parents are shown all the same, each once.
+    let circle = trees(&[], &[cohort("a", "b"), cohort("b", "a")]);
+    let names: Vec<_> = circle.iter().map(|node| node.name.as_str()).collect();
+    assert_eq!(names, ["a", "b"]);
+}

@@ -1,0 +1,196 @@
+//! `kubectl sluice top`: who holds how much quota, by LocalQueue, namespace or ClusterQueue.
+
+use std::collections::BTreeMap;
+
+use clap::{Args, ValueEnum};
+use kube::ResourceExt as _;
+use serde::Serialize;
+use sluice_crds::{LocalQueue, Quantity};
+
+use super::outcome::{EXIT_CODES, Ended, LiveError, look, shown};
+use super::seen::list;
+use crate::cluster::{Cluster, Connection, Format, Namespaces, Tell};
+use crate::table::columns;
+
+/// Show who holds how much quota: by LocalQueue, namespace or ClusterQueue.
+#[derive(Debug, Args)]
+#[command(after_help = EXIT_CODES)]
+pub struct Top {
+    /// Add up by queue, namespace or cluster-queue.
+    #[arg(
+        long,
+        value_name = "WHAT",
+        default_value = "queue",
+        hide_possible_values = true
+    )]
+    by: By,
+    /// Output format: json, yaml or wide.
+    #[arg(short, long, value_name = "FORMAT", hide_possible_values = true)]
+    output: Option<Format>,
+    /// Look again every two seconds, and print what has changed.
+    #[arg(short, long)]
+    watch: bool,
+    #[command(flatten)]
+    namespaces: Namespaces,
+    #[command(flatten)]
+    connection: Connection,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum By {
+    Queue,
+    Namespace,
+    ClusterQueue,
+}
+
+/// What somebody holds.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Holder {
+    /// `namespace/queue`, the namespace, or the ClusterQueue.
+    pub name: String,
+    /// How many workloads hold quota.
+    pub workloads: i64,
+    /// How much of each resource, in all flavors together.
+    pub held: BTreeMap<String, Quantity>,
+}
+
+impl Top {
+    /// Shows it.
+    ///
+    /// # Errors
+    /// The cluster does not answer, or the result can't be written.
+    pub async fn run(&self, tell: &mut Tell<'_>) -> Result<Ended, LiveError> {
+        let cluster = Cluster::connect(&self.connection).await?;
+        let namespace = cluster.namespace(&self.namespaces)?;
+        let mut notes = Vec::new();
+        let ended = look(self.watch, tell, async || {
+            let mut note = |told| {
+                notes.push(told);
+                Ok(())
+            };
+            let queues: Vec<LocalQueue> =
+                list(&cluster.client, namespace.as_deref(), None, &mut note).await?;
+            let holders = holders(&queues, self.by);
+            shown(self.output, &holders, |_| table(&holders, self.by))
+        })
+        .await;
+        for note in notes {
+            tell(note)?;
+        }
+        ended
+    }
+}
+
+/// Who holds something, by name.
+fn holders(queues: &[LocalQueue], by: By) -> Vec<Holder> {
+    let mut sums: BTreeMap<String, (i64, BTreeMap<String, i128>)> = BTreeMap::new();
+    for queue in queues {
+        let namespace = queue.namespace().unwrap_or_default();
+        let name = match by {
+            By::Queue => format!("{namespace}/{}", queue.name_any()),
+            By::Namespace => namespace,
+            By::ClusterQueue => queue.spec.cluster_queue.clone(),
+        };
+        let status = queue.status.clone().unwrap_or_default();
+        let (count, held) = sums.entry(name).or_default();
+        *count = count.saturating_add(i64::from(status.reserving_workloads));
+        for resource in status
+            .flavors_usage
+            .iter()
+            .flat_map(|flavor| &flavor.resources)
+        {
+            let sum = held.entry(resource.name.clone()).or_default();
+            *sum = sum.saturating_add(resource.total.nanos().unwrap_or_default());
+        }
+    }
+    let holders = sums.into_iter().map(|(name, (workloads, held))| Holder {
+        name,
+        workloads,
+        held: held
+            .into_iter()
+            .filter(|(_, nanos)| 0 < *nanos)
+            .map(|(resource, nanos)| {
+                let quantity = Quantity::of(&resource, nanos);
+                (resource, quantity)
+            })
+            .collect(),
+    });
+    holders.collect()
+}
+
+fn table(holders: &[Holder], by: By) -> String {
+    if holders.is_empty() {
+        return "No LocalQueues found\n".to_owned();
+    }
+    let first = match by {
+        By::Queue => "QUEUE",
+        By::Namespace => "NAMESPACE",
+        By::ClusterQueue => "CLUSTERQUEUE",
+    };
+    let resources: std::collections::BTreeSet<&String> = holders
+        .iter()
+        .flat_map(|holder| holder.held.keys())
+        .collect();
+    let upper: Vec<String> = resources.iter().map(|name| name.to_uppercase()).collect();
+    let mut headers = vec![first, "WORKLOADS"];
+    headers.extend(upper.iter().map(String::as_str));
+    let rows: Vec<Vec<String>> = holders
+        .iter()
+        .map(|holder| {
+            let held = resources.iter().map(|name| {
+                let held = holder.held.get(*name);
+                held.map_or_else(|| "0".to_owned(), |held| held.0.clone())
+            });
+            let mut row = vec![holder.name.clone(), holder.workloads.to_string()];
+            row.extend(held);
+            row
+        })
+        .collect();
+    columns(&headers, &rows, 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use insta::assert_snapshot;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn usage_is_added_up() {
+        let queue = |namespace: &str, name: &str, count: i32, cpu: &str| {
+            let resources =
+                json!([{"name": "cpu", "total": cpu}, {"name": "memory", "total": "1Gi"}]);
+            let queue: LocalQueue = serde_json::from_value(json!({
+                "apiVersion": "sluice.dev/v1alpha1", "kind": "LocalQueue",
+                "metadata": {"name": name, "namespace": namespace},
+                "spec": {"clusterQueue": "shared"},
+                "status": {"reservingWorkloads": count, "flavorsUsage": [
+                    {"name": "default", "resources": resources},
+                ]},
+            }))
+            .unwrap();
+            queue
+        };
+        let queues = [
+            queue("blue", "main", 2, "1500m"),
+            queue("blue", "night", 1, "2"),
+            queue("red", "main", 0, "0"),
+        ];
+        let told =
+            [By::Queue, By::Namespace, By::ClusterQueue].map(|by| table(&holders(&queues, by), by));
+        assert_snapshot!(told.join("\n"), @r"
+    QUEUE        WORKLOADS   CPU     MEMORY
+    blue/main    2           1500m   1Gi
+    blue/night   1           2       1Gi
+    red/main     0           0       1Gi
+
+    NAMESPACE   WORKLOADS   CPU     MEMORY
+    blue        3           3500m   2Gi
+    red         0           0       1Gi
+
+    CLUSTERQUEUE   WORKLOADS   CPU     MEMORY
+    shared         3           3500m   3Gi
+    ");
+    }
+}

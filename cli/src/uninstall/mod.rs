@@ -1,0 +1,127 @@
+//! `kubectl sluice uninstall`: takes Sluice away so that nothing stays held that nobody releases, whichever variant was
+//! installed and by whichever road. It may be run again at any time: what is gone is passed over.
+//!
+//! | file | what it holds |
+//! |---|---|
+//! | `parts` | what Sluice is made of, and in which order that is deleted |
+//! | `outcome` | what is told, and why nothing more could be done |
+//! | `end` | waiting until no Sluice decides any more |
+//! | `held` | what an object waits for, and the patch that starts it. Pure |
+//! | `release` | the objects and pods of the cluster, and their patches |
+//!
+//! Must not know queues: what is started was waiting for one, whatever it asks for.
+
+mod end;
+mod held;
+mod outcome;
+mod parts;
+mod release;
+
+use std::io;
+
+use clap::Args;
+
+use self::outcome::Report;
+pub use self::outcome::{Line, UninstallError};
+use crate::cluster::Served;
+use crate::cluster::{Cluster, Connection};
+
+const DETAILS: &str = "\
+Deletes, in this order: the webhook configurations and admission policies by which jobs are held; the Deployment
+and the rights of its account; and, when nobody decides any more, everything else that has the label
+app.kubernetes.io/name=sluice. Queues, Workloads, JobKinds and their CRDs stay, unless --crds is given.
+
+Jobs that run go on. Jobs and pods that wait stay as they are, and are listed, unless --release-jobs is given: then
+what Sluice suspended is started, and Sluice's scheduling gate is taken off pods and pod templates. What an external
+gate holds, what its owner has suspended, and what was taken out of its queue (spec.active of its Workload) stays,
+and is listed.
+
+Where Sluice was installed by Helm, run `helm uninstall` afterwards.
+
+Examples:
+  # See what would be done
+  kubectl sluice uninstall --release-jobs --dry-run
+
+  # Take Sluice away, and start what waits
+  kubectl sluice uninstall --release-jobs";
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0  done
+  1  something could not be deleted or started, and was told
+  2  wrong usage, or the cluster does not answer what is asked for";
+
+/// Take Sluice away, and start the jobs that wait.
+#[derive(Debug, Args)]
+#[command(long_about = DETAILS, after_help = EXIT_CODES)]
+pub struct Uninstall {
+    /// Start the jobs that Sluice suspended, and take its gate off pods.
+    #[arg(long)]
+    release_jobs: bool,
+    /// Delete the CRDs, too, and with them all queues, Workloads, JobKinds and Gates.
+    #[arg(long)]
+    crds: bool,
+    /// Change nothing, and tell what would be done.
+    #[arg(long)]
+    dry_run: bool,
+    /// The namespace that Sluice is in; by default the one that its ClusterRoleBinding names.
+    #[arg(short, long, value_name = "NAME")]
+    namespace: Option<String>,
+    #[command(flatten)]
+    connection: Connection,
+}
+
+impl Uninstall {
+    /// Takes Sluice away. Returns whether all of it worked.
+    ///
+    /// # Errors
+    /// The cluster does not answer what is asked for, or a Sluice goes on.
+    pub fn run(
+        &self,
+        tell: &mut dyn FnMut(Line) -> io::Result<()>,
+    ) -> Result<bool, UninstallError> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(UninstallError::NoRuntime)?;
+        let mut report = Report {
+            tell,
+            is_dry: self.dry_run,
+            is_well: true,
+        };
+        let ended = runtime.block_on(self.uninstall(&mut report));
+        // A credential plugin that hangs must not keep the process.
+        runtime.shutdown_background();
+        ended.map(|()| report.is_well)
+    }
+
+    async fn uninstall(&self, report: &mut Report<'_>) -> Result<(), UninstallError> {
+        let cluster = Cluster::connect(&self.connection).await?;
+        let client = &cluster.client;
+        let served = Served::ask(client).await?;
+        let namespace = match &self.namespace {
+            Some(namespace) => namespace.clone(),
+            None => parts::namespace(client).await?,
+        };
+        let mut parts = parts::Parts::new(client, &served, &namespace, self.dry_run);
+        // First what holds new objects and refuses to start old ones: it would do so without Sluice, too.
+        parts.delete_admission(report).await?;
+        parts.delete_process(report).await?;
+        if !self.dry_run {
+            end::wait(client, &namespace).await?;
+        }
+        let road = if self.release_jobs {
+            release::Road::Start {
+                is_dry: self.dry_run,
+            }
+        } else {
+            release::Road::List
+        };
+        release::all(client, &served, road, report).await?;
+        parts.delete_rest(report).await?;
+        if self.crds {
+            parts.delete_crds(report).await?;
+        }
+        Ok(())
+    }
+}

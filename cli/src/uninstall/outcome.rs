@@ -1,0 +1,64 @@
+//! What the command tells, and why nothing more could be done.
+
+use std::io;
+
+use thiserror::Error;
+
+use crate::cluster::ClusterError;
+
+/// What is told, as soon as it is known.
+pub enum Line {
+    /// What was done.
+    Done(String),
+    /// What stays as it is, and why.
+    Left(String),
+    /// What did not work.
+    Failed(String),
+}
+
+/// Why nothing more could be done.
+#[derive(Debug, Error)]
+pub enum UninstallError {
+    /// The cluster does not answer what is asked for.
+    #[error(transparent)]
+    Cluster(#[from] ClusterError),
+    /// A Sluice goes on.
+    #[error(
+        "Sluice still runs, as {holder:?} by the Lease {namespace}/sluice: end it, and run this again"
+    )]
+    StillRuns {
+        /// Which process.
+        holder: String,
+        /// Where.
+        namespace: String,
+    },
+    /// A line can't be written.
+    #[error("the result can't be written: {0}")]
+    Unwritable(#[from] io::Error),
+    /// There is no runtime to ask the cluster with.
+    #[error("can't start: {0}")]
+    NoRuntime(#[source] io::Error),
+}
+
+/// Tells, and remembers whether anything failed.
+pub struct Report<'a> {
+    pub(super) tell: &'a mut dyn FnMut(Line) -> io::Result<()>,
+    pub(super) is_dry: bool,
+    pub(super) is_well: bool,
+}
+
+impl Report<'_> {
+    pub(super) fn done(&mut self, text: String) -> io::Result<()> {
+        let dry = if self.is_dry { " (dry run)" } else { "" };
+        (self.tell)(Line::Done(text + dry))
+    }
+
+    pub(super) fn left(&mut self, text: String) -> io::Result<()> {
+        (self.tell)(Line::Left(text))
+    }
+
+    pub(super) fn failed(&mut self, text: String) -> io::Result<()> {
+        self.is_well = false;
+        (self.tell)(Line::Failed(text))
+    }
+}

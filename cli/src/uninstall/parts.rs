@@ -1,0 +1,210 @@
+//! What Sluice is made of: cluster-scoped objects with its label, which only administrators can make, and objects with its
+//! label in its own namespace. Objects with the label elsewhere are somebody else's.
+
+use kube::Client;
+use kube::api::{Api, DeleteParams, DynamicObject, ListParams, ObjectMeta};
+use kube::core::ApiResource;
+use serde_json::Value;
+
+use crate::cluster::{ClusterError, answer};
+use crate::cluster::{Resource, Served};
+use crate::uninstall::outcome::{Report, UninstallError};
+
+/// The label of all parts.
+const LABEL: &str = "app.kubernetes.io/name=sluice";
+/// Where the manifests put Sluice.
+const NAMESPACE: &str = "sluice-system";
+/// The Lease, and the binding of the account's rights.
+pub(super) const NAME: &str = "sluice";
+/// The policies that limit Sluice's own account: they go when the account has no rights.
+const JAIL: &str = "sluice-jail";
+
+const ADMISSION: &str = "admissionregistration.k8s.io";
+const RBAC: &str = "rbac.authorization.k8s.io";
+
+/// A kind of parts: group, version, kind.
+type Kind = (&'static str, &'static str, &'static str);
+
+/// What holds and judges. Bindings before policies: a policy without one judges nothing.
+const HOLDS: [Kind; 6] = [
+    (ADMISSION, "v1", "MutatingWebhookConfiguration"),
+    (ADMISSION, "v1", "ValidatingWebhookConfiguration"),
+    (ADMISSION, "v1", "MutatingAdmissionPolicyBinding"),
+    (ADMISSION, "v1", "ValidatingAdmissionPolicyBinding"),
+    (ADMISSION, "v1", "MutatingAdmissionPolicy"),
+    (ADMISSION, "v1", "ValidatingAdmissionPolicy"),
+];
+
+/// The process, and the rights of whatever else runs with its account.
+const PROCESS: [Kind; 3] = [
+    ("apps", "v1", "Deployment"),
+    (RBAC, "v1", "ClusterRoleBinding"),
+    (RBAC, "v1", "RoleBinding"),
+];
+
+/// Everything else. The namespace last: it takes with it what is in it.
+const REST: [Kind; 15] = [
+    (ADMISSION, "v1", "ValidatingAdmissionPolicyBinding"),
+    (ADMISSION, "v1", "ValidatingAdmissionPolicy"),
+    (RBAC, "v1", "ClusterRole"),
+    (RBAC, "v1", "Role"),
+    ("monitoring.coreos.com", "v1", "PrometheusRule"),
+    ("monitoring.coreos.com", "v1", "ServiceMonitor"),
+    ("networking.k8s.io", "v1", "NetworkPolicy"),
+    ("policy", "v1", "PodDisruptionBudget"),
+    ("", "v1", "Service"),
+    ("", "v1", "ResourceQuota"),
+    ("", "v1", "ConfigMap"),
+    ("", "v1", "Secret"),
+    ("", "v1", "ServiceAccount"),
+    ("coordination.k8s.io", "v1", "Lease"),
+    ("", "v1", "Namespace"),
+];
+
+/// The namespace that Sluice is in: of the account that its rights are bound to.
+pub(super) async fn namespace(client: &Client) -> Result<String, ClusterError> {
+    let resource = ApiResource::erase::<k8s_openapi::api::rbac::v1::ClusterRoleBinding>(&());
+    let bindings = Api::<DynamicObject>::all_with(client.clone(), &resource);
+    let binding = answer("find Sluice's account", bindings.get_opt(NAME)).await?;
+    let account = binding.as_ref().and_then(|binding| {
+        let namespace = binding.data.pointer("/subjects/0/namespace");
+        namespace.and_then(Value::as_str)
+    });
+    Ok(account.unwrap_or(NAMESPACE).to_owned())
+}
+
+/// Deletes the parts.
+pub(super) struct Parts<'a> {
+    client: &'a Client,
+    served: &'a Served,
+    namespace: &'a str,
+    is_dry: bool,
+}
+
+impl<'a> Parts<'a> {
+    pub(super) fn new(
+        client: &'a Client,
+        served: &'a Served,
+        namespace: &'a str,
+        is_dry: bool,
+    ) -> Self {
+        Self {
+            client,
+            served,
+            namespace,
+            is_dry,
+        }
+    }
+
+    /// Deletes what holds new objects and judges edits, but for the limits of Sluice's own account.
+    pub(super) async fn delete_admission(
+        &mut self,
+        report: &mut Report<'_>,
+    ) -> Result<(), UninstallError> {
+        let is_no_jail = |name: &str| !name.starts_with(JAIL);
+        self.delete_kinds(&HOLDS, is_no_jail, report).await
+    }
+
+    /// Deletes the Deployment, and the rights of the account.
+    pub(super) async fn delete_process(
+        &mut self,
+        report: &mut Report<'_>,
+    ) -> Result<(), UninstallError> {
+        self.delete_kinds(&PROCESS, |_| true, report).await
+    }
+
+    /// Deletes everything else but CRDs and what is of their kinds.
+    pub(super) async fn delete_rest(
+        &mut self,
+        report: &mut Report<'_>,
+    ) -> Result<(), UninstallError> {
+        // In a dry run the others are there still, and were told of.
+        let is_dry = self.is_dry;
+        let is_rest = |name: &str| !is_dry || name.starts_with(JAIL);
+        let (policies, others) = REST.split_at(2);
+        self.delete_kinds(policies, is_rest, report).await?;
+        self.delete_kinds(others, |_| true, report).await
+    }
+
+    /// Deletes the CRDs of the group, and with them all of its objects.
+    pub(super) async fn delete_crds(
+        &mut self,
+        report: &mut Report<'_>,
+    ) -> Result<(), UninstallError> {
+        let kind = ("apiextensions.k8s.io", "v1", "CustomResourceDefinition");
+        let Some(resource) = self.served.of_kind(kind.0, kind.1, kind.2) else {
+            return Ok(());
+        };
+        let all = ListParams::default();
+        let of_group = format!(".{}", sluice_crds::GROUP);
+        for name in self.names(&resource, &all).await? {
+            if name.ends_with(&of_group) {
+                self.delete(&resource, &name, report).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn delete_kinds(
+        &mut self,
+        kinds: &[Kind],
+        is_wanted: impl Fn(&str) -> bool,
+        report: &mut Report<'_>,
+    ) -> Result<(), UninstallError> {
+        for (group, version, kind) in kinds {
+            let Some(resource) = self.served.of_kind(group, version, kind) else {
+                continue;
+            };
+            // Sluice makes the Lease itself, by its name and without the label.
+            let params = match *kind {
+                "Lease" => ListParams::default().fields(&format!("metadata.name={NAME}")),
+                "Namespace" => {
+                    let name = format!("metadata.name={}", self.namespace);
+                    ListParams::default().labels(LABEL).fields(&name)
+                }
+                _ => ListParams::default().labels(LABEL),
+            };
+            for name in self.names(&resource, &params).await? {
+                if is_wanted(&name) {
+                    self.delete(&resource, &name, report).await?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn names(
+        &self,
+        resource: &Resource,
+        params: &ListParams,
+    ) -> Result<Vec<String>, ClusterError> {
+        let objects = resource.objects(self.client, Some(self.namespace));
+        let what = format!("list {}", resource.api.plural);
+        let list = answer(what, objects.list_metadata(params)).await?;
+        // What is being deleted takes its time.
+        let found = list.items.into_iter().map(|object| object.metadata);
+        let left = found.filter(|metadata: &ObjectMeta| metadata.deletion_timestamp.is_none());
+        Ok(left.filter_map(|metadata| metadata.name).collect())
+    }
+
+    async fn delete(
+        &self,
+        resource: &Resource,
+        name: &str,
+        report: &mut Report<'_>,
+    ) -> Result<(), UninstallError> {
+        let objects = resource.objects(self.client, Some(self.namespace));
+        let params = DeleteParams {
+            dry_run: self.is_dry,
+            ..DeleteParams::background()
+        };
+        let object = format!("{}/{name}", resource.name);
+        match answer(format!("delete {object}"), objects.delete(name, &params)).await {
+            Ok(_) => report.done(format!("{object} deleted"))?,
+            // Somebody else was faster.
+            Err(ClusterError::Refused(status)) if status.code == 404 => {}
+            Err(error) => report.failed(format!("{object}: {error}"))?,
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,127 @@
+//! `kubectl sluice audit` on a real control plane, without Sluice: what names no queue is found, with the caller's rights.
+
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::Result;
+use serde_json::{Value, json};
+use sluice_testbed::{Component, ControlPlane, Options};
+
+use crate::gates::{Run, run};
+
+fn audit(kubeconfig: &Path, arguments: &[&str]) -> Run {
+    run(Command::new(env!("CARGO_BIN_EXE_kubectl-sluice"))
+        .arg("audit")
+        .args(arguments)
+        .arg("--kubeconfig")
+        .arg(kubeconfig)
+        .env_remove("KUBECONFIG"))
+}
+
+fn job_kind() -> Value {
+    json!({"apiVersion": "sluice.dev/v1alpha1", "kind": "JobKind", "metadata": {"name": "job"},
+           "spec": {"group": "batch", "version": "v1", "kind": "Job", "suspend": ".spec.suspend", "active": "false",
+                    "podSets": [{"name": "main", "template": ".spec.template"}]}})
+}
+
+fn template() -> Value {
+    json!({"spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": "example.com/none"}]}})
+}
+
+fn job(namespace: &str, name: &str, labels: &Value, annotations: &Value) -> Value {
+    json!({
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": name, "namespace": namespace, "labels": labels, "annotations": annotations},
+        "spec": {"suspend": true, "template": template()},
+    })
+}
+
+#[tokio::test]
+async fn what_names_no_queue_is_listed() -> Result<()> {
+    let options = Options {
+        without: vec![Component::Scheduler, Component::Kwok],
+        ..Options::with_crds()?
+    };
+    let cp = ControlPlane::start(options).await?;
+    let (a, b) = (
+        cp.create_namespace("a").await?,
+        cp.create_namespace("b").await?,
+    );
+    let label = |value: &str| json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": a, "labels": {"sluice.dev/enforcement": value}}});
+    let queue = json!({"sluice.dev/queue-name": "q"});
+    let gate = json!({"kueue.x-k8s.io/admission-gated-by": "sluice.dev/queue-required"});
+    let cron = json!({
+        "apiVersion": "batch/v1", "kind": "CronJob",
+        "metadata": {"name": "nightly", "namespace": a, "labels": queue},
+        "spec": {"schedule": "0 0 1 1 *", "jobTemplate": {"spec": {"template": template()}}},
+    });
+    let mut pod = template();
+    pod["apiVersion"] = json!("v1");
+    pod["kind"] = json!("Pod");
+    pod["metadata"] = json!({"name": "debug", "namespace": b});
+    let none = json!({});
+    let items = json!([
+        label("Default"),
+        job_kind(),
+        job(&a, "train", &none, &none),
+        job(&a, "held", &none, &gate),
+        job(&a, "queued", &queue, &none),
+        cron,
+        pod,
+    ]);
+    let list = json!({"apiVersion": "v1", "kind": "List", "items": items});
+    let apply = ["apply", "--server-side", "-f", "-"];
+    cp.kubectl(apply, Some(&list.to_string())).await?.ok()?;
+
+    let admin = cp.kubeconfig();
+    let (code, stdout, stderr) = audit(admin, &["-A", "--unlabelled", "Hold"]);
+    let lines: Vec<String> = stdout
+        .lines()
+        .map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "))
+        .collect();
+    assert_eq!(
+        lines,
+        [
+            "NAMESPACE OBJECT ENFORCEMENT WITHOUT A QUEUE".to_owned(),
+            format!("{a} cronjob.batch/nightly Default would be queued in the default LocalQueue"),
+            format!("{a} job.batch/held Default held"),
+            format!("{a} job.batch/train Default would be queued in the default LocalQueue"),
+            format!("{b} pod/debug <none> would be held"),
+        ],
+        "{stderr}"
+    );
+    assert_eq!((code, stderr.as_str()), (Some(1), ""));
+
+    let (code, stdout, _) = audit(admin, &["-n", "default"]);
+    assert_eq!(
+        (code, stdout.as_str()),
+        (Some(0), "Every object names a queue.\n")
+    );
+
+    // Who may not see everything is told what is missing.
+    let reader = json!({"apiVersion": "v1", "kind": "List", "items": [
+        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "reader", "namespace": b}},
+        {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "reader"},
+         "rules": [
+            {"apiGroups": ["sluice.dev"], "resources": ["jobkinds"], "verbs": ["list"]},
+            {"apiGroups": [""], "resources": ["namespaces", "pods"], "verbs": ["get", "list"]},
+         ]},
+        {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": "reader"},
+         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "reader"},
+         "subjects": [{"kind": "ServiceAccount", "name": "reader", "namespace": b}]},
+    ]});
+    cp.kubectl(apply, Some(&reader.to_string())).await?.ok()?;
+    let reader = cp.service_account_kubeconfig(&b, "reader").await?;
+    let limit = std::time::Duration::from_mins(1);
+    sluice_testbed::eventually("the rights to be known", limit, async || {
+        let (code, stdout, stderr) = audit(&reader, &["-n", &b]);
+        anyhow::ensure!(code == Some(1) && stdout.contains("pod/debug"), "{stderr}");
+        anyhow::ensure!(
+            stderr.contains("note: can't list job.batch: jobs.batch is forbidden"),
+            "{stderr}"
+        );
+        Ok::<_, anyhow::Error>(())
+    })
+    .await
+}

@@ -1,0 +1,391 @@
+//! The commands that ask and steer a cluster, on a real control plane without Sluice: statuses are written by hand.
+
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Result, ensure};
+use serde_json::{Value, json};
+use sluice_testbed::{Component, ControlPlane, Options, eventually};
+
+use crate::gates::{Run, run};
+
+const DEADLINE: std::time::Duration = std::time::Duration::from_mins(3);
+
+fn sluice(kubeconfig: &Path, arguments: &str) -> Run {
+    run(Command::new(env!("CARGO_BIN_EXE_kubectl-sluice"))
+        .args(arguments.split(' '))
+        .arg("--kubeconfig")
+        .arg(kubeconfig)
+        .env_remove("KUBECONFIG"))
+}
+
+/// The output of a run that is well.
+fn ok(kubeconfig: &Path, arguments: &str) -> String {
+    let (code, stdout, stderr) = sluice(kubeconfig, arguments);
+    assert_eq!(
+        (code, stderr.as_str()),
+        (Some(0), ""),
+        "{arguments}: {stdout}"
+    );
+    stdout
+}
+
+/// The words of each line.
+fn words(text: &str) -> Vec<String> {
+    let lines = text.lines();
+    lines
+        .map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "))
+        .collect()
+}
+
+fn own(kind: &str, metadata: &Value, spec: &Value) -> Value {
+    json!({"apiVersion": "sluice.dev/v1alpha1", "kind": kind, "metadata": metadata, "spec": spec})
+}
+
+fn job(namespace: &str, name: &str) -> Value {
+    json!({
+        "apiVersion": "batch/v1", "kind": "Job",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {"suspend": true, "template": {"spec": {
+            "restartPolicy": "Never",
+            "containers": [{"name": "main", "image": "example.com/none"}],
+        }}},
+    })
+}
+
+/// The Workload of a job, as Sluice would make it.
+fn workload(namespace: &str, job: &str, uid: &str, priority: i32) -> Value {
+    let owner = json!({"apiVersion": "batch/v1", "kind": "Job", "name": job, "uid": uid, "controller": true});
+    let metadata =
+        json!({"name": format!("{job}-1"), "namespace": namespace, "ownerReferences": [owner]});
+    let sets = json!([{"name": "main", "count": 2, "requests": {"cpu": "500m", "memory": "1Gi"}}]);
+    own(
+        "Workload",
+        &metadata,
+        &json!({"queueName": "main", "priority": priority, "podSets": sets}),
+    )
+}
+
+async fn set_status(
+    cp: &ControlPlane,
+    namespace: &str,
+    object: &str,
+    status: &Value,
+) -> Result<()> {
+    let patch = json!({ "status": status }).to_string();
+    let args = [
+        "patch",
+        object,
+        "-n",
+        namespace,
+        "--subresource=status",
+        "--type=merge",
+        "-p",
+        &patch,
+    ];
+    cp.kubectl(args, None).await?.ok().map(drop)
+}
+
+/// Queues with usage, a job that is admitted, and two that wait; a tenant who may see the objects of the namespace.
+async fn setting(cp: &ControlPlane, ns: &str) -> Result<()> {
+    let quotas = json!([{"coveredResources": ["cpu", "memory"], "flavors": [{"name": "default", "resources": [
+        {"name": "cpu", "nominalQuota": "4"}, {"name": "memory", "nominalQuota": "8Gi"},
+    ]}]}]);
+    let role = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role",
+        "metadata": {"name": "tenant", "namespace": ns},
+        "rules": [
+            {"apiGroups": ["sluice.dev"], "resources": ["localqueues", "workloads"], "verbs": ["get", "list"]},
+            {"apiGroups": [""], "resources": ["pods", "events"], "verbs": ["get", "list"]},
+        ],
+    });
+    let binding = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
+        "metadata": {"name": "tenant", "namespace": ns},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "tenant"},
+        "subjects": [{"kind": "ServiceAccount", "name": "tenant", "namespace": ns}],
+    });
+    let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "tenant", "namespace": ns}});
+    let items = json!([
+        own("ResourceFlavor", &json!({"name": "default"}), &json!({})),
+        own(
+            "ClusterQueue",
+            &json!({"name": "team-a"}),
+            &json!({"cohortName": "family", "resourceGroups": quotas})
+        ),
+        own(
+            "LocalQueue",
+            &json!({"name": "main", "namespace": ns}),
+            &json!({"clusterQueue": "team-a"})
+        ),
+        job(ns, "runs"),
+        job(ns, "waits"),
+        job(ns, "urgent"),
+        job(ns, "free"),
+        account,
+        role,
+        binding,
+    ]);
+    let list = json!({"apiVersion": "v1", "kind": "List", "items": items});
+    let apply = ["apply", "--server-side", "-f", "-"];
+    cp.kubectl(apply, Some(&list.to_string())).await?.ok()?;
+    let mut workloads = Vec::new();
+    for (name, priority) in [("runs", 0), ("waits", 0), ("urgent", 100)] {
+        let uid = [
+            "get",
+            "job",
+            name,
+            "-n",
+            ns,
+            "-o",
+            "jsonpath={.metadata.uid}",
+        ];
+        let uid = cp.kubectl(uid, None).await?.ok()?;
+        workloads.push(workload(ns, name, uid.trim(), priority));
+    }
+    let list = json!({"apiVersion": "v1", "kind": "List", "items": workloads});
+    cp.kubectl(apply, Some(&list.to_string())).await?.ok()?;
+    let said = |kind: &str, is_true: &str, reason: &str, message: &str| {
+        json!({"type": kind, "status": is_true, "reason": reason, "message": message,
+            "lastTransitionTime": "2026-01-01T00:00:00Z"})
+    };
+    let admission =
+        json!({"clusterQueue": "team-a", "podSetAssignments": [{"name": "main", "count": 2}]});
+    let admitted =
+        json!({"admission": admission, "conditions": [said("Admitted", "True", "Admitted", "")]});
+    set_status(cp, ns, "workload/runs-1", &admitted).await?;
+    let waits = said(
+        "QuotaReserved",
+        "False",
+        "WaitingForQuota",
+        "3 more cpu is needed",
+    );
+    set_status(cp, ns, "workload/waits-1", &json!({"conditions": [waits]})).await?;
+    let usage = json!([{"name": "default", "resources": [
+        {"name": "cpu", "total": "5", "borrowed": "1"}, {"name": "memory", "total": "2Gi", "borrowed": "0"},
+    ]}]);
+    let status = json!({"pendingWorkloads": 2, "reservingWorkloads": 1, "admittedWorkloads": 1, "flavorsUsage": usage,
+        "usage": "cpu 5/4, memory 2Gi/8Gi"});
+    set_status(cp, ns, "clusterqueue/team-a", &status).await?;
+    set_status(cp, ns, "localqueue/main", &status).await
+}
+
+#[tokio::test]
+async fn queues_and_jobs_are_shown_and_steered_with_the_rights_of_the_caller() -> Result<()> {
+    let options = Options {
+        without: vec![Component::Scheduler, Component::Kwok],
+        ..Options::with_crds()?
+    };
+    let cp = ControlPlane::start(options).await?;
+    let ns = cp.create_namespace("blue").await?;
+    setting(&cp, &ns).await?;
+    let admin = cp.kubeconfig();
+    let tenant = cp.service_account_kubeconfig(&ns, "tenant").await?;
+    shown(admin, &tenant, &ns).await?;
+    explained(admin, &ns);
+    simulated(admin, &tenant);
+    steered(&cp, admin, &tenant, &ns).await?;
+    checked(admin);
+    Ok(())
+}
+
+async fn shown(admin: &Path, tenant: &Path, ns: &str) -> Result<()> {
+    let tree = [
+        "QUEUE PENDING ADMITTED RESOURCE USED QUOTA BORROWED USAGE",
+        "family (cohort)",
+        "team-a 2 1 cpu 5 4 1 ################++++",
+        "memory 2Gi 8Gi #####...............",
+    ];
+    assert_eq!(words(&ok(admin, "status")), tree);
+    // The API server hears of roles by a watch of its own.
+    eventually("the tenant to see its queue", DEADLINE, async || {
+        let (code, stdout, stderr) = sluice(tenant, &format!("status -n {ns}"));
+        ensure!(code == Some(0), "{stderr}");
+        let local = format!("{ns} main team-a 0 2 1 cpu 5/4, memory 2Gi/8Gi");
+        ensure!(words(&stdout)[1] == local, "{stdout}");
+        Ok::<_, anyhow::Error>(())
+    })
+    .await?;
+    let listed = words(&ok(tenant, &format!("list -n {ns}")));
+    let without_ages: Vec<String> = listed
+        .iter()
+        .map(|line| {
+            let words: Vec<&str> = line.split(' ').collect();
+            [&words[..5], &words[6..]].concat().join(" ")
+        })
+        .collect();
+    assert_eq!(
+        without_ages,
+        [
+            "KIND NAME QUEUE STATE PLACE REASON",
+            "Job urgent main Pending 1/2 <none>",
+            "Job waits main Pending 2/2 WaitingForQuota",
+            "Job runs main Admitted <none> Admitted",
+        ]
+    );
+    let json: Value = serde_json::from_str(&ok(tenant, &format!("list -n {ns} -o json")))?;
+    assert_eq!(json[1]["message"], "3 more cpu is needed");
+    let top = words(&ok(tenant, &format!("top -n {ns}")));
+    assert_eq!(
+        top,
+        [
+            "QUEUE WORKLOADS CPU MEMORY".to_owned(),
+            format!("{ns}/main 1 5 2Gi")
+        ]
+    );
+    let (code, _, stderr) = sluice(tenant, "list -A");
+    assert_eq!(code, Some(2));
+    ensure!(stderr.contains("is forbidden"), "{stderr}");
+    Ok(())
+}
+
+fn explained(admin: &Path, ns: &str) {
+    let told = words(&ok(admin, &format!("explain job/waits -n {ns}")));
+    let is_told = |line: &str| assert!(told.iter().any(|told| told == line), "{line}: {told:#?}");
+    for line in [
+        "Job: Job/waits",
+        "Queue: main (ClusterQueue team-a)",
+        "Place: 2 of 2",
+        "Ahead: Job/urgent",
+        "Requests: cpu 1, memory 2Gi",
+        "QuotaReserved=False (WaitingForQuota) 3 more cpu is needed",
+        "team-a 2 1 cpu 5 4 1 ################++++ default",
+    ] {
+        is_told(line);
+    }
+    let (code, stdout, stderr) = sluice(admin, &format!("explain job/free -n {ns}"));
+    let expected = format!(
+        "error: Job \"free\" is not queued: Sluice has no Workload for it in namespace {ns}\n"
+    );
+    assert_eq!((code, stdout.as_str(), stderr), (Some(1), "", expected));
+}
+
+/// The three Workloads, each of which takes a minute, in a queue with quota for four at a time.
+fn simulated(admin: &Path, tenant: &Path) {
+    let json = ok(admin, "simulate --from-cluster --duration 1m -o json");
+    let figures: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(figures["all"]["jobs"], 3, "{json}");
+    let (code, _, stderr) = sluice(tenant, "simulate --from-cluster --duration 1m");
+    assert_eq!(code, Some(2));
+    assert!(stderr.contains("is forbidden"), "{stderr}");
+}
+
+async fn steered(cp: &ControlPlane, admin: &Path, tenant: &Path, ns: &str) -> Result<()> {
+    let read = async |object: &str, path: &str| {
+        let path = format!("jsonpath={{{path}}}");
+        cp.kubectl(["get", object, "-n", ns, "-o", &path], None)
+            .await?
+            .ok()
+    };
+    let cases = [
+        (
+            "hold localqueue/main",
+            "localqueue.sluice.dev/main held",
+            "localqueue/main",
+            ".spec.stopPolicy",
+            "Hold",
+        ),
+        (
+            "hold cq/team-a --drain",
+            "clusterqueue.sluice.dev/team-a held",
+            "cq/team-a",
+            ".spec.stopPolicy",
+            "HoldAndDrain",
+        ),
+        (
+            "resume cq/team-a",
+            "clusterqueue.sluice.dev/team-a resumed",
+            "cq/team-a",
+            ".spec.stopPolicy",
+            "None",
+        ),
+        (
+            "resume job/free",
+            "job.batch/free resumed",
+            "job/free",
+            ".spec.suspend",
+            "false",
+        ),
+        (
+            "hold job/free",
+            "job.batch/free held",
+            "job/free",
+            ".spec.suspend",
+            "true",
+        ),
+        (
+            "evict job/runs",
+            "Job/runs evicted",
+            "workload/runs-1",
+            ".spec.active",
+            "false",
+        ),
+        (
+            "reactivate job/runs",
+            "Job/runs reactivated",
+            "workload/runs-1",
+            ".spec.active",
+            "true",
+        ),
+    ];
+    for (command, told, object, path, value) in cases {
+        assert_eq!(
+            ok(admin, &format!("{command} -n {ns}")),
+            format!("{told}\n"),
+            "{command}"
+        );
+        assert_eq!(read(object, path).await?.trim(), value, "{command}");
+    }
+    let (code, stdout, stderr) = sluice(tenant, &format!("evict podgroup/none -n {ns}"));
+    let expected =
+        format!("error: PodGroup \"none\" has no Workload in namespace {ns}: it is not queued\n");
+    assert_eq!((code, stdout.as_str(), stderr), (Some(1), "", expected));
+    let (code, _, stderr) = sluice(tenant, &format!("evict job/runs -n {ns}"));
+    assert_eq!(code, Some(1), "{stderr}");
+    ensure!(
+        stderr.contains("cannot patch resource \"workloads\""),
+        "{stderr}"
+    );
+    for (command, told) in [
+        (
+            "hold main",
+            "error: \"main\" names no object: say KIND/NAME, as in localqueue/main or job/train\n",
+        ),
+        (
+            "hold job/free -A",
+            "error: -A does not go with KIND/NAME: an object is in one namespace\n",
+        ),
+        (
+            "hold nothing/x",
+            "error: the server doesn't have a resource type \"nothing\"\n",
+        ),
+    ] {
+        let (code, stdout, stderr) = sluice(admin, command);
+        assert_eq!(
+            (code, stdout.as_str(), stderr.as_str()),
+            (Some(2), "", told),
+            "{command}"
+        );
+    }
+    Ok(())
+}
+
+/// There is no Sluice here.
+fn checked(admin: &Path) {
+    let (code, stdout, stderr) = sluice(admin, "check");
+    assert_eq!((code, stderr.as_str()), (Some(1), ""), "{stdout}");
+    let found = words(&stdout);
+    for line in [
+        "kinds ok all 8 kinds are served",
+        "replicas FAILED there is no Deployment of Sluice in sluice-system",
+        "job kinds ok 0 are ready, 0 wait for their CRD",
+        "admission FAILED a Job with a bad gate is not refused: neither a webhook nor a policy looks at Jobs",
+    ] {
+        assert!(
+            found.iter().any(|found| found == line),
+            "{line}: {found:#?}"
+        );
+    }
+    let version = ok(admin, "version --client");
+    assert_eq!(version, format!("Client:  {}\n", env!("CARGO_PKG_VERSION")));
+}

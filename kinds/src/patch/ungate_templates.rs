@@ -1,0 +1,82 @@
+//! The patch that takes Sluice's gate out of the pod templates of an object: for when Sluice is taken away, and pods that
+//! are still to come must not wait for it.
+
+use json_patch::{Patch, PatchOperation, RemoveOperation, ReplaceOperation, TestOperation};
+use serde_json::Value;
+
+use crate::jobkind::kind::CompiledKind;
+use crate::read::place::Place;
+
+impl CompiledKind {
+    /// Takes the queue gate out of every pod template of `object`; gates of others stay, in their order. Fails where a
+    /// list of gates has changed. Empty if no template has it.
+    pub fn ungate_templates_patch(&self, object: &Value) -> Patch {
+        let mut operations = Vec::new();
+        for template in self.templates(object) {
+            let (Place::Template(_), Some(pod)) = (&template.place, &template.pod) else {
+                // Where only the metadata of pods is written, there is no gate.
+                continue;
+            };
+            let Some(gates) = pod
+                .pointer("/spec/schedulingGates")
+                .and_then(Value::as_array)
+            else {
+                continue;
+            };
+            let is_ours = |gate: &&Value| {
+                let name = gate.get("name").and_then(Value::as_str);
+                name.is_some_and(|name| self.queue_gates().contains(name))
+            };
+            let left: Vec<Value> = gates
+                .iter()
+                .filter(|gate| !is_ours(gate))
+                .cloned()
+                .collect();
+            let Some(path) = template.place.spec(&["schedulingGates"]) else {
+                continue;
+            };
+            if left.len() == gates.len() {
+                continue;
+            }
+            operations.push(PatchOperation::Test(TestOperation {
+                path: path.clone(),
+                value: Value::Array(gates.clone()),
+            }));
+            operations.push(if left.is_empty() {
+                PatchOperation::Remove(RemoveOperation { path })
+            } else {
+                PatchOperation::Replace(ReplaceOperation {
+                    path,
+                    value: Value::Array(left),
+                })
+            });
+        }
+        Patch(operations)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+    use serde_json::json;
+
+    use super::*;
+    use crate::fixtures::deployment_kind;
+
+    const OURS: &str = sluice_crds::QUEUE_GATE;
+
+    #[rstest]
+    #[case::alone(json!([{"name": OURS}]), None)]
+    #[case::beside_others(json!([{"name": "a.io/x"}, {"name": OURS}, {"name": "b.io/y"}]),
+        Some(json!([{"name": "a.io/x"}, {"name": "b.io/y"}])))]
+    #[case::only_others(json!([{"name": "a.io/x"}]), Some(json!([{"name": "a.io/x"}])))]
+    fn only_the_queue_gate_goes(#[case] gates: Value, #[case] left: Option<Value>) {
+        let kind = CompiledKind::compile(&deployment_kind()).unwrap();
+        let mut object = json!({"spec": {"template": {"spec": {"schedulingGates": gates}}}});
+        let patch = kind.ungate_templates_patch(&object);
+        json_patch::patch(&mut object, &patch).unwrap();
+        let found = object.pointer("/spec/template/spec/schedulingGates");
+        assert_eq!(found.cloned(), left);
+        assert!(kind.ungate_templates_patch(&object).is_empty());
+    }
+}

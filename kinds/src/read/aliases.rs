@@ -1,0 +1,197 @@
+//! Keys of others that mean the same as keys of Sluice's own, as users of Kueue and Volcano set them. An object that
+//! carries one is taken as if it had Sluice's own key with that value. The labels that name a queue, and the names of
+//! the queue gate, are read under all their names where they are read (`view.rs`, `crate::gates::scheduling`).
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use crate::field::metadata::{annotation_text, label};
+
+/// A key of the metadata of an object.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum MetadataKey {
+    /// The key of a label.
+    Label(String),
+    /// The key of an annotation.
+    Annotation(String),
+}
+
+impl MetadataKey {
+    /// The value that `object` has under it.
+    fn value<'a>(&self, object: &'a Value) -> Option<&'a str> {
+        match self {
+            Self::Label(key) => label(object, key),
+            Self::Annotation(key) => annotation_text(object, key),
+        }
+    }
+}
+
+/// Other keys for keys of Sluice's own.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct KeyAliases(BTreeMap<MetadataKey, Vec<MetadataKey>>);
+
+/// How an object gets Sluice's own key, or loses it.
+#[derive(Debug, PartialEq, Eq)]
+pub struct OwnKey<'a> {
+    /// The key.
+    pub key: &'a MetadataKey,
+    /// Its value; none if it goes.
+    pub value: Option<String>,
+}
+
+impl KeyAliases {
+    /// These other keys, each list by the key that it stands for.
+    pub fn new(aliases: impl IntoIterator<Item = (MetadataKey, Vec<MetadataKey>)>) -> Self {
+        let aliases = aliases.into_iter();
+        Self(aliases.filter(|(_, others)| !others.is_empty()).collect())
+    }
+
+    /// The other keys for `own`.
+    pub fn of(&self, own: &MetadataKey) -> &[MetadataKey] {
+        self.0.get(own).map(Vec::as_slice).unwrap_or_default()
+    }
+
+    /// All other keys.
+    pub fn all(&self) -> impl Iterator<Item = &MetadataKey> {
+        self.0.values().flatten()
+    }
+
+    /// What `new` lacks of Sluice's own keys. Where it has one, that counts; but an edit of `old` that changes only
+    /// another key is one of Sluice's own.
+    pub fn own_keys(&self, old: Option<&Value>, new: &Value) -> Vec<OwnKey<'_>> {
+        let value = |keys: &[MetadataKey], object: &Value| {
+            let found = keys.iter().find_map(|key| key.value(object));
+            found.map(str::to_owned)
+        };
+        let changes = self.0.iter().filter_map(|(key, others)| {
+            let (own, other) = (key.value(new), value(others, new));
+            let Some(old) = old else {
+                let value = Some(other?);
+                return own.is_none().then_some(OwnKey { key, value });
+            };
+            let is_edited = other != value(others, old) && own == key.value(old);
+            (is_edited && other.as_deref() != own).then_some(OwnKey { key, value: other })
+        });
+        changes.collect()
+    }
+
+    /// Puts Sluice's own keys beside the others. Those that are there stay.
+    pub fn complete(
+        &self,
+        labels: &mut BTreeMap<String, String>,
+        annotations: &mut BTreeMap<String, String>,
+    ) {
+        for (own, others) in &self.0 {
+            let mut found = others.iter().filter_map(|other| match other {
+                MetadataKey::Label(key) => labels.get(key).cloned(),
+                MetadataKey::Annotation(key) => annotations.get(key).cloned(),
+            });
+            if let Some(value) = found.next() {
+                match own {
+                    MetadataKey::Label(key) => labels.entry(key.clone()).or_insert(value),
+                    MetadataKey::Annotation(key) => annotations.entry(key.clone()).or_insert(value),
+                };
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn label_key(key: &str) -> MetadataKey {
+        MetadataKey::Label(key.to_owned())
+    }
+
+    fn aliases() -> KeyAliases {
+        let queue = MetadataKey::Annotation("volcano/queue".to_owned());
+        KeyAliases::new([
+            (
+                label_key("own/class"),
+                vec![label_key("kueue/class"), label_key("acme/class")],
+            ),
+            (label_key("own/queue"), vec![queue]),
+            (label_key("own/none"), vec![]),
+        ])
+    }
+
+    #[test]
+    fn an_object_gets_sluice_s_own_keys() {
+        let labels = |labels: Value| json!({"metadata": {"labels": labels}});
+        let class = |value: Option<&str>| vec![("own/class", value.map(str::to_owned))];
+        let none = || labels(json!({}));
+        let kueue = |value: &str| labels(json!({"kueue/class": value}));
+        let both = |own: &str, other: &str| labels(json!({"own/class": own, "kueue/class": other}));
+        let cases = [
+            ("nothing", None, none(), vec![]),
+            ("new", None, kueue("a"), class(Some("a"))),
+            (
+                "the second",
+                None,
+                labels(json!({"acme/class": "a"})),
+                class(Some("a")),
+            ),
+            ("the own counts", None, both("b", "a"), vec![]),
+            ("untouched", Some(kueue("a")), kueue("a"), vec![]),
+            (
+                "edited",
+                Some(both("a", "a")),
+                both("a", "b"),
+                class(Some("b")),
+            ),
+            ("both edited", Some(both("a", "a")), both("c", "b"), vec![]),
+            (
+                "taken away",
+                Some(both("a", "a")),
+                labels(json!({"own/class": "a"})),
+                class(None),
+            ),
+            (
+                "made the same",
+                Some(both("a", "b")),
+                both("a", "a"),
+                vec![],
+            ),
+        ];
+        for (name, old, new, expected) in cases {
+            let aliases = aliases();
+            let found = aliases.own_keys(old.as_ref(), &new);
+            let expected: Vec<_> = expected
+                .into_iter()
+                .map(|(key, value)| (label_key(key), value))
+                .collect();
+            let found: Vec<_> = found
+                .into_iter()
+                .map(|own| (own.key.clone(), own.value))
+                .collect();
+            assert_eq!(found, expected, "{name}");
+        }
+        let queued = json!({"metadata": {"annotations": {"volcano/queue": "q"}}});
+        let aliases = aliases();
+        let found = aliases.own_keys(None, &queued);
+        assert_eq!(*found[0].key, label_key("own/queue"));
+    }
+
+    #[test]
+    fn what_is_read_without_a_webhook_is_completed() {
+        let map = |pairs: &[(&str, &str)]| -> BTreeMap<String, String> {
+            pairs
+                .iter()
+                .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()))
+                .collect()
+        };
+        let mut labels = map(&[("kueue/class", "a")]);
+        let mut annotations = map(&[("volcano/queue", "q")]);
+        aliases().complete(&mut labels, &mut annotations);
+        assert_eq!(
+            labels,
+            map(&[("kueue/class", "a"), ("own/class", "a"), ("own/queue", "q")])
+        );
+        aliases().complete(&mut labels, &mut annotations);
+        assert_eq!(labels.len(), 3);
+    }
+}

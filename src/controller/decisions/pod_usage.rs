@@ -1,0 +1,325 @@
+//! Whose quota a pod uses that runs: that of the job or group that it is admitted with, that of a job that has
+//! gone and left it behind, or quota of its own. Everybody asks here, so that each such pod with Sluice's label
+//! has usage, and once. How much that is lies in `engine_sync.rs`; pods without the label are found by
+//! `src/uncharged.rs`, which gives it to them.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use sluice_crds::PodSetAssignment;
+use sluice_engine::LocalQueueKey;
+use sluice_kinds::hold::Hold;
+use sluice_kinds::pod::{PodAdmission, PodMode};
+use sluice_kinds::view::QueueName;
+
+use crate::cache::pods::Root;
+use crate::cache::{PodKey, PodRecord, Subject, Uid};
+use crate::controller::Controller;
+use crate::controller::engine_sync::pod_set_of;
+use crate::plan::Note;
+use crate::process::hashing::{HashMap, HashSet};
+
+/// Most pods with usage of their own that are looked at again in a second: somebody may make thousands.
+const LOOKS_MAX: usize = 200;
+
+/// Whose quota a pod uses.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum QuotaOf {
+    /// Nobody's: it does not run yet, or has ended, or is in no queue.
+    Nobody,
+    /// That of this job or group.
+    With(Subject),
+    /// Its own.
+    Own,
+    /// What is above it is being looked up. What was so stays so.
+    Unknown,
+}
+
+/// Pods with usage of their own though they were not admitted by themselves.
+#[derive(Debug, Default)]
+pub struct OwnUsage {
+    /// What those use that have left their job, until it is recorded on them.
+    left: HashMap<Uid, PodAdmission>,
+    known: HashSet<Uid>,
+    /// Those that are still to be looked at in this round.
+    due: Vec<Uid>,
+    /// Pods that have left their job and keep their place there, and that job.
+    away: BTreeMap<Uid, Subject>,
+}
+
+impl OwnUsage {
+    /// Notes whether a pod has usage of its own that was not admitted by itself.
+    fn note(&mut self, pod: &Uid, has_own: bool) {
+        if !has_own {
+            self.known.remove(pod);
+        } else if !self.known.contains(pod) {
+            self.known.insert(pod.clone());
+        }
+    }
+
+    /// Takes out those that are to be looked at next, so many at a time.
+    fn take_due(&mut self, max: usize) -> Vec<Uid> {
+        if self.due.is_empty() {
+            self.due = self.known.iter().cloned().collect();
+            self.due.sort_unstable();
+        }
+        self.due.split_off(self.due.len().saturating_sub(max))
+    }
+}
+
+impl Controller {
+    /// Whose quota a pod uses.
+    pub(in crate::controller) fn quota_of(&self, key: &PodKey, pod: &PodRecord) -> QuotaOf {
+        if pod.mode == PodMode::Single {
+            // Its gate and its record say whether it has usage.
+            return QuotaOf::Own;
+        }
+        if !pod.is_released() {
+            return QuotaOf::Nobody;
+        }
+        let above = self.belongs_to(pod, &key.namespace);
+        let holder = above.filter(|above| self.holds_quota(above));
+        let holder = holder
+            .or_else(|| self.released_with(key, pod))
+            .or_else(|| self.left_by(key, pod));
+        if let Some(holder) = holder {
+            return QuotaOf::With(holder);
+        }
+        let is_unknown = pod.mode == PodMode::Child
+            && matches!(self.root_of(pod, &key.namespace), Root::Unknown(_));
+        if is_unknown && !self.own_usage.left.contains_key(&pod.uid) {
+            return QuotaOf::Unknown;
+        }
+        let own = self.own_admission(key, pod);
+        own.map_or(QuotaOf::Nobody, |_| QuotaOf::Own)
+    }
+
+    /// What a pod uses whose job or group holds no quota, if it is in a queue.
+    pub(in crate::controller) fn own_admission(
+        &self,
+        key: &PodKey,
+        pod: &PodRecord,
+    ) -> Option<PodAdmission> {
+        let above = self.belongs_to(pod, &key.namespace);
+        let job = above.and_then(|above| self.objects.job_of(&above));
+        let job = job.map(|(_, job)| job);
+        // What is left of it ends.
+        if job.is_some_and(|job| job.finished().is_some()) {
+            return None;
+        }
+        if let Some(Ok(recorded)) = &pod.admitted {
+            return Some(recorded.clone());
+        }
+        if let Some(left) = self.own_usage.left.get(&pod.uid) {
+            return Some(left.clone());
+        }
+        let of_queue = |queue: &QueueName| {
+            let QueueName::Named(queue) = queue else {
+                return None;
+            };
+            let queue = LocalQueueKey::new(key.namespace.clone(), queue.as_str());
+            let (cluster_queue, flavors) = self.cluster.first_choice(&queue)?;
+            Some(self.admission_now(cluster_queue, flavors.clone()))
+        };
+        match job {
+            // Its pods wait behind gates, which this one has not.
+            Some(job) if job.hold == Hold::Pods => of_queue(&job.queue),
+            Some(_) | None => (self.named_admission(key, pod)).or_else(|| of_queue(&pod.queue)),
+        }
+    }
+
+    /// The share of a pod that names no owner in what a job was admitted with of which it may be: one that its
+    /// labels name, or any of its namespace with such a pod set.
+    fn named_admission(&self, key: &PodKey, pod: &PodRecord) -> Option<PodAdmission> {
+        if pod.owner.is_some() || pod.mode != PodMode::Child {
+            return None;
+        }
+        let named = pod.named_uids.iter().cloned().map(Subject::Job);
+        let mut shares = named.filter_map(|job| self.share(pod, &job));
+        shares.next().or_else(|| {
+            let set = pod.pod_set.as_deref()?;
+            let workloads = self.objects.workloads();
+            let of_namespace = workloads.filter(|(at, _)| at.namespace == key.namespace);
+            let has_set = of_namespace.filter(|(_, record)| {
+                let mut sets = record.spec.pod_sets.iter();
+                sets.any(|of_workload| of_workload.name == set)
+            });
+            // Whichever comes first, the next time too.
+            let least = has_set
+                .filter_map(|(at, record)| {
+                    let subject = &record.owner.as_ref()?.subject;
+                    Some((at, self.share(pod, subject)?))
+                })
+                .min_by(|(one, _), (other, _)| one.name.cmp(&other.name));
+            least.map(|(_, share)| share)
+        })
+    }
+
+    /// The share of a pod in what a job or group was admitted with.
+    fn share(&self, pod: &PodRecord, subject: &Subject) -> Option<PodAdmission> {
+        let (_, record) = self.objects.workload_of(subject)?;
+        let admission = record.status.admission.as_ref();
+        let admission = admission.filter(|_| !record.is_finished())?;
+        let set = pod_set_of(pod, subject);
+        let mut assignments = admission.pod_set_assignments.iter();
+        let is_of_set = |a: &&PodSetAssignment| set.as_deref().is_none_or(|set| a.name == set);
+        let assignment = assignments.find(is_of_set)?;
+        Some(self.admission_now(&admission.cluster_queue, assignment.flavors.clone()))
+    }
+
+    fn admission_now(
+        &self,
+        cluster_queue: &str,
+        flavors: BTreeMap<String, String>,
+    ) -> PodAdmission {
+        PodAdmission {
+            cluster_queue: cluster_queue.to_owned(),
+            flavors,
+            at: Time(self.now.wall),
+            term: None,
+            priority: None,
+            job: None,
+        }
+    }
+
+    /// Notes that a pod whose usage was that of `subject` says now that it belongs elsewhere: it takes its share
+    /// along, until it is recorded on it.
+    pub(in crate::controller) fn note_left(&mut self, uid: &Uid, subject: &Subject) {
+        let Some((key, pod)) = self.objects.pods.of(uid) else {
+            return;
+        };
+        let has_other = matches!(self.quota_of(key, pod), QuotaOf::With(_));
+        if has_other || !pod.is_released() || pod.admitted.is_some() {
+            return;
+        }
+        if let Some(share) = self.share(pod, subject) {
+            self.own_usage.left.insert(uid.clone(), share);
+        }
+    }
+
+    /// The pods that were released with a job behind gates, and do not belong to it any more: they keep their places.
+    pub(in crate::controller) fn detached_pods(
+        &self,
+        subject: &Subject,
+    ) -> impl Iterator<Item = (&PodKey, &PodRecord)> {
+        let away = self.own_usage.away.iter();
+        let of_job = away.filter(move |(_, job)| *job == subject);
+        of_job.filter_map(|(pod, _)| self.objects.pods.of(pod))
+    }
+
+    /// The job behind gates with which a pod was released, if that is not the one that it belongs to.
+    fn released_with(&self, key: &PodKey, pod: &PodRecord) -> Option<Subject> {
+        let recorded = pod.admitted.as_ref()?.as_ref().ok()?;
+        let job = Subject::Job(recorded.job.as_deref()?.into());
+        let (at, _) = self.objects.job_of(&job)?;
+        (at.namespace == key.namespace && self.holds_quota(&job)).then_some(job)
+    }
+
+    /// Notes whose quota a pod uses, where that is told by other means than by whom it belongs to.
+    pub(in crate::controller) fn note_quota_of(
+        &mut self,
+        uid: &Uid,
+        quota_of: &QuotaOf,
+        has_own: bool,
+    ) {
+        self.own_usage.note(uid, has_own);
+        let known = self.objects.pods.of(uid);
+        let above = known.and_then(|(key, pod)| self.belongs_to(pod, &key.namespace));
+        let job = match quota_of {
+            QuotaOf::With(job)
+                if Some(job) != above.as_ref()
+                    && known.is_some_and(|(key, pod)| {
+                        self.released_with(key, pod).as_ref() == Some(job)
+                    }) =>
+            {
+                Some(job.clone())
+            }
+            QuotaOf::With(_) | QuotaOf::Nobody | QuotaOf::Own | QuotaOf::Unknown => None,
+        };
+        if self.own_usage.away.get(uid) == job.as_ref() {
+            return;
+        }
+        let before = match &job {
+            Some(job) => self.own_usage.away.insert(uid.clone(), job.clone()),
+            None => self.own_usage.away.remove(uid),
+        };
+        self.look_at_places(before.into_iter().chain(job));
+    }
+
+    /// Forgets a pod that is gone.
+    pub(in crate::controller) fn forget_usage(&mut self, uid: &Uid) {
+        self.own_usage.left.remove(uid);
+        self.own_usage.known.remove(uid);
+        self.expected.forget(&Subject::Pod(uid.clone()));
+        let before = self.own_usage.away.remove(uid);
+        self.look_at_places(before.into_iter());
+    }
+
+    /// Looks again at jobs of which a place was taken, or is free again.
+    fn look_at_places(&mut self, jobs: impl Iterator<Item = Subject>) {
+        for job in jobs {
+            self.agenda.sync(job.clone());
+            self.agenda.plan(job);
+        }
+    }
+
+    /// Once a second: what has usage of its own is looked at again, as what is above it may hold quota by now.
+    pub(in crate::controller) fn look_after_own_usage(&mut self) {
+        for uid in self.own_usage.take_due(LOOKS_MAX) {
+            self.sync_pod(&uid);
+        }
+    }
+
+    /// The record that a pod with usage of its own has yet to get, and what is told of that.
+    pub(in crate::controller) fn own_record(
+        &self,
+        key: &PodKey,
+        pod: &PodRecord,
+    ) -> Option<(PodAdmission, Note)> {
+        let is_missing = pod.mode != PodMode::Single && !matches!(pod.admitted, Some(Ok(_)));
+        if !is_missing || self.quota_of(key, pod) != QuotaOf::Own {
+            return None;
+        }
+        let record = self.own_admission(key, pod)?;
+        let note = match &pod.queue {
+            _ if pod.owner.is_none() && pod.pod_set.is_some() => Note::warning(
+                "Detached",
+                format!(
+                    "The pod runs, and does not belong to the job any more that it was admitted with: its usage counts in ClusterQueue {:?} until it ends, beside that of the job",
+                    record.cluster_queue
+                ),
+            ),
+            QueueName::Named(queue) => Note::warning(
+                "Uncharged",
+                format!(
+                    "The pod runs without an admission: it names LocalQueue {queue:?}, and no owner of it is admitted; its usage counts from now on"
+                ),
+            ),
+            QueueName::None | QueueName::Invalid(_) => Note::warning(
+                "Uncharged",
+                format!(
+                    "The pod runs without an admission, as no owner of it is admitted: its usage counts in ClusterQueue {:?} from now on",
+                    record.cluster_queue
+                ),
+            ),
+        };
+        Some((record, note))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_have_their_turn() {
+        let mut own = OwnUsage::default();
+        assert!(own.take_due(2).is_empty());
+        own.known.extend(["a", "b", "c", "d", "e"].map(Uid::from));
+        let mut seen: Vec<Uid> = (0..3).flat_map(|_| own.take_due(2)).collect();
+        seen.sort_unstable();
+        assert_eq!(seen.concat(), "abcde");
+        own.note(&"a".into(), false);
+        assert_eq!(own.take_due(9).len(), 4);
+    }
+}

@@ -1,0 +1,212 @@
+//! The levels of queues and cohorts, as metrics have them: gathered once a second. What takes a moment for each pending
+//! workload is counted every ten seconds.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use sluice_crds::quantity::NANOS;
+use sluice_engine::{
+    Amount, ByFlavor, CohortName, Engine, QueueName, QueueQuota, QueueStatus, ResourceName, Share,
+};
+
+use crate::cache::conditions::{self, Type};
+use crate::controller::Controller;
+use crate::process::metrics::Gathered;
+use crate::process::metrics::table::{self, Definition};
+
+/// Pending workloads are told apart every so many seconds.
+const TOLD_APART_EVERY: u64 = 10;
+
+/// What is counted every ten seconds.
+#[derive(Debug, Default)]
+pub struct Levels {
+    /// How many pending workloads of a ClusterQueue are inadmissible.
+    inadmissible: BTreeMap<String, usize>,
+    /// How many jobs and groups are pending, by ClusterQueue and reason.
+    by_reason: BTreeMap<(String, String), usize>,
+    /// Whether LocalQueues have metrics.
+    of_local_queues: bool,
+}
+
+impl Levels {
+    /// With metrics of LocalQueues, or without.
+    pub fn new(of_local_queues: bool) -> Self {
+        Self {
+            of_local_queues,
+            ..Self::default()
+        }
+    }
+}
+
+impl Controller {
+    /// Publishes how queues and cohorts stand.
+    pub(in crate::controller) fn publish_levels(&mut self) {
+        if self.seconds.is_multiple_of(TOLD_APART_EVERY) {
+            self.tell_pending_apart();
+        }
+        let mut gathered = Gathered::default();
+        let mut cohorts: BTreeSet<CohortName> = BTreeSet::new();
+        cohorts.extend(self.cluster.cohorts.keys().map(|name| name.as_str().into()));
+        for name in self.cluster.queues.keys() {
+            let queue = QueueName::from(name.as_str());
+            let known = (self.engine.queue_status(&queue)).zip(self.engine.queue_quota(&queue));
+            if let Some((status, quota)) = known {
+                self.gather_queue(&mut gathered, name, &status, &quota);
+                cohorts.extend(quota.cohort);
+            }
+        }
+        for ((queue, reason), count) in &self.levels.by_reason {
+            if self.cluster.queues.contains_key(queue) {
+                gathered.count(&table::PENDING_BY_REASON, &[queue, reason], *count);
+            }
+        }
+        for cohort in cohorts {
+            gather_cohort(&mut gathered, &self.engine, &cohort);
+        }
+        if self.levels.of_local_queues {
+            self.gather_local_queues(&mut gathered);
+        }
+        self.metrics.gathered.publish(gathered);
+    }
+
+    /// Counts pending workloads by whether they are admissible, and by what they are told.
+    fn tell_pending_apart(&mut self) {
+        let names = self.cluster.queues.keys();
+        let inadmissible = names.map(|name| {
+            let count = self.engine.inadmissible(&QueueName::from(name.as_str()));
+            (name.clone(), count)
+        });
+        let inadmissible = inadmissible.collect();
+        let mut by_reason = BTreeMap::<_, usize>::new();
+        for (key, record) in self.objects.workloads() {
+            if record.status.admission.is_some() || record.is_finished() || record.owner.is_none() {
+                continue;
+            }
+            let Some(queue) = self.cluster_queue_of(key, record) else {
+                continue;
+            };
+            let told = conditions::find(&record.status.conditions, Type::QuotaReserved);
+            let reason = told.map_or("", |told| told.reason.as_str());
+            let count = by_reason.entry((queue.to_owned(), reason.to_owned()));
+            *count.or_default() += 1;
+        }
+        self.levels.inadmissible = inadmissible;
+        self.levels.by_reason = by_reason;
+    }
+
+    fn gather_queue(
+        &self,
+        gathered: &mut Gathered,
+        name: &str,
+        status: &QueueStatus,
+        quota: &QueueQuota,
+    ) {
+        let known = self.levels.inadmissible.get(name).copied();
+        let inadmissible = known.unwrap_or_default().min(status.pending);
+        let active = status.pending.saturating_sub(inadmissible);
+        gathered.count(&table::PENDING_WORKLOADS, &[name, "active"], active);
+        gathered.count(
+            &table::PENDING_WORKLOADS,
+            &[name, "inadmissible"],
+            inadmissible,
+        );
+        gathered.count(&table::RESERVING_WORKLOADS, &[name], status.reserving);
+        gathered.count(&table::ADMITTED_ACTIVE_WORKLOADS, &[name], status.admitted);
+        for (resource, amount) in &status.pending_requests {
+            let labels = [name, resource.as_str()];
+            gathered.set(&table::PENDING_REQUESTS, &labels, units(*amount));
+        }
+        let broken = self.cluster.queues.get(name);
+        let is_broken = broken.is_some_and(|kept| kept.broken.is_some());
+        let is_active = status.active.is_ok() && !is_broken;
+        for (word, is) in [("active", is_active), ("pending", !is_active)] {
+            let labels = [name, word];
+            gathered.count(&table::CLUSTER_QUEUE_STATUS, &labels, usize::from(is));
+        }
+        let cohort = quota.cohort.as_ref().map_or("", CohortName::as_str);
+        for (flavor, resources) in &quota.quota {
+            for (resource, quota) in resources {
+                let labels = [cohort, name, flavor.as_str(), resource.as_str()];
+                gathered.set(&table::NOMINAL_QUOTA, &labels, units(quota.nominal));
+                for (definition, limit) in [
+                    (&table::BORROWING_LIMIT, quota.borrowing_limit),
+                    (&table::LENDING_LIMIT, quota.lending_limit),
+                ] {
+                    if let Some(limit) = limit {
+                        gathered.set(definition, &labels, units(limit));
+                    }
+                }
+            }
+        }
+        for (flavor, resources) in &status.usage {
+            for (resource, usage) in resources {
+                let labels = [cohort, name, flavor.as_str(), resource.as_str()];
+                gathered.set(&table::QUEUE_USAGE, &labels, units(usage.total));
+                gathered.set(&table::QUEUE_RESERVED, &labels, units(usage.reserved()));
+                gathered.set(&table::QUEUE_BORROWED, &labels, units(usage.borrowed));
+            }
+        }
+        if let Some(share) = status.share {
+            gathered.set(&table::QUEUE_SHARE, &[cohort, name], ratio(share));
+        }
+    }
+
+    fn gather_local_queues(&self, gathered: &mut Gathered) {
+        for (key, kept) in &self.cluster.local_queues {
+            let Some(status) = self.engine.local_queue_status(key) else {
+                continue;
+            };
+            let labels = [&*key.namespace, &*key.name];
+            gathered.count(&table::LOCAL_PENDING, &labels, status.pending);
+            gathered.count(&table::LOCAL_RESERVING, &labels, status.reserving);
+            gathered.count(&table::LOCAL_ADMITTED, &labels, status.admitted);
+            let is_active = status.active.is_ok() && kept.broken.is_none();
+            for (word, is) in [("True", is_active), ("False", !is_active)] {
+                let labels = [&*key.namespace, &*key.name, word];
+                gathered.count(&table::LOCAL_STATUS, &labels, usize::from(is));
+            }
+            for (flavor, resources) in &status.usage {
+                for (resource, usage) in resources {
+                    let labels = [labels[0], labels[1], flavor.as_str(), resource.as_str()];
+                    gathered.set(&table::LOCAL_USAGE, &labels, units(usage.total));
+                    gathered.set(&table::LOCAL_RESERVED, &labels, units(usage.reserved()));
+                }
+            }
+        }
+    }
+}
+
+fn gather_cohort(gathered: &mut Gathered, engine: &Engine, cohort: &CohortName) {
+    let Some(status) = engine.cohort_status(cohort) else {
+        return;
+    };
+    let mut gather = |definition: &'static Definition, amounts: &ByFlavor<Amount>| {
+        for (flavor, resources) in amounts {
+            for (resource, amount) in resources {
+                let resource: &ResourceName = resource;
+                let labels = [cohort.as_str(), flavor.as_str(), resource.as_str()];
+                gathered.set(definition, &labels, units(*amount));
+            }
+        }
+    };
+    gather(&table::COHORT_QUOTA, &status.quota);
+    gather(&table::COHORT_USAGE, &status.usage);
+    if let Some(share) = status.share {
+        gathered.set(&table::COHORT_SHARE, &[cohort.as_str()], ratio(share));
+    }
+}
+
+/// An amount in units of its resource.
+#[expect(clippy::cast_precision_loss, reason = "a metric is a float")]
+fn units(amount: Amount) -> f64 {
+    amount.get() as f64 / NANOS as f64
+}
+
+/// A share as a part of one.
+#[expect(clippy::cast_precision_loss, reason = "a metric is a float")]
+fn ratio(share: Share) -> f64 {
+    if share.is_unlimited() {
+        f64::INFINITY
+    } else {
+        share.billionths() as f64 / 1e9
+    }
+}

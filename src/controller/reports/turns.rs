@@ -1,0 +1,369 @@
+//! The turns of a job's life: one line of the log for each, and what is counted of them. What a Workload shows is
+//! `plan/turn.rs`; gates, releases and pods that are admitted by themselves are told where they are seen.
+
+use std::time::Duration;
+
+use k8s_openapi::jiff::Timestamp;
+use sluice_engine::LocalQueueKey;
+use sluice_kinds::pod::{PodMode, PodPhase};
+use sluice_kinds::view::QueueName;
+use tracing::info;
+
+use crate::cache::held::Gated;
+use crate::cache::{PodKey, PodRecord, Subject, Uid, WorkloadKey, WorkloadRecord};
+use crate::controller::Controller;
+use crate::plan::cause::Cause;
+use crate::plan::turn::{self, Turn, turns};
+use crate::process::clock::{Moment, Now};
+use crate::process::hashing::HashMap;
+
+/// What the log of a turn begins with, so that it can be selected.
+const TARGET: &str = "sluice::turns";
+
+/// The decisions that releases follow from.
+#[derive(Debug, Default)]
+pub struct Decided {
+    at: HashMap<Subject, Moment>,
+}
+
+impl Decided {
+    /// A job was admitted by the engine.
+    pub fn note(&mut self, subject: &Subject, now: Now) {
+        self.at.insert(subject.clone(), now.moment);
+    }
+
+    /// Nothing is known of a job any more.
+    pub fn forget(&mut self, subject: &Subject) {
+        self.at.remove(subject);
+    }
+}
+
+/// What a line says of a turn. What is not known, or does not apply, is empty.
+#[derive(Default)]
+struct Line<'a> {
+    kind: &'a str,
+    namespace: &'a str,
+    name: &'a str,
+    /// The ClusterQueue.
+    queue: &'a str,
+    flavor: &'a str,
+    /// How long the job was in the state that this turn ends.
+    waited: Option<Duration>,
+    reason: &'a str,
+}
+
+fn log(turn: &str, line: &Line<'_>) {
+    let Line {
+        kind,
+        namespace,
+        name,
+        queue,
+        flavor,
+        waited,
+        reason,
+    } = line;
+    info!(
+        target: TARGET,
+        kind,
+        namespace,
+        name,
+        queue,
+        flavor,
+        waited_seconds = waited.map(|waited| waited.as_secs_f64()),
+        reason,
+        "{turn}"
+    );
+}
+
+impl Controller {
+    /// Tells what has become of a Workload since it was seen last.
+    pub(in crate::controller) fn tell_turns(
+        &self,
+        key: &WorkloadKey,
+        before: &WorkloadRecord,
+        after: &WorkloadRecord,
+    ) {
+        for turn in turns(before, after) {
+            // What gives its quota back had it in this queue, by these flavors.
+            let record = match turn {
+                Turn::Requeued { .. } => before,
+                _ => after,
+            };
+            let began = match turn {
+                Turn::Admitted | Turn::Deactivated { .. } | Turn::Reactivated => {
+                    turn::waits_since(before)
+                }
+                Turn::Requeued { .. } => turn::evicted_at(before),
+                Turn::Ready => turn::admitted_at(after),
+                Turn::Evicted { .. } | Turn::Finished { .. } => turn::admitted_at(before),
+            };
+            let queue = self.cluster_queue_of(key, record);
+            if let Some(queue) = queue {
+                self.count_turn(&turn, queue, before, after);
+            }
+            log(
+                turn.as_str(),
+                &Line {
+                    queue: queue.unwrap_or_default(),
+                    flavor: &turn::flavors(record),
+                    waited: began.map(|began| self.since(began)),
+                    reason: turn.reason(),
+                    ..line_of(key, after)
+                },
+            );
+        }
+    }
+
+    /// Counts a turn of a Workload in an existing ClusterQueue: the series of one that is gone stay gone.
+    fn count_turn(
+        &self,
+        turn: &Turn,
+        queue: &str,
+        before: &WorkloadRecord,
+        after: &WorkloadRecord,
+    ) {
+        let class = after.spec.priority_class_ref.as_ref();
+        let class = class.map_or("", |class| class.name.as_str());
+        let since = |at: Option<Timestamp>| at.map_or(Duration::ZERO, |at| self.since(at));
+        match turn {
+            Turn::Admitted => {
+                let waited = since(turn::waits_since(before));
+                self.metrics.workloads.admitted(queue, class, waited);
+            }
+            Turn::Ready => {
+                let admitted = turn::admitted_at(after);
+                let waited = since(turn::waits_since(before));
+                self.metrics
+                    .workloads
+                    .ready(queue, class, waited, since(admitted));
+            }
+            Turn::Evicted { reason, preempted } => {
+                self.metrics.workloads.evicted(queue, reason);
+                if let Some(right) = preempted {
+                    self.metrics.workloads.preempted(queue, right);
+                }
+            }
+            Turn::Deactivated { reason } => self.metrics.workloads.deactivated(queue, reason),
+            Turn::Finished { reason } if after.status.admission.is_some() => {
+                let after = since(after.created);
+                self.metrics.workloads.finished(queue, class, reason, after);
+            }
+            Turn::Finished { .. } | Turn::Requeued { .. } | Turn::Reactivated => {}
+        }
+    }
+
+    /// Tells that a Workload is there: its job is queued.
+    pub(in crate::controller) fn tell_queued(&self, key: &WorkloadKey, record: &WorkloadRecord) {
+        let waits = record.status.admission.is_none() && !record.is_finished();
+        if !waits || !self.phase.has_listed() {
+            return;
+        }
+        let began = record.recorded_place().or(record.created);
+        log(
+            "queued",
+            &Line {
+                queue: self.cluster_queue_of(key, record).unwrap_or_default(),
+                waited: began.map(|began| self.since(began)),
+                ..line_of(key, record)
+            },
+        );
+    }
+
+    /// Tells that a job was released: that it may run.
+    pub(in crate::controller) fn tell_released(&mut self, subject: &Subject) {
+        let decided = self.decided.at.remove(subject);
+        let since_decision = decided.map(|at| self.now.since(at));
+        let Some((key, record)) = self.objects.workload_of(subject) else {
+            return;
+        };
+        let queue = self.cluster_queue_of(key, record);
+        if let Some(queue) = queue {
+            self.metrics.workloads.released(queue, since_decision);
+        }
+        log(
+            "released",
+            &Line {
+                queue: queue.unwrap_or_default(),
+                flavor: &turn::flavors(record),
+                waited: turn::admitted_at(record).map(|at| self.since(at)),
+                ..line_of(key, record)
+            },
+        );
+    }
+
+    /// Tells what has become of the gates of an object since it was seen last; or that gates hold it, if it is new.
+    pub(in crate::controller) fn tell_gates(
+        &self,
+        (kind, namespace, name): (&str, &str, &str),
+        before: Option<Gated<'_>>,
+        after: &Gated<'_>,
+    ) {
+        if !self.phase.has_listed() {
+            return;
+        }
+        let turn = match before {
+            None if after.is_held => "gated",
+            Some(before) if before.is_held && !after.is_held && !after.has_ended => "lifted",
+            _ => return,
+        };
+        let gates: Vec<String> = after.gates.names().map(ToString::to_string).collect();
+        let queue = match after.queue {
+            QueueName::Named(queue) => queue.as_str(),
+            _ => "",
+        };
+        let key = LocalQueueKey::new(namespace, queue);
+        log(
+            turn,
+            &Line {
+                kind,
+                namespace,
+                name,
+                queue: self.cluster.cluster_queue_of(&key).unwrap_or_default(),
+                waited: after.created.map(|created| self.since(created)),
+                reason: &gates.join(","),
+                ..Line::default()
+            },
+        );
+    }
+
+    /// Tells that a pod was admitted by itself, and counts it.
+    pub(in crate::controller) fn pod_admitted(&self, uid: &Uid) {
+        // A watch may have shown before the reply that it is gone.
+        let Some((key, pod)) = self.objects.pods.of(uid) else {
+            return;
+        };
+        let Some(Ok(admitted)) = &pod.admitted else {
+            return;
+        };
+        let queue = &admitted.cluster_queue;
+        let waited = pod.created.map(|created| between(created, admitted.at.0));
+        if self.cluster.queues.contains_key(queue) {
+            let class = pod.priority_class_label.as_deref().unwrap_or_default();
+            self.metrics
+                .workloads
+                .admitted(queue, class, waited.unwrap_or_default());
+        }
+        log(
+            "admitted",
+            &Line {
+                waited,
+                ..line_of_pod(key, pod)
+            },
+        );
+    }
+
+    /// Tells that a pod that was admitted by itself is evicted, and counts it.
+    pub(in crate::controller) fn pod_evicted(&self, uid: &Uid, cause: &Cause) {
+        let Some((key, pod)) = self.objects.pods.of(uid) else {
+            return;
+        };
+        let line = line_of_pod(key, pod);
+        let admission = self.engine.admission(&Subject::Pod(uid.clone()).id());
+        let queue = admission.map_or(line.queue, |admission| admission.queue.as_str());
+        if self.cluster.queues.contains_key(queue) {
+            self.metrics.workloads.evicted(queue, cause.reason);
+            if let Some(right) = cause.preempted {
+                self.metrics.workloads.preempted(queue, right.reason());
+            }
+        }
+        log(
+            "evicted",
+            &Line {
+                queue,
+                waited: admitted_pod_since(pod).map(|at| self.since(at)),
+                reason: cause.reason,
+                ..line
+            },
+        );
+    }
+
+    /// Tells that a pod that was admitted by itself has ended.
+    pub(in crate::controller) fn tell_pod_ended(
+        &self,
+        key: &PodKey,
+        before: &PodRecord,
+        after: &PodRecord,
+    ) {
+        let Some(at) = admitted_pod_since(after) else {
+            return;
+        };
+        if before.is_live() && !after.is_live() && after.mode == PodMode::Single {
+            log(
+                "finished",
+                &Line {
+                    waited: Some(self.since(at)),
+                    reason: match after.phase {
+                        PodPhase::Succeeded => "Succeeded",
+                        PodPhase::Live | PodPhase::Failed => "Failed",
+                    },
+                    ..line_of_pod(key, after)
+                },
+            );
+        }
+    }
+
+    /// The ClusterQueue that a Workload holds quota of, or waits in; if it exists.
+    pub(in crate::controller) fn cluster_queue_of<'a>(
+        &'a self,
+        key: &WorkloadKey,
+        record: &'a WorkloadRecord,
+    ) -> Option<&'a str> {
+        let admission = record.status.admission.as_ref();
+        let of_admission = admission.map(|admission| admission.cluster_queue.as_str());
+        let queue = of_admission.or_else(|| {
+            let key = LocalQueueKey::new(key.namespace.clone(), record.spec.queue_name.as_str());
+            self.cluster.cluster_queue_of(&key)
+        });
+        queue.filter(|queue| self.cluster.queues.contains_key(*queue))
+    }
+
+    fn since(&self, at: Timestamp) -> Duration {
+        between(at, self.now.wall)
+    }
+}
+
+/// Nothing for times in the wrong order: clocks differ.
+fn between(from: Timestamp, to: Timestamp) -> Duration {
+    Duration::try_from(to.duration_since(from)).unwrap_or_default()
+}
+
+fn admitted_pod_since(pod: &PodRecord) -> Option<Timestamp> {
+    let admitted = pod.admitted.as_ref()?.as_ref().ok()?;
+    Some(admitted.at.0)
+}
+
+/// Which job or group a Workload stands for. One of which only the UID is known is called by its Workload.
+fn line_of<'a>(key: &'a WorkloadKey, record: &'a WorkloadRecord) -> Line<'a> {
+    let owner = record.owner.as_ref().filter(|owner| !owner.is_nameless());
+    let (kind, name) = match owner {
+        Some(owner) => match &owner.subject {
+            Subject::Group(_) => ("PodGroup", owner.name.as_str()),
+            Subject::Job(_) | Subject::Pod(_) => (owner.group_kind.1.as_str(), owner.name.as_str()),
+        },
+        None => ("Workload", &*key.name),
+    };
+    Line {
+        kind,
+        namespace: &key.namespace,
+        name,
+        ..Line::default()
+    }
+}
+
+fn line_of_pod<'a>(key: &'a PodKey, pod: &'a PodRecord) -> Line<'a> {
+    let admitted = pod
+        .admitted
+        .as_ref()
+        .and_then(|admitted| admitted.as_ref().ok());
+    let flavors = admitted.map(|admitted| &admitted.flavors);
+    Line {
+        kind: "Pod",
+        namespace: &key.namespace,
+        name: &key.name,
+        queue: admitted.map_or("", |admitted| admitted.cluster_queue.as_str()),
+        flavor: flavors
+            .and_then(|flavors| flavors.get("pods").or_else(|| flavors.values().next()))
+            .map_or("", String::as_str),
+        ..Line::default()
+    }
+}

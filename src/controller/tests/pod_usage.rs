@@ -1,0 +1,277 @@
+//! Whose quota pods use that run, and how long others wait for those that are deleted.
+
+use super::*;
+use crate::api::lookup::Found;
+use crate::cache::Uid;
+use crate::cache::pod::OwnerRef;
+use crate::controller::intake::owners::Answer;
+
+/// A pod that runs and asks for a cpu, with these labels.
+fn running(name: &str, labels: &Value, owner: Option<Value>) -> Value {
+    let mut labels = labels.clone();
+    labels["sluice.dev/managed"] = json!("true");
+    json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {
+            "name": name, "namespace": "blue", "uid": format!("uid-{name}"), "resourceVersion": "20",
+            "creationTimestamp": "2026-11-23T11:59:00Z", "labels": labels,
+            "annotations": {"sluice.dev/pod-set": "main"},
+            "ownerReferences": owner.into_iter().collect::<Vec<_>>(),
+        },
+        "spec": {"nodeName": "n", "containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]},
+        "status": {"phase": "Running"},
+    })
+}
+
+fn owned_by(api_version: &str, kind: &str, name: &str) -> Value {
+    json!({"apiVersion": api_version, "kind": kind, "name": name,
+        "uid": format!("uid-{name}"), "controller": true})
+}
+
+impl Play {
+    /// A job is queued and admitted. Returns its Workload.
+    fn admit(&mut self, name: &str) -> DynamicObject {
+        self.list_settings();
+        self.list_jobs([job(name)]);
+        let created = self.cycle().remove(0);
+        let mut workload = stored(&created, 8);
+        self.end(created, Reply::Done(Some(Box::new(workload.clone()))));
+        let admitted = self.cycle().remove(0);
+        let Write::SetWorkloadStatus { status, .. } = &admitted.write else {
+            panic!("not admitted: {admitted:?}");
+        };
+        workload.data["status"] = serde_json::to_value(status).unwrap();
+        workload.metadata.resource_version = Some("9".to_owned());
+        self.end(admitted, Reply::Done(Some(Box::new(workload.clone()))));
+        workload
+    }
+
+    fn see_pod(&mut self, pod: Value) {
+        self.observe(&Source::Pod, Change::Applied(seen(pod)));
+    }
+
+    /// Answers all questions about owners.
+    fn answer(&mut self, answer: impl Fn(&OwnerRef) -> Found) {
+        for output in self.controller.cycle(self.now) {
+            if let Output::LookUpOwner(question) = output {
+                let found = answer(&question.owner);
+                self.handle(Input::OwnerFound(Answer { question, found }));
+            }
+        }
+    }
+
+    /// Whose quota is used: that of the pod itself, or of this job.
+    fn usage(&self, pod: &str, job: &str) -> [bool; 2] {
+        let uid = |name: &str| Uid::from(format!("uid-{name}"));
+        let holds = |subject: Subject| self.controller.engine.admission(&subject.id()).is_some();
+        [holds(Subject::Pod(uid(pod))), holds(Subject::Job(uid(job)))]
+    }
+}
+
+fn found(owner: Option<Value>) -> Found {
+    let metadata = json!({"ownerReferences": owner.into_iter().collect::<Vec<_>>()});
+    Found::Object(serde_json::from_value(metadata).unwrap())
+}
+
+/// A pod: what it is, its labels, its owner, what is found of that, and whose quota it uses.
+type Row<'a> = (
+    &'a str,
+    Value,
+    Option<Value>,
+    fn(&OwnerRef) -> Found,
+    [bool; 2],
+);
+
+/// Whatever a pod says of itself: one that runs in a queue has usage, and once.
+#[tokio::test]
+async fn a_pod_that_runs_is_counted_once() {
+    let queued = json!({"sluice.dev/queue-name": "main"});
+    let (with_job, by_itself) = ([false, true], [true, true]);
+    let above = || Some(owned_by("batch/v1", "Job", "a"));
+    let rows: [Row<'_>; 7] = [
+        (
+            "of an admitted job",
+            json!({}),
+            above(),
+            |_| Found::Gone,
+            with_job,
+        ),
+        (
+            "of nobody",
+            queued.clone(),
+            None,
+            |_| Found::Gone,
+            by_itself,
+        ),
+        (
+            "of an object that is gone",
+            queued.clone(),
+            Some(owned_by("batch/v1", "Job", "big")),
+            |_| Found::Gone,
+            by_itself,
+        ),
+        (
+            "of an object in no queue",
+            queued.clone(),
+            Some(owned_by("batch/v1", "Job", "big")),
+            |_| found(None),
+            by_itself,
+        ),
+        (
+            "of a Job that names an admitted one, which makes none",
+            queued.clone(),
+            Some(owned_by("batch/v1", "Job", "big")),
+            |_| found(Some(owned_by("batch/v1", "Job", "a"))),
+            by_itself,
+        ),
+        (
+            "of an object that can't be read",
+            queued.clone(),
+            Some(owned_by("example.com/v1", "Thing", "thing")),
+            |_| Found::Unreadable,
+            by_itself,
+        ),
+        (
+            "of a part of an admitted job",
+            queued,
+            Some(owned_by("example.com/v1", "Part", "part")),
+            |_| found(Some(owned_by("batch/v1", "Job", "a"))),
+            with_job,
+        ),
+    ];
+    for (name, labels, owner, answer, expected) in rows {
+        let mut play = Play::new();
+        play.admit("a");
+        play.see_pod(running("p", &labels, owner));
+        play.answer(answer);
+        assert_eq!(play.usage("p", "a"), expected, "{name}");
+    }
+}
+
+/// Nothing that is done while an owner can't be read lasts.
+#[tokio::test]
+async fn an_owner_that_could_not_be_read_is_believed_once_it_can_be() {
+    let mut play = Play::new();
+    play.admit("a");
+    let queued = json!({"sluice.dev/queue-name": "main"});
+    play.see_pod(running(
+        "p",
+        &queued,
+        Some(owned_by("example.com/v1", "Part", "part")),
+    ));
+    play.answer(|_| Found::Unreadable);
+    assert_eq!(play.usage("p", "a"), [true, true]);
+    for _ in 0..60 {
+        play.pass(Duration::from_secs(1));
+        play.handle(Input::Tick);
+        assert_eq!(
+            play.usage("p", "a"),
+            [true, true],
+            "while it is asked again"
+        );
+    }
+    play.answer(|_| found(Some(owned_by("batch/v1", "Job", "a"))));
+    assert_eq!(play.usage("p", "a"), [false, true]);
+}
+
+/// It takes its share along, and says so itself.
+#[tokio::test]
+async fn a_pod_that_leaves_its_job_is_counted_beside_it() {
+    let mut play = Play::new();
+    play.admit("a");
+    let labels = json!({"batch.kubernetes.io/controller-uid": "uid-a"});
+    play.see_pod(running(
+        "p",
+        &labels,
+        Some(owned_by("batch/v1", "Job", "a")),
+    ));
+    assert_eq!(play.usage("p", "a"), [false, true]);
+    let mut left = running("p", &json!({"of": "nobody"}), None);
+    left["metadata"]["resourceVersion"] = json!("21");
+    play.see_pod(left);
+    assert_eq!(play.usage("p", "a"), [true, true]);
+    let writes = play.cycle();
+    let record = writes.iter().find_map(|write| match &write.write {
+        Write::PatchPod { patch, .. } => {
+            patch.pointer("/metadata/annotations/sluice.dev~1admitted")
+        }
+        _ => None,
+    });
+    assert!(
+        record
+            .unwrap()
+            .as_str()
+            .unwrap()
+            .contains("\"clusterQueue\":\"q\"")
+    );
+}
+
+/// It is not waited for longer than its grace period, nor than ten minutes.
+#[tokio::test]
+async fn a_pod_that_does_not_go_is_waited_for_no_longer() {
+    for (grace, minutes) in [(30, 2), (300, 6), (315_360_000, 11)] {
+        let mut play = Play::new();
+        play.admit("a");
+        let mut pod = running("p", &json!({"sluice.dev/queue-name": "main"}), None);
+        let until = play.now.wall + Duration::from_secs(grace);
+        pod["metadata"]["deletionTimestamp"] = json!(until.to_string());
+        pod["metadata"]["deletionGracePeriodSeconds"] = json!(grace);
+        play.see_pod(pod);
+        let mut told = 0;
+        for minute in 0..15 {
+            let overdue = play.controller.expected.overdue();
+            assert_eq!(
+                overdue,
+                usize::from(minutes <= minute),
+                "{grace} s: {minute}"
+            );
+            play.pass(Duration::from_mins(1));
+            play.handle(Input::Tick);
+            let outputs = play.controller.cycle(play.now);
+            told += outputs.iter().filter(|output| {
+                matches!(output, Output::Tell(_, note) if note.reason == "DeletionOverdue")
+            }).count();
+        }
+        assert_eq!(told, 1, "{grace} s");
+        assert_eq!(play.usage("p", "a"), [true, true], "its usage stays");
+    }
+}
+
+/// The garbage collector deletes its Workload with its pods.
+#[tokio::test]
+async fn a_job_that_is_deleted_after_its_pods_is_waited_for_no_longer() {
+    let mut play = Play::new();
+    let workload = play.admit("a");
+    let deleted = |mut object: Value| {
+        object["metadata"]["deletionTimestamp"] = json!("2026-11-23T12:00:00Z");
+        object["metadata"]["resourceVersion"] = json!("30");
+        object
+    };
+    let mut job = job("a");
+    job["metadata"]["finalizers"] = json!(["foregroundDeletion"]);
+    job["spec"]["suspend"] = json!(false);
+    let mut pod = running("p", &json!({}), Some(owned_by("batch/v1", "Job", "a")));
+    pod["metadata"]["deletionGracePeriodSeconds"] = json!(0);
+    let jobs = play.jobs.clone().unwrap();
+    play.see_pod(deleted(pod));
+    play.observe(&jobs, Change::Applied(seen(deleted(job))));
+    play.observe(&Source::Workload, Change::Deleted(Box::new(workload)));
+    for minute in 0..3 {
+        let outputs = play.controller.cycle(play.now);
+        let is_told = outputs.iter().any(
+            |output| matches!(output, Output::Tell(_, note) if note.reason == "DeletionOverdue"),
+        );
+        assert_eq!(is_told, minute == 1, "{minute}");
+        assert_eq!(play.usage("p", "a"), [false, true], "its usage stays");
+        let overdue = play.controller.expected.overdue();
+        assert_eq!(overdue, usize::from(0 < minute));
+        let explained = play
+            .controller
+            .engine
+            .explain(&Subject::Job("uid-a".into()).id());
+        let is_waited_for = matches!(explained, Some(sluice_engine::Explanation::Evicting { .. }));
+        assert_eq!(is_waited_for, minute == 0, "{explained:?}");
+        play.pass(Duration::from_mins(1));
+        play.handle(Input::Tick);
+    }
+}

@@ -1,0 +1,92 @@
+//! Keeps what the webhooks know of queues, for warnings alone: on every replica, and nothing waits for it.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use kube::ResourceExt as _;
+use kube::api::{ApiResource, DynamicObject};
+use serde_json::Value;
+use sluice_crds::{ClusterQueue, LocalQueue};
+use sluice_webhooks::{LocalQueueState, QueueStates};
+use tokio::sync::mpsc;
+
+use crate::api::client::Clients;
+use crate::api::watch::{self, Change, Observation};
+use crate::cache::Source;
+use crate::process::metrics::Metrics;
+
+/// Observations that may wait.
+const OBSERVATIONS_MAX: usize = 64;
+
+/// Follows the queues until the process ends.
+pub async fn follow(clients: Clients, metrics: Arc<Metrics>, states: Arc<ArcSwap<QueueStates>>) {
+    let (sender, mut receiver) = mpsc::channel(OBSERVATIONS_MAX);
+    let sources = [
+        (Source::LocalQueue, ApiResource::erase::<LocalQueue>(&())),
+        (
+            Source::ClusterQueue,
+            ApiResource::erase::<ClusterQueue>(&()),
+        ),
+    ];
+    let mut unlisted = BTreeSet::new();
+    for (source, resource) in sources {
+        unlisted.insert(source.clone());
+        tokio::spawn(watch::watch(
+            clients.read.clone(),
+            resource,
+            source,
+            |object| object,
+            sender.clone(),
+            metrics.clone(),
+        ));
+    }
+    drop(sender);
+    let mut known = QueueStates::default();
+    while let Some(Observation { source, change }) = receiver.recv().await {
+        let has_changed = match change {
+            Change::Listing(_) => {
+                if source == Source::LocalQueue {
+                    known.forget_local_queues();
+                } else {
+                    known.forget_cluster_queues();
+                }
+                unlisted.insert(source);
+                true
+            }
+            Change::InList(object) | Change::Applied(object) => {
+                put(&mut known, &source, &object, true) && unlisted.is_empty()
+            }
+            Change::Deleted(object) => {
+                put(&mut known, &source, &object, false) && unlisted.is_empty()
+            }
+            Change::Listed => {
+                unlisted.remove(&source);
+                true
+            }
+        };
+        if has_changed {
+            known.set_complete(unlisted.is_empty());
+            states.store(Arc::new(known.clone()));
+        }
+    }
+}
+
+/// Takes in a queue that is there, or is gone. Returns whether that says anything new.
+fn put(known: &mut QueueStates, source: &Source, object: &DynamicObject, is_there: bool) -> bool {
+    let spec = |field: &str| {
+        let value = object.data.pointer(&format!("/spec/{field}"));
+        value.and_then(Value::as_str).unwrap_or_default()
+    };
+    let is_stopped = !matches!(spec("stopPolicy"), "" | "None");
+    let name = object.name_any();
+    if *source == Source::ClusterQueue {
+        return known.set_cluster_queue(&name, is_there.then_some(is_stopped));
+    }
+    let state = LocalQueueState {
+        cluster_queue: spec("clusterQueue").to_owned(),
+        is_stopped,
+    };
+    let namespace = object.namespace().unwrap_or_default();
+    known.set_local_queue(&namespace, &name, is_there.then_some(state))
+}

@@ -1,0 +1,267 @@
+//! The turns of a job's life, as its Workload shows them: what has changed between two observations. Whoever made the
+//! change, and whether or not a write was answered: each turn is seen once by the process that leads.
+
+use k8s_openapi::jiff::Timestamp;
+
+use super::cause::PREEMPTED;
+use crate::cache::WorkloadRecord;
+use crate::cache::conditions::{self, Type};
+
+/// The reason of a deactivation after too many backoffs.
+pub const LIMIT_EXCEEDED: &str = "RequeuingLimitExceeded";
+/// The reason of any other deactivation.
+pub const BY_USER: &str = "User";
+
+/// A turn in the life of a Workload.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Turn {
+    /// It holds quota, and its job may run.
+    Admitted,
+    /// All its pods are ready.
+    Ready,
+    /// It is to stop.
+    Evicted {
+        /// Why, as its condition says.
+        reason: String,
+        /// By which rule, if it is preempted.
+        preempted: Option<String>,
+    },
+    /// Its quota is free, and it waits again.
+    Requeued {
+        /// What it waits for, as its condition says.
+        reason: String,
+    },
+    /// It is not queued any more.
+    Deactivated {
+        /// By whom.
+        reason: &'static str,
+    },
+    /// It is queued again.
+    Reactivated,
+    /// Its job has ended.
+    Finished {
+        /// How, as its condition says.
+        reason: String,
+    },
+}
+
+impl Turn {
+    /// The turn in one word, as logs have it.
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Self::Admitted => "admitted",
+            Self::Ready => "ready",
+            Self::Evicted { .. } => "evicted",
+            Self::Requeued { .. } => "requeued",
+            Self::Deactivated { .. } => "deactivated",
+            Self::Reactivated => "reactivated",
+            Self::Finished { .. } => "finished",
+        }
+    }
+
+    /// Why, if there is more to say.
+    pub fn reason(&self) -> &str {
+        match self {
+            Self::Admitted | Self::Ready | Self::Reactivated => "",
+            Self::Deactivated { reason } => reason,
+            Self::Evicted { reason, .. }
+            | Self::Requeued { reason }
+            | Self::Finished { reason } => reason,
+        }
+    }
+}
+
+/// What has become of a Workload between two observations of it.
+pub fn turns(before: &WorkloadRecord, after: &WorkloadRecord) -> Vec<Turn> {
+    let mut turns = Vec::new();
+    match (before.spec.active, after.spec.active) {
+        (true, false) => turns.push(Turn::Deactivated {
+            reason: deactivated_by(before),
+        }),
+        (false, true) => turns.push(Turn::Reactivated),
+        (true, true) | (false, false) => {}
+    }
+    let holds = |record: &WorkloadRecord| record.status.admission.is_some();
+    if !holds(before) && holds(after) && !after.is_finished() {
+        turns.push(Turn::Admitted);
+    }
+    if is_new(before, after, Type::PodsReady) && !after.is_evicting() {
+        turns.push(Turn::Ready);
+    }
+    if !before.is_evicting() && after.is_evicting() {
+        let preempted = reason(after, Type::Evicted) == PREEMPTED;
+        turns.push(Turn::Evicted {
+            reason: reason(after, Type::Evicted),
+            preempted: preempted.then(|| reason(after, Type::Preempted)),
+        });
+    }
+    if holds(before) && !holds(after) && !after.is_finished() && before.is_evicting() {
+        turns.push(Turn::Requeued {
+            reason: reason(after, Type::QuotaReserved),
+        });
+    }
+    if is_new(before, after, Type::Finished) {
+        turns.push(Turn::Finished {
+            reason: reason(after, Type::Finished),
+        });
+    }
+    turns
+}
+
+/// Since when a Workload waits, or waited before its admission: since it was made, or since its last eviction.
+pub fn waits_since(record: &WorkloadRecord) -> Option<Timestamp> {
+    let evicted = conditions::find(&record.status.conditions, Type::Evicted);
+    let evicted = evicted.map(|condition| condition.last_transition_time.0);
+    evicted.max(record.created)
+}
+
+/// When it was evicted last.
+pub fn evicted_at(record: &WorkloadRecord) -> Option<Timestamp> {
+    conditions::true_since(&record.status.conditions, Type::Evicted)
+}
+
+/// When the condition Admitted last became true.
+pub fn admitted_at(record: &WorkloadRecord) -> Option<Timestamp> {
+    conditions::true_since(&record.status.conditions, Type::Admitted)
+}
+
+/// The flavors of an admission, each named once.
+pub fn flavors(record: &WorkloadRecord) -> String {
+    let admission = record.status.admission.iter();
+    let sets = admission.flat_map(|admission| &admission.pod_set_assignments);
+    let mut flavors: Vec<&str> = sets
+        .flat_map(|set| set.flavors.values().map(String::as_str))
+        .collect();
+    flavors.sort_unstable();
+    flavors.dedup();
+    flavors.join(",")
+}
+
+/// Sluice deactivates only what is evicted because it could not use its quota.
+fn deactivated_by(before: &WorkloadRecord) -> &'static str {
+    if before.is_evicting() && before.status.requeue_state.is_some() {
+        LIMIT_EXCEEDED
+    } else {
+        BY_USER
+    }
+}
+
+fn is_new(before: &WorkloadRecord, after: &WorkloadRecord, kind: Type) -> bool {
+    let is = |record: &WorkloadRecord| conditions::is_true(&record.status.conditions, kind);
+    !is(before) && is(after)
+}
+
+fn reason(record: &WorkloadRecord, kind: Type) -> String {
+    let found = conditions::find(&record.status.conditions, kind);
+    found.map_or_else(String::new, |condition| condition.reason.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::plan::fixtures::mk_group_workload;
+
+    fn mk_record(conditions: &[(&str, bool, &str)], holds: bool) -> WorkloadRecord {
+        let conditions: Vec<Value> = conditions
+            .iter()
+            .map(|(kind, is_true, reason)| {
+                json!({"type": kind, "status": if *is_true { "True" } else { "False" },
+                    "reason": reason, "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"})
+            })
+            .collect();
+        let mut status = json!({ "conditions": conditions });
+        if holds {
+            status["admission"] = json!({"clusterQueue": "team-a", "podSetAssignments": [
+                {"name": "main", "count": 1, "flavors": {"memory": "b", "cpu": "a", "pods": "a"}},
+            ]});
+        }
+        mk_group_workload(&json!([]), &status).1
+    }
+
+    #[test]
+    fn each_change_is_a_turn() {
+        let waits = || mk_record(&[("QuotaReserved", false, "WaitingForQuota")], false);
+        let runs = || mk_record(&[("Admitted", true, "Admitted")], true);
+        let ready = || mk_record(&[("PodsReady", true, "PodsReady")], true);
+        let evicted = |reason| mk_record(&[("Evicted", true, reason)], true);
+        let preempted = mk_record(
+            &[
+                ("Evicted", true, "Preempted"),
+                ("Preempted", true, "InClusterQueue"),
+            ],
+            true,
+        );
+        let requeued = mk_record(
+            &[
+                ("Evicted", true, "Preempted"),
+                ("QuotaReserved", false, "PendingEvaluation"),
+            ],
+            false,
+        );
+        let finished = mk_record(&[("Finished", true, "Failed")], true);
+        let cases = [
+            ("nothing", waits(), waits(), ""),
+            ("admission", waits(), runs(), "admitted"),
+            ("admission again", requeued.clone(), runs(), "admitted"),
+            ("taken over", runs(), runs(), ""),
+            ("ready", runs(), ready(), "ready"),
+            ("ready already", ready(), ready(), ""),
+            (
+                "stopped",
+                runs(),
+                evicted("ClusterQueueStopped"),
+                "evicted ClusterQueueStopped",
+            ),
+            (
+                "preempted",
+                ready(),
+                preempted.clone(),
+                "evicted Preempted InClusterQueue",
+            ),
+            ("stalled", preempted.clone(), preempted.clone(), ""),
+            (
+                "requeued",
+                preempted,
+                requeued,
+                "requeued PendingEvaluation",
+            ),
+            ("taken back", runs(), waits(), ""),
+            ("finished", runs(), finished.clone(), "finished Failed"),
+            ("finished at once", waits(), finished, "finished Failed"),
+        ];
+        for (name, before, after, expected) in cases {
+            let seen: Vec<String> = turns(&before, &after)
+                .iter()
+                .map(|turn| {
+                    let right = match turn {
+                        Turn::Evicted { preempted, .. } => preempted.as_deref().unwrap_or_default(),
+                        _ => "",
+                    };
+                    let text = [turn.as_str(), turn.reason(), right].join(" ");
+                    text.trim_end().to_owned()
+                })
+                .collect();
+            assert_eq!(seen.join(", "), expected, "{name}");
+        }
+        assert_eq!(flavors(&runs()), "a,b");
+    }
+
+    #[test]
+    fn a_deactivation_is_sluices_or_its_users() {
+        let mut before = mk_record(&[("Evicted", true, "PodsReadyTimeout")], true);
+        let mut after = before.clone();
+        after.spec.active = false;
+        let by = |before: &WorkloadRecord, after: &WorkloadRecord| {
+            turns(before, after)
+                .iter()
+                .map(|turn| turn.reason().to_owned())
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(by(&before, &after), [BY_USER]);
+        before.status.requeue_state = Some(sluice_crds::RequeueState::default());
+        assert_eq!(by(&before, &after), [LIMIT_EXCEEDED]);
+        assert_eq!(turns(&after, &before), [Turn::Reactivated]);
+    }
+}

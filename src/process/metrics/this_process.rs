@@ -1,0 +1,187 @@
+//! The process: whether it leads and decides, its version, its certificate, and what it takes of its machine. The
+//! latter is read from /proc when somebody asks; where there is no /proc it stays at zero.
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use k8s_openapi::jiff::Timestamp;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::histogram::Histogram;
+
+use super::registrar::Registrar;
+use super::series::{Level, Series};
+use super::table;
+use crate::process::clock;
+use crate::process::pulse::Pulse;
+
+/// Linux shows times to user space in ticks of this many a second (`USER_HZ`), whatever its own are.
+const TICKS_PER_SECOND: f64 = 100.0;
+
+/// The series of this file.
+#[derive(Debug)]
+pub struct ProcessSeries {
+    leader: Series<Level>,
+    heartbeat: Series<Level>,
+    decision_seconds: Series<Histogram>,
+    violations: Series<Counter>,
+    certificate: Series<Level>,
+    configuration_valid: Series<Level>,
+    configuration_restart: Series<Level>,
+    cpu: Series<Counter<f64>>,
+    resident: Series<Level>,
+    virtual_memory: Series<Level>,
+    open_fds: Series<Level>,
+    max_fds: Series<Level>,
+    start: Series<Level>,
+}
+
+impl ProcessSeries {
+    pub(super) fn new(registrar: &mut Registrar) -> Self {
+        let build: Series<Level> = registrar.add(&table::BUILD_INFO);
+        build.at(&[env!("CARGO_PKG_VERSION")], |level| level.set(1.0));
+        let configuration_valid = registrar.add(&table::CONFIG_VALID);
+        set(&configuration_valid, 1.0);
+        let configuration_restart = registrar.add(&table::CONFIG_RESTART);
+        set(&configuration_restart, 0.0);
+        Self {
+            leader: registrar.add(&table::LEADER),
+            heartbeat: registrar.add(&table::LOOP_HEARTBEAT),
+            decision_seconds: registrar.add(&table::DECISION_SECONDS),
+            violations: registrar.add(&table::INVARIANT_VIOLATIONS),
+            certificate: registrar.add(&table::CERTIFICATE_EXPIRATION),
+            configuration_valid,
+            configuration_restart,
+            cpu: registrar.add(&table::PROCESS_CPU),
+            resident: registrar.add(&table::PROCESS_RESIDENT),
+            virtual_memory: registrar.add(&table::PROCESS_VIRTUAL),
+            open_fds: registrar.add(&table::PROCESS_OPEN_FDS),
+            max_fds: registrar.add(&table::PROCESS_MAX_FDS),
+            start: registrar.add(&table::PROCESS_START),
+        }
+    }
+
+    /// Reads what the process takes, and when its loop last began a turn.
+    pub(super) fn read(&self, pulse: &Pulse) {
+        let beat = pulse.since_last().and_then(|ago| {
+            let at = clock::wall().checked_sub(ago).ok()?;
+            Some(seconds(at))
+        });
+        set(&self.heartbeat, beat.unwrap_or_default());
+        set(&self.start, seconds(clock::started()));
+        if let Some(used) = fs::read_to_string("/proc/self/stat").ok().and_then(cpu) {
+            self.cpu.at(&[], |count| {
+                count.inc_by((used - count.get()).max(0.0));
+            });
+        }
+        let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+        set(&self.resident, kibibytes(&status, "VmRSS:"));
+        set(&self.virtual_memory, kibibytes(&status, "VmSize:"));
+        let open = fs::read_dir("/proc/self/fd").map_or(0, Iterator::count);
+        set(
+            &self.open_fds,
+            f64::from(u32::try_from(open).unwrap_or(u32::MAX)),
+        );
+        let limits = fs::read_to_string("/proc/self/limits").unwrap_or_default();
+        set(&self.max_fds, open_files(&limits));
+    }
+}
+
+impl ProcessSeries {
+    /// Whether this process holds the Lease.
+    pub fn leader(&self, leads: bool) {
+        set(&self.leader, f64::from(u8::from(leads)));
+    }
+
+    /// The webhooks are served with a certificate that ends then.
+    pub fn certificate(&self, not_after: Timestamp) {
+        set(&self.certificate, seconds(not_after));
+    }
+
+    /// Whether the configuration file can be used.
+    pub fn configuration_is_valid(&self, is_valid: bool) {
+        set(&self.configuration_valid, f64::from(u8::from(is_valid)));
+    }
+
+    /// Whether a restart is due for the configuration.
+    pub fn configuration_needs_restart(&self, is_due: bool) {
+        set(&self.configuration_restart, f64::from(u8::from(is_due)));
+    }
+
+    /// Decides, and measures how long that takes on this machine.
+    pub fn time_decision<T>(&self, decide: impl FnOnce() -> T) -> T {
+        let begun = Instant::now();
+        let decided = decide();
+        let took: Duration = begun.elapsed();
+        let times = &self.decision_seconds;
+        times.at(&[], |times| times.observe(took.as_secs_f64()));
+        decided
+    }
+
+    /// So many states that must not occur have been found since this process leads. Returns whether there are
+    /// new ones.
+    pub fn violations(&self, found: u64) -> bool {
+        let mut is_new = false;
+        self.violations.at(&[], |count| {
+            let new = found.saturating_sub(count.get());
+            count.inc_by(new);
+            is_new = 0 < new;
+        });
+        is_new
+    }
+}
+
+fn set(series: &Series<Level>, value: f64) {
+    series.at(&[], |level| level.set(value));
+}
+
+fn seconds(at: Timestamp) -> f64 {
+    at.as_duration().as_secs_f64()
+}
+
+/// The CPU time in /proc/self/stat, in seconds: its fields 14 and 15. Field 2 is a name in parentheses.
+fn cpu(stat: impl AsRef<str>) -> Option<f64> {
+    let (_, fields) = stat.as_ref().rsplit_once(") ")?;
+    let mut ticks = fields.split(' ').skip(11);
+    let user: f64 = ticks.next()?.parse().ok()?;
+    let system: f64 = ticks.next()?.parse().ok()?;
+    Some((user + system) / TICKS_PER_SECOND)
+}
+
+/// What a line of /proc/self/status says in kB, in bytes.
+fn kibibytes(status: &str, key: &str) -> f64 {
+    let said = status.lines().find_map(|line| line.strip_prefix(key));
+    let said = said.and_then(|said| said.trim().strip_suffix(" kB")?.parse::<f64>().ok());
+    said.unwrap_or_default() * 1024.0
+}
+
+/// The soft limit of open files in /proc/self/limits.
+fn open_files(limits: &str) -> f64 {
+    let mut lines = limits.lines();
+    let said = lines.find_map(|line| line.strip_prefix("Max open files"));
+    let soft = said.and_then(|said| said.split_whitespace().next());
+    match soft {
+        Some("unlimited") => f64::INFINITY,
+        soft => soft.and_then(|soft| soft.parse().ok()).unwrap_or_default(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_linux_says_of_a_process_is_read() {
+        let stat = "42 (a ) b) S 1 42 42 0 -1 4194560 100 0 0 0 150 50 0 0 20 0 4 0 99 1000 10 0";
+        assert_eq!(cpu(stat), Some(2.0));
+        assert_eq!(cpu("nonsense"), None);
+        let status = "Name:\tsluice\nVmSize:\t  2048 kB\nVmRSS:\t     12 kB\n";
+        assert_eq!(kibibytes(status, "VmRSS:").to_string(), "12288");
+        assert_eq!(kibibytes("", "VmRSS:").to_string(), "0");
+        let limits = "Limit  Soft Limit  Hard Limit  Units\nMax open files            1024                 1048576              files\n";
+        assert_eq!(open_files(limits).to_string(), "1024");
+        assert_eq!(
+            open_files("Max open files unlimited unlimited files").to_string(),
+            "inf"
+        );
+    }
+}

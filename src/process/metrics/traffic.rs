@@ -1,0 +1,109 @@
+//! What goes over the network: writes, watches, events, and admission requests.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::histogram::Histogram;
+use sluice_gates::Enforced;
+use sluice_webhooks::{Answered, Observer};
+
+use super::registrar::Registrar;
+use super::series::{Forget, Level, Series};
+use super::table;
+use crate::process::freshness::Freshness;
+
+/// The series of this file.
+#[derive(Debug, Clone)]
+pub struct TrafficSeries {
+    writes: Series<Counter>,
+    write_seconds: Series<Histogram>,
+    watch_errors: Series<Counter>,
+    watch_silence: Series<Level>,
+    events_dropped: Series<Counter>,
+    webhook_requests: Series<Counter>,
+    webhook_seconds: Series<Histogram>,
+    unlabelled: Series<Counter>,
+}
+
+impl TrafficSeries {
+    pub(super) fn new(registrar: &mut Registrar) -> Self {
+        Self {
+            writes: registrar.add(&table::API_WRITES),
+            write_seconds: registrar.add(&table::API_WRITE_SECONDS),
+            watch_errors: registrar.add(&table::WATCH_ERRORS),
+            watch_silence: registrar.add(&table::WATCH_SILENCE),
+            events_dropped: registrar.add(&table::EVENTS_DROPPED),
+            webhook_requests: registrar.add(&table::WEBHOOK_REQUESTS),
+            webhook_seconds: registrar.add(&table::WEBHOOK_SECONDS),
+            unlabelled: registrar.add(&table::UNLABELLED_OBJECTS),
+        }
+    }
+
+    /// Finds out how long each watch has been silent.
+    pub(super) fn listen(&self, freshness: &Freshness) {
+        let mut levels = BTreeMap::new();
+        for (resource, silence) in freshness.silences() {
+            let level: &mut f64 = levels.entry(vec![resource]).or_default();
+            *level = level.max(silence.as_secs_f64());
+        }
+        self.watch_silence.replace(levels);
+    }
+}
+
+impl TrafficSeries {
+    /// A write has ended, after so long.
+    pub fn write(&self, operation: &'static str, outcome: &'static str, took: Duration) {
+        self.writes.at(&[operation, outcome], |count| {
+            count.inc();
+        });
+        self.write_seconds
+            .at(&[operation], |time| time.observe(took.as_secs_f64()));
+    }
+
+    /// A watch has failed.
+    pub fn watch_error(&self, resource: &str) {
+        self.watch_errors.at(&[resource], |count| {
+            count.inc();
+        });
+    }
+
+    /// A resource is not watched any more.
+    pub fn forget_watch(&self, resource: &str) {
+        self.watch_errors.forget("resource", resource);
+    }
+
+    /// An event was dropped.
+    pub fn event_dropped(&self) {
+        self.events_dropped.at(&[], |count| {
+            count.inc();
+        });
+    }
+}
+
+impl Observer for TrafficSeries {
+    fn answered(&self, answered: Answered) {
+        let Answered {
+            webhook,
+            verdict,
+            took,
+        } = answered;
+        self.webhook_requests.at(&[webhook, verdict], |count| {
+            count.inc();
+        });
+        self.webhook_seconds
+            .at(&[webhook], |time| time.observe(took.as_secs_f64()));
+    }
+
+    fn enforced(&self, enforced: Enforced) {
+        let mode = if enforced.is_dry_run {
+            "DryRun"
+        } else {
+            "Enforced"
+        };
+        self.unlabelled
+            .at(&[enforced.unlabelled.name(), mode], |count| {
+                count.inc();
+            });
+    }
+}

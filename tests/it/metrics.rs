@@ -1,0 +1,132 @@
+//! What Sluice's metrics say of queues and jobs, as a scraper reads them. Names and meanings are in docs/metrics.md.
+
+use anyhow::{Result, ensure};
+use serde_json::json;
+use sluice_testbed::{Sluice, eventually, sum_of_series};
+
+use crate::support::objects::{self, Job, quota, with};
+use crate::support::{DEADLINE, Scene, bed};
+
+/// Waits until a metric has this value for the queue of the test, in the series with these other labels.
+async fn see_metric(scene: &Scene<'_>, name: &str, labels: &[&str], value: f64) -> Result<()> {
+    let of_queue = format!("cluster_queue=\"{}\"", scene.ns);
+    let labels: Vec<&str> = labels.iter().copied().chain([of_queue.as_str()]).collect();
+    let sluice = Sluice::shared(bed::BINARY);
+    let what = format!("{name}{labels:?} to be {value}");
+    eventually(&what, DEADLINE, async || {
+        let text = sluice.sluice.metrics().await?;
+        let known = sum_of_series(&text, name, &labels);
+        let is_it = known.is_some_and(|known| (known - value).abs() < 1e-6);
+        ensure!(is_it, "{known:?}");
+        Ok(())
+    })
+    .await
+}
+
+/// Everything that the metrics say of the queue of the test.
+async fn said(scene: &Scene<'_>) -> Result<Vec<String>> {
+    let text = Sluice::shared(bed::BINARY).sluice.metrics().await?;
+    let of_queue = format!("cluster_queue=\"{}\"", scene.ns);
+    let lines = text.lines().filter(|line| line.contains(&of_queue));
+    Ok(lines.map(str::to_owned).collect())
+}
+
+#[tokio::test]
+async fn a_queue_and_its_jobs_are_measured_until_the_queue_is_gone() -> Result<()> {
+    bed::shared("metrics", async |scene| {
+        let cohort = scene.name("family");
+        let quotas = [quota("cpu", "2").borrow("1").lend("500m")];
+        let queue = objects::cluster_queue(&scene.ns, &scene.ns, &quotas);
+        scene
+            .queue_like(with(queue, "/spec/cohortName", json!(cohort)))
+            .await?;
+        for (name, value) in [
+            ("sluice_cluster_queue_nominal_quota", 2.0),
+            ("sluice_cluster_queue_borrowing_limit", 1.0),
+            ("sluice_cluster_queue_lending_limit", 0.5),
+            ("sluice_cluster_queue_resource_usage", 0.0),
+        ] {
+            see_metric(scene, name, &["resource=\"cpu\""], value).await?;
+        }
+        see_metric(
+            scene,
+            "sluice_cluster_queue_status",
+            &["status=\"active\""],
+            1.0,
+        )
+        .await?;
+        let of_cohort = format!("cohort=\"{cohort}\"");
+        let text = Sluice::shared(bed::BINARY).sluice.metrics().await?;
+        let lent = sum_of_series(&text, "sluice_cohort_subtree_quota", &[&of_cohort]);
+        ensure!(
+            lent.is_some_and(|lent| (lent - 0.5).abs() < 1e-6),
+            "{lent:?}"
+        );
+        let runs = Job::new("runs").queue("q").cpu("1500m").runs_forever();
+        scene.create(&runs.json()).await?;
+        scene.see_admitted("runs").await?;
+        scene
+            .create(&Job::new("waits").queue("q").cpu("1").json())
+            .await?;
+        see_metric(
+            scene,
+            "sluice_cluster_queue_resource_usage",
+            &["resource=\"cpu\""],
+            1.5,
+        )
+        .await?;
+        see_metric(scene, "sluice_admitted_workloads_total", &[], 1.0).await?;
+        see_metric(scene, "sluice_admission_wait_time_seconds_count", &[], 1.0).await?;
+        see_metric(scene, "sluice_released_jobs_total", &[], 1.0).await?;
+        see_metric(scene, "sluice_release_seconds_count", &[], 1.0).await?;
+        see_metric(scene, "sluice_reserving_active_workloads", &[], 1.0).await?;
+        see_metric(
+            scene,
+            "sluice_pending_workloads",
+            &["status=\"inadmissible\""],
+            1.0,
+        )
+        .await?;
+        let reason = ["reason=\"WaitingForQuota\""];
+        see_metric(scene, "sluice_pending_workloads_by_reason", &reason, 1.0).await?;
+        see_metric(scene, "sluice_pending_requests", &["resource=\"cpu\""], 1.0).await?;
+
+        let runs = scene.find_workload("runs").await?.unwrap_or_default();
+        let workload = runs["metadata"]["name"].as_str().unwrap_or_default();
+        let inactive = json!({"spec": {"active": false}});
+        scene.merge("Workload", workload, inactive).await?;
+        scene.see_complete("waits").await?;
+        see_metric(
+            scene,
+            "sluice_evicted_workloads_total",
+            &["reason=\"Deactivated\""],
+            1.0,
+        )
+        .await?;
+        see_metric(
+            scene,
+            "sluice_deactivated_workloads_total",
+            &["reason=\"User\""],
+            1.0,
+        )
+        .await?;
+        see_metric(
+            scene,
+            "sluice_finished_workloads_total",
+            &["result=\"Succeeded\""],
+            1.0,
+        )
+        .await?;
+        see_metric(scene, "sluice_finish_wait_time_seconds_count", &[], 1.0).await?;
+
+        scene.delete("ClusterQueue", &scene.ns).await?;
+        scene.see_gone("ClusterQueue", &scene.ns).await?;
+        eventually("the series of the queue to be gone", DEADLINE, async || {
+            let said = said(scene).await?;
+            ensure!(said.is_empty(), "{said:?}");
+            Ok(())
+        })
+        .await
+    })
+    .await
+}

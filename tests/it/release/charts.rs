@@ -1,0 +1,423 @@
+//! What the Helm charts make: with their default values the objects that kustomize makes, with others what the values
+//! say, and nothing of values that their schema refuses. By the real Helm, without a cluster.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
+use sluice_testbed::Assets;
+use sluice_webhooks::manifests::{self, Options};
+
+use super::{ROOT, kustomized, objects, run};
+
+/// Helm as it speaks to no cluster, with a chart of the repository.
+fn helm(command: &[&str], chart: &str, flags: &[&str]) -> Result<Command> {
+    let mut helm = Command::new(Assets::ensure_helm()?);
+    helm.args(command);
+    helm.arg(Path::new(ROOT).join("charts").join(chart));
+    helm.args(flags);
+    Ok(helm)
+}
+
+/// What the chart `sluice` makes with these flags.
+fn rendered(flags: &[&str]) -> Result<Vec<Value>> {
+    let flags = [&["--namespace=sluice-system"], flags].concat();
+    objects(&run(&mut helm(
+        &["template", "any-name"],
+        "sluice",
+        &flags,
+    )?)?)
+}
+
+/// The objects by kind, namespace and name.
+fn by_name(objects: Vec<Value>) -> BTreeMap<String, Value> {
+    let keyed = objects.into_iter().map(|object| {
+        let (kind, metadata) = (&object["kind"], &object["metadata"]);
+        let key = format!("{kind} {} {}", metadata["namespace"], metadata["name"]);
+        (key, object)
+    });
+    keyed.collect()
+}
+
+/// An object without the hash by which kustomize ends the name of a ConfigMap that it makes of a file.
+fn unhashed(object: Value) -> Value {
+    const NAME: &str = "sluice-config-";
+    const HASH: usize = 10;
+    let text = object.to_string();
+    let mut parts = text.split(NAME);
+    let mut without = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        without += NAME.trim_end_matches('-');
+        without += part.get(HASH..).unwrap_or_default();
+    }
+    serde_json::from_str(&without).unwrap()
+}
+
+/// That both are the same objects, but for the namespace itself, and for how pods restart with another configuration:
+/// the chart annotates them with a hash.
+fn equal(rendered: Vec<Value>, wanted: Vec<Value>) {
+    let wanted = wanted.into_iter().map(unhashed).collect();
+    let (mut rendered, mut wanted) = (by_name(rendered), by_name(wanted));
+    let deployments = rendered.values_mut().filter(|o| o["kind"] == "Deployment");
+    for deployment in deployments {
+        let annotations = &mut deployment["spec"]["template"]["metadata"]["annotations"];
+        let hash = annotations
+            .as_object_mut()
+            .unwrap()
+            .remove("checksum/config");
+        assert!(hash.is_some_and(|hash| hash.is_string()), "no hash");
+    }
+    wanted.retain(|_, object| object["kind"] != "Namespace");
+    let keys = |objects: &BTreeMap<String, Value>| objects.keys().cloned().collect::<Vec<_>>();
+    assert_eq!(keys(&rendered), keys(&wanted));
+    for (key, object) in rendered {
+        assert_eq!(object, wanted[&key], "{key}");
+    }
+}
+
+fn one(objects: &[Value], kind: &str) -> Result<Value> {
+    let mut of_kind = objects.iter().filter(|object| object["kind"] == kind);
+    let found = of_kind.next().with_context(|| format!("no {kind}"))?;
+    ensure!(of_kind.next().is_none(), "more than one {kind}");
+    Ok(found.clone())
+}
+
+#[test]
+fn with_default_values_the_chart_makes_what_kustomize_makes() -> Result<()> {
+    equal(rendered(&[])?, kustomized("config/default")?);
+    let policies = rendered(&["--set=variant=policies"])?;
+    equal(policies, kustomized("config/without-webhook")?);
+    let all =
+        ["service", "serviceMonitor", "rules"].map(|what| format!("--set=monitoring.{what}=true"));
+    let monitored = rendered(&all.each_ref().map(String::as_str))?;
+    let mut wanted = kustomized("config/default")?;
+    wanted.extend(kustomized("config/monitoring")?);
+    wanted.extend(kustomized("config/monitoring/prometheus-operator")?);
+    equal(monitored, wanted);
+    Ok(())
+}
+
+#[test]
+fn helm_has_nothing_against_the_charts() -> Result<()> {
+    for chart in ["sluice", "sluice-crds"] {
+        let told = run(&mut helm(&["lint", "--strict"], chart, &[])?)?;
+        ensure!(told.contains("0 chart(s) failed"), "{told}");
+    }
+    Ok(())
+}
+
+#[test]
+fn both_charts_have_the_crds() -> Result<()> {
+    // Not by kustomize, which writes the number 1.0 of a schema as 1.
+    let mut shipped = Vec::new();
+    for file in std::fs::read_dir(Path::new(ROOT).join("crds"))? {
+        let file = file?.path();
+        if file
+            .extension()
+            .is_some_and(|extension| extension == "yaml")
+        {
+            shipped.extend(objects(&std::fs::read_to_string(file)?)?);
+        }
+    }
+    let with_crds = rendered(&["--include-crds"])?;
+    let is_crd = |object: &Value| object["kind"] == "CustomResourceDefinition";
+    let of_chart = with_crds.into_iter().filter(is_crd).collect();
+    equal(of_chart, shipped.clone());
+    let kept = objects(&run(&mut helm(&["template", "crds"], "sluice-crds", &[])?)?)?;
+    let kept = kept.into_iter().map(|mut crd| {
+        let annotations = crd["metadata"]
+            .as_object_mut()
+            .unwrap()
+            .remove("annotations");
+        assert_eq!(
+            annotations,
+            Some(json!({"helm.sh/resource-policy": "keep"}))
+        );
+        crd
+    });
+    equal(kept.collect(), shipped);
+    Ok(())
+}
+
+/// Webhooks, policies and jail know the namespace of the release and the account: they are as if they had been
+/// generated with both.
+#[test]
+fn webhooks_and_policies_know_where_sluice_is_and_who_it_is() -> Result<()> {
+    let options = Options {
+        namespace: "batch-infra".to_owned(),
+        service_account: "warden".to_owned(),
+        ..Options::default()
+    };
+    let flags = [
+        "--namespace=batch-infra",
+        "--set=serviceAccount.name=warden",
+    ];
+    let webhooks = rendered(&flags)?;
+    for (kind, wanted) in [
+        (
+            "ValidatingWebhookConfiguration",
+            serde_json::to_value(manifests::validating(&options))?,
+        ),
+        (
+            "MutatingWebhookConfiguration",
+            serde_json::to_value(manifests::mutating(&options))?,
+        ),
+    ] {
+        let (found, wanted) = (one(&webhooks, kind)?, &wanted["webhooks"]);
+        assert_eq!(found["webhooks"], *wanted, "{kind}");
+    }
+    let policies = rendered(&[&flags[..], &["--set=variant=policies"]].concat())?;
+    for objects in [&webhooks, &policies] {
+        let text = serde_json::to_string(objects)?;
+        ensure!(
+            !text.contains("sluice-system") && !text.contains(":sluice'"),
+            "{text}"
+        );
+        ensure!(text.contains("endsWith(':warden')"), "{text}");
+        let deployment = one(objects, "Deployment")?;
+        let pod = &deployment["spec"]["template"]["spec"];
+        assert_eq!(pod["serviceAccountName"], "warden");
+        let args = pod["containers"][0]["args"].to_string();
+        ensure!(args.contains("--service-account=warden"), "{args}");
+        assert_eq!(
+            one(objects, "ServiceAccount")?["metadata"]["name"],
+            "warden"
+        );
+        // But for what everybody may read.
+        let everybody = |o: &Value| o["subjects"][0]["name"] == "system:authenticated";
+        let bindings = objects.iter().filter(|o| o["subjects"].is_array());
+        let bindings = bindings.filter(|binding| !everybody(binding));
+        for binding in bindings {
+            let warden =
+                json!([{"kind": "ServiceAccount", "name": "warden", "namespace": "batch-infra"}]);
+            assert_eq!(binding["subjects"], warden, "{binding}");
+        }
+    }
+    Ok(())
+}
+
+/// What a value changes: at a path of the Deployment.
+#[test]
+fn values_come_into_the_deployment() -> Result<()> {
+    let pod = "/spec/template/spec";
+    let digest = format!("sha256:{}", "0a".repeat(32));
+    for (flags, path, wanted) in [
+        (
+            &["--set=replicas=3"][..],
+            "/spec/replicas".to_owned(),
+            json!(3),
+        ),
+        (
+            &["--set=image.repository=registry.corp/sluice,image.tag=v9"],
+            format!("{pod}/containers/0/image"),
+            json!("registry.corp/sluice:v9"),
+        ),
+        (
+            &[
+                "--set=image.tag=v9",
+                &format!("--set=image.digest={digest}"),
+            ],
+            format!("{pod}/containers/0/image"),
+            json!(format!("ghcr.io/sluice-dev/sluice@{digest}")),
+        ),
+        (
+            &["--set=image.pullPolicy=Always"],
+            format!("{pod}/containers/0/imagePullPolicy"),
+            json!("Always"),
+        ),
+        (
+            &["--set=imagePullSecrets[0].name=registry"],
+            format!("{pod}/imagePullSecrets"),
+            json!([{"name": "registry"}]),
+        ),
+        (
+            &["--set=resources.limits.memory=2Gi"],
+            format!("{pod}/containers/0/resources/limits"),
+            json!({"memory": "2Gi"}),
+        ),
+        (
+            &["--set=nodeSelector.pool=infra"],
+            format!("{pod}/nodeSelector"),
+            json!({"pool": "infra"}),
+        ),
+        (
+            &["--set-json=tolerations=[{\"key\":\"infra\",\"operator\":\"Exists\"}]"],
+            format!("{pod}/tolerations"),
+            json!([{"key": "infra", "operator": "Exists"}]),
+        ),
+        (
+            &["--set-json=affinity={\"nodeAffinity\":{}}"],
+            format!("{pod}/affinity"),
+            json!({"nodeAffinity": {}}),
+        ),
+        (
+            &["--set=priorityClassName="],
+            format!("{pod}/priorityClassName"),
+            Value::Null,
+        ),
+        (
+            &["--set=podLabels.team=a"],
+            "/spec/template/metadata/labels".to_owned(),
+            json!({"app.kubernetes.io/name": "sluice", "team": "a"}),
+        ),
+        (
+            &["--set=podLabels.app\\.kubernetes\\.io/name=other"],
+            "/spec/template/metadata/labels".to_owned(),
+            json!({"app.kubernetes.io/name": "sluice"}),
+        ),
+        (
+            &["--set=openshift=true"],
+            format!("{pod}/securityContext"),
+            json!({"runAsNonRoot": true, "seccompProfile": {"type": "RuntimeDefault"}}),
+        ),
+        (
+            &["--set=extraArgs[0]=--log-format=text"],
+            format!("{pod}/containers/0/args/2"),
+            json!("--log-format=text"),
+        ),
+    ] {
+        let deployment = one(&rendered(flags)?, "Deployment")?;
+        let found = deployment.pointer(&path).unwrap_or(&Value::Null);
+        assert_eq!(*found, wanted, "{flags:?}");
+    }
+    Ok(())
+}
+
+#[test]
+fn values_come_into_what_is_around_the_deployment() -> Result<()> {
+    let objects = rendered(&[
+        "--set=networkPolicy.apiServerPorts={16443}",
+        "--set=replicas=5",
+    ])?;
+    let ports = &one(&objects, "NetworkPolicy")?["spec"]["egress"][0]["ports"];
+    assert_eq!(*ports, json!([{"port": 16443}]));
+    let quota = one(&objects, "ResourceQuota")?;
+    assert_eq!(quota["spec"]["hard"], json!({"pods": "10"}));
+    for (flag, kind) in [
+        ("--set=networkPolicy.enabled=false", "NetworkPolicy"),
+        ("--set=replicas=1", "PodDisruptionBudget"),
+        ("--set=priorityClassName=mine", "ResourceQuota"),
+    ] {
+        ensure!(one(&rendered(&[flag])?, kind).is_err(), "{flag}: {kind}");
+    }
+    let labels = ["service", "serviceMonitor"].map(|what| format!("--set=monitoring.{what}=true"));
+    let flags = [
+        &labels[0],
+        &labels[1],
+        "--set=monitoring.labels.release=prometheus",
+    ];
+    let monitor = one(&rendered(&flags)?, "ServiceMonitor")?;
+    assert_eq!(monitor["metadata"]["labels"]["release"], "prometheus");
+    Ok(())
+}
+
+/// Pods read the configuration when they start, so they start anew with another one.
+#[test]
+fn the_configuration_is_a_value() -> Result<()> {
+    let config = |flags: &[&str]| -> Result<(String, Value)> {
+        let objects = rendered(flags)?;
+        let text = one(&objects, "ConfigMap")?["data"]["config.yaml"].clone();
+        let metadata = &one(&objects, "Deployment")?["spec"]["template"]["metadata"];
+        let hash = metadata["annotations"]["checksum/config"].clone();
+        Ok((text.as_str().context("no text")?.to_owned(), hash))
+    };
+    let (text, hash) = config(&["--set=config.undeclaredResources=Ignore"])?;
+    ensure!(text.ends_with("undeclaredResources: Ignore\n"), "{text}");
+    let (_, other) = config(&["--set=config.undeclaredResources=Block"])?;
+    let (_, shipped) = config(&[])?;
+    ensure!(
+        hash != other && hash != shipped && other != shipped,
+        "{hash} {other} {shipped}"
+    );
+    Ok(())
+}
+
+/// Each is refused with its path, before anything is made.
+#[test]
+fn values_that_can_not_be_meant_are_refused() -> Result<()> {
+    for (flag, told) in [
+        (
+            "--set=replica=3",
+            "additional properties 'replica' not allowed",
+        ),
+        (
+            "--set=replicas=two",
+            "at '/replicas': got string, want integer",
+        ),
+        ("--set=replicas=0", "at '/replicas': minimum: got 0, want 1"),
+        (
+            "--set=variant=webhook",
+            "at '/variant': value must be one of 'webhooks', 'policies'",
+        ),
+        (
+            "--set=image.digest=abc",
+            "at '/image/digest': 'abc' does not match pattern",
+        ),
+        (
+            "--set=image.tga=v1",
+            "at '/image': additional properties 'tga' not allowed",
+        ),
+        (
+            "--set=image.pullPolicy=Sometimes",
+            "at '/image/pullPolicy': value must be one of",
+        ),
+        (
+            "--set-json=imagePullSecrets=[\"x\"]",
+            "at '/imagePullSecrets/0': got string, want object",
+        ),
+        (
+            "--set=serviceAccount.name=A_b",
+            "at '/serviceAccount/name': 'A_b' does not match pattern",
+        ),
+        (
+            "--set=networkPolicy.apiServerPorts={99999}",
+            "at '/networkPolicy/apiServerPorts/0': maximum",
+        ),
+        (
+            "--set=resources.limits.memory=much",
+            "at '/resources/limits/memory': 'much' does not match",
+        ),
+        (
+            "--set=tolerations[0].efect=NoSchedule",
+            "at '/tolerations/0': additional properties 'efect'",
+        ),
+        (
+            "--set=openshift=yes",
+            "at '/openshift': got string, want boolean",
+        ),
+        (
+            "--set=monitoring.serviceMonitor=true",
+            "at '/monitoring/service': value must be true",
+        ),
+        (
+            "--set=config=Ignore",
+            "at '/config': got string, want object",
+        ),
+        (
+            "--set=extraArgs[0]=log",
+            "at '/extraArgs/0': 'log' does not match pattern",
+        ),
+    ] {
+        let output = helm(&["template", "x"], "sluice", &[flag])?.output()?;
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        ensure!(
+            !output.status.success() && stderr.contains(told),
+            "{flag}: {stderr}"
+        );
+    }
+    let flags = [
+        "--set=variant=policies",
+        "--set=config.queueLabelAliases={kueue.x-k8s.io/queue-name}",
+    ];
+    let output = helm(&["template", "x"], "sluice", &flags)?.output()?;
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    ensure!(
+        stderr.contains(
+            "config.queueLabelAliases: Forbidden: the policies of the chart don't know aliases"
+        ),
+        "{stderr}"
+    );
+    Ok(())
+}

@@ -1,0 +1,287 @@
+//! The charts on a control plane that has never seen Sluice, by the real Helm: installed, upgraded, rolled back and
+//! uninstalled with live jobs, in each variant. Sluice runs as a process with the account that the chart makes.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
+use sluice_testbed::{Assets, ControlPlane, Options, Sluice, SluiceOptions, eventually};
+
+use super::{Folder, ROOT};
+use crate::support::bed::{BINARY, see_leading};
+use crate::support::objects::{Job, is_suspended, quota};
+use crate::support::{DEADLINE, Scene};
+
+/// What Sluice is made of, but for its CRDs and what users make.
+const PARTS: &str = "deployments,services,serviceaccounts,configmaps,secrets,roles,rolebindings,poddisruptionbudgets,\
+    networkpolicies,resourcequotas,clusterroles,clusterrolebindings,jobkinds,validatingwebhookconfigurations,\
+    mutatingwebhookconfigurations,validatingadmissionpolicies,validatingadmissionpolicybindings,\
+    mutatingadmissionpolicies,mutatingadmissionpolicybindings";
+
+/// Helm can't be stuck: a run of it ends within this.
+const HELM_DEADLINE: Duration = Duration::from_mins(3);
+
+/// How often it is looked whether Sluice has lost its Lease.
+const SUPERVISION: Duration = Duration::from_secs(1);
+
+/// Helm as the administrator of a control plane.
+struct Helm<'a> {
+    program: PathBuf,
+    cp: &'a ControlPlane,
+}
+
+impl<'a> Helm<'a> {
+    async fn of(cp: &'a ControlPlane) -> Result<Self> {
+        let program = tokio::task::spawn_blocking(Assets::ensure_helm).await??;
+        Ok(Self { program, cp })
+    }
+
+    async fn run(&self, args: &[&str]) -> Result<String> {
+        let mut command = tokio::process::Command::new(&self.program);
+        command.args(args).env("KUBECONFIG", self.cp.kubeconfig());
+        command.env("HOME", self.cp.dir()).kill_on_drop(true);
+        let output = tokio::time::timeout(HELM_DEADLINE, command.output()).await??;
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.success(), "helm {args:?}: {stderr}");
+        Ok(String::from_utf8(output.stdout)?)
+    }
+}
+
+fn chart(name: &str) -> String {
+    format!("{ROOT}/charts/{name}")
+}
+
+/// Plays on a control plane of its own, where Sluice was installed by Helm with these flags, and runs.
+async fn installed(
+    options: SluiceOptions,
+    flags: &[&str],
+    test: impl AsyncFnOnce(&Helm<'_>, &Sluice, &Scene<'_>, &[&str]) -> Result<()>,
+) -> Result<()> {
+    let cp = ControlPlane::start(Options::default()).await?;
+    let helm = Helm::of(&cp).await?;
+    let namespace = options.namespace.clone();
+    let mut all: Vec<String> = flags.iter().map(|&flag| flag.to_owned()).collect();
+    let sluice = Sluice::install_by(&cp, options, async |port| {
+        all.extend([
+            format!("--namespace={namespace}"),
+            format!("--post-renderer={ROOT}/tests/it/release/webhooks-here.sh"),
+            format!("--post-renderer-args={port}"),
+        ]);
+        let flags: Vec<&str> = all.iter().map(String::as_str).collect();
+        let chart = chart("sluice");
+        let install = ["install", "queues", &chart, "--create-namespace"];
+        helm.run(&[&install[..], &flags].concat()).await?;
+        cp.crds_established().await
+    })
+    .await?;
+    sluice.start().await?;
+    let flags: Vec<&str> = all.iter().map(String::as_str).collect();
+    Scene::play(
+        &cp,
+        || sluice.log_tail(),
+        "charts",
+        async |scene: &Scene<'_>| {
+            tokio::select! {
+                tested = async {
+                    see_leading(scene).await?;
+                    test(&helm, &sluice, scene, &flags).await
+                } => tested,
+                supervised = supervise(&sluice) => supervised,
+            }
+        },
+    )
+    .await
+}
+
+/// Starts Sluice again when it has lost its Lease, which a busy machine can bring about, as a kubelet does. Never ends.
+async fn supervise(sluice: &Sluice) -> Result<()> {
+    loop {
+        tokio::time::sleep(SUPERVISION).await;
+        sluice.revive()?;
+    }
+}
+
+/// A job that runs and one that waits.
+async fn live_jobs(scene: &Scene<'_>) -> Result<()> {
+    scene.queue(&[quota("cpu", "1")]).await?;
+    for name in ["running", "waiting"] {
+        scene
+            .create(&Job::new(name).queue("q").runs_forever().json())
+            .await?;
+        scene.see_workload(name, "there", |_| true).await?;
+        scene.see_admitted("running").await?;
+    }
+    scene.see_pods("Running", 1).await.map(drop)
+}
+
+/// What is left after Sluice was uninstalled: queues and jobs, and nothing that holds any.
+async fn nothing_holds(scene: &Scene<'_>) -> Result<()> {
+    let left = [
+        "get",
+        PARTS,
+        "-A",
+        "-o",
+        "name",
+        "-l",
+        "app.kubernetes.io/name=sluice",
+    ];
+    eventually("all parts of Sluice to be gone", DEADLINE, async || {
+        // CRDs stay, so JobKinds are a kind still.
+        let left = scene.cp.kubectl(left, None).await?.ok()?;
+        ensure!(left.is_empty(), "{left}");
+        Ok(())
+    })
+    .await?;
+    ensure!(
+        scene.find("LocalQueue", "q").await?.is_some(),
+        "the queue is gone"
+    );
+    scene.see_pods("Running", 1).await?;
+    let by_hand = json!({"spec": {"suspend": false}});
+    // The API server forgets one policy after the other.
+    eventually("the waiting job to be started", DEADLINE, async || {
+        scene.merge_once("Job", "waiting", by_hand.clone()).await?;
+        let probe = Job::new("new").queue("q").manifest();
+        let args = ["create", "-f", "-", "--dry-run=server", "-o", "json"];
+        let probe = scene.kubectl(&args, Some(&probe)).await?.ok()?;
+        ensure!(!is_suspended(&serde_json::from_str(&probe)?), "{probe}");
+        anyhow::Ok(())
+    })
+    .await?;
+    scene.see_pods("Running", 2).await.map(drop)
+}
+
+#[tokio::test]
+async fn with_webhooks_it_is_installed_upgraded_rolled_back_and_uninstalled() -> Result<()> {
+    let options = SluiceOptions {
+        namespace: "batch-infra".to_owned(),
+        ..SluiceOptions::new(BINARY)
+    };
+    installed(options, &[], async |helm, sluice, scene, flags| {
+        live_jobs(scene).await?;
+        let deployment = async || -> Result<Value> {
+            let args = [
+                "get",
+                "deployment",
+                "sluice",
+                "-n",
+                "batch-infra",
+                "-o",
+                "json",
+            ];
+            Ok(serde_json::from_str(
+                &scene.cp.kubectl(args, None).await?.ok()?,
+            )?)
+        };
+        let chart = chart("sluice");
+        let upgrade = [
+            "upgrade",
+            "queues",
+            &chart,
+            "--set=replicas=3,config.undeclaredResources=Ignore",
+        ];
+        helm.run(&[&upgrade[..], flags].concat()).await?;
+        let upgraded = deployment().await?;
+        assert_eq!(upgraded["spec"]["replicas"], 3);
+        let annotations = &upgraded["spec"]["template"]["metadata"]["annotations"];
+        ensure!(annotations["checksum/config"].is_string(), "{annotations}");
+        // Jobs are held all the time: what Helm writes into the webhooks is put right at once.
+        sluice.wait_ready().await?;
+        helm.run(&["rollback", "queues", "1", "--namespace=batch-infra"])
+            .await?;
+        assert_eq!(deployment().await?["spec"]["replicas"], 2);
+        sluice.wait_ready().await?;
+        scene.see_admitted("running").await?;
+        ensure!(
+            is_suspended(&scene.get("Job", "waiting").await?),
+            "it was started"
+        );
+        helm.run(&["uninstall", "queues", "--namespace=batch-infra"])
+            .await?;
+        nothing_holds(scene).await
+    })
+    .await
+}
+
+#[tokio::test]
+async fn with_policies_it_is_installed_and_uninstalled() -> Result<()> {
+    let options = SluiceOptions {
+        namespace: "queueing".to_owned(),
+        service_account: "warden".to_owned(),
+        webhooks: false,
+        ..SluiceOptions::new(BINARY)
+    };
+    let flags = ["--set=variant=policies,serviceAccount.name=warden"];
+    installed(options, &flags, async |helm, _, scene, _| {
+        live_jobs(scene).await?;
+        // The policies judge: nobody but Sluice starts it.
+        let by_hand = json!({"spec": {"suspend": false}});
+        ensure!(
+            scene.try_merge("Job", "waiting", by_hand).await.is_err(),
+            "it was started"
+        );
+        helm.run(&["uninstall", "queues", "--namespace=queueing"])
+            .await?;
+        nothing_holds(scene).await
+    })
+    .await
+}
+
+/// `crds/` of the chart sluice is for the first install alone. The chart sluice-crds takes the CRDs over, brings them up
+/// to date, and leaves them when it is uninstalled.
+#[tokio::test]
+async fn the_chart_of_the_crds_keeps_them_up_to_date() -> Result<()> {
+    let cp = ControlPlane::start(Options::with_crds()?).await?;
+    let helm = Helm::of(&cp).await?;
+    let older = Folder::new("older-crds")?;
+    let copied = super::run(
+        std::process::Command::new("cp")
+            .arg("-RL")
+            .arg(chart("sluice-crds"))
+            .arg(older.path()),
+    );
+    copied.context("copying the chart")?;
+    let older = older.path().join("sluice-crds");
+    let file = older.join("manifests/gates.yaml");
+    let text = std::fs::read_to_string(&file)?;
+    let without = text.replace(
+        "  - jsonPath: .status.held\n",
+        "  - jsonPath: .status.wasHeld\n",
+    );
+    ensure!(text != without, "gates.yaml has no such column");
+    std::fs::write(&file, without)?;
+    let column = async || {
+        let path = "jsonpath={.spec.versions[0].additionalPrinterColumns[*].jsonPath}";
+        let args = ["get", "crd", "gates.sluice.dev", "-o", path];
+        cp.kubectl(args, None).await?.ok()
+    };
+    let install = |verb: &'static str, chart: &Path| {
+        [
+            verb,
+            "sluice-crds",
+            "--namespace=default",
+            "--take-ownership",
+        ]
+        .map(str::to_owned)
+        .into_iter()
+        .chain([chart.to_string_lossy().into_owned()])
+        .collect::<Vec<_>>()
+    };
+    for (verb, chart, wanted) in [
+        ("install", older, ".status.wasHeld"),
+        ("upgrade", chart("sluice-crds").into(), ".status.held"),
+    ] {
+        let args = install(verb, &chart);
+        let args: Vec<&str> = args.iter().map(String::as_str).collect();
+        helm.run(&args).await?;
+        let found = column().await?;
+        ensure!(
+            found.split(' ').any(|path| path == wanted),
+            "{verb}: {found}"
+        );
+    }
+    helm.run(&["uninstall", "sluice-crds", "--namespace=default"])
+        .await?;
+    column().await.map(drop)
+}

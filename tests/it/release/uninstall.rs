@@ -1,0 +1,271 @@
+//! `kubectl sluice uninstall`: of each variant, with live jobs of each kind. What waits is started or told of, what runs
+//! goes on, and nothing of Sluice is left that holds anything.
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
+use sluice_testbed::{Options, SluiceOptions, eventually};
+
+use crate::support::admission::apply_policies;
+use crate::support::bed::{self, BINARY, Bed};
+use crate::support::objects::{Job, is_suspended, quota};
+use crate::support::{DEADLINE, Scene};
+
+const OURS: &str = "sluice.dev/queue-allocation-gate";
+
+/// What holds and judges in either variant.
+const ADMISSION: &str = "validatingadmissionpolicies,validatingadmissionpolicybindings,mutatingadmissionpolicies,\
+    mutatingadmissionpolicybindings,validatingwebhookconfigurations,mutatingwebhookconfigurations";
+
+/// The plugin, which cargo builds beside Sluice.
+fn plugin() -> Result<PathBuf> {
+    let plugin = PathBuf::from(BINARY).with_file_name("kubectl-sluice");
+    ensure!(
+        plugin.exists(),
+        "build it first: cargo build --bin kubectl-sluice"
+    );
+    Ok(plugin)
+}
+
+/// Exit code, standard output and standard error of the plugin.
+async fn uninstall(bed: &Bed, flags: &[&str]) -> Result<(i32, String, String)> {
+    let mut command = tokio::process::Command::new(plugin()?);
+    command.arg("uninstall").args(flags);
+    command.arg("--kubeconfig").arg(bed.cp.kubeconfig());
+    let output = tokio::time::timeout(DEADLINE, command.output()).await??;
+    let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
+    let code = output.status.code().context("no code")?;
+    Ok((code, text(&output.stdout), text(&output.stderr)))
+}
+
+/// A pod that waits by itself.
+fn pod(name: &str, gates: &[&str]) -> Value {
+    let gates: Vec<_> = gates.iter().map(|gate| json!({"name": gate})).collect();
+    json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {"name": name, "labels": {"sluice.dev/queue-name": "q"},
+                     "annotations": {"testbed.sluice.dev/run-seconds": "forever"}},
+        "spec": {"schedulingGates": gates, "containers": [{
+            "name": "main", "image": "example.com/none", "resources": {"requests": {"cpu": "1"}},
+        }]},
+    })
+}
+
+fn deployment() -> Value {
+    json!({
+        "apiVersion": "apps/v1", "kind": "Deployment",
+        "metadata": {"name": "service", "labels": {"sluice.dev/queue-name": "q"}},
+        "spec": {"replicas": 2, "selector": {"matchLabels": {"app": "service"}}, "template": {
+            "metadata": {"labels": {"app": "service"}},
+            "spec": {"containers": [{
+                "name": "main", "image": "example.com/none", "resources": {"requests": {"cpu": "1"}},
+            }]},
+        }},
+    })
+}
+
+/// Objects that run, wait, and are held, by all that can hold them.
+async fn live(scene: &Scene<'_>) -> Result<()> {
+    scene.queue(&[quota("cpu", "1")]).await?;
+    scene
+        .create(&Job::new("running").queue("q").runs_forever().json())
+        .await?;
+    scene.see_admitted("running").await?;
+    scene
+        .create(&Job::new("waiting").queue("q").runs_forever().json())
+        .await?;
+    scene
+        .create(&Job::new("gated").queue("q").gate("acme.io/x").json())
+        .await?;
+    scene
+        .create(&Job::new("inactive").queue("q").json())
+        .await?;
+    scene.create(&deployment()).await?;
+    scene.create(&pod("bare", &[])).await?;
+    scene.create(&pod("external", &["acme.io/x"])).await?;
+    scene.see_workload("waiting", "there", |_| true).await?;
+    let workload = scene.see_workload("inactive", "there", |_| true).await?;
+    let name = workload["metadata"]["name"].as_str().unwrap();
+    scene
+        .merge("Workload", name, json!({"spec": {"active": false}}))
+        .await?;
+    scene.see("Pod", "bare", "gated", has_gate).await?;
+    scene.see_pods("Running", 1).await?;
+    scene.see_pods("Pending", 4).await.map(drop)
+}
+
+fn has_gate(pod: &Value) -> bool {
+    pod["spec"]["schedulingGates"].to_string().contains(OURS)
+}
+
+/// What the command does with the objects of [`live`], and what it leaves.
+async fn takes_sluice_away(bed: &Bed, scene: &Scene<'_>) -> Result<()> {
+    live(scene).await?;
+    let everything = async || -> Result<String> {
+        let kinds = format!("{ADMISSION},clusterroles,clusterrolebindings,jobkinds");
+        let args = [
+            "get",
+            &kinds,
+            "-l",
+            "app.kubernetes.io/name=sluice",
+            "-o",
+            "name",
+        ];
+        bed.cp.kubectl(args, None).await?.ok()
+    };
+    let before = everything().await?;
+    let (code, told, left) = uninstall(bed, &["--release-jobs", "--dry-run"]).await?;
+    ensure!(code == 0, "{code}: {told} {left}");
+    ensure!(
+        told.contains(" in ") && told.lines().all(|line| line.ends_with("(dry run)")),
+        "{told}"
+    );
+    ensure!(
+        before == everything().await?,
+        "a dry run has changed something"
+    );
+    ensure!(
+        is_suspended(&scene.get("Job", "waiting").await?),
+        "it was started"
+    );
+
+    // Without the flag nothing is started, and all that waits is told of.
+    let ns = &scene.ns;
+    let (code, told, left) = uninstall(bed, &[]).await?;
+    ensure!(code == 0, "{code}: {told} {left}");
+    for line in [
+        format!("left: job.batch/waiting in {ns} stays suspended: it was waiting for quota\n"),
+        format!("left: job.batch/gated in {ns} stays suspended: held by acme.io/x\n"),
+        format!(
+            "left: job.batch/inactive in {ns} stays suspended: it was taken out of its queue\n"
+        ),
+        format!("left: pod/bare in {ns} stays behind the gate {OURS}\n"),
+        format!("left: pod/external in {ns} still waits: held by acme.io/x\n"),
+    ] {
+        ensure!(left.contains(&line), "no {line} in {left}");
+    }
+    ensure!(
+        is_suspended(&scene.get("Job", "waiting").await?),
+        "it was started"
+    );
+
+    let (code, told, left) = uninstall(bed, &["--release-jobs"]).await?;
+    ensure!(code == 0, "{code}: {told} {left}");
+    for line in [
+        format!("job.batch/waiting in {ns} started\n"),
+        format!("deployment.apps/service in {ns}: gate taken out of its pod template\n"),
+        format!("pod/bare in {ns}: gate taken off\n"),
+    ] {
+        ensure!(told.contains(&line), "no {line} in {told}");
+    }
+    ensure!(
+        !told.contains("gated in") && !told.contains("inactive in"),
+        "{told}"
+    );
+    // Two jobs, the Deployment and the bare pod.
+    eventually("everything that may run to run", DEADLINE, async || {
+        let running = scene.list("Pod").await?;
+        let running = running
+            .iter()
+            .filter(|pod| pod["status"]["phase"] == "Running");
+        let count = running.count();
+        ensure!(count == 5, "{count} pods run");
+        anyhow::Ok(())
+    })
+    .await?;
+    for name in ["gated", "inactive"] {
+        ensure!(
+            is_suspended(&scene.get("Job", name).await?),
+            "{name} was started"
+        );
+    }
+    for pod in scene.list("Pod").await? {
+        ensure!(!has_gate(&pod), "{pod}");
+    }
+    nothing_is_left(bed, scene).await?;
+    // Again: there is nothing to do.
+    let (code, told, _) = uninstall(bed, &["--release-jobs"]).await?;
+    ensure!(code == 0 && told.is_empty(), "{code}: {told}");
+    Ok(())
+}
+
+/// Nothing of Sluice but queues and kinds: new jobs run, and their gates hold nobody.
+async fn nothing_is_left(bed: &Bed, scene: &Scene<'_>) -> Result<()> {
+    let kinds = format!(
+        "{ADMISSION},clusterroles,clusterrolebindings,deployments,roles,rolebindings,secrets,serviceaccounts"
+    );
+    let args = [
+        "get",
+        &kinds,
+        "-A",
+        "-l",
+        "app.kubernetes.io/name=sluice",
+        "-o",
+        "name",
+    ];
+    let parts = bed.cp.kubectl(args, None).await?.ok()?;
+    ensure!(parts.is_empty(), "{parts}");
+    scene.create(&Job::new("new").queue("q").json()).await?;
+    scene.see_complete("new").await?;
+    ensure!(
+        scene.find("JobKind", "job").await?.is_some(),
+        "JobKinds are gone"
+    );
+    let (code, told, left) = uninstall(bed, &["--crds", "--dry-run"]).await?;
+    ensure!(code == 0 && told.contains("customresourcedefinition.apiextensions.k8s.io/jobkinds.sluice.dev deleted (dry run)"), "{told} {left}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn with_webhooks_nothing_is_stranded() -> Result<()> {
+    let sluice = SluiceOptions::new(BINARY);
+    bed::own_unsupervised("away-webhooks", sluice, takes_sluice_away).await
+}
+
+#[tokio::test]
+async fn with_policies_nothing_is_stranded() -> Result<()> {
+    let sluice = SluiceOptions {
+        webhooks: false,
+        ..SluiceOptions::new(BINARY)
+    };
+    bed::own(
+        "away-policies",
+        sluice,
+        Options::with_crds()?,
+        async |bed, scene| {
+            apply_policies(&bed.cp).await?;
+            bed.sluice.start().await?;
+            bed::see_leading(scene).await?;
+            takes_sluice_away(bed, scene).await
+        },
+    )
+    .await
+}
+
+/// Somebody has deleted the CRDs, and JobKinds and Workloads with them: what waits is still started.
+#[tokio::test]
+async fn what_waits_is_started_after_everything_else_was_deleted() -> Result<()> {
+    let sluice = SluiceOptions::new(BINARY);
+    bed::own_unsupervised("away-late", sluice, async |bed, scene| {
+        scene.queue(&[quota("cpu", "1")]).await?;
+        scene
+            .create(&Job::new("waiting").queue("q").cpu("2").json())
+            .await?;
+        scene.see_workload("waiting", "there", |_| true).await?;
+        bed.sluice.stop().await?;
+        for args in [
+            format!("delete {ADMISSION} -l app.kubernetes.io/name=sluice"),
+            format!("delete -k {}/crds --timeout=180s", super::ROOT),
+        ] {
+            let args: Vec<&str> = args.split(' ').collect();
+            bed.cp.kubectl(args, None).await?.ok()?;
+        }
+        let (code, told, left) = uninstall(bed, &["--release-jobs"]).await?;
+        ensure!(code == 0, "{code}: {told} {left}");
+        let line = format!("job.batch/waiting in {} started\n", scene.ns);
+        ensure!(told.contains(&line), "{told}");
+        scene.see_complete("waiting").await.map(drop)
+    })
+    .await
+}

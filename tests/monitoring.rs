@@ -1,0 +1,205 @@
+//! Alerts and dashboards use only metrics and labels that there are, and each alert has an entry in the runbook.
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a test ends by a panic"
+)]
+#![allow(missing_docs, reason = "a test binary offers nothing to anybody")]
+
+use std::collections::BTreeSet;
+use std::fs;
+
+use serde_json::Value;
+use sluice::metrics::{Definition, Kind, TABLE};
+
+const RULES: &str = "config/monitoring/prometheus-operator/rules.yaml";
+const BOARD: &str = "config/monitoring/grafana/sluice.json";
+const RUNBOOK: &str = "docs/runbook.md";
+/// Labels that Prometheus adds, or that histograms have.
+const ADDED: [&str; 3] = ["pod", "instance", "le"];
+
+fn read(path: &str) -> String {
+    let path = format!("{}/{path}", env!("CARGO_MANIFEST_DIR"));
+    fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+/// The alerts, each with its fields.
+fn alerts() -> Vec<Value> {
+    let rules: Value = serde_saphyr::from_str(&read(RULES)).unwrap();
+    let groups = rules["spec"]["groups"].as_array().unwrap().iter();
+    groups
+        .flat_map(|group| group["rules"].as_array().unwrap().clone())
+        .collect()
+}
+
+/// All queries of a board, and what names their series.
+fn queries(value: &Value, found: &mut Vec<(String, String)>) {
+    match value {
+        Value::Object(fields) => {
+            if let Some(Value::String(query)) = fields.get("expr") {
+                let legend = fields["legendFormat"].as_str().unwrap_or_default();
+                found.push((query.clone(), legend.to_owned()));
+            }
+            if let Some(Value::String(query)) = fields.get("query")
+                && query.starts_with("label_values")
+            {
+                found.push((query.clone(), String::new()));
+            }
+            fields.values().for_each(|field| queries(field, found));
+        }
+        Value::Array(items) => items.iter().for_each(|item| queries(item, found)),
+        _ => {}
+    }
+}
+
+/// The words of a query that are names.
+fn names(query: &str) -> BTreeSet<String> {
+    // What stands in quotes is a value.
+    let unquoted: String = query.split('"').step_by(2).collect::<Vec<_>>().join(" ");
+    let words = unquoted.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+    words.map(str::to_owned).collect()
+}
+
+fn is_metric(word: &str) -> bool {
+    word.starts_with("sluice_") || word.starts_with("process_")
+}
+
+/// The metric that a name in a query means.
+fn definition(name: &str) -> Option<&'static Definition> {
+    let of_histogram = ["_bucket", "_sum", "_count"];
+    let plain = |name: &str| TABLE.iter().copied().find(|known| known.name == name);
+    match plain(name) {
+        Some(known) => (!matches!(known.kind, Kind::Histogram(_))).then_some(known),
+        None => of_histogram.iter().find_map(|suffix| {
+            let known = plain(name.strip_suffix(suffix)?)?;
+            matches!(known.kind, Kind::Histogram(_)).then_some(known)
+        }),
+    }
+}
+
+/// Labels that are named in `by (…)`, `on (…)` and `{label=…}`.
+fn labels(query: &str) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    for opening in ["by (", "on ("] {
+        for rest in query.split(opening).skip(1) {
+            let list = rest.split(')').next().unwrap_or_default();
+            found.extend(list.split(',').map(|label| label.trim().to_owned()));
+        }
+    }
+    for rest in query.split('{').skip(1) {
+        let matchers = rest.split('}').next().unwrap_or_default();
+        for matcher in matchers.split("\",") {
+            let label = matcher.split(['=', '!']).next().unwrap_or_default();
+            found.insert(label.trim().to_owned());
+        }
+    }
+    found
+}
+
+fn check(query: &str, told: &str, place: &str) {
+    let metrics: Vec<&Definition> = names(query)
+        .iter()
+        .filter(|word| is_metric(word))
+        .map(|word| {
+            definition(word).unwrap_or_else(|| panic!("{place}: there is no metric {word}"))
+        })
+        .collect();
+    assert!(!metrics.is_empty(), "{place}: no metric in {query}");
+    let known: BTreeSet<&str> = metrics
+        .iter()
+        .flat_map(|metric| metric.labels)
+        .copied()
+        .chain(ADDED)
+        .collect();
+    let mut used = labels(query);
+    for template in told.split("{{").skip(1) {
+        let label = template.split("}}").next().unwrap_or_default().trim();
+        used.insert(label.strip_prefix("$labels.").unwrap_or(label).to_owned());
+    }
+    for label in used {
+        assert!(
+            known.contains(label.as_str()),
+            "{place}: no metric of {query} has the label {label:?}"
+        );
+    }
+}
+
+#[test]
+fn alerts_use_metrics_that_there_are() {
+    let alerts = alerts();
+    assert!(10 <= alerts.len());
+    for alert in &alerts {
+        let name = alert["alert"].as_str().unwrap();
+        let told = alert["annotations"]["summary"].as_str().unwrap();
+        check(alert["expr"].as_str().unwrap(), told, name);
+        let severity = alert["labels"]["severity"].as_str().unwrap();
+        assert!(["critical", "warning"].contains(&severity), "{name}");
+        let anchor = format!("{RUNBOOK}#{}", name.to_lowercase());
+        assert_eq!(alert["annotations"]["runbook"], anchor, "{name}");
+    }
+}
+
+#[test]
+fn each_alert_has_an_entry_in_the_runbook_and_each_entry_an_alert() {
+    let runbook = read(RUNBOOK);
+    let entries: Vec<&str> = runbook
+        .lines()
+        .filter_map(|line| line.strip_prefix("## "))
+        .collect();
+    let alerts = alerts();
+    let names: Vec<&str> = alerts
+        .iter()
+        .map(|alert| alert["alert"].as_str().unwrap())
+        .collect();
+    assert_eq!(entries, names);
+}
+
+#[test]
+fn the_dashboard_uses_metrics_that_there_are() {
+    let board: Value = serde_json::from_str(&read(BOARD)).unwrap();
+    let mut found = Vec::new();
+    queries(&board, &mut found);
+    assert!(20 < found.len());
+    for (query, legend) in found {
+        if query.starts_with("label_values") {
+            let used = names(&query);
+            let metric = used.iter().find(|word| is_metric(word)).unwrap();
+            assert!(definition(metric).is_some(), "{query}");
+            continue;
+        }
+        check(&query, &legend, BOARD);
+    }
+    let mut panels: Vec<u64> = board["panels"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|panel| panel["id"].as_u64().unwrap())
+        .collect();
+    panels.dedup();
+    assert_eq!(
+        panels.len(),
+        board["panels"].as_array().unwrap().len(),
+        "each panel has an id of its own"
+    );
+}
+
+#[test]
+fn a_metric_or_a_label_that_there_is_not_is_found() {
+    let fails =
+        |query: &str, told: &str| std::panic::catch_unwind(|| check(query, told, "test")).is_err();
+    assert!(!fails(
+        "sum by (cluster_queue) (sluice_pending_workloads{status=\"active\"})",
+        "{{ $labels.cluster_queue }}"
+    ));
+    assert!(fails("sluice_pending", ""));
+    assert!(
+        fails("sluice_decision_seconds", ""),
+        "a histogram has only _bucket, _sum and _count"
+    );
+    assert!(fails("sluice_leader_bucket", ""));
+    assert!(fails("sum by (queue) (sluice_pending_workloads)", ""));
+    assert!(fails("sluice_pending_workloads{queue=\"a\"}", ""));
+    assert!(fails("sluice_pending_workloads", "{{ $labels.queue }}"));
+    assert!(fails("up", ""));
+}

@@ -1,0 +1,102 @@
+//! Whether queues are there, and not stopped: a small copy in every replica, for warnings alone. Nothing waits for it.
+
+use std::collections::BTreeMap;
+
+/// Most LocalQueues that are kept. Of those beyond nothing is said.
+const LOCAL_QUEUES_MAX: usize = 20_000;
+
+/// The queues that are known.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct QueueStates {
+    local_queues: BTreeMap<(String, String), LocalQueueState>,
+    /// Whether each ClusterQueue is stopped.
+    cluster_queues: BTreeMap<String, bool>,
+    /// Whether all queues are listed.
+    is_complete: bool,
+}
+
+/// A LocalQueue.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LocalQueueState {
+    /// The ClusterQueue that it names.
+    pub cluster_queue: String,
+    /// Whether it is stopped.
+    pub is_stopped: bool,
+}
+
+/// Why nothing is admitted from a queue.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Idle {
+    /// There is no such LocalQueue.
+    Missing,
+    /// Its ClusterQueue is not there.
+    WithoutClusterQueue(String),
+    /// It is stopped.
+    Stopped,
+    /// Its ClusterQueue is stopped.
+    InStoppedClusterQueue(String),
+}
+
+impl QueueStates {
+    /// Takes in a LocalQueue; None if it is gone. Returns whether that is new.
+    pub fn set_local_queue(
+        &mut self,
+        namespace: &str,
+        name: &str,
+        state: Option<LocalQueueState>,
+    ) -> bool {
+        let key = (namespace.to_owned(), name.to_owned());
+        match state {
+            None => self.local_queues.remove(&key).is_some(),
+            Some(state) if self.local_queues.len() < LOCAL_QUEUES_MAX => {
+                self.local_queues.insert(key, state.clone()) != Some(state)
+            }
+            Some(_) => false,
+        }
+    }
+
+    /// Takes in whether a ClusterQueue is stopped; None if it is gone. Returns whether that is new.
+    pub fn set_cluster_queue(&mut self, name: &str, is_stopped: Option<bool>) -> bool {
+        match is_stopped {
+            None => self.cluster_queues.remove(name).is_some(),
+            Some(is_stopped) => {
+                self.cluster_queues.insert(name.to_owned(), is_stopped) != Some(is_stopped)
+            }
+        }
+    }
+
+    /// Says whether all queues are listed.
+    pub fn set_complete(&mut self, is_complete: bool) {
+        self.is_complete = is_complete;
+    }
+
+    /// Forgets the LocalQueues, or the ClusterQueues, as they are listed anew.
+    pub fn forget_local_queues(&mut self) {
+        self.local_queues.clear();
+    }
+
+    /// The same of ClusterQueues.
+    pub fn forget_cluster_queues(&mut self) {
+        self.cluster_queues.clear();
+    }
+
+    /// Why nothing is admitted from this LocalQueue, if that is so for certain.
+    pub(crate) fn check(&self, namespace: &str, queue: &str) -> Option<Idle> {
+        if !self.is_complete || LOCAL_QUEUES_MAX <= self.local_queues.len() {
+            return None;
+        }
+        let key = (namespace.to_owned(), queue.to_owned());
+        let Some(state) = self.local_queues.get(&key) else {
+            return Some(Idle::Missing);
+        };
+        if state.is_stopped {
+            return Some(Idle::Stopped);
+        }
+        let name = state.cluster_queue.clone();
+        match self.cluster_queues.get(&name) {
+            None => Some(Idle::WithoutClusterQueue(name)),
+            Some(true) => Some(Idle::InStoppedClusterQueue(name)),
+            Some(false) => None,
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! The webhooks for objects that name no queue, in the namespaces that require one: one for those with the label, and one
+//! for those that the configuration selects. Each has the selector of its namespaces, so while no webhook server is there,
+//! nothing is held up in any other.
+
+use k8s_openapi::api::admissionregistration::v1::{MatchCondition, RuleWithOperations};
+
+use crate::manifests::applied::{AppliedWebhook, SUFFIX, selector};
+use crate::manifests::conditions;
+use crate::manifests::options::{EnforcedNamespaces, Options};
+use crate::manifests::webhook_rules::{job_rule, pod_rule, rule};
+use crate::rules::enforcement::makers::{MAKERS, Maker};
+
+/// What judges objects without a queue, and what makes such objects.
+pub(super) fn validating(options: &Options) -> impl Iterator<Item = AppliedWebhook> {
+    options.enforced.iter().map(|enforced| {
+        let makers = MAKERS.iter().filter(|maker| !is_managed(maker, options));
+        let makers = makers.map(|maker| {
+            let resources = vec![maker.resource.to_owned()];
+            rule(
+                maker.group,
+                "v1",
+                &["CREATE", "UPDATE"],
+                resources,
+                "Namespaced",
+            )
+        });
+        let rules = new_objects(options).chain(makers).collect();
+        webhook(
+            enforced,
+            options,
+            rules,
+            conditions::enforced::validate(options),
+        )
+    })
+}
+
+/// What gives them the label, or the gate.
+pub(super) fn mutating(options: &Options) -> impl Iterator<Item = AppliedWebhook> {
+    options.enforced.iter().map(|enforced| {
+        let rules = new_objects(options).collect();
+        webhook(
+            enforced,
+            options,
+            rules,
+            conditions::enforced::hold(options),
+        )
+    })
+}
+
+fn new_objects(options: &Options) -> impl Iterator<Item = RuleWithOperations> {
+    let jobs = options.resources.iter();
+    let jobs = jobs.map(|resource| job_rule(resource, &[], &["CREATE"]));
+    jobs.chain([pod_rule("pods", &["CREATE"])])
+}
+
+/// Whether a JobKind declares its kind: then it is judged as an object that is queued.
+fn is_managed(maker: &Maker, options: &Options) -> bool {
+    let mut resources = options.resources.iter();
+    resources.any(|known| known.group == maker.group && known.resource == maker.resource)
+}
+
+fn webhook(
+    enforced: &EnforcedNamespaces,
+    options: &Options,
+    rules: Vec<RuleWithOperations>,
+    last: MatchCondition,
+) -> AppliedWebhook {
+    AppliedWebhook {
+        name: format!("{}{SUFFIX}", enforced.name),
+        rules,
+        match_conditions: vec![
+            conditions::entry::not_by(&options.username()),
+            conditions::entry::not_being_deleted(),
+            last,
+        ],
+        namespace_selector: selector(&enforced.namespaces, options),
+    }
+}

@@ -1,0 +1,326 @@
+//! The policies for namespaces with the label `sluice.dev/enforcement`: what holds objects, once more, for those that name
+//! no queue and are given one, or the gate; and what refuses.
+//!
+//! They repeat the others, as a policy that changes nothing at first is not asked again after another one has changed the
+//! object: <https://github.com/kubernetes/kubernetes/blob/v1.36.0/staging/src/k8s.io/apiserver/pkg/admission/plugin/policy/mutating/dispatcher.go>.
+
+use k8s_openapi::api::admissionregistration::v1::{
+    Mutation, RuleWithOperations, Validation, Variable,
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use sluice_crds::{GROUP, LIFT_VERB, QUEUE_NAME_LABEL};
+use sluice_kinds::gates::{ADMISSION_GATED_BY, Gate, field_of};
+
+use crate::manifests::cel::syntax::{
+    self, field, filled, forbidden, required as missing, text, variable, when,
+};
+use crate::manifests::cel::{metadata, owners, queue, required};
+use crate::manifests::conditions::entry::{any, condition, queue_names};
+use crate::manifests::conditions::{enforced as conditions, pods};
+use crate::manifests::held::{self, HeldKind, Subject};
+use crate::manifests::options::{EnforcedNamespaces, Options};
+use crate::manifests::policies::policy::{Mutating, Rules, Validating, apply};
+use crate::manifests::policies::{gate_pods, hold, marking, suspending};
+use crate::manifests::webhook_rules::{job_rule, pod_rule, rule};
+use crate::rules::enforcement::birth::{NOT_SET, OWNED};
+use crate::rules::enforcement::makers::{MAKERS, Maker};
+use crate::rules::enforcement::removal::REMOVED;
+use crate::rules::enforcement::required::REQUIRED;
+use crate::rules::gates::lift::{BY_ITS_OWNERS, NAME_A_QUEUE};
+
+/// The name of the policy for objects.
+const NAME: &str = "sluice-enforcement";
+/// The name of the policy for what makes objects.
+const NAME_FOR_MAKERS: &str = "sluice-enforcement-makers";
+/// The LocalQueue that `Default` names.
+const QUEUE: &str = "default";
+/// CEL: who stands at the top, of pods and of other objects.
+const POD_IS_TOP: &str = "!variables.isOwned || !variables.isController";
+const JOB_IS_TOP: &str = "!(variables.isChild && variables.isMadeByController)";
+
+/// The policies that give objects what they need, and hold them.
+pub(super) fn mutating(options: &Options, kinds: &[HeldKind]) -> Vec<Mutating> {
+    let jobs = held::subjects(kinds).into_iter();
+    let jobs = jobs.map(|subject| match subject {
+        Subject::Templates(kind) => {
+            of_jobs(hold::policy(options, kind, kinds), &[kind], options, kinds)
+        }
+        Subject::Metadata(kind) => of_jobs(
+            marking::mutating(options, kind, kinds),
+            &[kind],
+            options,
+            kinds,
+        ),
+        Subject::Suspended(group) => of_jobs(
+            suspending::mutating(options, &group, kinds),
+            &group.kinds,
+            options,
+            kinds,
+        ),
+    });
+    let of_pods = {
+        let rules = gate_pods::policy(options, kinds);
+        let before = owners::of_any_pod();
+        giving(rules, before, POD_IS_TOP, is_new_pod(options), options)
+    };
+    let all = jobs.chain([of_pods]);
+    all.map(|rules| rules.mutating(options).in_namespaces(&namespaces()))
+        .collect()
+}
+
+/// The policies that refuse.
+pub(super) fn validating(options: &Options, kinds: &[HeldKind]) -> Vec<Validating> {
+    let all = [objects(options, kinds), makers(options)];
+    let all = all.into_iter();
+    all.map(|rules| rules.validating(options).in_namespaces(&namespaces()))
+        .collect()
+}
+
+fn namespaces() -> LabelSelector {
+    EnforcedNamespaces::labelled().namespaces
+}
+
+fn of_jobs(
+    rules: Rules<Mutation>,
+    own: &[&HeldKind],
+    options: &Options,
+    kinds: &[HeldKind],
+) -> Rules<Mutation> {
+    let mut before = owners::variables(own, kinds);
+    before.extend(owners::author_of(own, kinds));
+    let is_new = format!("!({})", any(queue_names(options), "object"));
+    giving(rules, before, JOB_IS_TOP, is_new, options)
+}
+
+/// CEL: a new pod names no queue, and no controller made it.
+fn is_new_pod(options: &Options) -> String {
+    format!(
+        "!({}) && {}",
+        any(queue_names(options), "object"),
+        pods::stands_alone()
+    )
+}
+
+/// `rules` for new objects that are given what they need first. `before` are the variables that say who stands at the top.
+fn giving(
+    rules: Rules<Mutation>,
+    before: Vec<Variable>,
+    is_top: &str,
+    is_new: String,
+    options: &Options,
+) -> Rules<Mutation> {
+    let renamed = |variable: Variable| match variable.name.as_str() {
+        "labels" => Some(("ownLabels", variable.expression)),
+        "annotations" => Some(("ownAnnotations", variable.expression)),
+        _ => None,
+    };
+    let own = metadata::variables().into_iter().filter_map(renamed);
+    let own = own.map(|(name, expression)| variable(name, expression));
+    let mut variables: Vec<Variable> = own.chain(before).collect();
+    let named = format!(
+        "{}.exists(k, k in variables.ownLabels)",
+        queue::keys(options)
+    );
+    variables.extend(required::variables(is_top, &named));
+    variables.push(variable(
+        "isGiven",
+        format!(
+            "variables.required == 'Hold' && !({})",
+            required::has_gate("variables.ownAnnotations")
+        ),
+    ));
+    let given = required::given("variables.ownLabels", "variables.ownAnnotations", QUEUE);
+    variables.extend(given);
+    let is_known = |name: &str, known: &[Variable]| known.iter().any(|known| known.name == name);
+    for variable in rules.variables {
+        if !is_known(&variable.name, &variables) {
+            variables.push(variable);
+        }
+    }
+    let mut requests = rules.requests;
+    for request in &mut requests {
+        request.operations = Some(vec!["CREATE".to_owned()]);
+    }
+    let first = apply(required::configuration(QUEUE));
+    Rules {
+        name: rules.name.replacen("sluice-", "sluice-enforced-", 1),
+        requests,
+        condition: condition("names-no-queue", is_new),
+        judges_deleted: rules.judges_deleted,
+        variables,
+        outcomes: std::iter::once(first).chain(rules.outcomes).collect(),
+    }
+}
+
+/// What is refused of objects that name no queue, or not any more; and of what lifts their gate.
+fn objects(options: &Options, kinds: &[HeldKind]) -> Rules<Validation> {
+    let own: Vec<&HeldKind> = kinds.iter().collect();
+    let mut variables = metadata::variables();
+    variables.extend(queue::variables(options));
+    variables.extend(owners::variables(&own, kinds));
+    variables.extend(owners::author_of(&own, kinds));
+    variables.push(variable("isOwned", "variables.owners.size() != 0"));
+    let is_top = format!("request.kind.group == '' ? {POD_IS_TOP} : {JOB_IS_TOP}");
+    variables.extend(required::variables(&is_top, "variables.queue.size() != 0"));
+    let namespace = "strings.quote(request.namespace)";
+    let at = field("labels", QUEUE_NAME_LABEL);
+    let has_gate = required::has_gate("variables.annotations");
+    let created = format!(
+        "variables.required == 'Refuse' ? [{}] :\n\
+         variables.required == 'Hold' && request.kind.group == '' && variables.isOwned ? [{}] :\n\
+         variables.required == 'Ignore' || {has_gate} ? [] : [{}]",
+        missing(&at, &filled(REQUIRED, &[namespace])),
+        forbidden("'metadata.ownerReferences'", &text(OWNED)),
+        forbidden(&at, &text(NOT_SET)),
+    );
+    let removed = when(
+        "variables.required != 'Ignore' && variables.oldQueue.size() != 0",
+        &forbidden(
+            "'metadata.labels[' + variables.oldQueue[0].key + ']'",
+            &filled(REMOVED, &[namespace]),
+        ),
+    );
+    let problems = format!("request.operation == 'CREATE' ? ({created}) :\n{removed}");
+    variables.push(variable("problems", problems));
+    let lifts = format!("request.operation == 'CREATE' ? [] :\n{}", lifted());
+    variables.push(variable("lifts", lifts));
+    let of_kinds = kinds
+        .iter()
+        .map(|kind| job_rule(&kind.resource, &[], &["CREATE", "UPDATE"]));
+    let names = |object: &str| any(queue_names(options), object);
+    let is_asked = format!(
+        "!({}) && (request.operation == 'CREATE' ? request.kind.group != '' || {} :\n({}) || {})",
+        names("object"),
+        pods::stands_alone(),
+        names("oldObject"),
+        required::has_gate("oldObject.metadata.?annotations.orValue({})"),
+    );
+    Rules {
+        name: NAME.to_owned(),
+        requests: of_kinds
+            .chain([pod_rule("pods", &["CREATE", "UPDATE"])])
+            .collect(),
+        condition: condition("names-no-queue", is_asked),
+        judges_deleted: false,
+        variables,
+        outcomes: vec![syntax::no_problems(), not_lifted_or_owner()],
+    }
+}
+
+/// The validation that the gate is not lifted, or that the author of the edit is an owner. That is asked here, as the
+/// expression of a message knows no authorizer.
+fn not_lifted_or_owner() -> Validation {
+    let object = Gate::queue_required().object_name().unwrap_or_default();
+    let Validation {
+        expression,
+        message_expression,
+        ..
+    } = syntax::no_problems();
+    let of_lift = |text: String| text.replace("variables.problems", "variables.lifts");
+    Validation {
+        expression: format!(
+            "{} ||\nauthorizer.group('{GROUP}').resource('gates').namespace(request.namespace)\n\
+             .name('{object}').check('{LIFT_VERB}').allowed()",
+            of_lift(expression)
+        ),
+        message_expression: message_expression.map(of_lift),
+        ..Validation::default()
+    }
+}
+
+/// CEL, a list: the gate is lifted from an object that names no queue.
+fn lifted() -> String {
+    let gate = Gate::queue_required();
+    let object = gate.object_name().unwrap_or_default();
+    let quoted = |value: &str| text(&format!("{value:?}"));
+    let rule = filled(
+        &format!("{BY_ITS_OWNERS}{NAME_A_QUEUE}"),
+        &[
+            &quoted(gate.as_str()),
+            "strings.quote(request.userInfo.username)",
+            &quoted(&object),
+            "strings.quote(request.namespace)",
+        ],
+    );
+    when(
+        &format!(
+            "{} && !({}) && !variables.isOwned",
+            required::has_gate("variables.oldAnnotations"),
+            required::has_gate("variables.annotations"),
+        ),
+        &forbidden(&text(&field_of(ADMISSION_GATED_BY)), &rule),
+    )
+}
+
+/// What is refused of objects that make jobs or pods and are no jobs.
+fn makers(options: &Options) -> Rules<Validation> {
+    let by_kind = |value: &dyn Fn(&Maker) -> String| {
+        let entries = MAKERS.map(|maker| {
+            let key = text(&format!("{}/{}", maker.group, maker.kind));
+            format!("{key}: {}", value(&maker))
+        });
+        format!("{{{}}}[variables.maker]", entries.join(",\n"))
+    };
+    let keys = &queue::keys(options);
+    let names_queue = |object: &str, maker: &Maker| {
+        let path = maker.template.replace('.', ".?");
+        format!("{keys}.exists(k, k in {object}.?{path}.?metadata.?labels.orValue({{}}))")
+    };
+    let at = |maker: &Maker| text(&format!("{}.{}", maker.template, label_field()));
+    let later = MAKERS.iter().filter(|maker| maker.is_judged_later);
+    let later: Vec<_> = later
+        .map(|maker| text(&format!("{}/{}", maker.group, maker.kind)))
+        .collect();
+    let mut variables = vec![
+        variable("maker", "request.kind.group + '/' + request.kind.kind"),
+        variable("at", by_kind(&at)),
+        variable("namesQueue", by_kind(&|maker| names_queue("object", maker))),
+        variable(
+            "namedQueue",
+            format!(
+                "oldObject != null && {}",
+                by_kind(&|maker| names_queue("oldObject", maker))
+            ),
+        ),
+    ];
+    variables.extend(required::variables("true", "variables.namesQueue"));
+    let rule = missing(
+        "variables.at",
+        &filled(REQUIRED, &["strings.quote(request.namespace)"]),
+    );
+    variables.push(variable(
+        "problems",
+        when(
+            &format!(
+                "(variables.required == 'Refuse' || variables.required != 'Ignore' && !(variables.maker in [{}])) &&\n\
+                 (oldObject == null || variables.namedQueue)",
+                later.join(", ")
+            ),
+            &rule,
+        ),
+    ));
+    let requests = MAKERS.map(|maker| requests_for(&maker));
+    Rules {
+        name: NAME_FOR_MAKERS.to_owned(),
+        requests: requests.to_vec(),
+        condition: conditions::is_maker(),
+        judges_deleted: false,
+        variables,
+        outcomes: vec![syntax::no_problems()],
+    }
+}
+
+fn label_field() -> String {
+    format!("metadata.labels[{QUEUE_NAME_LABEL}]")
+}
+
+fn requests_for(maker: &Maker) -> RuleWithOperations {
+    let resources = vec![maker.resource.to_owned()];
+    rule(
+        maker.group,
+        "v1",
+        &["CREATE", "UPDATE"],
+        resources,
+        "Namespaced",
+    )
+}

@@ -1,0 +1,150 @@
+//! Objects of Kubernetes itself that make jobs or pods and are no jobs: CronJob, ReplicaSet, ReplicationController. They
+//! are judged by the template that names the queue of what they make.
+
+use serde_json::Value;
+use sluice_crds::QUEUE_NAME_LABEL;
+use sluice_gates::{Enforced, Unlabelled};
+use sluice_kinds::problem::{Problem, fill};
+
+use crate::admission::edit::Edit;
+use crate::admission::policy::Policy;
+use crate::admission::request::Request;
+use crate::admission::verdict::Verdict;
+use crate::rules::enforcement::required::{REQUIRED, enforced, quoted};
+use crate::rules::queue_label::queue_of;
+use crate::rules::top::is_without_controller;
+
+/// A kind of such objects.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Maker {
+    /// Its API group.
+    pub(crate) group: &'static str,
+    /// Its plural name.
+    pub(crate) resource: &'static str,
+    /// The kind.
+    pub(crate) kind: &'static str,
+    /// What it makes.
+    makes: &'static str,
+    /// The path of what it makes.
+    pub(crate) template: &'static str,
+    /// Whether that is judged when it is made. What controllers make pods of is not.
+    pub(crate) is_judged_later: bool,
+}
+
+/// All of them.
+pub(crate) const MAKERS: [Maker; 3] = [
+    Maker {
+        group: "batch",
+        resource: "cronjobs",
+        kind: "CronJob",
+        makes: "Jobs",
+        template: "spec.jobTemplate",
+        is_judged_later: true,
+    },
+    Maker {
+        group: "apps",
+        resource: "replicasets",
+        kind: "ReplicaSet",
+        makes: "pods",
+        template: "spec.template",
+        is_judged_later: false,
+    },
+    Maker {
+        group: "",
+        resource: "replicationcontrollers",
+        kind: "ReplicationController",
+        makes: "pods",
+        template: "spec.template",
+        is_judged_later: false,
+    },
+];
+
+/// What is told of one whose own label names a queue; with the field of the label, the kind, what it makes and the field
+/// that counts.
+const OUTER: &str =
+    "{}: has no effect, as the {} of a {} are queued, not the object itself; set {}";
+/// What is told of one whose template names no queue; with the field of the label, the kind, what it makes and what becomes
+/// of them.
+const MADE_WITHOUT: &str = "{}: is not set, so the {} of this {} {}";
+
+/// The kind of maker that `request` is about, unless a JobKind declares it.
+pub(crate) fn of(request: &Request, policy: &Policy) -> Option<&'static Maker> {
+    let (group, kind) = (&request.kind.group, &request.kind.kind);
+    let is_it = |maker: &&Maker| maker.group == group && maker.kind == kind;
+    let maker = MAKERS.iter().find(is_it)?;
+    (!policy.manages(group, kind)).then_some(maker)
+}
+
+/// What is wrong with creating or editing a maker, and what its author is told. An edit is refused only for a queue that it
+/// takes away.
+pub(crate) fn validate(
+    maker: &Maker,
+    request: &Request,
+    edit: &Edit<'_>,
+    policy: &Policy,
+) -> Verdict {
+    let is_judged = request.sub_resource.is_empty()
+        && !policy.is_sluice(&request.user_info.username)
+        && is_without_controller(request, edit.new);
+    if !is_judged {
+        return Verdict::allowed();
+    }
+    let enforced = match enforced(request, edit.new, policy) {
+        Ok(Some(enforced)) => enforced,
+        Ok(None) => return Verdict::allowed(),
+        Err(verdict) => return verdict,
+    };
+    let names_queue = |object| maker.names_queue(object, policy);
+    if names_queue(edit.new) {
+        return Verdict::allowed();
+    }
+    let field = maker.field();
+    let is_refused = !enforced.is_dry_run
+        && (enforced.unlabelled == Unlabelled::Refuse || !maker.is_judged_later);
+    if is_refused && edit.old.is_none_or(names_queue) {
+        let detail = fill(REQUIRED, &[&quoted(&request.namespace)]);
+        return Verdict {
+            enforced: Some(enforced),
+            ..Verdict::of(vec![Problem::required(field, detail)])
+        };
+    }
+    let outer = queue_of(edit.new, policy.queue_labels()).map(|label| {
+        let (outer, makes, kind) = (label.field(), maker.makes, maker.kind);
+        fill(OUTER, &[&outer, makes, kind, &field])
+    });
+    let made = maker.warning(&field, enforced, policy);
+    Verdict {
+        warnings: outer.into_iter().chain([made]).collect(),
+        ..Verdict::allowed()
+    }
+}
+
+impl Maker {
+    /// The field that names the queue of what it makes.
+    fn field(&self) -> String {
+        format!("{}.metadata.labels[{QUEUE_NAME_LABEL}]", self.template)
+    }
+
+    fn names_queue(&self, object: &Value, policy: &Policy) -> bool {
+        let pointer = format!("/{}", self.template.replace('.', "/"));
+        let made = object.pointer(&pointer);
+        made.is_some_and(|made| queue_of(made, policy.queue_labels()).is_some())
+    }
+
+    fn warning(&self, field: &str, enforced: Enforced, policy: &Policy) -> String {
+        let queue = policy.managed_namespaces().default_local_queue();
+        let done = match enforced.unlabelled {
+            Unlabelled::Default if self.is_judged_later => {
+                &format!("queued in LocalQueue {queue:?}")
+            }
+            Unlabelled::Hold if self.is_judged_later => "held",
+            _ => "refused",
+        };
+        let done = if enforced.is_dry_run {
+            format!("would be {done}")
+        } else {
+            format!("will be {done}")
+        };
+        fill(MADE_WITHOUT, &[field, self.makes, self.kind, &done])
+    }
+}
