@@ -105,17 +105,17 @@ pub fn mutate(request: &Request, policy: &Policy) -> Verdict {
     if enforcement::makers::of(request, policy).is_some() {
         return Verdict::allowed();
     }
+    let (spelt, own_keys) = aliases::spelt_out(request, &edit, policy);
+    let edit = Edit {
+        new: spelt.as_ref().unwrap_or(edit.new),
+        old: edit.old,
+    };
     let required = match enforcement::birth::set(request, &edit, policy) {
         Ok(required) => required,
         Err(verdict) => return verdict,
     };
     let edit = Edit {
         new: required.object.as_ref().unwrap_or(edit.new),
-        old: edit.old,
-    };
-    let (spelt, own_keys) = aliases::spelt_out(request, &edit, policy);
-    let edit = Edit {
-        new: spelt.as_ref().unwrap_or(edit.new),
         old: edit.old,
     };
     let born = match applies::birth::set(request, &edit, policy) {
@@ -131,7 +131,7 @@ pub fn mutate(request: &Request, policy: &Policy) -> Verdict {
         let marks = marks(request, &edit, &verdict.patch);
         verdict.patch.extend(marks);
     }
-    let first = required.patch.into_iter().chain(own_keys).chain(born.patch);
+    let first = own_keys.into_iter().chain(required.patch).chain(born.patch);
     verdict.patch.splice(..0, first);
     let told = required.warnings.into_iter().chain(born.warnings);
     verdict.warnings.extend(told);

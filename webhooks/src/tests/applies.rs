@@ -79,20 +79,6 @@ fn budget(applies_to: AppliesTo) -> Policy {
     policy_of(&[("acme.io/budget", Lifting::Owners, applies_to)])
 }
 
-/// The object as it is stored, and what its author is told.
-fn born(user: &str, object: &Value, policy: &Policy) -> (Value, Verdict) {
-    let verdict = mutate(&mk_request(user, None, object), policy);
-    let mut stored = object.clone();
-    if verdict.is_allowed() {
-        json_patch::patch(&mut stored, &verdict.patch).unwrap();
-        let again = mutate(&mk_request(user, None, &stored), policy);
-        assert_eq!(again.patch, [], "{stored}");
-        let validated = review::validate(&mk_request(user, None, &stored), policy);
-        assert_eq!(validated.problems, [], "{stored}");
-    }
-    (stored, verdict)
-}
-
 fn gates_of(object: &Value) -> Option<&str> {
     object["metadata"]["annotations"][GATES].as_str()
 }
@@ -120,7 +106,7 @@ fn of_pods(queue: Option<&str>, pods: u32) -> Value {
 #[case::gated_without_a_queue(with(of_pods(None, 5), "/metadata/annotations", json!({GATED: "acme.io/data"})),
     Some("acme.io/budget"))]
 fn a_job_is_born_with_the_gate(#[case] job: Value, #[case] expected: Option<&str>) {
-    let (stored, _) = born(USER, &job, &budget(big()));
+    let (stored, _) = created_by(USER, &job, &budget(big()));
     assert_eq!(gates_of(&stored), expected);
     if expected.is_some() {
         assert_eq!(stored["spec"]["suspend"], json!(true));
@@ -130,7 +116,7 @@ fn a_job_is_born_with_the_gate(#[case] job: Value, #[case] expected: Option<&str
 #[test]
 fn its_author_is_told_whose_gate_it_is_and_whom_to_ask() {
     let policy = budget(big());
-    let (_, verdict) = born(USER, &of_pods(Some("a"), 5), &policy);
+    let (_, verdict) = created_by(USER, &of_pods(Some("a"), 5), &policy);
     assert_eq!(
         verdict.warnings,
         [
@@ -142,13 +128,13 @@ fn its_author_is_told_whose_gate_it_is_and_whom_to_ask() {
         "/metadata/annotations",
         json!({GATES: "acme.io/budget"}),
     );
-    assert_eq!(born(USER, &named, &policy).1.warnings, [""; 0]);
+    assert_eq!(created_by(USER, &named, &policy).1.warnings, [""; 0]);
 }
 
 #[test]
 fn what_fails_holds_and_says_so() {
     let policy = budget(when("object.spec.missing == 'x'"));
-    let (stored, verdict) = born(USER, &of_pods(Some("a"), 1), &policy);
+    let (stored, verdict) = created_by(USER, &of_pods(Some("a"), 1), &policy);
     assert_eq!(gates_of(&stored), Some("acme.io/budget"));
     let why = "spec.appliesTo.when fails: No such key: missing";
     assert_eq!(
@@ -167,7 +153,7 @@ fn what_fails_holds_and_says_so() {
         "/metadata/annotations",
         json!({FAILURES: "x"}),
     );
-    let (stored, _) = born(USER, &claimed, &budget(big()));
+    let (stored, _) = created_by(USER, &claimed, &budget(big()));
     assert_eq!(
         stored["metadata"]["annotations"],
         json!({"sluice.dev/held": "true"})
@@ -183,7 +169,7 @@ fn a_full_list_of_gates_is_refused() {
         json!({GATES: list.join(",")}),
     );
     assert_eq!(
-        born(USER, &job, &budget(big())).1.message(),
+        created_by(USER, &job, &budget(big())).1.message(),
         "metadata.annotations[kueue.x-k8s.io/admission-gated-by]: Too many: 17: must have at most 16 items, with those that Gates add: acme.io/budget"
     );
 }
@@ -196,7 +182,7 @@ fn a_full_list_of_gates_is_refused() {
 #[case::child_that_its_user_makes(owned(of_pods(None, 1), "jobset.x-k8s.io/v1alpha2", "JobSet"))]
 #[case::made_for_a_cron_job(owned(of_pods(None, 1), "batch/v1", "CronJob"))]
 fn in_a_selected_namespace_no_queue_is_needed(#[case] object: Value) {
-    let (stored, verdict) = born(USER, &object, &budget(of_team_a()));
+    let (stored, verdict) = created_by(USER, &object, &budget(of_team_a()));
     assert!(verdict.is_allowed(), "{}", verdict.message());
     assert_eq!(gates_of(&stored), Some("acme.io/budget"));
     let pod = stored.pointer("/spec/template").unwrap_or(&stored);
@@ -213,7 +199,7 @@ fn in_a_selected_namespace_no_queue_is_needed(#[case] object: Value) {
 #[case::pod_of_a_controller(JOB_CONTROLLER, owned(mk_pod(&[], &[], &[]), "batch/v1", "Job"))]
 #[case::by_sluice(SLUICE, of_pods(None, 1))]
 fn what_controllers_make_is_not_gated_again(#[case] user: &str, #[case] object: Value) {
-    let (stored, verdict) = born(user, &object, &budget(of_team_a()));
+    let (stored, verdict) = created_by(user, &object, &budget(of_team_a()));
     assert_eq!(stored, object);
     assert_eq!(verdict.warnings, [""; 0]);
 }
@@ -233,7 +219,7 @@ fn a_pod_with_a_forged_controller_is_refused(
     #[case] kind: &str,
 ) {
     let pod = owned(mk_pod(&[], &[], &[]), version, kind);
-    let verdict = born(user, &pod, &budget(of_team_a())).1;
+    let verdict = created_by(user, &pod, &budget(of_team_a())).1;
     assert_eq!(
         verdict.message(),
         "metadata.ownerReferences: Forbidden: gate \"acme.io/budget\" is set by Gate \"budget.acme.io\", and would not hold a pod with a controller, which only its controller may name; create the pod without the owner reference, or declare the kind of the owner in a JobKind"
@@ -249,7 +235,7 @@ fn a_pod_with_a_forged_controller_is_refused(
 #[case::queue(&[(QUEUE, "a")], "queue == 'a'", true)]
 #[case::alias_of_the_label(&[(ALIAS, "a")], "queue == 'a'", true)]
 fn an_expression_knows(#[case] labels: &[(&str, &str)], #[case] source: &str, #[case] gated: bool) {
-    let (stored, _) = born(USER, &mk_job(labels, &[], false), &budget(when(source)));
+    let (stored, _) = created_by(USER, &mk_job(labels, &[], false), &budget(when(source)));
     assert_eq!(gates_of(&stored).is_some(), gated);
 }
 
@@ -258,7 +244,7 @@ fn the_class_of_pods_gives_a_priority() {
     let policy = budget(when("priority >= 1000"));
     let class = "/spec/template/spec/priorityClassName";
     let job = with(of_pods(Some("a"), 1), class, json!("high"));
-    assert!(gates_of(&born(USER, &job, &policy).0).is_some());
+    assert!(gates_of(&created_by(USER, &job, &policy).0).is_some());
 }
 
 #[test]
@@ -271,8 +257,8 @@ fn kinds_narrow_a_gate_down() {
         kinds,
         ..of_team_a()
     });
-    assert!(gates_of(&born(USER, &of_pods(None, 1), &policy).0).is_some());
-    assert!(gates_of(&born(USER, &mk_pod(&[], &[], &[]), &policy).0).is_none());
+    assert!(gates_of(&created_by(USER, &of_pods(None, 1), &policy).0).is_some());
+    assert!(gates_of(&created_by(USER, &mk_pod(&[], &[], &[]), &policy).0).is_none());
 }
 
 #[test]

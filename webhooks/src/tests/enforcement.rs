@@ -4,6 +4,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use rstest::rstest;
 use serde_json::{Value, json};
 use sluice_gates::{Exception, ManagedNamespaces, ManagedNamespacesSpec, Unlabelled};
+use sluice_kinds::aliases::{KeyAliases, MetadataKey};
 
 use super::lift::judge_by;
 use super::*;
@@ -41,20 +42,6 @@ fn excepting(exception: Exception) -> Policy {
     by(ManagedNamespaces::compile(&spec, "").unwrap(), &[])
 }
 
-/// The object as it is stored, and what its author is told.
-fn born(user: &str, object: &Value, policy: &Policy) -> (Value, Verdict) {
-    let verdict = mutate(&mk_request(user, None, object), policy);
-    let mut stored = object.clone();
-    if verdict.is_allowed() {
-        json_patch::patch(&mut stored, &verdict.patch).unwrap();
-        let again = mutate(&mk_request(user, None, &stored), policy);
-        assert_eq!(again.patch, [], "{stored}");
-        let validated = review::validate(&mk_request(user, None, &stored), policy);
-        assert_eq!(validated.problems, [], "{stored}");
-    }
-    (stored, verdict)
-}
-
 fn plain_job() -> Value {
     mk_job(&[], &[], false)
 }
@@ -79,7 +66,7 @@ fn cron_job(outer: &[(&str, &str)], inner: Value) -> Value {
 #[case::gated_job(mk_job(&[], &[(GATES, "acme.io/x")], false))]
 #[case::owned_by_a_stranger(owned(plain_job(), "acme.io/v1", "Train"))]
 fn what_names_no_queue(#[case] object: Value) {
-    let (stored, verdict) = born(USER, &object, &labelled("Default"));
+    let (stored, verdict) = created_by(USER, &object, &labelled("Default"));
     assert_eq!(stored["metadata"]["labels"][QUEUE], "default");
     assert_eq!(
         verdict.warnings,
@@ -89,7 +76,7 @@ fn what_names_no_queue(#[case] object: Value) {
     );
 
     for value in ["Hold", "hold", "Anything", ""] {
-        let (stored, verdict) = born(USER, &object, &labelled(value));
+        let (stored, verdict) = created_by(USER, &object, &labelled(value));
         let gates = stored["metadata"]["annotations"][GATES].as_str().unwrap();
         assert!(gates.split(',').any(|gate| gate == REQUIRED), "{stored}");
         assert_eq!(
@@ -100,20 +87,20 @@ fn what_names_no_queue(#[case] object: Value) {
         );
     }
 
-    let (_, verdict) = born(USER, &object, &labelled("Refuse"));
+    let (_, verdict) = created_by(USER, &object, &labelled("Refuse"));
     let refused = "metadata.labels[sluice.dev/queue-name]: Required value: namespace \"n\" requires a queue: must be the name of a LocalQueue of the namespace";
     assert_eq!(verdict.message(), refused);
     let validated = review::validate(&mk_request(USER, None, &object), &labelled("Refuse"));
     assert_eq!(validated.message(), refused);
 
-    let (stored, verdict) = born(USER, &object, &labelled("DryRun"));
+    let (stored, verdict) = created_by(USER, &object, &labelled("DryRun"));
     assert_eq!(
         verdict.warnings,
         [
             "namespace \"n\" will require a queue: this object would be held; set metadata.labels[sluice.dev/queue-name] to the name of a LocalQueue of the namespace"
         ]
     );
-    let (untouched, verdict) = born(USER, &object, &labelled("Ignore"));
+    let (untouched, verdict) = created_by(USER, &object, &labelled("Ignore"));
     assert_eq!(stored, untouched);
     assert!(verdict.warnings.is_empty());
     assert_eq!(verdict.enforced, None);
@@ -134,9 +121,9 @@ fn what_names_no_queue(#[case] object: Value) {
 )]
 #[case::by_sluice(SLUICE, plain_job())]
 fn what_is_left_alone(#[case] user: &str, #[case] object: Value) {
-    let expected = born(user, &object, &mk_policy()).0;
+    let expected = created_by(user, &object, &mk_policy()).0;
     for value in ["Default", "Hold", "Refuse"] {
-        let (stored, verdict) = born(user, &object, &labelled(value));
+        let (stored, verdict) = created_by(user, &object, &labelled(value));
         assert_eq!(stored, expected, "{value}");
         assert!(
             verdict.is_allowed() && verdict.warnings.is_empty(),
@@ -148,15 +135,19 @@ fn what_is_left_alone(#[case] user: &str, #[case] object: Value) {
 #[test]
 fn who_names_an_owner_without_being_its_controller_needs_a_queue() {
     let forged = owned(plain_job(), "jobset.x-k8s.io/v1alpha2", "JobSet");
-    let (stored, _) = born(USER, &forged, &labelled("Hold"));
+    let (stored, _) = created_by(USER, &forged, &labelled("Hold"));
     assert_eq!(stored["metadata"]["annotations"][GATES], REQUIRED);
-    assert!(!born(USER, &forged, &labelled("Refuse")).1.is_allowed());
+    assert!(
+        !created_by(USER, &forged, &labelled("Refuse"))
+            .1
+            .is_allowed()
+    );
 }
 
 #[test]
 fn a_held_job_waits_suspended_and_takes_a_queue_later() {
     let policy = labelled("Hold");
-    let (stored, _) = born(USER, &plain_job(), &policy);
+    let (stored, _) = created_by(USER, &plain_job(), &policy);
     assert_eq!(stored["spec"]["suspend"], true);
     let queued = with(stored.clone(), "/metadata/labels", json!({QUEUE: "q"}));
     let verdict = review::validate(&mk_request(USER, Some(&stored), &queued), &policy);
@@ -179,7 +170,7 @@ fn held_pods_are_born_behind_the_queue_gate_too() {
             .map(|gate| gate["name"].as_str().unwrap().to_owned())
             .collect()
     };
-    let (pod, _) = born(USER, &mk_pod(&[], &[], &[]), &policy);
+    let (pod, _) = created_by(USER, &mk_pod(&[], &[], &[]), &policy);
     assert_eq!(names(&pod["spec"]), [GATE, REQUIRED]);
     let queued = with(
         pod.clone(),
@@ -190,7 +181,7 @@ fn held_pods_are_born_behind_the_queue_gate_too() {
     // The labels that tell of gates are corrected by the mutating webhook.
     assert_eq!(verdict.problems, []);
 
-    let (deployment, _) = born(USER, &mk_deployment(&[], &[]), &policy);
+    let (deployment, _) = created_by(USER, &mk_deployment(&[], &[]), &policy);
     assert_eq!(
         names(&deployment["spec"]["template"]["spec"]),
         [GATE, REQUIRED]
@@ -201,7 +192,7 @@ fn held_pods_are_born_behind_the_queue_gate_too() {
         "/spec/template/spec/schedulingGates",
         json!([{"name": "acme.io/y"}]),
     );
-    let (job, _) = born(USER, &gated, &policy);
+    let (job, _) = created_by(USER, &gated, &policy);
     assert_eq!(
         names(&job["spec"]["template"]["spec"]),
         ["acme.io/y", GATE, REQUIRED]
@@ -355,4 +346,19 @@ fn a_namespace_that_is_not_known_is_judged_in_a_moment() {
         verdict.message(),
         "metadata.namespace: Forbidden: this replica of Sluice has not seen namespace \"n\" yet; try again"
     );
+}
+
+/// A queue that is named by a key of others is a queue.
+#[rstest]
+fn what_names_a_queue_by_an_annotation_of_others_keeps_it(
+    #[values("Default", "Hold", "Refuse")] value: &str,
+) {
+    let label = MetadataKey::Label(QUEUE.to_owned());
+    let annotation = MetadataKey::Annotation("scheduling.volcano.sh/queue-name".to_owned());
+    let policy = labelled(value).with_key_aliases(KeyAliases::new([(label, vec![annotation])]));
+    let job = mk_job(&[], &[("scheduling.volcano.sh/queue-name", "q")], false);
+    let (stored, verdict) = created_by(USER, &job, &policy);
+    assert_eq!(stored["metadata"]["labels"][QUEUE], "q");
+    assert!(stored["metadata"]["annotations"][GATES].is_null());
+    assert_eq!((verdict.warnings, verdict.enforced), (vec![], None));
 }

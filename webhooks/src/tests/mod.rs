@@ -198,3 +198,17 @@ pub(crate) fn mk_request(user: &str, old: Option<&Value>, new: &Value) -> Reques
 pub(crate) fn validate(user: &str, old: Option<&Value>, new: &Value) -> Verdict {
     crate::review::validate(&mk_request(user, old, new), &mk_policy())
 }
+
+/// The object as it is stored, and what its author is told.
+pub(crate) fn created_by(user: &str, object: &Value, policy: &Policy) -> (Value, Verdict) {
+    let verdict = crate::review::mutate(&mk_request(user, None, object), policy);
+    let mut stored = object.clone();
+    if verdict.is_allowed() {
+        json_patch::patch(&mut stored, &verdict.patch).unwrap();
+        let again = crate::review::mutate(&mk_request(user, None, &stored), policy);
+        assert_eq!(again.patch, [], "{stored}");
+        let validated = crate::review::validate(&mk_request(user, None, &stored), policy);
+        assert_eq!(validated.problems, [], "{stored}");
+    }
+    (stored, verdict)
+}
