@@ -7,10 +7,11 @@ use kube::Client;
 use sluice_crds::{LocalQueue, MANAGED_LABEL, Workload};
 
 use super::jobs::{Job, State, jobs};
-use super::outcome::{EXIT_CODES, Ended, LiveError, look, shown};
+use super::outcome::{EXIT_CODES, Ended, LiveError, shown};
 use super::seen::list;
+use super::view::View;
+use crate::cluster::Tell;
 use crate::cluster::age::age;
-use crate::cluster::{Cluster, Connection, Format, Namespaces, Tell};
 use crate::table::{NONE, columns};
 
 const DETAILS: &str = "\
@@ -28,16 +29,8 @@ pub struct List {
     /// Finished jobs too.
     #[arg(short, long)]
     finished: bool,
-    /// Output format: json, yaml or wide.
-    #[arg(short, long, value_name = "FORMAT", hide_possible_values = true)]
-    output: Option<Format>,
-    /// Look again every two seconds, and print what has changed.
-    #[arg(short, long)]
-    watch: bool,
     #[command(flatten)]
-    namespaces: Namespaces,
-    #[command(flatten)]
-    connection: Connection,
+    view: View,
 }
 
 impl List {
@@ -46,28 +39,17 @@ impl List {
     /// # Errors
     /// The cluster does not answer, or the result can't be written.
     pub async fn run(&self, tell: &mut Tell<'_>) -> Result<Ended, LiveError> {
-        let cluster = Cluster::connect(&self.connection).await?;
-        let namespace = cluster.namespace(&self.namespaces)?;
-        let mut notes = Vec::new();
-        let ended = look(self.watch, tell, async || {
-            let mut jobs = all(&cluster.client, namespace.as_deref(), &mut |told| {
-                notes.push(told);
-                Ok(())
-            })
-            .await?;
+        let look = async |client: &Client, namespace: Option<&str>, note: &mut Tell<'_>| {
+            let mut jobs = all(client, namespace, note).await?;
             jobs.retain(|job| {
                 let is_shown = self.finished || job.state != State::Finished;
                 is_shown && self.queue.as_ref().is_none_or(|queue| *queue == job.queue)
             });
-            shown(self.output, &jobs, |is_wide| {
+            shown(self.view.output, &jobs, |is_wide| {
                 table(&jobs, namespace.is_none(), is_wide, Timestamp::now())
             })
-        })
-        .await;
-        for note in notes {
-            tell(note)?;
-        }
-        ended
+        };
+        self.view.show(tell, look).await
     }
 }
 

@@ -9,6 +9,7 @@
 //! | `check`, `version` | whether Sluice is there and well |
 //! | `create` | YAML of queues and flavors |
 //! | `export` | queues and Workloads of a cluster as documents, for the simulation |
+//! | `view` | the options and the loop of commands that may look again |
 //! | `outcome` | how commands end, and why they can't be run |
 //!
 //! Must not know how Sluice decides.
@@ -28,6 +29,7 @@ mod steer;
 mod tests;
 mod top;
 mod version;
+mod view;
 
 use clap::Subcommand;
 

@@ -1,21 +1,17 @@
 //! How the commands end, why they can't be run, and how a result is written.
 
 use std::io;
-use std::time::Duration;
 
 use serde::Serialize;
 use thiserror::Error;
 
-use crate::cluster::{ClusterError, Format, Tell, Told, UnknownResource};
+use crate::cluster::{ClusterError, Format, UnknownResource};
 
 pub(super) const EXIT_CODES: &str = "\
 Exit codes:
   0  done
   1  the API server refuses, there is no such job, or a check has failed
   2  wrong usage, or the cluster does not answer what is asked for";
-
-/// How often what is watched is looked at.
-const LOOKED_AT_EVERY: Duration = Duration::from_secs(2);
 
 /// How a command ended that could be run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,27 +72,6 @@ pub(super) fn shown(
         Some(Format::Yaml) => {
             serde_saphyr::to_string(rows).map_err(|error| LiveError::Unprintable(error.to_string()))
         }
-    }
-}
-
-/// Tells what `look` finds: once, or again whenever it is something else.
-pub(super) async fn look(
-    is_watched: bool,
-    tell: &mut Tell<'_>,
-    mut look: impl AsyncFnMut() -> Result<String, LiveError>,
-) -> Result<Ended, LiveError> {
-    let mut told: Option<String> = None;
-    loop {
-        let found = look().await?;
-        if told.as_ref() != Some(&found) {
-            let gap = if told.is_some() { "\n" } else { "" };
-            tell(Told::Result(format!("{gap}{found}")))?;
-            told = Some(found);
-        }
-        if !is_watched {
-            return Ok(Ended::Done);
-        }
-        tokio::time::sleep(LOOKED_AT_EVERY).await;
     }
 }
 

@@ -2,33 +2,26 @@
 //! sees the LocalQueues of a namespace.
 
 use clap::Args;
-use kube::ResourceExt as _;
+use kube::{Client, ResourceExt as _};
 use sluice_crds::{ClusterQueue, Cohort, LocalQueue};
 
-use super::outcome::{EXIT_CODES, Ended, LiveError, look, shown};
+use super::outcome::{EXIT_CODES, Ended, LiveError, shown};
 use super::queues::{Node, trees};
 use super::seen::list;
-use crate::cluster::{Cluster, ClusterError, Connection, Format, Namespaces, Tell};
+use super::view::View;
+use crate::cluster::{ClusterError, Tell};
 use crate::table::{NONE, columns};
 
 const DETAILS: &str = "\
 Shows the tree of cohorts and ClusterQueues. In a bar # is used nominal quota, + is borrowed on top of it, and . is
-free. Who may not list ClusterQueues sees the LocalQueues of the namespace instead.";
+free. -o wide adds the flavors. Who may not list ClusterQueues sees the LocalQueues of the namespace instead.";
 
 /// Show queues as a tree, with what is used of their quota.
 #[derive(Debug, Args)]
 #[command(long_about = DETAILS, after_help = EXIT_CODES)]
 pub struct Status {
-    /// Output format: json, yaml or wide, which adds the flavors.
-    #[arg(short, long, value_name = "FORMAT", hide_possible_values = true)]
-    output: Option<Format>,
-    /// Look again every two seconds, and print what has changed.
-    #[arg(short, long)]
-    watch: bool,
     #[command(flatten)]
-    namespaces: Namespaces,
-    #[command(flatten)]
-    connection: Connection,
+    view: View,
 }
 
 impl Status {
@@ -37,33 +30,20 @@ impl Status {
     /// # Errors
     /// The cluster does not answer, or the result can't be written.
     pub async fn run(&self, tell: &mut Tell<'_>) -> Result<Ended, LiveError> {
-        let cluster = Cluster::connect(&self.connection).await?;
-        let namespace = cluster.namespace(&self.namespaces)?;
-        let mut notes = Vec::new();
-        let client = &cluster.client;
-        let ended = look(self.watch, tell, async || {
-            let mut note = |told| {
-                notes.push(told);
-                Ok(())
-            };
-            let queues: Vec<ClusterQueue> = match list(client, None, None, &mut note).await {
+        let look = async |client: &Client, namespace: Option<&str>, note: &mut Tell<'_>| {
+            let queues: Vec<ClusterQueue> = match list(client, None, None, note).await {
                 Ok(queues) => queues,
                 Err(LiveError::Cluster(ClusterError::Refused(status))) if status.code == 403 => {
-                    let namespace = namespace.as_deref();
-                    let local: Vec<LocalQueue> = list(client, namespace, None, &mut note).await?;
-                    return shown(self.output, &local, |_| local_queues(&local));
+                    let local: Vec<LocalQueue> = list(client, namespace, None, note).await?;
+                    return shown(self.view.output, &local, |_| local_queues(&local));
                 }
                 Err(error) => return Err(error),
             };
-            let cohorts: Vec<Cohort> = list(client, None, None, &mut note).await?;
+            let cohorts: Vec<Cohort> = list(client, None, None, note).await?;
             let nodes = trees(&queues, &cohorts);
-            shown(self.output, &nodes, |is_wide| tree(&nodes, is_wide))
-        })
-        .await;
-        for note in notes {
-            tell(note)?;
-        }
-        ended
+            shown(self.view.output, &nodes, |is_wide| tree(&nodes, is_wide))
+        };
+        self.view.show(tell, look).await
     }
 }
 

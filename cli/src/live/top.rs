@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 
 use clap::{Args, ValueEnum};
-use kube::ResourceExt as _;
+use kube::{Client, ResourceExt as _};
 use serde::Serialize;
 use sluice_crds::{LocalQueue, Quantity};
 
-use super::outcome::{EXIT_CODES, Ended, LiveError, look, shown};
+use super::outcome::{EXIT_CODES, Ended, LiveError, shown};
 use super::seen::list;
-use crate::cluster::{Cluster, Connection, Format, Namespaces, Tell};
+use super::view::View;
+use crate::cluster::Tell;
 use crate::table::columns;
 
 /// Show who holds how much quota: by LocalQueue, namespace or ClusterQueue.
@@ -24,16 +25,8 @@ pub struct Top {
         hide_possible_values = true
     )]
     by: By,
-    /// Output format: json, yaml or wide.
-    #[arg(short, long, value_name = "FORMAT", hide_possible_values = true)]
-    output: Option<Format>,
-    /// Look again every two seconds, and print what has changed.
-    #[arg(short, long)]
-    watch: bool,
     #[command(flatten)]
-    namespaces: Namespaces,
-    #[command(flatten)]
-    connection: Connection,
+    view: View,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -60,24 +53,12 @@ impl Top {
     /// # Errors
     /// The cluster does not answer, or the result can't be written.
     pub async fn run(&self, tell: &mut Tell<'_>) -> Result<Ended, LiveError> {
-        let cluster = Cluster::connect(&self.connection).await?;
-        let namespace = cluster.namespace(&self.namespaces)?;
-        let mut notes = Vec::new();
-        let ended = look(self.watch, tell, async || {
-            let mut note = |told| {
-                notes.push(told);
-                Ok(())
-            };
-            let queues: Vec<LocalQueue> =
-                list(&cluster.client, namespace.as_deref(), None, &mut note).await?;
+        let look = async |client: &Client, namespace: Option<&str>, note: &mut Tell<'_>| {
+            let queues: Vec<LocalQueue> = list(client, namespace, None, note).await?;
             let holders = holders(&queues, self.by);
-            shown(self.output, &holders, |_| table(&holders, self.by))
-        })
-        .await;
-        for note in notes {
-            tell(note)?;
-        }
-        ended
+            shown(self.view.output, &holders, |_| table(&holders, self.by))
+        };
+        self.view.show(tell, look).await
     }
 }
 
