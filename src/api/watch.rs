@@ -57,6 +57,27 @@ pub fn outside_of_the_system() -> String {
         .join(",")
 }
 
+/// Watches all objects of these resources as they are, until the receiver is gone. So many observations may wait.
+pub fn watch_all(
+    client: &Client,
+    sources: impl IntoIterator<Item = (Source, ApiResource)>,
+    waiting_max: usize,
+    metrics: &Arc<Metrics>,
+) -> mpsc::Receiver<Observation<DynamicObject>> {
+    let (sender, receiver) = mpsc::channel(waiting_max);
+    for (source, resource) in sources {
+        tokio::spawn(watch(
+            client.clone(),
+            resource,
+            source,
+            |object| object,
+            sender.clone(),
+            metrics.clone(),
+        ));
+    }
+    receiver
+}
+
 /// Watches all objects of `resource` until the receiver is gone, and hands on what `read` sees in them.
 /// The watch of a JobKind's objects, of what gates wait for, or of ResourceClaimTemplates, ends
 /// too when they can't be listed, or are not served any more, or not to Sluice: then this says why.

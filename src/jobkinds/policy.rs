@@ -21,11 +21,10 @@ use sluice_kinds::pod::QueueGates;
 use sluice_kinds::problem::summarize;
 use sluice_kinds::view::QueueLabels;
 use sluice_webhooks::{Policy, QueueStates, Surroundings};
-use tokio::sync::mpsc;
 use tracing::warn;
 
 use crate::api::client::Clients;
-use crate::api::watch::{self, Change, Observation};
+use crate::api::watch::{Change, Observation, watch_all};
 use crate::cache::Source;
 use crate::process::metrics::Metrics;
 
@@ -75,7 +74,6 @@ pub async fn follow(
     policy: Arc<ArcSwap<Policy>>,
     is_listed: Arc<AtomicBool>,
 ) {
-    let (sender, mut receiver) = mpsc::channel(OBSERVATIONS_MAX);
     let sources = [
         (Source::JobKind, ApiResource::erase::<JobKind>(&())),
         (Source::Gate, ApiResource::erase::<sluice_crds::Gate>(&())),
@@ -89,17 +87,7 @@ pub async fn follow(
             ApiResource::erase::<PriorityClass>(&()),
         ),
     ];
-    for (source, resource) in sources {
-        tokio::spawn(watch::watch(
-            clients.read.clone(),
-            resource,
-            source,
-            |object| object,
-            sender.clone(),
-            metrics.clone(),
-        ));
-    }
-    drop(sender);
+    let mut receiver = watch_all(&clients.read, sources, OBSERVATIONS_MAX, &metrics);
     let mut kinds = Followed::new(|kinds: &mut Kinds, object| {
         put(kinds, object, &basis.queue_gates);
     });

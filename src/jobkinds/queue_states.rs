@@ -9,10 +9,9 @@ use kube::api::{ApiResource, DynamicObject};
 use serde_json::Value;
 use sluice_crds::{ClusterQueue, LocalQueue};
 use sluice_webhooks::{LocalQueueState, QueueStates};
-use tokio::sync::mpsc;
 
 use crate::api::client::Clients;
-use crate::api::watch::{self, Change, Observation};
+use crate::api::watch::{Change, Observation, watch_all};
 use crate::cache::Source;
 use crate::process::metrics::Metrics;
 
@@ -21,7 +20,6 @@ const OBSERVATIONS_MAX: usize = 64;
 
 /// Follows the queues until the process ends.
 pub async fn follow(clients: Clients, metrics: Arc<Metrics>, states: Arc<ArcSwap<QueueStates>>) {
-    let (sender, mut receiver) = mpsc::channel(OBSERVATIONS_MAX);
     let sources = [
         (Source::LocalQueue, ApiResource::erase::<LocalQueue>(&())),
         (
@@ -29,19 +27,8 @@ pub async fn follow(clients: Clients, metrics: Arc<Metrics>, states: Arc<ArcSwap
             ApiResource::erase::<ClusterQueue>(&()),
         ),
     ];
-    let mut unlisted = BTreeSet::new();
-    for (source, resource) in sources {
-        unlisted.insert(source.clone());
-        tokio::spawn(watch::watch(
-            clients.read.clone(),
-            resource,
-            source,
-            |object| object,
-            sender.clone(),
-            metrics.clone(),
-        ));
-    }
-    drop(sender);
+    let mut unlisted: BTreeSet<Source> = sources.iter().map(|(of, _)| of.clone()).collect();
+    let mut receiver = watch_all(&clients.read, sources, OBSERVATIONS_MAX, &metrics);
     let mut known = QueueStates::default();
     while let Some(Observation { source, change }) = receiver.recv().await {
         let has_changed = match change {
