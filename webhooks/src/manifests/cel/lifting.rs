@@ -97,10 +97,14 @@ fn is_free(kinds: &[HeldKind]) -> String {
 /// The validation that there are no `variables.problems`, or that the author of the edit is an owner. That is asked
 /// here, as the expression of a message knows no authorizer.
 pub(crate) fn no_problems_or_owner() -> Validation {
-    let validation = no_problems();
+    or_owner(no_problems(), "params.metadata.name")
+}
+
+/// `validation`, or that the author of the edit may lift the Gate of this name, which is CEL.
+pub(crate) fn or_owner(validation: Validation, gate: &str) -> Validation {
     let expression = format!(
         "{} ||\nauthorizer.group('{GROUP}').resource('gates').namespace(request.namespace)\n\
-         .name(params.metadata.name).check('{LIFT_VERB}').allowed()",
+         .name({gate}).check('{LIFT_VERB}').allowed()",
         validation.expression
     );
     Validation {

@@ -108,19 +108,24 @@ pub(crate) fn all(lists: impl IntoIterator<Item = String>) -> String {
 
 /// The validation that there are no `variables.problems`, which tells them all in one sentence.
 pub(crate) fn no_problems() -> Validation {
+    none_of("problems")
+}
+
+/// The same of the problems in another variable.
+pub(crate) fn none_of(problems: &str) -> Validation {
     let quoted = format!(
         "strings.quote({QUOTED_MAX} < size(p.value) ? p.value.substring(0, {QUOTED_MAX}) + '…' : \
          p.value).replace('\\x00', '\\\\0')"
     );
     let message = format!(
-        "variables.problems.slice(0, {SHOWN_MAX} < size(variables.problems) ? {SHOWN_MAX} : size(variables.problems)).map(p,\n\
+        "variables.{problems}.slice(0, {SHOWN_MAX} < size(variables.{problems}) ? {SHOWN_MAX} : size(variables.{problems})).map(p,\n\
          p.at + ': ' + p.kind +\n\
          ('value' in p ? ': ' + {quoted} : '') +\n\
          ('rule' in p ? ': ' + p.rule : '')).join('; ') +\n\
-         ({SHOWN_MAX} < size(variables.problems) ? '; and ' + string(size(variables.problems) - {SHOWN_MAX}) + ' more' : '')"
+         ({SHOWN_MAX} < size(variables.{problems}) ? '; and ' + string(size(variables.{problems}) - {SHOWN_MAX}) + ' more' : '')"
     );
     Validation {
-        expression: "size(variables.problems) == 0".to_owned(),
+        expression: format!("size(variables.{problems}) == 0"),
         message_expression: Some(message),
         ..Validation::default()
     }

@@ -8,13 +8,13 @@ use k8s_openapi::api::admissionregistration::v1::{
     Mutation, RuleWithOperations, Validation, Variable,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
-use sluice_crds::{GROUP, LIFT_VERB, QUEUE_NAME_LABEL};
+use sluice_crds::QUEUE_NAME_LABEL;
 use sluice_kinds::gates::{ADMISSION_GATED_BY, Gate, field_of};
 
 use crate::manifests::cel::syntax::{
     self, field, filled, forbidden, required as missing, text, variable, when,
 };
-use crate::manifests::cel::{metadata, owners, queue, required};
+use crate::manifests::cel::{lifting, metadata, owners, queue, required};
 use crate::manifests::conditions::entry::{any, condition, queue_names};
 use crate::manifests::conditions::{enforced as conditions, pods};
 use crate::manifests::held::{self, HeldKind, Subject};
@@ -203,35 +203,23 @@ fn objects(options: &Options, kinds: &[HeldKind]) -> Rules<Validation> {
         condition: condition("names-no-queue", is_asked),
         judges_deleted: false,
         variables,
-        outcomes: vec![syntax::no_problems(), not_lifted_or_owner()],
+        // Asked there, as the expression of a message knows no authorizer.
+        outcomes: vec![
+            syntax::no_problems(),
+            lifting::or_owner(syntax::none_of("lifts"), &text(&object_name())),
+        ],
     }
 }
 
-/// The validation that the gate is not lifted, or that the author of the edit is an owner. That is asked here, as the
-/// expression of a message knows no authorizer.
-fn not_lifted_or_owner() -> Validation {
-    let object = Gate::queue_required().object_name().unwrap_or_default();
-    let Validation {
-        expression,
-        message_expression,
-        ..
-    } = syntax::no_problems();
-    let of_lift = |text: String| text.replace("variables.problems", "variables.lifts");
-    Validation {
-        expression: format!(
-            "{} ||\nauthorizer.group('{GROUP}').resource('gates').namespace(request.namespace)\n\
-             .name('{object}').check('{LIFT_VERB}').allowed()",
-            of_lift(expression)
-        ),
-        message_expression: message_expression.map(of_lift),
-        ..Validation::default()
-    }
+/// The name of the Gate.
+fn object_name() -> String {
+    Gate::queue_required().object_name().unwrap_or_default()
 }
 
 /// CEL, a list: the gate is lifted from an object that names no queue.
 fn lifted() -> String {
     let gate = Gate::queue_required();
-    let object = gate.object_name().unwrap_or_default();
+    let object = object_name();
     let quoted = |value: &str| text(&format!("{value:?}"));
     let rule = filled(
         &format!("{BY_ITS_OWNERS}{NAME_A_QUEUE}"),

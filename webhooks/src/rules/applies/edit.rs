@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 use sluice_crds::Lifting;
-use sluice_kinds::gates::{self, GateRecord};
+use sluice_kinds::gates;
 use sluice_kinds::metadata::is_being_deleted;
 
 use crate::admission::edit::Edit;
@@ -12,6 +12,7 @@ use crate::admission::request::Request;
 use crate::admission::verdict::Verdict;
 use crate::rules::applies::which::{applying, is_judged};
 use crate::rules::gates::lift::{Cause, NeededRight};
+use crate::rules::gates::marks::lifted_from;
 use crate::rules::queue_label::{QueueLabel, queue_of};
 
 /// The rights that the author of an edit needs because it makes Gates apply.
@@ -37,10 +38,9 @@ pub(crate) fn needed(
     }
     let before = applying(request, old, policy)?;
     let named = gates::named(&gates::gate_annotations(old));
-    let lifted = lifted(old);
+    let lifted = lifted_from(old);
     let new = after.into_iter().filter(|(gate, _)| {
-        let was_lifted = lifted.iter().any(|lifted| lifted == gate.as_str());
-        !before.contains_key(gate) && !named.contains(gate) && !was_lifted
+        !before.contains_key(gate) && !named.contains(gate) && !lifted.contains(gate)
     });
     let field = field(old, edit.new, policy);
     let rights = new.filter_map(|(gate, why)| {
@@ -55,18 +55,6 @@ pub(crate) fn needed(
         })
     });
     Ok(rights.collect())
-}
-
-/// The gates that were lifted from the object.
-fn lifted(object: &Value) -> Vec<String> {
-    let uid = object.pointer("/metadata/uid").and_then(Value::as_str);
-    let annotations = object.pointer("/metadata/annotations");
-    let annotations = annotations.and_then(Value::as_object).into_iter().flatten();
-    let texts =
-        annotations.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())));
-    let record = GateRecord::read(&texts.collect());
-    let lifted = record.lifted_from(uid.unwrap_or_default());
-    lifted.map(|lifted| lifted.gate.clone()).collect()
 }
 
 /// What of the object the edit changes.

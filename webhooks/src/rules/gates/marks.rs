@@ -1,7 +1,7 @@
 //! What an edit that lifts gates leaves on the object: who lifted them and when; and the labels that tell which gates
 //! are left. Written in the same request, so that nobody sees one without the other.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
 use json_patch::jsonptr::PointerBuf;
 use json_patch::{AddOperation, PatchOperation};
@@ -44,15 +44,30 @@ pub(crate) fn is_own_record(request: &Request, edit: &Edit<'_>) -> bool {
     times.is_some_and(|times| times.iter().all(is_now))
 }
 
+/// The gates that were lifted from the object itself, and not from one that its record was copied from.
+pub(crate) fn lifted_from(object: &Value) -> BTreeSet<Gate> {
+    let uid = object.pointer("/metadata/uid").and_then(Value::as_str);
+    let record = read(object);
+    let lifted = record.lifted_from(uid.unwrap_or_default());
+    lifted
+        .filter_map(|lifted| Gate::parse(&lifted.gate, "").ok())
+        .collect()
+}
+
+/// The record of lifted gates of an object.
+fn read(object: &Value) -> GateRecord {
+    let record = annotation_text(object, LIFTED_GATES_ANNOTATION);
+    let record = record.map(|text| (LIFTED_GATES_ANNOTATION.to_owned(), text.to_owned()));
+    GateRecord::read(&record.into_iter().collect())
+}
+
 /// The operations that keep which gates the edit lifts.
 fn record(request: &Request, edit: &Edit<'_>) -> Vec<PatchOperation> {
     let lifted = by_author(request, edit, request.received);
     let Some(old) = edit.old.filter(|_| !lifted.is_empty()) else {
         return Vec::new();
     };
-    let before = annotation_text(old, LIFTED_GATES_ANNOTATION).map(str::to_owned);
-    let before = before.map(|value| (LIFTED_GATES_ANNOTATION.to_owned(), value));
-    let before = GateRecord::read(&before.into_iter().collect::<BTreeMap<_, _>>());
+    let before = read(old);
     // Where this is asked twice the first record stays: it differs by no more than the time.
     if is_own_record(request, edit) {
         return Vec::new();

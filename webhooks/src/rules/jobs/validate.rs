@@ -213,8 +213,13 @@ fn check_owner(request: &Request, edit: &Edit<'_>, policy: &Policy) -> Option<Pr
 
 /// Whether gates were lifted from the object itself.
 fn has_passed_gates(object: &Value) -> bool {
+    names(annotation(object, LIFTED_GATES_ANNOTATION), object)
+}
+
+/// Whether a record names the object itself, by its UID.
+fn names(record: Option<&Value>, object: &Value) -> bool {
     let uid = object.pointer("/metadata/uid").and_then(Value::as_str);
-    let record = annotation_text(object, LIFTED_GATES_ANNOTATION);
+    let record = record.and_then(Value::as_str);
     record
         .zip(uid)
         .is_some_and(|(record, uid)| record.contains(uid))
@@ -233,11 +238,7 @@ fn check_records(request: &Request, edit: &Edit<'_>, is_copied: bool) -> Vec<Pro
         let new = annotation(edit.new, key);
         !is_copied && new.is_some() && new != old(key)
     });
-    let uid = edit.new.pointer("/metadata/uid").and_then(Value::as_str);
-    let names_itself = |record: Option<&Value>| {
-        let text = record.and_then(Value::as_str);
-        text.zip(uid).is_some_and(|(text, uid)| text.contains(uid))
-    };
+    let names_itself = |record| names(record, edit.new);
     let kept = [LIFTED_GATES_ANNOTATION, EXPIRED_GATES_ANNOTATION];
     let kept = kept.into_iter().filter(|key| {
         let (new, old) = (annotation(edit.new, key), old(key));

@@ -10,7 +10,7 @@ use sluice_crds::{
     POD_GROUP_TOTAL_FROM_ANNOTATION, POD_SET_ANNOTATION, PROPAGATED_GATES_ANNOTATION,
     RETRIABLE_IN_GROUP_ANNOTATION,
 };
-use sluice_kinds::gates::{self, Gate, GateRecord};
+use sluice_kinds::gates::{self, Gate};
 use sluice_kinds::marks::{BY_SLUICE_ALONE, OF_OWNER, OF_POD, propagated_gate};
 use sluice_kinds::metadata::{annotation, annotation_text, controller, controller_uid, label};
 use sluice_kinds::pod::{PodGroup, PodMode, PodPhase, PodView};
@@ -18,6 +18,7 @@ use sluice_kinds::problem::{Problem, fill};
 use sluice_kinds::view::QueueName;
 
 use crate::admission::policy::Policy;
+use crate::rules::gates::marks::lifted_from;
 use crate::rules::makers::Author;
 use crate::rules::queue_label::{self, QueueLabel, queue_of};
 
@@ -164,7 +165,8 @@ fn check_propagated(old: &Value, new: &Value) -> Option<Problem> {
     let (own, before) = (named(new), named(old));
     let is_among =
         |gates: &BTreeSet<Gate>, name: &str| gates.iter().any(|g| g.scheduling_gate() == name);
-    let lifted = lifted(old);
+    // One that has lost its controller has more gates than were lifted from it or are its own: these came down.
+    let lifted = lifted_from(old);
     let holder = |name: &str| {
         if is_owned || !(is_among(&before, name) || is_among(&lifted, name)) {
             Some(OF_OWNER)
@@ -180,19 +182,6 @@ fn check_propagated(old: &Value, new: &Value) -> Option<Problem> {
         let holder = holder(name)?;
         Some(propagated_gate("spec.schedulingGates", name, holder))
     })
-}
-
-/// The gates that were lifted from `pod` itself. One that has lost its controller has more gates that were not: these
-/// came down.
-fn lifted(pod: &Value) -> BTreeSet<Gate> {
-    let record = annotation_text(pod, LIFTED_GATES_ANNOTATION).map(str::to_owned);
-    let record = record.map(|record| (LIFTED_GATES_ANNOTATION.to_owned(), record));
-    let record = GateRecord::read(&record.into_iter().collect());
-    let uid = pod.pointer("/metadata/uid").and_then(Value::as_str);
-    let lifted = record.lifted_from(uid.unwrap_or_default());
-    lifted
-        .filter_map(|lifted| Gate::parse(&lifted.gate, "").ok())
-        .collect()
 }
 
 /// Of a pod that Sluice does not look after, and that nobody owns: it is in no queue, and got no gate.
