@@ -66,7 +66,8 @@ binaries() { # target
 		echo "release: $(arch_of "$1") is left out: no $linker (Debian: apt-get install gcc-${linker%-linux-gnu-gcc}-linux-gnu)" >&2
 	else
 		variable=CARGO_TARGET_$(tr 'a-z-' 'A-Z_' <<<"$1")_LINKER
-		env "$variable=$linker" $cargo build --release --locked --target "$1" --bin sluice --bin kubectl-sluice >&2
+		# Pages have 4, 16 or 64 KiB there; an allocator built for larger ones runs with smaller ones too.
+		env "$variable=$linker" JEMALLOC_SYS_WITH_LG_PAGE=16 $cargo build --release --locked --target "$1" --bin sluice --bin kubectl-sluice >&2
 		echo "$target/$1/release"
 	fi
 }

@@ -9,6 +9,11 @@ use sluice::{Args, Command, CommandLine, ConfigCommand, LogFormat, LogLevel};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
 
+// Gives back what it has not used for ten seconds. glibc's keeps what the lists at a start took: docs/benchmarks.md.
+#[cfg(target_os = "linux")]
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
 fn main() -> Result<ExitCode> {
     let CommandLine { command, args } = CommandLine::parse();
     match command {
