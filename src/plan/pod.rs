@@ -52,14 +52,43 @@ pub fn held_by_itself(pod: &PodRecord) -> HeldBy {
     let HeldBy::Gates(mut held) = HeldBy::of(&pod.gates) else {
         return HeldBy::All;
     };
+    held.extend(came_down(pod).into_iter().map(ToOwned::to_owned));
+    HeldBy::Gates(held)
+}
+
+/// The scheduling gates of a pod that stand for gates which it never had itself.
+fn came_down(pod: &PodRecord) -> BTreeSet<&str> {
     let lifted = pod.gate_record.lifted_from(&pod.uid);
     let lifted = lifted.filter_map(|lifted| Gate::parse(&lifted.gate, "").ok());
     let lifted: BTreeSet<String> = lifted
         .map(|gate| gate.scheduling_gate().into_owned())
         .collect();
-    let came_down = pod.propagated.iter().map(ToString::to_string);
-    held.extend(came_down.filter(|gate| !lifted.contains(gate)));
-    HeldBy::Gates(held)
+    let all = pod.propagated.iter().map(|gate| &**gate);
+    all.filter(|gate| !lifted.contains(*gate)).collect()
+}
+
+/// That a pod without a controller is held for good, if so: by gates of the controller that it has lost.
+pub fn left_gated(pod: &PodRecord) -> Option<Note> {
+    if pod.owner.is_some() || !pod.is_gated_elsewhere() {
+        return None;
+    }
+    let HeldBy::Gates(own) = HeldBy::of(&pod.gates) else {
+        return None;
+    };
+    let left: Vec<_> = came_down(pod)
+        .into_iter()
+        .filter(|gate| !own.contains(*gate))
+        .filter(|gate| pod.other_gates.iter().any(|other| **other == **gate))
+        .collect();
+    (!left.is_empty()).then(|| {
+        Note::warning(
+            "GatesLeft",
+            format!(
+                "The pod keeps gates of an object that it does not belong to any more ({}), and nobody can lift them: delete the pod, and create it again if it is still needed",
+                left.join(", ")
+            ),
+        )
+    })
 }
 
 /// The write that removes from a pod the gates that stand for gates which are not in the annotation

@@ -110,7 +110,16 @@ async fn orphaned_pods_keep_their_gates(admission: Admission) -> Result<()> {
             .ok()?;
         scene.see_gone("Job", "j").await?;
         others_are_released(scene).await?;
-        see_gated(scene, &gate).await
+        see_gated(scene, &gate).await?;
+        let pods = scene.list("Pod").await?;
+        let held = pods.iter().find(|pod| gates(pod).contains(&gate.as_str()));
+        let name = held.and_then(|pod| pod["metadata"]["name"].as_str());
+        let told = scene
+            .see_event(name.unwrap_or_default(), "GatesLeft")
+            .await?;
+        let expected = "The pod keeps gates of an object that it does not belong to any more (";
+        ensure!(told.starts_with(expected) && told.contains(&gate), "{told}");
+        Ok(())
     })
     .await
 }

@@ -4,6 +4,7 @@
 //! `src/uncharged.rs`, which gives it to them.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use sluice_crds::PodSetAssignment;
@@ -17,10 +18,15 @@ use crate::cache::{PodKey, PodRecord, Subject, Uid};
 use crate::controller::Controller;
 use crate::controller::engine_sync::pod_set_of;
 use crate::plan::Note;
-use crate::process::hashing::{HashMap, HashSet};
+use crate::process::clock::Moment;
+use crate::process::hashing::HashMap;
 
 /// Most pods with usage of their own that are looked at again in a second: somebody may make thousands.
 const LOOKS_MAX: usize = 200;
+/// How long a pod has usage of its own before that is recorded on it. The garbage collector takes its owner away as
+/// soon as the job is deleted, and the watch of jobs may tell of that later than the watch of pods: until then
+/// the pod seems to have left a job that goes on.
+const UNSEEN_DELETION: Duration = Duration::from_secs(5);
 
 /// Whose quota a pod uses.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,7 +46,8 @@ pub enum QuotaOf {
 pub struct OwnUsage {
     /// What those use that have left their job, until it is recorded on them.
     left: HashMap<Uid, PodAdmission>,
-    known: HashSet<Uid>,
+    /// Since when.
+    known: HashMap<Uid, Moment>,
     /// Those that are still to be looked at in this round.
     due: Vec<Uid>,
     /// Pods that have left their job and keep their place there, and that job.
@@ -49,18 +56,24 @@ pub struct OwnUsage {
 
 impl OwnUsage {
     /// Notes whether a pod has usage of its own that was not admitted by itself.
-    fn note(&mut self, pod: &Uid, has_own: bool) {
+    fn note(&mut self, pod: &Uid, has_own: bool, now: Moment) {
         if !has_own {
             self.known.remove(pod);
-        } else if !self.known.contains(pod) {
-            self.known.insert(pod.clone());
+        } else if !self.known.contains_key(pod) {
+            self.known.insert(pod.clone(), now);
         }
+    }
+
+    /// Whether a pod has had usage of its own for so long that it has to be recorded.
+    fn is_lasting(&self, pod: &Uid, now: Moment) -> bool {
+        let since = self.known.get(pod);
+        since.is_some_and(|since| UNSEEN_DELETION <= now.since(*since))
     }
 
     /// Takes out those that are to be looked at next, so many at a time.
     fn take_due(&mut self, max: usize) -> Vec<Uid> {
         if self.due.is_empty() {
-            self.due = self.known.iter().cloned().collect();
+            self.due = self.known.keys().cloned().collect();
             self.due.sort_unstable();
         }
         self.due.split_off(self.due.len().saturating_sub(max))
@@ -222,7 +235,7 @@ impl Controller {
         quota_of: &QuotaOf,
         has_own: bool,
     ) {
-        self.own_usage.note(uid, has_own);
+        self.own_usage.note(uid, has_own, self.now.moment);
         let known = self.objects.pods.of(uid);
         let above = known.and_then(|(key, pod)| self.belongs_to(pod, &key.namespace));
         let job = match quota_of {
@@ -263,10 +276,15 @@ impl Controller {
         }
     }
 
-    /// Once a second: what has usage of its own is looked at again, as what is above it may hold quota by now.
+    /// Once a second: what has usage of its own is looked at again, as what is above it may hold quota by now, and
+    /// as it has to be recorded after a while.
     pub(in crate::controller) fn look_after_own_usage(&mut self) {
         for uid in self.own_usage.take_due(LOOKS_MAX) {
             self.sync_pod(&uid);
+            let pod = self.objects.pods.of(&uid);
+            if pod.is_some_and(|(_, pod)| !matches!(pod.admitted, Some(Ok(_)))) {
+                self.agenda.plan(Subject::Pod(uid));
+            }
         }
     }
 
@@ -278,6 +296,9 @@ impl Controller {
     ) -> Option<(PodAdmission, Note)> {
         let is_missing = pod.mode != PodMode::Single && !matches!(pod.admitted, Some(Ok(_)));
         if !is_missing || self.quota_of(key, pod) != QuotaOf::Own {
+            return None;
+        }
+        if !self.own_usage.is_lasting(&pod.uid, self.now.moment) {
             return None;
         }
         let record = self.own_admission(key, pod)?;
@@ -315,11 +336,28 @@ mod tests {
     fn all_have_their_turn() {
         let mut own = OwnUsage::default();
         assert!(own.take_due(2).is_empty());
-        own.known.extend(["a", "b", "c", "d", "e"].map(Uid::from));
+        let start = Moment::now();
+        for pod in ["a", "b", "c", "d", "e"] {
+            own.note(&pod.into(), true, start);
+        }
         let mut seen: Vec<Uid> = (0..3).flat_map(|_| own.take_due(2)).collect();
         seen.sort_unstable();
         assert_eq!(seen.concat(), "abcde");
-        own.note(&"a".into(), false);
+        own.note(&"a".into(), false, start);
         assert_eq!(own.take_due(9).len(), 4);
+    }
+
+    #[test]
+    fn usage_of_its_own_is_recorded_after_a_while() {
+        let mut own = OwnUsage::default();
+        let (pod, start) = (Uid::from("a"), Moment::now());
+        own.note(&pod, true, start);
+        assert!(!own.is_lasting(&pod, start));
+        let later = start.after(UNSEEN_DELETION);
+        own.note(&pod, true, later);
+        assert!(own.is_lasting(&pod, later));
+        own.note(&pod, false, later);
+        own.note(&pod, true, later);
+        assert!(!own.is_lasting(&pod, later));
     }
 }

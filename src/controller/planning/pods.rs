@@ -64,7 +64,7 @@ impl Controller {
             let write = plan::take_over(&key, &pod, &record);
             return self.send_for_pods(subject, write, vec![note]);
         }
-        if let Some(note) = self.complaint(&pod) {
+        if let Some(note) = plan::left_gated(&pod).or_else(|| self.complaint(&pod)) {
             self.tell_about(&subject, note);
         }
     }

@@ -190,20 +190,51 @@ async fn a_pod_that_leaves_its_job_is_counted_beside_it() {
     left["metadata"]["resourceVersion"] = json!("21");
     play.see_pod(left);
     assert_eq!(play.usage("p", "a"), [true, true]);
-    let writes = play.cycle();
+    assert_eq!(recorded(&play.cycle()), None, "its job may be going");
+    play.pass(Duration::from_secs(5));
+    play.handle(Input::Tick);
+    let record = recorded(&play.cycle()).unwrap();
+    assert!(record.contains("\"clusterQueue\":\"q\""), "{record}");
+}
+
+/// What is written about the admission of a pod.
+fn recorded(writes: &[InFlightWrite]) -> Option<String> {
     let record = writes.iter().find_map(|write| match &write.write {
         Write::PatchPod { patch, .. } => {
             patch.pointer("/metadata/annotations/sluice.dev~1admitted")
         }
         _ => None,
     });
-    assert!(
-        record
-            .unwrap()
-            .as_str()
-            .unwrap()
-            .contains("\"clusterQueue\":\"q\"")
-    );
+    record.and_then(Value::as_str).map(ToOwned::to_owned)
+}
+
+/// `--cascade=orphan`: the watch of pods tells that the owner is gone before the watch of jobs tells that it is deleted.
+#[tokio::test]
+async fn a_pod_whose_job_is_being_deleted_is_counted_with_it() {
+    let mut play = Play::new();
+    play.admit("a");
+    let labels = json!({"batch.kubernetes.io/controller-uid": "uid-a"});
+    let owner = owned_by("batch/v1", "Job", "a");
+    play.see_pod(running("p", &labels, Some(owner)));
+    let mut left = running("p", &labels, None);
+    left["metadata"]["resourceVersion"] = json!("21");
+    play.see_pod(left);
+    assert_eq!(play.usage("p", "a"), [true, true]);
+    let mut writes = play.cycle();
+    let mut job = job("a");
+    job["metadata"]["deletionTimestamp"] = json!("2026-11-23T12:00:00Z");
+    job["metadata"]["finalizers"] = json!(["orphan"]);
+    job["metadata"]["resourceVersion"] = json!("30");
+    job["spec"]["suspend"] = json!(false);
+    let jobs = play.jobs.clone().unwrap();
+    play.observe(&jobs, Change::Applied(seen(job)));
+    for _ in 0..10 {
+        play.pass(Duration::from_secs(1));
+        play.handle(Input::Tick);
+        writes.extend(play.cycle());
+        assert_eq!(play.usage("p", "a"), [false, true]);
+    }
+    assert_eq!(recorded(&writes), None);
 }
 
 /// It is not waited for longer than its grace period, nor than ten minutes.

@@ -96,6 +96,8 @@ fn a_pod_without_a_controller_loses_the_gates_that_were_its_own() {
             pod["metadata"]["ownerReferences"] = json!([]);
         });
         assert_eq!(held_by_itself(&pod), expected, "{name}");
+        let is_left = own.is_none() && expected != held_by(&[]);
+        assert_eq!(left_gated(&pod).is_some(), is_left, "{name}");
     }
 }
 

@@ -398,7 +398,11 @@ fn line(change: &Change) -> String {
         (None, Some(made)) if place.resource.kind == "ClusterQueue" => {
             format!(" is created: {}", made["spec"])
         }
-        (None, Some(_)) => " is created".to_owned(),
+        (None, Some(made)) => {
+            let held = ["labels", "annotations"].map(|field| made["metadata"][field].to_string());
+            let gates = &made["spec"]["schedulingGates"];
+            format!(" is created {} {gates}", held.join(" "))
+        }
         (Some(before), Some(after)) => {
             let mut changed = Vec::new();
             compare(before, after, "", &mut changed);

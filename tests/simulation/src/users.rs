@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use serde_json::{Value, json};
-use sluice_crds::QUEUE_NAME_LABEL;
+use sluice_crds::{QUEUE_GATE, QUEUE_NAME_LABEL};
 use sluice_faults::load::{Act, Load};
 use tokio::time::sleep;
 
@@ -47,6 +47,8 @@ pub enum Deed {
     DeleteWorkload(String),
     /// Deletes a pod of a job.
     DeletePod(String),
+    /// Deletes the pods that keep gates of a job which they do not belong to any more, as an event tells to.
+    DeleteGatesLeft,
     /// Creates a bare pod in a queue.
     Pod(Value),
     /// Gives a queue so much more quota. Less would be a race with what is admitted meanwhile.
@@ -74,7 +76,7 @@ impl Script {
         let load = Load::draw(rng, NAMESPACE, jobs);
         let mut deeds = Vec::new();
         let mut there: Vec<Value> = Vec::new();
-        let mut endings = Vec::new();
+        let mut endings = vec![Deed::DeleteGatesLeft];
         for act in load.acts {
             let act = adapted(rng, act);
             if let Act::Create(job) = &act {
@@ -272,10 +274,32 @@ async fn attempt(server: &Arc<Server>, deed: &Deed) -> Result<(), u16> {
                 None => Ok(()),
             }
         }
+        Deed::DeleteGatesLeft => {
+            let left: Vec<_> = {
+                let store = server.store();
+                let pods = store.list(Place::of("Pod", "", "").resource, NAMESPACE);
+                let left = pods.filter(|(_, pod)| keeps_gates(pod));
+                left.map(|(place, _)| place.clone()).collect()
+            };
+            for place in left {
+                server.delete(&user, &place, &Value::Null).map_err(code)?;
+            }
+            Ok(())
+        }
         Deed::DeleteWorkload(_) | Deed::Deactivate(..) | Deed::Quota(..) | Deed::Stop(..) => {
             administer(server, deed).await
         }
     }
+}
+
+/// Whether gates hold a pod that belongs to nothing and has none of its own.
+fn keeps_gates(pod: &Value) -> bool {
+    let metadata = &pod["metadata"];
+    let gates = pod["spec"]["schedulingGates"].as_array();
+    let mut gates = gates.into_iter().flatten();
+    metadata["ownerReferences"].is_null()
+        && metadata["annotations"][GATED].is_null()
+        && gates.any(|gate| gate["name"] != QUEUE_GATE)
 }
 
 /// What is done to Workloads and queues.
