@@ -56,6 +56,15 @@ fn plan_kept(situation: &Situation<'_>) -> Plan {
     };
     if let Some(finished) = &reading.finished {
         return match workload {
+            // It ended before it was seen to have left its queue.
+            Some((key, record))
+                if job.queue == QueueName::None
+                    && record.status.admission.is_none()
+                    && !record.is_finished()
+                    && !record.deleting =>
+            {
+                delete_workload(key, record)
+            }
             // Whatever the object says of itself: what its pods use is not free while they run.
             Some((_, record))
                 if record.status.admission.is_some() && 0 < situation.lasting_pods =>

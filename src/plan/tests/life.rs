@@ -43,6 +43,12 @@ fn each_turn_of_a_jobs_life() {
             "suspend [\"Gated\"]",
         ),
         (
+            "it left its queue and ended before either was seen",
+            with(ungoverned(json!({}), false), "/status", done.clone()),
+            pending(),
+            "delete workload []",
+        ),
+        (
             "gated with a Workload: the gate came by a road without webhook",
             gated(true),
             pending(),

@@ -28,10 +28,11 @@ pub(super) struct Cluster {
     /// Of the late ones, those that came in before. The leader may have seen them before its first decision:
     /// then they count, and it may release them.
     may_count: BTreeSet<String>,
-    /// The UIDs of Workloads whose admission came in when the term of its leader had ended. It counts
-    /// once the present leader has written its own term into it.
+    /// The UIDs of Workloads, and of pods that are admitted by themselves, whose admission came in when the term of
+    /// its leader had ended. It counts once the present leader has written its own term into it. Such a pod may run
+    /// until the leader has seen it: its admission is its release.
     late: BTreeSet<String>,
-    /// Whether the Workload of the last revision was among them before it.
+    /// Whether the object of the last revision was among them before it.
     was_late: bool,
     /// Workloads with quota that are gone, as somebody has deleted them or the garbage collector takes them
     /// with their jobs: what they held counts as usage until the pods of the job are gone.
@@ -48,11 +49,17 @@ impl Cluster {
                     self.has_decided &= term == self.term;
                     self.term = term;
                 }
-                Kind::Workload => self.note_term(revision, object),
+                Kind::Workload => {
+                    let term =
+                        |workload: &Value| text(workload, "/status/admission/term").to_owned();
+                    self.note_term(revision, object, term);
+                }
                 Kind::Pod => {
-                    let record = own_admission(object);
-                    let term = record.as_ref().map(|record| text(record, "/term"));
-                    self.has_decided |= term.is_some() && term == self.term.as_deref();
+                    let term = |pod: &Value| {
+                        let record = own_admission(pod).unwrap_or_default();
+                        text(&record, "/term").to_owned()
+                    };
+                    self.note_term(revision, object, term);
                 }
                 Kind::Job | Kind::ClusterQueue | Kind::Cohort => {}
             }
@@ -86,30 +93,32 @@ impl Cluster {
         })
     }
 
-    /// Whether what this Workload was admitted with counts: not yet, if it came in late.
-    pub(super) fn is_late(&self, workload: &Value) -> bool {
-        self.late.contains(uid_of(workload))
+    /// Whether what this Workload or pod was admitted with came in late, and does not count yet.
+    pub(super) fn is_late(&self, object: &Value) -> bool {
+        self.late.contains(uid_of(object))
     }
 
-    /// Whether the Workload of the last revision was late before it.
+    /// Whether the object of the last revision was late before it.
     pub(super) fn was_late(&self) -> bool {
         self.was_late
     }
 
-    fn note_term(&mut self, revision: &Revision, workload: &Value) {
-        const TERM: &str = "/status/admission/term";
-        let uid = uid_of(workload).to_owned();
+    /// Notes the term in which a Workload or a pod was admitted.
+    fn note_term(
+        &mut self,
+        revision: &Revision,
+        object: &Value,
+        term_of: impl Fn(&Value) -> String,
+    ) {
+        let uid = uid_of(object).to_owned();
         self.was_late = self.late.contains(&uid);
-        let term = text(workload, TERM);
-        let before = self
-            .objects
-            .get(&revision.key)
-            .map_or("", |object| text(object, TERM));
+        let term = term_of(object);
+        let before = self.objects.get(&revision.key).map(term_of);
         if term.is_empty() {
             self.late.remove(&uid);
-        } else if term != before {
+        } else if before.as_ref() != Some(&term) {
             // One that is signed with no term, or while nobody leads, is as good as it says.
-            let is_present = self.term.as_ref().is_none_or(|present| present == term);
+            let is_present = self.term.as_ref().is_none_or(|present| *present == term);
             self.has_decided |= is_present && self.term.is_some();
             if !is_present && !self.has_decided {
                 self.may_count.insert(uid.clone());

@@ -245,7 +245,7 @@ impl Checker {
         let Some((queue, mut usage)) = used else {
             return Vec::new();
         };
-        let before = before.filter(|_| object["kind"] == "Pod" || !self.cluster.was_late());
+        let before = before.filter(|_| !self.cluster.was_late());
         if let Some((same, was)) = before.and_then(quota::usage_of)
             && same == queue
         {

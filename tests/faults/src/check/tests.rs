@@ -272,6 +272,44 @@ fn an_admission_of_a_term_that_has_ended_counts_when_it_is_taken_over() {
     assert_eq!(later.broken(), [Invariant::WithinQuota]);
 }
 
+/// As its admission is its release, it runs until the present leader has seen it, which keeps or evicts it.
+#[test]
+fn a_pod_that_was_admitted_in_a_term_that_has_ended_counts_when_it_is_taken_over() {
+    let lease = |term: u32| json!({"metadata": {}, "spec": {"holderIdentity": "x", "leaseTransitions": term}});
+    let admitted = |term: &str| {
+        let record = json!({"clusterQueue": "q", "flavors": {"cpu": "f"}, "term": term});
+        let record = json!({"sluice.dev/admitted": record.to_string()});
+        with(pod("rs"), "/metadata/annotations", record)
+    };
+    let waiting = with(pod("rs"), "/spec/schedulingGates", json!([{"name": GATE}]));
+    let story = || {
+        Story::default()
+            .put("ClusterQueue", "q", queue("", 1, json!({})))
+            .put("Lease", "l", lease(1))
+            .put("Pod", "p1", waiting.clone())
+            .put("Pod", "p2", waiting.clone())
+            .put("Lease", "l", lease(2))
+            .put("Pod", "p2", admitted("2.l"))
+            .put("Pod", "p1", admitted("1.l"))
+    };
+    assert_eq!(story().broken(), []);
+    let taken_over = story().put("Pod", "p1", admitted("2.l"));
+    assert_eq!(taken_over.broken(), [Invariant::WithinQuota]);
+    let next_to_one_that_ended = story()
+        .put("Pod", "p2", phase(admitted("2.l"), "Succeeded"))
+        .put("Pod", "p1", admitted("2.l"));
+    assert_eq!(next_to_one_that_ended.broken(), []);
+    let in_time = Story::default()
+        .put("ClusterQueue", "q", queue("", 1, json!({})))
+        .put("Lease", "l", lease(1))
+        .put("Pod", "p1", waiting.clone())
+        .put("Pod", "p1", admitted("1.l"))
+        .put("Pod", "p2", waiting.clone())
+        .put("Lease", "l", lease(2))
+        .put("Pod", "p2", admitted("2.l"));
+    assert_eq!(in_time.broken(), [Invariant::WithinQuota]);
+}
+
 #[test]
 fn a_pod_that_is_admitted_by_itself_is_counted() {
     let record = json!({"clusterQueue": "q", "flavors": {"cpu": "f"}}).to_string();
