@@ -1,11 +1,13 @@
 //! The turns of a job's life, as its Workload shows them: what has changed between two observations. Whoever made the
-//! change, and whether or not a write was answered: each turn is seen once by the process that leads.
+//! change, and whether or not a write was answered: each turn is seen once by the process that leads. And the turns of
+//! its gates, as the object itself shows them.
 
 use k8s_openapi::jiff::Timestamp;
 
 use super::cause::PREEMPTED;
 use crate::cache::WorkloadRecord;
 use crate::cache::conditions::{self, Type};
+use crate::cache::held::Gated;
 
 /// The reason of a deactivation after too many backoffs.
 pub const LIMIT_EXCEEDED: &str = "RequeuingLimitExceeded";
@@ -137,6 +139,17 @@ pub fn flavors(record: &WorkloadRecord) -> String {
     flavors.join(",")
 }
 
+/// What has become of the gates of an object since it was seen last; `gated` if they hold it and it is new. One that
+/// is deleted, or runs though it is gated, is held no longer, but its gates are not lifted.
+pub fn gate_turn(before: Option<Gated<'_>>, after: &Gated<'_>) -> Option<&'static str> {
+    let is_lifted = !after.gates.is_held() && !after.has_ended;
+    match before {
+        None if after.is_held => Some("gated"),
+        Some(before) if before.is_held && is_lifted => Some("lifted"),
+        _ => None,
+    }
+}
+
 /// Sluice deactivates only what is evicted because it could not use its quota.
 fn deactivated_by(before: &WorkloadRecord) -> &'static str {
     if before.is_evicting() && before.status.requeue_state.is_some() {
@@ -158,9 +171,14 @@ fn reason(record: &WorkloadRecord, kind: Type) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use serde_json::{Value, json};
+    use sluice_kinds::gates::{self, ADMISSION_GATED_BY};
+    use sluice_kinds::view::QueueName;
 
     use super::*;
+    use crate::cache::kept_gates::KeptGates;
     use crate::plan::fixtures::mk_group_workload;
 
     fn mk_record(conditions: &[(&str, bool, &str)], holds: bool) -> WorkloadRecord {
@@ -263,5 +281,68 @@ mod tests {
         before.status.requeue_state = Some(sluice_crds::RequeueState::default());
         assert_eq!(by(&before, &after), [LIMIT_EXCEEDED]);
         assert_eq!(turns(&after, &before), [Turn::Reactivated]);
+    }
+
+    /// An object with this gate annotation, which is held if it says so.
+    struct Object(Option<&'static str>, bool);
+
+    impl Object {
+        fn read<T>(&self, ask: impl FnOnce(Gated<'_>) -> T) -> T {
+            let named = self
+                .0
+                .map(|gates| (ADMISSION_GATED_BY.to_owned(), gates.to_owned()));
+            let annotations: BTreeMap<_, _> = named.into_iter().collect();
+            ask(Gated {
+                uid: &"u1".into(),
+                created: None,
+                gates: &gates::read(&annotations),
+                kept: &KeptGates::read(&annotations),
+                is_held: self.1,
+                has_ended: false,
+                queue: &QueueName::None,
+            })
+        }
+    }
+
+    #[test]
+    fn a_gate_is_lifted_only_when_it_is_gone() {
+        let held = || Object(Some("acme.io/a"), true);
+        let cases = [
+            ("new and held", None, held(), Some("gated")),
+            ("new and free", None, Object(None, false), None),
+            ("nothing has changed", Some(held()), held(), None),
+            (
+                "one of two gates is lifted",
+                Some(Object(Some("acme.io/a, acme.io/b"), true)),
+                held(),
+                None,
+            ),
+            (
+                "the last gate is lifted",
+                Some(held()),
+                Object(None, false),
+                Some("lifted"),
+            ),
+            // It is deleted, runs all the same, or has got an owner.
+            (
+                "it waits no longer",
+                Some(held()),
+                Object(Some("acme.io/a"), false),
+                None,
+            ),
+            (
+                "it waits no longer, and names no gate",
+                Some(held()),
+                Object(Some(""), false),
+                None,
+            ),
+        ];
+        for (name, before, after, expected) in cases {
+            let turn = after.read(|after| match &before {
+                Some(before) => before.read(|before| gate_turn(Some(before), &after)),
+                None => gate_turn(None, &after),
+            });
+            assert_eq!(turn, expected, "{name}");
+        }
     }
 }

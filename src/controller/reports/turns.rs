@@ -201,10 +201,8 @@ impl Controller {
         if !self.phase.has_listed() {
             return;
         }
-        let turn = match before {
-            None if after.is_held => "gated",
-            Some(before) if before.is_held && !after.is_held && !after.has_ended => "lifted",
-            _ => return,
+        let Some(turn) = turn::gate_turn(before, after) else {
+            return;
         };
         let gates: Vec<String> = after.gates.names().map(ToString::to_string).collect();
         let queue = match after.queue {
