@@ -1,13 +1,17 @@
 //! The keys of one run: a CA, the API server's certificate, a client certificate for each user,
-//! and the key that signs service account tokens. All new for every run, in the run's folder.
+//! the front proxy's with a CA of its own, and the key that signs service account tokens. All new
+//! for every run, in the run's folder.
 
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use rcgen::{
-    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
-    KeyUsagePurpose,
+    BasicConstraints, Certificate, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa,
+    Issuer, KeyPair, KeyUsagePurpose,
 };
+
+/// The common name of the certificate that the API server shows to the servers of aggregated APIs. The same as kubeadm's.
+pub(crate) const FRONT_PROXY: &str = "front-proxy-client";
 
 /// The certificate and key files of the run.
 #[derive(Debug)]
@@ -21,27 +25,16 @@ impl Certificates {
     /// Makes the CA, the API server's certificate and the service account key in `dir`.
     pub(crate) fn create(dir: &Path) -> Result<Self> {
         std::fs::create_dir_all(dir)?;
-        let mut params = CertificateParams::default();
-        params
-            .distinguished_name
-            .push(DnType::CommonName, "sluice-testbed");
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        params.key_usages = vec![
-            KeyUsagePurpose::KeyCertSign,
-            KeyUsagePurpose::DigitalSignature,
-        ];
-        let key = KeyPair::generate()?;
-        let ca = params.self_signed(&key)?;
+        let (ca, issuer) = authority("sluice-testbed")?;
         std::fs::write(dir.join("ca.crt"), ca.pem())?;
-
         let ca_der = ca.der().to_vec();
-        let issuer = Issuer::new(params, key);
         let certificates = Self {
             dir: dir.to_owned(),
             issuer,
             ca_der,
         };
         certificates.server()?;
+        certificates.front_proxy()?;
         certificates.service_accounts()?;
         Ok(certificates)
     }
@@ -56,11 +49,11 @@ impl Certificates {
                 .push(DnType::OrganizationName, group);
         }
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
-        self.issue(params, &user.replace(':', "-"))
+        self.issue(params, &user.replace(':', "-"), &self.issuer)
     }
 
-    /// A file of [`Certificates::create`]: `ca.crt`, `apiserver.crt`, `apiserver.key`,
-    /// `service-accounts.key`, `service-accounts.pub`.
+    /// A file of [`Certificates::create`]: `ca.crt`, `apiserver.crt`, `apiserver.key`, `front-proxy-ca.crt`,
+    /// `front-proxy-client.crt`, `front-proxy-client.key`, `service-accounts.key`, `service-accounts.pub`.
     pub(crate) fn path(&self, file: &str) -> PathBuf {
         self.dir.join(file)
     }
@@ -85,7 +78,20 @@ impl Certificates {
             .distinguished_name
             .push(DnType::CommonName, "kube-apiserver");
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
-        self.issue(params, "apiserver")?;
+        self.issue(params, "apiserver", &self.issuer)?;
+        Ok(())
+    }
+
+    /// Its CA signs nothing else: whoever has another certificate of it could name any user in a header.
+    fn front_proxy(&self) -> Result<()> {
+        let (ca, issuer) = authority("sluice-testbed-front-proxy")?;
+        std::fs::write(self.path("front-proxy-ca.crt"), ca.pem())?;
+        let mut params = CertificateParams::default();
+        params
+            .distinguished_name
+            .push(DnType::CommonName, FRONT_PROXY);
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+        self.issue(params, FRONT_PROXY, &issuer)?;
         Ok(())
     }
 
@@ -96,11 +102,16 @@ impl Certificates {
         Ok(())
     }
 
-    fn issue(&self, mut params: CertificateParams, name: &str) -> Result<(PathBuf, PathBuf)> {
+    fn issue(
+        &self,
+        mut params: CertificateParams,
+        name: &str,
+        issuer: &Issuer<'static, KeyPair>,
+    ) -> Result<(PathBuf, PathBuf)> {
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         params.use_authority_key_identifier_extension = true;
         let key = KeyPair::generate()?;
-        let certificate = params.signed_by(&key, &self.issuer)?;
+        let certificate = params.signed_by(&key, issuer)?;
         let files = (
             self.path(&format!("{name}.crt")),
             self.path(&format!("{name}.key")),
@@ -109,4 +120,18 @@ impl Certificates {
         std::fs::write(&files.1, key.serialize_pem())?;
         Ok(files)
     }
+}
+
+/// A new CA: its certificate, and what signs with its key.
+fn authority(name: &str) -> Result<(Certificate, Issuer<'static, KeyPair>)> {
+    let mut params = CertificateParams::default();
+    params.distinguished_name.push(DnType::CommonName, name);
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    params.key_usages = vec![
+        KeyUsagePurpose::KeyCertSign,
+        KeyUsagePurpose::DigitalSignature,
+    ];
+    let key = KeyPair::generate()?;
+    let certificate = params.self_signed(&key)?;
+    Ok((certificate, Issuer::new(params, key)))
 }

@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use serde_json::json;
 
 use crate::assets::Assets;
-use crate::certificates::Certificates;
+use crate::certificates::{Certificates, FRONT_PROXY};
 use crate::kubeconfig::{self, Credentials};
 use crate::options::Options;
 use crate::processes::Launch;
@@ -152,6 +152,7 @@ impl Setup<'_> {
             .arg(file("tls-cert-file", "apiserver.crt"))
             .arg(file("tls-private-key-file", "apiserver.key"))
             .arg(file("client-ca-file", "ca.crt"))
+            .args(self.aggregation_flags())
             .arg("--authorization-mode=RBAC")
             .arg("--service-account-issuer=https://kubernetes.default.svc.cluster.local")
             .arg(file(
@@ -169,6 +170,24 @@ impl Setup<'_> {
             .arg("--audit-log-maxsize=10240")
             .args(self.admission_flag())
             .args(self.options.api_server_args.iter()))
+    }
+
+    /// How the API server passes requests on to the servers of aggregated APIs, as kubeadm sets it.
+    fn aggregation_flags(&self) -> Vec<std::ffi::OsString> {
+        let file = |flag: &str, file: &str| path_flag(flag, &self.certificates.path(file));
+        let mut flags = vec![
+            file("requestheader-client-ca-file", "front-proxy-ca.crt"),
+            file("proxy-client-cert-file", &format!("{FRONT_PROXY}.crt")),
+            file("proxy-client-key-file", &format!("{FRONT_PROXY}.key")),
+            format!("--requestheader-allowed-names={FRONT_PROXY}").into(),
+        ];
+        let headers = [
+            "--requestheader-username-headers=X-Remote-User",
+            "--requestheader-group-headers=X-Remote-Group",
+            "--requestheader-extra-headers-prefix=X-Remote-Extra-",
+        ];
+        flags.extend(headers.map(Into::into));
+        flags
     }
 
     /// Has API servers show a client certificate to webhooks.
