@@ -21,7 +21,7 @@ const GATE_ANNOTATIONS: [&str; 2] = [
 #[derive(Debug, Default)]
 pub(super) struct Cluster {
     objects: BTreeMap<Key, Value>,
-    /// The term of who leads, as an admission names it; none while nobody does.
+    /// The term of who leads, or was the last to do so, as an admission names it; none before anybody has.
     term: Option<String>,
     /// Whether that leader has admitted something.
     has_decided: bool,
@@ -45,9 +45,10 @@ impl Cluster {
         if let Some(object) = &revision.object {
             match revision.key.kind {
                 Kind::Lease => {
-                    let term = term_of(object);
-                    self.has_decided &= term == self.term;
-                    self.term = term;
+                    if let Some(term) = term_of(object) {
+                        self.has_decided &= self.term.as_ref() == Some(&term);
+                        self.term = Some(term);
+                    }
                 }
                 Kind::Workload => {
                     let term =
@@ -63,8 +64,6 @@ impl Cluster {
                 }
                 Kind::Job | Kind::ClusterQueue | Kind::Cohort => {}
             }
-        } else if revision.key.kind == Kind::Lease {
-            self.term = None;
         }
         let before = match &revision.object {
             Some(object) => self.objects.insert(revision.key.clone(), object.clone()),
@@ -117,7 +116,7 @@ impl Cluster {
         if term.is_empty() {
             self.late.remove(&uid);
         } else if before.as_ref() != Some(&term) {
-            // One that is signed with no term, or while nobody leads, is as good as it says.
+            // One that is signed with no term, or before anybody has led, is as good as it says.
             let is_present = self.term.as_ref().is_none_or(|present| *present == term);
             self.has_decided |= is_present && self.term.is_some();
             if !is_present && !self.has_decided {
