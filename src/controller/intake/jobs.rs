@@ -59,6 +59,10 @@ impl Controller {
         };
         if !record.is_managed() {
             self.leave(key, &uid);
+            // Its controller may have made it without the label of its owner.
+            if matches!(self.lineage(key, &record), Lineage::Child) {
+                self.check_excess(key, &record);
+            }
             return self.child_seen(key, child(record, false, None));
         }
         let was_root = self.objects.job(key).is_some();
