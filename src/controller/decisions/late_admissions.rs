@@ -186,11 +186,10 @@ impl Controller {
             status: Box::new(late_admissions::taken_back(record, self.now.wall)),
             purpose: StatusPurpose::TakeBack,
         };
-        let resource = self.resource_of(subject);
         self.send(InFlightWrite {
             subject: subject.clone(),
             write,
-            resource: resource.unwrap_or_else(crate::controller::writes::send::pods_resource),
+            resource: self.resource_for_status(subject),
             notes: vec![late_admissions::taken_back_note()],
         });
     }

@@ -221,14 +221,12 @@ impl Controller {
                 status: Box::new(status),
                 purpose: StatusPurpose::Stall,
             };
-            if let Some(resource) = self.resource_of(&subject) {
-                self.send(InFlightWrite {
-                    subject,
-                    write,
-                    resource,
-                    notes: vec![note],
-                });
-            }
+            self.send(InFlightWrite {
+                resource: self.resource_for_status(&subject),
+                subject,
+                write,
+                notes: vec![note],
+            });
         }
     }
 

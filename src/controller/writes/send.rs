@@ -33,6 +33,12 @@ impl Controller {
         });
     }
 
+    /// The resource with which the status of a Workload is written: that of its job, if it is there. The write itself
+    /// needs none, so that what is to be told of a Workload is told although its job is gone.
+    pub(in crate::controller) fn resource_for_status(&self, subject: &Subject) -> ApiResource {
+        self.resource_of(subject).unwrap_or_else(pods_resource)
+    }
+
     pub(in crate::controller) fn resource_of(&self, subject: &Subject) -> Option<ApiResource> {
         match subject {
             Subject::Group(_) | Subject::Pod(_) => Some(pods_resource()),
