@@ -1,6 +1,6 @@
 //! Looks up the object that another one names as its controller: by name, and believed only if the UID is
-//! right; and whether there is such a kind at all. What is known of owners, and when it is asked for again,
-//! lies with those who ask.
+//! right; whether there is such a kind at all; and a job that has to be read again. What is known, and when it is
+//! asked for again, lies with those who ask.
 
 use std::time::Duration;
 
@@ -69,6 +69,36 @@ pub async fn look_up(client: &Client, namespace: &str, owner: &OwnerRef) -> Foun
             Found::Unanswered
         }
         Err(_) => Found::Unanswered,
+    }
+}
+
+/// What was found of a job.
+#[derive(Debug)]
+pub enum FoundJob {
+    /// The object.
+    Object(Box<DynamicObject>),
+    /// There is no such object.
+    Gone,
+    /// There was no answer.
+    Unanswered,
+}
+
+/// A job as it is now.
+pub async fn read_job(
+    client: &Client,
+    resource: &ApiResource,
+    namespace: &str,
+    name: &str,
+) -> FoundJob {
+    let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, resource);
+    match timeout(DEADLINE, api.get_opt(name)).await {
+        Ok(Ok(Some(found))) => FoundJob::Object(Box::new(found)),
+        Ok(Ok(None)) => FoundJob::Gone,
+        Ok(Err(error)) => {
+            debug!(%error, namespace, name, "a job can't be read again");
+            FoundJob::Unanswered
+        }
+        Err(_) => FoundJob::Unanswered,
     }
 }
 

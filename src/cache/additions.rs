@@ -9,6 +9,15 @@ use sluice_kinds::requests::{Amounts, PodDefaults};
 #[derive(Debug, Clone, Default)]
 pub struct PodAdditions(Arc<RwLock<Tables>>);
 
+/// Whose pods something else is added to now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Added {
+    /// Those of a namespace.
+    To(Arc<str>),
+    /// Those of any.
+    ToAny,
+}
+
 #[derive(Debug, Default)]
 struct Tables {
     /// What LimitRanges give to containers, by namespace and name.
@@ -18,23 +27,18 @@ struct Tables {
 }
 
 impl PodAdditions {
-    /// Takes in a LimitRange; `None` if it is gone.
-    pub fn set_limit_range(&self, namespace: &str, name: &str, amounts: Option<Amounts>) {
+    /// Takes in a LimitRange; `None` if it is gone. Whether something else is added now.
+    pub fn set_limit_range(&self, namespace: &str, name: &str, amounts: Option<Amounts>) -> bool {
         let key = (namespace.to_owned(), name.to_owned());
-        let mut tables = self.write();
-        match amounts {
-            Some(amounts) => tables.limit_ranges.insert(key, amounts),
-            None => tables.limit_ranges.remove(&key),
-        };
+        // One that gives nothing is as good as none.
+        let amounts = amounts.filter(|amounts| !amounts.is_empty());
+        set(&mut self.write().limit_ranges, key, amounts)
     }
 
-    /// Takes in the overhead of a RuntimeClass; `None` if there is none, or the class is gone.
-    pub fn set_overhead(&self, class: &str, amounts: Option<Amounts>) {
-        let mut tables = self.write();
-        match amounts {
-            Some(amounts) => tables.overheads.insert(class.to_owned(), amounts),
-            None => tables.overheads.remove(class),
-        };
+    /// Takes in the overhead of a RuntimeClass; `None` if there is none, or the class is gone. Whether something
+    /// else is added now.
+    pub fn set_overhead(&self, class: &str, amounts: Option<Amounts>) -> bool {
+        set(&mut self.write().overheads, class.to_owned(), amounts)
     }
 
     /// The namespaces and names of the LimitRanges.
@@ -72,4 +76,18 @@ impl PodAdditions {
     fn write(&self) -> RwLockWriteGuard<'_, Tables> {
         self.0.write().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Sets or removes an entry. Returns whether that changes anything.
+pub(super) fn set<K: Ord, V: PartialEq>(
+    map: &mut BTreeMap<K, V>,
+    key: K,
+    value: Option<V>,
+) -> bool {
+    let changes = map.get(&key) != value.as_ref();
+    match value {
+        Some(value) => map.insert(key, value),
+        None => map.remove(&key),
+    };
+    changes
 }

@@ -22,7 +22,7 @@ use sluice_kinds::gates::Gate;
 use sluice_kinds::problem::summarize;
 use sluice_translate as translate;
 
-use super::additions::PodAdditions;
+use super::additions::{Added, PodAdditions, set};
 use super::devices::Devices;
 use super::gates::Gates;
 use super::gates::dependencies::Dependencies;
@@ -93,6 +93,8 @@ pub struct Effect {
     pub keeps: bool,
     /// The template of claims that counts as something else now.
     pub template: Option<Template>,
+    /// Whose pods something else is added to now.
+    pub added: Option<Added>,
     /// The gate of which its Gate, or a namespace, says something else now.
     pub gate: Option<Gate>,
 }
@@ -176,7 +178,8 @@ impl Cluster {
             Source::LimitRange => {
                 let range: Option<LimitRange> = parse(object)?;
                 let amounts = range.map(|range| container_requests(&range));
-                self.additions.set_limit_range(namespace, name, amounts);
+                let is_other = self.additions.set_limit_range(namespace, name, amounts);
+                effect.added = is_other.then(|| Added::To(namespace.into()));
                 Vec::new()
             }
             Source::ResourceClaimTemplate => {
@@ -189,7 +192,8 @@ impl Cluster {
                 let class: Option<RuntimeClass> = parse(object)?;
                 let overhead = class.and_then(|c| c.overhead).and_then(|o| o.pod_fixed);
                 let amounts = overhead.map(|o| countable(o.iter().map(|(name, q)| (name, &q.0))));
-                self.additions.set_overhead(name, amounts);
+                let is_other = self.additions.set_overhead(name, amounts);
+                effect.added = is_other.then_some(Added::ToAny);
                 Vec::new()
             }
             Source::Gate => {
@@ -412,14 +416,4 @@ impl Cluster {
             ..local_queue.clone()
         })
     }
-}
-
-/// Sets or removes an entry. Returns whether that changes anything.
-fn set<K: Ord, V: PartialEq>(map: &mut BTreeMap<K, V>, key: K, value: Option<V>) -> bool {
-    let changes = map.get(&key) != value.as_ref();
-    match value {
-        Some(value) => map.insert(key, value),
-        None => map.remove(&key),
-    };
-    changes
 }

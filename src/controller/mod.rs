@@ -85,6 +85,7 @@ use decisions::unused_quota::UnusedQuota;
 use gates::Counters;
 use intake::owners::{Answer, Owners, Question};
 use intake::pods::PodLabels;
+use intake::rereads::{ReadAgain, Reread, Rereads};
 use kinds::{Kinds, Order, Reading, Report};
 use lists::Lists;
 use observe::Seen;
@@ -153,6 +154,8 @@ enum Input {
     StatusWritten(statuses::Place),
     /// What an owner is.
     OwnerFound(Answer),
+    /// A job was asked for once more.
+    ReadAgain(ReadAgain),
     /// The task of a JobKind has found something out.
     KindReport(Report),
     /// The watch of what gates wait for has found something out.
@@ -178,6 +181,8 @@ enum Output {
     WriteStatus(statuses::Report),
     /// Find out what an owner is.
     LookUpOwner(Question),
+    /// Read a job once more.
+    ReadAgain(Reread),
     /// Start or end the task of a JobKind.
     Kind(Order),
     /// Start or end the watch of what gates wait for.
@@ -207,6 +212,7 @@ pub struct Controller {
     /// Counts the rounds of housekeeping.
     seconds: u64,
     owners: Owners,
+    rereads: Rereads,
     excess_children: ExcessChildren,
     pod_labels: PodLabels,
     late: LateAdmissions,
@@ -256,6 +262,7 @@ impl Controller {
             pending_reasons: PendingReasons::default(),
             reports: Reports::default(),
             owners: Owners::new(options.queue_labels),
+            rereads: Rereads::default(),
             pod_labels: PodLabels::default(),
             late: LateAdmissions::new(term),
             orphans: Orphans::default(),
@@ -285,6 +292,7 @@ impl Controller {
             Input::ChildWritten => self.excess_children.ended(),
             Input::StatusWritten(place) => self.statuses.ended(&place),
             Input::OwnerFound(answer) => self.owner_found(answer),
+            Input::ReadAgain(answer) => self.read_again(answer),
             Input::KindReport(report) => self.kind_report(report),
             Input::DependencyReport(report) => self.cluster.dependencies.report(report),
             Input::SettingsChanged(settings) => self.engine.change_settings(settings),
@@ -341,6 +349,7 @@ impl Controller {
         outputs
             .extend(suspensions.map(|(write, resource)| Output::SuspendChild { write, resource }));
         outputs.extend(std::iter::from_fn(|| self.owners.start()).map(Output::LookUpOwner));
+        outputs.extend(std::iter::from_fn(|| self.rereads.start()).map(Output::ReadAgain));
         outputs.extend(self.statuses_to_write());
         outputs
     }

@@ -222,6 +222,9 @@ impl Controller {
                     self.look_at_all_pods();
                 }
                 self.agenda.recount_claims(effect.template);
+                if let Some(added) = effect.added {
+                    self.additions_changed(&added);
+                }
                 if let Some(gate) = effect.gate {
                     self.gate_changed(&gate);
                 }

@@ -61,6 +61,7 @@ mod jobkinds_life;
 mod karpenter;
 mod late_objects;
 mod life;
+mod life_additions;
 mod logs;
 mod made_up_kind;
 mod metrics;

@@ -25,12 +25,14 @@ use super::writes::in_flight::EndedWrite;
 use super::{Controller, Input, Options, Output};
 use crate::api::client::Clients;
 use crate::api::events::Events;
-use crate::api::lookup::look_up;
+use crate::api::lookup::{look_up, read_job};
 use crate::api::openapi::OpenApi;
 use crate::api::watch::Observation;
 use crate::api::write::Writer;
+use crate::cache::JobKey;
 use crate::cache::gates::dependencies::{DependencyOrder, DependencyReport};
 use crate::controller::intake::owners::Answer;
+use crate::controller::intake::rereads::ReadAgain;
 use crate::jobkinds::webhook_rules::Rules;
 use crate::process::clock::Now;
 use crate::process::hashing::HashMap;
@@ -226,6 +228,17 @@ impl Shell {
                     sleep(question.wait()).await;
                     let found = look_up(&client, &question.namespace, &question.owner).await;
                     Input::OwnerFound(Answer { question, found })
+                });
+            }
+            Output::ReadAgain(reread) => {
+                let client = self.clients.read.clone();
+                self.questions.spawn(async move {
+                    sleep(reread.wait()).await;
+                    let JobKey {
+                        namespace, name, ..
+                    } = &reread.key;
+                    let found = read_job(&client, &reread.resource, namespace, name).await;
+                    Input::ReadAgain(ReadAgain { reread, found })
                 });
             }
             Output::Tell(object, note) => self.events.tell(*object, note),

@@ -26,7 +26,7 @@ use k8s_openapi::api::admissionregistration::v1::{
 };
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::batch::v1::Job as BatchJob;
-use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod};
+use k8s_openapi::api::core::v1::{ConfigMap, LimitRange, Namespace, Pod};
 use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::api::node::v1::RuntimeClass;
 use k8s_openapi::api::rbac::v1::ClusterRole;
@@ -509,6 +509,7 @@ fn resource(kind: &str) -> (ApiResource, bool) {
         ),
         "JobKind" => (ApiResource::erase::<crds::JobKind>(&()), false),
         "Gate" => (ApiResource::erase::<crds::Gate>(&()), false),
+        "LimitRange" => (ApiResource::erase::<LimitRange>(&()), true),
         kind => panic!("the tests know no kind {kind}"),
     }
 }

@@ -1,0 +1,152 @@
+//! Jobs that are to be read again although they have not changed: what their namespace or a RuntimeClass adds to
+//! their pods has. A job that waits asks for what its pods will ask for; one that is admitted is read again too,
+//! for its next admission. Of an object only its record is kept, so that each is asked for by name.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::time::Duration;
+
+use kube::api::ApiResource;
+
+use crate::api::lookup::FoundJob;
+use crate::cache::additions::Added;
+use crate::cache::{JobKey, Source};
+use crate::controller::Controller;
+
+/// Jobs that are read at the same time.
+const CONCURRENCY: usize = 8;
+/// How long to wait before a job that could not be read is asked for again, and how often.
+const RETRY: Duration = Duration::from_secs(5);
+const TRIES: u32 = 10;
+
+/// A job that is to be read again.
+#[derive(Debug, Clone)]
+pub struct Reread {
+    /// Where it is.
+    pub key: JobKey,
+    /// Its resource.
+    pub resource: ApiResource,
+    tries: u32,
+}
+
+impl Reread {
+    /// How long to wait before it is asked for.
+    pub fn wait(&self) -> Duration {
+        if self.tries == 0 {
+            Duration::ZERO
+        } else {
+            RETRY
+        }
+    }
+}
+
+/// What was found when a job was asked for.
+#[derive(Debug)]
+pub struct ReadAgain {
+    /// What was asked for.
+    pub reread: Reread,
+    /// What the API server said.
+    pub found: FoundJob,
+}
+
+/// Jobs that are to be read again.
+#[derive(Debug, Default)]
+pub struct Rereads {
+    waiting: VecDeque<Reread>,
+    /// Those that wait, so that each does once.
+    known: BTreeSet<JobKey>,
+    running: usize,
+}
+
+impl Rereads {
+    fn add(&mut self, reread: Reread) {
+        if self.known.insert(reread.key.clone()) {
+            self.waiting.push_back(reread);
+        }
+    }
+
+    /// The next job to be asked for, if there may be one more at the same time.
+    pub fn start(&mut self) -> Option<Reread> {
+        if CONCURRENCY <= self.running {
+            return None;
+        }
+        let next = self.waiting.pop_front()?;
+        self.known.remove(&next.key);
+        self.running += 1;
+        Some(next)
+    }
+}
+
+impl Controller {
+    /// Something else is added to pods: their jobs are read again.
+    pub(in crate::controller) fn additions_changed(&mut self, added: &Added) {
+        let is_of = |key: &JobKey| match added {
+            Added::To(namespace) => key.namespace == *namespace,
+            Added::ToAny => true,
+        };
+        for (key, job) in self.objects.jobs() {
+            if !is_of(key) || job.finished().is_some() {
+                continue;
+            }
+            if let Some(resource) = self.kinds.resource(&key.kind) {
+                self.rereads.add(Reread {
+                    key: key.clone(),
+                    resource,
+                    tries: 0,
+                });
+            }
+        }
+    }
+
+    /// Takes in a job that was read again.
+    pub(in crate::controller) fn read_again(&mut self, answer: ReadAgain) {
+        let ReadAgain { reread, found } = answer;
+        self.rereads.running = self.rereads.running.saturating_sub(1);
+        match found {
+            FoundJob::Object(object) => {
+                let kind = &reread.key.kind;
+                if let Some(life) = self.kinds.life(kind) {
+                    self.applied(&Source::Jobs(kind.clone(), life), *object);
+                }
+            }
+            // Its watch tells of that.
+            FoundJob::Gone => {}
+            FoundJob::Unanswered if reread.tries < TRIES => self.rereads.add(Reread {
+                tries: reread.tries + 1,
+                ..reread
+            }),
+            FoundJob::Unanswered => tracing::warn!(
+                kind = %reread.key.kind, namespace = %reread.key.namespace, name = %reread.key.name,
+                "can't be read again, and keeps what its namespace added to its pods before"
+            ),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_job_waits_once_and_few_are_read_at_a_time() {
+        let mut rereads = Rereads::default();
+        let reread = |number: usize| Reread {
+            key: JobKey {
+                kind: "job".into(),
+                namespace: "blue".into(),
+                name: format!("job-{number}").into(),
+            },
+            resource: ApiResource::erase::<k8s_openapi::api::batch::v1::Job>(&()),
+            tries: 0,
+        };
+        for number in 0..CONCURRENCY + 2 {
+            rereads.add(reread(number));
+            rereads.add(reread(number));
+        }
+        let started = std::iter::from_fn(|| rereads.start()).count();
+        assert_eq!(started, CONCURRENCY);
+        rereads.running -= 1;
+        // It may have changed since it was asked for.
+        rereads.add(reread(0));
+        assert_eq!(rereads.waiting.len(), 3);
+    }
+}
