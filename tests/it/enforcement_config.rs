@@ -9,7 +9,7 @@ use crate::support::bed;
 use crate::support::enforcement::{Fate, enforce, fate_of, see_fate};
 use crate::support::objects::{Job, local_queue, quota};
 
-fn configured(config: &str) -> SluiceOptions {
+pub fn configured(config: &str) -> SluiceOptions {
     SluiceOptions {
         config: Some(config.to_owned()),
         ..SluiceOptions::new(bed::BINARY)

@@ -34,6 +34,7 @@ mod enforcement_config;
 mod enforcement_life;
 mod enforcement_modes;
 mod enforcement_outage;
+mod enforcement_starts;
 mod failover;
 mod fair_sharing;
 mod forged_owners;

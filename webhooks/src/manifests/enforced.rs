@@ -24,7 +24,9 @@ pub(super) fn validating(options: &Options) -> impl Iterator<Item = AppliedWebho
                 "Namespaced",
             )
         });
-        let rules = new_objects(options).chain(makers).collect();
+        let rules = objects(options, &["CREATE", "UPDATE"])
+            .chain(makers)
+            .collect();
         webhook(
             enforced,
             options,
@@ -37,7 +39,7 @@ pub(super) fn validating(options: &Options) -> impl Iterator<Item = AppliedWebho
 /// What gives them the label, or the gate.
 pub(super) fn mutating(options: &Options) -> impl Iterator<Item = AppliedWebhook> {
     options.enforced.iter().map(|enforced| {
-        let rules = new_objects(options).collect();
+        let rules = objects(options, &["CREATE"]).collect();
         webhook(
             enforced,
             options,
@@ -47,9 +49,10 @@ pub(super) fn mutating(options: &Options) -> impl Iterator<Item = AppliedWebhook
     })
 }
 
-fn new_objects(options: &Options) -> impl Iterator<Item = RuleWithOperations> {
+/// Requests for objects that JobKinds declare, by these operations, and for new pods.
+fn objects(options: &Options, operations: &[&str]) -> impl Iterator<Item = RuleWithOperations> {
     let jobs = options.resources.iter();
-    let jobs = jobs.map(|resource| job_rule(resource, &[], &["CREATE"]));
+    let jobs = jobs.map(|resource| job_rule(resource, &[], operations));
     jobs.chain([pod_rule("pods", &["CREATE"])])
 }
 

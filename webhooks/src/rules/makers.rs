@@ -76,7 +76,7 @@ impl<'a> Author<'a> {
     }
 
     /// Whether this is a controller of Kubernetes itself.
-    fn is_kubernetes(self) -> bool {
+    pub(crate) fn is_kubernetes(self) -> bool {
         let username = self.user.username.as_str();
         !self.is_of_namespace()
             && (username == CONTROLLER_MANAGER || username.starts_with(KUBERNETES))

@@ -45,6 +45,10 @@ fn validate_object(request: &Request, edit: &Edit<'_>, policy: &Policy) -> Verdi
     if !enforced.is_allowed() {
         return enforced;
     }
+    let started = enforcement::start::check(request, edit, policy);
+    if !started.is_allowed() {
+        return started;
+    }
     let mut verdict = applies::birth::check_set(request, edit, policy);
     if verdict.is_allowed() {
         verdict.warnings = advice::warnings(request, edit, policy);

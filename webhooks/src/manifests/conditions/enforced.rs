@@ -4,8 +4,10 @@
 use k8s_openapi::api::admissionregistration::v1::MatchCondition;
 
 use crate::manifests::conditions::applied::{self, NAME};
-use crate::manifests::conditions::entry::{condition, controller, differs};
-use crate::manifests::conditions::pods::IS_CONTROLLER;
+use crate::manifests::conditions::entry::{
+    any, condition, controller, differs, loses_controller, queue_names,
+};
+use crate::manifests::conditions::pods::{IS_CONTROLLER, IS_KUBERNETES};
 use crate::manifests::options::Options;
 use crate::rules::enforcement::makers::MAKERS;
 
@@ -14,15 +16,27 @@ pub(crate) fn hold(options: &Options) -> MatchCondition {
     applied::hold(options)
 }
 
-/// A new object asks for nothing; or it makes others, no controller made it, and its spec is new.
+/// An object asks for nothing, and is new, or may begin to run by this edit; or it makes others, no controller made it,
+/// and its spec is new.
 pub(crate) fn validate(options: &Options) -> MatchCondition {
     let expression = format!(
-        "{} ? (\n{}) : (\nrequest.operation == 'CREATE' && (\n{}))",
+        "{} ? (\n{}) : (\n({}) &&\n(request.operation == 'CREATE' || (\n{})))",
         makes_others(),
         is_new_maker(),
         applied::hold(options).expression,
+        may_begin(options),
     );
     condition(NAME, expression)
+}
+
+/// CEL: an object that named no queue, and had no gate that is judged by itself, may begin to run by this edit.
+pub(crate) fn may_begin(options: &Options) -> String {
+    format!(
+        "!({}) && !{IS_KUBERNETES} &&\n({} ||\n{})",
+        any(queue_names(options), "oldObject"),
+        differs("has({}.spec)", "{}.spec"),
+        loses_controller()
+    )
 }
 
 /// What makes others is not made by a controller, and its spec is new.

@@ -51,6 +51,15 @@ pub(crate) fn gets_controller() -> String {
     )
 }
 
+/// CEL: the edit takes the controller away that an object had.
+pub(crate) fn loses_controller() -> String {
+    let controller = controller("");
+    format!(
+        "{} && !{controller}",
+        controller.replace("object.", "oldObject.")
+    )
+}
+
 pub(crate) fn condition(name: &str, expression: String) -> MatchCondition {
     MatchCondition {
         name: name.to_owned(),

@@ -100,7 +100,7 @@ const JOB_CONTROLLER: &str = "request.userInfo.username in ['system:serviceaccou
      'system:kube-controller-manager']";
 
 /// CEL: a controller of Kubernetes asks. Of other controllers the webhook itself knows which they are.
-const IS_KUBERNETES: &str = "(request.userInfo.username == 'system:kube-controller-manager' ||\n\
+pub(crate) const IS_KUBERNETES: &str = "(request.userInfo.username == 'system:kube-controller-manager' ||\n\
      request.userInfo.username.startsWith('system:serviceaccount:kube-system:'))";
 
 /// CEL: whoever asks may be a controller: no account of the pod's own namespace.

@@ -11,11 +11,14 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use sluice_crds::QUEUE_NAME_LABEL;
 use sluice_kinds::gates::{ADMISSION_GATED_BY, Gate, field_of};
 
+use crate::manifests::cel::path::Path;
 use crate::manifests::cel::syntax::{
     self, field, filled, forbidden, required as missing, text, variable, when,
 };
-use crate::manifests::cel::{lifting, metadata, owners, queue, required};
-use crate::manifests::conditions::entry::{any, condition, queue_names};
+use crate::manifests::cel::{lifting, metadata, owners, queue, required, suspension};
+use crate::manifests::conditions::entry::{
+    any, condition, gate_annotations, loses_controller, queue_names,
+};
 use crate::manifests::conditions::{enforced as conditions, pods};
 use crate::manifests::held::{self, HeldKind, Subject};
 use crate::manifests::options::{EnforcedNamespaces, Options};
@@ -180,7 +183,16 @@ fn objects(options: &Options, kinds: &[HeldKind]) -> Rules<Validation> {
             &filled(REMOVED, &[namespace]),
         ),
     );
-    let problems = format!("request.operation == 'CREATE' ? ({created}) :\n{removed}");
+    let begun = when(
+        &format!(
+            "variables.required != 'Ignore' && variables.oldQueue.size() == 0 && variables.begins && !({})",
+            any(gate_annotations(), "object")
+        ),
+        &missing(&at, &filled(REQUIRED, &[namespace])),
+    );
+    variables.push(variable("begins", begins(kinds)));
+    let problems =
+        format!("request.operation == 'CREATE' ? ({created}) :\n({removed}) + ({begun})");
     variables.push(variable("problems", problems));
     let lifts = format!("request.operation == 'CREATE' ? [] :\n{}", lifted());
     variables.push(variable("lifts", lifts));
@@ -189,11 +201,12 @@ fn objects(options: &Options, kinds: &[HeldKind]) -> Rules<Validation> {
         .map(|kind| job_rule(&kind.resource, &[], &["CREATE", "UPDATE"]));
     let names = |object: &str| any(queue_names(options), object);
     let is_asked = format!(
-        "!({}) && (request.operation == 'CREATE' ? request.kind.group != '' || {} :\n({}) || {})",
+        "!({}) && (request.operation == 'CREATE' ? request.kind.group != '' || {} :\n({}) || {} || request.kind.group != '' && {})",
         names("object"),
         pods::stands_alone(),
         names("oldObject"),
         required::has_gate("oldObject.metadata.?annotations.orValue({})"),
+        conditions::may_begin(options),
     );
     Rules {
         name: NAME.to_owned(),
@@ -209,6 +222,30 @@ fn objects(options: &Options, kinds: &[HeldKind]) -> Rules<Validation> {
             lifting::or_owner(syntax::none_of("lifts"), &text(&object_name())),
         ],
     }
+}
+
+/// CEL: an edit by which an object begins to run: it is started, or loses its controller.
+fn begins(kinds: &[HeldKind]) -> String {
+    let started = kinds.iter().filter_map(|kind| {
+        let path = Path::parse(kind.job_kind.suspend.as_ref()?);
+        let resource = &kind.resource;
+        Some(format!(
+            "request.resource.group == '{}' && request.resource.resource == '{}' && {} && !({})",
+            resource.group,
+            resource.resource,
+            suspension::is_suspended(&path, "oldObject"),
+            suspension::is_suspended(&path, "object"),
+        ))
+    });
+    let lost = [loses_controller()].into_iter();
+    let all: Vec<_> = started
+        .chain(lost)
+        .map(|begins| format!("({begins})"))
+        .collect();
+    format!(
+        "request.operation == 'UPDATE' && request.kind.group != '' && ({})",
+        all.join(" ||\n")
+    )
 }
 
 /// The name of the Gate.

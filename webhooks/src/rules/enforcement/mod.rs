@@ -7,3 +7,4 @@ pub(crate) mod birth;
 pub(crate) mod makers;
 pub(crate) mod removal;
 pub(crate) mod required;
+pub(crate) mod start;

@@ -79,7 +79,17 @@ fn maker(api_version: &str, kind: &str) -> Value {
 #[case::plain_job(USER, None, mk_job(&[], &[], false), [true, true])]
 #[case::queued_job(USER, None, mk_job(&[(QUEUE, "a")], &[], false), [false, false])]
 // The rules of the webhook that mutates name new objects only.
-#[case::edited_job(USER, Some(mk_job(&[], &[], true)), mk_job(&[], &[], false), [false, true])]
+#[case::started_job(USER, Some(mk_job(&[], &[], true)), mk_job(&[], &[], false), [true, true])]
+#[case::relabelled_job(USER, Some(mk_job(&[], &[], true)), mk_job(&[("a", "b")], &[], true), [false, true])]
+#[case::job_that_leaves_its_queue(
+    USER, Some(mk_job(&[(QUEUE, "a")], &[], true)), mk_job(&[], &[], false), [false, true])]
+#[case::job_that_leaves_its_controller(
+    USER, Some(owned(mk_job(&[], &[], true), "jobset.x-k8s.io/v1alpha2", "JobSet")),
+    mk_job(&[], &[], true), [true, true])]
+#[case::orphaned_job(
+    "system:serviceaccount:kube-system:generic-garbage-collector",
+    Some(owned(mk_job(&[], &[], true), "jobset.x-k8s.io/v1alpha2", "JobSet")),
+    mk_job(&[], &[], true), [false, true])]
 #[case::job_by_sluice(SLUICE, None, mk_job(&[], &[], false), [false, false])]
 #[case::plain_pod(USER, None, mk_pod(&[], &[], &[]), [true, true])]
 #[case::pod_of_a_controller(
