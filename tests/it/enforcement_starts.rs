@@ -3,17 +3,21 @@
 
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
-use sluice_crds::QUEUE_NAME_LABEL;
+use sluice_crds::{MANAGED_LABEL, QUEUE_NAME_LABEL};
 use sluice_testbed::eventually;
 
 use crate::enforcement_config::configured;
 use crate::support::admission::{Admission, both_ways, play};
 use crate::support::enforcement::{Fate, enforce, fate_of};
 use crate::support::made_up::controlled_by;
-use crate::support::objects::{Job, is_suspended, quota, with};
+use crate::support::objects::{Job, is_suspended, name_of, quota, with};
+use crate::support::pods::{Pod, replicated};
 use crate::support::{DEADLINE, Scene, bed, refusal};
 
-both_ways!(what_begins_to_run_by_an_edit_needs_a_queue,);
+both_ways!(
+    what_begins_to_run_by_an_edit_needs_a_queue,
+    what_holds_the_pods_of_a_deployment_stays_in_its_replica_set,
+);
 
 /// What is refused for want of a queue.
 fn required(scene: &Scene<'_>) -> String {
@@ -79,6 +83,47 @@ async fn what_begins_to_run_by_an_edit_needs_a_queue(admission: Admission) -> Re
         scene.see_complete("queued").await?;
         let paused = scene.get("Job", "paused").await?;
         ensure!(is_suspended(&paused), "{paused}");
+        Ok(())
+    })
+    .await
+}
+
+async fn what_holds_the_pods_of_a_deployment_stays_in_its_replica_set(
+    admission: Admission,
+) -> Result<()> {
+    play(admission, "enf-template", async |scene| {
+        scene.queue(&[quota("cpu", "4")]).await?;
+        enforce(scene, Some("Hold"), Fate::Held).await?;
+        scene
+            .create(&replicated("Deployment", "d", 1, Pod::new("")))
+            .await?;
+        let made = eventually("its ReplicaSet", DEADLINE, async || {
+            let made = scene.list("ReplicaSet").await.map_err(|e| e.to_string())?;
+            made.into_iter().next().ok_or("none".to_owned())
+        })
+        .await?;
+        let name = name_of(&made).to_owned();
+        let ungated = json!({"spec": {"template": {"spec": {"schedulingGates": null}}}});
+        let unmarked = json!({"spec": {"template": {
+            "metadata": {"labels": {(MANAGED_LABEL): null}},
+            "spec": {"schedulingGates": null},
+        }}});
+        for patch in [ungated, unmarked] {
+            let told = eventually("the edit to be refused", DEADLINE, async || {
+                let patched = scene.try_merge("ReplicaSet", &name, patch.clone()).await;
+                refusal(patched).map_err(|e| e.to_string())
+            })
+            .await?;
+            ensure!(
+                told.contains("spec.template: Forbidden: what holds the pods of this template comes from the object that the ReplicaSet belongs to, and may not be changed here; edit that object"),
+                "{told}"
+            );
+        }
+        // Its controller goes on, and so does its user.
+        scene.merge("ReplicaSet", &name, json!({"metadata": {"labels": {"a": "b"}}})).await?;
+        let queued = json!({"metadata": {"labels": {(QUEUE_NAME_LABEL): "q"}}});
+        scene.merge("Deployment", "d", queued).await?;
+        scene.see_pods("Running", 1).await?;
         Ok(())
     })
     .await

@@ -10,6 +10,7 @@ mod gate_pods;
 mod generate;
 mod hold;
 mod jobs;
+mod made_templates;
 mod marking;
 mod namespaces;
 mod pods;

@@ -7,6 +7,7 @@ use sluice_gates::ManagedNamespaces;
 use crate::manifests::cel::syntax::{self, field, not_supported, variable, when};
 use crate::manifests::conditions::entry::{Entry, condition};
 use crate::manifests::options::Options;
+use crate::manifests::policies::made_templates;
 use crate::manifests::policies::policy::{Rules, Validating, document};
 use crate::manifests::webhook_rules::rule;
 
@@ -50,10 +51,14 @@ fn policy(options: &Options) -> Validating {
 /// # Errors
 /// It can't be written as YAML.
 pub fn yaml(options: &Options) -> Result<String, serde_saphyr::ser::Error> {
-    let Validating { policy, binding } = policy(options);
-    let text = "# Which values the label sluice.dev/enforcement of a namespace may have.\n\
+    let text = "# Which values the label sluice.dev/enforcement of a namespace may have; and that what holds pods stays in the\n\
+                # templates that they are made from.\n\
                 # Generated from webhooks/src/manifests/policies by\n\
                 # UPDATE_GENERATED=1 cargo test -p sluice-webhooks. Do not edit.\n"
         .to_owned();
-    Ok(text + &document(&policy)? + &document(&binding)?)
+    let all = [policy(options), made_templates::rules().validating(options)];
+    all.iter()
+        .try_fold(text, |text, Validating { policy, binding }| {
+            Ok(text + &document(policy)? + &document(binding)?)
+        })
 }
