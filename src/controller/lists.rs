@@ -4,15 +4,25 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::cache::Source;
+use crate::cache::{Revision, Source};
 use crate::process::hashing::{HashMap, HashSet};
 
 /// The namespace and name of an object.
 pub type Place = (Arc<str>, Arc<str>);
 
+/// What a list has shown so far, and what replies have shown meanwhile.
+#[derive(Default)]
+struct Shown {
+    listed: HashSet<Place>,
+    /// The newest revision of what was listed: the list is of that revision or a newer one.
+    newest: Revision,
+    /// What only replies have shown, by revision.
+    by_replies: HashMap<Place, Revision>,
+}
+
 /// All lists.
 pub struct Lists {
-    under_way: HashMap<Source, HashSet<Place>>,
+    under_way: HashMap<Source, Shown>,
     /// Fixed kinds whose first list is not complete.
     awaited: BTreeSet<Source>,
 }
@@ -38,19 +48,36 @@ impl Lists {
 
     /// A list begins.
     pub fn begin(&mut self, source: Source) {
-        self.under_way.insert(source, HashSet::default());
+        self.under_way.insert(source, Shown::default());
     }
 
     /// Notes that a list has this object, if one is under way.
-    pub fn note(&mut self, source: &Source, namespace: &Arc<str>, name: &Arc<str>) {
-        if let Some(seen) = self.under_way.get_mut(source) {
-            seen.insert((namespace.clone(), name.clone()));
+    pub fn note(&mut self, source: &Source, place: Place, revision: Revision) {
+        if let Some(shown) = self.under_way.get_mut(source) {
+            shown.newest = shown.newest.max(revision);
+            shown.listed.insert(place);
         }
     }
 
-    /// A list is complete. What it has shown; none, if it had not begun.
+    /// Notes that a reply has shown this object, if a list is under way.
+    pub fn note_reply(&mut self, source: &Source, place: Place, revision: Revision) {
+        if let Some(shown) = self.under_way.get_mut(source) {
+            shown.by_replies.insert(place, revision);
+        }
+    }
+
+    /// A list is complete. What is there: what it has shown, and of what replies have shown meanwhile that which may be
+    /// newer than the list. What the list would have to show and lacks was deleted before it was taken, and no
+    /// watch tells of that. None, if it had not begun.
     pub fn end(&mut self, source: &Source) -> Option<HashSet<Place>> {
-        self.under_way.remove(source)
+        let Shown {
+            mut listed,
+            newest,
+            by_replies,
+        } = self.under_way.remove(source)?;
+        let newer = by_replies.into_iter().filter(|(_, shown)| newest < *shown);
+        listed.extend(newer.map(|(place, _)| place));
+        Some(listed)
     }
 
     /// The first list of a fixed kind is complete. Returns whether it was the last one.
@@ -61,5 +88,40 @@ impl Lists {
     /// Drops what lists of other watches have shown.
     pub fn retain(&mut self, is_current: impl Fn(&Source) -> bool) {
         self.under_way.retain(|source, _| is_current(source));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place(name: &str) -> Place {
+        ("blue".into(), name.into())
+    }
+
+    /// The list was asked for before the reply came, and taken after the object was gone.
+    #[test]
+    fn what_a_reply_has_shown_and_a_newer_list_lacks_is_gone() {
+        let cases = [("older than the list", 4, false), ("newer", 6, true)];
+        for (name, revision, is_there) in cases {
+            let mut lists = Lists::new(BTreeSet::from([Source::Pod]));
+            lists.begin(Source::Pod);
+            lists.note_reply(&Source::Pod, place("replied"), Revision(revision));
+            lists.note_reply(&Source::Pod, place("both"), Revision(revision));
+            lists.note(&Source::Pod, place("both"), Revision(3));
+            lists.note(&Source::Pod, place("listed"), Revision(5));
+            let there = lists.end(&Source::Pod).unwrap();
+            assert!(there.contains(&place("listed")) && there.contains(&place("both")));
+            assert_eq!(there.contains(&place("replied")), is_there, "{name}");
+        }
+    }
+
+    #[test]
+    fn in_an_empty_list_all_that_replies_have_shown_is_new() {
+        let mut lists = Lists::new(BTreeSet::from([Source::Pod]));
+        lists.begin(Source::Pod);
+        lists.note_reply(&Source::Pod, place("replied"), Revision(1));
+        assert_eq!(lists.end(&Source::Pod).unwrap().len(), 1);
+        assert!(lists.end(&Source::Pod).is_none());
     }
 }

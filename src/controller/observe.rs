@@ -54,15 +54,18 @@ impl Controller {
                 let _ = ack.send(());
             }
             Change::InList(Seen::Object(object)) | Change::Applied(Seen::Object(object)) => {
-                self.applied(&source, *object);
+                let (place, revision) = (place(&object), Revision::of(&object));
+                self.lists.note(&source, place, revision);
+                self.taken_in(&source, *object);
             }
             Change::InList(Seen::Job(key, job)) | Change::Applied(Seen::Job(key, job)) => {
-                self.lists.note(&source, &key.namespace, &key.name);
+                let place = (key.namespace.clone(), key.name.clone());
+                self.lists.note(&source, place, job.revision);
                 self.job_applied(&key, *job);
             }
             Change::InList(Seen::Dependency { place, outcomes })
             | Change::Applied(Seen::Dependency { place, outcomes }) => {
-                self.lists.note(&source, &place.0, &place.1);
+                self.lists.note(&source, place.clone(), Revision::default());
                 if let Source::Dependencies(kind, _) = &source {
                     self.cluster.dependencies.put(kind, place, outcomes);
                 }
@@ -78,10 +81,16 @@ impl Controller {
         }
     }
 
-    /// An object exists, like this.
+    /// A reply shows that an object exists, like this.
     pub(super) fn applied(&mut self, source: &Source, object: DynamicObject) {
+        let (place, revision) = (place(&object), Revision::of(&object));
+        self.lists.note_reply(source, place, revision);
+        self.taken_in(source, object);
+    }
+
+    /// An object exists, like this.
+    fn taken_in(&mut self, source: &Source, object: DynamicObject) {
         let (namespace, name) = place(&object);
-        self.lists.note(source, &namespace, &name);
         match source {
             Source::Workload => self.workload_applied(object),
             Source::Pod => self.pod_applied(&PodKey { namespace, name }, object),
