@@ -200,18 +200,6 @@ impl Controller {
         }
     }
 
-    /// Workloads whose job was not in a complete list are looked at again.
-    fn workloads_without_job(&mut self) {
-        let orphans: Vec<Subject> = self
-            .objects
-            .workloads()
-            .filter_map(|(_, workload)| workload.owner.as_ref())
-            .filter(|owner| self.objects.job_of(&owner.subject).is_none())
-            .map(|owner| owner.subject.clone())
-            .collect();
-        self.agenda.plan_all(orphans);
-    }
-
     fn setting(
         &mut self,
         source: &Source,

@@ -75,6 +75,18 @@ impl Orphans {
 }
 
 impl Controller {
+    /// Workloads whose job was not in a complete list are looked at again.
+    pub(in crate::controller) fn workloads_without_job(&mut self) {
+        let orphans: Vec<Subject> = self
+            .objects
+            .workloads()
+            .filter_map(|(_, workload)| workload.owner.as_ref())
+            .filter(|owner| self.objects.job_of(&owner.subject).is_none())
+            .map(|owner| owner.subject.clone())
+            .collect();
+        self.agenda.plan_all(orphans);
+    }
+
     /// Plans a Workload whose job is gone.
     pub(in crate::controller) fn plan_orphan(&mut self, uid: &Uid) {
         let subject = &Subject::Job(uid.clone());
