@@ -22,6 +22,7 @@
 //! | `Agenda` | what is to be planned, told to the engine, or looked at later | `agenda.rs` |
 //! | `Writes` | writes in flight, failed, or not answered | `writes/` |
 //! | `Owners` | questions about owners that no watch shows | `intake/owners.rs` |
+//! | `Rereads` | jobs that are read again, as something else is added to their pods | `intake/rereads.rs` |
 //! | `PodLabels` | where pods can be found by their label | `intake/pods.rs` |
 //! | `LateAdmissions` | admissions of ended terms, and the present term | `decisions/late_admissions.rs` |
 //! | `UnusedQuota` | quota that is held and not used | `decisions/unused_quota.rs` |

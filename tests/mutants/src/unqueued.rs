@@ -229,8 +229,8 @@ pub(crate) static MUTANTS: &[Mutant] = &[
         "a pod that has lost its controller loses the gates that came down",
         "src/plan/pod.rs",
         (
-            "held.extend(came_down.filter(|gate| !lifted.contains(gate)));",
-            "held.extend(came_down.filter(|_| false));",
+            "held.extend(came_down(pod).into_iter().map(ToOwned::to_owned));",
+            "held.extend(std::iter::empty::<String>());",
         ),
         Unit(
             "src",
