@@ -44,12 +44,13 @@ impl Cluster {
     pub(super) fn apply(&mut self, revision: &Revision) -> Option<Value> {
         if let Some(object) = &revision.object {
             match revision.key.kind {
-                Kind::Lease => {
-                    if let Some(term) = term_of(object) {
+                Kind::Lease => match term_of(object) {
+                    Some(term) => {
                         self.has_decided &= self.term.as_ref() == Some(&term);
                         self.term = Some(term);
                     }
-                }
+                    None => self.has_decided = false,
+                },
                 Kind::Workload => {
                     let term =
                         |workload: &Value| text(workload, "/status/admission/term").to_owned();
@@ -64,6 +65,9 @@ impl Cluster {
                 }
                 Kind::Job | Kind::ClusterQueue | Kind::Cohort => {}
             }
+        } else if revision.key.kind == Kind::Lease {
+            // Whatever comes in now the next leader may have seen before it decides anything.
+            self.has_decided = false;
         }
         let before = match &revision.object {
             Some(object) => self.objects.insert(revision.key.clone(), object.clone()),
