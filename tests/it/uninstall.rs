@@ -4,10 +4,9 @@ use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 
 use crate::support::objects::{GATED, Job, is_suspended, quota};
-use sluice_testbed::{Options, SluiceOptions, eventually};
+use sluice_testbed::eventually;
 
-use crate::support::admission::apply_policies;
-use crate::support::bed::BINARY;
+use crate::support::admission::own_with_policies;
 use crate::support::{DEADLINE, Scene, bed};
 
 /// Jobs in each state, in the namespace of the scene.
@@ -124,44 +123,34 @@ const TAKE_AWAY: [&str; 4] = [
 /// Policies keep holding when nobody is left who releases: they must be deleted too.
 #[tokio::test]
 async fn without_its_policies_nothing_is_held_any_more() -> Result<()> {
-    let mut sluice = SluiceOptions::new(BINARY);
-    sluice.webhooks = false;
-    bed::own(
-        "remove-policies",
-        sluice,
-        Options::with_crds()?,
-        async |bed, scene| {
-            apply_policies(&bed.cp).await?;
-            bed.sluice.start().await?;
-            bed::see_leading(scene).await?;
-            scene.queue(&[quota("cpu", "1")]).await?;
-            scene
-                .create(&Job::new("pending").queue("q").cpu("2").json())
-                .await?;
-            scene.see_workload("pending", "there", |_| true).await?;
-            bed.sluice.stop().await?;
-            let by_hand = async || {
-                let patch = json!({"spec": {"suspend": false}});
-                scene.try_merge("Job", "pending", patch).await
-            };
-            ensure!(by_hand().await.is_err(), "the policies judge no more");
-
-            bed.cp.kubectl(TAKE_AWAY, None).await?.ok()?;
-            // The API server forgets one policy after the other, within a second.
-            eventually("the policies to be gone", DEADLINE, async || {
-                by_hand().await.map_err(anyhow::Error::from)?;
-                let probe = Job::new("probe").queue("q").manifest();
-                let args = ["create", "-f", "-", "--dry-run=server", "-o", "json"];
-                let probe = scene.kubectl(&args, Some(&probe)).await?.ok()?;
-                ensure!(!is_suspended(&serde_json::from_str(&probe)?), "{probe}");
-                Ok(())
-            })
+    own_with_policies("remove-policies", async |bed, scene| {
+        scene.queue(&[quota("cpu", "1")]).await?;
+        scene
+            .create(&Job::new("pending").queue("q").cpu("2").json())
             .await?;
-            let left = ["get", TAKE_AWAY[1], "-o", "name"];
-            let left = bed.cp.kubectl(left, None).await?.ok()?;
-            ensure!(!left.contains("sluice"), "{left}");
-            scene.see_complete("pending").await.map(drop)
-        },
-    )
+        scene.see_workload("pending", "there", |_| true).await?;
+        bed.sluice.stop().await?;
+        let by_hand = async || {
+            let patch = json!({"spec": {"suspend": false}});
+            scene.try_merge("Job", "pending", patch).await
+        };
+        ensure!(by_hand().await.is_err(), "the policies judge no more");
+
+        bed.cp.kubectl(TAKE_AWAY, None).await?.ok()?;
+        // The API server forgets one policy after the other, within a second.
+        eventually("the policies to be gone", DEADLINE, async || {
+            by_hand().await.map_err(anyhow::Error::from)?;
+            let probe = Job::new("probe").queue("q").manifest();
+            let args = ["create", "-f", "-", "--dry-run=server", "-o", "json"];
+            let probe = scene.kubectl(&args, Some(&probe)).await?.ok()?;
+            ensure!(!is_suspended(&serde_json::from_str(&probe)?), "{probe}");
+            Ok(())
+        })
+        .await?;
+        let left = ["get", TAKE_AWAY[1], "-o", "name"];
+        let left = bed.cp.kubectl(left, None).await?.ok()?;
+        ensure!(!left.contains("sluice"), "{left}");
+        scene.see_complete("pending").await.map(drop)
+    })
     .await
 }

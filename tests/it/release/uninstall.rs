@@ -5,9 +5,9 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
-use sluice_testbed::{Options, SluiceOptions, eventually};
+use sluice_testbed::{SluiceOptions, eventually};
 
-use crate::support::admission::apply_policies;
+use crate::support::admission::own_with_policies;
 use crate::support::bed::{self, BINARY, Bed};
 use crate::support::objects::{Job, is_suspended, quota};
 use crate::support::{DEADLINE, Scene};
@@ -225,22 +225,7 @@ async fn with_webhooks_nothing_is_stranded() -> Result<()> {
 
 #[tokio::test]
 async fn with_policies_nothing_is_stranded() -> Result<()> {
-    let sluice = SluiceOptions {
-        webhooks: false,
-        ..SluiceOptions::new(BINARY)
-    };
-    bed::own(
-        "away-policies",
-        sluice,
-        Options::with_crds()?,
-        async |bed, scene| {
-            apply_policies(&bed.cp).await?;
-            bed.sluice.start().await?;
-            bed::see_leading(scene).await?;
-            takes_sluice_away(bed, scene).await
-        },
-    )
-    .await
+    own_with_policies("away-policies", takes_sluice_away).await
 }
 
 /// Somebody has deleted the CRDs, and JobKinds and Workloads with them: what waits is still started.

@@ -5,9 +5,9 @@ use std::sync::OnceLock;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
-use sluice_testbed::{ControlPlane, Shared, SluiceOptions, eventually};
+use sluice_testbed::{ControlPlane, Options, Shared, SluiceOptions, eventually};
 
-use super::bed::{self, BINARY};
+use super::bed::{self, BINARY, Bed};
 use super::objects::{GATED, Job, is_suspended};
 use super::{DEADLINE, Scene};
 
@@ -97,6 +97,23 @@ fn start() -> Result<Shared> {
     Shared::start(options, async |control_plane| {
         apply_policies(control_plane).await
     })
+}
+
+/// As [`bed::own`], with the policies applied and Sluice leading. It is not started again by anybody else.
+pub async fn own_with_policies(
+    prefix: &str,
+    test: impl AsyncFnOnce(&Bed, &Scene<'_>) -> Result<()>,
+) -> Result<()> {
+    let mut sluice = SluiceOptions::new(BINARY);
+    sluice.webhooks = false;
+    let options = Options::with_crds()?;
+    bed::own(prefix, sluice, options, async |bed, scene| {
+        apply_policies(&bed.cp).await?;
+        bed.sluice.start().await?;
+        bed::see_leading(scene).await?;
+        test(bed, scene).await
+    })
+    .await
 }
 
 /// Applies `config/policies` and waits until a job with a gate is held and judged.
