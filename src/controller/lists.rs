@@ -52,17 +52,17 @@ impl Lists {
     }
 
     /// Notes that a list has this object, if one is under way.
-    pub fn note(&mut self, source: &Source, place: Place, revision: Revision) {
+    pub fn note(&mut self, source: &Source, place: &Place, revision: Revision) {
         if let Some(shown) = self.under_way.get_mut(source) {
             shown.newest = shown.newest.max(revision);
-            shown.listed.insert(place);
+            shown.listed.insert(place.clone());
         }
     }
 
     /// Notes that a reply has shown this object, if a list is under way.
-    pub fn note_reply(&mut self, source: &Source, place: Place, revision: Revision) {
+    pub fn note_reply(&mut self, source: &Source, place: &Place, revision: Revision) {
         if let Some(shown) = self.under_way.get_mut(source) {
-            shown.by_replies.insert(place, revision);
+            shown.by_replies.insert(place.clone(), revision);
         }
     }
 
@@ -106,10 +106,10 @@ mod tests {
         for (name, revision, is_there) in cases {
             let mut lists = Lists::new(BTreeSet::from([Source::Pod]));
             lists.begin(Source::Pod);
-            lists.note_reply(&Source::Pod, place("replied"), Revision(revision));
-            lists.note_reply(&Source::Pod, place("both"), Revision(revision));
-            lists.note(&Source::Pod, place("both"), Revision(3));
-            lists.note(&Source::Pod, place("listed"), Revision(5));
+            lists.note_reply(&Source::Pod, &place("replied"), Revision(revision));
+            lists.note_reply(&Source::Pod, &place("both"), Revision(revision));
+            lists.note(&Source::Pod, &place("both"), Revision(3));
+            lists.note(&Source::Pod, &place("listed"), Revision(5));
             let there = lists.end(&Source::Pod).unwrap();
             assert!(there.contains(&place("listed")) && there.contains(&place("both")));
             assert_eq!(there.contains(&place("replied")), is_there, "{name}");
@@ -120,7 +120,7 @@ mod tests {
     fn in_an_empty_list_all_that_replies_have_shown_is_new() {
         let mut lists = Lists::new(BTreeSet::from([Source::Pod]));
         lists.begin(Source::Pod);
-        lists.note_reply(&Source::Pod, place("replied"), Revision(1));
+        lists.note_reply(&Source::Pod, &place("replied"), Revision(1));
         assert_eq!(lists.end(&Source::Pod).unwrap().len(), 1);
         assert!(lists.end(&Source::Pod).is_none());
     }

@@ -9,6 +9,7 @@ use sluice_kinds::pod::PodMode;
 use tracing::{debug, warn};
 
 use super::Controller;
+use super::lists::Place;
 use crate::api::watch::{Change, Observation};
 use crate::cache::Source;
 use crate::cache::workload::Owner;
@@ -54,18 +55,18 @@ impl Controller {
                 let _ = ack.send(());
             }
             Change::InList(Seen::Object(object)) | Change::Applied(Seen::Object(object)) => {
-                let (place, revision) = (place(&object), Revision::of(&object));
-                self.lists.note(&source, place, revision);
-                self.taken_in(&source, *object);
+                let place = place(&object);
+                self.lists.note(&source, &place, Revision::of(&object));
+                self.take_in(&source, place, *object);
             }
             Change::InList(Seen::Job(key, job)) | Change::Applied(Seen::Job(key, job)) => {
                 let place = (key.namespace.clone(), key.name.clone());
-                self.lists.note(&source, place, job.revision);
+                self.lists.note(&source, &place, job.revision);
                 self.job_applied(&key, *job);
             }
             Change::InList(Seen::Dependency { place, outcomes })
             | Change::Applied(Seen::Dependency { place, outcomes }) => {
-                self.lists.note(&source, place.clone(), Revision::default());
+                self.lists.note(&source, &place, Revision::default());
                 if let Source::Dependencies(kind, _) = &source {
                     self.cluster.dependencies.put(kind, place, outcomes);
                 }
@@ -83,14 +84,13 @@ impl Controller {
 
     /// A reply shows that an object exists, like this.
     pub(super) fn applied(&mut self, source: &Source, object: DynamicObject) {
-        let (place, revision) = (place(&object), Revision::of(&object));
-        self.lists.note_reply(source, place, revision);
-        self.taken_in(source, object);
+        let place = place(&object);
+        self.lists.note_reply(source, &place, Revision::of(&object));
+        self.take_in(source, place, object);
     }
 
     /// An object exists, like this.
-    fn taken_in(&mut self, source: &Source, object: DynamicObject) {
-        let (namespace, name) = place(&object);
+    fn take_in(&mut self, source: &Source, (namespace, name): Place, object: DynamicObject) {
         match source {
             Source::Workload => self.workload_applied(object),
             Source::Pod => self.pod_applied(&PodKey { namespace, name }, object),
