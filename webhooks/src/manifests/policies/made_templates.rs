@@ -18,10 +18,7 @@ const HELD: &str = "what holds the pods of this template comes from the object t
 
 /// The rules.
 pub(super) fn rules() -> Rules<Validation> {
-    let is_marked = format!(
-        "request.operation == 'UPDATE' && !{IS_KUBERNETES} && ({})[0] != ''",
-        marks("oldObject")
-    );
+    let is_marked = format!("!{IS_KUBERNETES} && ({})[0] != ''", marks("oldObject"));
     let differs = format!("({}) != ({})", marks("object"), marks("oldObject"));
     Rules {
         name: NAME.to_owned(),
