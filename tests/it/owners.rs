@@ -243,6 +243,31 @@ async fn owners_in_between_are_passed_through_and_may_go_first() -> Result<()> {
 }
 
 /// What nobody owns in truth is queued like any other job.
+/// As with an operator that makes Jobs and that Sluice knows nothing of: it may not read its objects.
+#[tokio::test]
+async fn a_job_of_an_object_that_may_not_be_read_is_queued_by_itself() -> Result<()> {
+    bed::shared("owner-forbidden", async |scene| {
+        scene.queue(&[quota("cpu", "1")]).await?;
+        let note = MadeUp::new(scene, "Note");
+        note.install_crd(scene).await?;
+        let made = note.create(scene, &note.object("maker")).await?;
+        scene.create(&mk_part("made", &made)).await?;
+        scene.see_complete("made").await?;
+        // It waits for quota like any other.
+        let large = with(mk_part("large", &made), "/spec/parallelism", json!(2));
+        scene
+            .create(&with(large, "/spec/completions", json!(2)))
+            .await?;
+        scene
+            .see_workload("large", "waiting for quota", |workload| {
+                condition(workload, "QuotaReserved").is_some_and(|(status, ..)| status == "False")
+            })
+            .await?;
+        Ok(())
+    })
+    .await
+}
+
 #[tokio::test]
 async fn a_forged_reference_changes_nothing() -> Result<()> {
     let options = without_garbage_collection()?;

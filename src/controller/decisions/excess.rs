@@ -135,7 +135,11 @@ impl Controller {
                 Some((_, child)) => child.owner.clone(),
                 None => match self.owners.known(&owner, &key.namespace) {
                     Known::There { owner, .. } => owner,
-                    Known::Managed | Known::Gone | Known::Unreadable | Known::Nothing => None,
+                    Known::Managed
+                    | Known::Gone
+                    | Known::Forbidden
+                    | Known::Unreadable
+                    | Known::Nothing => None,
                 },
             };
         }
