@@ -23,6 +23,7 @@ use crate::plan::StatusPurpose;
 use crate::process::clock::Moment;
 use crate::process::term::Term;
 
+mod gates;
 mod lost_workloads;
 mod pod_usage;
 
@@ -133,6 +134,13 @@ impl Play {
 
     /// The task of the JobKind has found Jobs and lists these.
     fn list_jobs(&mut self, jobs: impl IntoIterator<Item = Value>) {
+        let source = self.find_jobs();
+        self.list(&source, jobs);
+        self.jobs = Some(source);
+    }
+
+    /// The task of the JobKind has found Jobs, and has not listed them yet.
+    fn find_jobs(&mut self) -> Source {
         let orders = self.controller.cycle(self.now);
         let life = orders.iter().find_map(|output| match output {
             Output::Kind(Order::Start { life, .. }) => Some(*life),
@@ -152,9 +160,7 @@ impl Play {
                 },
             },
         }));
-        let source = Source::Jobs("job".into(), life);
-        self.list(&source, jobs);
-        self.jobs = Some(source);
+        Source::Jobs("job".into(), life)
     }
 }
 
