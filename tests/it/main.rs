@@ -44,6 +44,7 @@ mod gates_bad;
 mod gates_counter;
 mod gates_create;
 mod gates_deadline;
+mod gates_deadline_faults;
 mod gates_escapes;
 mod gates_examples;
 mod gates_kubectl;
