@@ -23,6 +23,7 @@ use crate::plan::StatusPurpose;
 use crate::process::clock::Moment;
 use crate::process::term::Term;
 
+mod clocks;
 mod pod_usage;
 
 /// A controller, and the time by its clock.
@@ -59,6 +60,7 @@ impl Play {
             device_classes: DeviceClasses::default(),
             local_queue_metrics: false,
             managed_namespaces: Arc::default(),
+            clock_ahead: SignedDuration::ZERO,
         };
         let now = Now {
             moment: Moment::from_millis(1_000_000),
