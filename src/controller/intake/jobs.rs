@@ -66,6 +66,8 @@ impl Controller {
             // Its controller may have made it without the label of its owner.
             if matches!(self.lineage(key, &record), Lineage::Child) {
                 self.check_excess(key, &record);
+            } else {
+                self.excess_children.forget(key);
             }
             return self.child_seen(key, child(record, false, None));
         }
