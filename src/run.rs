@@ -12,6 +12,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use arc_swap::ArcSwap;
 use axum::Router;
+use k8s_openapi::jiff::SignedDuration;
 use sluice_engine::Settings;
 use sluice_kinds::pod::QueueGates;
 use sluice_kinds::view::QueueLabels;
@@ -34,6 +35,7 @@ use crate::jobkinds::queue_states;
 use crate::jobkinds::webhook_rules::{self, Rules};
 use crate::process::args::{Args, TlsVersion};
 use crate::process::certificate::Keeper;
+use crate::process::clock::WallClock;
 use crate::process::config::{self, Configuration, Follower};
 use crate::process::lease::Election;
 use crate::process::metrics::Metrics;
@@ -191,6 +193,7 @@ pub struct Replica {
     metrics: Arc<Metrics>,
     pulse: Arc<Pulse>,
     election: Election,
+    clock: WallClock,
 }
 
 impl Replica {
@@ -208,6 +211,7 @@ impl Replica {
             instance: identity.instance.clone(),
             settings: settings.clone(),
             local_queue_metrics: false,
+            clock_ahead: SignedDuration::ZERO,
             managed_namespaces,
         };
         let manifests = manifests::Options {
@@ -236,12 +240,19 @@ impl Replica {
             pulse: metrics.pulse().clone(),
             metrics,
             election,
+            clock: WallClock::default(),
         }
     }
 
     /// Has metrics of LocalQueues served too: tenants make these, so they may be many.
     pub fn measure_local_queues(&mut self) {
         self.options.local_queue_metrics = true;
+    }
+
+    /// Has this clock tell it what time it is.
+    pub fn set_clock(&mut self, clock: WallClock) {
+        self.clock = clock;
+        self.election.set_clock(clock);
     }
 
     /// The webhooks.
@@ -325,6 +336,7 @@ impl Replica {
         let settings = self.settings.subscribe();
         let options = Options {
             settings: settings.borrow().clone(),
+            clock_ahead: election.clock_ahead(),
             ..self.options.clone()
         };
         let controller = Shell::new(
@@ -333,6 +345,7 @@ impl Replica {
             self.metrics.clone(),
             election.term(),
             rules,
+            self.clock,
         );
         self.pulse.beat();
         let running = controller.run(settings, self.pulse.clone(), step_down.clone());

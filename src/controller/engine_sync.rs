@@ -101,7 +101,7 @@ impl Controller {
             },
             created,
             pod_sets,
-            not_before: workload.requeue_at().map(time),
+            not_before: self.requeue_at(key, workload).map(time),
             evictable,
             state,
             ..sluice_engine::Workload::new(id, queue)

@@ -15,6 +15,7 @@ pub mod invariants;
 pub mod lease;
 pub mod metrics;
 pub mod pulse;
+pub mod recorded_times;
 pub mod term;
 
 pub use field_manager::FIELD_MANAGER;

@@ -34,7 +34,7 @@ use crate::cache::gates::dependencies::{DependencyOrder, DependencyReport};
 use crate::controller::intake::owners::Answer;
 use crate::controller::intake::rereads::ReadAgain;
 use crate::jobkinds::webhook_rules::Rules;
-use crate::process::clock::Now;
+use crate::process::clock::{Now, WallClock};
 use crate::process::hashing::HashMap;
 use crate::process::metrics::Metrics;
 use crate::process::pulse::Pulse;
@@ -57,6 +57,7 @@ const LAST_WRITES: Duration = Duration::from_secs(5);
 /// A controller, and what connects it with the API server.
 pub struct Shell {
     controller: Controller,
+    clock: WallClock,
     clients: Clients,
     writer: Writer,
     events: Events,
@@ -95,6 +96,7 @@ impl Shell {
         metrics: Arc<Metrics>,
         term: Arc<Term>,
         rules: Rules,
+        clock: WallClock,
     ) -> Self {
         let events = Events::start(
             clients.write.clone(),
@@ -103,7 +105,8 @@ impl Shell {
         );
         let name = term.name();
         Self {
-            controller: Controller::new(options, metrics.clone(), name, rules, Now::read()),
+            controller: Controller::new(options, metrics.clone(), name, rules, Now::read(clock)),
+            clock,
             writer: Writer::new(clients.write.clone(), metrics.clone(), term),
             published: Arc::new(OpenApi::new(clients.read.clone())),
             clients,
@@ -135,7 +138,7 @@ impl Shell {
         housekeeping.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             pulse.beat();
-            let due = self.controller.due(Now::read());
+            let due = self.controller.due(Now::read(self.clock));
             let input = tokio::select! {
                 // The order is of no account: whatever else has come meanwhile is taken in below.
                 biased;
@@ -152,7 +155,7 @@ impl Shell {
                 Some(seen) = self.observations.receiver.recv() => Some(Input::Observed(seen)),
                 () = sleep(due.unwrap_or_default()), if due.is_some() => None,
             };
-            let now = Now::read();
+            let now = Now::read(self.clock);
             if let Some(input) = input {
                 self.controller.handle(input, now);
             }
@@ -283,7 +286,7 @@ impl Shell {
 
     /// Records what LocalQueues have used, for the next controller to begin with.
     async fn write_last_statuses(&mut self) {
-        let mut outputs = self.controller.finish(Now::read());
+        let mut outputs = self.controller.finish(Now::read(self.clock));
         loop {
             for output in outputs {
                 self.carry_out(output);
@@ -291,7 +294,8 @@ impl Shell {
             let Some(written) = self.statuses.join_next().await else {
                 return;
             };
-            self.controller.handle(ended(written), Now::read());
+            self.controller
+                .handle(ended(written), Now::read(self.clock));
             outputs = self.controller.statuses_to_write();
         }
     }

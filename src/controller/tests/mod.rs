@@ -23,6 +23,7 @@ use crate::plan::StatusPurpose;
 use crate::process::clock::Moment;
 use crate::process::term::Term;
 
+mod clocks;
 mod gates;
 mod lost_workloads;
 mod pod_usage;
@@ -61,6 +62,7 @@ impl Play {
             device_classes: DeviceClasses::default(),
             local_queue_metrics: false,
             managed_namespaces: Arc::default(),
+            clock_ahead: SignedDuration::ZERO,
         };
         let now = Now {
             moment: Moment::from_millis(1_000_000),

@@ -10,13 +10,14 @@ use std::time::Duration;
 
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+use k8s_openapi::jiff::SignedDuration;
 use kube::api::{Api, ObjectMeta, PostParams};
 use kube::{Client, Error};
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
-use crate::process::clock::{self, Moment};
+use crate::process::clock::{Moment, WallClock};
 use crate::process::pulse::Pulse;
 use crate::process::term::Term;
 
@@ -57,6 +58,9 @@ const _: () =
     assert!(TIMING.retry.as_secs() + TIMING.request.as_secs() <= TIMING.unaware.as_secs());
 const _: () =
     assert!(TIMING.retry.as_secs() + TIMING.request.as_secs() < TIMING.renew_deadline.as_secs());
+
+/// Clocks that differ by less than this agree: a lease may have been renewed last so long before it is seen.
+const CLOCKS_AGREE: SignedDuration = SignedDuration::from_mins(1);
 
 /// How an attempt to hold the lease ended.
 enum Outcome {
@@ -102,6 +106,9 @@ pub struct Election {
     observed: Option<(LeaseSpec, Moment)>,
     /// The lease as this candidate holds it.
     held: Option<Mark>,
+    clock: WallClock,
+    /// By how much that is ahead of the clock of whoever held the lease before, once the lease was seen.
+    ahead: Option<SignedDuration>,
     /// How long another one may go on writing that held the lease before.
     wait: Duration,
 }
@@ -115,6 +122,8 @@ impl Election {
             timing: TIMING,
             observed: None,
             held: None,
+            clock: WallClock::default(),
+            ahead: None,
             wait: Duration::ZERO,
             term: Arc::new(Term::new()),
         }
@@ -123,6 +132,21 @@ impl Election {
     /// The term of this candidate.
     pub fn term(&self) -> Arc<Term> {
         self.term.clone()
+    }
+
+    /// Has this clock tell it what time it is.
+    pub fn set_clock(&mut self, clock: WallClock) {
+        self.clock = clock;
+    }
+
+    /// By how much this candidate's clock is ahead of that of whoever held the lease before, as far as the lease shows.
+    /// The time between its last renewal and when that was seen is a part of it. Nothing where they agree.
+    pub fn clock_ahead(&self) -> SignedDuration {
+        let ahead = self.ahead.unwrap_or_default();
+        if ahead.abs() <= CLOCKS_AGREE {
+            return SignedDuration::ZERO;
+        }
+        ahead
     }
 
     /// Waits until this candidate leads and whoever led before writes no more. False if `stop` came
@@ -235,6 +259,10 @@ impl Election {
         }
         let holder = spec.holder_identity.clone().unwrap_or_default();
         let is_ours = holder == self.identity;
+        // A lease that is its own may be one that it took without hearing so.
+        if self.held.is_none() && (!is_ours || self.ahead.is_none()) {
+            self.compare_clocks();
+        }
         let mark = Mark::of(&lease);
         // Another process may go by the same name: only one of them has acquired it last.
         let is_another = self.held.as_ref().is_some_and(|held| *held != mark) || !is_ours;
@@ -259,6 +287,17 @@ impl Election {
         let params = PostParams::default();
         let sent = self.request(self.api.replace(NAME, &params, &lease)).await;
         self.written(sent)
+    }
+
+    fn compare_clocks(&mut self) {
+        let Some((spec, seen)) = &self.observed else {
+            return;
+        };
+        if let Some(MicroTime(renewed)) = spec.renew_time {
+            let now = self.clock.wall();
+            let at = now.saturating_sub(seen.elapsed()).unwrap_or(now);
+            self.ahead = Some(at.duration_since(renewed));
+        }
     }
 
     /// There is none, or somebody has deleted it: whoever held it does not know yet.
@@ -300,7 +339,7 @@ impl Election {
     /// What the lease is to say next. An acquisition counts, also by a process that comes back under its
     /// old name: what it sent before it ended may still arrive.
     fn spec(&self, before: &LeaseSpec, is_renewal: bool) -> LeaseSpec {
-        let now = MicroTime(clock::wall());
+        let now = MicroTime(self.clock.wall());
         let transitions = before.lease_transitions.unwrap_or_default();
         LeaseSpec {
             holder_identity: Some(self.identity.clone()),
