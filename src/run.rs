@@ -20,7 +20,7 @@ use sluice_webhooks::{
     manifests, router,
 };
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tracing::info;
@@ -39,6 +39,7 @@ use crate::process::lease::Election;
 use crate::process::metrics::Metrics;
 use crate::process::pulse::Pulse;
 use crate::process::{clock, health};
+use crate::visibility::{self, ASKED_MAX, Asked, Desk, Visibility};
 use crate::uncharged;
 
 /// How long the controller may take to end what it has under way.
@@ -96,6 +97,11 @@ pub async fn run(args: Args) -> Result<()> {
     } else {
         None
     };
+    if let Some(bind) = args.visibility_bind {
+        let port = Visibility::bind(bind, args.pod_ip).await;
+        let port = port.with_context(|| format!("listen on {bind}"))?;
+        replica.show(port, slot.clone(), tls, &stop);
+    }
     let keeper = Keeper::new(
         replica.clients.write.clone(),
         &replica.identity.namespace,
@@ -191,6 +197,9 @@ pub struct Replica {
     metrics: Arc<Metrics>,
     pulse: Arc<Pulse>,
     election: Election,
+    /// What readers ask the controller.
+    asks: mpsc::Sender<Asked>,
+    asked: mpsc::Receiver<Asked>,
 }
 
 impl Replica {
@@ -225,7 +234,10 @@ impl Replica {
             &identity.namespace,
             identity.instance.clone(),
         );
+        let (asks, asked) = mpsc::channel(ASKED_MAX);
         Self {
+            asks,
+            asked,
             clients,
             identity,
             options,
@@ -242,6 +254,26 @@ impl Replica {
     /// Has metrics of LocalQueues served too: tenants make these, so they may be many.
     pub fn measure_local_queues(&mut self) {
         self.options.local_queue_metrics = true;
+    }
+
+    /// Starts to serve visibility.sluice.dev.
+    fn show(
+        &mut self,
+        port: Visibility,
+        slot: Arc<CertificateSlot>,
+        tls: TlsOptions,
+        stop: &CancellationToken,
+    ) {
+        self.election.advertise(port.address());
+        let desk = Desk::open(self.asks.clone(), stop.clone());
+        let basis = visibility::Basis {
+            router: visibility::router(desk, self.election.leader()),
+            slot,
+            tls,
+            client: self.clients.write.clone(),
+            leader: self.election.leader(),
+        };
+        tokio::spawn(port.serve(basis, stop.clone()));
     }
 
     /// The webhooks.
@@ -322,6 +354,9 @@ impl Replica {
             basis,
             step_down.clone(),
         );
+        let (asks, unused) = mpsc::channel(1);
+        drop(asks);
+        let asked = std::mem::replace(&mut self.asked, unused);
         let settings = self.settings.subscribe();
         let options = Options {
             settings: settings.borrow().clone(),
@@ -333,6 +368,7 @@ impl Replica {
             self.metrics.clone(),
             election.term(),
             rules,
+            asked,
         );
         self.pulse.beat();
         let running = controller.run(settings, self.pulse.clone(), step_down.clone());

@@ -58,7 +58,7 @@ pub use api::quota::{FlavorQuotas, Quota, ResourceGroup};
 pub use api::settings::{FairPreemption, Settings};
 pub use api::share::{Share, Weight};
 pub use api::status::{
-    ByFlavor, CohortStatus, InactiveReason, LocalQueueInactiveReason, LocalQueueStatus, QueueQuota,
+    ByFlavor, CohortStatus, InactiveReason, LocalQueueInactiveReason, LocalQueueStatus, Pending, QueueQuota,
     QueueStatus, ResourceUsage, Snapshot, Usage, sum_by_resource,
 };
 pub use api::time::Time;
