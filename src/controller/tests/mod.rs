@@ -24,6 +24,7 @@ use crate::process::clock::Moment;
 use crate::process::term::Term;
 
 mod pod_usage;
+mod readers;
 
 /// A controller, and the time by its clock.
 struct Play {

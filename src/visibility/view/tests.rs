@@ -69,7 +69,13 @@ fn pages_are_in_order_and_places_are_counted_in_both_queues() {
                 ("late", 4, 1),
             ],
         ),
-        ("a part", &all, page(1, 2), 5, vec![("first", 1, 1), ("x", 2, 0)]),
+        (
+            "a part",
+            &all,
+            page(1, 2),
+            5,
+            vec![("first", 1, 1), ("x", 2, 0)],
+        ),
         ("the end", &all, page(4, 9), 5, vec![("late", 4, 1)]),
         ("beyond the end", &all, page(5, 9), 5, vec![]),
         (

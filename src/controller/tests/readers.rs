@@ -1,0 +1,124 @@
+//! What readers are told of a queue, taken a part at a time.
+
+use std::time::Instant;
+
+use sluice_engine::QueueName;
+
+use super::*;
+use crate::controller::reports::waiting::Taking;
+use crate::visibility::{Place, Taken};
+
+/// As the shell looks at.
+const PART: usize = 1000;
+
+fn workload(job: &str) -> Value {
+    let waits = json!({"type": "QuotaReserved", "status": "False", "reason": "WaitingForQuota",
+        "message": "cpu lacks 1", "lastTransitionTime": "2026-11-23T11:30:00Z"});
+    let uid: String = format!("uid-{job}")
+        .chars()
+        .filter(char::is_ascii_alphanumeric)
+        .take(16)
+        .collect();
+    let mut workload = own(
+        "Workload",
+        &format!("{job}-{uid}"),
+        &json!({"queueName": "main", "podSets": [{"name": "main", "count": 1, "requests": {"cpu": "2"}}]}),
+    );
+    workload["status"] = json!({"conditions": [waits]});
+    let metadata = &mut workload["metadata"];
+    metadata["namespace"] = json!("blue");
+    metadata["creationTimestamp"] = json!("2026-11-23T11:20:00Z");
+    metadata["ownerReferences"] = json!([{"apiVersion": "batch/v1", "kind": "Job", "name": job,
+        "uid": format!("uid-{job}"), "controller": true}]);
+    workload
+}
+
+/// A controller that has listed these jobs, each of which requests more than there is.
+fn mk_play(jobs: &[String]) -> Play {
+    let mut play = Play::new();
+    play.list_settings();
+    let workloads = jobs.iter().map(|name| workload(name));
+    play.list(&Source::Workload, workloads);
+    play.list_jobs(jobs.iter().map(|name| {
+        let mut job = job(name);
+        job["spec"]["template"]["spec"]["containers"][0]["resources"]["requests"]["cpu"] =
+            json!("2");
+        job
+    }));
+    let _ = play.cycle();
+    play
+}
+
+/// All of it, and how many parts that took.
+fn take(play: &Play, mut taking: Taking, part: usize) -> (Taken, usize) {
+    let mut parts = 1;
+    while !play.controller.go_on_taking(&mut taking, part) {
+        parts += 1;
+    }
+    (taking.end(), parts)
+}
+
+#[tokio::test]
+async fn a_list_is_the_same_however_small_its_parts_are() {
+    let jobs: Vec<String> = (0..5).map(|n| format!("job-{n}")).collect();
+    let play = mk_play(&jobs);
+    let queue = Place::ClusterQueue(QueueName::from("q"));
+    let begin = |place: &Place| play.controller.begin_taking(place);
+    let (whole, parts) = take(&play, begin(&queue).unwrap(), PART);
+    assert_eq!((whole.waiting.len(), parts), (5, 1));
+    let one = &whole.waiting[0];
+    assert_eq!(one.job.as_ref().map(|job| &*job.name), Some("job-0"));
+    assert_eq!(&*one.name, "job-0-uidjob0");
+    let why = one.why.as_ref().map(|why| (&*why.reason, &*why.message));
+    assert_eq!(why, Some(("WaitingForQuota", "cpu lacks 1")));
+    let since = one.since.map(|since| since.to_string());
+    assert_eq!(since.as_deref(), Some("2026-11-23T11:30:00Z"));
+    let requests = one.requests.iter().map(|(name, _)| name.as_str());
+    assert_eq!(Vec::from_iter(requests), ["cpu", "pods"]);
+    let of_local = Place::LocalQueue(sluice_engine::LocalQueueKey::new("blue", "main"));
+    for part in 1..5 {
+        for place in [&queue, &of_local] {
+            let (taken, parts) = take(&play, begin(place).unwrap(), part);
+            assert_eq!(taken, whole, "{part} at a time, {place:?}");
+            assert!(5_usize.div_ceil(part) <= parts && parts <= 7, "{parts}");
+        }
+    }
+    for place in [
+        Place::ClusterQueue(QueueName::from("other")),
+        Place::LocalQueue(sluice_engine::LocalQueueKey::new("blue", "other")),
+        Place::LocalQueue(sluice_engine::LocalQueueKey::new("red", "main")),
+    ] {
+        assert!(begin(&place).is_none(), "{place:?}");
+    }
+}
+
+/// Measures, and fails if a decision would have to wait. `docs/benchmarks.md` has the command.
+#[tokio::test]
+#[ignore = "measures, in an optimised build"]
+#[allow(clippy::print_stdout, reason = "a measurement prints its figures")]
+async fn what_a_list_of_100_000_costs() {
+    let jobs: Vec<String> = (0..100_000).map(|n| format!("job-{n:06}")).collect();
+    let play = mk_play(&jobs);
+    let queue = Place::ClusterQueue(QueueName::from("q"));
+    for _ in 0..5 {
+        let begun = Instant::now();
+        let mut taking = play.controller.begin_taking(&queue).unwrap();
+        let mut longest = Duration::ZERO;
+        loop {
+            let part = Instant::now();
+            let is_end = play.controller.go_on_taking(&mut taking, PART);
+            longest = longest.max(part.elapsed());
+            if is_end {
+                break;
+            }
+        }
+        let taken = taking.end();
+        println!(
+            "{} taken in {:?}, the longest part {longest:?}",
+            taken.waiting.len(),
+            begun.elapsed()
+        );
+        assert_eq!(taken.waiting.len(), 100_000);
+        assert!(longest < Duration::from_millis(50), "{longest:?}");
+    }
+}
