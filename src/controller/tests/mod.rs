@@ -23,6 +23,7 @@ use crate::plan::StatusPurpose;
 use crate::process::clock::Moment;
 use crate::process::term::Term;
 
+mod lost_workloads;
 mod pod_usage;
 mod readers;
 
