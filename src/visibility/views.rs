@@ -169,13 +169,13 @@ impl Views {
     fn keep(&mut self, view: Arc<View>) {
         self.kept
             .retain(|kept| kept.view.cluster_queue != view.cluster_queue);
-        let mut room = WAITING_MAX.saturating_sub(view.len());
+        let mut free = WAITING_MAX.saturating_sub(view.len());
         let since = Instant::now();
         self.kept.insert(0, Kept { view, since });
         self.kept.truncate(VIEWS_MAX);
         let others = self.kept.split_off(1).into_iter().take_while(|kept| {
-            let left = room.checked_sub(kept.view.len());
-            room = left.unwrap_or_default();
+            let left = free.checked_sub(kept.view.len());
+            free = left.unwrap_or_default();
             left.is_some()
         });
         let others: Vec<Kept> = others.collect();

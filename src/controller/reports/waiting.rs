@@ -84,18 +84,21 @@ impl Controller {
     }
 
     /// Looks at so many workloads more. Returns whether that was the end.
-    pub(in crate::controller) fn go_on_taking(&self, taking: &mut Taking, room: usize) -> bool {
-        let mut room = room;
+    pub(in crate::controller) fn go_on_taking(&self, taking: &mut Taking, left: usize) -> bool {
+        let mut left = left;
         while let Some(key) = taking.taken.local_queues.get(taking.at).cloned() {
+            if left == 0 {
+                return false;
+            }
             let after = taking.last.take();
             let workloads = self.engine.workloads_of(&key, after.as_ref());
             for (id, pending) in workloads {
-                if room == 0 || WAITING_MAX < taking.taken.waiting.len() {
+                if left == 0 || WAITING_MAX < taking.taken.waiting.len() {
                     taking.last = taking.last.take().or(after);
-                    // There is room left if there are too many.
-                    return room > 0;
+                    // It is not zero if there are too many.
+                    return left > 0;
                 }
-                room -= 1;
+                left -= 1;
                 let waiting = pending.and_then(|pending| self.waiting(taking, &key, id, pending));
                 taking.taken.waiting.extend(waiting);
                 taking.last = Some(id.clone());
@@ -103,7 +106,7 @@ impl Controller {
             taking.last = None;
             taking.at += 1;
             // A LocalQueue without workloads costs a look too.
-            room = room.saturating_sub(1);
+            left = left.saturating_sub(1);
         }
         true
     }

@@ -11,42 +11,31 @@ use crate::visibility::{Place, Taken};
 /// As the shell looks at.
 const PART: usize = 1000;
 
-fn workload(job: &str) -> Value {
-    let waits = json!({"type": "QuotaReserved", "status": "False", "reason": "WaitingForQuota",
-        "message": "cpu lacks 1", "lastTransitionTime": "2026-11-23T11:30:00Z"});
-    let uid: String = format!("uid-{job}")
-        .chars()
-        .filter(char::is_ascii_alphanumeric)
-        .take(16)
-        .collect();
-    let mut workload = own(
-        "Workload",
-        &format!("{job}-{uid}"),
-        &json!({"queueName": "main", "podSets": [{"name": "main", "count": 1, "requests": {"cpu": "2"}}]}),
-    );
-    workload["status"] = json!({"conditions": [waits]});
-    let metadata = &mut workload["metadata"];
-    metadata["namespace"] = json!("blue");
-    metadata["creationTimestamp"] = json!("2026-11-23T11:20:00Z");
-    metadata["ownerReferences"] = json!([{"apiVersion": "batch/v1", "kind": "Job", "name": job,
-        "uid": format!("uid-{job}"), "controller": true}]);
-    workload
-}
-
-/// A controller that has listed these jobs, each of which requests more than there is.
+/// A controller that has queued these jobs, each of which requests more than there is.
 fn mk_play(jobs: &[String]) -> Play {
     let mut play = Play::new();
     play.list_settings();
-    let workloads = jobs.iter().map(|name| workload(name));
-    play.list(&Source::Workload, workloads);
     play.list_jobs(jobs.iter().map(|name| {
         let mut job = job(name);
         job["spec"]["template"]["spec"]["containers"][0]["resources"]["requests"]["cpu"] =
             json!("2");
         job
     }));
-    let _ = play.cycle();
-    play
+    let waits = json!({"type": "QuotaReserved", "status": "False", "reason": "WaitingForQuota",
+        "message": "cpu lacks 1", "lastTransitionTime": "2026-11-23T11:30:00Z"});
+    let mut revision = 8;
+    loop {
+        let created = play.cycle();
+        if created.is_empty() {
+            return play;
+        }
+        for write in created {
+            let mut stored = stored(&write, revision);
+            stored.data["status"] = json!({"conditions": [waits]});
+            play.end(write, Reply::Done(Some(Box::new(stored))));
+            revision += 1;
+        }
+    }
 }
 
 /// All of it, and how many parts that took.
@@ -74,7 +63,7 @@ async fn a_list_is_the_same_however_small_its_parts_are() {
     let since = one.since.map(|since| since.to_string());
     assert_eq!(since.as_deref(), Some("2026-11-23T11:30:00Z"));
     let requests = one.requests.iter().map(|(name, _)| name.as_str());
-    assert_eq!(Vec::from_iter(requests), ["cpu", "pods"]);
+    assert_eq!(requests.collect::<Vec<_>>(), ["cpu", "pods"]);
     let of_local = Place::LocalQueue(sluice_engine::LocalQueueKey::new("blue", "main"));
     for part in 1..5 {
         for place in [&queue, &of_local] {
