@@ -191,7 +191,7 @@ async fn it_is_found_whether_or_not_a_replica_leads() {
 
 /// Measures, and fails if readers would have to wait. `docs/benchmarks.md` has the command.
 #[tokio::test]
-#[ignore = "measures, in an optimised build"]
+#[ignore = "measures"]
 #[allow(clippy::print_stdout, reason = "a measurement prints its figures")]
 async fn what_a_page_of_100_000_costs() {
     let key = LocalQueueKey::new("team-a", "main");
