@@ -6,7 +6,7 @@ use crate::controller::Controller;
 use crate::controller::reports::waiting::Taking;
 use crate::visibility::{Asked, Taken};
 
-/// Workloads that are looked at between two cycles: less than a millisecond.
+/// Workloads that are looked at between two cycles: 3 ms in a debug build.
 const LOOKED_AT: usize = 1000;
 
 /// Those who ask, and the list that is being taken.
