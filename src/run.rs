@@ -21,7 +21,7 @@ use sluice_webhooks::{
     manifests, router,
 };
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tracing::info;
@@ -42,6 +42,7 @@ use crate::process::metrics::Metrics;
 use crate::process::pulse::Pulse;
 use crate::process::{clock, health};
 use crate::uncharged;
+use crate::visibility::{self, ASKED_MAX, Asked, Desk, Visibility};
 
 /// How long the controller may take to end what it has under way.
 const STEP_DOWN: Duration = Duration::from_secs(20);
@@ -98,6 +99,11 @@ pub async fn run(args: Args) -> Result<()> {
     } else {
         None
     };
+    if let Some(bind) = args.visibility_bind {
+        let port = Visibility::bind(bind, args.pod_ip).await;
+        let port = port.with_context(|| format!("listen on {bind}"))?;
+        replica.show(port, slot.clone(), tls, &stop);
+    }
     let keeper = Keeper::new(
         replica.clients.write.clone(),
         &replica.identity.namespace,
@@ -194,6 +200,9 @@ pub struct Replica {
     pulse: Arc<Pulse>,
     election: Election,
     clock: WallClock,
+    /// What readers ask the controller.
+    asks: mpsc::Sender<Asked>,
+    asked: mpsc::Receiver<Asked>,
 }
 
 impl Replica {
@@ -229,7 +238,10 @@ impl Replica {
             &identity.namespace,
             identity.instance.clone(),
         );
+        let (asks, asked) = mpsc::channel(ASKED_MAX);
         Self {
+            asks,
+            asked,
             clients,
             identity,
             options,
@@ -253,6 +265,26 @@ impl Replica {
     pub fn set_clock(&mut self, clock: WallClock) {
         self.clock = clock;
         self.election.set_clock(clock);
+    }
+
+    /// Starts to serve visibility.sluice.dev.
+    fn show(
+        &mut self,
+        port: Visibility,
+        slot: Arc<CertificateSlot>,
+        tls: TlsOptions,
+        stop: &CancellationToken,
+    ) {
+        self.election.advertise(port.address());
+        let desk = Desk::open(self.asks.clone(), stop.clone());
+        let basis = visibility::Basis {
+            router: visibility::router(desk, self.election.leader()),
+            slot,
+            tls,
+            client: self.clients.write.clone(),
+            leader: self.election.leader(),
+        };
+        tokio::spawn(port.serve(basis, stop.clone()));
     }
 
     /// The webhooks.
@@ -333,6 +365,9 @@ impl Replica {
             basis,
             step_down.clone(),
         );
+        let (asks, unused) = mpsc::channel(1);
+        drop(asks);
+        let asked = std::mem::replace(&mut self.asked, unused);
         let settings = self.settings.subscribe();
         let options = Options {
             settings: settings.borrow().clone(),
@@ -346,6 +381,7 @@ impl Replica {
             election.term(),
             rules,
             self.clock,
+            asked,
         );
         self.pulse.beat();
         let running = controller.run(settings, self.pulse.clone(), step_down.clone());

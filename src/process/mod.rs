@@ -3,6 +3,7 @@
 //!
 //! Must not know what the process is for. Uses no other folder.
 
+mod api_service;
 pub mod args;
 pub mod certificate;
 pub mod clock;

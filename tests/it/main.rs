@@ -109,5 +109,6 @@ mod terminating_namespace;
 mod terms;
 mod undeclared_resources;
 mod uninstall;
+mod visibility;
 mod webhook_down;
 mod writes;

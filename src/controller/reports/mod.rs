@@ -11,3 +11,4 @@ pub(super) mod levels;
 pub(super) mod progress;
 pub(super) mod statuses;
 pub(super) mod turns;
+pub(super) mod waiting;

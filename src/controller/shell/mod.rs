@@ -6,6 +6,7 @@
 mod claim_templates;
 mod dependency_task;
 mod kind_task;
+mod readers;
 mod watches;
 
 use std::sync::Arc;
@@ -39,8 +40,10 @@ use crate::process::hashing::HashMap;
 use crate::process::metrics::Metrics;
 use crate::process::pulse::Pulse;
 use crate::process::term::Term;
+use crate::visibility::Asked;
 use dependency_task::DependencyTask;
 use kind_task::Task;
+use readers::Readers;
 
 /// Observations that may wait before watches are held back: some pages of a list.
 const OBSERVATIONS_MAX: usize = 2048;
@@ -73,6 +76,7 @@ pub struct Shell {
     observations: Channel<Observation<Seen>>,
     reports: Channel<Report>,
     dependency_reports: Channel<DependencyReport>,
+    readers: Readers,
 }
 
 /// Both ends of a channel: tasks get copies of the sender.
@@ -89,7 +93,7 @@ impl<T> Channel<T> {
 }
 
 impl Shell {
-    /// A controller that knows nothing yet and may write within `term`.
+    /// A controller that knows nothing yet and may write within `term`. What is asked over `asked` it answers.
     pub fn new(
         options: Options,
         clients: Clients,
@@ -97,6 +101,7 @@ impl Shell {
         term: Arc<Term>,
         rules: Rules,
         clock: WallClock,
+        asked: mpsc::Receiver<Asked>,
     ) -> Self {
         let events = Events::start(
             clients.write.clone(),
@@ -120,6 +125,7 @@ impl Shell {
             observations: Channel::new(OBSERVATIONS_MAX),
             reports: Channel::new(REPORTS_MAX),
             dependency_reports: Channel::new(REPORTS_MAX),
+            readers: Readers::new(asked),
         }
     }
 
@@ -139,6 +145,7 @@ impl Shell {
         loop {
             pulse.beat();
             let due = self.controller.due(Now::read(self.clock));
+            let mut question = None;
             let input = tokio::select! {
                 // The order is of no account: whatever else has come meanwhile is taken in below.
                 biased;
@@ -154,6 +161,10 @@ impl Shell {
                 Some(written) = self.writes.join_next() => Some(ended(written)),
                 Some(seen) = self.observations.receiver.recv() => Some(Input::Observed(seen)),
                 () = sleep(due.unwrap_or_default()), if due.is_some() => None,
+                asked = self.readers.wait() => {
+                    question = asked;
+                    None
+                }
             };
             let now = Now::read(self.clock);
             if let Some(input) = input {
@@ -163,6 +174,7 @@ impl Shell {
             for output in self.controller.cycle(now) {
                 self.carry_out(output);
             }
+            self.readers.work(question, &self.controller);
         }
         info!("stopping: waiting for in-flight writes");
         pulse.end();

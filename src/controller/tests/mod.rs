@@ -27,6 +27,7 @@ mod clocks;
 mod gates;
 mod lost_workloads;
 mod pod_usage;
+mod readers;
 
 /// A controller, and the time by its clock.
 struct Play {

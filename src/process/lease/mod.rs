@@ -5,6 +5,9 @@
 //!
 //! Must not know what a leader does.
 
+mod leader;
+
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,6 +16,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use k8s_openapi::jiff::SignedDuration;
 use kube::api::{Api, ObjectMeta, PostParams};
 use kube::{Client, Error};
+use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
@@ -20,6 +24,7 @@ use tracing::{debug, info, warn};
 use crate::process::clock::{Moment, WallClock};
 use crate::process::pulse::Pulse;
 use crate::process::term::Term;
+pub use leader::Leader;
 
 /// The name of the Lease.
 const NAME: &str = "sluice";
@@ -111,6 +116,9 @@ pub struct Election {
     ahead: Option<SignedDuration>,
     /// How long another one may go on writing that held the lease before.
     wait: Duration,
+    /// Where other replicas find this one while it leads.
+    address: Option<SocketAddr>,
+    leader: watch::Sender<Leader>,
 }
 
 impl Election {
@@ -126,7 +134,19 @@ impl Election {
             ahead: None,
             wait: Duration::ZERO,
             term: Arc::new(Term::new()),
+            address: None,
+            leader: watch::Sender::new(Leader::Unknown),
         }
+    }
+
+    /// Has the Lease tell the other replicas where this one is found while it leads.
+    pub fn advertise(&mut self, address: SocketAddr) {
+        self.address = Some(address);
+    }
+
+    /// Who leads, as the Lease was seen last.
+    pub fn leader(&self) -> watch::Receiver<Leader> {
+        self.leader.subscribe()
     }
 
     /// The term of this candidate.
@@ -275,8 +295,13 @@ impl Election {
             self.timing.aftermath
         };
         if !is_ours && !holder.is_empty() && !self.has_expired() {
+            self.tell(Leader::of(&lease));
             return Ok(Outcome::NotHeld);
         }
+        if self.held.is_none() {
+            self.tell(Leader::Unknown);
+        }
+        Leader::put(self.address, &mut lease);
         let mut next = self.spec(&spec, self.held.is_some());
         if give_back {
             next.holder_identity = Some(String::new());
@@ -311,22 +336,29 @@ impl Election {
         }
         self.wait = self.timing.unaware;
         let before = self.observed.as_ref().map(|(seen, _)| seen.clone());
-        let lease = Lease {
+        let mut lease = Lease {
             metadata: ObjectMeta {
                 name: Some(NAME.to_owned()),
                 ..ObjectMeta::default()
             },
             spec: Some(self.spec(&before.unwrap_or_default(), false)),
         };
+        Leader::put(self.address, &mut lease);
         let params = PostParams::default();
         let sent = self.request(self.api.create(&params, &lease)).await;
         self.written(sent)
+    }
+
+    fn tell(&self, leader: Leader) {
+        let is_news = |told: &mut Leader| std::mem::replace(told, leader) != leader;
+        self.leader.send_if_modified(is_news);
     }
 
     /// What an answer to a write means.
     fn written(&mut self, sent: Result<Lease, Failure>) -> Result<Outcome, String> {
         match sent {
             Ok(lease) => {
+                self.tell(Leader::Here);
                 self.held = Some(Mark::of(&lease));
                 self.observed = lease.spec.map(|spec| (spec, Moment::now()));
                 Ok(Outcome::Held)
