@@ -101,14 +101,15 @@ fn deleted_at(metadata: &ObjectMeta) -> Option<Timestamp> {
     Some(since.unwrap_or(until))
 }
 
-/// When an object was deleted, by this process's clock: `at` by that of an API server. `known` is that of an object
-/// that was known before, none where it was not being deleted.
-pub fn deletion_seen(at: Timestamp, known: Option<Option<Timestamp>>, now: Timestamp) -> Timestamp {
-    match known {
-        Some(Some(seen)) => seen,
-        Some(None) => now,
-        None => at.min(now),
-    }
+/// When an object was deleted, by this process's clock: `at` by that of an API server. `was_known` says whether the
+/// object was known before, and `seen` when its deletion was seen, if it was.
+pub fn deletion_seen(
+    at: Timestamp,
+    was_known: bool,
+    seen: Option<Timestamp>,
+    now: Timestamp,
+) -> Timestamp {
+    seen.unwrap_or(if was_known { now } else { at.min(now) })
 }
 
 /// Whether this is written as the API server writes UIDs (RFC 9562).
@@ -239,10 +240,10 @@ impl PodRecord {
             None => (self.created, by_server),
         };
         self.times = RecordedTimes::see(recorded, known.map(|known| &known.times), sight);
-        let known = known.map(|known| known.deleted_at);
+        let (was_known, seen) = (known.is_some(), known.and_then(|known| known.deleted_at));
         let deleted_at = self
             .deleted_at
-            .map(|at| deletion_seen(at, known, sight.now));
+            .map(|at| deletion_seen(at, was_known, seen, sight.now));
         let late = deleted_at.zip(self.deleted_at);
         let late = late.map(|(seen, recorded)| seen.duration_since(recorded));
         let until = self.terminate_until.zip(late);

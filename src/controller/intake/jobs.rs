@@ -26,9 +26,10 @@ impl Controller {
             let replaced = before.uid.clone();
             self.job_gone(key, Some(&replaced));
         }
-        let known = self.objects.job(key).map(|known| known.deleted_at);
+        let known = self.objects.job(key);
+        let (was_known, seen) = (known.is_some(), known.and_then(|known| known.deleted_at));
         let deleted_at = record.deleted_at;
-        record.deleted_at = deleted_at.map(|at| deletion_seen(at, known, self.now.wall));
+        record.deleted_at = deleted_at.map(|at| deletion_seen(at, was_known, seen, self.now.wall));
         self.sort_in(key, record);
     }
 
