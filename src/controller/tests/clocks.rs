@@ -87,8 +87,8 @@ fn run(job: &mut Value) {
     job["status"] = json!({"active": 1});
 }
 
-fn check(rows: [Row; 5], measure: impl Fn(&mut Play, i64, i64) -> u64) {
-    for (name, fast, ahead, expected) in rows {
+fn check(rows: &[Row], measure: impl Fn(&mut Play, i64, i64) -> u64) {
+    for &(name, fast, ahead, expected) in rows {
         let mut play = Play::new();
         assert_eq!(measure(&mut play, fast, ahead), expected, "{name}");
     }
@@ -104,7 +104,7 @@ async fn the_reservation_times_out_once_and_in_time() {
         ("the former is an hour slow", -HOUR, HOUR, 50),
         ("nobody led for an hour", 0, HOUR, 60),
     ];
-    check(rows, |play, fast, ahead| {
+    check(&rows, |play, fast, ahead| {
         let at = play.recorded(fast, -10);
         let status = json!({"admission": admission(),
             "conditions": [condition("QuotaReserved", &at), condition("Admitted", &at)]});
@@ -137,7 +137,7 @@ async fn an_eviction_stalls_in_time() {
         ("the former is an hour slow", -HOUR, HOUR, 50),
         ("nobody led for an hour", 0, HOUR, 60),
     ];
-    check(rows, |play, fast, ahead| {
+    check(&rows, |play, fast, ahead| {
         let at = play.recorded(fast, -10);
         let status = json!({"admission": admission(),
             "conditions": [condition("QuotaReserved", &at), condition("Evicted", &at)]});
@@ -157,7 +157,7 @@ async fn a_backoff_ends_and_lasts_no_longer_than_it_may() {
         ("the former is an hour slow", -HOUR, HOUR, 0),
         ("nobody led for an hour", 0, HOUR, 20),
     ];
-    check(rows, |play, fast, ahead| {
+    check(&rows, |play, fast, ahead| {
         let until = play.recorded(fast, 20);
         let status = json!({"requeueState": {"count": 1, "requeueAt": until}});
         let workload = play.take_over(ahead, &status, |_| ());
@@ -175,7 +175,7 @@ async fn quota_is_kept_for_unseen_pods_for_seconds() {
         ("the former is an hour slow", -HOUR, HOUR, 4),
         ("nobody led for an hour", 0, HOUR, 5),
     ];
-    check(rows, |play, fast, ahead| {
+    check(&rows, |play, fast, ahead| {
         let at = play.recorded(fast, -1);
         let status = json!({"admission": admission(),
             "conditions": [condition("QuotaReserved", &at), condition("Admitted", &at)]});
