@@ -45,13 +45,15 @@ impl Play {
 
     /// After how many seconds the status of the `workload` is written for this purpose. What is written before that is
     /// done.
-    fn seconds_until(&mut self, workload: &DynamicObject, wanted: &StatusPurpose) -> u64 {
+    fn seconds_until(&mut self, workload: &DynamicObject, wanted: StatusPurpose) -> u64 {
         let mut revision = 20;
         for second in 0..2 * 3600 {
             self.handle(Input::Tick);
             for sent in self.cycle() {
                 match &sent.write {
-                    Write::SetWorkloadStatus { purpose, .. } if purpose == wanted => return second,
+                    Write::SetWorkloadStatus { purpose, .. } if *purpose == wanted => {
+                        return second;
+                    }
                     Write::SetWorkloadStatus { .. } => {
                         revision += 1;
                         let reply = with_status(workload, &sent, revision);
@@ -121,7 +123,7 @@ async fn the_reservation_times_out_once_and_in_time() {
         play.list(&Source::Pod, []);
         let workload = play.take_over(ahead, &status, run);
         play.observe(&Source::Pod, Change::Applied(seen(pod)));
-        play.seconds_until(&workload, &StatusPurpose::Evict)
+        play.seconds_until(&workload, StatusPurpose::Evict)
     });
 }
 
@@ -141,7 +143,7 @@ async fn an_eviction_stalls_in_time() {
             "conditions": [condition("QuotaReserved", &at), condition("Evicted", &at)]});
         let workload = play.take_over(ahead, &status, run);
         // Its suspension is refused.
-        play.seconds_until(&workload, &StatusPurpose::Stall)
+        play.seconds_until(&workload, StatusPurpose::Stall)
     });
 }
 
@@ -159,7 +161,7 @@ async fn a_backoff_ends_and_lasts_no_longer_than_it_may() {
         let until = play.recorded(fast, 20);
         let status = json!({"requeueState": {"count": 1, "requeueAt": until}});
         let workload = play.take_over(ahead, &status, |_| ());
-        play.seconds_until(&workload, &StatusPurpose::Admit)
+        play.seconds_until(&workload, StatusPurpose::Admit)
     });
 }
 
