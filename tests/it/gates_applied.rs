@@ -124,11 +124,8 @@ async fn an_edit_is_free_where_the_gate_holds_nobody(admission: Admission) -> Re
         for name in ["held", "passed"] {
             scene.create(&silver(name).json()).await?;
         }
-        let deployment = with(
-            replicated("Deployment", "d", 1, Pod::new("x")),
-            "/metadata/labels",
-            json!({"sluice.dev/queue-name": "silver"}),
-        );
+        // What has joined a queue stays there: it is in none yet.
+        let deployment = replicated("Deployment", "d", 1, Pod::new("x"));
         scene.create(&deployment).await?;
         of_ann
             .merge("Job", "passed", json!({"metadata": {"annotations": {(GATES): null}}}))
