@@ -8,7 +8,7 @@ use sluice_testbed::{Options, RUN_SECONDS, SluiceOptions, eventually};
 use crate::support::history::{History, Revision};
 use crate::support::made_up::{MadeUp, controlled_by};
 use crate::support::objects::{Job, condition, is_admitted, is_suspended, quota, with};
-use crate::support::{DEADLINE, Scene, bed};
+use crate::support::{DEADLINE, Scene, bed, see_a_second_pass};
 
 /// A Job in the queue that names `owner` as its controller.
 fn mk_part(name: &str, owner: &Value) -> Value {
@@ -137,13 +137,50 @@ async fn a_part_runs_on_what_its_owner_was_admitted_with() -> Result<()> {
             "/spec/template/spec/containers/0/resources/requests/cpu",
             json!("1500m"),
         );
-        scene.create(&with(greedy, runs, forever)).await?;
+        scene.create(&with(greedy, runs, forever.clone())).await?;
         scene.see("Job", "greedy", "held", is_suspended).await?;
         let told = scene.see_event("greedy", "ExceedsOwner").await?;
         assert_eq!(
             told,
             "Suspended: it requests cpu 1500m, and Crew \"first\", to which it belongs, was admitted with 1; increase the requests of that object, or create this object without the owner reference, so that it is queued by itself"
         );
+
+        // Each of these two fits, and both together do not.
+        for name in ["second", "third"] {
+            let mut part = with(mk_part(name, &first), runs, forever.clone());
+            part["spec"]["template"]["spec"]["containers"][0]["resources"]["requests"]["cpu"] =
+                json!("700m");
+            let part = scene.create(&part).await?;
+            if name == "second" {
+                // Of two that are of one age, either is suspended.
+                see_a_second_pass(&part["metadata"]["creationTimestamp"]).await?;
+            }
+        }
+        scene.see("Job", "third", "held", is_suspended).await?;
+        let told = scene.see_event("third", "ExceedsOwner").await?;
+        assert_eq!(
+            told,
+            "Suspended: it requests cpu 700m, other objects that belong to Crew \"first\" use 700m, and Crew \"first\" was admitted with 1; increase the requests of that object, or create this object without the owner reference, so that it is queued by itself"
+        );
+        ensure!(!is_suspended(&scene.get("Job", "second").await?));
+        scene.delete("Job", "second").await?;
+        // A part grows beside its sibling.
+        let quarter = |name: &str| {
+            let mut part = with(mk_part(name, &first), runs, forever.clone());
+            part["spec"]["template"]["spec"]["containers"][0]["resources"]["requests"]["cpu"] =
+                json!("250m");
+            part["spec"]["completions"] = json!(4);
+            part
+        };
+        for name in ["fourth", "fifth"] {
+            scene.create(&quarter(name)).await?;
+        }
+        scene.see_pods("Running", 2).await?;
+        let grown = json!({"spec": {"parallelism": 4}});
+        scene.merge("Job", "fourth", grown).await?;
+        scene.see("Job", "fourth", "held", is_suspended).await?;
+        ensure!(!is_suspended(&scene.get("Job", "fifth").await?));
+        scene.delete("Job", "fifth").await?;
 
         crew.delete(scene, "first").await?;
         crew.see_released(scene, "waiting").await?;
