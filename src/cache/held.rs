@@ -1,7 +1,7 @@
 //! What the gates hold, and what has passed them. One index for jobs and one for pods; both are asked by
 //! [`super::objects::ObjectCache::held`].
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use k8s_openapi::jiff::Timestamp;
@@ -106,7 +106,7 @@ struct ByAge {
 #[derive(Debug, Default)]
 struct OfQueue {
     all: BTreeSet<Held>,
-    by_gate: BTreeMap<Gate, BTreeSet<Held>>,
+    by_gate: HashMap<Gate, BTreeSet<Held>>,
 }
 
 /// How much one gate holds of one LocalQueue.
@@ -236,12 +236,7 @@ impl HeldObjects {
         {
             of_queue.all.remove(&held);
             for gate in gated.gates.names() {
-                if let Some(of_gate) = of_queue.by_gate.get_mut(gate) {
-                    of_gate.remove(&held);
-                    if of_gate.is_empty() {
-                        of_queue.by_gate.remove(gate);
-                    }
-                }
+                remove_from(&mut of_queue.by_gate, gate, &held);
             }
             if of_queue.all.is_empty() {
                 self.by_queue.remove(&place);

@@ -15,6 +15,7 @@ use crate::controller::intake::lineage::Known;
 use crate::plan::excess::{Excess, RunningChild, excess, note};
 use crate::plan::{JobPatch, JobPurpose, Write};
 use crate::process::hashing::HashMap;
+use crate::process::invariants::violated;
 
 /// Suspensions at the same time.
 const CONCURRENCY: usize = 8;
@@ -146,13 +147,13 @@ impl Controller {
     fn suspend_child(&mut self, key: &JobKey, excess: &Excess, root: &Subject) {
         let families = &mut self.excess_children.families;
         let family = root.job().and_then(|root| families.get_mut(root));
-        let Some(family) = family else {
-            return;
-        };
-        family.suspects.remove(key);
-        family.is_changed = true;
-        let Some(uid) = family.children.get(key).map(|child| child.uid.clone()) else {
-            return;
+        let child = family.and_then(|family| {
+            family.suspects.remove(key);
+            family.is_changed = true;
+            family.children.get(key)
+        });
+        let Some(uid) = child.map(|child| child.uid.clone()) else {
+            return violated("a child that is suspended was judged with its family");
         };
         let kind = self.kinds.compiled(&key.kind);
         let patch = kind.and_then(|kind| kind.suspend_patch(&uid));

@@ -35,7 +35,7 @@ impl Counters {
         given.contains(subject).then_some(FREE)
     }
 
-    /// How many places of `gate` are taken that `shown` objects don't show.
+    /// How many places of `gate` are taken that no object shows.
     fn not_shown(&self, gate: &Gate) -> usize {
         let given = self.given.get(gate).map_or(0, BTreeSet::len);
         let unlisted = self.unlisted.as_ref().and_then(|all| all.get(gate));
@@ -61,9 +61,9 @@ impl Controller {
             .map(|(gate, counter)| (gate, usize::try_from(counter.limit).unwrap_or_default()))
             .collect();
         self.note_unlisted(&limits);
-        let mut given = std::mem::take(&mut self.counters);
-        given.forget(&limits, |gate, subject| self.waits_at(gate, subject));
-        self.counters = given;
+        let mut counters = std::mem::take(&mut self.counters);
+        counters.forget(&limits, |gate, subject| self.waits_at(gate, subject));
+        self.counters = counters;
         for (gate, limit) in limits {
             let taken = self.objects.passed(&gate);
             let taken = taken.saturating_add(self.counters.not_shown(&gate));
