@@ -223,6 +223,11 @@ pub struct RequeueState {
 pub struct Admission {
     /// The ClusterQueue whose quota is used.
     pub cluster_queue: String,
+    /// The cohort that the ClusterQueue was in at the admission. If the ClusterQueue is deleted, the usage counts in
+    /// that cohort until the Workload has stopped.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 253))]
+    pub cohort_name: Option<String>,
     /// The term of the leader that wrote this: `spec.leaseTransitions` and `metadata.uid` of its Lease.
     /// An admission that arrives after its leader's term counts only once the present leader has
     /// written its own term here. Nothing is released before.

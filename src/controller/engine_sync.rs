@@ -304,15 +304,21 @@ impl Controller {
         } else if pod.queue_gate.is_none() {
             let recorded = pod.admitted.as_ref().and_then(|found| found.as_ref().ok());
             let admitted = (own.as_ref().or(recorded))
-                .map(|admitted| (admitted.cluster_queue.as_str(), &admitted.flavors))
-                .or_else(|| self.cluster.first_choice(&queue));
+                .map(|admitted| {
+                    let queue = admitted.cluster_queue.as_str();
+                    ((queue, admitted.cohort.as_deref()), &admitted.flavors)
+                })
+                .or_else(|| {
+                    let (queue, flavors) = self.cluster.first_choice(&queue)?;
+                    Some(((queue, None), flavors))
+                });
             match admitted {
                 Some((queue, flavors)) => {
                     let admission = translate::pod_admission(queue, flavors, asks, pod.is_bound);
                     // Nothing waits for a pod that does not go.
                     let until = stall::pod_in_time_until(pod);
                     let is_waited_for = until.is_some_and(|until| {
-                        (self.expected).note_terminating(subject, queue, until, self.now.wall)
+                        (self.expected).note_terminating(subject, queue.0, until, self.now.wall)
                     });
                     if is_waited_for {
                         WorkloadState::Evicting(admission, None)

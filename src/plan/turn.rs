@@ -217,7 +217,7 @@ mod tests {
             false,
         );
         let finished = mk_record(&[("Finished", true, "Failed")], true);
-        let cases = [
+        let cases = vec![
             ("nothing", waits(), waits(), ""),
             ("admission", waits(), runs(), "admitted"),
             ("admission again", requeued.clone(), runs(), "admitted"),

@@ -28,6 +28,7 @@ mod certificate;
 mod children;
 mod configuration;
 mod crash;
+mod deleted_queues;
 mod detached;
 mod devices;
 mod enforcement_config;

@@ -50,6 +50,7 @@ pub fn admission<S: BuildHasher>(
     if problems.is_empty() {
         Ok(engine::Admission {
             queue: QueueName::from(admission.cluster_queue.as_str()),
+            cohort: admission.cohort_name.as_deref().map(Into::into),
             since: Time::default(),
             unused_since: None,
             pod_sets,
@@ -59,9 +60,10 @@ pub fn admission<S: BuildHasher>(
     }
 }
 
-/// What a pod holds that was released by itself: what it asks for, of the flavors that it was given.
+/// What a pod holds that was released by itself: what it asks for, of the flavors that it was given, in this
+/// ClusterQueue and the cohort that it was in by then.
 pub fn pod_admission(
-    queue: &str,
+    (queue, cohort): (&str, Option<&str>),
     flavors: &BTreeMap<String, String>,
     asks: &PodSetView,
     is_bound: bool,
@@ -81,6 +83,7 @@ pub fn pod_admission(
         .collect();
     engine::Admission {
         queue: QueueName::from(queue),
+        cohort: cohort.map(Into::into),
         since: Time::default(),
         unused_since: None,
         pod_sets: Arc::new([engine::PodSetAssignment {
@@ -104,6 +107,7 @@ pub fn admission_record(
     crds::Admission {
         term: None,
         cluster_queue: admission.queue.to_string(),
+        cohort_name: admission.cohort.as_ref().map(ToString::to_string),
         pod_set_assignments: admission
             .pod_sets
             .iter()

@@ -356,6 +356,7 @@ fn pod_set(bytes: &mut Bytes<'_>) -> PodSet {
 pub fn stored_admission(bytes: &mut Bytes<'_>, now: Time) -> Admission {
     Admission {
         queue: bytes.pick(&QUEUES).into(),
+        cohort: None,
         since: time(bytes, now),
         unused_since: bytes.maybe(|bytes| time(bytes, now)),
         pod_sets: Arc::from(bytes.several(2, |bytes| {

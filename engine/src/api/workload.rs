@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::api::amount::Amount;
 use crate::api::names::{
-    FlavorName, LocalQueueKey, PodSetName, QueueName, ResourceName, WorkloadId,
+    CohortName, FlavorName, LocalQueueKey, PodSetName, QueueName, ResourceName, WorkloadId,
 };
 use crate::api::node_selection::{NodeSelectorTerm, Toleration};
 use crate::api::time::Time;
@@ -76,6 +76,9 @@ pub enum WorkloadState {
 pub struct Admission {
     /// The ClusterQueue that the usage counts in.
     pub queue: QueueName,
+    /// The cohort that this ClusterQueue was in at the admission. It says where the usage counts if the
+    /// ClusterQueue has been deleted and the engine never knew it.
+    pub cohort: Option<CohortName>,
     /// The time of the admission.
     pub since: Time,
     /// Since when its pods have not used the quota, for
@@ -139,6 +142,7 @@ impl Admission {
     pub(crate) fn has_same_usage(&self, other: &Self) -> bool {
         let Self {
             queue,
+            cohort: _,
             since: _,
             unused_since: _,
             pod_sets,

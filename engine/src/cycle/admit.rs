@@ -54,6 +54,7 @@ impl Cycle<'_> {
         let cluster_queue = node.cluster_queue;
         let admission = Admission {
             queue: node.config.name.clone(),
+            cohort: node.config.cohort.clone(),
             since: self.now,
             unused_since: None,
             pod_sets,

@@ -69,7 +69,8 @@ impl Engine {
             return Explanation::LocalQueueStopped(key());
         }
         let queue = local_queue.cluster_queue.clone();
-        let Some(tree) = self.tree_of_queue(&queue) else {
+        let exists = self.config.existing_queue(&queue).is_some();
+        let Some(tree) = self.tree_of_queue(&queue).filter(|_| exists) else {
             return Explanation::ClusterQueueNotFound {
                 local_queue: key(),
                 queue,

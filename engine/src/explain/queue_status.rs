@@ -21,7 +21,7 @@ use crate::state::engine::Engine;
 impl Engine {
     /// The status of a ClusterQueue; none if it does not exist.
     pub fn queue_status(&self, name: &QueueName) -> Option<QueueStatus> {
-        let config = self.config.queues.get(name)?;
+        let config = self.config.existing_queue(name)?;
         let cluster_queue = self.cluster_queues.get(name);
         let demand = cluster_queue.map(|cluster_queue| &cluster_queue.demand);
         let total_usage = cluster_queue.map(|cluster_queue| &cluster_queue.usage);
@@ -63,7 +63,7 @@ impl Engine {
 
     /// The quota of a ClusterQueue; none if it does not exist.
     pub fn queue_quota(&self, name: &QueueName) -> Option<QueueQuota> {
-        let config = self.config.queues.get(name)?;
+        let config = self.config.existing_queue(name)?;
         let mut quota = ByFlavor::new();
         for ((flavor, resource), configured) in configured_quotas(&config.resource_groups) {
             let of_flavor: &mut BTreeMap<_, _> = quota.entry(flavor).or_default();
@@ -89,7 +89,7 @@ impl Engine {
         let queue = &object.cluster_queue;
         let active = if object.stop != StopPolicy::None {
             Err(LocalQueueInactiveReason::Stopped)
-        } else if !self.config.queues.contains_key(queue) {
+        } else if self.config.existing_queue(queue).is_none() {
             Err(LocalQueueInactiveReason::ClusterQueueNotFound(
                 queue.clone(),
             ))

@@ -22,6 +22,9 @@ pub(crate) struct Config {
     pub(crate) flavors: BTreeMap<FlavorName, Flavor>,
     pub(crate) cohorts: BTreeMap<CohortName, Cohort>,
     pub(crate) queues: BTreeMap<QueueName, Arc<ClusterQueue>>,
+    /// Those of the ClusterQueues that are deleted and still used: each has lost its quota, and its usage
+    /// counts in the cohort that it was in, if any.
+    pub(crate) deleted: BTreeSet<QueueName>,
     /// All pairs of flavor and resource with quota or usage.
     pub(crate) flavor_resources: FlavorResources,
     /// The nodes that name each cohort as their parent. No set is empty.
@@ -44,7 +47,14 @@ impl Config {
         children.into_iter().flatten()
     }
 
-    /// Whether an object of this name exists, or a cohort of this name is a parent.
+    /// A ClusterQueue, unless it is deleted.
+    pub(crate) fn existing_queue(&self, name: &QueueName) -> Option<&Arc<ClusterQueue>> {
+        self.queues
+            .get(name)
+            .filter(|_| !self.deleted.contains(name))
+    }
+
+    /// Whether an object of this name exists or is still used, or a cohort of this name is a parent.
     pub(crate) fn exists(&self, node: &NodeName) -> bool {
         match node {
             NodeName::Cohort(name) => {

@@ -50,7 +50,21 @@ impl Engine {
         self.move_to_cohort(&node, before.and_then(|cohort| cohort.parent), parent);
     }
 
-    pub(super) fn set_queue(&mut self, name: &QueueName, mut queue: Option<ClusterQueue>) {
+    pub(super) fn set_queue(&mut self, name: &QueueName, queue: Option<ClusterQueue>) {
+        let rest = match &queue {
+            Some(_) => None,
+            None => self.rest_of_deleted(name),
+        };
+        if rest.is_some() {
+            self.config.deleted.insert(name.clone());
+        } else {
+            self.config.deleted.remove(name);
+        }
+        self.put_queue(name, queue.or(rest));
+    }
+
+    /// Has a ClusterQueue count as configured so, whether or not its object exists.
+    pub(super) fn put_queue(&mut self, name: &QueueName, mut queue: Option<ClusterQueue>) {
         self.undeclared_by_settings.remove(name);
         if let Some(queue) = &mut queue
             && queue.undeclared_resources.is_none()
@@ -77,7 +91,7 @@ impl Engine {
         let cohort = before.as_ref().and_then(|queue| queue.cohort.clone());
         self.move_to_cohort(&node, cohort, parent);
         self.reorder_pending(name, before.as_deref(), after.as_deref());
-        if after.is_none()
+        if (after.is_none() || self.config.deleted.contains(name))
             && let Some(cluster_queue) = self.cluster_queues.get_mut(name)
         {
             cluster_queue.pending.reset(false);
@@ -114,7 +128,7 @@ impl Engine {
                     undeclared_resources: None,
                     ..(*queue).clone()
                 };
-                self.set_queue(&name, Some(queue));
+                self.put_queue(&name, Some(queue));
             }
         }
     }

@@ -20,7 +20,8 @@ use crate::workload::info::Workloads;
 use crate::workload::shape::Shapes;
 
 /// The admission decision: [`Engine::apply`] takes events, [`Engine::decide`] returns decisions. The state
-/// after a `decide` depends on what exists, not on the order of events.
+/// after a `decide` depends on what exists, not on the order of events. The cohort of a ClusterQueue that was
+/// deleted while it was used is the one exception.
 #[derive(Clone, Debug)]
 pub struct Engine {
     pub(crate) config: Config,
@@ -87,6 +88,7 @@ impl Engine {
             Event::AdmissionFailed(id) => self.admission_failed(&id),
             Event::EvictionFailed(id) => self.eviction_failed(&id),
         }
+        self.drop_unused_deleted_queues();
         self.debug_check();
     }
 

@@ -3,6 +3,7 @@
 //! Must not know how a cycle decides. Uses `cohort`, `queue`, `workload`, `quota` and `api`.
 
 pub(crate) mod configuration;
+pub(crate) mod deleted_queues;
 pub(crate) mod engine;
 pub(crate) mod evictions;
 pub(crate) mod invariants;

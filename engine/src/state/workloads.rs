@@ -129,6 +129,9 @@ impl Engine {
 
     /// Adds a workload that is not known.
     fn insert_workload(&mut self, id: WorkloadId, info: WorkloadInfo) {
+        if let Some(admission) = info.state.admission() {
+            self.open_deleted_queue(admission);
+        }
         let local_queue = self.local_queues.open(info.queue.clone());
         local_queue.workloads.insert(id.clone());
         let queue_name = local_queue.active_cluster_queue().cloned();

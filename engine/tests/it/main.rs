@@ -10,6 +10,7 @@
 mod choice;
 mod choice_of_flavor;
 mod cohort_trees;
+mod deleted_queues;
 mod events;
 mod histories;
 mod never_fits;

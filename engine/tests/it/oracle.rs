@@ -3,6 +3,7 @@
 //! `targets.rs`, which nodes belong together `forest.rs`, the arithmetic `quota.rs`; who holds what,
 //! and for whom room is kept, stands below.
 
+mod deleted_queues;
 mod nominations;
 mod preemption_rounds;
 mod usage;
@@ -31,6 +32,8 @@ pub(crate) struct Oracle {
     pub(crate) flavors: BTreeMap<FlavorName, Flavor>,
     pub(crate) cohorts: BTreeMap<CohortName, Cohort>,
     pub(crate) queues: BTreeMap<QueueName, ClusterQueue>,
+    /// Those of the queues that are gone and still used.
+    pub(crate) deleted: BTreeSet<QueueName>,
     pub(crate) locals: BTreeMap<LocalQueueKey, LocalQueue>,
     pub(crate) workloads: BTreeMap<WorkloadId, Workload>,
     pub(crate) assumed: BTreeMap<WorkloadId, Admission>,
@@ -104,6 +107,7 @@ impl Oracle {
             flavors: BTreeMap::new(),
             cohorts: BTreeMap::new(),
             queues: BTreeMap::new(),
+            deleted: BTreeSet::new(),
             locals: BTreeMap::new(),
             workloads: BTreeMap::new(),
             assumed: BTreeMap::new(),
@@ -140,10 +144,11 @@ impl Oracle {
                 self.cohorts.remove(&name);
             }
             Event::UpsertClusterQueue(queue) => {
+                self.deleted.remove(&queue.name);
                 self.queues.insert(queue.name.clone(), queue);
             }
             Event::RemoveClusterQueue(name) => {
-                self.queues.remove(&name);
+                self.delete_queue(&name);
             }
             Event::UpsertLocalQueue(local) => {
                 self.locals.insert(local.key.clone(), local);
@@ -156,7 +161,7 @@ impl Oracle {
                 if let WorkloadState::Evicting(_, by) = &mut workload.state {
                     *by = by.take().or(known);
                 }
-                let id = &workload.id;
+                let id = &workload.id.clone();
                 if workload.state != WorkloadState::Pending {
                     self.assumed.remove(id);
                 }
@@ -173,6 +178,7 @@ impl Oracle {
                     self.asked.remove(id);
                 }
                 self.workloads.insert(id.clone(), workload);
+                self.open_deleted_queue(id);
             }
             Event::RemoveWorkload(id) => {
                 self.assumed.remove(&id);
@@ -186,6 +192,7 @@ impl Oracle {
                 self.asked.remove(&id);
             }
         }
+        self.drop_unused_deleted_queues();
         let asked = std::mem::take(&mut self.asked);
         let still = |(id, reason): &(WorkloadId, EvictReason)| match reason {
             EvictReason::ClusterQueueStopped | EvictReason::LocalQueueStopped => {
@@ -249,6 +256,7 @@ impl Oracle {
         self.tally.admitted_in_part += u64::from(is_part);
         self.tally.admitted_borrowing += u64::from(assignment.borrows);
         let admission = Admission {
+            cohort: self.queues[&queue].cohort.clone(),
             queue,
             since: now,
             unused_since: None,

@@ -150,6 +150,7 @@ fn events(scene: &Scene) -> Vec<Event> {
         };
         let admission = Admission {
             queue: QueueName::from(format!("q{}", holder.queue).as_str()),
+            cohort: None,
             since: Time::from_millis(i64::try_from(index).unwrap()),
             unused_since: None,
             pod_sets: vec![pod_set].into(),

@@ -287,6 +287,7 @@ fn what_is_used_of_no_flavor_is_charged_to_nothing() {
     };
     let admission = Admission {
         queue: "q".into(),
+        cohort: None,
         since: Time::default(),
         unused_since: None,
         pod_sets: [assignment].into(),

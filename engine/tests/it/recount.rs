@@ -15,6 +15,10 @@ type Parts = (i128, i128, i128);
 /// Compares what the engine says about each queue with what the oracle knows about workloads.
 pub(crate) fn check_account(engine: &Engine, oracle: &Oracle) {
     for name in oracle.queues.keys() {
+        if oracle.deleted.contains(name) {
+            assert_eq!(engine.queue_status(name), None, "{name} is deleted");
+            continue;
+        }
         let status = engine.queue_status(name).unwrap();
         let points_here = |key: &LocalQueueKey| {
             let local = oracle.locals.get(key);

@@ -353,6 +353,7 @@ impl World {
         let pod_sets = words.0.split(|word| *word == "/").enumerate();
         let admission = Admission {
             queue: QueueName::from(words.one("from").unwrap_or(queue)),
+            cohort: words.one("in").map(Into::into),
             since: Time::from_millis(words.number("since").unwrap_or_default()),
             unused_since: words.number("unused").map(Time::from_millis),
             pod_sets: pod_sets

@@ -95,6 +95,9 @@ pub enum PodPhase {
 pub struct PodAdmission {
     /// The ClusterQueue that its quota is taken from.
     pub cluster_queue: String,
+    /// The cohort that the ClusterQueue was in by then: if it is deleted, the usage counts there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cohort: Option<String>,
     /// The flavor of each resource.
     pub flavors: BTreeMap<String, String>,
     /// When.

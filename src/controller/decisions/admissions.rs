@@ -82,6 +82,7 @@ impl Controller {
         let admitted = PodAdmission {
             term: Some(self.late.term().to_string()),
             cluster_queue: record.cluster_queue,
+            cohort: record.cohort_name,
             flavors: assignment.flavors,
             at: Time(self.now.wall),
             priority: pod.priority_class_label.as_ref().and(priority),

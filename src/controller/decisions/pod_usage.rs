@@ -132,7 +132,10 @@ impl Controller {
             };
             let queue = LocalQueueKey::new(key.namespace.clone(), queue.as_str());
             let (cluster_queue, flavors) = self.cluster.first_choice(&queue)?;
-            Some(self.admission_now(cluster_queue, flavors.clone()))
+            let quota = self.engine.queue_quota(&cluster_queue.into());
+            let cohort = quota.and_then(|quota| quota.cohort);
+            let cohort = cohort.map(|cohort| cohort.to_string());
+            Some(self.admission_now(cluster_queue, cohort, flavors.clone()))
         };
         match job {
             // Its pods wait behind gates, which this one has not.
@@ -177,16 +180,20 @@ impl Controller {
         let mut assignments = admission.pod_set_assignments.iter();
         let is_of_set = |a: &&PodSetAssignment| set.as_deref().is_none_or(|set| a.name == set);
         let assignment = assignments.find(is_of_set)?;
-        Some(self.admission_now(&admission.cluster_queue, assignment.flavors.clone()))
+        let flavors = assignment.flavors.clone();
+        let cohort = admission.cohort_name.clone();
+        Some(self.admission_now(&admission.cluster_queue, cohort, flavors))
     }
 
     fn admission_now(
         &self,
         cluster_queue: &str,
+        cohort: Option<String>,
         flavors: BTreeMap<String, String>,
     ) -> PodAdmission {
         PodAdmission {
             cluster_queue: cluster_queue.to_owned(),
+            cohort,
             flavors,
             at: Time(self.now.wall),
             term: None,

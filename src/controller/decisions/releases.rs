@@ -84,6 +84,7 @@ impl Controller {
                 let record = PodAdmission {
                     term: None,
                     cluster_queue: admission.cluster_queue.clone(),
+                    cohort: admission.cohort_name.clone(),
                     flavors: assignment.flavors.clone(),
                     at: at.clone(),
                     priority: None,

@@ -197,6 +197,7 @@ fn a_pod_is_admitted_by_one_patch_with_its_record() {
     let admission = PodAdmission {
         term: None,
         cluster_queue: "cq".to_owned(),
+        cohort: None,
         flavors: [("cpu".to_owned(), "spot".to_owned())].into(),
         at: serde_json::from_value(json!("2026-01-01T00:00:00Z")).unwrap(),
         priority: None,

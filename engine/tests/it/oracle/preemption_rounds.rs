@@ -16,6 +16,22 @@ impl Oracle {
     pub(super) fn take_in_and_end_rounds(&mut self, event: Event) {
         let (before, about) = (self.clone(), event.clone());
         self.take_in(event);
+        let workload_queues = |event: &Event| {
+            !matches!(
+                event,
+                Event::UpsertClusterQueue(_) | Event::RemoveClusterQueue(_)
+            )
+        };
+        // A deleted queue comes and goes with the workloads that use it.
+        let (old, new) = (before.deleted.clone(), self.deleted.clone());
+        for name in old
+            .symmetric_difference(&new)
+            .filter(|_| workload_queues(&about))
+        {
+            for root in [before.root(name), self.root(name)].into_iter().flatten() {
+                self.rounds.remove(&root);
+            }
+        }
         if before.is_changed_by(&about, self) {
             let touched = before.touched(&about).into_iter();
             for root in touched.chain(self.touched(&about)) {

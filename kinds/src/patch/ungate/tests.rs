@@ -49,6 +49,7 @@ fn placement_and_record_go_with_the_gate() {
     let admission = PodAdmission {
         term: None,
         cluster_queue: "q".to_owned(),
+        cohort: None,
         flavors: [("cpu".to_owned(), "spot".to_owned())].into(),
         at: serde_json::from_value(json!("2026-01-02T03:04:05Z")).unwrap(),
         priority: None,
@@ -106,6 +107,7 @@ fn a_record_replaces_none_that_was_not_seen() {
     let admission = PodAdmission {
         term: None,
         cluster_queue: "q".to_owned(),
+        cohort: None,
         flavors: BTreeMap::new(),
         at: serde_json::from_value(json!("2026-01-02T03:04:05Z")).unwrap(),
         priority: None,
