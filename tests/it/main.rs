@@ -108,5 +108,6 @@ mod terminating_namespace;
 mod terms;
 mod undeclared_resources;
 mod uninstall;
+mod versions;
 mod webhook_down;
 mod writes;
