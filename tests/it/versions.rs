@@ -66,9 +66,6 @@ async fn all_that_is_shipped_is_taken_and_holds() -> Result<()> {
         let patch = r#"{"spec":{"backoffLimit":3}}"#;
         let args = ["patch", "job", "a", "--type=merge", "-p", patch];
         denied(&args, "spec.backoffLimit: Forbidden: Sluice's account may change only").await?;
-        let patch = r#"{"status":{"failed":3}}"#;
-        let args = ["patch", "job", "a", "--subresource=status", "--type=merge", "-p", patch];
-        denied(&args, "status.failed: Forbidden: Sluice's account may change only").await?;
         let patch = r#"[{"op":"add","path":"/webhooks/0/failurePolicy","value":"Ignore"}]"#;
         let args = ["patch", "validatingwebhookconfiguration", "sluice", "--type=json", "-p", patch];
         denied(&args, ".failurePolicy: Forbidden: Sluice's account may change only").await?;

@@ -298,7 +298,7 @@ fn a_job_planned_again_after_its_write_needs_nothing_more() {
         };
         match patch {
             JobPatch::Json(patch) | JobPatch::JsonOfStatus(patch) => {
-                json_patch::patch(&mut case.job, patch).unwrap()
+                json_patch::patch(&mut case.job, patch).unwrap();
             }
             JobPatch::Merge(patch) => json_patch::merge(&mut case.job, patch),
         }
