@@ -15,6 +15,7 @@ use sluice_kinds::view::{PodSetView, QueueLabels, QueueName};
 use super::kept_gates::KeptGates;
 use super::staleness::Revision;
 use super::subject::Uid;
+use crate::process::recorded_times::{RecordedTimes, Sight};
 
 /// `terminationGracePeriodSeconds` of a pod that does not say.
 const DEFAULT_GRACE_SECONDS: i64 = 30;
@@ -100,6 +101,37 @@ fn deleted_at(metadata: &ObjectMeta) -> Option<Timestamp> {
     Some(since.unwrap_or(until))
 }
 
+/// What was known of an object before its deletion is looked at.
+#[derive(Debug, Clone, Copy)]
+pub enum Before {
+    /// Nothing.
+    Unknown,
+    /// It was not being deleted.
+    Kept,
+    /// It was, since then.
+    DeletedAt(Timestamp),
+}
+
+impl Before {
+    /// By what was known of it, if anything was: since when it was being deleted.
+    pub fn of(known: Option<&Option<Timestamp>>) -> Self {
+        match known {
+            None => Self::Unknown,
+            Some(None) => Self::Kept,
+            Some(Some(at)) => Self::DeletedAt(*at),
+        }
+    }
+}
+
+/// When an object was deleted, by this process's clock: `at` by that of an API server.
+pub fn deletion_seen(at: Timestamp, before: Before, now: Timestamp) -> Timestamp {
+    match before {
+        Before::DeletedAt(seen) => seen,
+        Before::Kept => now,
+        Before::Unknown => at.min(now),
+    }
+}
+
 /// Whether this is written as the API server writes UIDs (RFC 9562).
 pub fn is_like_uid(value: &str) -> bool {
     let groups: Vec<usize> = value.split('-').map(str::len).collect();
@@ -119,6 +151,8 @@ pub struct PodRecord {
     pub revision: Revision,
     /// `metadata.creationTimestamp`.
     pub created: Option<Timestamp>,
+    /// What the times of its creation and its admission say on this process's clock.
+    pub times: RecordedTimes,
     /// Whether it is being deleted.
     pub deleting: bool,
     /// Since when it is being deleted.
@@ -181,6 +215,7 @@ impl PodRecord {
             uid: metadata.uid.as_deref().unwrap_or_default().into(),
             revision,
             created: metadata.creation_timestamp.as_ref().map(|t| t.0),
+            times: RecordedTimes::default(),
             deleting: metadata.deletion_timestamp.is_some(),
             deleted_at: deleted_at(&metadata),
             terminate_until: metadata.deletion_timestamp.as_ref().map(|t| t.0),
@@ -210,6 +245,30 @@ impl PodRecord {
             admitted: view.admitted,
             asks: Arc::new(asks),
         }
+    }
+
+    /// Notes what its times say on this process's clock; `known` is what was known of it before. What leaders recorded
+    /// is seen as `sight` says. The others are by the clock of an API server, of which nothing is known.
+    pub fn see_times(&mut self, known: Option<&Self>, sight: Sight) {
+        let by_server = Sight {
+            ahead: SignedDuration::ZERO,
+            ..sight
+        };
+        let admitted = self.admitted.as_ref().and_then(|read| read.as_ref().ok());
+        let (recorded, sight) = match admitted {
+            Some(admitted) => (Some(admitted.at.0), sight),
+            None => (self.created, by_server),
+        };
+        self.times = RecordedTimes::see(recorded, known.map(|known| &known.times), sight);
+        let before = Before::of(known.map(|known| &known.deleted_at));
+        let deleted_at = self
+            .deleted_at
+            .map(|at| deletion_seen(at, before, sight.now));
+        let late = deleted_at.zip(self.deleted_at);
+        let late = late.map(|(seen, recorded)| seen.duration_since(recorded));
+        let until = self.terminate_until.zip(late);
+        self.terminate_until = until.and_then(|(until, late)| until.saturating_add(late).ok());
+        self.deleted_at = deleted_at;
     }
 
     /// Whether it has not ended.

@@ -107,7 +107,7 @@ pub(crate) fn all(lists: impl IntoIterator<Item = String>) -> String {
 }
 
 /// CEL, a list: what is in the lists of the list `lists`, in no order. The function `flatten()` is newer than
-/// the oldest Kubernetes that the jail has to hold on (`oldest_kubernetes.rs`).
+/// the oldest Kubernetes that the jail has to hold on (`crds/src/kubernetes.rs`).
 pub(crate) fn flattened(lists: &str) -> String {
     format!(
         "{lists}.transformMapEntry(i, l, l.transformMapEntry(j, e, {{string(i) + '/' + string(j): e}})).transformList(at, e, e)"

@@ -7,7 +7,7 @@ use sluice_crds::{GROUP, JobKindSpec};
 use crate::manifests::cel::syntax::{forbidden, text, texts, variable, when};
 use crate::manifests::jail::cell::{Cell, rule};
 use crate::manifests::jail::difference::{self, Rules};
-use crate::manifests::jail::{entries, kinds, start_time, system_namespaces};
+use crate::manifests::jail::{api_service, entries, kinds, start_time, system_namespaces};
 
 /// Parts of pods and objects that are never looked into: nothing in them is Sluice's.
 const CLOSED: [&str; 20] = [
@@ -67,7 +67,7 @@ pub(super) fn cell(shipped: &[JobKindSpec]) -> Cell {
         variable(
             "isEdit",
             format!(
-                "request.operation == 'UPDATE' && !(request.resource.group in ['', '{GROUP}', 'admissionregistration.k8s.io'])"
+                "request.operation == 'UPDATE' && !(request.resource.group in ['', '{GROUP}', 'admissionregistration.k8s.io', 'apiregistration.k8s.io'])"
             ),
         ),
         variable(
@@ -160,9 +160,11 @@ fn table() -> String {
          request.name == 'sluice-webhook-certificate' && request.namespace == variables.home :\n\
          variables.where == 'admissionregistration.k8s.io' ? variables.resource in \
          ['mutatingwebhookconfigurations', 'validatingwebhookconfigurations'] && request.name == 'sluice' :\n\
+         variables.where == 'apiregistration.k8s.io' ? variables.resource == 'apiservices' && request.name == '{}' :\n\
          variables.where in ['apps', 'batch'] || variables.where.endsWith('.x-k8s.io') ? {of_jobs} :\n\
          variables.where.contains('.') && !variables.where.endsWith('.k8s.io') && ({of_jobs})",
-        texts(own_status)
+        texts(own_status),
+        api_service::NAME
     );
     let allowed = format!(
         "request.operation == 'CREATE' ? variables.where == 'own' && variables.resource == 'workloads' :\n\
