@@ -83,6 +83,12 @@ pub struct JobKindSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 2048))]
     pub active: Option<String>,
+    /// A CEL expression over `object`: true for a suspended object whose `status.startTime` must go before its
+    /// pod templates can be changed, as its API takes no changes of an object that has run. Sluice then
+    /// removes the field before it writes to them. Absent: the API takes such changes. Only with `suspend`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 2048))]
+    pub clear_start_time: Option<String>,
     /// A CEL expression over `object`: true once all its pods are ready. It becomes the condition
     /// PodsReady of the Workload. Absent: the Workload has no such condition.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -20,6 +20,7 @@ mod fair_sharing;
 mod gate;
 mod generate;
 mod job_kind;
+pub mod kubernetes;
 mod local_queue;
 mod preemption;
 mod priority_class;

@@ -122,6 +122,10 @@ impl Writer {
                     JobPatch::Merge(patch) => {
                         deadline(api.patch(&key.name, &params(), &Patch::Merge(patch))).await
                     }
+                    JobPatch::JsonOfStatus(patch) => {
+                        let patch = Patch::Json::<()>(patch);
+                        deadline(api.patch_status(&key.name, &params(), &patch)).await
+                    }
                 };
                 self.settle(&api, &key.name, sent).await
             }

@@ -58,6 +58,9 @@ pub(super) fn evicting(
             return Plan::write(child.restore(&placings));
         }
         if !placings.is_empty() {
+            if let Some(first) = Write::clear_start_time(key, job, kind) {
+                return Plan::write(first);
+            }
             let target = Target {
                 uid: &job.uid,
                 generation: job.generation,

@@ -1,9 +1,11 @@
 //! What a plan can write, and what each write is for.
 
+use json_patch::{Patch, PatchOperation};
 use sluice_crds::{Workload, WorkloadStatus};
+use sluice_kinds::CompiledKind;
 
 use crate::cache::workload::Owner;
-use crate::cache::{JobKey, PodKey, Revision, WorkloadKey};
+use crate::cache::{JobKey, JobRecord, PodKey, Revision, WorkloadKey};
 
 /// The next write for one job or pod. There is at most one in flight for each.
 #[derive(Debug, Clone)]
@@ -69,6 +71,30 @@ pub enum Write {
     },
 }
 
+impl Write {
+    /// What has to be written before the templates of a suspended object, if its API takes no changes of an object
+    /// that has run.
+    pub(super) fn clear_start_time(
+        key: &JobKey,
+        job: &JobRecord,
+        kind: &CompiledKind,
+    ) -> Option<Self> {
+        let reading = job.reading.as_ref().ok();
+        reading.filter(|reading| reading.clears_start_time)?;
+        Some(Self::PatchJob {
+            key: key.clone(),
+            patch: JobPatch::JsonOfStatus(kind.clear_start_time_patch(&job.uid)?),
+            purpose: JobPurpose::ClearStartTime,
+        })
+    }
+}
+
+/// Whether a patch does more than test.
+pub(super) fn is_change(patch: &Patch) -> bool {
+    let is_change = |operation: &PatchOperation| !matches!(operation, PatchOperation::Test(_));
+    patch.iter().any(is_change)
+}
+
 /// Why a pod is written to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PodPurpose {
@@ -92,9 +118,11 @@ pub enum PodPurpose {
 #[derive(Debug, Clone)]
 pub enum JobPatch {
     /// RFC 6902. A failed `test` means that the job has changed: plan again.
-    Json(json_patch::Patch),
+    Json(Patch),
     /// RFC 7386, with the resourceVersion it was planned from.
     Merge(serde_json::Value),
+    /// RFC 6902, of the subresource `status`.
+    JsonOfStatus(Patch),
 }
 
 /// Why a Workload's status is written.
@@ -129,6 +157,8 @@ pub enum JobPurpose {
     Release,
     /// Take out of its templates what was put in.
     Restore,
+    /// Its templates are to be written to: for that it must be as one that never started.
+    ClearStartTime,
     /// A gate is lifted by what its Gate says, or its deadline has passed.
     KeepGates,
 }

@@ -1,13 +1,12 @@
 //! All that the plan for a job depends on: the records of the job, its Workload and its child, and what else is
 //! known of its pods. What is planned of it lies in `job.rs` and beside.
 
-use json_patch::PatchOperation;
 use sluice_kinds::CompiledKind;
 use sluice_kinds::gates::Gate;
 use sluice_kinds::patch::{Placing, Target};
 
 use super::gates::GateNow;
-use super::next_write::{JobPatch, JobPurpose, Write};
+use super::next_write::{JobPatch, JobPurpose, Write, is_change};
 use super::outcome::{Note, Now};
 use super::progress::LivePods;
 use super::unused_quota::Backoff;
@@ -76,21 +75,24 @@ impl Child<'_> {
     /// Writes the placement of an admission into its templates; none if it is there.
     pub(super) fn prepare(&self, placings: &[Placing<'_>]) -> Option<Write> {
         let patch = self.kind.prepare_patch(self.target(), placings);
-        let changes = |operation: &PatchOperation| !matches!(operation, PatchOperation::Test(_));
-        patch.iter().any(changes).then(|| Write::PatchJob {
-            key: self.key.clone(),
-            patch: JobPatch::Json(patch),
-            purpose: JobPurpose::Prepare,
+        let first = || Write::clear_start_time(self.key, self.job, self.kind);
+        is_change(&patch).then(|| {
+            first().unwrap_or_else(|| Write::PatchJob {
+                key: self.key.clone(),
+                patch: JobPatch::Json(patch),
+                purpose: JobPurpose::Prepare,
+            })
         })
     }
 
     /// Takes out of its templates what was put in.
     pub(super) fn restore(&self, placings: &[Placing<'_>]) -> Write {
-        Write::PatchJob {
+        let restore = || Write::PatchJob {
             key: self.key.clone(),
             patch: JobPatch::Json(self.kind.place_patch(self.target(), placings)),
             purpose: JobPurpose::Restore,
-        }
+        };
+        Write::clear_start_time(self.key, self.job, self.kind).unwrap_or_else(restore)
     }
 }
 

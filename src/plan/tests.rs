@@ -203,6 +203,7 @@ fn in_words(plan: &Plan) -> String {
             JobPurpose::Prepare => "prepare",
             JobPurpose::Release => "release",
             JobPurpose::Restore => "restore",
+            JobPurpose::ClearStartTime => "clear start time",
             JobPurpose::KeepGates => "keep gates",
         },
         Some(Write::PatchPod { .. } | Write::DeletePod { .. }) => "a write to a pod",

@@ -4,7 +4,7 @@ use sluice_kinds::hold::Hold;
 use sluice_kinds::patch::{Placing, Target};
 use sluice_kinds::suspension::MarkAt;
 
-use super::next_write::{JobPatch, JobPurpose, StatusPurpose, Write};
+use super::next_write::{JobPatch, JobPurpose, StatusPurpose, Write, is_change};
 use super::outcome::{Note, Plan};
 use super::situation::Situation;
 use crate::cache::job::Reading;
@@ -15,12 +15,18 @@ pub(super) fn runs_unheld(situation: &Situation<'_>, reading: &Reading) -> bool 
     situation.job.hold == Hold::Suspend && !reading.suspended
 }
 
+/// The release; before one that changes templates, what makes them open to changes.
 pub(super) fn release(situation: &Situation<'_>, placings: &[Placing<'_>]) -> Write {
     let Situation { key, job, kind, .. } = situation;
     let target = Target {
         uid: &job.uid,
         generation: job.generation,
     };
+    if is_change(&kind.prepare_patch(target, placings))
+        && let Some(first) = Write::clear_start_time(key, job, kind)
+    {
+        return first;
+    }
     let resource_version = job.revision.0.to_string();
     let mark = if job.has_annotations {
         MarkAt::Annotations

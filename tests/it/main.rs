@@ -111,6 +111,7 @@ mod terminating_namespace;
 mod terms;
 mod undeclared_resources;
 mod uninstall;
+mod versions;
 mod visibility;
 mod webhook_down;
 mod writes;

@@ -15,6 +15,7 @@ use kube::api::{Api, ListParams, PostParams};
 use serde::Serialize;
 use serde_json::json;
 use sluice_crds::JobKind;
+use sluice_crds::kubernetes::OLDEST_MINOR;
 
 use super::outcome::{EXIT_CODES, Ended, LiveError, shown};
 use super::version::LABEL;
@@ -39,7 +40,7 @@ const KINDS: [&str; 8] = [
     "workloads",
 ];
 
-/// Check whether Sluice is installed and well: its kinds, replicas, leader, webhooks and JobKinds.
+/// Check whether Sluice is installed and well: the version of Kubernetes, its kinds, replicas, leader, webhooks and JobKinds.
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_CODES)]
 pub struct Check {
@@ -83,6 +84,7 @@ impl Check {
         let namespace = namespace.unwrap_or_else(|| "default".to_owned());
         let client = &cluster.client;
         let findings = vec![
+            version(client).await,
             kinds(&Served::ask(client).await?),
             self.replicas(client).await,
             self.leader(client).await,
@@ -122,6 +124,28 @@ impl Check {
         let api: Api<Lease> = Api::namespaced(client.clone(), &self.system_namespace);
         let found = answer("read the Lease", api.get(NAME)).await;
         of("leader", found, |lease| leader(lease, Timestamp::now()))
+    }
+}
+
+/// Whether the API server is new enough.
+async fn version(client: &Client) -> Finding {
+    let found = answer("read the version", client.apiserver_version()).await;
+    of("kubernetes", found, |info| {
+        let minor = info.emulation_minor.unwrap_or(info.minor);
+        is_new_enough(&info.major, &minor)
+    })
+}
+
+/// Some providers write `33+`.
+fn is_new_enough(major: &str, minor: &str) -> Result<String, String> {
+    let digits = minor.trim_end_matches(|letter: char| !letter.is_ascii_digit());
+    let told = format!("version {major}.{digits}");
+    match (major, digits.parse::<u32>()) {
+        ("1", Ok(minor)) if OLDEST_MINOR <= minor => Ok(told),
+        ("1", Ok(_)) => Err(format!(
+            "{told}: must be 1.{OLDEST_MINOR} or newer, as older ones refuse the policies that limit Sluice's account"
+        )),
+        _ => Err(format!("{told} can't be compared with 1.{OLDEST_MINOR}")),
     }
 }
 
@@ -327,6 +351,18 @@ impl fmt::Display for Health {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_old_kubernetes_is_told() {
+        let told = |minor| is_new_enough("1", minor);
+        assert_eq!(told("33+"), Ok("version 1.33".to_owned()));
+        assert_eq!(told("36"), Ok("version 1.36".to_owned()));
+        assert_eq!(
+            told("32"),
+            Err("version 1.32: must be 1.33 or newer, as older ones refuse the policies that limit Sluice's account".to_owned())
+        );
+        assert!(is_new_enough("", "").is_err());
+    }
 
     #[test]
     fn a_lease_tells_who_leads_and_whose_clock_differs() {

@@ -376,6 +376,7 @@ fn checked(admin: &Path) {
     assert_eq!((code, stderr.as_str()), (Some(1), ""), "{stdout}");
     let found = words(&stdout);
     for line in [
+        "kubernetes ok version 1.36",
         "kinds ok all 8 kinds are served",
         "replicas FAILED there is no Deployment of Sluice in sluice-system",
         "job kinds ok 0 are ready, 0 wait for their CRD",

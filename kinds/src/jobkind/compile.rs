@@ -7,7 +7,7 @@ use crate::field::names;
 use crate::field::path::FieldPath;
 use crate::field::problem::Problem;
 use crate::gates::scheduling::QueueGates;
-use crate::jobkind::kind::{CompiledFinished, CompiledKind, PodGroups, Refusal};
+use crate::jobkind::kind::{CLEAR_START_TIME, CompiledFinished, CompiledKind, PodGroups, Refusal};
 use crate::pod_sets::rule::Rule;
 
 /// Kinds that are refused whatever a JobKind says of them: Sluice never writes to what secures or
@@ -63,6 +63,7 @@ impl CompiledKind {
             )
         };
         let active = truth("spec.active", &spec.active);
+        let clear_start_time = truth(CLEAR_START_TIME, &spec.clear_start_time);
         let ready = truth("spec.ready", &spec.ready);
         let refusals = spec.refuse.iter().enumerate();
         let refusals = refusals
@@ -85,6 +86,7 @@ impl CompiledKind {
             rules,
             finished,
             active,
+            clear_start_time,
             ready,
             refusals,
             pod_groups,
@@ -126,6 +128,12 @@ fn check_whole(spec: &JobKindSpec, rules: &[Rule], problems: &mut Vec<Problem>) 
         problems.push(Problem::required(
             "spec.active",
             "required with spec.suspend: it determines when the quota of a suspended object is freed",
+        ));
+    }
+    if spec.suspend.is_none() && spec.clear_start_time.is_some() {
+        problems.push(Problem::required(
+            "spec.suspend",
+            "required with spec.clearStartTime: only the start time of suspended objects is cleared",
         ));
     }
     let has_children = spec.children.iter().any(|child| !child.is_pod());

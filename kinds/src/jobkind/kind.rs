@@ -21,6 +21,9 @@ use crate::read::view::{Finished, PodSetView};
 #[cfg(test)]
 mod tests;
 
+/// The field of the JobKind that says whose start time is cleared.
+pub(super) const CLEAR_START_TIME: &str = "spec.clearStartTime";
+
 /// A JobKind whose paths parse and whose expressions compile.
 #[derive(Debug)]
 pub struct CompiledKind {
@@ -37,6 +40,7 @@ pub struct CompiledKind {
     pub(super) rules: Vec<Rule>,
     pub(super) finished: Option<CompiledFinished>,
     pub(super) active: Option<Expression>,
+    pub(super) clear_start_time: Option<Expression>,
     pub(super) ready: Option<Expression>,
     pub(super) refusals: Vec<Refusal>,
     pub(super) pod_groups: Option<PodGroups>,
@@ -140,10 +144,12 @@ impl CompiledKind {
             ]
         });
         let active = self.active.as_ref().map(|active| ("spec.active", active));
+        let clear = self.clear_start_time.as_ref();
+        let clear = clear.map(|clear| (CLEAR_START_TIME, clear));
         let ready = self.ready.as_ref().map(|ready| ("spec.ready", ready));
         let groups = self.pod_groups.as_ref();
         let groups = groups.and_then(|groups| Some((PodGroups::WHEN, groups.when.as_ref()?)));
-        of_finished.chain([active, ready, groups]).flatten()
+        of_finished.chain([active, clear, ready, groups]).flatten()
     }
 
     /// Whether only the pods of an object tell what they ask for: each is admitted by itself.
@@ -283,6 +289,17 @@ impl CompiledKind {
     pub fn active(&self, object: &Value) -> Result<bool, Problem> {
         match &self.active {
             Some(expression) => self.truth(expression, "spec.active", object),
+            None => Ok(false),
+        }
+    }
+
+    /// Whether the start time of `object` must be cleared before its templates can be written to.
+    ///
+    /// # Errors
+    /// The expression of the JobKind does not fit the object.
+    pub fn clears_start_time(&self, object: &Value) -> Result<bool, Problem> {
+        match &self.clear_start_time {
+            Some(expression) => self.truth(expression, CLEAR_START_TIME, object),
             None => Ok(false),
         }
     }

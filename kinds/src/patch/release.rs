@@ -115,6 +115,21 @@ impl CompiledKind {
         Patch(operations)
     }
 
+    /// The patch of the subresource `status` that makes a suspended object one that has not started, so that its
+    /// templates can be written to. None for a kind that has no suspend field.
+    pub fn clear_start_time_patch(&self, uid: &str) -> Option<Patch> {
+        let suspend = self.suspend_location()?;
+        let target = Target {
+            uid,
+            generation: None,
+        };
+        let mut operations = tests(target);
+        operations.push(test(suspend.pointer(&[]), json!(true)));
+        let path = pointer(&["status", "startTime"]);
+        operations.push(PatchOperation::Remove(RemoveOperation { path }));
+        Some(Patch(operations))
+    }
+
     fn suspend_location(&self) -> Option<Location> {
         self.suspend_path()
             .map(|suspend| Location::default().below(suspend))

@@ -78,6 +78,15 @@ fn the_role_gives_what_the_kind_needs_and_no_more() {
         assert_eq!(own["apiGroups"], serde_json::json!([kind.spec.group]));
         assert_eq!(own["resources"], serde_json::json!([format!("{name}s")]));
         assert_eq!(own["verbs"], serde_json::json!(verbs), "{name}");
+        // Of a status it takes away the start time, where the kind says so.
+        let status = serde_json::json!([format!("{name}s/status")]);
+        let (of_status, between): (Vec<_>, Vec<_>) =
+            between.iter().partition(|rule| rule["resources"] == status);
+        let expected = usize::from(kind.spec.clear_start_time.is_some());
+        assert_eq!(of_status.len(), expected, "{name}");
+        for rule in of_status {
+            assert_eq!(rule["verbs"], serde_json::json!(["patch"]), "{name}");
+        }
         for rule in between {
             assert_eq!(rule["verbs"], serde_json::json!(["get"]), "{name}");
         }

@@ -24,6 +24,7 @@ pub fn operation(write: &Write) -> &'static str {
             JobPurpose::Prepare => "prepare",
             JobPurpose::Release => "release",
             JobPurpose::Restore => "restore",
+            JobPurpose::ClearStartTime => "clear_start_time",
             JobPurpose::KeepGates => "keep_gates",
         },
         Write::PatchPod { purpose, .. } | Write::DeletePod { purpose, .. } => match purpose {

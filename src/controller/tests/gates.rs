@@ -49,7 +49,9 @@ fn patched(mut object: Value, write: &InFlightWrite, revision: u64) -> Value {
     };
     match patch {
         crate::plan::JobPatch::Merge(patch) => json_patch::merge(&mut object, &json!(patch)),
-        crate::plan::JobPatch::Json(patch) => json_patch::patch(&mut object, patch).unwrap(),
+        crate::plan::JobPatch::Json(patch) | crate::plan::JobPatch::JsonOfStatus(patch) => {
+            json_patch::patch(&mut object, patch).unwrap();
+        }
     }
     object["metadata"]["resourceVersion"] = json!(revision.to_string());
     object

@@ -297,7 +297,9 @@ fn a_job_planned_again_after_its_write_needs_nothing_more() {
             panic!("no patch of the job");
         };
         match patch {
-            JobPatch::Json(patch) => json_patch::patch(&mut case.job, patch).unwrap(),
+            JobPatch::Json(patch) | JobPatch::JsonOfStatus(patch) => {
+                json_patch::patch(&mut case.job, patch).unwrap();
+            }
             JobPatch::Merge(patch) => json_patch::merge(&mut case.job, patch),
         }
         let after = planned(&case);

@@ -169,6 +169,7 @@ impl Setup<'_> {
             // In MB: a run's log stays one file.
             .arg("--audit-log-maxsize=10240")
             .args(self.admission_flag())
+            .args(self.emulation_flag())
             .args(self.options.api_server_args.iter()))
     }
 
@@ -222,6 +223,11 @@ impl Setup<'_> {
         Some(self.path_flag("admission-control-config-file", ADMISSION))
     }
 
+    fn emulation_flag(&self) -> Option<String> {
+        let version = self.options.emulated_version.as_ref()?;
+        Some(format!("--emulated-version={version}"))
+    }
+
     fn controller_manager(&self) -> Result<Launch> {
         let name = "kube-controller-manager";
         let certificates = self.certificates;
@@ -239,6 +245,7 @@ impl Setup<'_> {
                 &certificates.path("service-accounts.key"),
             ))
             .args(QPS)
+            .args(self.emulation_flag())
             .args(self.options.controller_manager_args.iter()))
     }
 
@@ -248,6 +255,7 @@ impl Setup<'_> {
             .arg(path_flag("kubeconfig", &self.kubeconfig_of(name)))
             .args(["--leader-elect=false", "--secure-port=0"])
             .args(QPS)
+            .args(self.emulation_flag())
             .args(self.options.scheduler_args.iter()))
     }
 

@@ -25,6 +25,9 @@ pub struct Options {
     /// The common name of the client certificate that API servers show to webhooks; by default none, as on most
     /// clusters. The CA of the control plane signs it.
     pub webhook_client: Option<String>,
+    /// The minor version of Kubernetes, for instance `1.33`, as which API servers, controllers and scheduler behave:
+    /// what is newer is off, and CEL knows what that version knows. By default their own; they can go back three.
+    pub emulated_version: Option<String>,
     /// More arguments for the API server.
     pub api_server_args: Vec<String>,
     /// More arguments for the controller manager.
@@ -48,6 +51,7 @@ impl Default for Options {
             manifests: Vec::new(),
             second_api_server: false,
             webhook_client: None,
+            emulated_version: None,
             api_server_args: Vec::new(),
             controller_manager_args: Vec::new(),
             scheduler_args: Vec::new(),

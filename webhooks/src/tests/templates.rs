@@ -100,6 +100,7 @@ fn what_is_taken_out_of_a_template_is_put_in_again() {
 fn a_deployment_that_opted_in_stays_so() {
     let mut kind = mk_job_kind("acme.io", "Sparkle");
     kind.spec.suspend = None;
+    kind.spec.clear_start_time = None;
     kind.spec.pod_sets[0].partial_admission = None;
     let kind = Arc::new(CompiledKind::compile(&kind).unwrap());
     let policy = Policy::new([kind], QueueLabels::default(), SLUICE);

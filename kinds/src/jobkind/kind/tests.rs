@@ -1,5 +1,6 @@
 //! JobKinds that compile and that do not, and what they read.
 
+use json_patch::Patch;
 use serde_json::json;
 use sluice_crds::{ChildKind, PodGroupsRule, RefuseRule, RefuseScope};
 
@@ -127,6 +128,62 @@ fn a_suspend_field_needs_a_way_to_see_its_pods_gone() {
         problems[0].to_string(),
         "spec.active: Required value: required with spec.suspend: it determines when the quota of a suspended object is freed"
     );
+}
+
+#[test]
+fn only_what_can_be_suspended_has_a_start_time_to_clear() {
+    let mut kind = job_kind();
+    kind.spec.suspend = None;
+    kind.spec.pod_sets[0].partial_admission = None;
+    let problems = CompiledKind::compile(&kind).unwrap_err();
+    assert_eq!(
+        problems[0].to_string(),
+        "spec.suspend: Required value: required with spec.clearStartTime: only the start time of suspended objects is cleared"
+    );
+}
+
+/// A Job whose end is decided needs its start time to end.
+#[test]
+fn the_start_time_of_a_job_that_has_stopped_is_cleared() {
+    let kind = CompiledKind::compile(&job_kind()).unwrap();
+    let condition = |name: &str, status: &str| json!({"type": name, "status": status});
+    let (stopped, runs) = (
+        condition("Suspended", "True"),
+        condition("Suspended", "False"),
+    );
+    let succeeded = condition("SuccessCriteriaMet", "True");
+    let cases = [
+        (json!({"status": {"conditions": [stopped]}}), false),
+        (json!({"status": {"startTime": "t"}}), false),
+        (
+            json!({"status": {"startTime": "t", "conditions": [runs]}}),
+            false,
+        ),
+        (
+            json!({"status": {"startTime": "t", "conditions": [stopped]}}),
+            true,
+        ),
+        (
+            json!({"status": {"startTime": "t", "conditions": [stopped, succeeded]}}),
+            false,
+        ),
+        (json!({}), false),
+    ];
+    for (object, expected) in cases {
+        assert_eq!(
+            kind.clears_start_time(&object).unwrap(),
+            expected,
+            "{object}"
+        );
+    }
+    let Patch(patch) = kind.clear_start_time_patch("u").unwrap();
+    let told = serde_json::to_value(&patch).unwrap();
+    let expected = json!([
+        {"op": "test", "path": "/metadata/uid", "value": "u"},
+        {"op": "test", "path": "/spec/suspend", "value": true},
+        {"op": "remove", "path": "/status/startTime"},
+    ]);
+    assert_eq!(told, expected);
 }
 
 #[test]

@@ -16,6 +16,7 @@ fn document() -> Value {
                     "ready": {"type": "integer"},
                     "succeeded": {"type": "integer"},
                     "terminating": {"type": "integer"},
+                    "startTime": {"type": "string"},
                     "conditions": {"type": "array", "items": {"type": "object"}},
                 }},
             },
@@ -69,6 +70,7 @@ fn paths_must_be_there_and_be_of_the_right_type() {
 fn without_a_suspend_field_there_are_just_the_templates() {
     let mut kind = job_kind();
     kind.spec.suspend = None;
+    kind.spec.clear_start_time = None;
     kind.spec.pod_sets[0].partial_admission = None;
     kind.spec.pod_sets[0].template = Some(".spec.pods".to_owned());
     let kind = CompiledKind::compile(&kind).unwrap();

@@ -106,6 +106,14 @@ pub(crate) fn all(lists: impl IntoIterator<Item = String>) -> String {
     lists.join(" +\n")
 }
 
+/// CEL, a list: what is in the lists of the list `lists`, in no order. The function `flatten()` is newer than
+/// the oldest Kubernetes that the jail has to hold on (`crds/src/kubernetes.rs`).
+pub(crate) fn flattened(lists: &str) -> String {
+    format!(
+        "{lists}.transformMapEntry(i, l, l.transformMapEntry(j, e, {{string(i) + '/' + string(j): e}})).transformList(at, e, e)"
+    )
+}
+
 /// The validation that there are no `variables.problems`, which tells them all in one sentence.
 pub(crate) fn no_problems() -> Validation {
     none_of("problems")
@@ -117,12 +125,14 @@ pub(crate) fn none_of(problems: &str) -> Validation {
         "strings.quote({QUOTED_MAX} < size(p.value) ? p.value.substring(0, {QUOTED_MAX}) + '…' : \
          p.value).replace('\\x00', '\\\\0')"
     );
+    let shown: Vec<_> = (0..SHOWN_MAX).map(|index| index.to_string()).collect();
     let message = format!(
-        "variables.{problems}.slice(0, {SHOWN_MAX} < size(variables.{problems}) ? {SHOWN_MAX} : size(variables.{problems})).map(p,\n\
+        "[{}].filter(i, i < size(variables.{problems})).map(i, variables.{problems}[i]).map(p,\n\
          p.at + ': ' + p.kind +\n\
          ('value' in p ? ': ' + {quoted} : '') +\n\
          ('rule' in p ? ': ' + p.rule : '')).join('; ') +\n\
-         ({SHOWN_MAX} < size(variables.{problems}) ? '; and ' + string(size(variables.{problems}) - {SHOWN_MAX}) + ' more' : '')"
+         ({SHOWN_MAX} < size(variables.{problems}) ? '; and ' + string(size(variables.{problems}) - {SHOWN_MAX}) + ' more' : '')",
+        shown.join(", ")
     );
     Validation {
         expression: format!("size(variables.{problems}) == 0"),

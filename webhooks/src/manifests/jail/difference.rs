@@ -6,7 +6,7 @@
 
 use k8s_openapi::api::admissionregistration::v1::Variable;
 
-use crate::manifests::cel::syntax::{forbidden, variable};
+use crate::manifests::cel::syntax::{flattened, forbidden, variable};
 
 /// Deepest field that is looked into. Shipped kinds need eight.
 const LEVELS: usize = 14;
@@ -40,14 +40,13 @@ pub(super) fn variables(rules: &Rules) -> Vec<Variable> {
         } else {
             rules.looked_into.clone()
         };
+        let below = flattened(&format!(
+            "variables.level{above}.filter(c, {looked_into}).map(p,\n{})",
+            children(&rules.path)
+        ));
         variables.push(variable(
             &format!("level{level}"),
-            format!(
-                "variables.level{above}.filter(c, {looked_into}).map(p,\n{}).flatten(){kept}\n\
-                 .filter(c, !({}))",
-                children(&rules.path),
-                rules.allowed
-            ),
+            format!("{below}{kept}\n.filter(c, !({}))", rules.allowed),
         ));
     }
     let all: Vec<_> = (1..=LEVELS)

@@ -7,7 +7,7 @@ use sluice_crds::{GROUP, JobKindSpec};
 use crate::manifests::cel::syntax::{forbidden, text, texts, variable, when};
 use crate::manifests::jail::cell::{Cell, rule};
 use crate::manifests::jail::difference::{self, Rules};
-use crate::manifests::jail::{api_service, entries, kinds, system_namespaces};
+use crate::manifests::jail::{api_service, entries, kinds, start_time, system_namespaces};
 
 /// Parts of pods and objects that are never looked into: nothing in them is Sluice's.
 const CLOSED: [&str; 20] = [
@@ -81,6 +81,21 @@ pub(super) fn cell(shipped: &[JobKindSpec]) -> Cell {
     variables.extend([
         variable("isShipped", "variables.kind.hasValue()"),
         variable("paths", "variables.kind.value()"),
+        variable("isStatus", "request.?subResource.orValue('') == 'status'"),
+        variable(
+            "hasStartTime",
+            format!(
+                "!variables.isShipped || ({})",
+                start_time::is_cleared(shipped)
+            ),
+        ),
+        variable(
+            "isSuspended",
+            format!(
+                "!variables.isShipped || ({})",
+                start_time::is_suspended(shipped)
+            ),
+        ),
         variable("closed", texts(CLOSED)),
         variable("ofPods", texts(OF_PODS)),
     ]);
@@ -137,6 +152,8 @@ fn table() -> String {
         "workloads",
         "workloads/status",
     ];
+    let of_jobs =
+        "!variables.resource.contains('/') || variables.isStatus && variables.hasStartTime";
     let edited = format!(
         "variables.where == 'own' ? variables.resource in {} :\n\
          variables.where == 'core' ? variables.resource == 'pods' || variables.resource == 'secrets' && \
@@ -144,8 +161,8 @@ fn table() -> String {
          variables.where == 'admissionregistration.k8s.io' ? variables.resource in \
          ['mutatingwebhookconfigurations', 'validatingwebhookconfigurations'] && request.name == 'sluice' :\n\
          variables.where == 'apiregistration.k8s.io' ? variables.resource == 'apiservices' && request.name == '{}' :\n\
-         variables.where in ['apps', 'batch'] || variables.where.endsWith('.x-k8s.io') ? !variables.resource.contains('/') :\n\
-         variables.where.contains('.') && !variables.where.endsWith('.k8s.io') && !variables.resource.contains('/')",
+         variables.where in ['apps', 'batch'] || variables.where.endsWith('.x-k8s.io') ? {of_jobs} :\n\
+         variables.where.contains('.') && !variables.where.endsWith('.k8s.io') && ({of_jobs})",
         texts(own_status),
         api_service::NAME
     );
@@ -209,9 +226,12 @@ fn difference_rules() -> Rules {
         "variables.paths.all.exists(a, a.startsWith(c.at + '.') || a.startsWith(c.at + '['))";
     let into_unknown = "!(c.key in variables.closed)";
     Rules {
-        allowed: format!("variables.isShipped ? ({known}) : ({unknown})"),
+        allowed: format!(
+            "variables.isStatus ? {} :\nvariables.isShipped ? ({known}) : ({unknown})",
+            start_time::GOES
+        ),
         looked_into: format!(
-            "{containers} && (variables.isShipped ? {into_known} : {into_unknown})"
+            "{containers} && (variables.isStatus ? c.at == '.status' : variables.isShipped ? {into_known} : {into_unknown})"
         ),
         // A name with a dot in it must not look like two.
         path: "variables.isShipped && p.at in variables.paths.each ? p.at + '[]' :\n\

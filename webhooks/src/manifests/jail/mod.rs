@@ -11,6 +11,7 @@ mod every_request;
 mod kinds;
 mod pods;
 mod policies;
+mod start_time;
 mod system_namespaces;
 mod webhook_configurations;
 

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use sluice_crds::JobKindSpec;
 
 use crate::manifests::applied::SUFFIX;
-use crate::manifests::cel::syntax::{forbidden, text, texts, variable};
+use crate::manifests::cel::syntax::{flattened, forbidden, text, texts, variable};
 use crate::manifests::conditions;
 use crate::manifests::jail::cell::{Cell, rule};
 use crate::manifests::jail::entries;
@@ -77,10 +77,10 @@ fn problems(shipped: &[JobKindSpec]) -> String {
         );
     let kept = "Sluice's account may change only the caBundle, the rules of managed kinds and its match conditions";
     let of_pair = |fields: String, at: &str| {
-        format!(
-            "variables.pairs.map(p, {fields}.map(k, {})).flatten()",
+        flattened(&format!(
+            "variables.pairs.map(p, {fields}.map(k, {}))",
             forbidden(&format!("'webhooks[' + p.name + ']{at}' + k"), &text(kept))
-        )
+        ))
     };
     let fields = format!(
         "{}.filter(k, !(k in ['clientConfig', 'matchConditions', 'rules']))",
@@ -128,9 +128,9 @@ fn rules(shipped: &[JobKindSpec]) -> String {
         )
     );
     let narrow = is_narrow(shipped);
-    let wide = format!(
+    let wide = flattened(&format!(
         "variables.pairs.map(p, p.new.?rules.orValue([])\n\
-         .filter(r, !(r in p.old.?rules.orValue([])) && !({narrow}))\n.map(r, {})).flatten()",
+         .filter(r, !(r in p.old.?rules.orValue([])) && !({narrow}))\n.map(r, {}))",
         forbidden(
             "'webhooks[' + p.name + '].rules'",
             &format!(
@@ -142,7 +142,7 @@ fn rules(shipped: &[JobKindSpec]) -> String {
                 )
             )
         )
-    );
+    ));
     format!("{others} +\n{wide}")
 }
 
