@@ -11,7 +11,7 @@
 
 use sluice_crds::JobKindSpec;
 
-use crate::manifests::jail::{every_request, pods, webhook_configurations};
+use crate::manifests::jail::{declared, every_request, pods, webhook_configurations};
 use crate::manifests::options::Options;
 use crate::manifests::policies::policy::{Validating, document};
 
@@ -23,6 +23,7 @@ pub fn policies(options: &Options, kinds: &[JobKindSpec]) -> Vec<Validating> {
         webhook_configurations::cell(kinds),
     ]
     .into_iter()
+    .chain(declared::cells(kinds))
     .map(|cell| cell.lock(options))
     .collect()
 }

@@ -3,7 +3,9 @@
 mod applied;
 pub(crate) mod conditions;
 mod enforced;
+mod own;
 mod pod_conditions;
 mod policies;
 mod step;
+mod stored;
 mod webhooks;
