@@ -55,6 +55,7 @@ mod gates_policy;
 mod gates_roads;
 mod gates_schedule;
 mod gitops;
+mod gitops_upgrade;
 mod install;
 mod jail;
 mod jail_webhooks;
