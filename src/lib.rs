@@ -10,6 +10,7 @@
 //! | `plan` | what to write for one job, group or pod: pure |
 //! | `api` | the way to the API server: clients, watches, writes, events |
 //! | `jobkinds` | JobKinds outside of the controller: the policy of the webhooks, and their rules |
+//! | `visibility` | the API for readers: who waits in which queue |
 //! | `controller` | watches in, the engine in the middle, writes out |
 //! | `uncharged` | pods that run without usage |
 //! | `run` | wires the folders together |
@@ -27,6 +28,7 @@ mod plan;
 mod process;
 mod run;
 mod uncharged;
+mod visibility;
 
 pub use api::client::Clients;
 pub use process::args::{Args, Command, CommandLine, ConfigCommand, LogFormat, LogLevel};

@@ -12,6 +12,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use arc_swap::ArcSwap;
 use axum::Router;
+use k8s_openapi::jiff::SignedDuration;
 use sluice_engine::Settings;
 use sluice_kinds::pod::QueueGates;
 use sluice_kinds::view::QueueLabels;
@@ -20,7 +21,7 @@ use sluice_webhooks::{
     manifests, router,
 };
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tracing::info;
@@ -34,12 +35,14 @@ use crate::jobkinds::queue_states;
 use crate::jobkinds::webhook_rules::{self, Rules};
 use crate::process::args::{Args, TlsVersion};
 use crate::process::certificate::Keeper;
+use crate::process::clock::WallClock;
 use crate::process::config::{self, Configuration, Follower};
 use crate::process::lease::Election;
 use crate::process::metrics::Metrics;
 use crate::process::pulse::Pulse;
 use crate::process::{clock, health};
 use crate::uncharged;
+use crate::visibility::{self, ASKED_MAX, Asked, Desk, Visibility};
 
 /// How long the controller may take to end what it has under way.
 const STEP_DOWN: Duration = Duration::from_secs(20);
@@ -96,6 +99,11 @@ pub async fn run(args: Args) -> Result<()> {
     } else {
         None
     };
+    if let Some(bind) = args.visibility_bind {
+        let port = Visibility::bind(bind, args.pod_ip).await;
+        let port = port.with_context(|| format!("listen on {bind}"))?;
+        replica.show(port, slot.clone(), tls, &stop);
+    }
     let keeper = Keeper::new(
         replica.clients.write.clone(),
         &replica.identity.namespace,
@@ -191,6 +199,10 @@ pub struct Replica {
     metrics: Arc<Metrics>,
     pulse: Arc<Pulse>,
     election: Election,
+    clock: WallClock,
+    /// What readers ask the controller.
+    asks: mpsc::Sender<Asked>,
+    asked: mpsc::Receiver<Asked>,
 }
 
 impl Replica {
@@ -208,6 +220,7 @@ impl Replica {
             instance: identity.instance.clone(),
             settings: settings.clone(),
             local_queue_metrics: false,
+            clock_ahead: SignedDuration::ZERO,
             managed_namespaces,
         };
         let manifests = manifests::Options {
@@ -224,7 +237,10 @@ impl Replica {
             &identity.namespace,
             identity.instance.clone(),
         );
+        let (asks, asked) = mpsc::channel(ASKED_MAX);
         Self {
+            asks,
+            asked,
             clients,
             identity,
             options,
@@ -235,12 +251,39 @@ impl Replica {
             pulse: metrics.pulse().clone(),
             metrics,
             election,
+            clock: WallClock::default(),
         }
     }
 
     /// Has metrics of LocalQueues served too: tenants make these, so they may be many.
     pub fn measure_local_queues(&mut self) {
         self.options.local_queue_metrics = true;
+    }
+
+    /// Has this clock tell it what time it is.
+    pub fn set_clock(&mut self, clock: WallClock) {
+        self.clock = clock;
+        self.election.set_clock(clock);
+    }
+
+    /// Starts to serve visibility.sluice.dev.
+    fn show(
+        &mut self,
+        port: Visibility,
+        slot: Arc<CertificateSlot>,
+        tls: TlsOptions,
+        stop: &CancellationToken,
+    ) {
+        self.election.advertise(port.address());
+        let desk = Desk::open(self.asks.clone(), stop.clone());
+        let basis = visibility::Basis {
+            router: visibility::router(desk, self.election.leader()),
+            slot,
+            tls,
+            client: self.clients.write.clone(),
+            leader: self.election.leader(),
+        };
+        tokio::spawn(port.serve(basis, stop.clone()));
     }
 
     /// The webhooks.
@@ -321,9 +364,13 @@ impl Replica {
             basis,
             step_down.clone(),
         );
+        let (asks, unused) = mpsc::channel(1);
+        drop(asks);
+        let asked = std::mem::replace(&mut self.asked, unused);
         let settings = self.settings.subscribe();
         let options = Options {
             settings: settings.borrow().clone(),
+            clock_ahead: election.clock_ahead(),
             ..self.options.clone()
         };
         let controller = Shell::new(
@@ -332,6 +379,8 @@ impl Replica {
             self.metrics.clone(),
             election.term(),
             rules,
+            self.clock,
+            asked,
         );
         self.pulse.beat();
         let running = controller.run(settings, self.pulse.clone(), step_down.clone());

@@ -97,7 +97,8 @@ pub struct GatedObject {
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct LocalQueueStatus {
-    /// Active: whether jobs of this queue can be admitted, and why not.
+    /// Active: whether jobs of this queue can be admitted, and why not. Backlogged: whether a gate holds more objects of
+    /// this queue, or for longer, than spec.backlog of its Gate says; absent until that is so for the first time.
     #[serde(default)]
     #[schemars(schema_with = "crate::schema::conditions")]
     pub conditions: Vec<Condition>,

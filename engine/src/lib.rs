@@ -58,8 +58,8 @@ pub use api::quota::{FlavorQuotas, Quota, ResourceGroup};
 pub use api::settings::{FairPreemption, Settings};
 pub use api::share::{Share, Weight};
 pub use api::status::{
-    ByFlavor, CohortStatus, InactiveReason, LocalQueueInactiveReason, LocalQueueStatus, QueueQuota,
-    QueueStatus, ResourceUsage, Snapshot, Usage, sum_by_resource,
+    ByFlavor, CohortStatus, InactiveReason, LocalQueueInactiveReason, LocalQueueStatus, Pending,
+    QueueQuota, QueueStatus, ResourceUsage, Snapshot, Usage, sum_by_resource,
 };
 pub use api::time::Time;
 pub use api::workload::{Admission, PodSet, PodSetAssignment, Workload, WorkloadState};

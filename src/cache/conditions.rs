@@ -78,12 +78,6 @@ pub fn find(conditions: &[Condition], kind: Type) -> Option<&Condition> {
     conditions.iter().find(|c| c.type_ == kind.name())
 }
 
-/// Since when the condition `kind` is True, if it is.
-pub fn true_since(conditions: &[Condition], kind: Type) -> Option<Timestamp> {
-    let found = find(conditions, kind).filter(|condition| condition.status == "True");
-    found.map(|condition| condition.last_transition_time.0)
-}
-
 /// Sets one of the `conditions`. `lastTransitionTime` moves only when the status changes. Returns
 /// whether anything a reader is told has changed.
 pub fn set(

@@ -1,7 +1,7 @@
 //! What the gates hold, and what has passed them. One index for jobs and one for pods; both are asked by
 //! [`super::objects::ObjectCache::held`].
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use k8s_openapi::jiff::Timestamp;
@@ -89,7 +89,7 @@ pub struct Held {
 pub struct HeldObjects {
     by_gate: HashMap<Gate, ByAge>,
     /// By namespace and LocalQueue.
-    by_queue: HashMap<(Arc<str>, String), BTreeSet<Held>>,
+    by_queue: HashMap<(Arc<str>, String), OfQueue>,
     /// What each gate was lifted from and has not finished.
     passed: HashMap<Gate, BTreeSet<Subject>>,
 }
@@ -100,6 +100,34 @@ struct ByAge {
     all: BTreeSet<Held>,
     /// Those for which no deadline of the gate has passed.
     unexpired: BTreeSet<Held>,
+}
+
+/// What gates hold of one LocalQueue.
+#[derive(Debug, Default)]
+struct OfQueue {
+    all: BTreeSet<Held>,
+    by_gate: BTreeMap<Gate, BTreeSet<Held>>,
+}
+
+/// How much one gate holds of one LocalQueue.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct HeldOfQueue {
+    /// How many objects.
+    pub count: usize,
+    /// When the oldest of them was created.
+    pub oldest: Option<Timestamp>,
+}
+
+impl HeldOfQueue {
+    /// This and what else is held, as one.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        let both = self.oldest.into_iter().chain(other.oldest);
+        Self {
+            count: self.count.saturating_add(other.count),
+            oldest: both.min(),
+        }
+    }
 }
 
 impl HeldObjects {
@@ -127,7 +155,22 @@ impl HeldObjects {
 
     /// What gates hold of a LocalQueue, the oldest first.
     pub fn of_queue(&self, place: &(Arc<str>, String)) -> impl Iterator<Item = &Held> {
-        self.by_queue.get(place).into_iter().flatten()
+        let held = self.by_queue.get(place);
+        held.into_iter().flat_map(|held| &held.all)
+    }
+
+    /// How much each gate holds of a LocalQueue.
+    pub fn of_queue_by_gate(
+        &self,
+        place: &(Arc<str>, String),
+    ) -> impl Iterator<Item = (&Gate, HeldOfQueue)> {
+        let held = self.by_queue.get(place);
+        let gates = held.into_iter().flat_map(|held| &held.by_gate);
+        gates.map(|(gate, held)| {
+            let oldest = held.first().and_then(|held| held.created);
+            let count = held.len();
+            (gate, HeldOfQueue { count, oldest })
+        })
     }
 
     pub(super) fn add_job(&mut self, key: &JobKey, job: &JobRecord) {
@@ -161,7 +204,12 @@ impl HeldObjects {
             return;
         }
         if let Some(place) = queue_of(&held, gated) {
-            self.by_queue.entry(place).or_default().insert(held.clone());
+            let of_queue = self.by_queue.entry(place).or_default();
+            of_queue.all.insert(held.clone());
+            for gate in gated.gates.names() {
+                let of_gate = of_queue.by_gate.entry(gate.clone()).or_default();
+                of_gate.insert(held.clone());
+            }
         }
         for gate in gated.gates.names() {
             let of_gate = self.by_gate.entry(gate.clone()).or_default();
@@ -183,8 +231,21 @@ impl HeldObjects {
         if !gated.is_held {
             return;
         }
-        if let Some(place) = queue_of(&held, gated) {
-            remove_from(&mut self.by_queue, &place, &held);
+        if let Some(place) = queue_of(&held, gated)
+            && let Some(of_queue) = self.by_queue.get_mut(&place)
+        {
+            of_queue.all.remove(&held);
+            for gate in gated.gates.names() {
+                if let Some(of_gate) = of_queue.by_gate.get_mut(gate) {
+                    of_gate.remove(&held);
+                    if of_gate.is_empty() {
+                        of_queue.by_gate.remove(gate);
+                    }
+                }
+            }
+            if of_queue.all.is_empty() {
+                self.by_queue.remove(&place);
+            }
         }
         for gate in gated.gates.names() {
             if let Some(of_gate) = self.by_gate.get_mut(gate) {

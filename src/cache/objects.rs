@@ -7,7 +7,7 @@ use sluice_kinds::claims::Claim;
 use sluice_kinds::gates::Gate;
 
 use super::children::Children;
-use super::held::{Gated, Held, HeldObjects};
+use super::held::{Gated, Held, HeldObjects, HeldOfQueue};
 use super::job::{JobKey, JobRecord};
 use super::pod::{PodKey, PodRecord};
 use super::pods::Pods;
@@ -236,6 +236,17 @@ impl ObjectCache {
     /// What `gate` holds: jobs, the oldest first, and then pods.
     pub fn held_by(&self, gate: &Gate) -> impl Iterator<Item = &Held> {
         self.held().into_iter().flat_map(|held| held.of(gate))
+    }
+
+    /// How much each gate holds of a LocalQueue, jobs and pods together.
+    pub fn held_of_queue(&self, place: &(Arc<str>, String)) -> BTreeMap<&Gate, HeldOfQueue> {
+        let mut by_gate = BTreeMap::<&Gate, HeldOfQueue>::new();
+        let held = self.held().into_iter();
+        for (gate, held) in held.flat_map(|held| held.of_queue_by_gate(place)) {
+            let both = by_gate.entry(gate).or_default();
+            *both = both.and(held);
+        }
+        by_gate
     }
 
     /// How many objects `gate` was lifted from that have not finished, as far as that is kept on the objects.

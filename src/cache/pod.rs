@@ -15,6 +15,7 @@ use sluice_kinds::view::{PodSetView, QueueLabels, QueueName};
 use super::kept_gates::KeptGates;
 use super::staleness::Revision;
 use super::subject::Uid;
+use crate::process::recorded_times::{RecordedTimes, Sight};
 
 /// `terminationGracePeriodSeconds` of a pod that does not say.
 const DEFAULT_GRACE_SECONDS: i64 = 30;
@@ -100,6 +101,16 @@ fn deleted_at(metadata: &ObjectMeta) -> Option<Timestamp> {
     Some(since.unwrap_or(until))
 }
 
+/// When an object was deleted, by this process's clock: `at` by that of an API server. `known` is that of an object
+/// that was known before, none where it was not being deleted.
+pub fn deletion_seen(at: Timestamp, known: Option<Option<Timestamp>>, now: Timestamp) -> Timestamp {
+    match known {
+        Some(Some(seen)) => seen,
+        Some(None) => now,
+        None => at.min(now),
+    }
+}
+
 /// Whether this is written as the API server writes UIDs (RFC 9562).
 pub fn is_like_uid(value: &str) -> bool {
     let groups: Vec<usize> = value.split('-').map(str::len).collect();
@@ -119,6 +130,8 @@ pub struct PodRecord {
     pub revision: Revision,
     /// `metadata.creationTimestamp`.
     pub created: Option<Timestamp>,
+    /// What the times of its creation and its admission say on this process's clock.
+    pub times: RecordedTimes,
     /// Whether it is being deleted.
     pub deleting: bool,
     /// Since when it is being deleted.
@@ -181,6 +194,7 @@ impl PodRecord {
             uid: metadata.uid.as_deref().unwrap_or_default().into(),
             revision,
             created: metadata.creation_timestamp.as_ref().map(|t| t.0),
+            times: RecordedTimes::default(),
             deleting: metadata.deletion_timestamp.is_some(),
             deleted_at: deleted_at(&metadata),
             terminate_until: metadata.deletion_timestamp.as_ref().map(|t| t.0),
@@ -210,6 +224,30 @@ impl PodRecord {
             admitted: view.admitted,
             asks: Arc::new(asks),
         }
+    }
+
+    /// Notes what its times say on this process's clock; `known` is what was known of it before. What leaders recorded
+    /// is seen as `sight` says. The others are by the clock of an API server, of which nothing is known.
+    pub fn see_times(&mut self, known: Option<&Self>, sight: Sight) {
+        let by_server = Sight {
+            ahead: SignedDuration::ZERO,
+            ..sight
+        };
+        let admitted = self.admitted.as_ref().and_then(|read| read.as_ref().ok());
+        let (recorded, sight) = match admitted {
+            Some(admitted) => (Some(admitted.at.0), sight),
+            None => (self.created, by_server),
+        };
+        self.times = RecordedTimes::see(recorded, known.map(|known| &known.times), sight);
+        let known = known.map(|known| known.deleted_at);
+        let deleted_at = self
+            .deleted_at
+            .map(|at| deletion_seen(at, known, sight.now));
+        let late = deleted_at.zip(self.deleted_at);
+        let late = late.map(|(seen, recorded)| seen.duration_since(recorded));
+        let until = self.terminate_until.zip(late);
+        self.terminate_until = until.and_then(|(until, late)| until.saturating_add(late).ok());
+        self.deleted_at = deleted_at;
     }
 
     /// Whether it has not ended.

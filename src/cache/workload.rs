@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use k8s_openapi::jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use kube::api::DynamicObject;
 use sluice_crds::{
     Admission, JOB_UID_LABEL, POD_GROUP_LABEL, PODS_MADE_BY_ANNOTATION, Workload, WorkloadSpec,
@@ -14,6 +15,7 @@ use super::staleness::Revision;
 use super::subject::Uid;
 use super::subject::{GroupKey, Subject};
 use crate::cache::conditions::{self, Type};
+use crate::process::recorded_times::{RecordedTimes, Sight};
 
 /// Where a Workload is.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -76,6 +78,8 @@ pub struct WorkloadRecord {
     pub spec: WorkloadSpec,
     /// `status`, as far as it counts.
     pub status: WorkloadStatus,
+    /// What the times in `status` say on this process's clock.
+    pub times: RecordedTimes,
     /// An admission that does not count: its leader's term had ended when it came in, and the present
     /// leader has not taken it over.
     pub late: Option<Admission>,
@@ -132,6 +136,7 @@ impl WorkloadRecord {
                 .is_some_and(|annotations| annotations.contains_key(PODS_MADE_BY_ANNOTATION)),
             spec: workload.spec,
             status: workload.status.unwrap_or_default(),
+            times: RecordedTimes::default(),
             late: None,
         };
         Ok((key, record))
@@ -158,10 +163,36 @@ impl WorkloadRecord {
         }
     }
 
-    /// When it waits in its queue again.
-    pub fn requeue_at(&self) -> Option<Timestamp> {
+    /// Notes what the times in its status say on this process's clock; `known` is what was known of it before.
+    pub fn see_times(&mut self, known: Option<&Self>, sight: Sight) {
+        let conditions = self.status.conditions.iter();
+        let recorded = conditions.map(|condition| condition.last_transition_time.0);
+        let state = self.status.requeue_state.as_ref();
+        let requeue_at = state.and_then(|state| state.requeue_at.as_ref());
+        let recorded = recorded.chain(requeue_at.map(|at| at.0));
+        self.times = RecordedTimes::see(recorded, known.map(|known| &known.times), sight);
+    }
+
+    /// When it waits in its queue again, where it backs off for no longer than `longest`.
+    pub fn requeue_at(&self, longest: SignedDuration) -> Option<Timestamp> {
         let state = self.status.requeue_state.as_ref()?;
-        state.requeue_at.as_ref().map(|at| at.0)
+        let recorded = state.requeue_at.as_ref()?.0;
+        Some(self.times.until(recorded, longest))
+    }
+
+    /// Since when the condition `kind` is True, if it is.
+    pub fn true_since(&self, kind: Type) -> Option<Timestamp> {
+        let condition = conditions::find(&self.status.conditions, kind);
+        self.changed_at(condition.filter(|condition| condition.status == "True"))
+    }
+
+    /// When the condition `kind` became what it is.
+    pub fn since(&self, kind: Type) -> Option<Timestamp> {
+        self.changed_at(conditions::find(&self.status.conditions, kind))
+    }
+
+    fn changed_at(&self, condition: Option<&Condition>) -> Option<Timestamp> {
+        condition.map(|condition| self.times.since(condition.last_transition_time.0))
     }
 
     /// How many pods of a set have ended for good, so that their quota is free.

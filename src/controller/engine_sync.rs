@@ -101,7 +101,7 @@ impl Controller {
             },
             created,
             pod_sets,
-            not_before: workload.requeue_at().map(time),
+            not_before: self.requeue_at(key, workload).map(time),
             evictable,
             state,
             ..sluice_engine::Workload::new(id, queue)
@@ -120,13 +120,13 @@ impl Controller {
         // Somebody deleted the Workload of a job whose pods may run: the quota is not free yet.
         self.expected.forget_workload(subject);
         let may_run = || {
+            let may_be_unsuspended = || self.writes.may_be_unsuspended(subject, self.now.moment);
             job.is_some_and(|job| {
+                let reading = job.reading.as_ref();
                 job.finished().is_none()
                     && job.hold == Hold::Suspend
-                    && job
-                        .reading
-                        .as_ref()
-                        .map_or(true, |r| !r.suspended || r.active)
+                    && (reading.map_or(true, |read| !read.suspended || read.active)
+                        || may_be_unsuspended())
             })
         };
         let admission = self.engine.admission(&id);

@@ -55,6 +55,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ObjectReference;
+use k8s_openapi::jiff::SignedDuration;
 use kube::api::ApiResource;
 use sluice_engine::{Engine, Settings};
 use sluice_gates::ManagedNamespaces;
@@ -74,6 +75,7 @@ use crate::jobkinds::webhook_rules::Rules;
 use crate::plan::{Note, Write};
 use crate::process::clock::Now;
 use crate::process::metrics::Metrics;
+use crate::process::recorded_times::Sight;
 use crate::process::term::TermName;
 use agenda::Agenda;
 use decisions::excess::ExcessChildren;
@@ -141,6 +143,8 @@ pub struct Options {
     pub local_queue_metrics: bool,
     /// The namespaces where objects need a queue.
     pub managed_namespaces: Arc<ManagedNamespaces>,
+    /// By how much this process's clock is ahead of that of the leader before it.
+    pub clock_ahead: SignedDuration,
 }
 
 /// What the controller is told.
@@ -197,6 +201,8 @@ pub struct Controller {
     metrics: Arc<Metrics>,
     /// The time of the input or cycle that is being handled.
     now: Now,
+    /// By how much that is ahead of the clock of the leader before.
+    clock_ahead: SignedDuration,
     recorder: Recorder,
     engine: Engine,
     objects: ObjectCache,
@@ -276,6 +282,7 @@ impl Controller {
             metrics,
             recorder: Recorder::default(),
             now,
+            clock_ahead: options.clock_ahead,
         }
     }
 
@@ -353,6 +360,19 @@ impl Controller {
         outputs.extend(std::iter::from_fn(|| self.rereads.start()).map(Output::ReadAgain));
         outputs.extend(self.statuses_to_write());
         outputs
+    }
+
+    /// How recorded times are seen now. What is there before the first decision, leaders before this one recorded.
+    fn sight(&self) -> Sight {
+        let is_of_others = !self.phase.has_listed();
+        Sight {
+            now: self.now.wall,
+            ahead: if is_of_others {
+                self.clock_ahead
+            } else {
+                SignedDuration::ZERO
+            },
+        }
     }
 
     fn wake_after(&mut self, wait: Duration, wake: Wake) {

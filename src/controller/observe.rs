@@ -273,6 +273,8 @@ impl Controller {
         };
         record.owner.clone_from(&owner);
         self.set_late_aside(&key, &mut record);
+        let known = self.objects.workload(&key);
+        record.see_times(known.filter(|known| known.uid == record.uid), self.sight());
         let waits = record.status.admission.is_none() && !record.is_finished();
         let known = self.objects.workload(&key);
         let is_new = known.is_none_or(|known| known.uid != record.uid);

@@ -1,15 +1,21 @@
-//! Children of an object that is queued as a whole, as the Jobs of a JobSet are: they run on what that one
-//! was admitted with. Says whether one may not run. Whose child an object is says `controller/intake/lineage.rs`.
+//! Children of an object that is queued as a whole, as the Jobs of a JobSet are: they run together on what that one
+//! was admitted with. Says which of them may not run. Whose child an object is says `controller/intake/lineage.rs`.
 
 use std::collections::BTreeMap;
 
+use k8s_openapi::jiff::Timestamp;
 use sluice_crds::Quantity;
 use sluice_kinds::gates::GateState;
 use sluice_kinds::hold::Hold;
 use sluice_kinds::view::QueueName;
 
 use super::outcome::Note;
-use crate::cache::{JobRecord, WorkloadRecord};
+use crate::cache::pod::CHAIN_MAX;
+use crate::cache::{JobKey, JobRecord, Uid, WorkloadRecord};
+use crate::process::hashing::HashMap;
+
+/// Amounts of resources in nano-units.
+type Amounts = BTreeMap<String, i128>;
 
 /// Why a child may not run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,28 +28,182 @@ pub enum Excess {
         asks: Quantity,
         admitted: Quantity,
     },
+    /// It and those children that go before it ask together for more of this resource.
+    MoreTogether {
+        resource: String,
+        asks: Quantity,
+        others: Quantity,
+        admitted: Quantity,
+    },
 }
 
-/// Why `child`, which belongs to `root`, may not run as it does, if so. `workload` is that of `root`.
+/// A child that runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunningChild {
+    /// `metadata.uid`.
+    pub uid: Uid,
+    /// The object that owns it.
+    owner: Uid,
+    created: Option<Timestamp>,
+    /// What its pods ask for, all together. What LimitRanges add is left out: they may be newer than the admission.
+    asks: Amounts,
+    /// What they asked for when it was first seen to run.
+    asked_first: Amounts,
+}
+
+impl RunningChild {
+    /// The child as it runs, if it does. `known` is what was known of it.
+    pub fn read(child: &JobRecord, known: Option<&Self>) -> Option<Self> {
+        let reading = child.reading.as_ref().ok()?;
+        if child.suspended != Some(false) || reading.finished.is_some() || child.deleting {
+            return None;
+        }
+        let mut asks = Amounts::new();
+        for set in reading.pod_sets.iter().flat_map(|sets| sets.iter()) {
+            for (name, amount) in &set.declared {
+                let sum = asks.entry(name.to_string()).or_default();
+                *sum = sum.saturating_add(amount.saturating_mul(i128::from(set.count)));
+            }
+        }
+        let known = known.filter(|known| known.uid == child.uid);
+        Some(Self {
+            uid: child.uid.clone(),
+            owner: child.owner.as_ref()?.uid.clone(),
+            created: child.created,
+            asked_first: known.map_or_else(|| asks.clone(), |known| known.asked_first.clone()),
+            asks,
+        })
+    }
+
+    fn has_grown(&self) -> bool {
+        let first = |name| self.asked_first.get(name).copied().unwrap_or_default();
+        let mut asks = self.asks.iter();
+        asks.any(|(name, asks)| first(name) < *asks)
+    }
+
+    /// Who goes first: who was there first. Who has grown since goes last, as the others had what they ask for when it did.
+    fn place(&self) -> (bool, Option<Timestamp>, &Uid) {
+        (self.has_grown(), self.created, &self.uid)
+    }
+}
+
+/// Which of the `children` that run may not, and why. All belong to `root`, whose Workload is `workload`.
 ///
-/// What can't be suspended waits behind gates, and pods that are admitted by themselves have usage by
-/// themselves.
-pub fn excess(
+/// A child draws on what its owner asks for, if that runs too, and then on what `root` was admitted with: the Jobs of a
+/// JobSet of a TrainJob are not counted beside the JobSet. What can't be suspended waits behind gates, and pods that
+/// are admitted by themselves have usage by themselves.
+pub fn excess<'a>(
     root: &JobRecord,
     workload: Option<&WorkloadRecord>,
-    child: &JobRecord,
-) -> Option<Excess> {
-    let reading = child.reading.as_ref().ok()?;
-    let runs = child.suspended == Some(false) && reading.finished.is_none() && !child.deleting;
+    children: &'a BTreeMap<JobKey, RunningChild>,
+) -> Vec<(&'a JobKey, Excess)> {
     let is_judged = root.hold == Hold::Suspend && root.finished().is_none() && !root.deleting;
-    if !runs || !is_judged || !is_held(root) {
-        return None;
+    if !is_judged || !is_held(root) {
+        return Vec::new();
     }
     let admitted = workload.filter(|record| record.status.admission.is_some());
     let Some(record) = admitted else {
-        return Some(Excess::NotAdmitted);
+        let all = children.keys();
+        return all.map(|key| (key, Excess::NotAdmitted)).collect();
     };
-    more_than(&amounts_of(record), child)
+    let by_uid: HashMap<&Uid, &RunningChild> = (children.values())
+        .map(|child| (&child.uid, child))
+        .collect();
+    let mut in_order: Vec<_> = (children.iter())
+        .map(|(key, child)| (owners(child, &by_uid), key, child))
+        .collect();
+    in_order.sort_by_key(|(owners, _, child)| (owners.len(), child.place()));
+    let mut left = Left {
+        admitted: amounts_of(record),
+        root: amounts_of(record),
+        owners: HashMap::default(),
+    };
+    let judged = in_order.into_iter().filter_map(|(owners, key, child)| {
+        let excess = left.draw(&owners, child);
+        excess.map(|excess| (key, excess))
+    });
+    judged.collect()
+}
+
+/// The owners of a child that run too, the nearest first.
+fn owners<'a>(child: &'a RunningChild, by_uid: &HashMap<&Uid, &'a RunningChild>) -> Vec<&'a Uid> {
+    let mut found = Vec::new();
+    let mut above = &child.owner;
+    while let Some(owner) = by_uid.get(above)
+        && found.len() < CHAIN_MAX
+    {
+        found.push(&owner.uid);
+        above = &owner.owner;
+    }
+    found
+}
+
+/// What is left for children to draw on.
+struct Left<'a> {
+    admitted: Amounts,
+    /// Of what the root was admitted with.
+    root: Amounts,
+    /// Of what each child asks for whose own children run.
+    owners: HashMap<&'a Uid, Amounts>,
+}
+
+impl<'a> Left<'a> {
+    /// Gives a child what it asks for, or says why it does not get that.
+    fn draw(&mut self, owners: &[&'a Uid], child: &'a RunningChild) -> Option<Excess> {
+        for (resource, asks) in &child.asks {
+            let given = owners.iter().map(|owner| self.of_owner(owner, resource));
+            let given = given.fold(0, i128::saturating_add);
+            let left = self.root.get(resource).copied().unwrap_or_default();
+            if left.saturating_add(given) < *asks {
+                return Some(self.too_much(resource, *asks, left));
+            }
+        }
+        for (resource, asks) in &child.asks {
+            let mut asks = *asks;
+            for owner in owners {
+                if let Some(left) = self.owners.get_mut(*owner) {
+                    asks = take(left, resource, asks);
+                }
+            }
+            take(&mut self.root, resource, asks);
+        }
+        self.owners.insert(&child.uid, child.asks.clone());
+        None
+    }
+
+    fn of_owner(&self, owner: &Uid, resource: &str) -> i128 {
+        let owner = self.owners.get(owner);
+        let left = owner.and_then(|left| left.get(resource));
+        left.copied().unwrap_or_default()
+    }
+
+    fn too_much(&self, resource: &str, asks: i128, left: i128) -> Excess {
+        let admitted = self.admitted.get(resource).copied().unwrap_or_default();
+        let amount = |amount| Quantity::of(resource, amount);
+        if admitted < asks {
+            return Excess::MoreThanAdmitted {
+                resource: resource.to_owned(),
+                asks: amount(asks),
+                admitted: amount(admitted),
+            };
+        }
+        Excess::MoreTogether {
+            resource: resource.to_owned(),
+            asks: amount(asks),
+            others: amount(admitted.saturating_sub(left)),
+            admitted: amount(admitted),
+        }
+    }
+}
+
+/// Takes as much of a resource as there is, and returns what is still asked for.
+fn take(from: &mut Amounts, resource: &str, asks: i128) -> i128 {
+    let Some(left) = from.get_mut(resource) else {
+        return asks;
+    };
+    let taken = asks.min(*left);
+    *left = left.saturating_sub(taken);
+    asks.saturating_sub(taken)
 }
 
 /// Whether an object may run only when it is admitted, or its gates are gone.
@@ -52,35 +212,13 @@ fn is_held(root: &JobRecord) -> bool {
     is_gated || matches!(root.queue, QueueName::Named(_))
 }
 
-/// The first resource that a child asks more of than is there. What LimitRanges add is left out: they may be
-/// newer than the admission.
-fn more_than(admitted: &BTreeMap<&str, i128>, child: &JobRecord) -> Option<Excess> {
-    let sets = child.reading.as_ref().ok()?.pod_sets.as_ref().ok()?;
-    let mut asks: BTreeMap<&str, i128> = BTreeMap::new();
-    for set in sets.iter() {
-        for (name, amount) in &set.declared {
-            let sum = asks.entry(name).or_default();
-            *sum = sum.saturating_add(amount.saturating_mul(i128::from(set.count)));
-        }
-    }
-    asks.into_iter().find_map(|(name, asks)| {
-        let admitted = admitted.get(name).copied().unwrap_or_default();
-        (admitted < asks).then(|| Excess::MoreThanAdmitted {
-            resource: name.to_owned(),
-            asks: Quantity::of(name, asks),
-            admitted: Quantity::of(name, admitted),
-        })
-    })
-}
-
-/// What a Workload was queued with, all its pods together, in nano-units. What could not be counted never
-/// was admitted.
-fn amounts_of(record: &WorkloadRecord) -> BTreeMap<&str, i128> {
-    let mut amounts: BTreeMap<&str, i128> = BTreeMap::new();
+/// What a Workload was queued with, all its pods together. What could not be counted never was admitted.
+fn amounts_of(record: &WorkloadRecord) -> Amounts {
+    let mut amounts = Amounts::new();
     for set in &record.spec.pod_sets {
         for (name, quantity) in &set.requests {
             let amount = quantity.nanos().unwrap_or_default();
-            let sum = amounts.entry(name).or_default();
+            let sum = amounts.entry(name.clone()).or_default();
             *sum = sum.saturating_add(amount.saturating_mul(i128::from(set.count)));
         }
     }
@@ -89,6 +227,7 @@ fn amounts_of(record: &WorkloadRecord) -> BTreeMap<&str, i128> {
 
 /// What the user is told about a child that is suspended. `root` names what it belongs to.
 pub fn note(excess: &Excess, root: &str) -> Note {
+    const REMEDY: &str = "increase the requests of that object, or create this object without the owner reference, so that it is queued by itself";
     match excess {
         Excess::NotAdmitted => Note::warning(
             "OwnerNotAdmitted",
@@ -103,7 +242,18 @@ pub fn note(excess: &Excess, root: &str) -> Note {
         } => Note::warning(
             "ExceedsOwner",
             format!(
-                "Suspended: it requests {resource} {asks}, and {root}, to which it belongs, was admitted with {admitted}; increase the requests of that object, or create this object without the owner reference, so that it is queued by itself"
+                "Suspended: it requests {resource} {asks}, and {root}, to which it belongs, was admitted with {admitted}; {REMEDY}"
+            ),
+        ),
+        Excess::MoreTogether {
+            resource,
+            asks,
+            others,
+            admitted,
+        } => Note::warning(
+            "ExceedsOwner",
+            format!(
+                "Suspended: it requests {resource} {asks}, other objects that belong to {root} use {others}, and {root} was admitted with {admitted}; {REMEDY}"
             ),
         ),
     }

@@ -66,13 +66,13 @@ pub fn waiting(explanation: &Explanation, head: Option<&str>) -> Option<(NotRese
     Some((NotReserved::Pending(reason), message))
 }
 
-/// The same for a Workload. One that backs off says until when, as it did when it began to.
+/// The same for a Workload. One that backs off says until when.
 pub fn waiting_workload(
     explanation: &Explanation,
-    record: &WorkloadRecord,
+    requeue_at: Option<Timestamp>,
     head: Option<&str>,
 ) -> Option<(NotReserved, String)> {
-    match (explanation, record.requeue_at()) {
+    match (explanation, requeue_at) {
         (Explanation::BackingOff { .. }, Some(until)) => {
             Some((NotReserved::BACKING_OFF, backs_off(until)))
         }

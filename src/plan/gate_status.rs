@@ -1,4 +1,5 @@
-//! What the status of a Gate says: what its gate holds, and whether that is too much. Pure.
+//! What the status of a Gate says: what its gate holds, and whether that is too much. What a LocalQueue says of gates
+//! that hold too much of it. Pure.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::SignedDuration;
@@ -9,7 +10,7 @@ use super::outcome::Now;
 use crate::cache::conditions::{self, ConditionUpdate, Type};
 use crate::cache::gates::GateObject;
 use crate::cache::gates::dependencies::Trouble;
-use crate::cache::held::Held;
+use crate::cache::held::{Held, HeldOfQueue};
 
 /// How many of the held objects a status names.
 pub const NAMED_MAX: usize = 10;
@@ -38,7 +39,7 @@ pub fn gate(
 ) -> GateStatus {
     let oldest = oldest(holdings.oldest.iter().copied());
     let since = oldest.first().and_then(|held| held.created);
-    let count = i32::try_from(holdings.count).unwrap_or(i32::MAX);
+    let count = count(holdings.count);
     let mut conditions = object.status.conditions.clone();
     let holds = "Objects that name this gate are held until it is lifted";
     let not_lifted = |reason, why: &str| {
@@ -80,10 +81,7 @@ pub fn gate(
         held: count,
         oldest_since: since.map(Time),
         oldest: oldest.iter().map(|held| named(held, kind_of)).collect(),
-        passed: object
-            .spec
-            .counter
-            .map(|_| i32::try_from(holdings.passed).unwrap_or(i32::MAX)),
+        passed: object.spec.counter.map(|_| self::count(holdings.passed)),
         lifted_total: object.lifted,
         expired_total: object.expired,
     }
@@ -112,25 +110,92 @@ pub fn kind_of(held: &Held, of_job_kind: &dyn Fn(&str) -> String) -> String {
     kind.map_or_else(|| "Pod".to_owned(), of_job_kind)
 }
 
+/// What a LocalQueue says of gates that hold more of it than `spec.backlog` of their Gates says: nothing if there is
+/// none. A gate comes with the name and the thresholds of its Gate, and with what it holds of this queue.
+pub fn queue_backlog<'a>(
+    gates: impl Iterator<Item = (String, &'a Backlog, HeldOfQueue)>,
+    now: Now,
+) -> Option<ConditionUpdate> {
+    let mut reason = None;
+    let mut told = Vec::new();
+    for (gate, backlog, held) in gates {
+        let age = held.oldest.map(|oldest| now.duration_since(oldest));
+        match exceeded(backlog, count(held.count), age) {
+            Some(Exceeded::Count(max)) => {
+                reason = Some(TOO_MANY_HELD);
+                told.push(format!(
+                    "Gate {gate} holds more than {max} objects of this queue"
+                ));
+            }
+            Some(Exceeded::Age(seconds)) => {
+                reason = reason.or(Some(HELD_TOO_LONG));
+                told.push(format!(
+                    "Gate {gate} holds an object of this queue for more than {seconds} s"
+                ));
+            }
+            None => {}
+        }
+    }
+    Some(ConditionUpdate {
+        kind: Type::Backlogged,
+        is_true: true,
+        reason: reason?,
+        message: told.join("; "),
+    })
+}
+
+/// What a LocalQueue says when no gate holds too much of it any more.
+pub fn no_queue_backlog() -> ConditionUpdate {
+    ConditionUpdate {
+        kind: Type::Backlogged,
+        is_true: false,
+        reason: WITHIN_THRESHOLDS,
+        message: "No gate holds more objects of this queue than its Gate's spec.backlog says, nor for longer".to_owned(),
+    }
+}
+
+const WITHIN_THRESHOLDS: &str = "WithinThresholds";
+/// Why a backlog is one.
+const TOO_MANY_HELD: &str = "TooManyHeld";
+const HELD_TOO_LONG: &str = "HeldTooLong";
+
+/// The threshold of a Gate that is exceeded.
+enum Exceeded {
+    /// So many objects.
+    Count(i32),
+    /// The oldest object's age in seconds.
+    Age(i32),
+}
+
+fn exceeded(backlog: &Backlog, count: i32, age: Option<SignedDuration>) -> Option<Exceeded> {
+    let is_old = |max: &i32| age.is_some_and(|age| i64::from(*max) < age.as_secs());
+    let too_many = backlog.held.filter(|max| *max < count);
+    let too_long = || backlog.age_seconds.filter(is_old);
+    too_many
+        .map(Exceeded::Count)
+        .or_else(|| too_long().map(Exceeded::Age))
+}
+
+fn count(count: usize) -> i32 {
+    i32::try_from(count).unwrap_or(i32::MAX)
+}
+
 /// Without the numbers of the present: a condition changes when something has happened, not as time passes.
 fn backlogged(backlog: &Backlog, count: i32, age: Option<SignedDuration>) -> ConditionUpdate {
-    let too_many = backlog.held.filter(|max| *max < count);
-    let is_old = |max: &i32| age.is_some_and(|age| i64::from(*max) < age.as_secs());
-    let too_long = backlog.age_seconds.filter(is_old);
-    let (is_true, reason, message) = match (too_many, too_long) {
-        (Some(max), _) => (
+    let (is_true, reason, message) = match exceeded(backlog, count, age) {
+        Some(Exceeded::Count(max)) => (
             true,
-            "TooManyHeld",
+            TOO_MANY_HELD,
             format!("More than {max} objects are held"),
         ),
-        (None, Some(max)) => (
+        Some(Exceeded::Age(max)) => (
             true,
-            "HeldTooLong",
+            HELD_TOO_LONG,
             format!("The oldest object is held for more than {max} s"),
         ),
-        (None, None) => (
+        None => (
             false,
-            "WithinThresholds",
+            WITHIN_THRESHOLDS,
             "Neither more objects are held than spec.backlog says, nor for longer".to_owned(),
         ),
     };
@@ -247,6 +312,70 @@ mod tests {
             );
             let condition = conditions::find(&status.conditions, Type::Backlogged).unwrap();
             assert_eq!(condition.reason, reason, "{max:?} {seconds:?} {count}");
+        }
+    }
+
+    #[test]
+    fn a_queue_tells_which_gates_hold_too_much_of_it() {
+        let of = |count, created| HeldOfQueue {
+            count,
+            oldest: Some(at(created)),
+        };
+        let by_count = Backlog {
+            held: Some(2),
+            age_seconds: None,
+        };
+        let by_age = Backlog {
+            held: None,
+            age_seconds: Some(10),
+        };
+        let cases = [
+            ("nothing is held", vec![], None),
+            (
+                "as many as may be",
+                vec![("a.io", &by_count, of(2, 0))],
+                None,
+            ),
+            ("as old as may be", vec![("a.io", &by_age, of(9, 90))], None),
+            (
+                "too many",
+                vec![("a.io", &by_count, of(3, 100))],
+                Some((
+                    "TooManyHeld",
+                    "Gate a.io holds more than 2 objects of this queue",
+                )),
+            ),
+            (
+                "one too old, and too many of another",
+                vec![
+                    ("a.io", &by_age, of(1, 89)),
+                    ("b.io", &by_count, of(3, 100)),
+                ],
+                Some((
+                    "TooManyHeld",
+                    "Gate a.io holds an object of this queue for more than 10 s; \
+                     Gate b.io holds more than 2 objects of this queue",
+                )),
+            ),
+            (
+                "one too old",
+                vec![("a.io", &by_age, of(1, 89)), ("b.io", &by_count, of(2, 0))],
+                Some((
+                    "HeldTooLong",
+                    "Gate a.io holds an object of this queue for more than 10 s",
+                )),
+            ),
+        ];
+        for (name, gates, expected) in cases {
+            let told = queue_backlog(
+                gates
+                    .into_iter()
+                    .map(|(gate, backlog, held)| (gate.to_owned(), backlog, held)),
+                at(100),
+            );
+            let told = told.map(|told| (told.reason, told.message));
+            let expected = expected.map(|(reason, message)| (reason, message.to_owned()));
+            assert_eq!(told, expected, "{name}");
         }
     }
 

@@ -20,7 +20,7 @@ use super::place::{self, PlaceOf};
 use super::unused_quota::Backoff;
 use super::workload::{self, Priority};
 use super::writes::{delete_workload, status_write};
-use crate::cache::conditions::{self, Type};
+use crate::cache::conditions::Type;
 use crate::cache::workload::group_workload_name;
 use crate::cache::{GroupKey, PodKey, PodRecord, WorkloadKey, WorkloadRecord};
 
@@ -247,15 +247,11 @@ fn gone(situation: &Situation<'_>) -> Plan {
 
 /// For how long the Workload of a group without pods stays, if it does.
 pub fn kept_for(record: &WorkloadRecord, now: Now) -> Option<Duration> {
-    let requeued = conditions::find(&record.status.conditions, Type::Requeued)?;
+    let requeued = record.since(Type::Requeued)?;
     if !record.is_made_again || record.is_finished() || record.status.admission.is_some() {
         return None;
     }
-    let until = requeued
-        .last_transition_time
-        .0
-        .checked_add(REPLACED_WITHIN)
-        .ok()?;
+    let until = requeued.checked_add(REPLACED_WITHIN).ok()?;
     let left = Duration::try_from(until.duration_since(now)).ok()?;
     (!left.is_zero()).then_some(left)
 }

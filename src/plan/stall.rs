@@ -80,7 +80,7 @@ pub fn overdue(
         return None;
     }
     let (since, reason, what) = if record.is_evicting() {
-        let since = conditions::true_since(&record.status.conditions, Type::Evicted)?;
+        let since = record.true_since(Type::Evicted)?;
         (since, EVICTION_OVERDUE, "Evicted")
     } else {
         (remains.deleted_at?, DELETION_OVERDUE, "Deleted")

@@ -13,6 +13,7 @@ use sluice_engine::{
 };
 use sluice_translate::{quantity, resource_list};
 
+use super::gate_status;
 use super::outcome::Now;
 use super::shares;
 use crate::cache::conditions::{self, ConditionUpdate, Type};
@@ -54,14 +55,24 @@ pub fn cluster_queue(
     }
 }
 
-/// The status of a LocalQueue of which gates hold so many jobs and pods, and of them these for the longest. `quota` is
-/// that of its ClusterQueue. `broken` says why the object can't be used at all.
+/// What gates hold of a LocalQueue.
+#[derive(Debug)]
+pub struct GatedOfQueue {
+    /// How many jobs and pods.
+    pub count: i32,
+    /// Those that are held for the longest.
+    pub oldest: Vec<GatedObject>,
+    /// Which gates hold too much of it, if there is such a gate.
+    pub backlog: Option<ConditionUpdate>,
+}
+
+/// The status of a LocalQueue. `quota` is that of its ClusterQueue. `broken` says why the object can't be used at all.
 pub fn local_queue(
     known: &LocalQueueStatus,
     status: &sluice_engine::LocalQueueStatus,
     quota: Option<&QueueQuota>,
     broken: Option<&str>,
-    (gated, oldest_gated): (i32, Vec<GatedObject>),
+    gated: GatedOfQueue,
     generation: Option<i64>,
     now: Now,
 ) -> LocalQueueStatus {
@@ -75,10 +86,18 @@ pub fn local_queue(
     };
     let mut conditions = known.conditions.clone();
     conditions::set(&mut conditions, update, generation, now);
+    let was_backlogged = conditions::is_true(&conditions, Type::Backlogged);
+    let backlog = match gated.backlog {
+        None if was_backlogged => Some(gate_status::no_queue_backlog()),
+        backlog => backlog,
+    };
+    if let Some(update) = backlog {
+        conditions::set(&mut conditions, update, generation, now);
+    }
     LocalQueueStatus {
         conditions,
-        gated_workloads: gated,
-        oldest_gated,
+        gated_workloads: gated.count,
+        oldest_gated: gated.oldest,
         pending_workloads: count(status.pending),
         reserving_workloads: count(status.reserving),
         admitted_workloads: count(status.admitted),

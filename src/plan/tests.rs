@@ -22,6 +22,7 @@ use super::{JobPatch, JobPurpose, Plan, StatusPurpose, Write, unused_quota};
 use crate::cache::{JobKey, JobRecord, WorkloadKey, WorkloadRecord};
 
 mod devices;
+mod excess;
 mod life;
 mod never_runs;
 mod partial;

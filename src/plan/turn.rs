@@ -112,19 +112,17 @@ pub fn turns(before: &WorkloadRecord, after: &WorkloadRecord) -> Vec<Turn> {
 
 /// Since when a Workload waits, or waited before its admission: since it was made, or since its last eviction.
 pub fn waits_since(record: &WorkloadRecord) -> Option<Timestamp> {
-    let evicted = conditions::find(&record.status.conditions, Type::Evicted);
-    let evicted = evicted.map(|condition| condition.last_transition_time.0);
-    evicted.max(record.created)
+    record.since(Type::Evicted).max(record.created)
 }
 
 /// When it was evicted last.
 pub fn evicted_at(record: &WorkloadRecord) -> Option<Timestamp> {
-    conditions::true_since(&record.status.conditions, Type::Evicted)
+    record.true_since(Type::Evicted)
 }
 
 /// When the condition Admitted last became true.
 pub fn admitted_at(record: &WorkloadRecord) -> Option<Timestamp> {
-    conditions::true_since(&record.status.conditions, Type::Admitted)
+    record.true_since(Type::Admitted)
 }
 
 /// The flavors of an admission, each named once.

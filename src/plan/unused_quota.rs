@@ -7,7 +7,7 @@ use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use sluice_crds::{RequeueState, Reservation};
 use sluice_engine::Time;
 
-use crate::cache::conditions::{self, Type};
+use crate::cache::conditions::Type;
 use crate::cache::{PodRecord, WorkloadRecord};
 
 /// The reason of an eviction for want of nodes.
@@ -50,6 +50,12 @@ pub fn pod_backoff(count: i32, terms: &Reservation) -> Duration {
     Duration::try_from(doubled(&terms.backoff, count)).unwrap_or_default()
 }
 
+/// When a Workload waits in its queue again that backs off by these terms.
+pub fn requeue_at(record: &WorkloadRecord, terms: Option<&Reservation>) -> Option<Timestamp> {
+    let backoff = terms.map(|terms| terms.backoff.clone()).unwrap_or_default();
+    record.requeue_at(doubled(&backoff, i32::MAX))
+}
+
 fn doubled(terms: &sluice_crds::Backoff, count: i32) -> SignedDuration {
     let times = u32::try_from(count.saturating_sub(1)).unwrap_or(0).min(30);
     let seconds = i64::from(terms.base_seconds).saturating_mul(1_i64 << times);
@@ -77,7 +83,7 @@ pub fn unused_since<'a>(
     pods: impl Iterator<Item = &'a PodRecord>,
     empty_since: Option<Timestamp>,
 ) -> Option<Timestamp> {
-    let admitted = conditions::true_since(&record.status.conditions, Type::Admitted)?;
+    let admitted = record.true_since(Type::Admitted)?;
     let waiting = pods.filter_map(pod_unused_since).chain(empty_since).min()?;
     Some(waiting.max(admitted))
 }
@@ -91,12 +97,13 @@ pub fn pod_unused_since(pod: &PodRecord) -> Option<Timestamp> {
 /// Since when a pod holds quota that was released by itself: what was never gated does since it was made.
 pub fn pod_usage_since(pod: &PodRecord) -> Option<Timestamp> {
     let admitted = pod.admitted.as_ref().and_then(|found| found.as_ref().ok());
-    admitted.map(|admitted| admitted.at.0).or(pod.created)
+    let recorded = admitted.map(|admitted| admitted.at.0).or(pod.created);
+    recorded.map(|at| pod.times.since(at))
 }
 
 /// Since when an admitted Workload holds quota.
 pub fn usage_since(record: &WorkloadRecord) -> Option<Timestamp> {
-    conditions::true_since(&record.status.conditions, Type::QuotaReserved)
+    record.true_since(Type::QuotaReserved)
 }
 
 /// For so long pods may run that no watch has shown, because of an admission at `since`: the job and its Workload

@@ -1,6 +1,6 @@
 //! The command line.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand, ValueEnum};
@@ -70,6 +70,14 @@ pub struct Args {
         requires = "webhook_client_ca"
     )]
     pub webhook_client_name: Vec<String>,
+    /// Where visibility.sluice.dev is served: who waits in which queue. Only the front proxy of the API server is
+    /// answered. Default: nowhere.
+    #[arg(long, env = "SLUICE_VISIBILITY_BIND")]
+    pub visibility_bind: Option<SocketAddr>,
+    /// The IP address by which other replicas reach this one: the pod's. They pass requests for visibility.sluice.dev
+    /// on to the one that leads. Default: that of --visibility-bind.
+    #[arg(long, env = "POD_IP")]
+    pub pod_ip: Option<IpAddr>,
     /// Where metrics are served, as GET /metrics.
     #[arg(long, env = "SLUICE_METRICS_BIND", default_value = "0.0.0.0:8080")]
     pub metrics_bind: SocketAddr,

@@ -1,5 +1,6 @@
 //! Keeps the webhook's certificate: made here, stored in a Secret that all replicas share, renewed in
-//! time, served without a restart, and trusted by the webhook configurations.
+//! time, served without a restart, and trusted by the webhook configurations and by the APIService of
+//! visibility.sluice.dev, which shares it.
 //!
 //! Only the leader writes. Others serve what is stored, so a process at somebody's desk, with other names
 //! and an administrator's rights, changes nothing of it. No key of a CA is kept: each certificate is
@@ -30,6 +31,7 @@ use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
+use crate::process::api_service;
 use crate::process::clock::Moment;
 use crate::process::field_manager::FIELD_MANAGER;
 use crate::process::metrics::Metrics;
@@ -39,6 +41,8 @@ use crate::process::term::Term;
 const SECRET: &str = "sluice-webhook-certificate";
 /// The service that is in front of the webhook.
 const SERVICE: &str = "sluice-webhook";
+/// The service that is in front of visibility.sluice.dev.
+const VISIBILITY_SERVICE: &str = "sluice-visibility";
 /// How often all is looked at again: whoever replaces a webhook configuration takes the CA away.
 const CHECK: Duration = Duration::from_secs(5);
 /// The same after a failure, and while the webhook configurations are missing or untrusting.
@@ -48,6 +52,8 @@ const CHECK_AT_ONCE: Duration = Duration::from_millis(250);
 /// API servers hear of a CA by watches of their own, within milliseconds as a rule. A new certificate is served only
 /// when its CA has been in place for so long.
 const SPREADING: Duration = Duration::from_millis(1_500);
+/// Longest time for the APIService.
+const READERS_DEADLINE: Duration = Duration::from_secs(5);
 /// Longest time for one look.
 const DEADLINE: Duration = Duration::from_secs(15);
 
@@ -76,6 +82,8 @@ pub struct Keeper {
     served_bundle: String,
     /// Since when the CA of this certificate is in place.
     trusted: Option<(String, Moment)>,
+    /// Why the APIService does not trust it, as was told last.
+    told: Option<String>,
 }
 
 impl Keeper {
@@ -94,6 +102,7 @@ impl Keeper {
             .map(|san| (san.parse::<IpAddr>().ok(), san.clone()))
             .partition(|(ip, _)| ip.is_some());
         let mut dns = service_dns_names(SERVICE, namespace);
+        dns.extend(service_dns_names(VISIBILITY_SERVICE, namespace));
         dns.extend(names.into_iter().map(|(_, name)| name));
         Self {
             client,
@@ -106,6 +115,7 @@ impl Keeper {
             served: String::new(),
             served_bundle: String::new(),
             trusted: None,
+            told: None,
         }
     }
 
@@ -149,6 +159,7 @@ impl Keeper {
             key_pem: text(&stored, KEY),
         };
         let bundle = text(&stored, BUNDLE);
+        self.trust_for_readers(&bundle).await;
         let trust = self.trust(&bundle).await?;
         if self.served != pair.certificate_pem && self.may_serve(&pair.certificate_pem, trust) {
             let key = certified_key(&pair).context("read the stored certificate")?;
@@ -244,6 +255,29 @@ impl Keeper {
         Ok(entries
             .map(|(key, value)| (key.to_owned(), ByteString(value.into_bytes())))
             .into())
+    }
+
+    /// Has the APIService trust `bundle`, if there is one and this process leads. Webhooks must not wait for that.
+    async fn trust_for_readers(&mut self, bundle: &str) {
+        if !self.term.is_valid() {
+            return;
+        }
+        match timeout(READERS_DEADLINE, api_service::trust(&self.client, bundle)).await {
+            Ok(Ok(())) => self.told = None,
+            Ok(Err(error)) => self.tell(format!("{error:#}")),
+            Err(_) => self.tell("the API server did not answer".to_owned()),
+        }
+    }
+
+    /// Tells once why the APIService can't be written to.
+    fn tell(&mut self, error: String) {
+        if self.told.as_ref() != Some(&error) {
+            warn!(
+                error,
+                "visibility.sluice.dev does not answer, everything else does; trying again"
+            );
+            self.told = Some(error);
+        }
     }
 
     /// Has all configurations trust `bundle`, if this process leads: the shipped ones, and those of Sluice's own making.

@@ -6,7 +6,7 @@ use std::cell::Cell;
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use k8s_openapi::jiff::Timestamp;
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use rustix::time::{ClockId, clock_gettime};
 
 /// Linux stops CLOCK_MONOTONIC while the machine sleeps: a leader that was suspended for an hour would
@@ -35,6 +35,28 @@ pub fn simulate(wall: Timestamp) {
 /// Whether this thread runs a simulation.
 pub fn is_simulated() -> bool {
     SIMULATED.get().is_some()
+}
+
+/// The wall clock of a process. That of a simulated one may be wrong.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct WallClock {
+    fast: SignedDuration,
+}
+
+impl WallClock {
+    /// One that is fast by so much; slow if that is negative.
+    pub fn fast_by(fast: SignedDuration) -> Self {
+        Self { fast }
+    }
+
+    /// The wall clock as it is now, for what others compare with theirs.
+    pub fn wall(self) -> Timestamp {
+        self.read(wall())
+    }
+
+    fn read(self, right: Timestamp) -> Timestamp {
+        right.saturating_add(self.fast).unwrap_or(right)
+    }
 }
 
 /// A point in time of this machine, counted from its start.
@@ -95,11 +117,11 @@ pub struct Now {
 }
 
 impl Now {
-    /// Reads the clock.
-    pub fn read() -> Self {
+    /// Reads the clocks.
+    pub fn read(clock: WallClock) -> Self {
         Self {
             moment: Moment::now(),
-            wall: now(),
+            wall: clock.read(now()),
         }
     }
 

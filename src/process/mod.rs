@@ -3,6 +3,7 @@
 //!
 //! Must not know what the process is for. Uses no other folder.
 
+mod api_service;
 pub mod args;
 pub mod certificate;
 pub mod clock;
@@ -15,6 +16,7 @@ pub mod invariants;
 pub mod lease;
 pub mod metrics;
 pub mod pulse;
+pub mod recorded_times;
 pub mod term;
 
 pub use field_manager::FIELD_MANAGER;

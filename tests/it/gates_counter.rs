@@ -10,7 +10,7 @@ use sluice_testbed::{Options, Sluice, SluiceOptions, eventually};
 use crate::support::admission::{Admission, both_ways, play};
 use crate::support::history::Revision;
 use crate::support::objects::{
-    GATED, Job, is_complete, name_of, own, own_gate, priority_class, quota,
+    GATED, Job, is_complete, local_queue, name_of, own, own_gate, priority_class, quota,
 };
 use crate::support::pods::Pod;
 use crate::support::{DEADLINE, Scene, bed, refusal, see_a_second_pass};
@@ -19,6 +19,7 @@ both_ways!(
     no_more_pass_than_the_counter_says,
     the_next_place_goes_by_priority_then_age,
     what_users_write_takes_no_place_and_frees_none,
+    what_would_not_start_takes_no_place,
 );
 
 const LIFTED: &str = "sluice.dev/lifted-gates";
@@ -184,6 +185,39 @@ async fn what_users_write_takes_no_place_and_frees_none(admission: Admission) ->
             .await?;
         scene.delete("Job", name_of(&first)).await?;
         scene.see("Job", "second", "past the gate", is_past).await?;
+        Ok(())
+    })
+    .await
+}
+
+/// Else anybody could keep all others waiting at no cost.
+async fn what_would_not_start_takes_no_place(admission: Admission) -> Result<()> {
+    play(admission, "count-idle", async |scene| {
+        scene.queue(&[quota("cpu", "10")]).await?;
+        let gate = counter(scene, 1).await?;
+        let suspended = Job::new("suspended").gate(&gate);
+        let suspended = suspended.with(&["spec", "suspend"], json!(true));
+        let nowhere = Job::new("nowhere").queue("not-there").gate(&gate);
+        for job in [suspended, nowhere] {
+            scene.create(&job.json()).await?;
+        }
+        let (_, object) = own_gate(&scene.ns, "licence");
+        scene
+            .see("Gate", &object, "holding both", |gate| {
+                gate["status"]["held"] == 2
+            })
+            .await?;
+        scene
+            .create(&Job::new("runs").queue("q").gate(&gate).json())
+            .await?;
+        scene.see_complete("runs").await?;
+        for name in ["suspended", "nowhere"] {
+            ensure!(is_held(&scene.get("Job", name).await?), "{name}");
+        }
+        // It gets a place when its queue is there.
+        let queue = local_queue("not-there", &scene.ns);
+        scene.create(&queue).await?;
+        scene.see_complete("nowhere").await?;
         Ok(())
     })
     .await

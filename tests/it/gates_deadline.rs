@@ -8,7 +8,7 @@ use sluice_testbed::eventually;
 use crate::support::DEADLINE;
 use crate::support::Scene;
 use crate::support::admission::{Admission, both_ways, play};
-use crate::support::objects::{GATED, Job, is_suspended, own, own_gate, quota};
+use crate::support::objects::{GATED, Job, condition, is_suspended, own, own_gate, quota};
 use crate::support::pods::{Pod, queued, replicated};
 
 both_ways!(
@@ -232,12 +232,30 @@ async fn a_gate_says_what_it_holds(admission: Admission) -> Result<()> {
         assert_eq!(oldest[0]["kind"], "Job.batch");
         assert_eq!(oldest[0]["namespace"], scene.ns.as_str());
         assert_eq!(gate["status"]["oldestSince"], oldest[0]["since"]);
+        scene
+            .see_condition("LocalQueue", "q", "Backlogged", "True", "TooManyHeld")
+            .await?;
+        let queue = scene
+            .see("LocalQueue", "q", "naming three", |queue| {
+                queue["status"]["oldestGated"]
+                    .as_array()
+                    .is_some_and(|oldest| oldest.len() == 3)
+            })
+            .await?;
+        let told = condition(&queue, "Backlogged").unwrap_or_default().2;
+        let expected = format!("Gate {object} holds more than 2 objects of this queue");
+        assert_eq!(told, expected);
+        let first = &queue["status"]["oldestGated"][0];
+        assert_eq!(first["gates"], json!([name]));
+        assert_eq!(first["since"], oldest[0]["since"]);
         let shown = scene
             .kubectl(&["get", "gates", &object], None)
             .await?
             .ok()?;
         ensure!(
-            shown.contains("HELD") && shown.contains("OLDEST"),
+            ["HELD", "OLDEST", "DEADLINE"]
+                .iter()
+                .all(|column| shown.contains(column)),
             "{shown}"
         );
 
@@ -245,6 +263,9 @@ async fn a_gate_says_what_it_holds(admission: Admission) -> Result<()> {
         scene.merge("Job", "j1", ungated).await?;
         scene
             .see_condition("Gate", &object, "Backlogged", "False", "WithinThresholds")
+            .await?;
+        scene
+            .see_condition("LocalQueue", "q", "Backlogged", "False", "WithinThresholds")
             .await?;
         // The gate holds on by itself when its Gate is gone.
         scene.delete("Gate", &object).await?;

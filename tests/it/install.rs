@@ -22,6 +22,7 @@ admissionregistration.k8s.io/mutatingwebhookconfigurations: create
 admissionregistration.k8s.io/validatingwebhookconfigurations sluice-declared: get patch update
 admissionregistration.k8s.io/validatingwebhookconfigurations sluice: get patch
 admissionregistration.k8s.io/validatingwebhookconfigurations: create
+apiregistration.k8s.io/apiservices v1alpha1.visibility.sluice.dev: get patch
 apps/deployments: get list patch watch
 apps/replicasets: get
 apps/statefulsets: get list patch watch
@@ -29,6 +30,7 @@ argoproj.io/workflows: get list patch watch
 authorization.k8s.io/subjectaccessreviews: create
 batch/cronjobs: get
 batch/jobs: get list patch watch
+core/configmaps extension-apiserver-authentication: get
 core/limitranges: get list watch
 core/namespaces: get list watch
 core/pods: delete get list patch watch
@@ -95,6 +97,8 @@ get gates: - - -
 create workloadpriorityclasses: - - -
 create gates: - - -
 get clusterqueues: - - -
+get localqueues.visibility.sluice.dev/pendingworkloads: y y y
+get clusterqueues.visibility.sluice.dev/pendingworkloads: - - -
 create jobkinds: - - -
 ";
 
@@ -355,12 +359,13 @@ async fn tenants_can_not_admit_their_own_jobs() -> Result<()> {
     }
     let may = async |role: &str, verb: &str, resource: &str, subresource: &str| {
         // With a namespace, a review of what is in none would be about something that nobody asks for.
+        let (resource, group) = resource.split_once('.').unwrap_or((resource, "sluice.dev"));
         let is_namespaced = ["workloads", "localqueues"].contains(&resource);
         let review = json!({
             "apiVersion": "authorization.k8s.io/v1",
             "kind": "SubjectAccessReview",
             "spec": { "user": role, "groups": ["system:authenticated"], "resourceAttributes": {
-                "namespace": if is_namespaced { ns.as_str() } else { "" }, "verb": verb, "group": "sluice.dev", "version": "v1alpha1",
+                "namespace": if is_namespaced { ns.as_str() } else { "" }, "verb": verb, "group": group, "version": "v1alpha1",
                 "resource": resource, "subresource": subresource,
             } },
         });

@@ -1,8 +1,9 @@
 //! What Sluice's metrics say of queues and jobs, as a scraper reads them. Names and meanings are in docs/metrics.md.
 
 use anyhow::{Result, ensure};
+use k8s_openapi::jiff::Timestamp;
 use serde_json::json;
-use sluice_testbed::{Sluice, eventually, sum_of_series};
+use sluice_testbed::{Sluice, SluiceOptions, eventually, sum_of_series};
 
 use crate::support::objects::{self, Job, quota, with};
 use crate::support::{DEADLINE, Scene, bed};
@@ -124,6 +125,81 @@ async fn a_queue_and_its_jobs_are_measured_until_the_queue_is_gone() -> Result<(
         eventually("the series of the queue to be gone", DEADLINE, async || {
             let said = said(scene).await?;
             ensure!(said.is_empty(), "{said:?}");
+            Ok(())
+        })
+        .await
+    })
+    .await
+}
+
+/// A gate without a Gate has no series of its own: any user can think of one.
+#[tokio::test]
+async fn what_gates_hold_of_a_queue_is_measured() -> Result<()> {
+    bed::shared("metrics-gates", async |scene| {
+        scene.queue(&[quota("cpu", "1")]).await?;
+        let (known, object) = objects::own_gate(&scene.ns, "budget");
+        let spec = json!({"lifting": "Anyone"});
+        scene.apply(&objects::own("Gate", &object, spec)).await?;
+        let (unknown, _) = objects::own_gate(&scene.ns, "data");
+        for (name, gate) in [("a", &known), ("b", &known), ("c", &unknown)] {
+            scene
+                .create(&Job::new(name).queue("q").gate(gate).json())
+                .await?;
+        }
+        let held = "sluice_cluster_queue_gate_held_objects";
+        let of_known = format!("gate=\"{object}\"");
+        see_metric(scene, held, &[&of_known], 2.0).await?;
+        see_metric(scene, held, &["gate=\"\""], 1.0).await?;
+        let job = scene.get("Job", "a").await?;
+        let created = job["metadata"]["creationTimestamp"].as_str();
+        let created: Timestamp = created.unwrap_or_default().parse()?;
+        let oldest = "sluice_cluster_queue_gate_oldest_held_timestamp_seconds";
+        let created = f64::from(u32::try_from(created.as_second())?);
+        see_metric(scene, oldest, &[&of_known], created).await?;
+        for name in ["a", "b", "c"] {
+            let lifted = json!({"metadata": {"annotations": {(objects::GATED): null}}});
+            scene.merge("Job", name, lifted).await?;
+            scene.see_complete(name).await?;
+        }
+        eventually("no gate to hold anything", DEADLINE, async || {
+            let said = said(scene).await?;
+            ensure!(said.iter().all(|line| !line.starts_with(held)), "{said:?}");
+            Ok(())
+        })
+        .await
+    })
+    .await
+}
+
+#[tokio::test]
+async fn local_queues_are_measured_where_that_is_asked_for() -> Result<()> {
+    let options = SluiceOptions {
+        args: vec!["--local-queue-metrics".to_owned()],
+        ..SluiceOptions::new(bed::BINARY)
+    };
+    bed::own_unsupervised("metrics-local", options, async |bed, scene| {
+        scene.queue(&[quota("cpu", "1")]).await?;
+        let (gate, _) = objects::own_gate(&scene.ns, "data");
+        scene
+            .create(&Job::new("held").queue("q").gate(&gate).json())
+            .await?;
+        scene
+            .create(&Job::new("runs").queue("q").runs_forever().json())
+            .await?;
+        let of_queue = format!("namespace=\"{}\"", scene.ns);
+        let labels = [of_queue.as_str(), "name=\"q\""];
+        let series = [
+            ("sluice_local_queue_gate_held_objects", 1.0),
+            ("sluice_local_queue_admitted_active_workloads", 1.0),
+            ("sluice_local_queue_pending_workloads", 0.0),
+        ];
+        eventually("the series of the LocalQueue", DEADLINE, async || {
+            let text = bed.sluice.metrics().await?;
+            for (name, value) in series {
+                let known = sum_of_series(&text, name, &labels);
+                let is_it = known.is_some_and(|known| (known - value).abs() < 1e-6);
+                ensure!(is_it, "{name}: {known:?}");
+            }
             Ok(())
         })
         .await

@@ -137,13 +137,51 @@ async fn a_part_runs_on_what_its_owner_was_admitted_with() -> Result<()> {
             "/spec/template/spec/containers/0/resources/requests/cpu",
             json!("1500m"),
         );
-        scene.create(&with(greedy, runs, forever)).await?;
+        scene.create(&with(greedy, runs, forever.clone())).await?;
         scene.see("Job", "greedy", "held", is_suspended).await?;
         let told = scene.see_event("greedy", "ExceedsOwner").await?;
         assert_eq!(
             told,
             "Suspended: it requests cpu 1500m, and Crew \"first\", to which it belongs, was admitted with 1; increase the requests of that object, or create this object without the owner reference, so that it is queued by itself"
         );
+
+        // Each of these two fits, and both together do not: the one with the label goes, or the one without.
+        for (name, label) in [("second", true), ("third", false)] {
+            let mut part = with(mk_part(name, &first), runs, forever.clone());
+            part["spec"]["template"]["spec"]["containers"][0]["resources"]["requests"]["cpu"] =
+                json!("700m");
+            if !label {
+                part["metadata"]["labels"] = json!({});
+            }
+            scene.create(&part).await?;
+            if name == "second" {
+                scene.see_pods("Running", 1).await?;
+            }
+        }
+        scene.see("Job", "third", "held", is_suspended).await?;
+        let told = scene.see_event("third", "ExceedsOwner").await?;
+        assert_eq!(
+            told,
+            "Suspended: it requests cpu 700m, other objects that belong to Crew \"first\" use 700m, and Crew \"first\" was admitted with 1; increase the requests of that object, or create this object without the owner reference, so that it is queued by itself"
+        );
+        ensure!(!is_suspended(&scene.get("Job", "second").await?));
+        scene.delete("Job", "second").await?;
+        // A part grows beside its sibling.
+        let quarter = |name: &str| {
+            let mut part = with(mk_part(name, &first), runs, forever.clone());
+            part["spec"]["template"]["spec"]["containers"][0]["resources"]["requests"]["cpu"] =
+                json!("250m");
+            part
+        };
+        for name in ["fourth", "fifth"] {
+            scene.create(&quarter(name)).await?;
+        }
+        scene.see_pods("Running", 2).await?;
+        let grown = json!({"spec": {"parallelism": 4}});
+        scene.merge("Job", "fourth", grown).await?;
+        scene.see("Job", "fourth", "held", is_suspended).await?;
+        ensure!(!is_suspended(&scene.get("Job", "fifth").await?));
+        scene.delete("Job", "fifth").await?;
 
         crew.delete(scene, "first").await?;
         crew.see_released(scene, "waiting").await?;
@@ -243,6 +281,31 @@ async fn owners_in_between_are_passed_through_and_may_go_first() -> Result<()> {
 }
 
 /// What nobody owns in truth is queued like any other job.
+/// As with an operator that makes Jobs and that Sluice knows nothing of: it may not read its objects.
+#[tokio::test]
+async fn a_job_of_an_object_that_may_not_be_read_is_queued_by_itself() -> Result<()> {
+    bed::shared("owner-forbidden", async |scene| {
+        scene.queue(&[quota("cpu", "1")]).await?;
+        let note = MadeUp::new(scene, "Note");
+        note.install_crd(scene).await?;
+        let made = note.create(scene, &note.object("maker")).await?;
+        scene.create(&mk_part("made", &made)).await?;
+        scene.see_complete("made").await?;
+        // It waits for quota like any other.
+        let large = with(mk_part("large", &made), "/spec/parallelism", json!(2));
+        scene
+            .create(&with(large, "/spec/completions", json!(2)))
+            .await?;
+        scene
+            .see_workload("large", "waiting for quota", |workload| {
+                condition(workload, "QuotaReserved").is_some_and(|(status, ..)| status == "False")
+            })
+            .await?;
+        Ok(())
+    })
+    .await
+}
+
 #[tokio::test]
 async fn a_forged_reference_changes_nothing() -> Result<()> {
     let options = without_garbage_collection()?;

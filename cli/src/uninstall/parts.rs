@@ -35,8 +35,10 @@ const HOLDS: [Kind; 6] = [
     (ADMISSION, "v1", "ValidatingAdmissionPolicy"),
 ];
 
-/// The process, and the rights of whatever else runs with its account.
-const PROCESS: [Kind; 3] = [
+/// The process, and the rights of whatever else runs with its account. First what leads to it: while nobody answers
+/// there, the API server can't tell which kinds it has, and ends no namespace.
+const PROCESS: [Kind; 4] = [
+    ("apiregistration.k8s.io", "v1", "APIService"),
     ("apps", "v1", "Deployment"),
     (RBAC, "v1", "ClusterRoleBinding"),
     (RBAC, "v1", "RoleBinding"),

@@ -10,6 +10,17 @@ use crate::api::queues::Consumed;
 use crate::api::quota::Quota;
 use crate::api::share::Share;
 
+/// A workload of a LocalQueue that is pending.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pending<'a> {
+    /// Higher comes first.
+    pub priority: i32,
+    /// Earlier comes first, at equal priority; then the smaller id.
+    pub created: i64,
+    /// The sum of its requests above zero, with the pods themselves as `pods`. Empty if they are not valid.
+    pub requests: &'a [(ResourceName, Amount)],
+}
+
 /// Amounts by flavor and resource.
 pub type ByFlavor<T> = BTreeMap<FlavorName, BTreeMap<ResourceName, T>>;
 

@@ -5,4 +5,5 @@
 
 pub(crate) mod diagnose;
 pub(crate) mod outlook;
+pub(crate) mod pending;
 pub(crate) mod queue_status;

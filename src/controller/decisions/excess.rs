@@ -1,40 +1,46 @@
 //! Children of queued objects that run though they may not, by `plan/excess.rs`: they are suspended and told,
-//! and it is for the controller of their owner to resume them. Each is looked at twice, a second apart, so
-//! that what is seen of owner and child belongs together.
+//! and it is for the controller of their owner to resume them. Each is found twice, a second apart, so
+//! that what is seen of owner and children belongs together.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use kube::api::ApiResource;
 use tracing::warn;
 
 use crate::cache::pod::{CHAIN_MAX, OwnerRef};
-use crate::cache::{JobKey, JobRecord, Subject};
+use crate::cache::{JobKey, JobRecord, Subject, Uid};
 use crate::controller::Controller;
 use crate::controller::intake::lineage::Known;
-use crate::plan::excess::{Excess, excess, note};
+use crate::plan::excess::{Excess, RunningChild, excess, note};
 use crate::plan::{JobPatch, JobPurpose, Write};
 use crate::process::hashing::HashMap;
-use crate::process::invariants::violated;
 
 /// Suspensions at the same time.
 const CONCURRENCY: usize = 8;
-/// Children under suspicion. Others wait until they are seen again.
-const SUSPECTS_MAX: usize = 10_000;
 
-/// Children that run and may not.
+/// Children that run, and those of them that may not.
 #[derive(Default)]
 pub struct ExcessChildren {
-    suspects: HashMap<JobKey, Suspect>,
+    /// By the queued object above them.
+    families: HashMap<Uid, Family>,
+    /// The queued object above each.
+    roots: HashMap<JobKey, Uid>,
+    /// The namespace whose turn was last.
+    last: Option<Arc<str>>,
     /// Suspensions to be sent.
     waiting: Vec<(Write, ApiResource)>,
     running: usize,
 }
 
-/// A child as it was seen last.
-struct Suspect {
-    record: JobRecord,
-    /// Whether a round has found so already.
-    is_confirmed: bool,
+/// The children of a queued object that run.
+#[derive(Default)]
+struct Family {
+    children: BTreeMap<JobKey, RunningChild>,
+    /// Whether one was seen since they were judged.
+    is_changed: bool,
+    /// Those that were found in the last round, and have not been seen since.
+    suspects: BTreeSet<JobKey>,
 }
 
 impl ExcessChildren {
@@ -49,54 +55,105 @@ impl ExcessChildren {
     pub fn ended(&mut self) {
         self.running = self.running.saturating_sub(1);
     }
+
+    /// Forgets a child, and returns what was known of it.
+    pub fn forget(&mut self, key: &JobKey) -> Option<RunningChild> {
+        let root = self.roots.remove(key)?;
+        let family = self.families.get_mut(&root)?;
+        let known = family.children.remove(key);
+        family.suspects.remove(key);
+        if family.children.is_empty() {
+            self.families.remove(&root);
+        }
+        known
+    }
+
+    fn put(&mut self, root: Uid, key: &JobKey, child: RunningChild) {
+        self.roots.insert(key.clone(), root.clone());
+        let family = self.families.entry(root).or_default();
+        family.children.insert(key.clone(), child);
+        family.is_changed = true;
+    }
+
+    /// How many suspensions may begin.
+    fn free(&self) -> usize {
+        CONCURRENCY.saturating_sub(self.waiting.len().saturating_add(self.running))
+    }
+
+    /// The queued objects whose children are to be judged.
+    fn to_judge(&self) -> Vec<Uid> {
+        let families = self.families.iter();
+        let open = families.filter(|(_, family)| family.is_changed || !family.suspects.is_empty());
+        open.map(|(root, _)| root.clone()).collect()
+    }
 }
+
+/// A child that may not run, why, and the queued object above it.
+type Found = (JobKey, Excess, Subject);
 
 impl Controller {
     /// Takes in a child as it is now.
     pub(in crate::controller) fn check_excess(&mut self, key: &JobKey, record: &JobRecord) {
-        if self.excess_of(key, record).is_none() {
-            self.excess_children.suspects.remove(key);
-        } else if self.excess_children.suspects.len() < SUSPECTS_MAX {
-            let suspect = Suspect {
-                record: record.clone(),
-                is_confirmed: false,
-            };
-            self.excess_children.suspects.insert(key.clone(), suspect);
+        let known = self.excess_children.forget(key);
+        let root = self.queued_above(key, record);
+        let root = root.and_then(|root| self.objects.job(root));
+        let root = root.map(|root| root.uid.clone());
+        let child = RunningChild::read(record, known.as_ref());
+        if let (Some(root), Some(child)) = (root, child) {
+            self.excess_children.put(root, key, child);
         }
     }
 
-    /// Once a second: suspends children that have been found twice to run and may not.
+    /// Once a second: suspends children that have been found twice to run and may not. Each namespace has its turn: the
+    /// many children of one keep nobody else's from being found.
     pub(in crate::controller) fn suspend_excess_children(&mut self) {
-        let suspects = &mut self.excess_children.suspects;
-        suspects.retain(|key, _| self.objects.children.get(key).is_some());
-        let judged: Vec<_> = (self.excess_children.suspects.iter())
-            .map(|(key, suspect)| (key.clone(), self.excess_of(key, &suspect.record)))
-            .collect();
-        for (key, found) in judged {
-            let Some((excess, root)) = found else {
-                self.excess_children.suspects.remove(&key);
-                continue;
-            };
-            let suspect = self.excess_children.suspects.get_mut(&key);
-            if suspect.is_some_and(|suspect| std::mem::replace(&mut suspect.is_confirmed, true)) {
-                self.suspend_child(&key, &excess, &root);
+        let mut confirmed: BTreeMap<Arc<str>, Vec<Found>> = BTreeMap::new();
+        for root in self.excess_children.to_judge() {
+            for found in self.judge(&root) {
+                let of_namespace = confirmed.entry(found.0.namespace.clone()).or_default();
+                of_namespace.push(found);
             }
         }
+        let free = self.excess_children.free();
+        for (key, excess, root) in take_turns(confirmed, self.excess_children.last.as_ref(), free) {
+            self.excess_children.last = Some(key.namespace.clone());
+            self.suspend_child(&key, &excess, &root);
+        }
     }
 
-    /// Suspends a child. It stays under suspicion until it is seen to be suspended.
-    fn suspend_child(&mut self, key: &JobKey, excess: &Excess, root: &Subject) {
-        let ExcessChildren {
-            waiting, running, ..
-        } = &self.excess_children;
-        if CONCURRENCY <= waiting.len() + running {
-            return;
-        }
-        let Some(suspect) = self.excess_children.suspects.get_mut(key) else {
-            return violated("a child that is suspended is under suspicion");
+    /// Judges the children of a queued object. Returns those that were found in the last round too.
+    fn judge(&mut self, root: &Uid) -> Vec<Found> {
+        let subject = Subject::Job(root.clone());
+        let workload = self.objects.workload_of(&subject).map(|(_, record)| record);
+        let job = self.objects.job_of(&subject).map(|(_, job)| job);
+        let Some(family) = self.excess_children.families.get_mut(root) else {
+            return Vec::new();
         };
-        suspect.is_confirmed = false;
-        let uid = suspect.record.uid.clone();
+        family.is_changed = false;
+        let found = job.map_or_else(Vec::new, |job| excess(job, workload, &family.children));
+        let found: BTreeMap<JobKey, Excess> = found
+            .into_iter()
+            .map(|(key, excess)| (key.clone(), excess))
+            .collect();
+        let before = std::mem::replace(&mut family.suspects, found.keys().cloned().collect());
+        let twice = found.into_iter().filter(|(key, _)| before.contains(key));
+        twice
+            .map(|(key, excess)| (key, excess, subject.clone()))
+            .collect()
+    }
+
+    /// Suspends a child. It is judged anew until it is seen to be suspended.
+    fn suspend_child(&mut self, key: &JobKey, excess: &Excess, root: &Subject) {
+        let families = &mut self.excess_children.families;
+        let family = root.job().and_then(|root| families.get_mut(root));
+        let Some(family) = family else {
+            return;
+        };
+        family.suspects.remove(key);
+        family.is_changed = true;
+        let Some(uid) = family.children.get(key).map(|child| child.uid.clone()) else {
+            return;
+        };
         let kind = self.kinds.compiled(&key.kind);
         let patch = kind.and_then(|kind| kind.suspend_patch(&uid));
         let resource = self.kinds.resource(&key.kind);
@@ -115,14 +172,6 @@ impl Controller {
         self.excess_children.waiting.push((write, resource));
     }
 
-    /// Why a child may not run, and the queued object above it.
-    fn excess_of(&self, key: &JobKey, child: &JobRecord) -> Option<(Excess, Subject)> {
-        let root = self.objects.job(self.queued_above(key, child)?)?;
-        let subject = Subject::Job(root.uid.clone());
-        let workload = self.objects.workload_of(&subject).map(|(_, record)| record);
-        Some((excess(root, workload, child)?, subject))
-    }
-
     /// The object that is queued, some way above `child`.
     fn queued_above(&self, key: &JobKey, child: &JobRecord) -> Option<&JobKey> {
         let mut above: Option<Arc<OwnerRef>> = child.owner.clone();
@@ -135,10 +184,72 @@ impl Controller {
                 Some((_, child)) => child.owner.clone(),
                 None => match self.owners.known(&owner, &key.namespace) {
                     Known::There { owner, .. } => owner,
-                    Known::Managed | Known::Gone | Known::Unreadable | Known::Nothing => None,
+                    Known::Managed
+                    | Known::Gone
+                    | Known::Forbidden
+                    | Known::Unreadable
+                    | Known::Nothing => None,
                 },
             };
         }
         None
+    }
+}
+
+/// So many of what was found, in turn one of each namespace, beginning after the `last`.
+fn take_turns<T>(
+    found: BTreeMap<Arc<str>, Vec<T>>,
+    last: Option<&Arc<str>>,
+    count: usize,
+) -> Vec<T> {
+    let (mut first, after): (Vec<_>, Vec<_>) = (found.into_iter())
+        .map(|(namespace, found)| (namespace, found.into_iter()))
+        .partition(|(namespace, _)| last.is_none_or(|last| last < namespace));
+    first.extend(after);
+    let mut taken = Vec::new();
+    while taken.len() < count && !first.is_empty() {
+        first.retain_mut(|(_, found)| {
+            let next = found.next().filter(|_| taken.len() < count);
+            let is_there = next.is_some();
+            taken.extend(next);
+            is_there
+        });
+    }
+    taken
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_namespace_has_its_turn() {
+        let found = || {
+            let rows = [("blue", 0..5000), ("green", 0..1), ("red", 0..2)];
+            let rows = rows.into_iter();
+            rows.map(|(name, numbers)| {
+                let all: Vec<String> = numbers.map(|number| format!("{name}{number}")).collect();
+                (Arc::<str>::from(name), all)
+            })
+            .collect::<BTreeMap<_, _>>()
+        };
+        let rows = [
+            ("the first round", None, 4, "blue0 green0 red0 blue1"),
+            ("after one", Some("blue"), 2, "green0 red0"),
+            ("after the last", Some("red"), 2, "blue0 green0"),
+            (
+                "after one that is gone",
+                Some("lost"),
+                5,
+                "red0 blue0 green0 red1 blue1",
+            ),
+            ("none is free", None, 0, ""),
+        ];
+        for (name, last, count, expected) in rows {
+            let last = last.map(Arc::<str>::from);
+            let taken = take_turns(found(), last.as_ref(), count);
+            assert_eq!(taken.join(" "), expected, "{name}");
+        }
+        assert_eq!(take_turns(found(), None, 9000).len(), 5003);
     }
 }

@@ -8,7 +8,7 @@ use k8s_openapi::jiff::Timestamp;
 use sluice_crds::Reservation;
 
 use super::evictions::Eviction;
-use crate::cache::{PodRecord, Subject, Uid, WorkloadRecord};
+use crate::cache::{PodRecord, Subject, Uid, WorkloadKey, WorkloadRecord};
 use crate::controller::Controller;
 use crate::controller::wakes::Wake;
 use crate::plan::cause::Cause;
@@ -219,6 +219,17 @@ impl Controller {
             });
         blocked.told = now;
         message.clone_into(&mut blocked.message);
+    }
+
+    /// When a Workload that backs off waits in its queue again.
+    pub(in crate::controller) fn requeue_at(
+        &self,
+        key: &WorkloadKey,
+        record: &WorkloadRecord,
+    ) -> Option<Timestamp> {
+        let queue = self.cluster_queue_of(key, record);
+        let terms = queue.and_then(|queue| self.cluster.reservations.get(queue));
+        unused_quota::requeue_at(record, terms)
     }
 
     /// How long an evicted Workload will back off.

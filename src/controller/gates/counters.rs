@@ -7,8 +7,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use k8s_openapi::jiff::Timestamp;
 use sluice_kinds::gates::Gate;
 
+use sluice_engine::LocalQueueKey;
+use sluice_kinds::suspension::Suspension;
+use sluice_kinds::view::QueueName;
+
+use crate::cache::Subject;
 use crate::cache::held::Held;
-use crate::cache::{ObjectCache, Subject};
 use crate::controller::Controller;
 
 /// Why such a gate is lifted, in the record of the object.
@@ -19,6 +23,9 @@ const FREE: &str = "a place was free";
 #[derive(Debug, Default)]
 pub struct Counters {
     given: BTreeMap<Gate, BTreeSet<Subject>>,
+    /// Places that the status of a Gate counts and no object shows: those objects may be of a kind that can't be listed.
+    /// Noted when places are counted for the first time, and dropped once all kinds are listed.
+    unlisted: Option<BTreeMap<Gate, usize>>,
 }
 
 impl Counters {
@@ -26,6 +33,13 @@ impl Counters {
     pub fn opened(&self, gate: &Gate, subject: &Subject) -> Option<&'static str> {
         let given = self.given.get(gate)?;
         given.contains(subject).then_some(FREE)
+    }
+
+    /// How many places of `gate` are taken that `shown` objects don't show.
+    fn not_shown(&self, gate: &Gate) -> usize {
+        let given = self.given.get(gate).map_or(0, BTreeSet::len);
+        let unlisted = self.unlisted.as_ref().and_then(|all| all.get(gate));
+        given.saturating_add(unlisted.copied().unwrap_or_default())
     }
 
     /// Forgets the places that are shown, or not wanted any more; and gates that do not count any more.
@@ -46,13 +60,14 @@ impl Controller {
         let limits: BTreeMap<Gate, usize> = limits
             .map(|(gate, counter)| (gate, usize::try_from(counter.limit).unwrap_or_default()))
             .collect();
-        let objects = &self.objects;
-        self.counters
-            .forget(&limits, |gate, subject| waits(objects, gate, subject));
+        self.note_unlisted(&limits);
+        let mut given = std::mem::take(&mut self.counters);
+        given.forget(&limits, |gate, subject| self.waits_at(gate, subject));
+        self.counters = given;
         for (gate, limit) in limits {
-            let shown = self.objects.passed(&gate);
-            let given = self.counters.given.get(&gate).map_or(0, BTreeSet::len);
-            let free = limit.saturating_sub(shown.saturating_add(given));
+            let taken = self.objects.passed(&gate);
+            let taken = taken.saturating_add(self.counters.not_shown(&gate));
+            let free = limit.saturating_sub(taken);
             if free == 0 {
                 continue;
             }
@@ -64,11 +79,27 @@ impl Controller {
         }
     }
 
+    /// Objects that have passed may be of a kind that can't be listed: the status of the Gate says how many had passed.
+    fn note_unlisted(&mut self, limits: &BTreeMap<Gate, usize>) {
+        if self.kinds.all_listed() {
+            self.counters.unlisted = Some(BTreeMap::new());
+        } else if self.counters.unlisted.is_none() {
+            let taken = limits.keys().filter_map(|gate| {
+                let told = self.cluster.gates.get(gate)?.status.passed?;
+                let missing = usize::try_from(told)
+                    .ok()?
+                    .checked_sub(self.objects.passed(gate))?;
+                Some((gate.clone(), missing))
+            });
+            self.counters.unlisted = Some(taken.collect());
+        }
+    }
+
     /// The first objects that `gate` alone holds.
     fn next_at(&self, gate: &Gate, count: usize) -> Vec<Subject> {
         let waiting = self.objects.held_by(gate).filter(|held| {
             self.counters.opened(gate, &held.subject).is_none()
-                && waits(&self.objects, gate, &held.subject)
+                && self.waits_at(gate, &held.subject)
         });
         let mut waiting: Vec<_> = waiting
             .map(|held| (self.place_at_gate(held), held))
@@ -93,10 +124,37 @@ impl Controller {
         let priority = priority.map_or(0, |priority| priority.value);
         (Reverse(priority), held.created, held.subject.clone())
     }
-}
 
-/// Whether `gate` alone holds an object that may go on without it.
-fn waits(objects: &ObjectCache, gate: &Gate, subject: &Subject) -> bool {
-    let gated = objects.gates_of(subject).filter(|gated| gated.is_held);
-    gated.is_some_and(|gated| !gated.kept.is_deactivated() && gated.gates.names().eq([gate]))
+    /// Whether `gate` alone holds an object that goes on without it: what its user has suspended, or what names a queue
+    /// that admits nothing, would take a place for nothing.
+    fn waits_at(&self, gate: &Gate, subject: &Subject) -> bool {
+        let gated = self.objects.gates_of(subject).filter(|gated| gated.is_held);
+        let Some(gated) = gated else {
+            return false;
+        };
+        !gated.kept.is_deactivated()
+            && gated.gates.names().eq([gate])
+            && self.goes_on(subject, gated.queue)
+    }
+
+    /// Whether an object starts or is queued when no gate holds it.
+    fn goes_on(&self, subject: &Subject, queue: &QueueName) -> bool {
+        let job = self.objects.job_of(subject);
+        let suspension = job.map_or(Suspension::None, |(_, job)| job.suspension());
+        let namespace = match (subject, job) {
+            (_, Some((key, _))) => Some(&key.namespace),
+            (Subject::Pod(uid), None) => self.objects.pods.key(uid).map(|key| &key.namespace),
+            (_, None) => None,
+        };
+        match (queue, namespace) {
+            (QueueName::None, _) => matches!(suspension, Suspension::None | Suspension::BySluice),
+            (QueueName::Invalid(_), _) | (_, None) => false,
+            (QueueName::Named(queue), Some(namespace)) => {
+                let key = LocalQueueKey::new(namespace.clone(), queue.as_str());
+                let status = self.engine.local_queue_status(&key);
+                suspension != Suspension::ByUser
+                    && status.is_some_and(|status| status.active.is_ok())
+            }
+        }
+    }
 }

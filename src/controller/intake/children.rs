@@ -37,6 +37,7 @@ impl Controller {
 
     /// Forgets that an object is not managed by itself.
     pub(in crate::controller) fn forget_child(&mut self, key: &JobKey) {
+        self.excess_children.forget(key);
         if let Some(child) = self.objects.children.remove(key) {
             self.child_changed(&key.namespace, child.owner.map(|owner| owner.uid.clone()));
         }

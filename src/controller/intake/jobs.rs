@@ -8,6 +8,7 @@ use sluice_kinds::CompiledKind;
 use super::lineage::{GroupKind, Known, Lineage, is_pod, lineage};
 use crate::cache::children::Child;
 use crate::cache::pod::OwnerRef;
+use crate::cache::pod::deletion_seen;
 use crate::cache::{JobKey, JobRecord, Subject, Uid};
 use crate::controller::Controller;
 use crate::controller::gates::count_changes;
@@ -15,7 +16,7 @@ use crate::plan::Note;
 use crate::plan::job::left_suspended;
 
 impl Controller {
-    pub(in crate::controller) fn job_applied(&mut self, key: &JobKey, record: JobRecord) {
+    pub(in crate::controller) fn job_applied(&mut self, key: &JobKey, mut record: JobRecord) {
         if self.objects.is_stale_job(key, &record) {
             return;
         }
@@ -25,6 +26,9 @@ impl Controller {
             let replaced = before.uid.clone();
             self.job_gone(key, Some(&replaced));
         }
+        let known = self.objects.job(key).map(|known| known.deleted_at);
+        let deleted_at = record.deleted_at;
+        record.deleted_at = deleted_at.map(|at| deletion_seen(at, known, self.now.wall));
         self.sort_in(key, record);
     }
 
@@ -62,6 +66,8 @@ impl Controller {
             // Its controller may have made it without the label of its owner.
             if matches!(self.lineage(key, &record), Lineage::Child) {
                 self.check_excess(key, &record);
+            } else {
+                self.excess_children.forget(key);
             }
             return self.child_seen(key, child(record, false, None));
         }

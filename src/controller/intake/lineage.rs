@@ -35,7 +35,9 @@ pub enum Known {
     },
     /// There is no such object: none by the name has the UID.
     Gone,
-    /// It can't be read.
+    /// The API server refuses to show it: Sluice has no right to read its kind.
+    Forbidden,
+    /// It could not be read.
     Unreadable,
     /// It has not been looked up.
     Nothing,
@@ -80,7 +82,10 @@ pub fn lineage(
                 is_marked: true, ..
             } if declared.is_some() && is_maker => return Lineage::Child,
             Known::Gone => return Lineage::Orphan,
-            Known::Unreadable => return Lineage::Unreadable(owner),
+            // No JobKind says that this kind makes anything, and administrators have given no right to read it: what
+            // asks for a queue itself gets its place there.
+            Known::Forbidden if declared.is_none() => return Lineage::Root,
+            Known::Forbidden | Known::Unreadable => return Lineage::Unreadable(owner),
             Known::Nothing => return Lineage::Unknown(owner),
             Known::There { owner: next, .. } => {
                 let (group, _) = owner.group_version();
@@ -170,7 +175,18 @@ mod tests {
         assert_eq!(
             judge("Part", &other, unreadable),
             Lineage::Unreadable(other.clone()),
-            "no right, or no answer: not the same as none"
+            "no answer: not the same as none"
+        );
+        let forbidden = |_: &OwnerRef| Known::Forbidden;
+        assert_eq!(
+            judge("Part", &set, forbidden),
+            Lineage::Unreadable(set.clone()),
+            "no right, and it may be queued"
+        );
+        assert_eq!(
+            judge("Part", &other, forbidden),
+            Lineage::Root,
+            "no right, and of a kind that nobody has declared"
         );
         assert_eq!(
             judge("Part", &other, |_| Known::Nothing),

@@ -153,8 +153,9 @@ impl Owners {
     /// Forgets owners of owners that `is_needed` does not name, and answers that are old, or were none.
     pub fn forget(&mut self, is_needed: impl Fn(&Uid) -> bool, now: Now) {
         self.between.retain(|uid, _| is_needed(uid));
-        self.facts
-            .retain(|_, (known, since)| *known != Known::Unreadable && now.since(*since) < KEPT);
+        self.facts.retain(|_, (known, since)| {
+            !matches!(known, Known::Forbidden | Known::Unreadable) && now.since(*since) < KEPT
+        });
     }
 }
 
@@ -180,7 +181,7 @@ impl Controller {
             Found::Unanswered => None,
             Found::Object(metadata) => Some(self.owners.read(&metadata)),
             Found::Gone => Some(Known::Gone),
-            Found::Unreadable => Some(Known::Unreadable),
+            Found::Unreadable => Some(Known::Forbidden),
         };
         self.owners
             .asked

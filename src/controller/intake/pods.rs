@@ -47,7 +47,7 @@ impl Controller {
         let is_labelled =
             labels.is_some_and(|labels| labels.get(MANAGED_LABEL).is_some_and(|v| v == "true"));
         let reading = self.kinds.reading();
-        let record = PodRecord::read(object, &reading.queue_labels, &reading.queue_gates);
+        let mut record = PodRecord::read(object, &reading.queue_labels, &reading.queue_gates);
         let uid = record.uid.clone();
         let before = self.objects.pods.get(key).cloned();
         if self.objects.pods.is_stale(key, &record) {
@@ -70,6 +70,7 @@ impl Controller {
         }
         self.note_late_pod(before.as_ref(), &record);
         let known = before.as_ref().filter(|before| before.uid == uid);
+        record.see_times(known, self.sight());
         let moved = known
             .filter(|known| known.owner != record.owner || known.named_uids != record.named_uids);
         let quota_of = moved.map(|known| self.quota_of(key, known));

@@ -150,6 +150,15 @@ impl Kinds {
             })
     }
 
+    /// Whether all objects are known of each kind that has any.
+    pub fn all_listed(&self) -> bool {
+        self.may_start
+            && self
+                .entries
+                .values()
+                .all(|entry| matches!(entry.standing, Standing::Listed | Standing::Unserved { .. }))
+    }
+
     /// What is kept for the status of each JobKind, and how it stands.
     pub fn standings(&self) -> impl Iterator<Item = (&Arc<str>, &Kept<JobKindStatus>, Standing)> {
         let entries = self.entries.iter().filter(|(_, entry)| !entry.is_retiring);

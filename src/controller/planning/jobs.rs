@@ -39,6 +39,10 @@ impl Controller {
             return;
         }
         let still_in_use = workload.is_none() && self.engine.admission(&subject.id()).is_some();
+        // What is known of it may be from before a release that has taken effect.
+        if still_in_use && self.writes.may_be_unsuspended(subject, self.now.moment) {
+            return;
+        }
         let child = kind.has_pods_of_children();
         let child = child.then(|| self.child_with_pods(&key, uid)).flatten();
         let record = workload.map(|(_, record)| record);

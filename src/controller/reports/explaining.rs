@@ -112,7 +112,7 @@ impl Controller {
         let said = said.or_else(|| {
             let explanation = self.engine.explain(&subject.id())?;
             let head = self.name_of_head(&explanation, Some(&*key.namespace));
-            explain::waiting_workload(&explanation, record, head.as_deref())
+            explain::waiting_workload(&explanation, self.requeue_at(key, record), head.as_deref())
         });
         let Some((reason, message)) = said else {
             return true;

@@ -140,3 +140,19 @@ pub(super) fn oldest_gated(
         })
         .collect()
 }
+
+/// Which gates hold more of the LocalQueue at `place` than their Gates say, if there is such a gate.
+pub(super) fn queue_backlog(
+    cluster: &Cluster,
+    objects: &ObjectCache,
+    place: &(Arc<str>, String),
+    now: Timestamp,
+) -> Option<ConditionUpdate> {
+    let held = objects.held_of_queue(place).into_iter();
+    let with_threshold = held.filter_map(|(gate, held)| {
+        let object = cluster.gates.get(gate)?;
+        let backlog = object.spec.backlog.as_ref()?;
+        Some((gate.object_name()?, backlog, held))
+    });
+    gate_status::queue_backlog(with_threshold, now)
+}

@@ -8,6 +8,7 @@ use sluice_engine::{
     Amount, ByFlavor, CohortName, Engine, QueueName, QueueQuota, QueueStatus, ResourceName, Share,
 };
 
+use super::gate_levels;
 use crate::cache::conditions::{self, Type};
 use crate::controller::Controller;
 use crate::process::metrics::Gathered;
@@ -65,6 +66,12 @@ impl Controller {
         if self.levels.of_local_queues {
             self.gather_local_queues(&mut gathered);
         }
+        gate_levels::gather(
+            &mut gathered,
+            &self.cluster,
+            &self.objects,
+            self.levels.of_local_queues,
+        );
         self.metrics.gathered.publish(gathered);
     }
 

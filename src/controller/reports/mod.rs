@@ -5,8 +5,10 @@
 
 pub(super) mod events;
 pub(super) mod explaining;
+mod gate_levels;
 mod gate_statuses;
 pub(super) mod levels;
 pub(super) mod progress;
 pub(super) mod statuses;
 pub(super) mod turns;
+pub(super) mod waiting;

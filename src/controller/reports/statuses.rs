@@ -11,13 +11,14 @@ use serde_json::Value;
 use sluice_crds::{ClusterQueue, Cohort, JobKind, JobKindStatus, LocalQueue, LocalQueueStatus};
 use sluice_engine::{CohortName, Engine, QueueName};
 
-use super::gate_statuses::oldest_gated;
+use super::gate_statuses::{oldest_gated, queue_backlog};
 use crate::cache::ObjectCache;
 use crate::cache::cluster::{Cluster, Kept};
 use crate::cache::conditions::{self, ConditionUpdate, Type};
 use crate::controller::kinds::Kinds;
 use crate::controller::kinds::standing::{Standing, WAITING};
 use crate::jobkinds::webhook_rules::Reach;
+use crate::plan::status::GatedOfQueue;
 use crate::plan::{shares, status};
 use crate::process::clock::{Moment, Now};
 use crate::process::hashing::{HashMap, HashSet};
@@ -132,7 +133,11 @@ impl Statuses {
             let place = (key.namespace.clone(), key.name.to_string());
             let of = |counts: &BTreeMap<_, i32>| counts.get(&place).copied().unwrap_or_default();
             let gated = of(objects.gated()).saturating_add(of(objects.pods.gated()));
-            let gated = (gated, oldest_gated(objects, kinds, &place));
+            let gated = GatedOfQueue {
+                count: gated,
+                oldest: oldest_gated(objects, kinds, &place),
+                backlog: queue_backlog(cluster, objects, &place, now),
+            };
             let Kept {
                 generation,
                 status: known,

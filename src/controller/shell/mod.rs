@@ -6,6 +6,7 @@
 mod claim_templates;
 mod dependency_task;
 mod kind_task;
+mod readers;
 mod watches;
 
 use std::sync::Arc;
@@ -34,13 +35,15 @@ use crate::cache::gates::dependencies::{DependencyOrder, DependencyReport};
 use crate::controller::intake::owners::Answer;
 use crate::controller::intake::rereads::ReadAgain;
 use crate::jobkinds::webhook_rules::Rules;
-use crate::process::clock::Now;
+use crate::process::clock::{Now, WallClock};
 use crate::process::hashing::HashMap;
 use crate::process::metrics::Metrics;
 use crate::process::pulse::Pulse;
 use crate::process::term::Term;
+use crate::visibility::Asked;
 use dependency_task::DependencyTask;
 use kind_task::Task;
+use readers::Readers;
 
 /// Observations that may wait before watches are held back: some pages of a list.
 const OBSERVATIONS_MAX: usize = 2048;
@@ -57,6 +60,7 @@ const LAST_WRITES: Duration = Duration::from_secs(5);
 /// A controller, and what connects it with the API server.
 pub struct Shell {
     controller: Controller,
+    clock: WallClock,
     clients: Clients,
     writer: Writer,
     events: Events,
@@ -72,6 +76,7 @@ pub struct Shell {
     observations: Channel<Observation<Seen>>,
     reports: Channel<Report>,
     dependency_reports: Channel<DependencyReport>,
+    readers: Readers,
 }
 
 /// Both ends of a channel: tasks get copies of the sender.
@@ -88,13 +93,15 @@ impl<T> Channel<T> {
 }
 
 impl Shell {
-    /// A controller that knows nothing yet and may write within `term`.
+    /// A controller that knows nothing yet and may write within `term`. What is asked over `asked` it answers.
     pub fn new(
         options: Options,
         clients: Clients,
         metrics: Arc<Metrics>,
         term: Arc<Term>,
         rules: Rules,
+        clock: WallClock,
+        asked: mpsc::Receiver<Asked>,
     ) -> Self {
         let events = Events::start(
             clients.write.clone(),
@@ -103,7 +110,8 @@ impl Shell {
         );
         let name = term.name();
         Self {
-            controller: Controller::new(options, metrics.clone(), name, rules, Now::read()),
+            controller: Controller::new(options, metrics.clone(), name, rules, Now::read(clock)),
+            clock,
             writer: Writer::new(clients.write.clone(), metrics.clone(), term),
             published: Arc::new(OpenApi::new(clients.read.clone())),
             clients,
@@ -117,6 +125,7 @@ impl Shell {
             observations: Channel::new(OBSERVATIONS_MAX),
             reports: Channel::new(REPORTS_MAX),
             dependency_reports: Channel::new(REPORTS_MAX),
+            readers: Readers::new(asked),
         }
     }
 
@@ -135,7 +144,8 @@ impl Shell {
         housekeeping.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             pulse.beat();
-            let due = self.controller.due(Now::read());
+            let due = self.controller.due(Now::read(self.clock));
+            let mut question = None;
             let input = tokio::select! {
                 // The order is of no account: whatever else has come meanwhile is taken in below.
                 biased;
@@ -151,8 +161,12 @@ impl Shell {
                 Some(written) = self.writes.join_next() => Some(ended(written)),
                 Some(seen) = self.observations.receiver.recv() => Some(Input::Observed(seen)),
                 () = sleep(due.unwrap_or_default()), if due.is_some() => None,
+                asked = self.readers.wait() => {
+                    question = asked;
+                    None
+                }
             };
-            let now = Now::read();
+            let now = Now::read(self.clock);
             if let Some(input) = input {
                 self.controller.handle(input, now);
             }
@@ -160,6 +174,7 @@ impl Shell {
             for output in self.controller.cycle(now) {
                 self.carry_out(output);
             }
+            self.readers.work(question, &self.controller);
         }
         info!("stopping: waiting for in-flight writes");
         pulse.end();
@@ -283,7 +298,7 @@ impl Shell {
 
     /// Records what LocalQueues have used, for the next controller to begin with.
     async fn write_last_statuses(&mut self) {
-        let mut outputs = self.controller.finish(Now::read());
+        let mut outputs = self.controller.finish(Now::read(self.clock));
         loop {
             for output in outputs {
                 self.carry_out(output);
@@ -291,7 +306,8 @@ impl Shell {
             let Some(written) = self.statuses.join_next().await else {
                 return;
             };
-            self.controller.handle(ended(written), Now::read());
+            self.controller
+                .handle(ended(written), Now::read(self.clock));
             outputs = self.controller.statuses_to_write();
         }
     }

@@ -23,7 +23,11 @@ use crate::plan::StatusPurpose;
 use crate::process::clock::Moment;
 use crate::process::term::Term;
 
+mod clocks;
+mod gates;
+mod lost_workloads;
 mod pod_usage;
+mod readers;
 
 /// A controller, and the time by its clock.
 struct Play {
@@ -59,6 +63,7 @@ impl Play {
             device_classes: DeviceClasses::default(),
             local_queue_metrics: false,
             managed_namespaces: Arc::default(),
+            clock_ahead: SignedDuration::ZERO,
         };
         let now = Now {
             moment: Moment::from_millis(1_000_000),
@@ -132,6 +137,13 @@ impl Play {
 
     /// The task of the JobKind has found Jobs and lists these.
     fn list_jobs(&mut self, jobs: impl IntoIterator<Item = Value>) {
+        let source = self.find_jobs();
+        self.list(&source, jobs);
+        self.jobs = Some(source);
+    }
+
+    /// The task of the JobKind has found Jobs, and has not listed them yet.
+    fn find_jobs(&mut self) -> Source {
         let orders = self.controller.cycle(self.now);
         let life = orders.iter().find_map(|output| match output {
             Output::Kind(Order::Start { life, .. }) => Some(*life),
@@ -151,9 +163,7 @@ impl Play {
                 },
             },
         }));
-        let source = Source::Jobs("job".into(), life);
-        self.list(&source, jobs);
-        self.jobs = Some(source);
+        Source::Jobs("job".into(), life)
     }
 }
 

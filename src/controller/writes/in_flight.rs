@@ -60,6 +60,8 @@ pub enum Kind {
     Explanation,
     /// A step of a job's way into its queue.
     Queueing,
+    /// The release of a job: its pods may run.
+    Release,
     /// The release of a pod of a job or group: it may run.
     PodRelease,
     /// Anything else.
@@ -158,6 +160,7 @@ fn kind_of(write: &Write) -> Kind {
             purpose: JobPurpose::Suspend,
             ..
         } => Kind::Queueing,
+        write if is_release(write) => Kind::Release,
         Write::PatchPod {
             purpose: PodPurpose::Release,
             ..
@@ -175,6 +178,17 @@ pub fn is_admission(write: &Write) -> bool {
             ..
         } | Write::PatchPod {
             purpose: PodPurpose::Admit,
+            ..
+        }
+    )
+}
+
+/// Whether this write releases a job.
+pub fn is_release(write: &Write) -> bool {
+    matches!(
+        write,
+        Write::PatchJob {
+            purpose: JobPurpose::Release,
             ..
         }
     )

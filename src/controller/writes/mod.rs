@@ -27,7 +27,12 @@ pub struct Writes {
     backing_off: HashSet<Subject>,
     /// Writes that happen once at most and that nobody knows the outcome of, to be sent again.
     unanswered: HashMap<Subject, InFlightWrite>,
+    /// Releases of jobs that nobody knows the outcome of, and when that came out.
+    doubtful_releases: HashMap<Subject, Moment>,
 }
+
+/// For so long a watch may lag behind a release that nobody has answered.
+const RELEASE_UNSEEN: Duration = Duration::from_secs(5);
 
 impl Writes {
     /// What is in flight for a subject.
@@ -53,6 +58,13 @@ impl Writes {
     /// Whether the subject may have been admitted: the engine assumes that.
     pub fn may_be_admitted(&self, subject: &Subject) -> bool {
         self.of(subject) == Some(Kind::Admission) || self.unanswered.contains_key(subject)
+    }
+
+    /// Whether a job may have been released although no watch shows that.
+    pub fn may_be_unsuspended(&self, subject: &Subject, now: Moment) -> bool {
+        let doubted = self.doubtful_releases.get(subject);
+        self.of(subject) == Some(Kind::Release)
+            || doubted.is_some_and(|since| now.since(*since) < RELEASE_UNSEEN)
     }
 
     /// Whether a pod of a job or group may have been released.
@@ -112,6 +124,7 @@ impl Writes {
     pub fn forget(&mut self, subject: &Subject) {
         self.attempts.forget(subject);
         self.unanswered.remove(subject);
+        self.doubtful_releases.remove(subject);
     }
 
     /// A write has succeeded. Returns whether it may be expected to last.
@@ -133,6 +146,14 @@ impl Writes {
     /// Whether a write that happens once at most was sent before, and may have happened then.
     fn is_in_doubt(&self, subject: &Subject) -> bool {
         self.attempts.is_in_doubt(subject)
+    }
+
+    /// Nobody knows whether a job was released. Returns for how long that is so at most.
+    fn doubt_release(&mut self, subject: &Subject, now: Moment) -> Duration {
+        let is_recent = |since: &Moment| now.since(*since) < RELEASE_UNSEEN;
+        self.doubtful_releases.retain(|_, since| is_recent(since));
+        self.doubtful_releases.insert(subject.clone(), now);
+        RELEASE_UNSEEN
     }
 
     /// Keeps a write that nobody has answered, to send it again as it was.

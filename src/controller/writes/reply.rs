@@ -5,7 +5,7 @@ use kube::api::DynamicObject;
 use sluice_engine::Event;
 use tracing::warn;
 
-use super::in_flight::{EndedWrite, InFlightWrite, happens_once, is_admission};
+use super::in_flight::{EndedWrite, InFlightWrite, happens_once, is_admission, is_release};
 use crate::api::events::pod_reference;
 use crate::api::write::Reply;
 use crate::cache::{Source, Subject, Uid};
@@ -45,12 +45,7 @@ impl Controller {
             let note = Note::warning("ChangedBack", text);
             self.told_of(&sent.write, &subject, vec![note]);
         }
-        if lasts
-            && let Write::PatchJob {
-                purpose: JobPurpose::Release,
-                ..
-            } = &sent.write
-        {
+        if lasts && is_release(&sent.write) {
             self.tell_released(&subject);
         }
         if let Some(root) = self.released_by(&sent.write, &subject) {
@@ -119,6 +114,11 @@ impl Controller {
             Subject::Group(_) => true,
             Subject::Pod(uid) => self.objects.pods.key(uid).is_some(),
         };
+        if is_release(&sent.write) {
+            // The quota is free once no watch can show any more that it was released: see `engine_sync.rs`.
+            let wait = self.writes.doubt_release(&subject, self.now.moment);
+            self.wake_after(wait, Wake::Plan(subject.clone()));
+        }
         if !happens_once(&sent.write) {
             self.take_back(&sent);
         } else if is_there {

@@ -268,7 +268,7 @@ impl Keeper {
             return Ok(None);
         };
         let next = Shipped {
-            is_untrusting: jobs["clientConfig"]["caBundle"].is_null(),
+            is_untrusting: manifests::ca_bundle(jobs).is_none(),
             patch: step::patch(&shipped, &wished.shipped, undecided),
         };
         let stored = self.stored(wished, DECLARED).await?;

@@ -5,20 +5,26 @@
 //!
 //! Must not know what a leader does.
 
+mod leader;
+
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+use k8s_openapi::jiff::SignedDuration;
 use kube::api::{Api, ObjectMeta, PostParams};
 use kube::{Client, Error};
+use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
-use crate::process::clock::{self, Moment};
+use crate::process::clock::{Moment, WallClock};
 use crate::process::pulse::Pulse;
 use crate::process::term::Term;
+pub use leader::Leader;
 
 /// The name of the Lease.
 const NAME: &str = "sluice";
@@ -57,6 +63,9 @@ const _: () =
     assert!(TIMING.retry.as_secs() + TIMING.request.as_secs() <= TIMING.unaware.as_secs());
 const _: () =
     assert!(TIMING.retry.as_secs() + TIMING.request.as_secs() < TIMING.renew_deadline.as_secs());
+
+/// Clocks that differ by less than this agree: a lease may have been renewed last so long before it is seen.
+const CLOCKS_AGREE: SignedDuration = SignedDuration::from_mins(1);
 
 /// How an attempt to hold the lease ended.
 enum Outcome {
@@ -102,8 +111,14 @@ pub struct Election {
     observed: Option<(LeaseSpec, Moment)>,
     /// The lease as this candidate holds it.
     held: Option<Mark>,
+    clock: WallClock,
+    /// By how much that is ahead of the clock of whoever held the lease before, once the lease was seen.
+    ahead: Option<SignedDuration>,
     /// How long another one may go on writing that held the lease before.
     wait: Duration,
+    /// Where other replicas find this one while it leads.
+    address: Option<SocketAddr>,
+    leader: watch::Sender<Leader>,
 }
 
 impl Election {
@@ -115,14 +130,43 @@ impl Election {
             timing: TIMING,
             observed: None,
             held: None,
+            clock: WallClock::default(),
+            ahead: None,
             wait: Duration::ZERO,
             term: Arc::new(Term::new()),
+            address: None,
+            leader: watch::Sender::new(Leader::Unknown),
         }
+    }
+
+    /// Has the Lease tell the other replicas where this one is found while it leads.
+    pub fn advertise(&mut self, address: SocketAddr) {
+        self.address = Some(address);
+    }
+
+    /// Who leads, as the Lease was seen last.
+    pub fn leader(&self) -> watch::Receiver<Leader> {
+        self.leader.subscribe()
     }
 
     /// The term of this candidate.
     pub fn term(&self) -> Arc<Term> {
         self.term.clone()
+    }
+
+    /// Has this clock tell it what time it is.
+    pub fn set_clock(&mut self, clock: WallClock) {
+        self.clock = clock;
+    }
+
+    /// By how much this candidate's clock is ahead of that of whoever held the lease before, as far as the lease shows.
+    /// The time between its last renewal and when that was seen is a part of it. Nothing where they agree.
+    pub fn clock_ahead(&self) -> SignedDuration {
+        let ahead = self.ahead.unwrap_or_default();
+        if ahead.abs() <= CLOCKS_AGREE {
+            return SignedDuration::ZERO;
+        }
+        ahead
     }
 
     /// Waits until this candidate leads and whoever led before writes no more. False if `stop` came
@@ -235,6 +279,10 @@ impl Election {
         }
         let holder = spec.holder_identity.clone().unwrap_or_default();
         let is_ours = holder == self.identity;
+        // A lease that is its own may be one that it took without hearing so.
+        if self.held.is_none() && (!is_ours || self.ahead.is_none()) {
+            self.compare_clocks();
+        }
         let mark = Mark::of(&lease);
         // Another process may go by the same name: only one of them has acquired it last.
         let is_another = self.held.as_ref().is_some_and(|held| *held != mark) || !is_ours;
@@ -247,8 +295,13 @@ impl Election {
             self.timing.aftermath
         };
         if !is_ours && !holder.is_empty() && !self.has_expired() {
+            self.tell(Leader::of(&lease));
             return Ok(Outcome::NotHeld);
         }
+        if self.held.is_none() {
+            self.tell(Leader::Unknown);
+        }
+        Leader::put(self.address, &mut lease);
         let mut next = self.spec(&spec, self.held.is_some());
         if give_back {
             next.holder_identity = Some(String::new());
@@ -259,6 +312,17 @@ impl Election {
         let params = PostParams::default();
         let sent = self.request(self.api.replace(NAME, &params, &lease)).await;
         self.written(sent)
+    }
+
+    fn compare_clocks(&mut self) {
+        let Some((spec, seen)) = &self.observed else {
+            return;
+        };
+        if let Some(MicroTime(renewed)) = spec.renew_time {
+            let now = self.clock.wall();
+            let at = now.saturating_sub(seen.elapsed()).unwrap_or(now);
+            self.ahead = Some(at.duration_since(renewed));
+        }
     }
 
     /// There is none, or somebody has deleted it: whoever held it does not know yet.
@@ -272,22 +336,29 @@ impl Election {
         }
         self.wait = self.timing.unaware;
         let before = self.observed.as_ref().map(|(seen, _)| seen.clone());
-        let lease = Lease {
+        let mut lease = Lease {
             metadata: ObjectMeta {
                 name: Some(NAME.to_owned()),
                 ..ObjectMeta::default()
             },
             spec: Some(self.spec(&before.unwrap_or_default(), false)),
         };
+        Leader::put(self.address, &mut lease);
         let params = PostParams::default();
         let sent = self.request(self.api.create(&params, &lease)).await;
         self.written(sent)
+    }
+
+    fn tell(&self, leader: Leader) {
+        let is_news = |told: &mut Leader| std::mem::replace(told, leader) != leader;
+        self.leader.send_if_modified(is_news);
     }
 
     /// What an answer to a write means.
     fn written(&mut self, sent: Result<Lease, Failure>) -> Result<Outcome, String> {
         match sent {
             Ok(lease) => {
+                self.tell(Leader::Here);
                 self.held = Some(Mark::of(&lease));
                 self.observed = lease.spec.map(|spec| (spec, Moment::now()));
                 Ok(Outcome::Held)
@@ -300,7 +371,7 @@ impl Election {
     /// What the lease is to say next. An acquisition counts, also by a process that comes back under its
     /// old name: what it sent before it ended may still arrive.
     fn spec(&self, before: &LeaseSpec, is_renewal: bool) -> LeaseSpec {
-        let now = MicroTime(clock::wall());
+        let now = MicroTime(self.clock.wall());
         let transitions = before.lease_transitions.unwrap_or_default();
         LeaseSpec {
             holder_identity: Some(self.identity.clone()),

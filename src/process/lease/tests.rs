@@ -187,3 +187,27 @@ async fn a_controller_that_hangs_loses_the_lease() {
     assert!(renewed < 20, "not renewed after the last beat: {renewed}");
     acquire(&server, "b").await;
 }
+
+/// By how much the clock of the former holder was fast, and that of the next one; by how much that is ahead.
+#[tokio::test]
+async fn the_next_leader_knows_how_its_clock_differs() {
+    let rows = [
+        ("both are right", 0, 0, 0),
+        ("a few seconds are the age of the renewal", -30, 0, 0),
+        ("the former is fast", 3600, 0, -3600),
+        ("the former is slow", -3600, 0, 3600),
+        ("both are as wrong", 3600, 3600, 0),
+        ("the next is slow", 0, -3600, -3600),
+    ];
+    for (name, former, next, ahead) in rows {
+        let server = Server::default();
+        for (identity, fast, expected) in [("a", former, 0), ("b", next, ahead)] {
+            let mut election = mk_election(&server, identity);
+            election.set_clock(WallClock::fast_by(SignedDuration::from_secs(fast)));
+            assert!(election.acquire(&CancellationToken::new()).await);
+            let found = election.clock_ahead().as_secs();
+            assert!((found - expected).abs() < 60, "{name}: {found}");
+            election.release().await;
+        }
+    }
+}

@@ -126,6 +126,8 @@ const COHORT_CELL: &[&str] = &["cohort", "flavor", "resource"];
 const LOCAL: &[&str] = &["namespace", "name"];
 const LOCAL_CELL: &[&str] = &["namespace", "name", "flavor", "resource"];
 const GATE: &[&str] = &["gate"];
+const QUEUE_GATE: &[&str] = &["cluster_queue", "gate"];
+const LOCAL_GATE: &[&str] = &["namespace", "name", "gate"];
 
 macro_rules! table {
     ($($(#[$doc:meta])* $name:ident = $definition:expr;)*) => {
@@ -182,6 +184,10 @@ table! {
     GATED_JOBS = gauge("sluice_gated_jobs", &[], "The number of jobs and pods that a gate holds before the queue");
     GATE_HELD = gauge("sluice_gate_held_objects", GATE, "The number of objects that a gate holds, by its Gate");
     GATE_OLDEST = gauge("sluice_gate_oldest_held_timestamp_seconds", GATE, "When the oldest object was created that a gate holds, by its Gate; 0 if it holds none");
+    QUEUE_GATE_HELD = gauge("sluice_cluster_queue_gate_held_objects", QUEUE_GATE, "The number of objects of a ClusterQueue that a gate holds, by its Gate. The gates without a Gate are one series with an empty gate, in which an object counts once for each of them. No series: none are held");
+    QUEUE_GATE_OLDEST = gauge("sluice_cluster_queue_gate_oldest_held_timestamp_seconds", QUEUE_GATE, "When the oldest of these objects was created");
+    LOCAL_GATE_HELD = gauge("sluice_local_queue_gate_held_objects", LOCAL_GATE, "The same as for ClusterQueues, of the objects of a LocalQueue. Served with --local-queue-metrics");
+    LOCAL_GATE_OLDEST = gauge("sluice_local_queue_gate_oldest_held_timestamp_seconds", LOCAL_GATE, "When the oldest of these objects was created. Served with --local-queue-metrics");
     GATE_BACKLOGGED = gauge("sluice_gate_backlogged", GATE, "1 while a Gate holds more than it should, or for longer: its condition Backlogged");
     GATE_LIFTED = counter("sluice_gate_lifted_total", GATE, "The number of objects that a gate was lifted from, by its Gate");
     GATE_EXPIRED = counter("sluice_gate_expired_total", GATE, "The number of objects for which the deadline of a gate has passed, by its Gate");
@@ -218,7 +224,7 @@ table! {
     PROCESS_START = gauge("process_start_time_seconds", &[], "When this process started").of_every_replica();
 }
 
-/// The gauges of queues and cohorts, which are gathered in one round.
+/// The gauges of queues, of cohorts, and of gates by queue, which are gathered in one round.
 pub static GATHERED: &[&Definition] = &[
     &PENDING_WORKLOADS,
     &PENDING_BY_REASON,
@@ -242,4 +248,8 @@ pub static GATHERED: &[&Definition] = &[
     &LOCAL_STATUS,
     &LOCAL_USAGE,
     &LOCAL_RESERVED,
+    &QUEUE_GATE_HELD,
+    &QUEUE_GATE_OLDEST,
+    &LOCAL_GATE_HELD,
+    &LOCAL_GATE_OLDEST,
 ];

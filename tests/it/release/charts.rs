@@ -274,7 +274,7 @@ fn values_come_into_the_deployment() -> Result<()> {
         ),
         (
             &["--set=extraArgs[0]=--log-format=text"],
-            format!("{pod}/containers/0/args/2"),
+            format!("{pod}/containers/0/args/3"),
             json!("--log-format=text"),
         ),
     ] {
@@ -297,6 +297,7 @@ fn values_come_into_what_is_around_the_deployment() -> Result<()> {
     assert_eq!(quota["spec"]["hard"], json!({"pods": "10"}));
     for (flag, kind) in [
         ("--set=networkPolicy.enabled=false", "NetworkPolicy"),
+        ("--set=visibility=false", "APIService"),
         ("--set=replicas=1", "PodDisruptionBudget"),
         ("--set=priorityClassName=mine", "ResourceQuota"),
     ] {

@@ -90,4 +90,31 @@ pub(crate) static MUTANTS: &[Mutant] = &[
         ),
         Unit("src", "owners_are_followed_as_far_as_they_are_declared"),
     ),
+    mutant(
+        "times are believed that a leader with a fast clock recorded",
+        "src/process/recorded_times.rs",
+        (
+            ".map_or(recorded, |seen| seen.moved.min(seen.at))",
+            ".map_or(recorded, |seen| seen.moved.max(seen.recorded))",
+        ),
+        Unit("src", "an_eviction_stalls_in_time"),
+    ),
+    mutant(
+        "a backoff lasts as long as a fast clock says",
+        "src/process/recorded_times.rs",
+        (
+            "recorded.min(seen.moved).min(latest)",
+            "recorded.max(latest.min(seen.moved))",
+        ),
+        Unit("src", "a_backoff_ends_and_lasts_no_longer_than_it_may"),
+    ),
+    mutant(
+        "what a leader with a slow clock recorded is long ago",
+        "src/process/lease/mod.rs",
+        (
+            "if ahead.abs() <= CLOCKS_AGREE {",
+            "if ahead.abs() <= CLOCKS_AGREE || ahead.is_positive() {",
+        ),
+        Unit("src", "the_next_leader_knows_how_its_clock_differs"),
+    ),
 ];

@@ -103,10 +103,22 @@ pub(crate) static MUTANTS: &[Mutant] = &[
         "a child may ask for more than its root was admitted with",
         "src/plan/excess.rs",
         (
-            "(admitted < asks).then(|| Excess::MoreThanAdmitted {",
-            "(admitted < asks && asks < 0).then(|| Excess::MoreThanAdmitted {",
+            "if left.saturating_add(given) < *asks {",
+            "if left.saturating_add(given) < *asks && *asks < 0 {",
         ),
         Cluster("a_part_runs_on_what_its_owner_was_admitted_with"),
+    ),
+    mutant(
+        "children are not counted together",
+        "src/plan/excess.rs",
+        (
+            "*left = left.saturating_sub(taken);",
+            "*left = left.saturating_sub(taken.min(0));",
+        ),
+        Unit(
+            "src",
+            "children_run_together_on_what_their_owner_was_admitted_with",
+        ),
     ),
     mutant(
         "propagated gates can be taken off child pods",

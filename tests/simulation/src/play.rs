@@ -7,9 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fastrand::Rng;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
-use sluice::clock;
+use sluice::clock::{self, WallClock};
 use sluice_faults::check::{Checker, Violation};
 use sluice_faults::history::{Key, Kind, Revision};
 use tokio::time::{Instant, sleep};
@@ -31,6 +31,10 @@ const END: Duration = Duration::from_mins(15);
 const LOOK: Duration = Duration::from_secs(1);
 /// For so long after that nothing is written.
 const QUIET: Duration = Duration::from_mins(2);
+/// Clocks are drawn by themselves: seeds play as they did where clocks are right.
+const CLOCKS: u64 = 0x636c_6f63_6b73;
+/// The most by which the clock of a replica is wrong, in seconds.
+const CLOCK_WRONG_MAX: i64 = 3600;
 /// How much of a history a failure tells.
 const TOLD: usize = 60;
 
@@ -124,11 +128,12 @@ impl Simulation {
         // They are installed, and nobody serves them yet.
         drop(server.reviews.fail());
         cluster::start(&server, &mut rng);
+        let mut clocks = Rng::with_seed(seed ^ CLOCKS);
         let replicas = 1 + rng.usize(0..2);
         let slots: Vec<_> = (0..replicas)
             .map(|_| {
                 let percent = *[0, 2, 5, 10, 20].get(rng.usize(0..5)).unwrap_or(&0);
-                Slot::new(server.clone(), rng.fork(), percent)
+                Slot::new(server.clone(), rng.fork(), percent, draw_clock(&mut clocks))
             })
             .collect();
         for (slot, name) in slots.iter().zip(["one", "two"]) {
@@ -307,6 +312,15 @@ impl Simulation {
         }
         Err(format!("{} writes though nothing happens", after - before))
     }
+}
+
+/// Two of three replicas know what time it is.
+fn draw_clock(rng: &mut Rng) -> WallClock {
+    let seconds = match rng.u8(0..3) {
+        0 => rng.i64(-CLOCK_WRONG_MAX..=CLOCK_WRONG_MAX),
+        _ => 0,
+    };
+    WallClock::fast_by(SignedDuration::from_secs(seconds))
 }
 
 fn has_ended(object: &Value) -> bool {

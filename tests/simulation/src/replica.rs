@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use fastrand::Rng;
+use sluice::clock::WallClock;
 use sluice::{Clients, Configuration, Identity, Replica};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
@@ -25,6 +26,8 @@ pub struct Slot {
 struct State {
     rng: Rng,
     percent: u8,
+    /// What its clock says.
+    clock: WallClock,
     lives: u32,
     /// The process that runs, if one does.
     network: Option<Network>,
@@ -35,11 +38,12 @@ struct State {
 }
 
 impl Slot {
-    /// A place where nothing runs yet, with so many of 100 requests that go wrong.
-    pub fn new(server: Arc<Server>, rng: Rng, percent: u8) -> Arc<Self> {
+    /// A place where nothing runs yet, with this clock, and so many of 100 requests that go wrong.
+    pub fn new(server: Arc<Server>, rng: Rng, percent: u8, clock: WallClock) -> Arc<Self> {
         let state = State {
             rng,
             percent,
+            clock,
             lives: 0,
             network: None,
             stop: CancellationToken::new(),
@@ -56,6 +60,7 @@ impl Slot {
     pub async fn keep_running(self: Arc<Self>, name: &'static str) {
         loop {
             let (network, stop, instance) = self.begin(name);
+            let clock = self.state().clock;
             let identity = Identity {
                 namespace: "sluice-system".to_owned(),
                 service_account: "sluice".to_owned(),
@@ -67,6 +72,7 @@ impl Slot {
                 write: client,
             };
             let mut replica = Replica::new(clients, identity, &Configuration::default());
+            replica.set_clock(clock);
             replica.follow_kinds();
             self.server.reviews.serve(replica.router());
             let cut = network.is_cut();

@@ -13,7 +13,8 @@ use crate::manifests::declared::{is_for_declared_kinds, is_for_pods};
 use crate::manifests::options::Options;
 use crate::manifests::step::{webhook_for_jobs, webhook_for_pods};
 use crate::manifests::stored::{
-    are_same_rules, contains_rule, is_same_resource, is_undecided, list, name_of, webhooks,
+    are_same_rules, ca_bundle, contains_rule, is_same_resource, is_undecided, list, name_of,
+    webhooks,
 };
 
 /// What there is of one kind of webhook configuration, and what it is to be made of.
@@ -56,10 +57,12 @@ pub fn made(making: &Making<'_>) -> Option<Value> {
     };
     let mut made = base.clone();
     for field in ["apiVersion", "kind"] {
-        made[field] = making.wanted[field].clone();
+        set(&mut made, field, making.wanted[field].clone());
     }
-    made["metadata"]["ownerReferences"] = json!([owner]);
-    made["webhooks"] = wanted.into();
+    if let Some(metadata) = made.get_mut("metadata") {
+        set(metadata, "ownerReferences", json!([owner]));
+    }
+    set(&mut made, "webhooks", wanted.into());
     Some(made)
 }
 
@@ -67,9 +70,15 @@ fn owner(shipped: &Value) -> Value {
     json!({
         "apiVersion": shipped["apiVersion"],
         "kind": shipped["kind"],
-        "name": shipped["metadata"]["name"],
-        "uid": shipped["metadata"]["uid"],
+        "name": shipped.pointer("/metadata/name"),
+        "uid": shipped.pointer("/metadata/uid"),
     })
+}
+
+fn set(object: &mut Value, field: &str, value: Value) {
+    if let Some(fields) = object.as_object_mut() {
+        fields.insert(field.to_owned(), value);
+    }
 }
 
 fn are_same(stored: &[Value], wanted: &[Value]) -> bool {
@@ -120,7 +129,7 @@ impl Making<'_> {
         }
         let mut selector = selector.as_object().cloned().unwrap_or_default();
         selector.insert("matchExpressions".to_owned(), selected.into());
-        webhook["namespaceSelector"] = selector.into();
+        set(&mut webhook, "namespaceSelector", selector.into());
         Some(webhook)
     }
 
@@ -133,11 +142,12 @@ impl Making<'_> {
         conditions: Vec<Value>,
     ) -> Value {
         let mut webhook = shipped.clone();
-        webhook["name"] = wanted["name"].clone();
-        webhook["rules"] = rules.into();
-        webhook["matchConditions"] = conditions.into();
-        if let Some(bundle) = self.known_bundle(name_of(wanted)) {
-            webhook["clientConfig"]["caBundle"] = bundle.clone();
+        set(&mut webhook, "name", wanted["name"].clone());
+        set(&mut webhook, "rules", rules.into());
+        set(&mut webhook, "matchConditions", conditions.into());
+        let bundle = self.known_bundle(name_of(wanted)).cloned();
+        if let (Some(bundle), Some(client)) = (bundle, webhook.get_mut("clientConfig")) {
+            set(client, "caBundle", bundle);
         }
         webhook
     }
@@ -145,10 +155,9 @@ impl Making<'_> {
     /// The CA that the stored webhook of this name trusts, or else another one beside it. Whoever keeps the certificate
     /// brings it into each configuration by itself: the shipped one may have lost it, or not have the new one yet.
     fn known_bundle(&self, name: &str) -> Option<&Value> {
-        let bundle = |webhook: &&Value| !webhook["clientConfig"]["caBundle"].is_null();
         let same = webhooks(self.stored).filter(|webhook| name_of(webhook) == name);
-        let known = same.chain(webhooks(self.stored)).find(bundle)?;
-        Some(&known["clientConfig"]["caBundle"])
+        let mut known = same.chain(webhooks(self.stored));
+        known.find_map(ca_bundle)
     }
 
     /// Rules for shipped kinds that the shipped webhook for jobs ought to have, and has not; all of them if its

@@ -15,6 +15,12 @@ pub(super) fn name_of(webhook: &Value) -> &str {
     webhook["name"].as_str().unwrap_or_default()
 }
 
+/// The CA that the webhook trusts.
+pub fn ca_bundle(webhook: &Value) -> Option<&Value> {
+    let bundle = webhook.pointer("/clientConfig/caBundle");
+    bundle.filter(|bundle| !bundle.is_null())
+}
+
 pub(super) fn list<'a>(object: &'a Value, field: &str) -> &'a [Value] {
     object[field]
         .as_array()

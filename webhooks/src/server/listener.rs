@@ -29,7 +29,7 @@ const STOPPING_TIME_MAX: Duration = CLOSING_TIME_MAX.saturating_add(Duration::fr
 
 /// A server that is bound to its address.
 pub struct Server {
-    listener: TcpListener,
+    listener: Arc<TcpListener>,
     acceptor: TlsAcceptor,
     clients: AllowedClients,
     router: Router,
@@ -44,9 +44,20 @@ impl Server {
         options: &TlsOptions,
         router: Router,
     ) -> io::Result<Self> {
+        let listener = Arc::new(TcpListener::bind(address).await?);
+        Self::on(listener, certificates, clients, options, router)
+    }
+
+    /// The same on a listener that others go on with when this server has ended.
+    pub fn on(
+        listener: Arc<TcpListener>,
+        certificates: Arc<CertificateSlot>,
+        clients: AllowedClients,
+        options: &TlsOptions,
+        router: Router,
+    ) -> io::Result<Self> {
         let config = tls::server_config(certificates, &clients, options);
         let config = config.map_err(io::Error::other)?;
-        let listener = TcpListener::bind(address).await?;
         Ok(Self {
             listener,
             acceptor: TlsAcceptor::from(Arc::new(config)),

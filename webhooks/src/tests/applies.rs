@@ -218,8 +218,33 @@ fn a_pod_with_a_forged_controller_is_refused(
     #[case] version: &str,
     #[case] kind: &str,
 ) {
-    let pod = owned(mk_pod(&[], &[], &[]), version, kind);
-    let verdict = created_by(user, &pod, &budget(of_team_a())).1;
+    // Its gates would hold nothing: they are those of its owner. So it makes no difference which it names.
+    let names: [&[(&str, &str)]; 5] = [
+        &[],
+        &[(GATED, "acme.io/budget")],
+        &[(GATES, "acme.io/budget")],
+        &[(GATES, "acme.io/data, acme.io/budget")],
+        &[(GATED, ","), (GATES, "")],
+    ];
+    for (gates, queue) in names
+        .iter()
+        .flat_map(|gates| [(gates, false), (gates, true)])
+    {
+        let labels: &[(&str, &str)] = if queue { &[(QUEUE, "a")] } else { &[] };
+        let pod = owned(mk_pod(labels, gates, &[]), version, kind);
+        let request = mk_request(user, None, &pod);
+        let policy = budget(of_team_a());
+        for verdict in [
+            mutate(&request, &policy),
+            review::validate(&request, &policy),
+        ] {
+            assert!(!verdict.is_early);
+            check_forged(&verdict);
+        }
+    }
+}
+
+fn check_forged(verdict: &Verdict) {
     assert_eq!(
         verdict.message(),
         "metadata.ownerReferences: Forbidden: gate \"acme.io/budget\" is set by Gate \"budget.acme.io\", and would not hold a pod with a controller, which only its controller may name; create the pod without the owner reference, or declare the kind of the owner in a JobKind"
@@ -350,4 +375,50 @@ fn nobody_is_asked_about_gates_that_anyone_lifts() {
     let (verdict, asked) = judge_by(&policy, USER, Permission::Denied, Some(&old), &new);
     assert!(verdict.is_allowed());
     assert_eq!(asked, [""; 0]);
+}
+
+#[rstest]
+#[case::grows(
+    "object.spec.missing == 1 || pods > 4",
+    of_pods(Some("a"), 4),
+    of_pods(Some("a"), 5),
+    &[BUDGET]
+)]
+#[case::moves("object.spec.missing == 1", of_pods(Some("a"), 4), of_pods(Some("b"), 4), &[BUDGET])]
+#[case::of_a_class_that_is_gone("priority < 0",
+    mk_job(&[(QUEUE, "a"), (PRIORITY, "gone")], &[], false),
+    mk_job(&[(QUEUE, "a"), (PRIORITY, "low")], &[], false), &[BUDGET])]
+#[case::becomes_clear("object.spec.missing == 1", of_pods(Some("a"), 4),
+    with(of_pods(Some("a"), 4), "/spec/missing", json!(2)), &[])]
+#[case::stays_as_it_is(
+    "object.spec.missing == 1",
+    mk_job(&[(QUEUE, "a")], &[(GATES, "acme.io/data")], false),
+    mk_job(&[(QUEUE, "a")], &[], false),
+    &[]
+)]
+fn what_was_not_clear_before_frees_no_edit(
+    #[case] source: &str,
+    #[case] old: Value,
+    #[case] new: Value,
+    #[case] expected: &[&str],
+) {
+    let policy = budget(when(source));
+    let (_, asked) = judge_by(&policy, USER, Permission::Allowed, Some(&old), &new);
+    assert_eq!(asked, expected);
+}
+
+/// The gates that a pod with a controller names are its owner's.
+#[test]
+fn an_edit_of_an_owned_pod_is_not_free_for_a_gate_that_it_names() {
+    let pod = |queue| {
+        let pod = mk_pod(&[(QUEUE, queue)], &[(GATES, "acme.io/budget")], &[]);
+        owned(pod, "apps/v1", "ReplicaSet")
+    };
+    let policy = budget(AppliesTo {
+        queues: vec!["gold".to_owned()],
+        ..AppliesTo::default()
+    });
+    let (old, new) = (pod("silver"), pod("gold"));
+    let (_, asked) = judge_by(&policy, USER, Permission::Allowed, Some(&old), &new);
+    assert_eq!(asked, [BUDGET]);
 }

@@ -5,10 +5,13 @@ use k8s_openapi::api::admissionregistration::v1::Variable;
 use sluice_kinds::gates::{ADMISSION_GATED_BY, GATE_ANNOTATIONS};
 use sluice_kinds::patch::MIRROR_ANNOTATION;
 
+use crate::manifests::cel::gate_marks::was_lifted;
+use crate::manifests::cel::lifting::{gate, has_owners, named_by};
 use crate::manifests::cel::owners;
-use crate::manifests::cel::syntax::{field, filled, forbidden, text, texts, variable, when};
+use crate::manifests::cel::syntax::{field, filled, forbidden, text, texts, variable};
 use crate::manifests::held::HeldKind;
 use crate::manifests::options::Options;
+use crate::rules::applies::birth::HAS_CONTROLLER;
 use crate::rules::gates::lift::ASK;
 
 /// The rule for an object that does not name the gate: the gate and the Gate.
@@ -20,11 +23,8 @@ pub(crate) fn variables(options: &Options, kinds: &[HeldKind]) -> Vec<Variable> 
     let all: Vec<&HeldKind> = kinds.iter().collect();
     let mut variables = owners::variables(&all, kinds);
     variables.extend(owners::author_of(&all, kinds));
+    variables.extend(gate());
     variables.extend([
-        variable(
-            "gate",
-            "params.metadata.name.split('.', 2)[1] + '/' + params.metadata.name.split('.', 2)[0]",
-        ),
         variable("rule", "params.?spec.?appliesTo.orValue({})"),
         variable(
             "namespaceLabels",
@@ -45,6 +45,7 @@ pub(crate) fn variables(options: &Options, kinds: &[HeldKind]) -> Vec<Variable> 
                  !(variables.isChild && variables.isMadeByController))"
             ),
         ),
+        variable("isOwnedPod", IS_OWNED_POD),
         variable("isOfKind", OF_KIND),
         variable("isInNamespace", IN_NAMESPACE),
         variable("applies", applies("object", options)),
@@ -52,10 +53,14 @@ pub(crate) fn variables(options: &Options, kinds: &[HeldKind]) -> Vec<Variable> 
             "applied",
             format!("oldObject != null && {}", applies("oldObject", options)),
         ),
+        variable("hasGate", has_gate()),
         variable("problems", problems()),
     ]);
     variables
 }
+
+const IS_OWNED_POD: &str =
+    "request.kind.group == '' && request.kind.kind == 'Pod' && variables.owners.size() != 0";
 
 const OF_KIND: &str = "variables.rule.?kinds.orValue([]).size() == 0 ||\n\
      variables.rule.?kinds.orValue([]).exists(k, k.?group.orValue('') == request.kind.group && k.kind == request.kind.kind)";
@@ -72,13 +77,28 @@ fn applies(object: &str, options: &Options) -> String {
     let queues = format!(
         "{keys}.filter(k, k in {object}.metadata.?labels.orValue({{}})).map(k, {object}.metadata.labels[k])"
     );
+    // The gates of a pod with a controller are those of its owner.
     let asks = format!(
-        "({keys}.exists(k, k in {object}.metadata.?labels.orValue({{}})) || {}.exists(k, k in {object}.metadata.?annotations.orValue({{}})))",
+        "({keys}.exists(k, k in {object}.metadata.?labels.orValue({{}})) ||\n\
+         !variables.isOwnedPod && {}.exists(k, k in {object}.metadata.?annotations.orValue({{}})))",
         texts(GATE_ANNOTATIONS)
     );
     format!(
         "variables.isOfKind && variables.isInNamespace && (variables.rule.?namespaceSelector.hasValue() || {asks}) &&\n\
          (variables.rule.?queues.orValue([]).size() == 0 || {queues}.exists(q, q in variables.rule.?queues.orValue([])))"
+    )
+}
+
+/// CEL: whether the object names the gate, or did before the edit; or had it, and it was lifted.
+fn has_gate() -> String {
+    format!(
+        "!variables.isOwnedPod && {}.size() != 0 ||\n\
+         oldObject != null && {}",
+        named_by("(oldObject == null ? object : oldObject)"),
+        was_lifted(
+            "variables.gate",
+            "oldObject.metadata.?annotations.orValue({})"
+        )
     )
 }
 
@@ -94,13 +114,17 @@ fn problems() -> String {
         "{rule} +\n({contact} == '' ? '' : {})",
         filled(ASK, &[contact])
     );
-    let named = format!(
-        "{}.exists(k, object.metadata.?annotations[?k].orValue('').split(',').exists(g, g.trim() == variables.gate))",
-        texts(GATE_ANNOTATIONS)
+    let owned = filled(
+        HAS_CONTROLLER,
+        &[&quoted("variables.gate"), &quoted("params.metadata.name")],
     );
-    when(
-        &format!("variables.isJudged && variables.applies && !variables.applied && !{named}"),
-        &forbidden(&field("annotations", ADMISSION_GATED_BY), &rule),
+    format!(
+        "!(variables.isJudged && variables.applies && !variables.applied) ? [] :\n\
+         request.operation == 'CREATE' && variables.isOwnedPod ? [{}] :\n\
+         variables.hasGate || request.operation == 'UPDATE' && !({}) ? [] : [{}]",
+        forbidden("'metadata.ownerReferences'", &owned),
+        has_owners(),
+        forbidden(&field("annotations", ADMISSION_GATED_BY), &rule),
     )
 }
 

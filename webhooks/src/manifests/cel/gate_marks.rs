@@ -54,10 +54,10 @@ pub(crate) fn is_own_record() -> String {
     )
 }
 
-/// CEL: whether the object as it was keeps that the gate `gate` was lifted from it.
-pub(crate) fn was_lifted(gate: &str) -> String {
+/// CEL: whether the object as it was keeps that the gate `gate` was lifted from it. These were its annotations.
+pub(crate) fn was_lifted(gate: &str, annotations: &str) -> String {
     format!(
-        "variables.oldAnnotations[?'{LIFTED_GATES_ANNOTATION}'].orValue('').split('}},{{').exists(r,\n\
+        "{annotations}[?'{LIFTED_GATES_ANNOTATION}'].orValue('').split('}},{{').exists(r,\n\
          r.contains('\"gate\":\"' + {gate} + '\"') && r.contains(string(oldObject.metadata.uid)))"
     )
 }

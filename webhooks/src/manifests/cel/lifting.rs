@@ -19,20 +19,33 @@ const SPACE: &str = r"[\s\v\x{85}\p{Z}]*";
 /// `variables.problems`: that the author of the edit may not lift the gate of `params` unless he is an owner, if the
 /// edit lifts it.
 pub(crate) fn variables(kinds: &[HeldKind]) -> Vec<Variable> {
-    let keys = texts(GATE_ANNOTATIONS);
-    // A regular expression finds a name in a value of any length for less than splitting it costs.
-    let names = |object: &str| {
-        let annotations = format!("{object}.metadata.?annotations.orValue({{}})");
-        format!(
-            "{keys}.filter(k, (',' + {annotations}[?k].orValue('') + ',').matches(variables.pattern))"
-        )
-    };
     let controllers = |object: &str| {
         format!(
             "{object}.metadata.?ownerReferences.orValue([]).filter(o, o.?controller.orValue(false)).map(o, o.uid)"
         )
     };
+    let [gate, pattern] = gate();
     vec![
+        gate,
+        pattern,
+        variable("before", named_by("oldObject")),
+        variable("after", named_by("object")),
+        variable(
+            "getsController",
+            format!(
+                "{}.exists(u, !(u in {}))",
+                controllers("object"),
+                controllers("oldObject")
+            ),
+        ),
+        variable("isFree", is_free(kinds)),
+        variable("problems", problems()),
+    ]
+}
+
+/// `variables.gate`: the gate of `params`; and `pattern`, which finds it in a list.
+pub(crate) fn gate() -> [Variable; 2] {
+    [
         variable(
             "gate",
             "params.metadata.name.split('.', 2)[1] + '/' + params.metadata.name.split('.', 2)[0]",
@@ -45,19 +58,19 @@ pub(crate) fn variables(kinds: &[HeldKind]) -> Vec<Variable> {
                 text(&format!("{SPACE},"))
             ),
         ),
-        variable("before", names("oldObject")),
-        variable("after", names("object")),
-        variable(
-            "getsController",
-            format!(
-                "{}.exists(u, !(u in {}))",
-                controllers("object"),
-                controllers("oldObject")
-            ),
-        ),
-        variable("isFree", is_free(kinds)),
-        variable("problems", problems()),
     ]
+}
+
+/// CEL, a list: the annotations by which `object` names the gate of `params`. Needs [`gate`].
+///
+/// A regular expression finds a name in a value of any length for less than splitting it costs: an expression that
+/// costs too much would not be evaluated, and nothing refused.
+pub(crate) fn named_by(object: &str) -> String {
+    let annotations = format!("{object}.metadata.?annotations.orValue({{}})");
+    format!(
+        "{}.filter(k, (',' + {annotations}[?k].orValue('') + ',').matches(variables.pattern))",
+        texts(GATE_ANNOTATIONS)
+    )
 }
 
 /// CEL: whether whoever may edit the object may lift its gates: those came down from an owner.
@@ -113,8 +126,13 @@ pub(crate) fn or_owner(validation: Validation, gate: &str) -> Validation {
     }
 }
 
-fn problems() -> String {
+/// CEL: whether only owners may lift the gate of `params`.
+pub(crate) fn has_owners() -> String {
     let anyone = format!("{:?}", Lifting::Anyone);
+    format!("params.?spec.?lifting.orValue('') != {}", text(&anyone))
+}
+
+fn problems() -> String {
     let quoted = |value: &str| format!("strings.quote({value})");
     let rule = filled(
         BY_ITS_OWNERS,
@@ -133,8 +151,8 @@ fn problems() -> String {
     when(
         &format!(
             "variables.before.size() != 0 && (variables.after.size() == 0 || variables.getsController) &&\n\
-             params.?spec.?lifting.orValue('') != {} && !variables.isFree",
-            text(&anyone)
+             {} && !variables.isFree",
+            has_owners()
         ),
         &forbidden(at, &rule),
     )

@@ -8,7 +8,7 @@ use crate::manifests::cel::syntax::{forbidden, text, texts, variable, when};
 use crate::manifests::declared::DECLARED;
 use crate::manifests::jail::cell::{Cell, rule};
 use crate::manifests::jail::difference::{self, Rules};
-use crate::manifests::jail::{entries, kinds, system_namespaces};
+use crate::manifests::jail::{api_service, entries, kinds, system_namespaces};
 use crate::manifests::webhooks::CONFIGURATION;
 
 /// CEL: the resources of webhook configurations.
@@ -73,7 +73,7 @@ pub(super) fn cell(shipped: &[JobKindSpec]) -> Cell {
         variable(
             "isEdit",
             format!(
-                "request.operation == 'UPDATE' && !(request.resource.group in ['', '{GROUP}', 'admissionregistration.k8s.io'])"
+                "request.operation == 'UPDATE' && !(request.resource.group in ['', '{GROUP}', 'admissionregistration.k8s.io', 'apiregistration.k8s.io'])"
             ),
         ),
         variable(
@@ -150,9 +150,11 @@ fn table() -> String {
          request.name == 'sluice-webhook-certificate' && request.namespace == variables.home :\n\
          variables.where == 'admissionregistration.k8s.io' ? variables.resource in \
          {WEBHOOK_CONFIGURATIONS} && request.name in ['{CONFIGURATION}', '{DECLARED}'] :\n\
+         variables.where == 'apiregistration.k8s.io' ? variables.resource == 'apiservices' && request.name == '{}' :\n\
          variables.where in ['apps', 'batch'] || variables.where.endsWith('.x-k8s.io') ? !variables.resource.contains('/') :\n\
          variables.where.contains('.') && !variables.where.endsWith('.k8s.io') && !variables.resource.contains('/')",
-        texts(own_status)
+        texts(own_status),
+        api_service::NAME
     );
     let allowed = format!(
         "request.operation == 'CREATE' ? variables.where == 'own' && variables.resource == 'workloads' ||\n\

@@ -3,6 +3,7 @@
 //! Must not know other accounts. Uses `cel` and `policies/policy.rs`, and the names in `webhooks.rs`,
 //! `declared.rs`, `applied.rs` and `conditions`.
 
+mod api_service;
 mod cell;
 mod declared;
 mod difference;

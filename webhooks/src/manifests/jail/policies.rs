@@ -11,7 +11,7 @@
 
 use sluice_crds::JobKindSpec;
 
-use crate::manifests::jail::{declared, every_request, pods, webhook_configurations};
+use crate::manifests::jail::{api_service, declared, every_request, pods, webhook_configurations};
 use crate::manifests::options::Options;
 use crate::manifests::policies::policy::{Validating, document};
 
@@ -21,6 +21,7 @@ pub fn policies(options: &Options, kinds: &[JobKindSpec]) -> Vec<Validating> {
         every_request::cell(kinds),
         pods::cell(),
         webhook_configurations::cell(kinds),
+        api_service::cell(),
     ]
     .into_iter()
     .chain(declared::cells(kinds))

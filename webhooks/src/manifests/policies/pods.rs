@@ -313,7 +313,7 @@ fn lifted() -> String {
     // A pod that has lost its controller has more gates than were its own: these came down.
     let came_down = format!(
         "(variables.isOwned || variables.wasOwned || !(g in variables.oldGates || {}))",
-        gate_marks::was_lifted("g")
+        gate_marks::was_lifted("g", "variables.oldAnnotations")
     );
     let removed = format!(
         "variables.carriedOld.filter(g, g in variables.listedOld && !(g in variables.carried) &&\n\

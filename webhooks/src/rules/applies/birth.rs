@@ -6,7 +6,6 @@ use std::collections::BTreeSet;
 use json_patch::PatchOperation;
 use serde_json::Value;
 use sluice_kinds::gates::{self, Gate, GateState};
-use sluice_kinds::metadata::controller;
 use sluice_kinds::patch::gate_object_patch;
 use sluice_kinds::problem::{Problem, fill};
 
@@ -14,10 +13,11 @@ use crate::admission::edit::Edit;
 use crate::admission::policy::Policy;
 use crate::admission::request::Request;
 use crate::admission::verdict::Verdict;
+use crate::rules::applies::candidate::is_owned_pod;
 use crate::rules::applies::which::{Applying, applying, is_judged};
 
-/// The rule for a pod with a controller, which gates do not hold: the gate and its Gate.
-const HAS_CONTROLLER: &str = "gate {} is set by Gate {}, and would not hold a pod with a controller, which only its controller may name; create the pod without the owner reference, or declare the kind of the owner in a JobKind";
+/// The rule for a pod with a controller, which gates do not hold, named or not: the gate and its Gate.
+pub(crate) const HAS_CONTROLLER: &str = "gate {} is set by Gate {}, and would not hold a pod with a controller, which only its controller may name; create the pod without the owner reference, or declare the kind of the owner in a JobKind";
 /// What is told of an object that lacks a gate after all: the gate and its Gate.
 const NOT_SET: &str = "gate {} is missing, which Gate {} sets: the object or the Gate was changed meanwhile; try again";
 /// Longest description of a Gate in a warning, in characters: API servers cut long warnings.
@@ -43,17 +43,15 @@ pub(crate) fn set(request: &Request, edit: &Edit<'_>, policy: &Policy) -> Result
         return Ok(Born::default());
     }
     let applying = applying(request, edit.new, policy)?;
+    if let Some(problem) = check_has_no_controller(request, edit.new, &applying) {
+        return Err(Verdict::of(vec![problem]));
+    }
     let annotations = gates::gate_annotations(edit.new);
     // Refused for that: nothing is added to what can't be read.
     if matches!(gates::read(&annotations), GateState::Invalid(_)) {
         return Ok(Born::default());
     }
     let missing = gates::missing(&annotations, applying.keys().copied());
-    if let Some(gate) = missing.first().filter(|_| is_owned_pod(request, edit.new)) {
-        let detail = about(HAS_CONTROLLER, gate);
-        let problem = Problem::forbidden("metadata.ownerReferences", detail);
-        return Err(Verdict::of(vec![problem]));
-    }
     let patch = gate_object_patch(edit.new, missing.iter().copied(), &failures(&applying))
         .map_err(|problem| Verdict::of(vec![problem]))?
         .0;
@@ -81,6 +79,9 @@ pub(crate) fn check_set(request: &Request, edit: &Edit<'_>, policy: &Policy) -> 
         Ok(applying) => applying,
         Err(verdict) => return verdict,
     };
+    if let Some(problem) = check_has_no_controller(request, edit.new, &applying) {
+        return Verdict::of(vec![problem]);
+    }
     let annotations = gates::gate_annotations(edit.new);
     let missing = gates::missing(&annotations, applying.keys().copied());
     let Some(gate) = missing.first() else {
@@ -94,8 +95,16 @@ fn is_birth(request: &Request, edit: &Edit<'_>) -> bool {
     edit.old.is_none() && request.sub_resource.is_empty()
 }
 
-fn is_owned_pod(request: &Request, object: &Value) -> bool {
-    request.is_pod() && controller(object).is_some()
+/// A pod with a controller is refused where a Gate applies, also if it names the gate: the gates of such a pod are those
+/// of its owner, and hold nothing by themselves.
+fn check_has_no_controller(
+    request: &Request,
+    object: &Value,
+    applying: &Applying<'_>,
+) -> Option<Problem> {
+    let (gate, _) = applying.first_key_value()?;
+    is_owned_pod(request, object)
+        .then(|| Problem::forbidden("metadata.ownerReferences", about(HAS_CONTROLLER, gate)))
 }
 
 fn about(rule: &str, gate: &Gate) -> String {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 use sluice_crds::PRIORITY_CLASS_LABEL;
 use sluice_gates::{Candidate, Totals};
-use sluice_kinds::metadata::label;
+use sluice_kinds::metadata::{controller, label};
 use sluice_kinds::problem::{Problem, summarize};
 use sluice_kinds::requests::PodDefaults;
 use sluice_kinds::view::PodSetView;
@@ -66,6 +66,19 @@ impl<'a> Applicant<'a> {
     }
 }
 
+/// The gate annotations of `object`. Those of a pod with a controller are its owner's.
+pub(super) fn own_gates(request: &Request, object: &Value) -> BTreeMap<String, String> {
+    if is_owned_pod(request, object) {
+        return BTreeMap::new();
+    }
+    gates::gate_annotations(object)
+}
+
+/// Whether `object` is a pod with a controller: its gates hold nothing by themselves.
+pub(super) fn is_owned_pod(request: &Request, object: &Value) -> bool {
+    request.is_pod() && controller(object).is_some()
+}
+
 impl Candidate for Applicant<'_> {
     fn group(&self) -> &str {
         &self.request.kind.group
@@ -85,7 +98,7 @@ impl Candidate for Applicant<'_> {
     }
 
     fn asks_for_sluice(&self) -> bool {
-        self.queue().is_some() || !gates::gate_annotations(self.object).is_empty()
+        self.queue().is_some() || !own_gates(self.request, self.object).is_empty()
     }
 
     fn object(&self) -> &Value {

@@ -2,14 +2,15 @@
 //! who may not lift the gate has to create the object anew.
 
 use serde_json::Value;
-use sluice_crds::Lifting;
+use sluice_crds::{Lifting, PRIORITY_CLASS_LABEL};
 use sluice_kinds::gates;
-use sluice_kinds::metadata::is_being_deleted;
+use sluice_kinds::metadata::{is_being_deleted, label};
 
 use crate::admission::edit::Edit;
 use crate::admission::policy::Policy;
 use crate::admission::request::Request;
 use crate::admission::verdict::Verdict;
+use crate::rules::applies::candidate::own_gates;
 use crate::rules::applies::which::{applying, is_judged};
 use crate::rules::gates::lift::{Cause, NeededRight};
 use crate::rules::gates::marks::lifted_from;
@@ -37,12 +38,19 @@ pub(crate) fn needed(
         return Ok(Vec::new());
     }
     let before = applying(request, old, policy)?;
-    let named = gates::named(&gates::gate_annotations(old));
+    let named = gates::named(&own_gates(request, old));
     let lifted = lifted_from(old);
-    let new = after.into_iter().filter(|(gate, _)| {
-        !before.contains_key(gate) && !named.contains(gate) && !lifted.contains(gate)
-    });
     let field = field(old, edit.new, policy);
+    let touches = touches_what_gates_ask(old, edit.new, policy);
+    let new = after.into_iter().filter(|(gate, _)| {
+        let has_applied = match before.get(gate) {
+            Some(None) => true,
+            // It may be that it did not apply before: what is not clear frees no edit of what Gates ask about.
+            Some(Some(_)) => !touches,
+            None => false,
+        };
+        !has_applied && !named.contains(gate) && !lifted.contains(gate)
+    });
     let rights = new.filter_map(|(gate, why)| {
         let spec = policy.gate(gate)?;
         (spec.lifting == Lifting::Owners).then_some(())?;
@@ -55,6 +63,14 @@ pub(crate) fn needed(
         })
     });
     Ok(rights.collect())
+}
+
+/// Whether the edit touches what Gates ask about: what the webhooks are asked about for their sake.
+fn touches_what_gates_ask(old: &Value, new: &Value, policy: &Policy) -> bool {
+    let queue =
+        |object| queue_of(object, policy.queue_labels()).map(|label| label.queue.to_owned());
+    let class = |object| label(object, PRIORITY_CLASS_LABEL).map(str::to_owned);
+    old.get("spec") != new.get("spec") || queue(old) != queue(new) || class(old) != class(new)
 }
 
 /// What of the object the edit changes.

@@ -1,0 +1,136 @@
+//! Gates by the clock: deadlines, a clock that jumps, and counters while not all kinds are listed.
+
+use super::*;
+
+const GATE: &str = "acme.io/budget";
+const NAME: &str = "budget.acme.io";
+
+impl Play {
+    /// Everything is listed but Jobs, with this Gate.
+    fn list_settings_with_gate(&mut self, spec: &Value, status: &Value) {
+        self.list_settings();
+        let mut gate = own("Gate", NAME, spec);
+        gate["status"] = status.clone();
+        gate["metadata"]["resourceVersion"] = json!("6");
+        self.observe(&Source::Gate, Change::Applied(seen(gate)));
+    }
+
+    /// So many seconds pass. Returns what is written to objects that gates hold.
+    fn tick(&mut self, seconds: u64) -> Vec<InFlightWrite> {
+        self.pass(Duration::from_secs(seconds));
+        self.handle(Input::Tick);
+        let writes = self.cycle().into_iter();
+        let of_gates = |write: &InFlightWrite| {
+            matches!(write.write, Write::PatchJob { .. } | Write::PatchPod { .. })
+        };
+        writes.filter(of_gates).collect()
+    }
+
+    /// After how many seconds something is written, if that is within so many. Looks at each second, or at one of
+    /// sixty where that is enough.
+    fn seconds_until_write(&mut self, most: u64) -> Option<(u64, InFlightWrite)> {
+        let step = if most < 600 { 1 } else { 60 };
+        let mut seconds = (0..most).step_by(usize::try_from(step).unwrap());
+        seconds.find_map(|second| Some((second + step, self.tick(step).into_iter().next()?)))
+    }
+}
+
+/// Created an hour before the clock of [`Play`] begins.
+fn held_job() -> Value {
+    let mut job = job("held");
+    job["metadata"]["annotations"]["kueue.x-k8s.io/scheduling-gated-by"] = json!(GATE);
+    job
+}
+
+/// The Job as the API server has it after a merge patch.
+fn patched(mut object: Value, write: &InFlightWrite, revision: u64) -> Value {
+    let Write::PatchJob { patch, .. } = &write.write else {
+        panic!("{write:?}");
+    };
+    match patch {
+        crate::plan::JobPatch::Merge(patch) => json_patch::merge(&mut object, &json!(patch)),
+        crate::plan::JobPatch::Json(patch) => json_patch::patch(&mut object, patch).unwrap(),
+    }
+    object["metadata"]["resourceVersion"] = json!(revision.to_string());
+    object
+}
+
+#[tokio::test]
+async fn a_deadline_acts_within_five_seconds_and_once() {
+    for action in ["Notify", "Lift", "Deactivate"] {
+        let mut play = Play::new();
+        let deadline = json!({"seconds": 3660, "onExpiry": action});
+        play.list_settings_with_gate(&json!({"deadline": deadline}), &json!({}));
+        play.list_jobs([held_job()]);
+        let (after, write) = play.seconds_until_write(120).unwrap();
+        assert!((60..=65).contains(&after), "{action}: {after}");
+        let stored = patched(held_job(), &write, 20);
+        let stored: DynamicObject = serde_json::from_value(stored).unwrap();
+        play.end(write, Reply::Done(Some(Box::new(stored))));
+        let again = play.seconds_until_write(600);
+        let again = again.filter(|_| action != "Lift");
+        assert!(again.is_none(), "{action}: {again:?}");
+    }
+}
+
+/// Deadlines go by the wall clock: it says when an object was created.
+#[tokio::test]
+async fn a_clock_that_jumps_makes_a_deadline_act_by_its_time_and_once() {
+    let hour = Duration::from_secs(3600);
+    for (name, forward, most) in [("forward", true, 5), ("back", false, 3720)] {
+        let mut play = Play::new();
+        let deadline = json!({"seconds": 3660, "onExpiry": "Notify"});
+        play.list_settings_with_gate(&json!({"deadline": deadline}), &json!({}));
+        play.list_jobs([held_job()]);
+        assert!(play.seconds_until_write(10).is_none(), "{name}");
+        if forward {
+            play.now.wall += hour;
+        } else {
+            play.now.wall -= hour;
+        }
+        let (after, write) = play.seconds_until_write(most).unwrap();
+        assert!(forward || 3600 < after, "{name}: {after}");
+        let stored = patched(held_job(), &write, 20);
+        let stored: DynamicObject = serde_json::from_value(stored).unwrap();
+        play.end(write, Reply::Done(Some(Box::new(stored))));
+        // Whatever the clock does now.
+        play.now.wall -= hour;
+        assert!(play.seconds_until_write(4000).is_none(), "{name}");
+    }
+}
+
+/// What has passed may be of a kind that can't be listed yet: the status of the Gate says how many had passed.
+#[tokio::test]
+async fn a_counter_gives_no_place_that_an_unlisted_object_may_have() {
+    for (name, passed, gives) in [("taken", 1, false), ("free", 0, true)] {
+        let mut play = Play::new();
+        let status = json!({"held": 0, "passed": passed, "liftedTotal": 1, "expiredTotal": 0});
+        play.list_settings_with_gate(&json!({"counter": {"limit": 1}}), &status);
+        let pod = json!({
+            "apiVersion": "v1", "kind": "Pod",
+            "metadata": {
+                "name": "p", "namespace": "blue", "uid": "uid-p", "resourceVersion": "9",
+                "creationTimestamp": "2026-11-23T11:00:00Z",
+                "labels": {"sluice.dev/managed": "true"},
+                "annotations": {"kueue.x-k8s.io/scheduling-gated-by": GATE},
+            },
+            "spec": {
+                "schedulingGates": [{"name": GATE}],
+                "containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}],
+            },
+        });
+        play.observe(&Source::Pod, Change::Applied(seen(pod)));
+        // The kind of Jobs is declared, and takes too long to be listed.
+        let jobs = play.find_jobs();
+        let given = play.seconds_until_write(90);
+        assert_eq!(given.is_some(), gives, "{name}: {given:?}");
+        if gives {
+            continue;
+        }
+        play.list(&jobs, []);
+        assert!(
+            play.seconds_until_write(5).is_some(),
+            "{name}: all are listed"
+        );
+    }
+}

@@ -1,0 +1,82 @@
+//! Workloads that somebody deletes while their jobs are being released.
+
+use super::*;
+use crate::plan::JobPurpose;
+
+impl Play {
+    /// Job `a` is admitted and job `b` waits for its quota. Returns the Workload of `a`, and its release, which is sent.
+    fn release_first(&mut self) -> (DynamicObject, InFlightWrite) {
+        self.list_settings();
+        self.list_jobs([job("a"), job("b")]);
+        let mut created = self.cycle().into_iter();
+        let (first, second) = (created.next().unwrap(), created.next().unwrap());
+        let workload = stored(&first, 8);
+        for (write, revision) in [(first, 8), (second, 9)] {
+            let stored = stored(&write, revision);
+            self.end(write, Reply::Done(Some(Box::new(stored))));
+        }
+        let admission = self.cycle().remove(0);
+        let reply = with_status(&workload, &admission, 10);
+        self.end(admission, reply);
+        let mut sent = self.cycle().into_iter();
+        let release = sent.find(|write| is_release(write)).unwrap();
+        (workload, release)
+    }
+
+    fn holds_quota(&self, name: &str) -> bool {
+        let subject = Subject::Job(format!("uid-{name}").as_str().into());
+        self.controller.engine.admission(&subject.id()).is_some()
+    }
+
+    /// Cycles until this time has passed. Returns the subjects of all writes.
+    fn writes_for(&mut self, time: Duration) -> Vec<Subject> {
+        let mut written = Vec::new();
+        let end = self.now.moment.after(time);
+        while self.now.moment < end {
+            self.pass(Duration::from_millis(100));
+            written.extend(self.cycle().into_iter().map(|write| write.subject));
+        }
+        written
+    }
+}
+
+fn is_release(write: &InFlightWrite) -> bool {
+    matches!(
+        write.write,
+        Write::PatchJob {
+            purpose: JobPurpose::Release,
+            ..
+        }
+    )
+}
+
+/// The watch of jobs lags: it still shows the job suspended and without pods.
+#[tokio::test]
+async fn quota_is_kept_while_a_release_may_take_effect() {
+    let mut play = Play::new();
+    let (workload, release) = play.release_first();
+    play.observe(&Source::Workload, Change::Deleted(Box::new(workload)));
+    assert!(play.holds_quota("a"), "its release is under way");
+    assert!(play.cycle().iter().all(|write| !is_admitted(write)));
+    play.end(release, Reply::Unknown("no answer in time".to_owned()));
+    assert!(play.holds_quota("a"), "its release may have taken effect");
+    let written = play.writes_for(Duration::from_millis(4900));
+    assert!(play.holds_quota("a"), "a watch may lag");
+    assert!(written.is_empty(), "{written:?}");
+    // Every watch would have shown it by now.
+    let written = play.writes_for(Duration::from_millis(300));
+    assert!(!play.holds_quota("a"));
+    assert!(
+        written.contains(&Subject::Job("uid-b".into())),
+        "{written:?}"
+    );
+}
+
+#[tokio::test]
+async fn quota_is_free_at_once_when_a_release_did_not_take_effect() {
+    let mut play = Play::new();
+    let (workload, release) = play.release_first();
+    play.observe(&Source::Workload, Change::Deleted(Box::new(workload)));
+    play.end(release, Reply::Refused("by a policy".to_owned()));
+    assert!(!play.holds_quota("a"));
+}

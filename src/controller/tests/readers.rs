@@ -1,0 +1,113 @@
+//! What readers are told of a queue, taken a part at a time.
+
+use std::time::Instant;
+
+use sluice_engine::QueueName;
+
+use super::*;
+use crate::controller::reports::waiting::Taking;
+use crate::visibility::{Place, Taken};
+
+/// As the shell looks at.
+const PART: usize = 1000;
+
+/// A controller that has queued these jobs, each of which requests more than there is.
+fn mk_play(jobs: &[String]) -> Play {
+    let mut play = Play::new();
+    play.list_settings();
+    play.list_jobs(jobs.iter().map(|name| {
+        let mut job = job(name);
+        job["spec"]["template"]["spec"]["containers"][0]["resources"]["requests"]["cpu"] =
+            json!("2");
+        job
+    }));
+    let waits = json!({"type": "QuotaReserved", "status": "False", "reason": "WaitingForQuota",
+        "message": "cpu lacks 1", "lastTransitionTime": "2026-11-23T11:30:00Z"});
+    let mut revision = 8;
+    loop {
+        let created = play.cycle();
+        if created.is_empty() {
+            return play;
+        }
+        for write in created {
+            let mut stored = stored(&write, revision);
+            stored.data["status"] = json!({"conditions": [waits]});
+            play.end(write, Reply::Done(Some(Box::new(stored))));
+            revision += 1;
+        }
+    }
+}
+
+/// All of it, and how many parts that took.
+fn take(play: &Play, mut taking: Taking, part: usize) -> (Taken, usize) {
+    let mut parts = 1;
+    while !play.controller.go_on_taking(&mut taking, part) {
+        parts += 1;
+    }
+    (taking.end(), parts)
+}
+
+#[tokio::test]
+async fn a_list_is_the_same_however_small_its_parts_are() {
+    let jobs: Vec<String> = (0..5).map(|n| format!("job-{n}")).collect();
+    let play = mk_play(&jobs);
+    let queue = Place::ClusterQueue(QueueName::from("q"));
+    let begin = |place: &Place| play.controller.begin_taking(place);
+    let (whole, parts) = take(&play, begin(&queue).unwrap(), PART);
+    assert_eq!((whole.waiting.len(), parts), (5, 1));
+    let one = &whole.waiting[0];
+    assert_eq!(one.job.as_ref().map(|job| &*job.name), Some("job-0"));
+    assert_eq!(&*one.name, "job-0-uidjob0");
+    let why = one.why.as_ref().map(|why| (&*why.reason, &*why.message));
+    assert_eq!(why, Some(("WaitingForQuota", "cpu lacks 1")));
+    let since = one.since.map(|since| since.to_string());
+    assert_eq!(since.as_deref(), Some("2026-11-23T11:30:00Z"));
+    let requests = one.requests.iter().map(|(name, _)| name.as_str());
+    assert_eq!(requests.collect::<Vec<_>>(), ["cpu", "pods"]);
+    let of_local = Place::LocalQueue(sluice_engine::LocalQueueKey::new("blue", "main"));
+    for part in 1..5 {
+        for place in [&queue, &of_local] {
+            let (taken, parts) = take(&play, begin(place).unwrap(), part);
+            assert_eq!(taken, whole, "{part} at a time, {place:?}");
+            assert!(5_usize.div_ceil(part) <= parts && parts <= 7, "{parts}");
+        }
+    }
+    for place in [
+        Place::ClusterQueue(QueueName::from("other")),
+        Place::LocalQueue(sluice_engine::LocalQueueKey::new("blue", "other")),
+        Place::LocalQueue(sluice_engine::LocalQueueKey::new("red", "main")),
+    ] {
+        assert!(begin(&place).is_none(), "{place:?}");
+    }
+}
+
+/// Measures, and fails if a decision would have to wait. `docs/benchmarks.md` has the command.
+#[tokio::test]
+#[ignore = "measures"]
+#[allow(clippy::print_stdout, reason = "a measurement prints its figures")]
+async fn what_a_list_of_10_000_costs() {
+    let jobs: Vec<String> = (0..10_000).map(|n| format!("job-{n:06}")).collect();
+    let play = mk_play(&jobs);
+    let queue = Place::ClusterQueue(QueueName::from("q"));
+    for _ in 0..5 {
+        let begun = Instant::now();
+        let mut taking = play.controller.begin_taking(&queue).unwrap();
+        let mut longest = Duration::ZERO;
+        loop {
+            let part = Instant::now();
+            let is_end = play.controller.go_on_taking(&mut taking, PART);
+            longest = longest.max(part.elapsed());
+            if is_end {
+                break;
+            }
+        }
+        let taken = taking.end();
+        println!(
+            "{} taken in {:?}, the longest part {longest:?}",
+            taken.waiting.len(),
+            begun.elapsed()
+        );
+        assert_eq!(taken.waiting.len(), 10_000);
+        assert!(longest < Duration::from_millis(50), "{longest:?}");
+    }
+}

@@ -1,0 +1,151 @@
+//! What children of an admitted object may run on.
+
+use std::collections::BTreeMap;
+
+use super::*;
+use crate::plan::excess::{RunningChild, excess, note};
+
+/// A child that runs: its name, its owner, the second in which it was made, and how many cpus it asks for, first and
+/// now.
+type Row<'a> = (&'a str, &'a str, u32, [u32; 2]);
+
+const ROOT: &str = "11111111-2222-3333";
+
+fn child((name, owner, second, _): &Row<'_>, cpus: u32) -> JobRecord {
+    let mut job = mk_job(json!({}), json!({}), false);
+    job["metadata"]["name"] = json!(name);
+    job["metadata"]["uid"] = json!(name);
+    job["metadata"]["creationTimestamp"] = json!(format!("2026-01-01T00:00:{second:02}Z"));
+    job["metadata"]["ownerReferences"] = json!([{"apiVersion": "batch/v1", "kind": "Job",
+        "name": owner, "uid": owner, "controller": true}]);
+    job["spec"]["parallelism"] = json!(cpus);
+    read(&kind(), &job)
+}
+
+fn key(name: &str) -> JobKey {
+    JobKey {
+        kind: "job".into(),
+        namespace: "blue".into(),
+        name: name.into(),
+    }
+}
+
+fn running(rows: &[Row<'_>]) -> BTreeMap<JobKey, RunningChild> {
+    let children = rows.iter().map(|row| {
+        let [first, now] = row.3;
+        let known = RunningChild::read(&child(row, first), None);
+        let child = RunningChild::read(&child(row, now), known.as_ref()).unwrap();
+        (key(row.0), child)
+    });
+    children.collect()
+}
+
+/// The names of the children that may not run, beside an object that was admitted with two cpus.
+fn found(workload: Option<Value>, children: &BTreeMap<JobKey, RunningChild>) -> String {
+    let workload =
+        workload.map(|value| WorkloadRecord::read(serde_json::from_value(value).unwrap()).unwrap());
+    let record = workload.as_ref().map(|(_, record)| record);
+    let root = read(&kind(), &queued(false));
+    let mut names: Vec<_> = excess(&root, record, children)
+        .into_iter()
+        .map(|(key, _)| key.name.to_string())
+        .collect();
+    names.sort_unstable();
+    names.join(" ")
+}
+
+#[test]
+fn children_run_together_on_what_their_owner_was_admitted_with() {
+    let rows: [(&str, &[Row<'_>], &str); 10] = [
+        ("one that fits", &[("a", ROOT, 1, [2, 2])], ""),
+        ("one that does not", &[("a", ROOT, 1, [3, 3])], "a"),
+        (
+            "two that fit",
+            &[("a", ROOT, 1, [1, 1]), ("b", ROOT, 2, [1, 1])],
+            "",
+        ),
+        (
+            "the youngest goes",
+            &[
+                ("a", ROOT, 2, [1, 1]),
+                ("b", ROOT, 1, [1, 1]),
+                ("c", ROOT, 3, [1, 1]),
+            ],
+            "c",
+        ),
+        (
+            "who has grown goes, though older",
+            &[("a", ROOT, 1, [1, 2]), ("b", ROOT, 2, [1, 1])],
+            "a",
+        ),
+        (
+            "who has grown within what is left stays",
+            &[("a", ROOT, 1, [1, 2])],
+            "",
+        ),
+        (
+            "who is back stays",
+            &[("a", ROOT, 1, [2, 1]), ("b", ROOT, 2, [1, 1])],
+            "",
+        ),
+        (
+            "one that does not fit takes nothing from the next",
+            &[("a", ROOT, 1, [3, 3]), ("b", ROOT, 2, [2, 2])],
+            "a",
+        ),
+        (
+            "what belongs to a child is a part of it",
+            &[
+                ("a", ROOT, 1, [2, 2]),
+                ("b", "a", 2, [1, 1]),
+                ("c", "a", 3, [1, 1]),
+            ],
+            "",
+        ),
+        (
+            "a child of a child that asks for more than that",
+            &[
+                ("a", ROOT, 1, [1, 1]),
+                ("b", "a", 2, [2, 2]),
+                ("c", ROOT, 3, [1, 1]),
+            ],
+            // The other one was no part of the first.
+            "b",
+        ),
+    ];
+    for (name, children, expected) in rows {
+        assert_eq!(
+            found(Some(admitted()), &running(children)),
+            expected,
+            "{name}"
+        );
+    }
+    let all = running(&[("a", ROOT, 1, [1, 1]), ("b", ROOT, 2, [1, 1])]);
+    assert_eq!(found(None, &all), "a b", "not admitted");
+}
+
+#[test]
+fn who_goes_is_told_what_the_others_use() {
+    let children = running(&[("a", ROOT, 1, [1, 1]), ("b", ROOT, 2, [2, 2])]);
+    let (_, record) = WorkloadRecord::read(serde_json::from_value(admitted()).unwrap()).unwrap();
+    let root = read(&kind(), &queued(false));
+    let found = excess(&root, Some(&record), &children);
+    assert_eq!(
+        note(&found[0].1, "Job \"train\"").message,
+        "Suspended: it requests cpu 2, other objects that belong to Job \"train\" use 1, and Job \"train\" was admitted with 2; increase the requests of that object, or create this object without the owner reference, so that it is queued by itself"
+    );
+}
+
+#[test]
+fn what_does_not_run_counts_nothing() {
+    let row = ("a", ROOT, 1, [1, 1]);
+    let runs = |change: fn(&mut JobRecord)| {
+        let mut record = child(&row, 1);
+        change(&mut record);
+        RunningChild::read(&record, None).is_some()
+    };
+    assert!(runs(|_| ()));
+    assert!(!runs(|record| record.suspended = Some(true)));
+    assert!(!runs(|record| record.deleting = true));
+    assert!(!runs(|record| record.owner = None));
+}

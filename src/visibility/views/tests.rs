@@ -1,0 +1,149 @@
+use sluice_engine::LocalQueueKey;
+use tokio::time::advance;
+
+use super::*;
+use crate::visibility::question::{ASKED_MAX, Taken};
+use crate::visibility::view::tests::{mk_taken, mk_waiting};
+
+/// A controller with one ClusterQueue, which counts how often it is asked.
+struct FakeController {
+    desk: Desk,
+    asked: mpsc::UnboundedReceiver<Place>,
+}
+
+impl FakeController {
+    fn start(taken: Option<Taken>) -> Self {
+        let (asks, mut questions) = mpsc::channel::<Asked>(ASKED_MAX);
+        let (counted, asked) = mpsc::unbounded_channel();
+        tokio::spawn(async move {
+            while let Some(Asked { place, reply }) = questions.recv().await {
+                let _ = (counted.send(place), reply.send(taken.clone()));
+            }
+        });
+        Self {
+            desk: Desk::open(asks, CancellationToken::new()),
+            asked,
+        }
+    }
+
+    fn asked(&mut self) -> usize {
+        std::iter::from_fn(|| self.asked.try_recv().ok()).count()
+    }
+
+    /// Lets a refresh in the background end.
+    async fn settle(&self) {
+        sleep(ASK_EVERY * 4).await;
+        for _ in 0..100 {
+            std::thread::sleep(Duration::from_millis(1));
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
+fn mk_queue(names: &[&str]) -> Taken {
+    let keys: Vec<_> = names.iter().map(|name| key(name)).collect();
+    let waiting = keys.iter().map(|key| mk_waiting(key, &key.name, 0, 0));
+    let waiting = waiting.collect();
+    mk_taken(keys, waiting)
+}
+
+fn key(name: &str) -> LocalQueueKey {
+    LocalQueueKey::new("a", name)
+}
+
+fn of(name: &str) -> Place {
+    Place::LocalQueue(key(name))
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_controller_is_asked_once_a_second_however_many_read() {
+    let mut controller = FakeController::start(Some(mk_queue(&["q", "r"])));
+    sleep(KEPT_FOR * 3).await;
+    assert_eq!(controller.asked(), 0, "nobody has read");
+    // All at once, about both LocalQueues and the ClusterQueue of both.
+    let places = [of("q"), of("r"), Place::ClusterQueue("cq".into())];
+    let readers = places.iter().cycle().take(60).cloned();
+    let read = readers.map(|place| controller.desk.view(place));
+    for view in futures::future::join_all(read).await {
+        assert_eq!(view.unwrap().len(), 2);
+    }
+    assert_eq!(controller.asked(), 1);
+    advance(FRESH_FOR / 2).await;
+    controller.desk.view(of("q")).await.unwrap();
+    assert_eq!(controller.asked(), 0, "it is fresh");
+    advance(FRESH_FOR).await;
+    let stale = controller.desk.view(of("q")).await.unwrap();
+    controller.settle().await;
+    assert_eq!(controller.asked(), 1, "the next one is taken meanwhile");
+    let next = controller.desk.view(of("q")).await.unwrap();
+    assert!(stale.taken < next.taken);
+    sleep(KEPT_FOR * 3).await;
+    assert_eq!(controller.asked(), 0, "nobody reads any more");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_queue_that_is_not_there_is_not_found() {
+    let controller = FakeController::start(None);
+    let told = controller.desk.view(of("q")).await.unwrap_err();
+    assert_eq!(told, Problem::not_found(&of("q")));
+    // It points to another ClusterQueue than the one that was answered with.
+    let controller = FakeController::start(Some(mk_queue(&["r"])));
+    let told = controller.desk.view(of("q")).await.unwrap_err();
+    assert_eq!(told, Problem::not_found(&of("q")));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_controller_that_hangs_keeps_nobody_waiting_for_ever() {
+    let (asks, _questions) = mpsc::channel(ASKED_MAX);
+    let desk = Desk::open(asks, CancellationToken::new());
+    let begun = Instant::now();
+    let readers = (0..1000).map(|n| desk.view(of(&format!("q-{n}"))));
+    for answer in futures::future::join_all(readers).await {
+        assert_eq!(answer.unwrap_err(), Problem::Busy);
+    }
+    assert_eq!(begun.elapsed(), DEADLINE);
+}
+
+#[tokio::test(start_paused = true)]
+async fn more_than_is_kept_is_not_listed() {
+    let mut taken = mk_queue(&["q"]);
+    let one = taken.waiting.first().unwrap().clone();
+    taken.waiting = vec![one; WAITING_MAX + 1];
+    let controller = FakeController::start(Some(taken));
+    let told = controller.desk.view(of("q")).await.unwrap_err();
+    assert_eq!(
+        told.message(),
+        "more than 300000 wait in this queue, which is more than is listed; see its status"
+    );
+}
+
+#[tokio::test]
+async fn the_oldest_views_go_when_there_are_too_many() {
+    let mut views = Views {
+        asks: mpsc::channel(1).0,
+        kept: Vec::new(),
+        readers: BTreeMap::new(),
+        to_ask: VecDeque::new(),
+        asking: JoinSet::new(),
+    };
+    let mk = |name: &str, count: usize| {
+        let mut taken = mk_queue(&["q"]);
+        taken.cluster_queue = name.into();
+        taken.waiting = vec![mk_waiting(&key("q"), "job", 0, 0); count];
+        Arc::new(View::new(taken, clock::wall()))
+    };
+    let names = |views: &Views| -> Vec<String> {
+        let kept = views.kept.iter().map(|kept| &kept.view.cluster_queue);
+        kept.map(ToString::to_string).collect()
+    };
+    for (name, count) in [("a", 1), ("b", WAITING_MAX / 2), ("a", 2), ("c", 3)] {
+        views.keep(mk(name, count));
+    }
+    assert_eq!(names(&views), ["c", "a", "b"]);
+    views.keep(mk("d", WAITING_MAX - 4));
+    assert_eq!(names(&views), ["d", "c"]);
+    for n in 0..VIEWS_MAX {
+        views.keep(mk(&n.to_string(), 0));
+    }
+    assert_eq!(views.kept.len(), VIEWS_MAX);
+}
