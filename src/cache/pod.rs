@@ -101,13 +101,34 @@ fn deleted_at(metadata: &ObjectMeta) -> Option<Timestamp> {
     Some(since.unwrap_or(until))
 }
 
-/// When an object was deleted, by this process's clock: `at` by that of an API server. `known` is that of an object
-/// that was known before, none where it was not being deleted.
-pub fn deletion_seen(at: Timestamp, known: Option<Option<Timestamp>>, now: Timestamp) -> Timestamp {
-    match known {
-        Some(Some(seen)) => seen,
-        Some(None) => now,
-        None => at.min(now),
+/// What was known of an object before its deletion is looked at.
+#[derive(Debug, Clone, Copy)]
+pub enum Before {
+    /// Nothing.
+    Unknown,
+    /// It was not being deleted.
+    Kept,
+    /// It was, since then.
+    DeletedAt(Timestamp),
+}
+
+impl Before {
+    /// By what was known of it, if anything was: since when it was being deleted.
+    pub fn of(known: Option<&Option<Timestamp>>) -> Self {
+        match known {
+            None => Self::Unknown,
+            Some(None) => Self::Kept,
+            Some(Some(at)) => Self::DeletedAt(*at),
+        }
+    }
+}
+
+/// When an object was deleted, by this process's clock: `at` by that of an API server.
+pub fn deletion_seen(at: Timestamp, before: Before, now: Timestamp) -> Timestamp {
+    match before {
+        Before::DeletedAt(seen) => seen,
+        Before::Kept => now,
+        Before::Unknown => at.min(now),
     }
 }
 
@@ -239,10 +260,10 @@ impl PodRecord {
             None => (self.created, by_server),
         };
         self.times = RecordedTimes::see(recorded, known.map(|known| &known.times), sight);
-        let known = known.map(|known| known.deleted_at);
+        let before = Before::of(known.map(|known| &known.deleted_at));
         let deleted_at = self
             .deleted_at
-            .map(|at| deletion_seen(at, known, sight.now));
+            .map(|at| deletion_seen(at, before, sight.now));
         let late = deleted_at.zip(self.deleted_at);
         let late = late.map(|(seen, recorded)| seen.duration_since(recorded));
         let until = self.terminate_until.zip(late);

@@ -61,7 +61,7 @@ impl RunningChild {
         let mut asks = Amounts::new();
         for set in reading.pod_sets.iter().flat_map(|sets| sets.iter()) {
             for (name, amount) in &set.declared {
-                let sum = asks.entry(name.to_string()).or_default();
+                let sum = asks.entry(name.clone()).or_default();
                 *sum = sum.saturating_add(amount.saturating_mul(i128::from(set.count)));
             }
         }

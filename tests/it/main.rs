@@ -40,6 +40,7 @@ mod fair_sharing;
 mod forged_owners;
 mod gates_after;
 mod gates_after_faults;
+mod gates_applied;
 mod gates_bad;
 mod gates_counter;
 mod gates_create;

@@ -8,7 +8,7 @@ use sluice_kinds::CompiledKind;
 use super::lineage::{GroupKind, Known, Lineage, is_pod, lineage};
 use crate::cache::children::Child;
 use crate::cache::pod::OwnerRef;
-use crate::cache::pod::deletion_seen;
+use crate::cache::pod::{Before, deletion_seen};
 use crate::cache::{JobKey, JobRecord, Subject, Uid};
 use crate::controller::Controller;
 use crate::controller::gates::count_changes;
@@ -26,9 +26,9 @@ impl Controller {
             let replaced = before.uid.clone();
             self.job_gone(key, Some(&replaced));
         }
-        let known = self.objects.job(key).map(|known| known.deleted_at);
+        let before = Before::of(self.objects.job(key).map(|known| &known.deleted_at));
         let deleted_at = record.deleted_at;
-        record.deleted_at = deleted_at.map(|at| deletion_seen(at, known, self.now.wall));
+        record.deleted_at = deleted_at.map(|at| deletion_seen(at, before, self.now.wall));
         self.sort_in(key, record);
     }
 

@@ -45,13 +45,15 @@ impl Play {
 
     /// After how many seconds the status of the `workload` is written for this purpose. What is written before that is
     /// done.
-    fn seconds_until(&mut self, workload: &DynamicObject, wanted: &StatusPurpose) -> u64 {
+    fn seconds_until(&mut self, workload: &DynamicObject, wanted: StatusPurpose) -> u64 {
         let mut revision = 20;
         for second in 0..2 * 3600 {
             self.handle(Input::Tick);
             for sent in self.cycle() {
                 match &sent.write {
-                    Write::SetWorkloadStatus { purpose, .. } if purpose == wanted => return second,
+                    Write::SetWorkloadStatus { purpose, .. } if *purpose == wanted => {
+                        return second;
+                    }
                     Write::SetWorkloadStatus { .. } => {
                         revision += 1;
                         let reply = with_status(workload, &sent, revision);
@@ -85,8 +87,8 @@ fn run(job: &mut Value) {
     job["status"] = json!({"active": 1});
 }
 
-fn check(rows: [Row; 5], measure: impl Fn(&mut Play, i64, i64) -> u64) {
-    for (name, fast, ahead, expected) in rows {
+fn check(rows: &[Row], measure: impl Fn(&mut Play, i64, i64) -> u64) {
+    for &(name, fast, ahead, expected) in rows {
         let mut play = Play::new();
         assert_eq!(measure(&mut play, fast, ahead), expected, "{name}");
     }
@@ -102,7 +104,7 @@ async fn the_reservation_times_out_once_and_in_time() {
         ("the former is an hour slow", -HOUR, HOUR, 50),
         ("nobody led for an hour", 0, HOUR, 60),
     ];
-    check(rows, |play, fast, ahead| {
+    check(&rows, |play, fast, ahead| {
         let at = play.recorded(fast, -10);
         let status = json!({"admission": admission(),
             "conditions": [condition("QuotaReserved", &at), condition("Admitted", &at)]});
@@ -121,7 +123,7 @@ async fn the_reservation_times_out_once_and_in_time() {
         play.list(&Source::Pod, []);
         let workload = play.take_over(ahead, &status, run);
         play.observe(&Source::Pod, Change::Applied(seen(pod)));
-        play.seconds_until(&workload, &StatusPurpose::Evict)
+        play.seconds_until(&workload, StatusPurpose::Evict)
     });
 }
 
@@ -135,13 +137,13 @@ async fn an_eviction_stalls_in_time() {
         ("the former is an hour slow", -HOUR, HOUR, 50),
         ("nobody led for an hour", 0, HOUR, 60),
     ];
-    check(rows, |play, fast, ahead| {
+    check(&rows, |play, fast, ahead| {
         let at = play.recorded(fast, -10);
         let status = json!({"admission": admission(),
             "conditions": [condition("QuotaReserved", &at), condition("Evicted", &at)]});
         let workload = play.take_over(ahead, &status, run);
         // Its suspension is refused.
-        play.seconds_until(&workload, &StatusPurpose::Stall)
+        play.seconds_until(&workload, StatusPurpose::Stall)
     });
 }
 
@@ -155,11 +157,11 @@ async fn a_backoff_ends_and_lasts_no_longer_than_it_may() {
         ("the former is an hour slow", -HOUR, HOUR, 0),
         ("nobody led for an hour", 0, HOUR, 20),
     ];
-    check(rows, |play, fast, ahead| {
+    check(&rows, |play, fast, ahead| {
         let until = play.recorded(fast, 20);
         let status = json!({"requeueState": {"count": 1, "requeueAt": until}});
         let workload = play.take_over(ahead, &status, |_| ());
-        play.seconds_until(&workload, &StatusPurpose::Admit)
+        play.seconds_until(&workload, StatusPurpose::Admit)
     });
 }
 
@@ -173,7 +175,7 @@ async fn quota_is_kept_for_unseen_pods_for_seconds() {
         ("the former is an hour slow", -HOUR, HOUR, 4),
         ("nobody led for an hour", 0, HOUR, 5),
     ];
-    check(rows, |play, fast, ahead| {
+    check(&rows, |play, fast, ahead| {
         let at = play.recorded(fast, -1);
         let status = json!({"admission": admission(),
             "conditions": [condition("QuotaReserved", &at), condition("Admitted", &at)]});

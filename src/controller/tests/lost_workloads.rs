@@ -19,7 +19,7 @@ impl Play {
         let reply = with_status(&workload, &admission, 10);
         self.end(admission, reply);
         let mut sent = self.cycle().into_iter();
-        let release = sent.find(|write| is_release(write)).unwrap();
+        let release = sent.find(is_release).unwrap();
         (workload, release)
     }
 

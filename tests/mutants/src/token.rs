@@ -55,8 +55,8 @@ pub(crate) static MUTANTS: &[Mutant] = &[
         "the token may point its webhooks at any address",
         JAIL,
         (
-            ".filter(k, k != 'caBundle')",
-            ".filter(k, !(k in ['caBundle', 'url', 'service']))",
+            "clientConfig[?k]).filter(k, k != 'caBundle')",
+            "clientConfig[?k]).filter(k, !(k in ['caBundle', 'url', 'service']))",
         ),
         Cluster("its_webhooks_go_on_asking_sluice"),
     ),
