@@ -168,6 +168,7 @@ async fn a_part_runs_on_what_its_owner_was_admitted_with() -> Result<()> {
             let mut part = with(mk_part(name, &first), runs, forever.clone());
             part["spec"]["template"]["spec"]["containers"][0]["resources"]["requests"]["cpu"] =
                 json!("250m");
+            part["spec"]["completions"] = json!(4);
             part
         };
         for name in ["fourth", "fifth"] {
