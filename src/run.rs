@@ -229,7 +229,6 @@ impl Replica {
             queue_labels: options.queue_labels.keys().map(str::to_owned).collect(),
             queue_gates: options.queue_gates.names().map(str::to_owned).collect(),
             key_aliases: options.key_aliases.clone(),
-            resources: Vec::new(),
             ..manifests::Options::default()
         };
         let metrics = Arc::new(Metrics::new());

@@ -21,11 +21,12 @@ use k8s_openapi::jiff::Timestamp;
 use kube::api::{Api, Patch, PatchParams, PostParams};
 use kube::{Client, Error, ResourceExt};
 use serde_json::Value;
+use sluice_webhooks::CertificateSlot;
 use sluice_webhooks::certificates::{
     Pair, certified_key, issue_ca, issue_serving, merge_bundle, needs_renewal, service_dns_names,
     validity,
 };
-use sluice_webhooks::{CertificateSlot, manifests};
+use sluice_webhooks::manifests::{self, CONFIGURATION, DECLARED};
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
@@ -42,8 +43,6 @@ const SECRET: &str = "sluice-webhook-certificate";
 const SERVICE: &str = "sluice-webhook";
 /// The service that is in front of visibility.sluice.dev.
 const VISIBILITY_SERVICE: &str = "sluice-visibility";
-/// The name of both webhook configurations.
-const CONFIGURATION: &str = "sluice";
 /// How often all is looked at again: whoever replaces a webhook configuration takes the CA away.
 const CHECK: Duration = Duration::from_secs(5);
 /// The same after a failure, and while the webhook configurations are missing or untrusting.
@@ -57,6 +56,9 @@ const SPREADING: Duration = Duration::from_millis(1_500);
 const READERS_DEADLINE: Duration = Duration::from_secs(5);
 /// Longest time for one look.
 const DEADLINE: Duration = Duration::from_secs(15);
+
+/// Most looks at the webhook configurations until none needs a CA any more.
+const LOOKS: usize = 3;
 
 const CA: &str = "ca.crt";
 /// Stored by earlier versions. It goes with the next write, which its presence makes due.
@@ -278,51 +280,52 @@ impl Keeper {
         }
     }
 
-    /// Has both configurations trust `bundle`, if this process leads.
+    /// Has all configurations trust `bundle`, if this process leads: the shipped ones, and those of Sluice's own making.
     async fn trust(&self, bundle: &str) -> Result<Trust> {
+        for _ in 0..LOOKS {
+            let trust = self.trust_once(bundle).await?;
+            if trust != Trust::Mended {
+                return Ok(trust);
+            }
+            // Whoever adds a webhook at this moment may have read the CA before.
+        }
+        Ok(Trust::InPlace)
+    }
+
+    async fn trust_once(&self, bundle: &str) -> Result<Trust> {
         let validating: Api<ValidatingWebhookConfiguration> = Api::all(self.client.clone());
         let mutating: Api<MutatingWebhookConfiguration> = Api::all(self.client.clone());
-        let validating_bundles = validating
-            .get_opt(CONFIGURATION)
-            .await?
-            .map(|configuration| {
-                bundles(
-                    configuration
-                        .webhooks
-                        .unwrap_or_default()
-                        .into_iter()
-                        .map(|w| (w.name, w.client_config.ca_bundle)),
-                )
+        let of_validating = |found: ValidatingWebhookConfiguration| {
+            let webhooks = found.webhooks.into_iter().flatten();
+            bundles(webhooks.map(|w| (w.name, w.client_config.ca_bundle)))
+        };
+        let of_mutating = |found: MutatingWebhookConfiguration| {
+            let webhooks = found.webhooks.into_iter().flatten();
+            bundles(webhooks.map(|w| (w.name, w.client_config.ca_bundle)))
+        };
+        let stale = (
+            patches(&validating, of_validating, bundle).await?,
+            patches(&mutating, of_mutating, bundle).await?,
+        );
+        let is_there = stale.0.is_some() && stale.1.is_some();
+        let stale = (stale.0.unwrap_or_default(), stale.1.unwrap_or_default());
+        if stale.0.is_empty() && stale.1.is_empty() {
+            return Ok(if is_there {
+                Trust::InPlace
+            } else {
+                Trust::Missing
             });
-        let mutating_bundles = mutating.get_opt(CONFIGURATION).await?.map(|configuration| {
-            bundles(
-                configuration
-                    .webhooks
-                    .unwrap_or_default()
-                    .into_iter()
-                    .map(|w| (w.name, w.client_config.ca_bundle)),
-            )
-        });
-        let is_there = validating_bundles.is_some() && mutating_bundles.is_some();
-        let stale = [
-            validating_bundles.and_then(|found| patch(&found, bundle)),
-            mutating_bundles.and_then(|found| patch(&found, bundle)),
-        ];
-        if stale.iter().any(Option::is_some) && !self.term.is_valid() {
+        }
+        if !self.term.is_valid() {
             return Ok(Trust::Stale);
         }
-        let [stale_validating, stale_mutating] = stale;
-        if let Some(patch) = stale_validating {
-            trust_in(&validating, &patch).await?;
+        for (name, patch) in stale.0 {
+            trust_in(&validating, name, &patch).await?;
         }
-        if let Some(patch) = stale_mutating {
-            trust_in(&mutating, &patch).await?;
+        for (name, patch) in stale.1 {
+            trust_in(&mutating, name, &patch).await?;
         }
-        Ok(if is_there {
-            Trust::InPlace
-        } else {
-            Trust::Missing
-        })
+        Ok(Trust::Mended)
     }
 }
 
@@ -331,7 +334,9 @@ impl Keeper {
 enum Trust {
     /// They do.
     InPlace,
-    /// One of them isn't there.
+    /// They did not, and have just been told.
+    Mended,
+    /// One of those that are shipped isn't there.
     Missing,
     /// They trust another CA, and the leader has not mended that yet.
     Stale,
@@ -352,6 +357,29 @@ fn bundles(webhooks: impl Iterator<Item = (String, Option<ByteString>)>) -> Bund
         .collect()
 }
 
+/// The patches for the configurations of one kind that don't trust `bundle`, by their names. None if the shipped one is
+/// not there: then Sluice's own may not be written, and goes.
+async fn patches<K>(
+    api: &Api<K>,
+    bundles: impl Fn(K) -> Bundles,
+    bundle: &str,
+) -> Result<Option<Vec<(&'static str, Value)>>>
+where
+    K: Clone + serde::de::DeserializeOwned + std::fmt::Debug,
+{
+    let Some(shipped) = api.get_opt(CONFIGURATION).await? else {
+        return Ok(None);
+    };
+    // Sluice's own may not be made yet.
+    let own = api.get_opt(DECLARED).await?;
+    let found = [(CONFIGURATION, Some(shipped)), (DECLARED, own)];
+    let patches = found.into_iter().filter_map(|(name, found)| {
+        let patch = patch(&bundles(found?), bundle)?;
+        Some((name, patch))
+    });
+    Ok(Some(patches.collect()))
+}
+
 /// The patch for the webhooks that don't trust `bundle`.
 fn patch(found: &Bundles, bundle: &str) -> Option<Value> {
     let stale: Vec<&str> = found
@@ -362,7 +390,7 @@ fn patch(found: &Bundles, bundle: &str) -> Option<Value> {
     (!stale.is_empty()).then(|| manifests::ca_bundle_patch(&stale, bundle))
 }
 
-async fn trust_in<K>(api: &Api<K>, patch: &Value) -> Result<()>
+async fn trust_in<K>(api: &Api<K>, name: &str, patch: &Value) -> Result<()>
 where
     K: Clone + serde::de::DeserializeOwned + std::fmt::Debug + kube::Resource<DynamicType = ()>,
 {
@@ -370,9 +398,7 @@ where
         field_manager: Some(FIELD_MANAGER.to_owned()),
         ..PatchParams::default()
     };
-    let patched = api
-        .patch(CONFIGURATION, &params, &Patch::Strategic(patch))
-        .await;
+    let patched = api.patch(name, &params, &Patch::Strategic(patch)).await;
     let configuration = patched.context("put the CA into the webhook configuration")?;
     info!(kind = %K::kind(&()), name = %configuration.name_any(), "put the CA into the webhook configuration");
     Ok(())

@@ -3,10 +3,12 @@
 use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
+use kube::api::PostParams;
 use serde_json::{Value, json};
 use sluice_testbed::eventually;
 use sluice_webhooks::certificates::{issue_ca, issue_serving};
 
+use crate::gitops::declare;
 use crate::support::DEADLINE;
 use crate::support::bed::{self, BINARY, Bed};
 use crate::support::objects::{Job, is_suspended};
@@ -127,10 +129,12 @@ async fn rotate(bed: &Bed, patch: Value) -> Result<()> {
     .await
 }
 
-/// Rotated, expired and emptied, while jobs are created all the time.
+/// Rotated, expired and emptied, while jobs are created all the time, of a kind that the shipped configurations name
+/// and of one that only those of Sluice's own making name.
 #[tokio::test]
 async fn no_request_fails_while_certificates_change() -> Result<()> {
     bed::own_running("rotate", async |bed, scene| {
+        let widgets = declare(scene).await?;
         let long_ago = "2020-01-01T00:00:00Z".parse()?;
         let expired = issue_serving(&issue_ca(long_ago)?, &[], &["127.0.0.1".parse()?], long_ago)?;
         let rotations = async || -> Result<()> {
@@ -149,6 +153,12 @@ async fn no_request_fails_while_certificates_change() -> Result<()> {
                     .await
                     .context("a request has failed")?;
                 ensure!(is_suspended(&born), "{born}");
+                let mut widget = widgets.widget(&name);
+                widget["spec"]["halted"] = json!(false);
+                let widget = serde_json::from_value(widget)?;
+                let born = widgets.api().create(&PostParams::default(), &widget).await;
+                let born = born.context("a request has failed")?;
+                ensure!(born.data["spec"]["halted"] == true, "{born:?}");
                 created.set(created.get() + 1);
                 tokio::time::sleep(std::time::Duration::from_millis(10)).await;
             }

@@ -16,8 +16,12 @@ const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 
 /// All that the controller may do anywhere, besides what Kubernetes gives everybody.
 const RIGHTS: &str = "\
+admissionregistration.k8s.io/mutatingwebhookconfigurations sluice-declared: get patch update
 admissionregistration.k8s.io/mutatingwebhookconfigurations sluice: get patch
+admissionregistration.k8s.io/mutatingwebhookconfigurations: create
+admissionregistration.k8s.io/validatingwebhookconfigurations sluice-declared: get patch update
 admissionregistration.k8s.io/validatingwebhookconfigurations sluice: get patch
+admissionregistration.k8s.io/validatingwebhookconfigurations: create
 apiregistration.k8s.io/apiservices v1alpha1.visibility.sluice.dev: get patch
 apps/deployments: get list patch watch
 apps/replicasets: get

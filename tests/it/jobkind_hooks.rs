@@ -9,10 +9,13 @@ use sluice_testbed::{NAMESPACE, Options, SluiceOptions, eventually};
 use crate::support::objects::{Job, condition, is_suspended};
 use crate::support::persist::{answered, persist};
 use crate::support::widgets::Widgets;
-use crate::support::{DEADLINE, Scene, bed, by_jobs_webhook, into_value, refusal};
+use crate::support::{DEADLINE, Scene, bed, by_declared_webhook, into_value, refusal};
 
 const VALIDATING: &str = "validatingwebhookconfiguration";
 const MUTATING: &str = "mutatingwebhookconfiguration";
+/// The name of both that are shipped, and of both of Sluice's own making.
+const SHIPPED: &str = "sluice";
+const OWN: &str = "sluice-declared";
 const CONFIGURATIONS: [&str; 2] = [VALIDATING, MUTATING];
 /// Where `kubectl apply` keeps what was applied.
 const APPLIED: &str = "/metadata/annotations/kubectl.kubernetes.io~1last-applied-configuration";
@@ -30,7 +33,7 @@ impl<'a> Rules<'a> {
     }
 
     async fn within(&self, configuration: &str) -> Result<Vec<Value>> {
-        let mut rules = rules(&get(self.scene, configuration).await?);
+        let mut rules = all_rules(self.scene, configuration).await?;
         rules.retain(|rule| rule["apiGroups"] == json!([self.group]));
         Ok(rules)
     }
@@ -57,11 +60,20 @@ impl<'a> Rules<'a> {
     }
 }
 
-async fn get(scene: &Scene<'_>, configuration: &str) -> Result<Value> {
-    let args = ["get", configuration, "sluice", "--output=json"];
-    Ok(serde_json::from_str(
-        &scene.kubectl(&args, None).await?.ok()?,
-    )?)
+/// The configuration of this kind with this name; null if there is none.
+async fn get(scene: &Scene<'_>, configuration: &str, name: &str) -> Result<Value> {
+    let args = [
+        "get",
+        configuration,
+        name,
+        "--ignore-not-found",
+        "--output=json",
+    ];
+    let text = scene.kubectl(&args, None).await?.ok()?;
+    if text.is_empty() {
+        return Ok(Value::Null);
+    }
+    Ok(serde_json::from_str(&text)?)
 }
 
 /// The webhook of a configuration for jobs: the first one.
@@ -76,11 +88,23 @@ fn for_jobs(configuration: &Value) -> &Value {
     webhook
 }
 
-fn rules(configuration: &Value) -> Vec<Value> {
-    for_jobs(configuration)["rules"]
-        .as_array()
-        .cloned()
-        .unwrap_or_default()
+/// The webhook for declared kinds, in the configuration of Sluice's own: null if there is none.
+fn for_declared(configuration: &Value) -> &Value {
+    let mut webhooks = configuration["webhooks"].as_array().into_iter().flatten();
+    let is_it = |webhook: &&Value| {
+        let name = webhook["name"].as_str().unwrap();
+        name.ends_with(".jobkinds.sluice.dev")
+    };
+    webhooks.find(is_it).unwrap_or(&Value::Null)
+}
+
+/// The rules for jobs: of the shipped configuration, and of that of Sluice's own.
+async fn all_rules(scene: &Scene<'_>, configuration: &str) -> Result<Vec<Value>> {
+    let shipped = get(scene, configuration, SHIPPED).await?;
+    let own = get(scene, configuration, OWN).await?;
+    let webhooks = [for_jobs(&shipped), for_declared(&own)].into_iter();
+    let rules = webhooks.flat_map(|webhook| webhook["rules"].as_array().into_iter().flatten());
+    Ok(rules.cloned().collect())
 }
 
 /// Creates a widget that is not suspended; again while the API server does not serve them yet, or a webhook
@@ -137,7 +161,7 @@ async fn what_can_be_suspended_is_born_so_once_its_kind_is_ready() -> Result<()>
         let start = json!({"spec": {"halted": false}});
         let merge = async || widgets.merge("held", start.clone()).await;
         let told = refusal(answered(merge).await?)?;
-        let refused = by_jobs_webhook("spec.halted: Forbidden: ");
+        let refused = by_declared_webhook("spec.halted: Forbidden: ");
         ensure!(told.starts_with(&refused), "{told}");
 
         scene.delete("JobKind", &scene.ns).await?;
@@ -183,10 +207,10 @@ async fn what_can_not_be_suspended_is_born_behind_gates_once_its_kind_is_ready()
     .await
 }
 
-/// What an administrator has made of the configurations stays; what `kubectl apply` of the shipped
-/// manifests takes away is put back; and each change is one write.
+/// What an administrator has made of the shipped configurations stays, and counts for declared kinds too; whoever applies
+/// the shipped manifests again takes no rule away; and a kind makes one write in each configuration of Sluice's own.
 #[tokio::test]
-async fn only_the_rules_are_touched() -> Result<()> {
+async fn only_its_own_configurations_are_written() -> Result<()> {
     bed::own_running("hooks-admin", async |_, scene| {
         let widgets = Widgets::new(scene);
         widgets.serve().await?;
@@ -206,26 +230,40 @@ async fn only_the_rules_are_touched() -> Result<()> {
         for (configuration, name) in
             [(VALIDATING, "validate.jobs.sluice.dev"), (MUTATING, "mutate.jobs.sluice.dev")]
         {
-            let args = ["patch", configuration, "sluice", "-p", &edit(name)];
+            let args = ["patch", configuration, SHIPPED, "-p", &edit(name)];
             scene.kubectl(&args, None).await?.ok()?;
         }
-        let generations = async || -> Result<Vec<i64>> {
+        let follows = async |timeout: i64| {
+            eventually("Sluice's own to be as the shipped ones", DEADLINE, async || {
+                for configuration in CONFIGURATIONS {
+                    let own = get(scene, configuration, OWN).await?;
+                    let webhooks = own["webhooks"].as_array().context("no webhooks")?;
+                    let mut webhooks = webhooks.iter();
+                    ensure!(webhooks.all(|webhook| webhook["timeoutSeconds"] == timeout), "{own}");
+                }
+                Ok(())
+            })
+            .await
+        };
+        follows(7).await?;
+        let generations = async |name: &str| -> Result<Vec<i64>> {
             let mut generations = Vec::new();
             for configuration in CONFIGURATIONS {
-                let generation = &get(scene, configuration).await?["metadata"]["generation"];
+                let generation = &get(scene, configuration, name).await?["metadata"]["generation"];
                 generations.push(generation.as_i64().context("no generation")?);
             }
             Ok(generations)
         };
-        let before = generations().await?;
+        let (shipped, own) = (generations(SHIPPED).await?, generations(OWN).await?);
         widgets.manage(&widgets.job_kind()).await?;
         let of_widgets = Rules::of(scene, &widgets);
         of_widgets.see(1).await?;
-        let after = generations().await?;
-        assert_eq!(after, before.iter().map(|g| g + 1).collect::<Vec<_>>(), "writes");
+        assert_eq!(generations(SHIPPED).await?, shipped, "writes to what is shipped");
+        let more: Vec<_> = own.iter().map(|g| g + 1).collect();
+        assert_eq!(generations(OWN).await?, more, "writes");
         for configuration in CONFIGURATIONS {
-            let found = get(scene, configuration).await?;
-            let webhook = for_jobs(&found);
+            let found = get(scene, configuration, OWN).await?;
+            let webhook = for_declared(&found);
             assert_eq!(webhook["failurePolicy"], "Ignore");
             assert_eq!(webhook["timeoutSeconds"], 7);
             assert_eq!(webhook["namespaceSelector"], selector);
@@ -233,25 +271,19 @@ async fn only_the_rules_are_touched() -> Result<()> {
             ensure!(conditions.iter().any(|c| c["name"] == "ours"), "{conditions:?}");
             ensure!(webhook["clientConfig"]["caBundle"].is_string(), "{webhook}");
             // All kinds that were there have kept their rules.
-            assert_eq!(rules(&found).len(), 4, "{found}");
+            assert_eq!(all_rules(scene, configuration).await?.len(), 4, "{found}");
         }
 
         for configuration in CONFIGURATIONS {
-            let found = get(scene, configuration).await?;
+            let found = get(scene, configuration, SHIPPED).await?;
             let applied = found.pointer(APPLIED).and_then(Value::as_str).context("not applied")?;
             ensure!(!applied.contains("widgets"), "{applied}");
             scene.kubectl(&["apply", "-f", "-"], Some(applied)).await?.ok()?;
         }
-        of_widgets.see(1).await?;
-        eventually("a widget to be held again", DEADLINE, async || {
-            let widget = widgets.create_running("held", true).await?;
-            if widget["spec"]["halted"] != true {
-                scene.kubectl(&["delete", "widgets", "held"], None).await?.ok()?;
-            }
-            ensure!(widget["spec"]["halted"] == true, "{widget}");
-            Ok(())
-        })
-        .await
+        let widget = widgets.create_running("held", true).await?;
+        ensure!(widget["spec"]["halted"] == true, "{widget}");
+        follows(3).await?;
+        of_widgets.see(1).await
     })
     .await
 }
@@ -266,7 +298,8 @@ async fn a_kind_without_its_rule_is_not_ready() -> Result<()> {
             .iter()
             .filter(|rule| rule["apiGroups"] != json!(["admissionregistration.k8s.io"]))
             .collect();
-        ensure!(fewer.len() + 1 == rules.len(), "{role}");
+        // Those for the shipped configurations, for its own, and to make these.
+        ensure!(fewer.len() + 3 == rules.len(), "{role}");
         scene
             .merge("ClusterRole", "sluice-core", json!({ "rules": fewer }))
             .await?;

@@ -11,7 +11,7 @@ use crate::support::made_up::controlled_by;
 use crate::support::objects::{GATED, condition, is, is_admitted, name_of, own, quota};
 use crate::support::persist::{answered, persist};
 use crate::support::pods::{gates, has_queue_gate, released_at};
-use crate::support::{DEADLINE, Scene, bed, by_jobs_webhook, into_value, refusal};
+use crate::support::{DEADLINE, Scene, bed, by_declared_webhook, into_value, refusal};
 
 /// A gate of somebody else's.
 const WEATHER: &str = "acme.io/weather";
@@ -312,7 +312,7 @@ async fn a_count_that_is_no_number_is_refused() -> Result<()> {
         let told = refusal(answered(create).await?)?;
         let problem = "the count of pod set \"mate\": Forbidden: the expression does not fit this object: \
                        Error executing function 'int': string parse error: invalid digit found in string";
-        assert_eq!(told, by_jobs_webhook(problem));
+        assert_eq!(told, by_declared_webhook(problem));
         Ok(())
     })
     .await

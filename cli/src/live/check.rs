@@ -24,8 +24,10 @@ use crate::cluster::{
 };
 use crate::table::columns;
 
-/// The name of Sluice's Lease, and of its webhook configurations.
+/// The name of Sluice's Lease, and of the shipped webhook configurations.
 const NAME: &str = "sluice";
+/// The name of those that Sluice makes itself: for declared kinds, Gates, and namespaces that require a queue.
+const DECLARED: &str = "sluice-declared";
 /// The Lease is renewed every few seconds: what is older than this has no leader.
 const LEASE_STALE: SignedDuration = SignedDuration::from_secs(20);
 /// The kinds that Sluice brings.
@@ -192,40 +194,50 @@ fn leader(lease: Lease, now: Timestamp) -> Result<String, String> {
     Ok(format!("{holder} leads"))
 }
 
-/// Whether both webhook configurations are there and trust somebody.
+/// Whether the webhook configurations are there, both that are shipped and both that Sluice makes, and trust somebody.
 async fn configured(client: &Client) -> Finding {
     let mutating: Api<MutatingWebhookConfiguration> = Api::all(client.clone());
     let validating: Api<ValidatingWebhookConfiguration> = Api::all(client.clone());
-    let found = async {
-        let mutating = answer("read the webhooks", mutating.get_opt(NAME)).await?;
-        let validating = answer("read the webhooks", validating.get_opt(NAME)).await?;
-        Ok((mutating, validating))
+    let named = async |name: &str| -> Result<_, ClusterError> {
+        let mutating = answer("read the webhooks", mutating.get_opt(name)).await?;
+        let validating = answer("read the webhooks", validating.get_opt(name)).await?;
+        Ok(mutating.zip(validating))
     };
-    of("webhook configurations", found.await, |found| {
-        let (Some(mutating), Some(validating)) = found else {
-            return Ok("not installed: objects are held by admission policies, or a moment after their creation".to_owned());
-        };
-        let bundles = mutating
-            .webhooks
-            .iter()
-            .flatten()
-            .map(|webhook| &webhook.client_config);
-        let bundles = bundles.chain(
-            validating
-                .webhooks
-                .iter()
-                .flatten()
-                .map(|w| &w.client_config),
-        );
-        let untrusted = bundles.filter(|config| config.ca_bundle.is_none()).count();
-        if untrusted == 0 {
-            Ok("installed, with a CA".to_owned())
-        } else {
-            Err(format!(
-                "{untrusted} webhooks have no CA yet: no replica has led since they were installed"
-            ))
-        }
-    })
+    let found = async { Ok((named(NAME).await?, named(DECLARED).await?)) };
+    of(
+        "webhook configurations",
+        found.await,
+        |(shipped, declared)| {
+            let Some(shipped) = shipped else {
+                return Ok("not installed: objects are held by admission policies, or a moment after their creation".to_owned());
+            };
+            let Some(declared) = declared else {
+                return Err(format!(
+                    "{DECLARED} is not there: of kinds that the shipped webhooks don't name, nothing is judged; no replica has led since they were installed"
+                ));
+            };
+            let untrusted = untrusted(&shipped) + untrusted(&declared);
+            if untrusted == 0 {
+                Ok("installed, with a CA".to_owned())
+            } else {
+                Err(format!(
+                    "{untrusted} webhooks have no CA yet: no replica has led since they were installed"
+                ))
+            }
+        },
+    )
+}
+
+/// How many webhooks have no CA.
+fn untrusted(
+    (mutating, validating): &(MutatingWebhookConfiguration, ValidatingWebhookConfiguration),
+) -> usize {
+    let mutating = mutating.webhooks.iter().flatten();
+    let validating = validating.webhooks.iter().flatten();
+    let configs = mutating
+        .map(|webhook| &webhook.client_config)
+        .chain(validating.map(|webhook| &webhook.client_config));
+    configs.filter(|config| config.ca_bundle.is_none()).count()
 }
 
 /// Whether a webhook or policy refuses what breaks a rule: by a request that changes nothing.

@@ -44,10 +44,16 @@ const PROCESS: [Kind; 4] = [
     (RBAC, "v1", "RoleBinding"),
 ];
 
-/// Everything else. The namespace last: it takes with it what is in it.
-const REST: [Kind; 15] = [
+/// What is left of [`HOLDS`]: the limits of Sluice's own account, and webhooks that it has made again before it ended.
+const LEFT: [Kind; 4] = [
+    (ADMISSION, "v1", "MutatingWebhookConfiguration"),
+    (ADMISSION, "v1", "ValidatingWebhookConfiguration"),
     (ADMISSION, "v1", "ValidatingAdmissionPolicyBinding"),
     (ADMISSION, "v1", "ValidatingAdmissionPolicy"),
+];
+
+/// Everything else. The namespace last: it takes with it what is in it.
+const REST: [Kind; 13] = [
     (RBAC, "v1", "ClusterRole"),
     (RBAC, "v1", "Role"),
     ("monitoring.coreos.com", "v1", "PrometheusRule"),
@@ -122,10 +128,9 @@ impl<'a> Parts<'a> {
     ) -> Result<(), UninstallError> {
         // In a dry run the others are there still, and were told of.
         let is_dry = self.is_dry;
-        let is_rest = |name: &str| !is_dry || name.starts_with(JAIL);
-        let (policies, others) = REST.split_at(2);
-        self.delete_kinds(policies, is_rest, report).await?;
-        self.delete_kinds(others, |_| true, report).await
+        let is_left = |name: &str| !is_dry || name.starts_with(JAIL);
+        self.delete_kinds(&LEFT, is_left, report).await?;
+        self.delete_kinds(&REST, |_| true, report).await
     }
 
     /// Deletes the CRDs of the group, and with them all of its objects.

@@ -1,18 +1,20 @@
 //! The task that compares and writes: at once when something changes, and every few seconds, as
-//! somebody may have applied the shipped manifests again. Never two writes at a time, and none where
-//! all is right.
+//! somebody may have edited a configuration. Never two writes at a time, and none where all is right.
+//! What failed is tried again from what is stored then: at once at first, and never later than the next look.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use kube::api::{Api, ApiResource, DynamicObject, Patch, PatchParams};
+use kube::api::{Api, ApiResource, DynamicObject, Patch, PatchParams, PostParams};
 use kube::{Client, Error};
 use serde::Serialize;
+use serde_json::Value;
 use sluice_webhooks::Policy;
+use sluice_webhooks::manifests::own::{self, Making};
 use sluice_webhooks::manifests::{
-    self, APPLIED_MAX, CONFIGURATION, ManagedResource, Options, step,
+    self, APPLIED_MAX, CONFIGURATION, DECLARED, ManagedResource, Options, step,
 };
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
@@ -26,16 +28,15 @@ use crate::process::term::Term;
 
 /// How often all is looked at again.
 const CHECK: Duration = Duration::from_secs(5);
-/// Shortest and longest wait after a failure.
+/// Shortest wait after a failure. It doubles up to [`CHECK`].
 const RETRY_MIN: Duration = Duration::from_millis(250);
-const RETRY_MAX: Duration = Duration::from_secs(10);
 /// JobKinds that come together make one write.
 const BURST: Duration = Duration::from_millis(100);
 /// API servers hear of a written rule by watches of their own, within milliseconds as a rule. Before
 /// this has passed no JobKind is said to be ready.
 const SPREADING: Duration = Duration::from_secs(1);
-/// Longest time for one request.
-const DEADLINE: Duration = Duration::from_secs(5);
+/// Longest time for one request: a lost answer keeps nobody waiting for long.
+const DEADLINE: Duration = Duration::from_secs(3);
 
 /// How the configurations stand.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -83,6 +84,19 @@ pub(super) struct Keeper {
     options: Options,
     policy: Arc<ArcSwap<Policy>>,
     state: watch::Sender<State>,
+    /// Whether the API servers have had time to hear of what is stored.
+    spread: Spread,
+}
+
+/// Whether the API servers know what stands in Sluice's own configurations.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Spread {
+    /// An earlier leader may just have written.
+    Unknown,
+    /// Something was sent, whether or not there was an answer.
+    Sent,
+    /// They do.
+    Done,
 }
 
 impl Keeper {
@@ -99,6 +113,7 @@ impl Keeper {
             options,
             policy,
             state,
+            spread: Spread::Unknown,
         }
     }
 
@@ -114,7 +129,7 @@ impl Keeper {
         }
     }
 
-    async fn keep(self, wished: &mut watch::Receiver<Option<Wishes>>) {
+    async fn keep(mut self, wished: &mut watch::Receiver<Option<Wishes>>) {
         let mut backoff = RETRY_MIN;
         let mut wait = CHECK;
         loop {
@@ -143,15 +158,16 @@ impl Keeper {
                     );
                     self.state
                         .send_modify(|state| state.trouble = Some(trouble));
-                    backoff = (backoff * 2).min(RETRY_MAX);
-                    backoff
+                    let wait = backoff;
+                    backoff = (backoff * 2).min(CHECK);
+                    wait
                 }
             };
         }
     }
 
-    /// Looks at both configurations and writes what is not right. Returns when to look again.
-    async fn look(&self, wishes: &Wishes) -> Result<Duration, String> {
+    /// Looks at all configurations and writes what is not right. Returns when to look again.
+    async fn look(&mut self, wishes: &Wishes) -> Result<Duration, String> {
         let (mut resources, mut undecided) = (Vec::new(), BTreeSet::new());
         let mut next = CHECK;
         let policy = self.policy.load_full();
@@ -179,80 +195,173 @@ impl Keeper {
         }
         let (applied, in_place) = applied::wanted(&policy, &of_kinds);
         let options = Options {
-            resources: resources.clone(),
             applied,
             enforced: applied::enforced(&policy),
-            ..self.options.clone()
+            ..self.options.clone().with_managed(&resources)
         };
-        let outcomes = [
-            self.bring(&manifests::validating(&options), &undecided)
-                .await?,
-            self.bring(&manifests::mutating(&options), &undecided)
-                .await?,
+        let shipped = options.clone().without_aliases();
+        let validating = Wished::new(
+            &manifests::validating(&shipped),
+            &manifests::declared_validating(&options),
+        )?;
+        let mutating = Wished::new(
+            &manifests::mutating(&shipped),
+            &manifests::declared_mutating(&options),
+        )?;
+        // What keeps one of them back does not keep the other.
+        let made = [
+            self.make(&validating, &undecided).await,
+            self.make(&mutating, &undecided).await,
         ];
-        let missing = outcomes.iter().filter_map(|outcome| match outcome {
-            Outcome::Missing(kind) => {
-                Some(format!("{kind} {CONFIGURATION:?} with a webhook for jobs"))
+        let mut missing = Vec::new();
+        let mut patches = Vec::new();
+        for (wished, made) in [&validating, &mutating].into_iter().zip(made) {
+            let Some(shipped) = made? else {
+                let kind = &wished.resource.kind;
+                missing.push(format!("{kind} {CONFIGURATION:?} with a webhook for jobs"));
+                continue;
+            };
+            if shipped.is_untrusting {
+                // It will get a CA in a moment, and Sluice's own with it.
+                next = RETRY_MIN;
             }
-            Outcome::Right | Outcome::Written => None,
-        });
-        let missing: Vec<String> = missing.collect();
-        let missing = (!missing.is_empty()).then(|| missing.join(" and no "));
-        if outcomes.contains(&Outcome::Written) {
+            patches.extend(shipped.patch.map(|patch| (wished, patch)));
+        }
+        let is_waited_for = match self.spread {
+            Spread::Unknown => !patches.is_empty(),
+            Spread::Sent => true,
+            Spread::Done => false,
+        };
+        if is_waited_for {
             sleep(SPREADING).await;
+        }
+        self.spread = Spread::Done;
+        // Only now: what an earlier version wrote there is asked about until the other webhooks are known everywhere.
+        for (wished, patch) in patches {
+            self.clean(wished, patch).await?;
         }
         let state = State {
             in_place: resources,
             applied: Some(in_place),
-            missing,
+            missing: (!missing.is_empty()).then(|| missing.join(" and no ")),
             trouble: None,
         };
         self.state.send_replace(state);
         Ok(next)
     }
 
-    /// Brings the configuration of this kind into step with `wanted`.
-    async fn bring<K>(&self, wanted: &K, undecided: &BTreeSet<&str>) -> Result<Outcome, String>
-    where
-        K: Serialize + k8s_openapi::Resource + kube::Resource<DynamicType = ()>,
-    {
-        let wanted = serde_json::to_value(wanted).map_err(|error| error.to_string())?;
-        let resource = ApiResource::erase::<K>(&());
-        // JSON, so that fields of newer API servers are no matter.
-        let api: Api<DynamicObject> = Api::all_with(self.client.clone(), &resource);
-        let stored = request(api.get_opt(CONFIGURATION)).await?;
-        let stored = serde_json::to_value(stored).map_err(|error| error.to_string())?;
-        if !step::has_webhook_for_jobs(&stored) {
-            return Ok(Outcome::Missing(<K as k8s_openapi::Resource>::KIND));
-        }
-        let Some(patch) = step::patch(&stored, &wanted, undecided) else {
-            return Ok(Outcome::Right);
+    /// A configuration as it is stored; null if it is not there.
+    async fn stored(&self, wished: &Wished, name: &str) -> Result<Value, String> {
+        let stored = request(self.api(wished).get_opt(name)).await?;
+        serde_json::to_value(stored).map_err(|error| error.to_string())
+    }
+
+    /// Makes or replaces Sluice's own configuration of this kind, if it is not right. Returns what has to become of the
+    /// shipped one then; None if there is none with a webhook for jobs.
+    async fn make(
+        &mut self,
+        wished: &Wished,
+        undecided: &BTreeSet<&str>,
+    ) -> Result<Option<Shipped>, String> {
+        let shipped = self.stored(wished, CONFIGURATION).await?;
+        let Some(jobs) = step::webhook_for_jobs(&shipped) else {
+            return Ok(None);
         };
-        if !self.term.is_valid() {
-            return Err("the lease is lost".to_owned());
+        let next = Shipped {
+            is_untrusting: manifests::ca_bundle(jobs).is_none(),
+            patch: step::patch(&shipped, &wished.shipped, undecided),
+        };
+        let stored = self.stored(wished, DECLARED).await?;
+        let making = Making {
+            shipped: &shipped,
+            wanted_shipped: &wished.shipped,
+            wanted: &wished.own,
+            stored: &stored,
+            undecided,
+        };
+        let Some(made) = own::made(&making) else {
+            return Ok(Some(next));
+        };
+        self.may_write()?;
+        let made: DynamicObject =
+            serde_json::from_value(made).map_err(|error| error.to_string())?;
+        let params = PostParams {
+            field_manager: Some(FIELD_MANAGER.to_owned()),
+            ..PostParams::default()
+        };
+        let api = self.api(wished);
+        self.spread = Spread::Sent;
+        if stored.is_null() {
+            request(api.create(&params, &made)).await?;
+        } else {
+            // Carries the resource version: what somebody else has written meanwhile is looked at first.
+            request(api.replace(DECLARED, &params, &made)).await?;
         }
+        let kind = &wished.resource.kind;
+        info!(kind, name = DECLARED, "wrote the webhook configuration");
+        Ok(Some(next))
+    }
+
+    /// Takes out of the shipped configuration of this kind what does not belong there.
+    async fn clean(&self, wished: &Wished, patch: Value) -> Result<(), String> {
+        self.may_write()?;
         let params = PatchParams {
             field_manager: Some(FIELD_MANAGER.to_owned()),
             ..PatchParams::default()
         };
+        let api = self.api(wished);
         request(api.patch(CONFIGURATION, &params, &Patch::Strategic(patch))).await?;
+        let kind = &wished.resource.kind;
         info!(
-            kind = resource.kind,
-            "updated the rules of the webhook configuration"
+            kind,
+            name = CONFIGURATION,
+            "updated the webhook configuration"
         );
-        Ok(Outcome::Written)
+        Ok(())
+    }
+
+    // JSON, so that fields of newer API servers are no matter.
+    fn api(&self, wished: &Wished) -> Api<DynamicObject> {
+        Api::all_with(self.client.clone(), &wished.resource)
+    }
+
+    fn may_write(&self) -> Result<(), String> {
+        if self.term.is_valid() {
+            Ok(())
+        } else {
+            Err("the lease is lost".to_owned())
+        }
     }
 }
 
-/// How a configuration was found.
-#[derive(PartialEq, Eq)]
-enum Outcome {
-    /// As it should be.
-    Right,
-    /// Otherwise, and was mended.
-    Written,
-    /// It is not there, or without a webhook for jobs. Names its kind.
-    Missing(&'static str),
+/// What has to become of a shipped configuration.
+struct Shipped {
+    /// Whether it has no CA yet.
+    is_untrusting: bool,
+    /// What does not belong there, if anything.
+    patch: Option<Value>,
+}
+
+/// What the configurations of one kind are to be.
+struct Wished {
+    resource: ApiResource,
+    shipped: Value,
+    own: Value,
+}
+
+impl Wished {
+    fn new<K>(shipped: &K, own: &K) -> Result<Self, String>
+    where
+        K: Serialize + kube::Resource<DynamicType = ()>,
+    {
+        let json =
+            |configuration| serde_json::to_value(configuration).map_err(|error| error.to_string());
+        Ok(Self {
+            resource: ApiResource::erase::<K>(&()),
+            shipped: json(shipped)?,
+            own: json(own)?,
+        })
+    }
 }
 
 async fn request<T>(request: impl Future<Output = Result<T, Error>>) -> Result<T, String> {

@@ -1,7 +1,7 @@
-//! Keeps the webhook configurations in step with the JobKinds and Gates: one narrow rule for each kind that is
-//! compiled and served, one webhook for each Gate that applies to objects which ask for nothing, and match conditions
-//! that know the configured aliases. Runs on the leader
-//! alone. What is written where is decided by `sluice_webhooks::manifests::step`.
+//! Keeps webhook configurations of Sluice's own in step with the JobKinds and Gates: one narrow rule for each kind that
+//! is compiled and served and that the shipped ones don't name, and one webhook for each Gate that applies to objects
+//! which ask for nothing. Out of the shipped ones it takes what does not belong there. Runs on the leader alone. What is
+//! written where is decided by `sluice_webhooks::manifests`, in `own` and `step`.
 //!
 //! The controller tells what it knows of each JobKind ([`Rules::want`]) and asks whether the API
 //! server sends objects of it here ([`Rules::reach`]).

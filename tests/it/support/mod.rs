@@ -13,6 +13,7 @@ pub mod objects;
 pub mod persist;
 pub mod pods;
 pub mod queues;
+pub mod thief;
 pub mod widgets;
 
 use std::fmt::Write;
@@ -456,6 +457,11 @@ pub fn refusal<T: std::fmt::Debug>(answer: kube::Result<T>) -> Result<String> {
 /// What a refusal by the webhook for jobs says.
 pub fn by_jobs_webhook(problem: &str) -> String {
     format!("admission webhook \"validate.jobs.sluice.dev\" denied the request: {problem}")
+}
+
+/// What a refusal by the webhook for declared kinds says.
+pub fn by_declared_webhook(problem: &str) -> String {
+    format!("admission webhook \"validate.jobkinds.sluice.dev\" denied the request: {problem}")
 }
 
 /// What a refusal by the webhook for Sluice's own objects says.

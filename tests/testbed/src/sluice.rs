@@ -87,6 +87,7 @@ pub struct Sluice {
     config_file: Option<PathBuf>,
     process: Process,
     webhooks: bool,
+    webhook_port: u16,
     metrics_port: u16,
     health_port: u16,
     /// Its own kubeconfig and the administrator's.
@@ -190,6 +191,7 @@ impl Sluice {
             config_file,
             process: control_plane.prepare(launch, reserved.into()),
             webhooks,
+            webhook_port,
             metrics_port,
             health_port,
             kubeconfig,
@@ -293,6 +295,15 @@ impl Sluice {
     /// When it does not answer.
     pub async fn health(&self, path: &str) -> Result<u16> {
         Ok(get(self.health_port, path).await?.0)
+    }
+
+    /// What [`Sluice::install`] applies for it, but for the CRDs.
+    ///
+    /// # Errors
+    /// When kubectl can't render it.
+    pub async fn manifests(&self, control_plane: &ControlPlane) -> Result<String> {
+        let port = self.webhooks.then_some(self.webhook_port);
+        local_manifests(control_plane, port).await
     }
 
     /// Its process: to pause it (signals `STOP` and `CONT`), or to see whether it lives.
@@ -467,17 +478,37 @@ pub(crate) fn crds() -> Result<Vec<String>> {
 }
 
 async fn apply_manifests(control_plane: &ControlPlane, webhook_port: Option<u16>) -> Result<()> {
-    let root = assets::repository()?;
-    let path = |dir: &str| root.join(dir).to_string_lossy().into_owned();
-    let kubectl = async |args: &[&str], stdin: Option<&str>| {
-        let output = control_plane.kubectl_again(args, stdin).await;
-        output.with_context(|| format!("kubectl {}", args.join(" ")))
-    };
-    kubectl(&["apply", "--server-side", "-k", &path("crds")], None).await?;
+    let crds = assets::repository()?.join("crds");
+    let crds = crds.to_string_lossy();
+    kubectl(
+        control_plane,
+        &["apply", "--server-side", "-k", &crds],
+        None,
+    )
+    .await?;
     control_plane.crds_established().await?;
-    let local = kubectl(&["kustomize", &path("config/local")], None).await?;
-    kubectl(&["apply", "-f", "-"], Some(&adapt(&local, webhook_port)?)).await?;
+    let manifests = local_manifests(control_plane, webhook_port).await?;
+    kubectl(control_plane, &["apply", "-f", "-"], Some(&manifests)).await?;
     Ok(())
+}
+
+async fn local_manifests(
+    control_plane: &ControlPlane,
+    webhook_port: Option<u16>,
+) -> Result<String> {
+    let local = assets::repository()?.join("config/local");
+    let local = local.to_string_lossy();
+    let local = kubectl(control_plane, &["kustomize", &local], None).await?;
+    adapt(&local, webhook_port)
+}
+
+async fn kubectl(
+    control_plane: &ControlPlane,
+    args: &[&str],
+    stdin: Option<&str>,
+) -> Result<String> {
+    let output = control_plane.kubectl_again(args, stdin).await;
+    output.with_context(|| format!("kubectl {}", args.join(" ")))
 }
 
 /// `config/local` with another port, or without webhook configurations.

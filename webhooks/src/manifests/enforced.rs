@@ -51,15 +51,16 @@ pub(super) fn mutating(options: &Options) -> impl Iterator<Item = AppliedWebhook
 
 /// Requests for objects that JobKinds declare, by these operations, and for new pods.
 fn objects(options: &Options, operations: &[&str]) -> impl Iterator<Item = RuleWithOperations> {
-    let jobs = options.resources.iter();
+    let jobs = options.managed();
     let jobs = jobs.map(|resource| job_rule(resource, &[], operations));
     jobs.chain([pod_rule("pods", &["CREATE"])])
 }
 
 /// Whether a JobKind declares its kind: then it is judged as an object that is queued.
 fn is_managed(maker: &Maker, options: &Options) -> bool {
-    let mut resources = options.resources.iter();
-    resources.any(|known| known.group == maker.group && known.resource == maker.resource)
+    options
+        .managed()
+        .any(|known| known.group == maker.group && known.resource == maker.resource)
 }
 
 fn webhook(

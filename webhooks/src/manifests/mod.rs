@@ -7,15 +7,22 @@
 mod applied;
 mod cel;
 mod conditions;
+mod declared;
 mod enforced;
 mod held;
 pub mod jail;
 mod options;
+pub mod own;
 pub mod policies;
 pub mod step;
+mod stored;
 mod webhook_rules;
 mod webhooks;
 
 pub use applied::APPLIED_MAX;
+pub use declared::{
+    DECLARED, MUTATE_DECLARED, VALIDATE_DECLARED, declared_mutating, declared_validating,
+};
 pub use options::{AppliedGate, EnforcedNamespaces, ManagedResource, Options, SYSTEM_NAMESPACES};
+pub use stored::ca_bundle;
 pub use webhooks::*;

@@ -26,8 +26,10 @@ pub struct Options {
     pub queue_gates: Vec<String>,
     /// Other keys for keys of Sluice's own, besides the two above.
     pub key_aliases: KeyAliases,
-    /// The resources of the managed kinds.
+    /// The resources of the managed kinds that the shipped manifests name.
     pub resources: Vec<ManagedResource>,
+    /// Those of all other managed kinds.
+    pub declared: Vec<ManagedResource>,
     /// The Gates that may apply to objects that ask for nothing of Sluice.
     pub applied: Vec<AppliedGate>,
     /// The namespaces where objects need a queue.
@@ -132,6 +134,7 @@ impl Default for Options {
                 subresources: vec!["status".to_owned()],
             })
             .to_vec(),
+            declared: Vec::new(),
             applied: Vec::new(),
             enforced: Vec::new(),
         }
@@ -139,6 +142,41 @@ impl Default for Options {
 }
 
 impl Options {
+    /// The same for these managed kinds.
+    #[must_use]
+    pub fn with_managed(self, managed: &[ManagedResource]) -> Self {
+        let shipped = Self::default().resources;
+        let managed = managed.iter().cloned();
+        let (resources, declared) = managed.partition(|resource| shipped.contains(resource));
+        Self {
+            resources,
+            declared,
+            ..self
+        }
+    }
+
+    /// The same where no aliases are configured, as what is shipped knows none.
+    #[must_use]
+    pub fn without_aliases(self) -> Self {
+        let Self {
+            queue_labels,
+            queue_gates,
+            key_aliases,
+            ..
+        } = Self::default();
+        Self {
+            queue_labels,
+            queue_gates,
+            key_aliases,
+            ..self
+        }
+    }
+
+    /// The resources of all managed kinds.
+    pub(super) fn managed(&self) -> impl Iterator<Item = &ManagedResource> {
+        self.resources.iter().chain(&self.declared)
+    }
+
     /// Sluice's own user name.
     pub fn username(&self) -> String {
         format!(
@@ -160,12 +198,15 @@ pub(crate) fn is_sluice(options: &Options) -> String {
     )
 }
 
-/// Named so, and with the label by which all of Sluice is found, such as by who takes it away.
+/// The label by which all of Sluice is found, such as by who takes it away.
+pub(crate) const OWN_LABEL: (&str, &str) = ("app.kubernetes.io/name", "sluice");
+
+/// Named so, and with Sluice's label.
 pub(crate) fn metadata(name: &str) -> ObjectMeta {
-    let label = ("app.kubernetes.io/name".to_owned(), "sluice".to_owned());
+    let (key, value) = OWN_LABEL;
     ObjectMeta {
         name: Some(name.to_owned()),
-        labels: Some([label].into()),
+        labels: Some([(key.to_owned(), value.to_owned())].into()),
         ..ObjectMeta::default()
     }
 }

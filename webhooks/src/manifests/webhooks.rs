@@ -1,4 +1,5 @@
-//! The webhook configurations: which requests the API server asks about.
+//! The shipped webhook configurations: which requests the API server asks about. What depends on JobKinds, Gates and
+//! namespaces of a cluster stands in configurations of Sluice's own making (`declared.rs`).
 //!
 //! As few as can be. Match conditions, which the API server evaluates by itself, leave out every
 //! object without a queue label or gate annotation, every edit that touches none of these nor the
@@ -10,18 +11,17 @@
 
 use k8s_openapi::ByteString;
 use k8s_openapi::api::admissionregistration::v1::{
-    MatchCondition, MutatingWebhook, MutatingWebhookConfiguration, ServiceReference,
-    ValidatingWebhook, ValidatingWebhookConfiguration, WebhookClientConfig,
+    MatchCondition, MutatingWebhook, MutatingWebhookConfiguration, RuleWithOperations,
+    ServiceReference, ValidatingWebhook, ValidatingWebhookConfiguration, WebhookClientConfig,
 };
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use serde_json::{Value, json};
 
-use crate::manifests::applied;
 use crate::manifests::conditions;
-use crate::manifests::enforced;
-use crate::manifests::options::{Options, metadata, namespace_selector};
+use crate::manifests::options::{ManagedResource, Options, metadata, namespace_selector};
 use crate::manifests::webhook_rules::{job_rule, own_rule, pod_rule};
 
-/// Name of both configurations.
+/// Name of both shipped configurations.
 pub const CONFIGURATION: &str = "sluice";
 /// The webhook that judges objects of managed kinds.
 pub const VALIDATE_JOBS: &str = "validate.jobs.sluice.dev";
@@ -37,36 +37,13 @@ pub const MUTATE_PODS: &str = "mutate.pods.sluice.dev";
 /// A verdict takes milliseconds; whoever waits longer waits for a dead server.
 const TIMEOUT_SECONDS: i32 = 3;
 
-/// The configuration of the validating webhooks.
+/// The shipped configuration of the validating webhooks.
 pub fn validating(options: &Options) -> ValidatingWebhookConfiguration {
-    let webhook = |name: &str, rules, match_conditions| ValidatingWebhook {
-        name: name.to_owned(),
-        admission_review_versions: vec!["v1".to_owned()],
-        client_config: client_config(options, "/validate"),
-        failure_policy: Some("Fail".to_owned()),
-        match_conditions: Some(match_conditions),
-        match_policy: Some("Equivalent".to_owned()),
-        namespace_selector: Some(namespace_selector(options)),
-        rules: Some(rules),
-        side_effects: "None".to_owned(),
-        timeout_seconds: Some(TIMEOUT_SECONDS),
-        ..ValidatingWebhook::default()
-    };
-    let jobs = options
-        .resources
-        .iter()
-        .map(|r| job_rule(r, &r.subresources, &["CREATE", "UPDATE"]))
-        .collect();
-    let pods = vec![
-        pod_rule("pods", &["CREATE", "UPDATE"]),
-        pod_rule("pods/status", &["UPDATE"]),
-        pod_rule("pods/resize", &["UPDATE"]),
-    ];
     let webhooks = [
         (
             VALIDATE_JOBS,
-            jobs,
-            conditions(options, conditions::jobs::validate_job(options)),
+            job_rules(&options.resources),
+            validate_job_conditions(options),
         ),
         (
             VALIDATE_OBJECTS,
@@ -75,73 +52,133 @@ pub fn validating(options: &Options) -> ValidatingWebhookConfiguration {
         ),
         (
             VALIDATE_PODS,
-            pods,
-            // A pod runs on while it is being deleted, and its usage is read from it.
-            vec![
-                conditions::entry::not_by(&options.username()),
-                conditions::pods::validate_pod(options),
-            ],
+            validate_pod_rules(),
+            validate_pod_conditions(options),
         ),
     ];
-    let webhooks = webhooks.into_iter();
-    let webhooks = webhooks.map(|(name, rules, conditions)| webhook(name, rules, conditions));
-    let of_gates = applied::validating(options).chain(enforced::validating(options));
-    let of_gates = of_gates.map(|of_gate| ValidatingWebhook {
-        namespace_selector: Some(of_gate.namespace_selector),
-        ..webhook(&of_gate.name, of_gate.rules, of_gate.match_conditions)
+    let webhooks = webhooks.map(|(name, rules, conditions)| {
+        validating_webhook(options, name.to_owned(), rules, conditions)
     });
     ValidatingWebhookConfiguration {
         metadata: metadata(CONFIGURATION),
-        webhooks: Some(webhooks.chain(of_gates).collect()),
+        webhooks: Some(webhooks.into()),
     }
 }
 
-/// The configuration of the mutating webhooks.
+/// The shipped configuration of the mutating webhooks.
 pub fn mutating(options: &Options) -> MutatingWebhookConfiguration {
-    let webhook = |name: &str, rules, match_conditions| MutatingWebhook {
-        name: name.to_owned(),
+    let webhooks = [
+        (
+            MUTATE_JOBS,
+            job_rules(&options.resources),
+            mutate_job_conditions(options),
+        ),
+        (
+            MUTATE_PODS,
+            mutate_pod_rules(),
+            mutate_pod_conditions(options),
+        ),
+    ];
+    let webhooks = webhooks.map(|(name, rules, conditions)| {
+        mutating_webhook(options, name.to_owned(), rules, conditions)
+    });
+    MutatingWebhookConfiguration {
+        metadata: metadata(CONFIGURATION),
+        webhooks: Some(webhooks.into()),
+    }
+}
+
+/// A webhook that judges.
+pub(super) fn validating_webhook(
+    options: &Options,
+    name: String,
+    rules: Vec<RuleWithOperations>,
+    match_conditions: Vec<MatchCondition>,
+) -> ValidatingWebhook {
+    ValidatingWebhook {
+        name,
+        admission_review_versions: vec!["v1".to_owned()],
+        client_config: client_config(options, "/validate"),
+        failure_policy: Some("Fail".to_owned()),
+        match_conditions: Some(match_conditions),
+        match_policy: Some("Equivalent".to_owned()),
+        namespace_selector: Some(namespace_selector(options)),
+        object_selector: Some(LabelSelector::default()),
+        rules: Some(rules),
+        side_effects: "None".to_owned(),
+        timeout_seconds: Some(TIMEOUT_SECONDS),
+    }
+}
+
+/// A webhook that holds.
+pub(super) fn mutating_webhook(
+    options: &Options,
+    name: String,
+    rules: Vec<RuleWithOperations>,
+    match_conditions: Vec<MatchCondition>,
+) -> MutatingWebhook {
+    MutatingWebhook {
+        name,
         admission_review_versions: vec!["v1".to_owned()],
         client_config: client_config(options, "/mutate"),
         failure_policy: Some("Fail".to_owned()),
         match_conditions: Some(match_conditions),
         match_policy: Some("Equivalent".to_owned()),
         namespace_selector: Some(namespace_selector(options)),
+        object_selector: Some(LabelSelector::default()),
         reinvocation_policy: Some("IfNeeded".to_owned()),
         rules: Some(rules),
         side_effects: "None".to_owned(),
         timeout_seconds: Some(TIMEOUT_SECONDS),
-        ..MutatingWebhook::default()
-    };
-    let jobs = options
-        .resources
-        .iter()
-        .map(|r| job_rule(r, &r.subresources, &["CREATE", "UPDATE"]))
-        .collect();
-    let pods = vec![
+    }
+}
+
+/// Which requests about objects of managed kinds are asked about.
+pub(super) fn job_rules(resources: &[ManagedResource]) -> Vec<RuleWithOperations> {
+    let rules = resources.iter();
+    let rules = rules.map(|r| job_rule(r, &r.subresources, &["CREATE", "UPDATE"]));
+    rules.collect()
+}
+
+/// Which of them are judged.
+pub(super) fn validate_job_conditions(options: &Options) -> Vec<MatchCondition> {
+    conditions(options, conditions::jobs::validate_job(options))
+}
+
+/// Which of them are held.
+pub(super) fn mutate_job_conditions(options: &Options) -> Vec<MatchCondition> {
+    conditions(options, conditions::jobs::mutate_job(options))
+}
+
+/// Which requests about pods are asked about to be judged.
+pub(super) fn validate_pod_rules() -> Vec<RuleWithOperations> {
+    vec![
         pod_rule("pods", &["CREATE", "UPDATE"]),
         pod_rule("pods/status", &["UPDATE"]),
-    ];
-    let webhooks = [
-        webhook(
-            MUTATE_JOBS,
-            jobs,
-            conditions(options, conditions::jobs::mutate_job(options)),
-        ),
-        webhook(
-            MUTATE_PODS,
-            pods,
-            conditions(options, conditions::pods::mutate_pod(options)),
-        ),
-    ];
-    let of_gates = applied::mutating(options).chain(enforced::mutating(options));
-    let of_gates = of_gates.map(|of_gate| MutatingWebhook {
-        namespace_selector: Some(of_gate.namespace_selector),
-        ..webhook(&of_gate.name, of_gate.rules, of_gate.match_conditions)
-    });
-    MutatingWebhookConfiguration {
-        metadata: metadata(CONFIGURATION),
-        webhooks: Some(webhooks.into_iter().chain(of_gates).collect()),
-    }
+        pod_rule("pods/resize", &["UPDATE"]),
+    ]
+}
+
+/// Which of them are judged.
+pub(super) fn validate_pod_conditions(options: &Options) -> Vec<MatchCondition> {
+    // A pod runs on while it is being deleted, and its usage is read from it.
+    vec![
+        conditions::entry::not_by(&options.username()),
+        conditions::pods::validate_pod(options),
+    ]
+}
+
+/// Which requests about pods are asked about to be held.
+pub(super) fn mutate_pod_rules() -> Vec<RuleWithOperations> {
+    vec![
+        pod_rule("pods", &["CREATE", "UPDATE"]),
+        pod_rule("pods/status", &["UPDATE"]),
+    ]
+}
+
+/// Which of them are held.
+pub(super) fn mutate_pod_conditions(options: &Options) -> Vec<MatchCondition> {
+    conditions(options, conditions::pods::mutate_pod(options))
 }
 
 /// A strategic merge patch that makes the API server trust `bundle_pem` for these webhooks and

@@ -29,6 +29,7 @@ pub(super) fn cell() -> Cell {
             &["apiservices", "apiservices/status"],
         )],
         excluded: Vec::new(),
+        compared_with: None,
         variables: vec![variable("problems", problems)],
     }
 }

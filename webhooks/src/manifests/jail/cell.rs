@@ -1,9 +1,9 @@
 //! One policy of the jail, from what it says about which requests.
 
 use k8s_openapi::api::admissionregistration::v1::{
-    MatchCondition, MatchResources, NamedRuleWithOperations, ValidatingAdmissionPolicy,
-    ValidatingAdmissionPolicyBinding, ValidatingAdmissionPolicyBindingSpec,
-    ValidatingAdmissionPolicySpec, Variable,
+    MatchCondition, MatchResources, NamedRuleWithOperations, ParamKind, ParamRef,
+    ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding,
+    ValidatingAdmissionPolicyBindingSpec, ValidatingAdmissionPolicySpec, Variable,
 };
 
 use crate::manifests::cel::syntax;
@@ -15,8 +15,17 @@ pub(crate) struct Cell {
     pub(super) name: &'static str,
     pub(super) rules: Vec<NamedRuleWithOperations>,
     pub(super) excluded: Vec<NamedRuleWithOperations>,
+    /// The object that requests are compared with, as `params`. Without it all are denied, whoever makes them.
+    pub(super) compared_with: Option<Param>,
     /// Ends with `problems`.
     pub(super) variables: Vec<Variable>,
+}
+
+/// An object of the cluster, by its name.
+pub(super) struct Param {
+    pub(super) api_version: &'static str,
+    pub(super) kind: &'static str,
+    pub(super) name: &'static str,
 }
 
 impl Cell {
@@ -26,6 +35,11 @@ impl Cell {
             spec: ValidatingAdmissionPolicyBindingSpec {
                 policy_name: self.name.to_owned(),
                 validation_actions: vec!["Deny".to_owned()],
+                param_ref: self.compared_with.as_ref().map(|param| ParamRef {
+                    name: Some(param.name.to_owned()),
+                    parameter_not_found_action: Some("Deny".to_owned()),
+                    ..ParamRef::default()
+                }),
                 ..ValidatingAdmissionPolicyBindingSpec::default()
             },
         };
@@ -43,6 +57,10 @@ impl Cell {
                     resource_rules: Some(self.rules),
                     exclude_resource_rules: (!self.excluded.is_empty()).then_some(self.excluded),
                     ..MatchResources::default()
+                }),
+                param_kind: self.compared_with.map(|param| ParamKind {
+                    api_version: Some(param.api_version.to_owned()),
+                    kind: Some(param.kind.to_owned()),
                 }),
                 validations: Some(vec![syntax::no_problems()]),
                 variables: Some(self.variables),
@@ -66,6 +84,16 @@ pub(crate) fn rule(
         api_versions: list(&["*"]),
         operations: list(operations),
         resources: list(resources),
+        // The API server's default, written out: who applies this again changes nothing.
+        scope: Some("*".to_owned()),
         ..NamedRuleWithOperations::default()
+    }
+}
+
+/// The same for the object of this name only, whoever asks for it.
+pub(crate) fn of(name: &str, rule: NamedRuleWithOperations) -> NamedRuleWithOperations {
+    NamedRuleWithOperations {
+        resource_names: Some(vec![name.to_owned()]),
+        ..rule
     }
 }

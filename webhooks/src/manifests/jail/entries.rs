@@ -59,6 +59,19 @@ pub(super) fn changed(new: &str, old: &str) -> String {
 /// CEL, a list of problems: what changes in the metadata of an object besides labels and annotations of
 /// Sluice's own.
 pub(super) fn metadata_problems() -> String {
+    metadata_problems_but(&[])
+}
+
+/// The same, where these fields of metadata are judged elsewhere.
+pub(super) fn metadata_problems_but(judged: &[&str]) -> String {
+    let known = [
+        "labels",
+        "annotations",
+        "managedFields",
+        "resourceVersion",
+        "generation",
+    ];
+    let known = texts(known.iter().chain(judged).copied());
     let of = |map: &str, own: &str| {
         let (new, old) = (
             format!("object.metadata.?{map}.orValue({{}})"),
@@ -74,7 +87,7 @@ pub(super) fn metadata_problems() -> String {
     let own_label = format!("({own} || {})", is_copied_from_template());
     let own_annotation = format!("({own} || {})", may_lift());
     format!(
-        "{}\n.filter(k, !(k in ['labels', 'annotations', 'managedFields', 'resourceVersion', 'generation']))\n\
+        "{}\n.filter(k, !(k in {known}))\n\
          .map(k, {}) +\n{} +\n{}",
         changed("object.metadata", "oldObject.metadata"),
         forbidden(

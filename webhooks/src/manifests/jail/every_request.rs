@@ -5,9 +5,15 @@ use k8s_openapi::api::admissionregistration::v1::NamedRuleWithOperations;
 use sluice_crds::{GROUP, JobKindSpec};
 
 use crate::manifests::cel::syntax::{forbidden, text, texts, variable, when};
+use crate::manifests::declared::DECLARED;
 use crate::manifests::jail::cell::{Cell, rule};
 use crate::manifests::jail::difference::{self, Rules};
 use crate::manifests::jail::{api_service, entries, kinds, start_time, system_namespaces};
+use crate::manifests::webhooks::CONFIGURATION;
+
+/// CEL: the resources of webhook configurations.
+const WEBHOOK_CONFIGURATIONS: &str =
+    "['mutatingwebhookconfigurations', 'validatingwebhookconfigurations']";
 
 /// Parts of pods and objects that are never looked into: nothing in them is Sluice's.
 const CLOSED: [&str; 20] = [
@@ -118,6 +124,7 @@ pub(super) fn cell(shipped: &[JobKindSpec]) -> Cell {
             &["*/*"],
         )],
         excluded: excluded(),
+        compared_with: None,
         variables,
     }
 }
@@ -159,7 +166,7 @@ fn table() -> String {
          variables.where == 'core' ? variables.resource == 'pods' || variables.resource == 'secrets' && \
          request.name == 'sluice-webhook-certificate' && request.namespace == variables.home :\n\
          variables.where == 'admissionregistration.k8s.io' ? variables.resource in \
-         ['mutatingwebhookconfigurations', 'validatingwebhookconfigurations'] && request.name == 'sluice' :\n\
+         {WEBHOOK_CONFIGURATIONS} && request.name in ['{CONFIGURATION}', '{DECLARED}'] :\n\
          variables.where == 'apiregistration.k8s.io' ? variables.resource == 'apiservices' && request.name == '{}' :\n\
          variables.where in ['apps', 'batch'] || variables.where.endsWith('.x-k8s.io') ? {of_jobs} :\n\
          variables.where.contains('.') && !variables.where.endsWith('.k8s.io') && ({of_jobs})",
@@ -167,7 +174,8 @@ fn table() -> String {
         api_service::NAME
     );
     let allowed = format!(
-        "request.operation == 'CREATE' ? variables.where == 'own' && variables.resource == 'workloads' :\n\
+        "request.operation == 'CREATE' ? variables.where == 'own' && variables.resource == 'workloads' ||\n\
+         variables.where == 'admissionregistration.k8s.io' && variables.resource in {WEBHOOK_CONFIGURATIONS} && request.name == '{DECLARED}' :\n\
          request.operation == 'DELETE' ? variables.where == 'own' && variables.resource == 'workloads' ||\n\
          variables.where == 'core' && variables.resource == 'pods' :\n\
          request.operation == 'UPDATE' && ({edited})"

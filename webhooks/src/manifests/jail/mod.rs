@@ -1,10 +1,11 @@
 //! The jail: policies for what Sluice's own account may do.
 //!
 //! Must not know other accounts. Uses `cel` and `policies/policy.rs`, and the names in `webhooks.rs`,
-//! `applied.rs` and `conditions`.
+//! `declared.rs`, `applied.rs` and `conditions`.
 
 mod api_service;
 mod cell;
+mod declared;
 mod difference;
 mod entries;
 mod every_request;

@@ -44,6 +44,7 @@ pub(super) fn cell() -> Cell {
         name: "sluice-jail-pods",
         rules: vec![rule("", &["UPDATE", "DELETE"], &["pods"])],
         excluded: Vec::new(),
+        compared_with: None,
         variables,
     }
 }

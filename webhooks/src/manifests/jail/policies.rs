@@ -11,7 +11,7 @@
 
 use sluice_crds::JobKindSpec;
 
-use crate::manifests::jail::{api_service, every_request, pods, webhook_configurations};
+use crate::manifests::jail::{api_service, declared, every_request, pods, webhook_configurations};
 use crate::manifests::options::Options;
 use crate::manifests::policies::policy::{Validating, document};
 
@@ -24,6 +24,7 @@ pub fn policies(options: &Options, kinds: &[JobKindSpec]) -> Vec<Validating> {
         api_service::cell(),
     ]
     .into_iter()
+    .chain(declared::cells(kinds))
     .map(|cell| cell.lock(options))
     .collect()
 }

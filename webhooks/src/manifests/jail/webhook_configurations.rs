@@ -1,6 +1,6 @@
-//! Sluice's webhook configurations: its account may have them trust another certificate, ask about
-//! managed kinds, and add webhooks for Gates, which ask whoever the webhook for jobs asks. Who that is, what becomes of requests when nobody answers, and which other webhooks
-//! there are stays as the administrator applied it.
+//! The shipped webhook configurations: Sluice's account may have them trust another certificate, ask about managed kinds,
+//! and take away what an earlier version added. Who is asked, what becomes of requests when nobody answers, and which
+//! other webhooks there are stays as the administrator applied it.
 
 use std::collections::BTreeSet;
 
@@ -8,36 +8,19 @@ use sluice_crds::JobKindSpec;
 
 use crate::manifests::applied::SUFFIX;
 use crate::manifests::cel::syntax::{flattened, forbidden, text, texts, variable};
-use crate::manifests::conditions;
-use crate::manifests::jail::cell::{Cell, rule};
+use crate::manifests::jail::cell::{Cell, of, rule};
 use crate::manifests::jail::entries;
-use crate::manifests::webhooks::{MUTATE_JOBS, VALIDATE_JOBS};
+use crate::manifests::webhooks::{CONFIGURATION, MUTATE_JOBS, VALIDATE_JOBS};
 
-/// The policy for webhook configurations.
+/// The policy for the shipped webhook configurations.
 pub(super) fn cell(shipped: &[JobKindSpec]) -> Cell {
     let resources = [
         "mutatingwebhookconfigurations",
         "validatingwebhookconfigurations",
     ];
     let variables = vec![
-        variable("new", webhooks("object", "!")),
-        variable("old", webhooks("oldObject", "!")),
-        variable("oldOfGates", webhooks("oldObject", "")),
-        // What was allowed once is not judged again.
-        variable(
-            "ofGates",
-            format!(
-                "{}.filter(w, !(w in variables.oldOfGates))",
-                webhooks("object", "")
-            ),
-        ),
-        variable(
-            "jobs",
-            format!(
-                "variables.new.filter(w, w.name in {})",
-                texts([VALIDATE_JOBS, MUTATE_JOBS])
-            ),
-        ),
+        variable("new", webhooks("object")),
+        variable("old", webhooks("oldObject")),
         // By name: order says nothing.
         variable(
             "pairs",
@@ -48,33 +31,31 @@ pub(super) fn cell(shipped: &[JobKindSpec]) -> Cell {
     ];
     Cell {
         name: "sluice-jail-webhooks",
-        rules: vec![rule(
-            "admissionregistration.k8s.io",
-            &["UPDATE"],
-            &resources,
+        rules: vec![of(
+            CONFIGURATION,
+            rule("admissionregistration.k8s.io", &["UPDATE"], &resources),
         )],
         excluded: Vec::new(),
+        compared_with: None,
         variables,
     }
 }
 
-/// CEL, a list: the webhooks of Gates, or with `not` the others.
-fn webhooks(object: &str, not: &str) -> String {
-    format!(
-        "{object}.?webhooks.orValue([]).filter(w, {not}w.name.endsWith({}))",
-        text(SUFFIX)
-    )
+fn webhooks(object: &str) -> String {
+    format!("{object}.?webhooks.orValue([])")
 }
 
 fn problems(shipped: &[JobKindSpec]) -> String {
-    let names = "(variables.new.size() == variables.old.size() && variables.pairs.size() == variables.old.size() ? [] : [{}])"
-        .replace(
-            "{}",
-            &forbidden(
-                "'webhooks'",
-                &text("Sluice's account may neither add nor remove a webhook"),
-            ),
-        );
+    // An earlier version kept the webhooks of Gates here.
+    let names = format!(
+        "(variables.pairs.size() == variables.new.size() &&\n\
+         variables.old.all(o, o.name.endsWith({}) || variables.new.exists(w, w.name == o.name)) ? [] : [{}])",
+        text(SUFFIX),
+        forbidden(
+            "'webhooks'",
+            &text("Sluice's account may neither add nor remove a webhook"),
+        )
+    );
     let kept = "Sluice's account may change only the caBundle, the rules of managed kinds and its match conditions";
     let of_pair = |fields: String, at: &str| {
         flattened(&format!(
@@ -91,8 +72,7 @@ fn problems(shipped: &[JobKindSpec]) -> String {
         entries::changed("p.new.clientConfig", "p.old.clientConfig")
     );
     format!(
-        "{names} +\n{} +\n{} +\n{} +\n{} +\n{} +\n{}",
-        of_gates(shipped),
+        "{names} +\n{} +\n{} +\n{} +\n{} +\n{}",
         of_pair(fields, "."),
         of_pair(client, ".clientConfig."),
         conditions(),
@@ -147,7 +127,7 @@ fn rules(shipped: &[JobKindSpec]) -> String {
 }
 
 /// CEL: the rule `r` is one for managed kinds.
-fn is_narrow(shipped: &[JobKindSpec]) -> String {
+pub(super) fn is_narrow(shipped: &[JobKindSpec]) -> String {
     let groups: BTreeSet<&str> = shipped.iter().map(|kind| kind.group.as_str()).collect();
     let is_group_of_jobs = format!(
         "g in {} || g.endsWith('.x-k8s.io') || g.contains('.') && !g.endsWith('.k8s.io') && !g.endsWith('sluice.dev')",
@@ -157,37 +137,5 @@ fn is_narrow(shipped: &[JobKindSpec]) -> String {
         "r.apiGroups.all(g, {is_group_of_jobs}) && r.?scope.orValue('*') == 'Namespaced' &&\n\
          r.operations.all(o, o in ['CREATE', 'UPDATE']) &&\n\
          (r.apiGroups + r.apiVersions + r.resources).all(t, !t.contains('*'))"
-    )
-}
-
-/// A webhook of a Gate asks whoever the webhook for jobs asks, in no more namespaces, about managed kinds and pods.
-fn of_gates(shipped: &[JobKindSpec]) -> String {
-    let as_for_jobs = format!(
-        "{}.all(k, k in ['name', 'rules', 'matchConditions', 'namespaceSelector'])",
-        entries::changed("w", "variables.jobs[0]")
-    );
-    let all_names = [
-        "not-by-sluice",
-        "not-being-deleted",
-        conditions::applied::NAME,
-    ];
-    let pods = "r.apiGroups == [''] && r.resources.all(t, t in ['pods', 'pods/resize', 'replicationcontrollers']) && r.?scope.orValue('*') == 'Namespaced'";
-    let allowed = format!(
-        "variables.jobs.size() == 1 && {as_for_jobs} &&\n\
-         w.?namespaceSelector.?matchLabels == variables.jobs[0].?namespaceSelector.?matchLabels &&\n\
-         variables.jobs[0].?namespaceSelector.?matchExpressions.orValue([]).all(e, e in w.?namespaceSelector.?matchExpressions.orValue([])) &&\n\
-         w.?matchConditions.orValue([]).map(c, c.name) == {} &&\n\
-         w.?rules.orValue([]).all(r, {pods} || {})",
-        texts(all_names),
-        is_narrow(shipped)
-    );
-    format!(
-        "variables.ofGates.filter(w, !({allowed})).map(w, {})",
-        forbidden(
-            "'webhooks[' + w.name + ']'",
-            &text(
-                "the webhook of a Gate must be as that for jobs, for no more namespaces, and only for Job-like kinds and pods"
-            )
-        )
     )
 }

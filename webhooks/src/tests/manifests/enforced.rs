@@ -4,7 +4,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use crate::manifests::{EnforcedNamespaces, Options, mutating, validating};
+use crate::manifests::{EnforcedNamespaces, Options, declared_mutating, declared_validating};
 use crate::tests::manifests::conditions::is_asked;
 use crate::tests::*;
 
@@ -22,8 +22,8 @@ fn both() -> [Value; 2] {
         ..Options::default()
     };
     [
-        serde_json::to_value(validating(&options)).unwrap(),
-        serde_json::to_value(mutating(&options)).unwrap(),
+        serde_json::to_value(declared_validating(&options)).unwrap(),
+        serde_json::to_value(declared_mutating(&options)).unwrap(),
     ]
 }
 

@@ -1,0 +1,152 @@
+//! Manifests that a GitOps controller applies again and again: Sluice has changed nothing of them, so nothing is taken
+//! back, and nothing is unheld meanwhile.
+
+use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
+use sluice_testbed::{SluiceOptions, eventually};
+
+use crate::support::bed::{self, BINARY, Bed};
+use crate::support::objects::{Job, is_suspended, quota};
+use crate::support::pods::{Pod, has_queue_gate};
+use crate::support::widgets::Widgets;
+use crate::support::{DEADLINE, Scene};
+
+/// How often the manifests are applied while jobs are created.
+const ROUNDS: usize = 10;
+/// A label that names a queue where it is configured.
+const ALIAS: &str = "kueue.x-k8s.io/queue-name";
+
+/// A control plane where a kind of its own is declared, and held.
+pub async fn declare<'a>(scene: &'a Scene<'a>) -> Result<Widgets<'a>> {
+    let widgets = Widgets::new(scene);
+    widgets.serve().await?;
+    widgets.manage(&widgets.job_kind()).await?;
+    eventually("widgets to be born held", DEADLINE, async || {
+        let widget = widgets.create_running("probe", true).await?;
+        scene
+            .kubectl(&["delete", "widgets", "probe"], None)
+            .await?
+            .ok()?;
+        ensure!(widget["spec"]["halted"] == true, "{widget}");
+        Ok(())
+    })
+    .await?;
+    Ok(widgets)
+}
+
+/// All webhook configurations, as they are stored.
+async fn configurations(scene: &Scene<'_>) -> Result<Vec<Value>> {
+    let kinds = "validatingwebhookconfigurations,mutatingwebhookconfigurations";
+    let text = scene
+        .kubectl(&["get", kinds, "-o", "json"], None)
+        .await?
+        .ok()?;
+    let all: Value = serde_json::from_str(&text)?;
+    let all = all["items"].as_array().context("no items")?.clone();
+    ensure!(all.len() == 4, "{all:?}");
+    Ok(all)
+}
+
+/// Applies what was applied before, and returns what was not "unchanged".
+pub async fn apply(bed: &Bed, manifests: &str) -> Result<Vec<String>> {
+    let applied = bed.cp.kubectl(["apply", "-f", "-"], Some(manifests));
+    let applied = applied.await?.ok()?;
+    let lines = applied.lines().filter(|line| !line.ends_with(" unchanged"));
+    Ok(lines.map(str::to_owned).collect())
+}
+
+/// Work of several kinds, through a queue and behind a gate, some of it to its end.
+async fn work(scene: &Scene<'_>, widgets: &Widgets<'_>) -> Result<()> {
+    scene.queue(&[quota("cpu", "8")]).await?;
+    let gate = json!({
+        "apiVersion": "sluice.dev/v1alpha1", "kind": "Gate",
+        "metadata": {"name": scene.name("budget.example.com")},
+        "spec": {"appliesTo": {
+            "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": scene.ns}},
+            "kinds": [{"group": "apps", "kind": "StatefulSet"}],
+        }},
+    });
+    scene.create(&gate).await?;
+    scene.create(&Job::new("short").queue("q").json()).await?;
+    scene
+        .create(&Job::new("gated").queue("q").gate("acme.io/x").json())
+        .await?;
+    scene.create(&Pod::new("alone").queue("q").json()).await?;
+    widgets.create_running("made", true).await?;
+    scene.see_complete("short").await?;
+    widgets.see_released("made").await?;
+    scene.see_event("gated", "Gated").await.map(drop)
+}
+
+#[tokio::test]
+async fn what_is_applied_again_is_unchanged() -> Result<()> {
+    bed::own_running("gitops", async |bed, scene| {
+        let widgets = declare(scene).await?;
+        work(scene, &widgets).await?;
+        let manifests = bed.sluice.manifests(&bed.cp).await?;
+        let changed = apply(bed, &manifests).await?;
+        ensure!(changed.is_empty(), "{changed:#?}");
+        let diff = bed
+            .cp
+            .kubectl(["diff", "-f", "-"], Some(&manifests))
+            .await?;
+        ensure!(diff.code == 0 && diff.stdout.is_empty(), "{diff:?}");
+        Ok(())
+    })
+    .await
+}
+
+/// Applies the manifests all the time, while objects of all kinds are created: jobs, pods and a declared kind, which name
+/// their queue by this label.
+async fn self_heal(bed: &Bed, scene: &Scene<'_>, label: &str) -> Result<()> {
+    let widgets = declare(scene).await?;
+    let manifests = bed.sluice.manifests(&bed.cp).await?;
+    let job = |name: &str| Job::new(name).label(label, "q").json();
+    eventually("jobs to be held", DEADLINE, async || {
+        let probe = scene.create(&job("probe")).await?;
+        scene.delete("Job", "probe").await?;
+        ensure!(is_suspended(&probe), "{probe}");
+        Ok(())
+    })
+    .await?;
+    let before = configurations(scene).await?;
+    for round in 0..ROUNDS {
+        let name = format!("job-{round}");
+        let (job, pod) = (job(&name), Pod::new(&name).label(label, "q").json());
+        let (applied, job, pod, widget) = tokio::join!(
+            apply(bed, &manifests),
+            scene.create_once(&job),
+            scene.create_once(&pod),
+            widgets.create_running(&name, true),
+        );
+        let (applied, job, pod, widget) = (applied?, job?, pod?, widget?);
+        ensure!(applied.is_empty(), "{applied:#?}");
+        ensure!(is_suspended(&job), "{job}");
+        ensure!(has_queue_gate(&pod), "{pod}");
+        ensure!(widget["spec"]["halted"] == true, "{widget}");
+    }
+    let after = configurations(scene).await?;
+    assert_eq!(before, after, "somebody has written");
+    Ok(())
+}
+
+#[tokio::test]
+async fn self_healing_opens_no_hole_and_starts_no_fight() -> Result<()> {
+    bed::own_running("self-heal", async |bed, scene| {
+        self_heal(bed, scene, "sluice.dev/queue-name").await
+    })
+    .await
+}
+
+/// The shipped webhooks can't know which they are.
+#[tokio::test]
+async fn nor_does_it_where_objects_carry_only_an_alias() -> Result<()> {
+    let sluice = SluiceOptions {
+        config: Some(format!("queueLabelAliases: [{ALIAS}]\n")),
+        ..SluiceOptions::new(BINARY)
+    };
+    bed::own_running_with("self-heal-alias", sluice, async |bed, scene| {
+        self_heal(bed, scene, ALIAS).await
+    })
+    .await
+}
