@@ -110,10 +110,12 @@ pub(crate) const IS_CONTROLLER: &str = "(request.userInfo.username == 'system:ku
      has(request.userInfo.groups) && 'system:masters' in request.userInfo.groups && \
      !request.userInfo.username.startsWith('system:serviceaccount:'))";
 
-/// CEL: the edit brings a pod a gate annotation or a queue label, which it may only be born with. A
-/// gate annotation may be removed.
+/// CEL: the edit brings a pod a gate annotation or a queue label, which it may only be born with, or the record of an
+/// admission, which is Sluice's to write. A gate annotation may be removed.
 fn late(options: &Options) -> String {
+    let admitted = Entry::annotation(ADMITTED_ANNOTATION);
     let entries = queue_names(options).chain(gate_annotations());
+    let entries = entries.chain([admitted]);
     let late: Vec<_> = entries
         .map(|entry| format!("{} && {}", entry.is_on("object"), entry.differs()))
         .collect();
