@@ -57,6 +57,7 @@ mod gates_place;
 mod gates_policy;
 mod gates_roads;
 mod gates_schedule;
+mod gates_templates;
 mod gitops;
 mod gitops_upgrade;
 mod install;
