@@ -3,7 +3,9 @@
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use rstest::rstest;
 use serde_json::{Value, json};
-use sluice_crds::LIFTED_GATES_ANNOTATION;
+use sluice_crds::{
+    DEACTIVATED_BY_ANNOTATION, LIFTED_GATES_ANNOTATION, MANAGED_LABEL, PROPAGATED_GATES_ANNOTATION,
+};
 use sluice_kinds::gates::Lifted;
 use sluice_kinds::gates::record::lifted_value;
 
@@ -198,4 +200,48 @@ fn the_status_is_no_way_round() {
     json_patch::patch(&mut new, &patch).unwrap();
     assert_eq!(new["metadata"]["labels"], json!({}));
     assert_eq!(record(&new)[0]["by"], "ann");
+}
+
+const BY_GATE: (&str, &str) = (DEACTIVATED_BY_ANNOTATION, "acme.io/budget");
+const START_DEACTIVATED: &str = "spec.suspend: Forbidden: the job is deactivated, as the gate \"acme.io/budget\" was not lifted in time; remove the annotation sluice.dev/deactivated-by, and it is queued, or started if it has no queue";
+
+fn deactivated(labels: &[(&str, &str)], suspend: bool) -> Value {
+    mk_job(labels, &[BY_GATE], suspend)
+}
+
+#[rstest]
+#[case::without_a_queue(deactivated(&[], true), deactivated(&[], false), START_DEACTIVATED)]
+#[case::in_a_queue(deactivated(&[(QUEUE, "a")], true), deactivated(&[(QUEUE, "a")], false), START_DEACTIVATED)]
+#[case::leaves_its_queue(deactivated(&[(QUEUE, "a")], true), deactivated(&[], false), START_DEACTIVATED)]
+#[case::says_that_it_is_not(deactivated(&[], true), mk_job(&[], &[], false), "")]
+#[case::was_started_before(deactivated(&[], false), deactivated(&[], false), "")]
+#[case::is_suspended(deactivated(&[], false), deactivated(&[], true), "")]
+#[case::child_with_what_its_owner_has(
+    owned(deactivated(&[], true), "jobset.x-k8s.io/v1alpha2", "JobSet"),
+    owned(deactivated(&[], false), "jobset.x-k8s.io/v1alpha2", "JobSet"), "")]
+fn a_deactivated_job_is_not_started_by_hand(
+    #[case] old: Value,
+    #[case] new: Value,
+    #[case] expected: &str,
+) {
+    assert_eq!(validate(USER, Some(&old), &new).message(), expected);
+    assert_eq!(validate(SLUICE, Some(&old), &new).message(), "");
+}
+
+#[test]
+fn a_deactivated_pod_keeps_its_gates() {
+    let pod = |annotations: &[(&str, &str)], gates: &[&str]| {
+        let propagated = (PROPAGATED_GATES_ANNOTATION, "acme.io/budget");
+        let record = r#"[{"gate":"acme.io/budget","by":"bob","uid":"u1"}]"#;
+        let kept = [propagated, (LIFTED_GATES_ANNOTATION, record)];
+        let all: Vec<_> = kept.iter().chain(annotations).copied().collect();
+        mk_pod(&[(MANAGED_LABEL, "true")], &all, gates)
+    };
+    let held = pod(&[BY_GATE], &["acme.io/budget"]);
+    let freed = validate(USER, Some(&held), &pod(&[BY_GATE], &[]));
+    assert_eq!(
+        freed.message(),
+        "spec.schedulingGates: Forbidden: the gate \"acme.io/budget\" stays, as the pod is deactivated; remove the annotation sluice.dev/deactivated-by, and Sluice removes the gate"
+    );
+    assert_eq!(validate(USER, Some(&held), &pod(&[], &[])).message(), "");
 }
