@@ -104,6 +104,32 @@ fn an_object_that_keeps_nothing_else_gets_annotations_for_the_record() {
     );
 }
 
+/// An object may take its place in its queue by it.
+#[rstest]
+#[case::earlier(-59)]
+#[case::a_little_earlier(-1)]
+#[case::later(59)]
+fn no_user_chooses_the_time_at_which_he_lifts(#[case] seconds: i64) {
+    for kind in ["Job", "Pod"] {
+        let old = held(&[(GATES, "acme.io/a,acme.io/b")], &[], kind);
+        let chosen = at() + SignedDuration::from_secs(seconds);
+        let claimed = json!([{"gate": "acme.io/a", "by": "ann", "at": chosen, "uid": "u1"}]);
+        let claimed: Vec<Lifted> = serde_json::from_value(claimed).unwrap();
+        let mut new = old.clone();
+        new["metadata"]["annotations"][GATES] = json!("acme.io/b");
+        for claimed in [lifted_value(&[], claimed.clone()), {
+            let timeless = claimed
+                .into_iter()
+                .map(|lifted| Lifted { at: None, ..lifted });
+            lifted_value(&[], timeless)
+        }] {
+            new["metadata"]["annotations"][LIFTED_GATES_ANNOTATION] = json!(claimed);
+            let stored = edited(USER, Some(&old), &new);
+            assert_eq!(record(&stored)[0]["at"], json!(AT), "{kind} {claimed}");
+        }
+    }
+}
+
 #[test]
 fn no_user_says_who_lifted_what_when() {
     let old = held(&[(GATES, "acme.io/a,acme.io/b")], &[], "Job");
