@@ -23,7 +23,7 @@ pub fn validate(request: &Request, policy: &Policy) -> Verdict {
         return Verdict::allowed();
     };
     match request.kind.group.as_str() {
-        sluice_crds::GROUP => own::validate::validate(request, &edit),
+        sluice_crds::GROUP => own::validate::validate(request, &edit, policy),
         _ if !policy.knows_kinds() => early(&request.kind.kind),
         _ => match enforcement::makers::of(request, policy) {
             Some(maker) => enforcement::makers::validate(maker, request, &edit, policy),
