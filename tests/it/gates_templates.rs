@@ -14,7 +14,7 @@ use crate::support::pods::{Pod, replicated};
 use crate::support::{DEADLINE, Scene, into_value, refusal};
 
 both_ways!(
-    an_unlabelled_object_is_in_the_queue_of_its_template,
+    an_object_is_in_the_queue_of_its_template,
     what_makes_pods_and_is_not_managed_needs_the_right_to_lift,
     a_gate_for_another_queue_stops_nobody,
 );
@@ -80,11 +80,18 @@ async fn dry_create(scene: &Scene<'_>, object: &Value) -> kube::Result<Value> {
     scene.api(kind).create(&params, &new).await.map(into_value)
 }
 
-async fn an_unlabelled_object_is_in_the_queue_of_its_template(admission: Admission) -> Result<()> {
+async fn an_object_is_in_the_queue_of_its_template(admission: Admission) -> Result<()> {
     play(admission, "tpl-managed", async |scene| {
         let (gate, object) = gold(scene).await?;
         let (_, of_tenant) = tenant(scene).await?;
-        for new in managed("gold") {
+        // Its own label does not matter: its pods would be queued by theirs.
+        let besides = with(
+            managed("gold")[1].clone(),
+            "/metadata/name",
+            json!("besides"),
+        );
+        let besides = with(besides, "/metadata/labels", json!({(QUEUE): "silver"}));
+        for new in managed("gold").into_iter().chain([besides]) {
             let name = new["metadata"]["name"].as_str().unwrap_or_default();
             let kind = new["kind"].as_str().unwrap_or_default();
             eventually("the Gate to apply", DEADLINE, async || {

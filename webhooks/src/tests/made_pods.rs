@@ -59,11 +59,9 @@ fn job() -> Value {
 #[case::by_an_annotation(template(job(), json!({"annotations": {VOLCANO: "gold"}})), true)]
 #[case::another_queue(labelled(job(), "silver"), false)]
 #[case::no_queue(job(), false)]
-#[case::the_label_of_the_object_counts(labelled(mk_job(&[(QUEUE, "silver")], &[], false), "gold"), false)]
-fn an_unlabelled_object_is_in_the_queue_of_its_template(
-    #[case] object: Value,
-    #[case] gated: bool,
-) {
+#[case::of_an_object_in_another_queue(labelled(mk_deployment(&[(QUEUE, "silver")], &[]), "gold"), true)]
+#[case::in_the_queue_of_the_object(labelled(mk_deployment(&[(QUEUE, "gold")], &[]), "silver"), true)]
+fn an_object_is_in_the_queues_of_its_templates_too(#[case] object: Value, #[case] gated: bool) {
     for applies_to in [
         of_gold(),
         when("queue == 'gold'"),
@@ -111,8 +109,10 @@ fn each_queue_of_its_templates_counts() {
 #[case::had_none(mk_deployment(&[], &[]), labelled(mk_deployment(&[], &[]), "gold"), &[BUDGET])]
 #[case::was_there(labelled(mk_deployment(&[], &[]), "gold"),
     with(labelled(mk_deployment(&[], &[]), "gold"), "/spec/replicas", json!(9)), &[])]
+#[case::joins_besides_its_own(labelled(mk_deployment(&[(QUEUE, "silver")], &[]), "silver"),
+    labelled(mk_deployment(&[(QUEUE, "silver")], &[]), "gold"), &[BUDGET])]
 #[case::loses_its_own_label(labelled(mk_deployment(&[(QUEUE, "silver")], &[]), "gold"),
-    labelled(mk_deployment(&[], &[]), "gold"), &[BUDGET])]
+    labelled(mk_deployment(&[], &[]), "gold"), &[])]
 fn an_edit_of_the_template_needs_the_right_to_lift(
     #[case] old: Value,
     #[case] new: Value,

@@ -108,7 +108,7 @@ const IN_NAMESPACE: &str = "variables.selected.all(k, k in variables.namespaceLa
      e.operator == 'DoesNotExist' ? !(e.key in variables.namespaceLabels) :\n\
      (e.key in variables.namespaceLabels && variables.namespaceLabels[e.key] in e.?values.orValue([])) == (e.operator == 'In'))";
 
-/// CEL: whether the Gate applies to `object`: by the queue that it names, or else by those that its templates name.
+/// CEL: whether the Gate applies to `object`: by the queue that it names, and by those that its templates name.
 fn applies(object: &str, options: &Options, kinds: &[HeldKind]) -> String {
     let keys = texts(options.queue_labels.iter().map(String::as_str));
     let is_queued = format!("{keys}.exists(k, k in {object}.metadata.?labels.orValue({{}}))");
@@ -128,8 +128,7 @@ fn applies(object: &str, options: &Options, kinds: &[HeldKind]) -> String {
     );
     format!(
         "variables.isOfKind && variables.isInNamespace && (variables.rule.?namespaceSelector.hasValue() || {asks}) &&\n\
-         (variables.rule.?queues.orValue([]).size() == 0 || ({is_queued} ?\n\
-         {queues}.exists(q, q in variables.rule.?queues.orValue([])) :\n({})))",
+         (variables.rule.?queues.orValue([]).size() == 0 || {queues}.exists(q, q in variables.rule.?queues.orValue([])) ||\n{})",
         of_pods(&|queue| format!("{queue} in variables.rule.?queues.orValue([])"))
     )
 }

@@ -39,17 +39,15 @@ impl<'a> Applicant<'a> {
         }
     }
 
-    /// The object in each of its queues: in the one that it names; or else in those that its pod templates name, as its
-    /// pods are queued there by themselves; or else in none.
+    /// The object in each of its queues: in the one that it names, and in those that its pod templates name, as its pods
+    /// may be queued there by themselves; or in none.
     pub(crate) fn each(
         request: &'a Request,
         object: &'a Value,
         policy: &'a Policy,
     ) -> impl Iterator<Item = Self> {
-        let queues = match queue_of(object, policy.queue_labels()) {
-            Some(own) => BTreeSet::from([own.queue]),
-            None => queues_of_pods(request, object, policy),
-        };
+        let mut queues = queues_of_pods(request, object, policy);
+        queues.extend(queue_of(object, policy.queue_labels()).map(|own| own.queue));
         let none = queues.is_empty().then_some(None);
         let queues = queues.into_iter().map(Some).chain(none);
         queues.map(move |queue| Self::new(request, object, policy, queue))

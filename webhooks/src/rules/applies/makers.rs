@@ -78,7 +78,12 @@ pub(crate) fn needed(
     if !is_judged || old.as_ref() == Some(&new) {
         return Ok(Vec::new());
     }
-    let Some((key, _)) = queue_of_pods(&new["metadata"], policy) else {
+    let queue = |pod: &Value| {
+        let metadata = pod.get("metadata")?;
+        let (key, queue) = queue_of_pods(metadata, policy)?;
+        Some((key, queue.to_owned()))
+    };
+    let Some((key, _)) = queue(&new) else {
         return Ok(Vec::new());
     };
     let asks = Request {
@@ -92,8 +97,8 @@ pub(crate) fn needed(
         ..request.clone()
     };
     let applying = |pod: &Value| {
-        let (_, queue) = queue_of_pods(&pod["metadata"], policy)?;
-        let applicant = Applicant::new(&asks, pod, policy, Some(queue));
+        let (_, queue) = queue(pod)?;
+        let applicant = Applicant::new(&asks, pod, policy, Some(&queue));
         Some(applying_to(
             std::iter::once(applicant),
             policy,
