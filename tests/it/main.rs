@@ -52,6 +52,7 @@ mod gates_examples;
 mod gates_kubectl;
 mod gates_life;
 mod gates_marks;
+mod gates_outage;
 mod gates_owners;
 mod gates_place;
 mod gates_policy;
