@@ -33,6 +33,15 @@ impl Gating {
         .label(MANAGED_LABEL, "true")
     }
 
+    /// A pod that Sluice looks after, behind one scheduling gate for each that it lists: its object is held by them.
+    pub(crate) fn behind_listed(pod: &Value) -> Self {
+        let listed = propagated(pod).map(str::to_owned).collect();
+        Self {
+            propagated: listed,
+            ..Self::behind(&GateState::None)
+        }
+    }
+
     /// What `before` lists as propagated gates may stay listed. Nothing else may: Sluice removes the
     /// gates that are listed, and would remove those of others.
     pub(crate) fn after(mut self, before: &Value) -> Self {
