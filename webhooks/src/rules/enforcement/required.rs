@@ -54,7 +54,8 @@ pub(super) fn enforced(
         return Err(early(namespace));
     };
     let enforced = managed.of_namespace(namespace, labels);
-    let is_excepted = || managed.is_excepted(&Applicant::new(request, object, policy));
+    let queue = queue_of(object, policy.queue_labels()).map(|label| label.queue);
+    let is_excepted = || managed.is_excepted(&Applicant::new(request, object, policy, queue));
     Ok((enforced.unlabelled.requires_queue() && !is_excepted()).then_some(enforced))
 }
 
