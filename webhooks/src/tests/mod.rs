@@ -11,6 +11,7 @@
 mod advice;
 mod applies;
 mod certificates;
+mod enforced_makers;
 mod enforcement;
 mod http;
 mod jobs;

@@ -1,6 +1,8 @@
 //! Objects of Kubernetes itself that make jobs or pods and are no jobs: CronJob, ReplicaSet, ReplicationController. They
 //! are judged by the template that names the queue of what they make.
 
+use std::borrow::Cow;
+
 use serde_json::Value;
 use sluice_crds::QUEUE_NAME_LABEL;
 use sluice_gates::{Enforced, Unlabelled};
@@ -10,7 +12,9 @@ use crate::admission::edit::Edit;
 use crate::admission::policy::Policy;
 use crate::admission::request::Request;
 use crate::admission::verdict::Verdict;
-use crate::rules::enforcement::required::{REQUIRED, enforced, quoted};
+use crate::rules::aliases::with_own_keys;
+use crate::rules::enforcement::made;
+use crate::rules::enforcement::required::{REQUIRED, in_namespace, is_excepted, quoted};
 use crate::rules::queue_label::queue_of;
 use crate::rules::top::is_without_controller;
 
@@ -25,6 +29,8 @@ pub(crate) struct Maker {
     pub(crate) kind: &'static str,
     /// What it makes.
     makes: &'static str,
+    /// By which kind what it makes is read: that of its Jobs, or one with the same pods.
+    pub(super) read_as: (&'static str, &'static str),
     /// The path of what it makes.
     pub(crate) template: &'static str,
     /// Whether that is judged when it is made. What controllers make pods of is not.
@@ -38,6 +44,7 @@ pub(crate) const MAKERS: [Maker; 3] = [
         resource: "cronjobs",
         kind: "CronJob",
         makes: "Jobs",
+        read_as: ("batch", "Job"),
         template: "spec.jobTemplate",
         is_judged_later: true,
     },
@@ -46,6 +53,7 @@ pub(crate) const MAKERS: [Maker; 3] = [
         resource: "replicasets",
         kind: "ReplicaSet",
         makes: "pods",
+        read_as: ("apps", "Deployment"),
         template: "spec.template",
         is_judged_later: false,
     },
@@ -54,6 +62,7 @@ pub(crate) const MAKERS: [Maker; 3] = [
         resource: "replicationcontrollers",
         kind: "ReplicationController",
         makes: "pods",
+        read_as: ("apps", "Deployment"),
         template: "spec.template",
         is_judged_later: false,
     },
@@ -67,6 +76,10 @@ const OUTER: &str =
 /// of them.
 const MADE_WITHOUT: &str = "{}: is not set, so the {} of this {} {}";
 
+/// What is told besides, where the author of a CronJob is an exception, and its Jobs are not.
+const NOT_EXCEPTED: &str =
+    "; its exception does not cover them, as the controller of CronJobs makes them";
+
 /// The kind of maker that `request` is about, unless a JobKind declares it.
 pub(crate) fn of(request: &Request, policy: &Policy) -> Option<&'static Maker> {
     let (group, kind) = (&request.kind.group, &request.kind.kind);
@@ -76,7 +89,7 @@ pub(crate) fn of(request: &Request, policy: &Policy) -> Option<&'static Maker> {
 }
 
 /// What is wrong with creating or editing a maker, and what its author is told. An edit is refused only for a queue that it
-/// takes away.
+/// takes away, or for an exception that does not cover what is made any more.
 pub(crate) fn validate(
     maker: &Maker,
     request: &Request,
@@ -89,19 +102,23 @@ pub(crate) fn validate(
     if !is_judged {
         return Verdict::allowed();
     }
-    let enforced = match enforced(request, edit.new, policy) {
+    let enforced = match in_namespace(request, policy) {
         Ok(Some(enforced)) => enforced,
         Ok(None) => return Verdict::allowed(),
         Err(verdict) => return verdict,
     };
-    let names_queue = |object| maker.names_queue(object, policy);
-    if names_queue(edit.new) {
+    let may_run = |object| {
+        maker.names_queue(object, policy) || made::is_excepted(maker, request, object, policy)
+    };
+    if may_run(edit.new) {
         return Verdict::allowed();
     }
     let field = maker.field();
+    let is_excepted = maker.is_judged_later && is_excepted(request, edit.new, policy);
     let is_refused = !enforced.is_dry_run
+        && !is_excepted
         && (enforced.unlabelled == Unlabelled::Refuse || !maker.is_judged_later);
-    if is_refused && edit.old.is_none_or(names_queue) {
+    if is_refused && edit.old.is_none_or(may_run) {
         let detail = fill(REQUIRED, &[&quoted(&request.namespace)]);
         return Verdict {
             enforced: Some(enforced),
@@ -112,7 +129,10 @@ pub(crate) fn validate(
         let (outer, makes, kind) = (label.field(), maker.makes, maker.kind);
         fill(OUTER, &[&outer, makes, kind, &field])
     });
-    let made = maker.warning(&field, enforced, policy);
+    let mut made = maker.warning(&field, enforced, policy);
+    if is_excepted {
+        made.push_str(NOT_EXCEPTED);
+    }
     Verdict {
         warnings: outer.into_iter().chain([made]).collect(),
         ..Verdict::allowed()
@@ -125,10 +145,21 @@ impl Maker {
         format!("{}.metadata.labels[{QUEUE_NAME_LABEL}]", self.template)
     }
 
-    fn names_queue(&self, object: &Value, policy: &Policy) -> bool {
+    /// The template of what it makes, with Sluice's own keys.
+    pub(super) fn template_of<'a>(
+        &self,
+        object: &'a Value,
+        policy: &Policy,
+    ) -> Option<Cow<'a, Value>> {
         let pointer = format!("/{}", self.template.replace('.', "/"));
-        let made = object.pointer(&pointer);
-        made.is_some_and(|made| queue_of(made, policy.queue_labels()).is_some())
+        let template = object.pointer(&pointer)?;
+        let (spelt, _) = with_own_keys(None, template, policy);
+        Some(spelt.map_or(Cow::Borrowed(template), Cow::Owned))
+    }
+
+    fn names_queue(&self, object: &Value, policy: &Policy) -> bool {
+        let template = self.template_of(object, policy);
+        template.is_some_and(|made| queue_of(&made, policy.queue_labels()).is_some())
     }
 
     fn warning(&self, field: &str, enforced: Enforced, policy: &Policy) -> String {
