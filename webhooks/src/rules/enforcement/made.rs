@@ -4,7 +4,6 @@ use serde_json::{Value, json};
 
 use crate::admission::policy::Policy;
 use crate::admission::request::{GroupVersionKind, Operation, Request, UserInfo};
-use crate::rules::enforcement::makers::Maker;
 use crate::rules::enforcement::required;
 use crate::rules::makers::KUBERNETES;
 
@@ -17,29 +16,30 @@ const GROUPS: [&str; 3] = [
     "system:authenticated",
 ];
 
-/// Whether what `maker` makes for `object` is an exception. What is judged when it is made is so for its controller; of
-/// the rest the author of `object` counts, who is asked about once and for all.
+/// Whether `object` and its pods are an exception for its author, if it is read as an object of the kind `as_kind`, which
+/// has the same pods. They are not judged when they are made.
 pub(super) fn is_excepted(
-    maker: &Maker,
+    as_kind: (&str, &str),
     request: &Request,
     object: &Value,
     policy: &Policy,
 ) -> bool {
-    let (group, kind) = maker.read_as;
-    let kind = GroupVersionKind {
-        group: group.to_owned(),
-        version: "v1".to_owned(),
-        kind: kind.to_owned(),
+    let as_read = Request {
+        kind: kind(as_kind),
+        ..request.clone()
     };
-    if !maker.is_judged_later {
-        let as_read = Request {
-            kind,
-            ..request.clone()
-        };
-        return required::is_excepted(&as_read, object, policy);
-    }
-    let made_by_controller = Request {
-        kind,
+    required::is_excepted(&as_read, object, policy)
+}
+
+/// Whether the Jobs of the CronJob `object` are exceptions when its controller makes them from `template`.
+pub(super) fn are_jobs_excepted(
+    template: &Value,
+    request: &Request,
+    object: &Value,
+    policy: &Policy,
+) -> bool {
+    let by_controller = Request {
+        kind: kind(("batch", "Job")),
         operation: Operation::Create,
         user_info: UserInfo {
             username: format!("{KUBERNETES}{CRON_JOB_CONTROLLER}"),
@@ -50,13 +50,19 @@ pub(super) fn is_excepted(
         old_object: None,
         ..request.clone()
     };
-    job_of(maker, object, policy)
-        .is_some_and(|job| required::is_excepted(&made_by_controller, &job, policy))
+    required::is_excepted(&by_controller, &job_of(template, object), policy)
+}
+
+fn kind((group, kind): (&str, &str)) -> GroupVersionKind {
+    GroupVersionKind {
+        group: group.to_owned(),
+        version: "v1".to_owned(),
+        kind: kind.to_owned(),
+    }
 }
 
 /// A Job of the CronJob `object`. Its name is that of the CronJob and a number.
-fn job_of(maker: &Maker, object: &Value, policy: &Policy) -> Option<Value> {
-    let template = maker.template_of(object, policy)?;
+fn job_of(template: &Value, object: &Value) -> Value {
     let of_cron_job = |field: &str| object.pointer(&format!("/metadata/{field}"));
     let name = of_cron_job("name").and_then(Value::as_str);
     let name = name.unwrap_or_default();
@@ -64,7 +70,7 @@ fn job_of(maker: &Maker, object: &Value, policy: &Policy) -> Option<Value> {
         let map = template.pointer(&format!("/metadata/{field}"));
         map.cloned().unwrap_or_else(|| json!({}))
     };
-    Some(json!({
+    json!({
         "apiVersion": "batch/v1",
         "kind": "Job",
         "metadata": {
@@ -76,5 +82,5 @@ fn job_of(maker: &Maker, object: &Value, policy: &Policy) -> Option<Value> {
                 "uid": of_cron_job("uid"), "controller": true, "blockOwnerDeletion": true}],
         },
         "spec": template.get("spec"),
-    }))
+    })
 }

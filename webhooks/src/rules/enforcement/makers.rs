@@ -1,8 +1,6 @@
 //! Objects of Kubernetes itself that make jobs or pods and are no jobs: CronJob, ReplicaSet, ReplicationController. They
 //! are judged by the template that names the queue of what they make.
 
-use std::borrow::Cow;
-
 use serde_json::Value;
 use sluice_crds::QUEUE_NAME_LABEL;
 use sluice_gates::{Enforced, Unlabelled};
@@ -29,13 +27,14 @@ pub(crate) struct Maker {
     pub(crate) kind: &'static str,
     /// What it makes.
     makes: &'static str,
-    /// By which kind what it makes is read: that of its Jobs, or one with the same pods.
-    pub(super) read_as: (&'static str, &'static str),
     /// The path of what it makes.
     pub(crate) template: &'static str,
     /// Whether that is judged when it is made. What controllers make pods of is not.
     pub(crate) is_judged_later: bool,
 }
+
+/// The kind that has the same pods as those whose pods are not judged when they are made.
+const WITH_THE_SAME_PODS: (&str, &str) = ("apps", "Deployment");
 
 /// All of them.
 pub(crate) const MAKERS: [Maker; 3] = [
@@ -44,7 +43,6 @@ pub(crate) const MAKERS: [Maker; 3] = [
         resource: "cronjobs",
         kind: "CronJob",
         makes: "Jobs",
-        read_as: ("batch", "Job"),
         template: "spec.jobTemplate",
         is_judged_later: true,
     },
@@ -53,7 +51,6 @@ pub(crate) const MAKERS: [Maker; 3] = [
         resource: "replicasets",
         kind: "ReplicaSet",
         makes: "pods",
-        read_as: ("apps", "Deployment"),
         template: "spec.template",
         is_judged_later: false,
     },
@@ -62,7 +59,6 @@ pub(crate) const MAKERS: [Maker; 3] = [
         resource: "replicationcontrollers",
         kind: "ReplicationController",
         makes: "pods",
-        read_as: ("apps", "Deployment"),
         template: "spec.template",
         is_judged_later: false,
     },
@@ -107,9 +103,7 @@ pub(crate) fn validate(
         Ok(None) => return Verdict::allowed(),
         Err(verdict) => return verdict,
     };
-    let may_run = |object| {
-        maker.names_queue(object, policy) || made::is_excepted(maker, request, object, policy)
-    };
+    let may_run = |object| maker.may_run_what_it_makes(request, object, policy);
     if may_run(edit.new) {
         return Verdict::allowed();
     }
@@ -145,21 +139,22 @@ impl Maker {
         format!("{}.metadata.labels[{QUEUE_NAME_LABEL}]", self.template)
     }
 
-    /// The template of what it makes, with Sluice's own keys.
-    pub(super) fn template_of<'a>(
-        &self,
-        object: &'a Value,
-        policy: &Policy,
-    ) -> Option<Cow<'a, Value>> {
+    /// Whether what it makes for `object` names a queue, or is an exception.
+    fn may_run_what_it_makes(&self, request: &Request, object: &Value, policy: &Policy) -> bool {
         let pointer = format!("/{}", self.template.replace('.', "/"));
-        let template = object.pointer(&pointer)?;
+        let Some(template) = object.pointer(&pointer) else {
+            return false;
+        };
         let (spelt, _) = with_own_keys(None, template, policy);
-        Some(spelt.map_or(Cow::Borrowed(template), Cow::Owned))
-    }
-
-    fn names_queue(&self, object: &Value, policy: &Policy) -> bool {
-        let template = self.template_of(object, policy);
-        template.is_some_and(|made| queue_of(&made, policy.queue_labels()).is_some())
+        let template = spelt.as_ref().unwrap_or(template);
+        if queue_of(template, policy.queue_labels()).is_some() {
+            return true;
+        }
+        if self.is_judged_later {
+            made::are_jobs_excepted(template, request, object, policy)
+        } else {
+            made::is_excepted(WITH_THE_SAME_PODS, request, object, policy)
+        }
     }
 
     fn warning(&self, field: &str, enforced: Enforced, policy: &Policy) -> String {
