@@ -25,6 +25,7 @@ mod pods;
 mod refusals;
 mod requests;
 mod schemas;
+mod template_keys;
 mod templates;
 mod tls;
 
