@@ -21,8 +21,8 @@ pub(crate) fn is_top(request: &Request, object: &Value, policy: &Policy) -> bool
         return !is_copy && is_without_controller(request, object);
     }
     let author = Author::of(request);
-    !(is_child(object, policy) && is_made_by_controller(object, author, policy))
-        && !is_made_for_pod_by_maker(object, author, policy)
+    let is_part = is_child(object, policy) && is_made_by_controller(object, author, policy);
+    !is_part && !is_made_for_pod_by_maker(object, author, policy)
 }
 
 /// Whether a controller that a JobKind names as the maker of such objects made `object` for a pod. That pod belongs to an
