@@ -98,17 +98,20 @@ async fn an_outage_blocks_nothing_where_it_is_only_reported() -> Result<()> {
         }
         bed.sluice.kill();
 
-        let inner = Job::new("");
         for there in all {
             for object in [
                 Job::new("j").json(),
                 Pod::new("p").json(),
                 replicated("Deployment", "d", 1, Pod::new("")),
-                cron_job("c", json!({}), &inner),
             ] {
                 let stored = there.create_once(&object).await?;
                 ensure!(fate_of(&stored) == Fate::Left, "{stored}");
             }
+            let cron_job = cron_job("c", json!({}), &Job::new("")).to_string();
+            let output = there
+                .kubectl(&["create", "-f", "-"], Some(&cron_job))
+                .await?;
+            ensure!(output.code == 0, "{}", output.stderr);
             there.see_complete("j").await?;
         }
         Ok(())
