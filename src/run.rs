@@ -39,6 +39,7 @@ use crate::process::clock::WallClock;
 use crate::process::config::{self, Configuration, Follower};
 use crate::process::lease::Election;
 use crate::process::metrics::Metrics;
+use crate::process::notices::Notices;
 use crate::process::pulse::Pulse;
 use crate::process::{clock, health};
 use crate::uncharged;
@@ -104,6 +105,7 @@ pub async fn run(args: Args) -> Result<()> {
         let port = port.with_context(|| format!("listen on {bind}"))?;
         replica.show(port, slot.clone(), tls, &stop);
     }
+    replica.notices = webhook_rules::notices(&replica.clients.read);
     let keeper = Keeper::new(
         replica.clients.write.clone(),
         &replica.identity.namespace,
@@ -111,6 +113,7 @@ pub async fn run(args: Args) -> Result<()> {
         slot.clone(),
         replica.election.term(),
         replica.metrics.clone(),
+        replica.notices.clone(),
     );
     tokio::spawn(keeper.run(stop.clone()));
     replica.follow_kinds();
@@ -200,6 +203,8 @@ pub struct Replica {
     pulse: Arc<Pulse>,
     election: Election,
     clock: WallClock,
+    /// Of changes of the webhook configurations.
+    notices: Notices,
     /// What readers ask the controller.
     asks: mpsc::Sender<Asked>,
     asked: mpsc::Receiver<Asked>,
@@ -252,6 +257,7 @@ impl Replica {
             metrics,
             election,
             clock: WallClock::default(),
+            notices: Notices::default(),
         }
     }
 
@@ -357,6 +363,7 @@ impl Replica {
         let basis = webhook_rules::Basis {
             options: self.manifests.clone(),
             policy: self.policy.clone(),
+            notices: self.notices.clone(),
         };
         let rules = Rules::keep(
             self.clients.write.clone(),
