@@ -13,7 +13,7 @@ use crate::manifests::declared::{is_for_declared_kinds, is_for_pods};
 use crate::manifests::step::{is_for_shipped_kind, webhook_for_jobs, webhook_for_pods};
 use crate::manifests::stored::{
     are_same_rules, ca_bundle, common, has_written_rules, is_same_resource, is_undecided, list,
-    name_of, webhooks,
+    name_of, set, webhooks,
 };
 
 /// What there is of one kind of webhook configuration, and what it is to be made of.
@@ -79,12 +79,6 @@ fn owner(shipped: &Value) -> Value {
         "name": shipped.pointer("/metadata/name"),
         "uid": shipped.pointer("/metadata/uid"),
     })
-}
-
-fn set(object: &mut Value, field: &str, value: Value) {
-    if let Some(fields) = object.as_object_mut() {
-        fields.insert(field.to_owned(), value);
-    }
 }
 
 fn are_same(stored: &[Value], wanted: &[Value]) -> bool {

@@ -31,6 +31,12 @@ pub(super) fn list<'a>(object: &'a Value, field: &str) -> &'a [Value] {
         .unwrap_or_default()
 }
 
+pub(super) fn set(object: &mut Value, field: &str, value: Value) {
+    if let Some(fields) = object.as_object_mut() {
+        fields.insert(field.to_owned(), value);
+    }
+}
+
 fn texts<'a>(object: &'a Value, field: &str) -> impl Iterator<Item = &'a str> {
     list(object, field).iter().filter_map(Value::as_str)
 }
@@ -84,20 +90,18 @@ pub(super) fn common(rule: &Value, rules: &[Value]) -> Option<Value> {
         return None;
     }
     let mut common = rule.clone();
-    common["resources"] = json!(resources);
-    common["operations"] = json!(operations);
+    set(&mut common, "resources", json!(resources));
+    set(&mut common, "operations", json!(operations));
     Some(common)
 }
 
 /// Whether Sluice is recorded as who has written the rules of the webhook of this name. Whoever changes them afterwards is
 /// recorded instead.
 pub(super) fn has_written_rules(configuration: &Value, webhook: &str) -> bool {
-    let key = format!("k:{}", json!({ "name": webhook }));
+    let key = json!({ "name": webhook });
+    let rules = format!("/fieldsV1/f:webhooks/k:{key}/f:rules");
     let mut fields = list(&configuration["metadata"], "managedFields").iter();
-    fields.any(|entry| {
-        entry["manager"] == FIELD_MANAGER
-            && !entry["fieldsV1"]["f:webhooks"][&key]["f:rules"].is_null()
-    })
+    fields.any(|entry| entry["manager"] == FIELD_MANAGER && entry.pointer(&rules).is_some())
 }
 
 /// Whether the rule is for one of these API groups.
