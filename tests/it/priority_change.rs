@@ -148,6 +148,30 @@ async fn a_running_job_that_names_another_class_has_its_priority() -> Result<()>
 }
 
 #[tokio::test]
+async fn a_waiting_job_that_names_a_missing_class_is_not_admitted() -> Result<()> {
+    bed::shared("priority-missing", async |scene| {
+        classes(scene).await?;
+        scene.queue(&[quota("cpu", "2")]).await?;
+        scene.stop("Hold").await?;
+        for job in ["renamed", "other"] {
+            scene.create(&job_of(scene, "low", job).json()).await?;
+            see_priority(scene, job, 1).await?;
+        }
+        let name = |class: &str| json!({"metadata": {"labels": {(PRIORITY_CLASS_LABEL): class}}});
+        scene.merge("Job", "renamed", name("hgh")).await?;
+        scene.see_event("renamed", "PriorityClassNotFound").await?;
+        scene.stop("None").await?;
+        scene.see_complete("other").await?;
+        let waiting = scene.find_workload("renamed").await?.unwrap();
+        ensure!(!is_admitted(&waiting), "{waiting}");
+        let high = scene.name("high");
+        scene.merge("Job", "renamed", name(&high)).await?;
+        scene.see_complete("renamed").await.map(drop)
+    })
+    .await
+}
+
+#[tokio::test]
 async fn what_waits_keeps_what_a_deleted_class_said() -> Result<()> {
     bed::shared("priority-deleted", async |scene| {
         classes(scene).await?;
