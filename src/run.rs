@@ -105,17 +105,7 @@ pub async fn run(args: Args) -> Result<()> {
         let port = port.with_context(|| format!("listen on {bind}"))?;
         replica.show(port, slot.clone(), tls, &stop);
     }
-    replica.notices = webhook_rules::notices(&replica.clients.read);
-    let keeper = Keeper::new(
-        replica.clients.write.clone(),
-        &replica.identity.namespace,
-        &args.webhook_san,
-        slot.clone(),
-        replica.election.term(),
-        replica.metrics.clone(),
-        replica.notices.clone(),
-    );
-    tokio::spawn(keeper.run(stop.clone()));
+    replica.keep_certificate(&args.webhook_san, slot.clone(), &stop);
     replica.follow_kinds();
     let (alive, ready) = (replica.liveness(), replica.readiness(slot));
     let serving = async {
@@ -270,6 +260,26 @@ impl Replica {
     pub fn set_clock(&mut self, clock: WallClock) {
         self.clock = clock;
         self.election.set_clock(clock);
+    }
+
+    /// Keeps the certificate, and watches the webhook configurations that trust it.
+    fn keep_certificate(
+        &mut self,
+        sans: &[String],
+        slot: Arc<CertificateSlot>,
+        stop: &CancellationToken,
+    ) {
+        self.notices = webhook_rules::notices(&self.clients.read);
+        let keeper = Keeper::new(
+            self.clients.write.clone(),
+            &self.identity.namespace,
+            sans,
+            slot,
+            self.election.term(),
+            self.metrics.clone(),
+            self.notices.clone(),
+        );
+        tokio::spawn(keeper.run(stop.clone()));
     }
 
     /// Starts to serve visibility.sluice.dev.
