@@ -62,5 +62,7 @@ pub use api::status::{
     QueueQuota, QueueStatus, ResourceUsage, Snapshot, Usage, sum_by_resource,
 };
 pub use api::time::Time;
+pub use api::trial::{Need, Trial, Trials};
 pub use api::workload::{Admission, PodSet, PodSetAssignment, Workload, WorkloadState};
+pub use explain::holders::{Holder, Holders};
 pub use state::engine::Engine;

@@ -340,6 +340,11 @@ impl QuotaTree {
         node
     }
 
+    /// The usage of a node for a cell.
+    pub(crate) fn usage(&self, view: View, node: NodeId, cell: FlavorResourceId) -> Amount {
+        self.get(node, cell).usage(view)
+    }
+
     /// The nominal quota of a node for a cell.
     pub(crate) fn nominal(&self, node: NodeId, cell: FlavorResourceId) -> Amount {
         self.get(node, cell).quota.nominal
