@@ -36,6 +36,7 @@ mod enforcement_life;
 mod enforcement_modes;
 mod enforcement_outage;
 mod enforcement_starts;
+mod explanation;
 mod failover;
 mod fair_sharing;
 mod forged_owners;

@@ -8,7 +8,7 @@ use crate::api::amount::Amount;
 use crate::api::names::{FlavorName, LocalQueueKey, QueueName, ResourceName, WorkloadId};
 use crate::quota::flavor_resources::{FlavorResource, FlavorResourceId};
 use crate::quota::quota_tree::QuotaTree;
-use crate::quota::usage::{RequestedUsage, WorkloadUsage};
+use crate::quota::usage::RequestedUsage;
 use crate::quota::view::{Borrowing, NodeId, View};
 use crate::state::engine::Engine;
 use crate::workload::preemption_order::PreemptionOrder;
@@ -41,7 +41,8 @@ pub struct Holder {
     pub usage: Vec<(FlavorName, ResourceName, Amount)>,
     order: PreemptionOrder,
     node: NodeId,
-    all_usage: WorkloadUsage,
+    /// What it uses of what is requested.
+    of_requested: Box<[(FlavorResourceId, Amount)]>,
 }
 
 impl Engine {
@@ -58,8 +59,10 @@ impl Engine {
         };
         let queues = tree.queues.iter();
         let queues: Vec<_> = queues.map(|(name, node)| (name.clone(), node.id)).collect();
+        let cells = flavors.requested.keys().copied().collect();
         Some(Holders {
             node: tried.node.id,
+            quota: tree.quota.of_cells(&cells),
             requested: flavors.requested,
             borrowing: tried.borrowing(),
             queues: if flavors.lacking.is_empty() {
@@ -70,7 +73,6 @@ impl Engine {
             lacking: flavors.lacking.keys().filter_map(name).collect(),
             last: None,
             found: Vec::new(),
-            quota: tree.into_owned().quota,
         })
     }
 
@@ -107,6 +109,8 @@ impl Engine {
             Some((name.0.clone(), name.1.clone(), used.total))
         });
         let usage: Vec<_> = used.collect();
+        let requested = admitted.usage.iter();
+        let requested = requested.filter(|(cell, _)| holders.requested.contains_key(cell));
         (!usage.is_empty()).then(|| Holder {
             local_queue: info.queue.clone(),
             is_own_queue: node == holders.node,
@@ -114,7 +118,7 @@ impl Engine {
             usage,
             order: PreemptionOrder::new(info.priority, admitted.admission.since, id.clone()),
             node,
-            all_usage: admitted.usage.clone(),
+            of_requested: requested.map(|(cell, used)| (*cell, used.total)).collect(),
         })
     }
 }
@@ -128,8 +132,8 @@ impl Holder {
 
 impl Holders {
     /// Those that are gathered.
-    pub fn iter(&self) -> std::slice::Iter<'_, Holder> {
-        self.found.iter()
+    pub fn found(&self) -> &[Holder] {
+        &self.found
     }
 
     /// The workloads whose end would let it fit once the evicted ones have stopped, whatever its preemption policy: in the
@@ -141,7 +145,7 @@ impl Holders {
         });
         let scarce: BTreeSet<FlavorResourceId> = short.map(|(cell, _)| *cell).collect();
         let uses_any = |holder: &Holder| {
-            let mut cells = holder.all_usage.iter();
+            let mut cells = holder.of_requested.iter();
             cells.any(|(cell, _)| scarce.contains(cell))
         };
         let mut found = std::mem::take(&mut self.found);
@@ -170,8 +174,7 @@ impl Holders {
                 if self.fits() {
                     ended.remove(index);
                 } else if let Some(holder) = ended.get(index) {
-                    let (node, usage) = (holder.node, holder.all_usage.clone());
-                    remove(&mut self.quota, node, &usage);
+                    remove(&mut self.quota, holder);
                 }
             }
             if ended.len() == before {
@@ -191,24 +194,24 @@ impl Holders {
 
     /// Takes the usage of a workload away, if it is there: one that was admitted after this was begun is not.
     fn end(&mut self, holder: &Holder) -> bool {
-        let mut usage = holder.all_usage.iter();
-        let is_there = usage
-            .all(|(cell, used)| used.total <= self.quota.usage(View::Planned, holder.node, *cell));
+        let mut usage = holder.of_requested.iter();
+        let is_there =
+            usage.all(|(cell, used)| *used <= self.quota.usage(View::Planned, holder.node, *cell));
         if is_there {
-            remove(&mut self.quota, holder.node, &holder.all_usage);
+            remove(&mut self.quota, holder);
         }
         is_there
     }
 
     fn restore(&mut self, holder: &Holder) {
-        for (cell, used) in &*holder.all_usage {
-            (self.quota).add_usage(View::Planned, holder.node, *cell, used.total);
+        for (cell, used) in &holder.of_requested {
+            (self.quota).add_usage(View::Planned, holder.node, *cell, *used);
         }
     }
 }
 
-fn remove(quota: &mut QuotaTree, node: NodeId, usage: &WorkloadUsage) {
-    for (cell, used) in &**usage {
-        quota.remove_usage(View::Planned, node, *cell, used.total);
+fn remove(quota: &mut QuotaTree, holder: &Holder) {
+    for (cell, used) in &holder.of_requested {
+        quota.remove_usage(View::Planned, holder.node, *cell, *used);
     }
 }

@@ -340,6 +340,21 @@ impl QuotaTree {
         node
     }
 
+    /// The same tree with these cells only.
+    pub(crate) fn of_cells(&self, cells: &BTreeSet<FlavorResourceId>) -> Self {
+        let node = |node: &Node| Node {
+            cells: (cells.iter())
+                .filter_map(|cell| Some((*cell, *node.cells.get(cell)?)))
+                .collect(),
+            ..*node
+        };
+        Self {
+            nodes: self.nodes.iter().map(node).collect(),
+            known: cells.clone(),
+            ..Self::default()
+        }
+    }
+
     /// The usage of a node for a cell.
     pub(crate) fn usage(&self, view: View, node: NodeId, cell: FlavorResourceId) -> Amount {
         self.get(node, cell).usage(view)

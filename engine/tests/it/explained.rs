@@ -100,7 +100,7 @@ impl Alone<'_> {
         if trials.flavors.iter().all(|trial| trial.needs.is_err()) {
             return;
         }
-        if let Some(more) = self.more(trials, 0) {
+        if let Some(more) = Self::more(trials, 0) {
             assert!(self.is_admitted(&more), "with {more:?} more: {text}");
         }
         if trials.lacking.is_empty() {
@@ -109,7 +109,7 @@ impl Alone<'_> {
         tally.lacking += 1;
         // More quota that is not lent is there even while others use more than the cohort has.
         if !self.has_lending_limits()
-            && let Some(more) = self.more(trials, 1)
+            && let Some(more) = Self::more(trials, 1)
         {
             tally.one_less += 1;
             assert!(!self.is_admitted(&more), "with {more:?} more: {text}");
@@ -120,9 +120,9 @@ impl Alone<'_> {
     fn check_holders(&self, trials: &Trials, text: &str, tally: &mut Tally) {
         let mut holders = self.engine.begin_holders(self.id).unwrap();
         while !self.engine.go_on_holders(&mut holders, 1) {}
-        let stopping = holders.iter().filter(|holder| holder.is_stopping);
+        let stopping = holders.found().iter().filter(|holder| holder.is_stopping);
         let stopping: BTreeSet<WorkloadId> = stopping.map(|holder| holder.id().clone()).collect();
-        let all: BTreeSet<WorkloadId> = holders.iter().map(|h| h.id().clone()).collect();
+        let all: BTreeSet<WorkloadId> = holders.found().iter().map(|h| h.id().clone()).collect();
         let ended: BTreeSet<WorkloadId> = holders.have_to_end().into_iter().collect();
         assert!(
             ended.is_subset(&all) && ended.is_disjoint(&stopping),
@@ -145,7 +145,7 @@ impl Alone<'_> {
 
     /// So much more that it fits into each flavor; or short of one unit in each into which it does not fit. None where
     /// amounts are absurd.
-    fn more(&self, trials: &Trials, short_of: i128) -> Option<Vec<More>> {
+    fn more(trials: &Trials, short_of: i128) -> Option<Vec<More>> {
         let mut more: Vec<More> = Vec::new();
         for trial in &trials.flavors {
             let mut short_of = short_of;

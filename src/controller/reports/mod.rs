@@ -5,6 +5,7 @@
 
 pub(super) mod events;
 pub(super) mod explaining;
+pub(super) mod finding;
 mod gate_levels;
 mod gate_statuses;
 pub(super) mod levels;

@@ -14,6 +14,7 @@ pub mod persist;
 pub mod pods;
 pub mod queues;
 pub mod thief;
+pub mod visibility;
 pub mod widgets;
 
 use std::fmt::Write;
