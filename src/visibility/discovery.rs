@@ -53,6 +53,8 @@ pub fn resources() -> Value {
         "resources": [
             resource("clusterqueues/pendingworkloads", false, "PendingWorkloadsSummary"),
             resource("localqueues/pendingworkloads", true, "PendingWorkloadsSummary"),
+            resource("clusterqueues/tree", false, "QuotaTree"),
+            resource("cohorts/tree", false, "QuotaTree"),
             resource("workloads/explanation", true, "WorkloadExplanation"),
             resource("pods/explanation", true, "WorkloadExplanation"),
         ],

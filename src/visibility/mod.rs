@@ -1,4 +1,5 @@
-//! The API `visibility.sluice.dev`: who waits in which queue, in order, and why, for people and dashboards to read. The API
+//! The API `visibility.sluice.dev`: who waits in which queue, in order, and why, and how
+//! trees of cohorts stand, for people and dashboards to read. The API
 //! server passes requests on that it has authenticated and authorized.
 //!
 //! ```text
@@ -8,8 +9,9 @@
 //!
 //! Nothing here decides anything, and nobody waits for it. It costs nothing while nobody reads.
 //!
-//! Must not know the controller: it is asked over a channel. Uses `process`.
+//! Must not know the controller: it is asked over a channel. Uses `process` and `plan`.
 
+mod cohorts;
 mod discovery;
 mod explained;
 mod explainer;
@@ -22,6 +24,7 @@ mod routes;
 mod serve;
 mod views;
 
+pub use cohorts::taken::TakenTree;
 pub use explained::findings::{Findings, Found, HOLDERS_MAX, Named, State, Stated};
 pub use explainer::Explainer;
 pub use pending::place::{Place, Taken, WAITING_MAX};

@@ -1,7 +1,9 @@
 //! What the controller is asked, and what it answers. It takes what is asked for in small parts, between two cycles.
 
+use sluice_engine::NodeName;
 use tokio::sync::oneshot;
 
+use super::cohorts::taken::TakenTree;
 use super::explained::findings::{Findings, Named};
 use super::pending::place::{Place, Taken};
 
@@ -24,5 +26,12 @@ pub enum Asked {
         named: Named,
         /// What was found.
         reply: oneshot::Sender<Option<Box<Findings>>>,
+    },
+    /// How the tree of cohorts stands that a node is in.
+    Tree {
+        /// Which node.
+        of: NodeName,
+        /// What was found.
+        reply: oneshot::Sender<Option<TakenTree>>,
     },
 }

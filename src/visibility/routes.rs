@@ -4,7 +4,7 @@ use axum::extract::{Path, RawQuery, State};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
-use sluice_engine::{LocalQueueKey, QueueName};
+use sluice_engine::{LocalQueueKey, NodeName, QueueName};
 use tokio::sync::watch;
 
 use super::discovery;
@@ -40,6 +40,8 @@ pub fn router(desk: Desk, explainer: Explainer, leader: watch::Receiver<Leader>)
         .route(&root, get(|| async { Json(discovery::resources()) }))
         .route(&of_cluster_queue, get(cluster_queue))
         .route(&of_local_queue, get(local_queue))
+        .route(&format!("{root}/cohorts/{{name}}/tree"), get(cohort_tree))
+        .route(&format!("{root}/clusterqueues/{{name}}/tree"), get(tree))
         .route(&of_workload, get(workload))
         .route(&of_pod, get(pod))
         .fallback(|| async { Problem::NoSuchPath })
@@ -85,7 +87,27 @@ async fn pod(
     reception.explain(Named::Pod { namespace, name }).await
 }
 
+async fn cohort_tree(
+    State(reception): State<Reception>,
+    Path(name): Path<String>,
+) -> Result<Response, Problem> {
+    reception.tree(NodeName::Cohort(name.into())).await
+}
+
+async fn tree(
+    State(reception): State<Reception>,
+    Path(name): Path<String>,
+) -> Result<Response, Problem> {
+    reception.tree(NodeName::Queue(name.into())).await
+}
+
 impl Reception {
+    async fn tree(&self, of: NodeName) -> Result<Response, Problem> {
+        self.leads()?;
+        let tree = self.explainer.tree(of).await?;
+        Ok(Json(tree).into_response())
+    }
+
     fn leads(&self) -> Result<(), Problem> {
         match *self.leader.borrow() {
             Leader::Here => Ok(()),

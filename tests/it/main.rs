@@ -97,6 +97,7 @@ mod preemption;
 mod priority_change;
 mod queue_fields;
 mod quota;
+mod quota_trees;
 mod races;
 mod reclaimable;
 mod release;

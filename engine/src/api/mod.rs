@@ -19,5 +19,4 @@ pub(crate) mod settings;
 pub(crate) mod share;
 pub(crate) mod status;
 pub(crate) mod time;
-pub(crate) mod trial;
 pub(crate) mod workload;

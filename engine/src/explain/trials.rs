@@ -1,9 +1,9 @@
 //! Tries the flavors of its ClusterQueue for a pending workload, as an assignment without preemption does. The types are
-//! in `api/trial.rs`.
+//! in `api/outlook.rs`.
 
 use crate::api::amount::Amount;
 use crate::api::names::WorkloadId;
-use crate::api::trial::{Need, Trial, Trials};
+use crate::api::outlook::{Need, Trial, Trials};
 use crate::api::workload::PodSet;
 use crate::cohort::tree::{CohortTree, QueueNode};
 use crate::explain::outlook::name_of;

@@ -220,9 +220,8 @@ impl Controller {
             Some(Explanation::Admitted { .. }) => State::Admitted,
             Some(Explanation::Inactive) => State::Inactive,
             Some(Explanation::Finished) => State::Finished,
-            Some(_) => State::Pending,
             None if pod.is_released() => State::Admitted,
-            None => State::Pending,
+            Some(_) | None => State::Pending,
         };
         let key = self.objects.pods.key(&pod.uid);
         let told = explanation.and_then(|explanation| {

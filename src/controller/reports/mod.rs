@@ -11,5 +11,6 @@ mod gate_statuses;
 pub(super) mod levels;
 pub(super) mod progress;
 pub(super) mod statuses;
+pub(super) mod tree;
 pub(super) mod turns;
 pub(super) mod waiting;

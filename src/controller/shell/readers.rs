@@ -1,12 +1,13 @@
-//! Answers readers between two cycles, a part at a time. What they are told is `reports/waiting.rs` and
-//! `reports/finding.rs`.
+//! Answers readers between two cycles, a part at a time. What they are told is `reports/waiting.rs`, `reports/finding.rs`
+//! and `reports/tree.rs`.
 
 use tokio::sync::{mpsc, oneshot};
 
 use crate::controller::Controller;
 use crate::controller::reports::finding::Finding;
+use crate::controller::reports::tree::TakingTree;
 use crate::controller::reports::waiting::Taking;
-use crate::visibility::{Asked, Findings, Taken};
+use crate::visibility::{Asked, Findings, Taken, TakenTree};
 
 /// Workloads that are looked at between two cycles: 3 ms in a debug build.
 const LOOKED_AT: usize = 1000;
@@ -21,6 +22,7 @@ pub struct Readers {
 enum Answering {
     Pending(Box<Taking>, oneshot::Sender<Option<Taken>>),
     Workload(Box<Finding>, oneshot::Sender<Option<Box<Findings>>>),
+    Tree(Box<TakingTree>, oneshot::Sender<Option<TakenTree>>),
 }
 
 impl Readers {
@@ -76,6 +78,10 @@ fn begin(asked: Asked, controller: &Controller) -> Option<Answering> {
             Some(finding) => return Some(Answering::Workload(Box::new(finding), reply)),
             None => drop(reply.send(None)),
         },
+        Asked::Tree { of, reply } => match controller.begin_tree(&of) {
+            Some(taking) => return Some(Answering::Tree(Box::new(taking), reply)),
+            None => drop(reply.send(None)),
+        },
     }
     None
 }
@@ -94,6 +100,12 @@ fn go_on(answering: Answering, controller: &Controller) -> Option<Answering> {
                 return Some(Answering::Workload(finding, reply));
             }
             let _ = reply.send(Some(Box::new(finding.end())));
+        }
+        Answering::Tree(mut taking, reply) => {
+            if !reply.is_closed() && !controller.go_on_tree(&mut taking, LOOKED_AT) {
+                return Some(Answering::Tree(taking, reply));
+            }
+            let _ = reply.send(Some(taking.end()));
         }
     }
     None

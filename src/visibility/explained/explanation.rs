@@ -183,7 +183,7 @@ impl WorkloadExplanation {
             can_ever_be_admitted: trials.as_ref().map(|trials| trials.ever_fits),
             lacking: trials.as_ref().map(lacking),
             flavors: trials.map(tried).unwrap_or_default(),
-            held_by: held.held_by,
+            held_by: held.by,
             stopping: Some(held.stopping).filter(|_| is_stopping),
             has_to_end: held.has_to_end,
             pod_set_assignments: assignments.unwrap_or_default(),

@@ -58,8 +58,8 @@ struct Sum {
 /// Who holds what is lacking.
 #[derive(Debug, Default)]
 pub struct Held {
-    /// By flavor and resource.
-    pub held_by: Vec<Holding>,
+    /// Who holds it, by flavor and resource.
+    pub by: Vec<Holding>,
     /// Those that are stopping already.
     pub stopping: Workloads,
     /// Those that have to end as well, if that would suffice.
@@ -108,7 +108,7 @@ impl Held {
                 in_cohort,
             }
         };
-        held.held_by = sums.into_iter().map(holding).collect();
+        held.by = sums.into_iter().map(holding).collect();
         if holders.found().len() <= HOLDERS_MAX {
             let ended = holders.have_to_end();
             if !ended.is_empty() {

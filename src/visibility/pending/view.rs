@@ -141,4 +141,4 @@ impl View {
 }
 
 #[cfg(test)]
-pub(in crate::visibility) mod tests;
+pub mod tests;

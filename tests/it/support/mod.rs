@@ -11,6 +11,7 @@ pub mod made_up;
 pub mod nodes;
 pub mod objects;
 pub mod persist;
+pub mod plugin;
 pub mod pods;
 pub mod queues;
 pub mod thief;
