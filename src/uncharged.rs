@@ -16,7 +16,7 @@ use kube::core::PartialObjectMeta;
 use kube::runtime::watcher::{self, Event};
 use kube::{Client, Error};
 use serde_json::json;
-use sluice_crds::MANAGED_LABEL;
+use sluice_crds::{ADMITTED_ANNOTATION, MANAGED_LABEL};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
@@ -143,6 +143,8 @@ impl Search {
         let patch = json!({"metadata": {
             "uid": uid,
             "labels": {MANAGED_LABEL: "true"},
+            // Somebody else wrote it, as the pod was none of Sluice's.
+            "annotations": {ADMITTED_ANNOTATION: null},
         }});
         let params = PatchParams {
             field_manager: Some(FIELD_MANAGER.to_owned()),

@@ -38,4 +38,6 @@ pub use patch::marks;
 pub use read::place::Place;
 pub use read::pod::PodView;
 pub use read::suspension::{HeldMark, Suspension};
-pub use read::{aliases, claims, devices, pod, requests, suspension, template, view};
+pub use read::{
+    aliases, claims, devices, pod, priority_classes, requests, suspension, template, view,
+};

@@ -3,6 +3,7 @@
 //! planned in `crate::plan`; what follows from a reply lies in `controller/writes`.
 
 mod failure;
+mod patches;
 mod reply;
 mod words;
 
@@ -15,19 +16,20 @@ use kube::api::{
     Preconditions,
 };
 use serde_json::{Value, json};
-use sluice_crds::{Workload, WorkloadSpec};
+use sluice_crds::Workload;
 use tracing::warn;
 
 use crate::api::lookup;
+use crate::cache::WorkloadKey;
 use crate::cache::pod::is_like_uid;
 use crate::cache::workload::Owner;
-use crate::cache::{Revision, WorkloadKey};
 use crate::plan::{JobPatch, Write};
 use crate::process::FIELD_MANAGER;
 use crate::process::clock::Moment;
 use crate::process::metrics::Metrics;
 use crate::process::term::Term;
 use failure::{Failure, deadline};
+use patches::{spec_patch, status_patch};
 pub use reply::Reply;
 pub use words::operation;
 use words::outcome;
@@ -88,23 +90,7 @@ impl Writer {
                 status,
                 ..
             } => {
-                let sluice_crds::WorkloadStatus {
-                    conditions,
-                    admission,
-                    requeue_state,
-                    makes_room_for,
-                    reclaimable_pods,
-                } = *status;
-                let patch = json!({
-                    "metadata": {"resourceVersion": revision.0.to_string()},
-                    "status": {
-                        "conditions": conditions,
-                        "admission": admission,
-                        "requeueState": requeue_state,
-                        "makesRoomFor": makes_room_for,
-                        "reclaimablePods": reclaimable_pods,
-                    },
-                });
+                let patch = status_patch(revision, *status);
                 let api = self.workload_api(&key);
                 let sent =
                     deadline(api.patch_status(&key.name, &params(), &Patch::Merge(patch))).await;
@@ -288,29 +274,6 @@ impl Writer {
     fn workload_api(&self, key: &WorkloadKey) -> Api<DynamicObject> {
         Api::namespaced_with(self.client.clone(), &key.namespace, &self.workloads)
     }
-}
-
-/// The whole spec of a Workload. Every field is named: what is left out of a merge patch stays as it was.
-fn spec_patch(revision: Revision, spec: WorkloadSpec) -> Value {
-    let WorkloadSpec {
-        queue_name,
-        pod_sets,
-        priority,
-        priority_class_ref,
-        active,
-        job_creation_timestamp,
-    } = spec;
-    json!({
-        "metadata": {"resourceVersion": revision.0.to_string()},
-        "spec": {
-            "queueName": queue_name,
-            "podSets": pod_sets,
-            "priority": priority,
-            "priorityClassRef": priority_class_ref,
-            "active": active,
-            "jobCreationTimestamp": job_creation_timestamp,
-        },
-    })
 }
 
 /// Deletes the object with this UID; that it is gone already is as good.

@@ -9,7 +9,6 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::LimitRange;
 use k8s_openapi::api::node::v1::RuntimeClass;
-use k8s_openapi::api::scheduling::v1::PriorityClass;
 use kube::api::DynamicObject;
 use kube::core::{Selector, SelectorExt};
 use sluice_crds::{
@@ -19,6 +18,7 @@ use sluice_crds::{
 use sluice_engine::{Event, LocalQueueKey};
 use sluice_gates::{Enforced, ManagedNamespaces};
 use sluice_kinds::gates::Gate;
+use sluice_kinds::priority_classes::PriorityClasses;
 use sluice_kinds::problem::summarize;
 use sluice_translate as translate;
 
@@ -55,7 +55,7 @@ pub struct Cluster {
     /// WorkloadPriorityClasses by name.
     pub workload_priorities: BTreeMap<String, i32>,
     /// PriorityClasses by name.
-    pub pod_priorities: BTreeMap<String, i32>,
+    pub priority_classes: PriorityClasses,
     /// How long quota may be held without being used, by ClusterQueue.
     pub reservations: BTreeMap<String, Reservation>,
     /// ClusterQueues that keep pods which nobody would make again (`whenNotRestartable: Keep`).
@@ -170,9 +170,8 @@ impl Cluster {
                 Vec::new()
             }
             Source::PriorityClass => {
-                let class: Option<PriorityClass> = parse(object)?;
-                let value = class.map(|c| c.value.unwrap_or_default());
-                effect.priorities = set(&mut self.pod_priorities, name.to_owned(), value);
+                let class = object.map(|object| &object.data);
+                effect.priorities = self.priority_classes.put(name, class);
                 Vec::new()
             }
             Source::LimitRange => {
@@ -240,7 +239,7 @@ impl Cluster {
                 .map(|key| (key.namespace.clone(), key.name.clone()))
                 .collect(),
             Source::WorkloadPriorityClass => plain(self.workload_priorities.keys().collect()),
-            Source::PriorityClass => plain(self.pod_priorities.keys().collect()),
+            Source::PriorityClass => plain(self.priority_classes.names().collect()),
             Source::Namespace => plain(self.namespaces.keys().collect()),
             Source::RuntimeClass => plain(self.additions.classes().iter().collect()),
             Source::Gate => {
@@ -314,7 +313,8 @@ impl Cluster {
         let translated = translate::cluster_queue(name, &queue.spec);
         let reservation = queue.spec.reservation.clone();
         set(&mut self.reservations, name.to_owned(), reservation);
-        let selector = queue.spec.namespace_selector.map(Selector::try_from);
+        let selector = queue.spec.namespace_selector.clone();
+        let selector = selector.map(Selector::try_from);
         let mut broken = translated
             .as_ref()
             .err()
@@ -332,11 +332,8 @@ impl Cluster {
                 broken,
             },
         );
-        // A queue whose quota can't be counted admits nothing and keeps what it holds.
-        let queue = translated.unwrap_or_else(|_| sluice_engine::ClusterQueue {
-            stop: sluice_engine::StopPolicy::Hold,
-            ..sluice_engine::ClusterQueue::new(name.into())
-        });
+        let queue =
+            translated.unwrap_or_else(|_| translate::uncountable_cluster_queue(name, &queue.spec));
         let mut events = vec![Event::UpsertClusterQueue(queue)];
         events.extend(self.select(|_, queue| queue == name));
         events

@@ -20,6 +20,8 @@ mod staleness;
 mod subject;
 pub mod workload;
 
+use std::time::Duration;
+
 pub use job::{JobKey, JobRecord};
 pub use objects::ObjectCache;
 pub use pod::{PodKey, PodRecord};
@@ -27,3 +29,7 @@ pub use source::Source;
 pub use staleness::Revision;
 pub use subject::{GroupKey, Subject, Template, Uid};
 pub use workload::{WorkloadKey, WorkloadRecord};
+
+/// For so long a watch may lag behind what has happened: a pod that was made, a write that took effect, a deletion.
+/// Each watch lags by another time.
+pub const WATCH_LAG: Duration = Duration::from_secs(5);

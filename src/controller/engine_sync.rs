@@ -18,7 +18,7 @@ use crate::cache::{JobRecord, PodRecord, Subject, Uid, WorkloadRecord};
 use crate::controller::decisions::pod_usage::QuotaOf;
 use crate::controller::writes::in_flight::Kind;
 use crate::plan::progress::LivePods;
-use crate::plan::workload::Fit;
+use crate::plan::workload::{Fit, priority};
 use crate::plan::{group, place, stall, unused_quota};
 use crate::process::hashing::HashMap;
 
@@ -134,6 +134,9 @@ impl Controller {
             let is_gone = job.is_none() && subject.job().is_some();
             let now = time(self.now.wall);
             let may_have_unseen = unused_quota::unseen_pods_for(admission.since, now).is_some();
+            let may_have_unseen = may_have_unseen
+                || (subject.job())
+                    .is_some_and(|uid| self.orphans.may_have_unseen_pods(uid, self.now.moment));
             may_run() || 0 < self.live_pods(subject) || (is_gone && may_have_unseen)
         });
         if !may_have_pods {
@@ -168,6 +171,9 @@ impl Controller {
 
     /// Whether a job or group with a Workload may be admitted.
     fn may_wait(&self, subject: &Subject, workload: &WorkloadRecord) -> bool {
+        if !self.priority_is_known(subject, workload) {
+            return false;
+        }
         if let Subject::Group(_) = subject {
             return group::is_ready(&self.objects.pods_by_age(subject), workload);
         }
@@ -177,6 +183,18 @@ impl Controller {
                 && may_wait(job, workload)
                 && self.pods_are_free(subject, job)
         })
+    }
+
+    /// Whether the class of a job or group is there, or was when it was queued.
+    fn priority_is_known(&self, subject: &Subject, workload: &WorkloadRecord) -> bool {
+        let found = if let Subject::Group(_) = subject {
+            let pods = self.objects.pods_by_age(subject);
+            pods.first().map(|(_, pod)| self.pod_priority(pod))
+        } else {
+            let job = self.objects.job_of(subject);
+            job.map(|(_, job)| self.priority(job))
+        };
+        found.is_none_or(|found| priority::or_recorded(found, Some(workload)).is_ok())
     }
 
     /// Whether no gate but Sluice's holds a pod of a job that waits behind gates. Where its templates

@@ -215,6 +215,8 @@ impl Controller {
                 if effect.priorities {
                     let jobs = self.objects.jobs();
                     let subjects = jobs.map(|(_, job)| Subject::Job(job.uid.clone()));
+                    let subjects: Vec<_> = subjects.collect();
+                    self.agenda.sync_all(subjects.iter().cloned());
                     self.agenda.plan_all(subjects);
                     self.look_at_all_pods();
                 }

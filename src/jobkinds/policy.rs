@@ -18,6 +18,7 @@ use sluice_kinds::CompiledKind;
 use sluice_kinds::aliases::KeyAliases;
 use sluice_kinds::gates::Gate;
 use sluice_kinds::pod::QueueGates;
+use sluice_kinds::priority_classes::PriorityClasses;
 use sluice_kinds::problem::summarize;
 use sluice_kinds::view::QueueLabels;
 use sluice_webhooks::{Policy, QueueStates, Surroundings};
@@ -94,7 +95,7 @@ pub async fn follow(
     let mut gates = Followed::new(put_gate);
     let mut namespaces = Followed::new(put_namespace);
     let mut workload_priorities = Followed::new(put_priority);
-    let mut pod_priorities = Followed::new(put_priority);
+    let mut priority_classes = Followed::new(put_priority_class);
     let mut surroundings = Arc::<Surroundings>::default();
     while let Some(Observation { source, change }) = receiver.recv().await {
         let is_complete = match source {
@@ -107,7 +108,9 @@ pub async fn follow(
                 namespaces.remove(name);
             }),
             Source::WorkloadPriorityClass => workload_priorities.take_in(change, remove_priority),
-            Source::PriorityClass => pod_priorities.take_in(change, remove_priority),
+            Source::PriorityClass => priority_classes.take_in(change, |classes, name| {
+                classes.put(name, None);
+            }),
             _ => kinds.take_in(change, |kinds, name| {
                 kinds.remove(name);
             }),
@@ -115,7 +118,7 @@ pub async fn follow(
         let around = (
             &namespaces.known,
             &workload_priorities.known,
-            &pod_priorities.known,
+            &priority_classes.known,
         );
         let (true, Some(kinds), Some(gates), (Some(namespaces), Some(of_workloads), Some(of_pods))) =
             (is_complete, &kinds.known, &gates.known, around)
@@ -126,7 +129,7 @@ pub async fn follow(
             surroundings = Arc::new(Surroundings {
                 namespaces: namespaces.clone(),
                 workload_priorities: of_workloads.clone(),
-                pod_priorities: of_pods.clone(),
+                priority_classes: of_pods.clone(),
             });
         }
         let specs = gates.iter();
@@ -257,6 +260,11 @@ fn put_priority(priorities: &mut Priorities, object: &DynamicObject) {
         }
         None => remove_priority(priorities, &name),
     }
+}
+
+fn put_priority_class(classes: &mut PriorityClasses, object: &DynamicObject) {
+    let name = object.metadata.name.as_deref().unwrap_or_default();
+    classes.put(name, Some(&object.data));
 }
 
 fn remove_priority(priorities: &mut Priorities, name: &str) {

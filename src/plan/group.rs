@@ -18,7 +18,8 @@ use super::next_write::{StatusPurpose, Write};
 use super::outcome::{Note, Now, Plan};
 use super::place::{self, PlaceOf};
 use super::unused_quota::Backoff;
-use super::workload::{self, Priority};
+use super::workload;
+use super::workload::priority::{self, MissingClass, Priority};
 use super::writes::{delete_workload, status_write};
 use crate::cache::conditions::Type;
 use crate::cache::workload::group_workload_name;
@@ -40,7 +41,7 @@ pub struct Situation<'a> {
     /// How many of its pods may run: released, and not gone.
     pub live_pods: usize,
     /// Its priority, or why that can't be known.
-    pub priority: &'a dyn Fn(&PodRecord) -> Result<Priority, Note>,
+    pub priority: &'a dyn Fn(&PodRecord) -> Result<Priority, MissingClass>,
     /// How long it backs off after it has given its quota back, if it has to.
     pub backoff: &'a dyn Fn(&WorkloadRecord) -> Backoff,
     /// Where a pod takes its place that had this gate.
@@ -129,11 +130,11 @@ fn waiting(situation: &Situation<'_>, first: &PodRecord, group: &PodGroup) -> Pl
         Ok(pod_sets) => pod_sets,
         Err(problem) => return Plan::note(Note::warning("InvalidPodSets", problem)),
     };
-    let priority = match (situation.priority)(first) {
-        Ok(priority) => priority,
-        Err(note) => return Plan::note(note),
-    };
     let record = workload.map(|(_, record)| record);
+    let priority = match priority::or_recorded((situation.priority)(first), record) {
+        Ok(priority) => priority,
+        Err(missing) => return Plan::note(missing.note()),
+    };
     let mut spec = workload::spec(queue, &pod_sets, None, &priority);
     spec.active = record.is_none_or(|record| record.spec.active);
     spec.job_creation_timestamp = taken(situation, first, record);

@@ -17,7 +17,7 @@ use sluice_kinds::view::QueueLabels;
 use super::job::plan;
 use super::progress::LivePods;
 use super::situation::Situation;
-use super::workload::Priority;
+use super::workload::priority::Priority;
 use super::{JobPatch, JobPurpose, Plan, StatusPurpose, Write, unused_quota};
 use crate::cache::{JobKey, JobRecord, WorkloadKey, WorkloadRecord};
 

@@ -8,14 +8,12 @@ use sluice_crds::{RequeueState, Reservation};
 use sluice_engine::Time;
 
 use crate::cache::conditions::Type;
-use crate::cache::{PodRecord, WorkloadRecord};
+use crate::cache::{PodRecord, WATCH_LAG, WorkloadRecord};
 
 /// The reason of an eviction for want of nodes.
 pub const TIMED_OUT: &str = "ReservationTimeout";
 /// The reason of an eviction because the API server, or a webhook, refuses the release of the job.
 pub const BLOCKED: &str = "ReleaseBlocked";
-/// For so long after an admission pods may run because of it that no watch has shown.
-const UNSEEN_PODS: Duration = Duration::from_secs(5);
 /// How long a job that can't be released keeps its quota where its ClusterQueue says nothing.
 const BLOCKED_DEFAULT: Duration = Duration::from_mins(1);
 /// A release that has not been refused for so long is not tried any more: refused ones are tried again
@@ -107,9 +105,9 @@ pub fn usage_since(record: &WorkloadRecord) -> Option<Timestamp> {
 }
 
 /// For so long pods may run that no watch has shown, because of an admission at `since`: the job and its Workload
-/// may go at once, and each watch lags by another time. None once all are known.
+/// may go at once. None once all are known.
 pub fn unseen_pods_for(since: Time, now: Time) -> Option<Duration> {
-    let left = UNSEEN_PODS.checked_sub(now.since(since))?;
+    let left = WATCH_LAG.checked_sub(now.since(since))?;
     (!left.is_zero()).then_some(left)
 }
 

@@ -1,11 +1,12 @@
 //! The Workload of a job: what its spec says, and whether the job is what was admitted. What its status says
-//! at each turn of the job's life lies in `workload/status.rs`.
+//! at each turn of the job's life lies in `workload/status.rs`, what its priority is in `workload/priority.rs`.
 
+pub mod priority;
 mod status;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::api::ObjectMeta;
-use sluice_crds::{JOB_UID_LABEL, PriorityClassRef, Workload, WorkloadSpec};
+use sluice_crds::{JOB_UID_LABEL, Workload, WorkloadSpec};
 use sluice_kinds::CompiledKind;
 use sluice_kinds::devices::uncounted;
 use sluice_kinds::metadata::api_version;
@@ -16,18 +17,10 @@ use super::placement::{own_count, own_placement, reduced_count};
 use super::recorded_usage;
 use crate::cache::workload::workload_name;
 use crate::cache::{JobKey, JobRecord, WorkloadRecord};
+use priority::Priority;
 pub use status::{
     Next, admitted, evicted, finished, finished_note, requeued, waiting, waits_for_user,
 };
-
-/// A priority and where it comes from.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Priority {
-    /// The priority.
-    pub value: i32,
-    /// The class, if there is one.
-    pub class: Option<PriorityClassRef>,
-}
 
 /// The spec of the Workload of a job that asks for `pod_sets`. With `record`, what Sluice put into
 /// the templates is left out.

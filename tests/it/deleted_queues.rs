@@ -1,11 +1,11 @@
-//! ClusterQueues that are deleted while jobs run in them: what the jobs use, and have borrowed, is used until they have
-//! stopped, also after a restart.
+//! ClusterQueues that are deleted, or whose quota can't be counted any more, while jobs run in them: what the jobs use,
+//! and have borrowed, is used until they have stopped, also after a restart.
 
 use anyhow::{Result, ensure};
-use serde_json::json;
+use serde_json::{Value, json};
 use sluice_testbed::{Options, SluiceOptions};
 
-use crate::support::objects::{self, Job, is_admitted, name_of, quota, with};
+use crate::support::objects::{self, Job, condition, is_admitted, name_of, quota, with};
 use crate::support::{Scene, bed};
 
 /// A ClusterQueue of 4 cpus in the cohort of this test.
@@ -23,6 +23,16 @@ async fn see_still_waiting(scene: &Scene<'_>, job: &str) -> Result<()> {
         "it got quota that is used: {workload}"
     );
     Ok(())
+}
+
+/// What a job of 4 cpus in queue `b` waits for.
+fn waits_for_quota(scene: &Scene<'_>) -> String {
+    format!(
+        "couldn't be admitted to ClusterQueue {:?}: needs cpu 4 in flavor {:?}: \
+         more than is free now (nominal quota 4)",
+        scene.name("b"),
+        scene.ns
+    )
 }
 
 #[tokio::test]
@@ -55,13 +65,7 @@ async fn what_a_deleted_queue_has_borrowed_is_used_until_its_jobs_have_stopped()
         scene.see_gone("ClusterQueue", &scene.name("a")).await?;
         let waiting = Job::new("waiting").cpu("4").queue("b").runs_forever();
         scene.create(&waiting.json()).await?;
-        let message = format!(
-            "couldn't be admitted to ClusterQueue {:?}: needs cpu 4 in flavor {:?}: \
-             more than is free now (nominal quota 4)",
-            scene.name("b"),
-            scene.ns
-        );
-        (scene.see_waiting("waiting", "WaitingForQuota", &message)).await?;
+        (scene.see_waiting("waiting", "WaitingForQuota", &waits_for_quota(scene))).await?;
 
         // The next leader knows the cohort from the Workloads.
         bed.sluice.kill();
@@ -89,6 +93,46 @@ async fn what_a_deleted_queue_has_borrowed_is_used_until_its_jobs_have_stopped()
         scene.see_admitted("later").await?;
         see_still_waiting(scene, "waiting").await?;
         scene.delete("Job", "two").await?;
+        scene.see_admitted("waiting").await?;
+        Ok(())
+    })
+    .await
+}
+
+/// Without the webhook, only the controller sees that.
+#[tokio::test]
+async fn what_a_queue_has_borrowed_is_used_while_its_quota_can_not_be_counted() -> Result<()> {
+    let sluice = SluiceOptions {
+        webhooks: false,
+        ..SluiceOptions::new(bed::BINARY)
+    };
+    let options = Options::with_crds()?;
+    bed::own("uncountable", sluice, options, async |bed, scene| {
+        bed.sluice.start().await?;
+        scene.create(&objects::flavor(&scene.ns)).await?;
+        for queue in ["a", "b"] {
+            create_queue(scene, queue).await?;
+            let local_queue = objects::local_queue(queue, &scene.name(queue));
+            scene.create(&local_queue).await?;
+        }
+        let job = Job::new("borrows").cpu("8").queue("a").runs_forever();
+        scene.create(&job.json()).await?;
+        scene.see_admitted("borrows").await?;
+        let queue = scene.get("ClusterQueue", &scene.name("a")).await?;
+        let quota = "/spec/resourceGroups/0/flavors/0/resources/0/nominalQuota";
+        let uncountable = with(queue, quota, json!("1e40"));
+        let patch = json!({"spec": uncountable["spec"]});
+        scene.merge("ClusterQueue", &scene.name("a"), patch).await?;
+        let is_told = |queue: &Value| {
+            condition(queue, "Active").is_some_and(|(status, ..)| status == "False")
+        };
+        scene
+            .see("ClusterQueue", &scene.name("a"), "not active", is_told)
+            .await?;
+        let waiting = Job::new("waiting").cpu("4").queue("b").runs_forever();
+        scene.create(&waiting.json()).await?;
+        (scene.see_waiting("waiting", "WaitingForQuota", &waits_for_quota(scene))).await?;
+        scene.delete("Job", "borrows").await?;
         scene.see_admitted("waiting").await?;
         Ok(())
     })

@@ -18,6 +18,7 @@ both_ways!(
     pods_that_run_without_usage_are_counted_and_reported,
     a_job_that_names_a_queued_one_does_not_hide_its_pods,
     a_template_with_sluices_label_does_not_hide_its_pods,
+    a_pod_of_an_unqueued_job_is_not_admitted_by_its_user,
     a_pod_is_not_moved_to_another_object,
 );
 
@@ -151,6 +152,40 @@ async fn pods_that_run_without_usage_are_counted_and_reported(admission: Admissi
         let pod = scene.list("Pod").await?.remove(0);
         let name = pod["metadata"]["name"].as_str().unwrap();
         scene.see_event(name, "Uncharged").await?;
+        scene.see_account("cpu", ("1", "1", "0"), 0).await
+    })
+    .await
+}
+
+/// Its usage would be another tenant's. The record of an admission is Sluice's to write, whenever it comes.
+async fn a_pod_of_an_unqueued_job_is_not_admitted_by_its_user(admission: Admission) -> Result<()> {
+    play(admission, "forged-record", async |scene| {
+        scene.queue(&[quota("cpu", "3")]).await?;
+        let template = json!({
+            "metadata": {"labels": {"sluice.dev/queue-name": "q"}},
+            "spec": {"schedulingGates": [{"name": "tests/held"}]},
+        });
+        let mut job = Job::new("job").runs_forever().json();
+        job["metadata"]["labels"] = json!({"tests/own": "yes"});
+        json_patch::merge(&mut job["spec"]["template"], &template);
+        scene.create(&job).await?;
+        scene.see_so_many("made", 1, |_| true).await?;
+        let pod = scene.list("Pod").await?.remove(0);
+        let record = json!({"clusterQueue": "ghost", "cohort": "another",
+            "flavors": {"cpu": scene.ns}, "at": "2026-01-01T00:00:00Z"});
+        let forged =
+            json!({"metadata": {"annotations": {"sluice.dev/admitted": record.to_string()}}});
+        let told = scene.try_merge("Pod", name_of(&pod), forged).await;
+        let told = told.map(drop).map_err(|error| error.to_string());
+        let rule = "metadata.annotations[sluice.dev/admitted]: Forbidden: is set by Sluice alone";
+        ensure!(
+            told.as_ref().is_err_and(|told| told.contains(rule)),
+            "{told:?}"
+        );
+        let released = r#"[{"op": "remove", "path": "/spec/schedulingGates"}]"#;
+        let args = ["patch", "pod", name_of(&pod), "--type=json", "-p", released];
+        scene.kubectl(&args, None).await?.ok()?;
+        scene.see_event(name_of(&pod), "Uncharged").await?;
         scene.see_account("cpu", ("1", "1", "0"), 0).await
     })
     .await

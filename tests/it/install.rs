@@ -30,6 +30,7 @@ argoproj.io/workflows: get list patch watch
 authorization.k8s.io/subjectaccessreviews: create
 batch/cronjobs: get
 batch/jobs: get list patch watch
+batch/jobs/status: patch
 core/configmaps extension-apiserver-authentication: get
 core/limitranges: get list watch
 core/namespaces: get list watch

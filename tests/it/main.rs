@@ -79,6 +79,7 @@ mod owners;
 mod partial_admission;
 mod pausing;
 mod place;
+mod pod_priority_classes;
 mod pods_deployments;
 mod pods_faults;
 mod pods_gangs;

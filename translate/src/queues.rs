@@ -44,6 +44,22 @@ pub fn cluster_queue(
     all_or(problems, queue)
 }
 
+/// A ClusterQueue whose quota can't be counted, for the engine: it admits nothing and has no quota to lend; what
+/// its workloads use stays used in its cohort.
+pub fn uncountable_cluster_queue(
+    name: &str,
+    spec: &crds::ClusterQueueSpec,
+) -> engine::ClusterQueue {
+    engine::ClusterQueue {
+        cohort: named(spec.cohort_name.as_deref()),
+        stop: match stop_policy(spec.stop_policy) {
+            engine::StopPolicy::None => engine::StopPolicy::Hold,
+            stopped => stopped,
+        },
+        ..engine::ClusterQueue::new(name.into())
+    }
+}
+
 /// A Cohort for the engine.
 ///
 /// # Errors

@@ -9,6 +9,7 @@ pub(crate) mod place;
 pub mod pod;
 pub(crate) mod pod_group;
 pub(crate) mod pod_set;
+pub mod priority_classes;
 pub mod requests;
 pub mod suspension;
 pub mod template;

@@ -79,6 +79,7 @@ impl Reader<'_> {
             priority_class: spec
                 .get("priorityClassName")
                 .and_then(Value::as_str)
+                .filter(|name| !name.is_empty())
                 .map(str::to_owned),
             has_external_gates: self.queue_gates.has_external(pod),
             place,

@@ -12,12 +12,13 @@ use kube::api::ApiResource;
 use sluice_kinds::pod::PodMode;
 
 use crate::cache::workload::Owner;
-use crate::cache::{PodKey, PodRecord, Subject, Uid, WorkloadKey, WorkloadRecord};
+use crate::cache::{PodKey, PodRecord, Subject, Uid, WATCH_LAG, WorkloadKey, WorkloadRecord};
 use crate::controller::Controller;
 use crate::controller::writes::in_flight::InFlightWrite;
 use crate::controller::writes::send::pods_resource;
 use crate::plan::{Note, Write};
-use crate::process::hashing::HashSet;
+use crate::process::clock::Moment;
+use crate::process::hashing::{HashMap, HashSet};
 use crate::process::invariants::violated;
 
 /// Most Workloads without their job that are looked at again in a second: somebody may make thousands.
@@ -30,9 +31,23 @@ pub struct Orphans {
     known: HashSet<Uid>,
     /// The namespace that had the last turn.
     last: Option<Arc<str>>,
+    /// Jobs that are gone and may have pods that no watch has shown, and when they went.
+    unseen: HashMap<Uid, Moment>,
 }
 
 impl Orphans {
+    /// A job is gone that ran, and not all of its pods are known: its controller may have made them a moment ago.
+    pub fn expect_pods(&mut self, uid: Uid, now: Moment) {
+        self.unseen.retain(|_, gone| now.since(*gone) < WATCH_LAG);
+        self.unseen.insert(uid, now);
+    }
+
+    /// Whether pods of a job that is gone may run that no watch has shown.
+    pub fn may_have_unseen_pods(&self, uid: &Uid, now: Moment) -> bool {
+        let gone = self.unseen.get(uid);
+        gone.is_some_and(|gone| now.since(*gone) < WATCH_LAG)
+    }
+
     /// One more.
     pub fn insert(&mut self, namespace: Arc<str>, uid: Uid) {
         if self.known.insert(uid.clone()) {

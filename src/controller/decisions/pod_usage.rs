@@ -4,7 +4,6 @@
 //! `src/uncharged.rs`, which gives it to them.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use sluice_crds::PodSetAssignment;
@@ -14,7 +13,7 @@ use sluice_kinds::pod::{PodAdmission, PodMode};
 use sluice_kinds::view::QueueName;
 
 use crate::cache::pods::Root;
-use crate::cache::{PodKey, PodRecord, Subject, Uid};
+use crate::cache::{PodKey, PodRecord, Subject, Uid, WATCH_LAG};
 use crate::controller::Controller;
 use crate::controller::engine_sync::pod_set_of;
 use crate::plan::Note;
@@ -23,10 +22,6 @@ use crate::process::hashing::HashMap;
 
 /// Most pods with usage of their own that are looked at again in a second: somebody may make thousands.
 const LOOKS_MAX: usize = 200;
-/// How long a pod has usage of its own before that is recorded on it. The garbage collector takes its owner away as
-/// soon as the job is deleted, and the watch of jobs may tell of that later than the watch of pods: until then
-/// the pod seems to have left a job that goes on.
-const UNSEEN_DELETION: Duration = Duration::from_secs(5);
 
 /// Whose quota a pod uses.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,10 +59,12 @@ impl OwnUsage {
         }
     }
 
-    /// Whether a pod has had usage of its own for so long that it has to be recorded.
+    /// Whether a pod has had usage of its own for so long that it has to be recorded. The garbage collector takes its
+    /// owner away as soon as the job is deleted, and the watch of jobs may tell of that later than the watch of pods:
+    /// until then the pod seems to have left a job that goes on.
     fn is_lasting(&self, pod: &Uid, now: Moment) -> bool {
         let since = self.known.get(pod);
-        since.is_some_and(|since| UNSEEN_DELETION <= now.since(*since))
+        since.is_some_and(|since| WATCH_LAG <= now.since(*since))
     }
 
     /// Takes out those that are to be looked at next, so many at a time.
@@ -360,7 +357,7 @@ mod tests {
         let (pod, start) = (Uid::from("a"), Moment::now());
         own.note(&pod, true, start);
         assert!(!own.is_lasting(&pod, start));
-        let later = start.after(UNSEEN_DELETION);
+        let later = start.after(WATCH_LAG);
         own.note(&pod, true, later);
         assert!(own.is_lasting(&pod, later));
         own.note(&pod, false, later);

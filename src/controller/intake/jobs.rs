@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use sluice_kinds::CompiledKind;
+use sluice_kinds::hold::Hold;
 
 use super::lineage::{GroupKind, Known, Lineage, is_pod, lineage};
 use crate::cache::children::Child;
@@ -265,6 +266,22 @@ impl Controller {
         }
     }
 
+    /// Whether a job runs by its own controller, which may have made more pods than are known. Where the garbage
+    /// collector deletes the pods before the job, all of them have gone.
+    fn may_have_unknown_pods(&self, subject: &Subject, job: &JobRecord) -> bool {
+        let runs = job.hold == Hold::Suspend
+            && !job.deletes_pods
+            && job.finished().is_none()
+            && (job.suspended != Some(true)
+                || self.writes.may_be_unsuspended(subject, self.now.moment));
+        let admission = self.engine.admission(&subject.id());
+        runs && admission.is_some_and(|admission| {
+            let counts = admission.pod_sets.iter();
+            let pods: u64 = counts.map(|set| u64::from(set.count)).sum();
+            u64::try_from(self.live_pods(subject)).is_ok_and(|known| known < pods)
+        })
+    }
+
     pub(in crate::controller) fn job_gone(&mut self, key: &JobKey, uid: Option<&str>) {
         let child = self.objects.children.get(key);
         if child.is_some_and(|child| uid.is_none_or(|uid| *child.uid == *uid)) {
@@ -277,12 +294,15 @@ impl Controller {
             return;
         }
         let uid = known.uid.clone();
+        let subject = Subject::Job(uid.clone());
+        if self.may_have_unknown_pods(&subject, known) {
+            self.orphans.expect_pods(uid.clone(), self.now.moment);
+        }
         // While its pods run, what it holds is not free.
         self.objects
             .remember_gone(uid.clone(), key.namespace.clone());
         self.objects.remove_job(key);
         // Its Workload, if it holds quota, is deleted: until then the quota stays in use.
-        let subject = Subject::Job(uid);
         self.agenda.plan(subject.clone());
         self.sync_workload(&subject);
         self.prune(&subject);

@@ -126,7 +126,10 @@ impl Controller {
                 "InvalidPodSets",
                 format!("Can't be queued: {}", summarize(problems)),
             )),
-            (QueueName::Named(_), Ok(_)) => self.pod_priority(pod).err(),
+            (QueueName::Named(_), Ok(_)) => {
+                let priority = self.pod_priority(pod);
+                priority.err().map(|missing| missing.note())
+            }
         }
     }
 

@@ -80,3 +80,28 @@ async fn quota_is_free_at_once_when_a_release_did_not_take_effect() {
     play.end(release, Reply::Refused("by a policy".to_owned()));
     assert!(!play.holds_quota("a"));
 }
+
+/// Its controller was slow: it made the pod a moment before, long after the admission.
+#[tokio::test]
+async fn quota_is_kept_while_the_pods_of_a_deleted_job_may_be_unseen() {
+    let mut play = Play::new();
+    let (workload, release) = play.release_first();
+    let mut released = job("a");
+    released["spec"]["suspend"] = json!(false);
+    released["metadata"]["resourceVersion"] = json!("20");
+    let released: DynamicObject = serde_json::from_value(released).unwrap();
+    play.end(release, Reply::Done(Some(Box::new(released.clone()))));
+    play.writes_for(Duration::from_secs(10));
+    let jobs = play.jobs.clone().unwrap();
+    play.observe(&jobs, Change::Deleted(Box::new(released)));
+    play.observe(&Source::Workload, Change::Deleted(Box::new(workload)));
+    assert!(play.holds_quota("a"), "the watch of pods may lag");
+    let mut second = || {
+        play.pass(Duration::from_secs(1));
+        play.handle(Input::Tick);
+        play.cycle();
+        play.holds_quota("a")
+    };
+    assert!((0..4).all(|_| second()), "the watch of pods may lag");
+    assert!(!(0..3).all(|_| second()), "its pods would be known by now");
+}

@@ -11,7 +11,7 @@ pub(super) mod send;
 
 use std::time::Duration;
 
-use crate::cache::{Subject, Uid};
+use crate::cache::{Subject, Uid, WATCH_LAG};
 use crate::plan::Write;
 use crate::process::clock::Moment;
 use crate::process::hashing::{HashMap, HashSet};
@@ -30,9 +30,6 @@ pub struct Writes {
     /// Releases of jobs that nobody knows the outcome of, and when that came out.
     doubtful_releases: HashMap<Subject, Moment>,
 }
-
-/// For so long a watch may lag behind a release that nobody has answered.
-const RELEASE_UNSEEN: Duration = Duration::from_secs(5);
 
 impl Writes {
     /// What is in flight for a subject.
@@ -64,7 +61,7 @@ impl Writes {
     pub fn may_be_unsuspended(&self, subject: &Subject, now: Moment) -> bool {
         let doubted = self.doubtful_releases.get(subject);
         self.of(subject) == Some(Kind::Release)
-            || doubted.is_some_and(|since| now.since(*since) < RELEASE_UNSEEN)
+            || doubted.is_some_and(|since| now.since(*since) < WATCH_LAG)
     }
 
     /// Whether a pod of a job or group may have been released.
@@ -150,10 +147,10 @@ impl Writes {
 
     /// Nobody knows whether a job was released. Returns for how long that is so at most.
     fn doubt_release(&mut self, subject: &Subject, now: Moment) -> Duration {
-        let is_recent = |since: &Moment| now.since(*since) < RELEASE_UNSEEN;
+        let is_recent = |since: &Moment| now.since(*since) < WATCH_LAG;
         self.doubtful_releases.retain(|_, since| is_recent(since));
         self.doubtful_releases.insert(subject.clone(), now);
-        RELEASE_UNSEEN
+        WATCH_LAG
     }
 
     /// Keeps a write that nobody has answered, to send it again as it was.

@@ -1,6 +1,7 @@
 //! A job that holds quota: it is released if it asks for no more than it was given, evicted if not, and what it
 //! tells of itself is passed on. How an evicted one stops is `plan/eviction.rs`.
 
+use sluice_crds::WorkloadSpec;
 use sluice_kinds::gates::GateState;
 use sluice_kinds::hold::Hold;
 use sluice_kinds::view::PodSetView;
@@ -9,11 +10,12 @@ use crate::cache::job::Reading;
 use crate::cache::{WorkloadKey, WorkloadRecord};
 use crate::plan::cause::Cause;
 use crate::plan::eviction::{evict, evict_changed, evict_paused, evict_refused, evict_returned};
-use crate::plan::next_write::StatusPurpose;
+use crate::plan::next_write::{StatusPurpose, Write};
 use crate::plan::outcome::{Note, Plan};
 use crate::plan::placement;
 use crate::plan::progress::{self, Told};
 use crate::plan::situation::Situation;
+use crate::plan::workload::priority::Priority;
 use crate::plan::workload::{self, Fit};
 use crate::plan::writes::{release, status_write};
 
@@ -27,6 +29,11 @@ pub(super) fn plan_admitted(
     let Situation { job, now, .. } = situation;
     if job.is_paused() {
         return evict_paused(workload_key, record, *now);
+    }
+    if !record.spec.active {
+        let message = "The Workload was deactivated (spec.active is false)";
+        let cause = Cause::new("Deactivated", message);
+        return evict(workload_key, record, &cause, *now);
     }
     if situation.lacks_child() {
         return Plan::default();
@@ -49,10 +56,12 @@ pub(super) fn plan_admitted(
     if progress::is_refuted(record, situation.live_pods_of_set) {
         return evict_returned(workload_key, record, *now);
     }
-    if !record.spec.active {
-        let message = "The Workload was deactivated (spec.active is false)";
-        let cause = Cause::new("Deactivated", message);
-        return evict(workload_key, record, &cause, *now);
+    if let Some(spec) = of_other_class(situation, record) {
+        return Plan::write(Write::UpdateWorkloadSpec {
+            key: workload_key.clone(),
+            revision: record.revision,
+            spec: Box::new(spec),
+        });
     }
     if !reading.suspended {
         return running(situation, reading, pod_sets, workload_key, record);
@@ -71,6 +80,18 @@ pub(super) fn plan_admitted(
         }
         None => Plan::write(release(situation, &placings)),
     }
+}
+
+/// The spec of its Workload, if the job names another priority class than it was admitted with. A class that has
+/// another value by now counts from the next admission on.
+fn of_other_class(situation: &Situation<'_>, record: &WorkloadRecord) -> Option<WorkloadSpec> {
+    let Priority { value, class } = (situation.priority)().ok()?;
+    let is_other = class.is_some() && class != record.spec.priority_class_ref;
+    is_other.then(|| WorkloadSpec {
+        priority: value,
+        priority_class_ref: class,
+        ..record.spec.clone()
+    })
 }
 
 /// A job that holds quota and was released: pass on what it tells of itself.

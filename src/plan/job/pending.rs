@@ -17,7 +17,7 @@ use crate::plan::next_write::Write;
 use crate::plan::outcome::{Note, Plan};
 use crate::plan::place;
 use crate::plan::situation::Situation;
-use crate::plan::workload;
+use crate::plan::workload::{self, priority};
 use crate::plan::writes::{delete_workload, hold, release, runs_unheld, suspend};
 
 /// When the job takes its place in its queue.
@@ -68,12 +68,12 @@ pub(super) fn pending(situation: &Situation<'_>, reading: &Reading, queue: &str)
         );
         return suspend(situation, Note::warning("Stopped", message));
     }
-    let priority = match (situation.priority)() {
+    let record = situation.workload.map(|(_, record)| record);
+    let priority = match priority::or_recorded((situation.priority)(), record) {
         Ok(priority) => priority,
-        Err(note) => return Plan::note(note),
+        Err(missing) => return Plan::note(missing.note()),
     };
     let mut spec = workload::spec(queue, pod_sets, None, &priority);
-    let record = situation.workload.map(|(_, record)| record);
     spec.active = record.is_none_or(|record| record.spec.active);
     let recorded = record.and_then(|record| record.spec.job_creation_timestamp.as_ref());
     let place = place::kept(recorded.map(|at| at.0), situation.job.created);

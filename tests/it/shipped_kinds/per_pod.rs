@@ -3,7 +3,7 @@
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
-use sluice_crds::{ADMISSION_ANNOTATION, QUEUE_GATE};
+use sluice_crds::{ADMISSION_ANNOTATION, QUEUE_GATE, QUEUE_NAME_LABEL};
 
 use super::{Objects, sample, stop};
 use crate::support::Scene;
@@ -50,7 +50,13 @@ pub(super) async fn all(scene: &Scene<'_>) -> Result<()> {
         .await
         .context("a RayCluster by the pod")?;
     bare_workflow(scene).await.context("a bare Workflow")?;
-    gated_workflow(scene).await.context("a gated Workflow")
+    gated_workflow(scene).await.context("a gated Workflow")?;
+    stop(scene, "sparkapplication", "None").await?;
+    for is_queued in [true, false] {
+        let what = || format!("a gated SparkApplication, queued: {is_queued}");
+        gated_spark(scene, is_queued).await.with_context(what)?;
+    }
+    Ok(())
 }
 
 /// What Ray's autoscaler needs: each pod is asked for, also of a kind that can be suspended.
@@ -98,6 +104,53 @@ async fn gated_workflow(scene: &Scene<'_>) -> Result<()> {
     objects
         .see("gated", "released", |o| o["spec"]["suspend"] == false)
         .await?;
+    Ok(())
+}
+
+/// It has no suspend field, and only the metadata of its pods is in it: its gates hold these, also without a queue, and
+/// one that is made again after the gates were lifted.
+async fn gated_spark(scene: &Scene<'_>, is_queued: bool) -> Result<()> {
+    let mut gated = sample("sparkapplication")?;
+    gated["metadata"]["name"] = json!(format!("gated-{is_queued}"));
+    gated["metadata"]["annotations"] = json!({GATED: "acme.io/budget"});
+    if !is_queued {
+        gated["metadata"]["labels"] = Value::Null;
+    }
+    let objects = Objects::like(scene, &gated);
+    let created = objects.create(&gated).await?;
+    let driver = pod(&created, "spark-driver", From::Metadata("/spec/driver"))?;
+    let born = scene.create(&driver).await?;
+    let mut expected = vec!["acme.io/budget"];
+    if is_queued {
+        expected.insert(0, QUEUE_GATE);
+    }
+    ensure!(gates(&born) == expected, "{born}");
+    // What is asked for later is released before it.
+    let other = json!({"apiVersion": "v1", "kind": "Pod",
+        "metadata": {"name": "other", "labels": {(QUEUE_NAME_LABEL): "sparkapplication"}},
+        "spec": {"containers": driver["spec"]["containers"]}});
+    scene.create(&other).await?;
+    let is_free = |pod: &Value| gates(pod).is_empty();
+    scene.see("Pod", "other", "released", is_free).await?;
+    let held = scene.get("Pod", "spark-driver").await?;
+    ensure!(gates(&held) == expected, "{held}");
+    let lifted = json!({"metadata": {"annotations": {GATED: null}}});
+    objects.merge(name_of(&created), &lifted).await?;
+    scene
+        .see("Pod", "spark-driver", "released", is_free)
+        .await?;
+    scene.delete("Pod", "spark-driver").await?;
+    scene.see_gone("Pod", "spark-driver").await?;
+    scene.create(&driver).await?;
+    scene
+        .see("Pod", "spark-driver", "released", is_free)
+        .await?;
+    for name in ["spark-driver", "other"] {
+        scene.delete("Pod", name).await?;
+        scene.see_gone("Pod", name).await?;
+    }
+    let left = objects.see(name_of(&created), "there", |_| true).await?;
+    ensure!(left["spec"] == created["spec"], "{left}");
     Ok(())
 }
 

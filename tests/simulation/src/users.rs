@@ -81,6 +81,10 @@ impl Script {
             let act = adapted(rng, act);
             if let Act::Create(job) = &act {
                 there.push(job.clone());
+                // A lift that was refused, as another edit came between, is not tried again.
+                if job["metadata"]["annotations"][GATED].is_string() {
+                    endings.push(lift(job));
+                }
             }
             deeds.push(Deed::Of(act));
             if rng.u8(..) < 90 {
@@ -175,9 +179,13 @@ fn undone(deed: &Deed) -> Option<Deed> {
         Deed::Suspend(job, true) => Some(Deed::Suspend(job.clone(), false)),
         Deed::Stop(queue, _) => Some(Deed::Stop(queue, "None")),
         Deed::Deactivate(job, _) => Some(Deed::Deactivate(job.clone(), true)),
-        Deed::Replace(job) => Some(Deed::Of(Act::LiftGate(name_of(job).to_owned()))),
+        Deed::Replace(job) => Some(lift(job)),
         _ => None,
     }
+}
+
+fn lift(job: &Value) -> Deed {
+    Deed::Of(Act::LiftGate(name_of(job).to_owned()))
 }
 
 fn name_of(object: &Value) -> &str {

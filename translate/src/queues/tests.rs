@@ -211,6 +211,21 @@ fn all_that_can_not_be_used_is_told_at_once() {
 }
 
 #[test]
+fn a_queue_that_can_not_be_counted_keeps_its_place_and_admits_nothing() {
+    use engine::StopPolicy::{Hold, HoldAndDrain};
+    for (policy, expected) in [
+        ("None", Hold),
+        ("Hold", Hold),
+        ("HoldAndDrain", HoldAndDrain),
+    ] {
+        let spec = read(json!({"cohortName": "c", "stopPolicy": policy, "maxPending": 0}));
+        let queue = uncountable_cluster_queue("queue", &spec);
+        let place = (queue.cohort, queue.stop, queue.resource_groups.len());
+        assert_eq!(place, (Some("c".into()), expected, 0), "{policy}");
+    }
+}
+
+#[test]
 fn a_local_queue_brings_what_was_recorded_of_its_use() {
     let key = LocalQueueKey::new("ns", "q");
     let spec = json!({"clusterQueue": "queue", "stopPolicy": "Hold", "fairSharing": {"weight": 2}});

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use sluice_kinds::priority_classes::PriorityClasses;
+
 /// What is known of the cluster around an object.
 #[derive(Debug, Clone, Default)]
 pub struct Surroundings {
@@ -10,6 +12,6 @@ pub struct Surroundings {
     pub namespaces: BTreeMap<String, Arc<BTreeMap<String, String>>>,
     /// The value of each WorkloadPriorityClass.
     pub workload_priorities: BTreeMap<String, i32>,
-    /// The value of each PriorityClass.
-    pub pod_priorities: BTreeMap<String, i32>,
+    /// The PriorityClasses.
+    pub priority_classes: PriorityClasses,
 }

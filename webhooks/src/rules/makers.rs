@@ -5,6 +5,7 @@
 use serde_json::Value;
 use sluice_crds::{ChildKind, MANAGED_LABEL};
 use sluice_kinds::metadata::{controller, group_and_kind, label};
+use sluice_kinds::patch::MadeFor;
 
 use crate::admission::policy::Policy;
 use crate::admission::request::{Request, UserInfo};
@@ -130,26 +131,40 @@ pub(crate) fn is_made_for_owner(pod: &Value, author: Author<'_>, policy: &Policy
         }
 }
 
-/// Whether a new `pod` that names a controller goes with what that controller works for: it needs no
-/// gate beside those that it brings, and has no usage of its own.
+/// Whom a new `pod` was made for that names a controller. One that goes with its owner needs no gate beside those that it
+/// brings, and has no usage of its own.
 ///
 /// One that is gated as Sluice gates templates waits for its object, whoever the controller is. One
 /// with a queue label alone would run at once: it is believed if a JobKind declares what owns it, or
 /// that one of them makes such owners.
-pub(crate) fn is_believed(pod: &Value, author: Author<'_>, policy: &Policy) -> bool {
+pub(crate) fn made_for(pod: &Value, author: Author<'_>, policy: &Policy) -> MadeFor {
+    let if_so = |is_believed, made_for| {
+        if is_believed {
+            made_for
+        } else {
+            MadeFor::Unknown
+        }
+    };
     let Some((group, kind)) = controller(pod) else {
-        return false;
+        return MadeFor::Unknown;
     };
     if label(pod, MANAGED_LABEL).is_some() && policy.queue_gates().carried(pod).is_some() {
-        return author.makes(None);
+        return if_so(author.makes(None), MadeFor::Owner);
     }
     if COPIERS.contains(&(group, kind)) {
-        return false;
+        return MadeFor::Unknown;
     }
     match policy.kind(group, kind) {
         // Each of its pods has usage of its own.
-        Some(owner) if owner.is_opaque() => false,
-        Some(owner) => author.makes(owner.child("", "Pod")),
-        None => policy.is_child(group, kind) && author.makes(None),
+        Some(owner) if owner.is_opaque() => {
+            let waits_by_pods = !owner.is_suspended_by_gates();
+            let is_believed = waits_by_pods && author.makes(owner.child("", "Pod"));
+            if_so(is_believed, MadeFor::GatedByPods)
+        }
+        Some(owner) => if_so(author.makes(owner.child("", "Pod")), MadeFor::Owner),
+        None => if_so(
+            policy.is_child(group, kind) && author.makes(None),
+            MadeFor::Owner,
+        ),
     }
 }

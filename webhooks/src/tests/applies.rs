@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use sluice_crds::{AppliedKind, AppliesTo, GateSpec, LIFTED_GATES_ANNOTATION, Lifting};
 use sluice_gates::CompiledAppliesTo;
 use sluice_kinds::gates::Gate;
+use sluice_kinds::priority_classes::PriorityClasses;
 
 use super::lift::judge_by;
 use super::*;
@@ -46,10 +47,12 @@ fn of_team_a() -> AppliesTo {
 
 fn surroundings() -> Surroundings {
     let team = BTreeMap::from([("team".to_owned(), "a".to_owned())]);
+    let mut priority_classes = PriorityClasses::default();
+    priority_classes.put("high", Some(&json!({"value": 1000})));
     Surroundings {
         namespaces: [("n".to_owned(), Arc::new(team))].into(),
         workload_priorities: [("low".to_owned(), -10)].into(),
-        pod_priorities: [("high".to_owned(), 1000)].into(),
+        priority_classes,
     }
 }
 

@@ -13,6 +13,8 @@ use crate::fixtures::{
 use crate::gates::scheduling::scheduling_gates;
 use crate::read::pod::PodMode;
 
+const LISTED: &str = "sluice.dev/propagated-gates";
+
 fn bare(labels: Value, annotations: Value) -> Value {
     mk_pod(labels, annotations)
 }
@@ -41,7 +43,12 @@ fn bare(labels: Value, annotations: Value) -> Value {
 #[case::mirror(
     bare(json!({QUEUE: "a"}), json!({QUEUE_GATE: "true", "kubernetes.io/config.mirror": "x"})), None)]
 fn who_waits(#[case] pod: Value, #[case] expected: Option<PodHold>) {
-    let hold = PodHold::at_creation(&pod, &QueueLabels::default(), &queue_gates(), false);
+    let hold = PodHold::at_creation(
+        &pod,
+        &QueueLabels::default(),
+        &queue_gates(),
+        MadeFor::Unknown,
+    );
     assert_eq!(hold, expected);
 }
 
@@ -55,16 +62,47 @@ fn who_waits(#[case] pod: Value, #[case] expected: Option<PodHold>) {
 #[case::opted_in(bare(json!({}), json!({QUEUE_GATE: "true"})), Some(PodHold::Single))]
 fn who_waits_of_an_owner(#[case] pod: Value, #[case] believed: Option<PodHold>) {
     let pod = owned(pod, "batch/v1", "Job");
-    let hold = |is_believed| {
-        PodHold::at_creation(&pod, &QueueLabels::default(), &queue_gates(), is_believed)
-    };
-    assert_eq!(hold(true), believed);
-    assert_eq!(hold(false), Some(PodHold::Single));
+    let hold =
+        |made_for| PodHold::at_creation(&pod, &QueueLabels::default(), &queue_gates(), made_for);
+    assert_eq!(hold(MadeFor::Owner), believed);
+    assert_eq!(hold(MadeFor::Unknown), Some(PodHold::Single));
+}
+
+/// Of a SparkApplication there is only the metadata of its pods: they list its gates.
+#[rstest]
+#[case::gated(json!({LISTED: "a.io/x,b.io/y"}), Some(PodHold::Gates), &["a.io/x", "b.io/y"])]
+#[case::gated_and_queued(
+    json!({LISTED: "a.io/x", QUEUE_GATE: "true"}), Some(PodHold::Single), &[QUEUE_GATE, "a.io/x"])]
+#[case::neither(json!({LISTED: ""}), None, &[])]
+fn the_gates_of_what_waits_by_its_pods(
+    #[case] annotations: Value,
+    #[case] expected: Option<PodHold>,
+    #[case] gates: &[&str],
+) {
+    let mut pod = owned(bare(json!({}), annotations), "s.io/v1", "SparkApplication");
+    let made_for = MadeFor::GatedByPods;
+    let hold = PodHold::at_creation(&pod, &QueueLabels::default(), &queue_gates(), made_for);
+    assert_eq!(hold, expected);
+    let before = pod["metadata"]["annotations"][LISTED].clone();
+    let Some(hold) = hold else { return };
+    let patch = hold.patch(&pod, &queue_gates(), made_for);
+    json_patch::patch(&mut pod, &patch).unwrap();
+    assert!(scheduling_gates(&pod).eq(gates.iter().copied()), "{pod}");
+    assert_eq!(pod["metadata"]["annotations"][LISTED], before);
+    assert_eq!(pod["metadata"]["labels"]["sluice.dev/managed"], "true");
+    let again = hold.patch(&pod, &queue_gates(), made_for);
+    assert!(again.0.is_empty(), "{again}");
 }
 
 fn held(mut pod: Value) -> Value {
-    let hold = PodHold::at_creation(&pod, &QueueLabels::default(), &queue_gates(), false).unwrap();
-    let patch = hold.patch(&pod, &queue_gates());
+    let hold = PodHold::at_creation(
+        &pod,
+        &QueueLabels::default(),
+        &queue_gates(),
+        MadeFor::Unknown,
+    )
+    .unwrap();
+    let patch = hold.patch(&pod, &queue_gates(), MadeFor::Unknown);
     json_patch::patch(&mut pod, &patch).unwrap();
     pod
 }
@@ -181,9 +219,9 @@ proptest! {
         pod = gated(pod, &carried);
         for hold in [PodHold::Single, PodHold::Group, PodHold::Gates] {
             let mut pod = pod.clone();
-            let patch = hold.patch(&pod, &queue_gates());
+            let patch = hold.patch(&pod, &queue_gates(), MadeFor::Unknown);
             json_patch::patch(&mut pod, &patch).unwrap();
-            prop_assert!(hold.patch(&pod, &queue_gates()).is_empty());
+            prop_assert!(hold.patch(&pod, &queue_gates(), MadeFor::Unknown).is_empty());
             let after: Vec<_> = scheduling_gates(&pod).take(carried.len()).collect();
             prop_assert_eq!(&after, &carried, "what was there stays first and in order");
             prop_assert_eq!(hold == PodHold::Gates || queue_gates().carried(&pod).is_some(), true);

@@ -60,7 +60,8 @@ pub(crate) fn validate_pod(options: &Options) -> MatchCondition {
 /// annotations come down from owners; so gates, their list and groups count on pods without a
 /// controller. With a queue label those of Jobs alone are not asked about that the Job controller
 /// makes: by far the most, and known without a look at JobKinds. Nor are those that are gated as
-/// Sluice gates templates, unless somebody makes them who may use an account of their namespace.
+/// Sluice gates templates, unless somebody makes them who may use an account of their namespace. Those that list gates
+/// which they lack wait for an object of which only the metadata of its pods is known.
 fn waits_by_itself(options: &Options) -> String {
     let asking = opt_ins(options).chain([Entry::annotation(ADMITTED_ANNOTATION)]);
     let listed = Entry::annotation(PROPAGATED_GATES_ANNOTATION);
@@ -68,7 +69,7 @@ fn waits_by_itself(options: &Options) -> String {
     let managed = Entry::label(MANAGED_LABEL).is_on("object");
     let gated = queue_gated(options);
     format!(
-        "!{} && (\n{} ||\n({}) && !({JOB_CONTROLLER} && {}) ||\n({}) && !{} ||\n{gated} && !{managed}) &&\n\
+        "!{} && (\n{} ||\n({}) && !({JOB_CONTROLLER} && {}) ||\n({}) && !{} ||\n{} ||\n{gated} && !{managed}) &&\n\
          !({managed} && {} && {gated} && !{} &&\n{IS_CONTROLLER})",
         Entry::annotation(MIRROR_ANNOTATION).is_on("object"),
         any(asking, "object"),
@@ -76,8 +77,19 @@ fn waits_by_itself(options: &Options) -> String {
         controller(" && o.apiVersion.startsWith('batch/') && o.kind == 'Job'"),
         any(alone, "object"),
         controller(""),
+        lacks_listed_gates(),
         controller(""),
         Entry::annotation(ADMITTED_ANNOTATION).is_on("object"),
+    )
+}
+
+/// CEL: the pod `object` lists gates that it does not have: those of an object that waits by its pods.
+fn lacks_listed_gates() -> String {
+    let listed = Entry::annotation(PROPAGATED_GATES_ANNOTATION);
+    format!(
+        "({} && object.metadata.annotations['{PROPAGATED_GATES_ANNOTATION}'].split(',').exists(n, !(\
+         has(object.spec.schedulingGates) && object.spec.schedulingGates.exists(g, g.name == n))))",
+        listed.is_on("object")
     )
 }
 
@@ -110,10 +122,12 @@ pub(crate) const IS_CONTROLLER: &str = "(request.userInfo.username == 'system:ku
      has(request.userInfo.groups) && 'system:masters' in request.userInfo.groups && \
      !request.userInfo.username.startsWith('system:serviceaccount:'))";
 
-/// CEL: the edit brings a pod a gate annotation or a queue label, which it may only be born with. A
-/// gate annotation may be removed.
+/// CEL: the edit brings a pod a gate annotation or a queue label, which it may only be born with, or the record of an
+/// admission, which is Sluice's to write. A gate annotation may be removed.
 fn late(options: &Options) -> String {
+    let admitted = Entry::annotation(ADMITTED_ANNOTATION);
     let entries = queue_names(options).chain(gate_annotations());
+    let entries = entries.chain([admitted]);
     let late: Vec<_> = entries
         .map(|entry| format!("{} && {}", entry.is_on("object"), entry.differs()))
         .collect();

@@ -233,9 +233,17 @@ fn update(options: &Options) -> String {
         differs(Map::Annotations, RETRIABLE_IN_GROUP_ANNOTATION),
         is_bool(RETRIABLE_IN_GROUP_ANNOTATION)
     );
+    // It may run in a queue: then it would be counted as this record says.
+    let forged = when(
+        &format!(
+            "'{ADMITTED_ANNOTATION}' in variables.annotations && {}",
+            differs(Map::Annotations, ADMITTED_ANNOTATION)
+        ),
+        &forbidden(&Map::Annotations.field(ADMITTED_ANNOTATION), BY_SLUICE),
+    );
     format!(
         "{} +\n\
-         (!variables.wasManaged ? [] :\n\
+         (!variables.wasManaged ? {forged} :\n\
          {} +\n\
          {} +\n\
          {} +\n\

@@ -6,6 +6,7 @@ use serde_json::Value;
 use sluice_crds::PRIORITY_CLASS_LABEL;
 use sluice_gates::{Candidate, Totals};
 use sluice_kinds::metadata::{controller, label};
+use sluice_kinds::priority_classes::NoPriorityClass;
 use sluice_kinds::problem::{Problem, summarize};
 use sluice_kinds::requests::PodDefaults;
 use sluice_kinds::view::PodSetView;
@@ -126,13 +127,10 @@ impl Candidate for Applicant<'_> {
                 .and_then(|value| value.try_into().ok())
                 .unwrap_or_default());
         }
-        let Some(class) = self.priority_class()? else {
-            return Ok(0);
-        };
-        let value = known.pod_priorities.get(&class);
-        value
-            .copied()
-            .ok_or_else(|| format!("there is no PriorityClass {class:?}"))
+        let class = self.priority_class()?;
+        let found = known.priority_classes.of_template(class.as_deref());
+        let missing = |NoPriorityClass(class)| format!("there is no PriorityClass {class:?}");
+        found.map(|(_, value)| value).map_err(missing)
     }
 
     fn user(&self) -> &str {

@@ -20,7 +20,8 @@ pub(crate) fn hold(request: &Request, edit: &Edit<'_>, policy: &Policy) -> Vec<P
         return Vec::new();
     };
     if let (Some(old), Some(_)) = (edit.old, kind.suspend_path()) {
-        return pause::patch(kind, hold_of(kind, edit), (old, edit.new), policy);
+        let hold = hold_of(kind, edit);
+        return pause::patch(request, kind, hold, (old, edit.new), policy);
     }
     let waiting = |hold, queue| Waiting {
         hold,

@@ -64,6 +64,7 @@ pub(super) fn problems(
         Some(_) => Vec::new(),
     };
     if !is_managed(old) {
+        problems.extend(check_forged(old, new));
         problems.extend(gate_problems);
         problems.extend(check_late_queue(old, new, policy));
         return problems;
@@ -86,6 +87,13 @@ pub(super) fn problems(
     problems.extend(check_queue(old, new, policy));
     problems.extend(gate_problems);
     problems
+}
+
+/// A pod that Sluice does not look after yet may run in a queue: then it would be counted as this record says.
+fn check_forged(old: &Value, new: &Value) -> Option<Problem> {
+    let record = annotation(new, ADMITTED_ANNOTATION);
+    let is_forged = record.is_some() && record != annotation(old, ADMITTED_ANNOTATION);
+    is_forged.then(|| Problem::forbidden(gates::field_of(ADMITTED_ANNOTATION), BY_SLUICE_ALONE))
 }
 
 /// The annotations that say how the pod is held, and that it is admitted.

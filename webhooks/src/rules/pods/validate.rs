@@ -4,7 +4,7 @@
 
 use serde_json::Value;
 use sluice_kinds::marks;
-use sluice_kinds::patch::{PodHold, unlist_patch};
+use sluice_kinds::patch::{MadeFor, PodHold, unlist_patch};
 use sluice_kinds::problem::Problem;
 
 use crate::admission::edit::Edit;
@@ -12,7 +12,7 @@ use crate::admission::policy::Policy;
 use crate::admission::request::Request;
 use crate::admission::verdict::Verdict;
 use crate::rules::gates::marks::is_own_record;
-use crate::rules::makers::{Author, is_believed};
+use crate::rules::makers::{Author, made_for};
 use crate::rules::pods::{create, resize, update};
 
 /// Makes a pod wait that is being created, or refuses it.
@@ -20,9 +20,10 @@ pub(crate) fn hold(request: &Request, edit: &Edit<'_>, policy: &Policy) -> Verdi
     if edit.old.is_some() {
         return Verdict::allowed();
     }
-    let hold = hold_at_creation(request, edit.new, policy);
+    let made_for = made_for(edit.new, Author::of(request), policy);
+    let hold = hold_at_creation(edit.new, made_for, policy);
     let patch = match hold {
-        Some(hold) => hold.patch(edit.new, policy.queue_gates()),
+        Some(hold) => hold.patch(edit.new, policy.queue_gates(), made_for),
         None => unlist_patch(edit.new),
     };
     Verdict {
@@ -38,7 +39,8 @@ pub(crate) fn validate(request: &Request, edit: &Edit<'_>, policy: &Policy) -> V
     }
     match (edit.old, request.sub_resource.as_str()) {
         (None, "") => {
-            let hold = hold_at_creation(request, edit.new, policy);
+            let made_for = made_for(edit.new, Author::of(request), policy);
+            let hold = hold_at_creation(edit.new, made_for, policy);
             let mut problems = create::problems(edit.new, hold, policy);
             // Corrected by the mutating webhook, where that saw the pod last.
             problems.extend(marks::check_list_of_pod(edit.new));
@@ -55,12 +57,6 @@ pub(crate) fn validate(request: &Request, edit: &Edit<'_>, policy: &Policy) -> V
     }
 }
 
-fn hold_at_creation(request: &Request, pod: &Value, policy: &Policy) -> Option<PodHold> {
-    let is_believed = is_believed(pod, Author::of(request), policy);
-    PodHold::at_creation(
-        pod,
-        policy.queue_labels(),
-        policy.queue_gates(),
-        is_believed,
-    )
+fn hold_at_creation(pod: &Value, made_for: MadeFor, policy: &Policy) -> Option<PodHold> {
+    PodHold::at_creation(pod, policy.queue_labels(), policy.queue_gates(), made_for)
 }

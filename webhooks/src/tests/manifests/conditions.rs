@@ -1,5 +1,8 @@
 //! The match conditions, evaluated: which requests reach the webhook at all.
 
+use std::sync::Arc;
+
+use cel::extractors::This;
 use cel::{Context, Program};
 use rstest::rstest;
 use serde_json::{Value, json};
@@ -18,9 +21,16 @@ pub(crate) fn is_asked(
     matches(configuration, index, &mk_review(user, old, new))
 }
 
+/// As in the strings library of CEL, which API servers have.
+fn split(This(text): This<Arc<String>>, by: Arc<String>) -> cel::Value {
+    let parts: Vec<_> = text.split(by.as_str()).map(str::to_owned).collect();
+    parts.into()
+}
+
 /// Whether the webhook `index` of `configuration` is asked this.
 pub(crate) fn matches(configuration: &Value, index: usize, review: &Value) -> bool {
     let mut context = Context::default();
+    context.add_function("split", split).unwrap();
     context
         .add_variable("request", review["request"].clone())
         .unwrap();

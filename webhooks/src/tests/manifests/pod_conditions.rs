@@ -76,6 +76,8 @@ fn bare() -> Value {
 #[case::listed(mk_pod(&[MANAGED], &[LISTED], &["acme.io/x"]), true)]
 #[case::listed_from_a_template(
     owned(mk_pod(&[MANAGED], &[LISTED], &["acme.io/x"]), "batch/v1", "Job"), false)]
+#[case::listed_in_metadata_alone(
+    owned(mk_pod(&[MANAGED], &[LISTED], &[]), "sparkoperator.k8s.io/v1beta2", "SparkApplication"), true)]
 #[case::mirror(mk_pod(&[Q], &[OPT_IN, ("kubernetes.io/config.mirror", "x")], &[]), false)]
 #[case::of_a_template_without_the_gate(
     owned(mk_pod(&[Q, MANAGED], &[OPT_IN], &["acme.io/x"]), "apps/v1", "ReplicaSet"), true)]

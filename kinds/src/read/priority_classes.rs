@@ -1,0 +1,96 @@
+//! PriorityClasses, and which of them the pods of a template will have. What WorkloadPriorityClasses say does not live
+//! here: nothing has one of those by default.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+/// The PriorityClasses of a cluster.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PriorityClasses {
+    classes: BTreeMap<String, Class>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Class {
+    value: i32,
+    is_global_default: bool,
+}
+
+/// There is no PriorityClass of this name: the API server refuses pods that name it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NoPriorityClass(pub String);
+
+impl PriorityClasses {
+    /// Takes in a PriorityClass, or what has become of it. Returns whether that changes anything.
+    pub fn put(&mut self, name: &str, class: Option<&Value>) -> bool {
+        let class = class.map(|class| Class {
+            value: (class.get("value").and_then(Value::as_i64))
+                .and_then(|value| value.try_into().ok())
+                .unwrap_or_default(),
+            is_global_default: class.get("globalDefault") == Some(&Value::Bool(true)),
+        });
+        let before = match class {
+            Some(class) => self.classes.insert(name.to_owned(), class),
+            None => self.classes.remove(name),
+        };
+        before != class
+    }
+
+    /// The names of all.
+    pub fn names(&self) -> impl Iterator<Item = &String> {
+        self.classes.keys()
+    }
+
+    /// The class, if there is one, and the priority of pods whose template names this class or none. The rule is that
+    /// of the admission plugin Priority: of several global defaults the lowest counts
+    /// (`plugin/pkg/admission/priority/admission.go`).
+    ///
+    /// # Errors
+    /// There is no such class.
+    pub fn of_template(&self, class: Option<&str>) -> Result<(Option<&str>, i32), NoPriorityClass> {
+        let Some(name) = class else {
+            let defaults = self.classes.iter().filter(|(_, c)| c.is_global_default);
+            let lowest = defaults.min_by_key(|(_, class)| class.value);
+            return Ok(lowest.map_or((None, 0), |(name, class)| (Some(name), class.value)));
+        };
+        let found = self.classes.get_key_value(name);
+        let (name, class) = found.ok_or_else(|| NoPriorityClass(name.to_owned()))?;
+        Ok((Some(name), class.value))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_template_has_the_class_that_it_names_or_the_global_default() {
+        let mut classes = PriorityClasses::default();
+        assert_eq!(classes.of_template(None), Ok((None, 0)));
+        let default = |value| json!({"value": value, "globalDefault": true});
+        for (name, class) in [
+            ("high", json!({"value": 1000})),
+            ("b", default(7)),
+            ("a", default(9)),
+            ("zero", json!({})),
+        ] {
+            assert!(classes.put(name, Some(&class)), "{name}");
+        }
+        assert!(!classes.put("high", Some(&json!({"value": 1000, "description": "x"}))));
+        let cases = [
+            (None, Ok((Some("b"), 7))),
+            (Some("high"), Ok((Some("high"), 1000))),
+            (Some("zero"), Ok((Some("zero"), 0))),
+            (Some("low"), Err(NoPriorityClass("low".to_owned()))),
+        ];
+        for (class, expected) in cases {
+            assert_eq!(classes.of_template(class), expected, "{class:?}");
+        }
+        assert!(classes.put("b", None));
+        assert!(!classes.put("b", None));
+        assert_eq!(classes.of_template(None), Ok((Some("a"), 9)));
+    }
+}
