@@ -124,9 +124,8 @@ impl Auditor {
             _ if is_declared || has_ended(object) => return None,
             (Counts::OfPod, Some(owner)) if MAKE_PODS.contains(&owner) => return None,
             (Counts::OfPod, Some(owner)) => State::MadeBy(owner.to_owned()),
-            (Counts::OfTemplate(_), Some(_)) => return None,
-            // As the worker StatefulSets of a LeaderWorkerSet: what the pod belongs to is listed.
-            (Counts::Own, Some("Pod")) => return None,
+            // Of a pod: the worker StatefulSets of a LeaderWorkerSet. What the pod belongs to is listed.
+            (Counts::OfTemplate(_), Some(_)) | (Counts::Own, Some("Pod")) => return None,
             _ if is_held(object) => State::Held,
             (counts, _) => State::WouldBe(self.fate(counts, kind, &namespace, labels)),
         };
