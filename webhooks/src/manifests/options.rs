@@ -4,6 +4,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{
     LabelSelector, LabelSelectorRequirement, ObjectMeta,
 };
 use sluice_crds::{ENFORCEMENT_LABEL, QUEUE_GATE, QUEUE_NAME_LABEL};
+use sluice_kinds::PodMetadata;
 use sluice_kinds::aliases::KeyAliases;
 
 /// Namespaces that Sluice never writes to, whoever queues what there.
@@ -32,6 +33,8 @@ pub struct Options {
     pub declared: Vec<ManagedResource>,
     /// The Gates that may apply to objects that ask for nothing of Sluice.
     pub applied: Vec<AppliedGate>,
+    /// Whether some Gate applies to objects, so that a queue counts that only their pod templates name.
+    pub judges_templates: bool,
     /// The namespaces where objects need a queue.
     pub enforced: Vec<EnforcedNamespaces>,
 }
@@ -47,6 +50,8 @@ pub struct ManagedResource {
     pub resource: String,
     /// Subresources by which annotations, labels or the spec can be edited, such as `status`.
     pub subresources: Vec<String>,
+    /// Where an object has the metadata of its pods.
+    pub pod_metadata: Vec<PodMetadata>,
 }
 
 /// A Gate that may apply to objects that ask for nothing.
@@ -155,10 +160,12 @@ impl Default for Options {
                 version: "v1".to_owned(),
                 resource: resource.to_owned(),
                 subresources: vec!["status".to_owned()],
+                pod_metadata: vec![PodMetadata::of_template()],
             })
             .to_vec(),
             declared: Vec::new(),
             applied: Vec::new(),
+            judges_templates: false,
             enforced: Vec::new(),
         }
     }

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 use json_patch::PatchOperation;
 use serde_json::{Value, json};
-use sluice_kinds::aliases::{MetadataKey, OwnKey};
+use sluice_kinds::aliases::OwnKey;
 
 use crate::admission::edit::Edit;
 use crate::admission::policy::Policy;
@@ -47,17 +47,14 @@ pub(crate) fn with_own_keys(
 }
 
 fn operations(object: &Value, own_key: OwnKey<'_>) -> Vec<PatchOperation> {
-    let (map, key) = match own_key.key {
-        MetadataKey::Label(key) => ("labels", key),
-        MetadataKey::Annotation(key) => ("annotations", key),
-    };
+    let (map, key) = own_key.key.parts();
     let at = format!("/metadata/{map}");
     let below = format!("{at}/{}", escape(key));
     let has_map = object.pointer(&at).is_some_and(Value::is_object);
     let operations = match own_key.value {
         Some(value) if has_map => json!([{"op": "add", "path": below, "value": value}]),
         Some(value) => {
-            json!([{"op": "add", "path": at, "value": {key.as_str(): value}}])
+            json!([{"op": "add", "path": at, "value": {key: value}}])
         }
         None => json!([{"op": "remove", "path": below}]),
     };

@@ -16,6 +16,7 @@ mod enforcement;
 mod http;
 mod jobs;
 mod lift;
+mod made_pods;
 mod makers;
 mod manifests;
 mod marks;

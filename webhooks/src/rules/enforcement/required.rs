@@ -71,7 +71,8 @@ pub(super) fn in_namespace(
 /// Whether `object` is an exception, where `request` asks for it.
 pub(super) fn is_excepted(request: &Request, object: &Value, policy: &Policy) -> bool {
     let managed = policy.managed_namespaces();
-    managed.is_excepted(&Applicant::new(request, object, policy))
+    let queue = queue_of(object, policy.queue_labels()).map(|label| label.queue);
+    managed.is_excepted(&Applicant::new(request, object, policy, queue))
 }
 
 /// That an object without a queue is refused.
