@@ -226,3 +226,37 @@ async fn a_submitter_takes_a_job_out_of_the_queue_and_back() -> Result<()> {
     })
     .await
 }
+
+/// As manifests for Kueue have it. The policies can't read what was applied before.
+#[tokio::test]
+async fn a_manifest_that_is_applied_again_pauses_nothing() -> Result<()> {
+    bed::shared("apply-again", async |scene| {
+        scene.queue(&[quota("cpu", "2")]).await?;
+        let manifest = Job::new("j").queue("q").runs_forever();
+        let mut manifest = manifest.json();
+        manifest["spec"]["suspend"] = json!(true);
+        let apply = async |manifest: &Value| {
+            let manifest = manifest.to_string();
+            scene.kubectl(&["apply", "-f", "-"], Some(&manifest)).await
+        };
+        apply(&manifest).await?.ok()?;
+        scene.see_pods("Running", 1).await?;
+        for label in [Value::Null, json!("changed")] {
+            manifest["metadata"]["labels"]["tests/label"] = label;
+            let applied = apply(&manifest).await?;
+            let rule = "spec.suspend: true is ignored, as the manifest said the same before and the job was started since; to pause the job, use kubectl patch";
+            ensure!(applied.code == 0 && applied.stderr.contains(rule), "{applied:?}");
+            let job = scene.get("Job", "j").await?;
+            ensure!(!is_suspended(&job), "{job}");
+        }
+        let job = scene.get("Job", "j").await?;
+        ensure!(job["metadata"]["labels"]["tests/label"] == "changed", "{job}");
+        scene.see_pods("Running", 1).await?;
+        // Who says so in another way pauses it.
+        let patch = suspend(true).to_string();
+        let args = ["patch", "job", "j", "--type=merge", "-p", &patch];
+        scene.kubectl(&args, None).await?.ok()?;
+        see_paused(scene, "j").await.map(drop)
+    })
+    .await
+}

@@ -85,7 +85,7 @@ impl Gating {
     ) -> Vec<PatchOperation> {
         let mut annotations = self.annotations.clone();
         let mut operations = Vec::new();
-        let listed = self.listed(pod);
+        let listed = self.listed(pod, place);
         if listed.is_empty() {
             operations.extend(unlist(pod, place));
         } else {
@@ -98,11 +98,14 @@ impl Gating {
 
     /// The names in the annotation of propagated gates. Those that may stay do so as long as the
     /// gates are there: a name without a gate could be that of a gate that others put on the pods
-    /// later.
-    fn listed(&self, pod: &Value) -> String {
-        let mut names: BTreeSet<&str> = scheduling_gates(pod)
-            .filter(|name| self.may_stay.contains(*name))
-            .collect();
+    /// later. Of pods with only their metadata there, each name stays: to take it away would be a change of the spec,
+    /// which may make their controller begin anew.
+    fn listed(&self, pod: &Value, place: &Place) -> String {
+        let stays = |name: &&str| self.may_stay.contains(*name);
+        let mut names: BTreeSet<&str> = match place {
+            Place::Metadata(_) => propagated(pod).filter(stays).collect(),
+            _ => scheduling_gates(pod).filter(stays).collect(),
+        };
         names.extend(self.propagated.iter().map(String::as_str));
         names.into_iter().collect::<Vec<_>>().join(",")
     }

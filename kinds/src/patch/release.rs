@@ -53,6 +53,13 @@ impl CompiledKind {
         }
     }
 
+    /// Has `object` run on that an edit suspends. Empty if it can't be suspended.
+    pub fn run_on_patch(&self, object: &Value) -> Patch {
+        let path = self.suspend_path();
+        let run_on = path.map(|path| Location::default().below(path).set(object, json!(false)));
+        Patch(run_on.into_iter().collect())
+    }
+
     /// Marks `object` with what was last done to its suspend field. Empty if it says so.
     pub fn mark_patch(&self, object: &Value, mark: HeldMark) -> Patch {
         Patch(suspension::mark(object, mark).into_iter().collect())

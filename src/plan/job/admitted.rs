@@ -30,6 +30,11 @@ pub(super) fn plan_admitted(
     if job.is_paused() {
         return evict_paused(workload_key, record, *now);
     }
+    if !record.spec.active {
+        let message = "The Workload was deactivated (spec.active is false)";
+        let cause = Cause::new("Deactivated", message);
+        return evict(workload_key, record, &cause, *now);
+    }
     if situation.lacks_child() {
         return Plan::default();
     }
@@ -50,11 +55,6 @@ pub(super) fn plan_admitted(
     }
     if progress::is_refuted(record, situation.live_pods_of_set) {
         return evict_returned(workload_key, record, *now);
-    }
-    if !record.spec.active {
-        let message = "The Workload was deactivated (spec.active is false)";
-        let cause = Cause::new("Deactivated", message);
-        return evict(workload_key, record, &cause, *now);
     }
     if let Some(spec) = of_other_class(situation, record) {
         return Plan::write(Write::UpdateWorkloadSpec {

@@ -40,9 +40,21 @@ pub struct Request {
     /// Whether nothing is stored.
     #[serde(default)]
     pub dry_run: bool,
+    /// What the request says besides.
+    #[serde(default)]
+    pub options: WriteOptions,
     /// When it was received, if that matters to whoever asks.
     #[serde(skip)]
     pub received: Option<Timestamp>,
+}
+
+/// The options of a request that writes.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct WriteOptions {
+    /// Whose the written fields are; empty if the request does not say it.
+    #[serde(default)]
+    pub field_manager: String,
 }
 
 /// What an object is.

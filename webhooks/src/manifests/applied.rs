@@ -24,6 +24,8 @@ pub(super) struct AppliedWebhook {
     pub(super) rules: Vec<RuleWithOperations>,
     pub(super) match_conditions: Vec<MatchCondition>,
     pub(super) namespace_selector: LabelSelector,
+    /// Whether a request goes on that nobody answers.
+    pub(super) may_be_missed: bool,
 }
 
 /// Whether the webhook of this name is one of a Gate.
@@ -83,6 +85,7 @@ fn webhook(
             last,
         ],
         namespace_selector: selector(&gate.namespaces, options),
+        may_be_missed: false,
     }
 }
 
@@ -156,5 +159,6 @@ fn of_templates(
             last,
         ],
         namespace_selector: namespace_selector(options),
+        may_be_missed: false,
     })
 }

@@ -11,17 +11,30 @@ use crate::admission::edit::Edit;
 use crate::admission::policy::Policy;
 use crate::admission::request::Request;
 
-/// The object with Sluice's own keys, if it lacks any, and what that changes in it.
+/// The object of a request with Sluice's own keys, if it lacks any, and what that changes in it.
 pub(crate) fn spelt_out(
     request: &Request,
     edit: &Edit<'_>,
     policy: &Policy,
 ) -> (Option<Value>, Vec<PatchOperation>) {
-    let own_keys = policy.key_aliases().own_keys(edit.old, edit.new);
-    if own_keys.is_empty() || !request.sub_resource.is_empty() {
+    if request.sub_resource.is_empty() {
+        with_own_keys(edit.old, edit.new, policy)
+    } else {
+        (None, Vec::new())
+    }
+}
+
+/// `new` with Sluice's own keys, if it lacks any, and what that changes in it. It may be a template.
+pub(crate) fn with_own_keys(
+    old: Option<&Value>,
+    new: &Value,
+    policy: &Policy,
+) -> (Option<Value>, Vec<PatchOperation>) {
+    let own_keys = policy.key_aliases().own_keys(old, new);
+    if own_keys.is_empty() {
         return (None, Vec::new());
     }
-    let mut object = edit.new.clone();
+    let mut object = new.clone();
     let mut all = Vec::new();
     for own_key in own_keys {
         let operations = operations(&object, own_key);

@@ -176,6 +176,9 @@ fn hold(request: &Request, edit: &Edit<'_>, policy: &Policy) -> Verdict {
     }
     Verdict {
         patch: jobs::hold::hold(request, edit, policy),
+        warnings: jobs::pause::advice(request, edit, policy)
+            .into_iter()
+            .collect(),
         ..Verdict::allowed()
     }
 }

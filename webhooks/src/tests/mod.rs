@@ -11,6 +11,7 @@
 mod advice;
 mod applies;
 mod certificates;
+mod enforced_makers;
 mod enforcement;
 mod http;
 mod jobs;
@@ -25,6 +26,7 @@ mod pods;
 mod refusals;
 mod requests;
 mod schemas;
+mod template_keys;
 mod templates;
 mod tls;
 

@@ -26,6 +26,7 @@ pub(crate) fn variables(options: &Options, kinds: &[HeldKind]) -> Vec<Variable> 
     let all: Vec<&HeldKind> = kinds.iter().collect();
     let mut variables = owners::variables(&all, kinds);
     variables.extend(owners::author_of(&all, kinds));
+    variables.push(owners::made_for_pod(&all, kinds));
     variables.extend(gate());
     variables.extend(rule());
     variables.extend([
@@ -37,7 +38,7 @@ pub(crate) fn variables(options: &Options, kinds: &[HeldKind]) -> Vec<Variable> 
                 "params.?spec.?appliesTo.hasValue() && !has(variables.rule.when) &&\n\
                  (request.kind.group == '' && request.kind.kind == 'Pod' ?\n\
                  !('{MIRROR_ANNOTATION}' in object.metadata.?annotations.orValue({{}})) && !variables.isMadeForOwner :\n\
-                 !(variables.isChild && variables.isMadeByController))"
+                 !(variables.isChild && variables.isMadeByController) && !variables.isMadeForPod)"
             ),
         ),
         variable("isOwnedPod", IS_OWNED_POD),

@@ -20,13 +20,15 @@ pub(crate) fn hold(request: &Request, edit: &Edit<'_>, policy: &Policy) -> Vec<P
         return Vec::new();
     };
     if let (Some(old), Some(_)) = (edit.old, kind.suspend_path()) {
-        return pause::patch(kind, hold_of(kind, edit), (old, edit.new), policy);
+        let hold = hold_of(kind, edit);
+        return pause::patch(request, kind, hold, (old, edit.new), policy);
     }
     let waiting = |hold, queue| Waiting {
         hold,
         old: edit.old,
         queue,
         queue_labels: policy.queue_labels(),
+        key_aliases: policy.key_aliases(),
     };
     match hold_of(kind, edit) {
         Hold::Suspend => {

@@ -8,12 +8,24 @@ use sluice_crds::HELD_ANNOTATION;
 use sluice_kinds::metadata::annotation_text;
 use sluice_kinds::{CompiledKind, HeldMark, Hold};
 
+use crate::admission::edit::Edit;
 use crate::admission::policy::Policy;
+use crate::admission::request::Request;
 use crate::rules::growth;
+use crate::rules::jobs::held::{hold_of, reason_to_hold};
 use crate::rules::queue_label::queue_of;
+
+/// Where `kubectl apply`, and tools that do as it does, keep the manifest that was applied.
+const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+/// The field managers of those that write to each field which differs from the manifest.
+const APPLIERS: [&str; 2] = ["kubectl-client-side-apply", "argocd-controller"];
+/// What is told of a manifest that says how the job was born.
+pub(crate) const APPLIED_AGAIN: &str = "is ignored, as the manifest said the same before and the job was started since; to pause the job, use \
+     kubectl patch";
 
 /// What an edit of an object that something holds changes besides.
 pub(super) fn patch(
+    request: &Request,
     kind: &CompiledKind,
     hold: Hold,
     (old, new): (&Value, &Value),
@@ -28,9 +40,44 @@ pub(super) fn patch(
         (false, true, Hold::Suspend) if asks_to_be_queued(kind, old, new, policy) => {
             kind.mark_patch(new, HeldMark::Held).0
         }
+        (false, true, Hold::Suspend | Hold::Pods) if is_applied_again(request, kind, old, new) => {
+            kind.run_on_patch(new).0
+        }
         (false, true, Hold::Suspend | Hold::Pods) => kind.mark_patch(new, HeldMark::Released).0,
         _ => Vec::new(),
     }
+}
+
+/// What is told of an edit that would have suspended the job, but does not.
+pub(crate) fn advice(request: &Request, edit: &Edit<'_>, policy: &Policy) -> Option<String> {
+    let kind = policy.kind(&request.kind.group, &request.kind.kind)?;
+    let path = kind.suspend_path()?;
+    let (old, new) = (edit.old?, edit.new);
+    reason_to_hold(new, policy)?;
+    let suspends = kind.suspended(old) == Ok(false) && kind.suspended(new) == Ok(true);
+    let is_kept = suspends
+        && hold_of(kind, edit) != Hold::EachPod
+        && !asks_to_be_queued(kind, old, new, policy)
+        && is_applied_again(request, kind, old, new);
+    is_kept.then(|| {
+        format!(
+            "{}: true {APPLIED_AGAIN}",
+            path.to_string().trim_start_matches('.')
+        )
+    })
+}
+
+/// Whether a manifest is applied again that suspends the object, as it did before: so jobs are born that are to be queued,
+/// as in Kueue. Whoever pauses a job writes to it in another way.
+fn is_applied_again(request: &Request, kind: &CompiledKind, old: &Value, new: &Value) -> bool {
+    let suspends = |object| {
+        let manifest = annotation_text(object, LAST_APPLIED)?;
+        let manifest: Value = serde_json::from_str(manifest).ok()?;
+        kind.suspended(&manifest).ok()
+    };
+    APPLIERS.contains(&request.options.field_manager.as_str())
+        && suspends(old) == Some(true)
+        && suspends(new) == Some(true)
 }
 
 /// Whether the user of a suspended object has suspended it.

@@ -112,7 +112,8 @@ fn no_policy_is_wider_than_it_must_be() {
             .starts_with("sluice-enforce");
         let labelled = [
             json!({"key": "sluice.dev/enforcement", "operator": "Exists"}),
-            json!({"key": "sluice.dev/enforcement", "operator": "NotIn", "values": ["Ignore"]}),
+            json!({"key": "sluice.dev/enforcement", "operator": "NotIn",
+                "values": ["DryRun", "Ignore"]}),
         ];
         let expected = if is_of_enforcement {
             &labelled[..]
