@@ -43,7 +43,7 @@ use crate::process::notices::Notices;
 use crate::process::pulse::Pulse;
 use crate::process::{clock, health};
 use crate::uncharged;
-use crate::visibility::{self, ASKED_MAX, Asked, Desk, Visibility};
+use crate::visibility::{self, ASKED_MAX, Asked, Desk, Explainer, Visibility};
 
 /// How long the controller may take to end what it has under way.
 const STEP_DOWN: Duration = Duration::from_secs(20);
@@ -292,8 +292,9 @@ impl Replica {
     ) {
         self.election.advertise(port.address());
         let desk = Desk::open(self.asks.clone(), stop.clone());
+        let explainer = Explainer::new(self.asks.clone(), desk.clone());
         let basis = visibility::Basis {
-            router: visibility::router(desk, self.election.leader()),
+            router: visibility::router(desk, explainer, self.election.leader()),
             slot,
             tls,
             client: self.clients.write.clone(),

@@ -35,6 +35,7 @@ pub use jobkind::hold::Hold;
 pub use jobkind::kind::CompiledKind;
 pub use jobkind::{api_groups, hold, schema};
 pub use patch::marks;
+pub use pod_sets::metadata::PodMetadata;
 pub use read::place::Place;
 pub use read::pod::PodView;
 pub use read::suspension::{HeldMark, Suspension};

@@ -99,7 +99,11 @@ create workloadpriorityclasses: - - -
 create gates: - - -
 get clusterqueues: - - -
 get localqueues.visibility.sluice.dev/pendingworkloads: y y y
+get workloads.visibility.sluice.dev/explanation: y y y
+get pods.visibility.sluice.dev/explanation: y y y
 get clusterqueues.visibility.sluice.dev/pendingworkloads: - - -
+get clusterqueues.visibility.sluice.dev/tree: - - -
+get cohorts.visibility.sluice.dev/tree: - - -
 create jobkinds: - - -
 ";
 
@@ -361,7 +365,7 @@ async fn tenants_can_not_admit_their_own_jobs() -> Result<()> {
     let may = async |role: &str, verb: &str, resource: &str, subresource: &str| {
         // With a namespace, a review of what is in none would be about something that nobody asks for.
         let (resource, group) = resource.split_once('.').unwrap_or((resource, "sluice.dev"));
-        let is_namespaced = ["workloads", "localqueues"].contains(&resource);
+        let is_namespaced = ["workloads", "localqueues", "pods"].contains(&resource);
         let review = json!({
             "apiVersion": "authorization.k8s.io/v1",
             "kind": "SubjectAccessReview",

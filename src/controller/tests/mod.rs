@@ -162,6 +162,7 @@ impl Play {
                     version: "v1".to_owned(),
                     resource: "jobs".to_owned(),
                     subresources: Vec::new(),
+                    pod_metadata: Vec::new(),
                 },
             },
         }));

@@ -210,6 +210,7 @@ impl Keeper {
         let (applied, in_place) = applied::wanted(&policy, &of_kinds);
         let options = Options {
             applied,
+            judges_templates: !policy.applied().is_empty(),
             enforced: applied::enforced(&policy),
             ..self.options.clone().with_managed(&resources)
         };

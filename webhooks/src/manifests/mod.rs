@@ -13,6 +13,7 @@ mod held;
 pub mod jail;
 mod options;
 pub mod own;
+mod pod_queues;
 pub mod policies;
 pub mod step;
 mod stored;

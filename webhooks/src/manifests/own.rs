@@ -15,6 +15,7 @@ use crate::manifests::stored::{
     are_same_rules, ca_bundle, common, has_written_rules, is_same_resource, is_undecided, list,
     name_of, set, webhooks,
 };
+use crate::manifests::webhooks::IGNORE;
 
 /// What there is of one kind of webhook configuration, and what it is to be made of.
 #[derive(Debug, Clone, Copy)]
@@ -131,6 +132,9 @@ impl Making<'_> {
         let mut selector = selector.as_object().cloned().unwrap_or_default();
         selector.insert("matchExpressions".to_owned(), selected.into());
         set(&mut webhook, "namespaceSelector", selector.into());
+        if wanted["failurePolicy"] == IGNORE {
+            set(&mut webhook, "failurePolicy", IGNORE.into());
+        }
         Some(webhook)
     }
 

@@ -57,7 +57,7 @@ fn surroundings() -> Surroundings {
 }
 
 /// A policy where each of these is a Gate.
-fn policy_of(gates: &[(&str, Lifting, AppliesTo)]) -> Policy {
+pub(super) fn policy_of(gates: &[(&str, Lifting, AppliesTo)]) -> Policy {
     let named = |name: &str| Gate::parse(name, "").unwrap();
     let specs = gates.iter().map(|(name, lifting, applies_to)| {
         let spec = GateSpec {
@@ -78,11 +78,11 @@ fn policy_of(gates: &[(&str, Lifting, AppliesTo)]) -> Policy {
         .with_applied(applied, Arc::new(surroundings()))
 }
 
-fn budget(applies_to: AppliesTo) -> Policy {
+pub(super) fn budget(applies_to: AppliesTo) -> Policy {
     policy_of(&[("acme.io/budget", Lifting::Owners, applies_to)])
 }
 
-fn gates_of(object: &Value) -> Option<&str> {
+pub(super) fn gates_of(object: &Value) -> Option<&str> {
     object["metadata"]["annotations"][GATES].as_str()
 }
 
@@ -199,6 +199,7 @@ fn in_a_selected_namespace_no_queue_is_needed(#[case] object: Value) {
     JOBSET_CONTROLLER,
     owned(of_pods(None, 1), "jobset.x-k8s.io/v1alpha2", "JobSet")
 )]
+#[case::for_a_pod_of_its_own(JOBSET_CONTROLLER, owned(of_pods(None, 1), "v1", "Pod"))]
 #[case::pod_of_a_controller(JOB_CONTROLLER, owned(mk_pod(&[], &[], &[]), "batch/v1", "Job"))]
 #[case::by_sluice(SLUICE, of_pods(None, 1))]
 fn what_controllers_make_is_not_gated_again(#[case] user: &str, #[case] object: Value) {

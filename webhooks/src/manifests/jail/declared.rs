@@ -13,9 +13,9 @@ use crate::manifests::declared::{
 };
 use crate::manifests::jail::cell::{Cell, Param, of, rule};
 use crate::manifests::jail::{entries, webhook_rules};
-use crate::manifests::options::{OWN_LABEL, Options};
+use crate::manifests::options::{DRY_RUNS, OWN_LABEL, Options};
 use crate::manifests::webhooks::{
-    CONFIGURATION, MUTATE_JOBS, MUTATE_PODS, VALIDATE_JOBS, VALIDATE_PODS,
+    CONFIGURATION, IGNORE, MUTATE_JOBS, MUTATE_PODS, VALIDATE_JOBS, VALIDATE_PODS,
 };
 
 const API_VERSION: &str = "admissionregistration.k8s.io/v1";
@@ -139,6 +139,7 @@ fn webhooks() -> String {
         "matchConditions",
         "namespaceSelector",
         "clientConfig",
+        "failurePolicy",
     ];
     let as_shipped = format!(
         "{}.all(k, k in {})",
@@ -158,8 +159,19 @@ fn webhooks() -> String {
         selector("shipped[0]", "matchExpressions"),
         selector("new", "matchExpressions"),
     );
+    // What only reports holds up nothing.
+    let dry_runs = texts(
+        DRY_RUNS
+            .map(|name| format!("{name}{SUFFIX}"))
+            .iter()
+            .map(String::as_str),
+    );
+    let as_hard = format!(
+        "(p.new.?failurePolicy == p.shipped[0].?failurePolicy || p.new.?failurePolicy.orValue('') == {} && p.new.name in {dry_runs})",
+        text(IGNORE)
+    );
     let allowed = format!(
-        "p.shipped.size() == 1 && {as_shipped} &&\n{same_server} &&\n{fewer_namespaces} &&\n{} &&\n{}",
+        "p.shipped.size() == 1 && {as_shipped} &&\n{as_hard} &&\n{same_server} &&\n{fewer_namespaces} &&\n{} &&\n{}",
         conditions(),
         rules()
     );

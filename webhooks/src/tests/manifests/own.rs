@@ -137,7 +137,7 @@ fn a_selector_with_an_empty_list_is_written_once() {
         operator: "Exists".to_owned(),
         values: Some(Vec::new()),
     }]);
-    options.enforced = vec![EnforcedNamespaces::selected(namespaces)];
+    options.enforced = vec![EnforcedNamespaces::selected(namespaces, false)];
     let bench = Bench::new(&options, false);
     let mut stored = bench.made(&Value::Null, &[]).unwrap();
     for webhook in stored["webhooks"].as_array_mut().unwrap() {

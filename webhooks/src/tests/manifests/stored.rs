@@ -10,6 +10,7 @@ pub(super) fn resource(group: &str, name: &str) -> ManagedResource {
         version: "v1".to_owned(),
         resource: name.to_owned(),
         subresources: vec!["status".to_owned()],
+        pod_metadata: Vec::new(),
     }
 }
 
