@@ -39,10 +39,11 @@ use crate::process::clock::WallClock;
 use crate::process::config::{self, Configuration, Follower};
 use crate::process::lease::Election;
 use crate::process::metrics::Metrics;
+use crate::process::notices::Notices;
 use crate::process::pulse::Pulse;
 use crate::process::{clock, health};
 use crate::uncharged;
-use crate::visibility::{self, ASKED_MAX, Asked, Desk, Visibility};
+use crate::visibility::{self, ASKED_MAX, Asked, Desk, Explainer, Visibility};
 
 /// How long the controller may take to end what it has under way.
 const STEP_DOWN: Duration = Duration::from_secs(20);
@@ -104,15 +105,7 @@ pub async fn run(args: Args) -> Result<()> {
         let port = port.with_context(|| format!("listen on {bind}"))?;
         replica.show(port, slot.clone(), tls, &stop);
     }
-    let keeper = Keeper::new(
-        replica.clients.write.clone(),
-        &replica.identity.namespace,
-        &args.webhook_san,
-        slot.clone(),
-        replica.election.term(),
-        replica.metrics.clone(),
-    );
-    tokio::spawn(keeper.run(stop.clone()));
+    replica.keep_certificate(&args.webhook_san, slot.clone(), &stop);
     replica.follow_kinds();
     let (alive, ready) = (replica.liveness(), replica.readiness(slot));
     let serving = async {
@@ -200,6 +193,8 @@ pub struct Replica {
     pulse: Arc<Pulse>,
     election: Election,
     clock: WallClock,
+    /// Of changes of the webhook configurations.
+    notices: Notices,
     /// What readers ask the controller.
     asks: mpsc::Sender<Asked>,
     asked: mpsc::Receiver<Asked>,
@@ -252,6 +247,7 @@ impl Replica {
             metrics,
             election,
             clock: WallClock::default(),
+            notices: Notices::default(),
         }
     }
 
@@ -266,6 +262,26 @@ impl Replica {
         self.election.set_clock(clock);
     }
 
+    /// Keeps the certificate, and watches the webhook configurations that trust it.
+    fn keep_certificate(
+        &mut self,
+        sans: &[String],
+        slot: Arc<CertificateSlot>,
+        stop: &CancellationToken,
+    ) {
+        self.notices = webhook_rules::notices(&self.clients.read);
+        let keeper = Keeper::new(
+            self.clients.write.clone(),
+            &self.identity.namespace,
+            sans,
+            slot,
+            self.election.term(),
+            self.metrics.clone(),
+            self.notices.clone(),
+        );
+        tokio::spawn(keeper.run(stop.clone()));
+    }
+
     /// Starts to serve visibility.sluice.dev.
     fn show(
         &mut self,
@@ -276,8 +292,9 @@ impl Replica {
     ) {
         self.election.advertise(port.address());
         let desk = Desk::open(self.asks.clone(), stop.clone());
+        let explainer = Explainer::new(self.asks.clone(), desk.clone());
         let basis = visibility::Basis {
-            router: visibility::router(desk, self.election.leader()),
+            router: visibility::router(desk, explainer, self.election.leader()),
             slot,
             tls,
             client: self.clients.write.clone(),
@@ -357,6 +374,7 @@ impl Replica {
         let basis = webhook_rules::Basis {
             options: self.manifests.clone(),
             policy: self.policy.clone(),
+            notices: self.notices.clone(),
         };
         let rules = Rules::keep(
             self.clients.write.clone(),

@@ -40,13 +40,14 @@ pub use api::explanation::{
 pub use api::flavor::{Flavor, FlavorFungibility, FlavorPreference, WhenCanBorrow, WhenCanPreempt};
 pub use api::limits;
 pub use api::names::{
-    CohortName, FlavorName, LocalQueueKey, PodSetName, QueueName, ResourceName, WorkloadId,
+    CohortName, FlavorName, LocalQueueKey, NodeName, PodSetName, QueueName, ResourceName,
+    WorkloadId,
 };
 pub use api::node_selection::{
     LabelExpression, LabelOperator, Mismatch, NodeSelectorTerm, Taint, TaintEffect, Toleration,
     TolerationOperator,
 };
-pub use api::outlook::{LimitingNode, NotPreempted, Outlook, ShortResource};
+pub use api::outlook::{LimitingNode, Need, NotPreempted, Outlook, ShortResource, Trial, Trials};
 pub use api::preemption_policy::{
     BorrowWithinCohort, Preemption, ReclaimWithinCohort, WithinClusterQueue,
 };
@@ -58,9 +59,11 @@ pub use api::quota::{FlavorQuotas, Quota, ResourceGroup};
 pub use api::settings::{FairPreemption, Settings};
 pub use api::share::{Share, Weight};
 pub use api::status::{
-    ByFlavor, CohortStatus, InactiveReason, LocalQueueInactiveReason, LocalQueueStatus, Pending,
-    QueueQuota, QueueStatus, ResourceUsage, Snapshot, Usage, sum_by_resource,
+    ByFlavor, CohortStatus, InactiveReason, LocalQueueInactiveReason, LocalQueueStatus,
+    NodeAmounts, Pending, QueueQuota, QueueStatus, ResourceUsage, Snapshot, TreeNode, Usage,
+    sum_by_resource,
 };
 pub use api::time::Time;
 pub use api::workload::{Admission, PodSet, PodSetAssignment, Workload, WorkloadState};
+pub use explain::holders::{Holder, Holders};
 pub use state::engine::Engine;

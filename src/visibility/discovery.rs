@@ -37,12 +37,12 @@ pub fn group() -> Value {
 /// `/apis/visibility.sluice.dev/v1alpha1`. Only subresources are listed: `kubectl get clusterqueues` must go on to mean
 /// those of `sluice.dev`.
 pub fn resources() -> Value {
-    let resource = |name: &str, is_namespaced: bool| {
+    let resource = |name: &str, is_namespaced: bool, kind: &str| {
         json!({
-            "name": format!("{name}/pendingworkloads"),
+            "name": name,
             "singularName": "",
             "namespaced": is_namespaced,
-            "kind": "PendingWorkloadsSummary",
+            "kind": kind,
             "verbs": ["get"],
         })
     };
@@ -50,6 +50,13 @@ pub fn resources() -> Value {
         "kind": "APIResourceList",
         "apiVersion": "v1",
         "groupVersion": format!("{GROUP}/{VERSION}"),
-        "resources": [resource("clusterqueues", false), resource("localqueues", true)],
+        "resources": [
+            resource("clusterqueues/pendingworkloads", false, "PendingWorkloadsSummary"),
+            resource("localqueues/pendingworkloads", true, "PendingWorkloadsSummary"),
+            resource("clusterqueues/tree", false, "QuotaTree"),
+            resource("cohorts/tree", false, "QuotaTree"),
+            resource("workloads/explanation", true, "WorkloadExplanation"),
+            resource("pods/explanation", true, "WorkloadExplanation"),
+        ],
     })
 }

@@ -1,30 +1,35 @@
-//! The API `visibility.sluice.dev`: who waits in which queue, in order, for people and dashboards to read. The API server
-//! passes requests on that it has authenticated and authorized.
+//! The API `visibility.sluice.dev`: who waits in which queue, in order, and why, and how
+//! trees of cohorts stand, for people and dashboards to read. The API
+//! server passes requests on that it has authenticated and authorized.
 //!
 //! ```text
-//! API server ──TLS──▶ serve ──▶ routes ──▶ Desk ──▶ views ── Asked ──▶ the controller, between two cycles
+//! API server ──TLS──▶ serve ──▶ routes ──▶ Desk, Explainer ── Asked ──▶ the controller, between two cycles
 //!                       └─ forward ──▶ the leader, where this replica does not lead
 //! ```
 //!
 //! Nothing here decides anything, and nobody waits for it. It costs nothing while nobody reads.
 //!
-//! Must not know the controller: it is asked over a channel. Uses `process`.
+//! Must not know the controller: it is asked over a channel. Uses `process` and `plan`.
 
+mod cohorts;
 mod discovery;
+mod explained;
+mod explainer;
 mod forward;
 mod front_proxy;
-mod page;
+mod pending;
 mod problem;
 mod question;
 mod routes;
 mod serve;
-mod summary;
-mod view;
 mod views;
-mod waiting;
 
-pub use question::{ASKED_MAX, Asked, Place, Taken, WAITING_MAX};
+pub use cohorts::taken::TakenTree;
+pub use explained::findings::{Findings, Found, HOLDERS_MAX, Named, State, Stated};
+pub use explainer::Explainer;
+pub use pending::place::{Place, Taken, WAITING_MAX};
+pub use pending::waiting::{Job, Waiting, Why};
+pub use question::{ASKED_MAX, Asked};
 pub use routes::router;
 pub use serve::{Basis, Visibility};
 pub use views::Desk;
-pub use waiting::{Job, Waiting, Why};

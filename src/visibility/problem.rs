@@ -8,7 +8,6 @@ use serde_json::json;
 use thiserror::Error;
 
 use super::discovery::GROUP;
-use super::question::Place;
 
 /// Seconds after which a client is to try again that could not be answered now.
 const TRY_AGAIN_SECONDS: u32 = 1;
@@ -28,7 +27,7 @@ pub enum Problem {
         /// What would be accepted.
         rule: &'static str,
     },
-    /// There is no such queue.
+    /// There is no such object.
     #[error("{resource}.{GROUP} {name:?} not found")]
     NotFound {
         /// The resource.
@@ -66,12 +65,8 @@ impl Problem {
         }
     }
 
-    /// There is no such queue.
-    pub fn not_found(place: &Place) -> Self {
-        let (resource, name) = match place {
-            Place::ClusterQueue(name) => ("clusterqueues", name.as_str()),
-            Place::LocalQueue(key) => ("localqueues", &*key.name),
-        };
+    /// There is no object of this name.
+    pub fn not_found(resource: &'static str, name: &str) -> Self {
         Self::NotFound {
             resource,
             name: name.to_owned(),

@@ -1,43 +1,37 @@
 //! What the controller is asked, and what it answers. It takes what is asked for in small parts, between two cycles.
 
-use sluice_engine::{LocalQueueKey, QueueName};
+use sluice_engine::NodeName;
 use tokio::sync::oneshot;
 
-use super::waiting::Waiting;
+use super::cohorts::taken::TakenTree;
+use super::explained::findings::{Findings, Named};
+use super::pending::place::{Place, Taken};
 
 /// Questions that may wait for the controller.
 pub const ASKED_MAX: usize = 16;
 
-/// How many may wait in a ClusterQueue for it to be listed, and in all that are kept: some 250 bytes each.
-pub const WAITING_MAX: usize = 300_000;
-
-/// Where somebody waits.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Place {
-    /// In a ClusterQueue.
-    ClusterQueue(QueueName),
-    /// In a LocalQueue.
-    LocalQueue(LocalQueueKey),
-}
-
-/// Who waits in a ClusterQueue: the one that is named, or that of the LocalQueue.
+/// A question, and where the answer goes: none if there is nothing of that name.
 #[derive(Debug)]
-pub struct Asked {
-    /// Which queue.
-    pub place: Place,
-    /// None if there is no such queue.
-    pub reply: oneshot::Sender<Option<Taken>>,
-}
-
-/// All who wait in one ClusterQueue, in no order.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Taken {
-    /// Its name.
-    pub cluster_queue: QueueName,
-    /// Whether it exists. If not, some LocalQueue points to it.
-    pub exists: bool,
-    /// The LocalQueues that point to it.
-    pub local_queues: Vec<LocalQueueKey>,
-    /// Those who wait in these. More than [`WAITING_MAX`]: not all.
-    pub waiting: Vec<Waiting>,
+pub enum Asked {
+    /// Who waits in a ClusterQueue: the one that is named, or that of the LocalQueue.
+    Pending {
+        /// Which queue.
+        place: Place,
+        /// Who waits.
+        reply: oneshot::Sender<Option<Taken>>,
+    },
+    /// How a workload stands.
+    Workload {
+        /// Which one.
+        named: Named,
+        /// What was found.
+        reply: oneshot::Sender<Option<Box<Findings>>>,
+    },
+    /// How the tree of cohorts stands that a node is in.
+    Tree {
+        /// Which node.
+        of: NodeName,
+        /// What was found.
+        reply: oneshot::Sender<Option<TakenTree>>,
+    },
 }

@@ -1,33 +1,38 @@
-//! The paths of the API: which queue is asked for, and the answer.
+//! The paths of the API: which queue or workload is asked for, and the answer.
 
 use axum::extract::{Path, RawQuery, State};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
-use sluice_engine::{LocalQueueKey, QueueName};
+use sluice_engine::{LocalQueueKey, NodeName, QueueName};
 use tokio::sync::watch;
 
 use super::discovery;
-use super::page::Page;
+use super::explained::findings::Named;
+use super::explainer::Explainer;
+use super::pending::page::Page;
+use super::pending::place::Place;
+use super::pending::summary::PendingWorkloadsSummary;
 use super::problem::Problem;
-use super::question::Place;
-use super::summary::PendingWorkloadsSummary;
 use super::views::Desk;
 use crate::process::lease::Leader;
 
 #[derive(Clone)]
 struct Reception {
     desk: Desk,
+    explainer: Explainer,
     leader: watch::Receiver<Leader>,
 }
 
 /// All paths. Where this replica does not lead, only those that say what there is are answered.
-pub fn router(desk: Desk, leader: watch::Receiver<Leader>) -> Router {
+pub fn router(desk: Desk, explainer: Explainer, leader: watch::Receiver<Leader>) -> Router {
     let root = discovery::root();
     let group = format!("/apis/{}", discovery::GROUP);
     let of_cluster_queue = format!("{root}/clusterqueues/{{name}}/pendingworkloads");
     let of_local_queue =
         format!("{root}/namespaces/{{namespace}}/localqueues/{{name}}/pendingworkloads");
+    let of_workload = format!("{root}/namespaces/{{namespace}}/workloads/{{name}}/explanation");
+    let of_pod = format!("{root}/namespaces/{{namespace}}/pods/{{name}}/explanation");
     Router::new()
         .route("/healthz", get(|| async { "ok" }))
         .route("/apis", get(|| async { Json(discovery::groups()) }))
@@ -35,9 +40,17 @@ pub fn router(desk: Desk, leader: watch::Receiver<Leader>) -> Router {
         .route(&root, get(|| async { Json(discovery::resources()) }))
         .route(&of_cluster_queue, get(cluster_queue))
         .route(&of_local_queue, get(local_queue))
+        .route(&format!("{root}/cohorts/{{name}}/tree"), get(cohort_tree))
+        .route(&format!("{root}/clusterqueues/{{name}}/tree"), get(tree))
+        .route(&of_workload, get(workload))
+        .route(&of_pod, get(pod))
         .fallback(|| async { Problem::NoSuchPath })
         .method_not_allowed_fallback(|| async { Problem::Method })
-        .with_state(Reception { desk, leader })
+        .with_state(Reception {
+            desk,
+            explainer,
+            leader,
+        })
 }
 
 async fn cluster_queue(
@@ -58,12 +71,59 @@ async fn local_queue(
     reception.pending(place, query.as_deref()).await
 }
 
+async fn workload(
+    State(reception): State<Reception>,
+    Path((namespace, name)): Path<(String, String)>,
+) -> Result<Response, Problem> {
+    let (namespace, name) = (namespace.into(), name.into());
+    reception.explain(Named::Workload { namespace, name }).await
+}
+
+async fn pod(
+    State(reception): State<Reception>,
+    Path((namespace, name)): Path<(String, String)>,
+) -> Result<Response, Problem> {
+    let (namespace, name) = (namespace.into(), name.into());
+    reception.explain(Named::Pod { namespace, name }).await
+}
+
+async fn cohort_tree(
+    State(reception): State<Reception>,
+    Path(name): Path<String>,
+) -> Result<Response, Problem> {
+    reception.tree(NodeName::Cohort(name.into())).await
+}
+
+async fn tree(
+    State(reception): State<Reception>,
+    Path(name): Path<String>,
+) -> Result<Response, Problem> {
+    reception.tree(NodeName::Queue(name.into())).await
+}
+
 impl Reception {
+    async fn tree(&self, of: NodeName) -> Result<Response, Problem> {
+        self.leads()?;
+        let tree = self.explainer.tree(of).await?;
+        Ok(Json(tree).into_response())
+    }
+
+    fn leads(&self) -> Result<(), Problem> {
+        match *self.leader.borrow() {
+            Leader::Here => Ok(()),
+            Leader::At(_) | Leader::Unknown => Err(Problem::NoLeader),
+        }
+    }
+
+    async fn explain(&self, named: Named) -> Result<Response, Problem> {
+        self.leads()?;
+        let explained = self.explainer.explain(named).await?;
+        Ok(Json(explained).into_response())
+    }
+
     async fn pending(&self, place: Place, query: Option<&str>) -> Result<Response, Problem> {
         let page = Page::read(query)?;
-        if *self.leader.borrow() != Leader::Here {
-            return Err(Problem::NoLeader);
-        }
+        self.leads()?;
         let view = self.desk.view(place.clone()).await?;
         let summary = PendingWorkloadsSummary::new(&view, &place, page)?;
         Ok(Json(summary).into_response())

@@ -11,9 +11,10 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, interval, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
+use super::pending::place::{Place, WAITING_MAX};
+use super::pending::view::View;
 use super::problem::Problem;
-use super::question::{Asked, Place, WAITING_MAX};
-use super::view::View;
+use super::question::Asked;
 use crate::process::clock;
 
 /// A view of this age is taken anew when somebody reads it.
@@ -161,7 +162,7 @@ impl Views {
         }
         // It was deleted meanwhile.
         for reader in self.readers.remove(place).unwrap_or_default() {
-            let _ = reader.send(Err(Problem::not_found(place)));
+            let _ = reader.send(Err(place.not_found()));
         }
     }
 
@@ -188,14 +189,14 @@ async fn ask(asks: mpsc::Sender<Asked>, place: Place) -> (Place, Answer) {
     let answer = async {
         sleep(ASK_EVERY).await;
         let (reply, taken) = oneshot::channel();
-        let asked = Asked {
+        let asked = Asked::Pending {
             place: place.clone(),
             reply,
         };
         asks.try_send(asked).map_err(|_| Problem::Busy)?;
         let taken = timeout(DEADLINE, taken).await;
         let taken = taken.ok().and_then(Result::ok).ok_or(Problem::Busy)?;
-        let taken = taken.ok_or_else(|| Problem::not_found(&place))?;
+        let taken = taken.ok_or_else(|| place.not_found())?;
         if WAITING_MAX < taken.waiting.len() {
             return Err(Problem::TooMany { max: WAITING_MAX });
         }

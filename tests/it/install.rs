@@ -16,11 +16,11 @@ const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 
 /// All that the controller may do anywhere, besides what Kubernetes gives everybody.
 const RIGHTS: &str = "\
-admissionregistration.k8s.io/mutatingwebhookconfigurations sluice-declared: get patch update
-admissionregistration.k8s.io/mutatingwebhookconfigurations sluice: get patch
+admissionregistration.k8s.io/mutatingwebhookconfigurations sluice-declared: delete get list patch update watch
+admissionregistration.k8s.io/mutatingwebhookconfigurations sluice: get list patch watch
 admissionregistration.k8s.io/mutatingwebhookconfigurations: create
-admissionregistration.k8s.io/validatingwebhookconfigurations sluice-declared: get patch update
-admissionregistration.k8s.io/validatingwebhookconfigurations sluice: get patch
+admissionregistration.k8s.io/validatingwebhookconfigurations sluice-declared: delete get list patch update watch
+admissionregistration.k8s.io/validatingwebhookconfigurations sluice: get list patch watch
 admissionregistration.k8s.io/validatingwebhookconfigurations: create
 apiregistration.k8s.io/apiservices v1alpha1.visibility.sluice.dev: get patch
 apps/deployments: get list patch watch
@@ -99,7 +99,11 @@ create workloadpriorityclasses: - - -
 create gates: - - -
 get clusterqueues: - - -
 get localqueues.visibility.sluice.dev/pendingworkloads: y y y
+get workloads.visibility.sluice.dev/explanation: y y y
+get pods.visibility.sluice.dev/explanation: y y y
 get clusterqueues.visibility.sluice.dev/pendingworkloads: - - -
+get clusterqueues.visibility.sluice.dev/tree: - - -
+get cohorts.visibility.sluice.dev/tree: - - -
 create jobkinds: - - -
 ";
 
@@ -361,7 +365,7 @@ async fn tenants_can_not_admit_their_own_jobs() -> Result<()> {
     let may = async |role: &str, verb: &str, resource: &str, subresource: &str| {
         // With a namespace, a review of what is in none would be about something that nobody asks for.
         let (resource, group) = resource.split_once('.').unwrap_or((resource, "sluice.dev"));
-        let is_namespaced = ["workloads", "localqueues"].contains(&resource);
+        let is_namespaced = ["workloads", "localqueues", "pods"].contains(&resource);
         let review = json!({
             "apiVersion": "authorization.k8s.io/v1",
             "kind": "SubjectAccessReview",

@@ -1,63 +1,18 @@
 //! visibility.sluice.dev through the API server's own aggregation layer, with its RBAC: who waits in which queue.
 
-use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
 
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
-use sluice_testbed::{NAMESPACE, SluiceOptions, eventually};
+use sluice_testbed::{NAMESPACE, eventually};
 
 use crate::support::DEADLINE;
 use crate::support::bed::{self, BINARY, Bed};
 use crate::support::objects::{self, Job, quota};
+use crate::support::visibility::{ROOT, free_port, get, options, register, see};
 use crate::support::{Scene, refusal};
 
-const ROOT: &str = "/apis/visibility.sluice.dev/v1alpha1";
 const API_SERVICE: &str = "v1alpha1.visibility.sluice.dev";
-/// Where it is.
-const SERVICE: &str = "config/visibility/api-service.yaml";
-
-/// A port that is free at the moment.
-fn free_port() -> Result<u16> {
-    Ok(TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port())
-}
-
-/// A Sluice that serves the API on a port of this machine.
-fn options(port: u16) -> SluiceOptions {
-    SluiceOptions {
-        args: vec![format!("--visibility-bind=127.0.0.1:{port}")],
-        ..SluiceOptions::new(BINARY)
-    }
-}
-
-/// Has the API server pass requests on to that port, by the APIService that is shipped. A Service is given no loopback
-/// address, but an external name may lead to one.
-async fn register(bed: &Bed, port: u16) -> Result<()> {
-    let service = json!({
-        "apiVersion": "v1", "kind": "Service",
-        "metadata": {"name": "sluice-visibility", "namespace": NAMESPACE},
-        "spec": {"type": "ExternalName", "externalName": "localhost"},
-    });
-    let shipped = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(SERVICE);
-    let shipped = std::fs::read_to_string(shipped)?;
-    let here = shipped.replace("    port: 443\n", &format!("    port: {port}\n"));
-    ensure!(here != shipped, "{SERVICE} names no port 443");
-    for manifest in [service.to_string(), here] {
-        let applied = bed
-            .cp
-            .kubectl(["apply", "-f", "-"], Some(&manifest))
-            .await?;
-        applied.ok()?;
-    }
-    Ok(())
-}
-
-/// What the API server answers to a user, or to an administrator.
-async fn get(scene: &Scene<'_>, user: Option<&str>, path: &str) -> Result<kube::Result<Value>> {
-    let client = scene.cp.client_as(user)?;
-    let request = http::Request::get(format!("{ROOT}/{path}")).body(Vec::new())?;
-    Ok(client.request(request).await)
-}
 
 /// A kubeconfig by which kubectl asks Sluice itself, with one of the certificates of the control plane.
 fn direct_kubeconfig(bed: &Bed, port: u16, user: &str) -> Result<std::path::PathBuf> {
@@ -76,22 +31,6 @@ fn direct_kubeconfig(bed: &Bed, port: u16, user: &str) -> Result<std::path::Path
     let path = bed.cp.dir().join(format!("direct-{user}.kubeconfig"));
     std::fs::write(&path, config.to_string())?;
     Ok(path)
-}
-
-/// The answer when it is the one that is waited for.
-async fn see(
-    scene: &Scene<'_>,
-    user: Option<&str>,
-    path: &str,
-    is_so: impl Fn(&Value) -> bool,
-) -> Result<Value> {
-    eventually("the API to answer so", DEADLINE, async || {
-        let answer = get(scene, user, path).await?;
-        let answer = answer.map_err(|error| anyhow::anyhow!("{error}"))?;
-        ensure!(is_so(&answer), "{answer}");
-        Ok(answer)
-    })
-    .await
 }
 
 async fn see_refused(scene: &Scene<'_>, user: &str, path: &str) -> Result<()> {

@@ -3,7 +3,10 @@
 use kube::Client;
 use kube::api::{Api, DynamicObject};
 use kube::core::ApiResource;
-use kube::core::discovery::v2::{APIGroupDiscovery, APIResourceDiscovery};
+use kube::core::discovery::v2::{
+    ACCEPT_AGGREGATED_DISCOVERY_V2, APIGroupDiscovery, APIGroupDiscoveryList, APIResourceDiscovery,
+};
+use serde_json::Value;
 use thiserror::Error;
 
 use super::connection::{ClusterError, answer};
@@ -43,10 +46,9 @@ impl Served {
     /// # Errors
     /// It does not answer.
     pub async fn ask(client: &Client) -> Result<Self, ClusterError> {
-        let what = "find out which resources there are";
-        let core = answer(what, client.list_core_api_versions_aggregated()).await?;
-        let others = answer(what, client.list_api_groups_aggregated()).await?;
-        Ok(Self(core.items.into_iter().chain(others.items).collect()))
+        let core = groups(client, "/api").await?;
+        let others = groups(client, "/apis").await?;
+        Ok(Self(core.into_iter().chain(others).collect()))
     }
 
     /// The resource that is called so, as kubectl takes it: plural, singular, kind or short name, then its group, or
@@ -104,6 +106,38 @@ fn is_qualified(qualifier: &str, group: &str, version: &str) -> bool {
     qualifier == group || is_versioned
 }
 
+/// The groups that are listed at a path.
+async fn groups(client: &Client, path: &str) -> Result<Vec<APIGroupDiscovery>, ClusterError> {
+    let what = "find out which resources there are";
+    let unread = |error: &dyn std::error::Error| ClusterError::Unanswered {
+        what: what.to_owned(),
+        detail: error.to_string(),
+    };
+    let request = http::Request::get(path)
+        .header(http::header::ACCEPT, ACCEPT_AGGREGATED_DISCOVERY_V2)
+        .body(Vec::new())
+        .map_err(|error| unread(&error))?;
+    let list = answer(what, client.request::<Value>(request)).await?;
+    let list: APIGroupDiscoveryList =
+        serde_json::from_value(without_nulls(list)).map_err(|error| unread(&error))?;
+    Ok(list.items)
+}
+
+/// The API server writes `null` for a list of verbs of what has subresources only, as in visibility.sluice.dev, where kube
+/// expects a list or nothing.
+fn without_nulls(value: Value) -> Value {
+    match value {
+        Value::Object(fields) => {
+            let fields = fields.into_iter().filter(|(_, value)| !value.is_null());
+            fields
+                .map(|(name, value)| (name, without_nulls(value)))
+                .collect()
+        }
+        Value::Array(items) => items.into_iter().map(without_nulls).collect(),
+        other => other,
+    }
+}
+
 fn is_called(resource: &APIResourceDiscovery, name: &str) -> bool {
     let names = [&resource.resource, &resource.singular_resource];
     let is_short = resource.short_names.iter().any(|short| short == name);
@@ -150,7 +184,7 @@ mod tests {
                 "responseKind": {"kind": kind}, "scope": scope, "verbs": ["get"],
             })
         };
-        let group = |name: &str, versions: &[(&str, serde_json::Value)]| {
+        let group = |name: &str, versions: &[(&str, Value)]| {
             let versions = versions.iter();
             let versions: Vec<_> = versions
                 .map(|(version, resource)| json!({"version": version, "resources": [resource]}))

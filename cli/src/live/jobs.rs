@@ -55,6 +55,9 @@ pub struct Job {
     /// How many jobs are pending in its LocalQueue.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pending: Option<usize>,
+    /// How many of its ClusterQueue come before it, those of other namespaces included, if that is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ahead: Option<usize>,
     /// Since when it stands so.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub since: Option<Timestamp>,
@@ -139,6 +142,7 @@ fn of_workload(workload: &Workload) -> Job {
         priority: workload.spec.priority,
         place: None,
         pending: None,
+        ahead: None,
         since,
         reason: told.map_or_else(String::new, |told| told.reason.clone()),
         message: told.map_or_else(String::new, |told| told.message.clone()),
@@ -174,6 +178,7 @@ fn of_pod(pod: &Pod) -> Option<Job> {
         priority: view.priority.unwrap_or_default(),
         place: None,
         pending: None,
+        ahead: None,
         since: admitted.map(|admitted| admitted.at.0).or(created),
         reason: reason.to_owned(),
         message: match state {
@@ -202,6 +207,7 @@ fn gated(queue: &LocalQueue) -> impl Iterator<Item = Job> {
             priority: 0,
             place: None,
             pending: None,
+            ahead: None,
             since: Some(held.since.0),
             reason: "Gated".to_owned(),
             message: format!("Held by gates: {}", held.gates.join(", ")),

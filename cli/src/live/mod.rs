@@ -2,7 +2,7 @@
 //!
 //! | file | what it holds |
 //! |---|---|
-//! | `seen` | what is listed, as types |
+//! | `seen` | what is listed, as types, and what visibility.sluice.dev says |
 //! | `jobs`, `queues` | jobs and queues as they stand: pure, from what is listed |
 //! | `list`, `status`, `top`, `explain` | one command each: what it asks, and what it prints |
 //! | `steer` | hold, resume, evict, reactivate |

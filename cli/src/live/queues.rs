@@ -25,6 +25,12 @@ pub struct Node {
     /// Pending workloads. Absent for a cohort.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pending: Option<i32>,
+    /// Objects that gates hold before its queues, if that is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gated: Option<i32>,
+    /// With fair sharing: its share of what its parent lends, in thousandths, if that is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub weighted_share: Option<i64>,
     /// Admitted workloads. Absent for a cohort.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub admitted: Option<i32>,
@@ -48,6 +54,9 @@ pub struct Resource {
     /// The part of it that is above the nominal quota.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub borrowed: Option<Quantity>,
+    /// The part of the quota that others use, if that is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lent: Option<Quantity>,
 }
 
 /// The trees of cohorts and queues, parents before their children.
@@ -137,6 +146,8 @@ fn of_cohort(name: &str, cohort: Option<&Cohort>, depth: usize) -> Node {
         depth,
         inactive: inactive.next().map(|condition| condition.message.clone()),
         pending: None,
+        gated: None,
+        weighted_share: None,
         admitted: None,
         resources: quotas(groups.unwrap_or_default(), None),
     }
@@ -157,6 +168,8 @@ fn of_queue(queue: &ClusterQueue, depth: usize) -> Node {
         depth,
         inactive,
         pending: Some(status.pending_workloads),
+        gated: None,
+        weighted_share: None,
         admitted: Some(status.admitted_workloads),
         resources: quotas(&queue.spec.resource_groups, Some(&status.flavors_usage)),
     }
@@ -181,6 +194,7 @@ fn quotas(groups: &[ResourceGroup], usage: Option<&[FlavorUsage]>) -> Vec<Resour
                     used.map_or_else(|| Quantity("0".to_owned()), |used| used.total.clone())
                 }),
                 borrowed: used.and_then(|used| used.borrowed.clone()),
+                lent: None,
             }
         })
         .collect()

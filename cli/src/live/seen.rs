@@ -1,4 +1,5 @@
-//! What is listed of a cluster, as types. An object that does not fit its type is left out, and told.
+//! What is listed of a cluster, as types. An object that does not fit its type is left out, and told. And what
+//! visibility.sluice.dev says, or why not.
 
 use std::fmt::Debug;
 
@@ -6,10 +7,13 @@ use kube::api::{Api, DynamicObject, ListParams};
 use kube::core::ApiResource;
 use kube::{Client, Resource, ResourceExt as _};
 use serde::de::DeserializeOwned;
+use thiserror::Error;
 
 use super::outcome::LiveError;
-use crate::cluster::{Tell, Told, answer};
+use crate::cluster::{ClusterError, Tell, Told, answer};
 
+/// The API group of Sluice's answers.
+const VISIBILITY: &str = "visibility.sluice.dev";
 /// Objects that are asked for at a time.
 const PAGE: u32 = 500;
 
@@ -54,4 +58,49 @@ where
             None => return Ok(all),
         }
     }
+}
+
+/// Why visibility.sluice.dev does not say something.
+#[derive(Debug, Error)]
+pub enum Unseen {
+    /// There is no such API, or it does not know what is asked about.
+    #[error("{0}")]
+    NotFound(String),
+    /// The caller may not read that.
+    #[error("{0}")]
+    Forbidden(String),
+    /// It does not answer.
+    #[error("{0}")]
+    NoAnswer(String),
+}
+
+impl Unseen {
+    fn of(error: &ClusterError) -> Self {
+        match error {
+            ClusterError::Refused(status) if status.code == 404 => {
+                let is_known = status.message.contains(VISIBILITY);
+                Self::NotFound(if is_known {
+                    status.message.clone()
+                } else {
+                    format!("{VISIBILITY} is not installed")
+                })
+            }
+            ClusterError::Refused(status) if status.code == 403 => {
+                Self::Forbidden(status.message.clone())
+            }
+            other => Self::NoAnswer(format!("{VISIBILITY} does not answer: {other}")),
+        }
+    }
+}
+
+/// What visibility.sluice.dev says below the path of its version.
+///
+/// # Errors
+/// Why it does not.
+pub async fn visible<T: DeserializeOwned>(client: &Client, path: &str) -> Result<T, Unseen> {
+    let uri = format!("/apis/{VISIBILITY}/v1alpha1/{path}");
+    let request = http::Request::get(uri).body(Vec::new());
+    let request = request.map_err(|error| Unseen::NoAnswer(error.to_string()))?;
+    let answer = answer(format!("ask {VISIBILITY}"), client.request(request)).await;
+    answer.map_err(|error| Unseen::of(&error))
 }

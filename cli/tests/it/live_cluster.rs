@@ -30,6 +30,21 @@ fn ok(kubeconfig: &Path, arguments: &str) -> String {
     stdout
 }
 
+/// The output of a run that says in one line that it knows less, and why.
+fn less(kubeconfig: &Path, arguments: &str, lacks: &str, why: &str) -> String {
+    let (code, stdout, stderr) = sluice(kubeconfig, arguments);
+    assert_eq!(code, Some(0), "{arguments}: {stderr}");
+    let is_told = stderr.starts_with(&format!("note: {lacks}: ")) && stderr.contains(why);
+    assert!(is_told && stderr.lines().count() == 1, "{stderr}");
+    stdout
+}
+
+const COUNTED: &str = "places are counted among the jobs listed here";
+const NOT_KNOWN: &str = "what it lacks and who is ahead in its ClusterQueue is not known";
+const LENT: &str = "what cohorts use and queues lend is not known";
+const NOT_INSTALLED: &str = "visibility.sluice.dev is not installed";
+const FORBIDDEN: &str = "cannot get resource \"localqueues/pendingworkloads\"";
+
 /// The words of each line.
 fn words(text: &str) -> Vec<String> {
     let lines = text.lines();
@@ -196,7 +211,7 @@ async fn shown(admin: &Path, tenant: &Path, ns: &str) -> Result<()> {
         "team-a 2 1 cpu 5 4 1 ################++++",
         "memory 2Gi 8Gi #####...............",
     ];
-    assert_eq!(words(&ok(admin, "status")), tree);
+    assert_eq!(words(&less(admin, "status", LENT, NOT_INSTALLED)), tree);
     // The API server hears of roles by a watch of its own.
     eventually("the tenant to see its queue", DEADLINE, async || {
         let (code, stdout, stderr) = sluice(tenant, &format!("status -n {ns}"));
@@ -206,7 +221,7 @@ async fn shown(admin: &Path, tenant: &Path, ns: &str) -> Result<()> {
         Ok::<_, anyhow::Error>(())
     })
     .await?;
-    let listed = words(&ok(tenant, &format!("list -n {ns}")));
+    let listed = words(&less(tenant, &format!("list -n {ns}"), COUNTED, FORBIDDEN));
     let without_ages: Vec<String> = listed
         .iter()
         .map(|line| {
@@ -223,7 +238,12 @@ async fn shown(admin: &Path, tenant: &Path, ns: &str) -> Result<()> {
             "Job runs main Admitted <none> Admitted",
         ]
     );
-    let json: Value = serde_json::from_str(&ok(tenant, &format!("list -n {ns} -o json")))?;
+    let json: Value = serde_json::from_str(&less(
+        tenant,
+        &format!("list -n {ns} -o json"),
+        COUNTED,
+        FORBIDDEN,
+    ))?;
     assert_eq!(json[1]["message"], "3 more cpu is needed");
     let top = words(&ok(tenant, &format!("top -n {ns}")));
     assert_eq!(
@@ -240,7 +260,12 @@ async fn shown(admin: &Path, tenant: &Path, ns: &str) -> Result<()> {
 }
 
 fn explained(admin: &Path, ns: &str) {
-    let told = words(&ok(admin, &format!("explain job/waits -n {ns}")));
+    let told = words(&less(
+        admin,
+        &format!("explain job/waits -n {ns}"),
+        NOT_KNOWN,
+        NOT_INSTALLED,
+    ));
     let is_told = |line: &str| assert!(told.iter().any(|told| told == line), "{line}: {told:#?}");
     for line in [
         "Job: Job/waits",

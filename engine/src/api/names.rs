@@ -116,3 +116,12 @@ impl fmt::Debug for LocalQueueKey {
         write!(f, "\"{self}\"")
     }
 }
+
+/// A cohort or a ClusterQueue: a node of a tree of cohorts.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum NodeName {
+    /// A cohort.
+    Cohort(CohortName),
+    /// A ClusterQueue.
+    Queue(QueueName),
+}

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::api::amount::Amount;
-use crate::api::names::{CohortName, FlavorName, QueueName, ResourceName, WorkloadId};
+use crate::api::names::{CohortName, FlavorName, NodeName, QueueName, ResourceName, WorkloadId};
 use crate::api::queues::Consumed;
 use crate::api::quota::Quota;
-use crate::api::share::Share;
+use crate::api::share::{Share, Weight};
 
 /// A workload of a LocalQueue that is pending.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,6 +104,44 @@ pub struct CohortStatus {
     pub usage: ByFlavor<Amount>,
     /// With fair sharing: its dominant share of what its parent lends.
     pub share: Option<Share>,
+}
+
+/// A ClusterQueue or cohort of a tree.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TreeNode {
+    /// Which one.
+    pub name: NodeName,
+    /// The cohort that it is in.
+    pub parent: Option<CohortName>,
+    /// Whether it admits workloads, or queues below it can; if not, why not.
+    pub active: Result<(), InactiveReason>,
+    /// What each resource in each flavor comes to. Empty in an inactive tree.
+    pub amounts: ByFlavor<NodeAmounts>,
+    /// Its weight with fair sharing.
+    pub weight: Weight,
+    /// With fair sharing: its dominant share of what its parent lends.
+    pub share: Option<Share>,
+    /// The number of pending workloads. Zero for a cohort.
+    pub pending: usize,
+    /// The number of workloads with usage. Zero for a cohort.
+    pub reserving: usize,
+}
+
+/// One resource in one flavor, in one node of a tree.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NodeAmounts {
+    /// The nominal quota of the node itself.
+    pub nominal: Amount,
+    /// What it may use without borrowing: its nominal quota and, for a cohort, what the nodes below lend it.
+    pub quota: Amount,
+    /// What is used. Of a cohort: what the nodes below it use of what they lend, or borrow.
+    pub used: Amount,
+    /// What it uses above its quota.
+    pub borrowed: Amount,
+    /// What it lends its parent at most.
+    pub lendable: Amount,
+    /// The part of that which others use: what they use above all quota that is not this node's.
+    pub lent: Amount,
 }
 
 /// Why a ClusterQueue or cohort admits nothing.

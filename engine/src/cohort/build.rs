@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::api::limits::TREE_DEPTH_MAX;
-use crate::api::names::CohortName;
+use crate::api::names::{CohortName, NodeName};
 use crate::api::status::InactiveReason;
 use crate::cohort::tree::{CohortTree, QueueNode};
 use crate::queue::cluster_queue::ClusterQueueStates;
-use crate::quota::config::{Config, NodeName};
+use crate::quota::config::Config;
 use crate::quota::usage::QueueUsage;
 use crate::quota::view::NodeId;
 

@@ -3,14 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::api::names::{CohortName, QueueName, WorkloadId};
+use crate::api::names::{CohortName, NodeName, QueueName, WorkloadId};
 use crate::api::queues::ClusterQueue;
 use crate::api::status::InactiveReason;
 use crate::cohort::preemption_round::PreemptionRound;
 use crate::cohort::reopened::Reopened;
 use crate::flavor::options_cache::{LayoutId, OptionsCache};
 use crate::queue::cluster_queue::ClusterQueueId;
-use crate::quota::config::NodeName;
 use crate::quota::flavor_resources::FlavorResources;
 use crate::quota::quota_tree::QuotaTree;
 use crate::quota::usage::WorkloadUsage;
@@ -92,6 +91,11 @@ impl TreeQueues {
 }
 
 impl CohortTree {
+    /// Its nodes.
+    pub(crate) fn members(&self) -> &[NodeName] {
+        &self.members
+    }
+
     /// Why a queue of this tree admits nothing.
     pub(crate) fn queue_inactive(&self, queue: &QueueName) -> Option<&InactiveReason> {
         let own = || self.queues.get(queue).and_then(|n| n.inactive.as_ref());

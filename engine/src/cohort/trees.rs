@@ -8,10 +8,10 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::api::names::{QueueName, WorkloadId};
+use crate::api::names::{NodeName, QueueName, WorkloadId};
 use crate::cohort::tree::CohortTree;
 use crate::queue::cluster_queue::ClusterQueueStates;
-use crate::quota::config::{Config, NodeName};
+use crate::quota::config::Config;
 use crate::quota::violations::Violations;
 
 /// All trees.

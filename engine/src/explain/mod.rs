@@ -4,6 +4,9 @@
 //! `cycle`.
 
 pub(crate) mod diagnose;
+pub(crate) mod holders;
 pub(crate) mod outlook;
 pub(crate) mod pending;
 pub(crate) mod queue_status;
+pub(crate) mod tree;
+pub(crate) mod trials;

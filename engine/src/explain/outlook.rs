@@ -9,9 +9,7 @@ use crate::api::preemption_policy::{BorrowWithinCohort, ReclaimWithinCohort, Wit
 use crate::api::workload::PodSet;
 use crate::cohort::tree::{CohortTree, QueueNode};
 use crate::flavor::options::{FlavorOptions, Slots, fewest_pods, flavor_options, for_pods};
-use crate::preemption::classical::fits_after;
 use crate::preemption::preemptor::Preemptor;
-use crate::preemption::snapshot::PreemptionSnapshot;
 use crate::preemption::target::uses_any;
 use crate::queue::cluster_queue::ClusterQueueState;
 use crate::quota::flavor_resources::FlavorResourceId;
@@ -20,7 +18,6 @@ use crate::quota::usage::RequestedUsage;
 use crate::quota::view::{Borrowing, NodeId, View};
 use crate::state::engine::Engine;
 use crate::workload::info::WorkloadInfo;
-use crate::workload::preemption_order::PreemptionOrder;
 use crate::workload::queue_order::QueueOrder;
 use crate::workload::shape::Shape;
 
@@ -77,9 +74,17 @@ impl Engine {
             if !tree.with_reservation.contains(id) {
                 outlook.not_preempted = query.not_preempted();
             }
-            outlook.fits_after = query.fits_after();
+            outlook.fits_after = self.fits_after(id);
         }
         Some(outlook)
+    }
+
+    fn fits_after(&self, id: &WorkloadId) -> Vec<WorkloadId> {
+        let Some(mut holders) = self.begin_holders(id) else {
+            return Vec::new();
+        };
+        self.go_on_holders(&mut holders, usize::MAX);
+        holders.have_to_end()
     }
 
     fn evicting(&self, tree: &CohortTree) -> Vec<WorkloadId> {
@@ -127,7 +132,7 @@ fn shortages(
     short
 }
 
-fn name_of(tree: &CohortTree, id: NodeId) -> Option<LimitingNode> {
+pub(super) fn name_of(tree: &CohortTree, id: NodeId) -> Option<LimitingNode> {
     let cohort = tree.cohorts.iter().find(|(_, node)| **node == id);
     let queue = || tree.queues.at(id).map(|node| node.config.name.clone());
     match cohort {
@@ -181,16 +186,6 @@ impl OutlookQuery<'_> {
             local_queue: None,
             requested: self.requested,
             borrowing: self.borrowing,
-        }
-    }
-
-    fn snapshot(&self) -> PreemptionSnapshot<'_> {
-        PreemptionSnapshot {
-            queues: &self.tree.queues,
-            cluster_queues: &self.engine.cluster_queues,
-            workloads: &self.engine.workloads,
-            settings: &self.engine.settings,
-            round: &self.tree.preemption_round,
         }
     }
 
@@ -269,28 +264,5 @@ impl OutlookQuery<'_> {
         } else {
             NotPreempted::NotEnough
         }
-    }
-
-    /// The workloads whose end would let it fit.
-    fn fits_after(&self) -> Vec<WorkloadId> {
-        let workloads_with_usage = self.tree.queues.nodes().flat_map(|node| {
-            let cluster_queue = self.engine.cluster_queues.at(node.cluster_queue);
-            let used = cluster_queue
-                .into_iter()
-                .flat_map(|cluster_queue| &cluster_queue.with_usage);
-            used.filter_map(move |id| {
-                let info = self.engine.workloads.get(id)?;
-                let since = info.state.admission()?.since;
-                let key = PreemptionOrder::new(info.priority, since, id.clone());
-                (!info.is_evicting()).then_some((key, node.id))
-            })
-        });
-        let mut quota = self.tree.quota.clone();
-        fits_after(
-            self.snapshot(),
-            &mut quota,
-            self.preemptor(),
-            workloads_with_usage,
-        )
     }
 }

@@ -1,4 +1,5 @@
-//! Who is pending in a LocalQueue, for a reader that takes as few at a time as it likes: nothing is sorted here.
+//! Who is pending in a LocalQueue, for a reader that takes as few at a time as it likes: nothing is sorted here. And what
+//! is known of one workload.
 
 use std::ops::Bound;
 
@@ -27,6 +28,17 @@ impl Engine {
             (local_queue.workloads).range((after.clone(), Bound::Unbounded))
         });
         ids.map(|id| (id, self.pending(id)))
+    }
+
+    /// The LocalQueue of a workload and what it asks for, whether or not it is pending.
+    pub fn asked_for(&self, id: &WorkloadId) -> Option<(&LocalQueueKey, Pending<'_>)> {
+        let info = self.workloads.get(id)?;
+        let asked = Pending {
+            priority: info.priority,
+            created: info.created,
+            requests: &info.shape.requests,
+        };
+        Some((&info.queue, asked))
     }
 
     fn pending(&self, id: &WorkloadId) -> Option<Pending<'_>> {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::api::amount::Amount;
-use crate::api::names::{CohortName, LocalQueueKey, QueueName};
+use crate::api::names::{CohortName, LocalQueueKey, NodeName, QueueName};
 use crate::api::queues::StopPolicy;
 use crate::api::share::Share;
 use crate::api::status::{
@@ -12,7 +12,6 @@ use crate::api::status::{
 };
 use crate::queue::cluster_queue::ClusterQueueState;
 use crate::queue::demand::Demand;
-use crate::quota::config::NodeName;
 use crate::quota::quota_tree::configured_quotas;
 use crate::quota::usage::QueueUsage;
 use crate::quota::view::View;

@@ -3,17 +3,15 @@
 use std::collections::BTreeSet;
 
 use crate::api::event::PreemptionRight;
-use crate::api::names::WorkloadId;
 use crate::preemption::bouncing::find_bouncing_target;
 use crate::preemption::candidates::{find_cohort_candidates, merged};
 use crate::preemption::fill_back::fill_back;
 use crate::preemption::preemptor::Preemptor;
 use crate::preemption::snapshot::PreemptionSnapshot;
-use crate::preemption::target::{Candidate, Target, uses_any};
+use crate::preemption::target::{Candidate, Target};
 use crate::quota::flavor_resources::FlavorResourceId;
 use crate::quota::quota_tree::QuotaTree;
 use crate::quota::view::NodeId;
-use crate::workload::preemption_order::PreemptionOrder;
 
 /// Finds targets by priority, as `SearchStrategy::ByPriority` says.
 pub(super) fn search_by_priority(
@@ -35,35 +33,6 @@ pub(super) fn search_by_priority(
             candidates.retain(|candidate| *candidate != bouncing.candidate);
         }
     }
-}
-
-/// The workloads whose end would let the preemptor fit, whatever its policy: in the order of preemption,
-/// and none in vain. Empty if that would not suffice.
-pub(crate) fn fits_after(
-    snapshot: PreemptionSnapshot<'_>,
-    quota: &mut QuotaTree,
-    preemptor: Preemptor<'_>,
-    workloads_with_usage: impl Iterator<Item = (PreemptionOrder, NodeId)>,
-) -> Vec<WorkloadId> {
-    let scarce = preemptor.scarce(quota);
-    let uses_any = |(key, _): &(PreemptionOrder, NodeId)| {
-        let info = snapshot.workloads.get(key.id());
-        info.is_some_and(|info| uses_any(info, &scarce))
-    };
-    let candidates = workloads_with_usage
-        .filter(uses_any)
-        .map(|(key, node)| Candidate {
-            key,
-            node,
-            right: PreemptionRight::InClusterQueue,
-            common_ancestor: None,
-        });
-    let candidates: BTreeSet<Candidate> = candidates.collect();
-    let found = search_in_order(snapshot, quota, &preemptor, &scarce, candidates, None);
-    let found = found.unwrap_or_default().into_iter();
-    found
-        .map(|target| target.candidate.key.id().clone())
-        .collect()
 }
 
 /// Takes candidates in order until the preemptor fits, then fills back. If `at` is given, candidates are

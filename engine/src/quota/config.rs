@@ -4,17 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::api::flavor::Flavor;
-use crate::api::names::{CohortName, FlavorName, QueueName};
+use crate::api::names::{CohortName, FlavorName, NodeName, QueueName};
 use crate::api::queues::{ClusterQueue, Cohort, StopPolicy};
 use crate::api::status::InactiveReason;
 use crate::quota::flavor_resources::FlavorResources;
-
-/// A queue or a cohort.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum NodeName {
-    Cohort(CohortName),
-    Queue(QueueName),
-}
 
 /// Flavors, cohorts and ClusterQueues as they are configured.
 #[derive(Clone, Debug, Default)]

@@ -111,6 +111,61 @@ impl QuotaTree {
         None
     }
 
+    /// How much more quota the node would have to have, or how much less to use, for this amount to be available now and
+    /// after what is evicted and reserved. Zero if it is.
+    pub(crate) fn lacking(
+        &self,
+        node: NodeId,
+        cell: FlavorResourceId,
+        amount: Amount,
+        borrowing: Borrowing,
+    ) -> Amount {
+        let own = self.get(node, cell);
+        let above_nominal = |view| own.usage(view).plus(amount).minus(own.subtree);
+        let in_view = |view| {
+            let lacking = self.excess(view, node, cell, amount);
+            match borrowing {
+                Borrowing::Forbidden => lacking.max(above_nominal(view)),
+                Borrowing::Allowed => lacking,
+            }
+        };
+        let lacking = in_view(View::Now).max(in_view(View::Planned));
+        if own.reserved_nominal > Amount::ZERO {
+            return lacking.max(above_nominal(View::Planned));
+        }
+        lacking
+    }
+
+    /// How far this amount would take nodes above their limits, at most.
+    fn excess(&self, view: View, node: NodeId, cell: FlavorResourceId, amount: Amount) -> Amount {
+        // Of each node that the amount reaches: how far above its limit it would be, and how far above what it does not
+        // lend. Whoever has so much more of that needs nothing of the nodes above.
+        let mut levels = Vec::new();
+        let mut rest = amount;
+        for id in self.path(node) {
+            if rest <= Amount::ZERO {
+                break;
+            }
+            let cell = self.get(id, cell);
+            let usage = cell.usage(view).plus(rest);
+            let ceiling = match self.parent(id) {
+                None => Some(cell.subtree),
+                Some(_) => cell.borrowing_ceiling(),
+            };
+            let guaranteed = cell.guaranteed();
+            let excess = ceiling.map(|ceiling| usage.minus(ceiling).at_least_zero());
+            let reach = (guaranteed > Amount::ZERO).then(|| usage.minus(guaranteed));
+            levels.push((excess.unwrap_or_default(), reach));
+            let local = guaranteed.minus(cell.usage(view)).at_least_zero();
+            rest = rest.minus(local).at_least_zero();
+        }
+        let levels = levels.into_iter().rev();
+        levels.fold(Amount::ZERO, |above, (excess, reach)| {
+            let above = reach.map_or(above, |reach| above.min(reach.at_least_zero()));
+            excess.max(above)
+        })
+    }
+
     /// The part of the subtree quota of a node that is not used.
     fn unused_quota(&self, node: NodeId, cell: FlavorResourceId) -> Amount {
         let own = self.get(node, cell);

@@ -23,6 +23,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::api::amount::Amount;
 use crate::api::quota::{Quota, ResourceGroup};
 use crate::api::share::Weight;
+use crate::api::status::NodeAmounts;
 use crate::quota::flavor_resources::{FlavorResource, FlavorResourceId, FlavorResources};
 use crate::quota::view::{Borrowing, NodeId, View};
 use crate::quota::violations::Violations;
@@ -340,6 +341,26 @@ impl QuotaTree {
         node
     }
 
+    /// The same tree with these cells only.
+    pub(crate) fn of_cells(&self, cells: &BTreeSet<FlavorResourceId>) -> Self {
+        let node = |node: &Node| Node {
+            cells: (cells.iter())
+                .filter_map(|cell| Some((*cell, *node.cells.get(cell)?)))
+                .collect(),
+            ..*node
+        };
+        Self {
+            nodes: self.nodes.iter().map(node).collect(),
+            known: cells.clone(),
+            ..Self::default()
+        }
+    }
+
+    /// The usage of a node for a cell.
+    pub(crate) fn usage(&self, view: View, node: NodeId, cell: FlavorResourceId) -> Amount {
+        self.get(node, cell).usage(view)
+    }
+
     /// The nominal quota of a node for a cell.
     pub(crate) fn nominal(&self, node: NodeId, cell: FlavorResourceId) -> Amount {
         self.get(node, cell).quota.nominal
@@ -354,6 +375,40 @@ impl QuotaTree {
         self.cells.iter().filter_map(move |(name, id)| {
             let cell = node?.cells.get(id)?;
             Some((name, cell.subtree, cell.now))
+        })
+    }
+
+    /// What each cell of a node comes to at present.
+    pub(crate) fn node_amounts(
+        &self,
+        id: NodeId,
+    ) -> impl Iterator<Item = (&FlavorResource, NodeAmounts)> {
+        let node = self.node(id);
+        self.cells.iter().filter_map(move |(name, cell)| {
+            let own = node?.cells.get(cell)?;
+            let lendable = own.subtree.minus(own.guaranteed());
+            let above_guaranteed = own.above_guaranteed(View::Now);
+            let lent = node?.parent.map(|parent| {
+                let parent = self.get(parent, *cell);
+                let quota_of_others = parent.subtree.minus(lendable);
+                let used_by_others = parent.now.minus(above_guaranteed);
+                let not_used = lendable.minus(above_guaranteed);
+                let missing = used_by_others.minus(quota_of_others);
+                missing.min(not_used).at_least_zero()
+            });
+            let amounts = NodeAmounts {
+                nominal: own.quota.nominal,
+                quota: own.subtree,
+                used: own.now,
+                borrowed: own.now.minus(own.subtree).at_least_zero(),
+                lendable: if node?.parent.is_some() {
+                    lendable
+                } else {
+                    Amount::ZERO
+                },
+                lent: lent.unwrap_or_default(),
+            };
+            Some((name, amounts))
         })
     }
 

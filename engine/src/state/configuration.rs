@@ -3,12 +3,11 @@
 use std::sync::Arc;
 
 use crate::api::flavor::Flavor;
-use crate::api::names::{CohortName, FlavorName, LocalQueueKey, QueueName, WorkloadId};
+use crate::api::names::{CohortName, FlavorName, LocalQueueKey, NodeName, QueueName, WorkloadId};
 use crate::api::queues::{AdmissionMode, ClusterQueue, Cohort, LocalQueue};
 use crate::api::settings::Settings;
 use crate::queue::cluster_queue::ClusterQueueState;
 use crate::queue::local_queue::LocalQueueState;
-use crate::quota::config::NodeName;
 use crate::state::engine::Engine;
 
 impl Engine {

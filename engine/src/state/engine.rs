@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use crate::api::event::Event;
-use crate::api::names::{QueueName, WorkloadId};
+use crate::api::names::{NodeName, QueueName, WorkloadId};
 use crate::api::settings::Settings;
 use crate::api::time::Time;
 use crate::api::workload::Admission;
@@ -13,7 +13,7 @@ use crate::cohort::tree::CohortTree;
 use crate::cohort::trees::CohortTrees;
 use crate::queue::cluster_queue::ClusterQueueStates;
 use crate::queue::local_queue::LocalQueues;
-use crate::quota::config::{Config, NodeName};
+use crate::quota::config::Config;
 use crate::quota::violations::Violations;
 use crate::state::nominations::Nominations;
 use crate::workload::info::Workloads;

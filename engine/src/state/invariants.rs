@@ -5,9 +5,9 @@
 
 use std::collections::BTreeSet;
 
+use crate::api::names::NodeName;
 use crate::queue::demand::Demand;
 use crate::queue::local_queue::LocalQueueState;
-use crate::quota::config::NodeName;
 use crate::quota::usage::QueueUsage;
 use crate::quota::view::View;
 use crate::state::engine::Engine;

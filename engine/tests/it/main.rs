@@ -12,6 +12,7 @@ mod choice_of_flavor;
 mod cohort_trees;
 mod deleted_queues;
 mod events;
+mod explained;
 mod histories;
 mod never_fits;
 mod nominated;

@@ -9,6 +9,7 @@ use sluice_engine::{
     LocalQueue, Snapshot, Time, Workload, WorkloadId, WorkloadState,
 };
 
+use crate::explained::check_trials;
 use crate::histories::{History, Move, Step};
 use crate::oracle::{Oracle, charge_of};
 use crate::quota::{Charge, Node};
@@ -138,6 +139,9 @@ impl Play {
         assert_eq!(again, [], "a second decision has nothing left to do");
         self.check_against_a_new_one();
         self.check_explanations();
+        let mut tally = self.oracle.tally;
+        check_trials(&self.engine, &self.oracle, self.now, &mut tally);
+        self.oracle.tally = tally;
         decided
     }
 
@@ -385,7 +389,7 @@ fn bind(mut admission: Admission, bound: u32) -> Admission {
 
 /// An engine that is told what the oracle knows, in an order that depends on `salt`. Those whose
 /// eviction was decided are on their way out by then, but for those that don't go.
-fn rebuilt(oracle: &Oracle, engine: &Engine, salt: u64) -> Engine {
+pub(crate) fn rebuilt(oracle: &Oracle, engine: &Engine, salt: u64) -> Engine {
     let mut events: Vec<Event> = Vec::new();
     events.extend(oracle.flavors.values().cloned().map(Event::UpsertFlavor));
     events.extend(oracle.cohorts.values().cloned().map(Event::UpsertCohort));

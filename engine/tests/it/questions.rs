@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 
 use sluice_engine::{
-    Admission, Amount, ByFlavor, ClusterQueue, Event, FlavorQuotas, InactiveReason, LocalQueueKey,
-    PendingReason, PodSetAssignment, PreemptionRight, Quota, ResourceGroup, Share, Time, Workload,
-    WorkloadId, WorkloadState,
+    Admission, Amount, ByFlavor, ClusterQueue, Event, FlavorName, FlavorQuotas, InactiveReason,
+    LocalQueueKey, NodeName, PendingReason, PodSetAssignment, PreemptionRight, Quota,
+    ResourceGroup, ResourceName, Share, Time, Workload, WorkloadId, WorkloadState,
 };
 
 use crate::script::played;
@@ -301,4 +301,42 @@ fn what_is_used_of_no_flavor_is_charged_to_nothing() {
         engine.snapshot().queues,
         BTreeMap::from([("q".into(), charged)])
     );
+}
+
+#[test]
+fn a_tree_says_what_each_node_has_borrows_and_lends() {
+    let engine = played(
+        "cohort all
+         queue a in=all default.cpu=4
+         queue b in=all default.cpu=4
+         held one a default.cpu=6
+         held two b default.cpu=1
+         job j a cpu=3
+         decide =>",
+    );
+    let members = engine.tree_members(&NodeName::Queue("a".into())).unwrap();
+    assert_eq!(members.len(), 3);
+    let of_cohort = engine.tree_members(&NodeName::Cohort("all".into()));
+    assert_eq!(of_cohort.as_ref(), Some(&members));
+    let found: BTreeMap<_, _> = (engine.tree_nodes(&members).into_iter())
+        .map(|node| {
+            let cpu = node.amounts[&FlavorName::from("default")][&ResourceName::from("cpu")];
+            let amounts = [
+                cpu.nominal,
+                cpu.quota,
+                cpu.used,
+                cpu.borrowed,
+                cpu.lendable,
+                cpu.lent,
+            ];
+            let counts = (node.pending, node.reserving);
+            (node.name, (amounts.map(Amount::get), counts))
+        })
+        .collect();
+    let queue = |name: &str| NodeName::Queue(name.into());
+    let cohort = NodeName::Cohort("all".into());
+    assert_eq!(found[&cohort], ([0, 8, 7, 0, 0, 0], (0, 0)));
+    assert_eq!(found[&queue("a")], ([4, 4, 6, 2, 4, 0], (1, 1)));
+    assert_eq!(found[&queue("b")], ([4, 4, 1, 0, 4, 2], (0, 1)));
+    assert_eq!(engine.tree_members(&queue("c")), None);
 }

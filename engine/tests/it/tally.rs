@@ -42,6 +42,11 @@ pub(crate) struct Tally {
     pub(crate) queue_full: u64,
     pub(crate) backing_off: u64,
     pub(crate) second_pass: u64,
+    /// Explanations that were tried out.
+    pub(crate) never_fits: u64,
+    pub(crate) lacking: u64,
+    pub(crate) one_less: u64,
+    pub(crate) have_to_end: u64,
 }
 
 impl Tally {
@@ -59,6 +64,7 @@ impl Tally {
             promise_broken spared
             second_strategy for_nominal nominal_kept stopped_early by_grade preempt_beats_borrowing
             borrowing_beats_preempt shares_decide standings_decide queue_full backing_off second_pass
+            never_fits lacking one_less have_to_end
         )
     }
 
@@ -75,6 +81,7 @@ impl Tally {
             promise_broken spared
             second_strategy for_nominal nominal_kept stopped_early by_grade preempt_beats_borrowing
             borrowing_beats_preempt shares_decide standings_decide queue_full backing_off second_pass
+            never_fits lacking one_less have_to_end
         );
     }
 }

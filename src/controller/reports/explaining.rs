@@ -8,7 +8,7 @@ use sluice_crds::Workload;
 use sluice_engine::Explanation;
 
 use crate::cache::conditions::{self, Type};
-use crate::cache::{Subject, Uid, WorkloadRecord};
+use crate::cache::{Subject, Uid, WorkloadKey, WorkloadRecord};
 use crate::controller::Controller;
 use crate::controller::writes::in_flight::InFlightWrite;
 use crate::plan::explain::{self, NotReserved};
@@ -105,15 +105,7 @@ impl Controller {
         if self.writes.is_busy(subject) {
             return true;
         }
-        let said = self
-            .undeclared(subject, record)
-            .or_else(|| explain::deactivated(record))
-            .or_else(|| self.paused(subject));
-        let said = said.or_else(|| {
-            let explanation = self.engine.explain(&subject.id())?;
-            let head = self.name_of_head(&explanation, Some(&*key.namespace));
-            explain::waiting_workload(&explanation, self.requeue_at(key, record), head.as_deref())
-        });
+        let said = self.why_pending(subject, key, record);
         let Some((reason, message)) = said else {
             return true;
         };
@@ -139,6 +131,24 @@ impl Controller {
             });
         }
         true
+    }
+
+    /// Why a Workload holds no quota. None if that is not known yet, or it does.
+    pub(in crate::controller) fn why_pending(
+        &self,
+        subject: &Subject,
+        key: &WorkloadKey,
+        record: &WorkloadRecord,
+    ) -> Option<(NotReserved, String)> {
+        let said = self
+            .undeclared(subject, record)
+            .or_else(|| explain::deactivated(record))
+            .or_else(|| self.paused(subject));
+        said.or_else(|| {
+            let explanation = self.engine.explain(&subject.id())?;
+            let head = self.name_of_head(&explanation, Some(&*key.namespace));
+            explain::waiting_workload(&explanation, self.requeue_at(key, record), head.as_deref())
+        })
     }
 
     /// Tells a pod what it waits for. Returns whether it waits.

@@ -5,10 +5,12 @@
 
 pub(super) mod events;
 pub(super) mod explaining;
+pub(super) mod finding;
 mod gate_levels;
 mod gate_statuses;
 pub(super) mod levels;
 pub(super) mod progress;
 pub(super) mod statuses;
+pub(super) mod tree;
 pub(super) mod turns;
 pub(super) mod waiting;

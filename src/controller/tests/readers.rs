@@ -6,7 +6,7 @@ use sluice_engine::QueueName;
 
 use super::*;
 use crate::controller::reports::waiting::Taking;
-use crate::visibility::{Place, Taken};
+use crate::visibility::{Named, Place, State, Taken};
 
 /// As the shell looks at.
 const PART: usize = 1000;
@@ -78,6 +78,40 @@ async fn a_list_is_the_same_however_small_its_parts_are() {
         Place::LocalQueue(sluice_engine::LocalQueueKey::new("red", "main")),
     ] {
         assert!(begin(&place).is_none(), "{place:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_workload_is_found_by_its_name_whether_or_not_it_is_there_yet() {
+    let mut play = mk_play(&["job-0".to_owned()]);
+    let mut held = job("held");
+    held["metadata"]["annotations"] = json!({"kueue.x-k8s.io/scheduling-gated-by": "a.io/b"});
+    let jobs = play.jobs.clone().unwrap();
+    play.observe(&jobs, Change::Applied(seen(held)));
+    play.cycle();
+    let find = |name: &str, namespace: &str| {
+        let (namespace, name) = (namespace.into(), name.into());
+        let named = Named::Workload { namespace, name };
+        let mut finding = play.controller.begin_finding(&named)?;
+        while !play.controller.go_on_finding(&mut finding, 1) {}
+        Some(finding.end())
+    };
+    let waits = find("job-0-uidjob0", "blue").unwrap();
+    assert_eq!(waits.stated.state, State::Pending);
+    let reason = waits.stated.why.as_ref().map(|why| &*why.reason);
+    assert_eq!(reason, Some("ExceedsMaxQuota"));
+    assert!(!waits.trials.unwrap().ever_fits);
+    let behind = find("held-uidheld", "blue").unwrap();
+    assert_eq!(behind.stated.state, State::Gated);
+    assert_eq!(behind.stated.gates, ["a.io/b"]);
+    assert!(behind.trials.is_none() && behind.stated.made.is_none());
+    for (name, namespace) in [
+        ("job-0-uidjob0", "red"),
+        ("job-0", "blue"),
+        ("held-uidother", "blue"),
+        ("held", "blue"),
+    ] {
+        assert!(find(name, namespace).is_none(), "{namespace}/{name}");
     }
 }
 

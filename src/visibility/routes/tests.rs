@@ -10,9 +10,10 @@ use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
 
 use super::*;
-use crate::visibility::question::{ASKED_MAX, Asked, Taken};
-use crate::visibility::view::tests::{mk_taken, mk_waiting};
-use crate::visibility::waiting::{Job, Waiting, Why};
+use crate::visibility::pending::place::Taken;
+use crate::visibility::pending::view::tests::{mk_taken, mk_waiting};
+use crate::visibility::pending::waiting::{Job, Waiting, Why};
+use crate::visibility::question::{ASKED_MAX, Asked};
 
 /// Those who wait in the example: others of the ClusterQueue before, between and after those of `main`.
 fn mk_example() -> Taken {
@@ -63,14 +64,22 @@ fn mk_example() -> Taken {
 fn mk_router(leader: Leader) -> Router {
     let (asks, mut questions) = mpsc::channel::<Asked>(ASKED_MAX);
     tokio::spawn(async move {
-        while let Some(Asked { place, reply }) = questions.recv().await {
+        while let Some(asked) = questions.recv().await {
+            let Asked::Pending { place, reply } = asked else {
+                continue;
+            };
             let key = LocalQueueKey::new("team-a", "main");
             let known = [Place::LocalQueue(key), Place::ClusterQueue("cq".into())];
             let _ = reply.send(known.contains(&place).then(mk_example));
         }
     });
     let (_, leader) = watch::channel(leader);
-    router(Desk::open(asks, CancellationToken::new()), leader)
+    mk_paths(asks, leader)
+}
+
+fn mk_paths(asks: mpsc::Sender<Asked>, leader: watch::Receiver<Leader>) -> Router {
+    let desk = Desk::open(asks.clone(), CancellationToken::new());
+    router(desk.clone(), Explainer::new(asks, desk), leader)
 }
 
 async fn answer(router: &Router, method: Method, path: &str) -> (u16, Option<String>, Value) {
@@ -211,12 +220,14 @@ async fn what_a_page_of_100_000_costs() {
     let taken = mk_taken(vec![key.clone()], waiting.collect());
     let (asks, mut questions) = mpsc::channel::<Asked>(ASKED_MAX);
     tokio::spawn(async move {
-        while let Some(Asked { reply, .. }) = questions.recv().await {
-            let _ = reply.send(Some(taken.clone()));
+        while let Some(asked) = questions.recv().await {
+            if let Asked::Pending { reply, .. } = asked {
+                let _ = reply.send(Some(taken.clone()));
+            }
         }
     });
     let (_, leader) = watch::channel(Leader::Here);
-    let router = router(Desk::open(asks, CancellationToken::new()), leader);
+    let router = mk_paths(asks, leader);
     for limit in [50, 1000] {
         let mut took = Vec::new();
         for n in 0..2000 {

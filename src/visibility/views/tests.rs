@@ -2,8 +2,9 @@ use sluice_engine::LocalQueueKey;
 use tokio::time::advance;
 
 use super::*;
-use crate::visibility::question::{ASKED_MAX, Taken};
-use crate::visibility::view::tests::{mk_taken, mk_waiting};
+use crate::visibility::pending::place::Taken;
+use crate::visibility::pending::view::tests::{mk_taken, mk_waiting};
+use crate::visibility::question::ASKED_MAX;
 
 /// A controller with one ClusterQueue, which counts how often it is asked.
 struct FakeController {
@@ -16,7 +17,10 @@ impl FakeController {
         let (asks, mut questions) = mpsc::channel::<Asked>(ASKED_MAX);
         let (counted, asked) = mpsc::unbounded_channel();
         tokio::spawn(async move {
-            while let Some(Asked { place, reply }) = questions.recv().await {
+            while let Some(asked) = questions.recv().await {
+                let Asked::Pending { place, reply } = asked else {
+                    continue;
+                };
                 let _ = (counted.send(place), reply.send(taken.clone()));
             }
         });
@@ -85,11 +89,11 @@ async fn the_controller_is_asked_once_a_second_however_many_read() {
 async fn a_queue_that_is_not_there_is_not_found() {
     let controller = FakeController::start(None);
     let told = controller.desk.view(of("q")).await.unwrap_err();
-    assert_eq!(told, Problem::not_found(&of("q")));
+    assert_eq!(told, of("q").not_found());
     // It points to another ClusterQueue than the one that was answered with.
     let controller = FakeController::start(Some(mk_queue(&["r"])));
     let told = controller.desk.view(of("q")).await.unwrap_err();
-    assert_eq!(told, Problem::not_found(&of("q")));
+    assert_eq!(told, of("q").not_found());
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,15 +1,14 @@
 //! `kubectl sluice uninstall`: of each variant, with live jobs of each kind. What waits is started or told of, what runs
 //! goes on, and nothing of Sluice is left that holds anything.
 
-use std::path::PathBuf;
-
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 use sluice_testbed::{SluiceOptions, eventually};
 
 use crate::support::admission::own_with_policies;
 use crate::support::bed::{self, BINARY, Bed};
 use crate::support::objects::{Job, is_suspended, quota};
+use crate::support::plugin::run;
 use crate::support::{DEADLINE, Scene};
 
 const OURS: &str = "sluice.dev/queue-allocation-gate";
@@ -18,25 +17,9 @@ const OURS: &str = "sluice.dev/queue-allocation-gate";
 const ADMISSION: &str = "validatingadmissionpolicies,validatingadmissionpolicybindings,mutatingadmissionpolicies,\
     mutatingadmissionpolicybindings,validatingwebhookconfigurations,mutatingwebhookconfigurations";
 
-/// The plugin, which cargo builds beside Sluice.
-fn plugin() -> Result<PathBuf> {
-    let plugin = PathBuf::from(BINARY).with_file_name("kubectl-sluice");
-    ensure!(
-        plugin.exists(),
-        "build it first: cargo build --bin kubectl-sluice"
-    );
-    Ok(plugin)
-}
-
 /// Exit code, standard output and standard error of the plugin.
 async fn uninstall(bed: &Bed, flags: &[&str]) -> Result<(i32, String, String)> {
-    let mut command = tokio::process::Command::new(plugin()?);
-    command.arg("uninstall").args(flags);
-    command.arg("--kubeconfig").arg(bed.cp.kubeconfig());
-    let output = tokio::time::timeout(DEADLINE, command.output()).await??;
-    let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
-    let code = output.status.code().context("no code")?;
-    Ok((code, text(&output.stdout), text(&output.stderr)))
+    run(bed, &[&["uninstall"], flags].concat().join(" ")).await
 }
 
 /// A pod that waits by itself.

@@ -11,9 +11,11 @@ pub mod made_up;
 pub mod nodes;
 pub mod objects;
 pub mod persist;
+pub mod plugin;
 pub mod pods;
 pub mod queues;
 pub mod thief;
+pub mod visibility;
 pub mod widgets;
 
 use std::fmt::Write;

@@ -100,6 +100,11 @@ pub(super) fn selector(namespaces: &LabelSelector, options: &Options) -> LabelSe
     let all = namespace_selector(options);
     let expressions = all.match_expressions.into_iter().flatten();
     let own = namespaces.match_expressions.iter().flatten().cloned();
+    // As the API server stores it, which leaves empty lists out.
+    let own = own.map(|expression| LabelSelectorRequirement {
+        values: expression.values.filter(|values| !values.is_empty()),
+        ..expression
+    });
     LabelSelector {
         match_expressions: Some(expressions.chain(labels).chain(own).collect()),
         match_labels: all.match_labels,

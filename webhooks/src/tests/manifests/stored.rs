@@ -21,6 +21,17 @@ pub(super) fn with_resources(resources: &[ManagedResource]) -> Options {
     }
 }
 
+/// The same with rules for jobs that Sluice itself has written there.
+pub(super) fn written_by_sluice(mut configuration: Value) -> Value {
+    let name = configuration["webhooks"][0]["name"].as_str().unwrap();
+    let webhook = format!("k:{{\"name\":\"{name}\"}}");
+    configuration["metadata"]["managedFields"] = json!([
+        {"manager": "kubectl-client-side-apply", "fieldsV1": {"f:webhooks": {}}},
+        {"manager": "sluice", "fieldsV1": {"f:webhooks": {webhook: {"f:rules": {}}}}},
+    ]);
+    configuration
+}
+
 /// A configuration as the API server has it.
 pub(super) fn stored(mut configuration: Value) -> Value {
     configuration["metadata"]["resourceVersion"] = json!("7");

@@ -1,5 +1,9 @@
 //! `kubectl sluice status`: the tree of cohorts and ClusterQueues, with what is used. Who may not see ClusterQueues
 //! sees the LocalQueues of a namespace.
+//!
+//! Must not know how Sluice decides.
+
+mod quota_trees;
 
 use clap::Args;
 use kube::{Client, ResourceExt as _};
@@ -9,12 +13,13 @@ use super::outcome::{EXIT_CODES, Ended, LiveError, shown};
 use super::queues::{Node, trees};
 use super::seen::list;
 use super::view::View;
-use crate::cluster::{ClusterError, Tell};
+use crate::cluster::{ClusterError, Tell, Told};
 use crate::table::{NONE, columns};
 
 const DETAILS: &str = "\
 Shows the tree of cohorts and ClusterQueues. In a bar # is used nominal quota, + is borrowed on top of it, and . is
-free. -o wide adds the flavors. Who may not list ClusterQueues sees the LocalQueues of the namespace instead.";
+free. If visibility.sluice.dev answers: what gates hold, what cohorts use and what is lent. -o wide adds the flavors, and with
+fair sharing the shares in thousandths. Who may not list ClusterQueues sees the LocalQueues of the namespace instead.";
 
 /// Show queues as a tree, with what is used of their quota.
 #[derive(Debug, Args)]
@@ -40,7 +45,11 @@ impl Status {
                 Err(error) => return Err(error),
             };
             let cohorts: Vec<Cohort> = list(client, None, None, note).await?;
-            let nodes = trees(&queues, &cohorts);
+            let mut nodes = trees(&queues, &cohorts);
+            if let Err(why) = quota_trees::add_trees(client, &mut nodes).await {
+                let text = format!("what cohorts use and queues lend is not known: {why}");
+                note(Told::Note(text))?;
+            }
             shown(self.view.output, &nodes, |is_wide| tree(&nodes, is_wide))
         };
         self.view.show(tell, look).await
@@ -52,12 +61,18 @@ pub fn tree(nodes: &[Node], is_wide: bool) -> String {
     if nodes.is_empty() {
         return "No ClusterQueues found\n".to_owned();
     }
-    let mut headers = vec![
-        "QUEUE", "PENDING", "ADMITTED", "RESOURCE", "USED", "QUOTA", "BORROWED", "USAGE",
-    ];
-    if is_wide {
-        headers.push("FLAVOR");
-    }
+    // What the objects don't say, and is said only if the API tells.
+    let is_told = nodes.iter().any(|node| node.gated.is_some());
+    let has_shares = is_wide && nodes.iter().any(|node| node.weighted_share.is_some());
+    let mut headers = vec!["QUEUE"];
+    headers.extend(is_told.then_some("GATED"));
+    headers.extend([
+        "PENDING", "ADMITTED", "RESOURCE", "USED", "QUOTA", "BORROWED",
+    ]);
+    headers.extend(is_told.then_some("LENT"));
+    headers.push("USAGE");
+    headers.extend(is_wide.then_some("FLAVOR"));
+    headers.extend(has_shares.then_some("SHARE"));
     let mut rows = Vec::new();
     for node in nodes {
         let count = |count: Option<i32>| count.map_or_else(String::new, |count| count.to_string());
@@ -66,7 +81,11 @@ pub fn tree(nodes: &[Node], is_wide: bool) -> String {
             "Cohort" => format!("{indent}{} (cohort)", node.name),
             _ => format!("{indent}{}", node.name),
         };
-        let mut first = vec![name, count(node.pending), count(node.admitted)];
+        let mut first = vec![name];
+        first.extend(is_told.then(|| count(node.gated)));
+        first.extend([count(node.pending), count(node.admitted)]);
+        let width = first.len();
+        let mut share = node.weighted_share.map(|share| share.to_string());
         if node.resources.is_empty() {
             rows.push(first.clone());
         }
@@ -78,18 +97,19 @@ pub fn tree(nodes: &[Node], is_wide: bool) -> String {
             };
             let is_borrowed = resource.borrowed.as_ref().is_some_and(|b| b.0 != "0");
             let borrowed = resource.borrowed.clone().filter(|_| is_borrowed);
+            let lent = resource.lent.clone().filter(|lent| lent.0 != "0");
             let bar = resource.used.as_ref().map(|_| resource.bar());
-            let mut row = std::mem::replace(&mut first, vec![String::new(); 3]);
+            let mut row = std::mem::replace(&mut first, vec![String::new(); width]);
             row.extend([
                 resource.name.clone(),
                 amount(&resource.used),
                 resource.nominal.0.clone(),
                 amount(&borrowed),
-                bar.unwrap_or_default(),
             ]);
-            if is_wide {
-                row.push(resource.flavor.clone());
-            }
+            row.extend(is_told.then(|| amount(&lent)));
+            row.push(bar.unwrap_or_default());
+            row.extend(is_wide.then(|| resource.flavor.clone()));
+            row.extend(has_shares.then(|| share.take().unwrap_or_default()));
             rows.push(row);
         }
     }

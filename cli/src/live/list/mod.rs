@@ -1,4 +1,8 @@
 //! `kubectl sluice list`: the jobs of all kinds, in the order of their queues.
+//!
+//! Must not know how Sluice decides.
+
+mod places;
 
 use clap::Args;
 use k8s_openapi::api::core::v1::Pod;
@@ -10,14 +14,14 @@ use super::jobs::{Job, State, jobs};
 use super::outcome::{EXIT_CODES, Ended, LiveError, shown};
 use super::seen::list;
 use super::view::View;
-use crate::cluster::Tell;
 use crate::cluster::age::age;
+use crate::cluster::{Tell, Told};
 use crate::table::{NONE, columns};
 
 const DETAILS: &str = "\
 Lists the jobs of all kinds, pod groups, and pods that are admitted by themselves. PLACE is the place among the
-pending jobs of the LocalQueue: the highest priority first, then the oldest. Of gated objects the ten oldest of each
-LocalQueue are listed.";
+pending jobs of the LocalQueue: the highest priority first, then the oldest. AHEAD is how many of the whole ClusterQueue come
+before it, if visibility.sluice.dev tells. Of gated objects the ten oldest of each LocalQueue are listed.";
 
 /// List jobs with their state, their place in their queue, and why they wait.
 #[derive(Debug, Args)]
@@ -45,6 +49,10 @@ impl List {
                 let is_shown = self.finished || job.state != State::Finished;
                 is_shown && self.queue.as_ref().is_none_or(|queue| *queue == job.queue)
             });
+            if let Err(why) = places::tell_places(client, &mut jobs).await {
+                let text = format!("places are counted among the jobs listed here: {why}");
+                note(Told::Note(text))?;
+            }
             shown(self.view.output, &jobs, |is_wide| {
                 table(&jobs, namespace.is_none(), is_wide, Timestamp::now())
             })
@@ -81,6 +89,10 @@ pub fn table(jobs: &[Job], has_namespaces: bool, is_wide: bool, now: Timestamp) 
     if is_wide {
         headers.extend(["PRIORITY", "MESSAGE"]);
     }
+    let has_ahead = jobs.iter().any(|job| job.ahead.is_some());
+    if has_ahead && let Some(place) = headers.iter().position(|header| *header == "PLACE") {
+        headers.insert(place.saturating_add(1), "AHEAD");
+    }
     let rows: Vec<Vec<String>> = jobs
         .iter()
         .map(|job| {
@@ -95,9 +107,15 @@ pub fn table(jobs: &[Job], has_namespaces: bool, is_wide: bool, now: Timestamp) 
                 job.queue.clone(),
                 format!("{:?}", job.state),
                 place,
+            ];
+            if has_ahead {
+                let ahead = job.ahead.map(|ahead| ahead.to_string());
+                row.push(ahead.unwrap_or_else(|| NONE.to_owned()));
+            }
+            row.extend([
                 since.unwrap_or_else(|| NONE.to_owned()),
                 or_none(&job.reason),
-            ];
+            ]);
             if has_namespaces {
                 row.insert(0, job.namespace.clone());
             }

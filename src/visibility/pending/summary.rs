@@ -7,12 +7,14 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
 use serde::Serialize;
 use sluice_crds::Quantity;
+use sluice_engine::{Amount, ResourceName};
 
-use super::discovery::{GROUP, VERSION};
 use super::page::Page;
-use super::problem::Problem;
-use super::question::Place;
+use super::place::Place;
 use super::view::{Placed, View};
+use super::waiting;
+use crate::visibility::discovery::{GROUP, VERSION};
+use crate::visibility::problem::Problem;
 
 /// A part of those who wait in a queue, in order.
 #[derive(Debug, Serialize)]
@@ -64,9 +66,10 @@ struct WorkloadMetadata {
     creation_timestamp: Option<Time>,
 }
 
-#[derive(Debug, Serialize)]
+/// What waits, as it is written.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Job {
+pub struct Job {
     api_group: String,
     kind: String,
     name: String,
@@ -79,7 +82,7 @@ impl PendingWorkloadsSummary {
     /// The view is not about this queue.
     pub fn new(view: &View, place: &Place, page: Page) -> Result<Self, Problem> {
         if !view.is_about(place) {
-            return Err(Problem::not_found(place));
+            return Err(place.not_found());
         }
         let (total, placed) = view.page(place, page);
         let metadata = match place {
@@ -106,10 +109,6 @@ impl PendingWorkloadsSummary {
 impl From<Placed<'_>> for PendingWorkload {
     fn from(placed: Placed<'_>) -> Self {
         let waiting = placed.waiting;
-        let requests = waiting.requests.iter().map(|(resource, amount)| {
-            let quantity = Quantity::of(resource.as_str(), amount.get());
-            (resource.to_string(), quantity)
-        });
         Self {
             metadata: WorkloadMetadata {
                 name: waiting.name.to_string(),
@@ -120,20 +119,39 @@ impl From<Placed<'_>> for PendingWorkload {
             local_queue_name: waiting.local_queue.name.to_string(),
             position_in_cluster_queue: placed.in_cluster_queue,
             position_in_local_queue: placed.in_local_queue,
-            job: waiting.job.as_ref().map(|job| Job {
-                api_group: job.group.to_string(),
-                kind: job.kind.to_string(),
-                name: job.name.to_string(),
-            }),
+            job: waiting.job.as_ref().map(Job::from),
             waiting_since: waiting.since.map(in_seconds),
-            requests: requests.collect(),
+            requests: quantities(&waiting.requests),
             reason: waiting.why.as_ref().map(|why| why.reason.to_string()),
             message: waiting.why.as_ref().map(|why| why.message.to_string()),
         }
     }
 }
 
+impl From<&waiting::Job> for Job {
+    fn from(job: &waiting::Job) -> Self {
+        Self {
+            api_group: job.group.to_string(),
+            kind: job.kind.to_string(),
+            name: job.name.to_string(),
+        }
+    }
+}
+
+/// Amounts as they are written.
+pub fn quantities(amounts: &[(ResourceName, Amount)]) -> BTreeMap<String, Quantity> {
+    let amounts = amounts.iter();
+    amounts
+        .map(|(resource, amount)| (resource.to_string(), quantity(resource, *amount)))
+        .collect()
+}
+
+/// An amount as it is written.
+pub fn quantity(resource: &ResourceName, amount: Amount) -> Quantity {
+    Quantity::of(resource.as_str(), amount.get())
+}
+
 /// The time as the API has it: in whole seconds.
-fn in_seconds(at: Timestamp) -> Time {
+pub fn in_seconds(at: Timestamp) -> Time {
     Time(Timestamp::from_second(at.as_second()).unwrap_or(at))
 }

@@ -1,6 +1,6 @@
 //! Which part of a list a reader asks for, by the parameters `limit` and `offset` of the query.
 
-use super::problem::Problem;
+use crate::visibility::problem::Problem;
 
 /// The longest page, and the one that is served if nobody says otherwise: as in Kueue.
 pub const LIMIT_MAX: usize = 1000;

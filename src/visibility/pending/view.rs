@@ -3,11 +3,14 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::jiff::Timestamp;
-use sluice_engine::{LocalQueueKey, QueueName};
+use sluice_engine::{LocalQueueKey, QueueName, WorkloadId};
 
 use super::page::Page;
-use super::question::{Place, Taken};
+use super::place::{Place, Taken};
 use super::waiting::Waiting;
+
+/// How many of those ahead are named.
+pub const AHEAD_MAX: usize = 20;
 
 /// Who waits in a ClusterQueue.
 #[derive(Debug)]
@@ -32,6 +35,17 @@ pub struct Placed<'a> {
     pub in_cluster_queue: usize,
     /// How many of the LocalQueue are before it.
     pub in_local_queue: usize,
+}
+
+/// Who is ahead of one who waits.
+#[derive(Debug, Default)]
+pub struct Ahead<'a> {
+    /// The first of its namespace.
+    pub first: Vec<&'a Waiting>,
+    /// How many are of its namespace.
+    pub of_namespace: usize,
+    /// How many are of others.
+    pub of_other_namespaces: usize,
 }
 
 impl View {
@@ -97,6 +111,25 @@ impl View {
         }
     }
 
+    /// The place of one who waits, and who is ahead of it.
+    pub fn placed(&self, id: &WorkloadId, key: &LocalQueueKey) -> Option<(Placed<'_>, Ahead<'_>)> {
+        let places = self.local_queues.get(key)?;
+        let mut placed = places.iter().filter_map(|place| self.at(*place));
+        let placed = placed.find(|placed| placed.waiting.id == *id)?;
+        let mut ahead = Ahead::default();
+        for (other, _) in self.waiting.iter().take(placed.in_cluster_queue) {
+            if other.local_queue.namespace != key.namespace {
+                ahead.of_other_namespaces += 1;
+                continue;
+            }
+            ahead.of_namespace += 1;
+            if ahead.first.len() < AHEAD_MAX {
+                ahead.first.push(other);
+            }
+        }
+        Some((placed, ahead))
+    }
+
     fn at(&self, place: usize) -> Option<Placed<'_>> {
         let (waiting, in_local_queue) = self.waiting.get(place)?;
         Some(Placed {
@@ -108,4 +141,4 @@ impl View {
 }
 
 #[cfg(test)]
-pub(super) mod tests;
+pub mod tests;

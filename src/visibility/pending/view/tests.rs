@@ -5,12 +5,7 @@ use sluice_engine::WorkloadId;
 
 use super::*;
 
-pub(in crate::visibility) fn mk_waiting(
-    local_queue: &LocalQueueKey,
-    name: &str,
-    priority: i32,
-    created: i64,
-) -> Waiting {
+pub fn mk_waiting(local_queue: &LocalQueueKey, name: &str, priority: i32, created: i64) -> Waiting {
     Waiting {
         id: WorkloadId::from(name),
         local_queue: local_queue.clone(),
@@ -25,10 +20,7 @@ pub(in crate::visibility) fn mk_waiting(
     }
 }
 
-pub(in crate::visibility) fn mk_taken(
-    local_queues: Vec<LocalQueueKey>,
-    waiting: Vec<Waiting>,
-) -> Taken {
+pub fn mk_taken(local_queues: Vec<LocalQueueKey>, waiting: Vec<Waiting>) -> Taken {
     Taken {
         cluster_queue: QueueName::from("cq"),
         exists: true,

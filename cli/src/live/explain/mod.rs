@@ -1,22 +1,28 @@
 //! `kubectl sluice explain`: one job, pod group or pod, and why it waits: what it asks for, its place, who is ahead, and
-//! what its conditions say.
+//! what its conditions say; and, from visibility.sluice.dev, what it lacks and who has that.
+//!
+//! Must not know how Sluice decides.
+
+mod answer;
 
 use std::collections::BTreeMap;
 
 use clap::Args;
 use k8s_openapi::api::core::v1::{Event, Pod};
 use k8s_openapi::jiff::Timestamp;
-use kube::ResourceExt as _;
 use kube::api::{Api, ListParams};
-use serde::Serialize;
+use kube::{Client, ResourceExt as _};
+use serde::{Deserialize as _, Serialize};
+use serde_json::Value;
 use sluice_crds::{ClusterQueue, LocalQueue, Quantity, Workload};
 use sluice_kinds::gates;
 
+use self::answer::Answer;
 use super::jobs::{Job, State};
 use super::list;
 use super::outcome::{EXIT_CODES, Ended, LiveError, object_name, shown};
 use super::queues::{Node, trees};
-use super::seen;
+use super::seen::{self, Unseen};
 use super::steer::{is_of, kind_of};
 use crate::cluster::age::age;
 use crate::cluster::{Cluster, Connection, Format, Namespaces, Served, Tell, Told, answer};
@@ -59,6 +65,9 @@ pub struct Explained {
     /// How its ClusterQueue stands, if the caller may see it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queue: Option<Node>,
+    /// What visibility.sluice.dev says, if it does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub explanation: Option<Value>,
 }
 
 impl Explain {
@@ -97,7 +106,18 @@ impl Explain {
             Some(workload) => conditions(workload),
             None => self.last_event(&cluster, &namespace, name).await,
         };
+        let explanation = match explanation(client, job).await {
+            Ok(explanation) => explanation,
+            Err(why) => {
+                let text = format!(
+                    "what it lacks and who is ahead in its ClusterQueue is not known: {why}"
+                );
+                tell(Told::Note(text))?;
+                None
+            }
+        };
         let explained = Explained {
+            explanation,
             requests: workload.map(requests).unwrap_or_default(),
             ahead: ahead(&jobs, job),
             job: job.clone(),
@@ -189,6 +209,17 @@ impl Explain {
     }
 }
 
+/// What visibility.sluice.dev says about a job. Of one that gates hold there is no more to say.
+async fn explanation(client: &Client, job: &Job) -> Result<Option<Value>, Unseen> {
+    let (resource, name) = match (&job.workload, job.kind.as_str()) {
+        (Some(workload), _) => ("workloads", workload),
+        (None, "Pod") => ("pods", &job.name),
+        (None, _) => return Ok(None),
+    };
+    let path = format!("namespaces/{}/{resource}/{name}/explanation", job.namespace);
+    seen::visible(client, &path).await.map(Some)
+}
+
 /// Those that come before a pending job in its LocalQueue.
 fn ahead(jobs: &[Job], job: &Job) -> Vec<String> {
     let before = jobs.iter().filter(|other| {
@@ -261,7 +292,9 @@ fn text(explained: &Explained, now: Timestamp) -> String {
             text
         }
     };
-    let known = [
+    let answer = explained.explanation.as_ref();
+    let answer = answer.and_then(|answer| Answer::deserialize(answer).ok());
+    let mut known = vec![
         ("Job", format!("{}/{}", job.kind, job.name)),
         ("Queue", queue),
         (
@@ -270,10 +303,18 @@ fn text(explained: &Explained, now: Timestamp) -> String {
         ),
         ("Priority", job.priority.to_string()),
         ("Place", place),
-        ("Ahead", or_none(named.join(", "))),
-        ("Requests", or_none(requests.join(", "))),
     ];
+    if answer.is_none() {
+        known.push(("Ahead", or_none(named.join(", "))));
+    }
+    known.push(("Requests", or_none(requests.join(", "))));
+    if let Some(answer) = &answer {
+        known.extend(answer.fields(!explained.told.is_empty()));
+    }
     let mut text = fields(&known, 0);
+    if let Some(table) = answer.and_then(|answer| answer.table()) {
+        text.extend(["\n", &table]);
+    }
     if job.state == State::Gated && !job.message.is_empty() {
         text.extend(["\n", &job.message, "\n"]);
     }
@@ -310,6 +351,7 @@ mod tests {
             priority: 10,
             place: Some(place),
             pending: Some(8),
+            ahead: None,
             since: "2026-03-01T11:00:00Z".parse().ok(),
             reason: "WaitingForQuota".to_owned(),
             message: String::new(),
@@ -338,6 +380,7 @@ mod tests {
                 "2 more cpu is needed".to_owned(),
             )],
             queue: None,
+            explanation: None,
         };
         let now = "2026-03-01T12:00:00Z".parse().unwrap();
         assert_snapshot!(text(&explained, now), @r"

@@ -1,0 +1,158 @@
+//! The places of pending jobs as visibility.sluice.dev tells them: those of its queue are counted that the caller may not
+//! see.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use kube::Client;
+use serde::Deserialize;
+
+use super::super::jobs::{Job, State};
+use super::super::seen::{Unseen, visible};
+
+/// The longest page that the API serves.
+const PAGE: usize = 1000;
+/// LocalQueues that are asked about; those after them keep the places that are counted here.
+const QUEUES_MAX: usize = 200;
+
+#[derive(Debug, Default, Deserialize)]
+struct Summary {
+    total: usize,
+    #[serde(default)]
+    items: Vec<Pending>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Pending {
+    metadata: Metadata,
+    job: Option<Owner>,
+    position_in_cluster_queue: usize,
+    position_in_local_queue: usize,
+}
+
+#[derive(Debug, Deserialize)]
+struct Metadata {
+    name: String,
+}
+
+#[derive(Debug, Deserialize)]
+struct Owner {
+    kind: String,
+    name: String,
+}
+
+/// Gives each pending job its place in its queue, as the API tells.
+///
+/// # Errors
+/// Why the API does not tell; then the jobs after that keep the places that were counted here.
+pub async fn tell_places(client: &Client, jobs: &mut [Job]) -> Result<(), Unseen> {
+    let pending = jobs.iter().filter(|job| job.state == State::Pending);
+    let queues: BTreeSet<(String, String)> = pending
+        .map(|job| (job.namespace.clone(), job.queue.clone()))
+        .collect();
+    for (namespace, queue) in queues.into_iter().take(QUEUES_MAX) {
+        let path = format!("namespaces/{namespace}/localqueues/{queue}/pendingworkloads");
+        let (mut found, mut total) = (Vec::new(), 1);
+        while found.len() < total {
+            let page = format!("{path}?limit={PAGE}&offset={}", found.len());
+            let summary: Summary = match visible(client, &page).await {
+                // A job may name a queue that is not there.
+                Err(Unseen::NotFound(why)) if why.contains("not found") => Summary::default(),
+                other => other?,
+            };
+            if summary.items.is_empty() {
+                break;
+            }
+            total = summary.total;
+            found.extend(summary.items);
+        }
+        let of_queue = |job: &&mut Job| job.namespace == namespace && job.queue == queue;
+        place(&found, jobs.iter_mut().filter(of_queue));
+    }
+    Ok(())
+}
+
+/// Gives the jobs of a LocalQueue their places, if they are in the list.
+fn place<'a>(found: &[Pending], jobs: impl Iterator<Item = &'a mut Job>) {
+    let mut pods = BTreeMap::new();
+    let mut workloads = BTreeMap::new();
+    for pending in found {
+        let name = pending.metadata.name.as_str();
+        // A pod that is admitted by itself stands for itself.
+        let is_pod =
+            (pending.job.as_ref()).is_some_and(|job| job.kind == "Pod" && job.name == name);
+        if is_pod {
+            pods.insert(name, pending);
+        } else {
+            workloads.insert(name, pending);
+        }
+    }
+    for job in jobs.filter(|job| job.state == State::Pending) {
+        let pending = match &job.workload {
+            Some(workload) => workloads.get(workload.as_str()),
+            None => pods.get(job.name.as_str()),
+        };
+        if let Some(pending) = pending {
+            job.place = Some(pending.position_in_local_queue.saturating_add(1));
+            job.pending = Some(found.len());
+            job.ahead = Some(pending.position_in_cluster_queue);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn job(kind: &str, name: &str, workload: Option<&str>) -> Job {
+        Job {
+            namespace: "blue".to_owned(),
+            kind: kind.to_owned(),
+            name: name.to_owned(),
+            workload: workload.map(str::to_owned),
+            queue: "main".to_owned(),
+            state: State::Pending,
+            priority: 0,
+            place: None,
+            pending: None,
+            ahead: None,
+            since: None,
+            reason: String::new(),
+            message: String::new(),
+            order: (0, String::new()),
+        }
+    }
+
+    #[test]
+    fn a_pod_and_a_workload_of_one_name_have_places_of_their_own() {
+        let item = |name: &str, kind: &str, of: &str, all: usize, own: usize| {
+            json!({"metadata": {"name": name}, "job": {"kind": kind, "name": of},
+                "positionInClusterQueue": all, "positionInLocalQueue": own})
+        };
+        let found: Vec<Pending> = serde_json::from_value(json!([
+            item("a-1", "Job", "a", 4, 0),
+            item("a-1", "Pod", "a-1", 6, 1),
+            item("crew-pod-group", "Pod", "crew", 7, 2),
+        ]))
+        .unwrap();
+        let mut jobs = [
+            job("Job", "a", Some("a-1")),
+            job("Pod", "a-1", None),
+            job("PodGroup", "crew", Some("crew-pod-group")),
+            job("Job", "new", Some("new-1")),
+        ];
+        place(&found, jobs.iter_mut());
+        let places: Vec<_> = jobs.iter().map(|job| (job.place, job.ahead)).collect();
+        assert_eq!(
+            places,
+            [
+                (Some(1), Some(4)),
+                (Some(2), Some(6)),
+                (Some(3), Some(7)),
+                (None, None)
+            ]
+        );
+    }
+}

@@ -1,0 +1,175 @@
+//! Tries the flavors of its ClusterQueue for a pending workload, as an assignment without preemption does. The types are
+//! in `api/outlook.rs`.
+
+use crate::api::amount::Amount;
+use crate::api::names::WorkloadId;
+use crate::api::outlook::{Need, Trial, Trials};
+use crate::api::workload::PodSet;
+use crate::cohort::tree::{CohortTree, QueueNode};
+use crate::explain::outlook::name_of;
+use crate::flavor::options::{
+    FlavorChoice, FlavorOptions, fewest_pods, flavor_choice, flavor_options, for_pods,
+    requests_by_group,
+};
+use crate::quota::flavor_resources::FlavorResourceId;
+use crate::quota::usage::RequestedUsage;
+use crate::quota::view::Borrowing;
+use crate::state::engine::Engine;
+use crate::workload::info::{WorkloadInfo, WorkloadPhase};
+
+/// A pending workload, and where it is queued.
+#[derive(Clone, Copy)]
+pub(super) struct Tried<'a> {
+    pub(super) tree: &'a CohortTree,
+    pub(super) node: &'a QueueNode,
+    pub(super) info: &'a WorkloadInfo,
+}
+
+/// The flavors that were tried, and the usage in those that come first.
+pub(super) struct TriedFlavors {
+    flavors: Vec<Trial>,
+    /// What it would use in each pod set's first flavor that fits, or else in the first that suits its pods.
+    pub(super) requested: RequestedUsage,
+    /// What is lacking of that.
+    pub(super) lacking: RequestedUsage,
+}
+
+impl Engine {
+    /// How the flavors of its ClusterQueue stand for a pending workload. None if it is not pending, its requests are not
+    /// valid, or there is no active ClusterQueue for it.
+    pub fn trials(&self, id: &WorkloadId) -> Option<Trials> {
+        let info = self.workloads.get(id)?;
+        let local_queue = self.local_queues.get(&info.queue)?.object.as_ref()?;
+        let tree = self.tree_of_queue(&local_queue.cluster_queue)?;
+        let tried = self.tried(info, &tree)?;
+        let pod = self.shapes.pod();
+        let options = flavor_options(&self.config, &tried.node.config, &info.shape, pod);
+        let ever_fits = match &options {
+            FlavorOptions::None(_) => false,
+            FlavorOptions::Slots(slots) => slots.ever_fits(&tree.quota, tried.node.id, &info.shape),
+        };
+        let TriedFlavors {
+            flavors, lacking, ..
+        } = tried.flavors(self);
+        let lacking = lacking.into_iter().filter_map(|(cell, amount)| {
+            let (flavor, resource) = self.config.flavor_resources.name(cell)?.clone();
+            Some((flavor, resource, amount))
+        });
+        Some(Trials {
+            queue: local_queue.cluster_queue.clone(),
+            ever_fits,
+            lacking: lacking.collect(),
+            flavors,
+        })
+    }
+
+    /// Where a workload is queued, if it is pending and could be tried.
+    pub(super) fn tried<'a>(
+        &'a self,
+        info: &'a WorkloadInfo,
+        tree: &'a CohortTree,
+    ) -> Option<Tried<'a>> {
+        let local_queue = self.local_queues.get(&info.queue)?.object.as_ref()?;
+        let is_tried = info.state == WorkloadPhase::Pending && info.shape.problem.is_none();
+        let node = tree.queues.get(&local_queue.cluster_queue)?;
+        is_tried.then_some(Tried { tree, node, info })
+    }
+}
+
+impl Tried<'_> {
+    /// Tries one flavor after the other for one pod set after the other. Where a pod set fits into none, those after it
+    /// are tried as if it had got the first that suits its pods.
+    pub(super) fn flavors(self, engine: &Engine) -> TriedFlavors {
+        let mut tried = TriedFlavors {
+            flavors: Vec::new(),
+            requested: RequestedUsage::new(),
+            lacking: RequestedUsage::new(),
+        };
+        let config = &self.node.config;
+        for pod_set in &*self.info.shape.pod_sets {
+            let groups = requests_by_group(config, pod_set, engine.shapes.pod());
+            // What the ClusterQueue has no quota for is said without flavors.
+            for (group, requests) in groups.unwrap_or_default().into_values() {
+                let mut first: Option<(FlavorChoice, bool)> = None;
+                for flavor in &group.flavors {
+                    let choice = flavor_choice(&engine.config, group, flavor, pod_set, &requests);
+                    let needs = choice
+                        .as_ref()
+                        .map(|choice| self.needs(pod_set, choice, &tried.requested));
+                    let trial = Trial {
+                        pod_set: pod_set.name.clone(),
+                        flavor: flavor.name.clone(),
+                        needs: needs.map_err(Clone::clone),
+                    };
+                    let fits = trial.fits();
+                    tried.flavors.push(trial);
+                    if let Ok(choice) = choice
+                        && first.as_ref().is_none_or(|(_, fitted)| fits && !fitted)
+                    {
+                        first = Some((choice, fits));
+                    }
+                }
+                if let Some((choice, _)) = first {
+                    self.take(pod_set, &choice, &mut tried);
+                }
+            }
+        }
+        tried
+    }
+
+    fn take(self, pod_set: &PodSet, choice: &FlavorChoice, tried: &mut TriedFlavors) {
+        for (_, cell, each) in &choice.usage_per_pod {
+            let amount = for_pods(*each, fewest_pods(pod_set));
+            if amount == Amount::ZERO {
+                continue;
+            }
+            let requested = tried.requested.entry(*cell).or_default();
+            *requested = requested.plus(amount);
+            let lacking = self.lacking(*cell, *requested);
+            if lacking > Amount::ZERO {
+                tried.lacking.insert(*cell, lacking);
+            }
+        }
+    }
+
+    fn needs(self, pod_set: &PodSet, choice: &FlavorChoice, taken: &RequestedUsage) -> Vec<Need> {
+        let (quota, node, borrowing) = (&self.tree.quota, self.node.id, self.borrowing());
+        let need = |(resource, cell, each): &(_, FlavorResourceId, Amount)| {
+            let request = for_pods(*each, fewest_pods(pod_set));
+            let before = taken.get(cell).copied().unwrap_or_default();
+            let all = request.plus(before);
+            let is_nothing = request == Amount::ZERO;
+            let limit = quota
+                .limit(node, *cell, all, borrowing)
+                .filter(|_| !is_nothing);
+            let most = match borrowing {
+                Borrowing::Forbidden => quota.nominal(node, *cell),
+                Borrowing::Allowed => quota.potential(node, *cell),
+            };
+            let free = quota.available(node, *cell, borrowing);
+            Need {
+                resource: Clone::clone(resource),
+                request,
+                free: free.minus(before).at_least_zero(),
+                most,
+                lacking: if is_nothing {
+                    Amount::ZERO
+                } else {
+                    self.lacking(*cell, all)
+                },
+                limit: limit.and_then(|limit| name_of(self.tree, limit)),
+            }
+        };
+        choice.usage_per_pod.iter().map(need).collect()
+    }
+
+    /// What is lacking of one cell, at present and after what is evicted and reserved.
+    fn lacking(self, cell: FlavorResourceId, amount: Amount) -> Amount {
+        let (quota, node) = (&self.tree.quota, self.node.id);
+        quota.lacking(node, cell, amount, self.borrowing())
+    }
+
+    pub(super) fn borrowing(self) -> Borrowing {
+        self.info.shape.borrowing()
+    }
+}

@@ -1,0 +1,211 @@
+//! What the engine says about a waiting workload against what it then does: so much more quota as is lacking and it is
+//! admitted, one unit less and it is not; those who have to end have ended, and it is admitted; and what can never fit
+//! is not admitted where nothing else is.
+
+use std::collections::BTreeSet;
+
+use sluice_engine::{
+    Amount, Decision, Engine, Explanation, FlavorName, Preemption, QueueName, ResourceName, Time,
+    Trials, WorkloadId, WorkloadState,
+};
+
+use crate::oracle::Oracle;
+use crate::play::rebuilt;
+use crate::tally::Tally;
+
+/// More of one resource in one flavor, in the queue of the workload.
+type More = (FlavorName, ResourceName, i128);
+
+/// A state in which one workload waits, and nobody else does, nor may preempt.
+struct Alone<'a> {
+    engine: &'a Engine,
+    oracle: Oracle,
+    id: &'a WorkloadId,
+    now: Time,
+}
+
+/// Compares what is said about each waiting workload with what becomes of it.
+pub(crate) fn check_trials(engine: &Engine, oracle: &Oracle, now: Time, tally: &mut Tally) {
+    let explained = |id: &WorkloadId| engine.explain(id);
+    // What is reserved for others is not there for somebody who is alone.
+    let is_reserved = oracle
+        .workloads
+        .keys()
+        .any(|id| matches!(explained(id), Some(Explanation::Nominated { .. })));
+    for (id, workload) in &oracle.workloads {
+        let Some(trials) = engine.trials(id) else {
+            continue;
+        };
+        let explanation = explained(id).unwrap();
+        if is_reserved || !is_about_quota(&explanation) {
+            continue;
+        }
+        let mut alone = oracle.clone();
+        alone.workloads.retain(|other, workload| {
+            other == id || holds(&workload.state) || oracle.assumed.contains_key(other)
+        });
+        alone.workloads.get_mut(id).unwrap().not_before = None;
+        for queue in alone.queues.values_mut() {
+            queue.preemption = Preemption::default();
+        }
+        let alone = Alone {
+            engine,
+            oracle: alone,
+            id,
+            now,
+        };
+        // Where one pod set's flavor decides what is left to another, not each way is tried.
+        if workload.pod_sets.len() == 1 {
+            alone.check(&trials, &explanation, tally);
+        }
+    }
+}
+
+/// Whether it is quota that it waits for, or the head of a queue that waits for it.
+fn is_about_quota(explanation: &Explanation) -> bool {
+    matches!(
+        explanation,
+        Explanation::DoesNotFit { .. }
+            | Explanation::BehindHead { .. }
+            | Explanation::TargetsProtected { .. }
+            | Explanation::QuotaReserved { .. }
+            | Explanation::Queued { .. }
+            | Explanation::NoQuota { .. }
+    )
+}
+
+fn holds(state: &WorkloadState) -> bool {
+    matches!(
+        state,
+        WorkloadState::Admitted(_) | WorkloadState::Evicting(..)
+    )
+}
+
+impl Alone<'_> {
+    fn check(&self, trials: &Trials, explanation: &Explanation, tally: &mut Tally) {
+        let text = format!("{}: {trials:#?} {explanation:?}", self.id);
+        let empty = self.without(|_| true);
+        assert_eq!(
+            empty.is_admitted(&[]),
+            trials.ever_fits,
+            "in an empty tree: {text}"
+        );
+        assert!(
+            !explanation.never_fits() || !trials.ever_fits,
+            "never fits: {text}"
+        );
+        if !trials.ever_fits {
+            tally.never_fits += 1;
+        }
+        if trials.flavors.iter().all(|trial| trial.needs.is_err()) {
+            return;
+        }
+        if let Some(more) = Self::more(trials, 0) {
+            assert!(self.is_admitted(&more), "with {more:?} more: {text}");
+        }
+        if trials.lacking.is_empty() {
+            return;
+        }
+        tally.lacking += 1;
+        // More quota that is not lent is there even while others use more than the cohort has.
+        if !self.has_lending_limits()
+            && let Some(more) = Self::more(trials, 1)
+        {
+            tally.one_less += 1;
+            assert!(!self.is_admitted(&more), "with {more:?} more: {text}");
+        }
+        self.check_holders(trials, &text, tally);
+    }
+
+    fn check_holders(&self, trials: &Trials, text: &str, tally: &mut Tally) {
+        let mut holders = self.engine.begin_holders(self.id).unwrap();
+        while !self.engine.go_on_holders(&mut holders, 1) {}
+        let stopping = holders.found().iter().filter(|holder| holder.is_stopping);
+        let stopping: BTreeSet<WorkloadId> = stopping.map(|holder| holder.id().clone()).collect();
+        let all: BTreeSet<WorkloadId> = holders.found().iter().map(|h| h.id().clone()).collect();
+        let ended: BTreeSet<WorkloadId> = holders.have_to_end().into_iter().collect();
+        assert!(
+            ended.is_subset(&all) && ended.is_disjoint(&stopping),
+            "{text}"
+        );
+        if ended.is_empty() {
+            return;
+        }
+        tally.have_to_end += 1;
+        let gone = |id: &WorkloadId| ended.contains(id) || stopping.contains(id);
+        let rest = self.without(gone);
+        assert!(rest.is_admitted(&[]), "without {ended:?}: {text}");
+        // In its first flavor none ends in vain; it may fit into another one with fewer.
+        let is_one_way = trials.flavors.len() == 1;
+        for kept in ended.iter().filter(|_| is_one_way) {
+            let fewer = self.without(|id| gone(id) && id != kept);
+            assert!(!fewer.is_admitted(&[]), "{kept} need not end: {text}");
+        }
+    }
+
+    /// So much more that it fits into each flavor; or short of one unit in each into which it does not fit. None where
+    /// amounts are absurd.
+    fn more(trials: &Trials, short_of: i128) -> Option<Vec<More>> {
+        let mut more: Vec<More> = Vec::new();
+        for trial in &trials.flavors {
+            let mut short_of = short_of;
+            for need in trial.needs.as_ref().ok()? {
+                if need.lacking > Amount::ZERO {
+                    let amount = need.lacking.get() - std::mem::take(&mut short_of);
+                    more.push((trial.flavor.clone(), need.resource.clone(), amount));
+                }
+            }
+        }
+        let is_sane = |amount: i128| (0..1_000_000).contains(&amount);
+        more.iter()
+            .all(|(_, _, amount)| is_sane(*amount))
+            .then_some(more)
+    }
+
+    fn has_lending_limits(&self) -> bool {
+        let of_queue = &self.oracle.queues[&self.queue()].resource_groups;
+        let of_cohorts = self.oracle.cohorts.values();
+        let groups = of_cohorts
+            .flat_map(|cohort| &cohort.resource_groups)
+            .chain(of_queue);
+        let flavors = groups.flat_map(|group| &group.flavors);
+        let mut quotas = flavors.flat_map(|flavor| flavor.resources.values());
+        quotas.any(|quota| quota.lending_limit.is_some())
+    }
+
+    fn queue(&self) -> QueueName {
+        let key = &self.oracle.workloads[self.id].queue;
+        self.oracle.locals[key].cluster_queue.clone()
+    }
+
+    /// The same without these others.
+    fn without(&self, gone: impl Fn(&WorkloadId) -> bool) -> Self {
+        let mut oracle = self.oracle.clone();
+        let is_kept = |id: &WorkloadId| id == self.id || !gone(id);
+        oracle.workloads.retain(|id, _| is_kept(id));
+        oracle.assumed.retain(|id, _| is_kept(id));
+        Self { oracle, ..*self }
+    }
+
+    /// Whether it is admitted if its queue has so much more quota.
+    fn is_admitted(&self, more: &[More]) -> bool {
+        let mut oracle = self.oracle.clone();
+        let queue = oracle.queues.get_mut(&self.queue()).unwrap();
+        let groups = queue.resource_groups.iter_mut();
+        for flavor in groups.flat_map(|group| &mut group.flavors) {
+            for (resource, quota) in &mut flavor.resources {
+                let amounts = more
+                    .iter()
+                    .filter(|(name, of, _)| (name, of) == (&flavor.name, resource));
+                let amount: i128 = amounts.map(|(_, _, amount)| amount).sum();
+                if amount > 0 {
+                    quota.nominal = Amount::new(quota.nominal.get().max(0) + amount);
+                }
+            }
+        }
+        let decided = rebuilt(&oracle, self.engine, 0).decide(self.now);
+        let admits =
+            |decision: &Decision| matches!(decision, Decision::Admit { id, .. } if id == self.id);
+        decided.iter().any(admits)
+    }
+}

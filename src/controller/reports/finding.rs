@@ -1,0 +1,373 @@
+//! How one workload stands, for readers of `visibility.sluice.dev`: who holds what it lacks is gathered a part at a time, so
+//! that no decision waits for it. What has to end for it is worked out by whoever has asked.
+
+use std::sync::Arc;
+
+use k8s_openapi::jiff::Timestamp;
+use sluice_engine::{Explanation, LocalQueueKey, QueueName, WorkloadId};
+use sluice_kinds::gates::GateState;
+use sluice_kinds::pod::PodMode;
+use sluice_kinds::view;
+
+use crate::cache::conditions::{self, Type};
+use crate::cache::workload::workload_name;
+use crate::cache::{JobKey, JobRecord, PodKey, PodRecord, Subject, WorkloadKey, WorkloadRecord};
+use crate::controller::Controller;
+use crate::plan::explain::{self, NotReserved};
+use crate::process::hashing::HashMap;
+use crate::visibility::{Findings, Found, HOLDERS_MAX, Job, Named, State, Stated, Why};
+
+/// What is found of a workload, as far as it is gathered.
+pub struct Finding {
+    findings: Findings,
+    /// How many of those who hold anything have been looked at for their names.
+    named: usize,
+}
+
+impl Finding {
+    /// All of it.
+    pub fn end(self) -> Findings {
+        self.findings
+    }
+}
+
+impl Controller {
+    /// Begins to find out how a workload stands. None if there is no such workload.
+    pub(in crate::controller) fn begin_finding(&self, named: &Named) -> Option<Finding> {
+        let stated = match named {
+            Named::Workload { namespace, name } => self.stated_workload(namespace, name)?,
+            Named::Pod { namespace, name } => self.stated_pod(namespace, name)?,
+        };
+        let is_pending = stated.state == State::Pending;
+        let trials = self.engine.trials(&stated.id).filter(|_| is_pending);
+        let holders = self.engine.begin_holders(&stated.id);
+        Some(Finding {
+            findings: Findings {
+                trials,
+                holders: holders.filter(|_| is_pending),
+                names: HashMap::default(),
+                stated,
+            },
+            named: 0,
+        })
+    }
+
+    /// Looks at so many of those who hold something more. Returns whether that was the end.
+    pub(in crate::controller) fn go_on_finding(&self, finding: &mut Finding, left: usize) -> bool {
+        let Findings {
+            stated,
+            holders,
+            names,
+            ..
+        } = &mut finding.findings;
+        let Some(holders) = holders else {
+            return true;
+        };
+        let is_end = self.engine.go_on_holders(holders, left);
+        for holder in holders.found().iter().skip(finding.named) {
+            if holder.local_queue.namespace == stated.namespace
+                && let Some(found) = self.found(holder.id())
+            {
+                names.insert(holder.id().clone(), found);
+            }
+        }
+        finding.named = holders.found().len();
+        is_end || HOLDERS_MAX < finding.named
+    }
+
+    fn stated_workload(&self, namespace: &Arc<str>, name: &Arc<str>) -> Option<Stated> {
+        let key = WorkloadKey {
+            namespace: namespace.clone(),
+            name: name.clone(),
+        };
+        let Some(record) = self.objects.workload(&key) else {
+            return self.stated_job(namespace, name);
+        };
+        // One that a user made stands for nothing.
+        let subject = record.owner.as_ref()?.subject.clone();
+        let (state, why) = self.how_it_stands(&subject, &key, record);
+        let reserved = conditions::find(&record.status.conditions, Type::QuotaReserved);
+        let since = reserved.map(|condition| condition.last_transition_time.0);
+        let queue = LocalQueueKey::new(namespace.clone(), record.spec.queue_name.as_str());
+        Some(self.stated(Stated {
+            found: found_of(&key, record),
+            id: subject.id(),
+            namespace: namespace.clone(),
+            made: record.created,
+            since: since.or(record.created),
+            why,
+            local_queue: Some(queue),
+            ..nothing_of(state)
+        }))
+    }
+
+    /// How far a Workload has come, and why.
+    fn how_it_stands(
+        &self,
+        subject: &Subject,
+        key: &WorkloadKey,
+        record: &WorkloadRecord,
+    ) -> (State, Option<Why>) {
+        let told = |kind| {
+            let found = conditions::find(&record.status.conditions, kind);
+            let found = found.filter(|condition| condition.status == "True");
+            found.map(|condition| why(&condition.reason, &condition.message))
+        };
+        if record.is_finished() {
+            return (State::Finished, told(Type::Finished));
+        }
+        let explanation = self.engine.explain(&subject.id());
+        match explanation {
+            Some(Explanation::Evicting { .. }) => return (State::Evicted, told(Type::Evicted)),
+            Some(Explanation::Admitted { .. }) => return (State::Admitted, told(Type::Admitted)),
+            _ if record.status.admission.is_some() => {
+                return (State::Admitted, told(Type::Admitted));
+            }
+            _ => {}
+        }
+        let Some((reason, message)) = self.why_pending(subject, key, record) else {
+            return (State::Pending, None);
+        };
+        let state = match reason {
+            NotReserved::Pending(_) | NotReserved::KindNotDeclared => State::Pending,
+            NotReserved::OnHold => State::OnHold,
+            NotReserved::Deactivated => State::Inactive,
+        };
+        (state, Some(why(reason.as_str(), &message)))
+    }
+
+    /// A job that has no Workload yet, by the name that its Workload will have.
+    fn stated_job(&self, namespace: &Arc<str>, workload: &str) -> Option<Stated> {
+        let (name, _) = workload.rsplit_once('-')?;
+        let name: Arc<str> = name.into();
+        let (key, job) = self.kinds.names().find_map(|kind| {
+            let key = JobKey {
+                kind: kind.clone(),
+                namespace: namespace.clone(),
+                name: name.clone(),
+            };
+            let job = self.objects.job(&key)?;
+            (workload_name(&name, &job.uid) == workload).then_some((key, job))
+        })?;
+        let (group, kind) = self.kinds.group_kind(&key.kind)?;
+        let state = state_of_job(job)?;
+        let id = Subject::Job(job.uid.clone()).id();
+        let gates = gate_names(&job.gates);
+        Some(self.stated(Stated {
+            found: Found {
+                name: workload.into(),
+                job: Some(Job {
+                    group: group.into(),
+                    kind: kind.into(),
+                    name,
+                }),
+            },
+            id,
+            namespace: namespace.clone(),
+            since: job.created,
+            why: Some(held_by(state, &gates)),
+            gates,
+            local_queue: local_queue(namespace, &job.queue),
+            ..nothing_of(state)
+        }))
+    }
+
+    fn stated_pod(&self, namespace: &Arc<str>, name: &Arc<str>) -> Option<Stated> {
+        let key = PodKey {
+            namespace: namespace.clone(),
+            name: name.clone(),
+        };
+        let pod = self.objects.pods.get(&key)?;
+        let subject = Subject::Pod(pod.uid.clone());
+        let id = subject.id();
+        let gates = gates_of_pod(pod);
+        let (state, why) = self.how_pod_stands(pod, &id, &gates)?;
+        let admitted = pod.admitted.as_ref().and_then(|read| read.as_ref().ok());
+        let admitted = admitted.filter(|_| state == State::Admitted);
+        Some(self.stated(Stated {
+            found: found_of_pod(&key),
+            id,
+            namespace: namespace.clone(),
+            made: pod.created,
+            since: admitted.map(|admitted| admitted.at.0).or(pod.created),
+            why,
+            gates,
+            local_queue: local_queue(namespace, &pod.queue),
+            ..nothing_of(state)
+        }))
+    }
+
+    /// None for a pod that is not admitted by itself.
+    fn how_pod_stands(
+        &self,
+        pod: &PodRecord,
+        id: &WorkloadId,
+        gates: &[String],
+    ) -> Option<(State, Option<Why>)> {
+        let is_single = matches!(pod.mode, PodMode::Single);
+        let explanation = self.engine.explain(id);
+        if !is_single && explanation.is_none() {
+            return None;
+        }
+        if !pod.is_live() {
+            return Some((State::Finished, None));
+        }
+        if !gates.is_empty() {
+            return Some((State::Gated, Some(held_by(State::Gated, gates))));
+        }
+        let state = match &explanation {
+            Some(Explanation::Evicting { .. }) => State::Evicted,
+            Some(Explanation::Admitted { .. }) => State::Admitted,
+            Some(Explanation::Inactive) => State::Inactive,
+            Some(Explanation::Finished) => State::Finished,
+            None if pod.is_released() => State::Admitted,
+            Some(_) | None => State::Pending,
+        };
+        let key = self.objects.pods.key(&pod.uid);
+        let told = explanation.and_then(|explanation| {
+            let head = self.name_of_head(&explanation, key.map(|key| &*key.namespace));
+            explain::waiting(&explanation, head.as_deref())
+        });
+        let told = told.map(|(reason, message)| why(reason.as_str(), &message));
+        Some((state, told))
+    }
+
+    /// Adds what the engine knows.
+    fn stated(&self, stated: Stated) -> Stated {
+        let id = &stated.id;
+        let admission = self.engine.admission(id).cloned();
+        let asked = self.engine.asked_for(id);
+        let pointed = |key: &LocalQueueKey| self.cluster.cluster_queue_of(key).map(QueueName::from);
+        let cluster_queue = match &admission {
+            Some(admission) => Some(admission.queue.clone()),
+            None => stated.local_queue.as_ref().and_then(pointed),
+        };
+        Stated {
+            cluster_queue,
+            priority: asked.as_ref().map(|(_, asked)| asked.priority),
+            requests: asked.map_or_else(Vec::new, |(_, asked)| asked.requests.to_vec()),
+            admission,
+            ..stated
+        }
+    }
+
+    /// Who a workload of the engine is.
+    fn found(&self, id: &WorkloadId) -> Option<Found> {
+        match Subject::from(id) {
+            Subject::Pod(uid) => self.objects.pods.key(&uid).map(found_of_pod),
+            subject @ (Subject::Job(_) | Subject::Group(_)) => {
+                let (key, record) = self.objects.workload_of(&subject)?;
+                Some(found_of(key, record))
+            }
+        }
+    }
+}
+
+/// In this state, and nothing else known.
+fn nothing_of(state: State) -> Stated {
+    Stated {
+        found: Found {
+            name: "".into(),
+            job: None,
+        },
+        id: WorkloadId::from(""),
+        namespace: "".into(),
+        made: None::<Timestamp>,
+        state,
+        why: None,
+        gates: Vec::new(),
+        local_queue: None,
+        cluster_queue: None,
+        priority: None,
+        since: None,
+        requests: Vec::new(),
+        admission: None,
+    }
+}
+
+fn found_of(key: &WorkloadKey, record: &WorkloadRecord) -> Found {
+    let owner = record.owner.as_ref().filter(|owner| !owner.is_nameless());
+    Found {
+        name: key.name.clone(),
+        job: owner.map(|owner| Job {
+            group: owner.group_kind.0.as_str().into(),
+            kind: owner.group_kind.1.as_str().into(),
+            name: owner.name.as_str().into(),
+        }),
+    }
+}
+
+fn found_of_pod(key: &PodKey) -> Found {
+    Found {
+        name: key.name.clone(),
+        job: Some(Job {
+            group: "".into(),
+            kind: "Pod".into(),
+            name: key.name.clone(),
+        }),
+    }
+}
+
+/// How a job stands that has no Workload. None if nothing holds it, so that it gets one, or needs none.
+fn state_of_job(job: &JobRecord) -> Option<State> {
+    if job.is_held_by_gates() {
+        return Some(State::Gated);
+    }
+    if job.finished().is_some() {
+        return None;
+    }
+    job.gate_record.is_deactivated().then_some(State::Inactive)
+}
+
+/// The gates that hold something, or none if its annotation can't be read.
+fn gate_names(gates: &GateState) -> Vec<String> {
+    match gates {
+        GateState::Held(gates) => gates.iter().map(ToString::to_string).collect(),
+        GateState::None | GateState::Invalid(_) => Vec::new(),
+    }
+}
+
+/// The gates that a pod has besides the queue gate, by the names in its annotation if it has one.
+fn gates_of_pod(pod: &PodRecord) -> Vec<String> {
+    let mut gates = gate_names(&pod.gates);
+    if !pod.is_held_by_gates() {
+        gates.clear();
+    }
+    let others = pod.other_gates.iter();
+    let others = others.filter(|gate| gates.is_empty() || !pod.propagated.contains(gate));
+    let others: Vec<String> = others.map(ToString::to_string).collect();
+    gates.extend(others);
+    gates.sort();
+    gates.dedup();
+    gates
+}
+
+fn held_by(state: State, gates: &[String]) -> Why {
+    if state == State::Inactive {
+        let text = "A gate was not lifted in time: the job is not queued before the record of that is removed";
+        return why("Deactivated", text);
+    }
+    if gates.is_empty() {
+        let text = "Held before its queue: its gate annotation breaks the rules and holds it until it is removed";
+        return why("Gated", text);
+    }
+    let text = format!(
+        "Held before its queue until these gates are lifted: {}",
+        gates.join(", ")
+    );
+    why("Gated", &text)
+}
+
+fn why(reason: &str, message: &str) -> Why {
+    Why {
+        reason: reason.into(),
+        message: message.into(),
+    }
+}
+
+fn local_queue(namespace: &Arc<str>, queue: &view::QueueName) -> Option<LocalQueueKey> {
+    match queue {
+        view::QueueName::Named(name) => Some(LocalQueueKey::new(namespace.clone(), name.as_str())),
+        view::QueueName::None | view::QueueName::Invalid(_) => None,
+    }
+}

@@ -1,0 +1,225 @@
+//! The object that is answered with about a tree of cohorts: `QuotaTree`. Where a field means what it means in the status of
+//! a ClusterQueue, it has the same name.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::jiff::Timestamp;
+use serde::Serialize;
+use sluice_crds::Quantity;
+use sluice_engine::{CohortName, NodeAmounts, NodeName, ResourceName, TreeNode, Weight};
+
+use super::taken::TakenTree;
+use crate::plan::shares;
+use crate::visibility::discovery::{GROUP, VERSION};
+use crate::visibility::pending::summary::{in_seconds, quantity};
+
+/// A tree of cohorts.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct QuotaTree {
+    kind: &'static str,
+    api_version: String,
+    metadata: Metadata,
+    taken: Time,
+    /// Cohorts before what is in them.
+    nodes: Vec<Node>,
+}
+
+#[derive(Debug, Serialize)]
+struct Metadata {
+    name: String,
+}
+
+/// A cohort or a ClusterQueue.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Node {
+    kind: &'static str,
+    name: String,
+    /// How deep in the tree it is, from 0 on.
+    depth: usize,
+    active: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    message: Option<String>,
+    gated_workloads: u64,
+    pending_workloads: usize,
+    reserving_workloads: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fair_sharing: Option<FairSharing>,
+    flavors: Vec<Flavor>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct FairSharing {
+    weight: Quantity,
+    /// In thousandths of what the parent lends.
+    weighted_share: i64,
+}
+
+#[derive(Debug, Serialize)]
+struct Flavor {
+    name: String,
+    resources: Vec<Resource>,
+}
+
+#[derive(Debug, Serialize)]
+struct Resource {
+    name: String,
+    nominal: Quantity,
+    quota: Quantity,
+    used: Quantity,
+    borrowed: Quantity,
+    lendable: Quantity,
+    lent: Quantity,
+}
+
+/// What the ClusterQueues below a cohort add up to.
+#[derive(Debug, Default, Clone, Copy)]
+struct Counts {
+    gated: u64,
+    pending: usize,
+    reserving: usize,
+}
+
+impl QuotaTree {
+    /// The tree as it was at that time.
+    pub fn new(taken: TakenTree, at: Timestamp) -> Self {
+        let name = match &taken.of {
+            NodeName::Cohort(name) => name.to_string(),
+            NodeName::Queue(name) => name.to_string(),
+        };
+        Self {
+            kind: "QuotaTree",
+            api_version: format!("{GROUP}/{VERSION}"),
+            metadata: Metadata { name },
+            taken: in_seconds(at),
+            nodes: in_order(taken.nodes),
+        }
+    }
+}
+
+/// Parents before their children, and these by name. The nodes of a cycle have no root: they come as they are.
+fn in_order(nodes: Vec<(TreeNode, u64)>) -> Vec<Node> {
+    let nodes: BTreeMap<NodeName, (TreeNode, u64)> = (nodes.into_iter())
+        .map(|(node, gated)| (node.name.clone(), (node, gated)))
+        .collect();
+    let mut children: BTreeMap<&CohortName, Vec<&NodeName>> = BTreeMap::new();
+    let mut roots = Vec::new();
+    for (name, (node, _)) in &nodes {
+        match &node.parent {
+            Some(parent) => children.entry(parent).or_default().push(name),
+            None => roots.push(name),
+        }
+    }
+    let mut order: Vec<(&NodeName, usize)> = Vec::new();
+    let mut seen: BTreeSet<&NodeName> = BTreeSet::new();
+    // The last one is next. All are listed once more at the end, for those that no root leads to.
+    let mut next: Vec<(&NodeName, usize)> = nodes.keys().rev().map(|name| (name, 0)).collect();
+    next.extend(roots.into_iter().rev().map(|name| (name, 0)));
+    while let Some((name, depth)) = next.pop() {
+        if !seen.insert(name) {
+            continue;
+        }
+        order.push((name, depth));
+        if let NodeName::Cohort(cohort) = name {
+            let below = children.get(cohort).into_iter().flatten().rev();
+            next.extend(below.map(|name| (*name, depth.saturating_add(1))));
+        }
+    }
+    let mut counts: BTreeMap<&CohortName, Counts> = BTreeMap::new();
+    for (name, _) in order.iter().rev() {
+        if let Some((node, gated)) = nodes.get(*name)
+            && let Some(parent) = &node.parent
+        {
+            let own = of_node(node, *gated, &counts);
+            let sum = counts.entry(parent).or_default();
+            sum.gated = sum.gated.saturating_add(own.gated);
+            sum.pending = sum.pending.saturating_add(own.pending);
+            sum.reserving = sum.reserving.saturating_add(own.reserving);
+        }
+    }
+    let written = order.iter().filter_map(|(name, depth)| {
+        let (node, gated) = nodes.get(*name)?;
+        Some(Node::new(node, *depth, of_node(node, *gated, &counts)))
+    });
+    written.collect()
+}
+
+fn of_node(node: &TreeNode, gated: u64, counts: &BTreeMap<&CohortName, Counts>) -> Counts {
+    match &node.name {
+        NodeName::Cohort(name) => counts.get(name).copied().unwrap_or_default(),
+        NodeName::Queue(_) => Counts {
+            gated,
+            pending: node.pending,
+            reserving: node.reserving,
+        },
+    }
+}
+
+impl Node {
+    fn new(node: &TreeNode, depth: usize, counts: Counts) -> Self {
+        let (kind, name) = match &node.name {
+            NodeName::Cohort(name) => ("Cohort", name.to_string()),
+            NodeName::Queue(name) => ("ClusterQueue", name.to_string()),
+        };
+        let inactive = node.active.as_ref().err();
+        let flavors = node.amounts.iter().map(|(flavor, resources)| Flavor {
+            name: flavor.to_string(),
+            resources: resources
+                .iter()
+                .map(|(resource, amounts)| Resource::new(resource, *amounts))
+                .collect(),
+        });
+        Self {
+            kind,
+            name,
+            depth,
+            active: inactive.is_none(),
+            reason: inactive.map(|inactive| inactive.reason().to_owned()),
+            message: inactive.map(ToString::to_string),
+            gated_workloads: counts.gated,
+            pending_workloads: counts.pending,
+            reserving_workloads: counts.reserving,
+            fair_sharing: shares::share(node.share).map(|share| FairSharing {
+                weight: weight(node.weight),
+                weighted_share: share.weighted_share,
+            }),
+            flavors: flavors.collect(),
+        }
+    }
+}
+
+impl Resource {
+    fn new(resource: &ResourceName, amounts: NodeAmounts) -> Self {
+        let NodeAmounts {
+            nominal,
+            quota,
+            used,
+            borrowed,
+            lendable,
+            lent,
+        } = amounts;
+        let quantity = |amount| quantity(resource, amount);
+        Self {
+            name: resource.to_string(),
+            nominal: quantity(nominal),
+            quota: quantity(quota),
+            used: quantity(used),
+            borrowed: quantity(borrowed),
+            lendable: quantity(lendable),
+            lent: quantity(lent),
+        }
+    }
+}
+
+fn weight(weight: Weight) -> Quantity {
+    let thousandths = weight.thousandths();
+    Quantity(match thousandths % 1000 {
+        0 => (thousandths / 1000).to_string(),
+        _ => format!("{thousandths}m"),
+    })
+}

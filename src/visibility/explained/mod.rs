@@ -1,0 +1,11 @@
+//! How one workload stands, and why. What is found comes from the controller; what has to end for it, and what a reader
+//! may see of that, is worked out here.
+//!
+//! Must not know how the controller is asked.
+
+pub mod explanation;
+pub mod findings;
+pub mod holding;
+
+#[cfg(test)]
+mod tests;

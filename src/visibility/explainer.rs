@@ -1,0 +1,104 @@
+//! Explains one workload or tree of cohorts at a time to whoever asks: the controller says what it finds, the list of its
+//! queue says the place of a workload, and what has to end is worked out where that holds nobody up.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use sluice_engine::NodeName;
+use tokio::sync::{Semaphore, SemaphorePermit, mpsc, oneshot};
+use tokio::time::{sleep, timeout};
+
+use super::cohorts::quota_tree::QuotaTree;
+use super::cohorts::taken::not_found;
+use super::explained::explanation::WorkloadExplanation;
+use super::explained::findings::{Named, State};
+use super::pending::place::Place;
+use super::problem::Problem;
+use super::question::Asked;
+use super::views::Desk;
+use crate::process::clock;
+
+/// The controller is asked no more often than this, for whatever workloads.
+const ASK_EVERY: Duration = Duration::from_millis(5);
+/// Longest time that a reader waits for its turn, and that the controller may take.
+const DEADLINE: Duration = Duration::from_secs(5);
+/// Readers that may wait for their turn.
+const READERS_MAX: usize = 64;
+
+/// Where readers ask how a workload or a tree of cohorts stands.
+#[derive(Debug, Clone)]
+pub struct Explainer {
+    asks: mpsc::Sender<Asked>,
+    desk: Desk,
+    readers: Arc<Semaphore>,
+    turn: Arc<Semaphore>,
+}
+
+impl Explainer {
+    /// Asks over `asks`, and takes places from the lists of `desk`.
+    pub fn new(asks: mpsc::Sender<Asked>, desk: Desk) -> Self {
+        Self {
+            asks,
+            desk,
+            readers: Arc::new(Semaphore::new(READERS_MAX)),
+            turn: Arc::new(Semaphore::new(1)),
+        }
+    }
+
+    /// Explains a workload.
+    ///
+    /// # Errors
+    /// There is no such workload, or it can't be told in time.
+    pub async fn explain(&self, named: Named) -> Result<WorkloadExplanation, Problem> {
+        let _turn = self.turn().await?;
+        let not_found = named.not_found();
+        let (reply, found) = oneshot::channel();
+        let asked = Asked::Workload { named, reply };
+        let findings = self.ask(asked, found).await?.ok_or(not_found)?;
+        let at = clock::wall();
+        let stated = &findings.stated;
+        let place = stated.local_queue.clone().map(Place::LocalQueue);
+        let view = match place.filter(|_| stated.state == State::Pending) {
+            Some(place) => match self.desk.view(place).await {
+                Ok(view) => Some(view),
+                // What else is known is told without its place.
+                Err(Problem::NotFound { .. } | Problem::TooMany { .. }) => None,
+                Err(problem) => return Err(problem),
+            },
+            None => None,
+        };
+        let explained = tokio::task::spawn_blocking(move || {
+            WorkloadExplanation::new(*findings, view.as_deref(), at)
+        });
+        explained.await.map_err(|_| Problem::Busy)
+    }
+
+    /// How the tree of cohorts stands that a node is in.
+    ///
+    /// # Errors
+    /// There is no such node, or it can't be told in time.
+    pub async fn tree(&self, of: NodeName) -> Result<QuotaTree, Problem> {
+        let _turn = self.turn().await?;
+        let not_found = not_found(&of);
+        let (reply, found) = oneshot::channel();
+        let tree = self.ask(Asked::Tree { of, reply }, found).await?;
+        let (tree, at) = (tree.ok_or(not_found)?, clock::wall());
+        let tree = tokio::task::spawn_blocking(move || QuotaTree::new(tree, at));
+        tree.await.map_err(|_| Problem::Busy)
+    }
+
+    /// Waits for a turn, which lasts until what is returned is dropped.
+    async fn turn(&self) -> Result<(SemaphorePermit<'_>, SemaphorePermit<'_>), Problem> {
+        let reader = self.readers.try_acquire().map_err(|_| Problem::Busy)?;
+        let turn = timeout(DEADLINE, self.turn.acquire()).await;
+        let turn = turn.ok().and_then(Result::ok).ok_or(Problem::Busy)?;
+        Ok((turn, reader))
+    }
+
+    async fn ask<T>(&self, asked: Asked, found: oneshot::Receiver<T>) -> Result<T, Problem> {
+        sleep(ASK_EVERY).await;
+        self.asks.try_send(asked).map_err(|_| Problem::Busy)?;
+        let found = timeout(DEADLINE, found).await;
+        found.ok().and_then(Result::ok).ok_or(Problem::Busy)
+    }
+}

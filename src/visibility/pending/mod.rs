@@ -1,0 +1,9 @@
+//! Who waits in a queue, in order, a page at a time. What is listed comes from the controller; it is sorted here.
+//!
+//! Must not know how the controller is asked.
+
+pub mod page;
+pub mod place;
+pub mod summary;
+pub mod view;
+pub mod waiting;
