@@ -45,7 +45,8 @@ fn pod() -> Pod {
 /// Objects of managed kinds whose pods name this queue.
 fn managed(queue: &str) -> [Value; 3] {
     [
-        for_pods(Job::new("job").json(), queue),
+        // Kubernetes gives a Job without labels those of its template.
+        for_pods(Job::new("job").label("team", "blue").json(), queue),
         for_pods(replicated("Deployment", "deployment", 1, pod()), queue),
         for_pods(replicated("StatefulSet", "stateful-set", 1, pod()), queue),
     ]

@@ -154,17 +154,15 @@ pub(crate) fn made_for(pod: &Value, author: Author<'_>, policy: &Policy) -> Made
     if COPIERS.contains(&(group, kind)) {
         return MadeFor::Unknown;
     }
-    match policy.kind(group, kind) {
+    let is_believed = match policy.kind(group, kind) {
         // Each of its pods has usage of its own.
         Some(owner) if owner.is_opaque() => {
             let waits_by_pods = !owner.is_suspended_by_gates();
             let is_believed = waits_by_pods && author.makes(owner.child("", "Pod"));
-            if_so(is_believed, MadeFor::GatedByPods)
+            return if_so(is_believed, MadeFor::GatedByPods);
         }
-        Some(owner) => if_so(author.makes(owner.child("", "Pod")), MadeFor::Owner),
-        None => if_so(
-            policy.is_child(group, kind) && author.makes(None),
-            MadeFor::Owner,
-        ),
-    }
+        Some(owner) => author.makes(owner.child("", "Pod")),
+        None => policy.is_child(group, kind) && author.makes(None),
+    };
+    if_so(is_believed, MadeFor::Owner)
 }
