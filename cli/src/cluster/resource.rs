@@ -184,7 +184,7 @@ mod tests {
                 "responseKind": {"kind": kind}, "scope": scope, "verbs": ["get"],
             })
         };
-        let group = |name: &str, versions: &[(&str, serde_json::Value)]| {
+        let group = |name: &str, versions: &[(&str, Value)]| {
             let versions = versions.iter();
             let versions: Vec<_> = versions
                 .map(|(version, resource)| json!({"version": version, "resources": [resource]}))
@@ -269,5 +269,20 @@ mod tests {
         assert_eq!(found("b.io", "v3", "Queue").as_deref(), Some("b.io/v2"));
         assert_eq!(found("", "v1", "Pod").as_deref(), Some("v1"));
         assert_eq!(found("ray.io", "v1", "RayJob"), None);
+    }
+
+    #[test]
+    fn a_resource_without_verbs_of_its_own_is_read() {
+        let listed = json!({"items": [{"metadata": {"name": "visibility.sluice.dev"}, "versions": [{
+            "version": "v1alpha1",
+            "resources": [{"resource": "workloads", "verbs": null, "subresources": [
+                {"subresource": "explanation", "verbs": ["get"]},
+            ]}],
+        }]}]});
+        assert!(serde_json::from_value::<APIGroupDiscoveryList>(listed.clone()).is_err());
+        let read: APIGroupDiscoveryList = serde_json::from_value(without_nulls(listed)).unwrap();
+        let resource = &read.items[0].versions[0].resources[0];
+        assert_eq!(resource.resource.as_deref(), Some("workloads"));
+        assert!(resource.verbs.is_empty() && resource.subresources.len() == 1);
     }
 }
