@@ -39,6 +39,7 @@ use crate::process::clock::WallClock;
 use crate::process::config::{self, Configuration, Follower};
 use crate::process::lease::Election;
 use crate::process::metrics::Metrics;
+use crate::process::notices::Notices;
 use crate::process::pulse::Pulse;
 use crate::process::{clock, health};
 use crate::uncharged;
@@ -104,15 +105,7 @@ pub async fn run(args: Args) -> Result<()> {
         let port = port.with_context(|| format!("listen on {bind}"))?;
         replica.show(port, slot.clone(), tls, &stop);
     }
-    let keeper = Keeper::new(
-        replica.clients.write.clone(),
-        &replica.identity.namespace,
-        &args.webhook_san,
-        slot.clone(),
-        replica.election.term(),
-        replica.metrics.clone(),
-    );
-    tokio::spawn(keeper.run(stop.clone()));
+    replica.keep_certificate(&args.webhook_san, slot.clone(), &stop);
     replica.follow_kinds();
     let (alive, ready) = (replica.liveness(), replica.readiness(slot));
     let serving = async {
@@ -200,6 +193,8 @@ pub struct Replica {
     pulse: Arc<Pulse>,
     election: Election,
     clock: WallClock,
+    /// Of changes of the webhook configurations.
+    notices: Notices,
     /// What readers ask the controller.
     asks: mpsc::Sender<Asked>,
     asked: mpsc::Receiver<Asked>,
@@ -252,6 +247,7 @@ impl Replica {
             metrics,
             election,
             clock: WallClock::default(),
+            notices: Notices::default(),
         }
     }
 
@@ -264,6 +260,26 @@ impl Replica {
     pub fn set_clock(&mut self, clock: WallClock) {
         self.clock = clock;
         self.election.set_clock(clock);
+    }
+
+    /// Keeps the certificate, and watches the webhook configurations that trust it.
+    fn keep_certificate(
+        &mut self,
+        sans: &[String],
+        slot: Arc<CertificateSlot>,
+        stop: &CancellationToken,
+    ) {
+        self.notices = webhook_rules::notices(&self.clients.read);
+        let keeper = Keeper::new(
+            self.clients.write.clone(),
+            &self.identity.namespace,
+            sans,
+            slot,
+            self.election.term(),
+            self.metrics.clone(),
+            self.notices.clone(),
+        );
+        tokio::spawn(keeper.run(stop.clone()));
     }
 
     /// Starts to serve visibility.sluice.dev.
@@ -358,6 +374,7 @@ impl Replica {
         let basis = webhook_rules::Basis {
             options: self.manifests.clone(),
             policy: self.policy.clone(),
+            notices: self.notices.clone(),
         };
         let rules = Rules::keep(
             self.clients.write.clone(),

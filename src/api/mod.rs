@@ -8,6 +8,7 @@ pub mod allowance;
 pub mod client;
 pub mod events;
 pub mod lookup;
+pub mod notices;
 pub mod openapi;
 pub mod watch;
 pub mod write;

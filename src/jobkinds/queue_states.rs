@@ -8,7 +8,7 @@ use kube::ResourceExt as _;
 use kube::api::{ApiResource, DynamicObject};
 use serde_json::Value;
 use sluice_crds::{ClusterQueue, LocalQueue};
-use sluice_webhooks::{LocalQueueState, QueueStates};
+use sluice_webhooks::{ClusterQueueState, LocalQueueState, QueueStates};
 
 use crate::api::client::Clients;
 use crate::api::watch::{Change, Observation, watch_all};
@@ -68,7 +68,11 @@ fn put(known: &mut QueueStates, source: &Source, object: &DynamicObject, is_ther
     let is_stopped = !matches!(spec("stopPolicy"), "" | "None");
     let name = object.name_any();
     if *source == Source::ClusterQueue {
-        return known.set_cluster_queue(&name, is_there.then_some(is_stopped));
+        let state = ClusterQueueState {
+            is_stopped,
+            counts_pods: counts_pods(object),
+        };
+        return known.set_cluster_queue(&name, is_there.then_some(state));
     }
     let state = LocalQueueState {
         cluster_queue: spec("clusterQueue").to_owned(),
@@ -76,4 +80,12 @@ fn put(known: &mut QueueStates, source: &Source, object: &DynamicObject, is_ther
     };
     let namespace = object.namespace().unwrap_or_default();
     known.set_local_queue(&namespace, &name, is_there.then_some(state))
+}
+
+/// Whether a ClusterQueue has quota for pods.
+fn counts_pods(cluster_queue: &DynamicObject) -> bool {
+    let groups = cluster_queue.data.pointer("/spec/resourceGroups");
+    let groups = groups.and_then(Value::as_array).into_iter().flatten();
+    let covered = groups.filter_map(|group| group.get("coveredResources")?.as_array());
+    covered.flatten().any(|resource| resource == "pods")
 }

@@ -9,7 +9,7 @@ use kube::api::{Api, Patch, PatchParams};
 use serde_json::json;
 use tracing::info;
 
-use crate::process::field_manager::FIELD_MANAGER;
+use crate::process::FIELD_MANAGER;
 
 /// The APIService.
 const NAME: &str = "v1alpha1.visibility.sluice.dev";

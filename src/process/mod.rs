@@ -8,15 +8,15 @@ pub mod args;
 pub mod certificate;
 pub mod clock;
 pub mod config;
-mod field_manager;
 pub mod freshness;
 pub mod hashing;
 pub mod health;
 pub mod invariants;
 pub mod lease;
 pub mod metrics;
+pub mod notices;
 pub mod pulse;
 pub mod recorded_times;
 pub mod term;
 
-pub use field_manager::FIELD_MANAGER;
+pub use sluice_webhooks::manifests::FIELD_MANAGER;

@@ -373,6 +373,10 @@ async fn a_job_kind_that_can_not_be_read_is_refused() -> Result<()> {
         for (group, version, kind) in [
             ("", "v1", "Secret"),
             ("", "v1", "Node"),
+            ("", "v1", "ReplicationController"),
+            ("autoscaling", "v2", "HorizontalPodAutoscaler"),
+            ("networking.k8s.io", "v1", "Ingress"),
+            ("resource.k8s.io", "v1", "ResourceClaim"),
             ("rbac.authorization.k8s.io", "v1", "ClusterRole"),
             ("coordination.k8s.io", "v1", "Lease"),
             ("admissionregistration.k8s.io", "v1", "ValidatingWebhookConfiguration"),
@@ -381,8 +385,9 @@ async fn a_job_kind_that_can_not_be_read_is_refused() -> Result<()> {
             let bad = mk_job_kind(&name, group, version, kind);
             let told = refused(async || scene.try_create(&bad).await).await?;
             let problem = format!(
-                "spec.kind: Forbidden: {kind} of group {group:?} may not be managed: it secures or runs \
-                 the cluster"
+                "spec.group: Forbidden: {kind} of group {group:?} may not be managed, as it secures or runs \
+                 the cluster: only kinds of batch and apps, and of groups with a dot in their name that end with \
+                 neither .k8s.io (but they may with .x-k8s.io) nor sluice.dev"
             );
             assert_eq!(told, by_objects_webhook(&problem));
         }

@@ -7,8 +7,8 @@ use sluice_testbed::eventually;
 
 use crate::support::admission::{Admission, both_ways, play};
 use crate::support::enforcement::{Fate, cron_job, enforce, fate_of, is_required};
-use crate::support::made_up::MadeUp;
-use crate::support::objects::{Job, is_suspended, local_queue, name_of, quota};
+use crate::support::made_up::{MadeUp, controlled_by};
+use crate::support::objects::{Job, is_suspended, local_queue, name_of, quota, with};
 use crate::support::pods::{Pod, gates, is_released, is_running, replicated};
 use crate::support::{DEADLINE, refusal};
 
@@ -19,6 +19,7 @@ both_ways!(
     what_names_no_queue_is_refused,
     the_jobs_of_a_cron_job_are_judged_by_its_template,
     a_value_that_is_not_known_is_refused,
+    what_a_controller_makes_for_a_pod_of_its_own_is_left_alone,
 );
 
 const QUEUE_GATE: &str = "sluice.dev/queue-allocation-gate";
@@ -247,6 +248,53 @@ async fn a_value_that_is_not_known_is_refused(admission: Admission) -> Result<()
                 "metadata.labels[sluice.dev/enforcement]: Unsupported value: {value:?}: supported values: \"Default\", \"DryRun\", \"Hold\", \"Ignore\", \"Refuse\""
             );
             ensure!(told.contains(&expected), "{told}");
+        }
+        Ok(())
+    })
+    .await
+}
+
+/// The worker StatefulSets of a LeaderWorkerSet carry nothing but the labels of its own, and belong to the pods of leaders.
+async fn what_a_controller_makes_for_a_pod_of_its_own_is_left_alone(
+    admission: Admission,
+) -> Result<()> {
+    play(admission, "enf-for-pod", async |scene| {
+        let leader = scene.create(&Pod::new("leader").json()).await?;
+        let controller = "system:serviceaccount:lws-system:lws-controller-manager";
+        scene.let_edit(controller).await?;
+        let of_controller = scene.acting_as(controller)?;
+        let user = scene.editor("tenant").await?;
+        let of_tenant = scene.acting_as(&user)?;
+        let workers = |name: &str| {
+            with(
+                replicated("StatefulSet", name, 1, Pod::new("")),
+                "/metadata/ownerReferences",
+                controlled_by(&leader),
+            )
+        };
+        for (value, fate) in [
+            ("Default", Fate::Defaulted),
+            ("Hold", Fate::Held),
+            ("Refuse", Fate::Refused),
+        ] {
+            enforce(scene, Some(value), fate).await?;
+            let name = format!("workers-{}", value.to_lowercase());
+            let stored = of_controller.create(&workers(&name)).await?;
+            ensure!(fate_of(&stored) == Fate::Left, "{stored}");
+            let pod = format!("{name}-0");
+            scene.see("Pod", &pod, "running", is_running).await?;
+            match of_tenant.try_create(&workers("forged")).await {
+                Ok(stored) => {
+                    ensure!(fate_of(&stored) == fate, "{stored}");
+                    scene.delete("StatefulSet", "forged").await?;
+                }
+                // With a queue it may not say that it belongs to another object.
+                Err(told) => ensure!(
+                    fate == Fate::Refused
+                        || told.to_string().contains("only its controller may name it"),
+                    "{told}"
+                ),
+            }
         }
         Ok(())
     })

@@ -3,12 +3,14 @@
 use anyhow::{Result, ensure};
 use serde_json::json;
 use sluice_crds::{ENFORCEMENT_LABEL, QUEUE_NAME_LABEL};
+use sluice_testbed::eventually;
 
+use crate::enforcement_config::configured;
 use crate::support::bed;
-use crate::support::enforcement::{Fate, enforce, fate_of, is_required, see_fate};
+use crate::support::enforcement::{Fate, cron_job, enforce, fate_of, is_required, see_fate};
 use crate::support::objects::{Job, quota};
 use crate::support::pods::{Pod, replicated};
-use crate::support::{Scene, refusal};
+use crate::support::{DEADLINE, Scene, refusal};
 
 /// The same means in another namespace.
 async fn elsewhere<'a>(scene: &Scene<'a>) -> Result<Scene<'a>> {
@@ -68,6 +70,50 @@ async fn an_outage_blocks_managed_namespaces_alone() -> Result<()> {
         let queue = json!({"metadata": {"labels": {(QUEUE_NAME_LABEL): "q"}}});
         scene.merge("Job", "held-again", queue).await?;
         scene.see_complete("held-again").await?;
+        Ok(())
+    })
+    .await
+}
+
+#[tokio::test]
+async fn an_outage_blocks_nothing_where_it_is_only_reported() -> Result<()> {
+    let config = "managedNamespaces: {selector: {matchLabels: {team: dry}}, dryRun: true}";
+    bed::own_running_with("enf-dry-down", configured(config), async |bed, scene| {
+        enforce(scene, Some("DryRun"), Fate::Left).await?;
+        let selected = elsewhere(scene).await?;
+        let labels = json!({"metadata": {"labels": {"team": "dry"}}});
+        selected.merge("Namespace", &selected.ns, labels).await?;
+        let all = [scene, &selected];
+        // Both are warned, so both are known to the API server.
+        for there in all {
+            let warning = "will require a queue: this object would be held";
+            eventually("a warning", DEADLINE, async || {
+                let args = ["create", "-f", "-", "--dry-run=server"];
+                let probe = Job::new("probe").manifest();
+                let output = there.kubectl(&args, Some(&probe)).await?;
+                ensure!(output.stderr.contains(warning), "{}", output.stderr);
+                Ok::<_, anyhow::Error>(())
+            })
+            .await?;
+        }
+        bed.sluice.kill();
+
+        for there in all {
+            for object in [
+                Job::new("j").json(),
+                Pod::new("p").json(),
+                replicated("Deployment", "d", 1, Pod::new("")),
+            ] {
+                let stored = there.create_once(&object).await?;
+                ensure!(fate_of(&stored) == Fate::Left, "{stored}");
+            }
+            let cron_job = cron_job("c", json!({}), &Job::new("")).to_string();
+            let output = there
+                .kubectl(&["create", "-f", "-"], Some(&cron_job))
+                .await?;
+            ensure!(output.code == 0, "{}", output.stderr);
+            there.see_complete("j").await?;
+        }
         Ok(())
     })
     .await

@@ -10,12 +10,13 @@ use crate::enforcement_config::configured;
 use crate::support::admission::{Admission, both_ways, play};
 use crate::support::enforcement::{Fate, enforce, fate_of};
 use crate::support::made_up::controlled_by;
-use crate::support::objects::{Job, is_suspended, name_of, quota, with};
+use crate::support::objects::{GATES, Job, is_suspended, name_of, quota, with};
 use crate::support::pods::{Pod, replicated};
 use crate::support::{DEADLINE, Scene, bed, refusal};
 
 both_ways!(
     what_begins_to_run_by_an_edit_needs_a_queue,
+    what_loses_its_last_gate_needs_a_queue,
     what_holds_the_pods_of_a_deployment_stays_in_its_replica_set,
 );
 
@@ -83,6 +84,43 @@ async fn what_begins_to_run_by_an_edit_needs_a_queue(admission: Admission) -> Re
         scene.see_complete("queued").await?;
         let paused = scene.get("Job", "paused").await?;
         ensure!(is_suspended(&paused), "{paused}");
+        Ok(())
+    })
+    .await
+}
+
+async fn what_loses_its_last_gate_needs_a_queue(admission: Admission) -> Result<()> {
+    play(admission, "enf-last-gate", async |scene| {
+        scene.queue(&[quota("cpu", "4")]).await?;
+        for name in ["a", "b", "c"] {
+            let gates = if name == "c" {
+                "acme.io/x,acme.io/y"
+            } else {
+                "acme.io/x"
+            };
+            scene.create(&Job::new(name).gates(gates).json()).await?;
+        }
+        scene
+            .create(&Pod::new("p").annotation(GATES, "acme.io/x").json())
+            .await?;
+        enforce(scene, Some("Hold"), Fate::Held).await?;
+
+        let gates = |gates: Option<&str>| json!({"metadata": {"annotations": {(GATES): gates}}});
+        see_refused(scene, "a", gates(None)).await?;
+        scene.merge("Job", "c", gates(Some("acme.io/y"))).await?;
+        see_refused(scene, "c", gates(None)).await?;
+        let told = refusal(scene.try_merge("Pod", "p", gates(None)).await)?;
+        let expected = required(scene) + "; delete the pod and create it again with the label";
+        ensure!(told.contains(&expected), "{told}");
+
+        // With a queue it is lifted as elsewhere.
+        let mut both = gates(None);
+        both["metadata"]["labels"] = json!({(QUEUE_NAME_LABEL): "q"});
+        scene.merge("Job", "a", both).await?;
+        scene.see_complete("a").await?;
+        enforce(scene, Some("Ignore"), Fate::Left).await?;
+        scene.merge("Job", "b", gates(None)).await?;
+        scene.see_complete("b").await?;
         Ok(())
     })
     .await

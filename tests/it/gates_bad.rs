@@ -6,7 +6,9 @@ use serde_json::{Value, json};
 use sluice_testbed::eventually;
 
 use crate::support::admission::{Admission, both_ways, play};
-use crate::support::objects::{Job, is_suspended, own, own_gate, quota};
+use crate::support::made_up::MadeUp;
+use crate::support::objects::{Job, condition, is_suspended, own, own_gate, quota};
+use crate::support::persist::answered;
 use crate::support::{DEADLINE, Scene, refusal};
 
 both_ways!(
@@ -14,6 +16,7 @@ both_ways!(
     there_is_one_gate_object_for_a_gate,
     a_gate_object_that_goes_while_it_holds_is_told,
     another_way_of_lifting_counts_at_once,
+    what_is_no_kind_is_refused_and_what_nobody_manages_is_told,
 );
 
 fn window(start: &str, zone: &str) -> Value {
@@ -132,6 +135,68 @@ async fn another_way_of_lifting_counts_at_once(admission: Admission) -> Result<(
         }
         scene.see("Gate", &object, "holding none", holds(0)).await?;
         Ok(())
+    })
+    .await
+}
+
+async fn what_is_no_kind_is_refused_and_what_nobody_manages_is_told(
+    admission: Admission,
+) -> Result<()> {
+    play(admission, "bad-kinds", async |scene| {
+        let (_, object) = own_gate(&scene.ns, "kinds");
+        let of = |group: &str, kind: &str| {
+            let kinds = json!([{"group": "batch", "kind": "Job"}, {"group": group, "kind": kind}]);
+            own("Gate", &object, json!({"appliesTo": {"queues": ["gold"], "kinds": kinds}}))
+        };
+        for (group, kind, field) in [
+            ("apps", "Deploy ment", "kind"),
+            ("apps", "Deployment.apps", "kind"),
+            ("apps", "", "kind"),
+            ("apps/v1", "Deployment", "group"),
+            ("Apps", "Deployment", "group"),
+        ] {
+            let told = refusal(answered(async || scene.create_once(&of(group, kind)).await).await?)?;
+            let at = format!("spec.appliesTo.kinds[1].{field}: Invalid value: ");
+            ensure!(told.contains(&at), "{group} {kind}: {told}");
+        }
+        // Nobody has heard of it yet.
+        let train = MadeUp::new(scene, "Train");
+        let gate = of(&train.group, &train.kind);
+        let args = ["create", "-f", "-"];
+        let output = scene.kubectl(&args, Some(&gate.to_string())).await?;
+        ensure!(output.code == 0, "{}", output.stderr);
+        let warning = format!(
+            "Warning: spec.appliesTo.kinds[1]: no JobKind declares Train of API group \"{}\", so its objects do not get the gate until there is one",
+            train.group
+        );
+        let is_warned = admission == Admission::Webhooks;
+        ensure!(output.stderr.contains(&warning) == is_warned, "{}", output.stderr);
+        let told = format!(
+            ". No JobKind declares Train.{}, so objects of such a kind do not get the gate",
+            train.group
+        );
+        let (reason, is_known) = match admission {
+            Admission::Webhooks => ("KindNotManaged", ("True", "InPlace")),
+            Admission::Policies => ("NoWebhook", ("False", "NoWebhook")),
+        };
+        let see = async |is_told: bool| {
+            scene
+                .see("Gate", &object, "telling of its kinds", |gate| {
+                    let expected = if is_told { ("False", reason) } else { is_known };
+                    let applied = condition(gate, "Applied");
+                    applied.is_some_and(|(status, reason, message)| {
+                        (status, reason) == expected && message.ends_with(&told) == is_told
+                    })
+                })
+                .await
+        };
+        see(true).await?;
+        train.install(scene).await?;
+        see(false).await?;
+        scene.delete("JobKind", &train.name).await?;
+        see(true).await?;
+        train.delete_crd(scene).await?;
+        scene.delete("Gate", &object).await
     })
     .await
 }

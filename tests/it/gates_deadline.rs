@@ -5,16 +5,18 @@ use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 use sluice_testbed::eventually;
 
-use crate::support::DEADLINE;
-use crate::support::Scene;
+use crate::gates_owners::dry;
 use crate::support::admission::{Admission, both_ways, play};
 use crate::support::objects::{GATED, Job, condition, is_suspended, own, own_gate, quota};
-use crate::support::pods::{Pod, queued, replicated};
+use crate::support::persist::{answered, persist};
+use crate::support::pods::{Pod, gates, queued, replicated};
+use crate::support::{DEADLINE, Scene, refusal};
 
 both_ways!(
     an_overdue_gate_is_told_once_and_still_holds,
     a_deadline_lifts_its_gate_and_no_other,
     a_deadline_deactivates_until_the_user_says_otherwise,
+    nobody_starts_by_hand_what_is_deactivated,
     a_pod_is_lifted_by_the_deadline_of_its_gate,
     pods_of_a_deployment_are_lifted_by_the_deadline_of_its_gate,
     a_gate_says_what_it_holds,
@@ -148,6 +150,50 @@ async fn a_deadline_deactivates_until_the_user_says_otherwise(admission: Admissi
         let active = json!({"metadata": {"annotations": {(DEACTIVATED): null}}});
         scene.merge("Job", "j", active).await?;
         scene.see_complete("j").await?;
+        Ok(())
+    })
+    .await
+}
+
+/// Whoever may edit it may say that it is not deactivated any more; but that he has to say.
+async fn nobody_starts_by_hand_what_is_deactivated(admission: Admission) -> Result<()> {
+    play(admission, "dl-by-hand", async |scene| {
+        let (name, object) = own_gate(&scene.ns, "budget");
+        gate(scene, &object, 1, "Deactivate").await?;
+        // Neither is in a queue.
+        scene.create(&Job::new("j").gate(&name).json()).await?;
+        let pod = Pod::new("p").annotation(GATED, &name);
+        scene.create(&pod.json()).await?;
+        for (kind, object) in [("Job", "j"), ("Pod", "p")] {
+            scene.see_event(object, "Deactivated").await?;
+            let ungated = json!({"metadata": {"annotations": {(GATED): null}}});
+            scene.merge(kind, object, ungated).await?;
+        }
+        let started = json!({"spec": {"suspend": false}});
+        let refused = answered(async || dry(scene, "Job", "j", started.clone()).await).await?;
+        let told = refusal(refused)?;
+        let expected = format!(
+            "spec.suspend: Forbidden: the job is deactivated, as the gate \"{name}\" was not lifted in time; remove the annotation sluice.dev/deactivated-by, and it is queued, or started if it has no queue"
+        );
+        ensure!(told.ends_with(&expected), "{told}");
+        let ungated = json!({"spec": {"schedulingGates": null}});
+        let refused = answered(async || dry(scene, "Pod", "p", ungated.clone()).await).await?;
+        let told = refusal(refused)?;
+        let expected = format!(
+            "spec.schedulingGates: Forbidden: the gate \"{name}\" stays, as the pod is deactivated; remove the annotation sluice.dev/deactivated-by, and Sluice removes the gate"
+        );
+        ensure!(told.ends_with(&expected), "{told}");
+        let mut both = started;
+        both["metadata"]["annotations"] = json!({(DEACTIVATED): null});
+        persist(async || dry(scene, "Job", "j", both.clone()).await).await?;
+        let active = json!({"metadata": {"annotations": {(DEACTIVATED): null}}});
+        for (kind, object) in [("Job", "j"), ("Pod", "p")] {
+            scene.merge(kind, object, active.clone()).await?;
+        }
+        scene.see_complete("j").await?;
+        scene
+            .see("Pod", "p", "ungated", |pod| gates(pod).is_empty())
+            .await?;
         Ok(())
     })
     .await

@@ -8,9 +8,12 @@ use serde_json::{Value, json};
 use crate::gates_kubectl::kubectl_answered;
 use crate::support::admission::{Admission, both_ways, play};
 use crate::support::history::History;
+use crate::support::made_up::controlled_by;
 use crate::support::objects::{
-    GATED, GATES, Job, is_admitted, is_complete, is_suspended, name_of, quota, revision_of,
+    GATED, GATES, Job, is_admitted, is_complete, is_suspended, name_of, own, own_gate, quota,
+    revision_of, with,
 };
+use crate::support::pods::Pod;
 use crate::support::{Scene, bed};
 
 both_ways!(
@@ -22,6 +25,7 @@ both_ways!(
     a_gate_needs_no_queue,
     a_suspended_job_without_gate_and_queue_is_left_alone,
     a_deleted_and_recreated_job_is_judged_anew,
+    the_garbage_collector_is_not_stopped_by_gates,
 );
 
 /// Removes a gate annotation and returns the job as it was stored then.
@@ -281,6 +285,48 @@ async fn a_deleted_and_recreated_job_is_judged_anew(admission: Admission) -> Res
         ensure!(name_of(&first) != name_of(&second), "{second}");
         scene.see_complete("again").await?;
         Ok(())
+    })
+    .await
+}
+
+/// What owners of a gate may do is nothing to it: it takes gated objects whose owner is deleted, and references to an
+/// owner that leaves them behind.
+async fn the_garbage_collector_is_not_stopped_by_gates(admission: Admission) -> Result<()> {
+    play(admission, "life-gc", async |scene| {
+        let (gate, object) = own_gate(&scene.ns, "budget");
+        scene.apply(&own("Gate", &object, json!({}))).await?;
+        for cascade in ["background", "foreground", "orphan"] {
+            let name = |part: &str| format!("{part}-{cascade}");
+            let owner = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name("owner")}});
+            let owner = scene.create(&owner).await?;
+            let mut reference = controlled_by(&owner);
+            reference[0]["blockOwnerDeletion"] = json!(true);
+            let mut plain = reference.clone();
+            plain[0]["controller"] = json!(false);
+            let gated = [
+                ("Job", Job::new(&name("controlled")).gate(&gate).json(), &reference),
+                ("Job", Job::new(&name("owned")).gate(&gate).json(), &plain),
+                ("Pod", Pod::new(&name("pod")).annotation(GATED, &gate).json(), &plain),
+            ];
+            for (kind, object, reference) in &gated {
+                let object = with(object.clone(), "/metadata/ownerReferences", (*reference).clone());
+                let stored = scene.create(&object).await?;
+                ensure!(stored["metadata"]["annotations"][GATED] == gate, "{kind}: {stored}");
+            }
+            let (owner, cascade) = (name("owner"), format!("--cascade={cascade}"));
+            let args = ["delete", "configmap", &owner, &cascade, "--timeout=180s"];
+            scene.kubectl(&args, None).await?.ok()?;
+            for (kind, object, _) in &gated {
+                if cascade == "--cascade=orphan" {
+                    let left = |object: &Value| object["metadata"]["ownerReferences"].is_null();
+                    let left = scene.see(kind, name_of(object), "left behind", left).await?;
+                    ensure!(left["metadata"]["annotations"][GATED] == gate, "{left}");
+                } else {
+                    scene.see_gone(kind, name_of(object)).await?;
+                }
+            }
+        }
+        scene.delete("Gate", &object).await
     })
     .await
 }

@@ -2,6 +2,7 @@
 //! which gate, by every road.
 
 use anyhow::{Context, Result, ensure};
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use crate::gates_roads::{PARTS, ROADS, edit, mk_job};
@@ -138,6 +139,18 @@ async fn no_user_lies_about_gates(admission: Admission) -> Result<()> {
         let record = record(&job)?;
         ensure!(record.len() == 1 && record[0]["by"] != "bob", "{record:?}");
         ensure!(record[0]["at"] != "2026-01-01T00:00:00Z", "{record:?}");
+        // Nor at what time he lifts a gate himself, by which the job may take its place.
+        let job = scene.create(&Job::new("timed").gate("acme.io/a").json()).await?;
+        let early = Timestamp::now() - SignedDuration::from_secs(40);
+        let early = Timestamp::from_second(early.as_second())?.to_string();
+        let (by, uid) = (&record[0]["by"], &job["metadata"]["uid"]);
+        let forged = format!(
+            r#"[{{"gate":"acme.io/a","by":{by},"at":"{early}","uid":{uid}}}]"#
+        );
+        let patch = kept(json!({(GATED): null, (LIFTED): forged}));
+        let job = scene.merge("Job", "timed", patch).await?;
+        let record = self::record(&job)?;
+        ensure!(record.len() == 1 && record[0]["at"] != early, "{record:?}");
         // A label without a gate holds nothing, and goes.
         let patch = json!({"metadata": {"labels": {(B): "true"}}});
         let job = scene.merge("Job", "j", patch).await?;

@@ -3,7 +3,7 @@
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
-use sluice_testbed::{SluiceOptions, eventually};
+use sluice_testbed::{Options, SluiceOptions, eventually};
 
 use crate::support::bed::{self, BINARY, Bed};
 use crate::support::objects::{Job, is_suspended, quota};
@@ -96,6 +96,35 @@ async fn what_is_applied_again_is_unchanged() -> Result<()> {
     .await
 }
 
+/// A Gate whose selector the API server stores without its empty list, and its webhooks.
+async fn see_gate(scene: &Scene<'_>) -> Result<()> {
+    let name = scene.name("empty.example.com");
+    let gate = json!({
+        "apiVersion": "sluice.dev/v1alpha1", "kind": "Gate",
+        "metadata": {"name": name},
+        "spec": {"appliesTo": {
+            "namespaceSelector": {
+                "matchLabels": {"kubernetes.io/metadata.name": "nowhere"},
+                "matchExpressions": [{"key": "kubernetes.io/metadata.name", "operator": "Exists", "values": []}],
+            },
+            "kinds": [{"group": "apps", "kind": "StatefulSet"}],
+        }},
+    });
+    scene.create(&gate).await?;
+    eventually("the webhooks of the Gate", DEADLINE, async || {
+        let all = configurations(scene).await?;
+        let webhooks = all.iter().filter_map(|found| found["webhooks"].as_array());
+        let of_gate = format!("{name}.gates.sluice.dev");
+        let count = webhooks
+            .flatten()
+            .filter(|webhook| webhook["name"] == of_gate)
+            .count();
+        ensure!(count == 2, "{count}");
+        Ok(())
+    })
+    .await
+}
+
 /// Applies the manifests all the time, while objects of all kinds are created: jobs, pods and a declared kind, which name
 /// their queue by this label.
 async fn self_heal(bed: &Bed, scene: &Scene<'_>, label: &str) -> Result<()> {
@@ -109,6 +138,7 @@ async fn self_heal(bed: &Bed, scene: &Scene<'_>, label: &str) -> Result<()> {
         Ok(())
     })
     .await?;
+    see_gate(scene).await?;
     let before = configurations(scene).await?;
     for round in 0..ROUNDS {
         let name = format!("job-{round}");
@@ -148,5 +178,99 @@ async fn nor_does_it_where_objects_carry_only_an_alias() -> Result<()> {
     bed::own_running_with("self-heal-alias", sluice, async |bed, scene| {
         self_heal(bed, scene, ALIAS).await
     })
+    .await
+}
+
+/// The configurations of Sluice's own, by whoever is to own them now, each with these webhooks and a CA.
+async fn see_own(scene: &Scene<'_>, expected: &[Vec<String>]) -> Result<()> {
+    eventually("Sluice's own configurations", DEADLINE, async || {
+        let (shipped, own): (Vec<_>, Vec<_>) = configurations(scene)
+            .await?
+            .into_iter()
+            .partition(|found| found["metadata"]["name"] == "sluice");
+        for ((shipped, own), expected) in shipped.iter().zip(&own).zip(expected) {
+            let owner = &own["metadata"]["ownerReferences"][0]["uid"];
+            ensure!(owner == &shipped["metadata"]["uid"], "{own}");
+            ensure!(&names_of(own) == expected, "{own}");
+            let mut webhooks = own["webhooks"].as_array().into_iter().flatten();
+            ensure!(
+                webhooks.all(|webhook| webhook["clientConfig"]["caBundle"].is_string()),
+                "{own}"
+            );
+        }
+        Ok(())
+    })
+    .await
+}
+
+fn names_of(configuration: &Value) -> Vec<String> {
+    let webhooks = configuration["webhooks"].as_array().into_iter().flatten();
+    webhooks
+        .map(|webhook| webhook["name"].to_string())
+        .collect()
+}
+
+/// By a tool that prunes what it has not applied, or that replaces what it applies: Kubernetes deletes what belonged to it.
+/// As on OpenShift, only those may say who owns an object who may delete it.
+#[tokio::test]
+async fn what_somebody_deletes_is_made_anew() -> Result<()> {
+    let plugin = "--enable-admission-plugins=OwnerReferencesPermissionEnforcement".to_owned();
+    let options = Options {
+        api_server_args: vec![plugin],
+        ..Options::with_crds()?
+    };
+    bed::own(
+        "gitops-prune",
+        SluiceOptions::new(BINARY),
+        options,
+        async |bed, scene| {
+            bed.sluice.start().await?;
+            let widgets = declare(scene).await?;
+            let own = configurations(scene).await?.into_iter();
+            let own = own.filter(|found| found["metadata"]["name"] == "sluice-declared");
+            let expected: Vec<_> = own.map(|own| names_of(&own)).collect();
+            let kinds = "validatingwebhookconfigurations,mutatingwebhookconfigurations";
+            let args = ["delete", kinds, "sluice-declared"];
+            scene.kubectl(&args, None).await?.ok()?;
+            see_own(scene, &expected).await?;
+
+            let shipped = configurations(scene).await?.into_iter();
+            let shipped = shipped.filter(|found| found["metadata"]["name"] == "sluice");
+            for mut shipped in shipped {
+                let (kind, name) = (shipped["kind"].to_string(), json!("sluice"));
+                shipped["metadata"] =
+                    json!({"name": name, "labels": shipped["metadata"]["labels"]});
+                for webhook in shipped["webhooks"].as_array_mut().context("no webhooks")? {
+                    let client = webhook["clientConfig"]
+                        .as_object_mut()
+                        .context(kind.clone())?;
+                    client.remove("caBundle");
+                }
+                let args = ["replace", "--force", "-f", "-"];
+                scene
+                    .kubectl(&args, Some(&shipped.to_string()))
+                    .await?
+                    .ok()?;
+            }
+            see_own(scene, &expected).await?;
+            eventually("widgets to be born held again", DEADLINE, async || {
+                let widget = widgets.create_running("held", true).await?;
+                ensure!(widget["spec"]["halted"] == true, "{widget}");
+                Ok(())
+            })
+            .await?;
+
+            // Who has no webhook for jobs wants none for other kinds.
+            for kind in kinds.split(',') {
+                let removal = json!([{"op": "remove", "path": "/webhooks/0"}]).to_string();
+                let args = ["patch", kind, "sluice", "--type=json", "-p", &removal];
+                scene.kubectl(&args, None).await?.ok()?;
+            }
+            see_own(scene, &[Vec::new(), Vec::new()]).await?;
+            // Nor do the shipped manifests, which bring it back, leave anything out.
+            apply(bed, &bed.sluice.manifests(&bed.cp).await?).await?;
+            see_own(scene, &expected).await
+        },
+    )
     .await
 }

@@ -58,6 +58,8 @@ async fn as_an_earlier_version_has_them(scene: &Scene<'_>, widgets: &Widgets<'_>
             kind,
             "sluice",
             "--type=json",
+            // It is recorded as who has written the rules.
+            "--field-manager=sluice",
             "-p",
             &patch.to_string(),
         ];

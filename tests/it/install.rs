@@ -16,11 +16,11 @@ const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 
 /// All that the controller may do anywhere, besides what Kubernetes gives everybody.
 const RIGHTS: &str = "\
-admissionregistration.k8s.io/mutatingwebhookconfigurations sluice-declared: get patch update
-admissionregistration.k8s.io/mutatingwebhookconfigurations sluice: get patch
+admissionregistration.k8s.io/mutatingwebhookconfigurations sluice-declared: delete get list patch update watch
+admissionregistration.k8s.io/mutatingwebhookconfigurations sluice: get list patch watch
 admissionregistration.k8s.io/mutatingwebhookconfigurations: create
-admissionregistration.k8s.io/validatingwebhookconfigurations sluice-declared: get patch update
-admissionregistration.k8s.io/validatingwebhookconfigurations sluice: get patch
+admissionregistration.k8s.io/validatingwebhookconfigurations sluice-declared: delete get list patch update watch
+admissionregistration.k8s.io/validatingwebhookconfigurations sluice: get list patch watch
 admissionregistration.k8s.io/validatingwebhookconfigurations: create
 apiregistration.k8s.io/apiservices v1alpha1.visibility.sluice.dev: get patch
 apps/deployments: get list patch watch

@@ -10,18 +10,19 @@ use crate::support::DEADLINE;
 use crate::support::bed::{self, BINARY};
 use crate::support::thief::{ENTRY, RBAC, Thief, add};
 
-const HOOKS: &str = "Sluice's account may change only the caBundle, the rules of managed kinds and its match conditions";
+const HOOKS: &str = "Sluice's account may change only the caBundle, and remove rules for jobs";
+const RULES: &str = "Sluice's account may only remove rules, and only those for jobs";
 const OWN_HOOKS: &str = "a webhook of Sluice's own making must be as the shipped one, for no more namespaces, and only for Job-like kinds and pods";
 
 #[tokio::test]
 async fn its_webhooks_go_on_asking_sluice() -> Result<()> {
     bed::shared("jail-hooks", async |_| {
         let thief = Thief::new().await?;
-        let all = json!({"apiGroups": ["*"], "apiVersions": ["*"], "operations": ["*"], "resources": ["*/*"], "scope": "*"});
-        let secrets = json!({"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["secrets"], "scope": "Namespaced"});
-        let each = json!({"apiGroups": ["batch"], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["*"], "scope": "Namespaced"});
-        let deletions = json!({"apiGroups": ["batch"], "apiVersions": ["v1"], "operations": ["DELETE"], "resources": ["jobs"], "scope": "Namespaced"});
-        let roles = json!({"apiGroups": ["rbac.authorization.k8s.io"], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["roles"], "scope": "Namespaced"});
+        let rule = |group: &str, resource: &str, operation: &str| {
+            json!({"apiGroups": [group], "apiVersions": ["v1"], "operations": [operation], "resources": [resource],
+                "scope": "Namespaced"})
+        };
+        let never = json!([{"name": "never", "expression": "false"}]);
         for kind in ["validatingwebhookconfigurations", "mutatingwebhookconfigurations"] {
             let path = format!("/apis/admissionregistration.k8s.io/v1/{kind}/sluice");
             for (field, value, why) in [
@@ -30,12 +31,16 @@ async fn its_webhooks_go_on_asking_sluice() -> Result<()> {
                 ("namespaceSelector", json!({}), HOOKS),
                 ("objectSelector", json!({"matchLabels": {"a": "b"}}), HOOKS),
                 ("timeoutSeconds", json!(30), HOOKS),
-                ("matchConditions", json!([]), "may neither add nor remove a condition"),
-                ("rules/-", all.clone(), "is not a rule for a managed kind"),
-                ("rules/-", secrets.clone(), "is not a rule for a managed kind"),
-                ("rules/-", each.clone(), "is not a rule for a managed kind"),
-                ("rules/-", deletions.clone(), "is not a rule for a managed kind"),
-                ("rules/-", roles.clone(), "is not a rule for a managed kind"),
+                ("matchConditions", json!([]), HOOKS),
+                ("matchConditions", never.clone(), HOOKS),
+                ("matchConditions/-", never[0].clone(), HOOKS),
+                ("matchConditions/0/expression", json!("false"), HOOKS),
+                ("rules/-", rule("*", "*/*", "*"), RULES),
+                ("rules/-", rule("", "secrets", "CREATE"), RULES),
+                ("rules/-", rule("batch", "*", "CREATE"), RULES),
+                ("rules/-", rule("batch", "jobs", "DELETE"), RULES),
+                ("rules/-", rule("acme.io", "widgets", "CREATE"), RULES),
+                ("rules/0/operations", json!(["CREATE", "UPDATE", "DELETE"]), RULES),
             ] {
                 let body = add(&format!("/webhooks/0/{field}"), value);
                 thief.is_denied(Method::PATCH, &path, body, why).await?;
@@ -58,10 +63,11 @@ async fn its_webhooks_go_on_asking_sluice() -> Result<()> {
 async fn webhooks_of_its_own_making_ask_sluice_too() -> Result<()> {
     bed::shared("jail-own-hooks", async |_| {
         let thief = Thief::new().await?;
-        let rule = |group: &str, resource: &str| {
-            json!([{"apiGroups": [group], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": [resource],
+        let of = |group: &str, resource: &str, operation: &str| {
+            json!([{"apiGroups": [group], "apiVersions": ["v1"], "operations": [operation], "resources": [resource],
                 "scope": "Namespaced"}])
         };
+        let rule = |group: &str, resource: &str| of(group, resource, "CREATE");
         for kind in ["validatingwebhookconfigurations", "mutatingwebhookconfigurations"] {
             let all = format!("/apis/admissionregistration.k8s.io/v1/{kind}");
             let path = format!("{all}/sluice-declared");
@@ -121,11 +127,35 @@ async fn webhooks_of_its_own_making_ask_sluice_too() -> Result<()> {
                     thief.is_denied(Method::PATCH, &path, body, OWN_HOOKS).await?;
                 }
             }
+            // One that may be made, but for its rule.
+            let enforcing = own["webhooks"].as_array().into_iter().flatten();
+            let mut enforcing = enforcing.filter(|webhook| webhook["name"] == "enforcement-by-label.gates.sluice.dev");
+            let enforcing = enforcing.next().context("no webhook that enforces")?;
+            for (group, resource, operation, is_allowed) in [
+                ("", "pods", "CREATE", true),
+                ("", "pods", "DELETE", false),
+                ("", "pods", "UPDATE", false),
+                ("", "pods", "*", false),
+                ("", "replicationcontrollers", "DELETE", false),
+                ("autoscaling", "horizontalpodautoscalers", "CREATE", false),
+            ] {
+                let mut webhook = enforcing.clone();
+                webhook["name"] = json!("x.y.gates.sluice.dev");
+                webhook["rules"] = of(group, resource, operation);
+                let body = add("/webhooks/-", webhook);
+                let dry_run = format!("{path}?dryRun=All");
+                if is_allowed {
+                    thief.is_allowed(&dry_run, body).await?;
+                } else {
+                    thief.is_denied(Method::PATCH, &dry_run, body, OWN_HOOKS).await?;
+                }
+            }
             let other = like_jobs("x.acme.io", "failurePolicy", json!("Fail"));
             thief.is_denied(Method::PATCH, &path, add("/webhooks/-", other), OWN_HOOKS).await?;
             let annotation = json!({"metadata": {"annotations": {"acme.io/x": "y"}}});
             thief.is_denied(Method::PATCH, &path, annotation, ENTRY).await?;
-            thief.is_denied(Method::DELETE, &path, Value::Null, RBAC).await?;
+            let reach = format!("{kind}.admissionregistration.k8s.io: Forbidden: Sluice's account may not delete this");
+            thief.is_denied(Method::DELETE, &path, Value::Null, &reach).await?;
             let again = thief.send(Method::GET, &path, &Value::Null).await?;
             assert_eq!(again["metadata"]["uid"], own["metadata"]["uid"]);
         }

@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 
 use anyhow::Result;
 use serde_json::{Value, json};
-use sluice_crds::QUEUE_GATE;
+use sluice_crds::{PRIORITY_CLASS_LABEL, QUEUE_GATE};
 use sluice_testbed::eventually;
 
 use crate::support::admission::{Admission, both_ways, play};
-use crate::support::objects::{GATED, name_of, quota};
+use crate::support::objects::{GATED, name_of, priority_class, quota};
 use crate::support::pods::{
     Pod, check_gates, check_usage, gates, is_running, is_scheduling_gated, order_of_going, queued,
     replicated,
@@ -21,6 +21,7 @@ both_ways!(
     a_stateful_set_continues_once_there_is_quota,
     replicas_behind_a_foreign_gate_hold_nothing,
     gates_of_a_deployment_go_from_all_its_pods,
+    pods_of_a_deployment_follow_its_priority_class,
 );
 
 /// The containers of a revision.
@@ -236,6 +237,44 @@ async fn gates_of_a_deployment_go_from_all_its_pods(admission: Admission) -> Res
         let history = scene.history("Pod", &pods).await?;
         check_usage(&history, "cpu", "3", |_| true)?;
         check_gates(&history, &BTreeSet::new())
+    })
+    .await
+}
+
+async fn pods_of_a_deployment_follow_its_priority_class(admission: Admission) -> Result<()> {
+    play(admission, "deploy-class", async |scene| {
+        scene.queue(&[quota("cpu", "1")]).await?;
+        let (low, high) = (scene.name("low"), scene.name("high"));
+        for (name, value) in [(&low, 1), (&high, 100)] {
+            scene.create(&priority_class(name, value)).await?;
+        }
+        let class = |name: &str| json!({"metadata": {"labels": {(PRIORITY_CLASS_LABEL): name}}});
+        let is_of = |pod: &Value, name: &str| {
+            pod["metadata"]["labels"][PRIORITY_CLASS_LABEL].as_str() == Some(name)
+        };
+        let mut first = queued(replicated("Deployment", "first", 1, Pod::new("")));
+        first["metadata"]["labels"][PRIORITY_CLASS_LABEL] = json!(low);
+        let mut second = queued(replicated("Deployment", "second", 1, Pod::new("")));
+        second["metadata"]["labels"][PRIORITY_CLASS_LABEL] = json!(low);
+        second["spec"]["strategy"] = json!({"type": "Recreate"});
+        scene.create(&first).await?;
+        scene
+            .see_so_many("running", 1, |p| is_running(p) && is_of(p, &low))
+            .await?;
+        scene.create(&second).await?;
+        scene
+            .see_so_many("of the low class", 2, |p| is_of(p, &low))
+            .await?;
+        scene.merge("Deployment", "second", class(&high)).await?;
+        scene
+            .see_so_many("of the high class", 1, |p| {
+                is_of(p, &high) && p["metadata"]["labels"]["app"] == "second"
+            })
+            .await?;
+        scene
+            .see_so_many("of the low class", 1, |p| is_of(p, &low))
+            .await?;
+        Ok(())
     })
     .await
 }

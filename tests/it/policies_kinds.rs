@@ -133,10 +133,8 @@ fn suspended() -> Vec<(Objects, &'static str)> {
 
 /// A control plane with the CRDs and the policies.
 async fn start() -> Result<ControlPlane> {
-    let options = Options {
-        manifests: Crds::manifests(&Crds::TOGETHER)?,
-        ..Options::default()
-    };
+    let mut options = Options::with_crds()?;
+    options.manifests.extend(Crds::manifests(&Crds::TOGETHER)?);
     let cp = ControlPlane::start(options).await?;
     cp.kubectl(["apply", "-k", POLICIES], None).await?.ok()?;
     // The API server hears of one policy after the other, of those that hold apart from those that judge,
@@ -170,7 +168,45 @@ async fn kinds_of_other_projects_are_held_and_judged() -> Result<()> {
     }
     by_templates(&cp).await.context("LeaderWorkerSet")?;
     by_metadata(&cp).await?;
-    never_run(&cp).await.context("what never runs")
+    never_run(&cp).await.context("what never runs")?;
+    by_queue_of_template(&cp)
+        .await
+        .context("queues of templates")
+}
+
+/// A queue that only a template names makes a Gate apply, also where the template is in a list or map.
+async fn by_queue_of_template(cp: &ControlPlane) -> Result<()> {
+    let gate = json!({"apiVersion": "sluice.dev/v1alpha1", "kind": "Gate", "metadata": {"name": "gold.acme.io"},
+        "spec": {"appliesTo": {"queues": ["gold"]}}});
+    cp.kubectl(["apply", "-f", "-"], Some(&gate.to_string()))
+        .await?
+        .ok()?;
+    let expected =
+        "must name the gate \"acme.io/gold\", as Gate \"gold.acme.io\" applies to this object";
+    for (kind, _) in suspended() {
+        let at = match kind.kind {
+            "JobSet" => "/spec/replicatedJobs/0/template/spec/template/metadata",
+            "RayCluster" => "/spec/workerGroupSpecs/0/template/metadata",
+            "PyTorchJob" => "/spec/pytorchReplicaSpecs/Worker/template/metadata",
+            _ => continue,
+        };
+        for (queue, is_refused) in [("gold", true), ("silver", false)] {
+            let mut object = kind.mk("by-template", json!({}), json!({}));
+            let metadata = object.pointer_mut(at).context("no template")?;
+            metadata["labels"] = json!({"sluice.dev/queue-name": queue});
+            let object = object.to_string();
+            eventually("the Gate to apply", DEADLINE, async || {
+                let args = ["create", "-f", "-", "--dry-run=server"];
+                let output = cp.kubectl(args, Some(&object)).await?;
+                let told = output.stderr.contains(expected);
+                ensure!(told == is_refused, "{queue}: {}", output.stderr);
+                ensure!(told || output.code == 0, "{}", output.stderr);
+                Ok::<_, anyhow::Error>(())
+            })
+            .await?;
+        }
+    }
+    Ok(())
 }
 
 /// What the kind's controller would never run is refused where it is held, in the words of the webhook.

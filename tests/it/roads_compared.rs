@@ -440,6 +440,7 @@ fn policy_of(kind: &MadeUp) -> Result<Vec<Value>> {
         version: kind.version.to_owned(),
         resource: kind.plural(),
         subresources: vec!["status".to_owned()],
+        pod_metadata: Vec::new(),
     };
     let kind = HeldKind::new(resource, spec).map_err(|problem| anyhow!("{problem}"))?;
     let policies = validating(&Options::default(), &[kind]).into_iter();

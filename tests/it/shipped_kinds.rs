@@ -3,6 +3,7 @@
 //! stage of a status means to Sluice is seen without an API server, in the crate that reads objects.
 
 mod children;
+mod gated;
 mod leaderworkerset;
 mod per_pod;
 mod refused;
@@ -96,6 +97,17 @@ impl<'a> Objects<'a> {
             serde_json::from_value(object.clone()).map_err(kube::Error::SerdeError)?;
         let created = self.api.create(&PostParams::default(), &object).await?;
         Ok(into_value(created))
+    }
+
+    /// Tries to create an object.
+    async fn try_dry(&self, object: &Value) -> kube::Result<Value> {
+        let object: DynamicObject =
+            serde_json::from_value(object.clone()).map_err(kube::Error::SerdeError)?;
+        let params = PostParams {
+            dry_run: true,
+            field_manager: None,
+        };
+        Ok(into_value(self.api.create(&params, &object).await?))
     }
 
     async fn delete(&self, name: &str) -> Result<()> {
@@ -223,6 +235,11 @@ async fn each_is_held_released_and_evicted() -> Result<()> {
         trainjob::play(scene).await.context("trainjob")
     })
     .await
+}
+
+#[tokio::test]
+async fn each_is_in_the_queue_that_its_templates_name() -> Result<()> {
+    play("shipped-gated", gated::all).await
 }
 
 #[tokio::test]

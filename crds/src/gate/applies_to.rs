@@ -39,9 +39,22 @@ pub struct AppliesTo {
 pub struct AppliedKind {
     /// The API group. Empty for the core group, as of Pod.
     #[serde(default)]
-    #[schemars(length(max = 253))]
+    #[schemars(
+        length(max = 253),
+        regex(pattern = r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*)?$")
+    )]
     pub group: String,
     /// The kind, such as Job.
-    #[schemars(length(min = 1, max = 63))]
+    #[schemars(
+        length(min = 1, max = 63),
+        regex(pattern = r"^[A-Za-z]([-A-Za-z0-9]*[A-Za-z0-9])?$")
+    )]
     pub kind: String,
+}
+
+impl AppliedKind {
+    /// Whether pods are meant, which no JobKind declares.
+    pub fn is_pod(&self) -> bool {
+        self.group.is_empty() && self.kind == "Pod"
+    }
 }

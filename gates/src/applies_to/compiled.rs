@@ -96,6 +96,11 @@ impl CompiledAppliesTo {
         self.namespaces.is_some() && self.queues.is_empty()
     }
 
+    /// Whether it depends on who makes the request.
+    pub fn reads_author(&self) -> bool {
+        self.when.as_ref().is_some_and(|when| when.reads_author())
+    }
+
     /// Whether all of it can be followed.
     pub fn is_sound(&self) -> bool {
         self.broken.is_none()

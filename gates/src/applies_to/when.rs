@@ -27,6 +27,12 @@ impl When {
         }
     }
 
+    /// Whether it names who makes the request.
+    pub(crate) fn reads_author(&self) -> bool {
+        let Self(condition) = self;
+        condition.reads("user") || condition.reads("groups")
+    }
+
     /// Whether it is true for `candidate`, or why that can't be told.
     pub(crate) fn is_true(&self, candidate: &dyn Candidate) -> Result<bool, String> {
         let Self(condition) = self;

@@ -149,6 +149,11 @@ impl ManagedNamespaces {
         self.label_selector.as_ref().filter(|_| manages)
     }
 
+    /// Whether what the configuration would do is only reported.
+    pub fn is_dry_run(&self) -> bool {
+        self.configured.is_dry_run
+    }
+
     /// The LocalQueue that `Default` names.
     pub fn default_local_queue(&self) -> &str {
         &self.default_local_queue

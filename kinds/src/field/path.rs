@@ -62,6 +62,13 @@ impl FieldPath {
         }
     }
 
+    /// The path of `field` in the one that this path names.
+    pub(crate) fn below(&self, field: &str) -> Self {
+        let mut path = self.clone();
+        path.segments.push(field.to_owned());
+        path
+    }
+
     /// The names of the fields, outermost first.
     pub fn segments(&self) -> &[String] {
         &self.segments

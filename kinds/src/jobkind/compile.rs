@@ -7,33 +7,9 @@ use crate::field::names;
 use crate::field::path::FieldPath;
 use crate::field::problem::Problem;
 use crate::gates::scheduling::QueueGates;
+use crate::jobkind::api_groups;
 use crate::jobkind::kind::{CLEAR_START_TIME, CompiledFinished, CompiledKind, PodGroups, Refusal};
 use crate::pod_sets::rule::Rule;
-
-/// Kinds that are refused whatever a JobKind says of them: Sluice never writes to what secures or
-/// runs the cluster.
-const FORBIDDEN_KINDS: &[(&str, &str)] = &[
-    ("", "Secret"),
-    ("", "Node"),
-    ("", "Namespace"),
-    ("", "ServiceAccount"),
-    ("", "ConfigMap"),
-    ("rbac.authorization.k8s.io", "*"),
-    ("admissionregistration.k8s.io", "*"),
-    ("apiextensions.k8s.io", "*"),
-    ("apiregistration.k8s.io", "*"),
-    ("authentication.k8s.io", "*"),
-    ("authorization.k8s.io", "*"),
-    ("certificates.k8s.io", "*"),
-    ("coordination.k8s.io", "*"),
-    ("events.k8s.io", "*"),
-    ("flowcontrol.apiserver.k8s.io", "*"),
-    ("node.k8s.io", "*"),
-    ("policy", "*"),
-    ("scheduling.k8s.io", "*"),
-    ("storage.k8s.io", "*"),
-    ("sluice.dev", "*"),
-];
 
 impl CompiledKind {
     /// Checks and compiles `kind`.
@@ -107,16 +83,14 @@ fn check_allowed(spec: &JobKindSpec, problems: &mut Vec<Problem>) {
             "spec.kind",
             "Pod needs no JobKind: pods with a queue label are queued by themselves",
         ));
-    }
-    let forbidden = FORBIDDEN_KINDS
-        .iter()
-        .any(|(group, kind)| *group == spec.group && (*kind == "*" || *kind == spec.kind));
-    if forbidden {
+    } else if !api_groups::may_be_managed(&spec.group) {
         problems.push(Problem::forbidden(
-            "spec.kind",
+            "spec.group",
             format!(
-                "{} of group {:?} may not be managed: it secures or runs the cluster",
-                spec.kind, spec.group
+                "{} of group {:?} {}",
+                spec.kind,
+                spec.group,
+                api_groups::RULE
             ),
         ));
     }

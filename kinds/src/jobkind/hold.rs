@@ -156,13 +156,7 @@ impl CompiledKind {
         let gates = gates::read(&gates::gate_annotations(object)).scheduling_gates();
         let templates = self.templates(object);
         let is_held = |template: &Template<'_>| {
-            let Some(pod) = template.pod.as_deref() else {
-                return false;
-            };
-            let listed = |gate: &String| {
-                scheduling_gates(pod).any(|carried| carried == gate)
-                    && propagated(pod).any(|listed| listed == gate)
-            };
+            let listed = |gate: &String| brought_gates(template).any(|brought| brought == gate);
             (!is_queued || self.waits(template)) && gates.iter().all(listed)
         };
         let is_reason = is_queued || !gates.is_empty();
@@ -175,7 +169,9 @@ impl CompiledKind {
 
     fn any_is_lifted(&self, templates: &[Template<'_>]) -> bool {
         templates.iter().any(|template| self.waits(template))
-            || any_pod(templates, |pod| propagated_gates(pod).next().is_some())
+            || templates
+                .iter()
+                .any(|template| brought_gates(template).next().is_some())
     }
 
     /// Whether the pods of `template` are born with the queue gate: it is in the template, or they
@@ -209,6 +205,17 @@ impl CompiledKind {
     fn first_is_opted_in(&self, templates: &[Template<'_>]) -> bool {
         let first = templates.first().and_then(|first| first.pod.as_deref());
         first.is_some_and(|pod| self.queue_gates().opt_in(pod).is_some())
+    }
+}
+
+/// The gates that stand for gate annotations on the pods of a template. Where only the metadata of pods is known, they get
+/// those that it lists when they are created.
+fn brought_gates<'t>(template: &'t Template<'_>) -> Box<dyn Iterator<Item = &'t str> + 't> {
+    let is_metadata = matches!(template.place, Place::Metadata(_));
+    match template.pod.as_deref() {
+        Some(pod) if is_metadata => Box::new(propagated(pod)),
+        Some(pod) => Box::new(propagated_gates(pod)),
+        None => Box::new(std::iter::empty()),
     }
 }
 

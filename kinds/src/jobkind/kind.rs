@@ -11,6 +11,7 @@ use crate::field::metadata::annotation_text;
 use crate::field::path::FieldPath;
 use crate::field::problem::Problem;
 use crate::gates::scheduling::QueueGates;
+use crate::pod_sets::metadata::PodMetadata;
 use crate::pod_sets::rule::Rule;
 use crate::pod_sets::template::{SETS_MAX, Template};
 use crate::read::place::Place;
@@ -182,6 +183,11 @@ impl CompiledKind {
             found.truncate(SETS_MAX);
         }
         found
+    }
+
+    /// Where objects of this kind have the metadata of their pods.
+    pub fn pod_metadata(&self) -> Vec<PodMetadata> {
+        self.rules.iter().filter_map(PodMetadata::of_rule).collect()
     }
 
     /// Whether `object` is suspended. A missing field is `false`, as the API conventions have it;

@@ -2,6 +2,7 @@
 //!
 //! Must not know any kind by name, and writes nothing. Uses all folders but `patch`.
 
+pub mod api_groups;
 pub(crate) mod compile;
 pub(crate) mod groups;
 pub mod hold;

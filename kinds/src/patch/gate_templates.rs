@@ -1,6 +1,8 @@
 //! The patch that puts gates into the pod templates of an object, or takes them out again. When that is sent
 //! is decided elsewhere.
 
+use std::collections::BTreeMap;
+
 use json_patch::{Patch, PatchOperation};
 use serde_json::{Value, json};
 use sluice_crds::{POD_SET_ANNOTATION, PRIORITY_CLASS_LABEL};
@@ -11,6 +13,7 @@ use crate::jobkind::hold::Hold;
 use crate::jobkind::kind::CompiledKind;
 use crate::patch::gating::{Gating, unlist};
 use crate::pod_sets::template::Template;
+use crate::read::aliases::{KeyAliases, MetadataKey};
 use crate::read::place::Place;
 use crate::read::view::QueueLabels;
 
@@ -29,6 +32,8 @@ pub struct Waiting<'a> {
     pub queue: Option<(&'a str, &'a str)>,
     /// The labels that name a queue.
     pub queue_labels: &'a QueueLabels,
+    /// Other keys for keys of Sluice's own. Nobody spells them out on pods that are made of a template that holds them.
+    pub key_aliases: &'a KeyAliases,
 }
 
 impl CompiledKind {
@@ -56,9 +61,10 @@ impl CompiledKind {
                 operations.extend(unlist(&pod, &place));
                 continue;
             }
-            let gating = self.gating(object, &set, &pod, &gates, waiting);
             let old = before.iter().flatten().find(|old| old.set == set);
-            let gating = match old.and_then(|old| old.pod.as_deref()) {
+            let old = old.and_then(|old| old.pod.as_deref());
+            let gating = self.gating(object, &set, (&pod, old), &gates, waiting);
+            let gating = match old {
                 Some(old) => gating.after(old),
                 None => gating,
             };
@@ -80,7 +86,7 @@ impl CompiledKind {
             return None;
         }
         let mut made = json!({"metadata": {}, "spec": {}});
-        let gating = self.gating(object, "", &made, gates, waiting);
+        let gating = self.gating(object, "", (&made, None), gates, waiting);
         let operations = gating.patch(&made, &Place::pod(), self.queue_gates());
         // These are our own operations on our own value: they can't fail.
         json_patch::patch(&mut made, &operations).ok()?;
@@ -91,12 +97,12 @@ impl CompiledKind {
         }
     }
 
-    /// What the pods of the set `set` wait behind.
+    /// What the pods of the set `set` wait behind, by their template as it is and as it was.
     fn gating(
         &self,
         object: &Value,
         set: &str,
-        pod: &Value,
+        (pod, old): (&Value, Option<&Value>),
         gates: &GateState,
         waiting: Waiting<'_>,
     ) -> Gating {
@@ -109,8 +115,7 @@ impl CompiledKind {
                 .annotation(POD_SET_ANNOTATION, set)
                 .queue_gate(sluice_crds::QUEUE_GATE),
             (Hold::EachPod, Some(queue)) => {
-                let gating =
-                    self.queued_by_itself(gating, object, pod, queue, waiting.queue_labels);
+                let gating = self.queued_by_itself(gating, object, (pod, old), queue, waiting);
                 let marks = self.group_marks(object, pod).into_iter();
                 marks.fold(gating, |gating, (key, value)| gating.annotation(key, value))
             }
@@ -121,27 +126,44 @@ impl CompiledKind {
         }
     }
 
-    /// What pods that are queued by themselves take from the object that they are made for.
+    /// What pods that are queued by themselves take from their template under other keys, and from the object that they
+    /// are made for.
     fn queued_by_itself(
         &self,
         gating: Gating,
         object: &Value,
-        template: &Value,
+        (template, old): (&Value, Option<&Value>),
         (key, queue): (&str, &str),
-        queue_labels: &QueueLabels,
+        waiting: Waiting<'_>,
     ) -> Gating {
         let mut gating = gating.by_itself(template, self.queue_gates());
-        if !queue_labels
-            .keys()
-            .any(|key| label(template, key).is_some())
-        {
+        let own_keys = waiting.key_aliases.own_keys(None, template);
+        let edited = old.map(|old| waiting.key_aliases.own_keys(Some(old), template));
+        let own_keys: BTreeMap<&MetadataKey, String> = own_keys
+            .into_iter()
+            .chain(edited.into_iter().flatten())
+            .filter_map(|own| Some((own.key, own.value?)))
+            .collect();
+        for (key, value) in &own_keys {
+            gating = match key {
+                MetadataKey::Label(key) => gating.label(key, value),
+                MetadataKey::Annotation(key) => gating.annotation(key, value),
+            };
+        }
+        let is_spelt = |own: &str| own_keys.contains_key(&MetadataKey::Label(own.to_owned()));
+        let mut queue_labels = waiting.queue_labels.keys();
+        if !queue_labels.any(|key| label(template, key).is_some() || is_spelt(key)) {
             gating = gating.label(key, queue);
         }
-        match label(object, PRIORITY_CLASS_LABEL) {
-            Some(class) if label(template, PRIORITY_CLASS_LABEL).is_none() => {
-                gating.label(PRIORITY_CLASS_LABEL, class)
-            }
-            _ => gating,
+        let Some(class) = label(object, PRIORITY_CLASS_LABEL) else {
+            return gating;
+        };
+        // What came from the object follows it.
+        let was = waiting.old.and_then(|old| label(old, PRIORITY_CLASS_LABEL));
+        let own = label(template, PRIORITY_CLASS_LABEL);
+        if !is_spelt(PRIORITY_CLASS_LABEL) && (own.is_none() || own == was) {
+            gating = gating.label(PRIORITY_CLASS_LABEL, class);
         }
+        gating
     }
 }

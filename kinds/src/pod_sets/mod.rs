@@ -5,6 +5,7 @@
 
 pub(crate) mod added;
 mod compile;
+pub(crate) mod metadata;
 pub(crate) mod partial;
 pub(crate) mod rule;
 pub(crate) mod template;

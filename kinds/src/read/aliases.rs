@@ -6,8 +6,6 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::field::metadata::{annotation_text, label};
-
 /// A key of the metadata of an object.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum MetadataKey {
@@ -20,9 +18,20 @@ pub enum MetadataKey {
 impl MetadataKey {
     /// The value that `object` has under it.
     fn value<'a>(&self, object: &'a Value) -> Option<&'a str> {
+        self.value_in(object.get("metadata")?)
+    }
+
+    /// The value under it in the metadata of an object, or of a template.
+    pub fn value_in<'a>(&self, metadata: &'a Value) -> Option<&'a str> {
+        let (map, key) = self.parts();
+        metadata.get(map)?.get(key)?.as_str()
+    }
+
+    /// The map in the metadata, and the key there.
+    pub fn parts(&self) -> (&'static str, &str) {
         match self {
-            Self::Label(key) => label(object, key),
-            Self::Annotation(key) => annotation_text(object, key),
+            Self::Label(key) => ("labels", key),
+            Self::Annotation(key) => ("annotations", key),
         }
     }
 }

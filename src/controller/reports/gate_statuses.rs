@@ -44,7 +44,8 @@ impl Statuses {
             let after = object.compiled.as_ref().ok().and_then(|gate| gate.after());
             let trouble = after.map_or(Some(Ok(())), |after| cluster.dependencies.trouble(after));
             let applied = match &object.compiled {
-                Ok(_) => applied(kinds.reach_of_gate(&name), &object.spec),
+                Ok(_) => applied(kinds.reach_of_gate(&name), &object.spec)
+                    .map(|update| and_unmanaged(update, &object.spec, kinds)),
                 Err(_) => Some(broken()),
             };
             let status = gate_status::gate(object, &holdings, trouble, applied, &kind_of, now);
@@ -95,6 +96,36 @@ fn applied(reach: Reach, spec: &GateSpec) -> Option<ConditionUpdate> {
         reason,
         message,
     })
+}
+
+/// The same, where a Gate names kinds that no JobKind declares: a typo, or a JobKind that is still to come.
+fn and_unmanaged(update: ConditionUpdate, spec: &GateSpec, kinds: &Kinds) -> ConditionUpdate {
+    let applies_to = spec.applies_to.iter();
+    let unmanaged = applies_to.flat_map(|applies_to| &applies_to.kinds);
+    let unmanaged =
+        unmanaged.filter(|kind| !kind.is_pod() && !kinds.is_read(&kind.group, &kind.kind));
+    let unmanaged: Vec<_> = unmanaged
+        .map(|kind| format!("{}.{}", kind.kind, kind.group))
+        .map(|name| name.trim_end_matches('.').to_owned())
+        .collect();
+    if unmanaged.is_empty() {
+        return update;
+    }
+    let reason = if update.is_true {
+        "KindNotManaged"
+    } else {
+        update.reason
+    };
+    ConditionUpdate {
+        is_true: false,
+        reason,
+        message: format!(
+            "{}. No JobKind declares {}, so objects of such a kind do not get the gate",
+            update.message,
+            unmanaged.join(", ")
+        ),
+        ..update
+    }
 }
 
 /// What becomes of a Gate where only admission policies can judge objects.

@@ -157,7 +157,7 @@ impl Task {
             return Err(unavailable(MISMATCH, misfit));
         }
         Ok(Found {
-            managed: Self::managed(&resource, &capabilities),
+            managed: self.managed(&resource, &capabilities),
             resource,
             schema,
         })
@@ -211,7 +211,7 @@ impl Task {
 
     /// What the webhooks need to know of the resource. Of its subresources `status` can change labels,
     /// annotations or the spec; a `scale` carries no labels, so that nobody could tell what it is about.
-    fn managed(resource: &ApiResource, capabilities: &ApiCapabilities) -> ManagedResource {
+    fn managed(&self, resource: &ApiResource, capabilities: &ApiCapabilities) -> ManagedResource {
         let below = capabilities.subresources.iter();
         ManagedResource {
             group: resource.group.clone(),
@@ -221,6 +221,7 @@ impl Task {
                 .map(|(below, _)| below.plural.clone())
                 .filter(|name| name == "status")
                 .collect(),
+            pod_metadata: self.kind.pod_metadata(),
         }
     }
 

@@ -21,6 +21,7 @@ use crate::api::write::Reply;
 use crate::jobkinds::webhook_rules::Basis;
 use crate::plan::StatusPurpose;
 use crate::process::clock::Moment;
+use crate::process::notices::Notices;
 use crate::process::term::Term;
 
 mod clocks;
@@ -46,6 +47,7 @@ impl Play {
         let basis = Basis {
             options: sluice_webhooks::manifests::Options::default(),
             policy: Arc::new(arc_swap::ArcSwap::from_pointee(Policy::default())),
+            notices: Notices::default(),
         };
         let stop = CancellationToken::new();
         let rules = Rules::keep(
@@ -160,6 +162,7 @@ impl Play {
                     version: "v1".to_owned(),
                     resource: "jobs".to_owned(),
                     subresources: Vec::new(),
+                    pod_metadata: Vec::new(),
                 },
             },
         }));

@@ -66,8 +66,13 @@ pub(super) fn wanted(
 /// The namespaces that have a webhook for objects without a queue: those with the label, always, so that it counts from
 /// when it is set; and those that the configuration selects.
 pub(super) fn enforced(policy: &Policy) -> Vec<EnforcedNamespaces> {
-    let selector = policy.managed_namespaces().selector();
-    let selected = selector.map(EnforcedNamespaces::selected);
-    let labelled = EnforcedNamespaces::labelled();
-    std::iter::once(labelled).chain(selected).collect()
+    let managed = policy.managed_namespaces();
+    let selected = managed.selector();
+    let selected =
+        selected.map(|selector| EnforcedNamespaces::selected(selector, managed.is_dry_run()));
+    let labelled = [
+        EnforcedNamespaces::labelled(),
+        EnforcedNamespaces::labelled_dry_run(),
+    ];
+    labelled.into_iter().chain(selected).collect()
 }

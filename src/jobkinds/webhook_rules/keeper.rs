@@ -1,6 +1,7 @@
-//! The task that compares and writes: at once when something changes, and every few seconds, as
-//! somebody may have edited a configuration. Never two writes at a time, and none where all is right.
-//! What failed is tried again from what is stored then: at once at first, and never later than the next look.
+//! The task that compares and writes: at once when something changes or somebody has edited a configuration, and every few
+//! seconds, as Gates and namespaces say nothing of themselves, and a watch may miss something. Never two writes at a time,
+//! and none where all is right. What failed is tried again from what is stored then: at once at first, and never later than
+//! the next look.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -24,6 +25,8 @@ use tracing::{info, warn};
 use super::applied;
 use super::wanted::{Basis, Reach, Rule, Wanted, Wishes};
 use crate::process::FIELD_MANAGER;
+use crate::process::clock::Moment;
+use crate::process::notices::Notices;
 use crate::process::term::Term;
 
 /// How often all is looked at again.
@@ -35,6 +38,9 @@ const BURST: Duration = Duration::from_millis(100);
 /// API servers hear of a written rule by watches of their own, within milliseconds as a rule. Before
 /// this has passed no JobKind is said to be ready.
 const SPREADING: Duration = Duration::from_secs(1);
+/// Looks in a row that may write because of what is stored. After them somebody else writes as often, or the API server
+/// stores something else than what was sent: the next one is [`CHECK`] later.
+const REWRITES_MAX: u32 = 3;
 /// Longest time for one request: a lost answer keeps nobody waiting for long.
 const DEADLINE: Duration = Duration::from_secs(3);
 
@@ -84,19 +90,12 @@ pub(super) struct Keeper {
     options: Options,
     policy: Arc<ArcSwap<Policy>>,
     state: watch::Sender<State>,
-    /// Whether the API servers have had time to hear of what is stored.
-    spread: Spread,
-}
-
-/// Whether the API servers know what stands in Sluice's own configurations.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Spread {
-    /// An earlier leader may just have written.
-    Unknown,
-    /// Something was sent, whether or not there was an answer.
-    Sent,
-    /// They do.
-    Done,
+    /// When something was sent to Sluice's own configurations last, whether or not there was an answer. At first that is
+    /// the present: an earlier leader may just have written.
+    sent: Moment,
+    /// How many looks in a row have written something, though nothing else was wished for.
+    rewrites: u32,
+    notices: Notices,
 }
 
 impl Keeper {
@@ -106,14 +105,20 @@ impl Keeper {
         basis: Basis,
         state: watch::Sender<State>,
     ) -> Self {
-        let Basis { options, policy } = basis;
+        let Basis {
+            options,
+            policy,
+            notices,
+        } = basis;
         Self {
             client,
             term,
             options,
             policy,
             state,
-            spread: Spread::Unknown,
+            sent: Moment::now(),
+            rewrites: 0,
+            notices,
         }
     }
 
@@ -139,17 +144,26 @@ impl Keeper {
                     if changed.is_err() {
                         return;
                     }
+                    self.rewrites = 0;
                     sleep(BURST).await;
                 }
+                () = self.notices.next(), if self.rewrites < REWRITES_MAX => {}
                 () = sleep(wait) => {}
             }
             let Some(wishes) = wished.borrow_and_update().clone() else {
                 continue;
             };
+            let sent = self.sent;
             wait = match self.look(&wishes).await {
                 Ok(next) => {
                     backoff = RETRY_MIN;
-                    next
+                    let has_written = self.sent != sent;
+                    self.rewrites = if has_written { self.rewrites + 1 } else { 0 };
+                    if self.rewrites < REWRITES_MAX {
+                        next
+                    } else {
+                        CHECK
+                    }
                 }
                 Err(trouble) => {
                     warn!(
@@ -196,6 +210,7 @@ impl Keeper {
         let (applied, in_place) = applied::wanted(&policy, &of_kinds);
         let options = Options {
             applied,
+            judges_templates: !policy.applied().is_empty(),
             enforced: applied::enforced(&policy),
             ..self.options.clone().with_managed(&resources)
         };
@@ -227,15 +242,11 @@ impl Keeper {
             }
             patches.extend(shipped.patch.map(|patch| (wished, patch)));
         }
-        let is_waited_for = match self.spread {
-            Spread::Unknown => !patches.is_empty(),
-            Spread::Sent => true,
-            Spread::Done => false,
-        };
-        if is_waited_for {
-            sleep(SPREADING).await;
+        let spreading = SPREADING.saturating_sub(self.sent.elapsed());
+        if !spreading.is_zero() {
+            // Not slept away here: meanwhile somebody may delete what was written.
+            return Ok(next.min(spreading));
         }
-        self.spread = Spread::Done;
         // Only now: what an earlier version wrote there is asked about until the other webhooks are known everywhere.
         for (wished, patch) in patches {
             self.clean(wished, patch).await?;
@@ -264,13 +275,10 @@ impl Keeper {
         undecided: &BTreeSet<&str>,
     ) -> Result<Option<Shipped>, String> {
         let shipped = self.stored(wished, CONFIGURATION).await?;
-        let Some(jobs) = step::webhook_for_jobs(&shipped) else {
-            return Ok(None);
-        };
-        let next = Shipped {
+        let next = step::webhook_for_jobs(&shipped).map(|jobs| Shipped {
             is_untrusting: manifests::ca_bundle(jobs).is_none(),
             patch: step::patch(&shipped, &wished.shipped, undecided),
-        };
+        });
         let stored = self.stored(wished, DECLARED).await?;
         let making = Making {
             shipped: &shipped,
@@ -280,7 +288,7 @@ impl Keeper {
             undecided,
         };
         let Some(made) = own::made(&making) else {
-            return Ok(Some(next));
+            return Ok(next);
         };
         self.may_write()?;
         let made: DynamicObject =
@@ -290,7 +298,7 @@ impl Keeper {
             ..PostParams::default()
         };
         let api = self.api(wished);
-        self.spread = Spread::Sent;
+        self.sent = Moment::now();
         if stored.is_null() {
             request(api.create(&params, &made)).await?;
         } else {
@@ -299,7 +307,7 @@ impl Keeper {
         }
         let kind = &wished.resource.kind;
         info!(kind, name = DECLARED, "wrote the webhook configuration");
-        Ok(Some(next))
+        Ok(next)
     }
 
     /// Takes out of the shipped configuration of this kind what does not belong there.

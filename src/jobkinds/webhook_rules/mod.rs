@@ -14,13 +14,29 @@ mod wanted;
 
 use std::sync::Arc;
 
+use k8s_openapi::api::admissionregistration::v1::{
+    MutatingWebhookConfiguration, ValidatingWebhookConfiguration,
+};
 use kube::Client;
+use kube::api::ApiResource;
+use sluice_webhooks::manifests::{CONFIGURATION, DECLARED};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use crate::api::notices::watch_names;
+use crate::process::notices::Notices;
 use crate::process::term::Term;
 use keeper::{Keeper, State};
 pub use wanted::{Basis, Reach, Rule, Wanted, Wishes};
+
+/// Notices of changes of the shipped webhook configurations and of those of Sluice's own.
+pub fn notices(client: &Client) -> Notices {
+    let resources = [
+        ApiResource::erase::<ValidatingWebhookConfiguration>(&()),
+        ApiResource::erase::<MutatingWebhookConfiguration>(&()),
+    ];
+    watch_names(client, &resources, &[CONFIGURATION, DECLARED])
+}
 
 /// The rules, as the controller sees them.
 pub struct Rules {

@@ -7,12 +7,16 @@ use arc_swap::ArcSwap;
 use sluice_webhooks::Policy;
 use sluice_webhooks::manifests::{ManagedResource, Options};
 
+use crate::process::notices::Notices;
+
 /// What the rules are made of besides JobKinds.
 pub struct Basis {
     /// The manifests without a resource: labels, gates, and who Sluice is.
     pub options: Options,
     /// What this process judges by. A kind gets its rule when it is known here.
     pub policy: Arc<ArcSwap<Policy>>,
+    /// Of changes of the webhook configurations.
+    pub notices: Notices,
 }
 
 /// Which rule a JobKind is to have.

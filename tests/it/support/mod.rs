@@ -27,9 +27,9 @@ use futures::FutureExt;
 use k8s_openapi::api::admissionregistration::v1::{
     ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding,
 };
-use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, StatefulSet};
+use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::batch::v1::Job as BatchJob;
-use k8s_openapi::api::core::v1::{ConfigMap, LimitRange, Namespace, Pod};
+use k8s_openapi::api::core::v1::{ConfigMap, LimitRange, Namespace, Pod, ReplicationController};
 use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::api::node::v1::RuntimeClass;
 use k8s_openapi::api::rbac::v1::ClusterRole;
@@ -491,7 +491,9 @@ fn resource(kind: &str) -> (ApiResource, bool) {
         "Pod" => (ApiResource::erase::<Pod>(&()), true),
         "ConfigMap" => (ApiResource::erase::<ConfigMap>(&()), true),
         "Deployment" => (ApiResource::erase::<Deployment>(&()), true),
+        "DaemonSet" => (ApiResource::erase::<DaemonSet>(&()), true),
         "ReplicaSet" => (ApiResource::erase::<ReplicaSet>(&()), true),
+        "ReplicationController" => (ApiResource::erase::<ReplicationController>(&()), true),
         "StatefulSet" => (ApiResource::erase::<StatefulSet>(&()), true),
         "ResourceClaimTemplate" => (ApiResource::erase::<ResourceClaimTemplate>(&()), true),
         "Event" => (ApiResource::erase::<Event>(&()), true),

@@ -64,8 +64,8 @@ pub(crate) static MUTANTS: &[Mutant] = &[
         "the token may have its webhooks asked about everything",
         JAIL,
         (
-            "!t.contains('*'))))\n      .map(r,",
-            "!t.contains('**'))))\n      .map(r,",
+            "rules.orValue([]).all(r, r in p.old.?rules",
+            "rules.orValue([]).all(r, true || r in p.old.?rules",
         ),
         Cluster("its_webhooks_go_on_asking_sluice"),
     ),

@@ -9,8 +9,7 @@ const LOCAL_QUEUES_MAX: usize = 20_000;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct QueueStates {
     local_queues: BTreeMap<(String, String), LocalQueueState>,
-    /// Whether each ClusterQueue is stopped.
-    cluster_queues: BTreeMap<String, bool>,
+    cluster_queues: BTreeMap<String, ClusterQueueState>,
     /// Whether all queues are listed.
     is_complete: bool,
 }
@@ -22,6 +21,15 @@ pub struct LocalQueueState {
     pub cluster_queue: String,
     /// Whether it is stopped.
     pub is_stopped: bool,
+}
+
+/// A ClusterQueue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ClusterQueueState {
+    /// Whether it is stopped.
+    pub is_stopped: bool,
+    /// Whether it has quota for the resource `pods`: then each pod uses quota, whatever it requests.
+    pub counts_pods: bool,
 }
 
 /// Why nothing is admitted from a queue.
@@ -55,13 +63,11 @@ impl QueueStates {
         }
     }
 
-    /// Takes in whether a ClusterQueue is stopped; None if it is gone. Returns whether that is new.
-    pub fn set_cluster_queue(&mut self, name: &str, is_stopped: Option<bool>) -> bool {
-        match is_stopped {
+    /// Takes in a ClusterQueue; None if it is gone. Returns whether that is new.
+    pub fn set_cluster_queue(&mut self, name: &str, state: Option<ClusterQueueState>) -> bool {
+        match state {
             None => self.cluster_queues.remove(name).is_some(),
-            Some(is_stopped) => {
-                self.cluster_queues.insert(name.to_owned(), is_stopped) != Some(is_stopped)
-            }
+            Some(state) => self.cluster_queues.insert(name.to_owned(), state) != Some(state),
         }
     }
 
@@ -95,8 +101,16 @@ impl QueueStates {
         let name = state.cluster_queue.clone();
         match self.cluster_queues.get(&name) {
             None => Some(Idle::WithoutClusterQueue(name)),
-            Some(true) => Some(Idle::InStoppedClusterQueue(name)),
-            Some(false) => None,
+            Some(state) if state.is_stopped => Some(Idle::InStoppedClusterQueue(name)),
+            Some(_) => None,
         }
+    }
+
+    /// Whether each pod uses quota of this LocalQueue, whatever it requests; None if that is not known.
+    pub(crate) fn counts_pods(&self, namespace: &str, queue: &str) -> Option<bool> {
+        let key = (namespace.to_owned(), queue.to_owned());
+        let local_queue = self.local_queues.get(&key).filter(|_| self.is_complete)?;
+        let cluster_queue = self.cluster_queues.get(&local_queue.cluster_queue)?;
+        Some(cluster_queue.counts_pods)
     }
 }

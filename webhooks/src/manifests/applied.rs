@@ -6,11 +6,14 @@ use k8s_openapi::api::admissionregistration::v1::{MatchCondition, RuleWithOperat
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
 
 use crate::manifests::conditions;
-use crate::manifests::options::{AppliedGate, Options, namespace_selector};
-use crate::manifests::webhook_rules::{job_rule, pod_rule};
+use crate::manifests::options::{AppliedGate, ManagedResource, Options, namespace_selector};
+use crate::manifests::webhook_rules::{job_rule, pod_rule, rule};
+use crate::rules::applies::makers::{POD_MAKERS, PodMaker};
 
 /// What the names of these webhooks end with. They begin with the name of the Gate.
 pub(super) const SUFFIX: &str = ".gates.sluice.dev";
+/// What the name of the webhook for pod templates begins with: none that a Gate could have.
+const TEMPLATES: &str = "pod-templates";
 /// Most Gates that have such webhooks: each is one more question about each new object in its namespaces.
 pub const APPLIED_MAX: usize = 32;
 
@@ -20,6 +23,8 @@ pub(super) struct AppliedWebhook {
     pub(super) rules: Vec<RuleWithOperations>,
     pub(super) match_conditions: Vec<MatchCondition>,
     pub(super) namespace_selector: LabelSelector,
+    /// Whether a request goes on that nobody answers.
+    pub(super) may_be_missed: bool,
 }
 
 /// Whether the webhook of this name is one of a Gate.
@@ -29,7 +34,7 @@ pub(super) fn is_applied(name: &str) -> bool {
 
 /// What judges objects that ask for nothing.
 pub(super) fn validating(options: &Options) -> impl Iterator<Item = AppliedWebhook> {
-    options.applied.iter().map(|gate| {
+    let of_gates = options.applied.iter().map(|gate| {
         let jobs = gate.resources.iter();
         let jobs = jobs.map(|r| job_rule(r, &r.subresources, &["CREATE", "UPDATE"]));
         let pods = gate.pods.then(|| {
@@ -44,12 +49,13 @@ pub(super) fn validating(options: &Options) -> impl Iterator<Item = AppliedWebho
             jobs.chain(pods.into_iter().flatten()).collect(),
             conditions::applied::validate(options),
         )
-    })
+    });
+    of_gates.chain(validating_templates(options))
 }
 
 /// What gates objects that ask for nothing.
 pub(super) fn mutating(options: &Options) -> impl Iterator<Item = AppliedWebhook> {
-    options.applied.iter().map(|gate| {
+    let of_gates = options.applied.iter().map(|gate| {
         let jobs = gate.resources.iter();
         let jobs = jobs.map(|r| job_rule(r, &[], &["CREATE"]));
         let pods = gate.pods.then(|| pod_rule("pods", &["CREATE"]));
@@ -59,7 +65,8 @@ pub(super) fn mutating(options: &Options) -> impl Iterator<Item = AppliedWebhook
             jobs.chain(pods).collect(),
             conditions::applied::hold(options),
         )
-    })
+    });
+    of_gates.chain(mutating_templates(options))
 }
 
 fn webhook(
@@ -77,6 +84,7 @@ fn webhook(
             last,
         ],
         namespace_selector: selector(&gate.namespaces, options),
+        may_be_missed: false,
     }
 }
 
@@ -91,8 +99,70 @@ pub(super) fn selector(namespaces: &LabelSelector, options: &Options) -> LabelSe
     let all = namespace_selector(options);
     let expressions = all.match_expressions.into_iter().flatten();
     let own = namespaces.match_expressions.iter().flatten().cloned();
+    // As the API server stores it, which leaves empty lists out.
+    let own = own.map(|expression| LabelSelectorRequirement {
+        values: expression.values.filter(|values| !values.is_empty()),
+        ..expression
+    });
     LabelSelector {
         match_expressions: Some(expressions.chain(labels).chain(own).collect()),
         match_labels: all.match_labels,
     }
+}
+
+/// What judges objects whose pod templates alone name a queue, and those that make pods and are not managed. The webhook
+/// is there while a Gate applies to objects: the pods would take quota in that queue, and nobody would be asked about
+/// them.
+fn validating_templates(options: &Options) -> Option<AppliedWebhook> {
+    let kinds = with_templates(options);
+    let kinds = kinds.map(|r| job_rule(r, &r.subresources, &["CREATE", "UPDATE"]));
+    let makers = POD_MAKERS
+        .iter()
+        .filter(|maker| !is_managed(maker, options));
+    let rules = kinds.chain(makers.map(requests_for)).collect();
+    of_templates(options, rules, conditions::templates::validate(options))
+}
+
+/// What gives such objects the gates.
+fn mutating_templates(options: &Options) -> Option<AppliedWebhook> {
+    let kinds = with_templates(options);
+    let rules = kinds.map(|r| job_rule(r, &[], &["CREATE"])).collect();
+    of_templates(options, rules, conditions::templates::hold(options))
+}
+
+fn with_templates(options: &Options) -> impl Iterator<Item = &ManagedResource> {
+    let managed = options.managed();
+    managed.filter(|resource| !resource.pod_metadata.is_empty())
+}
+
+/// Whether a JobKind declares its kind: then it is judged as an object that is queued.
+fn is_managed(maker: &PodMaker, options: &Options) -> bool {
+    options
+        .managed()
+        .any(|known| known.group == maker.group && known.resource == maker.resource)
+}
+
+/// Requests for objects that make pods.
+pub(super) fn requests_for(maker: &PodMaker) -> RuleWithOperations {
+    let resources = vec![maker.resource.to_owned()];
+    let operations = ["CREATE", "UPDATE"];
+    rule(maker.group, "v1", &operations, resources, "Namespaced")
+}
+
+fn of_templates(
+    options: &Options,
+    rules: Vec<RuleWithOperations>,
+    last: MatchCondition,
+) -> Option<AppliedWebhook> {
+    options.judges_templates.then(|| AppliedWebhook {
+        name: format!("{TEMPLATES}{SUFFIX}"),
+        rules,
+        match_conditions: vec![
+            conditions::entry::not_by(&options.username()),
+            conditions::entry::not_being_deleted(),
+            last,
+        ],
+        namespace_selector: namespace_selector(options),
+        may_be_missed: false,
+    })
 }

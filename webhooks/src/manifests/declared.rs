@@ -14,8 +14,9 @@ use k8s_openapi::api::admissionregistration::v1::{
 
 use crate::manifests::options::{Options, metadata};
 use crate::manifests::webhooks::{
-    job_rules, mutate_job_conditions, mutate_pod_conditions, mutate_pod_rules, mutating_webhook,
-    validate_job_conditions, validate_pod_conditions, validate_pod_rules, validating_webhook,
+    failure_policy, job_rules, mutate_job_conditions, mutate_pod_conditions, mutate_pod_rules,
+    mutating_webhook, validate_job_conditions, validate_pod_conditions, validate_pod_rules,
+    validating_webhook,
 };
 use crate::manifests::{applied, enforced};
 
@@ -58,6 +59,7 @@ pub fn declared_validating(options: &Options) -> ValidatingWebhookConfiguration 
     let others = applied::validating(options).chain(enforced::validating(options));
     let others = others.map(|webhook| ValidatingWebhook {
         namespace_selector: Some(webhook.namespace_selector),
+        failure_policy: Some(failure_policy(webhook.may_be_missed).to_owned()),
         ..validating_webhook(
             options,
             webhook.name,
@@ -88,6 +90,7 @@ pub fn declared_mutating(options: &Options) -> MutatingWebhookConfiguration {
     let others = applied::mutating(options).chain(enforced::mutating(options));
     let others = others.map(|webhook| MutatingWebhook {
         namespace_selector: Some(webhook.namespace_selector),
+        failure_policy: Some(failure_policy(webhook.may_be_missed).to_owned()),
         ..mutating_webhook(
             options,
             webhook.name,

@@ -1,6 +1,6 @@
 //! The webhooks for objects that name no queue, in the namespaces that require one: one for those with the label, and one
 //! for those that the configuration selects. Each has the selector of its namespaces, so while no webhook server is there,
-//! nothing is held up in any other.
+//! nothing is held up in any other. Where it is only reported what would be done, there are others, which hold up nothing.
 
 use k8s_openapi::api::admissionregistration::v1::{MatchCondition, RuleWithOperations};
 
@@ -78,5 +78,6 @@ fn webhook(
             last,
         ],
         namespace_selector: selector(&enforced.namespaces, options),
+        may_be_missed: enforced.is_dry_run,
     }
 }

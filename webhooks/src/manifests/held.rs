@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use sluice_crds::{AdmissionMode, JobKindSpec, PodSetRule, WhenAbsent};
-use sluice_kinds::Problem;
+use sluice_kinds::{PodMetadata, Problem};
 
 use crate::manifests::options::ManagedResource;
 
@@ -52,6 +52,10 @@ impl HeldKind {
     /// Policies can't hold such a kind: why.
     pub fn new(resource: ManagedResource, job_kind: JobKindSpec) -> Result<Self, Problem> {
         let way = way(&job_kind)?;
+        let resource = ManagedResource {
+            pod_metadata: PodMetadata::of(&job_kind.pod_sets),
+            ..resource
+        };
         Ok(Self {
             resource,
             job_kind,

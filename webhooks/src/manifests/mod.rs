@@ -13,6 +13,7 @@ mod held;
 pub mod jail;
 mod options;
 pub mod own;
+mod pod_queues;
 pub mod policies;
 pub mod step;
 mod stored;
@@ -24,5 +25,5 @@ pub use declared::{
     DECLARED, MUTATE_DECLARED, VALIDATE_DECLARED, declared_mutating, declared_validating,
 };
 pub use options::{AppliedGate, EnforcedNamespaces, ManagedResource, Options, SYSTEM_NAMESPACES};
-pub use stored::ca_bundle;
+pub use stored::{FIELD_MANAGER, ca_bundle};
 pub use webhooks::*;

@@ -4,6 +4,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{
     LabelSelector, LabelSelectorRequirement, ObjectMeta,
 };
 use sluice_crds::{ENFORCEMENT_LABEL, QUEUE_GATE, QUEUE_NAME_LABEL};
+use sluice_kinds::PodMetadata;
 use sluice_kinds::aliases::KeyAliases;
 
 /// Namespaces that Sluice never writes to, whoever queues what there.
@@ -32,6 +33,8 @@ pub struct Options {
     pub declared: Vec<ManagedResource>,
     /// The Gates that may apply to objects that ask for nothing of Sluice.
     pub applied: Vec<AppliedGate>,
+    /// Whether some Gate applies to objects, so that a queue counts that only their pod templates name.
+    pub judges_templates: bool,
     /// The namespaces where objects need a queue.
     pub enforced: Vec<EnforcedNamespaces>,
 }
@@ -47,6 +50,8 @@ pub struct ManagedResource {
     pub resource: String,
     /// Subresources by which annotations, labels or the spec can be edited, such as `status`.
     pub subresources: Vec<String>,
+    /// Where an object has the metadata of its pods.
+    pub pod_metadata: Vec<PodMetadata>,
 }
 
 /// A Gate that may apply to objects that ask for nothing.
@@ -62,52 +67,75 @@ pub struct AppliedGate {
     pub pods: bool,
 }
 
-/// Namespaces where objects need a queue.
+/// Namespaces where objects need a queue, or where it is reported what becomes of those without.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EnforcedNamespaces {
     /// What the name of their webhook begins with: none that a Gate could have.
     pub name: &'static str,
     /// Which they are.
     pub namespaces: LabelSelector,
+    /// Whether what would be done there is only reported. Then no request waits for that.
+    pub is_dry_run: bool,
 }
 
 impl EnforcedNamespaces {
-    /// Those with the label `sluice.dev/enforcement`.
+    /// Those whose label `sluice.dev/enforcement` requires a queue. A value that is not known does.
     pub fn labelled() -> Self {
-        let expression = |operator: &str, values: Option<Vec<String>>| LabelSelectorRequirement {
-            key: ENFORCEMENT_LABEL.to_owned(),
-            operator: operator.to_owned(),
-            values,
-        };
-        let ignored = Some(vec!["Ignore".to_owned()]);
+        let free = vec![DRY_RUN.to_owned(), "Ignore".to_owned()];
+        let expressions = vec![labelled("Exists", None), labelled("NotIn", Some(free))];
         Self {
             name: "enforcement-by-label",
-            namespaces: LabelSelector {
-                match_expressions: Some(vec![
-                    expression("Exists", None),
-                    expression("NotIn", ignored),
-                ]),
-                ..LabelSelector::default()
-            },
+            namespaces: selecting(expressions),
+            is_dry_run: false,
+        }
+    }
+
+    /// Those with the label `sluice.dev/enforcement: DryRun`.
+    pub fn labelled_dry_run() -> Self {
+        Self {
+            name: DRY_RUN_BY_LABEL,
+            namespaces: selecting(vec![labelled("In", Some(vec![DRY_RUN.to_owned()]))]),
+            is_dry_run: true,
         }
     }
 
     /// Those of the others that `selector` selects.
-    pub fn selected(selector: &LabelSelector) -> Self {
-        let unlabelled = LabelSelectorRequirement {
-            key: ENFORCEMENT_LABEL.to_owned(),
-            operator: "DoesNotExist".to_owned(),
-            values: None,
-        };
+    pub fn selected(selector: &LabelSelector, is_dry_run: bool) -> Self {
         let mut namespaces = selector.clone();
-        namespaces
-            .match_expressions
-            .get_or_insert_default()
-            .push(unlabelled);
+        let expressions = namespaces.match_expressions.get_or_insert_default();
+        expressions.push(labelled("DoesNotExist", None));
         Self {
-            name: "enforcement",
+            name: if is_dry_run {
+                CONFIGURED_DRY_RUN
+            } else {
+                "enforcement"
+            },
             namespaces,
+            is_dry_run,
         }
+    }
+}
+
+/// The value of the label `sluice.dev/enforcement` where nothing is enforced yet.
+const DRY_RUN: &str = "DryRun";
+
+const DRY_RUN_BY_LABEL: &str = "enforcement-dry-run-by-label";
+const CONFIGURED_DRY_RUN: &str = "enforcement-dry-run";
+/// What the names of the webhooks begin with that only report.
+pub(crate) const DRY_RUNS: [&str; 2] = [DRY_RUN_BY_LABEL, CONFIGURED_DRY_RUN];
+
+fn labelled(operator: &str, values: Option<Vec<String>>) -> LabelSelectorRequirement {
+    LabelSelectorRequirement {
+        key: ENFORCEMENT_LABEL.to_owned(),
+        operator: operator.to_owned(),
+        values,
+    }
+}
+
+fn selecting(expressions: Vec<LabelSelectorRequirement>) -> LabelSelector {
+    LabelSelector {
+        match_expressions: Some(expressions),
+        ..LabelSelector::default()
     }
 }
 
@@ -132,10 +160,12 @@ impl Default for Options {
                 version: "v1".to_owned(),
                 resource: resource.to_owned(),
                 subresources: vec!["status".to_owned()],
+                pod_metadata: vec![PodMetadata::of_template()],
             })
             .to_vec(),
             declared: Vec::new(),
             applied: Vec::new(),
+            judges_templates: false,
             enforced: Vec::new(),
         }
     }

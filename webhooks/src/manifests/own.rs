@@ -10,12 +10,12 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value, json};
 
 use crate::manifests::declared::{is_for_declared_kinds, is_for_pods};
-use crate::manifests::options::Options;
-use crate::manifests::step::{webhook_for_jobs, webhook_for_pods};
+use crate::manifests::step::{is_for_shipped_kind, webhook_for_jobs, webhook_for_pods};
 use crate::manifests::stored::{
-    are_same_rules, ca_bundle, contains_rule, is_same_resource, is_undecided, list, name_of,
-    webhooks,
+    are_same_rules, ca_bundle, common, has_written_rules, is_same_resource, is_undecided, list,
+    name_of, set, webhooks,
 };
+use crate::manifests::webhooks::IGNORE;
 
 /// What there is of one kind of webhook configuration, and what it is to be made of.
 #[derive(Debug, Clone, Copy)]
@@ -34,17 +34,24 @@ pub struct Making<'a> {
 }
 
 /// The configuration that is to be stored in place of the stored one, with its resource version. None if it is right as
-/// it is, or if there is no shipped webhook to be like.
+/// it is, or if there is no shipped webhook to be like. One that is there already is emptied then.
 ///
 /// It is owned by the shipped configuration, so it goes with that one, however Sluice is removed.
 pub fn made(making: &Making<'_>) -> Option<Value> {
-    let jobs = webhook_for_jobs(making.shipped)?;
-    let wanted = webhooks(making.wanted).filter_map(|wanted| making.webhook(wanted, jobs));
+    let jobs = webhook_for_jobs(making.shipped);
+    let is_there = !making.stored.is_null();
+    // What the shipped configuration owns goes with it.
+    if making.shipped.is_null() || jobs.is_none() && !is_there {
+        return None;
+    }
+    let wanted = jobs.into_iter().flat_map(|jobs| {
+        let wanted = webhooks(making.wanted);
+        wanted.filter_map(|wanted| making.webhook(wanted, jobs))
+    });
     let wanted: Vec<Value> = wanted
         .filter(|webhook| !list(webhook, "rules").is_empty())
         .collect();
     let owner = owner(making.shipped);
-    let is_there = !making.stored.is_null();
     let is_owned = list(&making.stored["metadata"], "ownerReferences") == [owner.clone()];
     let is_right = are_same(list(making.stored, "webhooks"), &wanted);
     if is_there && is_owned && is_right {
@@ -73,12 +80,6 @@ fn owner(shipped: &Value) -> Value {
         "name": shipped.pointer("/metadata/name"),
         "uid": shipped.pointer("/metadata/uid"),
     })
-}
-
-fn set(object: &mut Value, field: &str, value: Value) {
-    if let Some(fields) = object.as_object_mut() {
-        fields.insert(field.to_owned(), value);
-    }
 }
 
 fn are_same(stored: &[Value], wanted: &[Value]) -> bool {
@@ -112,12 +113,13 @@ impl Making<'_> {
         if is_for_declared_kinds(name_of(wanted)) {
             rules.extend(self.not_shipped(wanted, jobs));
             rules.extend(self.undecided(name_of(wanted), &rules, jobs));
-            // Those of an administrator count for all jobs.
             return Some(self.like(jobs, wanted, rules, with_own(wanted, conditions)));
         }
         rules.extend(self.undecided(name_of(wanted), &rules, jobs));
-        let names = list(wanted, "matchConditions");
-        let conditions = conditions.filter(|condition| contains_name(names, condition));
+        // Those of an administrator count here, too; which jobs the shipped one is asked about does not.
+        let of_jobs = webhook_for_jobs(self.wanted_shipped).and_then(own_condition);
+        let of_jobs = of_jobs.map(|condition| &condition["name"]);
+        let conditions = conditions.filter(|condition| Some(&condition["name"]) != of_jobs);
         let mut webhook = self.like(jobs, wanted, rules, with_own(wanted, conditions));
         // What is not asked about for jobs is not asked about here.
         let selector = &jobs["namespaceSelector"];
@@ -130,6 +132,9 @@ impl Making<'_> {
         let mut selector = selector.as_object().cloned().unwrap_or_default();
         selector.insert("matchExpressions".to_owned(), selected.into());
         set(&mut webhook, "namespaceSelector", selector.into());
+        if wanted["failurePolicy"] == IGNORE {
+            set(&mut webhook, "failurePolicy", IGNORE.into());
+        }
         Some(webhook)
     }
 
@@ -160,15 +165,18 @@ impl Making<'_> {
         known.find_map(ca_bundle)
     }
 
-    /// Rules for shipped kinds that the shipped webhook for jobs ought to have, and has not; all of them if its
-    /// condition leaves out what `wanted` is to be asked about.
+    /// Rules for shipped kinds that the shipped webhook for jobs ought to have, and has not, in whichever form; all of them,
+    /// as far as an administrator has not narrowed them, if its condition leaves out what `wanted` is to be asked about.
     fn not_shipped(&self, wanted: &Value, jobs: &Value) -> Vec<Value> {
         let as_shipped = webhook_for_jobs(self.wanted_shipped);
         let is_covered = is_covered(wanted, jobs, as_shipped);
         let rules = as_shipped.map(|webhook| list(webhook, "rules"));
         let rules = rules.into_iter().flatten();
-        let missing = rules.filter(|rule| !is_covered || !contains_rule(list(jobs, "rules"), rule));
-        missing.cloned().collect()
+        let missing = rules.filter_map(|rule| match common(rule, list(jobs, "rules")) {
+            None => Some(rule.clone()),
+            Some(common) => (!is_covered).then_some(common),
+        });
+        missing.collect()
     }
 
     /// The stored rules of the webhook that nothing is known against. An earlier version kept those for declared kinds,
@@ -182,8 +190,10 @@ impl Making<'_> {
             let webhooks = webhooks(configuration).filter(is_same);
             webhooks.flat_map(|webhook| list(webhook, "rules"))
         };
-        // Those for shipped kinds are there to stay.
-        let shipped = of(self.shipped).filter(|rule| !is_for_kinds || !is_for_shipped_kind(rule));
+        // Those for shipped kinds are there to stay, and those of somebody else.
+        let is_written = has_written_rules(self.shipped, name_of(jobs));
+        let shipped = of(self.shipped)
+            .filter(|rule| !is_for_kinds || is_written && !is_for_shipped_kind(rule));
         let mut kept: Vec<Value> = Vec::new();
         for rule in of(self.stored).chain(shipped) {
             let mut known = rules.iter().chain(&kept);
@@ -224,18 +234,4 @@ fn with_own<'a>(wanted: &'a Value, conditions: impl Iterator<Item = &'a Value>) 
         }
     }
     all
-}
-
-fn contains_name(conditions: &[Value], condition: &Value) -> bool {
-    let mut known = conditions.iter();
-    known.any(|known| known["name"] == condition["name"])
-}
-
-/// Whether the shipped webhook for jobs has such a rule as it is applied.
-fn is_for_shipped_kind(rule: &Value) -> bool {
-    let mut shipped = Options::default().resources.into_iter();
-    shipped.any(|resource| {
-        let shipped = json!({"apiGroups": [resource.group], "resources": [resource.resource]});
-        is_same_resource(&shipped, rule)
-    })
 }

@@ -34,6 +34,9 @@ pub const MUTATE_JOBS: &str = "mutate.jobs.sluice.dev";
 /// The webhook that makes pods wait at their creation, and keeps on bare ones which gates were lifted.
 pub const MUTATE_PODS: &str = "mutate.pods.sluice.dev";
 
+/// The failure policy of a webhook without which a request goes on.
+pub(crate) const IGNORE: &str = "Ignore";
+
 /// A verdict takes milliseconds; whoever waits longer waits for a dead server.
 const TIMEOUT_SECONDS: i32 = 3;
 
@@ -88,6 +91,11 @@ pub fn mutating(options: &Options) -> MutatingWebhookConfiguration {
     }
 }
 
+/// What becomes of a request that nobody answers.
+pub(super) fn failure_policy(may_be_missed: bool) -> &'static str {
+    if may_be_missed { IGNORE } else { "Fail" }
+}
+
 /// A webhook that judges.
 pub(super) fn validating_webhook(
     options: &Options,
@@ -99,7 +107,7 @@ pub(super) fn validating_webhook(
         name,
         admission_review_versions: vec!["v1".to_owned()],
         client_config: client_config(options, "/validate"),
-        failure_policy: Some("Fail".to_owned()),
+        failure_policy: Some(failure_policy(false).to_owned()),
         match_conditions: Some(match_conditions),
         match_policy: Some("Equivalent".to_owned()),
         namespace_selector: Some(namespace_selector(options)),
@@ -121,7 +129,7 @@ pub(super) fn mutating_webhook(
         name,
         admission_review_versions: vec!["v1".to_owned()],
         client_config: client_config(options, "/mutate"),
-        failure_policy: Some("Fail".to_owned()),
+        failure_policy: Some(failure_policy(false).to_owned()),
         match_conditions: Some(match_conditions),
         match_policy: Some("Equivalent".to_owned()),
         namespace_selector: Some(namespace_selector(options)),

@@ -7,10 +7,12 @@ use sluice_crds::{
     POD_GROUP_TOTAL_ANNOTATION, PRIORITY_CLASS_LABEL, QUEUE_GATE, QUEUE_NAME_LABEL,
     RETRIABLE_IN_GROUP_ANNOTATION,
 };
+use sluice_kinds::PodView;
 use sluice_kinds::gates::{self, Gate};
 use sluice_kinds::metadata::label;
 use sluice_kinds::problem::fill;
 use sluice_kinds::requests::PodDefaults;
+use sluice_kinds::view::PodSetView;
 
 use crate::admission::edit::Edit;
 use crate::admission::policy::Policy;
@@ -50,6 +52,8 @@ const STOPPED: &str = "{}: {} is stopped (stopPolicy); the object waits until it
 const NO_PRIORITY_CLASS: &str = "metadata.labels[sluice.dev/priority-class]: there is no WorkloadPriorityClass {}; the object can't be queued until there is";
 const NO_REQUESTS: &str =
     "pod set {}: its pods request nothing, so they use no quota, unless a LimitRange adds requests";
+/// What the namespace adds is in a pod before anybody is asked.
+const POD_WITHOUT_REQUESTS: &str = "spec.containers: request nothing, so the pod uses no quota";
 const LETTERS_OFF: &str = "{}: is not a key that Sluice knows; did you mean {}?";
 const NO_ALIAS: &str = "metadata.labels[kueue.x-k8s.io/queue-name]: has no effect, as queueLabelAliases of Sluice's configuration does not list it; use sluice.dev/queue-name";
 const NO_GATE: &str =
@@ -100,16 +104,24 @@ fn priority_class(object: &Value, policy: &Policy) -> Option<String> {
     (!is_known).then(|| fill(NO_PRIORITY_CLASS, &[&quoted(class)]))
 }
 
-/// Pod sets of a queued object whose pods request nothing.
+/// A queued pod that requests nothing, or pod sets of another object whose pods do; unless each pod uses quota there.
 fn without_requests(request: &Request, object: &Value, policy: &Policy) -> Option<String> {
-    queue_of(object, policy.queue_labels())?;
+    let queue = queue_of(object, policy.queue_labels())?.queue;
+    let states = policy.queue_states().load();
+    if states.counts_pods(&request.namespace, queue) != Some(false) {
+        return None;
+    }
+    let is_idle = |set: &PodSetView| set.requests.is_empty() && set.claims.is_empty();
+    if request.is_pod() {
+        let pod = PodView::read(object, policy.queue_labels(), policy.queue_gates());
+        return is_idle(&pod.asks.ok()?).then(|| POD_WITHOUT_REQUESTS.to_owned());
+    }
     let kind = policy.kind(&request.kind.group, &request.kind.kind)?;
     if kind.is_opaque() || kind.has_pods_of_children() {
         return None;
     }
     let sets = kind.pod_sets(object, &PodDefaults::default()).ok()?;
-    let mut sets = sets.iter();
-    let idle = sets.find(|set| set.requests.is_empty() && set.claims.is_empty())?;
+    let idle = sets.into_iter().find(is_idle)?;
     Some(fill(NO_REQUESTS, &[&quoted(&idle.name)]))
 }
 

@@ -5,23 +5,36 @@ use std::borrow::Cow;
 
 use json_patch::PatchOperation;
 use serde_json::{Value, json};
-use sluice_kinds::aliases::{MetadataKey, OwnKey};
+use sluice_kinds::aliases::OwnKey;
 
 use crate::admission::edit::Edit;
 use crate::admission::policy::Policy;
 use crate::admission::request::Request;
 
-/// The object with Sluice's own keys, if it lacks any, and what that changes in it.
+/// The object of a request with Sluice's own keys, if it lacks any, and what that changes in it.
 pub(crate) fn spelt_out(
     request: &Request,
     edit: &Edit<'_>,
     policy: &Policy,
 ) -> (Option<Value>, Vec<PatchOperation>) {
-    let own_keys = policy.key_aliases().own_keys(edit.old, edit.new);
-    if own_keys.is_empty() || !request.sub_resource.is_empty() {
+    if request.sub_resource.is_empty() {
+        with_own_keys(edit.old, edit.new, policy)
+    } else {
+        (None, Vec::new())
+    }
+}
+
+/// `new` with Sluice's own keys, if it lacks any, and what that changes in it. It may be a template.
+pub(crate) fn with_own_keys(
+    old: Option<&Value>,
+    new: &Value,
+    policy: &Policy,
+) -> (Option<Value>, Vec<PatchOperation>) {
+    let own_keys = policy.key_aliases().own_keys(old, new);
+    if own_keys.is_empty() {
         return (None, Vec::new());
     }
-    let mut object = edit.new.clone();
+    let mut object = new.clone();
     let mut all = Vec::new();
     for own_key in own_keys {
         let operations = operations(&object, own_key);
@@ -34,17 +47,14 @@ pub(crate) fn spelt_out(
 }
 
 fn operations(object: &Value, own_key: OwnKey<'_>) -> Vec<PatchOperation> {
-    let (map, key) = match own_key.key {
-        MetadataKey::Label(key) => ("labels", key),
-        MetadataKey::Annotation(key) => ("annotations", key),
-    };
+    let (map, key) = own_key.key.parts();
     let at = format!("/metadata/{map}");
     let below = format!("{at}/{}", escape(key));
     let has_map = object.pointer(&at).is_some_and(Value::is_object);
     let operations = match own_key.value {
         Some(value) if has_map => json!([{"op": "add", "path": below, "value": value}]),
         Some(value) => {
-            json!([{"op": "add", "path": at, "value": {key.as_str(): value}}])
+            json!([{"op": "add", "path": at, "value": {key: value}}])
         }
         None => json!([{"op": "remove", "path": below}]),
     };

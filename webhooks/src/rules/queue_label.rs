@@ -4,9 +4,13 @@
 use std::collections::BTreeMap;
 
 use serde_json::Value;
+use sluice_crds::QUEUE_NAME_LABEL;
+use sluice_kinds::aliases::MetadataKey;
 use sluice_kinds::metadata::{self, label};
 use sluice_kinds::problem::Problem;
 use sluice_kinds::view::{QueueLabels, QueueName};
+
+use crate::admission::policy::Policy;
 
 /// The rules for the queue of a job that was released.
 pub(crate) const CHANGED: &str = "is immutable while the job is admitted; delete the job and create it again in the \
@@ -51,6 +55,20 @@ pub(crate) fn queue_of<'a>(object: &'a Value, labels: &'a QueueLabels) -> Option
     labels
         .keys()
         .find_map(|key| label(object, key).map(|queue| QueueLabel { key, queue }))
+}
+
+/// The queue that the metadata of a template names for its pods, and by which key: a pod that is made so is queued there,
+/// also by an alias.
+pub(crate) fn queue_of_pods<'a>(
+    metadata: &'a Value,
+    policy: &Policy,
+) -> Option<(MetadataKey, &'a str)> {
+    let own = MetadataKey::Label(QUEUE_NAME_LABEL.to_owned());
+    let labels = policy.queue_labels().keys();
+    let labels = labels.map(|key| MetadataKey::Label(key.to_owned()));
+    let aliases = policy.key_aliases().of(&own).iter().cloned();
+    let mut keys = labels.chain(aliases);
+    keys.find_map(|key| key.value_in(metadata).map(|queue| (key.clone(), queue)))
 }
 
 /// What is wrong with the queue labels that `new` brings in. Those that `old` carried too are left

@@ -10,6 +10,7 @@ use crate::admission::policy::Policy;
 use crate::admission::request::Request;
 use crate::admission::schemas::Schemas;
 use crate::admission::verdict::Verdict;
+use crate::rules::gates::lift::NeededRight;
 use crate::rules::{advice, aliases, applies, enforcement, gates, jobs, own, pods};
 
 /// Whether the request may go on.
@@ -22,10 +23,12 @@ pub fn validate(request: &Request, policy: &Policy) -> Verdict {
         return Verdict::allowed();
     };
     match request.kind.group.as_str() {
-        sluice_crds::GROUP => own::validate::validate(request, &edit),
+        sluice_crds::GROUP => own::validate::validate(request, &edit, policy),
         _ if !policy.knows_kinds() => early(&request.kind.kind),
         _ => match enforcement::makers::of(request, policy) {
             Some(maker) => enforcement::makers::validate(maker, request, &edit, policy),
+            // Nothing holds it: all that counts is who writes it, which is asked in `may_lift`.
+            None if applies::makers::of(request, policy).is_some() => Verdict::allowed(),
             None => validate_object(request, &edit, policy),
         },
     }
@@ -71,13 +74,10 @@ pub async fn look_up(request: &Request, schemas: &dyn Schemas) -> Verdict {
 pub async fn may_lift(request: &Request, policy: &Policy, access: &dyn Access) -> Verdict {
     let rights = match Edit::of(request) {
         Some(edit) if request.kind.group != sluice_crds::GROUP => {
-            let applied = match applies::edit::needed(request, &edit, policy) {
-                Ok(applied) => applied,
+            match needed(request, &edit, policy) {
+                Ok(rights) => rights,
                 Err(verdict) => return verdict,
-            };
-            let mut rights = gates::lift::needed(request, &edit, policy);
-            rights.extend(applied);
-            rights
+            }
         }
         Some(_) | None => return Verdict::allowed(),
     };
@@ -106,7 +106,9 @@ pub fn mutate(request: &Request, policy: &Policy) -> Verdict {
     if !policy.knows_kinds() {
         return early(&request.kind.kind);
     }
-    if enforcement::makers::of(request, policy).is_some() {
+    let is_maker = enforcement::makers::of(request, policy).is_some()
+        || applies::makers::of(request, policy).is_some();
+    if is_maker {
         return Verdict::allowed();
     }
     let (spelt, own_keys) = aliases::spelt_out(request, &edit, policy);
@@ -141,6 +143,24 @@ pub fn mutate(request: &Request, policy: &Policy) -> Verdict {
     verdict.warnings.extend(told);
     verdict.enforced = required.enforced;
     verdict
+}
+
+/// The rights that the author of a request needs besides those to write the object.
+///
+/// # Errors
+/// It can't be judged yet.
+fn needed(
+    request: &Request,
+    edit: &Edit<'_>,
+    policy: &Policy,
+) -> Result<Vec<NeededRight>, Verdict> {
+    if let Some(maker) = applies::makers::of(request, policy) {
+        return applies::makers::needed(maker, request, edit, policy);
+    }
+    let applied = applies::edit::needed(request, edit, policy)?;
+    let mut rights = gates::lift::needed(request, edit, policy);
+    rights.extend(applied);
+    Ok(rights)
 }
 
 /// What makes an object wait that has all its gates.

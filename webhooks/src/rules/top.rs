@@ -1,7 +1,7 @@
 //! Which objects are judged by what they themselves are: those that belong to no other object that is judged.
 
 use serde_json::Value;
-use sluice_kinds::metadata::{annotation, controller};
+use sluice_kinds::metadata::{annotation, controller, group_and_kind};
 use sluice_kinds::patch::MIRROR_ANNOTATION;
 
 use crate::admission::policy::Policy;
@@ -9,8 +9,8 @@ use crate::admission::request::Request;
 use crate::rules::jobs::held::is_child;
 use crate::rules::makers::{Author, is_made_by_controller};
 
-/// Whether `object` stands at the top: not if Sluice writes it, nor if it is a child of a managed object and the
-/// controller that makes such children writes it, nor a pod that a controller makes. An owner reference by itself says
+/// Whether `object` stands at the top: not if Sluice writes it, nor if it is a child of a managed object, or of a pod of
+/// one, and the controller that makes such children writes it, nor a pod that a controller makes. An owner reference by itself says
 /// nothing.
 pub(crate) fn is_top(request: &Request, object: &Value, policy: &Policy) -> bool {
     if policy.is_sluice(&request.user_info.username) {
@@ -20,7 +20,17 @@ pub(crate) fn is_top(request: &Request, object: &Value, policy: &Policy) -> bool
         let is_copy = annotation(object, MIRROR_ANNOTATION).is_some();
         return !is_copy && is_without_controller(request, object);
     }
-    !(is_child(object, policy) && is_made_by_controller(object, Author::of(request), policy))
+    let author = Author::of(request);
+    let is_part = is_child(object, policy) && is_made_by_controller(object, author, policy);
+    !is_part && !is_made_for_pod_by_maker(object, author, policy)
+}
+
+/// Whether a controller that a JobKind names as the maker of such objects made `object` for a pod. That pod belongs to an
+/// object of the controller's, which was judged: LeaderWorkerSet makes a StatefulSet for each leader pod. Only the
+/// controller's own account counts, as the pod may be anybody's.
+fn is_made_for_pod_by_maker(object: &Value, author: Author<'_>, policy: &Policy) -> bool {
+    let is_maker = |(group, kind)| author.is_named_maker(group, kind, policy);
+    controller(object) == Some(("", "Pod")) && group_and_kind(object).is_some_and(is_maker)
 }
 
 /// Whether no controller made `object` for an object of its own.

@@ -5,19 +5,30 @@ use sluice_kinds::problem::{Problem, fill};
 
 use crate::rules::queue_label::QueueLabel;
 
-/// The rules for a job that is held by an invalid annotation, by gates, or by its queue.
+/// The rules for a job that is held by an invalid annotation, by gates, as a gate was not lifted in time, or by its queue.
 pub(crate) const HELD_BY_INVALID: &str =
     "the job is held by an invalid value of {}; remove the annotation";
 pub(crate) const HELD_BY_GATES: &str = "the job is held by {}; it is queued, or started if it has no queue, once the last gate is removed from its annotations";
+pub(crate) const DEACTIVATED: &str = "the job is deactivated, as the gate {} was not lifted in time; remove the annotation sluice.dev/deactivated-by, and it is queued, or started if it has no queue";
 pub(crate) const QUEUED: &str = "the job starts once LocalQueue {} admits it; to run it without Sluice, remove the label {} in the same update";
 
-/// What is wrong with releasing a job by hand while these gates or this queue hold it.
-/// `field` is the suspend field.
-pub(crate) fn check(
-    field: &str,
-    gates: &GateState,
-    queue: Option<QueueLabel<'_>>,
-) -> Option<Problem> {
+/// What holds a job that is released by hand.
+pub(crate) struct HeldBy<'a> {
+    /// What its gate annotations say.
+    pub(crate) gates: &'a GateState,
+    /// The gate that has deactivated it.
+    pub(crate) deactivated_by: Option<&'a str>,
+    /// The queue that it is in by itself.
+    pub(crate) queue: Option<QueueLabel<'a>>,
+}
+
+/// What is wrong with releasing a job by hand. `field` is the suspend field.
+pub(crate) fn check(field: &str, held_by: &HeldBy<'_>) -> Option<Problem> {
+    let HeldBy {
+        gates,
+        deactivated_by,
+        queue,
+    } = held_by;
     match (gates, queue) {
         (GateState::Invalid(problems), _) => {
             let at = problems
@@ -29,6 +40,10 @@ pub(crate) fn check(
             let names: Vec<_> = gates.names().map(gates::Gate::as_str).collect();
             let names = names.join(", ");
             Some(Problem::forbidden(field, fill(HELD_BY_GATES, &[&names])))
+        }
+        (GateState::None, _) if let Some(gate) = deactivated_by => {
+            let gate = format!("{gate:?}");
+            Some(Problem::forbidden(field, fill(DEACTIVATED, &[&gate])))
         }
         (GateState::None, Some(label)) => {
             let queue = format!("{:?}", label.queue);

@@ -6,7 +6,7 @@ use sluice_crds::GateSpec;
 use sluice_kinds::gates::Gate;
 
 use super::*;
-use crate::{LocalQueueState, QueueStates};
+use crate::{ClusterQueueState, LocalQueueState, QueueStates};
 
 fn policy(are_listed: bool) -> Policy {
     let state = |cluster_queue: &str, is_stopped| {
@@ -20,8 +20,16 @@ fn policy(are_listed: bool) -> Policy {
     states.set_local_queue("n", "stopped", state("a", true));
     states.set_local_queue("n", "of-stopped", state("b", false));
     states.set_local_queue("n", "of-none", state("c", false));
-    states.set_cluster_queue("a", Some(false));
-    states.set_cluster_queue("b", Some(true));
+    states.set_local_queue("n", "of-counted", state("counted", false));
+    let state = |is_stopped, counts_pods| {
+        Some(ClusterQueueState {
+            is_stopped,
+            counts_pods,
+        })
+    };
+    states.set_cluster_queue("a", state(false, false));
+    states.set_cluster_queue("b", state(true, false));
+    states.set_cluster_queue("counted", state(false, true));
     states.set_complete(are_listed);
     let budget = Gate::parse("acme.io/budget", "").unwrap();
     mk_policy()
@@ -39,9 +47,17 @@ fn job(labels: &[(&str, &str)], annotations: &[(&str, &str)]) -> Value {
     mk_job(labels, annotations, true)
 }
 
-fn idle() -> Value {
+fn idle_pod(queue: &str) -> Value {
     with(
-        job(&[(QUEUE, "q")], &[]),
+        mk_pod(&[(QUEUE, queue)], &[], &[]),
+        "/spec/containers",
+        json!([{"name": "c"}]),
+    )
+}
+
+fn idle(queue: &str) -> Value {
+    with(
+        job(&[(QUEUE, queue)], &[]),
         "/spec/template/spec/containers",
         json!([{"name": "c"}]),
     )
@@ -59,7 +75,10 @@ fn idle() -> Value {
     "metadata.labels[sluice.dev/queue-name]: there is no ClusterQueue \"c\", which LocalQueue \"of-none\" names; the object waits until there is"])]
 #[case::no_class(job(&[(QUEUE, "q"), ("sluice.dev/priority-class", "high")], &[]), &[
     "metadata.labels[sluice.dev/priority-class]: there is no WorkloadPriorityClass \"high\"; the object can't be queued until there is"])]
-#[case::no_requests(idle(), &[
+#[case::no_requests_where_pods_count(idle("of-counted"), &[])]
+#[case::no_requests_in_a_queue_that_is_missing(idle("none"), &[
+    "metadata.labels[sluice.dev/queue-name]: there is no LocalQueue \"none\" in namespace \"n\"; the object waits until there is"])]
+#[case::no_requests(idle("q"), &[
     "pod set \"main\": its pods request nothing, so they use no quota, unless a LimitRange adds requests"])]
 #[case::a_letter_off(job(&[("sluice.dev/queue-nam", "q")], &[]), &[
     "metadata.labels[sluice.dev/queue-nam]: is not a key that Sluice knows; did you mean sluice.dev/queue-name?"])]
@@ -72,6 +91,17 @@ fn idle() -> Value {
     "gate \"acme.io/budgt\" has no Gate, as other gates of acme.io have; whoever may edit the object may lift it"])]
 fn what_is_warned_of(#[case] object: Value, #[case] expected: &[&str]) {
     assert_eq!(warnings(&object, &policy(true)), expected);
+}
+
+#[rstest]
+#[case::that_requests(mk_pod(&[(QUEUE, "q")], &[], &[]), &[])]
+#[case::without_requests(idle_pod("q"), &["spec.containers: request nothing, so the pod uses no quota"])]
+#[case::where_pods_count(idle_pod("of-counted"), &[])]
+#[case::without_a_queue(with(idle_pod("q"), "/metadata/labels", json!({})), &[])]
+fn of_a_pod_the_same_is_told(#[case] pod: Value, #[case] expected: &[&str]) {
+    let policy = policy(true);
+    let (stored, _) = created_by(USER, &pod, &policy);
+    assert_eq!(warnings(&stored, &policy), expected);
 }
 
 #[test]

@@ -57,7 +57,7 @@ fn surroundings() -> Surroundings {
 }
 
 /// A policy where each of these is a Gate.
-fn policy_of(gates: &[(&str, Lifting, AppliesTo)]) -> Policy {
+pub(super) fn policy_of(gates: &[(&str, Lifting, AppliesTo)]) -> Policy {
     let named = |name: &str| Gate::parse(name, "").unwrap();
     let specs = gates.iter().map(|(name, lifting, applies_to)| {
         let spec = GateSpec {
@@ -78,11 +78,11 @@ fn policy_of(gates: &[(&str, Lifting, AppliesTo)]) -> Policy {
         .with_applied(applied, Arc::new(surroundings()))
 }
 
-fn budget(applies_to: AppliesTo) -> Policy {
+pub(super) fn budget(applies_to: AppliesTo) -> Policy {
     policy_of(&[("acme.io/budget", Lifting::Owners, applies_to)])
 }
 
-fn gates_of(object: &Value) -> Option<&str> {
+pub(super) fn gates_of(object: &Value) -> Option<&str> {
     object["metadata"]["annotations"][GATES].as_str()
 }
 

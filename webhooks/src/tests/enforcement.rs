@@ -12,10 +12,10 @@ use crate::review::{self, mutate};
 use crate::{Permission, Surroundings};
 
 const LABEL: &str = "sluice.dev/enforcement";
-const REQUIRED: &str = "sluice.dev/queue-required";
+pub(super) const REQUIRED: &str = "sluice.dev/queue-required";
 
 /// A policy where the namespace of the tests has this value of the label.
-fn labelled(value: &str) -> Policy {
+pub(super) fn labelled(value: &str) -> Policy {
     by(ManagedNamespaces::default(), &[(LABEL, value)])
 }
 
@@ -32,7 +32,7 @@ fn by(managed: ManagedNamespaces, labels: &[(&str, &str)]) -> Policy {
         .with_managed_namespaces(Arc::new(managed))
 }
 
-fn excepting(exception: Exception) -> Policy {
+pub(super) fn excepting(exception: Exception) -> Policy {
     let spec = ManagedNamespacesSpec {
         selector: Some(LabelSelector::default()),
         unlabelled: Unlabelled::Refuse,
@@ -42,21 +42,8 @@ fn excepting(exception: Exception) -> Policy {
     by(ManagedNamespaces::compile(&spec, "").unwrap(), &[])
 }
 
-fn plain_job() -> Value {
+pub(super) fn plain_job() -> Value {
     mk_job(&[], &[], false)
-}
-
-fn maker(api_version: &str, kind: &str, outer: &[(&str, &str)], template: Value) -> Value {
-    let mut object = mk_job(outer, &[], false);
-    object["apiVersion"] = json!(api_version);
-    object["kind"] = json!(kind);
-    object["spec"] = template;
-    object
-}
-
-fn cron_job(outer: &[(&str, &str)], inner: Value) -> Value {
-    let template = json!({"jobTemplate": {"metadata": {"labels": inner}, "spec": {}}});
-    maker("batch/v1", "CronJob", outer, template)
 }
 
 #[rstest]
@@ -119,6 +106,10 @@ fn what_names_no_queue(#[case] object: Value) {
     JOBSET_CONTROLLER,
     owned(plain_job(), "jobset.x-k8s.io/v1alpha2", "JobSet")
 )]
+#[case::made_by_a_controller_for_a_pod_of_its_own(
+    JOBSET_CONTROLLER,
+    owned(plain_job(), "v1", "Pod")
+)]
 #[case::by_sluice(SLUICE, plain_job())]
 fn what_is_left_alone(#[case] user: &str, #[case] object: Value) {
     let expected = created_by(user, &object, &mk_policy()).0;
@@ -132,13 +123,23 @@ fn what_is_left_alone(#[case] user: &str, #[case] object: Value) {
     }
 }
 
-#[test]
-fn who_names_an_owner_without_being_its_controller_needs_a_queue() {
-    let forged = owned(plain_job(), "jobset.x-k8s.io/v1alpha2", "JobSet");
-    let (stored, _) = created_by(USER, &forged, &labelled("Hold"));
+#[rstest]
+#[case::a_child(USER, owned(plain_job(), "jobset.x-k8s.io/v1alpha2", "JobSet"))]
+#[case::for_a_pod(USER, owned(plain_job(), "v1", "Pod"))]
+#[case::for_a_pod_by_an_account_of_the_namespace(TENANT_ACCOUNT, owned(plain_job(), "v1", "Pod"))]
+#[case::for_a_pod_by_another_controller(JOB_CONTROLLER, owned(plain_job(), "v1", "Pod"))]
+#[case::for_a_pod_of_a_kind_that_it_does_not_make(
+    JOBSET_CONTROLLER,
+    owned(mk_deployment(&[], &[]), "v1", "Pod")
+)]
+fn who_names_an_owner_without_being_its_controller_needs_a_queue(
+    #[case] user: &str,
+    #[case] forged: Value,
+) {
+    let (stored, _) = created_by(user, &forged, &labelled("Hold"));
     assert_eq!(stored["metadata"]["annotations"][GATES], REQUIRED);
     assert!(
-        !created_by(USER, &forged, &labelled("Refuse"))
+        !created_by(user, &forged, &labelled("Refuse"))
             .1
             .is_allowed()
     );
@@ -260,83 +261,6 @@ fn exceptions_need_no_queue(#[case] exception: Exception, #[case] is_excepted: b
 }
 
 #[test]
-fn a_cron_job_is_judged_by_the_template_of_its_jobs() {
-    let told = |value: &str, object: &Value| {
-        let policy = labelled(value);
-        let request = mk_request(USER, None, object);
-        assert_eq!(mutate(&request, &policy), Verdict::allowed());
-        review::validate(&request, &policy)
-    };
-    let outer = "metadata.labels[sluice.dev/queue-name]: has no effect, as the Jobs of a CronJob are queued, not the object itself; set spec.jobTemplate.metadata.labels[sluice.dev/queue-name]";
-    let field = "spec.jobTemplate.metadata.labels[sluice.dev/queue-name]";
-    let labelled_outside = cron_job(&[(QUEUE, "q")], json!({}));
-    for (value, made) in [
-        ("Default", "will be queued in LocalQueue \"default\""),
-        ("Hold", "will be held"),
-        ("DryRun", "would be held"),
-    ] {
-        let verdict = told(value, &labelled_outside);
-        let made = format!("{field}: is not set, so the Jobs of this CronJob {made}");
-        assert_eq!(verdict.warnings, [outer, &made], "{value}");
-        assert!(verdict.is_allowed());
-    }
-    assert_eq!(
-        told("Refuse", &labelled_outside).message(),
-        format!(
-            "{field}: Required value: namespace \"n\" requires a queue: must be the name of a LocalQueue of the namespace"
-        )
-    );
-    let right = cron_job(&[], json!({QUEUE: "q"}));
-    assert_eq!(told("Refuse", &right), Verdict::allowed());
-    // One that is there already may be edited.
-    let edited = with(labelled_outside.clone(), "/spec/suspend", json!(true));
-    let verdict = review::validate(
-        &mk_request(USER, Some(&labelled_outside), &edited),
-        &labelled("Refuse"),
-    );
-    assert!(verdict.is_allowed());
-    let verdict = review::validate(
-        &mk_request(USER, Some(&right), &edited),
-        &labelled("Refuse"),
-    );
-    assert!(!verdict.is_allowed());
-}
-
-#[test]
-fn what_makes_pods_and_can_not_be_held_is_refused() {
-    for (api_version, kind) in [("apps/v1", "ReplicaSet"), ("v1", "ReplicationController")] {
-        let mk = |labels: Value| {
-            maker(
-                api_version,
-                kind,
-                &[],
-                json!({"template": {"metadata": {"labels": labels}}}),
-            )
-        };
-        for value in ["Default", "Hold", "Refuse"] {
-            let verdict =
-                review::validate(&mk_request(USER, None, &mk(json!({}))), &labelled(value));
-            assert_eq!(
-                verdict.message(),
-                "spec.template.metadata.labels[sluice.dev/queue-name]: Required value: namespace \"n\" requires a queue: must be the name of a LocalQueue of the namespace"
-            );
-            let verdict = review::validate(
-                &mk_request(USER, None, &mk(json!({QUEUE: "q"}))),
-                &labelled(value),
-            );
-            assert!(verdict.is_allowed());
-        }
-        let of_deployment = owned(mk(json!({})), "apps/v1", "Deployment");
-        let by = "system:serviceaccount:kube-system:deployment-controller";
-        let verdict = review::validate(&mk_request(by, None, &of_deployment), &labelled("Refuse"));
-        assert!(verdict.is_allowed());
-        let verdict =
-            review::validate(&mk_request(USER, None, &of_deployment), &labelled("Refuse"));
-        assert!(!verdict.is_allowed());
-    }
-}
-
-#[test]
 fn a_namespace_that_is_not_known_is_judged_in_a_moment() {
     let request = mk_request(USER, None, &plain_job());
     let policy = mk_policy().with_applied([], Arc::default());
@@ -348,17 +272,105 @@ fn a_namespace_that_is_not_known_is_judged_in_a_moment() {
     );
 }
 
+/// Volcano's annotation names a queue.
+pub(super) fn volcano() -> KeyAliases {
+    let label = MetadataKey::Label(QUEUE.to_owned());
+    let annotation = MetadataKey::Annotation(VOLCANO.to_owned());
+    KeyAliases::new([(label, vec![annotation])])
+}
+
+pub(super) const VOLCANO: &str = "scheduling.volcano.sh/queue-name";
+
 /// A queue that is named by a key of others is a queue.
 #[rstest]
 fn what_names_a_queue_by_an_annotation_of_others_keeps_it(
     #[values("Default", "Hold", "Refuse")] value: &str,
 ) {
-    let label = MetadataKey::Label(QUEUE.to_owned());
-    let annotation = MetadataKey::Annotation("scheduling.volcano.sh/queue-name".to_owned());
-    let policy = labelled(value).with_key_aliases(KeyAliases::new([(label, vec![annotation])]));
-    let job = mk_job(&[], &[("scheduling.volcano.sh/queue-name", "q")], false);
+    let policy = labelled(value).with_key_aliases(volcano());
+    let job = mk_job(&[], &[(VOLCANO, "q")], false);
     let (stored, verdict) = created_by(USER, &job, &policy);
     assert_eq!(stored["metadata"]["labels"][QUEUE], "q");
     assert!(stored["metadata"]["annotations"][GATES].is_null());
     assert_eq!((verdict.warnings, verdict.enforced), (vec![], None));
+}
+
+fn lifted_by_owners() -> Value {
+    let record = json!([{"gate": REQUIRED, "by": "admin", "uid": "u1"}]).to_string();
+    mk_job(
+        &[],
+        &[(GATES, "acme.io/x"), ("sluice.dev/lifted-gates", &record)],
+        true,
+    )
+}
+
+/// An object that was there before the namespace required a queue starts when its last gate is lifted.
+#[rstest]
+#[case::the_last_gate(mk_job(&[], &[(GATES, "acme.io/x")], true), json!({}), true)]
+#[case::the_only_gate(mk_job(&[], &[(GATED, "acme.io/x")], true), json!({}), true)]
+#[case::a_bad_one(mk_job(&[], &[(GATES, "x")], true), json!({}), true)]
+#[case::of_a_deployment(mk_deployment(&[], &[(GATES, "acme.io/x")]), json!({}), true)]
+#[case::one_of_two(mk_job(&[], &[(GATES, "acme.io/x,acme.io/y")], true), json!({GATES: "acme.io/y"}), false)]
+#[case::in_a_queue(mk_job(&[(QUEUE, "q")], &[(GATES, "acme.io/x")], true), json!({}), false)]
+#[case::left_to_owners(mk_job(&[], &[(GATES, REQUIRED)], true), json!({}), false)]
+#[case::left_to_owners_with_another(
+    mk_job(&[], &[(GATES, "acme.io/x,sluice.dev/queue-required")], true), json!({}), false)]
+fn lifting_the_last_gate_begins_it(
+    #[case] old: Value,
+    #[case] left: Value,
+    #[case] is_refused: bool,
+) {
+    let new = with(old.clone(), "/metadata/annotations", left);
+    for value in ["Default", "Hold", "Refuse"] {
+        let verdict = review::validate(&mk_request(USER, Some(&old), &new), &labelled(value));
+        let expected = if is_refused {
+            "metadata.labels[sluice.dev/queue-name]: Required value: namespace \"n\" requires a queue: must be the name of a LocalQueue of the namespace"
+        } else {
+            ""
+        };
+        assert_eq!(verdict.message(), expected, "{value}");
+        // With a queue in the same update.
+        let queued = with(new.clone(), "/metadata/labels", json!({QUEUE: "q"}));
+        let verdict = review::validate(&mk_request(USER, Some(&old), &queued), &labelled(value));
+        assert_eq!(verdict.problems, []);
+    }
+    for (user, value) in [(USER, "DryRun"), (USER, "Ignore"), (SLUICE, "Hold")] {
+        let verdict = review::validate(&mk_request(user, Some(&old), &new), &labelled(value));
+        assert_eq!(verdict.problems, [], "{value}");
+    }
+}
+
+#[test]
+fn what_its_owners_let_run_without_a_queue_may_lose_other_gates() {
+    let old = lifted_by_owners();
+    let mut new = old.clone();
+    new["metadata"]["annotations"]
+        .as_object_mut()
+        .unwrap()
+        .remove(GATES);
+    let added = json!({"gate": "acme.io/x", "by": USER, "uid": "u1"});
+    let record = old["metadata"]["annotations"]["sluice.dev/lifted-gates"].as_str();
+    let mut records: Value = serde_json::from_str(record.unwrap()).unwrap();
+    records.as_array_mut().unwrap().push(added);
+    new["metadata"]["annotations"]["sluice.dev/lifted-gates"] = json!(records.to_string());
+    let verdict = review::validate(&mk_request(USER, Some(&old), &new), &labelled("Hold"));
+    assert!(
+        !verdict.message().contains("requires a queue"),
+        "{}",
+        verdict.message()
+    );
+}
+
+#[test]
+fn a_pod_that_loses_its_last_gate_is_to_be_created_again() {
+    let old = mk_pod(&[], &[(GATES, "acme.io/x")], &["acme.io/x"]);
+    let new = with(old.clone(), "/metadata/annotations", json!({}));
+    let verdict = review::validate(&mk_request(USER, Some(&old), &new), &labelled("Hold"));
+    assert_eq!(
+        verdict.message(),
+        "metadata.labels[sluice.dev/queue-name]: Required value: namespace \"n\" requires a queue: must be the name of a LocalQueue of the namespace; delete the pod and create it again with the label"
+    );
+    let part = owned(old, "batch/v1", "Job");
+    let new = with(part.clone(), "/metadata/annotations", json!({}));
+    let verdict = review::validate(&mk_request(USER, Some(&part), &new), &labelled("Hold"));
+    assert_eq!(verdict.problems, []);
 }

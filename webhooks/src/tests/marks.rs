@@ -3,7 +3,9 @@
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use rstest::rstest;
 use serde_json::{Value, json};
-use sluice_crds::LIFTED_GATES_ANNOTATION;
+use sluice_crds::{
+    DEACTIVATED_BY_ANNOTATION, LIFTED_GATES_ANNOTATION, MANAGED_LABEL, PROPAGATED_GATES_ANNOTATION,
+};
 use sluice_kinds::gates::Lifted;
 use sluice_kinds::gates::record::lifted_value;
 
@@ -102,6 +104,32 @@ fn an_object_that_keeps_nothing_else_gets_annotations_for_the_record() {
     );
 }
 
+/// An object may take its place in its queue by it.
+#[rstest]
+#[case::earlier(-59)]
+#[case::a_little_earlier(-1)]
+#[case::later(59)]
+fn no_user_chooses_the_time_at_which_he_lifts(#[case] seconds: i64) {
+    for kind in ["Job", "Pod"] {
+        let old = held(&[(GATES, "acme.io/a,acme.io/b")], &[], kind);
+        let chosen = at() + SignedDuration::from_secs(seconds);
+        let claimed = json!([{"gate": "acme.io/a", "by": "ann", "at": chosen, "uid": "u1"}]);
+        let claimed: Vec<Lifted> = serde_json::from_value(claimed).unwrap();
+        let mut new = old.clone();
+        new["metadata"]["annotations"][GATES] = json!("acme.io/b");
+        for claimed in [lifted_value(&[], claimed.clone()), {
+            let timeless = claimed
+                .into_iter()
+                .map(|lifted| Lifted { at: None, ..lifted });
+            lifted_value(&[], timeless)
+        }] {
+            new["metadata"]["annotations"][LIFTED_GATES_ANNOTATION] = json!(claimed);
+            let stored = edited(USER, Some(&old), &new);
+            assert_eq!(record(&stored)[0]["at"], json!(AT), "{kind} {claimed}");
+        }
+    }
+}
+
 #[test]
 fn no_user_says_who_lifted_what_when() {
     let old = held(&[(GATES, "acme.io/a,acme.io/b")], &[], "Job");
@@ -198,4 +226,48 @@ fn the_status_is_no_way_round() {
     json_patch::patch(&mut new, &patch).unwrap();
     assert_eq!(new["metadata"]["labels"], json!({}));
     assert_eq!(record(&new)[0]["by"], "ann");
+}
+
+const BY_GATE: (&str, &str) = (DEACTIVATED_BY_ANNOTATION, "acme.io/budget");
+const START_DEACTIVATED: &str = "spec.suspend: Forbidden: the job is deactivated, as the gate \"acme.io/budget\" was not lifted in time; remove the annotation sluice.dev/deactivated-by, and it is queued, or started if it has no queue";
+
+fn deactivated(labels: &[(&str, &str)], suspend: bool) -> Value {
+    mk_job(labels, &[BY_GATE], suspend)
+}
+
+#[rstest]
+#[case::without_a_queue(deactivated(&[], true), deactivated(&[], false), START_DEACTIVATED)]
+#[case::in_a_queue(deactivated(&[(QUEUE, "a")], true), deactivated(&[(QUEUE, "a")], false), START_DEACTIVATED)]
+#[case::leaves_its_queue(deactivated(&[(QUEUE, "a")], true), deactivated(&[], false), START_DEACTIVATED)]
+#[case::says_that_it_is_not(deactivated(&[], true), mk_job(&[], &[], false), "")]
+#[case::was_started_before(deactivated(&[], false), deactivated(&[], false), "")]
+#[case::is_suspended(deactivated(&[], false), deactivated(&[], true), "")]
+#[case::child_with_what_its_owner_has(
+    owned(deactivated(&[], true), "jobset.x-k8s.io/v1alpha2", "JobSet"),
+    owned(deactivated(&[], false), "jobset.x-k8s.io/v1alpha2", "JobSet"), "")]
+fn a_deactivated_job_is_not_started_by_hand(
+    #[case] old: Value,
+    #[case] new: Value,
+    #[case] expected: &str,
+) {
+    assert_eq!(validate(USER, Some(&old), &new).message(), expected);
+    assert_eq!(validate(SLUICE, Some(&old), &new).message(), "");
+}
+
+#[test]
+fn a_deactivated_pod_keeps_its_gates() {
+    let pod = |annotations: &[(&str, &str)], gates: &[&str]| {
+        let propagated = (PROPAGATED_GATES_ANNOTATION, "acme.io/budget");
+        let record = r#"[{"gate":"acme.io/budget","by":"bob","uid":"u1"}]"#;
+        let kept = [propagated, (LIFTED_GATES_ANNOTATION, record)];
+        let all: Vec<_> = kept.iter().chain(annotations).copied().collect();
+        mk_pod(&[(MANAGED_LABEL, "true")], &all, gates)
+    };
+    let held = pod(&[BY_GATE], &["acme.io/budget"]);
+    let freed = validate(USER, Some(&held), &pod(&[BY_GATE], &[]));
+    assert_eq!(
+        freed.message(),
+        "spec.schedulingGates: Forbidden: the gate \"acme.io/budget\" stays, as the pod is deactivated; remove the annotation sluice.dev/deactivated-by, and Sluice removes the gate"
+    );
+    assert_eq!(validate(USER, Some(&held), &pod(&[], &[])).message(), "");
 }

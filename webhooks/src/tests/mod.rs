@@ -11,10 +11,12 @@
 mod advice;
 mod applies;
 mod certificates;
+mod enforced_makers;
 mod enforcement;
 mod http;
 mod jobs;
 mod lift;
+mod made_pods;
 mod makers;
 mod manifests;
 mod marks;
@@ -24,6 +26,7 @@ mod pods;
 mod refusals;
 mod requests;
 mod schemas;
+mod template_keys;
 mod templates;
 mod tls;
 

@@ -140,7 +140,7 @@ fn job_kinds_must_compile() {
     assert_eq!(judge(&mk_job_kind("acme.io", "Sparkle")), "");
     assert_eq!(
         judge(&mk_job_kind("", "Secret")),
-        "spec.kind: Forbidden: Secret of group \"\" may not be managed: it secures or runs the cluster"
+        "spec.group: Forbidden: Secret of group \"\" may not be managed, as it secures or runs the cluster: only kinds of batch and apps, and of groups with a dot in their name that end with neither .k8s.io (but they may with .x-k8s.io) nor sluice.dev"
     );
     assert_eq!(
         judge(&mk_job_kind("", "Pod")),
@@ -191,4 +191,36 @@ fn gates_must_be_followed(#[case] after: Value, #[case] expected: &str) {
     // What was stored blocks no edit of something else.
     let edited = with(gate.clone(), "/spec/description", json!("data"));
     assert_eq!(validate(USER, Some(&gate), &edited).message(), "");
+}
+
+fn mk_applied(applies_to: Value) -> Value {
+    json!({"apiVersion": "sluice.dev/v1alpha1", "kind": "Gate", "metadata": {"name": "budget.acme.io"},
+        "spec": {"appliesTo": applies_to}})
+}
+
+const OF_WHOM: &str = "spec.appliesTo.when: user and groups are of whoever makes the request: for a Job of a CronJob those of the controller, not of who made the CronJob";
+const TYPO: &str = "spec.appliesTo.kinds[1]: no JobKind declares Deploymnet of API group \"apps\", so its objects do not get the gate until there is one";
+const NO_GROUP: &str = "spec.appliesTo.kinds[0]: no JobKind declares Job of API group \"\", so its objects do not get the gate until there is one";
+
+#[rstest]
+#[case::managed(json!({"kinds": [{"group": "batch", "kind": "Job"}, {"kind": "Pod"}]}), &[])]
+#[case::typo(json!({"kinds": [{"group": "batch", "kind": "Job"}, {"group": "apps", "kind": "Deploymnet"}]}), &[TYPO])]
+#[case::without_its_group(json!({"kinds": [{"kind": "Job"}]}), &[NO_GROUP])]
+#[case::over_the_author(json!({"when": "user == 'ann'"}), &[OF_WHOM])]
+#[case::over_his_groups(json!({"when": "pods > 3 && groups.exists(g, g == 'a')"}), &[OF_WHOM])]
+#[case::over_the_author_of_pods(json!({"when": "user == 'ann'", "kinds": [{"kind": "Pod"}]}), &[])]
+#[case::over_a_user_in_the_object(json!({"when": "object.spec.user == 'ann'"}), &[])]
+fn the_author_of_a_gate_is_warned(#[case] applies_to: Value, #[case] expected: &[&str]) {
+    let verdict = validate(USER, None, &mk_applied(applies_to));
+    assert!(verdict.is_allowed(), "{}", verdict.message());
+    assert_eq!(verdict.warnings, expected);
+}
+
+/// Its JobKinds are still to be read: nothing is said of what is not known.
+#[test]
+fn of_kinds_that_are_not_known_yet_nobody_is_warned() {
+    let gate = mk_applied(json!({"kinds": [{"group": "apps", "kind": "Deploymnet"}]}));
+    let request = mk_request(USER, None, &gate);
+    let verdict = crate::review::validate(&request, &Policy::default());
+    assert!(verdict.is_allowed() && verdict.warnings.is_empty());
 }

@@ -133,7 +133,7 @@ fn group_and_version_must_be_such_as_paths_can_have() {
         kind.spec.version = version.to_owned();
         validate(USER, None, &serde_json::to_value(kind).unwrap()).message()
     };
-    assert_eq!(message("", "v1"), "");
+    assert_eq!(message("acme.io", "v1"), "");
     for (group, version, field) in [
         ("../../x", "v1", "spec.group: Invalid value: \"../../x\": "),
         (

@@ -146,12 +146,14 @@ fn template_after(
     object["metadata"]["labels"] = json!(map(labels));
     object["metadata"]["annotations"] = json!(map(annotations));
     let queue_labels = QueueLabels::default();
+    let aliases = KeyAliases::default();
     let queue = label(&object, QUEUE).map(|queue| (QUEUE.to_owned(), queue.to_owned()));
     let waiting = Waiting {
         hold,
         old,
         queue: queue.as_ref().map(|(k, v)| (k.as_str(), v.as_str())),
         queue_labels: &queue_labels,
+        key_aliases: &aliases,
     };
     let patch = deploy().gate_patch(&object, waiting);
     json_patch::patch(&mut object, &patch).unwrap();
@@ -328,11 +330,13 @@ proptest! {
         object["metadata"]["annotations"] = json!(annotations);
         let hold = kind.hold_at_creation(&object, asked(&annotations));
         let queue_labels = QueueLabels::default();
+        let aliases = KeyAliases::default();
         let waiting = Waiting {
             hold,
             old: None,
             queue: is_queued.then_some((QUEUE, "q")),
             queue_labels: &queue_labels,
+            key_aliases: &aliases,
         };
         let patch = kind.gate_patch(&object, waiting);
         json_patch::patch(&mut object, &patch).unwrap();
@@ -363,11 +367,13 @@ fn workflow() -> CompiledKind {
 fn pods_of_which_only_the_metadata_is_written_ask_to_be_queued() {
     let kind = workflow();
     let labels = QueueLabels::default();
+    let aliases = KeyAliases::default();
     let waiting = |hold| Waiting {
         hold,
         old: None,
         queue: Some((QUEUE, "a")),
         queue_labels: &labels,
+        key_aliases: &aliases,
     };
     for (name, metadata) in [
         ("none", Value::Null),
@@ -428,11 +434,13 @@ fn a_template_that_is_not_there_is_made_to_hold_its_pods() {
     let mut object =
         json!({"metadata": {"annotations": {LIST: "acme.io/x"}}, "spec": {"driver": {"cores": 1}}});
     let labels = QueueLabels::default();
+    let aliases = KeyAliases::default();
     let waiting = Waiting {
         hold: Hold::EachPod,
         old: None,
         queue: Some((QUEUE, "a")),
         queue_labels: &labels,
+        key_aliases: &aliases,
     };
     let patch = kind.gate_patch(&object, waiting);
     json_patch::patch(&mut object, &patch).unwrap();

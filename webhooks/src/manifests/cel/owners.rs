@@ -2,7 +2,7 @@
 //! author is that controller, by the accounts that JobKinds name. The same rules as in
 //! `crate::rules::makers`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::admissionregistration::v1::Variable;
 use sluice_crds::{ChildKind, JobKindSpec, LIFTED_GATES_ANNOTATION, MANAGED_LABEL};
@@ -68,6 +68,39 @@ pub(crate) fn author_of(own: &[&HeldKind], kinds: &[HeldKind]) -> Vec<Variable> 
         format!("variables.owners.exists(o, {})", any(&clauses)),
     ));
     variables
+}
+
+/// `variables.isMadeForPod`: whether a controller that a JobKind names as the maker of such objects made the object for a
+/// pod. Needs [`variables`] and [`author_of`].
+pub(crate) fn made_for_pod(own: &[&HeldKind], kinds: &[HeldKind]) -> Variable {
+    let mut makers: BTreeMap<(&str, &str), BTreeSet<&str>> = BTreeMap::new();
+    for (_, child) in parents(own, kinds) {
+        let named = child.made_by.iter().map(String::as_str);
+        let known = makers.entry((&child.group, &child.kind));
+        known.or_default().extend(named);
+    }
+    let clauses: Vec<_> = makers
+        .iter()
+        .filter(|(_, named)| !named.is_empty())
+        .map(|((group, kind), named)| {
+            let by = format!(
+                "request.userInfo.username in {}",
+                texts(named.iter().copied())
+            );
+            match own {
+                [_] => by,
+                _ => format!("{} && {by}", is_kind("object", group, kind)),
+            }
+        })
+        .collect();
+    variable(
+        "isMadeForPod",
+        format!(
+            "!variables.isOfNamespace && variables.owners.exists(o, {}) && ({})",
+            is_kind("o", "", "Pod"),
+            any(&clauses)
+        ),
+    )
 }
 
 /// CEL, a list: who says that his object belongs to one that is queued gets it past the queue, so only

@@ -1,6 +1,10 @@
 //! The label that names the queue: its form, and when it may change.
 
+use std::collections::BTreeSet;
+
 use k8s_openapi::api::admissionregistration::v1::Variable;
+use sluice_crds::QUEUE_NAME_LABEL;
+use sluice_kinds::aliases::MetadataKey;
 
 use crate::manifests::cel::gates::{BAD_SUBDOMAIN, is_subdomain};
 use crate::manifests::cel::syntax::{forbidden, invalid, text, texts, variable};
@@ -25,6 +29,26 @@ pub(crate) fn variables(options: &Options) -> Vec<Variable> {
 /// The labels that name a queue, as a list.
 pub(crate) fn keys(options: &Options) -> String {
     texts(options.queue_labels.iter().map(String::as_str))
+}
+
+/// CEL: whether a queue is named, by a label or by an annotation of others that stands for one. `map` is CEL for the
+/// `labels` and the `annotations` to look into.
+pub(crate) fn is_named(options: &Options, map: impl Fn(&str) -> String) -> String {
+    let own = MetadataKey::Label(QUEUE_NAME_LABEL.to_owned());
+    let (mut labels, mut annotations) = (BTreeSet::new(), BTreeSet::new());
+    labels.extend(options.queue_labels.iter().map(String::as_str));
+    for alias in options.key_aliases.of(&own) {
+        match alias {
+            MetadataKey::Label(key) => labels.insert(key.as_str()),
+            MetadataKey::Annotation(key) => annotations.insert(key.as_str()),
+        };
+    }
+    let exists = [("labels", labels), ("annotations", annotations)];
+    let exists = exists.into_iter().filter(|(_, keys)| !keys.is_empty());
+    let exists: Vec<_> = exists
+        .map(|(name, keys)| format!("{}.exists(k, k in {})", texts(keys), map(name)))
+        .collect();
+    exists.join(" ||\n")
 }
 
 /// CEL, a list: what is wrong with the queue labels that a request brings in.

@@ -5,7 +5,7 @@ use k8s_openapi::api::admissionregistration::v1::MatchCondition;
 
 use crate::manifests::conditions::applied::{self, NAME};
 use crate::manifests::conditions::entry::{
-    any, condition, controller, differs, loses_controller, queue_names,
+    any, condition, controller, differs, gate_annotations, loses_controller, queue_names,
 };
 use crate::manifests::conditions::pods::{IS_CONTROLLER, IS_KUBERNETES};
 use crate::manifests::options::Options;
@@ -36,6 +36,16 @@ pub(crate) fn may_begin(options: &Options) -> String {
         any(queue_names(options), "oldObject"),
         differs("has({}.spec)", "{}.spec"),
         loses_controller()
+    )
+}
+
+/// CEL: an object that had gates has none any more.
+pub(crate) fn loses_gates() -> String {
+    let has_gates = |object: &str| any(gate_annotations(), object);
+    format!(
+        "!{IS_KUBERNETES} && ({}) && !({})",
+        has_gates("oldObject"),
+        has_gates("object")
     )
 }
 

@@ -86,10 +86,8 @@ impl<'a> Entry<'a> {
     }
 
     fn of(key: &'a MetadataKey) -> Self {
-        match key {
-            MetadataKey::Label(key) => Self::label(key),
-            MetadataKey::Annotation(key) => Self::annotation(key),
-        }
+        let (map, key) = key.parts();
+        Self { map, key }
     }
 
     /// CEL: `object` has the entry.

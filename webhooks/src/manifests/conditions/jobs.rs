@@ -3,7 +3,8 @@
 
 use k8s_openapi::api::admissionregistration::v1::MatchCondition;
 use sluice_crds::{
-    ADMISSION_ANNOTATION, LIFTED_GATES_ANNOTATION, PRIORITY_CLASS_LABEL, RELEASED_ANNOTATION,
+    ADMISSION_ANNOTATION, DEACTIVATED_BY_ANNOTATION, LIFTED_GATES_ANNOTATION, PRIORITY_CLASS_LABEL,
+    RELEASED_ANNOTATION,
 };
 use sluice_kinds::gates::OF_GATES;
 
@@ -32,9 +33,11 @@ pub(crate) fn mutate_job(options: &Options) -> MatchCondition {
 
 /// The object asks to be held, or did, and the edit touches what there are rules for.
 pub(crate) fn validate_job(options: &Options) -> MatchCondition {
-    // Whoever could write what an object keeps could pass a gate that counts, or keep others from that.
+    // Whoever could write what an object keeps could pass a gate that counts, or keep others from that. One that a gate
+    // has deactivated is held when it has no gates any more.
+    let kept = [LIFTED_GATES_ANNOTATION, DEACTIVATED_BY_ANNOTATION];
     let concerns = |object: &str| {
-        let kept = Entry::annotation(LIFTED_GATES_ANNOTATION).is_on(object);
+        let kept = any(kept.into_iter().map(Entry::annotation), object);
         format!("{} ||\n{kept}", concerns(object, options))
     };
     let expression = format!(

@@ -9,3 +9,4 @@ pub(crate) mod jobs;
 pub(crate) mod lifting;
 pub(crate) mod marks;
 pub(crate) mod pods;
+pub(crate) mod templates;

@@ -5,8 +5,6 @@
 //! The shipped configuration is what requests are compared with. Without it nothing may be made: nobody has applied that
 //! webhooks are asked at all.
 
-use sluice_crds::JobKindSpec;
-
 use crate::manifests::applied::SUFFIX;
 use crate::manifests::cel::syntax::{forbidden, text, texts, variable};
 use crate::manifests::conditions::{applied, jobs, pods};
@@ -14,10 +12,10 @@ use crate::manifests::declared::{
     DECLARED, MUTATE_DECLARED, MUTATE_DECLARED_PODS, VALIDATE_DECLARED, VALIDATE_DECLARED_PODS,
 };
 use crate::manifests::jail::cell::{Cell, Param, of, rule};
-use crate::manifests::jail::{entries, webhook_configurations};
-use crate::manifests::options::{OWN_LABEL, Options};
+use crate::manifests::jail::{entries, webhook_rules};
+use crate::manifests::options::{DRY_RUNS, OWN_LABEL, Options};
 use crate::manifests::webhooks::{
-    CONFIGURATION, MUTATE_JOBS, MUTATE_PODS, VALIDATE_JOBS, VALIDATE_PODS,
+    CONFIGURATION, IGNORE, MUTATE_JOBS, MUTATE_PODS, VALIDATE_JOBS, VALIDATE_PODS,
 };
 
 const API_VERSION: &str = "admissionregistration.k8s.io/v1";
@@ -27,16 +25,14 @@ const FOR_KINDS: [&str; 2] = [VALIDATE_DECLARED, MUTATE_DECLARED];
 const FOR_PODS: [&str; 2] = [VALIDATE_DECLARED_PODS, MUTATE_DECLARED_PODS];
 
 /// The policies, one for each kind of webhook configuration.
-pub(super) fn cells(shipped: &[JobKindSpec]) -> [Cell; 2] {
+pub(super) fn cells() -> [Cell; 2] {
     [
         cell(
-            shipped,
             "sluice-jail-declared-validating",
             "ValidatingWebhookConfiguration",
             "validatingwebhookconfigurations",
         ),
         cell(
-            shipped,
             "sluice-jail-declared-mutating",
             "MutatingWebhookConfiguration",
             "mutatingwebhookconfigurations",
@@ -44,12 +40,7 @@ pub(super) fn cells(shipped: &[JobKindSpec]) -> [Cell; 2] {
     ]
 }
 
-fn cell(
-    shipped: &[JobKindSpec],
-    name: &'static str,
-    kind: &'static str,
-    resource: &'static str,
-) -> Cell {
+fn cell(name: &'static str, kind: &'static str, resource: &'static str) -> Cell {
     let shipped_webhook = |names: [&str; 2]| {
         format!(
             "params.?webhooks.orValue([]).filter(w, w.name in {})",
@@ -82,7 +73,7 @@ fn cell(
         ),
         variable(
             "problems",
-            format!("{} +\n{} +\n{}", metadata(), owner(kind), webhooks(shipped)),
+            format!("{} +\n{} +\n{}", metadata(), owner(kind), webhooks()),
         ),
     ];
     Cell {
@@ -141,13 +132,14 @@ fn owner(kind: &str) -> String {
 }
 
 /// Each is as the shipped webhook but for what follows from what is declared.
-fn webhooks(shipped: &[JobKindSpec]) -> String {
+fn webhooks() -> String {
     let others = [
         "name",
         "rules",
         "matchConditions",
         "namespaceSelector",
         "clientConfig",
+        "failurePolicy",
     ];
     let as_shipped = format!(
         "{}.all(k, k in {})",
@@ -167,10 +159,21 @@ fn webhooks(shipped: &[JobKindSpec]) -> String {
         selector("shipped[0]", "matchExpressions"),
         selector("new", "matchExpressions"),
     );
+    // What only reports holds up nothing.
+    let dry_runs = texts(
+        DRY_RUNS
+            .map(|name| format!("{name}{SUFFIX}"))
+            .iter()
+            .map(String::as_str),
+    );
+    let as_hard = format!(
+        "(p.new.?failurePolicy == p.shipped[0].?failurePolicy || p.new.?failurePolicy.orValue('') == {} && p.new.name in {dry_runs})",
+        text(IGNORE)
+    );
     let allowed = format!(
-        "p.shipped.size() == 1 && {as_shipped} &&\n{same_server} &&\n{fewer_namespaces} &&\n{} &&\n{}",
+        "p.shipped.size() == 1 && {as_shipped} &&\n{as_hard} &&\n{same_server} &&\n{fewer_namespaces} &&\n{} &&\n{}",
         conditions(),
-        rules(shipped)
+        rules()
     );
     format!(
         "variables.pairs.filter(p, !({allowed})).map(p, {})",
@@ -198,29 +201,26 @@ fn conditions() -> String {
         format!("p.{webhook}.?matchConditions.orValue([]).filter(c, {filter})")
     };
     let (is_own, is_other) = (format!("c.name in {own}"), format!("!(c.name in {own})"));
-    let never_asked = "c.name in ['not-by-sluice', 'not-being-deleted']";
     format!(
-        "(p.new.name in {} ? {}.size() == 1 && {} == {} :\n\
-         p.new.name.endsWith({}) && {}.map(c, c.name) == [{}] && {} == {})",
+        "{}.map(c, c.name).all(n, p.new.name in {} || p.new.name.endsWith({}) && n == {}) &&\n\
+         {}.size() == 1 && {} == {}",
+        of("new", &is_own),
         texts(FOR_KINDS.into_iter().chain(FOR_PODS)),
+        text(SUFFIX),
+        text(applied::NAME),
         of("new", &is_own),
         of("new", &is_other),
         of("shipped[0]", &is_other),
-        text(SUFFIX),
-        of("new", &is_own),
-        text(applied::NAME),
-        of("new", &is_other),
-        of("shipped[0]", never_asked),
     )
 }
 
-fn rules(shipped: &[JobKindSpec]) -> String {
-    let pods = "r.apiGroups == [''] && r.resources.all(t, t in ['pods', 'pods/resize', 'replicationcontrollers']) && r.?scope.orValue('*') == 'Namespaced'";
+fn rules() -> String {
     format!(
         "p.new.?rules.orValue([]).all(r, p.new.name in {} ? r in p.shipped[0].?rules.orValue([]) :\n\
-         p.new.name.endsWith({}) && {pods} ||\n{})",
+         p.new.name.endsWith({}) && ({}) ||\n{})",
         texts(FOR_PODS),
         text(SUFFIX),
-        webhook_configurations::is_narrow(shipped)
+        webhook_rules::is_for_pods_of_a_gate(),
+        webhook_rules::is_for_jobs()
     )
 }

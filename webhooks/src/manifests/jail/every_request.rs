@@ -8,7 +8,9 @@ use crate::manifests::cel::syntax::{forbidden, text, texts, variable, when};
 use crate::manifests::declared::DECLARED;
 use crate::manifests::jail::cell::{Cell, rule};
 use crate::manifests::jail::difference::{self, Rules};
-use crate::manifests::jail::{api_service, entries, kinds, start_time, system_namespaces};
+use crate::manifests::jail::{
+    api_service, entries, kinds, start_time, system_namespaces, webhook_rules,
+};
 use crate::manifests::webhooks::CONFIGURATION;
 
 /// CEL: the resources of webhook configurations.
@@ -168,10 +170,10 @@ fn table() -> String {
          variables.where == 'admissionregistration.k8s.io' ? variables.resource in \
          {WEBHOOK_CONFIGURATIONS} && request.name in ['{CONFIGURATION}', '{DECLARED}'] :\n\
          variables.where == 'apiregistration.k8s.io' ? variables.resource == 'apiservices' && request.name == '{}' :\n\
-         variables.where in ['apps', 'batch'] || variables.where.endsWith('.x-k8s.io') ? {of_jobs} :\n\
-         variables.where.contains('.') && !variables.where.endsWith('.k8s.io') && ({of_jobs})",
+         {} && ({of_jobs})",
         texts(own_status),
-        api_service::NAME
+        api_service::NAME,
+        webhook_rules::may_be_managed("variables.where")
     );
     let allowed = format!(
         "request.operation == 'CREATE' ? variables.where == 'own' && variables.resource == 'workloads' ||\n\

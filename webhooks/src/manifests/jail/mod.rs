@@ -15,5 +15,6 @@ mod policies;
 mod start_time;
 mod system_namespaces;
 mod webhook_configurations;
+pub(crate) mod webhook_rules;
 
 pub use policies::{policies, yaml};

@@ -20,11 +20,11 @@ pub fn policies(options: &Options, kinds: &[JobKindSpec]) -> Vec<Validating> {
     [
         every_request::cell(kinds),
         pods::cell(),
-        webhook_configurations::cell(kinds),
+        webhook_configurations::cell(),
         api_service::cell(),
     ]
     .into_iter()
-    .chain(declared::cells(kinds))
+    .chain(declared::cells())
     .map(|cell| cell.lock(options))
     .collect()
 }

@@ -15,7 +15,7 @@ use crate::manifests::cel::path::Path;
 use crate::manifests::cel::syntax::{
     self, field, filled, forbidden, required as missing, text, variable, when,
 };
-use crate::manifests::cel::{lifting, metadata, owners, queue, required, suspension};
+use crate::manifests::cel::{gate_marks, lifting, metadata, owners, queue, required, suspension};
 use crate::manifests::conditions::entry::{
     any, condition, gate_annotations, loses_controller, queue_names,
 };
@@ -29,6 +29,7 @@ use crate::rules::enforcement::birth::{NOT_SET, OWNED};
 use crate::rules::enforcement::makers::{MAKERS, Maker};
 use crate::rules::enforcement::removal::REMOVED;
 use crate::rules::enforcement::required::REQUIRED;
+use crate::rules::enforcement::start::NEW_POD;
 use crate::rules::gates::lift::{BY_ITS_OWNERS, NAME_A_QUEUE};
 
 /// The name of the policy for objects.
@@ -39,7 +40,8 @@ const NAME_FOR_MAKERS: &str = "sluice-enforcement-makers";
 const QUEUE: &str = "default";
 /// CEL: who stands at the top, of pods and of other objects.
 const POD_IS_TOP: &str = "!variables.isOwned || !variables.isController";
-const JOB_IS_TOP: &str = "!(variables.isChild && variables.isMadeByController)";
+const JOB_IS_TOP: &str =
+    "!(variables.isChild && variables.isMadeByController) && !variables.isMadeForPod";
 
 /// The policies that give objects what they need, and hold them.
 pub(super) fn mutating(options: &Options, kinds: &[HeldKind]) -> Vec<Mutating> {
@@ -91,6 +93,7 @@ fn of_jobs(
 ) -> Rules<Mutation> {
     let mut before = owners::variables(own, kinds);
     before.extend(owners::author_of(own, kinds));
+    before.push(owners::made_for_pod(own, kinds));
     let is_new = format!("!({})", any(queue_names(options), "object"));
     giving(rules, before, JOB_IS_TOP, is_new, options)
 }
@@ -162,6 +165,7 @@ fn objects(options: &Options, kinds: &[HeldKind]) -> Rules<Validation> {
     variables.extend(queue::variables(options));
     variables.extend(owners::variables(&own, kinds));
     variables.extend(owners::author_of(&own, kinds));
+    variables.push(owners::made_for_pod(&own, kinds));
     variables.push(variable("isOwned", "variables.owners.size() != 0"));
     let is_top = format!("request.kind.group == '' ? {POD_IS_TOP} : {JOB_IS_TOP}");
     variables.extend(required::variables(&is_top, "variables.queue.size() != 0"));
@@ -183,12 +187,12 @@ fn objects(options: &Options, kinds: &[HeldKind]) -> Rules<Validation> {
             &filled(REMOVED, &[namespace]),
         ),
     );
-    let begun = when(
-        &format!(
-            "variables.required != 'Ignore' && variables.oldQueue.size() == 0 && variables.begins && !({})",
-            any(gate_annotations(), "object")
-        ),
-        &missing(&at, &filled(REQUIRED, &[namespace])),
+    let required = missing(&at, &filled(REQUIRED, &[namespace]));
+    let of_pod = missing(&at, &filled(&format!("{REQUIRED}{NEW_POD}"), &[namespace]));
+    let begun = format!(
+        "!(variables.required != 'Ignore' && variables.oldQueue.size() == 0 && variables.begins && !({})) ? [] :\n\
+         request.kind.group == '' ? [{of_pod}] : [{required}]",
+        any(gate_annotations(), "object")
     );
     variables.push(variable("begins", begins(kinds)));
     let problems =
@@ -201,11 +205,12 @@ fn objects(options: &Options, kinds: &[HeldKind]) -> Rules<Validation> {
         .map(|kind| job_rule(&kind.resource, &[], &["CREATE", "UPDATE"]));
     let names = |object: &str| any(queue_names(options), object);
     let is_asked = format!(
-        "!({}) && (request.operation == 'CREATE' ? request.kind.group != '' || {} :\n({}) || {} || request.kind.group != '' && {})",
+        "!({}) && (request.operation == 'CREATE' ? request.kind.group != '' || {} :\n({}) || {} || {} || request.kind.group != '' && {})",
         names("object"),
         pods::stands_alone(),
         names("oldObject"),
         required::has_gate("oldObject.metadata.?annotations.orValue({})"),
+        conditions::loses_gates(),
         conditions::may_begin(options),
     );
     Rules {
@@ -224,7 +229,7 @@ fn objects(options: &Options, kinds: &[HeldKind]) -> Rules<Validation> {
     }
 }
 
-/// CEL: an edit by which an object begins to run: it is started, or loses its controller.
+/// CEL: an edit by which an object begins to run: it is started, or loses its controller, or its last gate.
 fn begins(kinds: &[HeldKind]) -> String {
     let started = kinds.iter().filter_map(|kind| {
         let path = Path::parse(kind.job_kind.suspend.as_ref()?);
@@ -243,8 +248,21 @@ fn begins(kinds: &[HeldKind]) -> String {
         .map(|begins| format!("({begins})"))
         .collect();
     format!(
-        "request.operation == 'UPDATE' && request.kind.group != '' && ({})",
+        "request.operation == 'UPDATE' && ({} ||\nrequest.kind.group != '' && ({}))",
+        is_last_lifted(),
         all.join(" ||\n")
+    )
+}
+
+/// CEL: the edit lifts the last gate. Where the gate that requires a queue is or was among them, its owners decide. The
+/// gates of a pod with a controller hold nothing.
+fn is_last_lifted() -> String {
+    let gate = text(Gate::queue_required().as_str());
+    format!(
+        "{} && !(request.kind.group == '' && variables.oldOwners.size() != 0) &&\n!({}) && !({})",
+        conditions::loses_gates(),
+        required::has_gate("variables.oldAnnotations"),
+        gate_marks::was_lifted(&gate, "variables.oldAnnotations"),
     )
 }
 
@@ -286,10 +304,10 @@ fn makers(options: &Options) -> Rules<Validation> {
         });
         format!("{{{}}}[variables.maker]", entries.join(",\n"))
     };
-    let keys = &queue::keys(options);
     let names_queue = |object: &str, maker: &Maker| {
         let path = maker.template.replace('.', ".?");
-        format!("{keys}.exists(k, k in {object}.?{path}.?metadata.?labels.orValue({{}}))")
+        let template = format!("{object}.?{path}.?metadata");
+        queue::is_named(options, |map| format!("{template}.?{map}.orValue({{}})"))
     };
     let at = |maker: &Maker| text(&format!("{}.{}", maker.template, label_field()));
     let later = MAKERS.iter().filter(|maker| maker.is_judged_later);

@@ -1,19 +1,47 @@
 //! Gates that apply to objects (`spec.appliesTo`): a policy that is evaluated for each Gate. It can't give an object the
 //! gate, as it can't say what else then changes; it refuses an object that does not name the gate.
 
+use crate::manifests::applied::requests_for;
 use crate::manifests::cel::applying;
 use crate::manifests::cel::lifting::no_problems_or_owner;
+use crate::manifests::conditions;
 use crate::manifests::conditions::entry::condition;
 use crate::manifests::held::HeldKind;
 use crate::manifests::options::Options;
 use crate::manifests::policies::policy::{Rules, Validating};
 use crate::manifests::webhook_rules::{job_rule, pod_rule};
+use crate::rules::applies::makers::{POD_MAKERS, PodMaker};
 
 /// The name of the policy.
 const NAME: &str = "sluice-gate-policy";
 
-/// The policy.
-pub(super) fn policy(options: &Options, kinds: &[HeldKind]) -> Validating {
+/// The name of the policy for what makes pods and is not managed.
+const NAME_FOR_MAKERS: &str = "sluice-gate-policy-makers";
+
+/// Both policies.
+pub(super) fn policies(options: &Options, kinds: &[HeldKind]) -> [Validating; 2] {
+    [policy(options, kinds), makers(options, kinds)]
+}
+
+/// Who may lift the gate of a Gate may write a template whose pods the Gate applies to.
+fn makers(options: &Options, kinds: &[HeldKind]) -> Validating {
+    let is_managed = |maker: &&PodMaker| {
+        let mut kinds = kinds.iter().map(|kind| &kind.job_kind);
+        kinds.any(|kind| kind.group == maker.group && kind.kind == maker.kind)
+    };
+    let makers = POD_MAKERS.iter().filter(|maker| !is_managed(maker));
+    let rules = Rules {
+        name: NAME_FOR_MAKERS.to_owned(),
+        requests: makers.map(requests_for).collect(),
+        condition: conditions::templates::maker(options),
+        judges_deleted: false,
+        variables: applying::of_makers(options),
+        outcomes: vec![no_problems_or_owner()],
+    };
+    rules.validating(options).for_each_gate()
+}
+
+fn policy(options: &Options, kinds: &[HeldKind]) -> Validating {
     let of_kinds = kinds.iter().map(|kind| {
         let resource = &kind.resource;
         job_rule(resource, &resource.subresources, &["CREATE", "UPDATE"])
@@ -28,7 +56,7 @@ pub(super) fn policy(options: &Options, kinds: &[HeldKind]) -> Validating {
     let rules = Rules {
         name: NAME.to_owned(),
         requests: requests.collect(),
-        condition: condition("may-make-a-gate-apply", applying::joins(options)),
+        condition: condition("may-make-a-gate-apply", applying::joins(options, kinds)),
         judges_deleted: false,
         variables: applying::variables(options, kinds),
         outcomes: vec![outcome],

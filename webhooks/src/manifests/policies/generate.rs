@@ -28,7 +28,7 @@ pub fn validating(options: &Options, kinds: &[HeldKind]) -> Vec<Validating> {
     .chain([pods::policy(options, kinds), workloads::policy()])
     .map(|rules| rules.validating(options))
     .chain(gate_owners::policies(options, kinds))
-    .chain([gate_applies::policy(options, kinds)])
+    .chain(gate_applies::policies(options, kinds))
     .chain(enforced::validating(options, kinds))
     .collect()
 }

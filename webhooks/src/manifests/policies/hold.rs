@@ -180,7 +180,9 @@ pub(super) fn labels<'a>(
     let class = (
         PRIORITY_CLASS_LABEL,
         format!(
-            "{each} && '{PRIORITY_CLASS_LABEL}' in variables.labels && !('{PRIORITY_CLASS_LABEL}' in {labels})"
+            // What came from the object follows it.
+            "{each} && '{PRIORITY_CLASS_LABEL}' in variables.labels && (!('{PRIORITY_CLASS_LABEL}' in {labels}) ||\n\
+             '{PRIORITY_CLASS_LABEL}' in variables.oldLabels && {labels}['{PRIORITY_CLASS_LABEL}'] == variables.oldLabels['{PRIORITY_CLASS_LABEL}'])"
         ),
         format!("variables.labels['{PRIORITY_CLASS_LABEL}']"),
     );

@@ -29,7 +29,7 @@ use crate::manifests::webhook_rules::job_rule;
 use crate::rules::growth::{ADVICE, CLAIMS_CHANGED, GROWN};
 use crate::rules::jobs::validate::ADMISSION_IS_SETTLED;
 use crate::rules::queue_label::{self, ADDED, CHANGED, REMOVED};
-use crate::rules::unsuspend::{HELD_BY_GATES, HELD_BY_INVALID, QUEUED};
+use crate::rules::unsuspend::{DEACTIVATED, HELD_BY_GATES, HELD_BY_INVALID, QUEUED};
 
 /// The validating policy for this kind, one of `kinds`.
 pub(super) fn policy(options: &Options, kind: &HeldKind, kinds: &[HeldKind]) -> Rules<Validation> {
@@ -229,6 +229,8 @@ pub(super) fn started_by_hand(suspend: &str) -> String {
     let at = text(&Path::parse(suspend).field());
     let invalid = filled(HELD_BY_INVALID, &["variables.gateFaults[0].at"]);
     let held = filled(HELD_BY_GATES, &["variables.gates.join(', ')"]);
+    let by = format!("strings.quote(variables.annotations['{DEACTIVATED_BY_ANNOTATION}'])");
+    let deactivated = filled(DEACTIVATED, &[&by]);
     let queue = [
         "strings.quote(variables.queue[0].name)",
         "variables.queue[0].key",
@@ -237,11 +239,19 @@ pub(super) fn started_by_hand(suspend: &str) -> String {
     format!(
         "(variables.gateFaults.size() != 0 ? [{}] :\n\
          variables.gates.size() != 0 ? [{}] :\n\
+         {} ? [{}] :\n\
          variables.queue.size() != 0 && !variables.isChild ? [{}] : [])",
         forbidden(&at, &invalid),
         forbidden(&at, &held),
+        is_deactivated(),
+        forbidden(&at, &deactivated),
         forbidden(&at, &queued),
     )
+}
+
+/// CEL: whether a gate has deactivated the object. What its owner's controller has copied to a child says nothing.
+pub(super) fn is_deactivated() -> String {
+    format!("'{DEACTIVATED_BY_ANNOTATION}' in variables.annotations && !variables.isChild")
 }
 
 /// Admitted jobs may shrink.

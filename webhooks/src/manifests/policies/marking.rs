@@ -58,8 +58,9 @@ pub(super) fn validating(
     let (is_settled, by_gates) = if let Some(suspend) = &spec.suspend {
         variables.extend(suspension::suspended(suspend));
         let started = format!(
-            "(variables.wasSuspended && !variables.isSuspended && variables.gateKeys.size() != 0 ?\n\
+            "(variables.wasSuspended && !variables.isSuspended && (variables.gateKeys.size() != 0 || {}) ?\n\
              {} : [])",
+            jobs::is_deactivated(),
             jobs::started_by_hand(suspend)
         );
         ("oldObject != null", started)

@@ -5,10 +5,10 @@
 
 use k8s_openapi::api::admissionregistration::v1::{Validation, Variable};
 use sluice_crds::{
-    ADMITTED_ANNOTATION, EXPIRED_GATES_ANNOTATION, LIFTED_GATES_ANNOTATION, MANAGED_LABEL,
-    POD_GROUP_LABEL, POD_GROUP_LABELS_ANNOTATION, POD_GROUP_TOTAL_ANNOTATION,
-    POD_GROUP_TOTAL_FROM_ANNOTATION, POD_SET_ANNOTATION, PROPAGATED_GATES_ANNOTATION,
-    RETRIABLE_IN_GROUP_ANNOTATION,
+    ADMITTED_ANNOTATION, DEACTIVATED_BY_ANNOTATION, EXPIRED_GATES_ANNOTATION,
+    LIFTED_GATES_ANNOTATION, MANAGED_LABEL, POD_GROUP_LABEL, POD_GROUP_LABELS_ANNOTATION,
+    POD_GROUP_TOTAL_ANNOTATION, POD_GROUP_TOTAL_FROM_ANNOTATION, POD_SET_ANNOTATION,
+    PROPAGATED_GATES_ANNOTATION, RETRIABLE_IN_GROUP_ANNOTATION,
 };
 use sluice_kinds::marks::{OF_OWNER, OF_POD, STANDS_FOR_ANNOTATION};
 use sluice_kinds::pod::{GROUP_PODS_MAX, GROUP_TOTAL, UNCOUNTED_GROUP, UNNAMED_GROUP};
@@ -29,7 +29,8 @@ use crate::manifests::policies::policy::Rules;
 use crate::manifests::webhook_rules::pod_rule;
 use crate::rules::pods::create::{WITH_ITS_GROUP, WOULD_RUN};
 use crate::rules::pods::update::{
-    ANOTHER_OWNER, GROUP_ANNOTATIONS, LATE_QUEUE, QUEUE_CHANGED, QUEUE_GATE_REMOVED, QUEUE_REMOVED,
+    ANOTHER_OWNER, DEACTIVATED, GROUP_ANNOTATIONS, LATE_QUEUE, QUEUE_CHANGED, QUEUE_GATE_REMOVED,
+    QUEUE_REMOVED,
 };
 
 const IMMUTABLE: &str = "'is immutable'";
@@ -323,12 +324,15 @@ fn lifted() -> String {
         "(variables.isOwned || variables.wasOwned || !(g in variables.oldGates || {}))",
         gate_marks::was_lifted("g", "variables.oldAnnotations")
     );
+    let is_deactivated = format!("'{DEACTIVATED_BY_ANNOTATION}' in variables.annotations");
     let removed = format!(
         "variables.carriedOld.filter(g, g in variables.listedOld && !(g in variables.carried) &&\n\
-         ({came_down} || g in variables.propagated))"
+         ({came_down} || g in variables.propagated || {is_deactivated}))"
     );
     let holder = format!("({came_down} ? {} : {})", text(OF_OWNER), text(OF_POD));
-    let rule = filled(STANDS_FOR_ANNOTATION, &["strings.quote(g)", &holder]);
+    let stands = filled(STANDS_FOR_ANNOTATION, &["strings.quote(g)", &holder]);
+    let stays = filled(DEACTIVATED, &["strings.quote(g)"]);
+    let rule = format!("({came_down} || g in variables.propagated ?\n{stands} :\n{stays})");
     format!(
         "{removed}.slice(0, {removed}.size() == 0 ? 0 : 1).map(g,\n{})",
         forbidden("'spec.schedulingGates'", &rule)

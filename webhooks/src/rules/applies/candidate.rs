@@ -1,6 +1,6 @@
 //! What Gates are told of an object.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 use sluice_crds::PRIORITY_CLASS_LABEL;
@@ -14,22 +14,44 @@ use sluice_kinds::{CompiledKind, PodView, gates};
 
 use crate::admission::policy::Policy;
 use crate::admission::request::Request;
-use crate::rules::queue_label::queue_of;
+use crate::rules::queue_label::{queue_of, queue_of_pods};
 
-/// An object of a request: as it was, or as it shall be.
+/// An object of a request: as it was, or as it shall be. With the queue by which it is judged.
 pub(crate) struct Applicant<'a> {
     request: &'a Request,
     object: &'a Value,
     policy: &'a Policy,
+    queue: Option<&'a str>,
 }
 
 impl<'a> Applicant<'a> {
-    pub(crate) fn new(request: &'a Request, object: &'a Value, policy: &'a Policy) -> Self {
+    /// The object in this queue, if any.
+    pub(crate) fn new(
+        request: &'a Request,
+        object: &'a Value,
+        policy: &'a Policy,
+        queue: Option<&'a str>,
+    ) -> Self {
         Self {
             request,
             object,
             policy,
+            queue,
         }
+    }
+
+    /// The object in each of its queues: in the one that it names, and in those that its pod templates name, as its pods
+    /// may be queued there by themselves; or in none.
+    pub(crate) fn each(
+        request: &'a Request,
+        object: &'a Value,
+        policy: &'a Policy,
+    ) -> impl Iterator<Item = Self> {
+        let mut queues = queues_of_pods(request, object, policy);
+        queues.extend(queue_of(object, policy.queue_labels()).map(|own| own.queue));
+        let none = queues.is_empty().then_some(None);
+        let queues = queues.into_iter().map(Some).chain(none);
+        queues.map(move |queue| Self::new(request, object, policy, queue))
     }
 
     fn job_kind(&self) -> Option<&'a CompiledKind> {
@@ -67,6 +89,15 @@ impl<'a> Applicant<'a> {
     }
 }
 
+/// The queues that the templates of an object name for its pods.
+fn queues_of_pods<'a>(request: &Request, object: &'a Value, policy: &Policy) -> BTreeSet<&'a str> {
+    let kind = policy.kind(&request.kind.group, &request.kind.kind);
+    let places = kind.map(CompiledKind::pod_metadata).unwrap_or_default();
+    let all = places.iter().flat_map(|place| place.find(object));
+    all.filter_map(|metadata| Some(queue_of_pods(metadata, policy)?.1))
+        .collect()
+}
+
 /// The gate annotations of `object`. Those of a pod with a controller are its owner's.
 pub(super) fn own_gates(request: &Request, object: &Value) -> BTreeMap<String, String> {
     if is_owned_pod(request, object) {
@@ -95,7 +126,7 @@ impl Candidate for Applicant<'_> {
     }
 
     fn queue(&self) -> Option<&str> {
-        queue_of(self.object, self.policy.queue_labels()).map(|label| label.queue)
+        self.queue
     }
 
     fn asks_for_sluice(&self) -> bool {

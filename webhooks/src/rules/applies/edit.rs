@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 use sluice_crds::{Lifting, PRIORITY_CLASS_LABEL};
-use sluice_kinds::gates;
+use sluice_kinds::gates::{self, Gate};
 use sluice_kinds::metadata::{is_being_deleted, label};
 
 use crate::admission::edit::Edit;
@@ -51,18 +51,28 @@ pub(crate) fn needed(
         };
         !has_applied && !named.contains(gate) && !lifted.contains(gate)
     });
-    let rights = new.filter_map(|(gate, why)| {
+    Ok(rights(new, policy, &field, Cause::Applies))
+}
+
+/// The rights to lift those of these gates that have owners.
+pub(super) fn rights<'a>(
+    gates: impl Iterator<Item = (&'a Gate, Option<String>)>,
+    policy: &Policy,
+    field: &str,
+    cause: impl Fn(Option<String>) -> Cause,
+) -> Vec<NeededRight> {
+    let rights = gates.filter_map(|(gate, why)| {
         let spec = policy.gate(gate)?;
         (spec.lifting == Lifting::Owners).then_some(())?;
         Some(NeededRight {
             object: gate.object_name()?,
             contact: spec.contact.clone().filter(|contact| !contact.is_empty()),
             gate: gate.clone(),
-            field: field.clone(),
-            cause: Cause::Applies(why),
+            field: field.to_owned(),
+            cause: cause(why),
         })
     });
-    Ok(rights.collect())
+    rights.collect()
 }
 
 /// Whether the edit touches what Gates ask about: what the webhooks are asked about for their sake.

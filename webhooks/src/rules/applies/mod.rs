@@ -6,4 +6,5 @@
 pub(crate) mod birth;
 pub(crate) mod candidate;
 pub(crate) mod edit;
+pub(crate) mod makers;
 pub(crate) mod which;

@@ -31,18 +31,32 @@ pub(super) fn applying<'a>(
     object: &Value,
     policy: &'a Policy,
 ) -> Result<Applying<'a>, Verdict> {
-    let applicant = Applicant::new(request, object, policy);
+    let applicants = Applicant::each(request, object, policy);
+    applying_to(applicants, policy, &request.namespace)
+}
+
+/// The gates whose Gates apply to one of these.
+///
+/// # Errors
+/// It can't be judged yet.
+pub(super) fn applying_to<'a, 'p>(
+    applicants: impl Iterator<Item = Applicant<'a>>,
+    policy: &'p Policy,
+    namespace: &str,
+) -> Result<Applying<'p>, Verdict> {
     let mut applying = Applying::new();
-    for (gate, rule) in policy.applied() {
-        match rule.applies(&applicant) {
-            Applies::No => {}
-            Applies::Yes => {
-                applying.insert(gate, None);
+    for applicant in applicants {
+        for (gate, rule) in policy.applied() {
+            match rule.applies(&applicant) {
+                Applies::No => {}
+                Applies::Yes => {
+                    applying.insert(gate, None);
+                }
+                Applies::Unclear(why) => {
+                    applying.entry(gate).or_insert(Some(why));
+                }
+                Applies::Early => return Err(early(namespace)),
             }
-            Applies::Unclear(why) => {
-                applying.insert(gate, Some(why));
-            }
-            Applies::Early => return Err(early(&request.namespace)),
         }
     }
     Ok(applying)

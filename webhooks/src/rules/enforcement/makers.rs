@@ -10,7 +10,9 @@ use crate::admission::edit::Edit;
 use crate::admission::policy::Policy;
 use crate::admission::request::Request;
 use crate::admission::verdict::Verdict;
-use crate::rules::enforcement::required::{REQUIRED, enforced, quoted};
+use crate::rules::aliases::with_own_keys;
+use crate::rules::enforcement::made;
+use crate::rules::enforcement::required::{REQUIRED, in_namespace, is_excepted, quoted};
 use crate::rules::queue_label::queue_of;
 use crate::rules::top::is_without_controller;
 
@@ -30,6 +32,9 @@ pub(crate) struct Maker {
     /// Whether that is judged when it is made. What controllers make pods of is not.
     pub(crate) is_judged_later: bool,
 }
+
+/// The kind that has the same pods as those whose pods are not judged when they are made.
+const WITH_THE_SAME_PODS: (&str, &str) = ("apps", "Deployment");
 
 /// All of them.
 pub(crate) const MAKERS: [Maker; 3] = [
@@ -67,6 +72,10 @@ const OUTER: &str =
 /// of them.
 const MADE_WITHOUT: &str = "{}: is not set, so the {} of this {} {}";
 
+/// What is told besides, where the author of a CronJob is an exception, and its Jobs are not.
+const NOT_EXCEPTED: &str =
+    "; its exception does not cover them, as the controller of CronJobs makes them";
+
 /// The kind of maker that `request` is about, unless a JobKind declares it.
 pub(crate) fn of(request: &Request, policy: &Policy) -> Option<&'static Maker> {
     let (group, kind) = (&request.kind.group, &request.kind.kind);
@@ -76,7 +85,7 @@ pub(crate) fn of(request: &Request, policy: &Policy) -> Option<&'static Maker> {
 }
 
 /// What is wrong with creating or editing a maker, and what its author is told. An edit is refused only for a queue that it
-/// takes away.
+/// takes away, or for an exception that does not cover what is made any more.
 pub(crate) fn validate(
     maker: &Maker,
     request: &Request,
@@ -89,19 +98,21 @@ pub(crate) fn validate(
     if !is_judged {
         return Verdict::allowed();
     }
-    let enforced = match enforced(request, edit.new, policy) {
+    let enforced = match in_namespace(request, policy) {
         Ok(Some(enforced)) => enforced,
         Ok(None) => return Verdict::allowed(),
         Err(verdict) => return verdict,
     };
-    let names_queue = |object| maker.names_queue(object, policy);
-    if names_queue(edit.new) {
+    let may_run = |object| maker.may_run_what_it_makes(request, object, policy);
+    if may_run(edit.new) {
         return Verdict::allowed();
     }
     let field = maker.field();
+    let is_excepted = maker.is_judged_later && is_excepted(request, edit.new, policy);
     let is_refused = !enforced.is_dry_run
+        && !is_excepted
         && (enforced.unlabelled == Unlabelled::Refuse || !maker.is_judged_later);
-    if is_refused && edit.old.is_none_or(names_queue) {
+    if is_refused && edit.old.is_none_or(may_run) {
         let detail = fill(REQUIRED, &[&quoted(&request.namespace)]);
         return Verdict {
             enforced: Some(enforced),
@@ -112,7 +123,10 @@ pub(crate) fn validate(
         let (outer, makes, kind) = (label.field(), maker.makes, maker.kind);
         fill(OUTER, &[&outer, makes, kind, &field])
     });
-    let made = maker.warning(&field, enforced, policy);
+    let mut made = maker.warning(&field, enforced, policy);
+    if is_excepted {
+        made.push_str(NOT_EXCEPTED);
+    }
     Verdict {
         warnings: outer.into_iter().chain([made]).collect(),
         ..Verdict::allowed()
@@ -125,10 +139,22 @@ impl Maker {
         format!("{}.metadata.labels[{QUEUE_NAME_LABEL}]", self.template)
     }
 
-    fn names_queue(&self, object: &Value, policy: &Policy) -> bool {
+    /// Whether what it makes for `object` names a queue, or is an exception.
+    fn may_run_what_it_makes(&self, request: &Request, object: &Value, policy: &Policy) -> bool {
         let pointer = format!("/{}", self.template.replace('.', "/"));
-        let made = object.pointer(&pointer);
-        made.is_some_and(|made| queue_of(made, policy.queue_labels()).is_some())
+        let Some(template) = object.pointer(&pointer) else {
+            return false;
+        };
+        let (spelt, _) = with_own_keys(None, template, policy);
+        let template = spelt.as_ref().unwrap_or(template);
+        if queue_of(template, policy.queue_labels()).is_some() {
+            return true;
+        }
+        if self.is_judged_later {
+            made::are_jobs_excepted(template, request, object, policy)
+        } else {
+            made::is_excepted(WITH_THE_SAME_PODS, request, object, policy)
+        }
     }
 
     fn warning(&self, field: &str, enforced: Enforced, policy: &Policy) -> String {

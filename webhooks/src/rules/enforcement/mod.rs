@@ -4,6 +4,7 @@
 //! Must not know how objects are held: one that is to wait gets a gate. Uses files of `rules`, `jobs` and `applies`.
 
 pub(crate) mod birth;
+pub(crate) mod made;
 pub(crate) mod makers;
 pub(crate) mod removal;
 pub(crate) mod required;

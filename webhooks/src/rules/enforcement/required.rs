@@ -48,14 +48,31 @@ pub(super) fn enforced(
     object: &Value,
     policy: &Policy,
 ) -> Result<Option<Enforced>, Verdict> {
+    let enforced = in_namespace(request, policy)?;
+    Ok(enforced.filter(|_| !is_excepted(request, object, policy)))
+}
+
+/// What becomes of objects without a queue in the namespace of `request`, if anything does.
+///
+/// # Errors
+/// Nothing is known of the namespace yet.
+pub(super) fn in_namespace(
+    request: &Request,
+    policy: &Policy,
+) -> Result<Option<Enforced>, Verdict> {
     let namespace = &request.namespace;
-    let managed = policy.managed_namespaces();
     let Some(labels) = policy.surroundings().namespaces.get(namespace) else {
         return Err(early(namespace));
     };
-    let enforced = managed.of_namespace(namespace, labels);
-    let is_excepted = || managed.is_excepted(&Applicant::new(request, object, policy));
-    Ok((enforced.unlabelled.requires_queue() && !is_excepted()).then_some(enforced))
+    let enforced = policy.managed_namespaces().of_namespace(namespace, labels);
+    Ok(enforced.unlabelled.requires_queue().then_some(enforced))
+}
+
+/// Whether `object` is an exception, where `request` asks for it.
+pub(super) fn is_excepted(request: &Request, object: &Value, policy: &Policy) -> bool {
+    let managed = policy.managed_namespaces();
+    let queue = queue_of(object, policy.queue_labels()).map(|label| label.queue);
+    managed.is_excepted(&Applicant::new(request, object, policy, queue))
 }
 
 /// That an object without a queue is refused.

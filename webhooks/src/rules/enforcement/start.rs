@@ -1,25 +1,39 @@
-//! An edit by which an object without a queue begins to run where one is required: it is started, loses the controller
-//! above it, or is no exception any more. It is judged as if it were new.
+//! An edit by which an object without a queue begins to run where one is required: it is started, loses its last gate
+//! or the controller above it, or is no exception any more. It is judged as if it were new.
 
 use serde_json::Value;
-use sluice_kinds::gates::gate_annotations;
+use sluice_kinds::gates::{self, Gate, gate_annotations};
 use sluice_kinds::metadata::controller;
+use sluice_kinds::problem::{Problem, fill};
 
 use crate::admission::edit::Edit;
 use crate::admission::policy::Policy;
 use crate::admission::request::Request;
 use crate::admission::verdict::Verdict;
-use crate::rules::enforcement::required::{enforced, refused, required};
+use crate::rules::enforcement::required::{REQUIRED, enforced, field, quoted, refused, required};
+use crate::rules::gates::marks::lifted_from;
 use crate::rules::makers::Author;
 use crate::rules::queue_label::queue_of;
+
+/// What is told besides of a pod: it takes no queue later.
+pub(crate) const NEW_POD: &str = "; delete the pod and create it again with the label";
 
 /// Whether such an edit is refused. What runs already may be edited: it was there before its namespace required a
 /// queue, or Sluice was not asked.
 pub(crate) fn check(request: &Request, edit: &Edit<'_>, policy: &Policy) -> Verdict {
     match is_refused(request, edit, policy) {
-        Ok(true) => Verdict::of(vec![refused(request)]),
+        Ok(true) => Verdict::of(vec![problem(request)]),
         Ok(false) => Verdict::allowed(),
         Err(verdict) => verdict,
+    }
+}
+
+fn problem(request: &Request) -> Problem {
+    if request.is_pod() {
+        let detail = fill(REQUIRED, &[&quoted(&request.namespace)]) + NEW_POD;
+        Problem::required(field(), detail)
+    } else {
+        refused(request)
     }
 }
 
@@ -28,21 +42,37 @@ fn is_refused(request: &Request, edit: &Edit<'_>, policy: &Policy) -> Result<boo
         return Ok(false);
     };
     // The garbage collector takes references away. What is to leave its queue is judged by its label, what has gates by them.
-    if request.is_pod()
-        || !request.sub_resource.is_empty()
+    if !request.sub_resource.is_empty()
         || Author::of(request).is_kubernetes()
         || queue_of(old, policy.queue_labels()).is_some()
         || !gate_annotations(edit.new).is_empty()
     {
         return Ok(false);
     }
+    let is_lifted = loses_last_gate(request, old);
+    if request.is_pod() && !is_lifted {
+        return Ok(false);
+    }
     let Some(required) = required(request, edit.new, policy)? else {
         return Ok(false);
     };
-    let begins = is_started(request, old, edit.new, policy)
+    let begins = is_lifted
+        || is_started(request, old, edit.new, policy)
         || loses_controller(old, edit.new)
         || enforced(request, old, policy)?.is_none();
     Ok(begins && !required.is_dry_run)
+}
+
+/// Whether the edit lifts the last gate of `old`: nothing else holds what names no queue. Where the gate that requires
+/// one is or was among them, its owners decide, and have let it run without. The gates of a pod with a controller hold
+/// nothing.
+fn loses_last_gate(request: &Request, old: &Value) -> bool {
+    let gates = gate_annotations(old);
+    let is_owned_pod = request.is_pod() && controller(old).is_some();
+    let is_left_to_owners = || {
+        gates::read(&gates).require_queue() || lifted_from(old).contains(&Gate::queue_required())
+    };
+    !gates.is_empty() && !is_owned_pod && !is_left_to_owners()
 }
 
 fn is_started(request: &Request, old: &Value, new: &Value, policy: &Policy) -> bool {

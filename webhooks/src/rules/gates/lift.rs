@@ -23,6 +23,9 @@ use crate::rules::queue_label::queue_of;
 pub(crate) const BY_ITS_OWNERS: &str = "the gate {} is lifted by its owners: user {} may not \"lift\" gates.sluice.dev {} in namespace {}";
 /// The rule for an edit after which the Gate of a gate applies: the gate, the Gate, the user, the Gate and the namespace.
 const WOULD_APPLY: &str = "would need the gate {}, which can be set at creation only: Gate {} applies to the object as edited, and user {} may not \"lift\" gates.sluice.dev {} in namespace {}; create the object anew";
+/// The rule for a template whose pods the Gate applies to: the kind, the Gate, the gate, the user, the Gate and the
+/// namespace.
+pub(crate) const MADE: &str = "names a queue for pods of a {}, to which Gate {} applies: the gate {} can't hold these pods, and user {} may not \"lift\" gates.sluice.dev {} in namespace {}; make the pods by an object of a managed kind";
 /// What is added if it is not clear whether the Gate applies: why.
 const NOT_CLEAR: &str = " (it can't be told whether it applies: {})";
 /// What it ends with if the Gate says whom to ask.
@@ -61,6 +64,8 @@ pub(crate) enum Cause {
     Lifts,
     /// The Gate applies to the object as edited, and did not before. Says why that is not clear, if so.
     Applies(Option<String>),
+    /// The Gate applies to the pods that an object of this kind makes. Says why that is not clear, if so.
+    AppliesToMade(&'static str, Option<String>),
 }
 
 /// The gates that `edit` lifts, each with the field by which it does.
@@ -167,12 +172,17 @@ fn denied(request: &Request, right: &NeededRight) -> Problem {
     let user = &format!("{:?}", request.user_info.username);
     let object = &format!("{:?}", right.object);
     let namespace = &format!("{:?}", request.namespace);
+    let unclear = |why: &Option<String>| {
+        let unclear = why.as_ref().map(|why| fill(NOT_CLEAR, &[why]));
+        unclear.unwrap_or_default()
+    };
     let mut detail = match &right.cause {
         Cause::Lifts => fill(BY_ITS_OWNERS, &[gate, user, object, namespace]),
         Cause::Applies(why) => {
-            let rule = fill(WOULD_APPLY, &[gate, object, user, object, namespace]);
-            let unclear = why.as_ref().map(|why| fill(NOT_CLEAR, &[why]));
-            rule + &unclear.unwrap_or_default()
+            fill(WOULD_APPLY, &[gate, object, user, object, namespace]) + &unclear(why)
+        }
+        Cause::AppliesToMade(kind, why) => {
+            fill(MADE, &[kind, object, gate, user, object, namespace]) + &unclear(why)
         }
     };
     if right.gate.is_queue_required() {

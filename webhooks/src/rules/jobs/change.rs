@@ -2,8 +2,8 @@
 //! admitted.
 
 use serde_json::Value;
-use sluice_crds::ADMISSION_ANNOTATION;
-use sluice_kinds::gates::{self, GateState};
+use sluice_crds::{ADMISSION_ANNOTATION, DEACTIVATED_BY_ANNOTATION};
+use sluice_kinds::gates;
 use sluice_kinds::metadata::annotation_text;
 use sluice_kinds::path::FieldPath;
 use sluice_kinds::problem::Problem;
@@ -12,6 +12,7 @@ use sluice_kinds::{CompiledKind, Hold};
 use crate::admission::policy::Policy;
 use crate::rules::jobs::held::is_child;
 use crate::rules::queue_label::{self, QueueLabel, Running, queue_of};
+use crate::rules::unsuspend::HeldBy;
 use crate::rules::{growth, unsuspend};
 
 /// An edit of an object of a managed kind.
@@ -80,8 +81,8 @@ impl Change<'_> {
         let is_queued = queue.is_some() && !is_child(self.new, self.policy);
         let are_gated = self.kind.is_gated(self.old) && self.kind.is_gated(self.new);
         let do_wait = self.kind.gates_pods(self.new) && (!is_queued || are_gated);
-        let is_held =
-            self.kind.is_suspended_by_gates() && !gates::gate_annotations(self.new).is_empty();
+        let is_held = self.kind.is_suspended_by_gates()
+            && (!gates::gate_annotations(self.new).is_empty() || self.deactivated_by().is_some());
         if do_wait && !is_held {
             None
         } else {
@@ -129,10 +130,18 @@ impl Change<'_> {
         queue: Option<QueueLabel<'_>>,
     ) -> Option<Problem> {
         let gates = gates::read(&gates::gate_annotations(self.new));
-        let queue = queue.filter(|_| !is_child(self.new, self.policy));
-        if gates == GateState::None && queue.is_none() {
-            return None;
-        }
-        unsuspend::check(&suspend.field(), &gates, queue)
+        let is_child = is_child(self.new, self.policy);
+        let held_by = HeldBy {
+            gates: &gates,
+            deactivated_by: self.deactivated_by(),
+            queue: queue.filter(|_| !is_child),
+        };
+        unsuspend::check(&suspend.field(), &held_by)
+    }
+
+    /// The gate that has deactivated the object. What its owner's controller has copied to a child says nothing.
+    fn deactivated_by(&self) -> Option<&str> {
+        let gate = annotation_text(self.new, DEACTIVATED_BY_ANNOTATION);
+        gate.filter(|_| !is_child(self.new, self.policy))
     }
 }

@@ -28,6 +28,7 @@ pub(crate) fn hold(request: &Request, edit: &Edit<'_>, policy: &Policy) -> Vec<P
         old: edit.old,
         queue,
         queue_labels: policy.queue_labels(),
+        key_aliases: policy.key_aliases(),
     };
     match hold_of(kind, edit) {
         Hold::Suspend => {

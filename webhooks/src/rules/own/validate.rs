@@ -6,13 +6,14 @@ use sluice_crds::{ClusterQueue, Cohort, Gate, JobKind};
 use sluice_kinds::problem::Problem;
 
 use crate::admission::edit::Edit;
+use crate::admission::policy::Policy;
 use crate::admission::request::Request;
 use crate::admission::schemas::Schemas;
 use crate::admission::verdict::Verdict;
 use crate::rules::own::{gates, job_kinds, quotas};
 
 /// Whether an object of group `sluice.dev` may be created or edited.
-pub(crate) fn validate(request: &Request, edit: &Edit<'_>) -> Verdict {
+pub(crate) fn validate(request: &Request, edit: &Edit<'_>, policy: &Policy) -> Verdict {
     if !request.sub_resource.is_empty() {
         return Verdict::allowed();
     }
@@ -40,7 +41,13 @@ pub(crate) fn validate(request: &Request, edit: &Edit<'_>) -> Verdict {
             )
         }),
         "JobKind" => verdict(edit, |kind: &JobKind| job_kinds::check(kind)),
-        "Gate" => verdict(edit, |gate: &Gate| gates::check(gate)),
+        "Gate" => {
+            let mut verdict = verdict(edit, |gate: &Gate| gates::check(gate));
+            if let Ok(gate) = read::<Gate>(edit.new) {
+                verdict.warnings = gates::warnings(&gate, policy);
+            }
+            verdict
+        }
         _ => Verdict::allowed(),
     }
 }

@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 use sluice_crds::{
-    ADMITTED_ANNOTATION, EXPIRED_GATES_ANNOTATION, LIFTED_GATES_ANNOTATION, MANAGED_LABEL,
-    POD_GROUP_LABEL, POD_GROUP_LABELS_ANNOTATION, POD_GROUP_TOTAL_ANNOTATION,
-    POD_GROUP_TOTAL_FROM_ANNOTATION, POD_SET_ANNOTATION, PROPAGATED_GATES_ANNOTATION,
-    RETRIABLE_IN_GROUP_ANNOTATION,
+    ADMITTED_ANNOTATION, DEACTIVATED_BY_ANNOTATION, EXPIRED_GATES_ANNOTATION,
+    LIFTED_GATES_ANNOTATION, MANAGED_LABEL, POD_GROUP_LABEL, POD_GROUP_LABELS_ANNOTATION,
+    POD_GROUP_TOTAL_ANNOTATION, POD_GROUP_TOTAL_FROM_ANNOTATION, POD_SET_ANNOTATION,
+    PROPAGATED_GATES_ANNOTATION, RETRIABLE_IN_GROUP_ANNOTATION,
 };
 use sluice_kinds::gates::{self, Gate};
 use sluice_kinds::marks::{BY_SLUICE_ALONE, OF_OWNER, OF_POD, propagated_gate};
@@ -43,6 +43,8 @@ pub(crate) const QUEUE_REMOVED: &str = "may not be removed while the pod is admi
 /// The rule for the queue gate; with the gate and the queue.
 pub(crate) const QUEUE_GATE_REMOVED: &str =
     "the gate {} is removed by Sluice when {} admits the pod";
+/// The rule for a gate of a pod that a gate has deactivated; with the gate.
+pub(crate) const DEACTIVATED: &str = "the gate {} stays, as the pod is deactivated; remove the annotation sluice.dev/deactivated-by, and Sluice removes the gate";
 
 /// What is wrong with an edit of a pod by somebody else than Sluice. That the record of lifted gates changes is right
 /// where it `is_own_record`: what the mutating webhook keeps of the edit.
@@ -186,9 +188,15 @@ fn check_propagated(old: &Value, new: &Value) -> Option<Problem> {
     };
     let removed = gates::gates_removed(old, new).into_iter();
     let mut removed = removed.filter(|name| gates::propagated(old).any(|listed| listed == *name));
-    removed.find_map(|name| {
-        let holder = holder(name)?;
-        Some(propagated_gate("spec.schedulingGates", name, holder))
+    let field = "spec.schedulingGates";
+    let is_deactivated = annotation(new, DEACTIVATED_BY_ANNOTATION).is_some();
+    removed.find_map(|name| match holder(name) {
+        Some(holder) => Some(propagated_gate(field, name, holder)),
+        None if is_deactivated => {
+            let rule = fill(DEACTIVATED, &[&format!("{name:?}")]);
+            Some(Problem::forbidden(field, rule))
+        }
+        None => None,
     })
 }
 

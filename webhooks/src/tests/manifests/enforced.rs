@@ -17,7 +17,9 @@ fn both() -> [Value; 2] {
     let options = Options {
         enforced: vec![
             EnforcedNamespaces::labelled(),
-            EnforcedNamespaces::selected(&selector),
+            EnforcedNamespaces::labelled_dry_run(),
+            EnforcedNamespaces::selected(&selector, true),
+            EnforcedNamespaces::selected(&selector, false),
         ],
         ..Options::default()
     };
@@ -37,18 +39,28 @@ fn no_other_namespace_is_asked_about() {
     let system = json!({"key": "kubernetes.io/metadata.name", "operator": "NotIn",
         "values": ["kube-system", "kube-public", "kube-node-lease", "sluice-system"]});
     let label = |operator: &str| json!({"key": "sluice.dev/enforcement", "operator": operator});
-    let ignored =
-        json!({"key": "sluice.dev/enforcement", "operator": "NotIn", "values": ["Ignore"]});
+    let values = |operator: &str, values: &[&str]| json!({"key": "sluice.dev/enforcement", "operator": operator, "values": values});
+    let free = values("NotIn", &["DryRun", "Ignore"]);
     let team = json!({"key": "team", "operator": "In", "values": ["a"]});
     for configuration in both() {
-        for (name, expected) in [
-            ("enforcement-by-label", [&label("Exists"), &ignored]),
-            ("enforcement", [&team, &label("DoesNotExist")]),
+        let configured = [team.clone(), label("DoesNotExist")];
+        let by_label = [label("Exists"), free.clone()];
+        for (name, expected, failure_policy) in [
+            ("enforcement-by-label", &by_label[..], "Fail"),
+            ("enforcement", &configured, "Fail"),
+            // What only reports holds up nothing.
+            (
+                "enforcement-dry-run-by-label",
+                &[values("In", &["DryRun"])],
+                "Ignore",
+            ),
+            ("enforcement-dry-run", &configured, "Ignore"),
         ] {
             let webhook = of(&configuration, &format!("{name}.gates.sluice.dev"));
             let selector = &webhook["namespaceSelector"]["matchExpressions"];
-            assert_eq!(selector, &json!([system, expected[0], expected[1]]));
-            assert_eq!(webhook["failurePolicy"], "Fail");
+            let expected = [std::slice::from_ref(&system), expected].concat();
+            assert_eq!(selector, &json!(expected), "{name}");
+            assert_eq!(webhook["failurePolicy"], failure_policy, "{name}");
         }
     }
 }

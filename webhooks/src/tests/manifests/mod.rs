@@ -1,9 +1,11 @@
 //! The generated webhook configurations and policies.
 
+mod administrators;
 mod applied;
 mod cel_functions;
 pub(crate) mod conditions;
 mod enforced;
+mod jail_rules;
 mod own;
 mod pod_conditions;
 mod policies;

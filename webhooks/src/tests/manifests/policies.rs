@@ -44,6 +44,7 @@ fn mk_kind(folder: &Path, name: &str) -> HeldKind {
         version: spec.version.clone(),
         resource: first.resources.as_ref().unwrap()[0].clone(),
         subresources: vec!["status".to_owned()],
+        pod_metadata: Vec::new(),
     };
     HeldKind::new(resource, spec).unwrap()
 }
@@ -111,7 +112,8 @@ fn no_policy_is_wider_than_it_must_be() {
             .starts_with("sluice-enforce");
         let labelled = [
             json!({"key": "sluice.dev/enforcement", "operator": "Exists"}),
-            json!({"key": "sluice.dev/enforcement", "operator": "NotIn", "values": ["Ignore"]}),
+            json!({"key": "sluice.dev/enforcement", "operator": "NotIn",
+                "values": ["DryRun", "Ignore"]}),
         ];
         let expected = if is_of_enforcement {
             &labelled[..]
@@ -230,6 +232,7 @@ fn mk_held(spec: serde_json::Value) -> Result<HeldKind, String> {
         version: spec.version.clone(),
         resource: "things".to_owned(),
         subresources: Vec::new(),
+        pod_metadata: Vec::new(),
     };
     HeldKind::new(resource, spec).map_err(|problem| problem.to_string())
 }

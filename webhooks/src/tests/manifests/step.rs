@@ -2,12 +2,13 @@
 
 use std::collections::BTreeSet;
 
+use rstest::rstest;
 use serde_json::{Value, json};
 
 use crate::manifests::step::{patch, webhook_for_jobs};
 use crate::manifests::{Options, mutating, validating};
 use crate::tests::ALIAS;
-use crate::tests::manifests::stored::{resource, stored, with_resources};
+use crate::tests::manifests::stored::{resource, stored, with_resources, written_by_sluice};
 
 fn both(options: &Options) -> [Value; 2] {
     [
@@ -58,16 +59,55 @@ fn a_kind_that_is_declared_is_not_written_here() {
 
 #[test]
 fn a_kind_that_goes_loses_its_rule_unless_its_group_is_undecided() {
-    let (jobs, crons) = (resource("batch", "jobs"), resource("batch", "crons"));
-    let widgets = resource("acme.io", "widgets");
-    let from = with_resources(&[jobs.clone(), crons, widgets]);
+    let (jobs, deployments) = (resource("batch", "jobs"), resource("apps", "deployments"));
+    let from = with_resources(&[jobs.clone(), deployments]);
     let to = with_resources(&[jobs]);
-    let [_, mutating] = patches(&from, &to, &[]);
-    assert_eq!(resources(mutating.as_ref()), ["jobs"]);
     let [validating, mutating] = patches(&from, &to, &["batch"]);
-    assert_eq!(resources(validating.as_ref()), ["jobs", "crons"]);
-    assert_eq!(resources(mutating.as_ref()), ["jobs", "crons"]);
-    assert_eq!(patches(&from, &to, &["batch", "acme.io"]), [None, None]);
+    assert_eq!(resources(validating.as_ref()), ["jobs"]);
+    assert_eq!(resources(mutating.as_ref()), ["jobs"]);
+    assert_eq!(patches(&from, &to, &["apps"]), [None, None]);
+}
+
+/// As long as its group is undecided. Then it goes, also if its kind is not declared any more: nobody would judge it.
+#[test]
+fn a_rule_that_an_earlier_version_has_written_goes() {
+    let (jobs, widgets) = (resource("batch", "jobs"), resource("acme.io", "widgets"));
+    let from = serde_json::to_value(validating(&with_resources(&[jobs.clone(), widgets]))).unwrap();
+    let from = written_by_sluice(stored(from));
+    let [to, _] = both(&with_resources(&[jobs]));
+    let undecided = BTreeSet::from(["acme.io"]);
+    assert_eq!(patch(&from, &to, &undecided), None);
+    let change = patch(&from, &to, &BTreeSet::new());
+    assert_eq!(resources(change.as_ref()), ["jobs"]);
+}
+
+/// Else somebody who applies it again and again would fight with Sluice.
+#[rstest]
+#[case::narrowed(json!({"apiGroups": ["batch"], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["jobs"], "scope": "Namespaced"}))]
+#[case::in_all_versions(json!({"apiGroups": ["batch"], "apiVersions": ["*"], "operations": ["CREATE", "UPDATE"], "resources": ["jobs"]}))]
+#[case::with_others(json!({"apiGroups": ["batch", "apps"], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["jobs", "deployments"]}))]
+#[case::another_kind(json!({"apiGroups": ["batch"], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["cronjobs"]}))]
+#[case::of_all_kinds(json!({"apiGroups": ["*"], "apiVersions": ["*"], "operations": ["CREATE"], "resources": ["*"]}))]
+fn the_rule_of_an_administrator_stays(#[case] rule: Value) {
+    let options = Options::default();
+    for (mut configuration, wanted) in both(&options).map(stored).into_iter().zip(both(&options)) {
+        configuration["webhooks"][0]["rules"] = json!([rule]);
+        assert_eq!(patch(&configuration, &wanted, &BTreeSet::new()), None);
+        let applied = &mut configuration["webhooks"][0]["rules"];
+        *applied = wanted["webhooks"][0]["rules"].clone();
+        applied.as_array_mut().unwrap().push(rule.clone());
+        assert_eq!(patch(&configuration, &wanted, &BTreeSet::new()), None);
+    }
+}
+
+/// Also where it is not as it was applied.
+#[test]
+fn the_rule_of_a_shipped_kind_goes_with_its_job_kind() {
+    let [mut configuration, _] = both(&Options::default()).map(stored);
+    configuration["webhooks"][0]["rules"][0]["operations"] = json!(["CREATE"]);
+    let [wanted, _] = both(&with_resources(&Options::default().resources[1..]));
+    let change = patch(&configuration, &wanted, &BTreeSet::new());
+    assert_eq!(resources(change.as_ref()), ["deployments", "statefulsets"]);
 }
 
 #[test]
@@ -114,6 +154,7 @@ fn what_an_earlier_version_has_added_is_removed() {
     let mut of_gate = webhooks[0].clone();
     of_gate["name"] = json!("budget.acme.io.gates.sluice.dev");
     webhooks.push(of_gate);
+    let validating = written_by_sluice(validating);
     let [wanted, _] = both(&Options::default());
     let change = patch(&validating, &wanted, &BTreeSet::new()).unwrap();
     assert_eq!(

@@ -6,6 +6,9 @@
 //! and an administrator's rights, changes nothing of it. No key of a CA is kept: each certificate is
 //! signed by a CA of its own, whose key is forgotten at once, so nobody who reads the Secret can sign.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -31,10 +34,11 @@ use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
+use crate::process::FIELD_MANAGER;
 use crate::process::api_service;
 use crate::process::clock::Moment;
-use crate::process::field_manager::FIELD_MANAGER;
 use crate::process::metrics::Metrics;
+use crate::process::notices::Notices;
 use crate::process::term::Term;
 
 /// The Secret.
@@ -43,7 +47,8 @@ const SECRET: &str = "sluice-webhook-certificate";
 const SERVICE: &str = "sluice-webhook";
 /// The service that is in front of visibility.sluice.dev.
 const VISIBILITY_SERVICE: &str = "sluice-visibility";
-/// How often all is looked at again: whoever replaces a webhook configuration takes the CA away.
+/// How often all is looked at again, whether or not a change of the webhook configurations is noticed: whoever replaces one
+/// takes the CA away.
 const CHECK: Duration = Duration::from_secs(5);
 /// The same after a failure, and while the webhook configurations are missing or untrusting.
 const CHECK_SOON: Duration = Duration::from_secs(2);
@@ -84,6 +89,8 @@ pub struct Keeper {
     trusted: Option<(String, Moment)>,
     /// Why the APIService does not trust it, as was told last.
     told: Option<String>,
+    /// Of changes of the webhook configurations.
+    notices: Notices,
 }
 
 impl Keeper {
@@ -96,6 +103,7 @@ impl Keeper {
         slot: Arc<CertificateSlot>,
         term: Arc<Term>,
         metrics: Arc<Metrics>,
+        notices: Notices,
     ) -> Self {
         let (addresses, names): (Vec<_>, Vec<_>) = sans
             .iter()
@@ -116,6 +124,7 @@ impl Keeper {
             served_bundle: String::new(),
             trusted: None,
             told: None,
+            notices,
         }
     }
 
@@ -143,6 +152,8 @@ impl Keeper {
             tokio::select! {
                 biased;
                 () = stop.cancelled() => return,
+                // Whoever replaces a configuration again and again is followed no faster than this.
+                () = self.notices.next() => sleep(CHECK_AT_ONCE).await,
                 () = sleep(wait) => {}
             }
         }
@@ -177,9 +188,14 @@ impl Keeper {
     /// Trust comes before use: API servers must know the CA when they see the certificate. Whoever serves another one
     /// goes on with that until then.
     fn may_serve(&mut self, certificate_pem: &str, trust: Trust) -> bool {
-        if trust != Trust::InPlace {
-            self.trusted = None;
-            return trust == Trust::Missing || !self.slot.is_set();
+        match trust {
+            Trust::InPlace => {}
+            // API servers only begin to hear of it.
+            Trust::Mended => self.trusted = None,
+            Trust::Missing | Trust::Stale => {
+                self.trusted = None;
+                return trust == Trust::Missing || !self.slot.is_set();
+            }
         }
         let since = match &self.trusted {
             Some((trusted, since)) if trusted == certificate_pem => *since,
@@ -282,14 +298,16 @@ impl Keeper {
 
     /// Has all configurations trust `bundle`, if this process leads: the shipped ones, and those of Sluice's own making.
     async fn trust(&self, bundle: &str) -> Result<Trust> {
+        let mut was_mended = false;
         for _ in 0..LOOKS {
-            let trust = self.trust_once(bundle).await?;
-            if trust != Trust::Mended {
-                return Ok(trust);
+            match self.trust_once(bundle).await? {
+                // Whoever adds a webhook at this moment may have read the CA before.
+                Trust::Mended => was_mended = true,
+                Trust::InPlace if was_mended => break,
+                trust => return Ok(trust),
             }
-            // Whoever adds a webhook at this moment may have read the CA before.
         }
-        Ok(Trust::InPlace)
+        Ok(Trust::Mended)
     }
 
     async fn trust_once(&self, bundle: &str) -> Result<Trust> {
@@ -334,7 +352,7 @@ impl Keeper {
 enum Trust {
     /// They do.
     InPlace,
-    /// They did not, and have just been told.
+    /// They did not, and have just been told: API servers may not know it yet.
     Mended,
     /// One of those that are shipped isn't there.
     Missing,

@@ -1,0 +1,22 @@
+//! The API groups whose kinds may be managed. One rule for JobKinds and for what Sluice's own account may do: a JobKind of
+//! any other group could not get its webhook, and would keep others from theirs.
+
+use sluice_crds::GROUP;
+
+/// The groups of Kubernetes itself that have Job-like kinds.
+pub const OF_KUBERNETES: [&str; 2] = ["batch", "apps"];
+/// What the names of all other groups of Kubernetes end with that are not of one word.
+pub const KUBERNETES_SUFFIX: &str = ".k8s.io";
+/// What the names of groups end with that are made in the projects of Kubernetes, and are no part of it.
+pub const EXTENSIONS_SUFFIX: &str = ".x-k8s.io";
+/// What is told of another group.
+pub const RULE: &str = "may not be managed, as it secures or runs the cluster: only kinds of batch and apps, and of groups with a dot in their name that end with neither .k8s.io (but they may with .x-k8s.io) nor sluice.dev";
+
+/// Whether kinds of `group` may be managed.
+pub fn may_be_managed(group: &str) -> bool {
+    let is_kubernetes = group.ends_with(KUBERNETES_SUFFIX) && !group.ends_with(EXTENSIONS_SUFFIX);
+    let is_own = group
+        .strip_suffix(GROUP)
+        .is_some_and(|parent| parent.is_empty() || parent.ends_with('.'));
+    OF_KUBERNETES.contains(&group) || group.contains('.') && !is_kubernetes && !is_own
+}

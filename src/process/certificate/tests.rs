@@ -1,0 +1,50 @@
+//! When a new certificate may be served.
+
+use std::convert::Infallible;
+use std::future::pending;
+
+use http::{Request, Response};
+use kube::client::Body;
+use tower::service_fn;
+
+use super::*;
+
+/// A keeper that serves another certificate, and that has known for long that this one is trusted.
+fn keeper(certificate: &str) -> Keeper {
+    let never = service_fn(|_: Request<Body>| pending::<Result<Response<Body>, Infallible>>());
+    let slot = Arc::new(CertificateSlot::default());
+    let ca = issue_ca(Timestamp::now()).unwrap();
+    let served = issue_serving(&ca, &["old".to_owned()], &[], Timestamp::now()).unwrap();
+    slot.set(certified_key(&served).unwrap());
+    let mut keeper = Keeper::new(
+        Client::new(never, "default"),
+        "sluice-system",
+        &[],
+        slot,
+        Arc::new(Term::new()),
+        Arc::new(Metrics::new()),
+        Notices::default(),
+    );
+    keeper.trusted = Some((certificate.to_owned(), Moment::from_millis(0)));
+    keeper
+}
+
+#[tokio::test]
+async fn trust_comes_before_use() {
+    for (name, trust, expected) in [
+        ("known for long", Trust::InPlace, true),
+        ("just told", Trust::Mended, false),
+        ("not told yet", Trust::Stale, false),
+        ("nobody to tell", Trust::Missing, true),
+    ] {
+        assert_eq!(keeper("new").may_serve("new", trust), expected, "{name}");
+    }
+}
+
+/// Whoever takes the CA away at the last moment has API servers hear of it anew.
+#[tokio::test]
+async fn a_ca_that_was_put_back_has_to_spread_again() {
+    let mut keeper = keeper("new");
+    assert!(!keeper.may_serve("new", Trust::Mended));
+    assert!(!keeper.may_serve("new", Trust::InPlace));
+}
