@@ -124,7 +124,8 @@ impl Auditor {
             _ if is_declared || has_ended(object) => return None,
             (Counts::OfPod, Some(owner)) if MAKE_PODS.contains(&owner) => return None,
             (Counts::OfPod, Some(owner)) => State::MadeBy(owner.to_owned()),
-            (Counts::OfTemplate(_), Some(_)) => return None,
+            // Of a pod: the worker StatefulSets of a LeaderWorkerSet. What the pod belongs to is listed.
+            (Counts::OfTemplate(_), Some(_)) | (Counts::Own, Some("Pod")) => return None,
             _ if is_held(object) => State::Held,
             (counts, _) => State::WouldBe(self.fate(counts, kind, &namespace, labels)),
         };
@@ -318,6 +319,14 @@ mod tests {
             ("held", job, gate, none(), Some("Hold"), Held),
             ("queued", job, queue(), none(), Some("Hold"), Nothing),
             ("ended", job, none(), ended, Some("Hold"), Nothing),
+            (
+                "of a pod",
+                job,
+                owned("v1", "Pod"),
+                none(),
+                Some("Hold"),
+                Nothing,
+            ),
             (
                 "of a CronJob",
                 job,

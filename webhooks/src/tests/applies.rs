@@ -199,6 +199,7 @@ fn in_a_selected_namespace_no_queue_is_needed(#[case] object: Value) {
     JOBSET_CONTROLLER,
     owned(of_pods(None, 1), "jobset.x-k8s.io/v1alpha2", "JobSet")
 )]
+#[case::for_a_pod_of_its_own(JOBSET_CONTROLLER, owned(of_pods(None, 1), "v1", "Pod"))]
 #[case::pod_of_a_controller(JOB_CONTROLLER, owned(mk_pod(&[], &[], &[]), "batch/v1", "Job"))]
 #[case::by_sluice(SLUICE, of_pods(None, 1))]
 fn what_controllers_make_is_not_gated_again(#[case] user: &str, #[case] object: Value) {
