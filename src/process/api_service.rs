@@ -7,9 +7,8 @@ use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
 use kube::Client;
 use kube::api::{Api, Patch, PatchParams};
 use serde_json::json;
+use sluice_webhooks::manifests::FIELD_MANAGER;
 use tracing::info;
-
-use crate::process::FIELD_MANAGER;
 
 /// The APIService.
 const NAME: &str = "v1alpha1.visibility.sluice.dev";

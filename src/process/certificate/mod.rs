@@ -5,6 +5,8 @@
 //! Only the leader writes. Others serve what is stored, so a process at somebody's desk, with other names
 //! and an administrator's rights, changes nothing of it. No key of a CA is kept: each certificate is
 //! signed by a CA of its own, whose key is forgotten at once, so nobody who reads the Secret can sign.
+//!
+//! Must not know what the webhooks are asked about.
 
 #[cfg(test)]
 mod tests;
@@ -29,12 +31,11 @@ use sluice_webhooks::certificates::{
     Pair, certified_key, issue_ca, issue_serving, merge_bundle, needs_renewal, service_dns_names,
     validity,
 };
-use sluice_webhooks::manifests::{self, CONFIGURATION, DECLARED};
+use sluice_webhooks::manifests::{self, CONFIGURATION, DECLARED, FIELD_MANAGER};
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use crate::process::FIELD_MANAGER;
 use crate::process::api_service;
 use crate::process::clock::Moment;
 use crate::process::metrics::Metrics;

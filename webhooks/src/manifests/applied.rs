@@ -1,6 +1,7 @@
 //! The webhooks for objects that ask for nothing of Sluice, in namespaces that a Gate selects: they may be born with its
 //! gate all the same. One for each Gate, in both configurations, with the Gate's own namespaceSelector and kinds: while
-//! no webhook server is there, nothing is held up that no Gate selects.
+//! no webhook server is there, nothing is held up that no Gate selects. And the one for objects whose pod templates alone
+//! name a queue.
 
 use k8s_openapi::api::admissionregistration::v1::{MatchCondition, RuleWithOperations};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
