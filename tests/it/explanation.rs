@@ -60,6 +60,8 @@ async fn fill<'a>(scene: &Scene<'a>) -> Result<Scene<'a>> {
     let neighbour = neighbour(scene).await?;
     let high = scene.name("high");
     scene.create(&objects::priority_class(&high, 5)).await?;
+    let low = scene.name("low");
+    scene.create(&objects::priority_class(&low, -5)).await?;
     for (scene, name, cpu) in [
         (scene, "one", "1"),
         (scene, "two", "1"),
@@ -73,7 +75,8 @@ async fn fill<'a>(scene: &Scene<'a>) -> Result<Scene<'a>> {
     scene
         .create(&job("waits", "2").runs_forever().json())
         .await?;
-    scene.create(&job("huge", "5").json()).await?;
+    let huge = job("huge", "5").priority_class(&low);
+    scene.create(&huge.json()).await?;
     Ok(neighbour)
 }
 

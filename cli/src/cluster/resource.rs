@@ -270,4 +270,19 @@ mod tests {
         assert_eq!(found("", "v1", "Pod").as_deref(), Some("v1"));
         assert_eq!(found("ray.io", "v1", "RayJob"), None);
     }
+
+    #[test]
+    fn a_resource_without_verbs_of_its_own_is_read() {
+        let listed = json!({"items": [{"metadata": {"name": "visibility.sluice.dev"}, "versions": [{
+            "version": "v1alpha1",
+            "resources": [{"resource": "workloads", "verbs": null, "subresources": [
+                {"subresource": "explanation", "verbs": ["get"]},
+            ]}],
+        }]}]});
+        assert!(serde_json::from_value::<APIGroupDiscoveryList>(listed.clone()).is_err());
+        let read: APIGroupDiscoveryList = serde_json::from_value(without_nulls(listed)).unwrap();
+        let resource = &read.items[0].versions[0].resources[0];
+        assert_eq!(resource.resource.as_deref(), Some("workloads"));
+        assert!(resource.verbs.is_empty() && resource.subresources.len() == 1);
+    }
 }
