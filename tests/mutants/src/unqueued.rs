@@ -85,8 +85,8 @@ pub(crate) static MUTANTS: &[Mutant] = &[
         "the controllers that copy labels make pods without a gate",
         MAKERS,
         (
-            "if COPIERS.contains(&(group, kind)) {\n        return false;",
-            "if COPIERS.contains(&(group, kind)) {\n        return true;",
+            "if COPIERS.contains(&(group, kind)) {\n        return MadeFor::Unknown;",
+            "if COPIERS.contains(&(group, kind)) {\n        return MadeFor::Owner;",
         ),
         Unit("webhooks", "labelled_pods"),
     ),
@@ -94,8 +94,8 @@ pub(crate) static MUTANTS: &[Mutant] = &[
         "a pod that is gated like those of a template belongs to whom it names",
         MAKERS,
         (
-            "policy.queue_gates().carried(pod).is_some() {\n        return author.makes(None);",
-            "policy.queue_gates().carried(pod).is_some() {\n        return true;",
+            "policy.queue_gates().carried(pod).is_some() {\n        return if_so(author.makes(None), MadeFor::Owner);",
+            "policy.queue_gates().carried(pod).is_some() {\n        return MadeFor::Owner;",
         ),
         Unit("webhooks", "a_pod_that_is_gated_like_those_of_a_template"),
     ),
