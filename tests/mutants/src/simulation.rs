@@ -104,10 +104,10 @@ pub(crate) static MUTANTS: &[Mutant] = &[
         "drop(wait);\n        self.sync(subject);",
     ),
     mutant(
-        "a job that goes at once has no unseen pods",
-        "src/plan/unused_quota.rs",
-        "UNSEEN_PODS: Duration = Duration::from_secs(5)",
-        "UNSEEN_PODS: Duration = Duration::ZERO",
+        "nothing is unseen that has happened",
+        "src/cache/mod.rs",
+        "WATCH_LAG: Duration = Duration::from_secs(5)",
+        "WATCH_LAG: Duration = Duration::ZERO",
     ),
     mutant(
         "gates are not looked at",
@@ -153,9 +153,9 @@ pub(crate) static MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "statuses are written whatever the revision is",
-        "src/api/write.rs",
-        "\"metadata\": {\"resourceVersion\": revision.0.to_string()},\n                    \"status\"",
-        "\"metadata\": {},\n                    \"status\"",
+        "src/api/write/patches.rs",
+        "\"metadata\": {\"resourceVersion\": revision.0.to_string()},\n        \"status\"",
+        "\"metadata\": {},\n        \"status\"",
     ),
     mutant(
         "borrowing limits are not looked at",

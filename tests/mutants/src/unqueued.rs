@@ -148,6 +148,15 @@ pub(crate) static MUTANTS: &[Mutant] = &[
         Cluster("webhooks_and_policies_judge_every_road_the_same"),
     ),
     mutant(
+        "whoever may edit a pod that runs in no queue writes down what quota it uses",
+        POD_EDITS,
+        (
+            "problems.extend(check_forged(old, new));",
+            "drop(check_forged(old, new));",
+        ),
+        Cluster("a_pod_of_an_unqueued_job_is_not_admitted_by_its_user"),
+    ),
+    mutant(
         "a pod without queue and gate takes a late gate",
         POD_EDITS,
         (

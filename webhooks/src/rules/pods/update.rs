@@ -66,8 +66,8 @@ pub(super) fn problems(
         Some(_) => Vec::new(),
     };
     if !is_managed(old) {
-        problems.extend(check_forged(old, new));
         problems.extend(gate_problems);
+        problems.extend(check_forged(old, new));
         problems.extend(check_late_queue(old, new, policy));
         return problems;
     }
