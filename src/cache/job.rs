@@ -98,8 +98,9 @@ pub struct Reading {
     pub finished: Option<Finished>,
     /// Whether pods of it run or may still be made.
     pub active: bool,
-    /// Whether its start time must be cleared before its templates can be written to.
-    pub clears_start_time: bool,
+    /// Whether its start time must be cleared before its templates can be written to, or why that can't be read: then
+    /// it is not, and the write to the templates shows whether that was needed.
+    pub clears_start_time: Result<bool, Problem>,
     /// Whether all its pods do their work, where its kind says that, or why it can't be read.
     pub ready: Result<Option<bool>, Problem>,
     /// Its pod sets, or why they can't be counted.
@@ -282,7 +283,7 @@ impl Reading {
             suspended: kind.suspended(data).map_err(|p| vec![p])?,
             finished: kind.finished(data).map_err(|p| vec![p])?,
             active: kind.active(data).map_err(|p| vec![p])?,
-            clears_start_time: kind.clears_start_time(data).map_err(|p| vec![p])?,
+            clears_start_time: kind.clears_start_time(data),
             ready: kind.ready(data),
             pod_sets: pod_sets.map(Into::into),
             refusals: kind.refusals(data, hold).into(),

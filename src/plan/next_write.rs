@@ -80,7 +80,7 @@ impl Write {
         kind: &CompiledKind,
     ) -> Option<Self> {
         let reading = job.reading.as_ref().ok();
-        reading.filter(|reading| reading.clears_start_time)?;
+        reading.filter(|reading| reading.clears_start_time == Ok(true))?;
         Some(Self::PatchJob {
             key: key.clone(),
             patch: JobPatch::JsonOfStatus(kind.clear_start_time_patch(&job.uid)?),

@@ -195,6 +195,15 @@ impl Controller {
                 purpose: JobPurpose::Release | JobPurpose::Prepare,
                 ..
             } => Some(subject.clone()),
+            // Before its templates are written to: when it is released, or when it gives its quota back.
+            Write::PatchJob {
+                purpose: JobPurpose::ClearStartTime,
+                ..
+            } => {
+                let (_, record) = self.objects.workload_of(subject)?;
+                let is_kept = record.status.admission.is_some() && !record.is_evicting();
+                is_kept.then(|| subject.clone())
+            }
             Write::PatchPod {
                 purpose: PodPurpose::Release,
                 ..
