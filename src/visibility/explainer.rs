@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sluice_engine::NodeName;
-use tokio::sync::{Semaphore, SemaphorePermit, mpsc, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio::time::{sleep, timeout};
 
 use super::cohorts::quota_tree::QuotaTree;
@@ -50,7 +50,7 @@ impl Explainer {
     /// # Errors
     /// There is no such workload, or it can't be told in time.
     pub async fn explain(&self, named: Named) -> Result<WorkloadExplanation, Problem> {
-        let _turn = self.turn().await?;
+        let turn = self.turn().await?;
         let not_found = named.not_found();
         let (reply, found) = oneshot::channel();
         let asked = Asked::Workload { named, reply };
@@ -68,6 +68,8 @@ impl Explainer {
             None => None,
         };
         let explained = tokio::task::spawn_blocking(move || {
+            // Whoever hangs up frees the turn no sooner than the work is done.
+            let _turn = turn;
             WorkloadExplanation::new(*findings, view.as_deref(), at)
         });
         explained.await.map_err(|_| Problem::Busy)
@@ -78,19 +80,23 @@ impl Explainer {
     /// # Errors
     /// There is no such node, or it can't be told in time.
     pub async fn tree(&self, of: NodeName) -> Result<QuotaTree, Problem> {
-        let _turn = self.turn().await?;
+        let turn = self.turn().await?;
         let not_found = not_found(&of);
         let (reply, found) = oneshot::channel();
         let tree = self.ask(Asked::Tree { of, reply }, found).await?;
         let (tree, at) = (tree.ok_or(not_found)?, clock::wall());
-        let tree = tokio::task::spawn_blocking(move || QuotaTree::new(tree, at));
+        let tree = tokio::task::spawn_blocking(move || {
+            let _turn = turn;
+            QuotaTree::new(tree, at)
+        });
         tree.await.map_err(|_| Problem::Busy)
     }
 
     /// Waits for a turn, which lasts until what is returned is dropped.
-    async fn turn(&self) -> Result<(SemaphorePermit<'_>, SemaphorePermit<'_>), Problem> {
-        let reader = self.readers.try_acquire().map_err(|_| Problem::Busy)?;
-        let turn = timeout(DEADLINE, self.turn.acquire()).await;
+    async fn turn(&self) -> Result<(OwnedSemaphorePermit, OwnedSemaphorePermit), Problem> {
+        let reader = self.readers.clone().try_acquire_owned();
+        let reader = reader.map_err(|_| Problem::Busy)?;
+        let turn = timeout(DEADLINE, self.turn.clone().acquire_owned()).await;
         let turn = turn.ok().and_then(Result::ok).ok_or(Problem::Busy)?;
         Ok((turn, reader))
     }

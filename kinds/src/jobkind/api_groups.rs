@@ -9,8 +9,10 @@ pub const OF_KUBERNETES: [&str; 2] = ["batch", "apps"];
 pub const KUBERNETES_SUFFIX: &str = ".k8s.io";
 /// What the names of groups end with that are made in the projects of Kubernetes, and are no part of it.
 pub const EXTENSIONS_SUFFIX: &str = ".x-k8s.io";
+/// Groups of other projects that end like those of Kubernetes.
+pub const OF_OTHERS: [&str; 1] = ["sparkoperator.k8s.io"];
 /// What is told of another group.
-pub const RULE: &str = "may not be managed, as it secures or runs the cluster: only kinds of batch and apps, and of groups with a dot in their name that end with neither .k8s.io (but they may with .x-k8s.io) nor sluice.dev";
+pub const RULE: &str = "may not be managed, as it secures or runs the cluster: only kinds of batch, apps and sparkoperator.k8s.io, and of groups with a dot in their name that end with neither .k8s.io (but they may with .x-k8s.io) nor sluice.dev";
 
 /// Whether kinds of `group` may be managed.
 pub fn may_be_managed(group: &str) -> bool {
@@ -18,5 +20,7 @@ pub fn may_be_managed(group: &str) -> bool {
     let is_own = group
         .strip_suffix(GROUP)
         .is_some_and(|parent| parent.is_empty() || parent.ends_with('.'));
-    OF_KUBERNETES.contains(&group) || group.contains('.') && !is_kubernetes && !is_own
+    OF_KUBERNETES.contains(&group)
+        || OF_OTHERS.contains(&group)
+        || group.contains('.') && !is_kubernetes && !is_own
 }

@@ -86,7 +86,15 @@ pub(super) fn plan_admitted(
 /// another value by now counts from the next admission on.
 fn of_other_class(situation: &Situation<'_>, record: &WorkloadRecord) -> Option<WorkloadSpec> {
     let Priority { value, class } = (situation.priority)().ok()?;
-    let is_other = class.is_some() && class != record.spec.priority_class_ref;
+    let sets = situation.job.reading.as_ref().ok();
+    let mut sets = sets
+        .and_then(|reading| reading.pod_sets.as_ref().ok())
+        .into_iter()
+        .flat_map(|sets| sets.iter());
+    // The global default counts from the next admission on, as a class with another value does.
+    let is_named =
+        situation.job.priority_class.is_some() || sets.any(|set| set.priority_class.is_some());
+    let is_other = is_named && class != record.spec.priority_class_ref;
     is_other.then(|| WorkloadSpec {
         priority: value,
         priority_class_ref: class,

@@ -74,7 +74,11 @@ pub(crate) fn names_queue(
             let fields = place.path.segments().iter().map(String::as_str);
             let Field { is_there, value } = field(element, fields.chain([*map]));
             let queue = format!("{value}['{key}']");
-            format!("{is_there} && '{key}' in {value} && {}", is(&queue))
+            // A kind without a schema keeps the null of an empty map.
+            format!(
+                "{is_there} && {value} != null && '{key}' in {value} && {}",
+                is(&queue)
+            )
         });
         let named: Vec<_> = named.map(|named| format!("({named})")).collect();
         format!("({})", named.join(" || "))

@@ -122,6 +122,41 @@ fn an_edit_of_the_template_needs_the_right_to_lift(
     assert_eq!(asked, expected);
 }
 
+/// Pods have the priority of the class that their template names, in whichever way.
+#[test]
+fn an_object_has_the_priority_of_its_pods() {
+    let policy = by(when("priority >= 1000"));
+    let classed = |object: Value, class: &str| {
+        with(
+            object,
+            "/spec/template/spec/priorityClassName",
+            json!(class),
+        )
+    };
+    let deployment = || labelled(mk_deployment(&[], &[]), "gold");
+    let low = json!({"labels": {QUEUE: "gold", "sluice.dev/priority-class": "low"}});
+    for (object, expected) in [
+        (labelled(replicas(), "gold"), &[][..]),
+        (classed(labelled(replicas(), "gold"), "high"), &[BUDGET]),
+        (classed(deployment(), "high"), &[BUDGET]),
+        // A WorkloadPriorityClass counts before it.
+        (classed(template(mk_deployment(&[], &[]), low), "high"), &[]),
+    ] {
+        let request = mk_request(USER, None, &object);
+        let gated = crate::review::mutate(&request, &policy);
+        let (_, asked) = judge_by(&policy, USER, Permission::Allowed, None, &object);
+        let is_gated = gated
+            .patch
+            .iter()
+            .any(|operation| operation.path().to_string().contains("annotations"));
+        assert_eq!(
+            is_gated || !asked.is_empty(),
+            !expected.is_empty(),
+            "{object}"
+        );
+    }
+}
+
 /// What makes pods and is not managed.
 fn maker(api_version: &str, kind: &str) -> Value {
     let deployment = with(mk_deployment(&[], &[]), "/kind", json!(kind));

@@ -140,7 +140,7 @@ fn job_kinds_must_compile() {
     assert_eq!(judge(&mk_job_kind("acme.io", "Sparkle")), "");
     assert_eq!(
         judge(&mk_job_kind("", "Secret")),
-        "spec.group: Forbidden: Secret of group \"\" may not be managed, as it secures or runs the cluster: only kinds of batch and apps, and of groups with a dot in their name that end with neither .k8s.io (but they may with .x-k8s.io) nor sluice.dev"
+        "spec.group: Forbidden: Secret of group \"\" may not be managed, as it secures or runs the cluster: only kinds of batch, apps and sparkoperator.k8s.io, and of groups with a dot in their name that end with neither .k8s.io (but they may with .x-k8s.io) nor sluice.dev"
     );
     assert_eq!(
         judge(&mk_job_kind("", "Pod")),

@@ -102,7 +102,7 @@ fn what_secures_the_cluster_is_refused(#[case] group: &str, #[case] name: &str) 
         told,
         [format!(
             "spec.group: Forbidden: {name} of group {group:?} may not be managed, as it secures or runs the cluster: \
-             only kinds of batch and apps, and of groups with a dot in their name that end with neither .k8s.io \
+             only kinds of batch, apps and sparkoperator.k8s.io, and of groups with a dot in their name that end with neither .k8s.io \
              (but they may with .x-k8s.io) nor sluice.dev"
         )]
     );

@@ -83,13 +83,15 @@ fn waits_by_itself(options: &Options) -> String {
     )
 }
 
-/// CEL: the pod `object` lists gates that it does not have: those of an object that waits by its pods.
+/// CEL: the pod `object` lists gates that it does not have: those of an object that waits by its pods. Pods that another
+/// pod makes, as a Spark driver does, run after that one.
 fn lacks_listed_gates() -> String {
     let listed = Entry::annotation(PROPAGATED_GATES_ANNOTATION);
     format!(
-        "({} && object.metadata.annotations['{PROPAGATED_GATES_ANNOTATION}'].split(',').exists(n, !(\
+        "({} && !{} && object.metadata.annotations['{PROPAGATED_GATES_ANNOTATION}'].split(',').exists(n, !(\
          has(object.spec.schedulingGates) && object.spec.schedulingGates.exists(g, g.name == n))))",
-        listed.is_on("object")
+        listed.is_on("object"),
+        controller(" && o.apiVersion == 'v1' && o.kind == 'Pod'")
     )
 }
 

@@ -2,7 +2,7 @@
 //! Gates and namespaces those for pods and what makes pods. Never one for deletions: nothing could be deleted any more
 //! while nobody answers.
 
-use sluice_kinds::api_groups::{EXTENSIONS_SUFFIX, KUBERNETES_SUFFIX, OF_KUBERNETES};
+use sluice_kinds::api_groups::{EXTENSIONS_SUFFIX, KUBERNETES_SUFFIX, OF_KUBERNETES, OF_OTHERS};
 
 use crate::manifests::cel::syntax::{text, texts};
 
@@ -11,7 +11,7 @@ pub(crate) fn may_be_managed(group: &str) -> String {
     format!(
         "({group} in {} || {group}.contains('.') && {group} != {} && !{group}.endsWith({}) &&\n\
          (!{group}.endsWith({}) || {group}.endsWith({})))",
-        texts(OF_KUBERNETES),
+        texts(OF_KUBERNETES.into_iter().chain(OF_OTHERS)),
         text(sluice_crds::GROUP),
         text(&format!(".{}", sluice_crds::GROUP)),
         text(KUBERNETES_SUFFIX),

@@ -59,6 +59,21 @@ impl<'a> Applicant<'a> {
         self.policy.kind(&kind.group, &kind.kind)
     }
 
+    /// The WorkloadPriorityClasses that the object names, and those that its templates name: pods that are queued by
+    /// themselves have the latter.
+    fn classes(&self) -> impl Iterator<Item = &'a str> {
+        let kind = self.job_kind();
+        let places = kind.map(CompiledKind::pod_metadata).unwrap_or_default();
+        let metadata: Vec<&Value> = places.iter().flat_map(|at| at.find(self.object)).collect();
+        let of_templates = metadata.into_iter().filter_map(|metadata| {
+            let labels = metadata.get("labels")?;
+            labels.get(PRIORITY_CLASS_LABEL)?.as_str()
+        });
+        label(self.object, PRIORITY_CLASS_LABEL)
+            .into_iter()
+            .chain(of_templates)
+    }
+
     /// What the object itself says of its pods: what its namespace adds is not known here.
     fn pod_sets(&self) -> Result<Vec<PodSetView>, String> {
         let told = |problems: Vec<Problem>| summarize(&problems);
@@ -143,20 +158,23 @@ impl Candidate for Applicant<'_> {
 
     fn priority(&self) -> Result<i32, String> {
         let known = self.policy.surroundings();
-        if let Some(class) = label(self.object, PRIORITY_CLASS_LABEL) {
-            let value = known.workload_priorities.get(class);
-            return value
-                .copied()
-                .ok_or_else(|| format!("there is no WorkloadPriorityClass {class:?}"));
+        let value_of = |class: &str| {
+            let value = known.workload_priorities.get(class).copied();
+            value.ok_or_else(|| format!("there is no WorkloadPriorityClass {class:?}"))
+        };
+        let named: Result<Vec<i32>, String> = self.classes().map(value_of).collect();
+        if let Some(highest) = named?.into_iter().max() {
+            return Ok(highest);
         }
+        // The API server writes it to pods, and not to their templates.
         if self.request.is_pod() {
             let value = self
                 .object
                 .pointer("/spec/priority")
                 .and_then(Value::as_i64);
-            return Ok(value
-                .and_then(|value| value.try_into().ok())
-                .unwrap_or_default());
+            if let Some(value) = value.and_then(|value| value.try_into().ok()) {
+                return Ok(value);
+            }
         }
         let class = self.priority_class()?;
         let found = known.priority_classes.of_template(class.as_deref());

@@ -14,7 +14,7 @@ use crate::rules::applies::candidate::Applicant;
 use crate::rules::applies::edit::rights;
 use crate::rules::applies::which::applying_to;
 use crate::rules::gates::lift::{Cause, NeededRight};
-use crate::rules::makers::Author;
+use crate::rules::makers::{Author, is_made_by_controller};
 use crate::rules::queue_label::queue_of_pods;
 
 /// Where the template is.
@@ -59,7 +59,8 @@ pub(crate) fn of(request: &Request, policy: &Policy) -> Option<&'static PodMaker
 }
 
 /// The rights that the author of a maker needs for the pods of its template. Each pod is judged by itself, as one without
-/// a controller is. A controller of Kubernetes needs none: Gates were asked about what it makes the object for.
+/// a controller is. A controller needs none that is one of Kubernetes, or that a JobKind names for such objects: Gates
+/// were asked about what it makes the object for.
 ///
 /// # Errors
 /// It can't be judged yet.
@@ -69,7 +70,9 @@ pub(crate) fn needed(
     edit: &Edit<'_>,
     policy: &Policy,
 ) -> Result<Vec<NeededRight>, Verdict> {
-    let is_made = controller(edit.new).is_some() && Author::of(request).is_kubernetes();
+    let author = Author::of(request);
+    let is_made = controller(edit.new).is_some()
+        && (author.is_kubernetes() || is_made_by_controller(edit.new, author, policy));
     let is_judged = request.sub_resource.is_empty()
         && !policy.is_sluice(&request.user_info.username)
         && !is_made

@@ -57,6 +57,7 @@ fn for_pods_of_a_gate(#[case] rule: Value, #[case] expected: bool) {
 #[case("apps", true)]
 #[case("acme.io", true)]
 #[case("jobset.x-k8s.io", true)]
+#[case("sparkoperator.k8s.io", true)]
 #[case("x-k8s.io", true)]
 #[case("notsluice.dev", true)]
 #[case("", false)]

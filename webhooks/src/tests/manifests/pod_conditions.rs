@@ -78,6 +78,7 @@ fn bare() -> Value {
     owned(mk_pod(&[MANAGED], &[LISTED], &["acme.io/x"]), "batch/v1", "Job"), false)]
 #[case::listed_in_metadata_alone(
     owned(mk_pod(&[MANAGED], &[LISTED], &[]), "sparkoperator.k8s.io/v1beta2", "SparkApplication"), true)]
+#[case::listed_by_an_executor(owned(mk_pod(&[MANAGED], &[LISTED], &[]), "v1", "Pod"), false)]
 #[case::mirror(mk_pod(&[Q], &[OPT_IN, ("kubernetes.io/config.mirror", "x")], &[]), false)]
 #[case::of_a_template_without_the_gate(
     owned(mk_pod(&[Q, MANAGED], &[OPT_IN], &["acme.io/x"]), "apps/v1", "ReplicaSet"), true)]
