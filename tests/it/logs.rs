@@ -123,6 +123,7 @@ async fn each_turn_of_a_jobs_life_is_one_line() -> Result<()> {
         let stopped = Job::new("stopped").queue("q").runs_forever();
         scene.create(&stopped.json()).await?;
         let admitted = scene.see_admitted("stopped").await?;
+        scene.see_pods("Running", 1).await?;
         let workload = admitted["metadata"]["name"].as_str().unwrap_or_default();
         for active in [false, true] {
             let edit = json!({"spec": {"active": active}});

@@ -215,12 +215,14 @@ async fn with_policies_it_is_installed_and_uninstalled() -> Result<()> {
     let flags = ["--set=variant=policies,serviceAccount.name=warden"];
     installed(options, &flags, async |helm, _, scene, _| {
         live_jobs(scene).await?;
-        // The policies judge: nobody but Sluice starts it.
+        // Nobody but Sluice starts it, once the API server has compiled the policies.
         let by_hand = json!({"spec": {"suspend": false}});
-        ensure!(
-            scene.try_merge("Job", "waiting", by_hand).await.is_err(),
-            "it was started"
-        );
+        eventually("the policies to judge", DEADLINE, async || {
+            let started = scene.merge_once("Job", "waiting", by_hand.clone()).await;
+            ensure!(started.is_err(), "it was started");
+            anyhow::Ok(())
+        })
+        .await?;
         helm.run(&["uninstall", "queues", "--namespace=queueing"])
             .await?;
         nothing_holds(scene).await
