@@ -16,6 +16,17 @@ async fn create_queue(scene: &Scene<'_>, queue: &str) -> Result<()> {
     scene.create(&queue).await.map(drop)
 }
 
+/// The queues `a` and `b` of one cohort, each with a LocalQueue.
+async fn create_both(scene: &Scene<'_>) -> Result<()> {
+    scene.create(&objects::flavor(&scene.ns)).await?;
+    for queue in ["a", "b"] {
+        create_queue(scene, queue).await?;
+        let local_queue = objects::local_queue(queue, &scene.name(queue));
+        scene.create(&local_queue).await?;
+    }
+    Ok(())
+}
+
 async fn see_still_waiting(scene: &Scene<'_>, job: &str) -> Result<()> {
     let workload = scene.find_workload(job).await?.unwrap_or_default();
     ensure!(
@@ -40,12 +51,7 @@ async fn what_a_deleted_queue_has_borrowed_is_used_until_its_jobs_have_stopped()
     let (sluice, options) = (SluiceOptions::new(bed::BINARY), Options::with_crds()?);
     bed::own("deleted-queues", sluice, options, async |bed, scene| {
         bed.sluice.start().await?;
-        scene.create(&objects::flavor(&scene.ns)).await?;
-        for queue in ["a", "b"] {
-            create_queue(scene, queue).await?;
-            let local_queue = objects::local_queue(queue, &scene.name(queue));
-            scene.create(&local_queue).await?;
-        }
+        create_both(scene).await?;
         let other = objects::cluster_queue(&scene.name("other"), &scene.ns, &[quota("cpu", "8")]);
         scene.create(&other).await?;
         let local_queue = objects::local_queue("other", &scene.name("other"));
@@ -109,12 +115,7 @@ async fn what_a_queue_has_borrowed_is_used_while_its_quota_can_not_be_counted() 
     let options = Options::with_crds()?;
     bed::own("uncountable", sluice, options, async |bed, scene| {
         bed.sluice.start().await?;
-        scene.create(&objects::flavor(&scene.ns)).await?;
-        for queue in ["a", "b"] {
-            create_queue(scene, queue).await?;
-            let local_queue = objects::local_queue(queue, &scene.name(queue));
-            scene.create(&local_queue).await?;
-        }
+        create_both(scene).await?;
         let job = Job::new("borrows").cpu("8").queue("a").runs_forever();
         scene.create(&job.json()).await?;
         scene.see_admitted("borrows").await?;

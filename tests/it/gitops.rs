@@ -21,7 +21,13 @@ pub async fn declare<'a>(scene: &'a Scene<'a>) -> Result<Widgets<'a>> {
     let widgets = Widgets::new(scene);
     widgets.serve().await?;
     widgets.manage(&widgets.job_kind()).await?;
-    eventually("widgets to be born held", DEADLINE, async || {
+    see_born_held(scene, &widgets, "widgets to be born held").await?;
+    Ok(widgets)
+}
+
+/// Waits until a new widget is held, which says that the rules `what` tells of are judged by.
+pub async fn see_born_held(scene: &Scene<'_>, widgets: &Widgets<'_>, what: &str) -> Result<()> {
+    eventually(what, DEADLINE, async || {
         let widget = widgets.create_running("probe", true).await?;
         scene
             .kubectl(&["delete", "widgets", "probe"], None)
@@ -30,8 +36,7 @@ pub async fn declare<'a>(scene: &'a Scene<'a>) -> Result<Widgets<'a>> {
         ensure!(widget["spec"]["halted"] == true, "{widget}");
         Ok(())
     })
-    .await?;
-    Ok(widgets)
+    .await
 }
 
 /// All webhook configurations, as they are stored.

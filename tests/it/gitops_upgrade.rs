@@ -8,7 +8,7 @@ use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 use sluice_testbed::eventually;
 
-use crate::gitops::{apply, declare};
+use crate::gitops::{apply, declare, see_born_held};
 use crate::support::bed::{self, BINARY, Bed};
 use crate::support::widgets::Widgets;
 use crate::support::{DEADLINE, Scene};
@@ -69,16 +69,7 @@ async fn as_an_earlier_version_has_them(scene: &Scene<'_>, widgets: &Widgets<'_>
             .await?
             .ok()?;
     }
-    eventually("the earlier rules to count", DEADLINE, async || {
-        let widget = widgets.create_running("probe", true).await?;
-        scene
-            .kubectl(&["delete", "widgets", "probe"], None)
-            .await?
-            .ok()?;
-        ensure!(widget["spec"]["halted"] == true, "{widget}");
-        Ok(())
-    })
-    .await
+    see_born_held(scene, widgets, "the earlier rules to count").await
 }
 
 /// Says in the Lease that this process holds it, or nobody.

@@ -86,16 +86,21 @@ async fn as_sluice(bed: &Bed, scene: &Scene<'_>, args: &[&str]) -> Result<Kubect
     bed.cp.kubectl_as(bed.sluice.kubeconfig(), args, None).await
 }
 
+/// A queue `q` of 2 cpus, whose flavor has node labels.
+async fn create_queue(scene: &Scene<'_>) -> Result<()> {
+    let spec = json!({"nodeLabels": {PLACED.0: PLACED.1}});
+    scene
+        .create(&own("ResourceFlavor", &scene.ns, spec))
+        .await?;
+    let queue = cluster_queue(&scene.ns, &scene.ns, &[quota("cpu", "2")]);
+    scene.create(&queue).await?;
+    scene.create(&local_queue("q", &scene.ns)).await.map(drop)
+}
+
 #[tokio::test]
 async fn a_job_is_gated_queued_evicted_and_runs_again() -> Result<()> {
     on_the_oldest("oldest-life", async |_, scene| {
-        let spec = json!({"nodeLabels": {PLACED.0: PLACED.1}});
-        scene
-            .create(&own("ResourceFlavor", &scene.ns, spec))
-            .await?;
-        let queue = cluster_queue(&scene.ns, &scene.ns, &[quota("cpu", "2")]);
-        scene.create(&queue).await?;
-        scene.create(&local_queue("q", &scene.ns)).await?;
+        create_queue(scene).await?;
 
         let gated = Job::new("j").queue("q").gate("acme.io/x").runs_forever();
         let created = scene.create(&gated.json()).await?;
@@ -146,13 +151,7 @@ async fn a_job_is_gated_queued_evicted_and_runs_again() -> Result<()> {
 #[tokio::test]
 async fn a_running_job_joins_a_queue_when_it_is_suspended() -> Result<()> {
     on_the_oldest("oldest-join", async |_, scene| {
-        let spec = json!({"nodeLabels": {PLACED.0: PLACED.1}});
-        scene
-            .create(&own("ResourceFlavor", &scene.ns, spec))
-            .await?;
-        let queue = cluster_queue(&scene.ns, &scene.ns, &[quota("cpu", "2")]);
-        scene.create(&queue).await?;
-        scene.create(&local_queue("q", &scene.ns)).await?;
+        create_queue(scene).await?;
         scene.create(&Job::new("j").runs_forever().json()).await?;
         scene.see_pods("Running", 1).await?;
         let joins =

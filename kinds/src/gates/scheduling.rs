@@ -68,13 +68,6 @@ pub(crate) fn scheduling_gates(pod: &Value) -> impl Iterator<Item = &str> {
         .filter_map(|gate| gate.get("name")?.as_str())
 }
 
-/// Those scheduling gates of `pod` that it says stand for gate annotations: a name without a gate
-/// holds nothing.
-pub(crate) fn propagated_gates(pod: &Value) -> impl Iterator<Item = &str> {
-    let listed: BTreeSet<&str> = propagated(pod).collect();
-    scheduling_gates(pod).filter(move |name| listed.contains(name))
-}
-
 /// The names of the scheduling gates that `pod` says stand for gate annotations.
 pub fn propagated(pod: &Value) -> impl Iterator<Item = &str> {
     annotation_text(pod, PROPAGATED_GATES_ANNOTATION)

@@ -6,7 +6,7 @@ use sluice_crds::{ADMISSION_ANNOTATION, AdmissionMode};
 
 use crate::field::problem::{Problem, fill};
 use crate::gates;
-use crate::gates::scheduling::{propagated, propagated_gates, scheduling_gates};
+use crate::gates::scheduling::{propagated, scheduling_gates};
 use crate::jobkind::kind::CompiledKind;
 use crate::pod_sets::template::Template;
 use crate::read::place::Place;
@@ -168,10 +168,8 @@ impl CompiledKind {
     }
 
     fn any_is_lifted(&self, templates: &[Template<'_>]) -> bool {
-        templates.iter().any(|template| self.waits(template))
-            || templates
-                .iter()
-                .any(|template| brought_gates(template).next().is_some())
+        let is_lifted = |template| self.waits(template) || brought_gates(template).next().is_some();
+        templates.iter().any(is_lifted)
     }
 
     /// Whether the pods of `template` are born with the queue gate: it is in the template, or they
@@ -210,13 +208,13 @@ impl CompiledKind {
 
 /// The gates that stand for gate annotations on the pods of a template. Where only the metadata of pods is known, they get
 /// those that it lists when they are created.
-fn brought_gates<'t>(template: &'t Template<'_>) -> Box<dyn Iterator<Item = &'t str> + 't> {
+fn brought_gates<'t>(template: &'t Template<'_>) -> impl Iterator<Item = &'t str> {
     let is_metadata = matches!(template.place, Place::Metadata(_));
-    match template.pod.as_deref() {
-        Some(pod) if is_metadata => Box::new(propagated(pod)),
-        Some(pod) => Box::new(propagated_gates(pod)),
-        None => Box::new(std::iter::empty()),
-    }
+    template.pod.as_deref().into_iter().flat_map(move |pod| {
+        let is_brought =
+            move |name: &&str| is_metadata || scheduling_gates(pod).any(|gate| gate == *name);
+        propagated(pod).filter(is_brought)
+    })
 }
 
 fn any_pod(templates: &[Template<'_>], is: impl Fn(&Value) -> bool) -> bool {

@@ -9,7 +9,7 @@ use crate::controller::Controller;
 use crate::plan::workload::priority::{ClassKind, MissingClass, Priority};
 
 impl Controller {
-    /// The priority of a job: its WorkloadPriorityClass, or its pods' PriorityClass, or 0.
+    /// The priority of a job: that of its WorkloadPriorityClass, or of its pods' PriorityClass, or of the global default, or 0.
     pub(in crate::controller) fn priority(
         &self,
         job: &JobRecord,

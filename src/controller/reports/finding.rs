@@ -38,13 +38,11 @@ impl Controller {
             Named::Workload { namespace, name } => self.stated_workload(namespace, name)?,
             Named::Pod { namespace, name } => self.stated_pod(namespace, name)?,
         };
-        let is_pending = stated.state == State::Pending;
-        let trials = self.engine.trials(&stated.id).filter(|_| is_pending);
-        let holders = self.engine.begin_holders(&stated.id);
+        let pending = Some(&stated.id).filter(|_| stated.state == State::Pending);
         Some(Finding {
             findings: Findings {
-                trials,
-                holders: holders.filter(|_| is_pending),
+                trials: pending.and_then(|id| self.engine.trials(id)),
+                holders: pending.and_then(|id| self.engine.begin_holders(id)),
                 names: HashMap::default(),
                 stated,
             },

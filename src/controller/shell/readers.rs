@@ -25,6 +25,17 @@ enum Answering {
     Tree(Box<TakingTree>, oneshot::Sender<Option<TakenTree>>),
 }
 
+impl Answering {
+    /// Whether nobody waits for it any more.
+    fn is_closed(&self) -> bool {
+        match self {
+            Self::Pending(_, reply) => reply.is_closed(),
+            Self::Workload(_, reply) => reply.is_closed(),
+            Self::Tree(_, reply) => reply.is_closed(),
+        }
+    }
+}
+
 impl Readers {
     /// Those who ask here.
     pub fn new(asked: mpsc::Receiver<Asked>) -> Self {
@@ -88,21 +99,24 @@ fn begin(asked: Asked, controller: &Controller) -> Option<Answering> {
 
 /// Looks at one more part. None if that was the last one, or nobody waits for it any more.
 fn go_on(answering: Answering, controller: &Controller) -> Option<Answering> {
+    if answering.is_closed() {
+        return None;
+    }
     match answering {
         Answering::Pending(mut taking, reply) => {
-            if !reply.is_closed() && !controller.go_on_taking(&mut taking, LOOKED_AT) {
+            if !controller.go_on_taking(&mut taking, LOOKED_AT) {
                 return Some(Answering::Pending(taking, reply));
             }
             let _ = reply.send(Some(taking.end()));
         }
         Answering::Workload(mut finding, reply) => {
-            if !reply.is_closed() && !controller.go_on_finding(&mut finding, LOOKED_AT) {
+            if !controller.go_on_finding(&mut finding, LOOKED_AT) {
                 return Some(Answering::Workload(finding, reply));
             }
             let _ = reply.send(Some(Box::new(finding.end())));
         }
         Answering::Tree(mut taking, reply) => {
-            if !reply.is_closed() && !controller.go_on_tree(&mut taking, LOOKED_AT) {
+            if !controller.go_on_tree(&mut taking, LOOKED_AT) {
                 return Some(Answering::Tree(taking, reply));
             }
             let _ = reply.send(Some(taking.end()));

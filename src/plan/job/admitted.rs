@@ -56,7 +56,7 @@ pub(super) fn plan_admitted(
     if progress::is_refuted(record, situation.live_pods_of_set) {
         return evict_returned(workload_key, record, *now);
     }
-    if let Some(spec) = of_other_class(situation, record) {
+    if let Some(spec) = of_other_class(situation, pod_sets, record) {
         return Plan::write(Write::UpdateWorkloadSpec {
             key: workload_key.clone(),
             revision: record.revision,
@@ -84,16 +84,15 @@ pub(super) fn plan_admitted(
 
 /// The spec of its Workload, if the job names another priority class than it was admitted with. A class that has
 /// another value by now counts from the next admission on.
-fn of_other_class(situation: &Situation<'_>, record: &WorkloadRecord) -> Option<WorkloadSpec> {
+fn of_other_class(
+    situation: &Situation<'_>,
+    pod_sets: &[PodSetView],
+    record: &WorkloadRecord,
+) -> Option<WorkloadSpec> {
     let Priority { value, class } = (situation.priority)().ok()?;
-    let sets = situation.job.reading.as_ref().ok();
-    let mut sets = sets
-        .and_then(|reading| reading.pod_sets.as_ref().ok())
-        .into_iter()
-        .flat_map(|sets| sets.iter());
     // The global default counts from the next admission on, as a class with another value does.
-    let is_named =
-        situation.job.priority_class.is_some() || sets.any(|set| set.priority_class.is_some());
+    let is_named = situation.job.priority_class.is_some()
+        || pod_sets.iter().any(|set| set.priority_class.is_some());
     let is_other = is_named && class != record.spec.priority_class_ref;
     is_other.then(|| WorkloadSpec {
         priority: value,

@@ -62,9 +62,7 @@ impl<'a> Applicant<'a> {
     /// The WorkloadPriorityClasses that the object names, and those that its templates name: pods that are queued by
     /// themselves have the latter.
     fn classes(&self) -> impl Iterator<Item = &'a str> {
-        let kind = self.job_kind();
-        let places = kind.map(CompiledKind::pod_metadata).unwrap_or_default();
-        let metadata: Vec<&Value> = places.iter().flat_map(|at| at.find(self.object)).collect();
+        let metadata = pod_metadata(self.request, self.object, self.policy);
         let of_templates = metadata.into_iter().filter_map(|metadata| {
             let labels = metadata.get("labels")?;
             labels.get(PRIORITY_CLASS_LABEL)?.as_str()
@@ -106,11 +104,17 @@ impl<'a> Applicant<'a> {
 
 /// The queues that the templates of an object name for its pods.
 fn queues_of_pods<'a>(request: &Request, object: &'a Value, policy: &Policy) -> BTreeSet<&'a str> {
+    let metadata = pod_metadata(request, object, policy).into_iter();
+    metadata
+        .filter_map(|metadata| Some(queue_of_pods(metadata, policy)?.1))
+        .collect()
+}
+
+/// The metadata of pods in the templates of an object.
+fn pod_metadata<'a>(request: &Request, object: &'a Value, policy: &Policy) -> Vec<&'a Value> {
     let kind = policy.kind(&request.kind.group, &request.kind.kind);
     let places = kind.map(CompiledKind::pod_metadata).unwrap_or_default();
-    let all = places.iter().flat_map(|place| place.find(object));
-    all.filter_map(|metadata| Some(queue_of_pods(metadata, policy)?.1))
-        .collect()
+    places.iter().flat_map(|at| at.find(object)).collect()
 }
 
 /// The gate annotations of `object`. Those of a pod with a controller are its owner's.

@@ -40,7 +40,7 @@ pub(super) fn patch(
         (false, true, Hold::Suspend) if asks_to_be_queued(kind, old, new, policy) => {
             kind.mark_patch(new, HeldMark::Held).0
         }
-        (false, true, Hold::Suspend | Hold::Pods) if is_applied_again(request, kind, old, new) => {
+        (false, true, _) if runs_on(request, kind, hold, (old, new), policy) => {
             kind.run_on_patch(new).0
         }
         (false, true, Hold::Suspend | Hold::Pods) => kind.mark_patch(new, HeldMark::Released).0,
@@ -55,16 +55,29 @@ pub(crate) fn advice(request: &Request, edit: &Edit<'_>, policy: &Policy) -> Opt
     let (old, new) = (edit.old?, edit.new);
     reason_to_hold(new, policy)?;
     let suspends = kind.suspended(old) == Ok(false) && kind.suspended(new) == Ok(true);
-    let is_kept = suspends
-        && hold_of(kind, edit) != Hold::EachPod
-        && !asks_to_be_queued(kind, old, new, policy)
-        && is_applied_again(request, kind, old, new);
-    is_kept.then(|| {
+    let is_ignored = suspends && runs_on(request, kind, hold_of(kind, edit), (old, new), policy);
+    is_ignored.then(|| {
         format!(
             "{}: true {APPLIED_AGAIN}",
             path.to_string().trim_start_matches('.')
         )
     })
+}
+
+/// Whether an object runs on that an edit suspends.
+fn runs_on(
+    request: &Request,
+    kind: &CompiledKind,
+    hold: Hold,
+    (old, new): (&Value, &Value),
+    policy: &Policy,
+) -> bool {
+    let may_run_on = match hold {
+        Hold::Suspend => !asks_to_be_queued(kind, old, new, policy),
+        Hold::Pods => true,
+        Hold::EachPod => false,
+    };
+    may_run_on && is_applied_again(request, kind, old, new)
 }
 
 /// Whether a manifest is applied again that suspends the object, as it did before: so jobs are born that are to be queued,
