@@ -25,7 +25,7 @@ use finding::Auditor;
 const EXIT_CODES: &str = "\
 Exit codes:
   0  every object names a queue
-  1  some do not
+  1  some do not, or a kind could not be listed
   2  wrong usage, or the cluster does not answer what is asked for";
 
 /// List the objects that name no queue, and what becomes of such objects.

@@ -43,12 +43,13 @@ pub struct Aliases {
     queue_annotation_aliases: Vec<String>,
     /// Names of the queue gate, and of the annotation by which a pod asks for it, besides
     /// `sluice.dev/queue-allocation-gate`: for instance Volcano's,
-    /// `scheduling.volcano.sh/queue-allocation-gate`. Match conditions and policies as above.
+    /// `scheduling.volcano.sh/queue-allocation-gate`. The match conditions of the webhooks
+    /// follow; admission policies have to be generated with them.
     queue_gate_aliases: Vec<String>,
     /// Labels that name a WorkloadPriorityClass besides `sluice.dev/priority-class`, for instance
     /// `kueue.x-k8s.io/priority-class`.
     priority_class_label_aliases: Vec<String>,
-    /// Annotations that say with how few pods a job will do besides `sluice.dev/min-parallelism`, for instance
+    /// Annotations that name the fewest pods that a job accepts, besides `sluice.dev/min-parallelism`, for instance
     /// `kueue.x-k8s.io/job-min-parallelism`.
     min_parallelism_annotation_aliases: Vec<String>,
     /// Labels that name the group of a bare pod besides `sluice.dev/pod-group-name`, for instance

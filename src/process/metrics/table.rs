@@ -165,12 +165,12 @@ table! {
     QUEUE_USAGE = gauge("sluice_cluster_queue_resource_usage", QUEUE_CELL, "The quota that workloads of the ClusterQueue hold").like("kueue_cluster_queue_resource_usage");
     QUEUE_RESERVED = gauge("sluice_cluster_queue_resource_reserved", QUEUE_CELL, "The part of it that is held for pods that are not bound to a node yet");
     QUEUE_BORROWED = gauge("sluice_cluster_queue_resource_borrowed", QUEUE_CELL, "The part of the held quota that is above the nominal quota");
-    QUEUE_SHARE = gauge("sluice_cluster_queue_weighted_share", &["cohort", "cluster_queue"], "With fair sharing: the dominant share of what the cohort lends, divided by the weight; 1 is everything, +Inf is above all others").like("kueue_cluster_queue_weighted_share");
+    QUEUE_SHARE = gauge("sluice_cluster_queue_weighted_share", &["cohort", "cluster_queue"], "With fair sharing: the dominant share of what the cohort lends, divided by the weight; 1 is everything, +Inf is above all others");
 
     // Cohorts.
     COHORT_QUOTA = gauge("sluice_cohort_subtree_quota", COHORT_CELL, "What the cohort and all below it may use without borrowing from its parent, as far as it is lent to the cohort").like("kueue_cohort_subtree_quota");
     COHORT_USAGE = gauge("sluice_cohort_resource_usage", COHORT_CELL, "The usage of that quota");
-    COHORT_SHARE = gauge("sluice_cohort_weighted_share", &["cohort"], "The same as for ClusterQueues, of what the parent lends").like("kueue_cohort_weighted_share");
+    COHORT_SHARE = gauge("sluice_cohort_weighted_share", &["cohort"], "The same as for ClusterQueues, of what the parent lends");
 
     // LocalQueues.
     LOCAL_PENDING = gauge("sluice_local_queue_pending_workloads", LOCAL, "The number of pending workloads of the LocalQueue. Metrics of LocalQueues are served with --local-queue-metrics").like("kueue_local_queue_pending_workloads");

@@ -41,7 +41,8 @@ fn mk_example() -> Taken {
         why: Some(Why {
             reason: "WaitingForQuota".into(),
             message:
-                "Waiting for quota in ClusterQueue \"research\": cpu in flavor \"spot\" lacks 500m"
+                "couldn't be admitted to ClusterQueue \"research\": needs cpu 1500m in flavor \
+                      \"spot\": more than is free now (nominal quota 3)"
                     .into(),
         }),
         ..mk_waiting(&main, "train-0f8fad5bd9cb469f", 10, 1)
