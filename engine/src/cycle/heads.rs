@@ -1,32 +1,254 @@
-//! The head of a ClusterQueue, and how heads of different queues compare.
+//! Which workload is the head of each ClusterQueue, and the order in which a cycle processes the heads.
+//!
+//! After quota was freed all queues are considered, though only few workloads will be admitted. So the
+//! classes of a queue are only scanned up to the first that may be admissible. That head is ranked by an
+//! estimate without an assignment: whatever flavors a class gets, it requests at least the usage that
+//! blocked it.
 
+use std::ops::Bound;
+
+use crate::api::queues::{AdmissionMode, QueueingStrategy};
 use crate::api::share::Share;
-use crate::cohort::reopened::ClassRef;
+use crate::cohort::reopened::{ClassRef, EligibleHeads};
+use crate::cycle::context::Cycle;
+use crate::cycle::head_rank::{BorrowingPath, Head, HeadRank};
+use crate::cycle::progress::QueueHeads;
+use crate::queue::class::Class;
+use crate::quota::view::NodeId;
 use crate::workload::queue_order::QueueOrder;
+use crate::workload::shape::ClassId;
 
-/// The rank of a head among the heads of a tree.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct HeadRank {
-    pub(super) path: BorrowingPath,
-    pub(super) order: QueueOrder,
-}
+impl Cycle<'_> {
+    /// Collects the head of each queue that has one.
+    pub(super) fn collect_heads(&mut self) {
+        match self.tree.reopened.take() {
+            // Reservations are made again in each cycle, so all heads have to respect them again.
+            EligibleHeads::Of(classes) if self.tree.evicting == 0 => {
+                for class in &classes {
+                    self.open_class(class);
+                }
+            }
+            EligibleHeads::All | EligibleHeads::Of(_) => self.collect_all_heads(),
+        }
+        for queue in self.progress.heads.keys().copied().collect::<Vec<_>>() {
+            self.update_head(queue);
+        }
+    }
 
-/// The state of the cohorts below the root and of the queue, from the root down: whether they would be
-/// above their quota, and with fair sharing their shares. If one path continues where another ends, the
-/// shorter one is less.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum BorrowingPath {
-    /// The highest bit is the node next to the root.
-    Plain {
-        above_quota: u64,
-        depth: usize,
-    },
-    Fair(Vec<(bool, Share)>),
-}
+    fn collect_all_heads(&mut self) {
+        let mut by_usage = Vec::new();
+        for node in self.tree.queues.nodes() {
+            let cluster_queue = self.cluster_queues.at_mut(node.cluster_queue);
+            let Some(cluster_queue) = cluster_queue.filter(|_| node.inactive.is_none()) else {
+                continue;
+            };
+            let scope = cluster_queue.scope(&node.config, self.settings);
+            let (pending, quota) = (&mut cluster_queue.pending, &self.tree.quota);
+            if pending.are_blocked(quota, node.id, &scope) {
+                pending.mark_all_inadmissible();
+                continue;
+            }
+            pending.reopen_all();
+            let mut queue_heads = QueueHeads {
+                above_quota: pending.min_levels_above_quota(quota, node.id),
+                ..QueueHeads::default()
+            };
+            match node.config.admission_mode {
+                AdmissionMode::ByOrder => queue_heads.unseen = Some(Bound::Unbounded),
+                // Any class may have the head.
+                AdmissionMode::ByUsage => {
+                    let is_blocked = |class: &Class| class.is_blocked(quota, node.id, &scope);
+                    let open = pending.mark_inadmissible_where(is_blocked);
+                    by_usage.extend(open.into_iter().map(|id| (node.id, id)));
+                }
+            }
+            self.progress.heads.insert(node.id, queue_heads);
+        }
+        for class in by_usage {
+            self.open_class(&class);
+        }
+    }
 
-/// The workload that a ClusterQueue offers next.
-#[derive(Debug)]
-pub(super) struct Head {
-    pub(super) class: ClassRef,
-    pub(super) order: QueueOrder,
+    /// Makes a class eligible as head.
+    pub(super) fn open_class(&mut self, class: &ClassRef) {
+        let (queue, id) = class;
+        let node = self.tree.queues.at(*queue);
+        let Some(node) = node.filter(|node| node.inactive.is_none()) else {
+            return;
+        };
+        let Some(cluster_queue) = self.cluster_queues.at_mut(node.cluster_queue) else {
+            return;
+        };
+        if cluster_queue.pending.never_fits(id) {
+            return;
+        }
+        let Some(found) = cluster_queue.pending.reopen(id) else {
+            self.tree.reopened.gains_no_longer_by_usage(class);
+            return;
+        };
+        let above_quota = found.min_levels_above_quota(&self.tree.quota, node.id);
+        let reserved = self.progress.reserved.get(class);
+        if let Some(order) = cluster_queue.pending.next_of(id, reserved) {
+            let queue_heads = self.progress.heads.entry(*queue);
+            let queue_heads = (queue_heads.and_modify(|queue_heads| {
+                queue_heads.above_quota = queue_heads.above_quota.and(above_quota);
+            }))
+            .or_insert_with(|| QueueHeads {
+                above_quota,
+                ..QueueHeads::default()
+            });
+            queue_heads.open.insert((order.clone(), id.clone()));
+        }
+    }
+
+    /// Removes the head of a class from the eligible ones.
+    pub(super) fn drop_head(&mut self, (queue, id): &ClassRef, order: &QueueOrder) {
+        if let Some(queue_heads) = self.progress.heads.get_mut(queue) {
+            queue_heads.open.remove(&(order.clone(), id.clone()));
+        }
+    }
+
+    /// The best head.
+    pub(super) fn next_head(&mut self) -> Option<(HeadRank, Head)> {
+        if self.settings.fair_sharing.is_none() {
+            let (rank, head) = self.progress.ranked.pop_first()?;
+            if let Some(queue_heads) = self.progress.heads.get_mut(&head.class.0) {
+                queue_heads.head_rank = None;
+            }
+            return Some((rank, head));
+        }
+        let queue = self.progress.fair_ordering.best_queue()?;
+        let head = self
+            .progress
+            .fair_ordering
+            .remove(&self.tree.quota, queue)?;
+        let queue_heads = self.progress.heads.get_mut(&queue)?;
+        Some((queue_heads.head_rank.take()?, head))
+    }
+
+    /// Updates the head of a queue, with the best rank that it could have.
+    pub(super) fn update_head(&mut self, queue: NodeId) {
+        self.find_open_heads(queue);
+        let best_head = self.best_head(queue);
+        let Some(queue_heads) = self.progress.heads.get_mut(&queue) else {
+            return;
+        };
+        if let Some(rank) = queue_heads.head_rank.take() {
+            self.progress.ranked.remove(&rank);
+            self.progress.fair_ordering.remove(&self.tree.quota, queue);
+        }
+        let (Some((order, id)), Some((best, _))) = (best_head, queue_heads.open.first()) else {
+            return;
+        };
+        // In a queue that admits by usage, another class may have a better rank.
+        let (best, above_quota) = (best.clone(), queue_heads.above_quota);
+        let rank = HeadRank {
+            path: self.path(queue, above_quota),
+            order: best,
+        };
+        let class = (queue, id);
+        self.insert_head(Head { class, order }, rank);
+    }
+
+    /// Scans the classes of a queue until the first eligible one is known.
+    fn find_open_heads(&mut self, queue: NodeId) {
+        let Some(queue_heads) = self.progress.heads.get_mut(&queue) else {
+            return;
+        };
+        let Some(node) = self.tree.queues.at(queue) else {
+            return;
+        };
+        let Some(cluster_queue) = self.cluster_queues.at_mut(node.cluster_queue) else {
+            return;
+        };
+        let scope = cluster_queue.scope(&node.config, self.settings);
+        let (pending, quota) = (&mut cluster_queue.pending, &self.tree.quota);
+        let mut met_one = false;
+        while let Some(after) = queue_heads.unseen.take() {
+            let Some((order, id)) = pending.next_head(after.as_ref()) else {
+                return;
+            };
+            if queue_heads
+                .open
+                .first()
+                .is_some_and(|(first, _)| first < order)
+            {
+                queue_heads.unseen = Some(after);
+                return;
+            }
+            let (order, id) = (order.clone(), id.clone());
+            queue_heads.unseen = Some(Bound::Excluded(order.clone()));
+            // Members with a reservation are done: the next member of the class is eligible already.
+            if self.progress.reserved.contains_key(&(queue, id.clone())) {
+                continue;
+            }
+            let class = pending.class(&id).filter(|_| !pending.is_inadmissible(&id));
+            let Some(class) = class else {
+                continue;
+            };
+            if !class.is_blocked(quota, queue, &scope) {
+                queue_heads.open.insert((order, id));
+                continue;
+            }
+            if !met_one && pending.are_blocked(quota, queue, &scope) {
+                queue_heads.unseen = None;
+                pending.mark_all_inadmissible();
+                return;
+            }
+            met_one = true;
+            pending.mark_inadmissible(&id);
+        }
+    }
+
+    /// The first eligible class in the order of a queue.
+    pub(super) fn best_head(&self, queue: NodeId) -> Option<(QueueOrder, ClassId)> {
+        let open = &self.progress.heads.get(&queue)?.open;
+        let node = self.tree.queues.at(queue)?;
+        let pending = &self.cluster_queue(queue)?.pending;
+        let best_head = match node.config.admission_mode {
+            AdmissionMode::ByOrder => open.first(),
+            AdmissionMode::ByUsage => open
+                .iter()
+                .min_by_key(|(order, id)| (self.used(id, node.id), order)),
+        };
+        let (order, id) = best_head?;
+        if node.config.strategy == QueueingStrategy::StrictFifo {
+            let head = match node.config.admission_mode {
+                AdmissionMode::ByOrder => pending.head(),
+                AdmissionMode::ByUsage => pending
+                    .heads()
+                    .min_by_key(|(order, id)| (self.used(id, node.id), *order)),
+            };
+            if head != Some((order, id)) {
+                return None;
+            }
+        }
+        Some((order.clone(), id.clone()))
+    }
+
+    /// The usage share of the LocalQueue of a class.
+    pub(super) fn used(&self, class: &ClassId, node: NodeId) -> Share {
+        let local_queue = class
+            .local_queue
+            .as_deref()
+            .and_then(|key| self.local_queues.get(key));
+        local_queue.map_or(Share::ZERO, |local_queue| {
+            local_queue.usage_share(&self.tree.quota, node, &self.config.flavor_resources)
+        })
+    }
+
+    pub(super) fn insert_head(&mut self, head: Head, rank: HeadRank) {
+        let queue = head.class.0;
+        if let Some(queue_heads) = self.progress.heads.get_mut(&queue) {
+            queue_heads.head_rank = Some(rank.clone());
+        }
+        if let BorrowingPath::Fair(path) = rank.path {
+            let (quota, standing) = (&self.tree.quota, (path, rank.order));
+            self.progress
+                .fair_ordering
+                .insert(quota, queue, head, standing);
+        } else {
+            self.progress.ranked.insert(rank, head);
+        }
+    }
 }

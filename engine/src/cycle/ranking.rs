@@ -6,7 +6,7 @@ use crate::api::queues::AdmissionMode;
 use crate::api::share::Share;
 use crate::cohort::reopened::ClassRef;
 use crate::cycle::context::Cycle;
-use crate::cycle::heads::{BorrowingPath, Head, HeadRank};
+use crate::cycle::head_rank::{BorrowingPath, Head, HeadRank};
 use crate::quota::usage::RequestedUsage;
 use crate::quota::view::{Levels, NodeId, View};
 

@@ -21,7 +21,7 @@ use crate::api::preemption_policy::Preemption;
 use crate::cohort::reopened::ClassRef;
 use crate::cycle::assigner::AssignmentResult;
 use crate::cycle::context::Cycle;
-use crate::cycle::heads::{Head, HeadRank};
+use crate::cycle::head_rank::{Head, HeadRank};
 use crate::flavor::options::{FlavorOptions, is_reducible};
 use crate::workload::queue_order::QueueOrder;
 
