@@ -1,16 +1,12 @@
-//! Clients of the API server. Two of them: watches stay open for long, writes don't. kube's own
-//! client repeats any verb on 429, 503 and 504, and a repeated POST makes two objects; ours send each
-//! request once.
+//! Clients of the API server. Two of them: watches stay open for long, writes don't. kube's default is to
+//! repeat any verb on 429, 503 and 504, and a repeated POST makes two objects; ours send each request once.
 
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use hyper_util::client::legacy::Client as HttpClient;
-use hyper_util::rt::TokioExecutor;
-use kube::client::{ClientBuilder, ConfigExt};
+use kube::client::ClientBuilder;
 use kube::{Client, Config};
 use tower::buffer::BufferLayer;
-use tower::{BoxError, ServiceBuilder};
 
 mod pages;
 
@@ -48,18 +44,11 @@ impl Clients {
             .with_layer(&BufferLayer::new(READS_WAITING_MAX))
             .with_layer(&BoundedPages::default())
             .build();
-        let write = write_client(&config).context("set up the client for writes")?;
+        // Each write has a deadline of its own. A read timeout would close connections that are idle between writes.
+        config.read_timeout = None;
+        let write = ClientBuilder::try_from(config)
+            .context("set up the client for writes")?
+            .build();
         Ok(Self { read, write })
     }
-}
-
-fn write_client(config: &Config) -> Result<Client> {
-    let connector = config.rustls_https_connector()?;
-    let http = HttpClient::builder(TokioExecutor::new()).build(connector);
-    let service = ServiceBuilder::new()
-        .layer(config.base_uri_layer())
-        .option_layer(config.auth_layer()?)
-        .map_err(BoxError::from)
-        .service(http);
-    Ok(ClientBuilder::new(service, config.default_namespace.clone()).build())
 }

@@ -227,11 +227,7 @@ async fn publish(client: Client, event: &Event) -> Result<(), Error> {
 }
 
 fn cut(mut note: String) -> String {
-    let mut end = note.len().min(NOTE_BYTES_MAX);
-    while !note.is_char_boundary(end) {
-        end -= 1;
-    }
-    note.truncate(end);
+    note.truncate(note.floor_char_boundary(NOTE_BYTES_MAX));
     note
 }
 

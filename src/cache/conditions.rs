@@ -114,11 +114,7 @@ pub fn set(
 }
 
 fn cut(mut message: String) -> String {
-    let mut end = message.len().min(MESSAGE_BYTES_MAX);
-    while !message.is_char_boundary(end) {
-        end -= 1;
-    }
-    message.truncate(end);
+    message.truncate(message.floor_char_boundary(MESSAGE_BYTES_MAX));
     message
 }
 

@@ -15,6 +15,7 @@ use super::staleness::Staleness;
 use super::subject::{Subject, Template, Uid};
 use super::workload::{WorkloadKey, WorkloadRecord};
 use crate::process::hashing::{HashMap, indexed, remove_from};
+use crate::process::invariants::violated;
 
 /// The jobs, Workloads and pods that are known.
 #[derive(Debug, Default)]
@@ -269,7 +270,10 @@ impl ObjectCache {
         let place = (key.namespace.clone(), queue.to_owned());
         let count = self.gated.entry(place.clone()).or_default();
         *count = count.saturating_add(change);
-        if *count == 0 {
+        if *count < 0 {
+            violated("what gates do not hold any more was counted");
+        }
+        if *count <= 0 {
             self.gated.remove(&place);
         }
     }

@@ -10,13 +10,25 @@ use sluice_kinds::view::QueueName;
 use super::held::HeldObjects;
 use super::pod::{Asks, CHAIN_MAX, OwnerRef, PodKey, PodRecord};
 use super::staleness::Staleness;
-use super::subject::GroupKey;
-use super::subject::Uid;
-
+use super::subject::{GroupKey, Subject, Uid};
 use crate::process::hashing::{HashMap, HashSet, indexed, remove_from};
+use crate::process::invariants::violated;
 
 /// An owner of pods: namespace and UID. A reference from another namespace names nobody.
 type OwnerKey = (Arc<str>, Uid);
+
+/// Whose quota a pod uses.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum QuotaOf {
+    /// Nobody's: it does not run yet, or has ended, or is in no queue.
+    Nobody,
+    /// That of this job or group.
+    With(Subject),
+    /// Its own.
+    Own,
+    /// What is above it is being looked up. What was so stays so.
+    Unknown,
+}
 
 /// The pods that Sluice looks after.
 #[derive(Debug, Default)]
@@ -219,9 +231,9 @@ impl Pods {
         self.by_owner.contains_key(&owner) || self.linked.contains_key(&owner)
     }
 
-    /// Whether the object `uid` is known to own an owner of pods.
-    pub fn is_linked(&self, uid: &Uid) -> bool {
-        self.linked.keys().any(|(_, owner)| owner == uid)
+    /// The objects that are known to own an owner of pods.
+    pub fn linked(&self) -> HashSet<&Uid> {
+        self.linked.keys().map(|(_, owner)| owner).collect()
     }
 
     /// Notes that the controller of the object `uid` is `owner`, and returns the pods below it.
@@ -315,7 +327,10 @@ impl Pods {
         let place = (key.namespace.clone(), queue.clone());
         let count = self.gated.entry(place.clone()).or_default();
         *count = count.saturating_add(change);
-        if *count == 0 {
+        if *count < 0 {
+            violated("what gates do not hold any more was counted");
+        }
+        if *count <= 0 {
             self.gated.remove(&place);
         }
     }

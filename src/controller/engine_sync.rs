@@ -2,21 +2,19 @@
 //! Workloads; a pod that is admitted by itself is its own record, with usage once Sluice's gate is removed and
 //! until it has ended.
 
-use std::sync::Arc;
-
 use k8s_openapi::jiff::Timestamp;
 use sluice_engine::{Admission, Event, LocalQueueKey, Time, WorkloadState};
 use sluice_kinds::gates::Gate;
 use sluice_kinds::hold::Hold;
 use sluice_kinds::pod::PodMode;
-use sluice_kinds::view::QueueName;
 use sluice_translate as translate;
 use tracing::warn;
 
 use super::Controller;
+use crate::cache::pods::QuotaOf;
 use crate::cache::{JobRecord, PodRecord, Subject, Uid, WorkloadRecord};
-use crate::controller::decisions::pod_usage::QuotaOf;
 use crate::controller::writes::in_flight::Kind;
+use crate::plan::pod::{pod_set_of, queue_of};
 use crate::plan::progress::LivePods;
 use crate::plan::workload::{Fit, priority};
 use crate::plan::{group, place, stall, unused_quota};
@@ -417,24 +415,4 @@ fn may_wait(job: &JobRecord, workload: &WorkloadRecord) -> bool {
     });
     let can_be_held = job.hold == Hold::Suspend || job.is_gated;
     is_queued && is_recorded && !is_held && !job.deleting && can_be_held
-}
-
-/// The LocalQueue of a pod that is admitted by itself. One that names none any more keeps what it was
-/// admitted with until it has ended.
-pub fn queue_of(pod: &PodRecord) -> Option<&str> {
-    match &pod.queue {
-        QueueName::Named(queue) => Some(queue),
-        QueueName::None | QueueName::Invalid(_) => {
-            let has_usage = pod.queue_gate.is_none() && matches!(pod.admitted, Some(Ok(_)));
-            has_usage.then_some("")
-        }
-    }
-}
-
-/// The pod set of its job that a pod belongs to, or the role that it plays in its group.
-pub fn pod_set_of(pod: &PodRecord, subject: &Subject) -> Option<Arc<str>> {
-    match subject {
-        Subject::Group(_) => Some(group::role_of(pod).into()),
-        Subject::Job(_) | Subject::Pod(_) => pod.pod_set.clone(),
-    }
 }

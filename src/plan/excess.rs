@@ -1,5 +1,5 @@
 //! Children of an object that is queued as a whole, as the Jobs of a JobSet are: they run together on what that one
-//! was admitted with. Says which of them may not run. Whose child an object is says `controller/intake/lineage.rs`.
+//! was admitted with. Says which of them may not run. Whose child an object is says `lineage.rs`.
 
 use std::collections::BTreeMap;
 

@@ -7,7 +7,6 @@
 pub mod cause;
 mod eviction;
 pub mod excess;
-pub mod explain;
 #[cfg(test)]
 pub mod fixtures;
 pub mod gate_status;
@@ -15,8 +14,10 @@ pub mod gates;
 pub mod group;
 pub mod job;
 pub mod late_admissions;
+pub mod lineage;
 mod next_write;
 mod outcome;
+pub mod pending_reason;
 pub mod place;
 mod placement;
 pub mod pod;

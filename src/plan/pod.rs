@@ -3,6 +3,7 @@
 //! what its Workload was admitted with.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use serde_json::json;
 use sluice_crds::{Admission, MANAGED_LABEL, POD_SET_ANNOTATION, PodSetAssignment};
@@ -10,12 +11,14 @@ use sluice_kinds::gates::{Gate, GateState};
 use sluice_kinds::patch::{Lifting, lifting_patch};
 use sluice_kinds::pod::{PodAdmission, PodMode};
 use sluice_kinds::template::Placement;
+use sluice_kinds::view::QueueName;
 
 use super::gates::{self, GateAction, GateNow};
+use super::group;
 use super::next_write::{PodPurpose, Write};
 use super::outcome::{Note, Now};
 use super::place;
-use crate::cache::{PodKey, PodRecord};
+use crate::cache::{PodKey, PodRecord, Subject};
 
 /// The gates that hold a pod by the annotations of the object that it belongs to, or its own.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -297,6 +300,26 @@ fn placement(assignment: &PodSetAssignment) -> Placement {
     Placement {
         node_selector: assignment.node_selector.clone(),
         tolerations: assignment.tolerations.clone(),
+    }
+}
+
+/// The LocalQueue of a pod that is admitted by itself. One that names none any more keeps what it was
+/// admitted with until it has ended.
+pub fn queue_of(pod: &PodRecord) -> Option<&str> {
+    match &pod.queue {
+        QueueName::Named(queue) => Some(queue),
+        QueueName::None | QueueName::Invalid(_) => {
+            let has_usage = pod.queue_gate.is_none() && matches!(pod.admitted, Some(Ok(_)));
+            has_usage.then_some("")
+        }
+    }
+}
+
+/// The pod set of its job that a pod belongs to, or the role that it plays in its group.
+pub fn pod_set_of(pod: &PodRecord, subject: &Subject) -> Option<Arc<str>> {
+    match subject {
+        Subject::Group(_) => Some(group::role_of(pod).into()),
+        Subject::Job(_) | Subject::Pod(_) => pod.pod_set.clone(),
     }
 }
 

@@ -127,5 +127,12 @@ fn readiness(known: &[Condition], is_ready: bool) -> Option<ConditionUpdate> {
     })
 }
 
+/// What a job has told of itself, in words that are equal if it is.
+pub fn told(status: &WorkloadStatus) -> String {
+    let ready = conditions::find(&status.conditions, Type::PodsReady);
+    let ready = ready.map_or("", |ready| ready.reason.as_str());
+    format!("{ready} {:?}", status.reclaimable_pods)
+}
+
 #[cfg(test)]
 mod tests;

@@ -48,8 +48,8 @@ fn arrows(sources: &[Source]) -> BTreeMap<String, Arrows> {
             |module: &&[String]| module.starts_with(&source.module) && **module != *source.module;
         let is_folder = source.is_folder || modules.iter().any(has_below);
         for used in source.uses(&modules) {
-            let is_within = |module: &[String]| module.first().is_some_and(|one| one == ONE_OBJECT);
-            if is_within(&source.module) && is_within(&used) {
+            let is_within = source.module.first().is_some_and(|one| one == ONE_OBJECT);
+            if is_within && used == [ONE_OBJECT] {
                 continue;
             }
             let pairs = source.module.iter().zip(&used);

@@ -84,9 +84,26 @@ impl Engine {
     /// The status of a LocalQueue; none if it does not exist.
     pub fn local_queue_status(&self, key: &LocalQueueKey) -> Option<LocalQueueStatus> {
         let local_queue = self.local_queues.get(key)?;
-        let object = local_queue.object.as_ref()?;
+        let queue = &local_queue.object.as_ref()?.cluster_queue;
+        Some(LocalQueueStatus {
+            active: self.local_queue_active(key)?,
+            pending: local_queue.demand.workloads(),
+            pending_requests: local_queue.demand.requests().clone(),
+            reserving: local_queue.usage.reserving(),
+            admitted: local_queue.usage.admitted(),
+            usage: (local_queue.usage).by_flavor(&self.config.flavor_resources, |used| used),
+            consumed: (local_queue.consumed.clone()).filter(|_| self.by_usage.contains(queue)),
+        })
+    }
+
+    /// Whether a LocalQueue admits workloads, or why not; none if it does not exist.
+    pub fn local_queue_active(
+        &self,
+        key: &LocalQueueKey,
+    ) -> Option<Result<(), LocalQueueInactiveReason>> {
+        let object = self.local_queues.get(key)?.object.as_ref()?;
         let queue = &object.cluster_queue;
-        let active = if object.stop != StopPolicy::None {
+        Some(if object.stop != StopPolicy::None {
             Err(LocalQueueInactiveReason::Stopped)
         } else if self.config.existing_queue(queue).is_none() {
             Err(LocalQueueInactiveReason::ClusterQueueNotFound(
@@ -97,15 +114,6 @@ impl Engine {
         } else {
             self.queue_active(queue)
                 .map_err(LocalQueueInactiveReason::ClusterQueueInactive)
-        };
-        Some(LocalQueueStatus {
-            active,
-            pending: local_queue.demand.workloads(),
-            pending_requests: local_queue.demand.requests().clone(),
-            reserving: local_queue.usage.reserving(),
-            admitted: local_queue.usage.admitted(),
-            usage: (local_queue.usage).by_flavor(&self.config.flavor_resources, |used| used),
-            consumed: (local_queue.consumed.clone()).filter(|_| self.by_usage.contains(queue)),
         })
     }
 

@@ -139,10 +139,7 @@ impl fmt::Display for Problem {
 
 /// Quotes `value` with control characters escaped, cut to [`QUOTED_BYTES_MAX`].
 fn quote(value: &str) -> String {
-    let mut end = value.len().min(QUOTED_BYTES_MAX);
-    while !value.is_char_boundary(end) {
-        end -= 1;
-    }
+    let end = value.floor_char_boundary(QUOTED_BYTES_MAX);
     match value.get(..end) {
         Some(head) if end < value.len() => format!("{:?}", format!("{head}…")),
         _ => format!("{value:?}"),

@@ -34,10 +34,7 @@ pub fn gate_object_patch<'a>(
         annotations.insert(ADMISSION_GATED_BY.to_owned(), value);
     }
     if !failures.is_empty() {
-        let mut end = failures.len().min(FAILURES_BYTES_MAX);
-        while !failures.is_char_boundary(end) {
-            end -= 1;
-        }
+        let end = failures.floor_char_boundary(FAILURES_BYTES_MAX);
         let text = failures.get(..end).unwrap_or_default().to_owned();
         annotations.insert(GATE_FAILURES_ANNOTATION.to_owned(), text);
     } else if annotation(object, GATE_FAILURES_ANNOTATION).is_some() {

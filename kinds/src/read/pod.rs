@@ -176,13 +176,6 @@ impl PodView {
             ..asks
         })
     }
-
-    /// The scheduling gates that stand for gate annotations and are still there.
-    pub fn propagated_left(&self) -> impl Iterator<Item = &Arc<str>> {
-        self.other_gates
-            .iter()
-            .filter(|name| self.propagated.contains(name))
-    }
 }
 
 impl PodMode {

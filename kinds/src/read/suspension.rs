@@ -69,11 +69,6 @@ impl Suspension {
         }
     }
 
-    /// Whether Sluice starts the object when neither a gate nor a queue holds it any more.
-    pub const fn ends_without_queue(self) -> bool {
-        matches!(self, Self::BySluice)
-    }
-
     /// Whether the object may be queued, to be started when it is admitted. One that its user suspended
     /// after Sluice had released it waits for its user.
     pub const fn ends_by_admission(self) -> bool {
@@ -138,17 +133,16 @@ mod tests {
     fn the_mark_says_whose_a_suspension_is() {
         use HeldMark::{Held, Released};
         let cases = [
-            (false, None, Suspension::None, false, false),
-            (false, Some(Held), Suspension::None, false, false),
-            (false, Some(Released), Suspension::None, false, false),
-            (true, None, Suspension::AtCreation, false, true),
-            (true, Some(Held), Suspension::BySluice, true, true),
-            (true, Some(Released), Suspension::ByUser, false, false),
+            (false, None, Suspension::None, false),
+            (false, Some(Held), Suspension::None, false),
+            (false, Some(Released), Suspension::None, false),
+            (true, None, Suspension::AtCreation, true),
+            (true, Some(Held), Suspension::BySluice, true),
+            (true, Some(Released), Suspension::ByUser, false),
         ];
-        for (is_suspended, mark, whose, without_queue, by_admission) in cases {
+        for (is_suspended, mark, whose, by_admission) in cases {
             let suspension = Suspension::of(is_suspended, mark);
             assert_eq!(suspension, whose);
-            assert_eq!(suspension.ends_without_queue(), without_queue, "{whose:?}");
             assert_eq!(suspension.ends_by_admission(), by_admission, "{whose:?}");
         }
     }

@@ -9,10 +9,10 @@ use sluice_kinds::view::QueueName;
 
 use crate::cache::{Subject, Uid};
 use crate::controller::Controller;
-use crate::controller::engine_sync::queue_of;
 use crate::controller::writes::in_flight::InFlightWrite;
 use crate::plan::cause::{Cause, Preemptor, Replacement, preempting};
-use crate::plan::{Note, PodPurpose, StatusPurpose, Write, pod as plan, workload};
+use crate::plan::pod::{self as plan, queue_of};
+use crate::plan::{Note, PodPurpose, StatusPurpose, Write, workload};
 
 /// What becomes of an evicted subject.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -11,8 +11,8 @@ use tracing::warn;
 use crate::cache::pod::{CHAIN_MAX, OwnerRef};
 use crate::cache::{JobKey, JobRecord, Subject, Uid};
 use crate::controller::Controller;
-use crate::controller::intake::lineage::Known;
 use crate::plan::excess::{Excess, RunningChild, excess, note};
+use crate::plan::lineage::Known;
 use crate::plan::{JobPatch, JobPurpose, Write};
 use crate::process::hashing::HashMap;
 use crate::process::invariants::violated;
@@ -54,6 +54,9 @@ impl ExcessChildren {
 
     /// A suspension has ended. Whatever the reply, the object is seen again, as it is.
     pub fn ended(&mut self) {
+        if self.running == 0 {
+            violated("a suspension that ends was in flight");
+        }
         self.running = self.running.saturating_sub(1);
     }
 

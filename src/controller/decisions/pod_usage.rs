@@ -12,29 +12,16 @@ use sluice_kinds::hold::Hold;
 use sluice_kinds::pod::{PodAdmission, PodMode};
 use sluice_kinds::view::QueueName;
 
-use crate::cache::pods::Root;
+use crate::cache::pods::{QuotaOf, Root};
 use crate::cache::{PodKey, PodRecord, Subject, Uid, WATCH_LAG};
 use crate::controller::Controller;
-use crate::controller::engine_sync::pod_set_of;
 use crate::plan::Note;
+use crate::plan::pod::pod_set_of;
 use crate::process::clock::Moment;
 use crate::process::hashing::HashMap;
 
 /// Most pods with usage of their own that are looked at again in a second: somebody may make thousands.
 const LOOKS_MAX: usize = 200;
-
-/// Whose quota a pod uses.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum QuotaOf {
-    /// Nobody's: it does not run yet, or has ended, or is in no queue.
-    Nobody,
-    /// That of this job or group.
-    With(Subject),
-    /// Its own.
-    Own,
-    /// What is above it is being looked up. What was so stays so.
-    Unknown,
-}
 
 /// Pods with usage of their own though they were not admitted by themselves.
 #[derive(Debug, Default)]

@@ -9,8 +9,7 @@ use sluice_kinds::pod::{PodAdmission, PodPhase};
 
 use crate::cache::{PodRecord, Subject, Uid};
 use crate::controller::Controller;
-use crate::controller::engine_sync::pod_set_of;
-use crate::plan::pod::{self as plan, Member};
+use crate::plan::pod::{self as plan, Member, pod_set_of};
 use crate::plan::{Note, PodPurpose, Write, workload};
 
 impl Controller {

@@ -151,9 +151,8 @@ impl Controller {
             (QueueName::Invalid(_), _) | (_, None) => false,
             (QueueName::Named(queue), Some(namespace)) => {
                 let key = LocalQueueKey::new(namespace.clone(), queue.as_str());
-                let status = self.engine.local_queue_status(&key);
-                suspension != Suspension::ByUser
-                    && status.is_some_and(|status| status.active.is_ok())
+                let active = self.engine.local_queue_active(&key);
+                suspension != Suspension::ByUser && active.is_some_and(|active| active.is_ok())
             }
         }
     }

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use sluice_kinds::CompiledKind;
 use sluice_kinds::hold::Hold;
 
-use super::lineage::{GroupKind, Known, Lineage, is_pod, lineage};
 use crate::cache::children::Child;
 use crate::cache::pod::OwnerRef;
 use crate::cache::pod::{Before, deletion_seen};
@@ -15,6 +14,7 @@ use crate::controller::Controller;
 use crate::controller::gates::count_changes;
 use crate::plan::Note;
 use crate::plan::job::left_suspended;
+use crate::plan::lineage::{GroupKind, Known, Lineage, is_pod, lineage};
 
 impl Controller {
     pub(in crate::controller) fn job_applied(&mut self, key: &JobKey, mut record: JobRecord) {

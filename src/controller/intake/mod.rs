@@ -8,7 +8,6 @@
 pub(super) mod children;
 pub(super) mod devices;
 pub(super) mod jobs;
-pub(super) mod lineage;
 pub(super) mod owners;
 pub(super) mod pods;
 pub(super) mod rereads;

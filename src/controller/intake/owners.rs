@@ -11,13 +11,14 @@ use sluice_crds::HELD_ANNOTATION;
 use sluice_kinds::view::{QueueLabels, QueueName};
 use sluice_kinds::{HeldMark, gates};
 
-use super::lineage::Known;
 use crate::api::lookup::Found;
 use crate::cache::pod::OwnerRef;
 use crate::cache::{Subject, Uid};
 use crate::controller::Controller;
+use crate::plan::lineage::Known;
 use crate::process::clock::{Moment, Now};
 use crate::process::hashing::{HashMap, HashSet};
+use crate::process::invariants::violated;
 
 /// Questions at the same time.
 const CONCURRENCY: usize = 8;
@@ -163,6 +164,9 @@ impl Controller {
     /// Takes in who owns what: the pods and jobs below are looked at again.
     pub(in crate::controller) fn owner_found(&mut self, answer: Answer) {
         let Answer { question, found } = answer;
+        if self.owners.running == 0 {
+            violated("a question about an owner that is answered was asked");
+        }
         self.owners.running = self.owners.running.saturating_sub(1);
         let Question {
             namespace, owner, ..
@@ -228,8 +232,8 @@ impl Controller {
         for pod in self.objects.pods.unlink_ownerless() {
             self.pod_changed(&pod);
         }
-        let pods = &self.objects.pods;
-        self.owners.forget(|uid| pods.is_linked(uid), self.now);
+        let linked = self.objects.pods.linked();
+        self.owners.forget(|uid| linked.contains(uid), self.now);
         // What could not be read a while ago is asked for again.
         self.decide_again(self.objects.children.waiting());
     }

@@ -8,10 +8,9 @@ use sluice_crds::MANAGED_LABEL;
 use sluice_engine::Event;
 use sluice_kinds::pod::PodMode;
 
-use crate::cache::pods::Root;
+use crate::cache::pods::{QuotaOf, Root};
 use crate::cache::{GroupKey, PodKey, PodRecord, Subject, Uid};
 use crate::controller::Controller;
-use crate::controller::decisions::pod_usage::QuotaOf;
 use crate::controller::gates::count_changes;
 use crate::process::hashing::HashSet;
 

@@ -11,6 +11,7 @@ use crate::api::lookup::FoundJob;
 use crate::cache::additions::Added;
 use crate::cache::{JobKey, Source};
 use crate::controller::Controller;
+use crate::process::invariants::violated;
 
 /// Jobs that are read at the same time.
 const CONCURRENCY: usize = 8;
@@ -100,6 +101,9 @@ impl Controller {
     /// Takes in a job that was read again.
     pub(in crate::controller) fn read_again(&mut self, answer: ReadAgain) {
         let ReadAgain { reread, found } = answer;
+        if self.rereads.running == 0 {
+            violated("a job that was read again was to be read");
+        }
         self.rereads.running = self.rereads.running.saturating_sub(1);
         match found {
             FoundJob::Object(object) => {

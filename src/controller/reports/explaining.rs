@@ -11,7 +11,7 @@ use crate::cache::conditions::{self, Type};
 use crate::cache::{Subject, Uid, WorkloadKey, WorkloadRecord};
 use crate::controller::Controller;
 use crate::controller::writes::in_flight::InFlightWrite;
-use crate::plan::explain::{self, NotReserved};
+use crate::plan::pending_reason::{self, NotReserved};
 use crate::plan::{StatusPurpose, Write, workload};
 use crate::process::clock::{Moment, Now};
 use crate::process::hashing::HashSet;
@@ -142,12 +142,16 @@ impl Controller {
     ) -> Option<(NotReserved, String)> {
         let said = self
             .undeclared(subject, record)
-            .or_else(|| explain::deactivated(record))
+            .or_else(|| pending_reason::deactivated(record))
             .or_else(|| self.paused(subject));
         said.or_else(|| {
             let explanation = self.engine.explain(&subject.id())?;
             let head = self.name_of_head(&explanation, Some(&*key.namespace));
-            explain::waiting_workload(&explanation, self.requeue_at(key, record), head.as_deref())
+            pending_reason::waiting_workload(
+                &explanation,
+                self.requeue_at(key, record),
+                head.as_deref(),
+            )
         })
     }
 
@@ -167,7 +171,7 @@ impl Controller {
         let namespace = self.objects.pods.key(uid).map(|key| &key.namespace);
         let said = explanation.as_ref().and_then(|explanation| {
             let head = self.name_of_head(explanation, namespace.map(|namespace| &**namespace));
-            explain::waiting(explanation, head.as_deref())
+            pending_reason::waiting(explanation, head.as_deref())
         });
         let Some((reason, message)) = said else {
             return true;
@@ -194,7 +198,7 @@ impl Controller {
         let subject = Subject::from(head);
         if let Some((_, record)) = self.objects.workload_of(&subject) {
             let told = conditions::find(&record.status.conditions, Type::QuotaReserved)?;
-            let (_, message) = explain::waiting(&self.engine.explain(head)?, None)?;
+            let (_, message) = pending_reason::waiting(&self.engine.explain(head)?, None)?;
             if told.message != message {
                 return None;
             }

@@ -13,7 +13,7 @@ use crate::cache::conditions::{self, Type};
 use crate::cache::workload::workload_name;
 use crate::cache::{JobKey, JobRecord, PodKey, PodRecord, Subject, WorkloadKey, WorkloadRecord};
 use crate::controller::Controller;
-use crate::plan::explain::{self, NotReserved};
+use crate::plan::pending_reason::{self, NotReserved};
 use crate::process::hashing::HashMap;
 use crate::visibility::{Findings, Found, HOLDERS_MAX, Job, Named, State, Stated, Why};
 
@@ -224,7 +224,7 @@ impl Controller {
         let key = self.objects.pods.key(&pod.uid);
         let told = explanation.and_then(|explanation| {
             let head = self.name_of_head(&explanation, key.map(|key| &*key.namespace));
-            explain::waiting(&explanation, head.as_deref())
+            pending_reason::waiting(&explanation, head.as_deref())
         });
         let told = told.map(|(reason, message)| why(reason.as_str(), &message));
         Some((state, told))

@@ -3,10 +3,7 @@
 
 use std::time::Duration;
 
-use sluice_crds::WorkloadStatus;
-
 use crate::cache::Subject;
-use crate::cache::conditions::{self, Type};
 use crate::controller::Controller;
 use crate::plan::{StatusPurpose, Write};
 use crate::process::clock::Moment;
@@ -71,11 +68,4 @@ fn is_report(write: &Write) -> bool {
             ..
         }
     )
-}
-
-/// What a job has told of itself, in words that are equal if it is.
-pub fn told(status: &WorkloadStatus) -> String {
-    let ready = conditions::find(&status.conditions, Type::PodsReady);
-    let ready = ready.map_or("", |ready| ready.reason.as_str());
-    format!("{ready} {:?}", status.reclaimable_pods)
 }

@@ -22,6 +22,7 @@ use crate::plan::status::GatedOfQueue;
 use crate::plan::{shares, status};
 use crate::process::clock::{Moment, Now};
 use crate::process::hashing::{HashMap, HashSet};
+use crate::process::invariants::violated;
 use crate::process::metrics::Metrics;
 
 /// Status writes at the same time.
@@ -233,6 +234,7 @@ impl Statuses {
         let (Ok(known), Ok(mut status)) =
             (serde_json::to_value(known), serde_json::to_value(status))
         else {
+            violated("a status has only what JSON has");
             return;
         };
         name_what_is_gone(&known, &mut status);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::api::write::operation;
 use crate::cache::Subject;
-use crate::controller::reports::progress::told;
+use crate::plan::progress::told;
 use crate::plan::{StatusPurpose, Write};
 use crate::process::clock::Moment;
 use crate::process::hashing::{HashMap, HashSet};

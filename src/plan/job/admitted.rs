@@ -1,4 +1,4 @@
-//! A job that holds quota: it is released if it asks for no more than it was given, evicted if not, and what it
+//! A job that holds quota, by an admission that is stored: it is released if it asks for no more than it was given, evicted if not, and what it
 //! tells of itself is passed on. How an evicted one stops is `plan/eviction.rs`.
 
 use sluice_crds::WorkloadSpec;

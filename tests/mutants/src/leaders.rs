@@ -83,7 +83,7 @@ pub(crate) static MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "an owner that can't be read is absent",
-        "src/controller/intake/lineage.rs",
+        "src/plan/lineage.rs",
         (
             "Known::Unreadable => return Lineage::Unreadable(owner),",
             "Known::Unreadable => return Lineage::Orphan,",

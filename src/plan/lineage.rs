@@ -1,5 +1,5 @@
 //! Whether an object goes with one above it: its controllers are followed upwards, by UID, to one that
-//! is managed. Only known things are followed here; who asks for what isn't known is `owners.rs`.
+//! is managed. Only known things are followed here; who asks for what isn't known is `controller/intake/owners.rs`.
 
 use std::sync::Arc;
 
