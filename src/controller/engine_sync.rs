@@ -26,7 +26,7 @@ impl Controller {
     /// Makes the engine see the Workload of a job or group as it is recorded.
     pub(super) fn sync_workload(&mut self, subject: &Subject) {
         let id = subject.id();
-        let unused_since = self.unused_since(subject);
+        let unused = self.unused(subject);
         let in_flight = self.writes.of(subject);
         let job = self.objects.job_of(subject).map(|(_, job)| job);
         let Some((key, workload)) = self.objects.workload_of(subject) else {
@@ -53,7 +53,8 @@ impl Controller {
                         )
                     }
                     Ok(admission) => WorkloadState::Admitted(Admission {
-                        unused_since: unused_since.map(time),
+                        unused_since: unused.since.map(time),
+                        had_nodes: unused.had_nodes,
                         ..admission
                     }),
                     Err(problems) => {

@@ -275,7 +275,7 @@ impl Controller {
             orphans: Orphans::default(),
             own_usage: OwnUsage::default(),
             seconds: 0,
-            unused: UnusedQuota::default(),
+            unused: UnusedQuota::new(now.wall),
             expected: Expected::default(),
             decided: Decided::default(),
             levels: Levels::new(options.local_queue_metrics),

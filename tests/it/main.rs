@@ -104,6 +104,7 @@ mod quota_trees;
 mod races;
 mod reclaimable;
 mod release;
+mod recovery;
 mod requeue;
 mod reservations;
 mod reserved_quota;

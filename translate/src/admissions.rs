@@ -53,6 +53,7 @@ pub fn admission<S: BuildHasher>(
             cohort: admission.cohort_name.as_deref().map(Into::into),
             since: Time::default(),
             unused_since: None,
+            had_nodes: false,
             pod_sets,
         })
     } else {
@@ -93,6 +94,7 @@ pub fn pod_admission(
             flavors: flavors
                 .iter()
                 .map(|(resource, flavor)| (resource.as_str().into(), flavor.as_str().into()))
+        had_nodes: false,
                 .collect(),
             usage,
         }]),

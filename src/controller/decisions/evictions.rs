@@ -69,6 +69,7 @@ impl Controller {
             EvictReason::LocalQueueStopped => Cause::local_queue_stopped(),
             EvictReason::ReservationTimedOut => match subject {
                 Subject::Pod(_) => Cause::pod_timed_out(),
+                _ if self.unused.has_had_nodes(subject) => Cause::recovery_timed_out(),
                 Subject::Job(_) | Subject::Group(_) => Cause::timed_out(),
             },
             EvictReason::Preempted { by, right } => {
