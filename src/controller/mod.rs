@@ -28,7 +28,8 @@
 //! | `UnusedQuota` | quota that is held and not used | `decisions/unused_quota.rs` |
 //! | `Expected` | evictions and releases that should have had an effect | `decisions/stalls.rs` |
 //! | `Orphans`, `ExcessChildren` | jobs that are gone with pods that run; children that may not run | `decisions/` |
-//! | `Recorder`, `PendingReasons`, `Reports`, `Statuses` | what users have been told | `reports/` |
+//! | `GoneMembers` | pods of groups that have succeeded and are gone | `decisions/gone_members.rs` |
+//! | `Recorder`, `PendingReasons`, `Reports`, `Statuses`, `UnreadableObjects` | what users have been told | `reports/` |
 //! | `Decided`, `Levels` | what metrics are made of | `reports/turns.rs`, `reports/levels.rs` |
 //!
 //! Must not know clients or clocks but in `shell`. Uses all other folders.
@@ -79,6 +80,7 @@ use crate::process::recorded_times::Sight;
 use crate::process::term::TermName;
 use agenda::Agenda;
 use decisions::excess::ExcessChildren;
+use decisions::gone_members::GoneMembers;
 use decisions::late_admissions::LateAdmissions;
 use decisions::opening::{Opening, Phase};
 use decisions::orphans::Orphans;
@@ -226,6 +228,7 @@ pub struct Controller {
     unused: UnusedQuota,
     orphans: Orphans,
     own_usage: OwnUsage,
+    gone_members: GoneMembers,
     expected: Expected,
     decided: Decided,
     levels: Levels,
@@ -275,6 +278,7 @@ impl Controller {
             orphans: Orphans::default(),
             own_usage: OwnUsage::default(),
             seconds: 0,
+            gone_members: GoneMembers::default(),
             unused: UnusedQuota::new(now.wall),
             expected: Expected::default(),
             decided: Decided::default(),
