@@ -153,6 +153,10 @@ impl Controller {
         if self.group_stays(subject, &cause.message) {
             return Eviction::Stays;
         }
+        // Nobody stops the pods of a job that is gone: they hold its quota until they are.
+        if subject.job().is_some() && self.objects.job_of(subject).is_none() {
+            return Eviction::Stays;
+        }
         // It has been told, and does not stop.
         let known = self.objects.workload_of(subject);
         if known.is_some_and(|(_, record)| record.is_evicting()) {
