@@ -79,8 +79,14 @@ impl Controller {
         };
         let queue = LocalQueueKey::new(key.namespace.clone(), workload.spec.queue_name.as_str());
         let is_kept = self.is_not_made_again(subject) && self.keeps(&queue, workload);
-        let Ok(pod_sets) = translate::pod_sets(&workload.spec, !is_kept) else {
-            warn!(workload = %key.name, "requests can't be counted");
+        // Where nobody knows what it asked for, its admission says what it holds; or its spec is written anew.
+        let held = match &state {
+            WorkloadState::Admitted(held) | WorkloadState::Evicting(held, _) => Some(held),
+            _ => None,
+        };
+        let asked = translate::pod_sets(&workload.spec, !is_kept).ok();
+        let asked = asked.filter(|_| workload.unreadable.is_none());
+        let Some(pod_sets) = asked.or_else(|| held.map(translate::admitted_pod_sets)) else {
             self.engine.apply(Event::RemoveWorkload(id));
             return;
         };

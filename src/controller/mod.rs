@@ -100,6 +100,7 @@ use reports::levels::Levels;
 use reports::progress::Reports;
 use reports::statuses::{self, Statuses};
 use reports::turns::Decided;
+use reports::unreadable::UnreadableObjects;
 pub use shell::Shell;
 use wakes::Wake;
 use writes::Writes;
@@ -227,10 +228,11 @@ pub struct Controller {
     late: LateAdmissions,
     unused: UnusedQuota,
     orphans: Orphans,
-    own_usage: OwnUsage,
     gone_members: GoneMembers,
+    own_usage: OwnUsage,
     expected: Expected,
     decided: Decided,
+    unreadable: UnreadableObjects,
     levels: Levels,
 }
 
@@ -276,12 +278,13 @@ impl Controller {
             pod_labels: PodLabels::default(),
             late: LateAdmissions::new(term),
             orphans: Orphans::default(),
+            gone_members: GoneMembers::default(),
             own_usage: OwnUsage::default(),
             seconds: 0,
-            gone_members: GoneMembers::default(),
             unused: UnusedQuota::new(now.wall),
             expected: Expected::default(),
             decided: Decided::default(),
+            unreadable: UnreadableObjects::default(),
             levels: Levels::new(options.local_queue_metrics),
             metrics,
             recorder: Recorder::default(),

@@ -61,6 +61,13 @@ pub fn admission<S: BuildHasher>(
     }
 }
 
+/// The pod sets of an admission, where nobody knows what they asked for.
+pub fn admitted_pod_sets(admission: &engine::Admission) -> Vec<engine::PodSet> {
+    let sets = admission.pod_sets.iter();
+    sets.map(|set| engine::PodSet::new(set.name.clone(), set.count))
+        .collect()
+}
+
 /// What a pod holds that was released by itself: what it asks for, of the flavors that it was given, in this
 /// ClusterQueue and the cohort that it was in by then.
 pub fn pod_admission(
@@ -87,6 +94,7 @@ pub fn pod_admission(
         cohort: cohort.map(Into::into),
         since: Time::default(),
         unused_since: None,
+        had_nodes: false,
         pod_sets: Arc::new([engine::PodSetAssignment {
             name: (&*asks.name).into(),
             count: 1,
@@ -94,7 +102,6 @@ pub fn pod_admission(
             flavors: flavors
                 .iter()
                 .map(|(resource, flavor)| (resource.as_str().into(), flavor.as_str().into()))
-        had_nodes: false,
                 .collect(),
             usage,
         }]),

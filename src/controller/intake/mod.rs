@@ -12,3 +12,4 @@ pub(super) mod lineage;
 pub(super) mod owners;
 pub(super) mod pods;
 pub(super) mod rereads;
+mod settings;
