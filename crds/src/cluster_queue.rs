@@ -142,6 +142,11 @@ pub struct Reservation {
     /// pod that is admitted by itself is deleted, also a bare pod unless whenNotRestartable is Keep.
     #[schemars(range(min = 1, max = 604_800))]
     pub timeout_seconds: i32,
+    /// A job all of whose pods were bound to nodes may lose some of them later, and wait for those that replace
+    /// them. It is evicted if one of these is not bound within this time after its creation. Absent: it is not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 604_800))]
+    pub recovery_timeout_seconds: Option<i32>,
     /// How long an evicted job backs off before it is queued again.
     #[serde(default)]
     pub backoff: Backoff,

@@ -2,6 +2,8 @@
 //! namespaces and what namespaces add to pods. Turns each change into engine events. How quota is counted
 //! is not known here: that is the engine's, and `sluice_translate`'s.
 
+mod effect;
+mod kept;
 mod read;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,20 +28,14 @@ use super::additions::{Added, PodAdditions, set};
 use super::devices::Devices;
 use super::gates::Gates;
 use super::gates::dependencies::Dependencies;
-use super::subject::Template;
 use crate::cache::source::Source;
-use read::{container_requests, countable, first_flavors, parse};
-
-/// What is kept of a queue or cohort beside what the engine knows.
-#[derive(Debug, Clone)]
-pub struct Kept<Status> {
-    /// `metadata.generation`.
-    pub generation: Option<i64>,
-    /// The status that the API server has.
-    pub status: Status,
-    /// Why the object can't be used, if it can't.
-    pub broken: Option<String>,
-}
+pub use effect::{Effect, Unreadable};
+use kept::cannot_be_read;
+pub use kept::{Fault, Kept, unknown};
+pub use read::text;
+use read::{
+    container_requests, countable, first_flavors, held_cohort, held_local_queue, held_queue, parse,
+};
 
 /// The settings.
 #[derive(Debug, Default)]
@@ -80,25 +76,6 @@ pub struct Cluster {
     terminating: BTreeSet<String>,
 }
 
-/// What a change of the settings means for others.
-#[derive(Debug, Default)]
-pub struct Effect {
-    /// What to tell the engine.
-    pub events: Vec<Event>,
-    /// Whether the priority of jobs may have changed.
-    pub priorities: bool,
-    /// Whether the usage of pods that run without a record may have changed.
-    pub first_choice: bool,
-    /// Whether a ClusterQueue keeps pods now that it did not keep, or the other way round.
-    pub keeps: bool,
-    /// The template of claims that counts as something else now.
-    pub template: Option<Template>,
-    /// Whose pods something else is added to now.
-    pub added: Option<Added>,
-    /// The gate of which its Gate, or a namespace, says something else now.
-    pub gate: Option<Gate>,
-}
-
 impl Cluster {
     /// Nothing but what the configuration says is known.
     pub fn new(devices: Devices, managed_namespaces: Arc<ManagedNamespaces>) -> Self {
@@ -112,8 +89,22 @@ impl Cluster {
     /// Takes in the object `name` from `source`; `None` if it is gone.
     ///
     /// # Errors
-    /// What can't be read in the object. What was known of it stays.
+    /// The object can't be read.
     pub fn change(
+        &mut self,
+        source: &Source,
+        namespace: &str,
+        name: &str,
+        object: Option<&DynamicObject>,
+    ) -> Result<Effect, Unreadable> {
+        let changed = self.take_in(source, namespace, name, object);
+        changed.map_err(|error| match object {
+            Some(object) => self.unreadable(source, (namespace, name), object, error),
+            None => Unreadable::gone(error),
+        })
+    }
+
+    fn take_in(
         &mut self,
         source: &Source,
         namespace: &str,
@@ -213,6 +204,55 @@ impl Cluster {
             | Source::Dependencies(..) => Vec::new(),
         };
         Ok(effect)
+    }
+
+    /// Takes in that an object can't be read. What was known of it before stays in force. Where nothing is known, what
+    /// depends on it waits.
+    fn unreadable(
+        &mut self,
+        source: &Source,
+        (namespace, name): (&str, &str),
+        object: &DynamicObject,
+        error: String,
+    ) -> Unreadable {
+        let mut known = self.known(source).into_iter();
+        let is_in_force = known.any(|(of, known)| (&*of, &*known) == (namespace, name));
+        let key = LocalQueueKey::new(namespace, name);
+        let mut events = Vec::new();
+        match source {
+            Source::ClusterQueue if is_in_force => {
+                cannot_be_read(&mut self.queues, name, object, &error);
+            }
+            Source::Cohort if is_in_force => {
+                cannot_be_read(&mut self.cohorts, name, object, &error);
+            }
+            Source::LocalQueue if is_in_force => {
+                cannot_be_read(&mut self.local_queues, &key, object, &error);
+            }
+            Source::ClusterQueue => {
+                self.queues.insert(name.to_owned(), unknown(object, &error));
+                events.push(Event::UpsertClusterQueue(held_queue(name, object)));
+                events.extend(self.select(|_, queue| queue == name));
+            }
+            Source::Cohort => {
+                self.cohorts
+                    .insert(name.to_owned(), unknown(object, &error));
+                events.push(Event::UpsertCohort(held_cohort(name, object)));
+            }
+            Source::LocalQueue => {
+                self.local_queues
+                    .insert(key.clone(), unknown(object, &error));
+                let local_queue = held_local_queue(&key, object);
+                events.push(self.local_event(&local_queue));
+                self.local_queue_specs.insert(key, local_queue);
+            }
+            _ => {}
+        }
+        Unreadable {
+            error,
+            is_in_force,
+            events,
+        }
     }
 
     /// What becomes of objects without a queue in this namespace, if it is known.
@@ -329,7 +369,7 @@ impl Cluster {
             Kept {
                 generation: queue.metadata.generation,
                 status: queue.status.unwrap_or_default(),
-                broken,
+                fault: broken.map(Fault::Broken),
             },
         );
         let queue =
@@ -348,10 +388,7 @@ impl Cluster {
         let kept = Kept {
             generation: cohort.metadata.generation,
             status: cohort.status.unwrap_or_default(),
-            broken: translated
-                .as_ref()
-                .err()
-                .map(|problems| summarize(problems)),
+            fault: (translated.as_ref().err()).map(|problems| Fault::Broken(summarize(problems))),
         };
         self.cohorts.insert(name.to_owned(), kept);
         let cohort = translated.unwrap_or_else(|_| sluice_engine::Cohort {
@@ -372,10 +409,7 @@ impl Cluster {
         let kept = Kept {
             generation: queue.metadata.generation,
             status,
-            broken: translated
-                .as_ref()
-                .err()
-                .map(|problems| summarize(problems)),
+            fault: (translated.as_ref().err()).map(|problems| Fault::Broken(summarize(problems))),
         };
         self.local_queues.insert(key.clone(), kept);
         // As a ClusterQueue that can't be counted.

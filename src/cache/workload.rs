@@ -5,11 +5,14 @@ use std::sync::Arc;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use kube::api::DynamicObject;
+use serde::Deserialize;
+use serde_json::Value;
 use sluice_crds::{
-    Admission, JOB_UID_LABEL, POD_GROUP_LABEL, PODS_MADE_BY_ANNOTATION, Workload, WorkloadSpec,
-    WorkloadStatus,
+    Admission, JOB_UID_LABEL, POD_GROUP_LABEL, PODS_MADE_BY_ANNOTATION, PodSet, Workload,
+    WorkloadSpec, WorkloadStatus,
 };
 use sluice_kinds::metadata::group_version;
+use sluice_kinds::problem::summarize;
 
 use super::staleness::Revision;
 use super::subject::Uid;
@@ -74,8 +77,10 @@ pub struct WorkloadRecord {
     pub owner: Option<Owner>,
     /// Whether a controller makes the pods again that it stands for, if it stands for a group of pods.
     pub is_made_again: bool,
-    /// `spec`.
+    /// `spec`, or what of it can be read.
     pub spec: WorkloadSpec,
+    /// What is wrong with the spec, if it can't be read or counted.
+    pub unreadable: Option<String>,
     /// `status`, as far as it counts.
     pub status: WorkloadStatus,
     /// What the times in `status` say on this process's clock.
@@ -88,11 +93,17 @@ pub struct WorkloadRecord {
 impl WorkloadRecord {
     /// Reads `object`.
     ///
+    /// A spec that does not fit its type hurts itself: the quota that the status says is held all the same.
+    ///
     /// # Errors
-    /// What does not fit the type.
+    /// What of the rest does not fit the type.
     pub fn read(object: DynamicObject) -> Result<(WorkloadKey, Self), serde_json::Error> {
         let revision = Revision::of(&object);
-        let workload: Workload = object.try_parse().map_err(serde::de::Error::custom)?;
+        let (workload, unreadable) = parse(object)?;
+        let unreadable = unreadable.or_else(|| {
+            let counted = sluice_translate::pod_sets(&workload.spec, true);
+            counted.err().map(|problems| summarize(&problems))
+        });
         let metadata = workload.metadata;
         let name: Arc<str> = metadata.name.unwrap_or_default().into();
         let owner = metadata
@@ -135,6 +146,7 @@ impl WorkloadRecord {
                 .annotations
                 .is_some_and(|annotations| annotations.contains_key(PODS_MADE_BY_ANNOTATION)),
             spec: workload.spec,
+            unreadable,
             status: workload.status.unwrap_or_default(),
             times: RecordedTimes::default(),
             late: None,
@@ -220,6 +232,47 @@ impl WorkloadRecord {
 
     fn is(&self, kind: Type) -> bool {
         conditions::is_true(&self.status.conditions, kind)
+    }
+}
+
+/// The Workload, and what is wrong with its spec, of which the rest is taken then.
+fn parse(mut object: DynamicObject) -> Result<(Workload, Option<String>), serde_json::Error> {
+    let mut take = |field| object.data.get_mut(field).map(Value::take);
+    let (spec, status) = (take("spec").unwrap_or_default(), take("status"));
+    let status: Option<WorkloadStatus> = status.map(serde_json::from_value).transpose()?;
+    let (spec, unreadable) = match WorkloadSpec::deserialize(&spec) {
+        Ok(spec) => (spec, None),
+        Err(error) => (legible(&spec, status.as_ref()), Some(error.to_string())),
+    };
+    let workload = Workload {
+        metadata: object.metadata,
+        spec,
+        status,
+    };
+    Ok((workload, unreadable))
+}
+
+/// What of a spec can be read that does not fit its type, with the pod sets that were admitted.
+fn legible(spec: &Value, status: Option<&WorkloadStatus>) -> WorkloadSpec {
+    let admission = status.and_then(|status| status.admission.as_ref());
+    let admitted = admission
+        .into_iter()
+        .flat_map(|admission| &admission.pod_set_assignments);
+    let pod_sets = admitted.map(|set| PodSet {
+        name: set.name.clone(),
+        count: set.count,
+        ..PodSet::default()
+    });
+    let queue_name = spec.get("queueName").and_then(Value::as_str);
+    let priority = spec.get("priority").and_then(Value::as_i64);
+    WorkloadSpec {
+        queue_name: queue_name.unwrap_or_default().to_owned(),
+        priority: priority
+            .and_then(|value| value.try_into().ok())
+            .unwrap_or_default(),
+        active: spec.get("active").and_then(Value::as_bool).unwrap_or(true),
+        pod_sets: pod_sets.collect(),
+        ..WorkloadSpec::default()
     }
 }
 

@@ -24,7 +24,7 @@ impl Controller {
     /// Makes the engine see the Workload of a job or group as it is recorded.
     pub(super) fn sync_workload(&mut self, subject: &Subject) {
         let id = subject.id();
-        let unused_since = self.unused_since(subject);
+        let unused = self.unused(subject);
         let in_flight = self.writes.of(subject);
         let job = self.objects.job_of(subject).map(|(_, job)| job);
         let Some((key, workload)) = self.objects.workload_of(subject) else {
@@ -51,7 +51,8 @@ impl Controller {
                         )
                     }
                     Ok(admission) => WorkloadState::Admitted(Admission {
-                        unused_since: unused_since.map(time),
+                        unused_since: unused.since.map(time),
+                        had_nodes: unused.had_nodes,
                         ..admission
                     }),
                     Err(problems) => {
@@ -76,8 +77,14 @@ impl Controller {
         };
         let queue = LocalQueueKey::new(key.namespace.clone(), workload.spec.queue_name.as_str());
         let is_kept = self.is_not_made_again(subject) && self.keeps(&queue, workload);
-        let Ok(pod_sets) = translate::pod_sets(&workload.spec, !is_kept) else {
-            warn!(workload = %key.name, "requests can't be counted");
+        // Where nobody knows what it asked for, its admission says what it holds; or its spec is written anew.
+        let held = match &state {
+            WorkloadState::Admitted(held) | WorkloadState::Evicting(held, _) => Some(held),
+            _ => None,
+        };
+        let asked = translate::pod_sets(&workload.spec, !is_kept).ok();
+        let asked = asked.filter(|_| workload.unreadable.is_none());
+        let Some(pod_sets) = asked.or_else(|| held.map(translate::admitted_pod_sets)) else {
             self.engine.apply(Event::RemoveWorkload(id));
             return;
         };

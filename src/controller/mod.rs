@@ -28,7 +28,8 @@
 //! | `UnusedQuota` | quota that is held and not used | `decisions/unused_quota.rs` |
 //! | `Expected` | evictions and releases that should have had an effect | `decisions/stalls.rs` |
 //! | `Orphans`, `ExcessChildren` | jobs that are gone with pods that run; children that may not run | `decisions/` |
-//! | `Recorder`, `PendingReasons`, `Reports`, `Statuses` | what users have been told | `reports/` |
+//! | `GoneMembers` | pods of groups that have succeeded and are gone | `decisions/gone_members.rs` |
+//! | `Recorder`, `PendingReasons`, `Reports`, `Statuses`, `UnreadableObjects` | what users have been told | `reports/` |
 //! | `Decided`, `Levels` | what metrics are made of | `reports/turns.rs`, `reports/levels.rs` |
 //!
 //! Must not know clients or clocks but in `shell`. Uses all other folders.
@@ -79,6 +80,7 @@ use crate::process::recorded_times::Sight;
 use crate::process::term::TermName;
 use agenda::Agenda;
 use decisions::excess::ExcessChildren;
+use decisions::gone_members::GoneMembers;
 use decisions::late_admissions::LateAdmissions;
 use decisions::opening::{Opening, Phase};
 use decisions::orphans::Orphans;
@@ -98,6 +100,7 @@ use reports::levels::Levels;
 use reports::progress::Reports;
 use reports::statuses::{self, Statuses};
 use reports::turns::Decided;
+use reports::unreadable::UnreadableObjects;
 pub use shell::Shell;
 use wakes::Wake;
 use writes::Writes;
@@ -225,9 +228,11 @@ pub struct Controller {
     late: LateAdmissions,
     unused: UnusedQuota,
     orphans: Orphans,
+    gone_members: GoneMembers,
     own_usage: OwnUsage,
     expected: Expected,
     decided: Decided,
+    unreadable: UnreadableObjects,
     levels: Levels,
 }
 
@@ -273,11 +278,13 @@ impl Controller {
             pod_labels: PodLabels::default(),
             late: LateAdmissions::new(term),
             orphans: Orphans::default(),
+            gone_members: GoneMembers::default(),
             own_usage: OwnUsage::default(),
             seconds: 0,
-            unused: UnusedQuota::default(),
+            unused: UnusedQuota::new(now.wall),
             expected: Expected::default(),
             decided: Decided::default(),
+            unreadable: UnreadableObjects::default(),
             levels: Levels::new(options.local_queue_metrics),
             metrics,
             recorder: Recorder::default(),

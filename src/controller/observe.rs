@@ -5,8 +5,7 @@ use std::sync::Arc;
 
 use kube::api::DynamicObject;
 use sluice_gates::Outcome;
-use sluice_kinds::pod::PodMode;
-use tracing::{debug, warn};
+use tracing::debug;
 
 use super::Controller;
 use super::lists::Place;
@@ -16,6 +15,7 @@ use crate::cache::workload::Owner;
 use crate::cache::{
     JobKey, JobRecord, PodKey, Revision, Subject, Uid, WorkloadKey, WorkloadRecord,
 };
+use crate::controller::reports::unreadable::reference;
 use crate::process::invariants::violated;
 
 /// An object that a watch has seen.
@@ -200,62 +200,22 @@ impl Controller {
         }
     }
 
-    fn setting(
-        &mut self,
-        source: &Source,
-        namespace: &str,
-        name: &str,
-        object: Option<&DynamicObject>,
-    ) {
-        match self.cluster.change(source, namespace, name, object) {
-            Ok(effect) => {
-                for event in effect.events {
-                    self.engine.apply(event);
-                }
-                if effect.priorities {
-                    let jobs = self.objects.jobs();
-                    let subjects = jobs.map(|(_, job)| Subject::Job(job.uid.clone()));
-                    let subjects: Vec<_> = subjects.collect();
-                    self.agenda.sync_all(subjects.iter().cloned());
-                    self.agenda.plan_all(subjects);
-                    self.look_at_all_pods();
-                }
-                self.agenda.recount_claims(effect.template);
-                if let Some(added) = effect.added {
-                    self.additions_changed(&added);
-                }
-                if let Some(gate) = effect.gate {
-                    self.gate_changed(&gate);
-                }
-                if effect.keeps {
-                    self.look_at_all_pods();
-                }
-                if effect.first_choice {
-                    self.recharge_unrecorded_pods();
-                }
-                if object.is_none() && *source == Source::Gate {
-                    self.metrics.forget_gate(name);
-                }
-                if object.is_none() && *source == Source::ClusterQueue {
-                    self.metrics.forget_queue(name);
-                }
-            }
-            Err(error) => warn!(
-                ?source,
-                namespace, name, error, "object can't be read and is ignored"
-            ),
-        }
-    }
-
     fn workload_applied(&mut self, object: DynamicObject) {
-        let (namespace, name) = place(&object);
+        let about = reference(&Source::Workload, &object.metadata);
         let (key, mut record) = match WorkloadRecord::read(object) {
             Ok(read) => read,
             Err(error) => {
-                warn!(%namespace, %name, %error, "Workload can't be read and is ignored");
-                return;
+                let error = error.to_string();
+                return self.cannot_be_read(&Source::Workload, about, &error, false);
             }
         };
+        match &record.unreadable {
+            Some(error) => {
+                let holds = record.status.admission.is_some();
+                self.cannot_be_read(&Source::Workload, about, error, holds);
+            }
+            None => self.can_be_read(&Source::Workload, &key.namespace, &key.name),
+        }
         // An owner in another namespace is none (a forged reference).
         let owner = record.owner.clone().filter(|owner| {
             self.objects
@@ -351,6 +311,7 @@ impl Controller {
         if uid.is_some_and(|uid| *known.uid != *uid) {
             return;
         }
+        self.can_be_read(&Source::Workload, &key.namespace, &key.name);
         if let Some(Owner { subject, .. }) = self
             .objects
             .remove_workload(key)
@@ -359,34 +320,6 @@ impl Controller {
             self.agenda.plan(subject.clone());
             self.sync_workload(&subject);
             self.prune(&subject);
-        }
-    }
-
-    /// Looks again at all pods that are admitted by themselves.
-    fn look_at_all_pods(&mut self) {
-        let uids: Vec<Uid> = self
-            .objects
-            .pods
-            .all()
-            .map(|(_, pod)| pod.uid.clone())
-            .collect();
-        for uid in uids {
-            self.pod_changed(&uid);
-        }
-    }
-
-    /// What runs without a record of its admission has usage in the flavors that its queue says.
-    fn recharge_unrecorded_pods(&mut self) {
-        let uids: Vec<Uid> = self
-            .objects
-            .pods
-            .all()
-            .filter(|(_, pod)| pod.mode == PodMode::Single && pod.is_released())
-            .filter(|(_, pod)| !matches!(pod.admitted, Some(Ok(_))))
-            .map(|(_, pod)| pod.uid.clone())
-            .collect();
-        for uid in uids {
-            self.sync_pod(&uid);
         }
     }
 

@@ -287,8 +287,8 @@ fn put(kinds: &mut Kinds, object: &DynamicObject, queue_gates: &QueueGates) {
             None
         }
         Err(error) => {
-            warn!(jobkind = %name, %error, "JobKind is ignored");
-            None
+            // What it said before stays in force. Of one that was not known, objects wait until it can be read.
+            return warn!(jobkind = %name, %error, "JobKind can't be read");
         }
     };
     match compiled {

@@ -61,6 +61,14 @@ impl Cause {
         )
     }
 
+    /// A job has lost pods, and not all that replace them have found nodes in time.
+    pub fn recovery_timed_out() -> Self {
+        Self::new(
+            TIMED_OUT,
+            "Not all pods that replaced others were bound to nodes within spec.reservation.recoveryTimeoutSeconds of the ClusterQueue",
+        )
+    }
+
     /// A pod that is admitted by itself has found no node in time.
     pub fn pod_timed_out() -> Self {
         Self::new(

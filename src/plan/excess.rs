@@ -212,9 +212,20 @@ fn is_held(root: &JobRecord) -> bool {
     is_gated || matches!(root.queue, QueueName::Named(_))
 }
 
-/// What a Workload was queued with, all its pods together. What could not be counted never was admitted.
+/// What a Workload was queued with, all its pods together. What could not be counted never was admitted: where it
+/// can't be read any more, the admission says how much that was.
 fn amounts_of(record: &WorkloadRecord) -> Amounts {
     let mut amounts = Amounts::new();
+    if record.unreadable.is_some() {
+        let admission = record.status.admission.iter();
+        for (name, quantity) in
+            (admission.flat_map(|of| &of.pod_set_assignments)).flat_map(|set| &set.resource_usage)
+        {
+            let sum = amounts.entry(name.clone()).or_default();
+            *sum = sum.saturating_add(quantity.nanos().unwrap_or_default());
+        }
+        return amounts;
+    }
     for set in &record.spec.pod_sets {
         for (name, quantity) in &set.requests {
             let amount = quantity.nanos().unwrap_or_default();

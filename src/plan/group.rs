@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::api::ObjectMeta;
-use sluice_crds::{JOB_UID_LABEL, POD_GROUP_LABEL, PODS_MADE_BY_ANNOTATION, Workload};
+use sluice_crds::{
+    JOB_UID_LABEL, POD_GROUP_LABEL, PODS_MADE_BY_ANNOTATION, ReclaimablePod, Workload,
+};
 use sluice_kinds::pod::{PodGroup, PodMode, PodPhase};
 use sluice_kinds::problem::summarize;
 use sluice_kinds::view::{Finished, PodSetView, QueueName};
@@ -40,6 +42,8 @@ pub struct Situation<'a> {
     pub still_in_use: bool,
     /// How many of its pods may run: released, and not gone.
     pub live_pods: usize,
+    /// How many pods of each role have succeeded and are gone.
+    pub succeeded_and_gone: &'a BTreeMap<String, u32>,
     /// Its priority, or why that can't be known.
     pub priority: &'a dyn Fn(&PodRecord) -> Result<Priority, MissingClass>,
     /// How long it backs off after it has given its quota back, if it has to.
@@ -71,10 +75,16 @@ pub fn plan(situation: &Situation<'_>) -> Plan {
         if record.is_finished() {
             return again(situation, key, record);
         }
-        if let Some(finished) = finished(pods, group.total) {
+        let gone = with_gone(record, situation);
+        if let Some(finished) = finished(pods, &gone, group.total) {
             let status = workload::finished(record, &finished, *now);
             return status_write(key, record, status, StatusPurpose::Finish)
                 .and_note(workload::finished_note(&finished));
+        }
+        if record.status.admission.is_some() && gone != record.status.reclaimable_pods {
+            let mut status = record.status.clone();
+            status.reclaimable_pods = gone;
+            return status_write(key, record, status, StatusPurpose::Report);
         }
         if record.is_evicting() {
             return if 0 < situation.live_pods {
@@ -95,7 +105,7 @@ pub fn plan(situation: &Situation<'_>) -> Plan {
             } else {
                 Plan::note(Note::normal(
                     "WaitsForReplacement",
-                    "Pods of this group have failed, and none runs: its quota stays reserved for replacement pods; delete the pods of the group to end it",
+                    "Pods of this group have failed or were deleted, and none runs: its quota stays reserved for replacement pods; delete the pods of the group to end it",
                 ))
             };
         }
@@ -267,12 +277,39 @@ fn again(situation: &Situation<'_>, key: &WorkloadKey, record: &WorkloadRecord) 
     delete_workload(key, record)
 }
 
+/// How many pods of each pod set have succeeded and are gone: as recorded, or more. What still runs is not gone.
+fn with_gone(record: &WorkloadRecord, situation: &Situation<'_>) -> Vec<ReclaimablePod> {
+    let admission = record.status.admission.iter();
+    let sets = admission.flat_map(|admission| &admission.pod_set_assignments);
+    let gone = sets.map(|set| {
+        let pods = situation.pods.iter().map(|(_, pod)| pod);
+        let runs = pods.filter(|pod| pod.is_released() && role_of(pod) == set.name);
+        let runs = i32::try_from(runs.count()).unwrap_or(i32::MAX);
+        let known = situation.succeeded_and_gone.get(&set.name);
+        let known = known.map_or(0, |count| i32::try_from(*count).unwrap_or(i32::MAX));
+        let recorded = i32::try_from(record.reclaimed(&set.name)).unwrap_or(i32::MAX);
+        ReclaimablePod {
+            name: set.name.clone(),
+            count: known.min(set.count.saturating_sub(runs)).max(recorded),
+        }
+    });
+    gone.filter(|set| 0 < set.count).collect()
+}
+
 /// How the group ended, if it has: all pods have succeeded, or one that can't be replaced has failed
 /// and none runs any more.
-fn finished(pods: &[(&PodKey, &PodRecord)], total: u32) -> Option<Finished> {
+fn finished(
+    pods: &[(&PodKey, &PodRecord)],
+    gone: &[ReclaimablePod],
+    total: u32,
+) -> Option<Finished> {
     let of = |phase: PodPhase| pods.iter().filter(move |(_, pod)| pod.phase == phase);
-    let succeeded = of(PodPhase::Succeeded).count();
-    if u32::try_from(succeeded).is_ok_and(|succeeded| total <= succeeded) {
+    let gone = gone
+        .iter()
+        .map(|set| u32::try_from(set.count).unwrap_or_default());
+    let present = u32::try_from(of(PodPhase::Succeeded).count()).unwrap_or(u32::MAX);
+    let succeeded = gone.fold(present, u32::saturating_add);
+    if total <= succeeded {
         return Some(Finished {
             succeeded: true,
             message: format!("All {total} pods of the group succeeded"),

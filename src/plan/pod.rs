@@ -5,6 +5,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use k8s_openapi::jiff::Timestamp;
 use serde_json::json;
 use sluice_crds::{Admission, MANAGED_LABEL, POD_SET_ANNOTATION, PodSetAssignment};
 use sluice_kinds::gates::{Gate, GateState};
@@ -293,6 +294,35 @@ pub fn releases<'a>(
         chosen.extend(ready.map(|member| (*member, assignment)));
     }
     chosen
+}
+
+/// Pods of an admitted job for which there is no place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PodsWaiting {
+    /// How many.
+    pub count: usize,
+    /// When the oldest of them was created.
+    pub since: Option<Timestamp>,
+}
+
+/// The pods that wait behind Sluice's gate alone and are not released now, if there are some.
+pub fn waiting(
+    members: &[Member<'_>],
+    releases: &[(Member<'_>, &PodSetAssignment)],
+) -> Option<PodsWaiting> {
+    let is_released = |member: &Member<'_>| {
+        let mut released = releases.iter();
+        released.any(|(released, _)| released.pod.uid == member.pod.uid)
+    };
+    let waiting = members.iter().filter(|member| {
+        let waits = member.pod.is_candidate() && !member.is_leaving && !member.is_busy;
+        waits && !is_released(member)
+    });
+    let created: Vec<_> = waiting.map(|member| member.pod.created).collect();
+    (!created.is_empty()).then(|| PodsWaiting {
+        count: created.len(),
+        since: created.into_iter().flatten().min(),
+    })
 }
 
 /// What the flavors of `assignment` add to a pod.

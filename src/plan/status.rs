@@ -16,21 +16,23 @@ use sluice_translate::{quantity, resource_list};
 use super::gate_status;
 use super::outcome::Now;
 use super::shares;
+use crate::cache::cluster::Fault;
 use crate::cache::conditions::{self, ConditionUpdate, Type};
 
-/// The status of a ClusterQueue. `broken` says why the object can't be used at all.
+/// The status of a ClusterQueue. `fault` says what is wrong with the object.
 pub fn cluster_queue(
     known: &ClusterQueueStatus,
     status: &sluice_engine::QueueStatus,
     quota: Option<&QueueQuota>,
-    broken: Option<&str>,
+    fault: Option<&Fault>,
     generation: Option<i64>,
     now: Now,
 ) -> ClusterQueueStatus {
-    let update = match (broken, &status.active) {
-        (Some(message), _) => inactive("Invalid", format!("Can't admit: {message}")),
+    let update = match (fault, &status.active) {
+        (Some(Fault::Broken(message)), _) => inactive("Invalid", format!("Can't admit: {message}")),
+        (Some(Fault::Unreadable(error)), Ok(())) => as_before("Admits jobs", error),
         (None, Ok(())) => active("Admits jobs"),
-        (None, Err(reason)) => inactive(
+        (_, Err(reason)) => inactive(
             reason.reason(),
             format!("Can't admit: {}{}", reason, remedy(reason)),
         ),
@@ -66,20 +68,23 @@ pub struct GatedOfQueue {
     pub backlog: Option<ConditionUpdate>,
 }
 
-/// The status of a LocalQueue. `quota` is that of its ClusterQueue. `broken` says why the object can't be used at all.
+/// The status of a LocalQueue. `quota` is that of its ClusterQueue. `fault` says what is wrong with the object.
 pub fn local_queue(
     known: &LocalQueueStatus,
     status: &sluice_engine::LocalQueueStatus,
     quota: Option<&QueueQuota>,
-    broken: Option<&str>,
+    fault: Option<&Fault>,
     gated: GatedOfQueue,
     generation: Option<i64>,
     now: Now,
 ) -> LocalQueueStatus {
-    let update = match (broken, &status.active) {
-        (Some(message), _) => inactive("Invalid", format!("Can't admit: {message}")),
+    let update = match (fault, &status.active) {
+        (Some(Fault::Broken(message)), _) => inactive("Invalid", format!("Can't admit: {message}")),
+        (Some(Fault::Unreadable(error)), Ok(())) => {
+            as_before("Jobs of this queue can be admitted", error)
+        }
         (None, Ok(())) => active("Jobs of this queue can be admitted"),
-        (None, Err(reason)) => inactive(
+        (_, Err(reason)) => inactive(
             local_reason(reason),
             format!("Can't admit: {}{}", reason, local_remedy(reason)),
         ),
@@ -122,14 +127,19 @@ pub fn local_queue(
 pub fn cohort(
     known: &CohortStatus,
     status: &sluice_engine::CohortStatus,
-    broken: Option<&str>,
+    fault: Option<&Fault>,
     generation: Option<i64>,
     now: Now,
 ) -> CohortStatus {
-    let update = match (broken, &status.active) {
-        (Some(message), _) => inactive("Invalid", format!("Quota can't be counted: {message}")),
+    let update = match (fault, &status.active) {
+        (Some(Fault::Broken(message)), _) => {
+            inactive("Invalid", format!("Quota can't be counted: {message}"))
+        }
+        (Some(Fault::Unreadable(error)), Ok(())) => {
+            as_before("Queues of this cohort can admit jobs", error)
+        }
         (None, Ok(())) => active("Queues of this cohort can admit jobs"),
-        (None, Err(reason)) => inactive(
+        (_, Err(reason)) => inactive(
             reason.reason(),
             format!(
                 "Queues of this cohort can't admit: {}{}",
@@ -181,6 +191,16 @@ fn active(message: &str) -> ConditionUpdate {
         is_true: true,
         reason: "Ready",
         message: message.to_owned(),
+    }
+}
+
+/// What is said of an object that can't be read any more.
+fn as_before(message: &str, error: &str) -> ConditionUpdate {
+    ConditionUpdate {
+        reason: "Unreadable",
+        ..active(&format!(
+            "{message}, by the object as it was before: it can't be read now: {error}"
+        ))
     }
 }
 

@@ -86,6 +86,29 @@ pub fn unused_since<'a>(
     Some(waiting.max(admitted))
 }
 
+/// Whether as many pods of an admitted Workload have, or had until they ended, nodes as it was admitted with.
+pub fn all_have_nodes<'a>(
+    record: &WorkloadRecord,
+    pods: impl Iterator<Item = &'a PodRecord>,
+) -> bool {
+    let assignments = record.status.admission.iter();
+    let assignments = assignments.flat_map(|admission| &admission.pod_set_assignments);
+    let wanted = assignments.map(|set| {
+        let count = u32::try_from(set.count).unwrap_or_default();
+        count.saturating_sub(record.reclaimed(&set.name))
+    });
+    let wanted = wanted.fold(0, u32::saturating_add);
+    let with_node = pods.filter(|pod| pod.is_released() && pod.is_bound).count();
+    0 < wanted && usize::try_from(wanted).is_ok_and(|wanted| wanted <= with_node)
+}
+
+/// Whether what is unused since then is so only since a time at which the Workload would have been evicted if its
+/// pods had had no nodes before.
+pub fn is_later(unused_since: Timestamp, admitted: Timestamp, terms: &Reservation) -> bool {
+    let for_long = SignedDuration::try_from(timeout(terms)).unwrap_or(SignedDuration::MAX);
+    for_long < unused_since.duration_since(admitted)
+}
+
 /// Since when a pod that was released has waited for a node, if it does.
 pub fn pod_unused_since(pod: &PodRecord) -> Option<Timestamp> {
     let waits = pod.is_released() && !pod.is_bound && !pod.deleting;

@@ -1,13 +1,13 @@
 //! Explains one workload or tree of cohorts at a time to whoever asks: the controller says what it finds, the list of its
 //! queue says the place of a workload, and what has to end is worked out where that holds nobody up.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use sluice_engine::NodeName;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot};
 use tokio::time::{sleep, timeout};
 
+use super::caller::Caller;
 use super::cohorts::quota_tree::QuotaTree;
 use super::cohorts::taken::not_found;
 use super::explained::explanation::WorkloadExplanation;
@@ -15,6 +15,7 @@ use super::explained::findings::{Named, State};
 use super::pending::place::Place;
 use super::problem::Problem;
 use super::question::Asked;
+use super::turns::Turns;
 use super::views::Desk;
 use crate::process::clock;
 
@@ -30,8 +31,7 @@ const READERS_MAX: usize = 64;
 pub struct Explainer {
     asks: mpsc::Sender<Asked>,
     desk: Desk,
-    readers: Arc<Semaphore>,
-    turn: Arc<Semaphore>,
+    turns: Turns,
 }
 
 impl Explainer {
@@ -40,8 +40,7 @@ impl Explainer {
         Self {
             asks,
             desk,
-            readers: Arc::new(Semaphore::new(READERS_MAX)),
-            turn: Arc::new(Semaphore::new(1)),
+            turns: Turns::new(READERS_MAX),
         }
     }
 
@@ -49,8 +48,12 @@ impl Explainer {
     ///
     /// # Errors
     /// There is no such workload, or it can't be told in time.
-    pub async fn explain(&self, named: Named) -> Result<WorkloadExplanation, Problem> {
-        let turn = self.turn().await?;
+    pub async fn explain(
+        &self,
+        caller: &Caller,
+        named: Named,
+    ) -> Result<WorkloadExplanation, Problem> {
+        let turn = self.turns.turn(caller, DEADLINE).await?;
         let not_found = named.not_found();
         let (reply, found) = oneshot::channel();
         let asked = Asked::Workload { named, reply };
@@ -79,8 +82,8 @@ impl Explainer {
     ///
     /// # Errors
     /// There is no such node, or it can't be told in time.
-    pub async fn tree(&self, of: NodeName) -> Result<QuotaTree, Problem> {
-        let turn = self.turn().await?;
+    pub async fn tree(&self, caller: &Caller, of: NodeName) -> Result<QuotaTree, Problem> {
+        let turn = self.turns.turn(caller, DEADLINE).await?;
         let not_found = not_found(&of);
         let (reply, found) = oneshot::channel();
         let tree = self.ask(Asked::Tree { of, reply }, found).await?;
@@ -90,15 +93,6 @@ impl Explainer {
             QuotaTree::new(tree, at)
         });
         tree.await.map_err(|_| Problem::Busy)
-    }
-
-    /// Waits for a turn, which lasts until what is returned is dropped.
-    async fn turn(&self) -> Result<(OwnedSemaphorePermit, OwnedSemaphorePermit), Problem> {
-        let reader = self.readers.clone().try_acquire_owned();
-        let reader = reader.map_err(|_| Problem::Busy)?;
-        let turn = timeout(DEADLINE, self.turn.clone().acquire_owned()).await;
-        let turn = turn.ok().and_then(Result::ok).ok_or(Problem::Busy)?;
-        Ok((turn, reader))
     }
 
     async fn ask<T>(&self, asked: Asked, found: oneshot::Receiver<T>) -> Result<T, Problem> {

@@ -11,6 +11,7 @@
 //!
 //! Must not know the controller: it is asked over a channel. Uses `process` and `plan`.
 
+mod caller;
 mod cohorts;
 mod discovery;
 mod explained;
@@ -22,6 +23,7 @@ mod problem;
 mod question;
 mod routes;
 mod serve;
+mod turns;
 mod views;
 
 pub use cohorts::taken::TakenTree;

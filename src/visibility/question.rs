@@ -35,3 +35,14 @@ pub enum Asked {
         reply: oneshot::Sender<Option<TakenTree>>,
     },
 }
+
+impl Asked {
+    /// Whether nobody waits for the answer any more.
+    pub fn is_closed(&self) -> bool {
+        match self {
+            Self::Pending { reply, .. } => reply.is_closed(),
+            Self::Workload { reply, .. } => reply.is_closed(),
+            Self::Tree { reply, .. } => reply.is_closed(),
+        }
+    }
+}

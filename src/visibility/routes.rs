@@ -7,6 +7,7 @@ use axum::{Json, Router};
 use sluice_engine::{LocalQueueKey, NodeName, QueueName};
 use tokio::sync::watch;
 
+use super::caller::{Caller, Callers};
 use super::discovery;
 use super::explained::findings::Named;
 use super::explainer::Explainer;
@@ -21,6 +22,7 @@ use crate::process::lease::Leader;
 struct Reception {
     desk: Desk,
     explainer: Explainer,
+    callers: Callers,
     leader: watch::Receiver<Leader>,
 }
 
@@ -49,62 +51,72 @@ pub fn router(desk: Desk, explainer: Explainer, leader: watch::Receiver<Leader>)
         .with_state(Reception {
             desk,
             explainer,
+            callers: Callers::default(),
             leader,
         })
 }
 
 async fn cluster_queue(
     State(reception): State<Reception>,
+    caller: Caller,
     Path(name): Path<String>,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
     let place = Place::ClusterQueue(QueueName::from(name));
-    reception.pending(place, query.as_deref()).await
+    reception.pending(&caller, place, query.as_deref()).await
 }
 
 async fn local_queue(
     State(reception): State<Reception>,
+    caller: Caller,
     Path((namespace, name)): Path<(String, String)>,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
     let place = Place::LocalQueue(LocalQueueKey::new(namespace, name));
-    reception.pending(place, query.as_deref()).await
+    reception.pending(&caller, place, query.as_deref()).await
 }
 
 async fn workload(
     State(reception): State<Reception>,
+    caller: Caller,
     Path((namespace, name)): Path<(String, String)>,
 ) -> Result<Response, Problem> {
     let (namespace, name) = (namespace.into(), name.into());
-    reception.explain(Named::Workload { namespace, name }).await
+    let named = Named::Workload { namespace, name };
+    reception.explain(&caller, named).await
 }
 
 async fn pod(
     State(reception): State<Reception>,
+    caller: Caller,
     Path((namespace, name)): Path<(String, String)>,
 ) -> Result<Response, Problem> {
     let (namespace, name) = (namespace.into(), name.into());
-    reception.explain(Named::Pod { namespace, name }).await
+    let named = Named::Pod { namespace, name };
+    reception.explain(&caller, named).await
 }
 
 async fn cohort_tree(
     State(reception): State<Reception>,
+    caller: Caller,
     Path(name): Path<String>,
 ) -> Result<Response, Problem> {
-    reception.tree(NodeName::Cohort(name.into())).await
+    reception.tree(&caller, NodeName::Cohort(name.into())).await
 }
 
 async fn tree(
     State(reception): State<Reception>,
+    caller: Caller,
     Path(name): Path<String>,
 ) -> Result<Response, Problem> {
-    reception.tree(NodeName::Queue(name.into())).await
+    reception.tree(&caller, NodeName::Queue(name.into())).await
 }
 
 impl Reception {
-    async fn tree(&self, of: NodeName) -> Result<Response, Problem> {
+    async fn tree(&self, caller: &Caller, of: NodeName) -> Result<Response, Problem> {
         self.leads()?;
-        let tree = self.explainer.tree(of).await?;
+        let _question = self.callers.ask(caller)?;
+        let tree = self.explainer.tree(caller, of).await?;
         Ok(Json(tree).into_response())
     }
 
@@ -115,15 +127,22 @@ impl Reception {
         }
     }
 
-    async fn explain(&self, named: Named) -> Result<Response, Problem> {
+    async fn explain(&self, caller: &Caller, named: Named) -> Result<Response, Problem> {
         self.leads()?;
-        let explained = self.explainer.explain(named).await?;
+        let _question = self.callers.ask(caller)?;
+        let explained = self.explainer.explain(caller, named).await?;
         Ok(Json(explained).into_response())
     }
 
-    async fn pending(&self, place: Place, query: Option<&str>) -> Result<Response, Problem> {
+    async fn pending(
+        &self,
+        caller: &Caller,
+        place: Place,
+        query: Option<&str>,
+    ) -> Result<Response, Problem> {
         let page = Page::read(query)?;
         self.leads()?;
+        let _question = self.callers.ask(caller)?;
         let view = self.desk.view(place.clone()).await?;
         let summary = PendingWorkloadsSummary::new(&view, &place, page)?;
         Ok(Json(summary).into_response())

@@ -102,7 +102,7 @@ impl Views {
                 _ = sweep.tick() => self.kept.retain(|kept| kept.since.elapsed() < KEPT_FOR),
             }
             if self.asking.is_empty()
-                && let Some(place) = self.to_ask.pop_front()
+                && let Some(place) = self.next()
             {
                 self.asking.spawn(ask(self.asks.clone(), place));
             }
@@ -131,6 +131,18 @@ impl Views {
         }
         self.readers.entry(place.clone()).or_default().push(reply);
         self.ask_for(place);
+    }
+
+    /// The next queue to ask about. Where all have hung up who asked for it, nobody is asked.
+    fn next(&mut self) -> Option<Place> {
+        while let Some(place) = self.to_ask.pop_front() {
+            let readers = self.readers.get(&place);
+            if readers.is_none_or(|readers| readers.iter().any(|reader| !reader.is_closed())) {
+                return Some(place);
+            }
+            self.readers.remove(&place);
+        }
+        None
     }
 
     fn ask_for(&mut self, place: Place) {

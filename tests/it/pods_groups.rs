@@ -17,6 +17,7 @@ both_ways!(
     a_group_starts_as_a_whole,
     a_failed_pod_is_replaced,
     a_group_that_is_not_to_be_retried_ends,
+    a_succeeded_pod_that_is_deleted_has_done_its_part,
     a_foreign_gate_on_one_holds_the_group,
     pods_of_a_group_may_differ,
 );
@@ -181,6 +182,38 @@ async fn a_group_that_is_not_to_be_retried_ends(admission: Admission) -> Result<
             scene.delete("Pod", name).await?;
         }
         scene.see_gone("Workload", name_of(&workload)).await
+    })
+    .await
+}
+
+/// A pod that has succeeded and is deleted has done its part: the group ends with the others.
+async fn a_succeeded_pod_that_is_deleted_has_done_its_part(admission: Admission) -> Result<()> {
+    play(admission, "group-deleted", async |scene| {
+        scene.queue(&[quota("cpu", "2")]).await?;
+        for name in ["a", "b"] {
+            scene.create(&member(name, 2).json()).await?;
+        }
+        scene.see_so_many("running", 2, is_running).await?;
+        scene.end("a").await?;
+        scene
+            .see("Pod", "a", "succeeded", |pod| {
+                pod["status"]["phase"] == "Succeeded"
+            })
+            .await?;
+        scene.delete("Pod", "a").await?;
+        see_group(scene, "with one pod that has ended", |w| {
+            w["status"]["reclaimablePods"][0]["count"] == 1
+        })
+        .await?;
+        // Its quota is free.
+        scene.create(&Pod::new("next").queue("q").json()).await?;
+        scene.see("Pod", "next", "running", is_running).await?;
+        scene.end("b").await?;
+        let workload = see_group(scene, "finished", |w| is(w, "Finished")).await?;
+        let finished = condition(&workload, "Finished");
+        let expected = ("True", "Succeeded", "All 2 pods of the group succeeded");
+        assert_eq!(finished, Some(expected));
+        Ok(())
     })
     .await
 }

@@ -336,6 +336,38 @@ async fn a_running_job_that_is_made_smaller_gives_quota_back() -> Result<()> {
     .await
 }
 
+/// Of a job without completions no pod is replaced once one has succeeded.
+#[tokio::test]
+async fn a_work_queue_gives_quota_back_as_its_pods_end() -> Result<()> {
+    bed::shared("reclaim-work-queue", async |scene| {
+        scene.queue(&[quota("cpu", "3")]).await?;
+        let (workloads, recorded) = (scene.record("Workload").await?, scene.record("Pod").await?);
+        let workers = Job::new("workers").queue("q").pods(3).runs_forever();
+        let workers = workers
+            .with(&["spec", "completions"], Value::Null)
+            .with(&["spec", "backoffLimit"], json!(6));
+        scene.create(&workers.json()).await?;
+        let pods = see_running(scene, "workers", 3).await?;
+        let next = |name: &str| Job::new(name).queue("q").runs_forever().json();
+        scene.create(&next("a")).await?;
+        scene.see_workload("a", "waiting", waits).await?;
+        scene.end(&pods[0]).await?;
+        see_running(scene, "a", 1).await?;
+        // One that is deleted is not made again either.
+        scene.create(&next("b")).await?;
+        scene.delete("Pod", &pods[1]).await?;
+        see_running(scene, "b", 1).await?;
+        scene.end(&pods[2]).await?;
+        scene.see_complete("workers").await?;
+        let (workloads, pods) = (
+            scene.history("Workload", &workloads).await?,
+            scene.history("Pod", &recorded).await?,
+        );
+        check_cpus(scene, "3", &workloads, &pods)
+    })
+    .await
+}
+
 /// A pod of a widget, as its controller would make it.
 fn pod_of(widget: &Value, name: &str) -> Value {
     let template = &widget["spec"]["template"];

@@ -19,8 +19,9 @@ use crate::support::pods::{
 };
 use crate::support::{DEADLINE, Scene, bed};
 
-/// How long quota may be held without a node, in seconds.
-const TIMEOUT: i64 = 2;
+/// How long quota may be held without a node, in seconds: longer than a busy scheduler takes for a pod that has one, or
+/// that one is evicted too.
+const TIMEOUT: i64 = 6;
 
 /// A queue of 1 cpu that takes it back from who has no node in time.
 async fn impatient_queue(scene: &Scene<'_>, backoff: Value) -> Result<()> {

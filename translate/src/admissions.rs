@@ -53,11 +53,19 @@ pub fn admission<S: BuildHasher>(
             cohort: admission.cohort_name.as_deref().map(Into::into),
             since: Time::default(),
             unused_since: None,
+            had_nodes: false,
             pod_sets,
         })
     } else {
         Err(problems)
     }
+}
+
+/// The pod sets of an admission, where nobody knows what they asked for.
+pub fn admitted_pod_sets(admission: &engine::Admission) -> Vec<engine::PodSet> {
+    let sets = admission.pod_sets.iter();
+    sets.map(|set| engine::PodSet::new(set.name.clone(), set.count))
+        .collect()
 }
 
 /// What a pod holds that was released by itself: what it asks for, of the flavors that it was given, in this
@@ -86,6 +94,7 @@ pub fn pod_admission(
         cohort: cohort.map(Into::into),
         since: Time::default(),
         unused_since: None,
+        had_nodes: false,
         pod_sets: Arc::new([engine::PodSetAssignment {
             name: (&*asks.name).into(),
             count: 1,

@@ -10,7 +10,7 @@ mod nodes;
 mod queues;
 mod workloads;
 
-pub use admissions::{admission, admission_record, pod_admission};
+pub use admissions::{admission, admission_record, admitted_pod_sets, pod_admission};
 pub use amounts::{POD, quantity, resource_list};
 pub use nodes::flavor;
 pub use queues::{cluster_queue, cohort, local_queue, uncountable_cluster_queue};

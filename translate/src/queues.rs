@@ -38,6 +38,10 @@ pub fn cluster_queue(
             .reservation
             .as_ref()
             .and_then(|reservation| reservation_timeout(reservation, &mut problems)),
+        recovery_timeout: spec
+            .reservation
+            .as_ref()
+            .and_then(|reservation| recovery_timeout(reservation, &mut problems)),
         undeclared_resources: spec.undeclared_resources.map(undeclared_resources),
         ..engine::ClusterQueue::new(name.into())
     };
@@ -200,10 +204,22 @@ fn reservation_timeout(
     reservation: &crds::Reservation,
     problems: &mut Vec<Problem>,
 ) -> Option<Duration> {
-    let seconds = reservation.timeout_seconds;
+    let field = "spec.reservation.timeoutSeconds";
+    some_seconds(field, reservation.timeout_seconds, problems)
+}
+
+fn recovery_timeout(
+    reservation: &crds::Reservation,
+    problems: &mut Vec<Problem>,
+) -> Option<Duration> {
+    let field = "spec.reservation.recoveryTimeoutSeconds";
+    some_seconds(field, reservation.recovery_timeout_seconds?, problems)
+}
+
+fn some_seconds(field: &str, seconds: i32, problems: &mut Vec<Problem>) -> Option<Duration> {
     let counted = u64::try_from(seconds).ok().filter(|seconds| 0 < *seconds);
     if counted.is_none() {
-        problems.push(at_least_one("spec.reservation.timeoutSeconds", seconds));
+        problems.push(at_least_one(field, seconds));
     }
     counted.map(Duration::from_secs)
 }

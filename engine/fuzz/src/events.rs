@@ -230,6 +230,7 @@ pub fn queue(bytes: &mut Bytes<'_>) -> ClusterQueue {
         },
         max_pending: bytes.rarely().then(|| usize::from(bytes.below(4))),
         reservation_timeout: bytes.rarely().then(|| duration(bytes)),
+        recovery_timeout: bytes.rarely().then(|| duration(bytes)),
         ..ClusterQueue::new(name)
     }
 }
@@ -359,6 +360,7 @@ pub fn stored_admission(bytes: &mut Bytes<'_>, now: Time) -> Admission {
         cohort: None,
         since: time(bytes, now),
         unused_since: bytes.maybe(|bytes| time(bytes, now)),
+        had_nodes: bytes.rarely(),
         pod_sets: Arc::from(bytes.several(2, |bytes| {
             let usage = amounts(bytes);
             let flavors = usage.keys().filter(|_| !bytes.rarely());

@@ -11,6 +11,7 @@ use crate::api::preemption_policy::Preemption;
 use crate::api::quota::ResourceGroup;
 use crate::api::share::Weight;
 use crate::api::time::Time;
+use crate::api::workload::Admission;
 
 /// A node of the tree in which queues share quota.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,6 +52,9 @@ pub struct ClusterQueue {
     pub max_pending: Option<usize>,
     /// How long a workload may have quota that its pods do not use. None: for ever.
     pub reservation_timeout: Option<Duration>,
+    /// The same for a workload whose pods have all had nodes: how long it may wait for those that replace some
+    /// of them.
+    pub recovery_timeout: Option<Duration>,
     /// What happens to a workload that requests a resource that no group covers. None: what the settings of
     /// the engine say.
     pub undeclared_resources: Option<UndeclaredResources>,
@@ -153,7 +157,19 @@ impl ClusterQueue {
             admission_mode: AdmissionMode::default(),
             max_pending: None,
             reservation_timeout: None,
+            recovery_timeout: None,
             undeclared_resources: None,
+        }
+    }
+}
+
+impl ClusterQueue {
+    /// How long an admission may stay unused. None: for ever.
+    pub(crate) fn unused_timeout(&self, admission: &Admission) -> Option<Duration> {
+        if admission.had_nodes {
+            self.recovery_timeout
+        } else {
+            self.reservation_timeout
         }
     }
 }

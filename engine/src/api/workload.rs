@@ -85,6 +85,9 @@ pub struct Admission {
     /// [`ClusterQueue::reservation_timeout`](crate::ClusterQueue::reservation_timeout). None: they use it,
     /// or it is not known.
     pub unused_since: Option<Time>,
+    /// Whether all its pods have had nodes since the admission. Then
+    /// [`ClusterQueue::recovery_timeout`](crate::ClusterQueue::recovery_timeout) counts instead.
+    pub had_nodes: bool,
     /// The assignment of each pod set.
     pub pod_sets: Arc<[PodSetAssignment]>,
 }
@@ -145,6 +148,7 @@ impl Admission {
             cohort: _,
             since: _,
             unused_since: _,
+            had_nodes: _,
             pod_sets,
         } = self;
         *queue == other.queue

@@ -57,6 +57,7 @@ impl Cycle<'_> {
             cohort: node.config.cohort.clone(),
             since: self.now,
             unused_since: None,
+            had_nodes: false,
             pod_sets,
         };
         let quota = &self.tree.quota;

@@ -98,7 +98,8 @@ impl Cycle<'_> {
                 continue;
             };
             let unused_since = admitted.admission.unused_since;
-            if let (Some(since), Some(timeout)) = (unused_since, node.config.reservation_timeout) {
+            let timeout = node.config.unused_timeout(&admitted.admission);
+            if let (Some(since), Some(timeout)) = (unused_since, timeout) {
                 self.timers.remove(&(since.after(timeout), id.clone()));
             }
             let cluster_queue = self.cluster_queues.at_mut(node.cluster_queue);

@@ -100,10 +100,8 @@ impl Engine {
             .get(name)
             .map(|cluster_queue| cluster_queue.with_usage.clone());
         let used = used.unwrap_or_default();
-        let timeout = |queue: Option<&ClusterQueue>| queue.and_then(|q| q.reservation_timeout);
-        let (before, after) = (timeout(before.as_deref()), timeout(after.as_deref()));
-        for id in used.iter().filter(|_| before != after) {
-            self.set_deadline(id, before, after);
+        for id in &used {
+            self.set_deadline(id, before.as_deref(), after.as_deref());
         }
         self.review(used);
         self.drop_empty_cluster_queue(name);

@@ -1,10 +1,8 @@
 //! Reasons to evict an admitted workload other than preemption, and when they are due.
 
-use std::time::Duration;
-
 use crate::api::event::EvictReason;
 use crate::api::names::WorkloadId;
-use crate::api::queues::StopPolicy;
+use crate::api::queues::{ClusterQueue, StopPolicy};
 use crate::api::time::Time;
 use crate::queue::local_queue::LocalQueueState;
 use crate::state::engine::Engine;
@@ -70,14 +68,14 @@ impl Engine {
         };
         let admission = &admitted.admission;
         let queue = self.config.queues.get(&admission.queue)?;
-        Some(admission.unused_since?.after(queue.reservation_timeout?))
+        Some((admission.unused_since?).after(queue.unused_timeout(admission)?))
     }
 
     pub(super) fn set_deadline(
         &mut self,
         id: &WorkloadId,
-        before: Option<Duration>,
-        after: Option<Duration>,
+        before: Option<&ClusterQueue>,
+        after: Option<&ClusterQueue>,
     ) {
         let Some(WorkloadPhase::Admitted(admitted, None)) =
             self.workloads.get(id).map(|r| &r.state)
@@ -87,6 +85,8 @@ impl Engine {
         let Some(since) = admitted.admission.unused_since else {
             return;
         };
+        let timeout = |queue: Option<&ClusterQueue>| queue?.unused_timeout(&admitted.admission);
+        let (before, after) = (timeout(before), timeout(after));
         if let Some(timeout) = before {
             self.timers.remove(&(since.after(timeout), id.clone()));
         }

@@ -140,14 +140,18 @@ fn admissions(size: Size) -> impl Strategy<Value = Admission> {
     let pod_sets = proptest::collection::vec(pod_set, 1..=2);
     let unused = proptest::option::weighted(0.3, 0..9i64);
     let cohort = proptest::option::of(one_of(&COHORTS));
+    let unused = (unused, any::<bool>());
     let admission = (0..size.queues, cohort, pod_sets, 0..9i64, unused);
-    admission.prop_map(|(queue, cohort, pod_sets, since, unused)| Admission {
-        queue: queue_name(queue).as_str().into(),
-        cohort: cohort.map(Into::into),
-        since: Time::from_millis(since),
-        unused_since: unused.map(Time::from_millis),
-        pod_sets: pod_sets.into(),
-    })
+    admission.prop_map(
+        |(queue, cohort, pod_sets, since, (unused, had_nodes))| Admission {
+            queue: queue_name(queue).as_str().into(),
+            cohort: cohort.map(Into::into),
+            since: Time::from_millis(since),
+            unused_since: unused.map(Time::from_millis),
+            had_nodes,
+            pod_sets: pod_sets.into(),
+        },
+    )
 }
 
 fn bounds() -> impl Strategy<Value = u32> {

@@ -10,6 +10,7 @@ mod usage;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use sluice_engine::{
     Admission, AdmissionMode, Amount, ClusterQueue, Cohort, CohortName, Decision, Event,
@@ -260,6 +261,7 @@ impl Oracle {
             queue,
             since: now,
             unused_since: None,
+            had_nodes: false,
             pod_sets: assignment.pod_sets.into(),
         };
         self.assumed.insert(id.clone(), admission.clone());
@@ -575,7 +577,7 @@ impl Oracle {
             }
             WorkloadState::Admitted(admission) if !self.asked.contains_key(id) => {
                 let queue = self.queues.get(&admission.queue)?;
-                Some(admission.unused_since?.after(queue.reservation_timeout?))
+                Some(admission.unused_since?.after(timeout(queue, admission)?))
             }
             _ => None,
         };
@@ -587,7 +589,7 @@ impl Oracle {
             return false;
         };
         let queue = self.queues.get(&admission.queue);
-        let timeout = queue.and_then(|queue| queue.reservation_timeout);
+        let timeout = queue.and_then(|queue| timeout(queue, admission));
         match (admission.unused_since, timeout) {
             (Some(since), Some(timeout)) => since.after(timeout) <= now,
             _ => false,
@@ -612,6 +614,15 @@ impl Oracle {
             reasons.push(EvictReason::LocalQueueStopped);
         }
         reasons
+    }
+}
+
+/// How long this admission may be unused in this queue.
+fn timeout(queue: &ClusterQueue, admission: &Admission) -> Option<Duration> {
+    if admission.had_nodes {
+        queue.recovery_timeout
+    } else {
+        queue.reservation_timeout
     }
 }
 

@@ -153,6 +153,7 @@ fn events(scene: &Scene) -> Vec<Event> {
             cohort: None,
             since: Time::from_millis(i64::try_from(index).unwrap()),
             unused_since: None,
+            had_nodes: false,
             pod_sets: vec![pod_set].into(),
         };
         let queue = format!("q{}", holder.queue);

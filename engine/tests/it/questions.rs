@@ -290,6 +290,7 @@ fn what_is_used_of_no_flavor_is_charged_to_nothing() {
         cohort: None,
         since: Time::default(),
         unused_since: None,
+        had_nodes: false,
         pod_sets: [assignment].into(),
     };
     engine.apply(Event::UpsertWorkload(Workload {

@@ -9,7 +9,7 @@
 //! job NAME QUEUE [priority=N] [at=N] [after=TIME] [RESOURCE=N…] [pods=N] [min=N] [stays]
 //!                [select=K:V] [tolerate=K] [/ …]
 //! confirm JOB | evicting JOB | pend JOB | finish JOB | gone JOB | fail JOB | unevicted JOB | inactive JOB
-//! held JOB QUEUE [from=QUEUE] [priority=N] [at=N] [since=TIME] [unused=TIME] [stays]
+//! held JOB QUEUE [from=QUEUE] [priority=N] [at=N] [since=TIME] [unused=TIME] [had-nodes] [stays]
 //!                [pods=N] [bound=N] FLAVOR.RESOURCE=N… [/ …]
 //!                                                   admitted before the engine started
 //! bind JOB N…                                       so many pods of each pod set are on nodes
@@ -31,7 +31,7 @@
 //! MayStopSearch), `rather-preempt` (preference: PreemptionOverBorrowing), `own=lower|newer`
 //! (withinClusterQueue), `reclaim=lower|any` (reclaimWithinCohort), `borrow=lower|N`
 //! (borrowWithinCohort, with threshold N), `weight=N` in thousandths, `by-usage`, `max=N`
-//! (maxPending), `timeout=MILLIS`.
+//! (maxPending), `timeout=MILLIS`, `recovery=MILLIS` (the timeout of who has had its nodes).
 //! A quota is `FLAVOR.RESOURCE=NOMINAL[/BORROWING[/LENDING]]`, `-` being no limit; `|` begins a new
 //! resource group, `/` a new pod set. Flavors that aren't mentioned exist, without labels.
 
@@ -356,6 +356,7 @@ impl World {
             cohort: words.one("in").map(Into::into),
             since: Time::from_millis(words.number("since").unwrap_or_default()),
             unused_since: words.number("unused").map(Time::from_millis),
+            had_nodes: words.has("had-nodes"),
             pod_sets: pod_sets
                 .map(|(index, words)| assignment(index, words))
                 .collect(),

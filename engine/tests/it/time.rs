@@ -47,6 +47,24 @@ fn a_timeout_that_changes_moves_the_moment_of_those_that_may_time_out() {
 }
 
 #[test]
+fn who_has_had_its_nodes_times_out_by_another_timeout() {
+    check(
+        "queue q timeout=100 recovery=500 default.cpu=2
+         held a q unused=50 had-nodes default.cpu=1
+         held b q unused=50 default.cpu=1
+         wake => 150
+         decide at=150 => !b(timeout)
+         wake => 550
+         queue q timeout=100 default.cpu=2
+         wake =>
+         decide at=600 =>
+         queue q timeout=100 recovery=700 default.cpu=2
+         wake => 750
+         decide at=750 => !a(timeout)",
+    );
+}
+
+#[test]
 fn one_that_is_preempted_does_not_time_out_as_well() {
     check(
         "queue q own=lower timeout=100 default.cpu=2

@@ -218,7 +218,10 @@ pub(crate) fn queues(size: Size) -> impl Strategy<Value = ClusterQueue> {
     );
     let limits = (
         proptest::option::weighted(0.1, 0..4usize),
-        proptest::option::weighted(0.2, 0..20u64),
+        (
+            proptest::option::weighted(0.2, 0..20u64),
+            proptest::option::weighted(0.2, 0..20u64),
+        ),
         proptest::option::weighted(0.3, undeclared()),
     );
     (
@@ -231,7 +234,7 @@ pub(crate) fn queues(size: Size) -> impl Strategy<Value = ClusterQueue> {
     )
         .prop_map(|(index, cohort, resource_groups, stop, rules, limits)| {
             let (strict, fungibility, preemption, fair_weight, by_usage) = rules;
-            let (max_pending, timeout, undeclared_resources) = limits;
+            let (max_pending, (timeout, recovery), undeclared_resources) = limits;
             ClusterQueue {
                 cohort: cohort.map(Into::into),
                 strategy: if strict {
@@ -251,6 +254,7 @@ pub(crate) fn queues(size: Size) -> impl Strategy<Value = ClusterQueue> {
                 },
                 max_pending,
                 reservation_timeout: timeout.map(Duration::from_millis),
+                recovery_timeout: recovery.map(Duration::from_millis),
                 undeclared_resources,
                 ..ClusterQueue::new(queue_name(index).as_str().into())
             }

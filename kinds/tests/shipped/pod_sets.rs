@@ -304,6 +304,36 @@ fn a_component_of_an_appwrapper_has_to_say_its_pod_sets() {
     );
 }
 
+/// How many pods of a Job will not come back.
+#[rstest]
+#[case::no_status((4, Some(8)), json!({}), 0)]
+#[case::more_are_left((4, Some(8)), json!({"succeeded": 4, "active": 4}), 0)]
+#[case::fewer_are_left((4, Some(8)), json!({"succeeded": 6, "active": 2}), 2)]
+#[case::wider_than_its_work((4, Some(2)), json!({"succeeded": 1, "active": 1}), 1)]
+#[case::work_queue_none_has_succeeded((4, None), json!({"active": 3, "failed": 1}), 0)]
+#[case::work_queue_explicitly_none((4, None), json!({"succeeded": 0, "active": 3}), 0)]
+#[case::work_queue_one_has_succeeded((4, None), json!({"succeeded": 1, "active": 3}), 1)]
+#[case::work_queue_a_failed_one_is_not_replaced((4, None), json!({"succeeded": 1, "failed": 1, "active": 2}), 2)]
+#[case::work_queue_all_have_ended((4, None), json!({"succeeded": 4}), 4)]
+#[case::work_queue_made_smaller((2, None), json!({"succeeded": 1, "active": 3}), 0)]
+fn pods_of_a_job_that_are_not_made_again_give_back(
+    #[case] (parallelism, completions): (u32, Option<u32>),
+    #[case] status: Value,
+    #[case] expected: u32,
+) {
+    let object = with(sample("job"), "/spec/parallelism", json!(parallelism));
+    let mut object = with(object, "/status", status);
+    object["spec"]["completions"] = json!(completions);
+    if completions.is_none() {
+        object["spec"]
+            .as_object_mut()
+            .unwrap()
+            .remove("completions");
+    }
+    let sets = kind("job").pod_sets(&object, &PodDefaults::default());
+    assert_eq!(sets.unwrap()[0].reclaimable, expected);
+}
+
 /// How many pods of the workers of a JobSet will not come back.
 #[rstest]
 #[case::no_status(json!({}), json!({}), 0)]

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::LimitRange;
 use kube::api::DynamicObject;
-use sluice_crds::Quantity;
+use serde_json::Value;
+use sluice_crds::{ClusterQueueSpec, Quantity};
+use sluice_engine::LocalQueueKey;
 use sluice_kinds::requests::Amounts;
 
 /// The object, as its type has it.
@@ -18,6 +20,41 @@ pub(super) fn parse<T: serde::de::DeserializeOwned + Clone>(
     serde_json::from_value(value)
         .map(Some)
         .map_err(|e| e.to_string())
+}
+
+/// A ClusterQueue that can't be read, and of which nothing is known: it admits nothing.
+pub(super) fn held_queue(name: &str, object: &DynamicObject) -> sluice_engine::ClusterQueue {
+    let spec = ClusterQueueSpec {
+        cohort_name: text(object, "cohortName"),
+        ..ClusterQueueSpec::default()
+    };
+    sluice_translate::uncountable_cluster_queue(name, &spec)
+}
+
+/// A Cohort that can't be read, and of which nothing is known: it has no quota.
+pub(super) fn held_cohort(name: &str, object: &DynamicObject) -> sluice_engine::Cohort {
+    sluice_engine::Cohort {
+        parent: text(object, "parentName").map(|parent| parent.as_str().into()),
+        ..sluice_engine::Cohort::new(name.into())
+    }
+}
+
+/// A LocalQueue that can't be read, and of which nothing is known: its jobs wait.
+pub(super) fn held_local_queue(
+    key: &LocalQueueKey,
+    object: &DynamicObject,
+) -> sluice_engine::LocalQueue {
+    let queue = text(object, "clusterQueue").unwrap_or_default();
+    sluice_engine::LocalQueue {
+        stop: sluice_engine::StopPolicy::Hold,
+        ..sluice_engine::LocalQueue::new(key.clone(), queue.as_str().into())
+    }
+}
+
+/// A field of the spec, if that can be read.
+pub fn text(object: &DynamicObject, field: &str) -> Option<String> {
+    let value = object.data.get("spec")?.get(field).and_then(Value::as_str);
+    value.map(str::to_owned)
 }
 
 /// The flavor that each resource of these groups is taken from first.

@@ -69,6 +69,7 @@ impl Controller {
             EvictReason::LocalQueueStopped => Cause::local_queue_stopped(),
             EvictReason::ReservationTimedOut => match subject {
                 Subject::Pod(_) => Cause::pod_timed_out(),
+                _ if self.unused.has_had_nodes(subject) => Cause::recovery_timed_out(),
                 Subject::Job(_) | Subject::Group(_) => Cause::timed_out(),
             },
             EvictReason::Preempted { by, right } => {
@@ -150,6 +151,10 @@ impl Controller {
         cause: &Cause,
     ) -> Eviction {
         if self.group_stays(subject, &cause.message) {
+            return Eviction::Stays;
+        }
+        // Nobody stops the pods of a job that is gone: they hold its quota until they are.
+        if subject.job().is_some() && self.objects.job_of(subject).is_none() {
             return Eviction::Stays;
         }
         // It has been told, and does not stop.

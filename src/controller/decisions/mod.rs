@@ -7,6 +7,7 @@
 mod admissions;
 pub(super) mod evictions;
 pub(super) mod excess;
+pub(super) mod gone_members;
 pub(super) mod late_admissions;
 pub(super) mod opening;
 pub(super) mod orphans;

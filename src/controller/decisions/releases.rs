@@ -2,6 +2,7 @@
 //! can't be suspended. That something is evicted is said in `evictions.rs`.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use sluice_kinds::CompiledKind;
@@ -9,8 +10,12 @@ use sluice_kinds::pod::{PodAdmission, PodPhase};
 
 use crate::cache::{PodRecord, Subject, Uid};
 use crate::controller::Controller;
-use crate::plan::pod::{self as plan, Member, pod_set_of};
+use crate::controller::wakes::Wake;
+use crate::plan::pod::{self as plan, Member, PodsWaiting, pod_set_of};
 use crate::plan::{Note, PodPurpose, Write, workload};
+
+/// Pods that replace others wait for a moment; those that wait longer than this may do so for ever.
+const WAIT_TOLD_AFTER: Duration = Duration::from_secs(30);
 
 impl Controller {
     /// Ungates the pods of an admitted job or group, or deletes them when it is evicted.
@@ -77,7 +82,11 @@ impl Controller {
             reclaimed.saturating_add(used_up)
         };
         let at = Time(self.now.wall);
-        let writes: Vec<(Uid, Write)> = plan::releases(&members, &admission, used_up)
+        let releases = plan::releases(&members, &admission, used_up);
+        let waiting = (!is_group)
+            .then(|| plan::waiting(&members, &releases))
+            .flatten();
+        let writes: Vec<(Uid, Write)> = releases
             .into_iter()
             .filter_map(|(member, assignment)| {
                 let record = PodAdmission {
@@ -96,9 +105,29 @@ impl Controller {
         for (pod, write) in writes {
             self.send_for_pods(Subject::Pod(pod), write, Vec::new());
         }
+        if let Some(waiting) = waiting {
+            self.tell_waiting(subject, waiting);
+        }
         for pod in too_large {
             let text = "This pod requests more than the pods that its job was admitted with: it waits until the job is queued again with the new requests";
             self.tell_about(&Subject::Pod(pod), Note::warning("AsksForMore", text));
+        }
+    }
+
+    /// Tells that pods of an admitted job wait until others are gone, if they do so for long.
+    fn tell_waiting(&mut self, subject: &Subject, waiting: PodsWaiting) {
+        let waits_since = waiting.since.unwrap_or(self.now.wall);
+        let waited = self.now.wall.duration_since(waits_since);
+        let waited = Duration::try_from(waited).unwrap_or_default();
+        match WAIT_TOLD_AFTER.checked_sub(waited) {
+            Some(left) if !left.is_zero() => self.wake_after(left, Wake::Plan(subject.clone())),
+            Some(_) | None => {
+                let text = format!(
+                    "{} of its pods wait behind the gate, because as many run as were admitted: each is ungated when one of those is gone; a rolling update needs maxUnavailable of 1 or more, or the strategy Recreate",
+                    waiting.count
+                );
+                self.tell_about(subject, Note::warning("PodsWaiting", text));
+            }
         }
     }
 

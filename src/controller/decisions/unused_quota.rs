@@ -8,6 +8,7 @@ use k8s_openapi::jiff::Timestamp;
 use sluice_crds::Reservation;
 
 use super::evictions::Eviction;
+use crate::cache::conditions::Type;
 use crate::cache::{PodRecord, Subject, Uid, WorkloadKey, WorkloadRecord};
 use crate::controller::Controller;
 use crate::controller::wakes::Wake;
@@ -19,17 +20,32 @@ use crate::process::hashing::HashMap;
 use crate::process::invariants::violated;
 
 /// Quota that is held and not used, and what follows from it.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct UnusedQuota {
+    /// When this process began to look.
+    begun: Timestamp,
     /// Controllers whose pods have timed out.
     pod_backoffs: HashMap<Uid, PodBackoff>,
     /// Admitted jobs and groups that can't be released.
     blocked: HashMap<Subject, Blocked>,
     /// Admitted jobs without pods that should have some, and since when.
     empty_since: HashMap<Subject, Timestamp>,
+    /// Jobs and groups all of whose pods have had nodes, and since when those are admitted.
+    had_nodes: HashMap<Subject, Timestamp>,
 }
 
 impl UnusedQuota {
+    /// Nothing is known before `begun`.
+    pub fn new(begun: Timestamp) -> Self {
+        Self {
+            begun,
+            pod_backoffs: HashMap::default(),
+            blocked: HashMap::default(),
+            empty_since: HashMap::default(),
+            had_nodes: HashMap::default(),
+        }
+    }
+
     /// Whether a pod backs off, as others of its controller have timed out.
     pub fn backs_off(&self, pod: &PodRecord, now: Moment) -> bool {
         let owner = pod.owner.as_ref();
@@ -44,6 +60,11 @@ impl UnusedQuota {
             .map(|backoff| &backoff.namespace)
     }
 
+    /// Whether all pods of a job or group that is admitted have had nodes.
+    pub fn has_had_nodes(&self, subject: &Subject) -> bool {
+        self.had_nodes.contains_key(subject)
+    }
+
     /// A job or group is released.
     pub fn released(&mut self, subject: &Subject) {
         self.blocked.remove(subject);
@@ -53,7 +74,17 @@ impl UnusedQuota {
     pub fn forget(&mut self, subject: &Subject) {
         self.blocked.remove(subject);
         self.empty_since.remove(subject);
+        self.had_nodes.remove(subject);
     }
+}
+
+/// What an admission does not use.
+#[derive(Debug, Clone, Copy)]
+pub struct Unused {
+    /// Since when a pod of it has no node, or it has no pods.
+    pub since: Option<Timestamp>,
+    /// Whether all its pods have had nodes before.
+    pub had_nodes: bool,
 }
 
 /// How long the pods of a controller back off, and how often they had to so far.
@@ -107,8 +138,47 @@ impl Controller {
             .collect()
     }
 
-    /// Since when a job or group holds quota that its pods don't use. Notes since when it has none.
-    pub(in crate::controller) fn unused_since(&mut self, subject: &Subject) -> Option<Timestamp> {
+    /// What an admitted job or group does not use of its quota. Notes since when it has no pods, and whether all
+    /// have had nodes.
+    pub(in crate::controller) fn unused(&mut self, subject: &Subject) -> Unused {
+        let since = self.unused_since(subject);
+        Unused {
+            since,
+            had_nodes: self.had_nodes(subject, since),
+        }
+    }
+
+    /// Whether all pods of a job or group have had nodes since it was admitted.
+    fn had_nodes(&mut self, subject: &Subject, unused_since: Option<Timestamp>) -> bool {
+        let workload = self.objects.workload_of(subject).map(|(_, record)| record);
+        let admitted =
+            workload.and_then(|record| Some((record, record.true_since(Type::Admitted)?)));
+        let Some((record, admitted)) = admitted else {
+            self.unused.had_nodes.remove(subject);
+            return false;
+        };
+        if self.unused.had_nodes.get(subject) == Some(&admitted) {
+            return true;
+        }
+        let admission = record.status.admission.as_ref();
+        let terms = admission.and_then(|of| self.cluster.reservations.get(&of.cluster_queue));
+        let pods = self.objects.pods_of(subject);
+        let all_have = unused_quota::all_have_nodes(record, pods.iter().map(|(_, pod)| *pod));
+        // What this process has not seen: without nodes it would have been evicted before.
+        let must_have_had = || {
+            let since = unused_since.zip(terms);
+            admitted < self.unused.begun
+                && since
+                    .is_some_and(|(since, terms)| unused_quota::is_later(since, admitted, terms))
+        };
+        let had_nodes = all_have || must_have_had();
+        if had_nodes {
+            self.unused.had_nodes.insert(subject.clone(), admitted);
+        }
+        had_nodes
+    }
+
+    fn unused_since(&mut self, subject: &Subject) -> Option<Timestamp> {
         let is_empty = self.lacks_pods(subject);
         let empty_since = is_empty.then(|| {
             let since = self.unused.empty_since.entry(subject.clone());

@@ -11,3 +11,4 @@ pub(super) mod jobs;
 pub(super) mod owners;
 pub(super) mod pods;
 pub(super) mod rereads;
+mod settings;

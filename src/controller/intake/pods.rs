@@ -126,7 +126,7 @@ impl Controller {
             self.pod_labels.lost.insert(pod.uid.clone());
             self.agenda.plan(Subject::Pod(pod.uid.clone()));
         } else {
-            self.pod_gone(key, Some(&*pod.uid));
+            self.forget_pod(key, pod);
         }
     }
 
@@ -138,8 +138,16 @@ impl Controller {
             return;
         }
         let record = known.clone();
+        if let Some(group @ Subject::Group(_)) = self.belongs_to(&record, &key.namespace) {
+            self.note_gone_member(&record, &group);
+        }
+        self.forget_pod(key, &record);
+    }
+
+    /// Nothing is known of a pod any more.
+    fn forget_pod(&mut self, key: &PodKey, record: &PodRecord) {
         let uid = record.uid.clone();
-        self.pod_belongs_changed(&record, &key.namespace);
+        self.pod_belongs_changed(record, &key.namespace);
         self.objects.pods.remove(key);
         self.pod_labels.lost.remove(&uid);
         self.forget_usage(&uid);

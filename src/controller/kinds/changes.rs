@@ -4,13 +4,14 @@
 use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use sluice_crds::JobKind;
+use kube::api::DynamicObject;
+use sluice_crds::{JobKind, JobKindSpec};
 use sluice_kinds::CompiledKind;
 use sluice_kinds::problem::summarize;
 
 use super::standing::{Standing, TAKEN, unavailable};
 use super::{Entry, Kinds, Order, PATIENCE};
-use crate::cache::cluster::Kept;
+use crate::cache::cluster::{Kept, text, unknown};
 use crate::jobkinds::webhook_rules::{Rule, Wanted};
 use crate::process::clock::Moment;
 use crate::process::invariants::violated;
@@ -33,16 +34,17 @@ impl Kinds {
     /// Takes in a JobKind. Returns whether objects have to be read anew.
     pub(super) fn put(&mut self, object: &JobKind, now: Moment) -> bool {
         let name: Arc<str> = object.metadata.name.as_deref().unwrap_or_default().into();
-        let kept = |broken| Kept {
+        let kept = |fault| Kept {
             generation: object.metadata.generation,
             status: object.status.clone().unwrap_or_default(),
-            broken,
+            fault,
         };
         if let Some(entry) = self.entries.get_mut(&name)
             && entry.spec == object.spec
             && !entry.is_retiring
+            && !entry.kept.is_broken()
         {
-            entry.kept = kept(entry.kept.broken.take());
+            entry.kept = kept(None);
             return false;
         }
         self.remove(&name);
@@ -78,13 +80,59 @@ impl Kinds {
                 entry.compiled = Some(Arc::new(compiled));
                 entry.rule = Rule::Undecided;
             }
-            Err(problems) => entry.standing = unavailable("Invalid", summarize(&problems)),
+            Err(problems) => {
+                entry.standing = unavailable("Invalid", summarize(&problems));
+                // Objects wait until it is corrected, rather than that they pass.
+                entry.rule = Rule::Undecided;
+            }
         }
         self.entries.insert(name.clone(), entry);
         if self.may_start {
             self.start(&name);
         }
         true
+    }
+
+    /// Takes in that a JobKind can't be read. What was known of it before stays in force; of one that was not known, the
+    /// webhooks keep the rules that they have, so that nothing of its kind passes them. Returns whether it was known.
+    pub(super) fn put_unreadable(
+        &mut self,
+        object: &DynamicObject,
+        error: &str,
+        now: Moment,
+    ) -> bool {
+        let name: Arc<str> = object.metadata.name.as_deref().unwrap_or_default().into();
+        if let Some(entry) = self.entries.get_mut(&name) {
+            entry.kept.cannot_be_read(object, error);
+            return entry.compiled.is_some();
+        }
+        let field = |name| text(object, name).unwrap_or_default();
+        let spec = JobKindSpec {
+            group: field("group"),
+            version: field("version"),
+            kind: field("kind"),
+            ..JobKindSpec::default()
+        };
+        self.lives += 1;
+        let entry = Entry {
+            created: object.metadata.creation_timestamp.as_ref().map(|at| at.0),
+            kept: unknown(object, error),
+            spec,
+            compiled: None,
+            resource: None,
+            rule: Rule::Undecided,
+            standing: unavailable("Invalid", format!("The JobKind can't be read: {error}")),
+            misfit: None,
+            has_listed: false,
+            is_retiring: false,
+            unserved_since: None,
+            life: self.lives,
+            since: now,
+            has_task: false,
+        };
+        self.entries.insert(name, entry);
+        self.publish_rules();
+        false
     }
 
     /// Lists the objects again that may have the pods of this JobKind's objects: nobody has known yet
@@ -120,6 +168,10 @@ impl Kinds {
     fn put_again(&mut self, mut all: Vec<(Arc<str>, Entry)>, now: Moment) {
         all.sort_by(|(a, one), (b, other)| (one.created, a).cmp(&(other.created, b)));
         for (name, entry) in all {
+            if entry.kept.is_broken() {
+                self.entries.insert(name, entry);
+                continue;
+            }
             let mut object = JobKind::new(&name, entry.spec);
             object.metadata.creation_timestamp = entry.created.map(Time);
             object.metadata.generation = entry.kept.generation;

@@ -1,12 +1,13 @@
 //! Taking in what is seen of JobKinds, and what their tasks report.
 
 use sluice_crds::JobKind;
-use tracing::{info, warn};
+use tracing::info;
 
 use super::standing::Standing;
 use super::{News, Report};
 use crate::cache::Source;
 use crate::controller::Controller;
+use crate::controller::reports::unreadable::reference;
 use crate::jobkinds::webhook_rules::Rule;
 
 impl Controller {
@@ -14,6 +15,8 @@ impl Controller {
         let parsed = serde_json::to_value(object).and_then(serde_json::from_value::<JobKind>);
         match parsed {
             Ok(kind) => {
+                let name = kind.metadata.name.as_deref().unwrap_or_default();
+                self.can_be_read(&Source::JobKind, "", name);
                 if self.kinds.put(&kind, self.now.moment) {
                     let name = kind.metadata.name.as_deref().unwrap_or_default();
                     self.kinds.list_children(name);
@@ -21,7 +24,12 @@ impl Controller {
                     self.review_kind(name);
                 }
             }
-            Err(error) => warn!(%error, "JobKind can't be read and is ignored"),
+            Err(error) => {
+                let error = error.to_string();
+                let is_in_force = self.kinds.put_unreadable(object, &error, self.now.moment);
+                let about = reference(&Source::JobKind, &object.metadata);
+                self.cannot_be_read(&Source::JobKind, about, &error, is_in_force);
+            }
         }
     }
 

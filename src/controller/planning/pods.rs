@@ -145,12 +145,16 @@ impl Controller {
         if workload.is_none() && self.cluster.is_terminating(&key.namespace) {
             return;
         }
+        if workload.is_none_or(|(_, record)| record.status.admission.is_none()) {
+            self.gone_members.forget(&subject);
+        }
         let situation = group::Situation {
             key,
             pods: &pods,
             workload,
             still_in_use: workload.is_none() && self.engine.admission(&id).is_some(),
             live_pods: self.live_pods(&subject),
+            succeeded_and_gone: &self.gone_members.of(&subject),
             priority: &|pod| self.pod_priority(pod),
             place_of: &|gate| self.place_of(gate),
             backoff: &|record| self.backoff(record),

@@ -9,6 +9,7 @@ use sluice_engine::{
 };
 
 use super::gate_levels;
+use crate::cache::cluster::Kept;
 use crate::cache::conditions::{self, Type};
 use crate::controller::Controller;
 use crate::process::metrics::Gathered;
@@ -123,7 +124,7 @@ impl Controller {
             gathered.set(&table::PENDING_REQUESTS, &labels, units(*amount));
         }
         let broken = self.cluster.queues.get(name);
-        let is_broken = broken.is_some_and(|kept| kept.broken.is_some());
+        let is_broken = broken.is_some_and(Kept::is_broken);
         let is_active = status.active.is_ok() && !is_broken;
         for (word, is) in [("active", is_active), ("pending", !is_active)] {
             let labels = [name, word];
@@ -166,7 +167,7 @@ impl Controller {
             gathered.count(&table::LOCAL_PENDING, &labels, status.pending);
             gathered.count(&table::LOCAL_RESERVING, &labels, status.reserving);
             gathered.count(&table::LOCAL_ADMITTED, &labels, status.admitted);
-            let is_active = status.active.is_ok() && kept.broken.is_none();
+            let is_active = status.active.is_ok() && !kept.is_broken();
             for (word, is) in [("True", is_active), ("False", !is_active)] {
                 let labels = [&*key.namespace, &*key.name, word];
                 gathered.count(&table::LOCAL_STATUS, &labels, usize::from(is));

@@ -13,4 +13,5 @@ pub(super) mod progress;
 pub(super) mod statuses;
 pub(super) mod tree;
 pub(super) mod turns;
+pub(super) mod unreadable;
 pub(super) mod waiting;

@@ -13,7 +13,7 @@ use sluice_engine::{CohortName, Engine, QueueName};
 
 use super::gate_statuses::{oldest_gated, queue_backlog};
 use crate::cache::ObjectCache;
-use crate::cache::cluster::{Cluster, Kept};
+use crate::cache::cluster::{Cluster, Fault, Kept};
 use crate::cache::conditions::{self, ConditionUpdate, Type};
 use crate::controller::kinds::Kinds;
 use crate::controller::kinds::standing::{Standing, WAITING};
@@ -106,12 +106,12 @@ impl Statuses {
             let Kept {
                 generation,
                 status: known,
-                broken,
+                fault,
             } = kept;
             let quota = engine.queue_quota(&QueueName::from(name.as_str()));
-            let broken = broken.as_deref();
+            let fault = fault.as_ref();
             let status =
-                status::cluster_queue(known, &report, quota.as_ref(), broken, *generation, now);
+                status::cluster_queue(known, &report, quota.as_ref(), fault, *generation, now);
             if status != *known {
                 self.write(&resource, "", name, known, &status);
             }
@@ -142,7 +142,7 @@ impl Statuses {
             let Kept {
                 generation,
                 status: known,
-                broken,
+                fault,
             } = kept;
             let queue = cluster.cluster_queue_of(key).map(QueueName::from);
             let quota = queue.and_then(|queue| engine.queue_quota(&queue));
@@ -150,7 +150,7 @@ impl Statuses {
                 known,
                 &report,
                 quota.as_ref(),
-                broken.as_deref(),
+                fault.as_ref(),
                 gated,
                 *generation,
                 now,
@@ -190,7 +190,7 @@ impl Statuses {
             let status = status::cohort(
                 &kept.status,
                 &report,
-                kept.broken.as_deref(),
+                kept.fault.as_ref(),
                 kept.generation,
                 now,
             );
@@ -205,7 +205,10 @@ impl Statuses {
         for (name, kept, standing) in kinds.standings() {
             let update = match &standing {
                 Standing::Starting => None,
-                Standing::Listed => watched(kinds.reach(name)),
+                Standing::Listed => match &kept.fault {
+                    Some(Fault::Unreadable(error)) => Some(as_before(error)),
+                    Some(Fault::Broken(_)) | None => watched(kinds.reach(name)),
+                },
                 Standing::Unserved { message } => Some(not_ready(WAITING, message)),
                 Standing::Unavailable { reason, message } => Some(not_ready(reason, message)),
             };
@@ -263,6 +266,19 @@ fn not_ready(reason: &'static str, message: &str) -> ConditionUpdate {
         is_true: false,
         reason,
         message: message.to_owned(),
+    }
+}
+
+/// What is said of a JobKind that can't be read any more, and whose objects are watched.
+fn as_before(error: &str) -> ConditionUpdate {
+    let message = format!(
+        "Objects of this kind are managed by the JobKind as it was before: it can't be read now: {error}"
+    );
+    ConditionUpdate {
+        kind: Type::Ready,
+        is_true: true,
+        reason: "Unreadable",
+        message,
     }
 }
 

@@ -59,7 +59,9 @@ impl Readers {
     /// Goes on with the answer that is under way, or takes the next question up. Before everything is listed nobody
     /// is told anything: what is missing would look as if it did not wait.
     pub fn work(&mut self, next: Option<Asked>, controller: &Controller) {
-        if let Some(asked) = next.or_else(|| self.next()) {
+        let next = next.or_else(|| self.next());
+        // Nobody waits for what those asked who have hung up.
+        if let Some(asked) = next.filter(|asked| !asked.is_closed()) {
             if !controller.has_listed() {
                 // The reader hears that there is no answer.
                 return;

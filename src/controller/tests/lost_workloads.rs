@@ -50,6 +50,47 @@ fn is_release(write: &InFlightWrite) -> bool {
     )
 }
 
+/// Nobody can stop the pods of a job that is gone: that they are to stop is decided once, and not in each cycle.
+#[tokio::test]
+async fn the_eviction_of_an_orphan_is_decided_once() {
+    let mut play = Play::new();
+    let (_, release) = play.release_first();
+    let mut running = job("a");
+    running["metadata"]["resourceVersion"] = json!("31");
+    running["metadata"]["annotations"]["sluice.dev/held"] = json!("false");
+    running["spec"]["suspend"] = json!(false);
+    running["status"] = json!({"active": 1});
+    let running: DynamicObject = serde_json::from_value(running).unwrap();
+    play.end(release, Reply::Done(Some(Box::new(running.clone()))));
+    let pod = json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {
+            "name": "a-0", "namespace": "blue", "uid": "uid-a-0", "resourceVersion": "32",
+            "creationTimestamp": "2026-11-23T12:00:00Z",
+            "labels": {"sluice.dev/managed": "true", "batch.kubernetes.io/controller-uid": "uid-a"},
+            "annotations": {"sluice.dev/pod-set": "main"},
+        },
+        "spec": {"nodeName": "n", "containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]},
+        "status": {"phase": "Running"},
+    });
+    play.observe(&Source::Pod, Change::Applied(seen(pod)));
+    let jobs = play.jobs.clone().unwrap();
+    play.observe(&jobs, Change::Deleted(Box::new(running)));
+    let mut drained = own("ClusterQueue", "q", &queue_spec());
+    drained["spec"]["stopPolicy"] = json!("HoldAndDrain");
+    drained["metadata"]["resourceVersion"] = json!("33");
+    play.observe(&Source::ClusterQueue, Change::Applied(seen(drained)));
+    let written = play.writes_for(Duration::from_secs(3));
+    assert!(
+        !written.contains(&Subject::Job("uid-a".into())),
+        "{written:?}"
+    );
+    assert!(play.holds_quota("a"));
+    let now = engine_sync::time(play.now.wall);
+    let decided = play.controller.engine.decide(now);
+    assert!(decided.is_empty(), "{decided:?}");
+}
+
 /// The watch of jobs lags: it still shows the job suspended and without pods.
 #[tokio::test]
 async fn quota_is_kept_while_a_release_may_take_effect() {

@@ -29,6 +29,7 @@ mod gates;
 mod lost_workloads;
 mod pod_usage;
 mod readers;
+mod unreadable;
 
 /// A controller, and the time by its clock.
 struct Play {

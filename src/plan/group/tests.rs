@@ -38,7 +38,8 @@ fn pod_sets(count: u32) -> Value {
 }
 
 fn admitted() -> Value {
-    json!({"admission": {"clusterQueue": "cq", "podSetAssignments": []}})
+    let role = role_of(&waits("a", 0).1);
+    json!({"admission": {"clusterQueue": "cq", "podSetAssignments": [{"name": role, "count": 2, "flavors": {}}]}})
 }
 
 fn finished() -> Value {
@@ -47,6 +48,12 @@ fn finished() -> Value {
 }
 
 fn planned(pods: &[Pod], workload: Option<Value>) -> String {
+    planned_with_gone(pods, workload, 0)
+}
+
+/// The plan where so many pods have succeeded and were deleted.
+fn planned_with_gone(pods: &[Pod], workload: Option<Value>, gone: u32) -> String {
+    let gone = (0 < gone).then(|| (role_of(&waits("a", 0).1), gone));
     let pods: Vec<_> = pods.iter().map(|(key, pod)| (key, pod)).collect();
     let workload = workload.map(|status| mk_group_workload(&pod_sets(2), &status));
     let plan = plan(&Situation {
@@ -58,6 +65,7 @@ fn planned(pods: &[Pod], workload: Option<Value>) -> String {
         workload: workload.as_ref().map(|(key, record)| (key, record)),
         still_in_use: false,
         live_pods: pods.iter().filter(|(_, pod)| pod.is_released()).count(),
+        succeeded_and_gone: &gone.into_iter().collect(),
         priority: &|_| Ok(Priority::default()),
         backoff: &|record| unused_quota::backoff(record, None),
         place_of: &|_| sluice_crds::QueuePlace::WhenCreated,
@@ -71,6 +79,7 @@ fn planned(pods: &[Pod], workload: Option<Value>) -> String {
         Some(Write::SetWorkloadStatus { purpose, .. }) => match purpose {
             StatusPurpose::Finish => "finish",
             StatusPurpose::Requeue => "requeue",
+            StatusPurpose::Report => "report",
             _ => "another status",
         },
         Some(_) => "another write",
@@ -178,6 +187,73 @@ fn each_turn_of_a_groups_life() {
     ];
     for (name, pods, workload, expected) in cases {
         assert_eq!(planned(&pods, workload), expected, "{name}");
+    }
+}
+
+/// A pod that has succeeded has done its part, also when it is deleted since.
+#[test]
+fn a_succeeded_pod_that_is_deleted_counts() {
+    let recorded = |count: u32| {
+        let mut status = admitted();
+        let role = role_of(&waits("a", 0).1);
+        status["reclaimablePods"] = json!([{"name": role, "count": count}]);
+        status
+    };
+    let b_succeeded = || vec![ended("b", 1, "Succeeded", true)];
+    let b_failed = || vec![ended("b", 1, "Failed", true)];
+    let b_runs = || vec![runs("b", 1)];
+    let waits_for_another = r#"nothing ["WaitsForReplacement"]"#;
+    for (name, pods, workload, gone, expected) in [
+        ("noted", b_runs(), admitted(), 1, "report []"),
+        ("recorded", b_runs(), recorded(1), 1, "nothing []"),
+        (
+            "recorded by another process",
+            b_runs(),
+            recorded(1),
+            0,
+            "nothing []",
+        ),
+        (
+            "the other succeeds",
+            b_succeeded(),
+            recorded(1),
+            0,
+            r#"finish ["Finished"]"#,
+        ),
+        (
+            "before it is recorded",
+            b_succeeded(),
+            admitted(),
+            1,
+            r#"finish ["Finished"]"#,
+        ),
+        (
+            "one that runs is not gone",
+            vec![runs("a", 0), runs("b", 1)],
+            admitted(),
+            1,
+            "nothing []",
+        ),
+        (
+            "the other fails",
+            b_failed(),
+            recorded(1),
+            1,
+            waits_for_another,
+        ),
+        (
+            "it was deleted before it ended",
+            b_succeeded(),
+            admitted(),
+            0,
+            waits_for_another,
+        ),
+    ] {
+        assert_eq!(
+            planned_with_gone(&pods, Some(workload), gone),
+            expected,
+            "{name}"
+        );
     }
 }
 

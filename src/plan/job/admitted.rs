@@ -50,6 +50,13 @@ pub(super) fn plan_admitted(
         Hold::Suspend => Fit::Within,
         Hold::Pods | Hold::EachPod => Fit::EachPodWithin,
     };
+    // What it was admitted with is known, and it runs: only what it asked for is not.
+    if let (Some(problem), false) = (&record.unreadable, reading.suspended) {
+        let message = format!(
+            "The spec of its Workload can't be read: {problem}; the job keeps the quota that it was admitted with"
+        );
+        return Plan::note(Note::warning("WorkloadUnreadable", message));
+    }
     if !workload::covers(record, pod_sets, fit) {
         return evict_changed(workload_key, record, *now);
     }

@@ -280,7 +280,13 @@ fn a_batch_job_tells_which_pods_it_will_not_replace() {
         ("all have succeeded", json!(3), json!(3), json!(3), 3),
         ("more than were wanted", json!(3), json!(3), json!(4), 3),
         ("never as many as it might", json!(5), json!(3), json!(1), 1),
-        ("a work queue", json!(3), Value::Null, json!(2), 0),
+        (
+            "a work queue, and none is active",
+            json!(3),
+            Value::Null,
+            json!(2),
+            3,
+        ),
         ("one at a time", Value::Null, json!(3), json!(1), 0),
         (
             "one at a time, to the end",

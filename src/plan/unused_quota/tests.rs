@@ -6,6 +6,7 @@ use crate::plan::fixtures::{mk_group_workload, mk_pod, release};
 fn terms(limit: Option<i32>) -> Reservation {
     Reservation {
         timeout_seconds: 60,
+        recovery_timeout_seconds: None,
         backoff: sluice_crds::Backoff {
             base_seconds: 10,
             max_seconds: 60,

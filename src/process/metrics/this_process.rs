@@ -24,6 +24,7 @@ pub struct ProcessSeries {
     heartbeat: Series<Level>,
     decision_seconds: Series<Histogram>,
     violations: Series<Counter>,
+    unreadable: Series<Level>,
     certificate: Series<Level>,
     configuration_valid: Series<Level>,
     configuration_restart: Series<Level>,
@@ -48,6 +49,7 @@ impl ProcessSeries {
             heartbeat: registrar.add(&table::LOOP_HEARTBEAT),
             decision_seconds: registrar.add(&table::DECISION_SECONDS),
             violations: registrar.add(&table::INVARIANT_VIOLATIONS),
+            unreadable: registrar.add(&table::UNREADABLE_OBJECTS),
             certificate: registrar.add(&table::CERTIFICATE_EXPIRATION),
             configuration_valid,
             configuration_restart,
@@ -115,6 +117,12 @@ impl ProcessSeries {
         let times = &self.decision_seconds;
         times.at(&[], |times| times.observe(took.as_secs_f64()));
         decided
+    }
+
+    /// So many objects of a kind can't be read.
+    pub fn unreadable(&self, kind: &str, count: usize) {
+        let count = f64::from(u32::try_from(count).unwrap_or(u32::MAX));
+        self.unreadable.at(&[kind], |level| level.set(count));
     }
 
     /// So many states that must not occur have been found since this process leads. Returns whether there are

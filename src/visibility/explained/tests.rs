@@ -73,6 +73,7 @@ fn mk_engine(flavors: &[(&str, i128)], running: &[(&str, &LocalQueueKey, i128)])
             cohort: None,
             since: Time::default(),
             unused_since: None,
+            had_nodes: false,
             pod_sets: vec![pod_set].into(),
         };
         let state = WorkloadState::Admitted(admission);

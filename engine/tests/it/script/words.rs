@@ -217,6 +217,7 @@ pub(super) fn queue(name: &str, words: &Words<'_>) -> Event {
         },
         max_pending: words.number("max"),
         reservation_timeout: words.number("timeout").map(Duration::from_millis),
+        recovery_timeout: words.number("recovery").map(Duration::from_millis),
         undeclared_resources: words.one("undeclared").map(|word| match word {
             "block" => UndeclaredResources::Block,
             "ignore" => UndeclaredResources::Ignore,

@@ -1,0 +1,72 @@
+//! What is kept of a queue, a cohort or a JobKind beside what it says, and what is wrong with it.
+
+use std::borrow::Borrow;
+use std::collections::BTreeMap;
+
+use kube::api::DynamicObject;
+use serde::de::DeserializeOwned;
+
+/// What is kept of a queue or cohort beside what the engine knows.
+#[derive(Debug, Clone)]
+pub struct Kept<Status> {
+    /// `metadata.generation`.
+    pub generation: Option<i64>,
+    /// The status that the API server has.
+    pub status: Status,
+    /// What is wrong with the object, if something is.
+    pub fault: Option<Fault>,
+}
+
+/// What is wrong with an object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Fault {
+    /// It can't be used at all.
+    Broken(String),
+    /// It can't be read, and is in force as it was before.
+    Unreadable(String),
+}
+
+impl<Status> Kept<Status> {
+    /// Whether the object can't be used at all.
+    pub fn is_broken(&self) -> bool {
+        matches!(self.fault, Some(Fault::Broken(_)))
+    }
+}
+
+impl<Status> Kept<Status> {
+    /// The object can't be read any more.
+    pub fn cannot_be_read(&mut self, object: &DynamicObject, error: &str) {
+        self.generation = object.metadata.generation;
+        self.fault = Some(if self.is_broken() {
+            Fault::Broken(error.to_owned())
+        } else {
+            Fault::Unreadable(error.to_owned())
+        });
+    }
+}
+
+/// One of these objects can't be read any more.
+pub(super) fn cannot_be_read<Key: Ord + Borrow<At>, At: Ord + ?Sized, Status>(
+    kept: &mut BTreeMap<Key, Kept<Status>>,
+    at: &At,
+    object: &DynamicObject,
+    error: &str,
+) {
+    if let Some(kept) = kept.get_mut(at) {
+        kept.cannot_be_read(object, error);
+    }
+}
+
+/// What is kept of an object of which nothing was known before.
+pub fn unknown<Status: DeserializeOwned + Default>(
+    object: &DynamicObject,
+    error: &str,
+) -> Kept<Status> {
+    let status = object.data.get("status").cloned();
+    let status = status.and_then(|status| serde_json::from_value(status).ok());
+    Kept {
+        generation: object.metadata.generation,
+        status: status.unwrap_or_default(),
+        fault: Some(Fault::Broken(error.to_owned())),
+    }
+}

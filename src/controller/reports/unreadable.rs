@@ -1,0 +1,120 @@
+//! Objects of Sluice's own that can't be read: each is told once for each problem, in an event of its own, and counted.
+//! What becomes of them is said in `cache/cluster.rs`, and for Workloads in `cache/workload.rs`.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::ObjectReference;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use tracing::warn;
+
+use crate::cache::Source;
+use crate::controller::Controller;
+use crate::plan::Note;
+
+/// What is wrong with each, by source, namespace and name.
+#[derive(Debug, Default)]
+pub struct UnreadableObjects(BTreeMap<Source, BTreeMap<(String, String), String>>);
+
+impl Controller {
+    /// An object can't be read. `is_in_force` says whether what was known of it before still counts.
+    pub(in crate::controller) fn cannot_be_read(
+        &mut self,
+        source: &Source,
+        about: ObjectReference,
+        error: &str,
+        is_in_force: bool,
+    ) {
+        let place = (
+            about.namespace.clone().unwrap_or_default(),
+            about.name.clone().unwrap_or_default(),
+        );
+        let of_source = self.unreadable.0.entry(source.clone()).or_default();
+        let before = of_source.insert(place, error.to_owned());
+        let count = of_source.len();
+        self.metrics.process.unreadable(kind(source), count);
+        if before.as_deref() == Some(error) {
+            return;
+        }
+        let (namespace, name) = (about.namespace.as_deref(), about.name.as_deref());
+        warn!(
+            ?source,
+            namespace, name, error, is_in_force, "object can't be read"
+        );
+        let kind = kind(source);
+        let text = match source {
+            Source::Workload if is_in_force => format!(
+                "This Workload can't be read: {error}; it keeps the quota that it was admitted with"
+            ),
+            Source::Workload => format!("This Workload can't be read: {error}"),
+            _ if is_in_force => {
+                format!("This {kind} can't be read: {error}; what it said before stays in force")
+            }
+            _ => format!(
+                "This {kind} can't be read: {error}; nothing is known of it, and what depends on it waits"
+            ),
+        };
+        let note = Note::warning("Unreadable", text);
+        self.recorder.repeat(about, note);
+    }
+
+    /// An object can be read, or is gone.
+    pub(in crate::controller) fn can_be_read(
+        &mut self,
+        source: &Source,
+        namespace: &str,
+        name: &str,
+    ) {
+        let Some(of_source) = self.unreadable.0.get_mut(source) else {
+            return;
+        };
+        let place = (namespace.to_owned(), name.to_owned());
+        if of_source.remove(&place).is_some() {
+            let count = of_source.len();
+            self.metrics.process.unreadable(kind(source), count);
+        }
+    }
+}
+
+/// An object from a watch, to tell something about.
+pub fn reference(source: &Source, metadata: &ObjectMeta) -> ObjectReference {
+    ObjectReference {
+        api_version: Some(api_version(source)),
+        kind: Some(kind(source).to_owned()),
+        namespace: metadata.namespace.clone(),
+        name: metadata.name.clone(),
+        uid: metadata.uid.clone(),
+        ..ObjectReference::default()
+    }
+}
+
+fn api_version(source: &Source) -> String {
+    match source {
+        Source::Namespace | Source::LimitRange | Source::Pod => "v1".to_owned(),
+        Source::RuntimeClass => "node.k8s.io/v1".to_owned(),
+        Source::PriorityClass => "scheduling.k8s.io/v1".to_owned(),
+        Source::ResourceClaimTemplate => "resource.k8s.io/v1".to_owned(),
+        _ => format!("{}/{}", sluice_crds::GROUP, sluice_crds::VERSION),
+    }
+}
+
+/// The kind of the objects from a source.
+fn kind(source: &Source) -> &'static str {
+    match source {
+        Source::ResourceFlavor => "ResourceFlavor",
+        Source::Cohort => "Cohort",
+        Source::ClusterQueue => "ClusterQueue",
+        Source::LocalQueue => "LocalQueue",
+        Source::WorkloadPriorityClass => "WorkloadPriorityClass",
+        Source::JobKind => "JobKind",
+        Source::Gate => "Gate",
+        Source::Workload => "Workload",
+        Source::Pod => "Pod",
+        Source::Namespace => "Namespace",
+        Source::LimitRange => "LimitRange",
+        Source::RuntimeClass => "RuntimeClass",
+        Source::ResourceClaimTemplate => "ResourceClaimTemplate",
+        Source::PriorityClass => "PriorityClass",
+        // Objects of these kinds are read where they are watched, and tell of themselves.
+        Source::Jobs(..) | Source::Dependencies(..) => "Job",
+    }
+}
