@@ -21,6 +21,7 @@
 )]
 
 mod aliases;
+mod allowed_classes;
 mod allowed_clients;
 mod bad_objects;
 mod being_deleted;

@@ -64,7 +64,8 @@ impl Controller {
             let write = plan::take_over(&key, &pod, &record);
             return self.send_for_pods(subject, write, vec![note]);
         }
-        if let Some(note) = plan::left_gated(&pod).or_else(|| self.complaint(&pod)) {
+        let left = plan::left_gated(&pod);
+        if let Some(note) = left.or_else(|| self.complaint(&key.namespace, &pod)) {
             self.tell_about(&subject, note);
         }
     }
@@ -105,7 +106,7 @@ impl Controller {
     }
 
     /// Why a pod can't be queued, if so.
-    fn complaint(&self, pod: &PodRecord) -> Option<Note> {
+    fn complaint(&self, namespace: &Arc<str>, pod: &PodRecord) -> Option<Note> {
         match &pod.mode {
             PodMode::Group(Err(problem)) => {
                 return Some(Note::warning("InvalidPodGroup", problem.to_string()));
@@ -127,8 +128,8 @@ impl Controller {
                 format!("Can't be queued: {}", summarize(problems)),
             )),
             (QueueName::Named(_), Ok(_)) => {
-                let priority = self.pod_priority(pod);
-                priority.err().map(|missing| missing.note())
+                let priority = self.pod_priority(namespace, pod);
+                priority.err().map(|refused| refused.note())
             }
         }
     }
@@ -151,7 +152,7 @@ impl Controller {
             workload,
             still_in_use: workload.is_none() && self.engine.admission(&id).is_some(),
             live_pods: self.live_pods(&subject),
-            priority: &|pod| self.pod_priority(pod),
+            priority: &|pod| self.pod_priority(&key.namespace, pod),
             place_of: &|gate| self.place_of(gate),
             backoff: &|record| self.backoff(record),
             now: self.now.wall,
