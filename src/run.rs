@@ -332,6 +332,7 @@ impl Replica {
         tokio::spawn(policy::follow(
             self.clients.clone(),
             self.metrics.clone(),
+            self.settings.subscribe(),
             basis,
             self.policy.clone(),
             self.knows_kinds.clone(),

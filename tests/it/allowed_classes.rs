@@ -274,6 +274,30 @@ async fn a_tenant_widens_nothing(admission: Admission) -> Result<()> {
 }
 
 #[tokio::test]
+async fn the_author_is_told_of_a_class_that_is_not_allowed() -> Result<()> {
+    play(Admission::Webhooks, "classes-told", async |scene| {
+        classes(scene).await?;
+        let low = scene.name("low");
+        queue_with(scene, "1", json!({"allowed": [low]})).await?;
+        let warning = format!(
+            "Warning: ClusterQueue {:?} does not allow this priority class: metadata.labels[{PRIORITY_CLASS_LABEL}]: Unsupported value: {:?}: supported values: {low:?}; the object can't be queued",
+            scene.ns,
+            scene.name("high")
+        );
+        // Each replica knows the queue a moment later.
+        eventually("the warning", DEADLINE, async || {
+            let job = job_of(scene, "high", "j").manifest();
+            let args = ["create", "--dry-run=server", "-f", "-"];
+            let output = scene.kubectl(&args, Some(&job)).await?;
+            ensure!(output.stderr.contains(&warning), "{}", output.stderr);
+            Ok::<_, anyhow::Error>(())
+        })
+        .await
+    })
+    .await
+}
+
+#[tokio::test]
 async fn the_default_is_one_of_the_allowed() -> Result<()> {
     play(Admission::Webhooks, "classes-bad", async |scene| {
         let queue = objects::cluster_queue(&scene.ns, &scene.ns, &[quota("cpu", "1")]);

@@ -122,5 +122,6 @@ mod undeclared_resources;
 mod uninstall;
 mod versions;
 mod visibility;
+mod warnings;
 mod webhook_down;
 mod writes;
