@@ -64,8 +64,8 @@ impl Controller {
             let write = plan::take_over(&key, &pod, &record);
             return self.send_for_pods(subject, write, vec![note]);
         }
-        let left = plan::left_gated(&pod);
-        if let Some(note) = left.or_else(|| self.complaint(&key.namespace, &pod)) {
+        let gates_left = self.gates_left(&pod, &key.namespace);
+        if let Some(note) = gates_left.or_else(|| self.complaint(&key.namespace, &pod)) {
             self.tell_about(&subject, note);
         }
     }
@@ -80,9 +80,30 @@ impl Controller {
             // Edits of what is being deleted are not judged: that a gate has gone from it says nothing.
             Some(job) if job.deleting || job.gate_record.is_deactivated() => HeldBy::All,
             Some(job) if job.released => HeldBy::Gates(BTreeSet::new()),
-            Some(job) => HeldBy::of(&job.gates),
+            Some(job) => plan::held_by_job(pod, job, self.waits_by_pods(pod, namespace)),
             None => HeldBy::Unknown,
         }
+    }
+
+    /// Whether the object of a pod has only the metadata of its pods, and its gates hold these.
+    fn waits_by_pods(&self, pod: &PodRecord, namespace: &Arc<str>) -> bool {
+        let Root::Uid(uid) = self.root_of(pod, namespace) else {
+            return false;
+        };
+        let kind = self.objects.job_key(&uid).map(|key| &key.kind);
+        let kind = kind.and_then(|kind| self.kinds.compiled(kind));
+        kind.is_some_and(|kind| kind.is_opaque() && !kind.is_suspended_by_gates())
+    }
+
+    /// Why a pod waits for gates that nobody lifts, if so.
+    fn gates_left(&self, pod: &PodRecord, namespace: &Arc<str>) -> Option<Note> {
+        if pod.owner.is_none() || !pod.is_gated_elsewhere() || pod.propagated.is_empty() {
+            return plan::left_gated(pod);
+        }
+        let job = self.job_of_pod(pod, namespace)?;
+        let is_settled = job.deleting || job.released || job.gate_record.is_deactivated();
+        let waits_by_pods = self.waits_by_pods(pod, namespace);
+        (!is_settled).then(|| plan::forged_gates(pod, job, waits_by_pods))?
     }
 
     /// Whether the pod's job needs no quota any more: its queue label is gone, and it has no gates. Edits of what is
