@@ -36,7 +36,7 @@ mod server;
 mod tests;
 
 pub use admission::access::{Access, Permission};
-pub use admission::observer::{Answered, Observer};
+pub use admission::observer::{Answered, Observer, Report};
 pub use admission::policy::Policy;
 pub use admission::queue_states::{
     ClusterQueueState, GroupLimits, LocalQueueState, QueueStates, QuotaLimits, Uncovered,

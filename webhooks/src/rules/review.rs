@@ -56,6 +56,7 @@ fn validate_object(request: &Request, edit: &Edit<'_>, policy: &Policy) -> Verdi
     let mut verdict = applies::birth::check_set(request, edit, policy);
     if verdict.is_allowed() {
         verdict.warnings = warnings::warnings(request, edit, policy);
+        verdict.report = enforcement::birth::report(request, edit, policy);
     }
     verdict
 }
