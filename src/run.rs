@@ -29,6 +29,7 @@ use tracing::info;
 use crate::api::access::Authorizer;
 use crate::api::client::Clients;
 use crate::api::openapi::OpenApi;
+use crate::api::reports::Reporter;
 use crate::controller::{Options, Shell};
 use crate::jobkinds::policy;
 use crate::jobkinds::queue_states;
@@ -308,7 +309,11 @@ impl Replica {
         let outside = Outside {
             schemas: Arc::new(OpenApi::new(self.clients.write.clone())),
             access: Arc::new(Authorizer::new(self.clients.write.clone())),
-            observer: Arc::new(self.metrics.traffic.clone()),
+            observer: Arc::new(Reporter::start(
+                self.clients.write.clone(),
+                self.identity.instance.clone(),
+                self.metrics.clone(),
+            )),
             clock: clock::wall,
         };
         router(&self.policy, outside)
@@ -327,6 +332,7 @@ impl Replica {
         tokio::spawn(queue_states::follow(
             self.clients.clone(),
             self.metrics.clone(),
+            self.settings.subscribe(),
             basis.queue_states.clone(),
         ));
         tokio::spawn(policy::follow(

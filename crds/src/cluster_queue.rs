@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::fair_sharing::{AdmissionScope, FairSharing, FairSharingStatus};
 use crate::preemption::ClusterQueuePreemption;
+use crate::priority_class::QueuePriorityClasses;
 use crate::quantity::{Quantity, ResourceList};
 
 /// Quota for the jobs of LocalQueues in any number of namespaces.
@@ -84,6 +85,9 @@ pub struct ClusterQueueSpec {
     /// Which jobs may be preempted for pending jobs of this queue. Absent: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preemption: Option<ClusterQueuePreemption>,
+    /// Which priority classes the jobs of this queue may have. Absent: any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub priority_classes: Option<QueuePriorityClasses>,
     /// This queue's part of the quota that its cohort can lend. It counts only if the controller's
     /// configuration has fairSharing.
     #[serde(default, skip_serializing_if = "Option::is_none")]

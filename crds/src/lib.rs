@@ -56,7 +56,9 @@ pub use preemption::{
     BorrowWithinCohort, BorrowWithinCohortPolicy, ClusterQueuePreemption, ReclaimWithinCohort,
     WithinClusterQueue,
 };
-pub use priority_class::{WorkloadPriorityClass, WorkloadPriorityClassFields};
+pub use priority_class::{
+    QueuePriorityClasses, WorkloadPriorityClass, WorkloadPriorityClassFields,
+};
 pub use quantity::{Quantity, ResourceList};
 pub use resource_flavor::{ResourceFlavor, ResourceFlavorSpec};
 pub use workload::{

@@ -1,4 +1,5 @@
-//! `WorkloadPriorityClass`: a priority for queueing alone, apart from pod priority.
+//! `WorkloadPriorityClass`: a priority for queueing alone, apart from pod priority. And what a ClusterQueue says of the
+//! priority classes of its jobs.
 
 use kube::{CustomResource, KubeSchema};
 use serde::{Deserialize, Serialize};
@@ -31,4 +32,26 @@ pub struct WorkloadPriorityClassFields {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 2048))]
     pub description: String,
+}
+
+/// Which priority classes the jobs of a ClusterQueue may have.
+#[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+#[x_kube(validation = Rule::new("!has(self.allowed) || !has(self.default) || self.default in self.allowed").message("default must be one of allowed"))]
+pub struct QueuePriorityClasses {
+    /// The classes that jobs may name: WorkloadPriorityClasses in the label sluice.dev/priority-class, and
+    /// PriorityClasses in the pods of jobs without that label. A job that names another class is not queued.
+    /// A job that names none is. Absent: any class.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64), inner(length(min = 1, max = 253)))]
+    #[x_kube(merge_strategy = ListMerge::Set)]
+    pub allowed: Option<Vec<String>>,
+    /// The WorkloadPriorityClass of jobs that name no class. Absent: they have the priority of their pods,
+    /// which is that of the cluster's default PriorityClass, or 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(
+        length(min = 1, max = 253),
+        regex(pattern = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$")
+    )]
+    pub default: Option<String>,
 }

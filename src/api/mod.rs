@@ -10,5 +10,6 @@ pub mod events;
 pub mod lookup;
 pub mod notices;
 pub mod openapi;
+pub mod reports;
 pub mod watch;
 pub mod write;

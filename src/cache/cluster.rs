@@ -15,7 +15,7 @@ use kube::api::DynamicObject;
 use kube::core::{Selector, SelectorExt};
 use sluice_crds::{
     ClusterQueue, ClusterQueueStatus, Cohort, CohortStatus, LocalQueue, LocalQueueStatus,
-    Reservation, ResourceFlavor, ResourceFlavorSpec, WorkloadPriorityClass,
+    QueuePriorityClasses, Reservation, ResourceFlavor, ResourceFlavorSpec, WorkloadPriorityClass,
 };
 use sluice_engine::{Event, LocalQueueKey};
 use sluice_gates::{Enforced, ManagedNamespaces};
@@ -54,6 +54,8 @@ pub struct Cluster {
     pub priority_classes: PriorityClasses,
     /// How long quota may be held without being used, by ClusterQueue.
     pub reservations: BTreeMap<String, Reservation>,
+    /// What ClusterQueues say of the priority classes of their jobs.
+    classes: BTreeMap<String, QueuePriorityClasses>,
     /// ClusterQueues that keep pods which nobody would make again (`whenNotRestartable: Keep`).
     keepers: BTreeSet<String>,
     /// The Gates.
@@ -120,6 +122,8 @@ impl Cluster {
                     .as_ref()
                     .map(|q| first_flavors(&q.spec.resource_groups));
                 effect.first_choice = set(&mut self.first_flavors, name.to_owned(), flavors);
+                let classes = queue.as_ref().and_then(|q| q.spec.priority_classes.clone());
+                effect.priorities = set(&mut self.classes, name.to_owned(), classes);
                 let keeps = queue.as_ref().is_some_and(|q| {
                     q.spec.when_not_restartable == sluice_crds::WhenNotRestartable::Keep
                 });
@@ -140,6 +144,9 @@ impl Cluster {
                     .map(|local_queue| local_queue.cluster_queue.as_str());
                 let new = queue.as_ref().map(|q| q.spec.cluster_queue.as_str());
                 effect.first_choice = known != new;
+                // What is queued there is allowed other priority classes now.
+                let classes = |queue: Option<&str>| queue.and_then(|queue| self.classes.get(queue));
+                effect.priorities = classes(known) != classes(new);
                 self.local_queue(key, queue)
             }
             Source::Namespace => {
@@ -312,6 +319,12 @@ impl Cluster {
     pub fn cluster_queue_of(&self, key: &LocalQueueKey) -> Option<&str> {
         let spec = self.local_queue_specs.get(key)?;
         Some(spec.cluster_queue.as_str())
+    }
+
+    /// What the ClusterQueue of a LocalQueue says of the priority classes of its jobs, with its name; if anything.
+    pub fn classes_of(&self, key: &LocalQueueKey) -> Option<(&str, &QueuePriorityClasses)> {
+        let queue = self.cluster_queue_of(key)?;
+        Some((queue, self.classes.get(queue)?))
     }
 
     /// Whether a namespace is being deleted, so that nothing can be created in it any more.

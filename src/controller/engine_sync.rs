@@ -16,7 +16,7 @@ use crate::cache::{JobRecord, PodRecord, Subject, Uid, WorkloadRecord};
 use crate::controller::writes::in_flight::Kind;
 use crate::plan::pod::{pod_set_of, queue_of};
 use crate::plan::progress::LivePods;
-use crate::plan::workload::{Fit, priority};
+use crate::plan::workload::Fit;
 use crate::plan::{group, place, stall, unused_quota};
 use crate::process::hashing::HashMap;
 
@@ -176,7 +176,7 @@ impl Controller {
 
     /// Whether a job or group with a Workload may be admitted.
     fn may_wait(&self, subject: &Subject, workload: &WorkloadRecord) -> bool {
-        if !self.priority_is_known(subject, workload) {
+        if self.no_priority(subject, workload).is_some() {
             return false;
         }
         if let Subject::Group(_) = subject {
@@ -188,18 +188,6 @@ impl Controller {
                 && may_wait(job, workload)
                 && self.pods_are_free(subject, job)
         })
-    }
-
-    /// Whether the class of a job or group is there, or was when it was queued.
-    fn priority_is_known(&self, subject: &Subject, workload: &WorkloadRecord) -> bool {
-        let found = if let Subject::Group(_) = subject {
-            let pods = self.objects.pods_by_age(subject);
-            pods.first().map(|(_, pod)| self.pod_priority(pod))
-        } else {
-            let job = self.objects.job_of(subject);
-            job.map(|(_, job)| self.priority(job))
-        };
-        found.is_none_or(|found| priority::or_recorded(found, Some(workload)).is_ok())
     }
 
     /// Whether no gate but Sluice's holds a pod of a job that waits behind gates. Where its templates
@@ -359,7 +347,7 @@ impl Controller {
             && in_flight.is_none()
             && !self.writes.is_backing_off(subject)
             && !self.unused.backs_off(pod, self.now.moment)
-            && self.pod_priority(pod).is_ok()
+            && self.pod_priority(&key.namespace, pod).is_ok()
         {
             WorkloadState::Pending
         } else {
@@ -378,7 +366,7 @@ impl Controller {
         let owner = owner.and_then(|job| place::lifted(job.into(), &place_of, self.now.wall));
         let created = created.max(owner);
         let created = created.map_or(i64::MAX, Timestamp::as_second);
-        let priority = self.pod_priority(pod).map_or(pod.priority, |p| p.value);
+        let priority = self.pod_priority_value(&key.namespace, pod);
         self.engine
             .apply(Event::UpsertWorkload(sluice_engine::Workload {
                 priority,

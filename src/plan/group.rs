@@ -21,7 +21,7 @@ use super::outcome::{Note, Now, Plan};
 use super::place::{self, PlaceOf};
 use super::unused_quota::Backoff;
 use super::workload;
-use super::workload::priority::{self, MissingClass, Priority};
+use super::workload::priority::{self, NoPriority, Priority};
 use super::writes::{delete_workload, status_write};
 use crate::cache::conditions::Type;
 use crate::cache::workload::group_workload_name;
@@ -45,7 +45,7 @@ pub struct Situation<'a> {
     /// How many pods of each role have succeeded and are gone.
     pub succeeded_and_gone: &'a BTreeMap<String, u32>,
     /// Its priority, or why that can't be known.
-    pub priority: &'a dyn Fn(&PodRecord) -> Result<Priority, MissingClass>,
+    pub priority: &'a dyn Fn(&PodRecord) -> Result<Priority, NoPriority>,
     /// How long it backs off after it has given its quota back, if it has to.
     pub backoff: &'a dyn Fn(&WorkloadRecord) -> Backoff,
     /// Where a pod takes its place that had this gate.
@@ -141,9 +141,10 @@ fn waiting(situation: &Situation<'_>, first: &PodRecord, group: &PodGroup) -> Pl
         Err(problem) => return Plan::note(Note::warning("InvalidPodSets", problem)),
     };
     let record = workload.map(|(_, record)| record);
-    let priority = match priority::or_recorded((situation.priority)(first), record) {
+    let found = priority::or_recorded((situation.priority)(first), record);
+    let priority = match priority::to_record(&found, record) {
         Ok(priority) => priority,
-        Err(missing) => return Plan::note(missing.note()),
+        Err(refused) => return Plan::note(refused.note()),
     };
     let mut spec = workload::spec(queue, &pod_sets, None, &priority);
     spec.active = record.is_none_or(|record| record.spec.active);
@@ -178,10 +179,14 @@ fn waiting(situation: &Situation<'_>, first: &PodRecord, group: &PodGroup) -> Pl
                 spec,
                 status: None,
             };
-            Plan::write(Write::CreateWorkload(Box::new(object))).and_note(Note::normal(
-                "Queued",
-                format!("All {total} pods exist: waits for quota in LocalQueue {queue:?}"),
-            ))
+            let queued = || {
+                Note::normal(
+                    "Queued",
+                    format!("All {total} pods exist: waits for quota in LocalQueue {queue:?}"),
+                )
+            };
+            let note = found.map_or_else(|refused| refused.note(), |_| queued());
+            Plan::write(Write::CreateWorkload(Box::new(object))).and_note(note)
         }
         // Some pods are gone: it keeps its place and can't be admitted until it is complete again.
         Some(_) if present < total => Plan::default(),

@@ -18,6 +18,8 @@ pub const DEACTIVATED: &str =
 pub enum NotReserved {
     /// It is queued, or would be but for its queue.
     Pending(PendingReason),
+    /// It has no priority, as its class is missing or not allowed. Holds the reason, which its event has too.
+    NoPriority(&'static str),
     /// Its user has suspended the job.
     OnHold,
     /// No JobKind declares the kind of its job any more.
@@ -36,6 +38,7 @@ impl NotReserved {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Pending(reason) => reason.as_str(),
+            Self::NoPriority(reason) => reason,
             Self::OnHold => "OnHold",
             Self::KindNotDeclared => "KindNotDeclared",
             Self::Deactivated => "Deactivated",
@@ -50,6 +53,7 @@ impl NotReserved {
             Self::Pending(_) | Self::KindNotDeclared | Self::Deactivated => {
                 Note::warning("Inadmissible", message)
             }
+            Self::NoPriority(reason) => Note::warning(reason, message),
             Self::OnHold => Note::normal(SUSPENDED, message),
         }
     }

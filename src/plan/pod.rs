@@ -7,8 +7,10 @@ use std::sync::Arc;
 
 use k8s_openapi::jiff::Timestamp;
 use serde_json::json;
-use sluice_crds::{Admission, MANAGED_LABEL, POD_SET_ANNOTATION, PodSetAssignment};
-use sluice_kinds::gates::{Gate, GateState};
+use sluice_crds::{
+    Admission, MANAGED_LABEL, POD_SET_ANNOTATION, PROPAGATED_GATES_ANNOTATION, PodSetAssignment,
+};
+use sluice_kinds::gates::{Gate, GateRecord, GateState};
 use sluice_kinds::patch::{Lifting, lifting_patch};
 use sluice_kinds::pod::{PodAdmission, PodMode};
 use sluice_kinds::template::Placement;
@@ -19,7 +21,7 @@ use super::group;
 use super::next_write::{PodPurpose, Write};
 use super::outcome::{Note, Now};
 use super::place;
-use crate::cache::{PodKey, PodRecord, Subject};
+use crate::cache::{JobRecord, PodKey, PodRecord, Subject};
 
 /// The gates that hold a pod by the annotations of the object that it belongs to, or its own.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,9 +62,56 @@ pub fn held_by_itself(pod: &PodRecord) -> HeldBy {
     HeldBy::Gates(held)
 }
 
+/// The gates that hold a pod by the annotations of `job`, to which it belongs. What nobody has judged may list gates of
+/// others in its templates, which are not Sluice's to lift: these hold the pod too. `waits_by_pods` if only the metadata
+/// of its pods is in the object, where a list stays that it once had.
+pub fn held_by_job(pod: &PodRecord, job: &JobRecord, waits_by_pods: bool) -> HeldBy {
+    let HeldBy::Gates(mut held) = HeldBy::of(&job.gates) else {
+        return HeldBy::All;
+    };
+    held.extend(
+        forged(pod, job, waits_by_pods)
+            .into_iter()
+            .map(ToOwned::to_owned),
+    );
+    HeldBy::Gates(held)
+}
+
+/// The scheduling gates that a pod lists, and that `job` has never had.
+fn forged<'a>(pod: &'a PodRecord, job: &JobRecord, waits_by_pods: bool) -> BTreeSet<&'a str> {
+    let has_passed = job.gate_record.lifted_from(&job.uid).next().is_some();
+    let is_judged = job.queue != QueueName::None || job.is_held() || has_passed;
+    if is_judged && !waits_by_pods {
+        return BTreeSet::new();
+    }
+    let own = job.gates.scheduling_gates();
+    let never_lifted = never_lifted(pod, &job.gate_record, &job.uid).into_iter();
+    never_lifted.filter(|gate| !own.contains(*gate)).collect()
+}
+
+/// That a pod waits for gates that its object lists and has never had, if so.
+pub fn forged_gates(pod: &PodRecord, job: &JobRecord, waits_by_pods: bool) -> Option<Note> {
+    let mut forged = forged(pod, job, waits_by_pods);
+    forged.retain(|gate| pod.other_gates.iter().any(|other| **other == **gate));
+    (!forged.is_empty()).then(|| {
+        let gates = Vec::from_iter(forged).join(", ");
+        Note::warning(
+            "GatesLeft",
+            format!(
+                "The pod lists gates that its object never had ({gates}), and Sluice does not lift them: remove the annotation {PROPAGATED_GATES_ANNOTATION} from the pod template"
+            ),
+        )
+    })
+}
+
 /// The scheduling gates of a pod that stand for gates which it never had itself.
 fn came_down(pod: &PodRecord) -> BTreeSet<&str> {
-    let lifted = pod.gate_record.lifted_from(&pod.uid);
+    never_lifted(pod, &pod.gate_record, &pod.uid)
+}
+
+/// The gates that a pod lists, but for those that were lifted from the object with this record.
+fn never_lifted<'a>(pod: &'a PodRecord, record: &GateRecord, uid: &str) -> BTreeSet<&'a str> {
+    let lifted = record.lifted_from(uid);
     let lifted = lifted.filter_map(|lifted| Gate::parse(&lifted.gate, "").ok());
     let lifted: BTreeSet<String> = lifted
         .map(|gate| gate.scheduling_gate().into_owned())

@@ -10,7 +10,7 @@ use super::next_write::{JobPatch, JobPurpose, Write, is_change};
 use super::outcome::Now;
 use super::progress::LivePods;
 use super::unused_quota::Backoff;
-use super::workload::priority::{MissingClass, Priority};
+use super::workload::priority::{NoPriority, Priority};
 use crate::cache::job::Reading;
 use crate::cache::{JobKey, JobRecord, WorkloadKey, WorkloadRecord};
 
@@ -41,7 +41,7 @@ pub struct Situation<'a> {
     /// What the Gate of a gate says of the job now, if there is one.
     pub gate: &'a dyn Fn(&Gate) -> Option<GateNow>,
     /// Its priority, or why that can't be known.
-    pub priority: &'a dyn Fn() -> Result<Priority, MissingClass>,
+    pub priority: &'a dyn Fn() -> Result<Priority, NoPriority>,
     /// The present.
     pub now: Now,
 }

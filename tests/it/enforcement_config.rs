@@ -6,8 +6,9 @@ use serde_json::json;
 use sluice_testbed::SluiceOptions;
 
 use crate::support::bed;
-use crate::support::enforcement::{Fate, enforce, fate_of, see_fate};
-use crate::support::objects::{Job, local_queue, quota};
+use crate::support::enforcement::{Fate, cron_job, enforce, fate_of, see_fate};
+use crate::support::objects::{Job, local_queue, name_of, quota};
+use crate::support::pods::{Pod, replicated};
 
 pub fn configured(config: &str) -> SluiceOptions {
     SluiceOptions {
@@ -81,6 +82,30 @@ async fn a_dry_run_only_reports() -> Result<()> {
         let metrics = bed.sluice.metrics().await?;
         let counted = "sluice_unlabelled_objects_total{action=\"Refuse\",mode=\"DryRun\"} 1";
         ensure!(metrics.contains(counted), "{metrics}");
+
+        // What stands at the top says so by an event, once it is there; what a controller makes of it does not.
+        scene.create(&Pod::new("p").json()).await?;
+        scene.create(&replicated("Deployment", "d", 1, Pod::new(""))).await?;
+        let cron = cron_job("c", json!({}), &Job::new("")).to_string();
+        scene.kubectl(&["create", "-f", "-"], Some(&cron)).await?.ok()?;
+        let message = warning.trim_start_matches("Warning: ");
+        for name in ["j", "p", "d"] {
+            let told = scene.see_event(name, "QueueWillBeRequired").await?;
+            ensure!(told == message, "{told}");
+        }
+        let told = scene.see_event("c", "QueueWillBeRequired").await?;
+        ensure!(
+            told == "spec.jobTemplate.metadata.labels[sluice.dev/queue-name]: is not set, so the Jobs of this CronJob would be refused",
+            "{told}"
+        );
+        // The probes were not stored.
+        for pod in scene.list("Pod").await?.iter().filter(|pod| name_of(pod) != "p") {
+            let told = scene.events(name_of(pod)).await?;
+            let is_told = told.iter().any(|(reason, _)| reason == "QueueWillBeRequired");
+            ensure!(!is_told, "{told:?}");
+        }
+        let told = scene.events("probe").await?;
+        ensure!(told.is_empty(), "{told:?}");
         Ok(())
     })
     .await

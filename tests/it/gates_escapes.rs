@@ -4,23 +4,25 @@
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 use sluice_crds::{
-    ADMISSION_ANNOTATION, EXPIRED_GATES_ANNOTATION, QUEUE_GATE, RELEASED_ANNOTATION,
+    ADMISSION_ANNOTATION, EXPIRED_GATES_ANNOTATION, MANAGED_LABEL, PROPAGATED_GATES_ANNOTATION,
+    QUEUE_GATE, RELEASED_ANNOTATION,
 };
 use sluice_testbed::eventually;
 
 use crate::gates_owners::{dry, see_refused, tenant};
 use crate::support::admission::{Admission, both_ways, play};
 use crate::support::made_up::controlled_by;
-use crate::support::objects::{GATES, Job, own, own_gate, quota, with};
+use crate::support::objects::{GATES, Job, name_of, own, own_gate, quota, with};
 use crate::support::persist::answered;
 use crate::support::pods::{Pod, gates, queued, replicated};
-use crate::support::{DEADLINE, Scene, refusal};
+use crate::support::{DEADLINE, Scene, refusal, see_a_second_pass};
 
 both_ways!(
     an_object_that_is_being_deleted_keeps_its_gates,
     orphaned_pods_keep_their_gates,
     a_pod_that_leaves_its_controller_keeps_its_gates,
     nobody_brings_a_record_of_his_own,
+    the_gates_of_others_stay_on_pods_whose_template_lists_them,
 );
 
 /// A Gate of the scene that has owners: the gate.
@@ -184,6 +186,37 @@ async fn nobody_brings_a_record_of_his_own(admission: Admission) -> Result<()> {
             .annotation(EXPIRED_GATES_ANNOTATION, &gate);
         let told = scene.try_as(&user, &expired.json()).await?.err()?;
         ensure!(told.contains("is set by Sluice alone"), "{told}");
+        Ok(())
+    })
+    .await
+}
+
+/// Nobody judges a template of an object without queue and gate.
+async fn the_gates_of_others_stay_on_pods_whose_template_lists_them(
+    admission: Admission,
+) -> Result<()> {
+    play(admission, "esc-listed", async |scene| {
+        let (_, of_tenant) = tenant(scene).await?;
+        let forged = Pod::new("x")
+            .label(MANAGED_LABEL, "true")
+            .annotation(PROPAGATED_GATES_ANNOTATION, "licence.example/free")
+            // As a webhook of somebody else would add it.
+            .scheduling_gate("licence.example/free");
+        of_tenant
+            .create(&replicated("Deployment", "d", 1, forged))
+            .await?;
+        let pods = scene
+            .see_so_many("behind the gate", 1, |pod| !gates(pod).is_empty())
+            .await?;
+        let name = name_of(&pods[0]);
+        let told = scene.see_event(name, "GatesLeft").await?;
+        ensure!(
+            told == "The pod lists gates that its object never had (licence.example/free), and Sluice does not lift them: remove the annotation sluice.dev/propagated-gates from the pod template",
+            "{told}"
+        );
+        see_a_second_pass(&pods[0]["metadata"]["creationTimestamp"]).await?;
+        let pod = scene.get("Pod", name).await?;
+        ensure!(gates(&pod) == ["licence.example/free"], "{pod}");
         Ok(())
     })
     .await

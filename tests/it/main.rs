@@ -21,6 +21,7 @@
 )]
 
 mod aliases;
+mod allowed_classes;
 mod allowed_clients;
 mod bad_objects;
 mod being_deleted;
@@ -123,5 +124,6 @@ mod undeclared_resources;
 mod uninstall;
 mod versions;
 mod visibility;
+mod warnings;
 mod webhook_down;
 mod writes;

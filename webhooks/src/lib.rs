@@ -36,9 +36,11 @@ mod server;
 mod tests;
 
 pub use admission::access::{Access, Permission};
-pub use admission::observer::{Answered, Observer};
+pub use admission::observer::{Answered, Observer, Report};
 pub use admission::policy::Policy;
-pub use admission::queue_states::{ClusterQueueState, LocalQueueState, QueueStates};
+pub use admission::queue_states::{
+    ClusterQueueState, GroupLimits, LocalQueueState, QueueStates, QuotaLimits, Uncovered,
+};
 pub use admission::request::{GroupVersionKind, Malformed, Operation, Request, UserInfo};
 pub use admission::schemas::{Published, Schemas};
 pub use admission::surroundings::Surroundings;

@@ -74,6 +74,23 @@ impl Engine {
         })
     }
 
+    /// The most of each resource in each flavor that a ClusterQueue could provide if nothing were used; none if it does
+    /// not exist, or its cohort tree is inactive.
+    pub fn largest_requests(&self, name: &QueueName) -> Option<ByFlavor<Amount>> {
+        let config = self.config.existing_queue(name)?;
+        let tree = self.tree_of_queue(name)?;
+        let node = tree.queues.node(name)?;
+        let mut largest = ByFlavor::new();
+        for (flavor, resource) in configured_quotas(&config.resource_groups).into_keys() {
+            let Some(id) = self.config.flavor_resources.get(&flavor, &resource) else {
+                continue;
+            };
+            let of_flavor: &mut BTreeMap<_, _> = largest.entry(flavor).or_default();
+            of_flavor.insert(resource, tree.quota.potential(node, id));
+        }
+        tree.inactive.is_none().then_some(largest)
+    }
+
     /// The number of pending workloads of a ClusterQueue for which nothing can be done until something is freed or
     /// changed, as far as is known, and of those beyond the limit of the queue. Takes a moment for each class.
     pub fn inadmissible(&self, name: &QueueName) -> usize {

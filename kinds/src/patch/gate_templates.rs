@@ -68,9 +68,32 @@ impl CompiledKind {
                 Some(old) => gating.after(old),
                 None => gating,
             };
+            // Another template makes the pods anew: what only describes them waits for an edit of the template.
+            let is_untouched = old == Some(&*pod) && self.asks_the_same(object, &pod, waiting);
+            if is_untouched && gating.holds(&pod, &place, self.queue_gates()) {
+                continue;
+            }
             operations.extend(gating.patch(&pod, &place, self.queue_gates()));
         }
         Patch(operations)
+    }
+
+    /// Whether the edit of an object changes nothing that its pods take from the object.
+    fn asks_the_same(&self, object: &Value, pod: &Value, waiting: Waiting<'_>) -> bool {
+        let Some(old) = waiting.old else {
+            return false;
+        };
+        let labels = waiting.queue_labels.keys().chain([PRIORITY_CLASS_LABEL]);
+        let labels: Vec<&str> = labels.collect();
+        let of = |object| {
+            labels
+                .iter()
+                .map(|key| label(object, key))
+                .collect::<Vec<_>>()
+        };
+        gates::gate_annotations(old) == gates::gate_annotations(object)
+            && of(old) == of(object)
+            && self.group_marks(old, pod) == self.group_marks(object, pod)
     }
 
     /// Makes a template, or the metadata of pods, that is not there, with nothing in it but what holds

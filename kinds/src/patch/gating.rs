@@ -9,6 +9,7 @@ use json_patch::{AddOperation, PatchOperation, RemoveOperation};
 use serde_json::{Map, Value, json};
 use sluice_crds::{MANAGED_LABEL, PROPAGATED_GATES_ANNOTATION, QUEUE_GATE};
 
+use crate::field::metadata::label;
 use crate::gates::GateState;
 use crate::gates::scheduling::{QueueGates, propagated, scheduling_gates};
 use crate::read::place::Place;
@@ -94,6 +95,25 @@ impl Gating {
         operations.extend(add_metadata(pod, place, &self.labels, &annotations));
         operations.extend(self.add_gates(pod, place, gates));
         operations
+    }
+
+    /// Whether `pod` is looked after by Sluice, and waits behind all gates that it is to wait behind.
+    pub(crate) fn holds(&self, pod: &Value, place: &Place, gates: &QueueGates) -> bool {
+        let is_managed = label(pod, MANAGED_LABEL).is_some();
+        // Of pods with only their metadata there: they get their gates when they are created.
+        let has_no_spec = place.spec(&[]).is_none();
+        let is_queued = if has_no_spec {
+            gates.opt_in(pod).is_some()
+        } else {
+            gates.carried(pod).is_some()
+        };
+        let is_carried = |gate: &str| scheduling_gates(pod).any(|carried| carried == gate);
+        let is_there = |gate: &String| {
+            propagated(pod).any(|listed| listed == gate) && (has_no_spec || is_carried(gate))
+        };
+        is_managed
+            && (is_queued || self.queue_gate.is_none())
+            && self.propagated.iter().all(is_there)
     }
 
     /// The names in the annotation of propagated gates. Those that may stay do so as long as the

@@ -1,9 +1,87 @@
-//! PriorityClasses, and which of them the pods of a template will have. What WorkloadPriorityClasses say does not live
-//! here: nothing has one of those by default.
+//! PriorityClasses, which of them the pods of a template will have, and which classes a ClusterQueue allows. What
+//! WorkloadPriorityClasses say does not live here.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use serde_json::Value;
+use sluice_crds::{PRIORITY_CLASS_LABEL, QueuePriorityClasses};
+
+use crate::field::problem::Problem;
+
+/// Most allowed classes that are told.
+const TOLD_MAX: usize = 10;
+
+/// Which classes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ClassKind {
+    /// WorkloadPriorityClasses, which a label names.
+    Workloads,
+    /// PriorityClasses, which pod templates name.
+    Pods,
+}
+
+/// A class that an object names and its ClusterQueue does not allow.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DisallowedClass {
+    kind: ClassKind,
+    name: String,
+    cluster_queue: String,
+    allowed: Vec<String>,
+}
+
+impl DisallowedClass {
+    /// The class, unless what `cluster_queue` says of classes allows it.
+    pub fn check(
+        kind: ClassKind,
+        name: &str,
+        (cluster_queue, classes): (&str, &QueuePriorityClasses),
+    ) -> Option<Self> {
+        let allowed = classes.allowed.as_ref()?;
+        (!allowed.iter().any(|class| class == name)).then(|| Self {
+            kind,
+            name: name.to_owned(),
+            cluster_queue: cluster_queue.to_owned(),
+            allowed: allowed.clone(),
+        })
+    }
+
+    /// Which classes it is one of.
+    pub fn kind(&self) -> ClassKind {
+        self.kind
+    }
+
+    /// The field that names the class, the class, and what would be accepted.
+    fn problem(&self) -> Problem {
+        let field = match self.kind {
+            ClassKind::Workloads => format!("metadata.labels[{PRIORITY_CLASS_LABEL}]"),
+            ClassKind::Pods => "spec.priorityClassName of its pods".to_owned(),
+        };
+        let mut allowed: Vec<&str> = self.allowed.iter().map(String::as_str).collect();
+        allowed.sort_unstable();
+        if allowed.is_empty() {
+            return Problem::invalid(field, &self.name, "no class may be named");
+        }
+        let more = allowed.len().saturating_sub(TOLD_MAX);
+        allowed.truncate(TOLD_MAX);
+        let mut problem = Problem::not_supported(field, &self.name, &allowed);
+        if more > 0 {
+            problem.detail = format!("{} and {more} more", problem.detail);
+        }
+        problem
+    }
+}
+
+impl fmt::Display for DisallowedClass {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let queue = &self.cluster_queue;
+        write!(
+            f,
+            "ClusterQueue {queue:?} does not allow this priority class: {}",
+            self.problem()
+        )
+    }
+}
 
 /// The PriorityClasses of a cluster.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -35,6 +113,11 @@ impl PriorityClasses {
             None => self.classes.remove(name),
         };
         before != class
+    }
+
+    /// Whether pods have this class that name none.
+    pub fn is_default(&self, name: &str) -> bool {
+        matches!(self.of_template(None), Ok((Some(default), _)) if default == name)
     }
 
     /// The names of all.

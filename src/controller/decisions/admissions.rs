@@ -68,7 +68,9 @@ impl Controller {
             return;
         };
         let record = translate::admission_record(admission, &self.cluster.flavors);
-        let priority = self.pod_priority(pod).ok().map(|priority| priority.value);
+        let priority = self.pod_priority(&key.namespace, pod).ok();
+        // That of its pod can't change.
+        let priority = priority.filter(|priority| priority.class.is_some());
         let assignment = record.pod_set_assignments.into_iter().next();
         let Some(assignment) = assignment else {
             violated("the admission of a pod assigns one pod set");
@@ -85,7 +87,7 @@ impl Controller {
             cohort: record.cohort_name,
             flavors: assignment.flavors,
             at: Time(self.now.wall),
-            priority: pod.priority_class_label.as_ref().and(priority),
+            priority: priority.map(|priority| priority.value),
             job: None,
         };
         let write = if self.late.has_pod(uid) {

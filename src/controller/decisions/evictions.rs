@@ -104,11 +104,11 @@ impl Controller {
             let (_, record) = self.objects.workload_of(subject)?;
             return Some((record.spec.priority, record.spec.queue_name.clone()));
         };
-        let (_, pod) = self.objects.pods.of(uid)?;
+        let (key, pod) = self.objects.pods.of(uid)?;
         let QueueName::Named(queue) = &pod.queue else {
             return None;
         };
-        let priority = self.pod_priority(pod).map_or(pod.priority, |p| p.value);
+        let priority = self.pod_priority_value(&key.namespace, pod);
         Some((priority, queue.clone()))
     }
 

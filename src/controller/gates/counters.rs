@@ -109,16 +109,16 @@ impl Controller {
         first.map(|(_, held)| held.subject.clone()).collect()
     }
 
-    /// The higher priority first, then the older object. What names a class that is not there has none.
+    /// The higher priority first, then the older object. What names a class that is not there, or not allowed, has none.
     fn place_at_gate(&self, held: &Held) -> (Reverse<i32>, Option<Timestamp>, Subject) {
         let priority = match &held.subject {
             Subject::Pod(uid) => {
                 let pod = self.objects.pods.of(uid);
-                pod.and_then(|(_, pod)| self.pod_priority(pod).ok())
+                pod.and_then(|(key, pod)| self.pod_priority(&key.namespace, pod).ok())
             }
             subject => {
                 let job = self.objects.job_of(subject);
-                job.and_then(|(_, job)| self.priority(job).ok())
+                job.and_then(|(key, job)| self.priority(&key.namespace, job).ok())
             }
         };
         let priority = priority.map_or(0, |priority| priority.value);

@@ -65,7 +65,7 @@ impl Controller {
             live_pods_of_set: &|pod_set| self.live_pods_of_set(subject, pod_set),
             backoff: &|record| self.backoff(record),
             gate: &|gate| self.gate_now(gate, subject, &key.namespace, &job.gate_record),
-            priority: &|| self.priority(job),
+            priority: &|| self.priority(&key.namespace, job),
             now: self.now.wall,
         };
         let Plan { mut write, notes } = plan(&situation);

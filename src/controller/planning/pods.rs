@@ -64,7 +64,8 @@ impl Controller {
             let write = plan::take_over(&key, &pod, &record);
             return self.send_for_pods(subject, write, vec![note]);
         }
-        if let Some(note) = plan::left_gated(&pod).or_else(|| self.complaint(&pod)) {
+        let gates_left = self.gates_left(&pod, &key.namespace);
+        if let Some(note) = gates_left.or_else(|| self.complaint(&key.namespace, &pod)) {
             self.tell_about(&subject, note);
         }
     }
@@ -79,9 +80,30 @@ impl Controller {
             // Edits of what is being deleted are not judged: that a gate has gone from it says nothing.
             Some(job) if job.deleting || job.gate_record.is_deactivated() => HeldBy::All,
             Some(job) if job.released => HeldBy::Gates(BTreeSet::new()),
-            Some(job) => HeldBy::of(&job.gates),
+            Some(job) => plan::held_by_job(pod, job, self.waits_by_pods(pod, namespace)),
             None => HeldBy::Unknown,
         }
+    }
+
+    /// Whether the object of a pod has only the metadata of its pods, and its gates hold these.
+    fn waits_by_pods(&self, pod: &PodRecord, namespace: &Arc<str>) -> bool {
+        let Root::Uid(uid) = self.root_of(pod, namespace) else {
+            return false;
+        };
+        let kind = self.objects.job_key(&uid).map(|key| &key.kind);
+        let kind = kind.and_then(|kind| self.kinds.compiled(kind));
+        kind.is_some_and(|kind| kind.is_opaque() && !kind.is_suspended_by_gates())
+    }
+
+    /// Why a pod waits for gates that nobody lifts, if so.
+    fn gates_left(&self, pod: &PodRecord, namespace: &Arc<str>) -> Option<Note> {
+        if pod.owner.is_none() || !pod.is_gated_elsewhere() || pod.propagated.is_empty() {
+            return plan::left_gated(pod);
+        }
+        let job = self.job_of_pod(pod, namespace)?;
+        let is_settled = job.deleting || job.released || job.gate_record.is_deactivated();
+        let waits_by_pods = self.waits_by_pods(pod, namespace);
+        (!is_settled).then(|| plan::forged_gates(pod, job, waits_by_pods))?
     }
 
     /// Whether the pod's job needs no quota any more: its queue label is gone, and it has no gates. Edits of what is
@@ -105,7 +127,7 @@ impl Controller {
     }
 
     /// Why a pod can't be queued, if so.
-    fn complaint(&self, pod: &PodRecord) -> Option<Note> {
+    fn complaint(&self, namespace: &Arc<str>, pod: &PodRecord) -> Option<Note> {
         match &pod.mode {
             PodMode::Group(Err(problem)) => {
                 return Some(Note::warning("InvalidPodGroup", problem.to_string()));
@@ -127,8 +149,8 @@ impl Controller {
                 format!("Can't be queued: {}", summarize(problems)),
             )),
             (QueueName::Named(_), Ok(_)) => {
-                let priority = self.pod_priority(pod);
-                priority.err().map(|missing| missing.note())
+                let priority = self.pod_priority(namespace, pod);
+                priority.err().map(|refused| refused.note())
             }
         }
     }
@@ -155,7 +177,7 @@ impl Controller {
             still_in_use: workload.is_none() && self.engine.admission(&id).is_some(),
             live_pods: self.live_pods(&subject),
             succeeded_and_gone: &self.gone_members.of(&subject),
-            priority: &|pod| self.pod_priority(pod),
+            priority: &|pod| self.pod_priority(&key.namespace, pod),
             place_of: &|gate| self.place_of(gate),
             backoff: &|record| self.backoff(record),
             now: self.now.wall,

@@ -143,7 +143,8 @@ impl Controller {
         let said = self
             .undeclared(subject, record)
             .or_else(|| pending_reason::deactivated(record))
-            .or_else(|| self.paused(subject));
+            .or_else(|| self.paused(subject))
+            .or_else(|| self.without_priority(subject, record));
         said.or_else(|| {
             let explanation = self.engine.explain(&subject.id())?;
             let head = self.name_of_head(&explanation, Some(&*key.namespace));
@@ -205,6 +206,16 @@ impl Controller {
         }
         let name = self.name_in(&subject, namespace);
         Some(name.unwrap_or_else(|| "a workload of another namespace".to_owned()))
+    }
+
+    /// What a Workload waits for whose job or group names a priority class that is missing or not allowed.
+    fn without_priority(
+        &self,
+        subject: &Subject,
+        record: &WorkloadRecord,
+    ) -> Option<(NotReserved, String)> {
+        let (reason, message) = self.no_priority(subject, record)?.told();
+        Some((NotReserved::NoPriority(reason), message))
     }
 
     /// What a Workload waits for whose job its user has suspended.

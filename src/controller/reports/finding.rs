@@ -127,7 +127,9 @@ impl Controller {
             return (State::Pending, None);
         };
         let state = match reason {
-            NotReserved::Pending(_) | NotReserved::KindNotDeclared => State::Pending,
+            NotReserved::Pending(_) | NotReserved::NoPriority(_) | NotReserved::KindNotDeclared => {
+                State::Pending
+            }
             NotReserved::OnHold => State::OnHold,
             NotReserved::Deactivated => State::Inactive,
         };

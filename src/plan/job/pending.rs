@@ -69,9 +69,10 @@ pub(super) fn pending(situation: &Situation<'_>, reading: &Reading, queue: &str)
         return suspend(situation, Note::warning("Stopped", message));
     }
     let record = situation.workload.map(|(_, record)| record);
-    let priority = match priority::or_recorded((situation.priority)(), record) {
+    let found = priority::or_recorded((situation.priority)(), record);
+    let priority = match priority::to_record(&found, record) {
         Ok(priority) => priority,
-        Err(missing) => return Plan::note(missing.note()),
+        Err(refused) => return Plan::note(refused.note()),
     };
     let mut spec = workload::spec(queue, pod_sets, None, &priority);
     spec.active = record.is_none_or(|record| record.spec.active);
@@ -87,7 +88,8 @@ pub(super) fn pending(situation: &Situation<'_>, reading: &Reading, queue: &str)
         None => {
             let workload = workload::object(situation.key, situation.job, situation.kind, spec);
             let plan = Plan::write(Write::CreateWorkload(Box::new(workload)));
-            match whole_note(situation.job, queue) {
+            let note = found.err().map(|refused| refused.note());
+            match note.or_else(|| whole_note(situation.job, queue)) {
                 Some(note) => plan.and_note(note),
                 None => plan,
             }

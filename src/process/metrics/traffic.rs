@@ -6,7 +6,7 @@ use std::time::Duration;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::histogram::Histogram;
 use sluice_gates::Enforced;
-use sluice_webhooks::{Answered, Observer};
+use sluice_webhooks::Answered;
 
 use super::registrar::Registrar;
 use super::series::{Forget, Level, Series};
@@ -79,10 +79,9 @@ impl TrafficSeries {
             count.inc();
         });
     }
-}
 
-impl Observer for TrafficSeries {
-    fn answered(&self, answered: Answered) {
+    /// An admission request was answered.
+    pub fn answered(&self, answered: Answered) {
         let Answered {
             webhook,
             verdict,
@@ -95,7 +94,8 @@ impl Observer for TrafficSeries {
             .at(&[webhook], |time| time.observe(took.as_secs_f64()));
     }
 
-    fn enforced(&self, enforced: Enforced) {
+    /// An object that names no queue was created where one is required, and this was done or reported.
+    pub fn enforced(&self, enforced: Enforced) {
         let mode = if enforced.is_dry_run {
             "DryRun"
         } else {

@@ -3,7 +3,9 @@
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
-use sluice_crds::{ADMISSION_ANNOTATION, QUEUE_GATE, QUEUE_NAME_LABEL};
+use sluice_crds::{
+    ADMISSION_ANNOTATION, PROPAGATED_GATES_ANNOTATION, QUEUE_GATE, QUEUE_NAME_LABEL,
+};
 
 use super::{Objects, sample, stop};
 use crate::support::Scene;
@@ -56,7 +58,8 @@ pub(super) async fn all(scene: &Scene<'_>) -> Result<()> {
         let what = || format!("a gated SparkApplication, queued: {is_queued}");
         gated_spark(scene, is_queued).await.with_context(what)?;
     }
-    Ok(())
+    let what = "a SparkApplication that lists the gate of another";
+    listing_spark(scene).await.context(what)
 }
 
 /// What Ray's autoscaler needs: each pod is asked for, also of a kind that can be suspended.
@@ -152,6 +155,25 @@ async fn gated_spark(scene: &Scene<'_>, is_queued: bool) -> Result<()> {
     let left = objects.see(name_of(&created), "there", |_| true).await?;
     ensure!(left["spec"] == created["spec"], "{left}");
     Ok(())
+}
+
+/// Nobody judges one without queue and gate: what it lists for its pods is not lifted from them.
+async fn listing_spark(scene: &Scene<'_>) -> Result<()> {
+    let mut listing = sample("sparkapplication")?;
+    listing["metadata"]["name"] = json!("listing");
+    listing["metadata"]["labels"] = Value::Null;
+    listing["spec"]["driver"]["annotations"] =
+        json!({(PROPAGATED_GATES_ANNOTATION): "licence.example/free"});
+    let created = Objects::like(scene, &listing).create(&listing).await?;
+    let mut driver = pod(&created, "spark-driver", From::Metadata("/spec/driver"))?;
+    // As a webhook of somebody else adds it.
+    driver["spec"]["schedulingGates"] = json!([{"name": "licence.example/free"}]);
+    scene.create(&driver).await?;
+    scene.see_event("spark-driver", "GatesLeft").await?;
+    let held = scene.get("Pod", "spark-driver").await?;
+    ensure!(gates(&held) == ["licence.example/free"], "{held}");
+    scene.delete("Pod", "spark-driver").await?;
+    scene.see_gone("Pod", "spark-driver").await
 }
 
 async fn play(scene: &Scene<'_>, kind: &Play, sample: Value) -> Result<()> {

@@ -1,6 +1,10 @@
-//! Whether queues are there, and not stopped: a small copy in every replica, for warnings alone. Nothing waits for it.
+//! Whether queues are there, and not stopped; what they can provide, and which priority classes they allow: a small copy
+//! in every replica, for warnings, and for Gates that ask for a priority. Nothing waits for it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use sluice_crds::QueuePriorityClasses;
 
 /// Most LocalQueues that are kept. Of those beyond nothing is said.
 const LOCAL_QUEUES_MAX: usize = 20_000;
@@ -24,12 +28,58 @@ pub struct LocalQueueState {
 }
 
 /// A ClusterQueue.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ClusterQueueState {
     /// Whether it is stopped.
     pub is_stopped: bool,
     /// Whether it has quota for the resource `pods`: then each pod uses quota, whatever it requests.
     pub counts_pods: bool,
+    /// What it says of priority classes.
+    pub priority_classes: Option<QueuePriorityClasses>,
+    /// What it can provide, if that is known.
+    pub limits: Option<Arc<QuotaLimits>>,
+}
+
+/// The most that a ClusterQueue could provide if nothing were used, borrowed quota included.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct QuotaLimits {
+    /// By resource group.
+    pub groups: Vec<GroupLimits>,
+    /// What becomes of resources of no group.
+    pub uncovered: Uncovered,
+}
+
+/// The same of one resource group.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct GroupLimits {
+    /// The flavors in their order, each with an amount by resource, in nano-units. All have the same resources.
+    pub flavors: Vec<(String, BTreeMap<String, i128>)>,
+}
+
+impl GroupLimits {
+    pub(crate) fn covers(&self, resource: &str) -> bool {
+        let mut flavors = self.flavors.iter();
+        flavors.any(|(_, amounts)| amounts.contains_key(resource))
+    }
+}
+
+/// What becomes of requests for a resource without quota.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Uncovered {
+    /// They are ignored.
+    #[default]
+    Ignored,
+    /// They make an object inadmissible, but for these resources.
+    InadmissibleBut(Arc<BTreeSet<String>>),
+}
+
+impl Uncovered {
+    pub(crate) fn ignores(&self, resource: &str) -> bool {
+        match self {
+            Self::Ignored => true,
+            Self::InadmissibleBut(ignored) => ignored.contains(resource),
+        }
+    }
 }
 
 /// Why nothing is admitted from a queue.
@@ -63,12 +113,9 @@ impl QueueStates {
         }
     }
 
-    /// Takes in a ClusterQueue; None if it is gone. Returns whether that is new.
-    pub fn set_cluster_queue(&mut self, name: &str, state: Option<ClusterQueueState>) -> bool {
-        match state {
-            None => self.cluster_queues.remove(name).is_some(),
-            Some(state) => self.cluster_queues.insert(name.to_owned(), state) != Some(state),
-        }
+    /// Takes in a ClusterQueue.
+    pub fn set_cluster_queue(&mut self, name: &str, state: ClusterQueueState) {
+        self.cluster_queues.insert(name.to_owned(), state);
     }
 
     /// Says whether all queues are listed.
@@ -106,11 +153,22 @@ impl QueueStates {
         }
     }
 
-    /// Whether each pod uses quota of this LocalQueue, whatever it requests; None if that is not known.
-    pub(crate) fn counts_pods(&self, namespace: &str, queue: &str) -> Option<bool> {
+    /// The ClusterQueue of a LocalQueue, with its name; None if that is not known.
+    pub(crate) fn cluster_queue(
+        &self,
+        namespace: &str,
+        queue: &str,
+    ) -> Option<(&str, &ClusterQueueState)> {
         let key = (namespace.to_owned(), queue.to_owned());
         let local_queue = self.local_queues.get(&key).filter(|_| self.is_complete)?;
-        let cluster_queue = self.cluster_queues.get(&local_queue.cluster_queue)?;
-        Some(cluster_queue.counts_pods)
+        let found = self
+            .cluster_queues
+            .get_key_value(&local_queue.cluster_queue);
+        found.map(|(name, state)| (name.as_str(), state))
+    }
+
+    /// Whether the queues are known.
+    pub(crate) fn is_complete(&self) -> bool {
+        self.is_complete
     }
 }

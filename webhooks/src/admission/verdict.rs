@@ -26,6 +26,8 @@ pub struct Verdict {
     pub is_early: bool,
     /// What was done, or reported, about an object that names no queue where one is required.
     pub enforced: Option<Enforced>,
+    /// What would be done about the object, for an event on it once it is there.
+    pub report: Option<String>,
 }
 
 /// An `AdmissionReview` that answers.

@@ -37,6 +37,9 @@ pub const MUTATE_PODS: &str = "mutate.pods.sluice.dev";
 /// The failure policy of a webhook without which a request goes on.
 pub(crate) const IGNORE: &str = "Ignore";
 
+/// What is asked about is counted, and told by events where something is only reported; not in a dry run.
+const SIDE_EFFECTS: &str = "NoneOnDryRun";
+
 /// A verdict takes milliseconds; whoever waits longer waits for a dead server.
 const TIMEOUT_SECONDS: i32 = 3;
 
@@ -113,7 +116,7 @@ pub(super) fn validating_webhook(
         namespace_selector: Some(namespace_selector(options)),
         object_selector: Some(LabelSelector::default()),
         rules: Some(rules),
-        side_effects: "None".to_owned(),
+        side_effects: SIDE_EFFECTS.to_owned(),
         timeout_seconds: Some(TIMEOUT_SECONDS),
     }
 }
@@ -136,7 +139,7 @@ pub(super) fn mutating_webhook(
         object_selector: Some(LabelSelector::default()),
         reinvocation_policy: Some("IfNeeded".to_owned()),
         rules: Some(rules),
-        side_effects: "None".to_owned(),
+        side_effects: SIDE_EFFECTS.to_owned(),
         timeout_seconds: Some(TIMEOUT_SECONDS),
     }
 }

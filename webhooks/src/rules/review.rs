@@ -10,8 +10,9 @@ use crate::admission::policy::Policy;
 use crate::admission::request::Request;
 use crate::admission::schemas::Schemas;
 use crate::admission::verdict::Verdict;
+use crate::rules::advice::warnings;
 use crate::rules::gates::lift::NeededRight;
-use crate::rules::{advice, aliases, applies, enforcement, gates, jobs, own, pods};
+use crate::rules::{aliases, applies, enforcement, gates, jobs, own, pods};
 
 /// Whether the request may go on.
 ///
@@ -54,7 +55,8 @@ fn validate_object(request: &Request, edit: &Edit<'_>, policy: &Policy) -> Verdi
     }
     let mut verdict = applies::birth::check_set(request, edit, policy);
     if verdict.is_allowed() {
-        verdict.warnings = advice::warnings(request, edit, policy);
+        verdict.warnings = warnings::warnings(request, edit, policy);
+        verdict.report = enforcement::birth::report(request, edit, policy);
     }
     verdict
 }

@@ -14,7 +14,7 @@ use k8s_openapi::jiff::Timestamp;
 use tokio::time::timeout;
 
 use crate::admission::access::Access;
-use crate::admission::observer::{Answered, Observer};
+use crate::admission::observer::{Answered, Observer, Report};
 use crate::admission::policy::Policy;
 use crate::admission::request::Request;
 use crate::admission::schemas::Schemas;
@@ -70,6 +70,7 @@ impl Question {
         }
         let mut verdict = review::look_up(request, &*outside.schemas).await;
         verdict.warnings.splice(..0, judged.warnings);
+        verdict.report = judged.report;
         verdict
     }
 }
@@ -147,6 +148,10 @@ async fn judge(handler: &Handler, headers: &HeaderMap, body: Body) -> (&'static 
     }
     if let Some(enforced) = verdict.enforced.filter(|_| !request.dry_run) {
         handler.observer.enforced(enforced);
+    }
+    let report = verdict.report.clone().filter(|_| !request.dry_run);
+    if let Some(report) = report.and_then(|message| Report::of(&request, message)) {
+        handler.observer.reported(report);
     }
     let word = match &verdict {
         verdict if verdict.is_allowed() => "allowed",

@@ -2,11 +2,37 @@
 
 use rstest::rstest;
 use serde_json::{Value, json};
-use sluice_crds::GateSpec;
+use sluice_crds::{GateSpec, QueuePriorityClasses};
 use sluice_kinds::gates::Gate;
 
 use super::*;
-use crate::{ClusterQueueState, LocalQueueState, QueueStates};
+use crate::{ClusterQueueState, GroupLimits, LocalQueueState, QueueStates, QuotaLimits, Uncovered};
+
+/// Of 4 and 6 CPUs, and 8 GiB of memory in the first flavor alone.
+fn limited() -> ClusterQueueState {
+    let flavor = |name: &str, cpu: i128, memory: i128| {
+        let amounts = [
+            ("cpu", cpu * 1_000_000_000),
+            ("memory", (memory << 30) * 1_000_000_000),
+        ];
+        let amounts = amounts.map(|(name, amount)| (name.to_owned(), amount));
+        (name.to_owned(), amounts.into())
+    };
+    let ignored = ["ephemeral-storage".to_owned()];
+    ClusterQueueState {
+        priority_classes: Some(QueuePriorityClasses {
+            allowed: Some(vec!["mid".to_owned(), "low".to_owned()]),
+            default: None,
+        }),
+        limits: Some(Arc::new(QuotaLimits {
+            groups: vec![GroupLimits {
+                flavors: vec![flavor("one", 4, 8), flavor("two", 6, 1)],
+            }],
+            uncovered: Uncovered::InadmissibleBut(Arc::new(ignored.into())),
+        })),
+        ..ClusterQueueState::default()
+    }
+}
 
 fn policy(are_listed: bool) -> Policy {
     let state = |cluster_queue: &str, is_stopped| {
@@ -21,13 +47,12 @@ fn policy(are_listed: bool) -> Policy {
     states.set_local_queue("n", "of-stopped", state("b", false));
     states.set_local_queue("n", "of-none", state("c", false));
     states.set_local_queue("n", "of-counted", state("counted", false));
-    let state = |is_stopped, counts_pods| {
-        Some(ClusterQueueState {
-            is_stopped,
-            counts_pods,
-        })
+    let state = |is_stopped, counts_pods| ClusterQueueState {
+        is_stopped,
+        counts_pods,
+        ..ClusterQueueState::default()
     };
-    states.set_cluster_queue("a", state(false, false));
+    states.set_cluster_queue("a", limited());
     states.set_cluster_queue("b", state(true, false));
     states.set_cluster_queue("counted", state(false, true));
     states.set_complete(are_listed);
@@ -55,6 +80,29 @@ fn idle_pod(queue: &str) -> Value {
     )
 }
 
+fn asking(pods: i64, cpu: &str, memory: &str) -> Value {
+    let container = json!({"name": "c", "resources": {"requests": {"cpu": cpu, "memory": memory}}});
+    let job = with(job(&[(QUEUE, "q")], &[]), "/spec/parallelism", json!(pods));
+    let job = with(job, "/spec/completions", json!(pods));
+    with(job, "/spec/template/spec/containers", json!([container]))
+}
+
+fn asking_for(resource: &str, amount: &str) -> Value {
+    with(
+        asking(1, "1", "1Mi"),
+        "/spec/template/spec/containers/0/resources/requests",
+        json!({resource: amount}),
+    )
+}
+
+fn of_pod_class(class: &str) -> Value {
+    with(
+        asking(1, "1", "1Mi"),
+        "/spec/template/spec/priorityClassName",
+        json!(class),
+    )
+}
+
 fn idle(queue: &str) -> Value {
     with(
         job(&[(QUEUE, queue)], &[]),
@@ -74,7 +122,19 @@ fn idle(queue: &str) -> Value {
 #[case::of_none(job(&[(QUEUE, "of-none")], &[]), &[
     "metadata.labels[sluice.dev/queue-name]: there is no ClusterQueue \"c\", which LocalQueue \"of-none\" names; the object waits until there is"])]
 #[case::no_class(job(&[(QUEUE, "q"), ("sluice.dev/priority-class", "high")], &[]), &[
-    "metadata.labels[sluice.dev/priority-class]: there is no WorkloadPriorityClass \"high\"; the object can't be queued until there is"])]
+    "metadata.labels[sluice.dev/priority-class]: there is no WorkloadPriorityClass \"high\"; the object can't be queued until there is",
+    "ClusterQueue \"a\" does not allow this priority class: metadata.labels[sluice.dev/priority-class]: Unsupported value: \"high\": supported values: \"low\", \"mid\"; the object can't be queued"])]
+#[case::no_pod_class(of_pod_class("gold"), &[
+    "spec.priorityClassName of its pods: there is no PriorityClass \"gold\"; no pod can be made until there is",
+    "ClusterQueue \"a\" does not allow this priority class: spec.priorityClassName of its pods: Unsupported value: \"gold\": supported values: \"low\", \"mid\"; the object can't be queued"])]
+#[case::largest(asking(3, "2", "256Mi"), &[])]
+#[case::too_many_cpus(asking(4, "2", "1Mi"), &[
+    "pod set \"main\": requests 8 of cpu, and ClusterQueue \"a\" can provide at most 6 in one flavor (\"two\"); the object can't be admitted"])]
+#[case::too_much_in_one_flavor(asking(5, "1", "1Gi"), &[
+    "pod set \"main\": no flavor of ClusterQueue \"a\" can provide all that it requests of cpu, memory; the object can't be admitted"])]
+#[case::without_quota(asking_for("nvidia.com/gpu", "1"), &[
+    "pod set \"main\": requests nvidia.com/gpu, for which ClusterQueue \"a\" has no quota; the object can't be admitted"])]
+#[case::ignored(asking_for("ephemeral-storage", "1Ti"), &[])]
 #[case::no_requests_where_pods_count(idle("of-counted"), &[])]
 #[case::no_requests_in_a_queue_that_is_missing(idle("none"), &[
     "metadata.labels[sluice.dev/queue-name]: there is no LocalQueue \"none\" in namespace \"n\"; the object waits until there is"])]
@@ -129,6 +189,26 @@ fn a_label_of_kueue_that_is_no_alias_is_told() {
             "metadata.labels[kueue.x-k8s.io/queue-name]: has no effect, as queueLabelAliases of Sluice's configuration does not list it; use sluice.dev/queue-name"
         ]
     );
+}
+
+#[rstest]
+#[case::to_one_that_is_not_allowed(Some("mid"), Some("gold"), 2)]
+#[case::to_one_that_is_missing(Some("gold"), Some("mid"), 1)]
+#[case::of_nothing(Some("gold"), Some("gold"), 0)]
+#[case::that_takes_it_away(Some("gold"), None, 0)]
+fn an_edit_of_the_priority_class_is_warned_of(
+    #[case] old: Option<&str>,
+    #[case] new: Option<&str>,
+    #[case] expected: usize,
+) {
+    let of_class = |class: Option<&str>| {
+        let class = class.map(|class| ("sluice.dev/priority-class", class));
+        let labels: Vec<_> = class.into_iter().chain([(QUEUE, "q")]).collect();
+        job(&labels, &[])
+    };
+    let (old, new) = (of_class(old), of_class(new));
+    let verdict = crate::review::validate(&mk_request(USER, Some(&old), &new), &policy(true));
+    assert_eq!(verdict.warnings.len(), expected, "{verdict:?}");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use arc_swap::ArcSwap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use rstest::rstest;
 use serde_json::{Value, json};
@@ -14,7 +15,7 @@ use sluice_kinds::priority_classes::PriorityClasses;
 use super::lift::judge_by;
 use super::*;
 use crate::review::{self, mutate};
-use crate::{Permission, Surroundings};
+use crate::{LocalQueueState, Permission, QueueStates, Surroundings};
 
 const FAILURES: &str = "sluice.dev/gate-failures";
 /// An account of another namespace that may edit in many.
@@ -73,9 +74,17 @@ pub(super) fn policy_of(gates: &[(&str, Lifting, AppliesTo)]) -> Policy {
         let compiled = CompiledAppliesTo::or_wider(applies_to);
         (named(name), Arc::new(compiled))
     });
+    let mut states = QueueStates::default();
+    let queue = LocalQueueState {
+        cluster_queue: "of-a".to_owned(),
+        is_stopped: false,
+    };
+    states.set_local_queue("n", "a", Some(queue));
+    states.set_complete(true);
     mk_policy()
         .with_gates(specs)
         .with_applied(applied, Arc::new(surroundings()))
+        .with_queue_states(Arc::new(ArcSwap::from_pointee(states)))
 }
 
 pub(super) fn budget(applies_to: AppliesTo) -> Policy {
@@ -87,7 +96,7 @@ pub(super) fn gates_of(object: &Value) -> Option<&str> {
 }
 
 /// A Job with pods of 1 cpu.
-fn of_pods(queue: Option<&str>, pods: u32) -> Value {
+pub(super) fn of_pods(queue: Option<&str>, pods: u32) -> Value {
     let labels: Vec<_> = queue.map(|queue| (QUEUE, queue)).into_iter().collect();
     let job = with(
         mk_job(&labels, &[], false),
@@ -266,14 +275,6 @@ fn check_forged(verdict: &Verdict) {
 fn an_expression_knows(#[case] labels: &[(&str, &str)], #[case] source: &str, #[case] gated: bool) {
     let (stored, _) = created_by(USER, &mk_job(labels, &[], false), &budget(when(source)));
     assert_eq!(gates_of(&stored).is_some(), gated);
-}
-
-#[test]
-fn the_class_of_pods_gives_a_priority() {
-    let policy = budget(when("priority >= 1000"));
-    let class = "/spec/template/spec/priorityClassName";
-    let job = with(of_pods(Some("a"), 1), class, json!("high"));
-    assert!(gates_of(&created_by(USER, &job, &policy).0).is_some());
 }
 
 #[test]

@@ -12,7 +12,7 @@ use sluice_kinds::gates::Gate;
 
 use super::*;
 use crate::review::may_lift;
-use crate::{Access, Answered, Observer, Outside, Permission, UserInfo};
+use crate::{Access, Answered, Observer, Outside, Permission, Report, UserInfo};
 
 /// An authorizer that says this of everybody, and keeps what it was asked.
 struct Fixed(Permission, Mutex<Vec<String>>);
@@ -43,6 +43,8 @@ impl Observer for Nobody {
     fn answered(&self, _: Answered) {}
 
     fn enforced(&self, _: Enforced) {}
+
+    fn reported(&self, _: Report) {}
 }
 
 /// An API server that serves nothing and allows nothing.

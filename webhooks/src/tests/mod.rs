@@ -10,6 +10,7 @@
 
 mod advice;
 mod applies;
+mod applies_priority;
 mod certificates;
 mod enforced_makers;
 mod enforcement;

@@ -97,3 +97,47 @@ fn a_changed_class_comes_down(
     }
     assert_eq!(template_of(&edited(&old, &new))["labels"][CLASS], expected);
 }
+
+/// An earlier version wrote less into templates: what it stored makes its pods anew only if somebody edits the template.
+#[rstest]
+#[case::an_alias_of_the_template(&[], json!({"labels": {OF_KUEUE: "high"}}))]
+#[case::an_alias_of_an_annotation(&[], json!({"annotations": {GROUP_OF_KUEUE: "2"}}))]
+#[case::the_class_of_the_object(&[(CLASS, "low")], json!({}))]
+fn an_edit_that_leaves_a_stored_template_alone_changes_nothing_there(
+    #[case] labels: &[(&str, &str)],
+    #[case] template: Value,
+) {
+    let (stored, _) = created_by(USER, &deployment(labels, template), &policy());
+    let mut old = stored.clone();
+    let metadata = &mut old["spec"]["template"]["metadata"];
+    for (map, key) in [("labels", CLASS), ("annotations", GROUP)] {
+        if let Some(map) = metadata[map].as_object_mut() {
+            map.remove(key);
+        }
+    }
+    assert_ne!(template_of(&old), template_of(&stored));
+    let mut scaled = old.clone();
+    scaled["spec"]["replicas"] = json!(5);
+    scaled["metadata"]["labels"]["acme.io/team"] = json!("a");
+    assert_eq!(template_of(&edited(&old, &scaled)), template_of(&old));
+    // An edit of the template brings it.
+    let mut other = old.clone();
+    other["spec"]["template"]["metadata"]["annotations"]["acme.io/x"] = json!("y");
+    let mut expected = stored.clone();
+    expected["spec"]["template"]["metadata"]["annotations"]["acme.io/x"] = json!("y");
+    assert_eq!(template_of(&edited(&old, &other)), template_of(&expected));
+}
+
+#[test]
+fn an_edit_puts_back_what_holds_the_pods() {
+    let (stored, _) = created_by(USER, &deployment(&[], json!({})), &policy());
+    let mut old = stored.clone();
+    old["spec"]["template"]["spec"]["schedulingGates"] = json!([]);
+    let mut new = old.clone();
+    new["spec"]["replicas"] = json!(5);
+    let gates = &edited(&old, &new)["spec"]["template"]["spec"]["schedulingGates"];
+    assert_eq!(
+        *gates,
+        stored["spec"]["template"]["spec"]["schedulingGates"]
+    );
+}

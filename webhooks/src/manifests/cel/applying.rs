@@ -14,7 +14,7 @@ use crate::manifests::held::HeldKind;
 use crate::manifests::options::Options;
 use crate::manifests::pod_queues;
 use crate::rules::applies::birth::HAS_CONTROLLER;
-use crate::rules::applies::makers::TEMPLATE;
+use crate::rules::applies::makers::{POD_MAKERS, TEMPLATE};
 use crate::rules::gates::lift::{ASK, MADE};
 
 /// The rule for an object that does not name the gate: the gate and the Gate.
@@ -58,7 +58,7 @@ pub(crate) fn variables(options: &Options, kinds: &[HeldKind]) -> Vec<Variable> 
 }
 
 /// The same of the pods that the template of an object makes which nobody manages. Each is judged by itself.
-pub(crate) fn of_makers(options: &Options) -> Vec<Variable> {
+pub(crate) fn of_makers(options: &Options, kinds: &[HeldKind]) -> Vec<Variable> {
     let is_of_queue =
         "(variables.rule.?queues.orValue([]).size() == 0 || {} in variables.rule.queues)";
     let applies = |object: &str| {
@@ -67,10 +67,11 @@ pub(crate) fn of_makers(options: &Options) -> Vec<Variable> {
         })
     };
     let mut variables: Vec<_> = gate().into_iter().chain(rule()).collect();
+    variables.extend(owners::made_by(&POD_MAKERS, kinds));
     variables.extend([
         variable(
             "isJudged",
-            "params.?spec.?appliesTo.hasValue() && !has(variables.rule.when) && variables.isInNamespace &&\n\
+            "params.?spec.?appliesTo.hasValue() && !has(variables.rule.when) && variables.isInNamespace && !variables.isMadeByController &&\n\
              (variables.rule.?kinds.orValue([]).size() == 0 ||\n\
              variables.rule.?kinds.orValue([]).exists(k, k.?group.orValue('') == '' && k.kind == 'Pod'))",
         ),

@@ -11,6 +11,7 @@ use crate::manifests::cel::gating::has_queue_gate;
 use crate::manifests::cel::syntax::{filled, forbidden, text, texts, variable, when};
 use crate::manifests::held::HeldKind;
 use crate::manifests::options::Options;
+use crate::rules::applies::makers::PodMaker;
 use crate::rules::jobs::validate::{LEAVES_GATES, NAMES_OWNER};
 use crate::rules::makers::{
     ADMINISTRATORS, CONTROLLER_MANAGER, COPIERS, KUBERNETES, SERVICE_ACCOUNT, is_kubernetes_own,
@@ -63,6 +64,33 @@ pub(crate) fn author_of(own: &[&HeldKind], kinds: &[HeldKind]) -> Vec<Variable> 
         })
         .collect();
     let mut variables = author();
+    variables.push(variable(
+        "isMadeByController",
+        format!("variables.owners.exists(o, {})", any(&clauses)),
+    ));
+    variables
+}
+
+/// `variables.isMadeByController` of objects of these kinds, which no JobKind declares: whether the author is the controller
+/// that makes them for the owner that they name. With the variables of the author and `owners`.
+pub(crate) fn made_by(makers: &[PodMaker], kinds: &[HeldKind]) -> Vec<Variable> {
+    let mut clauses = Vec::new();
+    for (owner, child) in kinds.iter().flat_map(|kind| {
+        let children = kind.job_kind.children.iter();
+        children.map(|child| (&kind.job_kind, child))
+    }) {
+        let mut makers = makers.iter();
+        if makers.any(|maker| maker.group == child.group && maker.kind == child.kind) {
+            clauses.push(format!(
+                "request.kind.kind == {} && {} && {}",
+                text(&child.kind),
+                is_kind("o", &owner.group, &owner.kind),
+                may_make(Some(child))
+            ));
+        }
+    }
+    let mut variables = vec![owners("owners", "object")];
+    variables.extend(author());
     variables.push(variable(
         "isMadeByController",
         format!("variables.owners.exists(o, {})", any(&clauses)),

@@ -35,7 +35,7 @@ fn makers(options: &Options, kinds: &[HeldKind]) -> Validating {
         requests: makers.map(requests_for).collect(),
         condition: conditions::templates::maker(options),
         judges_deleted: false,
-        variables: applying::of_makers(options),
+        variables: applying::of_makers(options, kinds),
         outcomes: vec![no_problems_or_owner()],
     };
     rules.validating(options).for_each_gate()

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 use sluice_crds::PRIORITY_CLASS_LABEL;
 use sluice_gates::{Candidate, Totals};
+use sluice_kinds::aliases::MetadataKey;
 use sluice_kinds::metadata::{controller, label};
 use sluice_kinds::priority_classes::NoPriorityClass;
 use sluice_kinds::problem::{Problem, summarize};
@@ -64,8 +65,12 @@ impl<'a> Applicant<'a> {
     fn classes(&self) -> impl Iterator<Item = &'a str> {
         let metadata = pod_metadata(self.request, self.object, self.policy);
         let of_templates = metadata.into_iter().filter_map(|metadata| {
-            let labels = metadata.get("labels")?;
-            labels.get(PRIORITY_CLASS_LABEL)?.as_str()
+            let own = MetadataKey::Label(PRIORITY_CLASS_LABEL.to_owned());
+            let aliases = self.policy.key_aliases().of(&own).iter();
+            // Where Sluice's own is there, that one counts.
+            std::iter::once(&own)
+                .chain(aliases)
+                .find_map(|key| key.value_in(metadata))
         });
         label(self.object, PRIORITY_CLASS_LABEL)
             .into_iter()
@@ -91,8 +96,26 @@ impl<'a> Applicant<'a> {
         sets.map_err(told)
     }
 
+    /// The WorkloadPriorityClass that objects of its queue have which name none.
+    fn default_class(&self) -> Result<Option<String>, String> {
+        let Some(queue) = self.queue else {
+            return Ok(None);
+        };
+        let states = self.policy.queue_states().load();
+        if !states.is_complete() {
+            return Err("the queues are not known yet".to_owned());
+        }
+        let found = states.cluster_queue(&self.request.namespace, queue);
+        let classes = found.and_then(|(_, state)| state.priority_classes.as_ref());
+        Ok(classes.and_then(|classes| classes.default.clone()))
+    }
+
     /// The PriorityClass of its pods: of the first ones that name one.
     fn priority_class(&self) -> Result<Option<String>, String> {
+        if self.request.is_pod() {
+            let class = self.object.pointer("/spec/priorityClassName");
+            return Ok(class.and_then(Value::as_str).map(str::to_owned));
+        }
         let has_no_sets = |kind: &CompiledKind| kind.is_opaque() || kind.has_pods_of_children();
         if self.job_kind().is_some_and(has_no_sets) {
             return Ok(None);
@@ -170,6 +193,13 @@ impl Candidate for Applicant<'_> {
         if let Some(highest) = named?.into_iter().max() {
             return Ok(highest);
         }
+        let class = self.priority_class()?;
+        let named = class.as_deref();
+        if named.is_none_or(|class| known.priority_classes.is_default(class))
+            && let Some(default) = self.default_class()?
+        {
+            return value_of(&default);
+        }
         // The API server writes it to pods, and not to their templates.
         if self.request.is_pod() {
             let value = self
@@ -180,7 +210,6 @@ impl Candidate for Applicant<'_> {
                 return Ok(value);
             }
         }
-        let class = self.priority_class()?;
         let found = known.priority_classes.of_template(class.as_deref());
         let missing = |NoPriorityClass(class)| format!("there is no PriorityClass {class:?}");
         found.map(|(_, value)| value).map_err(missing)

@@ -103,6 +103,12 @@ pub(crate) fn check(request: &Request, edit: &Edit<'_>, policy: &Policy) -> Verd
     }
 }
 
+/// What would be done about an object that is being created, where that is only reported.
+pub(crate) fn report(request: &Request, edit: &Edit<'_>, policy: &Policy) -> Option<String> {
+    let enforced = judged(request, edit, policy).ok()??;
+    (enforced.is_dry_run).then(|| warning(request, enforced, policy))
+}
+
 fn judged(
     request: &Request,
     edit: &Edit<'_>,

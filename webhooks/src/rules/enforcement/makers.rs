@@ -127,7 +127,9 @@ pub(crate) fn validate(
     if is_excepted {
         made.push_str(NOT_EXCEPTED);
     }
+    let is_reported = enforced.is_dry_run && edit.old.is_none();
     Verdict {
+        report: is_reported.then(|| made.clone()),
         warnings: outer.into_iter().chain([made]).collect(),
         ..Verdict::allowed()
     }

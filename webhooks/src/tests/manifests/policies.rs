@@ -5,7 +5,7 @@ use std::path::Path;
 use k8s_openapi::api::rbac::v1::ClusterRole;
 use rstest::rstest;
 use serde_json::json;
-use sluice_crds::{JobKind, JobKindSpec};
+use sluice_crds::{ChildKind, JobKind, JobKindSpec};
 
 use crate::manifests::policies::{
     HeldKind, Validating, mutating, namespaces_yaml, validating, yaml,
@@ -134,6 +134,33 @@ fn no_policy_is_wider_than_it_must_be() {
         assert_eq!(spares_deleted, !judges_pods);
         assert_eq!(conditions.len(), 2 + usize::from(spares_deleted));
     }
+}
+
+/// What a JobKind's controller makes for its objects was judged with these: as by the webhooks.
+#[test]
+fn the_policy_for_makers_leaves_alone_what_accounts_of_job_kinds_make() {
+    const TRAINER: &str = "system:serviceaccount:acme:trainer";
+    let judged = |kinds: &[HeldKind]| {
+        let policies = validating(&Options::default(), kinds);
+        let policies = policies.iter().map(|all| json!(all.policy));
+        let of_makers =
+            |policy: &serde_json::Value| policy["metadata"]["name"] == "sluice-gate-policy-makers";
+        let found = policies.into_iter().find(of_makers).unwrap();
+        found["spec"]["variables"].to_string()
+    };
+    let mut kinds = mk_kinds();
+    assert!(!judged(&kinds).contains(TRAINER));
+    kinds[0].job_kind.children.push(ChildKind {
+        group: "apps".to_owned(),
+        kind: "ReplicaSet".to_owned(),
+        made_by: vec![TRAINER.to_owned()],
+    });
+    let variables = judged(&kinds);
+    assert!(variables.contains(TRAINER), "{variables}");
+    assert!(
+        variables.contains("!variables.isMadeByController"),
+        "{variables}"
+    );
 }
 
 /// A rule whose text was not found would refuse without a reason.

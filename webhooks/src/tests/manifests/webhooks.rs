@@ -33,7 +33,7 @@ fn no_rule_is_wider_than_it_must_be() {
     for webhook in webhooks {
         assert!(webhook["name"].as_str().unwrap().ends_with(".sluice.dev"));
         assert_eq!(webhook["failurePolicy"], "Fail");
-        assert_eq!(webhook["sideEffects"], "None");
+        assert_eq!(webhook["sideEffects"], "NoneOnDryRun");
         assert_eq!(webhook["matchPolicy"], "Equivalent");
         assert_eq!(webhook["timeoutSeconds"], 3);
         assert_eq!(

@@ -1,0 +1,130 @@
+//! What authors of new objects are warned of, by a real API server: each replica hears of queues, classes and Gates a
+//! moment later, so each warning is waited for.
+
+use anyhow::{Result, ensure};
+use serde_json::{Value, json};
+use sluice_testbed::eventually;
+
+use crate::support::objects::{
+    self, Job, condition, flavor, local_queue, own, own_gate, quota, with,
+};
+use crate::support::pods::Pod;
+use crate::support::{DEADLINE, Scene, bed};
+
+/// Waits until whoever creates the object is warned of just this.
+async fn see_warnings(scene: &Scene<'_>, object: &Value, expected: &[String]) -> Result<()> {
+    eventually("the warnings", DEADLINE, async || {
+        let args = ["create", "--dry-run=server", "-f", "-"];
+        let output = scene.kubectl(&args, Some(&object.to_string())).await?;
+        ensure!(output.code == 0, "{}", output.stderr);
+        let told = output.stderr.lines();
+        let told: Vec<_> = told
+            .filter_map(|line| line.strip_prefix("Warning: "))
+            .collect();
+        ensure!(told == expected, "{told:?}");
+        Ok::<_, anyhow::Error>(())
+    })
+    .await
+}
+
+fn requesting(name: &str, pods: u32, resource: &str, amount: &str) -> Job {
+    Job::new(name)
+        .queue("q")
+        .pods(pods)
+        .request(resource, amount)
+}
+
+#[tokio::test]
+async fn what_can_never_fit_is_told_with_what_could_be_borrowed() -> Result<()> {
+    bed::shared("warn-fits", async |scene| {
+        // 2 of its own, and 3 of the other's.
+        scene.create(&flavor(&scene.ns)).await?;
+        let cohort = scene.name("cohort");
+        let queue = |name: &str, cpu: &str| {
+            let queue = objects::cluster_queue(name, &scene.ns, &[quota("cpu", cpu).borrow("3")]);
+            with(queue, "/spec/cohortName", json!(cohort))
+        };
+        scene.create(&queue(&scene.ns, "2")).await?;
+        scene.create(&local_queue("q", &scene.ns)).await?;
+        let (name, ns) = ("j", &scene.ns);
+        let too_large = |amount: u32, most: u32| {
+            format!(
+                "pod set \"main\": requests {amount} of cpu, and ClusterQueue {ns:?} can provide at most {most} in one flavor ({ns:?}); the object can't be admitted"
+            )
+        };
+        let of_six = requesting(name, 3, "cpu", "2").json();
+        see_warnings(scene, &of_six, &[too_large(6, 2)]).await?;
+        scene.create(&queue(&scene.name("other"), "4")).await?;
+        see_warnings(scene, &of_six, &[too_large(6, 5)]).await?;
+        see_warnings(scene, &requesting(name, 5, "cpu", "1").json(), &[]).await?;
+        // Fewer will do.
+        let partial = requesting(name, 3, "cpu", "2").annotation("sluice.dev/min-parallelism", "2");
+        see_warnings(scene, &partial.json(), &[]).await?;
+        let of_gpu = requesting(name, 1, "example.com/gpu", "1").json();
+        let none = format!(
+            "pod set \"main\": requests example.com/gpu, for which ClusterQueue {ns:?} has no quota; the object can't be admitted"
+        );
+        see_warnings(scene, &of_gpu, &[none]).await?;
+        let pod = Pod::new("p").queue("q").cpu("6").json();
+        see_warnings(scene, &pod, &[too_large(6, 5)]).await?;
+        // It is taken all the same, and the queue says the same.
+        scene.create(&of_six).await?;
+        scene
+            .see_workload(name, "too large", |workload| {
+                condition(workload, "QuotaReserved")
+                    .is_some_and(|(_, reason, _)| reason == "ExceedsMaxQuota")
+            })
+            .await?;
+        // Quota is raised: nothing is said any more.
+        scene.set_cpu("6").await?;
+        let another = with(of_six, "/metadata/name", json!("k"));
+        see_warnings(scene, &another, &[]).await
+    })
+    .await
+}
+
+#[tokio::test]
+async fn what_waits_for_nothing_is_told() -> Result<()> {
+    bed::shared("warn-all", async |scene| {
+        scene.queue(&[quota("cpu", "4")]).await?;
+        let ns = &scene.ns;
+        let job = || Job::new("j");
+        let missing = format!(
+            "metadata.labels[sluice.dev/queue-name]: there is no LocalQueue \"none\" in namespace {ns:?}; the object waits until there is"
+        );
+        see_warnings(scene, &job().queue("none").json(), &[missing]).await?;
+        let class = job().queue("q").priority_class("nowhere").json();
+        let unknown = "metadata.labels[sluice.dev/priority-class]: there is no WorkloadPriorityClass \"nowhere\"; the object can't be queued until there is";
+        see_warnings(scene, &class, &[unknown.to_owned()]).await?;
+        let of_pods = job().queue("q").with(
+            &["spec", "template", "spec", "priorityClassName"],
+            json!("nowhere"),
+        );
+        let unknown = "spec.priorityClassName of its pods: there is no PriorityClass \"nowhere\"; no pod can be made until there is";
+        see_warnings(scene, &of_pods.json(), &[unknown.to_owned()]).await?;
+        let idle = with(
+            job().queue("q").json(),
+            "/spec/template/spec/containers/0/resources",
+            json!({}),
+        );
+        let nothing = "pod set \"main\": its pods request nothing, so they use no quota, unless a LimitRange adds requests";
+        see_warnings(scene, &idle, &[nothing.to_owned()]).await?;
+        let off = job().queue("q").label("sluice.dev/priority-clas", "x").json();
+        let meant = "metadata.labels[sluice.dev/priority-clas]: is not a key that Sluice knows; did you mean sluice.dev/priority-class?";
+        see_warnings(scene, &off, &[meant.to_owned()]).await?;
+        let (gate, object) = own_gate(ns, "budget");
+        scene.apply(&own("Gate", &object, json!({}))).await?;
+        let (domain, _) = gate.split_once('/').unwrap_or_default();
+        let gated = job().gate(&format!("{domain}/budgt")).json();
+        let no_gate = format!(
+            "gate \"{domain}/budgt\" has no Gate, as other gates of {domain} have; whoever may edit the object may lift it"
+        );
+        see_warnings(scene, &gated, &[no_gate]).await?;
+        scene.stop("Hold").await?;
+        let stopped = format!(
+            "metadata.labels[sluice.dev/queue-name]: ClusterQueue {ns:?} is stopped (stopPolicy); the object waits until it is not"
+        );
+        see_warnings(scene, &job().queue("q").json(), &[stopped]).await
+    })
+    .await
+}

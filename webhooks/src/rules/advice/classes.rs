@@ -1,0 +1,72 @@
+//! Priority classes that are missing, or that the ClusterQueue does not allow.
+
+use serde_json::Value;
+use sluice_crds::PRIORITY_CLASS_LABEL;
+use sluice_kinds::metadata::label;
+use sluice_kinds::priority_classes::{ClassKind, DisallowedClass};
+use sluice_kinds::problem::fill;
+use sluice_kinds::view::PodSetView;
+
+use crate::admission::policy::Policy;
+use crate::admission::request::Request;
+use crate::rules::queue_label::queue_of;
+
+const NOT_FOUND: &str = "metadata.labels[sluice.dev/priority-class]: there is no WorkloadPriorityClass {}; the object can't be queued until there is";
+const NOT_FOUND_OF_PODS: &str = "spec.priorityClassName of its pods: there is no PriorityClass {}; no pod can be made until there is";
+const NOT_ALLOWED: &str = "{}; the object can't be queued";
+
+/// What is warned of in a new object, whose pods are these.
+pub(super) fn warnings(
+    request: &Request,
+    object: &Value,
+    sets: &[PodSetView],
+    policy: &Policy,
+) -> Vec<String> {
+    let known = policy.surroundings();
+    if let Some(class) = label(object, PRIORITY_CLASS_LABEL) {
+        let is_known = known.workload_priorities.contains_key(class);
+        let missing = (!is_known).then(|| fill(NOT_FOUND, &[&format!("{class:?}")]));
+        let disallowed = disallowed(request, object, ClassKind::Workloads, class, policy);
+        return missing.into_iter().chain(disallowed).collect();
+    }
+    let class = sets.iter().find_map(|set| set.priority_class.as_deref());
+    let Some(class) = class.filter(|class| !known.priority_classes.is_default(class)) else {
+        return Vec::new();
+    };
+    // The API server refuses such a pod.
+    let is_missing = known.priority_classes.of_template(Some(class)).is_err();
+    let missing = is_missing.then(|| fill(NOT_FOUND_OF_PODS, &[&format!("{class:?}")]));
+    let disallowed = disallowed(request, object, ClassKind::Pods, class, policy);
+    missing.into_iter().chain(disallowed).collect()
+}
+
+/// What is warned of in an edit that names another class, or another queue.
+pub(super) fn warnings_of_edit(
+    old: &Value,
+    new: &Value,
+    request: &Request,
+    policy: &Policy,
+) -> Vec<String> {
+    let queue =
+        |object| queue_of(object, policy.queue_labels()).map(|named| named.queue.to_owned());
+    let class = |object| label(object, PRIORITY_CLASS_LABEL).map(str::to_owned);
+    if class(old) == class(new) && queue(old) == queue(new) || class(new).is_none() {
+        return Vec::new();
+    }
+    warnings(request, new, &[], policy)
+}
+
+fn disallowed(
+    request: &Request,
+    object: &Value,
+    kind: ClassKind,
+    class: &str,
+    policy: &Policy,
+) -> Option<String> {
+    let queue = queue_of(object, policy.queue_labels())?.queue;
+    let states = policy.queue_states().load();
+    let (cluster_queue, state) = states.cluster_queue(&request.namespace, queue)?;
+    let classes = state.priority_classes.as_ref()?;
+    let disallowed = DisallowedClass::check(kind, class, (cluster_queue, classes))?;
+    Some(fill(NOT_ALLOWED, &[&disallowed.to_string()]))
+}

@@ -1,0 +1,190 @@
+//! Keys that have no effect: nearly those of Sluice's own, or those of others where no alias is set.
+
+use serde_json::Value;
+use sluice_crds::{
+    ADMISSION_ANNOTATION, AFTER_ANNOTATION, GROUP, NOT_BEFORE_ANNOTATION, POD_GROUP_LABEL,
+    POD_GROUP_TOTAL_ANNOTATION, PRIORITY_CLASS_LABEL, QUEUE_GATE, QUEUE_NAME_LABEL,
+    RETRIABLE_IN_GROUP_ANNOTATION,
+};
+use sluice_kinds::aliases::MetadataKey;
+use sluice_kinds::problem::fill;
+
+use crate::admission::policy::Policy;
+
+/// How many letters off a key is that is taken for another one.
+const LETTERS_OFF_MAX: usize = 2;
+/// The annotation that says with how few pods a job will do.
+const MIN_PARALLELISM: &str = "sluice.dev/min-parallelism";
+
+/// The keys that users write.
+const LABELS: [&str; 3] = [QUEUE_NAME_LABEL, PRIORITY_CLASS_LABEL, POD_GROUP_LABEL];
+const ANNOTATIONS: [&str; 7] = [
+    ADMISSION_ANNOTATION,
+    AFTER_ANNOTATION,
+    NOT_BEFORE_ANNOTATION,
+    POD_GROUP_TOTAL_ANNOTATION,
+    QUEUE_GATE,
+    RETRIABLE_IN_GROUP_ANNOTATION,
+    MIN_PARALLELISM,
+];
+
+const LETTERS_OFF: &str = "{}: is not a key that Sluice knows; did you mean {}?";
+const NO_ALIAS: &str =
+    "{}: has no effect, as {} of Sluice's configuration does not list it; use {}";
+
+/// A key by which others say what a key of Sluice's own says.
+struct Foreign {
+    /// Where it stands: `labels` or `annotations`.
+    map: &'static str,
+    key: &'static str,
+    /// The field of the configuration that would list it.
+    field: &'static str,
+    own: &'static str,
+}
+
+/// What users of Kueue and Volcano set on jobs and pods.
+const FOREIGN: [Foreign; 7] = [
+    Foreign {
+        map: "labels",
+        key: "kueue.x-k8s.io/queue-name",
+        field: "queueLabelAliases",
+        own: QUEUE_NAME_LABEL,
+    },
+    Foreign {
+        map: "labels",
+        key: "kueue.x-k8s.io/priority-class",
+        field: "priorityClassLabelAliases",
+        own: PRIORITY_CLASS_LABEL,
+    },
+    Foreign {
+        map: "labels",
+        key: "kueue.x-k8s.io/pod-group-name",
+        field: "podGroupNameLabelAliases",
+        own: POD_GROUP_LABEL,
+    },
+    Foreign {
+        map: "annotations",
+        key: "kueue.x-k8s.io/pod-group-total-count",
+        field: "podGroupTotalCountAnnotationAliases",
+        own: POD_GROUP_TOTAL_ANNOTATION,
+    },
+    Foreign {
+        map: "annotations",
+        key: "kueue.x-k8s.io/job-min-parallelism",
+        field: "minParallelismAnnotationAliases",
+        own: MIN_PARALLELISM,
+    },
+    Foreign {
+        map: "annotations",
+        key: "scheduling.volcano.sh/queue-name",
+        field: "queueAnnotationAliases",
+        own: QUEUE_NAME_LABEL,
+    },
+    Foreign {
+        map: "annotations",
+        key: "scheduling.volcano.sh/queue-allocation-gate",
+        field: "queueGateAliases",
+        own: QUEUE_GATE,
+    },
+];
+
+/// Keys of others that stand for nothing here.
+pub(super) fn without_alias(object: &Value, policy: &Policy) -> Vec<String> {
+    let is_there = |foreign: &&Foreign| {
+        let value = object.pointer(&format!("/metadata/{}", foreign.map));
+        value.and_then(|map| map.get(foreign.key)).is_some()
+    };
+    let is_alias = |foreign: &Foreign| {
+        let key = match foreign.map {
+            "labels" => MetadataKey::Label(foreign.key.to_owned()),
+            _ => MetadataKey::Annotation(foreign.key.to_owned()),
+        };
+        policy.key_aliases().all().any(|other| *other == key)
+            || policy
+                .queue_labels()
+                .keys()
+                .any(|label| label == foreign.key)
+            || policy.queue_gates().contains(foreign.key)
+    };
+    let foreign = FOREIGN.iter().filter(is_there);
+    foreign
+        .filter(|foreign| !is_alias(foreign))
+        .map(|foreign| {
+            let Foreign {
+                map,
+                key,
+                field,
+                own,
+            } = foreign;
+            fill(NO_ALIAS, &[&format!("metadata.{map}[{key}]"), field, own])
+        })
+        .collect()
+}
+
+/// Keys of Sluice's domain that are nearly those that users write.
+pub(super) fn letters_off(object: &Value) -> Vec<String> {
+    let of = |map: &'static str, known: &'static [&'static str]| {
+        let entries = object.pointer(&format!("/metadata/{map}"));
+        let keys = entries.and_then(Value::as_object).into_iter().flatten();
+        let keys = keys.filter_map(|(key, _)| Some((key, key.split_once('/')?.0)));
+        let near = keys.filter_map(move |(key, domain)| {
+            if known.contains(&key.as_str()) || 1 < distance(domain, GROUP) {
+                return None;
+            }
+            let meant = known
+                .iter()
+                .find(|known| distance(key, known) <= LETTERS_OFF_MAX)?;
+            Some(fill(
+                LETTERS_OFF,
+                &[&format!("metadata.{map}[{key}]"), meant],
+            ))
+        });
+        near.collect::<Vec<_>>()
+    };
+    let mut all = of("labels", &LABELS);
+    all.extend(of("annotations", &ANNOTATIONS));
+    all
+}
+
+/// How many letters have to be added, removed or replaced to make one text of the other: of long ones, too many.
+fn distance(one: &str, other: &str) -> usize {
+    let one: Vec<char> = one.chars().collect();
+    if one.len().abs_diff(other.chars().count()) > LETTERS_OFF_MAX {
+        return usize::MAX;
+    }
+    let mut row: Vec<usize> = (0..=one.len()).collect();
+    for (line, letter) in other.chars().enumerate() {
+        let mut diagonal = line;
+        let mut left = line.saturating_add(1);
+        let mut next = vec![left];
+        for (above, known) in row.iter().skip(1).zip(&one) {
+            let replaced = diagonal.saturating_add(usize::from(*known != letter));
+            left = replaced.min(left.min(*above).saturating_add(1));
+            diagonal = *above;
+            next.push(left);
+        }
+        row = next;
+    }
+    row.last().copied().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::distance;
+
+    #[test]
+    fn letters_that_are_off_are_counted() {
+        let cases = [
+            ("queue-name", "queue-name", 0),
+            ("queue-nam", "queue-name", 1),
+            ("queue-name", "queue-nam", 1),
+            ("queue-mame", "queue-name", 1),
+            ("qeuue-name", "queue-name", 2),
+            ("queue_names", "queue-name", 2),
+        ];
+        for (one, other, expected) in cases {
+            assert_eq!(distance(one, other), expected, "{one} {other}");
+        }
+        assert_eq!(distance("queue", "queue-name"), usize::MAX);
+    }
+}

@@ -1,0 +1,9 @@
+//! What the author of an object is warned of, though it is taken: it would wait for what never comes, or for nothing.
+//! Never a refusal, and nothing is said of what is not known yet.
+//!
+//! Must not know how objects are held, nor refuse anything. Uses files of `rules`, and `jobs`.
+
+mod classes;
+mod fits;
+mod keys;
+pub(crate) mod warnings;
