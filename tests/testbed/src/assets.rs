@@ -275,7 +275,10 @@ fn trainer_build(root: &Path) -> Result<Build> {
 }
 
 /// The repository that this crate was built in, else the one around the current folder.
-pub(crate) fn repository() -> Result<PathBuf> {
+///
+/// # Errors
+/// When there is none.
+pub fn repository() -> Result<PathBuf> {
     let built_in = Path::new(env!("CARGO_MANIFEST_DIR"));
     let here = std::env::current_dir()?;
     built_in
