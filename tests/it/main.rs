@@ -25,6 +25,7 @@ mod allowed_clients;
 mod bad_objects;
 mod being_deleted;
 mod certificate;
+mod check;
 mod children;
 mod configuration;
 mod crash;
