@@ -34,6 +34,7 @@ mod detached;
 mod devices;
 mod enforcement_config;
 mod enforcement_life;
+mod enforcement_many;
 mod enforcement_modes;
 mod enforcement_outage;
 mod enforcement_starts;

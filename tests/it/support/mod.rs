@@ -28,7 +28,7 @@ use k8s_openapi::api::admissionregistration::v1::{
     ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding,
 };
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, ReplicaSet, StatefulSet};
-use k8s_openapi::api::batch::v1::Job as BatchJob;
+use k8s_openapi::api::batch::v1::{CronJob, Job as BatchJob};
 use k8s_openapi::api::core::v1::{ConfigMap, LimitRange, Namespace, Pod, ReplicationController};
 use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::api::node::v1::RuntimeClass;
@@ -488,6 +488,7 @@ fn brief(object: &Value) -> String {
 fn resource(kind: &str) -> (ApiResource, bool) {
     match kind {
         "Job" => (ApiResource::erase::<BatchJob>(&()), true),
+        "CronJob" => (ApiResource::erase::<CronJob>(&()), true),
         "Pod" => (ApiResource::erase::<Pod>(&()), true),
         "ConfigMap" => (ApiResource::erase::<ConfigMap>(&()), true),
         "Deployment" => (ApiResource::erase::<Deployment>(&()), true),
