@@ -97,6 +97,18 @@ impl<'a> Scene<'a> {
         format!("{}-{name}", self.ns)
     }
 
+    /// Whether this Kubernetes lets users edit what the pods of a suspended Job request. Before 1.36 it does not.
+    pub async fn edits_requests(&self) -> Result<bool> {
+        let job = objects::Job::new("probe").with(&["spec", "suspend"], true.into());
+        self.create(&job.json()).await?;
+        let args = ["apply", "-f", "-", "--dry-run=server"];
+        let output = self.kubectl(&args, Some(&job.cpu("2").manifest())).await?;
+        let is_refused = output.stderr.contains("field is immutable");
+        ensure!(output.code == 0 || is_refused, "{}", output.stderr);
+        self.delete("Job", "probe").await?;
+        Ok(output.code == 0)
+    }
+
     /// Runs kubectl in the namespace.
     pub async fn kubectl(&self, args: &[&str], stdin: Option<&str>) -> Result<KubectlOutput> {
         let args = [&["--namespace", self.ns.as_str()], args].concat();

@@ -20,6 +20,9 @@ const NAMES: [&str; 5] = [
     "kubectl",
 ];
 
+/// Names the minor version of Kubernetes that is built, such as `1.34`; by default that of `tests/controlplane/go.mod`.
+const KUBERNETES: &str = "TESTBED_KUBERNETES";
+
 /// Where the programs are.
 #[derive(Clone, Debug)]
 pub struct Assets {
@@ -122,11 +125,14 @@ impl Assets {
 
 fn control_plane_build(root: &Path) -> Result<Build> {
     let module = root.join("tests/controlplane");
-    let go_mod = read(&module.join("go.mod"))?;
+    let file = mod_file(&module)?;
+    let go_mod = read(&file)?;
     let kubernetes = required_version(&go_mod, "k8s.io/kubernetes")?;
     let etcd = required_version(&go_mod, "go.etcd.io/etcd/server/v3")?;
     let (major, minor) = major_minor(&kubernetes)?;
-    let hash = hash_files(&module, &["go.mod", "go.sum", "main.go"])?;
+    let (sums, main) = (file.with_extension("sum"), module.join("main.go"));
+    let files = [&file, &sums, &main].map(|path| within(&module, path));
+    let hash = hash_files(&module, &files)?;
     // kubectl refuses to speak of versions that it can't parse.
     let version = "k8s.io/component-base/version";
     Ok(Build {
@@ -141,8 +147,32 @@ fn control_plane_build(root: &Path) -> Result<Build> {
              -X {version}.gitMinor={minor} -X {version}.gitTreeState=clean"
         ),
         links: &NAMES,
-        patch: None,
+        patch: Some(|module, _| mod_file(module)),
     })
+}
+
+/// The module file of the version of Kubernetes that is asked for. Its sums are beside it.
+fn mod_file(module: &Path) -> Result<PathBuf> {
+    let newest = module.join("go.mod");
+    let Some(asked) = std::env::var(KUBERNETES).ok().filter(|v| !v.is_empty()) else {
+        return Ok(newest);
+    };
+    let version = required_version(&read(&newest)?, "k8s.io/kubernetes")?;
+    let (major, minor) = major_minor(&version)?;
+    if asked == format!("{major}.{minor}") {
+        return Ok(newest);
+    }
+    let file = module.join(format!("kubernetes/{asked}.mod"));
+    if !file.exists() {
+        bail!("{KUBERNETES}={asked}: there is no {}", file.display());
+    }
+    Ok(file)
+}
+
+/// A path below a folder, as it is named there.
+fn within<'a>(folder: &Path, path: &'a Path) -> &'a str {
+    let path = path.strip_prefix(folder).unwrap_or(path);
+    path.to_str().unwrap_or_default()
 }
 
 fn kwok_build(root: &Path) -> Result<Build> {
