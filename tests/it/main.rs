@@ -24,6 +24,7 @@ mod aliases;
 mod allowed_clients;
 mod bad_objects;
 mod being_deleted;
+mod cert_manager;
 mod certificate;
 mod check;
 mod children;

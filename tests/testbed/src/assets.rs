@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::go::{Build, hash_files, read, required_version};
 use crate::operators::Operator;
-use crate::{crds, karpenter};
+use crate::{cert_manager, crds, karpenter};
 
 /// What the one binary of `tests/controlplane` serves as.
 const NAMES: [&str; 5] = [
@@ -87,6 +87,15 @@ impl Assets {
     /// When there is no Go, or the build fails.
     pub fn ensure_helm() -> Result<PathBuf> {
         Ok(helm_build(&repository()?)?.ensure()?.join("helm"))
+    }
+
+    /// The program of cert-manager, built as in [`Assets::ensure`].
+    ///
+    /// # Errors
+    /// When there is no Go, or the build fails.
+    pub fn ensure_cert_manager() -> Result<PathBuf> {
+        let built = cert_manager_build(&repository()?)?.ensure()?;
+        Ok(built.join("cert-manager"))
     }
 
     /// Downloads the CRDs of other projects, all that [`crate::Crds`] names.
@@ -209,6 +218,23 @@ fn karpenter_build(root: &Path) -> Result<Build> {
         ),
         links: &[],
         patch: Some(karpenter::on_loopback),
+    })
+}
+
+fn cert_manager_build(root: &Path) -> Result<Build> {
+    let module = root.join("tests/controlplane/cert-manager");
+    let version = required_version(&read(&module.join("go.mod"))?, cert_manager::MODULE)?;
+    let hash = hash_files(&module, &["go.mod", "go.sum", "main.go"])?;
+    Ok(Build {
+        what: "cert-manager",
+        cache: root.join(".cache/controlplane"),
+        key: format!("cert-manager-{version}-{hash}"),
+        module,
+        package: ".",
+        output: "cert-manager",
+        ldflags: "-s -w".into(),
+        links: &[],
+        patch: None,
     })
 }
 

@@ -35,6 +35,7 @@
 //! stays, and its path is printed.
 
 mod assets;
+mod cert_manager;
 mod certificates;
 mod components;
 mod controlplane;
@@ -56,6 +57,7 @@ mod start;
 mod wait;
 
 pub use assets::{Assets, repository};
+pub use cert_manager::CertManager;
 pub use components::Component;
 pub use controlplane::ControlPlane;
 pub use crds::Crds;
