@@ -2,6 +2,7 @@
 //! each behind a proxy of its own, and a checker that follows.
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -218,13 +219,15 @@ impl Bed {
     }
 }
 
-/// Puts a program at a path, where another one may run.
+/// Puts a program at a path, where another one may run: that goes on with its own file.
 fn place(binary: &Path, path: &Path) -> Result<()> {
-    let next = path.with_extension("next");
-    if std::fs::hard_link(binary, &next).is_err() {
-        std::fs::copy(binary, &next).with_context(|| format!("copying {}", binary.display()))?;
+    if path.exists() {
+        fs::remove_file(path)?;
     }
-    Ok(std::fs::rename(&next, path)?)
+    if fs::hard_link(binary, path).is_err() {
+        fs::copy(binary, path).with_context(|| format!("copying {}", binary.display()))?;
+    }
+    Ok(())
 }
 
 /// Fails with what did not hold.
