@@ -7,7 +7,7 @@ FUZZ_SECONDS ?= 600
 HISTORIES ?= 100000
 MINUTES ?= 60
 
-.PHONY: help build test oracle faults simulate mutants lint generate demo release bench fuzz controlplane
+.PHONY: help build test oracle faults upgrade matrix simulate mutants lint generate demo release bench fuzz controlplane
 
 help: ## List the tasks.
 	@awk -F':.*## ' '/^[a-z]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -32,6 +32,14 @@ oracle: ## Compare the engine with its oracle in HISTORIES random histories, in 
 faults: ## Rounds of faults for MINUTES, with every revision of etcd checked.
 	FAULTS_MINUTES=$(MINUTES) FAULTS_SEED=$(SEED) $(CARGO) test --locked --workspace --test faults -- \
 		--nocapture --test-threads=1 $(if $(SEED),random_faults)
+
+# FROM names a tag or a commit; without it the last tag counts. What is checked is in docs/faults.md.
+upgrade: ## Upgrade from FROM under load, and downgrade again, with every revision of etcd checked.
+	FROM="$(FROM)" tests/upgrade.sh
+
+# Each version is built first, once: ten minutes on two cores. What was run is in the README.
+matrix: ## Run black-box tests on the Kubernetes versions MATRIX="1.33 1.36".
+	MATRIX="$(MATRIX)" tests/matrix.sh
 
 # What it plays is in docs/simulation.md. TRACE=FILE writes the whole history of one seed.
 simulate: ## Play SEEDS seeds of the simulation from SEED on, in an optimised build.

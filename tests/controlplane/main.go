@@ -15,7 +15,6 @@ import (
 	"go.etcd.io/etcd/server/v3/etcdmain"
 	_ "k8s.io/client-go/plugin/pkg/client/auth" // kubectl's ways to log in
 	"k8s.io/component-base/cli"
-	"k8s.io/component-base/logs"
 	_ "k8s.io/component-base/logs/json/register"          // --logging-format=json
 	_ "k8s.io/component-base/metrics/prometheus/clientgo" // metrics of the clients
 	_ "k8s.io/component-base/metrics/prometheus/version"  // the metric of the version
@@ -51,8 +50,6 @@ func serve(command func() *cobra.Command) {
 }
 
 func runKubectl() {
-	// As in kubectl's own main: the verbosity is needed before the flags are parsed.
-	_, _ = logs.GlogSetter(kubectl.GetLogVerbosity(os.Args))
 	if err := cli.RunNoErrOutput(kubectl.NewDefaultKubectlCommand()); err != nil {
 		kubectlutil.CheckErr(err)
 	}

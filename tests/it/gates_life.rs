@@ -68,6 +68,9 @@ async fn up_to_the_first(
 /// KEP-6915, its first case: the Workload comes when the gate goes, with what the job asks for then.
 async fn a_lifted_gate_queues_the_job_as_it_was_edited(admission: Admission) -> Result<()> {
     play(admission, "life-lift", async |scene| {
+        if !scene.edits_requests().await? {
+            return Ok(());
+        }
         scene.queue(&[quota("cpu", "2")]).await?;
         let (workloads, pods) = (scene.record("Workload").await?, scene.record("Pod").await?);
         let job = Job::new("train")
@@ -110,6 +113,9 @@ async fn a_lifted_gate_queues_the_job_as_it_was_edited(admission: Admission) -> 
 /// KEP-6915: the gate is lifted by the edit that raises what the job asks for.
 async fn one_patch_raises_requests_and_lifts_the_gate(admission: Admission) -> Result<()> {
     play(admission, "life-raise", async |scene| {
+        if !scene.edits_requests().await? {
+            return Ok(());
+        }
         scene.queue(&[quota("cpu", "2")]).await?;
         let workloads = scene.record("Workload").await?;
         let job = Job::new("train")

@@ -167,6 +167,9 @@ async fn a_job_can_be_edited_while_it_waits_and_not_grow_while_it_runs(
     admission: Admission,
 ) -> Result<()> {
     play(admission, "life-edit", async |scene| {
+        if !scene.edits_requests().await? {
+            return Ok(());
+        }
         scene.queue(&[quota("cpu", "2")]).await?;
         let job = Job::new("edited").queue("q").cpu("3").pods(1).runs_forever();
         scene.apply(&job.json()).await?;
@@ -221,6 +224,9 @@ async fn a_job_can_be_edited_while_it_waits_and_not_grow_while_it_runs(
 /// A user who edits a waiting job many times is followed, and not told that somebody meddles.
 async fn a_waiting_job_can_be_edited_often(admission: Admission) -> Result<()> {
     play(admission, "life-often", async |scene| {
+        if !scene.edits_requests().await? {
+            return Ok(());
+        }
         scene.queue(&[quota("cpu", "1")]).await?;
         let job = Job::new("edited").queue("q").runs_forever();
         for cpu in ["11", "12", "13", "14", "15", "16", "17", "1"] {

@@ -74,6 +74,10 @@ data:
 {{- $ports := list -}}
 {{- range $values.networkPolicy.apiServerPorts }}{{ $ports = append $ports (dict "port" (int .)) }}{{ end -}}
 {{- $_ := set (first $spec.egress) "ports" $ports -}}
+{{- else if eq $object.kind "Issuer" -}}
+{{- $_ := set $state "isKept" (empty $values.certManager.issuerRef) -}}
+{{- else if eq $object.kind "Certificate" -}}
+{{- with $values.certManager.issuerRef }}{{ $_ := set $spec "issuerRef" . }}{{ end -}}
 {{- else if has $object.kind (list "ServiceMonitor" "PrometheusRule") -}}
 {{- $_ := set $object.metadata "labels" (merge $object.metadata.labels $values.monitoring.labels) -}}
 {{- end -}}

@@ -7,7 +7,7 @@ use sluice_kinds::pod::PodPhase;
 
 use crate::cache::{PodRecord, Subject};
 use crate::controller::Controller;
-use crate::controller::engine_sync::pod_set_of;
+use crate::plan::pod::pod_set_of;
 use crate::process::hashing::HashMap;
 
 /// How many pods of each group and role have succeeded and are gone.

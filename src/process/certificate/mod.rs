@@ -6,36 +6,38 @@
 //! and an administrator's rights, changes nothing of it. No key of a CA is kept: each certificate is
 //! signed by a CA of its own, whose key is forgotten at once, so nobody who reads the Secret can sign.
 //!
+//! A Secret that cert-manager keeps is left to it: what it issues is served and trusted in the same way.
+//!
 //! Must not know what the webhooks are asked about.
 
 #[cfg(test)]
 mod tests;
+mod trust;
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, ensure};
 use k8s_openapi::ByteString;
 use k8s_openapi::api::admissionregistration::v1::{
     MutatingWebhookConfiguration, ValidatingWebhookConfiguration,
 };
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::jiff::Timestamp;
-use kube::api::{Api, Patch, PatchParams, PostParams};
+use kube::api::{Api, PostParams};
 use kube::{Client, Error, ResourceExt};
-use serde_json::Value;
 use sluice_webhooks::CertificateSlot;
 use sluice_webhooks::certificates::{
     Pair, certified_key, issue_ca, issue_serving, merge_bundle, needs_renewal, service_dns_names,
     validity,
 };
-use sluice_webhooks::manifests::{self, CONFIGURATION, DECLARED, FIELD_MANAGER};
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
+use self::trust::{Trust, bundles, patches, trust_in};
 use crate::process::api_service;
 use crate::process::clock::Moment;
 use crate::process::metrics::Metrics;
@@ -73,6 +75,11 @@ const BUNDLE: &str = "ca-bundle.crt";
 const CERTIFICATE: &str = "tls.crt";
 const KEY: &str = "tls.key";
 const NAMES: &str = "names";
+
+/// Written by cert-manager into the Secrets that it keeps.
+const BY_CERT_MANAGER: &str = "cert-manager.io/certificate-name";
+
+type Data = BTreeMap<String, ByteString>;
 
 /// Keeps the certificate.
 pub struct Keeper {
@@ -210,7 +217,7 @@ impl Keeper {
 
     /// What is stored, made or renewed by the leader where need be. None before there is one that can be
     /// served.
-    async fn stored(&self) -> Result<Option<BTreeMap<String, ByteString>>> {
+    async fn stored(&self) -> Result<Option<Data>> {
         let api: Api<Secret> = Api::namespaced(self.client.clone(), &self.namespace);
         let mut secret = api.get(SECRET).await.with_context(|| {
             format!(
@@ -218,6 +225,9 @@ impl Keeper {
                 self.namespace
             )
         })?;
+        if secret.annotations().contains_key(BY_CERT_MANAGER) {
+            return self.kept_by_cert_manager(&api, secret).await;
+        }
         let data = secret.data.clone().unwrap_or_default();
         let now = Timestamp::now();
         let mut names = self.names.clone();
@@ -238,25 +248,46 @@ impl Keeper {
         }
         let renewed = self.renew(&data, names, now)?;
         secret.data = Some(renewed.clone());
-        // Carries the resourceVersion: of two replicas one fails and reads what the other has stored.
-        match api.replace(SECRET, &PostParams::default(), &secret).await {
-            Ok(_) => {
-                info!("stored a new webhook certificate");
-                Ok(Some(renewed))
-            }
-            Err(Error::Api(status)) if status.code == 409 => Err(anyhow!(
-                "another replica stored a certificate at the same time"
-            )),
-            Err(error) => Err(error).context("store the webhook certificate"),
-        }
+        store(&api, &secret).await?;
+        info!("stored a new webhook certificate");
+        Ok(Some(renewed))
     }
 
-    fn renew(
+    /// What cert-manager has issued, once the leader has put its CA beside those that are trusted. None before.
+    async fn kept_by_cert_manager(
         &self,
-        data: &BTreeMap<String, ByteString>,
-        names: String,
-        now: Timestamp,
-    ) -> Result<BTreeMap<String, ByteString>> {
+        api: &Api<Secret>,
+        mut secret: Secret,
+    ) -> Result<Option<Data>> {
+        let mut data = secret.data.take().unwrap_or_default();
+        let (ca, bundle) = (text(&data, CA), text(&data, BUNDLE));
+        let pair = Pair {
+            certificate_pem: text(&data, CERTIFICATE),
+            key_pem: text(&data, KEY),
+        };
+        if certified_key(&pair).is_err() {
+            return Ok(None);
+        }
+        ensure!(
+            !ca.trim().is_empty(),
+            "Secret {SECRET}: cert-manager has put no {CA} into it: the issuer must be one that does, such as those of kind CA or SelfSigned"
+        );
+        if bundle.contains(ca.trim()) {
+            return Ok(Some(data));
+        }
+        if !self.term.is_valid() {
+            return Ok(None);
+        }
+        let known = format!("{bundle}\n{}", self.served_bundle);
+        let bundle = merge_bundle(&ca, &known, Timestamp::now());
+        data.insert(BUNDLE.to_owned(), ByteString(bundle.into_bytes()));
+        secret.data = Some(data.clone());
+        store(api, &secret).await?;
+        info!("trusting the CA of a certificate that cert-manager has issued");
+        Ok(Some(data))
+    }
+
+    fn renew(&self, data: &Data, names: String, now: Timestamp) -> Result<Data> {
         let ca = issue_ca(now)?;
         let serving = issue_serving(&ca, &self.names, &self.addresses, now)?;
         // What is served now is trusted until the new one is served, also where somebody has emptied the Secret.
@@ -348,82 +379,18 @@ impl Keeper {
     }
 }
 
-/// Whether the webhook configurations trust what is served.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Trust {
-    /// They do.
-    InPlace,
-    /// They did not, and have just been told: API servers may not know it yet.
-    Mended,
-    /// One of those that are shipped isn't there.
-    Missing,
-    /// They trust another CA, and the leader has not mended that yet.
-    Stale,
+/// Replaces the Secret. It carries its resourceVersion: of two replicas one fails and reads what the other has stored.
+async fn store(api: &Api<Secret>, secret: &Secret) -> Result<()> {
+    match api.replace(SECRET, &PostParams::default(), secret).await {
+        Ok(_) => Ok(()),
+        Err(Error::Api(status)) if status.code == 409 => Err(anyhow!(
+            "somebody else stored a certificate at the same time"
+        )),
+        Err(error) => Err(error).context("store the webhook certificate"),
+    }
 }
 
-type Bundles = Vec<(String, String)>;
-
-fn bundles(webhooks: impl Iterator<Item = (String, Option<ByteString>)>) -> Bundles {
-    webhooks
-        .map(|(name, bundle)| {
-            (
-                name,
-                bundle
-                    .map(|b| String::from_utf8_lossy(&b.0).into_owned())
-                    .unwrap_or_default(),
-            )
-        })
-        .collect()
-}
-
-/// The patches for the configurations of one kind that don't trust `bundle`, by their names. None if the shipped one is
-/// not there: then Sluice's own may not be written, and goes.
-async fn patches<K>(
-    api: &Api<K>,
-    bundles: impl Fn(K) -> Bundles,
-    bundle: &str,
-) -> Result<Option<Vec<(&'static str, Value)>>>
-where
-    K: Clone + serde::de::DeserializeOwned + std::fmt::Debug,
-{
-    let Some(shipped) = api.get_opt(CONFIGURATION).await? else {
-        return Ok(None);
-    };
-    // Sluice's own may not be made yet.
-    let own = api.get_opt(DECLARED).await?;
-    let found = [(CONFIGURATION, Some(shipped)), (DECLARED, own)];
-    let patches = found.into_iter().filter_map(|(name, found)| {
-        let patch = patch(&bundles(found?), bundle)?;
-        Some((name, patch))
-    });
-    Ok(Some(patches.collect()))
-}
-
-/// The patch for the webhooks that don't trust `bundle`.
-fn patch(found: &Bundles, bundle: &str) -> Option<Value> {
-    let stale: Vec<&str> = found
-        .iter()
-        .filter(|(_, known)| known != bundle)
-        .map(|(name, _)| name.as_str())
-        .collect();
-    (!stale.is_empty()).then(|| manifests::ca_bundle_patch(&stale, bundle))
-}
-
-async fn trust_in<K>(api: &Api<K>, name: &str, patch: &Value) -> Result<()>
-where
-    K: Clone + serde::de::DeserializeOwned + std::fmt::Debug + kube::Resource<DynamicType = ()>,
-{
-    let params = PatchParams {
-        field_manager: Some(FIELD_MANAGER.to_owned()),
-        ..PatchParams::default()
-    };
-    let patched = api.patch(name, &params, &Patch::Strategic(patch)).await;
-    let configuration = patched.context("put the CA into the webhook configuration")?;
-    info!(kind = %K::kind(&()), name = %configuration.name_any(), "put the CA into the webhook configuration");
-    Ok(())
-}
-
-fn text(data: &BTreeMap<String, ByteString>, key: &str) -> String {
+fn text(data: &Data, key: &str) -> String {
     data.get(key)
         .map(|value| String::from_utf8_lossy(&value.0).into_owned())
         .unwrap_or_default()

@@ -48,3 +48,39 @@ async fn a_ca_that_was_put_back_has_to_spread_again() {
     assert!(!keeper.may_serve("new", Trust::Mended));
     assert!(!keeper.may_serve("new", Trust::InPlace));
 }
+
+#[tokio::test]
+async fn what_cert_manager_issues_is_served_once_its_ca_is_trusted() {
+    // It does not lead, so it waits for the leader to trust a CA.
+    let keeper = keeper("new");
+    let api: Api<Secret> = Api::namespaced(keeper.client.clone(), "sluice-system");
+    let ca = issue_ca(Timestamp::now()).unwrap();
+    let pair = issue_serving(&ca, &["new".to_owned()], &[], Timestamp::now()).unwrap();
+    let secret = |ca: &str, bundle: &str| {
+        let data = [
+            (CA, ca),
+            (BUNDLE, bundle),
+            (CERTIFICATE, &*pair.certificate_pem),
+            (KEY, &*pair.key_pem),
+        ];
+        let data = data.map(|(key, text)| (key.to_owned(), ByteString(text.into())));
+        Secret {
+            data: Some(data.into()),
+            ..Secret::default()
+        }
+    };
+    let ca = &*ca.certificate_pem;
+    for (name, secret, is_served) in [
+        ("nothing issued yet", Secret::default(), false),
+        ("not trusted yet", secret(ca, "another"), false),
+        ("trusted", secret(ca, &format!("another\n{ca}")), true),
+    ] {
+        let kept = keeper.kept_by_cert_manager(&api, secret).await.unwrap();
+        assert_eq!(kept.is_some(), is_served, "{name}");
+    }
+    let told = keeper.kept_by_cert_manager(&api, secret("", "")).await;
+    assert_eq!(
+        told.unwrap_err().to_string(),
+        "Secret sluice-webhook-certificate: cert-manager has put no ca.crt into it: the issuer must be one that does, such as those of kind CA or SelfSigned"
+    );
+}

@@ -2,26 +2,51 @@
 //! each behind a proxy of its own, and a checker that follows.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use sluice_faults::audit::{self, AuditLog, Write};
 use sluice_faults::check::{Checker, Violation};
 use sluice_faults::etcd::Etcd;
 use sluice_faults::history::Revision;
 use sluice_faults::proxy::Proxy;
-use sluice_testbed::{ControlPlane, Options, Sluice, SluiceOptions};
+use sluice_testbed::{ControlPlane, Options, Sluice, SluiceOptions, eventually};
 use tokio::sync::Mutex;
 
 /// How often it is looked whether each Sluice runs.
 const LOOK: Duration = Duration::from_millis(100);
+/// A Sluice that was replaced is ready in seconds; the rest is for a loaded machine.
+const READY: Duration = Duration::from_mins(3);
 
-/// The program under test; another one, with a fault of its own put in, to see it caught.
-fn binary() -> PathBuf {
-    std::env::var_os("FAULTS_SLUICE")
-        .map_or_else(|| env!("CARGO_BIN_EXE_sluice").into(), PathBuf::from)
+/// A version of Sluice.
+#[derive(Clone, Debug)]
+pub struct Version {
+    pub binary: PathBuf,
+    /// The folder with its `crds` and `config`.
+    pub root: PathBuf,
+}
+
+impl Version {
+    /// The program under test, or another one with a fault of its own put in, to see it caught.
+    pub fn present() -> Result<Self> {
+        let binary = std::env::var_os("FAULTS_SLUICE");
+        Ok(Self {
+            binary: binary.map_or_else(|| env!("CARGO_BIN_EXE_sluice").into(), PathBuf::from),
+            root: sluice_testbed::repository()?,
+        })
+    }
+
+    /// The one whose source was built in the folder that `make upgrade` names, if it names one.
+    pub fn earlier() -> Option<Self> {
+        let root = PathBuf::from(std::env::var_os("UPGRADE_FROM").filter(|dir| !dir.is_empty())?);
+        Some(Self {
+            binary: root.join("target/debug/sluice"),
+            root,
+        })
+    }
 }
 
 pub struct Bed {
@@ -53,7 +78,12 @@ impl Bed {
     /// Starts a control plane with so many Sluices, of which one leads. The first reaches one API server, the
     /// others a second one.
     pub async fn start(sluices: usize) -> Result<Self> {
-        let mut options = Options::with_crds()?;
+        Self::start_as(&Version::present()?, sluices).await
+    }
+
+    /// As [`Bed::start`], with another version.
+    pub async fn start_as(version: &Version, sluices: usize) -> Result<Self> {
+        let mut options = Options::with_crds_of(&version.root)?;
         audit::POLICY.clone_into(&mut options.audit_policy);
         options.api_server_args = vec![
             "--storage-media-type=application/json".to_owned(),
@@ -75,20 +105,23 @@ impl Bed {
             follower: Mutex::new(follower),
         };
         for index in 0..sluices {
-            bed.add_sluice(index == 0).await?;
+            bed.add_sluice(version, index == 0).await?;
         }
         Ok(bed)
     }
 
     /// The URL in the webhook configurations is that of the last who is installed with them.
-    async fn add_sluice(&mut self, webhooks: bool) -> Result<()> {
+    async fn add_sluice(&mut self, version: &Version, webhooks: bool) -> Result<()> {
         let server = self.cp.second_server().filter(|_| !self.sluices.is_empty());
         let server = server.unwrap_or_else(|| self.cp.server());
         let proxy = Proxy::start(server, &self.cp.dir().join("pki")).await?;
+        let program = self.program(self.sluices.len());
+        place(&version.binary, &program)?;
         let options = SluiceOptions {
             webhooks,
             server: Some(proxy.url().to_owned()),
-            ..SluiceOptions::new(binary())
+            manifests: Some(version.root.clone()),
+            ..SluiceOptions::new(program)
         };
         let sluice = Arc::new(Sluice::install(&self.cp, options).await?);
         sluice.start().await?;
@@ -112,6 +145,30 @@ impl Bed {
                 }
             }
         }
+    }
+
+    /// Where the program of this replica is, so that another one can take its place.
+    fn program(&self, index: usize) -> PathBuf {
+        self.cp.dir().join(format!("replica-{index}"))
+    }
+
+    /// Replaces a replica by one of another version, as a Deployment does: it is asked to end, and the next one is
+    /// waited for. [`Bed::keep_running`] starts it.
+    pub async fn replace(&self, index: usize, version: &Version) -> Result<()> {
+        place(&version.binary, &self.program(index))?;
+        let sluice = &self.sluices[index];
+        let before = sluice.pid();
+        sluice.process().signal("TERM")?;
+        eventually("the next replica to be ready", READY, async || {
+            ensure!(
+                sluice.pid().is_some_and(|pid| Some(pid) != before),
+                "it is not started"
+            );
+            let status = sluice.health("/readyz").await?;
+            ensure!(status == 200, "/readyz answered {status}");
+            Ok(())
+        })
+        .await
     }
 
     /// Nothing goes wrong any more.
@@ -160,6 +217,17 @@ impl Bed {
         logs.collect::<Vec<_>>()
             .join("\n--- the other Sluice ---\n")
     }
+}
+
+/// Puts a program at a path, where another one may run: that goes on with its own file.
+fn place(binary: &Path, path: &Path) -> Result<()> {
+    if path.exists() {
+        fs::remove_file(path)?;
+    }
+    if fs::hard_link(binary, path).is_err() {
+        fs::copy(binary, path).with_context(|| format!("copying {}", binary.display()))?;
+    }
+    Ok(())
 }
 
 /// Fails with what did not hold.

@@ -71,7 +71,7 @@ fn small_load(namespace: &str) -> Load {
     };
     let gate = json!({"kueue.x-k8s.io/scheduling-gated-by": "acme.io/budget"});
     Load {
-        queues: Load::one_queue(namespace, "3"),
+        queues: Load::one_queue(namespace, "a", "3"),
         acts: vec![
             job("gated", 1, gate),
             job("first", 2, json!({})),

@@ -20,6 +20,8 @@ mod client;
 mod kills;
 mod random;
 mod round;
+mod stored;
+mod upgrade;
 
 use std::time::Duration;
 
@@ -80,4 +82,18 @@ async fn killed_at_a_write_it_goes_on_as_if_it_had_not_been() -> Result<()> {
     let _turn = TURN.lock().await;
     let is_long = number("FAULTS_MINUTES")?.is_some_and(|minutes| 30 <= minutes);
     kills::sweep(if is_long { 1 } else { 8 }).await
+}
+
+/// From the version that `make upgrade` names, and back; without it from this version to itself, which is to see
+/// replicas replaced one by one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn upgraded_and_downgraded_under_load_nothing_is_lost() -> Result<()> {
+    let _turn = TURN.lock().await;
+    upgrade::play().await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn upgraded_crds_keep_every_field_of_stored_objects() -> Result<()> {
+    let _turn = TURN.lock().await;
+    stored::play().await
 }

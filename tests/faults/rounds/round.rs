@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use serde_json::Value;
 use sluice_faults::history::Revision;
-use sluice_faults::load::Load;
+use sluice_faults::load::{Act, Load};
 use sluice_testbed::eventually;
 
 use crate::bed::{Bed, judge};
@@ -57,6 +57,19 @@ pub async fn play(
     draw: impl FnOnce(&str) -> Load,
     trouble: impl AsyncFnOnce() -> Result<()>,
 ) -> Result<Figures> {
+    play_as(bed, draw, async |user: &User, load: &Load| {
+        tokio::try_join!(submit(user, &load.acts), trouble())?;
+        Ok(())
+    })
+    .await
+}
+
+/// As [`play`], where `story` says when users do what.
+pub async fn play_as(
+    bed: &Bed,
+    draw: impl FnOnce(&str) -> Load,
+    story: impl AsyncFnOnce(&User, &Load) -> Result<()>,
+) -> Result<Figures> {
     let began = Instant::now();
     let namespace = bed.cp.create_namespace("round").await?;
     let load = draw(&namespace);
@@ -66,7 +79,7 @@ pub async fn play(
         for queue in &load.queues {
             user.create(queue).await?;
         }
-        tokio::try_join!(submit(&user, &load), trouble())?;
+        story(&user, &load).await?;
         let ended = all_ended(&user, &load).await;
         let quiet = if ended.is_ok() {
             quiet(bed).await
@@ -94,8 +107,9 @@ pub async fn play(
     })
 }
 
-async fn submit(user: &User, load: &Load) -> Result<()> {
-    for act in &load.acts {
+/// What users do, one thing after the other.
+pub async fn submit(user: &User, acts: &[Act]) -> Result<()> {
+    for act in acts {
         user.act(act).await?;
         tokio::time::sleep(PAUSE).await;
     }
@@ -161,7 +175,7 @@ async fn quiet(bed: &Bed) -> Result<()> {
     .await
 }
 
-fn has_ended(job: &Value) -> bool {
+pub fn has_ended(job: &Value) -> bool {
     let mut conditions = job["status"]["conditions"].as_array().into_iter().flatten();
     conditions.any(|c| (c["type"] == "Complete" || c["type"] == "Failed") && c["status"] == "True")
 }

@@ -56,8 +56,8 @@ impl Load {
         }
     }
 
-    /// One LocalQueue `a` with so many cpus.
-    pub fn one_queue(namespace: &str, cpus: &str) -> Vec<Value> {
+    /// One LocalQueue with so many cpus.
+    pub fn one_queue(namespace: &str, queue: &str, cpus: &str) -> Vec<Value> {
         let cpu = json!([{"name": "cpu", "nominalQuota": cpus}]);
         let groups = json!([{
             "coveredResources": ["cpu"],
@@ -70,7 +70,7 @@ impl Load {
                 namespace,
                 json!({"namespaceSelector": {}, "resourceGroups": groups}),
             ),
-            own("LocalQueue", "a", json!({"clusterQueue": namespace})),
+            own("LocalQueue", queue, json!({"clusterQueue": namespace})),
         ]
     }
 

@@ -96,6 +96,9 @@ fn with_default_values_the_chart_makes_what_kustomize_makes() -> Result<()> {
     wanted.extend(kustomized("config/monitoring")?);
     wanted.extend(kustomized("config/monitoring/prometheus-operator")?);
     equal(monitored, wanted);
+    let mut wanted = kustomized("config/default")?;
+    wanted.extend(kustomized("config/cert-manager")?);
+    equal(rendered(&["--set=certManager.enabled=true"])?, wanted);
     Ok(())
 }
 
@@ -303,6 +306,17 @@ fn values_come_into_what_is_around_the_deployment() -> Result<()> {
     ] {
         ensure!(one(&rendered(&[flag])?, kind).is_err(), "{flag}: {kind}");
     }
+    let flags = [
+        "--set=certManager.enabled=true",
+        "--set=certManager.issuerRef.name=mine",
+    ];
+    let objects = rendered(&flags)?;
+    ensure!(
+        one(&objects, "Issuer").is_err(),
+        "an issuer that is not asked for"
+    );
+    let issuer = &one(&objects, "Certificate")?["spec"]["issuerRef"];
+    assert_eq!(*issuer, json!({"name": "mine"}));
     let labels = ["service", "serviceMonitor"].map(|what| format!("--set=monitoring.{what}=true"));
     let flags = [
         &labels[0],
@@ -395,6 +409,10 @@ fn values_that_can_not_be_meant_are_refused() -> Result<()> {
         (
             "--set=config=Ignore",
             "at '/config': got string, want object",
+        ),
+        (
+            "--set=certManager.issuerRef.nam=x",
+            "at '/certManager/issuerRef': additional properties 'nam'",
         ),
         (
             "--set=extraArgs[0]=log",

@@ -8,16 +8,14 @@ use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use sluice_testbed::{Assets, ControlPlane, Options, Sluice, SluiceOptions, eventually};
 
-use super::{Folder, ROOT};
+use super::{Folder, ROOT, admission_kinds};
 use crate::support::bed::{BINARY, see_leading};
 use crate::support::objects::{Job, is_suspended, quota};
 use crate::support::{DEADLINE, Scene};
 
-/// What Sluice is made of, but for its CRDs and what users make.
+/// What Sluice is made of, but for its CRDs, what users make, and what holds and judges.
 const PARTS: &str = "deployments,services,serviceaccounts,configmaps,secrets,roles,rolebindings,poddisruptionbudgets,\
-    networkpolicies,resourcequotas,clusterroles,clusterrolebindings,jobkinds,validatingwebhookconfigurations,\
-    mutatingwebhookconfigurations,validatingadmissionpolicies,validatingadmissionpolicybindings,\
-    mutatingadmissionpolicies,mutatingadmissionpolicybindings";
+    networkpolicies,resourcequotas,clusterroles,clusterrolebindings,jobkinds";
 
 /// Helm can't be stuck: a run of it ends within this.
 const HELM_DEADLINE: Duration = Duration::from_mins(3);
@@ -117,9 +115,10 @@ async fn live_jobs(scene: &Scene<'_>) -> Result<()> {
 
 /// What is left after Sluice was uninstalled: queues and jobs, and nothing that holds any.
 async fn nothing_holds(scene: &Scene<'_>) -> Result<()> {
+    let parts = format!("{PARTS},{}", admission_kinds(scene.cp).await?);
     let left = [
         "get",
-        PARTS,
+        &parts,
         "-A",
         "-o",
         "name",

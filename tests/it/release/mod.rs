@@ -14,7 +14,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
-use sluice_testbed::Assets;
+use sluice_testbed::{Assets, ControlPlane};
 
 /// The root of the repository.
 pub const ROOT: &str = env!("CARGO_MANIFEST_DIR");
@@ -50,6 +50,14 @@ pub fn run(command: &mut Command) -> Result<String> {
         output.status
     );
     Ok(String::from_utf8(output.stdout)?)
+}
+
+/// The kinds of what holds and judges in either variant, as far as this Kubernetes serves them.
+pub async fn admission_kinds(cp: &ControlPlane) -> Result<String> {
+    let group = "--api-group=admissionregistration.k8s.io";
+    let args = ["api-resources", group, "-o", "name"];
+    let served = cp.kubectl(args, None).await?.ok()?;
+    Ok(served.split_whitespace().collect::<Vec<_>>().join(","))
 }
 
 /// The objects of a text of YAML documents.

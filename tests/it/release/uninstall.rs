@@ -5,6 +5,7 @@ use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 use sluice_testbed::{SluiceOptions, eventually};
 
+use super::admission_kinds;
 use crate::support::admission::own_with_policies;
 use crate::support::bed::{self, BINARY, Bed};
 use crate::support::objects::{Job, is_suspended, quota};
@@ -12,10 +13,6 @@ use crate::support::plugin::run;
 use crate::support::{DEADLINE, Scene};
 
 const OURS: &str = "sluice.dev/queue-allocation-gate";
-
-/// What holds and judges in either variant.
-const ADMISSION: &str = "validatingadmissionpolicies,validatingadmissionpolicybindings,mutatingadmissionpolicies,\
-    mutatingadmissionpolicybindings,validatingwebhookconfigurations,mutatingwebhookconfigurations";
 
 /// Exit code, standard output and standard error of the plugin.
 async fn uninstall(bed: &Bed, flags: &[&str]) -> Result<(i32, String, String)> {
@@ -86,7 +83,8 @@ fn has_gate(pod: &Value) -> bool {
 async fn takes_sluice_away(bed: &Bed, scene: &Scene<'_>) -> Result<()> {
     live(scene).await?;
     let everything = async || -> Result<String> {
-        let kinds = format!("{ADMISSION},clusterroles,clusterrolebindings,jobkinds");
+        let admission = admission_kinds(&bed.cp).await?;
+        let kinds = format!("{admission},clusterroles,clusterrolebindings,jobkinds");
         let args = [
             "get",
             &kinds,
@@ -175,8 +173,9 @@ async fn takes_sluice_away(bed: &Bed, scene: &Scene<'_>) -> Result<()> {
 
 /// Nothing of Sluice but queues and kinds: new jobs run, and their gates hold nobody.
 async fn nothing_is_left(bed: &Bed, scene: &Scene<'_>) -> Result<()> {
+    let admission = admission_kinds(&bed.cp).await?;
     let kinds = format!(
-        "{ADMISSION},clusterroles,clusterrolebindings,deployments,roles,rolebindings,secrets,serviceaccounts"
+        "{admission},clusterroles,clusterrolebindings,deployments,roles,rolebindings,secrets,serviceaccounts"
     );
     let args = [
         "get",
@@ -223,7 +222,10 @@ async fn what_waits_is_started_after_everything_else_was_deleted() -> Result<()>
         scene.see_workload("waiting", "there", |_| true).await?;
         bed.sluice.stop().await?;
         for args in [
-            format!("delete {ADMISSION} -l app.kubernetes.io/name=sluice"),
+            format!(
+                "delete {} -l app.kubernetes.io/name=sluice",
+                admission_kinds(&bed.cp).await?
+            ),
             format!("delete -k {}/crds --timeout=180s", super::ROOT),
         ] {
             let args: Vec<&str> = args.split(' ').collect();

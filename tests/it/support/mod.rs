@@ -28,7 +28,7 @@ use k8s_openapi::api::admissionregistration::v1::{
     ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding,
 };
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, ReplicaSet, StatefulSet};
-use k8s_openapi::api::batch::v1::Job as BatchJob;
+use k8s_openapi::api::batch::v1::{CronJob, Job as BatchJob};
 use k8s_openapi::api::core::v1::{ConfigMap, LimitRange, Namespace, Pod, ReplicationController};
 use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::api::node::v1::RuntimeClass;
@@ -95,6 +95,18 @@ impl<'a> Scene<'a> {
     /// A name for a cluster-scoped object of this test.
     pub fn name(&self, name: &str) -> String {
         format!("{}-{name}", self.ns)
+    }
+
+    /// Whether this Kubernetes lets users edit what the pods of a suspended Job request. Before 1.36 it does not.
+    pub async fn edits_requests(&self) -> Result<bool> {
+        let job = objects::Job::new("probe").with(&["spec", "suspend"], true.into());
+        self.create(&job.json()).await?;
+        let args = ["apply", "-f", "-", "--dry-run=server"];
+        let output = self.kubectl(&args, Some(&job.cpu("2").manifest())).await?;
+        let is_refused = output.stderr.contains("field is immutable");
+        ensure!(output.code == 0 || is_refused, "{}", output.stderr);
+        self.delete("Job", "probe").await?;
+        Ok(output.code == 0)
     }
 
     /// Runs kubectl in the namespace.
@@ -488,6 +500,7 @@ fn brief(object: &Value) -> String {
 fn resource(kind: &str) -> (ApiResource, bool) {
     match kind {
         "Job" => (ApiResource::erase::<BatchJob>(&()), true),
+        "CronJob" => (ApiResource::erase::<CronJob>(&()), true),
         "Pod" => (ApiResource::erase::<Pod>(&()), true),
         "ConfigMap" => (ApiResource::erase::<ConfigMap>(&()), true),
         "Deployment" => (ApiResource::erase::<Deployment>(&()), true),

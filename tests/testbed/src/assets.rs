@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::go::{Build, hash_files, read, required_version};
 use crate::operators::Operator;
-use crate::{crds, karpenter};
+use crate::{cert_manager, crds, karpenter};
 
 /// What the one binary of `tests/controlplane` serves as.
 const NAMES: [&str; 5] = [
@@ -19,6 +19,9 @@ const NAMES: [&str; 5] = [
     "kube-scheduler",
     "kubectl",
 ];
+
+/// Names the minor version of Kubernetes that is built, such as `1.34`; by default that of `tests/controlplane/go.mod`.
+const KUBERNETES: &str = "TESTBED_KUBERNETES";
 
 /// Where the programs are.
 #[derive(Clone, Debug)]
@@ -86,6 +89,15 @@ impl Assets {
         Ok(helm_build(&repository()?)?.ensure()?.join("helm"))
     }
 
+    /// The program of cert-manager, built as in [`Assets::ensure`].
+    ///
+    /// # Errors
+    /// When there is no Go, or the build fails.
+    pub fn ensure_cert_manager() -> Result<PathBuf> {
+        let built = cert_manager_build(&repository()?)?.ensure()?;
+        Ok(built.join("cert-manager"))
+    }
+
     /// Downloads the CRDs of other projects, all that [`crate::Crds`] names.
     ///
     /// # Errors
@@ -122,11 +134,14 @@ impl Assets {
 
 fn control_plane_build(root: &Path) -> Result<Build> {
     let module = root.join("tests/controlplane");
-    let go_mod = read(&module.join("go.mod"))?;
+    let file = mod_file(&module)?;
+    let go_mod = read(&file)?;
     let kubernetes = required_version(&go_mod, "k8s.io/kubernetes")?;
     let etcd = required_version(&go_mod, "go.etcd.io/etcd/server/v3")?;
     let (major, minor) = major_minor(&kubernetes)?;
-    let hash = hash_files(&module, &["go.mod", "go.sum", "main.go"])?;
+    let (sums, main) = (file.with_extension("sum"), module.join("main.go"));
+    let files = [&file, &sums, &main].map(|path| within(&module, path));
+    let hash = hash_files(&module, &files)?;
     // kubectl refuses to speak of versions that it can't parse.
     let version = "k8s.io/component-base/version";
     Ok(Build {
@@ -141,8 +156,32 @@ fn control_plane_build(root: &Path) -> Result<Build> {
              -X {version}.gitMinor={minor} -X {version}.gitTreeState=clean"
         ),
         links: &NAMES,
-        patch: None,
+        patch: Some(|module, _| mod_file(module)),
     })
+}
+
+/// The module file of the version of Kubernetes that is asked for. Its sums are beside it.
+fn mod_file(module: &Path) -> Result<PathBuf> {
+    let newest = module.join("go.mod");
+    let Some(asked) = std::env::var(KUBERNETES).ok().filter(|v| !v.is_empty()) else {
+        return Ok(newest);
+    };
+    let version = required_version(&read(&newest)?, "k8s.io/kubernetes")?;
+    let (major, minor) = major_minor(&version)?;
+    if asked == format!("{major}.{minor}") {
+        return Ok(newest);
+    }
+    let file = module.join(format!("kubernetes/{asked}.mod"));
+    if !file.exists() {
+        bail!("{KUBERNETES}={asked}: there is no {}", file.display());
+    }
+    Ok(file)
+}
+
+/// A path below a folder, as it is named there.
+fn within<'a>(folder: &Path, path: &'a Path) -> &'a str {
+    let path = path.strip_prefix(folder).unwrap_or(path);
+    path.to_str().unwrap_or_default()
 }
 
 fn kwok_build(root: &Path) -> Result<Build> {
@@ -179,6 +218,23 @@ fn karpenter_build(root: &Path) -> Result<Build> {
         ),
         links: &[],
         patch: Some(karpenter::on_loopback),
+    })
+}
+
+fn cert_manager_build(root: &Path) -> Result<Build> {
+    let module = root.join("tests/controlplane/cert-manager");
+    let version = required_version(&read(&module.join("go.mod"))?, cert_manager::MODULE)?;
+    let hash = hash_files(&module, &["go.mod", "go.sum", "main.go"])?;
+    Ok(Build {
+        what: "cert-manager",
+        cache: root.join(".cache/controlplane"),
+        key: format!("cert-manager-{version}-{hash}"),
+        module,
+        package: ".",
+        output: "cert-manager",
+        ldflags: "-s -w".into(),
+        links: &[],
+        patch: None,
     })
 }
 
@@ -275,7 +331,10 @@ fn trainer_build(root: &Path) -> Result<Build> {
 }
 
 /// The repository that this crate was built in, else the one around the current folder.
-pub(crate) fn repository() -> Result<PathBuf> {
+///
+/// # Errors
+/// When there is none.
+pub fn repository() -> Result<PathBuf> {
     let built_in = Path::new(env!("CARGO_MANIFEST_DIR"));
     let here = std::env::current_dir()?;
     built_in

@@ -35,6 +35,7 @@
 //! stays, and its path is printed.
 
 mod assets;
+mod cert_manager;
 mod certificates;
 mod components;
 mod controlplane;
@@ -55,7 +56,8 @@ mod sluice;
 mod start;
 mod wait;
 
-pub use assets::Assets;
+pub use assets::{Assets, repository};
+pub use cert_manager::CertManager;
 pub use components::Component;
 pub use controlplane::ControlPlane;
 pub use crds::Crds;
@@ -67,7 +69,7 @@ pub use operators::{Operator, Operators};
 pub use options::Options;
 pub use processes::{Launch, Process, send_signal};
 pub use proxy::Proxy;
-pub use sluice::{NAMESPACE, Shared, Sluice, SluiceOptions};
+pub use sluice::{NAMESPACE, Shared, Sluice, SluiceOptions, apply_crds};
 pub use wait::{eventually, wait_for};
 
 /// Pod annotation: how long the pod runs, in seconds (`"2"`, `"0.5"`) or `"forever"`. Without it

@@ -68,6 +68,7 @@ fn main() -> Result<ExitCode> {
         Assets::ensure_karpenter()?;
         Assets::ensure_operators()?;
         Assets::ensure_helm()?;
+        Assets::ensure_cert_manager()?;
         return Ok(ExitCode::SUCCESS);
     }
     let runtime = tokio::runtime::Builder::new_multi_thread()

@@ -1,5 +1,6 @@
 //! What a run may change about its control plane. The defaults are what most tests want.
 
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Result;
@@ -67,8 +68,16 @@ impl Options {
     /// # Errors
     /// When the CRDs can't be read.
     pub fn with_crds() -> Result<Self> {
+        Self::with_crds_of(&crate::assets::repository()?)
+    }
+
+    /// As [`Options::with_crds`], with the CRDs of another version: those in the folder `root`.
+    ///
+    /// # Errors
+    /// When the CRDs can't be read.
+    pub fn with_crds_of(root: &Path) -> Result<Self> {
         Ok(Self {
-            manifests: crate::sluice::crds()?,
+            manifests: crate::sluice::crds(root)?,
             ..Self::default()
         })
     }

@@ -63,6 +63,8 @@ pub struct SluiceOptions {
     pub namespace: String,
     /// Its service account.
     pub service_account: String,
+    /// The folder with the `crds` and `config` that are applied: of another version. By default this repository's.
+    pub manifests: Option<PathBuf>,
 }
 
 impl SluiceOptions {
@@ -77,6 +79,7 @@ impl SluiceOptions {
             server: None,
             namespace: NAMESPACE.to_owned(),
             service_account: NAME.to_owned(),
+            manifests: None,
         }
     }
 }
@@ -112,8 +115,13 @@ impl Sluice {
     /// When kubectl refuses a manifest, or the service account does not get its rights.
     pub async fn install(control_plane: &ControlPlane, options: SluiceOptions) -> Result<Self> {
         let webhooks = options.webhooks;
+        let root = match &options.manifests {
+            Some(root) => root.clone(),
+            None => assets::repository()?,
+        };
         Self::install_by(control_plane, options, async |port| {
-            apply_manifests(control_plane, webhooks.then_some(port)).await
+            apply_crds(control_plane, &root).await?;
+            apply_config(control_plane, &root, webhooks.then_some(port)).await
         })
         .await
     }
@@ -136,6 +144,7 @@ impl Sluice {
             server,
             namespace,
             service_account,
+            manifests: _,
         } = options;
         let binary = std::fs::canonicalize(&binary)
             .with_context(|| format!("no Sluice at {}: build it first", binary.display()))?;
@@ -303,7 +312,16 @@ impl Sluice {
     /// When kubectl can't render it.
     pub async fn manifests(&self, control_plane: &ControlPlane) -> Result<String> {
         let port = self.webhooks.then_some(self.webhook_port);
-        local_manifests(control_plane, port).await
+        local_manifests(control_plane, &assets::repository()?, port).await
+    }
+
+    /// Applies `config/local` of another version, in the folder `root`, over what is installed. What runs goes on.
+    ///
+    /// # Errors
+    /// When kubectl refuses a manifest.
+    pub async fn apply_config(&self, control_plane: &ControlPlane, root: &Path) -> Result<()> {
+        let port = self.webhooks.then_some(self.webhook_port);
+        apply_config(control_plane, root, port).await
     }
 
     /// Its process: to pause it (signals `STOP` and `CONT`), or to see whether it lives.
@@ -460,9 +478,9 @@ fn has_lost_its_lease(log: &str) -> bool {
     error.is_some_and(|error| error.starts_with("the lease is lost"))
 }
 
-/// The texts of Sluice's CRDs.
-pub(crate) fn crds() -> Result<Vec<String>> {
-    let dir = assets::repository()?.join("crds");
+/// The texts of Sluice's CRDs, those in the folder `root`.
+pub(crate) fn crds(root: &Path) -> Result<Vec<String>> {
+    let dir = root.join("crds");
     let mut files = Vec::new();
     for entry in std::fs::read_dir(&dir).with_context(|| format!("reading {}", dir.display()))? {
         let path = entry?.path();
@@ -477,26 +495,34 @@ pub(crate) fn crds() -> Result<Vec<String>> {
     files.iter().map(read).collect()
 }
 
-async fn apply_manifests(control_plane: &ControlPlane, webhook_port: Option<u16>) -> Result<()> {
-    let crds = assets::repository()?.join("crds");
+/// Applies the CRDs in the folder `root`, also over those of another version.
+///
+/// # Errors
+/// When kubectl refuses one, or one is not served.
+pub async fn apply_crds(control_plane: &ControlPlane, root: &Path) -> Result<()> {
+    let crds = root.join("crds");
     let crds = crds.to_string_lossy();
-    kubectl(
-        control_plane,
-        &["apply", "--server-side", "-k", &crds],
-        None,
-    )
-    .await?;
-    control_plane.crds_established().await?;
-    let manifests = local_manifests(control_plane, webhook_port).await?;
+    let args = ["apply", "--server-side", "--force-conflicts", "-k", &crds];
+    kubectl(control_plane, &args, None).await?;
+    control_plane.crds_established().await
+}
+
+async fn apply_config(
+    control_plane: &ControlPlane,
+    root: &Path,
+    webhook_port: Option<u16>,
+) -> Result<()> {
+    let manifests = local_manifests(control_plane, root, webhook_port).await?;
     kubectl(control_plane, &["apply", "-f", "-"], Some(&manifests)).await?;
     Ok(())
 }
 
 async fn local_manifests(
     control_plane: &ControlPlane,
+    root: &Path,
     webhook_port: Option<u16>,
 ) -> Result<String> {
-    let local = assets::repository()?.join("config/local");
+    let local = root.join("config/local");
     let local = local.to_string_lossy();
     let local = kubectl(control_plane, &["kustomize", &local], None).await?;
     adapt(&local, webhook_port)

@@ -1,0 +1,115 @@
+//! Webhook configurations, and whether an object that breaks a rule is refused.
+
+use k8s_openapi::api::admissionregistration::v1::{
+    MutatingWebhookConfiguration, ValidatingWebhookConfiguration,
+};
+use k8s_openapi::api::batch::v1::Job;
+use kube::Client;
+use kube::api::{Api, PostParams};
+use serde_json::json;
+
+use super::finding::{Finding, Health, of};
+use crate::cluster::{ClusterError, answer};
+
+/// The name of the shipped webhook configurations.
+const NAME: &str = "sluice";
+/// The name of those that Sluice makes itself: for declared kinds, Gates, and namespaces that require a queue.
+const DECLARED: &str = "sluice-declared";
+
+/// Whether the webhook configurations are there, both that are shipped and both that Sluice makes, and trust somebody.
+pub(super) async fn configured(client: &Client) -> Finding {
+    let mutating: Api<MutatingWebhookConfiguration> = Api::all(client.clone());
+    let validating: Api<ValidatingWebhookConfiguration> = Api::all(client.clone());
+    let named = async |name: &str| -> Result<_, ClusterError> {
+        let mutating = answer("read the webhooks", mutating.get_opt(name)).await?;
+        let validating = answer("read the webhooks", validating.get_opt(name)).await?;
+        Ok(mutating.zip(validating))
+    };
+    let found = async { Ok((named(NAME).await?, named(DECLARED).await?)) };
+    of(
+        "webhook configurations",
+        found.await,
+        |(shipped, declared)| {
+            let Some(shipped) = shipped else {
+                return Ok("not installed: objects are held by admission policies, or a moment after their creation".to_owned());
+            };
+            let Some(declared) = declared else {
+                return Err(format!(
+                    "{DECLARED} is not there: of kinds that the shipped webhooks don't name, nothing is judged; no replica has led since they were installed"
+                ));
+            };
+            let untrusted = untrusted(&shipped) + untrusted(&declared);
+            if untrusted == 0 {
+                Ok("installed, with a CA".to_owned())
+            } else {
+                Err(format!(
+                    "{untrusted} webhooks have no CA yet: no replica has led since they were installed"
+                ))
+            }
+        },
+    )
+}
+
+/// How many webhooks have no CA.
+fn untrusted(
+    (mutating, validating): &(MutatingWebhookConfiguration, ValidatingWebhookConfiguration),
+) -> usize {
+    let mutating = mutating.webhooks.iter().flatten();
+    let validating = validating.webhooks.iter().flatten();
+    let configs = mutating
+        .map(|webhook| &webhook.client_config)
+        .chain(validating.map(|webhook| &webhook.client_config));
+    configs.filter(|config| config.ca_bundle.is_none()).count()
+}
+
+/// Whether a webhook or policy refuses what breaks a rule: by a request that changes nothing.
+pub(super) async fn reached(client: &Client, namespace: &str) -> Finding {
+    let job = json!({
+        "apiVersion": "batch/v1", "kind": "Job",
+        "metadata": {
+            "generateName": "sluice-check-",
+            "annotations": {"kueue.x-k8s.io/scheduling-gated-by": "no gate"},
+        },
+        "spec": {"suspend": true, "template": {"spec": {
+            "restartPolicy": "Never",
+            "containers": [{"name": "none", "image": "example.com/none"}],
+        }}},
+    });
+    let finding = |health, detail: String| Finding {
+        check: "admission",
+        health,
+        detail,
+    };
+    let Ok(job) = serde_json::from_value::<Job>(job) else {
+        return finding(Health::Unknown, "the request can't be made".to_owned());
+    };
+    let api: Api<Job> = Api::namespaced(client.clone(), namespace);
+    let params = PostParams {
+        dry_run: true,
+        field_manager: None,
+    };
+    match answer("create a Job as a dry run", api.create(&params, &job)).await {
+        Err(ClusterError::Refused(status)) if status.message.contains("domain-prefixed path") => {
+            let by = if status.message.contains("ValidatingAdmissionPolicy") {
+                "an admission policy"
+            } else {
+                "the webhook"
+            };
+            finding(
+                Health::Ok,
+                format!("a Job with a bad gate is refused by {by}"),
+            )
+        }
+        Err(ClusterError::Refused(status))
+            if status.code == 403 && status.message.contains("cannot create") =>
+        {
+            finding(Health::Unknown, status.message.clone())
+        }
+        Err(error) => finding(Health::Failed, error.to_string()),
+        Ok(_) => finding(
+            Health::Failed,
+            "a Job with a bad gate is not refused: neither a webhook nor a policy looks at Jobs"
+                .to_owned(),
+        ),
+    }
+}

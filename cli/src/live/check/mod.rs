@@ -1,0 +1,104 @@
+//! `kubectl sluice check`: whether Sluice is installed and well, as far as the caller may see it.
+//!
+//! | file | what it holds |
+//! |---|---|
+//! | `finding` | what was looked at, and how it is |
+//! | `installed` | the version of Kubernetes, kinds, replicas, JobKinds |
+//! | `leader` | who leads, and whose clock differs |
+//! | `rights` | whether Sluice's account may do what its roles say |
+//! | `admission` | webhook configurations, and whether a bad object is refused |
+//! | `certificate` | how long the certificate of the webhooks is valid, and who renews it |
+//!
+//! Must not change anything: what is created is a dry run, or a question.
+
+mod admission;
+mod certificate;
+mod finding;
+mod installed;
+mod leader;
+mod rights;
+
+use clap::Args;
+use k8s_openapi::api::apps::v1::Deployment;
+use kube::Client;
+use kube::api::{Api, ListParams};
+
+use self::finding::{Health, table};
+use super::outcome::{EXIT_CODES, Ended, LiveError, shown};
+use super::version::LABEL;
+use crate::cluster::{
+    Cluster, ClusterError, Connection, Format, Namespaces, Served, Tell, Told, answer,
+};
+
+/// The name of Sluice's account if its Deployment says no other.
+const ACCOUNT: &str = "sluice";
+
+/// Check whether Sluice is installed and well: the version of Kubernetes, its kinds, replicas, rights, leader, clocks, certificate, webhooks and JobKinds.
+#[derive(Debug, Args)]
+#[command(after_help = EXIT_CODES)]
+pub struct Check {
+    /// The namespace of Sluice.
+    #[arg(long, value_name = "NAME", default_value = "sluice-system")]
+    system_namespace: String,
+    /// Output format: json or yaml.
+    #[arg(short, long, value_name = "FORMAT", hide_possible_values = true)]
+    output: Option<Format>,
+    #[command(flatten)]
+    namespaces: Namespaces,
+    #[command(flatten)]
+    connection: Connection,
+}
+
+impl Check {
+    /// Checks.
+    ///
+    /// # Errors
+    /// The cluster does not answer at all.
+    pub async fn run(&self, tell: &mut Tell<'_>) -> Result<Ended, LiveError> {
+        let cluster = Cluster::connect(&self.connection).await?;
+        let namespace = cluster.namespace(&self.namespaces)?;
+        let namespace = namespace.unwrap_or_else(|| "default".to_owned());
+        let client = &cluster.client;
+        let system = self.system_namespace.as_str();
+        let served = Served::ask(client).await?;
+        let deployment = self.deployment(client).await;
+        let account = deployment.as_ref().ok().and_then(Option::as_ref);
+        let account = account.and_then(account_of);
+        let account = account.as_deref().unwrap_or(ACCOUNT);
+        let job_kinds = installed::job_kinds(client).await;
+        let rights = rights::check(client, &served, system, account, &job_kinds);
+        let mut findings = vec![
+            installed::version(client).await,
+            installed::kinds(&served),
+            installed::replicas(deployment, system),
+            rights.await,
+        ];
+        findings.extend(leader::check(client, system).await);
+        findings.extend([
+            certificate::check(client, system).await,
+            admission::configured(client).await,
+            admission::reached(client, &namespace).await,
+            installed::are_ready(job_kinds),
+        ]);
+        let text = shown(self.output, &findings, |_| table(&findings))?;
+        tell(Told::Result(text))?;
+        let is_well = findings
+            .iter()
+            .all(|finding| finding.health != Health::Failed);
+        Ok(if is_well { Ended::Done } else { Ended::NotDone })
+    }
+
+    /// That of Sluice.
+    async fn deployment(&self, client: &Client) -> Result<Option<Deployment>, ClusterError> {
+        let api: Api<Deployment> = Api::namespaced(client.clone(), &self.system_namespace);
+        let params = ListParams::default().labels(LABEL);
+        let list = answer("list deployments", api.list(&params)).await?;
+        Ok(list.items.into_iter().next())
+    }
+}
+
+/// The account that Sluice runs with.
+fn account_of(deployment: &Deployment) -> Option<String> {
+    let template = &deployment.spec.as_ref()?.template;
+    template.spec.as_ref()?.service_account_name.clone()
+}
