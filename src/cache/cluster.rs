@@ -20,6 +20,7 @@ use sluice_gates::{Enforced, ManagedNamespaces};
 use sluice_kinds::gates::Gate;
 use sluice_kinds::priority_classes::PriorityClasses;
 use sluice_kinds::problem::summarize;
+use sluice_kinds::requests::{container_requests, overhead};
 use sluice_translate as translate;
 
 use super::additions::{Added, PodAdditions, set};
@@ -28,7 +29,7 @@ use super::gates::Gates;
 use super::gates::dependencies::Dependencies;
 use super::subject::Template;
 use crate::cache::source::Source;
-use read::{container_requests, countable, first_flavors, parse};
+use read::{first_flavors, parse};
 
 /// What is kept of a queue or cohort beside what the engine knows.
 #[derive(Debug, Clone)]
@@ -189,8 +190,7 @@ impl Cluster {
             }
             Source::RuntimeClass => {
                 let class: Option<RuntimeClass> = parse(object)?;
-                let overhead = class.and_then(|c| c.overhead).and_then(|o| o.pod_fixed);
-                let amounts = overhead.map(|o| countable(o.iter().map(|(name, q)| (name, &q.0))));
+                let amounts = class.as_ref().and_then(overhead);
                 let is_other = self.additions.set_overhead(name, amounts);
                 effect.added = is_other.then_some(Added::ToAny);
                 Vec::new()
