@@ -122,4 +122,5 @@ mod uninstall;
 mod versions;
 mod visibility;
 mod webhook_down;
+mod what_if;
 mod writes;
