@@ -126,7 +126,7 @@ async fn setting(cp: &ControlPlane, ns: &str) -> Result<()> {
         own(
             "ClusterQueue",
             &json!({"name": "team-a"}),
-            &json!({"cohortName": "family", "resourceGroups": quotas})
+            &json!({"cohortName": "family", "namespaceSelector": {}, "resourceGroups": quotas})
         ),
         own(
             "LocalQueue",
