@@ -30,7 +30,7 @@ use clap_complete::{Shell, generate};
 use crate::audit::Audit;
 use crate::cluster::Told;
 use crate::gates::Gates;
-use crate::live::Live;
+use crate::live::{Besides, Live};
 use crate::simulate::Failure;
 use crate::table::printable;
 use crate::uninstall::{Line, Uninstall};
@@ -172,10 +172,17 @@ fn check(command: &jobkind::Check) -> ExitCode {
 }
 
 fn simulate(command: &simulate::Simulate) -> ExitCode {
-    let seen = match command.cluster().map(live::export) {
-        Some(Ok(seen)) => seen,
-        Some(Err(error)) => return failed(FAILED, [printable(&error.to_string())]),
-        None => Vec::new(),
+    let read = |connection| {
+        let besides = if command.has_files() {
+            Besides::JobKinds
+        } else {
+            Besides::Nothing
+        };
+        live::export(connection, besides, &mut tell)
+    };
+    let seen = match command.cluster().map(read).transpose() {
+        Ok(seen) => seen,
+        Err(error) => return failed(FAILED, [printable(&error.to_string())]),
     };
     let (text, notes) = match command.run(seen) {
         Ok(shown) => shown,
@@ -185,7 +192,7 @@ fn simulate(command: &simulate::Simulate) -> ExitCode {
         Err(Failure::Unwritable(error)) => return failed(FAILED, [unwritable(error)]),
     };
     for note in notes {
-        eprintln!("note: {note}");
+        eprintln!("note: {}", printable(&note));
     }
     match write(&text) {
         Ok(()) => ExitCode::SUCCESS,

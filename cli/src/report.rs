@@ -40,7 +40,7 @@ pub struct JobKindReport {
 }
 
 /// An object.
-#[derive(Debug, Default, Serialize)]
+#[derive(Debug, Clone, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ObjectReport {
     /// The file that it is from.
@@ -63,7 +63,7 @@ pub struct ObjectReport {
 }
 
 /// What Sluice sees of an object. What can't be read is missing, and told as a problem.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Seen {
     /// The LocalQueue that its label names.
@@ -93,7 +93,7 @@ pub struct Seen {
 }
 
 /// The gates of an object.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Gates {
     /// Whether there are any.
@@ -128,7 +128,7 @@ pub enum HoldReport {
 pub type Requests = BTreeMap<String, String>;
 
 /// A set of equal pods.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PodSetReport {
     /// Its name.

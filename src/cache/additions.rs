@@ -54,18 +54,16 @@ impl PodAdditions {
     /// What a pod of this namespace gets.
     pub fn of(&self, namespace: &str) -> PodDefaults {
         let tables = self.read();
-        let mut container_requests = Amounts::new();
+        let mut defaults = PodDefaults {
+            overheads: tables.overheads.clone(),
+            ..PodDefaults::default()
+        };
         let first = (namespace.to_owned(), String::new());
         let ranges = tables.limit_ranges.range(first..);
         for (_, amounts) in ranges.take_while(|((ns, _), _)| ns == namespace) {
-            for (name, amount) in amounts {
-                container_requests.entry(name.clone()).or_insert(*amount);
-            }
+            defaults.add_limit_range(amounts);
         }
-        PodDefaults {
-            container_requests,
-            overheads: tables.overheads.clone(),
-        }
+        defaults
     }
 
     // No reader and no writer can leave the tables half-written.

@@ -22,6 +22,7 @@ use sluice_gates::{Enforced, ManagedNamespaces};
 use sluice_kinds::gates::Gate;
 use sluice_kinds::priority_classes::PriorityClasses;
 use sluice_kinds::problem::summarize;
+use sluice_kinds::requests::{container_requests, overhead};
 use sluice_translate as translate;
 
 use super::additions::{Added, PodAdditions, set};
@@ -33,9 +34,7 @@ pub use effect::{Effect, Unreadable};
 use kept::cannot_be_read;
 pub use kept::{Fault, Kept, unknown};
 pub use read::text;
-use read::{
-    container_requests, countable, first_flavors, held_cohort, held_local_queue, held_queue, parse,
-};
+use read::{countable, first_flavors, held_cohort, held_local_queue, held_queue, parse};
 
 /// The settings.
 #[derive(Debug, Default)]
@@ -187,8 +186,7 @@ impl Cluster {
             }
             Source::RuntimeClass => {
                 let class: Option<RuntimeClass> = parse(object)?;
-                let overhead = class.and_then(|c| c.overhead).and_then(|o| o.pod_fixed);
-                let amounts = overhead.map(|o| countable(o.iter().map(|(name, q)| (name, &q.0))));
+                let amounts = class.as_ref().and_then(overhead);
                 let is_other = self.additions.set_overhead(name, amounts);
                 effect.added = is_other.then_some(Added::ToAny);
                 Vec::new()

@@ -129,4 +129,5 @@ mod versions;
 mod visibility;
 mod warnings;
 mod webhook_down;
+mod what_if;
 mod writes;

@@ -13,5 +13,7 @@ mod workloads;
 pub use admissions::{admission, admission_record, admitted_pod_sets, pod_admission};
 pub use amounts::{POD, quantity, resource_list};
 pub use nodes::flavor;
-pub use queues::{cluster_queue, cohort, local_queue, uncountable_cluster_queue};
+pub use queues::{
+    IGNORED_RESOURCES, cluster_queue, cohort, local_queue, uncountable_cluster_queue, undeclared,
+};
 pub use workloads::{pod_set, pod_set_record, pod_sets};

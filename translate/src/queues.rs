@@ -1,6 +1,7 @@
 //! ClusterQueues, Cohorts and LocalQueues for the engine.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use sluice_crds as crds;
@@ -8,6 +9,10 @@ use sluice_crds::Quantity;
 use sluice_engine as engine;
 use sluice_engine::{Amount, ResourceName};
 use sluice_kinds::Problem;
+
+/// Resources that a configuration ignores unless it names others: jobs often ask for them, and hardly a queue has
+/// quota for them. They are bound to a node, where the scheduler counts them.
+pub const IGNORED_RESOURCES: [&str; 3] = ["ephemeral-storage", "hugepages-1Gi", "hugepages-2Mi"];
 
 /// A ClusterQueue for the engine.
 ///
@@ -113,6 +118,23 @@ fn undeclared_resources(policy: crds::UndeclaredResources) -> engine::Undeclared
     match policy {
         crds::UndeclaredResources::Block => engine::UndeclaredResources::Block,
         crds::UndeclaredResources::Ignore => engine::UndeclaredResources::Ignore,
+    }
+}
+
+/// What becomes of resources that no ClusterQueue covers, by a configuration, for the engine: under `Block` those
+/// `ignored` are not counted.
+pub fn undeclared(
+    policy: crds::UndeclaredResources,
+    ignored: impl IntoIterator<Item = impl AsRef<str>>,
+) -> engine::UndeclaredResources {
+    match policy {
+        crds::UndeclaredResources::Ignore => engine::UndeclaredResources::Ignore,
+        crds::UndeclaredResources::Block => {
+            let ignored = ignored.into_iter();
+            let ignored: BTreeSet<ResourceName> =
+                ignored.map(|name| name.as_ref().into()).collect();
+            engine::UndeclaredResources::IgnoreOnly(Arc::new(ignored))
+        }
     }
 }
 

@@ -1,79 +1,202 @@
-//! The queues and Workloads of a cluster as documents, for the simulation to play.
+//! The queues and jobs of a cluster as documents, for the simulation to play.
 
-use k8s_openapi::api::core::v1::Namespace;
+use std::time::{Duration, Instant};
+
+use k8s_openapi::api::core::v1::{LimitRange, Namespace, Pod};
+use k8s_openapi::api::node::v1::RuntimeClass;
 use k8s_openapi::api::scheduling::v1::PriorityClass;
+use k8s_openapi::jiff::Timestamp;
 use kube::api::{Api, DynamicObject, ListParams};
 use kube::core::ApiResource;
+use kube::{Client, ResourceExt as _};
 use serde_json::Value;
 use sluice_crds::{
-    ClusterQueue, Cohort, LocalQueue, ResourceFlavor, Workload, WorkloadPriorityClass,
+    ClusterQueue, Cohort, JobKind, LocalQueue, MANAGED_LABEL, ResourceFlavor, Workload,
+    WorkloadPriorityClass,
 };
+use sluice_kinds::requests::{PodDefaults, container_requests, overhead};
 
 use super::outcome::LiveError;
-use crate::cluster::{Cluster, Connection, answer};
+use super::seen::list;
+use crate::cluster::{Cluster, Connection, Tell, Told, answer};
 use crate::input::Document;
+use crate::simulate::Seen;
 
 /// Objects that are asked for at a time.
 const PAGE: u32 = 500;
+/// How often it is told how far the reading is.
+const PROGRESS: Duration = Duration::from_secs(1);
 
-/// All queues, classes, namespaces and Workloads of a cluster.
+/// What is read besides queues and Workloads.
+#[derive(Debug, Clone, Copy)]
+pub enum Besides<'a> {
+    /// Nothing.
+    Nothing,
+    /// JobKinds, by which jobs are read.
+    JobKinds,
+    /// JobKinds, and what the API server adds to pods of this namespace.
+    PodDefaults(&'a str),
+}
+
+/// Reads all queues, what they refer to, and all jobs of a cluster.
 ///
 /// # Errors
 /// The API server refuses one of them, or does not answer.
-pub fn export(connection: &Connection) -> Result<Vec<Document>, LiveError> {
+pub fn export(
+    connection: &Connection,
+    besides: Besides<'_>,
+    tell: &mut Tell<'_>,
+) -> Result<Seen, LiveError> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(LiveError::NoRuntime)?;
     let exported = runtime.block_on(async {
         let cluster = Cluster::connect(connection).await?;
-        let resources = [
-            ApiResource::erase::<ResourceFlavor>(&()),
-            ApiResource::erase::<Cohort>(&()),
-            ApiResource::erase::<ClusterQueue>(&()),
-            ApiResource::erase::<LocalQueue>(&()),
-            ApiResource::erase::<WorkloadPriorityClass>(&()),
-            ApiResource::erase::<PriorityClass>(&()),
-            ApiResource::erase::<Namespace>(&()),
-            ApiResource::erase::<Workload>(&()),
-        ];
-        let mut documents = Vec::new();
-        for resource in resources {
-            add(&cluster, &resource, &mut documents).await?;
-        }
-        Ok(documents)
+        export_with(&cluster.client, besides, tell).await
     });
     // A credential plugin that hangs must not keep the process.
     runtime.shutdown_background();
     exported
 }
 
-async fn add(
-    cluster: &Cluster,
-    resource: &ApiResource,
-    documents: &mut Vec<Document>,
-) -> Result<(), LiveError> {
-    let api = Api::<DynamicObject>::all_with(cluster.client.clone(), resource);
-    let mut params = ListParams::default().limit(PAGE);
-    loop {
-        let what = format!("list {}", resource.plural);
-        let page = answer(what, api.list(&params)).await?;
-        for (object, number) in page.items.into_iter().zip(1..) {
-            let value = serde_json::to_value(object);
-            let mut value = value.map_err(|error| LiveError::Unprintable(error.to_string()))?;
-            if let Value::Object(fields) = &mut value {
-                fields.insert("apiVersion".to_owned(), resource.api_version.clone().into());
-                fields.insert("kind".to_owned(), resource.kind.clone().into());
+/// The same with a client.
+///
+/// # Errors
+/// The API server refuses one of them, or does not answer.
+pub async fn export_with(
+    client: &Client,
+    besides: Besides<'_>,
+    tell: &mut Tell<'_>,
+) -> Result<Seen, LiveError> {
+    let mut reading = Reading {
+        client,
+        documents: Vec::new(),
+        told: Instant::now(),
+    };
+    let at = Timestamp::now().as_millisecond();
+    let mut resources = vec![
+        ApiResource::erase::<ClusterQueue>(&()),
+        ApiResource::erase::<Cohort>(&()),
+        ApiResource::erase::<ResourceFlavor>(&()),
+        ApiResource::erase::<LocalQueue>(&()),
+        ApiResource::erase::<WorkloadPriorityClass>(&()),
+        ApiResource::erase::<PriorityClass>(&()),
+        ApiResource::erase::<Namespace>(&()),
+        ApiResource::erase::<Workload>(&()),
+    ];
+    if !matches!(besides, Besides::Nothing) {
+        resources.push(ApiResource::erase::<JobKind>(&()));
+    }
+    for resource in resources {
+        reading.add(&resource, None, tell).await?;
+    }
+    let managed = format!("{MANAGED_LABEL}=true");
+    let pods = ApiResource::erase::<Pod>(&());
+    if let Err(LiveError::Cluster(why)) = reading.add(&pods, Some(&managed), tell).await {
+        let text = format!("pods that are admitted by themselves are left out: {why}");
+        tell(Told::Note(text))?;
+    }
+    let pod_defaults = match besides {
+        Besides::PodDefaults(namespace) => pod_defaults(client, namespace, tell).await?,
+        Besides::Nothing | Besides::JobKinds => PodDefaults::default(),
+    };
+    Ok(Seen {
+        at,
+        documents: reading.documents,
+        pod_defaults,
+    })
+}
+
+/// What LimitRanges of the namespace and RuntimeClasses add to pods.
+async fn pod_defaults(
+    client: &Client,
+    namespace: &str,
+    tell: &mut Tell<'_>,
+) -> Result<PodDefaults, LiveError> {
+    let mut defaults = PodDefaults::default();
+    match list::<LimitRange>(client, Some(namespace), None, tell).await {
+        Ok(mut ranges) => {
+            ranges.sort_by_key(kube::ResourceExt::name_any);
+            for range in &ranges {
+                defaults.add_limit_range(&container_requests(range));
             }
-            documents.push(Document {
-                file: "the cluster".to_owned(),
-                place: format!("object {number}"),
-                value,
-            });
         }
-        match page.metadata.continue_.filter(|token| !token.is_empty()) {
-            Some(token) => params = params.continue_token(&token),
-            None => return Ok(()),
+        Err(LiveError::Cluster(why)) => {
+            let text = format!("what LimitRanges add to its pods is left out: {why}");
+            tell(Told::Note(text))?;
+        }
+        Err(other) => return Err(other),
+    }
+    match list::<RuntimeClass>(client, None, None, tell).await {
+        Ok(classes) => {
+            let overheads = classes
+                .iter()
+                .filter_map(|class| Some((class.name_any(), overhead(class)?)));
+            defaults.overheads = overheads.collect();
+        }
+        Err(LiveError::Cluster(why)) => {
+            let text = format!("what RuntimeClasses add to its pods is left out: {why}");
+            tell(Told::Note(text))?;
+        }
+        Err(other) => return Err(other),
+    }
+    Ok(defaults)
+}
+
+struct Reading<'a> {
+    client: &'a Client,
+    documents: Vec<Document>,
+    /// When it was last told how far it is.
+    told: Instant,
+}
+
+impl Reading<'_> {
+    async fn add(
+        &mut self,
+        resource: &ApiResource,
+        labels: Option<&str>,
+        tell: &mut Tell<'_>,
+    ) -> Result<(), LiveError> {
+        let api = Api::<DynamicObject>::all_with(self.client.clone(), resource);
+        let mut params = ListParams::default().limit(PAGE);
+        if let Some(labels) = labels {
+            params = params.labels(labels);
+        }
+        loop {
+            let what = format!("list {}", resource.plural);
+            let page = answer(what, api.list(&params)).await?;
+            for (object, number) in page.items.into_iter().zip(1..) {
+                self.documents.push(document(object, resource, number)?);
+            }
+            if PROGRESS < self.told.elapsed() {
+                let count = self.documents.len();
+                let text = format!("reading the cluster: {count} objects so far");
+                tell(Told::Note(text))?;
+                self.told = Instant::now();
+            }
+            match page.metadata.continue_.filter(|token| !token.is_empty()) {
+                Some(token) => params = params.continue_token(&token),
+                None => return Ok(()),
+            }
         }
     }
+}
+
+fn document(
+    object: DynamicObject,
+    resource: &ApiResource,
+    number: usize,
+) -> Result<Document, LiveError> {
+    let value = serde_json::to_value(object);
+    let mut value = value.map_err(|error| LiveError::Unprintable(error.to_string()))?;
+    if let Value::Object(fields) = &mut value {
+        fields.insert("apiVersion".to_owned(), resource.api_version.clone().into());
+        fields.insert("kind".to_owned(), resource.kind.clone().into());
+    }
+    Ok(Document {
+        file: "the cluster".to_owned(),
+        place: format!("object {number}"),
+        value,
+    })
 }

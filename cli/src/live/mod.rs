@@ -5,16 +5,19 @@
 //! | `seen` | what is listed, as types, and what visibility.sluice.dev says |
 //! | `jobs`, `queues` | jobs and queues as they stand: pure, from what is listed |
 //! | `list`, `status`, `top`, `explain` | one command each: what it asks, and what it prints |
+//! | `what_if` | what would become of a job if it was created |
 //! | `steer` | hold, resume, evict, reactivate |
 //! | `check`, `version` | whether Sluice is there and well |
 //! | `create` | YAML of queues and flavors |
-//! | `export` | queues and Workloads of a cluster as documents, for the simulation |
+//! | `export` | queues and jobs of a cluster as documents, for the simulation |
+//! | `clock` | the time that an estimate may take |
 //! | `view` | the options and the loop of commands that may look again |
 //! | `outcome` | how commands end, and why they can't be run |
 //!
 //! Must not know how Sluice decides.
 
 mod check;
+mod clock;
 mod create;
 mod explain;
 mod export;
@@ -30,10 +33,11 @@ mod tests;
 mod top;
 mod version;
 mod view;
+mod what_if;
 
 use clap::Subcommand;
 
-pub use self::export::export;
+pub use self::export::{Besides, export};
 pub use self::outcome::{Ended, LiveError};
 use crate::cluster::Tell;
 
@@ -44,6 +48,8 @@ pub enum Live {
     List(list::List),
     Explain(explain::Explain),
     Top(top::Top),
+    #[command(name = "what-if")]
+    WhatIf(Box<what_if::WhatIf>),
     Hold(steer::Hold),
     Resume(steer::Resume),
     Evict(steer::Evict),
@@ -74,6 +80,7 @@ impl Live {
                 Self::List(command) => command.run(tell).await,
                 Self::Explain(command) => command.run(tell).await,
                 Self::Top(command) => command.run(tell).await,
+                Self::WhatIf(command) => command.run(tell).await,
                 Self::Hold(command) => command.run(tell).await,
                 Self::Resume(command) => command.run(tell).await,
                 Self::Evict(command) => command.run(tell).await,

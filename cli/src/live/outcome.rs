@@ -40,6 +40,9 @@ pub enum LiveError {
     /// A name that no object has.
     #[error("{0:?} is no name of an object: must be a lowercase RFC 1123 subdomain")]
     BadName(String),
+    /// Files can't be read.
+    #[error("{0}")]
+    Unreadable(String),
     /// No such kind.
     #[error(transparent)]
     Resource(#[from] UnknownResource),

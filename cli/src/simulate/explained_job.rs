@@ -167,7 +167,7 @@ pub fn first_waiting(basis: Basis<'_>) -> (Vec<QueueOfWaiting>, usize) {
     let first = |(queue, mut jobs): (&str, Vec<usize>)| {
         let order = |index: &usize| {
             let job = basis.jobs.get(*index);
-            (job.map(|job| (Reverse(job.priority), job.arrival)), *index)
+            (job.map(|job| (Reverse(job.priority), job.created)), *index)
         };
         jobs.sort_by_key(order);
         let input = jobs.iter().take(JOBS_MAX);
@@ -243,7 +243,7 @@ fn name_of(id: &WorkloadId, input: &[InputJob]) -> String {
 }
 
 impl Outlook {
-    fn of(outlook: &sluice_engine::Outlook, input: &[InputJob]) -> Self {
+    pub(super) fn of(outlook: &sluice_engine::Outlook, input: &[InputJob]) -> Self {
         let name = |id: &WorkloadId| name_of(id, input);
         let names = |ids: &[WorkloadId]| Names {
             jobs: ids.len(),

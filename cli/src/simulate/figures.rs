@@ -82,6 +82,7 @@ impl Figures {
             cut: cut.map(|cut| match cut {
                 Cut::Until => "until",
                 Cut::TooManyRuns => "evictions",
+                Cut::Admitted => "admitted",
             }),
             all: grouped.all,
             cluster_queues: grouped.cluster_queues,

@@ -1,17 +1,21 @@
 //! The jobs of a simulation as the input has them, whatever they were read from.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use sluice_engine::{LocalQueueKey, PodSet, Time};
+use sluice_engine::{LocalQueueKey, PodSet, QueueName, Time, WorkloadId};
 
-use super::play;
+use super::durations::{Asked, Durations, Source};
+use super::play::{self, Start, id_of};
 use super::quotas::Quotas;
 use super::span::Moment;
 
 /// Jobs that can be played. Each takes about half a KiB.
 pub const JOBS_MAX: usize = 1_000_000;
+
+/// Half of all cases, in thousandths.
+const HALF: u16 = 500;
 
 /// A job as the input has it.
 #[derive(Debug, Clone)]
@@ -24,10 +28,23 @@ pub struct InputJob {
     pub priority: Priority,
     /// When it is created; none if nobody says.
     pub arrival: Option<Moment>,
-    /// How long it takes.
-    pub duration: Duration,
+    /// How long it takes; none if nobody has said.
+    pub duration: Option<Duration>,
     /// What it asks for.
     pub pod_sets: Arc<[PodSet]>,
+    /// Its kind; empty for a line of a trace.
+    pub kind: Arc<str>,
+    /// What it is in the cluster that it was seen in; none for a job that is yet to come.
+    pub seen: Option<SeenJob>,
+}
+
+/// A job of a cluster as it stands there.
+#[derive(Debug, Clone)]
+pub struct SeenJob {
+    /// What the controller calls it.
+    pub id: WorkloadId,
+    /// How it stands. A preemptor is called as the controller calls it.
+    pub start: Start,
 }
 
 /// The priority of a job.
@@ -63,10 +80,10 @@ impl Priority {
     pub fn value(&self, quotas: &Quotas) -> i32 {
         let known = match &self.class {
             None => None,
-            Some(Class::Workload(name)) => quotas.workload_priorities.get(&**name),
-            Some(Class::Pod(name)) => quotas.pod_priorities.get(&**name),
+            Some(Class::Workload(name)) => quotas.workload_priorities.get(&**name).copied(),
+            Some(Class::Pod(name)) => quotas.pod_priority(name),
         };
-        known.copied().unwrap_or(self.value)
+        known.unwrap_or(self.value)
     }
 
     /// The name of its class.
@@ -74,6 +91,42 @@ impl Priority {
         match self.class.as_ref()? {
             Class::Workload(name) | Class::Pod(name) => Some(name),
         }
+    }
+}
+
+impl InputJob {
+    /// What is to be known of it, to know how long it takes.
+    pub fn asked(&self, now: Time) -> Asked<'_> {
+        Asked {
+            queue: &self.queue,
+            kind: &self.kind,
+            pod_sets: &self.pod_sets,
+            said: self.duration,
+            runs_for: self.runs_for(now),
+        }
+    }
+
+    /// The ClusterQueue whose quota it holds, or waits for.
+    pub fn cluster_queue<'a>(&'a self, quotas: &'a Quotas) -> Option<&'a QueueName> {
+        match self.seen.as_ref().map(|seen| &seen.start) {
+            Some(Start::Admitted { admission, .. } | Start::Evicting { admission, .. }) => {
+                Some(&admission.queue)
+            }
+            _ => quotas.queue_of(&self.queue),
+        }
+    }
+
+    /// For how long it has run, as if with all its pods.
+    fn runs_for(&self, now: Time) -> Duration {
+        let Some(Start::Admitted {
+            admission, pods, ..
+        }) = self.seen.as_ref().map(|seen| &seen.start)
+        else {
+            return Duration::ZERO;
+        };
+        let all = self.pod_sets.iter().map(|set| set.count);
+        let all = all.fold(0, u32::saturating_add).max(1);
+        now.since(admission.since).saturating_mul((*pods).min(all)) / all
     }
 }
 
@@ -101,6 +154,35 @@ impl Jobs {
         }
     }
 
+    /// Has each job take what is likely: half of the jobs like it take no longer. Returns how that is known, and of how
+    /// many jobs.
+    ///
+    /// # Errors
+    /// The names of those of which nothing is known.
+    pub fn settle(
+        &mut self,
+        durations: &Durations,
+        default: Option<Duration>,
+        now: Time,
+    ) -> Result<BTreeMap<Source, usize>, Vec<Arc<str>>> {
+        let (mut known, mut unknown) = (BTreeMap::new(), Vec::new());
+        for job in &mut self.all {
+            let Some((source, likely)) = durations.likely(job.asked(now), default) else {
+                unknown.push(job.name.clone());
+                continue;
+            };
+            let takes = likely.within(HALF);
+            job.duration = Some(takes);
+            let count: &mut usize = known.entry(source).or_default();
+            *count += 1;
+        }
+        if unknown.is_empty() {
+            Ok(known)
+        } else {
+            Err(unknown)
+        }
+    }
+
     /// The jobs, in the order of the input.
     pub fn all(&self) -> &[InputJob] {
         &self.all
@@ -110,33 +192,67 @@ impl Jobs {
     pub fn refused(&self) -> usize {
         self.refused
     }
+}
 
-    /// The jobs as they are played in `quotas`. Moments are counted from the first of them; those
-    /// jobs that nobody says anything of come one after the other, with `interval` between them.
-    pub fn to_play(&self, quotas: &Quotas, interval: Duration) -> Vec<play::Job> {
-        let moments = self.all.iter().filter_map(|job| match job.arrival {
-            Some(Moment::At(millis)) => Some(millis),
-            _ => None,
-        });
-        let zero = moments.min().unwrap_or_default();
-        let mut next = Time::default();
-        let mut arrival = |input: Option<Moment>| match input {
-            Some(Moment::At(millis)) => Time::from_millis(millis.saturating_sub(zero)),
-            Some(Moment::After(after)) => Time::default().after(after),
-            None => {
-                let at = next;
-                next = next.after(interval);
-                at
-            }
-        };
-        let job = |input: &InputJob| play::Job {
+/// Jobs as they are played in `quotas`. Where the play begins `now`, at a moment in a cluster, times are those of
+/// the cluster. Else moments are counted from the first of them. Jobs that nobody says anything of come one after
+/// the other, with `interval` between them.
+pub fn to_play(
+    all: &[InputJob],
+    quotas: &Quotas,
+    interval: Duration,
+    now: Option<Time>,
+) -> Vec<play::Job> {
+    let moments = all.iter().filter_map(|job| match job.arrival {
+        Some(Moment::At(millis)) => Some(millis),
+        _ => None,
+    });
+    let zero = match now {
+        Some(_) => 0,
+        None => moments.min().unwrap_or_default(),
+    };
+    let begin = now.unwrap_or_default();
+    let mut next = begin;
+    let mut created = |input: Option<Moment>| match input {
+        Some(Moment::At(millis)) => Time::from_millis(millis.saturating_sub(zero)),
+        Some(Moment::After(after)) => begin.after(after),
+        None => {
+            let at = next;
+            next = next.after(interval);
+            at
+        }
+    };
+    let seen = all.iter().enumerate();
+    let ids: BTreeMap<&WorkloadId, usize> = seen
+        .filter_map(|(index, job)| Some((&job.seen.as_ref()?.id, index)))
+        .collect();
+    let job = |input: &InputJob| {
+        let created = created(input.arrival);
+        play::Job {
             queue: input.queue.clone(),
             priority: input.priority.value(quotas),
-            arrival: arrival(input.arrival),
-            duration: input.duration,
+            arrival: created.max(begin),
+            created: created.as_millis(),
+            duration: input.duration.unwrap_or_default(),
             pod_sets: input.pod_sets.clone(),
-        };
-        self.all.iter().map(job).collect()
+            start: (input.seen.as_ref())
+                .map_or(Start::Pending, |seen| as_played(&seen.start, &ids)),
+        }
+    };
+    all.iter().map(job).collect()
+}
+
+/// How a job stands, with its preemptor as it is called in a play.
+fn as_played(start: &Start, ids: &BTreeMap<&WorkloadId, usize>) -> Start {
+    match start {
+        Start::Evicting {
+            admission,
+            preemptor: Some(preemptor),
+        } => Start::Evicting {
+            admission: admission.clone(),
+            preemptor: ids.get(preemptor).map(|index| id_of(*index)),
+        },
+        other => other.clone(),
     }
 }
 

@@ -7,9 +7,11 @@
 //! | `figures`, `basis` | what follows from that, as data, and what it follows from |
 //! | `explained_job` | single jobs, explained at the end |
 //! | `compare` | two plays beside each other |
+//! | `estimate` | when a pending job will start, by many plays |
+//! | `what_if` | what would become of a new job |
 //! | `print`, `chart` | both as text and as a picture |
-//! | `settings`, `quotas` | the queues, and how they are read |
-//! | `objects`, `kinds`, `trace`, `jobs` | the jobs, and how they are read |
+//! | `quotas`, `jobs`, `durations` | the queues; the jobs; and how long jobs run that were seen to end |
+//! | `reading` | how all of that is read |
 //! | `span`, `units`, `problem` | how time and amounts are written; what is wrong with the input |
 //!
 //! Must not know clusters or clocks.
@@ -20,37 +22,45 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use serde::Serialize;
-use sluice_engine::{FairPreemption, Settings, Time};
+use sluice_engine::{Settings, Time};
 use sluice_kinds::Problem;
-use sluice_kinds::view::QueueLabels;
 
 use self::basis::Basis;
+pub use self::estimate::{Estimate, PLAYS, of_seen as estimate};
 use self::explained_job::ExplainedJob;
 use self::figures::Figures;
-use self::jobs::{JOBS_MAX, Jobs};
+use self::jobs::{Jobs, to_play};
 use self::play::{Restart, Rules, play};
+pub use self::print::what_if as what_if_text;
+pub use self::problem::Failure;
 use self::problem::Problems;
 use self::quotas::Quotas;
-use self::settings::Role;
+pub use self::quotas::settings;
+use self::reading::Input;
+pub use self::reading::{Given, Options, Seen, is_without_namespace};
+pub use self::span::parse as parse_span;
+pub use self::what_if::{Outcome as WhatIfOutcome, Terms, WhatIf};
 use crate::cluster::Connection;
-use crate::input::{self, Document, InputError};
+use crate::input::{self, Document};
 
 mod basis;
 mod chart;
 mod compare;
+mod durations;
+mod estimate;
 mod explained_job;
 mod figures;
 mod jobs;
-mod kinds;
-mod objects;
 mod play;
 mod print;
 mod problem;
 mod quotas;
-mod settings;
+mod reading;
 mod span;
-mod trace;
+#[cfg(test)]
+mod tests;
 mod units;
+mod what_if;
 
 const DETAILS: &str = "\
 Plays jobs through queues in virtual time, with the engine that admits jobs in a cluster. It prints how long
@@ -69,8 +79,8 @@ Examples:
   # Play a trace, and draw the usage
   kubectl sluice simulate -f queues.yaml --trace jobs.csv --svg usage.svg
 
-  # Play the jobs of a cluster, and again with another quota
-  kubectl sluice simulate --from-cluster --duration 1h --compare more-quota.yaml
+  # Play the jobs of a cluster from now on, and again with another quota
+  kubectl sluice simulate --from-cluster --compare more-quota.yaml
 
   # Explain why a job is pending after an hour and a half
   kubectl sluice simulate -f queues.yaml -f jobs/ --explain team-a/train --at 1h30m";
@@ -79,7 +89,7 @@ const EXIT_CODES: &str = "\
 Exit codes:
   0  the jobs were played
   1  an object in the files is invalid, or there is nothing to play
-  2  wrong usage, or a file that can't be read or written";
+  2  wrong usage, a file that can't be read or written, or a cluster that does not answer or refuses";
 
 /// Play jobs through queues in virtual time, and see how long they wait.
 #[derive(Debug, Args)]
@@ -95,7 +105,8 @@ pub struct Simulate {
         required_unless_present = "from_cluster"
     )]
     filename: Vec<PathBuf>,
-    /// Play the queues and Workloads of a cluster, with those of -f besides.
+    /// Play the queues and jobs of a cluster from now on, with those of -f besides: admitted jobs run on, pending
+    /// ones have their place. How long they run is seen from jobs that have finished.
     #[arg(long)]
     from_cluster: bool,
     #[command(flatten)]
@@ -110,7 +121,7 @@ pub struct Simulate {
     /// Play the same jobs a second time, with these queues applied over the queues of -f, and compare.
     #[arg(long, value_name = "FILE", value_delimiter = ',')]
     compare: Vec<PathBuf>,
-    /// How long a job runs that has no duration of its own.
+    /// How long a job runs that has no duration of its own; with --from-cluster, one like which none has finished.
     #[arg(long, value_name = "TIME", value_parser = span::parse)]
     duration: Option<Duration>,
     /// The time between the arrivals of jobs that have no arrival of their own.
@@ -162,19 +173,6 @@ enum Format {
     Yaml,
 }
 
-/// Why nothing was played, or shown.
-#[derive(Debug)]
-pub enum Failure {
-    /// Files can't be read.
-    Unreadable(Vec<InputError>),
-    /// What is in them is wrong.
-    Problems(Problems),
-    /// The result can't be written.
-    Unwritable(String),
-    /// The job to explain is none, or not one.
-    NotOneJob(Problem),
-}
-
 /// What came of it.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
@@ -187,19 +185,15 @@ enum Outcome {
     Job(Box<ExplainedJob>),
 }
 
-/// What is played.
-struct Input {
-    quotas: Quotas,
-    /// With the queues to compare with, if there are any.
-    other: Option<Quotas>,
-    jobs: Jobs,
-    notes: Vec<String>,
-}
-
 impl Simulate {
     /// The cluster that is to be played, if one is.
     pub fn cluster(&self) -> Option<&Connection> {
         self.from_cluster.then_some(&self.connection)
+    }
+
+    /// Whether it is to read files too.
+    pub fn has_files(&self) -> bool {
+        !self.filename.is_empty()
     }
 
     /// Plays what was `seen` in a cluster and what is in files, and says what came of it: what to print, and notes
@@ -207,24 +201,21 @@ impl Simulate {
     ///
     /// # Errors
     /// All that is wrong with the input.
-    pub fn run(&self, seen: Vec<Document>) -> Result<(String, Vec<String>), Failure> {
+    pub fn run(&self, seen: Option<Seen>) -> Result<(String, Vec<String>), Failure> {
         let input = self.read(seen)?;
         let outcome = match (&self.explain, &input.other) {
             (Some(name), _) => {
                 let job = find(name, &input.jobs).map_err(Failure::NotOneJob)?;
-                let explained_job = self.play(&input.quotas, &input.jobs, |basis| {
-                    ExplainedJob::of(basis, job)
-                });
+                let explained_job =
+                    self.play(&input, &input.quotas, |basis| ExplainedJob::of(basis, job));
                 let explained_job =
                     explained_job.ok_or_else(|| Failure::NotOneJob(no_job(name)))?;
                 Outcome::Job(Box::new(explained_job))
             }
-            (None, None) => {
-                Outcome::One(Box::new(self.play(&input.quotas, &input.jobs, Figures::of)))
-            }
+            (None, None) => Outcome::One(Box::new(self.play(&input, &input.quotas, Figures::of))),
             (None, Some(other)) => {
-                let before = self.play(&input.quotas, &input.jobs, Figures::of);
-                let after = self.play(other, &input.jobs, Figures::of);
+                let before = self.play(&input, &input.quotas, Figures::of);
+                let after = self.play(&input, other, Figures::of);
                 Outcome::Two(Box::new(compare::Comparison::of(before, after)))
             }
         };
@@ -245,27 +236,26 @@ impl Simulate {
         Ok((text.map_err(Failure::Unwritable)?, input.notes))
     }
 
-    /// Plays `jobs` in `quotas`. What is to be known of it is found out by `ask`.
-    fn play<T>(&self, quotas: &Quotas, jobs: &Jobs, ask: impl FnOnce(Basis<'_>) -> T) -> T {
-        let to_play = jobs.to_play(quotas, self.arrival_interval);
+    /// Plays the jobs in `quotas`. What is to be known of it is found out by `ask`.
+    fn play<T>(&self, input: &Input, quotas: &Quotas, ask: impl FnOnce(Basis<'_>) -> T) -> T {
+        let Input { jobs, now, .. } = input;
+        let to_play = to_play(jobs.all(), quotas, self.arrival_interval, *now);
         let restart = if self.checkpoint {
             Restart::WhereItWas
         } else {
             Restart::FromStart
         };
         let begin = to_play.iter().map(|job| job.arrival).min();
+        let until = self.until.or(self.at);
         let rules = Rules {
             settings: Settings {
-                fair_sharing: self.fair_sharing.then(|| FairPreemption::DEFAULT.to_vec()),
                 usage_half_life: self.usage_half_life,
-                ..Settings::new(sluice_translate::POD)
+                ..settings(self.fair_sharing || input.has_fair_sharing)
             },
             eviction: self.eviction_time,
             restart,
-            until: self
-                .until
-                .or(self.at)
-                .map(|until| begin.unwrap_or(Time::default()).after(until)),
+            until: until.map(|until| begin.unwrap_or_default().after(until)),
+            until_admitted: Vec::new(),
         };
         let play = play(quotas.events(), &to_play, &rules);
         ask(Basis {
@@ -288,16 +278,15 @@ impl Simulate {
     }
 
     /// Reads all that is given.
-    fn read(&self, seen: Vec<Document>) -> Result<Input, Failure> {
+    fn read(&self, seen: Option<Seen>) -> Result<Input, Failure> {
         let mut errors = Vec::new();
         let mut documents = |paths: &[PathBuf]| {
             input::objects(paths, self.recursive).unwrap_or_else(|found| {
                 errors.extend(found);
-                Vec::new()
+                Vec::<Document>::new()
             })
         };
-        let (of_files, compared) = (documents(&self.filename), documents(&self.compare));
-        let given: Vec<Document> = seen.into_iter().chain(of_files).collect();
+        let (files, compared) = (documents(&self.filename), documents(&self.compare));
         let mut traces = Vec::new();
         for path in &self.trace {
             match input::text(path) {
@@ -308,80 +297,60 @@ impl Simulate {
         if !errors.is_empty() {
             return Err(Failure::Unreadable(errors));
         }
+        let given = Given {
+            seen,
+            files,
+            compared: (!self.compare.is_empty()).then_some(compared),
+            traces,
+        };
+        let options = Options {
+            duration: self.duration,
+            queue_label_aliases: self.queue_label_aliases.clone(),
+            ignores_other_kinds: self.ignore_other_kinds,
+            reports: false,
+        };
+        let mut input = reading::read(&given, &options)?;
         let mut problems = Problems::default();
-        let mut quotas = Quotas::default();
-        settings::read(&given, &mut quotas, &mut problems);
-        let other = (!self.compare.is_empty()).then(|| {
-            let mut other = quotas.clone();
-            settings::read(&compared, &mut other, &mut problems);
-            only_settings(&compared, &mut problems);
-            other
-        });
-        let mut jobs = Jobs::default();
-        let notes = self
-            .read_jobs(&given, &traces, &quotas, &mut jobs, &mut problems)
-            .map_err(Failure::Unreadable)?;
+        if input.quotas.queues.is_empty() {
+            problems.add_text(
+                &"the input",
+                "there is no ClusterQueue: at least one is required",
+            );
+        }
+        if input.jobs.all().is_empty() {
+            problems.add_text(&"the input", "there is no job: at least one is required");
+        }
+        if let Some(now) = input.now {
+            self.settle(now, &mut input, &mut problems);
+        }
         if problems.is_empty() {
-            if quotas.queues.is_empty() {
-                problems.add_text(
-                    &"the input",
-                    "there is no ClusterQueue: at least one is required",
-                );
-            }
-            if jobs.all().is_empty() {
-                problems.add_text(&"the input", "there is no job: at least one is required");
-            }
+            Ok(input)
+        } else {
+            Err(Failure::Problems(problems))
         }
-        if 0 < jobs.refused() {
-            let all = JOBS_MAX.saturating_add(jobs.refused());
-            let text = format!("must have at most {JOBS_MAX} jobs, and has {all}");
-            problems.add_text(&"the input", &text);
-        }
-        if !problems.is_empty() {
-            return Err(Failure::Problems(problems));
-        }
-        Ok(Input {
-            quotas,
-            other,
-            jobs,
-            notes,
-        })
     }
 
-    fn read_jobs(
-        &self,
-        given: &[Document],
-        traces: &[(String, String)],
-        quotas: &Quotas,
-        jobs: &mut Jobs,
-        problems: &mut Problems,
-    ) -> Result<Vec<String>, Vec<InputError>> {
-        let needs_kinds =
-            |document: &Document| matches!(Role::of(document), Role::Job | Role::JobKind);
-        // To compile them takes a moment that a trace needn't wait.
-        let rules = if given.iter().any(needs_kinds) {
-            kinds::read(given, problems)?
-        } else {
-            Vec::new()
-        };
-        let queue_labels = QueueLabels::new(self.queue_label_aliases.clone());
-        let reader = objects::Reader {
-            rules: &rules,
-            quotas,
-            duration: self.duration,
-            queue_labels: &queue_labels,
-            ignores_other_kinds: self.ignore_other_kinds,
-        };
-        let passed_over = reader.read(given, jobs, problems);
-        let reader = trace::Reader {
-            quotas,
-            duration: self.duration,
-        };
-        for (file, text) in traces {
-            reader.read(file, text, jobs, problems);
+    /// Has the jobs of a cluster take what is likely, and notes how that is known.
+    fn settle(&self, now: Time, input: &mut Input, problems: &mut Problems) {
+        let settled = input.jobs.settle(&input.durations, self.duration, now);
+        match settled {
+            Ok(known) => {
+                let known = known
+                    .iter()
+                    .map(|(source, jobs)| format!("{jobs} {source}"));
+                let known: Vec<String> = known.collect();
+                let text = format!("how long jobs run: {}", known.join(", "));
+                input.notes.push(text);
+            }
+            Err(unknown) => {
+                let first = unknown.first().map_or("", |name| name);
+                let text = format!(
+                    "how long {} jobs run is not known ({first} is the first): no job has finished in the cluster; set --duration",
+                    unknown.len()
+                );
+                problems.add_text(&"the cluster", &text);
+            }
         }
-        let note = (0 < passed_over).then(|| objects::passed_over_note(passed_over));
-        Ok(note.into_iter().collect())
     }
 }
 
@@ -409,15 +378,4 @@ fn find(name: &str, jobs: &Jobs) -> Result<usize, Problem> {
 fn no_job(name: &str) -> Problem {
     let rule = "must be the name, or namespace/name, of a job in the input";
     Problem::invalid("--explain", name, rule)
-}
-
-/// What is compared are queues: both plays have the same jobs.
-fn only_settings(documents: &[Document], problems: &mut Problems) {
-    for document in documents {
-        if !matches!(Role::of(document), Role::Setting(_)) {
-            let text =
-                "must be a kind of queue or what queues refer to: both runs have the jobs of -f";
-            problems.add_text(&settings::Place(document), text);
-        }
-    }
 }

@@ -2,7 +2,7 @@
 //! files, no clock, no chance, no text. What follows from a play is worked out in `figures`.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::time::Duration;
 
 use sluice_engine::{
@@ -10,12 +10,13 @@ use sluice_engine::{
     WorkloadState,
 };
 
-use model::id_of;
-pub use model::{Cause, Cell, Cut, Fate, Job, Play, Restart, Rules, Run, RunUsage, job_of};
+pub use model::{
+    Cause, Cell, Cut, Fate, Job, Play, Restart, Rules, Run, RunUsage, Start, id_of, job_of,
+};
 
 mod model;
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;
 
 /// Runs that a play may have beside four for each job. Evictions that never come to an end would
 /// fill the memory.
@@ -37,6 +38,10 @@ pub fn play(setup: impl IntoIterator<Item = Event>, jobs: &[Job], rules: &Rules)
         player.take_what_is_due();
         if !player.decide() {
             cut = Some(Cut::TooManyRuns);
+            break;
+        }
+        if player.awaited.as_ref().is_some_and(BTreeSet::is_empty) {
+            cut = Some(Cut::Admitted);
             break;
         }
     }
@@ -82,6 +87,8 @@ struct Player<'a> {
     /// The jobs in the order of their arrivals, the last first.
     to_come: Vec<usize>,
     due: BinaryHeap<Reverse<(Time, Due)>>,
+    /// The jobs whose admission ends the play, as far as they were not admitted; none if no admission does.
+    awaited: Option<BTreeSet<usize>>,
 }
 
 impl<'a> Player<'a> {
@@ -90,8 +97,9 @@ impl<'a> Player<'a> {
         to_come.sort_by_key(|job| Reverse((jobs.get(*job).map(|job| job.arrival), *job)));
         let live = |job: &Job| Live {
             stage: Stage::NotArrived,
-            left: job.duration.as_millis() * u128::from(job.pods().max(1)),
+            left: job.work(),
         };
+        let awaited: BTreeSet<usize> = rules.until_admitted.iter().copied().collect();
         Self {
             jobs,
             rules,
@@ -102,6 +110,7 @@ impl<'a> Player<'a> {
             usages: BTreeMap::new(),
             to_come,
             due: BinaryHeap::new(),
+            awaited: (!awaited.is_empty()).then_some(awaited),
         }
     }
 
@@ -131,8 +140,42 @@ impl<'a> Player<'a> {
             && job.arrival <= self.now
         {
             self.to_come.pop();
-            self.tell(index, WorkloadState::Pending);
-            self.set(index, Stage::Waiting);
+            self.arrive(index, job);
+        }
+    }
+
+    fn arrive(&mut self, index: usize, job: &Job) {
+        match &job.start {
+            Start::Pending | Start::BackingOff(_) => {
+                self.tell(index, WorkloadState::Pending);
+                self.set(index, Stage::Waiting);
+            }
+            Start::Admitted {
+                admission, pods, ..
+            } => {
+                let pods = u128::from((*pods).max(1));
+                let done = self.now.since(admission.since).as_millis() * pods;
+                let left = job.work().saturating_sub(done);
+                if self.rules.restart == Restart::WhereItWas
+                    && let Some(live) = self.live.get_mut(index)
+                {
+                    live.left = left;
+                }
+                let run = self.begin(index, admission, left);
+                self.set(index, Stage::Running(run));
+                self.tell(index, WorkloadState::Admitted(admission.clone()));
+            }
+            Start::Evicting {
+                admission,
+                preemptor,
+            } => {
+                let run = self.record(index, admission);
+                let gone = (self.now.after(self.rules.eviction), Due::Gone(run));
+                self.due.push(Reverse(gone));
+                self.set(index, Stage::Stopping(run));
+                let state = WorkloadState::Evicting(admission.clone(), preemptor.clone());
+                self.tell(index, state);
+            }
         }
     }
 
@@ -160,10 +203,42 @@ impl<'a> Player<'a> {
         let Some(index) = job_of(id) else {
             return;
         };
-        let pods = admission.pod_sets.iter().map(|set| set.count);
-        let pods = pods.fold(0, u32::saturating_add);
+        if let Some(awaited) = &mut self.awaited {
+            awaited.remove(&index);
+        }
+        let left = self.live.get(index).map_or(0, |live| live.left);
+        let run = self.begin(index, &admission, left);
+        self.set(index, Stage::Running(run));
+        self.tell(index, WorkloadState::Admitted(admission));
+    }
+
+    /// A job begins to run with what it was admitted with, and so much work is left. Returns the number of the run.
+    fn begin(&mut self, index: usize, admission: &Admission, left: u128) -> usize {
+        let run = self.record(index, admission);
+        let pods = self.runs.get(run).map_or(1, |run| run.pods.max(1));
+        // With fewer pods the same work takes longer.
+        let millis = left.div_ceil(u128::from(pods));
+        let takes = Duration::from_millis(u64::try_from(millis).unwrap_or(u64::MAX));
+        let done = (self.now.after(takes), Due::Done(run));
+        self.due.push(Reverse(done));
+        run
+    }
+
+    /// Records that a job holds quota from now on. Returns the number of the run.
+    fn record(&mut self, index: usize, admission: &Admission) -> usize {
         let run = self.runs.len();
-        let usage = self.usage(&admission);
+        let usage = self.usage(admission);
+        let pods = match self.jobs.get(index).map(|job| &job.start) {
+            // Of these some may have ended.
+            Some(Start::Admitted {
+                admission: first,
+                pods,
+                ..
+            }) if first == admission => *pods,
+            _ => (admission.pod_sets.iter())
+                .map(|set| set.count)
+                .fold(0, u32::saturating_add),
+        };
         self.runs.push(Run {
             job: index,
             from: self.now,
@@ -171,15 +246,9 @@ impl<'a> Player<'a> {
             usage,
             pods,
             evicted: None,
+            preemptor: None,
         });
-        let left = self.live.get(index).map_or(0, |live| live.left);
-        // With fewer pods the same work takes longer.
-        let millis = left.div_ceil(u128::from(pods.max(1)));
-        let takes = Duration::from_millis(u64::try_from(millis).unwrap_or(u64::MAX));
-        let done = (self.now.after(takes), Due::Done(run));
-        self.due.push(Reverse(done));
-        self.set(index, Stage::Running(run));
-        self.tell(index, WorkloadState::Admitted(admission));
+        run
     }
 
     fn evict(&mut self, id: &WorkloadId, reason: &EvictReason) {
@@ -207,6 +276,9 @@ impl<'a> Player<'a> {
             EvictReason::Preempted { right, .. } => Cause::Preempted(*right),
         };
         run.evicted = Some((self.now, cause));
+        if let EvictReason::Preempted { by, .. } = reason {
+            run.preemptor = job_of(by);
+        }
         let gone = (self.now.after(self.rules.eviction), Due::Gone(number));
         self.due.push(Reverse(gone));
         self.set(index, Stage::Stopping(number));
@@ -254,8 +326,16 @@ impl<'a> Player<'a> {
         if let Some(job) = self.jobs.get(index) {
             let workload = Workload {
                 priority: job.priority,
-                created: job.arrival.as_millis(),
+                created: job.created,
                 pod_sets: job.pod_sets.to_vec(),
+                not_before: match job.start {
+                    Start::BackingOff(until) => Some(until),
+                    _ => None,
+                },
+                evictable: match job.start {
+                    Start::Admitted { evictable, .. } => evictable,
+                    _ => true,
+                },
                 state,
                 ..Workload::new(id_of(index), job.queue.clone())
             };

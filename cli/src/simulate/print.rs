@@ -11,8 +11,10 @@ use super::units::{Seconds, amount, time};
 use crate::table::{NONE, columns, fields};
 
 mod explained_job;
+mod what_if;
 
 pub use explained_job::one as explained;
+pub use what_if::text as what_if;
 
 /// Parts of the time for which shares are shown.
 const PARTS: usize = 6;

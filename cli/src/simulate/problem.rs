@@ -1,8 +1,24 @@
-//! What is wrong with the input, each with its place: file, document or line, object, field.
+//! What is wrong with the input, each with its place: file, document or line, object, field. And what else keeps a play
+//! from being shown.
 
 use std::fmt;
 
 use sluice_kinds::Problem;
+
+use crate::input::InputError;
+
+/// Why nothing was played, or shown.
+#[derive(Debug)]
+pub enum Failure {
+    /// Files can't be read.
+    Unreadable(Vec<InputError>),
+    /// What is in them is wrong.
+    Problems(Problems),
+    /// The result can't be written.
+    Unwritable(String),
+    /// The job to explain is none, or not one.
+    NotOneJob(Problem),
+}
 
 /// Problems that are listed; the others are counted.
 const TOLD_MAX: usize = 100;

@@ -1,13 +1,15 @@
 //! The queues that jobs are played in: flavors, cohorts, ClusterQueues, LocalQueues and what belongs to
-//! them. How they are read from objects is said in `settings`.
+//! them, and what the engine is told besides. How they are read from objects is said in `settings`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use kube::core::{Selector, SelectorExt as _};
+use sluice_crds::UndeclaredResources;
 use sluice_engine::{
-    ClusterQueue, Cohort, CohortName, Event, Flavor, FlavorName, LocalQueue, LocalQueueKey,
-    QueueName, ResourceGroup,
+    ClusterQueue, Cohort, CohortName, Event, FairPreemption, Flavor, FlavorName, LocalQueue,
+    LocalQueueKey, QueueName, ResourceGroup, Settings,
 };
+use sluice_kinds::priority_classes::PriorityClasses;
 
 use super::play::Cell;
 
@@ -32,7 +34,9 @@ pub struct Quotas {
     /// WorkloadPriorityClasses.
     pub workload_priorities: BTreeMap<String, i32>,
     /// PriorityClasses.
-    pub pod_priorities: BTreeMap<String, i32>,
+    pub priority_classes: PriorityClasses,
+    /// ClusterQueues that keep pods which nobody would make again: these are not evicted, and may not borrow.
+    pub keepers: BTreeSet<QueueName>,
 }
 
 impl Quotas {
@@ -54,6 +58,18 @@ impl Quotas {
     /// The ClusterQueue that a LocalQueue points to.
     pub fn queue_of(&self, local: &LocalQueueKey) -> Option<&QueueName> {
         self.locals.get(local).map(|local| &local.cluster_queue)
+    }
+
+    /// The priority of a PriorityClass, if there is one of this name.
+    pub fn pod_priority(&self, name: &str) -> Option<i32> {
+        let found = self.priority_classes.of_template(Some(name));
+        found.ok().map(|(_, value)| value)
+    }
+
+    /// Whether the ClusterQueue of a LocalQueue keeps pods which nobody would make again.
+    pub fn keeps(&self, local: &LocalQueueKey) -> bool {
+        self.queue_of(local)
+            .is_some_and(|queue| self.keepers.contains(queue))
     }
 
     /// The cohort at the top of the tree that a ClusterQueue shares in.
@@ -84,6 +100,18 @@ impl Quotas {
         let mut labels = self.namespaces.get(namespace).cloned().unwrap_or_default();
         labels.insert(NAMESPACE_LABEL.to_owned(), namespace.to_owned());
         selector.matches(&labels)
+    }
+}
+
+/// Settings of the engine as a configuration has them in which nothing else is said.
+pub fn settings(has_fair_sharing: bool) -> Settings {
+    Settings {
+        fair_sharing: has_fair_sharing.then(|| FairPreemption::DEFAULT.to_vec()),
+        undeclared_resources: sluice_translate::undeclared(
+            UndeclaredResources::Block,
+            sluice_translate::IGNORED_RESOURCES,
+        ),
+        ..Settings::new(sluice_translate::POD)
     }
 }
 

@@ -126,7 +126,7 @@ async fn setting(cp: &ControlPlane, ns: &str) -> Result<()> {
         own(
             "ClusterQueue",
             &json!({"name": "team-a"}),
-            &json!({"cohortName": "family", "resourceGroups": quotas})
+            &json!({"cohortName": "family", "namespaceSelector": {}, "resourceGroups": quotas})
         ),
         own(
             "LocalQueue",
@@ -198,7 +198,7 @@ async fn queues_and_jobs_are_shown_and_steered_with_the_rights_of_the_caller() -
     let tenant = cp.service_account_kubeconfig(&ns, "tenant").await?;
     shown(admin, &tenant, &ns).await?;
     explained(admin, &ns);
-    simulated(admin, &tenant);
+    simulated(admin, &tenant, &ns);
     steered(&cp, admin, &tenant, &ns).await?;
     checked(admin);
     Ok(())
@@ -285,14 +285,45 @@ fn explained(admin: &Path, ns: &str) {
     assert_eq!((code, stdout.as_str(), stderr), (Some(1), "", expected));
 }
 
-/// The three Workloads, each of which takes a minute, in a queue with quota for four at a time.
-fn simulated(admin: &Path, tenant: &Path) {
-    let json = ok(admin, "simulate --from-cluster --duration 1m -o json");
+/// The job that runs and the two that wait, in a queue with quota for four at a time.
+fn simulated(admin: &Path, tenant: &Path, ns: &str) {
+    let (code, json, stderr) = sluice(admin, "simulate --from-cluster --duration 1m -o json");
+    assert_eq!(code, Some(0), "{stderr}");
+    assert_eq!(stderr, "note: how long jobs run: 3 as --duration says\n");
     let figures: Value = serde_json::from_str(&json).unwrap();
-    assert_eq!(figures["all"]["jobs"], 3, "{json}");
-    let (code, _, stderr) = sluice(tenant, "simulate --from-cluster --duration 1m");
-    assert_eq!(code, Some(2));
-    assert!(stderr.contains("is forbidden"), "{stderr}");
+    let all = &figures["all"];
+    assert_eq!(
+        (&all["jobs"], &all["finished"]),
+        (&json!(3), &json!(3)),
+        "{json}"
+    );
+    // Two of the three began in the play, at once.
+    assert_eq!(all["wait"]["maxSeconds"], 0, "{json}");
+    let (code, stdout, stderr) = sluice(admin, "simulate --from-cluster");
+    let why = format!("error: the cluster: how long 3 jobs run is not known ({ns}/");
+    assert_eq!((code, stdout.as_str()), (Some(1), ""));
+    assert!(
+        stderr.starts_with(&why) && stderr.contains("set --duration"),
+        "{stderr}"
+    );
+    let job = Path::new(env!("CARGO_MANIFEST_DIR")).join("../config/samples/jobs/evaluate.yaml");
+    for command in [
+        "simulate --from-cluster --duration 1m".to_owned(),
+        format!("what-if -f {}", job.display()),
+    ] {
+        let (code, stdout, stderr) = sluice(tenant, &command);
+        assert_eq!((code, stdout.as_str()), (Some(2), ""), "{command}");
+        let refused = "error: clusterqueues.sluice.dev is forbidden";
+        assert!(stderr.starts_with(refused), "{command}: {stderr}");
+    }
+    let (code, stdout, _) = sluice(tenant, &format!("explain job/waits -n {ns}"));
+    let unknown = "Start: can't be estimated: clusterqueues.sluice.dev is forbidden";
+    let told = words(&stdout);
+    assert_eq!(code, Some(0));
+    assert!(
+        told.iter().any(|line| line.starts_with(unknown)),
+        "{told:#?}"
+    );
 }
 
 async fn steered(cp: &ControlPlane, admin: &Path, tenant: &Path, ns: &str) -> Result<()> {

@@ -4,6 +4,8 @@
 
 use std::collections::BTreeMap;
 
+use k8s_openapi::api::core::v1::LimitRange;
+use k8s_openapi::api::node::v1::RuntimeClass;
 use serde_json::Value;
 use sluice_crds::Quantity;
 
@@ -19,6 +21,16 @@ pub struct PodDefaults {
     pub container_requests: Amounts,
     /// The overhead of each RuntimeClass.
     pub overheads: BTreeMap<String, Amounts>,
+}
+
+impl PodDefaults {
+    /// Adds what a LimitRange gives. LimitRanges come in the order of their names: the first that gives a resource counts.
+    pub fn add_limit_range(&mut self, amounts: &Amounts) {
+        for (name, amount) in amounts {
+            let given = self.container_requests.entry(name.clone());
+            given.or_insert(*amount);
+        }
+    }
 }
 
 /// Most containers that are read: the API server's own limits lie far below.
@@ -40,6 +52,42 @@ pub fn pod_requests(
     } else {
         Err(reader.problems)
     }
+}
+
+/// The requests that a LimitRange gives to containers which have none.
+pub fn container_requests(range: &LimitRange) -> Amounts {
+    let items = range.spec.iter().flat_map(|spec| &spec.limits);
+    let defaults = items
+        .filter(|item| item.type_ == "Container")
+        .flat_map(|item| {
+            item.default_request
+                .iter()
+                .flatten()
+                .chain(item.default.iter().flatten())
+        });
+    let mut requests = Amounts::new();
+    for (name, amount) in countable(defaults.map(|(name, quantity)| (name, &quantity.0))) {
+        requests.entry(name).or_insert(amount);
+    }
+    requests
+}
+
+/// The overhead of a RuntimeClass, if it has one.
+pub fn overhead(class: &RuntimeClass) -> Option<Amounts> {
+    let overhead = class.overhead.as_ref()?.pod_fixed.as_ref()?;
+    Some(countable(overhead.iter().map(|(name, q)| (name, &q.0))))
+}
+
+/// Amounts that can be counted; the API server lets no others into these objects. The first of
+/// two with the same name counts.
+fn countable<'a>(quantities: impl Iterator<Item = (&'a String, &'a String)>) -> Amounts {
+    let mut amounts = Amounts::new();
+    for (name, text) in quantities {
+        if let Ok(nanos) = Quantity(text.clone()).nanos() {
+            amounts.entry(name.clone()).or_insert(nanos);
+        }
+    }
+    amounts
 }
 
 struct Reader<'a> {

@@ -1,13 +1,11 @@
-//! What is read of the settings' objects: their types, and the amounts that can be counted in them.
+//! What is read of the settings' objects: their types, and the first flavors of their groups.
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::LimitRange;
 use kube::api::DynamicObject;
 use serde_json::Value;
 use sluice_crds::{ClusterQueueSpec, Quantity};
 use sluice_engine::LocalQueueKey;
-use sluice_kinds::requests::Amounts;
 
 /// The object, as its type has it.
 pub(super) fn parse<T: serde::de::DeserializeOwned + Clone>(
@@ -70,34 +68,4 @@ pub(super) fn first_flavors(groups: &[sluice_crds::ResourceGroup]) -> BTreeMap<S
         }
     }
     first
-}
-
-/// The requests that containers get which have none.
-pub(super) fn container_requests(range: &LimitRange) -> Amounts {
-    let items = range.spec.iter().flat_map(|spec| &spec.limits);
-    let defaults = items
-        .filter(|item| item.type_ == "Container")
-        .flat_map(|item| {
-            item.default_request
-                .iter()
-                .flatten()
-                .chain(item.default.iter().flatten())
-        });
-    let mut requests = Amounts::new();
-    for (name, amount) in countable(defaults.map(|(name, quantity)| (name, &quantity.0))) {
-        requests.entry(name).or_insert(amount);
-    }
-    requests
-}
-
-/// Amounts that can be counted; the API server lets no others into these objects. The first of
-/// two with the same name counts.
-pub(super) fn countable<'a>(quantities: impl Iterator<Item = (&'a String, &'a String)>) -> Amounts {
-    let mut amounts = Amounts::new();
-    for (name, text) in quantities {
-        if let Ok(nanos) = Quantity(text.clone()).nanos() {
-            amounts.entry(name.clone()).or_insert(nanos);
-        }
-    }
-    amounts
 }

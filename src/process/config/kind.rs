@@ -145,7 +145,7 @@ impl Configuration {
         Settings {
             fair_sharing: self.fair_sharing.as_ref().map(FairSharing::strategies),
             usage_half_life: self.admission_fair_sharing.half_life(),
-            undeclared_resources: resources::undeclared(
+            undeclared_resources: sluice_translate::undeclared(
                 self.undeclared_resources,
                 &self.ignored_resources,
             ),

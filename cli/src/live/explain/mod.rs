@@ -1,11 +1,13 @@
 //! `kubectl sluice explain`: one job, pod group or pod, and why it waits: what it asks for, its place, who is ahead, and
-//! what its conditions say; and, from visibility.sluice.dev, what it lacks and who has that.
+//! what its conditions say; from visibility.sluice.dev, what it lacks and who has that; and when it will start.
 //!
 //! Must not know how Sluice decides.
 
 mod answer;
+mod estimate;
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use clap::Args;
 use k8s_openapi::api::core::v1::{Event, Pod};
@@ -26,6 +28,7 @@ use super::seen::{self, Unseen};
 use super::steer::{is_of, kind_of};
 use crate::cluster::age::age;
 use crate::cluster::{Cluster, Connection, Format, Namespaces, Served, Tell, Told, answer};
+use crate::simulate::{Estimate, parse_span};
 use crate::table::{NONE, columns, fields};
 
 /// How many of those ahead are named.
@@ -41,6 +44,9 @@ pub struct Explain {
     /// Output format: json or yaml.
     #[arg(short, long, value_name = "FORMAT", hide_possible_values = true)]
     output: Option<Format>,
+    /// For the estimate of the start: how long a job runs like which none has finished in the cluster.
+    #[arg(long, value_name = "TIME", value_parser = parse_span)]
+    duration: Option<Duration>,
     #[command(flatten)]
     namespaces: Namespaces,
     #[command(flatten)]
@@ -68,6 +74,12 @@ pub struct Explained {
     /// What visibility.sluice.dev says, if it does.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub explanation: Option<Value>,
+    /// When it will start, if it waits and that can be estimated.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub start: Option<Estimate>,
+    /// Why that can't be estimated.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub no_estimate: Option<String>,
 }
 
 impl Explain {
@@ -116,7 +128,14 @@ impl Explain {
                 None
             }
         };
+        let start = estimate::start(client, job, self.duration, tell).await;
+        let (start, no_estimate) = match start.transpose() {
+            Ok(start) => (start, None),
+            Err(why) => (None, Some(why)),
+        };
         let explained = Explained {
+            start,
+            no_estimate,
             explanation,
             requests: workload.map(requests).unwrap_or_default(),
             ahead: ahead(&jobs, job),
@@ -311,6 +330,13 @@ fn text(explained: &Explained, now: Timestamp) -> String {
     if let Some(answer) = &answer {
         known.extend(answer.fields(!explained.told.is_empty()));
     }
+    if let Some(start) = &explained.start {
+        known.push(("Start", start.range()));
+        known.push(("Estimated", start.reason()));
+    }
+    if let Some(why) = &explained.no_estimate {
+        known.push(("Start", format!("can't be estimated: {why}")));
+    }
     let mut text = fields(&known, 0);
     if let Some(table) = answer.and_then(|answer| answer.table()) {
         text.extend(["\n", &table]);
@@ -381,6 +407,8 @@ mod tests {
             )],
             queue: None,
             explanation: None,
+            start: None,
+            no_estimate: Some("there is no cluster".to_owned()),
         };
         let now = "2026-03-01T12:00:00Z".parse().unwrap();
         assert_snapshot!(text(&explained, now), @r"
@@ -391,6 +419,7 @@ mod tests {
     Place:     8 of 8
     Ahead:     Job/job-1, Job/job-2, Job/job-3, Job/job-4, Job/job-5, and 2 more
     Requests:  cpu 2, memory 4Gi
+    Start:     can't be estimated: there is no cluster
 
     CONDITION                               MESSAGE
     QuotaReserved=False (WaitingForQuota)   2 more cpu is needed

@@ -33,10 +33,10 @@ pub struct Group {
     pub never_admitted: usize,
     /// How many had not arrived at the end.
     pub not_arrived: usize,
-    /// From arrival to the first admission, of those that were admitted.
+    /// From arrival to the first admission, of those that waited and were admitted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wait: Option<Spread>,
-    /// From arrival to the end of the work, of those that finished.
+    /// From arrival to the end of the work, of those that waited and finished.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub turnaround: Option<Spread>,
     /// How often they were evicted, by the reason.
@@ -176,6 +176,7 @@ pub fn group(basis: Basis<'_>) -> Grouped {
 #[derive(Debug)]
 struct Facts<'a> {
     fate: Fate,
+    was_admitted: bool,
     wait: Option<i64>,
     turnaround: Option<i64>,
     evictions: Vec<&'static str>,
@@ -194,6 +195,7 @@ impl<'a> Facts<'a> {
         let job = jobs.get(index);
         let arrival = job.map_or(0, |job| job.arrival.as_millis());
         let pods = job.map_or(0, crate::simulate::play::Job::pods);
+        let waited = job.is_some_and(|job| job.start.is_pending());
         let evicted = || {
             story
                 .runs
@@ -211,12 +213,14 @@ impl<'a> Facts<'a> {
         let left_out = story.runs.iter().map(|run| pods.saturating_sub(run.pods));
         Self {
             fate,
+            was_admitted: !story.runs.is_empty(),
             wait: story
                 .runs
                 .first()
+                .filter(|_| waited)
                 .map(|run| run.from.as_millis().saturating_sub(arrival)),
             turnaround: match fate {
-                Fate::Finished(at) => Some(at.as_millis().saturating_sub(arrival)),
+                Fate::Finished(at) if waited => Some(at.as_millis().saturating_sub(arrival)),
                 _ => None,
             },
             evictions: evicted().map(|(_, (_, cause))| cause.reason()).collect(),
@@ -230,12 +234,12 @@ impl Tally {
     fn add(&mut self, facts: &Facts<'_>) {
         let group = &mut self.group;
         group.jobs += 1;
-        match (facts.fate, facts.wait) {
+        match (facts.fate, facts.was_admitted) {
             (Fate::NotArrived, _) => group.not_arrived += 1,
             (Fate::Finished(_), _) => group.finished += 1,
             (Fate::Running | Fate::Stopping, _) => group.running += 1,
-            (Fate::Waiting, Some(_)) => group.waiting += 1,
-            (Fate::Waiting, None) => group.never_admitted += 1,
+            (Fate::Waiting, true) => group.waiting += 1,
+            (Fate::Waiting, false) => group.never_admitted += 1,
         }
         self.waits.extend(facts.wait);
         self.turnarounds.extend(facts.turnaround);

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sluice_engine::{
-    Amount, Engine, Explanation, FlavorName, LocalQueueKey, Outlook, PodSet, PreemptionRight,
-    QueueName, ResourceName, Settings, Time, WorkloadId,
+    Admission, Amount, Engine, Explanation, FlavorName, LocalQueueKey, Outlook, PodSet,
+    PreemptionRight, QueueName, ResourceName, Settings, Time, WorkloadId,
 };
 
 /// A job to be played.
@@ -16,12 +16,42 @@ pub struct Job {
     pub queue: LocalQueueKey,
     /// Higher goes first.
     pub priority: i32,
-    /// When it is created.
+    /// When it comes to be known; no earlier than the beginning.
     pub arrival: Time,
+    /// When it was created, in milliseconds: among equal priorities the oldest goes first.
+    pub created: i64,
     /// How long it takes with all its pods.
     pub duration: Duration,
     /// What it asks for.
     pub pod_sets: Arc<[PodSet]>,
+    /// How it stands when it arrives.
+    pub start: Start,
+}
+
+/// How a job stands when it arrives.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub enum Start {
+    /// It waits.
+    #[default]
+    Pending,
+    /// It waits, and backs off until this time.
+    BackingOff(Time),
+    /// It holds quota, and runs since then.
+    Admitted {
+        /// What it holds.
+        admission: Admission,
+        /// With how many pods it was admitted, those included that have ended.
+        pods: u32,
+        /// Whether an eviction has an effect on it.
+        evictable: bool,
+    },
+    /// It was evicted, and its pods have not ended.
+    Evicting {
+        /// What it holds.
+        admission: Admission,
+        /// The job that it was preempted for.
+        preemptor: Option<WorkloadId>,
+    },
 }
 
 /// How it is played.
@@ -35,6 +65,8 @@ pub struct Rules {
     pub restart: Restart,
     /// Nothing is played that comes after this moment.
     pub until: Option<Time>,
+    /// Nothing is played after each of these jobs was admitted; if there are none, all is.
+    pub until_admitted: Vec<usize>,
 }
 
 /// Where an evicted job goes on.
@@ -88,6 +120,8 @@ pub struct Run {
     pub pods: u32,
     /// When and why it was evicted, if it was.
     pub evicted: Option<(Time, Cause)>,
+    /// The job that it was preempted for, if it was.
+    pub preemptor: Option<usize>,
 }
 
 /// Why a job was evicted.
@@ -108,6 +142,8 @@ pub enum Cut {
     Until,
     /// Jobs were evicted again and again.
     TooManyRuns,
+    /// The jobs in question were admitted.
+    Admitted,
 }
 
 /// What happened.
@@ -134,6 +170,11 @@ impl Play {
         self.engine.explain(&id_of(job))
     }
 
+    /// What a job holds at the end, if it does.
+    pub fn admission(&self, job: usize) -> Option<&Admission> {
+        self.engine.admission(&id_of(job))
+    }
+
     /// How things stand at the end for a job that is queued then.
     pub fn outlook(&self, job: usize) -> Option<Outlook> {
         self.engine.outlook(&id_of(job))
@@ -157,10 +198,22 @@ impl Job {
         let counts = self.pod_sets.iter().map(|set| set.count);
         counts.fold(0, u32::saturating_add)
     }
+
+    /// What it is, in pods times milliseconds.
+    pub(super) fn work(&self) -> u128 {
+        self.duration.as_millis() * u128::from(self.pods().max(1))
+    }
+}
+
+impl Start {
+    /// Whether it waits, and held no quota before.
+    pub fn is_pending(&self) -> bool {
+        matches!(self, Self::Pending | Self::BackingOff(_))
+    }
 }
 
 /// What the engine calls a job. Among equals the one that was named first goes first.
-pub(super) fn id_of(job: usize) -> WorkloadId {
+pub fn id_of(job: usize) -> WorkloadId {
     WorkloadId::from(format!("{job:07}"))
 }
 

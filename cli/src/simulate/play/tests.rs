@@ -16,11 +16,15 @@ use crate::simulate::jobs::{InputJob, Priority};
 use crate::simulate::quotas::Quotas;
 use crate::simulate::span::Moment;
 
-mod any;
+pub(in crate::simulate) mod any;
 mod rivals;
 
 /// Queues with so much cpu each, all in one cohort if `cohort`.
-fn queues(cpus: &[(&str, i128)], cohort: bool, change: impl Fn(&mut ClusterQueue)) -> Quotas {
+pub(in crate::simulate) fn queues(
+    cpus: &[(&str, i128)],
+    cohort: bool,
+    change: impl Fn(&mut ClusterQueue),
+) -> Quotas {
     let mut quotas = Quotas::default();
     let flavor = Flavor {
         name: "default".into(),
@@ -58,12 +62,20 @@ fn queues(cpus: &[(&str, i128)], cohort: bool, change: impl Fn(&mut ClusterQueue
 
 /// A job: its queue, when it comes, how long it takes, how many pods of one cpu it has, and how many will
 /// do, all in whole numbers; and its priority.
-fn job(queue: &str, arrival: i64, duration: u64, pods: (u32, Option<u32>), priority: i32) -> Job {
+pub(in crate::simulate) fn job(
+    queue: &str,
+    arrival: i64,
+    duration: u64,
+    pods: (u32, Option<u32>),
+    priority: i32,
+) -> Job {
     let (count, min_count) = pods;
     Job {
         queue: LocalQueueKey::new("ns", queue),
         priority,
         arrival: Time::from_millis(arrival * 1000),
+        created: arrival * 1000,
+        start: Start::Pending,
         duration: Duration::from_secs(duration),
         pod_sets: Arc::new([PodSet {
             min_count,
@@ -73,12 +85,13 @@ fn job(queue: &str, arrival: i64, duration: u64, pods: (u32, Option<u32>), prior
     }
 }
 
-fn rules() -> Rules {
+pub(in crate::simulate) fn rules() -> Rules {
     Rules {
         settings: Settings::new(Amount::new(1)),
         eviction: Duration::from_secs(30),
         restart: Restart::FromStart,
         until: None,
+        until_admitted: Vec::new(),
     }
 }
 
@@ -325,7 +338,9 @@ fn input(job: &Job) -> InputJob {
             value: job.priority,
         },
         arrival: Some(Moment::After(job.arrival.since(Time::default()))),
-        duration: job.duration,
+        duration: Some(job.duration),
+        kind: "Job".into(),
+        seen: None,
         pod_sets: job.pod_sets.clone(),
     }
 }

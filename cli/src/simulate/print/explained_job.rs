@@ -83,14 +83,14 @@ fn state(job: &ExplainedJob) -> String {
     format!("{word} {}", time(job.since_seconds))
 }
 
-fn ahead(outlook: &Outlook) -> String {
+pub(super) fn ahead(outlook: &Outlook) -> String {
     match &outlook.first_ahead {
         Some(first) => format!("{}, first {first}", outlook.ahead),
         None => outlook.ahead.to_string(),
     }
 }
 
-fn names(all: &Names) -> String {
+pub(super) fn names(all: &Names) -> String {
     let shown = all.names.get(..NAMES_MAX).unwrap_or(&all.names);
     match all.jobs.saturating_sub(shown.len()) {
         0 if shown.is_empty() => NONE.to_owned(),
@@ -99,7 +99,7 @@ fn names(all: &Names) -> String {
     }
 }
 
-fn tables(outlook: &Outlook) -> Vec<String> {
+pub(super) fn tables(outlook: &Outlook) -> Vec<String> {
     let short = outlook.short.iter().map(|short| {
         let limit = match &short.limit {
             Owner::All => NONE.to_owned(),

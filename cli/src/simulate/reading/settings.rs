@@ -5,21 +5,22 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use kube::core::Selector;
+use serde::Deserialize as _;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use sluice_crds::{
     ClusterQueueSpec, CohortSpec, GROUP, LocalQueueSpec, LocalQueueStatus, ResourceFlavorSpec,
-    VERSION,
+    VERSION, WhenNotRestartable,
 };
 use sluice_engine::LocalQueueKey;
 use sluice_kinds::Problem;
 use sluice_kinds::metadata::group_version;
 use sluice_translate as translate;
 
-use super::problem::Problems;
-use super::quotas::Quotas;
 use crate::input::Document;
 use crate::rules::strict;
+use crate::simulate::problem::Problems;
+use crate::simulate::quotas::Quotas;
 
 /// What an object is to the simulator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -120,9 +121,38 @@ pub fn check_version(object: &Value) -> Result<(), Problem> {
     Err(problem)
 }
 
+/// Whether an object is of a kind that is in no namespace. Of jobs that is known nowhere here: they are in one.
+pub fn is_without_namespace(document: &Document) -> bool {
+    match Role::of(document) {
+        Role::Setting(setting) => setting != Setting::LocalQueue,
+        Role::JobKind | Role::Definition => true,
+        Role::Workload | Role::Job => false,
+    }
+}
+
+/// Whose clock times in objects are by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Clock {
+    /// That of the play, which begins at a moment in a cluster.
+    OfPlay,
+    /// Another one: a play that begins whenever.
+    Other,
+}
+
+/// Whether an object is a pod.
+pub fn is_pod(object: &Value) -> bool {
+    text(object, "/apiVersion") == "v1" && text(object, "/kind") == "Pod"
+}
+
+/// Whether an object is a ClusterQueue whose status has a share: the configuration of its controller has fairSharing.
+pub fn has_fair_sharing(document: &Document) -> bool {
+    Role::of(document) == Role::Setting(Setting::ClusterQueue)
+        && document.value.pointer("/status/fairSharing").is_some()
+}
+
 /// Takes in the settings among `documents`. Each takes the place of the one of its kind and name that
 /// `quotas` has, as when it is applied to a cluster; but no two of them may be the same.
-pub fn read(documents: &[Document], quotas: &mut Quotas, problems: &mut Problems) {
+pub fn read(documents: &[Document], clock: Clock, quotas: &mut Quotas, problems: &mut Problems) {
     let mut seen = BTreeSet::new();
     for document in documents {
         let Role::Setting(setting) = Role::of(document) else {
@@ -131,6 +161,7 @@ pub fn read(documents: &[Document], quotas: &mut Quotas, problems: &mut Problems
         let place = Place(document);
         let mut reader = Reader {
             object: &document.value,
+            clock,
             quotas,
             problems: Vec::new(),
         };
@@ -149,6 +180,7 @@ pub fn read(documents: &[Document], quotas: &mut Quotas, problems: &mut Problems
 
 struct Reader<'a> {
     object: &'a Value,
+    clock: Clock,
     quotas: &'a mut Quotas,
     problems: Vec<String>,
 }
@@ -203,7 +235,16 @@ impl Reader<'_> {
                 None
             }
         };
-        if let Some(queue) = self.counted(translate::cluster_queue(name, &spec)) {
+        let counted = self.counted(translate::cluster_queue(name, &spec));
+        // As the controller has it: it admits nothing, and what is used stays used.
+        let uncountable = || translate::uncountable_cluster_queue(name, &spec);
+        let counted = counted.or_else(|| (self.clock == Clock::OfPlay).then(uncountable));
+        if let Some(queue) = counted {
+            if spec.when_not_restartable == WhenNotRestartable::Keep {
+                self.quotas.keepers.insert(queue.name.clone());
+            } else {
+                self.quotas.keepers.remove(&queue.name);
+            }
             self.quotas.selectors.insert(queue.name.clone(), selector);
             self.quotas.queues.insert(queue.name.clone(), queue);
         }
@@ -217,8 +258,11 @@ impl Reader<'_> {
             return;
         }
         let key = LocalQueueKey::new(namespace, name);
-        // What was used before the beginning is not known on the clock of a simulation.
-        let status = LocalQueueStatus::default();
+        // What was used before the beginning is not known on another clock.
+        let status = (self.object.get("status"))
+            .filter(|_| self.clock == Clock::OfPlay)
+            .and_then(|status| LocalQueueStatus::deserialize(status).ok())
+            .unwrap_or_default();
         if let Some(spec) = self.spec::<LocalQueueSpec>()
             && let Some(local) = self.counted(translate::local_queue(&key, &spec, &status))
         {
@@ -239,12 +283,11 @@ impl Reader<'_> {
             self.tell(&[problem]);
             return;
         };
-        let classes = if setting == Setting::PriorityClass {
-            &mut self.quotas.pod_priorities
+        if setting == Setting::PriorityClass {
+            self.quotas.priority_classes.put(&name, Some(self.object));
         } else {
-            &mut self.quotas.workload_priorities
-        };
-        classes.insert(name, number);
+            self.quotas.workload_priorities.insert(name, number);
+        }
     }
 
     /// The spec, read as the API server reads it: no field may be unknown.

@@ -10,10 +10,10 @@ use sluice_crds::Quantity;
 use sluice_engine::{Amount, LocalQueueKey, PodSet, ResourceName};
 use sluice_kinds::Problem;
 
-use super::jobs::{Class, InputJob, Jobs, Priority};
-use super::problem::Problems;
-use super::quotas::Quotas;
-use super::span::{self, Moment};
+use crate::simulate::jobs::{Class, InputJob, Jobs, Priority};
+use crate::simulate::problem::Problems;
+use crate::simulate::quotas::Quotas;
+use crate::simulate::span::{self, Moment};
 
 /// The name of the one pod set of a job.
 const POD_SET: &str = "main";
@@ -124,8 +124,10 @@ impl Reader<'_> {
             queue,
             priority,
             arrival,
-            duration,
+            duration: Some(duration),
             pod_sets: Arc::new([pod_set]),
+            kind: "".into(),
+            seen: None,
         })
     }
 

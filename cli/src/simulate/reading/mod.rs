@@ -1,0 +1,240 @@
+//! How queues and jobs are read: from objects in files and of a cluster, and from traces.
+//!
+//! | file | what is read |
+//! |---|---|
+//! | `settings` | queues, and what they refer to |
+//! | `kinds` | JobKinds, by which jobs are read |
+//! | `objects` | jobs |
+//! | `annotations` | what they say for the simulator alone |
+//! | `workloads`, `pods` | records of jobs, and pods that are their own |
+//! | `trace` | jobs in CSV |
+//!
+//! Must not know how jobs are played.
+
+mod annotations;
+mod kinds;
+mod objects;
+mod pods;
+mod settings;
+mod trace;
+mod workloads;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use sluice_engine::{Time, WorkloadId};
+use sluice_kinds::requests::PodDefaults;
+use sluice_kinds::view::QueueLabels;
+
+pub use self::settings::is_without_namespace;
+use self::settings::{Clock, Place, Role};
+use crate::input::{Document, InputError};
+use crate::report::ObjectReport;
+use crate::see;
+use crate::simulate::durations::Durations;
+use crate::simulate::jobs::{InputJob, JOBS_MAX, Jobs};
+use crate::simulate::problem::{Failure, Problems};
+use crate::simulate::quotas::Quotas;
+
+/// What was seen in a cluster.
+#[derive(Debug, Clone, Default)]
+pub struct Seen {
+    /// When, in milliseconds since 1970.
+    pub at: i64,
+    /// Queues, what they refer to, JobKinds, Workloads and pods.
+    pub documents: Vec<Document>,
+    /// What the API server adds to pods of the namespace in question.
+    pub pod_defaults: PodDefaults,
+}
+
+/// All that is to be read.
+#[derive(Debug, Default)]
+pub struct Given {
+    /// What was seen in a cluster, if one was asked.
+    pub seen: Option<Seen>,
+    /// Objects of files.
+    pub files: Vec<Document>,
+    /// Queues to compare with, if there are any.
+    pub compared: Option<Vec<Document>>,
+    /// Traces, with the names of their files.
+    pub traces: Vec<(String, String)>,
+}
+
+/// How it is read.
+#[derive(Debug, Default)]
+pub struct Options {
+    /// How long a job runs of which nothing else is known.
+    pub duration: Option<Duration>,
+    /// Labels that name a queue besides Sluice's own.
+    pub queue_label_aliases: Vec<String>,
+    /// Whether objects are passed over that no JobKind reads.
+    pub ignores_other_kinds: bool,
+    /// Whether jobs are reported on as `jobkind check` does.
+    pub reports: bool,
+}
+
+/// What was read.
+#[derive(Debug, Default)]
+pub struct Input {
+    /// The queues.
+    pub quotas: Quotas,
+    /// The queues to compare with, if there are any.
+    pub other: Option<Quotas>,
+    /// The jobs: those of a cluster, those of files, those of traces.
+    pub jobs: Jobs,
+    /// How many of the first of them are those of a cluster.
+    pub seen: usize,
+    /// Jobs that have finished in the cluster.
+    pub finished: Vec<InputJob>,
+    /// How long they ran.
+    pub durations: Durations,
+    /// When the play begins, if that is a moment in a cluster.
+    pub now: Option<Time>,
+    /// Whether the queues of the cluster share by dominant resource share.
+    pub has_fair_sharing: bool,
+    /// What `jobkind check` would say of the jobs of files, if that was asked for.
+    pub reports: Vec<ObjectReport>,
+    /// What is to be known besides.
+    pub notes: Vec<String>,
+}
+
+/// Reads all that is given.
+///
+/// # Errors
+/// All that is wrong with it.
+pub fn read(given: &Given, options: &Options) -> Result<Input, Failure> {
+    let mut problems = Problems::default();
+    let mut input = Input::default();
+    let of_cluster = given.seen.as_ref();
+    let documents = of_cluster.map_or(&[][..], |seen| &seen.documents);
+    // What is wrong in a cluster is wrong there, and is told.
+    let mut of_objects = Problems::default();
+    settings::read(documents, Clock::OfPlay, &mut input.quotas, &mut of_objects);
+    settings::read(&given.files, Clock::Other, &mut input.quotas, &mut problems);
+    input.other = given.compared.as_ref().map(|compared| {
+        let mut other = input.quotas.clone();
+        settings::read(compared, Clock::Other, &mut other, &mut problems);
+        only_settings(compared, &mut problems);
+        other
+    });
+    let queue_labels = QueueLabels::new(options.queue_label_aliases.clone());
+    if let Some(seen) = of_cluster {
+        input.now = Some(Time::from_millis(seen.at));
+        input.has_fair_sharing = documents.iter().any(settings::has_fair_sharing);
+        standing(seen, &queue_labels, &mut input, &mut of_objects);
+        input.notes.extend(left_out(&of_objects));
+    }
+    read_jobs(given, options, &queue_labels, &mut input, &mut problems)
+        .map_err(Failure::Unreadable)?;
+    if 0 < input.jobs.refused() {
+        let all = JOBS_MAX.saturating_add(input.jobs.refused());
+        let text = format!("must have at most {JOBS_MAX} jobs, and has {all}");
+        problems.add_text(&"the input", &text);
+    }
+    if problems.is_empty() {
+        Ok(input)
+    } else {
+        Err(Failure::Problems(problems))
+    }
+}
+
+/// Tells of objects of the cluster that can't be read. The controller leaves them out, too.
+fn left_out(problems: &Problems) -> impl Iterator<Item = String> {
+    problems.lines().map(|line| format!("left out: {line}"))
+}
+
+/// Reads the jobs of a cluster as they stand, in the order of what the controller calls them.
+fn standing(seen: &Seen, queue_labels: &QueueLabels, input: &mut Input, problems: &mut Problems) {
+    let Input {
+        quotas,
+        jobs,
+        finished,
+        durations,
+        ..
+    } = input;
+    let mut found: BTreeMap<WorkloadId, InputJob> = BTreeMap::new();
+    for document in &seen.documents {
+        let object = &document.value;
+        let read = match Role::of(document) {
+            Role::Workload => workloads::standing(object, quotas, jobs, durations),
+            Role::Job if settings::is_pod(object) => {
+                pods::standing(object, queue_labels, quotas, jobs)
+            }
+            _ => continue,
+        };
+        match read {
+            Ok(Some(job)) if job.seen.is_none() => finished.push(job),
+            Ok(job) => {
+                let known = job.and_then(|job| Some((job.seen.as_ref()?.id.clone(), job)));
+                found.extend(known);
+            }
+            Err(all) => {
+                for problem in all {
+                    problems.add_text(&Place(document), &problem);
+                }
+            }
+        }
+    }
+    for job in found.into_values() {
+        jobs.push(job);
+    }
+    input.seen = jobs.all().len();
+}
+
+fn read_jobs(
+    given: &Given,
+    options: &Options,
+    queue_labels: &QueueLabels,
+    input: &mut Input,
+    problems: &mut Problems,
+) -> Result<(), Vec<InputError>> {
+    let of_cluster = given.seen.as_ref();
+    let needs_kinds = |document: &Document| matches!(Role::of(document), Role::Job | Role::JobKind);
+    // To compile them takes a moment that a trace needn't wait.
+    let rules = if given.files.iter().any(needs_kinds) {
+        // Kinds that a cluster does not declare are none there.
+        let seen = of_cluster.map(|seen| &*seen.documents);
+        kinds::read(&given.files, seen, problems)?
+    } else {
+        Vec::new()
+    };
+    let no_defaults = PodDefaults::default();
+    let reader = objects::Reader {
+        rules: &rules,
+        quotas: &input.quotas,
+        duration: options.duration.filter(|_| of_cluster.is_none()),
+        needs_durations: of_cluster.is_none(),
+        pod_defaults: of_cluster.map_or(&no_defaults, |seen| &seen.pod_defaults),
+        knows_all_classes: of_cluster.is_some(),
+        queue_labels,
+        ignores_other_kinds: options.ignores_other_kinds,
+    };
+    let passed_over = reader.read(&given.files, &mut input.jobs, problems);
+    if options.reports {
+        let jobs = given.files.iter();
+        let jobs = jobs.filter(|document| Role::of(document) == Role::Job);
+        let report = |document| see::object(document, &rules, queue_labels);
+        input.reports = jobs.map(report).collect();
+    }
+    let reader = trace::Reader {
+        quotas: &input.quotas,
+        duration: options.duration,
+    };
+    for (file, text) in &given.traces {
+        reader.read(file, text, &mut input.jobs, problems);
+    }
+    let note = (0 < passed_over).then(|| objects::passed_over_note(passed_over));
+    input.notes.extend(note);
+    Ok(())
+}
+
+/// What is compared are queues: both plays have the same jobs.
+fn only_settings(documents: &[Document], problems: &mut Problems) {
+    for document in documents {
+        if !matches!(Role::of(document), Role::Setting(_)) {
+            let text =
+                "must be a kind of queue or what queues refer to: both runs have the jobs of -f";
+            problems.add_text(&Place(document), text);
+        }
+    }
+}

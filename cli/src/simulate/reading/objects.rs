@@ -1,0 +1,247 @@
+//! Jobs from Job-like objects, read by JobKinds as the controller reads them. Workloads are read in `workloads`.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Value;
+use sluice_crds::{ADMISSION_ANNOTATION, PRIORITY_CLASS_LABEL, QUEUE_NAME_LABEL};
+use sluice_engine::{LocalQueueKey, PodSet};
+use sluice_kinds::devices::uncounted;
+use sluice_kinds::hold::Hold;
+use sluice_kinds::metadata::{annotation_text, label, labels};
+use sluice_kinds::priority_classes::NoPriorityClass;
+use sluice_kinds::requests::PodDefaults;
+use sluice_kinds::view::{PodSetView, QueueLabels, QueueName, bad_min_counts};
+use sluice_kinds::{CompiledKind, Problem};
+use sluice_translate as translate;
+
+use super::annotations::{arrival, no_duration, said_duration};
+use super::settings::{Place, Role, name_of, text};
+use super::workloads;
+use crate::input::Document;
+use crate::rules::Rules;
+use crate::see;
+use crate::simulate::jobs::{Class, InputJob, Jobs, Priority};
+use crate::simulate::problem::Problems;
+use crate::simulate::quotas::Quotas;
+
+/// What objects are read with.
+#[derive(Debug)]
+pub struct Reader<'a> {
+    /// The JobKinds.
+    pub rules: &'a [Rules],
+    /// Where priority classes are.
+    pub quotas: &'a Quotas,
+    /// How long a job runs that has no duration of its own.
+    pub duration: Option<Duration>,
+    /// Whether there must be one of the two.
+    pub needs_durations: bool,
+    /// What the API server adds to pods.
+    pub pod_defaults: &'a PodDefaults,
+    /// Whether all PriorityClasses are known.
+    pub knows_all_classes: bool,
+    /// The labels that name a queue.
+    pub queue_labels: &'a QueueLabels,
+    /// Whether objects are passed over that no JobKind reads.
+    pub ignores_other_kinds: bool,
+}
+
+impl Reader<'_> {
+    /// Reads the jobs among `documents`. Returns how many were passed over.
+    pub fn read(&self, documents: &[Document], jobs: &mut Jobs, problems: &mut Problems) -> usize {
+        let mut passed_over = 0;
+        for document in documents {
+            let place = Place(document);
+            let object = &document.value;
+            let read = match Role::of(document) {
+                Role::Workload => workloads::history(object, jobs)
+                    .and_then(|job| self.with_duration(job))
+                    .map(|job| job.into_iter().collect()),
+                Role::Job => self.job(object, jobs),
+                Role::Setting(_) | Role::JobKind | Role::Definition => continue,
+            };
+            match read {
+                Ok(found) if found.is_empty() => passed_over += 1,
+                Ok(found) => found.into_iter().for_each(|job| jobs.push(job)),
+                Err(found) => {
+                    for problem in found {
+                        problems.add_text(&place, &problem);
+                    }
+                }
+            }
+        }
+        passed_over
+    }
+
+    /// The job, which must have a duration.
+    fn with_duration(&self, job: Option<InputJob>) -> Result<Option<InputJob>, Vec<String>> {
+        let Some(job) = job else {
+            return Ok(None);
+        };
+        let duration = job.duration.or(self.duration);
+        if duration.is_none() {
+            return Err(vec![no_duration().to_string()]);
+        }
+        Ok(Some(InputJob { duration, ..job }))
+    }
+
+    /// The job that a Job-like object is, or the jobs that its pods are; none if it is in no queue.
+    ///
+    /// # Errors
+    /// All that is wrong with it.
+    pub fn job(&self, object: &Value, jobs: &mut Jobs) -> Result<Vec<InputJob>, Vec<String>> {
+        let kind = match see::reader(object, self.rules) {
+            Ok((_, kind)) => kind,
+            Err((None, _)) if self.ignores_other_kinds => return Ok(Vec::new()),
+            Err((_, problem)) => return Err(vec![problem.to_string()]),
+        };
+        let named = labels(object, self.queue_labels.keys());
+        let queue = match self.queue_labels.read(&named) {
+            QueueName::None => return Ok(Vec::new()),
+            QueueName::Named(queue) => queue,
+            QueueName::Invalid(problem) => return Err(vec![problem.to_string()]),
+        };
+        let mut problems = Vec::new();
+        let mut tell = |found: Problem| problems.push(found.to_string());
+        let asked = annotation_text(object, ADMISSION_ANNOTATION);
+        let hold = kind.hold_at_creation(object, asked);
+        let views = self.pod_sets(object, kind, hold).unwrap_or_else(|found| {
+            found.into_iter().for_each(&mut tell);
+            Vec::new()
+        });
+        let namespace = namespace(object).map_err(&mut tell).ok();
+        let arrival = arrival(object).unwrap_or_else(|problem| {
+            tell(problem);
+            None
+        });
+        let duration = self.duration(object).map_err(&mut tell).ok();
+        let priority = self.priority(object, &views, jobs).map_err(&mut tell).ok();
+        let (Some(namespace), Some(duration), Some(priority), true) =
+            (namespace, duration, priority, problems.is_empty())
+        else {
+            return Err(problems);
+        };
+        let kind_name: Arc<str> = text(object, "/kind").into();
+        let input = |name: String, pod_sets: Arc<[PodSet]>| InputJob {
+            name: name.into(),
+            queue: LocalQueueKey::new(namespace, queue.as_str()),
+            priority: priority.clone(),
+            arrival,
+            duration,
+            pod_sets,
+            kind: kind_name.clone(),
+            seen: None,
+        };
+        let name = name_of(object);
+        if hold != Hold::EachPod {
+            let pod_sets = (views.iter())
+                .map(|view| translate::pod_set(view, true))
+                .collect();
+            return Ok(vec![input(name, pod_sets)]);
+        }
+        let mut pods = Vec::new();
+        for view in &views {
+            let one = PodSet {
+                count: 1,
+                ..translate::pod_set(view, true)
+            };
+            let pod_sets: Arc<[PodSet]> = Arc::new([one]);
+            // More than can be played are not made one by one: a count may be in the thousands of millions.
+            let count = usize::try_from(view.count).unwrap_or(usize::MAX);
+            for number in 0..count.min(crate::simulate::jobs::JOBS_MAX + 1) {
+                let name = format!("{name}-{}-{number}", view.name);
+                pods.push(input(name, pod_sets.clone()));
+            }
+        }
+        Ok(pods)
+    }
+
+    /// How long it takes, if that must be known.
+    fn duration(&self, object: &Value) -> Result<Option<Duration>, Problem> {
+        let said = said_duration(object)?.or(self.duration);
+        if said.is_none() && self.needs_durations {
+            return Err(no_duration());
+        }
+        Ok(said)
+    }
+
+    fn priority(
+        &self,
+        object: &Value,
+        views: &[PodSetView],
+        jobs: &mut Jobs,
+    ) -> Result<Priority, Problem> {
+        let class = match label(object, PRIORITY_CLASS_LABEL) {
+            Some(name) if self.quotas.workload_priorities.contains_key(name) => {
+                Some(Class::Workload(jobs.name(name)))
+            }
+            Some(name) => {
+                return Err(Problem::invalid(
+                    format!("metadata.labels[{PRIORITY_CLASS_LABEL}]"),
+                    name,
+                    "there is no WorkloadPriorityClass of this name in the input",
+                ));
+            }
+            None => {
+                let named = views.iter().find_map(|view| view.priority_class.as_deref());
+                match self.quotas.priority_classes.of_template(named) {
+                    Ok((class, _)) => class.map(|name| Class::Pod(jobs.name(name))),
+                    // Nobody brings those along that come with Kubernetes.
+                    Err(_) if !self.knows_all_classes => None,
+                    Err(NoPriorityClass(name)) => {
+                        return Err(Problem::invalid(
+                            "spec.template.spec.priorityClassName",
+                            name,
+                            "there is no PriorityClass of this name, so that no pod can be made",
+                        ));
+                    }
+                }
+            }
+        };
+        Ok(Priority { class, value: 0 })
+    }
+
+    /// The pod sets of an object. Fewer pods will do only where it says so by a field, which needs one that
+    /// suspends it: as in the controller.
+    fn pod_sets(
+        &self,
+        object: &Value,
+        kind: &CompiledKind,
+        hold: Hold,
+    ) -> Result<Vec<PodSetView>, Vec<Problem>> {
+        if kind.has_pods_of_children() {
+            let rule = "this kind has only the pods of its children: add the children to the files";
+            return Err(vec![Problem::forbidden("kind", rule)]);
+        }
+        let views = kind.pod_sets(object, self.pod_defaults)?;
+        let claims = uncounted(&views);
+        if !claims.is_empty() {
+            return Err(claims);
+        }
+        let problems = bad_min_counts(&views);
+        match hold {
+            Hold::Suspend if !problems.is_empty() => Err(problems),
+            Hold::Suspend => Ok(views),
+            Hold::Pods | Hold::EachPod => {
+                Ok(views.into_iter().map(PodSetView::as_a_whole).collect())
+            }
+        }
+    }
+}
+
+/// The note about objects that were skipped.
+pub fn passed_over_note(count: usize) -> String {
+    format!(
+        "{count} objects were skipped: they name no queue (label {QUEUE_NAME_LABEL}), are inactive, or have no JobKind"
+    )
+}
+
+fn namespace(object: &Value) -> Result<&str, Problem> {
+    match text(object, "/metadata/namespace") {
+        "" => Err(Problem::required(
+            "metadata.namespace",
+            "the namespace of its LocalQueue",
+        )),
+        namespace => Ok(namespace),
+    }
+}

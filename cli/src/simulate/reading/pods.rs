@@ -1,0 +1,120 @@
+//! Pods of a cluster that are admitted by themselves, as jobs that stand as they do.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::Value;
+use sluice_engine::{Admission, LocalQueueKey, QueueName as ClusterQueueName, Time, WorkloadId};
+use sluice_kinds::QueueGates;
+use sluice_kinds::metadata;
+use sluice_kinds::pod::{PodMode, PodPhase, PodView};
+use sluice_kinds::view::{QueueLabels, QueueName};
+use sluice_translate as translate;
+
+use super::annotations::{arrival, said_duration};
+use super::settings::{name_of, text};
+use crate::simulate::jobs::{Class, InputJob, Jobs, Priority, SeenJob};
+use crate::simulate::play::Start;
+use crate::simulate::quotas::Quotas;
+use crate::simulate::span::Moment;
+
+/// The job that a pod stands for; none if it is not admitted by itself, is held by gates, or has ended.
+///
+/// # Errors
+/// All that is wrong with it.
+pub fn standing(
+    object: &Value,
+    queue_labels: &QueueLabels,
+    quotas: &Quotas,
+    jobs: &mut Jobs,
+) -> Result<Option<InputJob>, Vec<String>> {
+    let view = PodView::read(object, queue_labels, &QueueGates::default());
+    let (PodMode::Single, QueueName::Named(queue), PodPhase::Live) =
+        (&view.mode, &view.queue, view.phase)
+    else {
+        return Ok(None);
+    };
+    let queue = LocalQueueKey::new(text(object, "/metadata/namespace"), queue.as_str());
+    let usage = view.usage();
+    let asks = usage.map_err(|found| found.iter().map(ToString::to_string).collect::<Vec<_>>())?;
+    let told = |problem: sluice_kinds::Problem| vec![problem.to_string()];
+    let arrival = arrival(object).map_err(told)?;
+    let created = match arrival {
+        Some(Moment::At(millis)) => Time::from_millis(millis),
+        _ => Time::default(),
+    };
+    let is_kept = metadata::controller(object).is_none() && quotas.keeps(&queue);
+    let is_deleted = object.pointer("/metadata/deletionTimestamp").is_some();
+    let recorded = view.admitted.as_ref().and_then(|found| found.as_ref().ok());
+    let start = if view.queue_gate.is_none() {
+        let (flavors, cluster_queue, cohort, since) = match recorded {
+            Some(recorded) => (
+                recorded.flavors.clone(),
+                recorded.cluster_queue.clone(),
+                recorded.cohort.clone(),
+                Time::from_millis(recorded.at.0.as_millisecond()),
+            ),
+            // One that runs without an admission uses the first flavors of its queue.
+            None => match quotas.queue_of(&queue) {
+                Some(name) => (first_flavors(quotas, name), name.to_string(), None, created),
+                None => return Ok(None),
+            },
+        };
+        let of = (cluster_queue.as_str(), cohort.as_deref());
+        let admission = Admission {
+            since,
+            ..translate::pod_admission(of, &flavors, &asks, view.is_bound)
+        };
+        if is_deleted {
+            Start::Evicting {
+                admission,
+                preemptor: None,
+            }
+        } else {
+            Start::Admitted {
+                admission,
+                pods: 1,
+                evictable: !is_kept,
+            }
+        }
+    } else if view.other_gates.is_empty() && !is_deleted {
+        Start::Pending
+    } else {
+        return Ok(None);
+    };
+    let kept_priority = recorded.and_then(|recorded| recorded.priority);
+    let value = kept_priority.or(view.priority).unwrap_or_default();
+    let class = view.priority_class_label.as_deref();
+    let class = class.filter(|_| kept_priority.is_none());
+    let class = class.map(|name| Class::Workload(jobs.name(name)));
+    let uid = text(object, "/metadata/uid");
+    Ok(Some(InputJob {
+        name: name_of(object).into(),
+        queue,
+        priority: Priority { class, value },
+        arrival,
+        duration: said_duration(object).map_err(told)?,
+        pod_sets: Arc::new([translate::pod_set(&asks, !is_kept)]),
+        kind: "Pod".into(),
+        seen: Some(SeenJob {
+            id: WorkloadId::from(format!("pod/{uid}")),
+            start,
+        }),
+    }))
+}
+
+/// The flavor that each resource of a ClusterQueue is taken from first.
+fn first_flavors(quotas: &Quotas, queue: &ClusterQueueName) -> BTreeMap<String, String> {
+    let mut first = BTreeMap::new();
+    let groups = quotas.queues.get(queue).map(|queue| &queue.resource_groups);
+    for group in groups.into_iter().flatten() {
+        for resource in &group.covered_resources {
+            if let Some(flavor) = group.flavors.first() {
+                first
+                    .entry(resource.to_string())
+                    .or_insert_with(|| flavor.name.to_string());
+            }
+        }
+    }
+    first
+}

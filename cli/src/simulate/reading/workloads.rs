@@ -1,0 +1,263 @@
+//! Jobs from Workloads: the history of a cluster, to be played again; or the jobs of a cluster as they stand now.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use k8s_openapi::jiff::Timestamp;
+use serde_json::Value;
+use sluice_crds::{POD_GROUP_LABEL, PODS_MADE_BY_ANNOTATION, WorkloadSpec, WorkloadStatus};
+use sluice_engine::{Admission, LocalQueueKey, PodSet, Time, WorkloadId};
+use sluice_kinds::Problem;
+use sluice_kinds::metadata::{annotation, label};
+use sluice_translate as translate;
+
+use super::annotations::{arrival, said_duration};
+use super::settings::{check_version, name_of, text};
+use crate::rules::strict;
+use crate::simulate::durations::{Durations, Seen};
+use crate::simulate::jobs::{Class, InputJob, Jobs, Priority, SeenJob};
+use crate::simulate::play::Start;
+use crate::simulate::quotas::Quotas;
+use crate::simulate::span::Moment;
+
+/// Why a Workload that holds no quota is not queued either: its user holds its job, or nothing reads it any more.
+const NOT_QUEUED: [&str; 2] = ["OnHold", "KindNotDeclared"];
+/// What a group of pods is called as a kind.
+const POD_GROUP: &str = "PodGroup";
+
+/// A Workload, as far as it can be played.
+struct Read {
+    spec: WorkloadSpec,
+    status: WorkloadStatus,
+    pod_sets: Arc<[PodSet]>,
+    arrival: Option<Moment>,
+    duration: Option<Duration>,
+}
+
+/// The job that a Workload records, as it was created and as long as it ran; none if it is inactive.
+///
+/// # Errors
+/// All that is wrong with it.
+pub fn history(object: &Value, jobs: &mut Jobs) -> Result<Option<InputJob>, Vec<String>> {
+    let read = Read::of(object, true)?;
+    let duration = read.duration.or_else(|| ran(&read.status.conditions));
+    let job = InputJob {
+        duration,
+        ..read.job(object, None, jobs)
+    };
+    Ok(read.spec.active.then_some(job))
+}
+
+/// The job that a Workload of a cluster stands for, as it stands; none if it is not queued. One that has finished was seen
+/// and is no more, and `durations` take note of it.
+///
+/// # Errors
+/// All that is wrong with it.
+pub fn standing(
+    object: &Value,
+    quotas: &Quotas,
+    jobs: &mut Jobs,
+    durations: &mut Durations,
+) -> Result<Option<InputJob>, Vec<String>> {
+    let namespace = text(object, "/metadata/namespace");
+    let Owner { kind, id, .. } = Owner::of(object);
+    let queue = LocalQueueKey::new(namespace, text(object, "/spec/queueName"));
+    let is_bare = annotation(object, PODS_MADE_BY_ANNOTATION).is_none();
+    let is_kept = &*kind == POD_GROUP && is_bare && quotas.keeps(&queue);
+    let read = Read::of(object, !is_kept)?;
+    let status = &read.status;
+    if is_true(&status.conditions, "Finished").is_some() {
+        if let Some(millis) = ran(&status.conditions) {
+            durations.note(Seen {
+                queue,
+                kind,
+                pod_sets: read.pod_sets.clone(),
+                ran: millis,
+            });
+        }
+        return Ok(Some(read.job(object, None, jobs)));
+    }
+    let Some(start) = start(status, !is_kept)? else {
+        return Ok(None);
+    };
+    if start.is_pending() && !(read.spec.active && is_queued(&status.conditions)) {
+        return Ok(None);
+    }
+    let seen = SeenJob { id, start };
+    Ok(Some(read.job(object, Some(seen), jobs)))
+}
+
+impl Read {
+    fn of(object: &Value, may_borrow: bool) -> Result<Self, Vec<String>> {
+        check_version(object).map_err(|problem| vec![problem.to_string()])?;
+        let empty = Value::Null;
+        let spec = object.get("spec").unwrap_or(&empty);
+        let (spec, unknown) = strict::<WorkloadSpec>(spec, "spec")?;
+        if !unknown.is_empty() {
+            return Err(unknown);
+        }
+        let status = object.get("status").cloned();
+        let status = status.and_then(|status| serde_json::from_value(status).ok());
+        let mut problems = Vec::new();
+        let mut tell = |found: Problem| problems.push(found.to_string());
+        let pod_sets = translate::pod_sets(&spec, may_borrow)
+            .map_err(|found| found.into_iter().for_each(&mut tell))
+            .unwrap_or_default();
+        let recorded = spec.job_creation_timestamp.as_ref();
+        let recorded = recorded.map(|at| Moment::At(at.0.as_millisecond()));
+        let arrival = arrival(object).map_err(&mut tell).ok().flatten();
+        let duration = said_duration(object).map_err(&mut tell).ok().flatten();
+        if !problems.is_empty() {
+            return Err(problems);
+        }
+        Ok(Self {
+            pod_sets: pod_sets.into(),
+            arrival: recorded.or(arrival),
+            duration,
+            status: status.unwrap_or_default(),
+            spec,
+        })
+    }
+
+    fn job(&self, object: &Value, seen: Option<SeenJob>, jobs: &mut Jobs) -> InputJob {
+        let spec = &self.spec;
+        let Owner { kind, name, .. } = Owner::of(object);
+        // In a cluster people know the job, not its record.
+        let name = match (&seen, name) {
+            (Some(_), Some(name)) => format!("{}/{name}", text(object, "/metadata/namespace")),
+            _ => name_of(object),
+        };
+        let class = spec.priority_class_ref.as_ref().map(|class| {
+            let name = jobs.name(&class.name);
+            match class.kind.as_str() {
+                "WorkloadPriorityClass" => Class::Workload(name),
+                _ => Class::Pod(name),
+            }
+        });
+        let namespace = text(object, "/metadata/namespace");
+        InputJob {
+            name: name.into(),
+            queue: LocalQueueKey::new(namespace, spec.queue_name.as_str()),
+            priority: Priority {
+                class,
+                value: spec.priority,
+            },
+            arrival: self.arrival,
+            duration: self.duration,
+            pod_sets: self.pod_sets.clone(),
+            kind,
+            seen,
+        }
+    }
+}
+
+/// What a Workload stands for.
+struct Owner {
+    kind: Arc<str>,
+    /// None of a Workload that stands for itself.
+    name: Option<String>,
+    /// What the controller calls it.
+    id: WorkloadId,
+}
+
+impl Owner {
+    fn of(object: &Value) -> Self {
+        let owners = object.pointer("/metadata/ownerReferences");
+        let owners = owners.and_then(Value::as_array);
+        let mut owners = owners.into_iter().flatten();
+        let controller = owners.find(|owner| owner.get("controller") == Some(&Value::Bool(true)));
+        match (controller, label(object, POD_GROUP_LABEL)) {
+            (Some(owner), _) => Self {
+                kind: text(owner, "/kind").into(),
+                name: Some(text(owner, "/name").to_owned()),
+                id: WorkloadId::from(text(owner, "/uid")),
+            },
+            (None, Some(group)) => {
+                let namespace = text(object, "/metadata/namespace");
+                let id = format!("pod-group/{namespace}/{group}");
+                Self {
+                    kind: POD_GROUP.into(),
+                    name: Some(group.to_owned()),
+                    id: WorkloadId::from(id),
+                }
+            }
+            (None, None) => Self {
+                kind: "Workload".into(),
+                name: None,
+                id: WorkloadId::from(text(object, "/metadata/uid")),
+            },
+        }
+    }
+}
+
+/// How a Workload stands that has not finished.
+fn start(status: &WorkloadStatus, evictable: bool) -> Result<Option<Start>, Vec<String>> {
+    let conditions = &status.conditions;
+    let Some(recorded) = &status.admission else {
+        let state = status.requeue_state.as_ref();
+        let until = state.and_then(|state| state.requeue_at.as_ref());
+        return Ok(Some(match until {
+            Some(until) => Start::BackingOff(time(until.0)),
+            None => Start::Pending,
+        }));
+    };
+    let ended = |pod_set: &str| {
+        let mut sets = status.reclaimable_pods.iter();
+        let set = sets.find(|set| set.name == pod_set);
+        set.map_or(0, |set| u32::try_from(set.count).unwrap_or_default())
+    };
+    let bound: HashMap<String, u32> = HashMap::new();
+    let counted = translate::admission(recorded, ended, &bound);
+    let admission =
+        counted.map_err(|problems| problems.iter().map(ToString::to_string).collect::<Vec<_>>())?;
+    let since = is_true(conditions, "QuotaReserved").or_else(|| is_true(conditions, "Admitted"));
+    let admission = Admission {
+        since: since.map_or(Time::default(), time),
+        ..admission
+    };
+    let is_evicted = is_true(conditions, "Evicted").is_some();
+    let is_stalled = is_true(conditions, "Stalled").is_some();
+    if is_evicted && !is_stalled {
+        return Ok(Some(Start::Evicting {
+            admission,
+            preemptor: status.makes_room_for.as_deref().map(WorkloadId::from),
+        }));
+    }
+    let counts = recorded.pod_set_assignments.iter();
+    let counts = counts.map(|set| u32::try_from(set.count).unwrap_or_default());
+    Ok(Some(Start::Admitted {
+        admission,
+        pods: counts.fold(0, u32::saturating_add),
+        evictable: evictable && !is_stalled,
+    }))
+}
+
+/// Whether one that holds no quota is a candidate for it.
+fn is_queued(conditions: &[Condition]) -> bool {
+    let mut reserved = conditions
+        .iter()
+        .filter(|told| told.type_ == "QuotaReserved");
+    !reserved.any(|told| NOT_QUEUED.contains(&told.reason.as_str()))
+}
+
+fn is_true(conditions: &[Condition], kind: &str) -> Option<Timestamp> {
+    let mut all = conditions.iter();
+    let found = all.find(|condition| condition.type_ == kind && condition.status == "True");
+    found.map(|condition| condition.last_transition_time.0)
+}
+
+fn time(at: Timestamp) -> Time {
+    Time::from_millis(at.as_millisecond())
+}
+
+/// How long a job ran in the cluster that its Workload is from: since it was last admitted.
+fn ran(conditions: &[Condition]) -> Option<Duration> {
+    let (from, until) = (
+        is_true(conditions, "Admitted")?,
+        is_true(conditions, "Finished")?,
+    );
+    let millis = until.as_millisecond().checked_sub(from.as_millisecond())?;
+    u64::try_from(millis).ok().map(Duration::from_millis)
+}
