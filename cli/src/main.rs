@@ -15,7 +15,6 @@ mod report;
 mod rules;
 mod schemas;
 mod see;
-mod shipped;
 mod simulate;
 mod table;
 mod uninstall;

@@ -5,9 +5,9 @@ use sluice_kinds::QueueGates;
 use super::problem::Problems;
 use super::settings::{Place, Role};
 use crate::input::{self, Document, InputError};
+use crate::rules::shipped::SHIPPED;
 use crate::rules::{self, Rules};
 use crate::schemas::Schemas;
-use crate::shipped::SHIPPED;
 
 /// The JobKinds among `documents`, and the shipped ones for kinds that those are not for.
 ///
