@@ -1,5 +1,7 @@
-//! `kubectl sluice web`: which requests it answers, what a tenant sees by it, and what it says where nobody answers.
+//! `kubectl sluice web`: which requests it answers, what a tenant sees by it, and the page in a real browser.
 
+mod browser;
+mod chromium;
 mod cluster;
 mod guard;
 mod served;
