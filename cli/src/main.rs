@@ -1,5 +1,5 @@
 //! The kubectl plugin: `kubectl sluice ...`. This file knows the command line and the exit code; each
-//! command has a module of its own. Only `audit`, `gates`, `live` and `uninstall` ask a
+//! command has a module of its own. Only `audit`, `gates`, `live`, `web` and `uninstall` ask a
 //! cluster.
 // In a binary `pub` says what a module offers to the others.
 #![allow(unreachable_pub)]
@@ -15,10 +15,10 @@ mod report;
 mod rules;
 mod schemas;
 mod see;
-mod shipped;
 mod simulate;
 mod table;
 mod uninstall;
+mod web;
 
 use std::fmt;
 use std::io::{self, Write as _};
@@ -34,6 +34,7 @@ use crate::live::{Besides, Live};
 use crate::simulate::Failure;
 use crate::table::printable;
 use crate::uninstall::{Line, Uninstall};
+use crate::web::Web;
 
 /// Shows and steers the queues and jobs of Sluice, which holds Job-like objects until they are admitted; lists and
 /// lifts gates; checks and simulates what it does; and uninstalls it.
@@ -56,6 +57,7 @@ enum Command {
     Audit(Audit),
     #[command(flatten)]
     Live(Live),
+    Web(Web),
     Uninstall(Uninstall),
     Completion(Completion),
 }
@@ -86,6 +88,7 @@ fn main() -> ExitCode {
         Command::Gates(command) => gates(&command),
         Command::Audit(command) => audit(&command),
         Command::Live(command) => live(&command),
+        Command::Web(command) => web(&command),
         Command::Completion(command) => completion(&command),
         Command::Uninstall(command) => uninstall(&command),
     }
@@ -122,6 +125,13 @@ fn live(command: &Live) -> ExitCode {
     match command.run(&mut tell) {
         Ok(live::Ended::Done) => ExitCode::SUCCESS,
         Ok(live::Ended::NotDone) => ExitCode::from(MISFIT),
+        Err(error) => failed(FAILED, [printable(&error.to_string())]),
+    }
+}
+
+fn web(command: &Web) -> ExitCode {
+    match command.run(&mut tell) {
+        Ok(()) => ExitCode::SUCCESS,
         Err(error) => failed(FAILED, [printable(&error.to_string())]),
     }
 }

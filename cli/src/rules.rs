@@ -1,6 +1,8 @@
 //! JobKinds from files: checked as the API server and Sluice check them. What they make of an object is
 //! said in `report`.
 
+pub mod shipped;
+
 use serde::de::DeserializeOwned;
 use serde_ignored::Path;
 use serde_json::Value;

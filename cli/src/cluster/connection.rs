@@ -47,6 +47,7 @@ pub struct Cluster {
     /// Repeats what the API server is too busy for. A patch that tests what it changes takes effect once all the same.
     pub client: Client,
     default_namespace: String,
+    server: String,
 }
 
 /// Why the cluster does not answer what is asked for.
@@ -98,12 +99,24 @@ impl Cluster {
             .map_err(|error| ClusterError::Kubeconfig(causes(&error)))?;
         config.connect_timeout = Some(CONNECT_DEADLINE);
         let default_namespace = config.default_namespace.clone();
+        let server = config.cluster_url.to_string();
         let client = Client::try_from(config);
         let client = client.map_err(|error| ClusterError::Connection(causes(&error)))?;
         Ok(Self {
             client,
             default_namespace,
+            server,
         })
+    }
+
+    /// The namespace of the context.
+    pub fn default_namespace(&self) -> &str {
+        &self.default_namespace
+    }
+
+    /// The address of the API server.
+    pub fn server(&self) -> &str {
+        &self.server
     }
 
     /// The namespace that is asked for; None if these are all.

@@ -26,4 +26,4 @@ pub enum Told {
 }
 
 /// Takes what a command tells.
-pub type Tell<'a> = dyn FnMut(Told) -> io::Result<()> + 'a;
+pub type Tell<'a> = dyn FnMut(Told) -> io::Result<()> + Send + 'a;

@@ -19,14 +19,14 @@
 mod check;
 mod clock;
 mod create;
-mod explain;
+pub mod explain;
 mod export;
-mod jobs;
-mod list;
+pub mod jobs;
+pub mod list;
 mod outcome;
-mod queues;
-mod seen;
-mod status;
+pub mod queues;
+pub mod seen;
+pub mod status;
 mod steer;
 #[cfg(test)]
 mod tests;

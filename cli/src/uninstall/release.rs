@@ -15,7 +15,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::cluster::{ClusterError, answer};
 use crate::cluster::{Resource, Served};
-use crate::shipped::SHIPPED;
+use crate::rules::shipped::SHIPPED;
 use crate::uninstall::held::{self, Queued, Todo, Why};
 use crate::uninstall::outcome::{Report, UninstallError};
 

@@ -29,7 +29,7 @@ fn gates(arguments: &[&str], kubeconfig: &Path) -> Run {
 }
 
 /// A kubeconfig for a server on this port.
-fn kubeconfig(name: &str, port: u16) -> PathBuf {
+pub(crate) fn kubeconfig(name: &str, port: u16) -> PathBuf {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     let text = format!(
         "{{apiVersion: v1, kind: Config, current-context: here, \

@@ -270,7 +270,7 @@ fn what_cannot_be_read() {
 fn deep_documents_are_read_and_endless_ones_are_not() {
     let nested = |depth: usize| {
         (0..depth).fold(String::new(), |text, level| {
-            text + &" ".repeat(level) + "properties:\n"
+            text + " ".repeat(level).as_str() + "properties:\n"
         })
     };
     let cases = [

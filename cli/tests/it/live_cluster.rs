@@ -53,11 +53,11 @@ fn words(text: &str) -> Vec<String> {
         .collect()
 }
 
-fn own(kind: &str, metadata: &Value, spec: &Value) -> Value {
+pub(crate) fn own(kind: &str, metadata: &Value, spec: &Value) -> Value {
     json!({"apiVersion": "sluice.dev/v1alpha1", "kind": kind, "metadata": metadata, "spec": spec})
 }
 
-fn job(namespace: &str, name: &str) -> Value {
+pub(crate) fn job(namespace: &str, name: &str) -> Value {
     json!({
         "apiVersion": "batch/v1", "kind": "Job",
         "metadata": {"name": name, "namespace": namespace},
@@ -69,7 +69,7 @@ fn job(namespace: &str, name: &str) -> Value {
 }
 
 /// The Workload of a job, as Sluice would make it.
-fn workload(namespace: &str, job: &str, uid: &str, priority: i32) -> Value {
+pub(crate) fn workload(namespace: &str, job: &str, uid: &str, priority: i32) -> Value {
     let owner = json!({"apiVersion": "batch/v1", "kind": "Job", "name": job, "uid": uid, "controller": true});
     let metadata =
         json!({"name": format!("{job}-1"), "namespace": namespace, "ownerReferences": [owner]});
@@ -81,7 +81,7 @@ fn workload(namespace: &str, job: &str, uid: &str, priority: i32) -> Value {
     )
 }
 
-async fn set_status(
+pub(crate) async fn set_status(
     cp: &ControlPlane,
     namespace: &str,
     object: &str,
@@ -102,7 +102,7 @@ async fn set_status(
 }
 
 /// Queues with usage, a job that is admitted, and two that wait; a tenant who may see the objects of the namespace.
-async fn setting(cp: &ControlPlane, ns: &str) -> Result<()> {
+pub(crate) async fn setting(cp: &ControlPlane, ns: &str) -> Result<()> {
     let quotas = json!([{"coveredResources": ["cpu", "memory"], "flavors": [{"name": "default", "resources": [
         {"name": "cpu", "nominalQuota": "4"}, {"name": "memory", "nominalQuota": "8Gi"},
     ]}]}]);

@@ -7,3 +7,4 @@ mod gates_cluster;
 mod jobkind;
 mod live_cluster;
 mod simulate;
+mod web;

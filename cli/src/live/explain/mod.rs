@@ -16,18 +16,20 @@ use kube::api::{Api, ListParams};
 use kube::{Client, ResourceExt as _};
 use serde::{Deserialize as _, Serialize};
 use serde_json::Value;
-use sluice_crds::{ClusterQueue, LocalQueue, Quantity, Workload};
+use sluice_crds::{ClusterQueue, Quantity, Workload};
 use sluice_kinds::gates;
 
 use self::answer::Answer;
 use super::jobs::{Job, State};
-use super::list;
+use super::list::Objects;
 use super::outcome::{EXIT_CODES, Ended, LiveError, object_name, shown};
 use super::queues::{Node, trees};
 use super::seen::{self, Unseen};
 use super::steer::{is_of, kind_of};
 use crate::cluster::age::age;
-use crate::cluster::{Cluster, Connection, Format, Namespaces, Served, Tell, Told, answer};
+use crate::cluster::{
+    Cluster, ClusterError, Connection, Format, Namespaces, Served, Tell, Told, answer,
+};
 use crate::simulate::{Estimate, parse_span};
 use crate::table::{NONE, columns, fields};
 
@@ -95,55 +97,18 @@ impl Explain {
         let cluster = Cluster::connect(&self.connection).await?;
         let namespace = cluster.namespace(&self.namespaces)?.unwrap_or_default();
         let kind = kind_of(&cluster, word).await?;
-        let client = &cluster.client;
-        let jobs = list::all(client, Some(&namespace), tell).await?;
-        let found = jobs.iter().find(|job| job.kind == kind && job.name == name);
-        let Some(job) = found else {
+        let objects = Objects::list(&cluster.client, Some(&namespace), tell).await?;
+        let found = explained(&cluster.client, &objects, &kind, name, tell).await?;
+        let Some(mut explained) = found else {
             return self
                 .without_job(&cluster, &namespace, (word, &kind, name), tell)
                 .await;
         };
-        let workloads: Vec<Workload> = seen::list(client, Some(&namespace), None, tell).await?;
-        let workload = workloads
-            .iter()
-            .find(|workload| is_of(workload, &kind, name));
-        let queues: Vec<LocalQueue> = seen::list(client, Some(&namespace), None, tell).await?;
-        let cluster_queue = queues.iter().find(|queue| queue.name_any() == job.queue);
-        let cluster_queue = cluster_queue.map(|queue| queue.spec.cluster_queue.clone());
-        let queue = match &cluster_queue {
-            Some(name) => self.queue(&cluster, name).await,
-            None => None,
-        };
-        let told = match workload {
-            Some(workload) => conditions(workload),
-            None => self.last_event(&cluster, &namespace, name).await,
-        };
-        let explanation = match explanation(client, job).await {
-            Ok(explanation) => explanation,
-            Err(why) => {
-                let text = format!(
-                    "what it lacks and who is ahead in its ClusterQueue is not known: {why}"
-                );
-                tell(Told::Note(text))?;
-                None
-            }
-        };
-        let start = estimate::start(client, job, self.duration, tell).await;
-        let (start, no_estimate) = match start.transpose() {
-            Ok(start) => (start, None),
-            Err(why) => (None, Some(why)),
-        };
-        let explained = Explained {
-            start,
-            no_estimate,
-            explanation,
-            requests: workload.map(requests).unwrap_or_default(),
-            ahead: ahead(&jobs, job),
-            job: job.clone(),
-            cluster_queue,
-            told,
-            queue,
-        };
+        let start = estimate::start(&cluster.client, &explained.job, self.duration, tell).await;
+        match start.transpose() {
+            Ok(start) => explained.start = start,
+            Err(why) => explained.no_estimate = Some(why),
+        }
         let text = shown(self.output, &explained, |_| {
             text(&explained, Timestamp::now())
         })?;
@@ -183,49 +148,107 @@ impl Explain {
         tell(Told::Error(text))?;
         Ok(Ended::NotDone)
     }
+}
 
-    /// How a ClusterQueue stands; none if the caller may not see it.
-    async fn queue(&self, cluster: &Cluster, name: &str) -> Option<Node> {
-        let api: Api<ClusterQueue> = Api::all(cluster.client.clone());
-        let queue = answer("read the ClusterQueue", api.get(name)).await.ok()?;
-        let nodes = trees(&[queue], &[]);
-        let node = nodes.into_iter().find(|node| node.kind == "ClusterQueue")?;
-        Some(Node { depth: 0, ..node })
-    }
+/// The job of this kind and name, explained by the objects of its namespace; none if it is not queued.
+///
+/// # Errors
+/// What is not known can't be told.
+pub async fn explained(
+    client: &Client,
+    objects: &Objects,
+    kind: &str,
+    name: &str,
+    tell: &mut Tell<'_>,
+) -> Result<Option<Explained>, LiveError> {
+    let jobs = objects.jobs();
+    let Some(job) = jobs.iter().find(|job| job.kind == kind && job.name == name) else {
+        return Ok(None);
+    };
+    let mut workloads = objects.workloads.iter();
+    let workload = workloads.find(|workload| is_of(workload, kind, name));
+    let mut queues = objects.queues.iter();
+    let cluster_queue = queues.find(|queue| queue.name_any() == job.queue);
+    let cluster_queue = cluster_queue.map(|queue| queue.spec.cluster_queue.clone());
+    let queue = match &cluster_queue {
+        Some(name) => queue(client, name).await,
+        None => None,
+    };
+    let told = match workload {
+        Some(workload) => conditions(workload),
+        None => last_event(client, &job.namespace, name).await,
+    };
+    let explanation = match explanation(client, job).await {
+        Ok(explanation) => explanation,
+        Err(why) => {
+            let text =
+                format!("what it lacks and who is ahead in its ClusterQueue is not known: {why}");
+            tell(Told::Note(text))?;
+            None
+        }
+    };
+    Ok(Some(Explained {
+        start: None,
+        no_estimate: None,
+        explanation,
+        requests: workload.map(requests).unwrap_or_default(),
+        ahead: ahead(&jobs, job),
+        job: job.clone(),
+        cluster_queue,
+        told,
+        queue,
+    }))
+}
 
-    /// What Sluice last told about a pod.
-    async fn last_event(
-        &self,
-        cluster: &Cluster,
-        namespace: &str,
-        name: &str,
-    ) -> Vec<(String, String)> {
-        let pods: Api<Pod> = Api::namespaced(cluster.client.clone(), namespace);
-        let Ok(pod) = answer("read the pod", pods.get_metadata(name)).await else {
-            return Vec::new();
-        };
-        let uid = pod.uid().unwrap_or_default();
-        let fields = format!("involvedObject.uid={uid}");
-        let events: Api<Event> = Api::namespaced(cluster.client.clone(), namespace);
-        let params = ListParams::default().fields(&fields);
-        let found = answer("list events", events.list(&params)).await;
-        let mut events = found.map(|list| list.items).unwrap_or_default();
-        events.retain(|event| event.reporting_component.as_deref() == Some("sluice"));
-        let last = events.into_iter().max_by_key(|event| {
-            let series = event
-                .series
-                .as_ref()
-                .and_then(|s| s.last_observed_time.clone());
-            series.or(event.event_time.clone()).map(|at| at.0)
-        });
-        let told = last.map(|event| {
-            (
-                event.reason.unwrap_or_default(),
-                event.message.unwrap_or_default(),
-            )
-        });
-        told.into_iter().collect()
-    }
+/// How a ClusterQueue stands; none if the caller may not see it.
+async fn queue(client: &Client, name: &str) -> Option<Node> {
+    let api: Api<ClusterQueue> = Api::all(client.clone());
+    let queue = answer("read the ClusterQueue", api.get(name)).await.ok()?;
+    let nodes = trees(&[queue], &[]);
+    let node = nodes.into_iter().find(|node| node.kind == "ClusterQueue")?;
+    Some(Node { depth: 0, ..node })
+}
+
+/// What Sluice last told about a pod.
+async fn last_event(client: &Client, namespace: &str, name: &str) -> Vec<(String, String)> {
+    let pods: Api<Pod> = Api::namespaced(client.clone(), namespace);
+    let Ok(pod) = answer("read the pod", pods.get_metadata(name)).await else {
+        return Vec::new();
+    };
+    let uid = pod.uid().unwrap_or_default();
+    let events = events_about(client, namespace, &uid).await;
+    let last = events.unwrap_or_default().into_iter().max_by_key(told_at);
+    let told = last.map(|event| {
+        (
+            event.reason.unwrap_or_default(),
+            event.message.unwrap_or_default(),
+        )
+    });
+    told.into_iter().collect()
+}
+
+/// What Sluice told about the object with this UID.
+///
+/// # Errors
+/// The API server refuses or does not answer.
+pub async fn events_about(
+    client: &Client,
+    namespace: &str,
+    uid: &str,
+) -> Result<Vec<Event>, ClusterError> {
+    let fields = format!("involvedObject.uid={uid}");
+    let events: Api<Event> = Api::namespaced(client.clone(), namespace);
+    let params = ListParams::default().fields(&fields);
+    let mut found = answer("list events", events.list(&params)).await?.items;
+    found.retain(|event| event.reporting_component.as_deref() == Some("sluice"));
+    Ok(found)
+}
+
+/// When an event was told last.
+pub fn told_at(event: &Event) -> Option<Timestamp> {
+    let series = event.series.as_ref();
+    let last = series.and_then(|series| series.last_observed_time.clone());
+    last.or(event.event_time.clone()).map(|at| at.0)
 }
 
 /// What visibility.sluice.dev says about a job. Of one that gates hold there is no more to say.
@@ -253,7 +276,7 @@ fn ahead(jobs: &[Job], job: &Job) -> Vec<String> {
 }
 
 /// What a Workload asks for in all.
-fn requests(workload: &Workload) -> BTreeMap<String, Quantity> {
+pub fn requests(workload: &Workload) -> BTreeMap<String, Quantity> {
     let mut sums: BTreeMap<String, i128> = BTreeMap::new();
     for set in &workload.spec.pod_sets {
         for (resource, quantity) in &set.requests {

@@ -4,6 +4,8 @@
 
 mod places;
 
+pub use self::places::{all_pending, tell_places};
+
 use clap::Args;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::jiff::Timestamp;
@@ -44,12 +46,12 @@ impl List {
     /// The cluster does not answer, or the result can't be written.
     pub async fn run(&self, tell: &mut Tell<'_>) -> Result<Ended, LiveError> {
         let look = async |client: &Client, namespace: Option<&str>, note: &mut Tell<'_>| {
-            let mut jobs = all(client, namespace, note).await?;
+            let mut jobs = Objects::list(client, namespace, note).await?.jobs();
             jobs.retain(|job| {
                 let is_shown = self.finished || job.state != State::Finished;
                 is_shown && self.queue.as_ref().is_none_or(|queue| *queue == job.queue)
             });
-            if let Err(why) = places::tell_places(client, &mut jobs).await {
+            if let Err(why) = tell_places(client, &mut jobs).await {
                 let text = format!("places are counted among the jobs listed here: {why}");
                 note(Told::Note(text))?;
             }
@@ -61,20 +63,50 @@ impl List {
     }
 }
 
-/// All jobs of a namespace, or of all.
+/// The objects that jobs are seen by.
+pub struct Objects {
+    /// One for each job and pod group.
+    pub workloads: Vec<Workload>,
+    /// Their queues.
+    pub queues: Vec<LocalQueue>,
+    /// Pods that Sluice manages.
+    pub pods: Vec<Pod>,
+}
+
+impl Objects {
+    /// Those of a namespace, or of all.
+    ///
+    /// # Errors
+    /// The API server refuses or does not answer.
+    pub async fn list(
+        client: &Client,
+        namespace: Option<&str>,
+        tell: &mut Tell<'_>,
+    ) -> Result<Self, LiveError> {
+        Ok(Self {
+            workloads: list(client, namespace, None, tell).await?,
+            queues: list(client, namespace, None, tell).await?,
+            pods: pods(client, namespace, tell).await?,
+        })
+    }
+
+    /// All jobs, in the order of their queues.
+    pub fn jobs(&self) -> Vec<Job> {
+        jobs(&self.workloads, &self.queues, &self.pods)
+    }
+}
+
+/// The pods that Sluice manages.
 ///
 /// # Errors
 /// The API server refuses or does not answer.
-pub async fn all(
+pub async fn pods(
     client: &Client,
     namespace: Option<&str>,
     tell: &mut Tell<'_>,
-) -> Result<Vec<Job>, LiveError> {
-    let workloads: Vec<Workload> = list(client, namespace, None, tell).await?;
-    let queues: Vec<LocalQueue> = list(client, namespace, None, tell).await?;
+) -> Result<Vec<Pod>, LiveError> {
     let managed = format!("{MANAGED_LABEL}=true");
-    let pods: Vec<Pod> = list(client, namespace, Some(&managed), tell).await?;
-    Ok(jobs(&workloads, &queues, &pods))
+    list(client, namespace, Some(&managed), tell).await
 }
 
 /// The jobs as a table.

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use kube::Client;
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 
 use super::super::jobs::{Job, State};
 use super::super::seen::{Unseen, visible};
@@ -14,11 +15,11 @@ const PAGE: usize = 1000;
 /// LocalQueues that are asked about; those after them keep the places that are counted here.
 const QUEUES_MAX: usize = 200;
 
-#[derive(Debug, Default, Deserialize)]
-struct Summary {
+#[derive(Debug, Deserialize)]
+struct Summary<T> {
     total: usize,
-    #[serde(default)]
-    items: Vec<Pending>,
+    #[serde(default = "Vec::new")]
+    items: Vec<T>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -51,25 +52,41 @@ pub async fn tell_places(client: &Client, jobs: &mut [Job]) -> Result<(), Unseen
         .map(|job| (job.namespace.clone(), job.queue.clone()))
         .collect();
     for (namespace, queue) in queues.into_iter().take(QUEUES_MAX) {
-        let path = format!("namespaces/{namespace}/localqueues/{queue}/pendingworkloads");
-        let (mut found, mut total) = (Vec::new(), 1);
-        while found.len() < total {
-            let page = format!("{path}?limit={PAGE}&offset={}", found.len());
-            let summary: Summary = match visible(client, &page).await {
-                // A job may name a queue that is not there.
-                Err(Unseen::NotFound(why)) if why.contains("not found") => Summary::default(),
-                other => other?,
-            };
-            if summary.items.is_empty() {
-                break;
-            }
-            total = summary.total;
-            found.extend(summary.items);
-        }
+        let path = format!("namespaces/{namespace}/localqueues/{queue}");
+        let found: Vec<Pending> = match all_pending(client, &path, usize::MAX).await {
+            // A job may name a queue that is not there.
+            Err(Unseen::NotFound(why)) if why.contains("not found") => Vec::new(),
+            other => other?.1,
+        };
         let of_queue = |job: &&mut Job| job.namespace == namespace && job.queue == queue;
         place(&found, jobs.iter_mut().filter(of_queue));
     }
     Ok(())
+}
+
+/// How many wait in the queue below `path`, and the first of them: at most `most`, and what is left of a page.
+///
+/// # Errors
+/// Why the API does not tell.
+pub async fn all_pending<T: DeserializeOwned>(
+    client: &Client,
+    path: &str,
+    most: usize,
+) -> Result<(usize, Vec<T>), Unseen> {
+    let (mut found, mut total) = (Vec::new(), 1);
+    while found.len() < total.min(most) {
+        let page = format!(
+            "{path}/pendingworkloads?limit={PAGE}&offset={}",
+            found.len()
+        );
+        let summary: Summary<T> = visible(client, &page).await?;
+        total = summary.total;
+        if summary.items.is_empty() {
+            break;
+        }
+        found.extend(summary.items);
+    }
+    Ok((total, found))
 }
 
 /// Gives the jobs of a LocalQueue their places, if they are in the list.

@@ -35,25 +35,36 @@ impl Status {
     /// # Errors
     /// The cluster does not answer, or the result can't be written.
     pub async fn run(&self, tell: &mut Tell<'_>) -> Result<Ended, LiveError> {
-        let look = async |client: &Client, namespace: Option<&str>, note: &mut Tell<'_>| {
-            let queues: Vec<ClusterQueue> = match list(client, None, None, note).await {
-                Ok(queues) => queues,
+        let look =
+            async |client: &Client, namespace: Option<&str>, note: &mut Tell<'_>| match nodes(
+                client, note,
+            )
+            .await
+            {
+                Ok(nodes) => shown(self.view.output, &nodes, |is_wide| tree(&nodes, is_wide)),
                 Err(LiveError::Cluster(ClusterError::Refused(status))) if status.code == 403 => {
                     let local: Vec<LocalQueue> = list(client, namespace, None, note).await?;
-                    return shown(self.view.output, &local, |_| local_queues(&local));
+                    shown(self.view.output, &local, |_| local_queues(&local))
                 }
-                Err(error) => return Err(error),
+                Err(error) => Err(error),
             };
-            let cohorts: Vec<Cohort> = list(client, None, None, note).await?;
-            let mut nodes = trees(&queues, &cohorts);
-            if let Err(why) = quota_trees::add_trees(client, &mut nodes).await {
-                let text = format!("what cohorts use and queues lend is not known: {why}");
-                note(Told::Note(text))?;
-            }
-            shown(self.view.output, &nodes, |is_wide| tree(&nodes, is_wide))
-        };
         self.view.show(tell, look).await
     }
+}
+
+/// The tree of cohorts and ClusterQueues.
+///
+/// # Errors
+/// The API server refuses or does not answer.
+pub async fn nodes(client: &Client, tell: &mut Tell<'_>) -> Result<Vec<Node>, LiveError> {
+    let queues: Vec<ClusterQueue> = list(client, None, None, tell).await?;
+    let cohorts: Vec<Cohort> = list(client, None, None, tell).await?;
+    let mut nodes = trees(&queues, &cohorts);
+    if let Err(why) = quota_trees::add_trees(client, &mut nodes).await {
+        let text = format!("what cohorts use and queues lend is not known: {why}");
+        tell(Told::Note(text))?;
+    }
+    Ok(nodes)
 }
 
 /// The tree as a table.

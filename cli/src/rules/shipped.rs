@@ -1,0 +1,63 @@
+//! The JobKinds that Sluice ships: for commands that have no others.
+
+/// The JobKinds that Sluice ships, by the names of their files.
+pub const SHIPPED: [(&str, &str); 16] = [
+    (
+        "appwrapper",
+        include_str!("../../../config/jobkinds/appwrapper.yaml"),
+    ),
+    (
+        "deployment",
+        include_str!("../../../config/jobkinds/deployment.yaml"),
+    ),
+    ("job", include_str!("../../../config/jobkinds/job.yaml")),
+    (
+        "jobset",
+        include_str!("../../../config/jobkinds/jobset.yaml"),
+    ),
+    (
+        "leaderworkerset",
+        include_str!("../../../config/jobkinds/leaderworkerset.yaml"),
+    ),
+    (
+        "mpijob",
+        include_str!("../../../config/jobkinds/mpijob.yaml"),
+    ),
+    (
+        "paddlejob",
+        include_str!("../../../config/jobkinds/paddlejob.yaml"),
+    ),
+    (
+        "pytorchjob",
+        include_str!("../../../config/jobkinds/pytorchjob.yaml"),
+    ),
+    (
+        "raycluster",
+        include_str!("../../../config/jobkinds/raycluster.yaml"),
+    ),
+    (
+        "rayjob",
+        include_str!("../../../config/jobkinds/rayjob.yaml"),
+    ),
+    (
+        "sparkapplication",
+        include_str!("../../../config/jobkinds/sparkapplication.yaml"),
+    ),
+    (
+        "statefulset",
+        include_str!("../../../config/jobkinds/statefulset.yaml"),
+    ),
+    ("tfjob", include_str!("../../../config/jobkinds/tfjob.yaml")),
+    (
+        "trainjob",
+        include_str!("../../../config/jobkinds/trainjob.yaml"),
+    ),
+    (
+        "workflow",
+        include_str!("../../../config/jobkinds/workflow.yaml"),
+    ),
+    (
+        "xgboostjob",
+        include_str!("../../../config/jobkinds/xgboostjob.yaml"),
+    ),
+];

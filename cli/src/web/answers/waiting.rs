@@ -1,0 +1,321 @@
+//! One queue: who waits in it, in order, and who holds its quota. Who waits is told by visibility.sluice.dev; where it does
+//! not answer, or is not for the caller to read, by the objects that the caller may list.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+use k8s_openapi::jiff::Timestamp;
+use kube::ResourceExt as _;
+use serde::{Deserialize, Serialize};
+use sluice_crds::{LocalQueue, Quantity};
+
+use super::queues::{Local, of_queue};
+use super::viewer::{Answer, Viewer};
+use crate::live::explain::requests;
+use crate::live::jobs::{Job, State};
+use crate::live::list::{Objects, all_pending};
+use crate::live::queues::Node;
+use crate::live::seen::Unseen;
+use crate::live::status;
+use crate::web::problem::{Problem, Problems};
+
+/// Most that are listed of a queue.
+const LISTED_MAX: usize = 10_000;
+
+/// Which queue.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum QueueName {
+    /// A ClusterQueue.
+    Cluster(String),
+    /// A LocalQueue, by its namespace and name.
+    Local(String, String),
+}
+
+/// A queue in order.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Waiting {
+    /// The ClusterQueue, if the caller may see it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    node: Option<Node>,
+    /// The LocalQueue, or those of the ClusterQueue that the caller may see.
+    local_queues: Vec<Local>,
+    /// How many wait.
+    total: usize,
+    /// The first of them.
+    pending: Vec<Waiter>,
+    /// Who holds quota, of those that the caller may see.
+    holding: Vec<Holder>,
+}
+
+/// Who waits.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Waiter {
+    place: usize,
+    namespace: String,
+    kind: String,
+    name: String,
+    queue: String,
+    priority: i32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    since: Option<Timestamp>,
+    requests: BTreeMap<String, Quantity>,
+    reason: String,
+    message: String,
+}
+
+/// Who holds quota.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Holder {
+    #[serde(flatten)]
+    job: Job,
+    requests: BTreeMap<String, Quantity>,
+}
+
+/// Who waits, as visibility.sluice.dev tells.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Pending {
+    metadata: Metadata,
+    #[serde(default)]
+    priority: i32,
+    #[serde(default)]
+    local_queue_name: String,
+    #[serde(default)]
+    position_in_cluster_queue: usize,
+    #[serde(default)]
+    position_in_local_queue: usize,
+    job: Option<Owner>,
+    waiting_since: Option<Timestamp>,
+    #[serde(default)]
+    requests: BTreeMap<String, Quantity>,
+    #[serde(default)]
+    reason: String,
+    #[serde(default)]
+    message: String,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+struct Metadata {
+    name: String,
+    namespace: String,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+struct Owner {
+    kind: String,
+    name: String,
+}
+
+impl QueueName {
+    fn path(&self) -> String {
+        match self {
+            Self::Cluster(name) => format!("clusterqueues/{name}"),
+            Self::Local(namespace, name) => format!("namespaces/{namespace}/localqueues/{name}"),
+        }
+    }
+
+    fn is(&self, queue: &LocalQueue) -> bool {
+        match self {
+            Self::Cluster(name) => queue.spec.cluster_queue == *name,
+            Self::Local(namespace, name) => {
+                queue.namespace().as_ref() == Some(namespace) && queue.name_any() == *name
+            }
+        }
+    }
+}
+
+impl Pending {
+    fn into_waiter(self, is_local: bool) -> Waiter {
+        let Metadata { name, namespace } = self.metadata;
+        let (kind, name) = match self.job {
+            // A pod that is admitted by itself stands for itself; else it is a group of pods.
+            Some(job) if job.kind == "Pod" && job.name != name => ("PodGroup".to_owned(), job.name),
+            Some(job) => (job.kind, job.name),
+            None => ("Workload".to_owned(), name),
+        };
+        let position = if is_local {
+            self.position_in_local_queue
+        } else {
+            self.position_in_cluster_queue
+        };
+        Waiter {
+            place: position.saturating_add(1),
+            namespace,
+            kind,
+            name,
+            queue: self.local_queue_name,
+            priority: self.priority,
+            since: self.waiting_since,
+            requests: self.requests,
+            reason: self.reason,
+            message: self.message,
+        }
+    }
+}
+
+impl Viewer {
+    /// One queue in order.
+    ///
+    /// # Errors
+    /// The API server does not answer, or the caller sees no such queue.
+    pub async fn waiting(&self, queue: QueueName) -> Result<Answer<Waiting>, Problem> {
+        let mut problems = Problems::default();
+        let namespace = match &queue {
+            QueueName::Cluster(_) => None,
+            QueueName::Local(namespace, _) => Some(namespace.as_str()),
+        };
+        let objects = self.objects(namespace, &mut problems).await?;
+        let own: Vec<&LocalQueue> = objects.queues.iter().filter(|own| queue.is(own)).collect();
+        let name = match &queue {
+            QueueName::Cluster(name) => Some(name.clone()),
+            QueueName::Local(..) => own.first().map(|own| own.spec.cluster_queue.clone()),
+        };
+        let nodes = status::nodes(&self.client, &mut problems.tell()).await;
+        let nodes = problems.or_nothing("the ClusterQueue", nodes)?;
+        let mut nodes = nodes.into_iter().filter(|node| node.kind == "ClusterQueue");
+        let node = nodes.find(|node| Some(&node.name) == name.as_ref());
+        let is_local = matches!(queue, QueueName::Local(..));
+        let told = all_pending::<Pending>(&self.client, &queue.path(), LISTED_MAX).await;
+        let is_nowhere = node.is_none() && own.is_empty();
+        let (total, pending) = match told {
+            Ok((total, pending)) => {
+                let pending = pending.into_iter().map(|one| one.into_waiter(is_local));
+                (total, pending.collect())
+            }
+            // Neither Sluice nor the API server knows it.
+            Err(Unseen::NotFound(why)) if is_nowhere && why.contains("not found") => {
+                return Err(Problem::not_found("the queue", why));
+            }
+            Err(_) if is_nowhere && problems.is_empty() => {
+                let why = "no queue has this name".to_owned();
+                return Err(Problem::not_found("the queue", why));
+            }
+            Err(why) => {
+                let text = format!("only jobs that you may list are shown as waiting: {why}");
+                problems.note(text);
+                let waiting = waiting(&objects, &own);
+                (waiting.len(), waiting)
+            }
+        };
+        let waiting = Waiting {
+            node,
+            total,
+            pending,
+            holding: holding(&objects, &own),
+            local_queues: own.into_iter().map(of_queue).collect(),
+        };
+        Ok(Answer::new(waiting, problems))
+    }
+}
+
+/// The names of these queues, with their namespaces.
+fn names(queues: &[&LocalQueue]) -> BTreeSet<(String, String)> {
+    let queues = queues.iter();
+    queues
+        .map(|queue| (queue.namespace().unwrap_or_default(), queue.name_any()))
+        .collect()
+}
+
+/// What the Workloads ask for, by their namespaces and names.
+fn requested(objects: &Objects) -> BTreeMap<(String, String), BTreeMap<String, Quantity>> {
+    let workloads = objects.workloads.iter();
+    workloads
+        .map(|workload| {
+            let name = (
+                workload.namespace().unwrap_or_default(),
+                workload.name_any(),
+            );
+            (name, requests(workload))
+        })
+        .collect()
+}
+
+/// The jobs of these queues in this state, with what they ask for.
+fn of_state(objects: &Objects, queues: &[&LocalQueue], states: &[State]) -> Vec<Holder> {
+    let (names, mut requested) = (names(queues), requested(objects));
+    let jobs = objects.jobs().into_iter().filter(|job| {
+        states.contains(&job.state) && names.contains(&(job.namespace.clone(), job.queue.clone()))
+    });
+    jobs.map(|job| {
+        let workload = job.workload.clone().unwrap_or_default();
+        let requests = requested.remove(&(job.namespace.clone(), workload));
+        Holder {
+            requests: requests.unwrap_or_default(),
+            job,
+        }
+    })
+    .collect()
+}
+
+/// Who waits, by the objects that the caller sees, in the order of the queue.
+fn waiting(objects: &Objects, queues: &[&LocalQueue]) -> Vec<Waiter> {
+    let mut waiting = of_state(objects, queues, &[State::Pending]);
+    waiting.sort_by_key(|one| (-i64::from(one.job.priority), one.job.order.clone()));
+    let waiting = waiting.into_iter().zip(1..);
+    waiting
+        .map(|(Holder { job, requests }, place)| Waiter {
+            place,
+            namespace: job.namespace,
+            kind: job.kind,
+            name: job.name,
+            queue: job.queue,
+            priority: job.priority,
+            since: job.since,
+            requests,
+            reason: job.reason,
+            message: job.message,
+        })
+        .collect()
+}
+
+/// Who holds quota, the latest first.
+fn holding(objects: &Objects, queues: &[&LocalQueue]) -> Vec<Holder> {
+    let mut holding = of_state(objects, queues, &[State::Admitted, State::Evicted]);
+    holding.sort_by_key(|holder| Reverse(holder.job.since));
+    holding.truncate(LISTED_MAX);
+    holding
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+
+    /// The example in the page for users, and a group of pods.
+    #[test]
+    fn who_waits_is_read_as_it_is_documented() {
+        let page = include_str!("../../../../docs/visibility.md");
+        let (_, example) = page.split_once("```json\n").unwrap();
+        let (example, _) = example.split_once("```").unwrap();
+        let example: Value = serde_json::from_str(example).unwrap();
+        let mut pending: Vec<Pending> = serde_json::from_value(example["items"].clone()).unwrap();
+        let group = serde_json::json!({"metadata": {"name": "crew-pod-group", "namespace": "team-a"},
+            "job": {"kind": "Pod", "name": "crew"}, "positionInClusterQueue": 9, "positionInLocalQueue": 2});
+        pending.push(serde_json::from_value(group).unwrap());
+        let waiters = |is_local| -> Vec<(usize, String, String)> {
+            let waiters = pending.iter().cloned().map(|one| one.into_waiter(is_local));
+            waiters.map(|one| (one.place, one.kind, one.name)).collect()
+        };
+        let of = |place, kind: &str, name: &str| (place, kind.to_owned(), name.to_owned());
+        assert_eq!(
+            waiters(false),
+            [
+                of(5, "Job", "train"),
+                of(8, "Pod", "notebook"),
+                of(10, "PodGroup", "crew")
+            ]
+        );
+        assert_eq!(
+            waiters(true),
+            [
+                of(1, "Job", "train"),
+                of(2, "Pod", "notebook"),
+                of(3, "PodGroup", "crew")
+            ]
+        );
+    }
+}

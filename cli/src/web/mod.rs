@@ -1,0 +1,135 @@
+//! `kubectl sluice web`: a page that shows queues, jobs, gates and flavors, served on loopback to the caller's browser
+//! with the caller's own rights.
+//!
+//! | what | what lives there |
+//! |---|---|
+//! | `token` | the secret in the address, and the code for the browser that is opened |
+//! | `guard` | which requests are answered: host, origin, method, token. Pure |
+//! | `problem` | what could not be shown, and why, as the page gets it |
+//! | `answers` | what the page asks for: one file for each view, from the models of the other commands |
+//! | `assets` | the files of the page, from `page/`, where they are as the browser gets them |
+//! | `routes` | the fixed list of paths, and the headers of each answer |
+//! | `serve` | the listener: connections, limits, and the end |
+//!
+//! Must not write to the cluster, nor pass on a request to the API server as it is.
+
+mod answers;
+mod assets;
+mod guard;
+mod problem;
+mod routes;
+mod serve;
+mod token;
+
+use std::io::{self, IsTerminal as _};
+
+use clap::Args;
+use thiserror::Error;
+
+use self::answers::Viewer;
+use self::token::Tokens;
+use crate::cluster::{Cluster, ClusterError, Connection, Namespaces, Tell, Told};
+
+const DETAILS: &str = "\
+Serves a page on 127.0.0.1 that shows the queues, jobs, gates and flavors of a cluster, until it is ended by Ctrl-C. It
+asks the cluster with the rights of the kubeconfig, and only reads. Who knows the address, with its token, sees what the
+caller may see. -n says where to look if the caller may not look into all namespaces. It can't run in the cluster.";
+
+/// Show queues, jobs and gates in the browser.
+#[derive(Debug, Args)]
+#[command(long_about = DETAILS)]
+pub struct Web {
+    /// The port; by default one that is free.
+    #[arg(
+        long,
+        value_name = "PORT",
+        default_value_t = 0,
+        hide_default_value = true
+    )]
+    port: u16,
+    /// Open the browser, also where the output is no terminal.
+    #[arg(long, conflicts_with = "no_open")]
+    open: bool,
+    /// Open no browser, only print the address.
+    #[arg(long)]
+    no_open: bool,
+    #[command(flatten)]
+    namespaces: Namespaces,
+    #[command(flatten)]
+    connection: Connection,
+}
+
+/// Why the page can't be served.
+#[derive(Debug, Error)]
+pub enum WebError {
+    /// The cluster can't be asked.
+    #[error(transparent)]
+    Cluster(#[from] ClusterError),
+    /// The port can't be had.
+    #[error("can't listen on 127.0.0.1:{port}: {source}")]
+    Port {
+        /// The port that was asked for.
+        port: u16,
+        /// Why.
+        source: io::Error,
+    },
+    /// The system gives no random bytes.
+    #[error("can't make a token: {0}")]
+    NoToken(getrandom::Error),
+    /// The address can't be written.
+    #[error("the result can't be written: {0}")]
+    Unwritable(#[from] io::Error),
+    /// There is no runtime to serve with.
+    #[error("can't start: {0}")]
+    NoRuntime(#[source] io::Error),
+}
+
+impl Web {
+    /// Serves the page until it is told to end.
+    ///
+    /// # Errors
+    /// The kubeconfig can't be used, or the port can't be had.
+    pub fn run(&self, tell: &mut Tell<'_>) -> Result<(), WebError> {
+        // One thread: it mostly waits.
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(WebError::NoRuntime)?;
+        let ended = runtime.block_on(self.serve(tell));
+        // A credential plugin that hangs must not keep the process.
+        runtime.shutdown_background();
+        ended
+    }
+
+    async fn serve(&self, tell: &mut Tell<'_>) -> Result<(), WebError> {
+        let cluster = Cluster::connect(&self.connection).await?;
+        let namespace = match cluster.namespace(&self.namespaces)? {
+            Some(namespace) => namespace,
+            None => cluster.default_namespace().to_owned(),
+        };
+        let port = self.port;
+        let unbound = |source| WebError::Port { port, source };
+        let listener = serve::bind(port).await.map_err(unbound)?;
+        let address = listener.local_addr().map_err(unbound)?;
+        let (tokens, code) = Tokens::new().map_err(WebError::NoToken)?;
+        let page = format!("http://{address}/#token=");
+        tell(Told::Result(format!(
+            "Serving on {page}{}\nPress Ctrl-C to end.\n",
+            tokens.session()
+        )))?;
+        // The arguments of a program are seen by all users of the machine: the browser gets a code that works once.
+        let opens = !self.no_open && (self.open || io::stdout().is_terminal());
+        if opens && let Err(error) = open::that_detached(format!("{page}{code}")) {
+            let text = format!("no browser could be opened, so open the address: {error}");
+            tell(Told::Note(text))?;
+        }
+        let viewer = Viewer::new(
+            cluster.client.clone(),
+            cluster.server().to_owned(),
+            namespace,
+        );
+        let router = routes::router(viewer, tokens, address.port());
+        serve::until_ended(listener, router).await;
+        Ok(())
+    }
+}

@@ -1,0 +1,159 @@
+// The page: opens the session, shows the view of the address, and keeps it up to date. What a view shows is its own
+// business; loading, failing, and what is missing are told here, the same for all views.
+
+import { refined } from "./address.js";
+import { h, show } from "./dom.js";
+import { moment } from "./format.js";
+import { failurePanel, notes } from "./parts.js";
+import { poll } from "./poll.js";
+import { current, follow } from "./router.js";
+import { open } from "./session.js";
+
+const main = document.getElementById("main");
+const banner = document.getElementById("banner");
+const announcer = document.getElementById("announce");
+const freshness = document.getElementById("freshness");
+
+let session = null;
+let stop = null;
+let asked = null;
+let data = null;
+let failure = null;
+let at = null;
+
+/** Shows the view of the address; asks for its data if that is another question than before. */
+function arrive(isFirst) {
+  const route = current();
+  const path = route?.view.path(route, session) ?? null;
+  mark(route);
+  if (path !== asked || !path) {
+    stop?.();
+    [asked, data, failure] = [path, null, null];
+    if (path) stop = poll(path, news, failed);
+    if (!isFirst) main.focus();
+    window.scrollTo(0, 0);
+  }
+  draw();
+}
+
+function news(answer) {
+  const isFirst = data === null;
+  [data, failure, at] = [answer, null, new Date()];
+  draw();
+  if (isFirst) announce(`${document.title.split(" · ")[0]} loaded`);
+}
+
+function failed(why) {
+  if (failure?.message !== why.message) announce(why.message);
+  failure = why;
+  draw();
+}
+
+function draw() {
+  const route = current();
+  const title = route ? route.view.title(route) : "Not found";
+  document.title = `${title} · Sluice`;
+  if (!route) {
+    show(main, failurePanel("There is no such view", "The address names none.", "h1"));
+    tell("live", "");
+  } else if (data) {
+    show(main, route.view.render(data, route, session), notes(data.problems));
+  } else if (failure) {
+    show(main, failurePanel(...words(failure), "h1"));
+  } else {
+    show(main, h("div.head", null, h("h1", null, title)), h("p.sum", { "aria-busy": "true" }, "Loading…"));
+  }
+  const isStale = failure !== null && data !== null;
+  const [what, why] = isStale ? words(failure) : [];
+  show(banner, isStale && h("p.banner", { role: "alert" }, `${what}: ${why} Shown is what was so at ${moment(at)}.`));
+  if (failure) tell("stale", at ? `Since ${moment(at)}` : "No answer");
+  else tell(data ? "live" : "loading", data ? "Live" : "Loading");
+}
+
+/** A failure for people: what, and why. */
+function words({ reason, message, what }) {
+  switch (reason) {
+    case "token":
+      return ["This page is not open yet", "Open the address that kubectl sluice web printed: it holds a token. An address that it opened itself works once."];
+    case "gone":
+      return ["kubectl sluice web has ended", "Start it again, and open the address that it prints."];
+    case "Forbidden":
+      return ["You may not see this", message];
+    case "NotFound":
+      return [`There is no such ${(what || "object").replace("the ", "")}`, message];
+    case "Unauthorized":
+      return ["The cluster does not know you", message];
+    default:
+      return ["The cluster does not answer", message];
+  }
+}
+
+function tell(state, text) {
+  freshness.dataset.state = state;
+  if (freshness.textContent !== text) freshness.textContent = text;
+}
+
+function announce(text) {
+  announcer.textContent = text;
+}
+
+/** Which of the views the address belongs to. */
+function mark(route) {
+  for (const link of document.querySelectorAll("[data-view]")) {
+    if (link.dataset.view === route?.view.name) link.setAttribute("aria-current", "page");
+    else link.removeAttribute("aria-current");
+  }
+}
+
+/** Each with the one that follows, and its name. */
+const THEMES = { auto: ["dark", "Auto"], dark: ["light", "Dark"], light: ["auto", "Light"] };
+
+/** The colors: as the system has them, dark, or light. */
+function paint(theme) {
+  const [, text] = THEMES[theme];
+  if (theme === "auto") delete document.documentElement.dataset.theme;
+  else document.documentElement.dataset.theme = theme;
+  const button = document.getElementById("theme");
+  button.textContent = text;
+  button.setAttribute("aria-label", `${text} colors`);
+  button.onclick = () => {
+    const [next] = THEMES[theme];
+    sessionStorage.setItem("theme", next);
+    paint(next);
+  };
+}
+
+function listen() {
+  follow(() => arrive(false));
+  for (const kind of ["input", "change"]) {
+    document.addEventListener(kind, ({ target }) => {
+      if (!target.dataset?.param) return;
+      history.replaceState(null, "", refined({ [target.dataset.param]: target.value }));
+      arrive(false);
+    });
+  }
+  document.addEventListener("keydown", (event) => {
+    const search = document.querySelector("input[type=search]");
+    const isTyping = event.target.matches?.("input, select, textarea");
+    if (event.key === "/" && search && !isTyping && !event.ctrlKey && !event.metaKey && !event.altKey) {
+      event.preventDefault();
+      search.focus();
+    }
+  });
+}
+
+async function begin() {
+  paint(Object.hasOwn(THEMES, sessionStorage.getItem("theme")) ? sessionStorage.getItem("theme") : "auto");
+  try {
+    session = await open();
+  } catch (why) {
+    failure = why;
+    draw();
+    return;
+  }
+  document.getElementById("server").textContent = session.server;
+  listen();
+  arrive(true);
+}
+
+begin();

@@ -1,0 +1,53 @@
+// Asks again and again, as long as somebody looks: two seconds after each answer, or later if answers take long.
+
+import { ask } from "./session.js";
+
+const PAUSE = 2000;
+/** An answer may take at most this part of the time. */
+const SHARE = 4;
+
+/** Asks `path` until it is stopped. `news` gets each answer, `failed` why there is none. Returns what stops it. */
+export function poll(path, news, failed) {
+  const stop = new AbortController();
+  run(path, news, failed, stop.signal);
+  return () => stop.abort();
+}
+
+async function run(path, news, failed, signal) {
+  let etag = null;
+  let known = null;
+  while (!signal.aborted) {
+    const begun = performance.now();
+    try {
+      const answer = await ask(path, etag, signal);
+      if (signal.aborted) return;
+      known = answer.data ?? known;
+      etag = answer.etag;
+      news(known);
+    } catch (failure) {
+      if (signal.aborted) return;
+      failed(failure);
+    }
+    await pause(Math.max(PAUSE, (performance.now() - begun) * SHARE), signal);
+    await looked(signal);
+  }
+}
+
+function pause(time, signal) {
+  return new Promise((resolve) => {
+    const timer = setTimeout(resolve, time);
+    signal.addEventListener("abort", () => {
+      clearTimeout(timer);
+      resolve();
+    }, { once: true });
+  });
+}
+
+/** Waits while the page is hidden. */
+function looked(signal) {
+  if (!document.hidden) return null;
+  return new Promise((resolve) => {
+    document.addEventListener("visibilitychange", resolve, { once: true });
+    signal.addEventListener("abort", resolve, { once: true });
+  });
+}

@@ -1,0 +1,272 @@
+//! The fixed list of paths, and what each answer carries: headers that keep the browser from asking anybody else, and a
+//! mark by which an unchanged answer is not sent again.
+
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use axum::body::Body;
+use axum::extract::{Path, Request, State};
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use axum::{Json, Router};
+use http::header::{
+    ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, IF_NONE_MATCH,
+    REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
+};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use serde::Serialize;
+use serde_json::json;
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
+
+use super::answers::{Answer, QueueName, Session, Viewer};
+use super::assets::{self, PAGE};
+use super::guard::{API, Guard};
+use super::problem::{Problem, Reason};
+use super::token::Tokens;
+
+/// Longest time that an answer takes.
+const ANSWER_TIME_MAX: Duration = Duration::from_secs(30);
+/// Answers that are made at a time. Others wait.
+const ANSWERS_MAX: usize = 4;
+/// Longest path. Names are at most 253 characters long.
+const PATH_BYTES_MAX: usize = 1024;
+
+/// Nothing but what this server serves itself, in files; and texts can't become elements.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
+    base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'";
+/// On each answer.
+const HEADERS: [(HeaderName, &str); 8] = [
+    (CONTENT_SECURITY_POLICY, POLICY),
+    (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    (REFERRER_POLICY, "no-referrer"),
+    (X_FRAME_OPTIONS, "DENY"),
+    (CACHE_CONTROL, "no-store"),
+    (
+        HeaderName::from_static("cross-origin-opener-policy"),
+        "same-origin",
+    ),
+    (
+        HeaderName::from_static("cross-origin-resource-policy"),
+        "same-origin",
+    ),
+    (
+        HeaderName::from_static("permissions-policy"),
+        "camera=(), geolocation=(), microphone=()",
+    ),
+];
+
+/// What all requests share.
+struct Desk {
+    guard: Guard,
+    answers: Semaphore,
+}
+
+/// What is served on this port.
+pub fn router(viewer: Viewer, tokens: Tokens, port: u16) -> Router {
+    let desk = Arc::new(Desk {
+        guard: Guard::new(port, tokens),
+        answers: Semaphore::new(ANSWERS_MAX),
+    });
+    let api = Router::new()
+        .route("/api/queues", get(queues))
+        .route("/api/clusterqueues/{name}", get(cluster_queue))
+        .route(
+            "/api/namespaces/{namespace}/localqueues/{name}",
+            get(local_queue),
+        )
+        .route("/api/jobs", get(all_jobs))
+        .route("/api/namespaces/{namespace}/jobs", get(jobs))
+        .route("/api/namespaces/{namespace}/jobs/{kind}/{name}", get(job))
+        .route("/api/gates", get(gates))
+        .route("/api/flavors", get(flavors))
+        .with_state(viewer.clone());
+    let session = Router::new()
+        .route("/api/session", get(session))
+        .with_state((viewer, desk.clone()));
+    let mut router = api
+        .merge(session)
+        .route("/assets/{*name}", get(asset))
+        .fallback(nothing);
+    for view in [
+        "/",
+        "/queues",
+        "/clusterqueues/{name}",
+        "/localqueues/{namespace}/{name}",
+        "/jobs",
+        "/jobs/{namespace}/{kind}/{name}",
+        "/gates",
+        "/flavors",
+    ] {
+        router = router.route(view, get(page));
+    }
+    router.layer(middleware::from_fn_with_state(desk, guarded))
+}
+
+/// Lets a request pass or not, and finishes the answer.
+async fn guarded(State(desk): State<Arc<Desk>>, request: Request, next: Next) -> Response {
+    let (parts, body) = request.into_parts();
+    let known = parts.headers.get(IF_NONE_MATCH).cloned();
+    let refusal = desk.guard.check(&parts, Instant::now()).err();
+    let is_api = parts.uri.path().starts_with(API);
+    let mut response = match refusal {
+        Some(refusal) => {
+            let (status, text) = refusal.answer();
+            let mut response = (status, text).into_response();
+            if status == StatusCode::METHOD_NOT_ALLOWED {
+                let allowed = HeaderValue::from_static("GET");
+                response.headers_mut().insert(ALLOW, allowed);
+            }
+            response
+        }
+        None if PATH_BYTES_MAX < parts.uri.path().len() => StatusCode::URI_TOO_LONG.into_response(),
+        None if is_api => {
+            let answered = async {
+                // The semaphore is never closed.
+                let _slot = desk.answers.acquire().await.ok();
+                next.run(Request::from_parts(parts, body)).await
+            };
+            match timeout(ANSWER_TIME_MAX, answered).await {
+                Ok(response) => response,
+                Err(_) => late().into_response(),
+            }
+        }
+        None => next.run(Request::from_parts(parts, body)).await,
+    };
+    let headers = response.headers_mut();
+    for (name, value) in HEADERS {
+        headers.insert(name, HeaderValue::from_static(value));
+    }
+    if known.is_some() && headers.get(ETAG) == known.as_ref() {
+        headers.remove(CONTENT_TYPE);
+        *response.status_mut() = StatusCode::NOT_MODIFIED;
+        *response.body_mut() = Body::empty();
+    }
+    response
+}
+
+fn late() -> Problem {
+    Problem {
+        what: "the answer".to_owned(),
+        reason: Reason::Unanswered,
+        message: format!("no answer within {} s", ANSWER_TIME_MAX.as_secs()),
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        (self.status(), Json(json!({ "problem": self }))).into_response()
+    }
+}
+
+impl<T: Serialize> IntoResponse for Answer<T> {
+    fn into_response(self) -> Response {
+        let text = match serde_json::to_vec(&self) {
+            Ok(text) => text,
+            Err(error) => return unprintable(&error).into_response(),
+        };
+        let mut hasher = DefaultHasher::new();
+        text.hash(&mut hasher);
+        let mut headers = HeaderMap::new();
+        if let Ok(mark) = HeaderValue::try_from(format!("\"{:016x}\"", hasher.finish())) {
+            headers.insert(ETAG, mark);
+        }
+        let json = HeaderValue::from_static("application/json");
+        headers.insert(CONTENT_TYPE, json);
+        (headers, text).into_response()
+    }
+}
+
+fn unprintable(error: &serde_json::Error) -> Problem {
+    Problem {
+        what: "the answer".to_owned(),
+        reason: Reason::Unanswered,
+        message: format!("it can't be written as JSON: {error}"),
+    }
+}
+
+async fn nothing() -> impl IntoResponse {
+    (StatusCode::NOT_FOUND, "there is nothing at this address")
+}
+
+async fn page() -> impl IntoResponse {
+    ([(CONTENT_TYPE, "text/html; charset=utf-8")], PAGE)
+}
+
+async fn asset(Path(name): Path<String>) -> Response {
+    match assets::named(&name) {
+        Some(asset) => ([(CONTENT_TYPE, asset.media_type)], asset.text).into_response(),
+        None => nothing().await.into_response(),
+    }
+}
+
+async fn session(State((viewer, desk)): State<(Viewer, Arc<Desk>)>) -> Json<Session> {
+    Json(viewer.session(desk.guard.session()))
+}
+
+async fn queues(State(viewer): State<Viewer>) -> impl IntoResponse {
+    viewer.queues().await
+}
+
+async fn cluster_queue(
+    State(viewer): State<Viewer>,
+    Path(name): Path<String>,
+) -> Result<impl IntoResponse, Problem> {
+    let queue = QueueName::Cluster(named(name)?);
+    viewer.waiting(queue).await
+}
+
+async fn local_queue(
+    State(viewer): State<Viewer>,
+    Path((namespace, name)): Path<(String, String)>,
+) -> Result<impl IntoResponse, Problem> {
+    let queue = QueueName::Local(named(namespace)?, named(name)?);
+    viewer.waiting(queue).await
+}
+
+async fn all_jobs(State(viewer): State<Viewer>) -> impl IntoResponse {
+    viewer.jobs(None).await
+}
+
+async fn jobs(
+    State(viewer): State<Viewer>,
+    Path(namespace): Path<String>,
+) -> Result<impl IntoResponse, Problem> {
+    let namespace = named(namespace)?;
+    viewer.jobs(Some(&namespace)).await
+}
+
+async fn job(
+    State(viewer): State<Viewer>,
+    Path((namespace, kind, name)): Path<(String, String, String)>,
+) -> Result<impl IntoResponse, Problem> {
+    let (namespace, name) = (named(namespace)?, named(name)?);
+    if !kind.chars().all(|letter| letter.is_ascii_alphanumeric()) {
+        return Err(unnamed(&kind));
+    }
+    viewer.job(&namespace, &kind, &name).await
+}
+
+async fn gates(State(viewer): State<Viewer>) -> impl IntoResponse {
+    viewer.gates().await
+}
+
+async fn flavors(State(viewer): State<Viewer>) -> impl IntoResponse {
+    viewer.flavors().await
+}
+
+/// A name that an object may have. It becomes part of a URL of the API server.
+fn named(name: String) -> Result<String, Problem> {
+    if sluice_kinds::names::subdomain(&name, "").is_empty() {
+        Ok(name)
+    } else {
+        Err(unnamed(&name))
+    }
+}
+
+fn unnamed(name: &str) -> Problem {
+    let message = format!("{name:?} is no name of an object or kind");
+    Problem::not_found("the object", message)
+}

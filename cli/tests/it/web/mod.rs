@@ -1,0 +1,8 @@
+//! `kubectl sluice web`: which requests it answers, what a tenant sees by it, and the page in a real browser.
+
+mod browser;
+mod chromium;
+mod cluster;
+mod guard;
+mod served;
+mod tenants;
