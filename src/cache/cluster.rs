@@ -34,7 +34,7 @@ pub use effect::{Effect, Unreadable};
 use kept::cannot_be_read;
 pub use kept::{Fault, Kept, unknown};
 pub use read::text;
-use read::{countable, first_flavors, held_cohort, held_local_queue, held_queue, parse};
+use read::{first_flavors, held_cohort, held_local_queue, held_queue, parse};
 
 /// The settings.
 #[derive(Debug, Default)]

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use kube::api::DynamicObject;
 use serde_json::Value;
-use sluice_crds::{ClusterQueueSpec, Quantity};
+use sluice_crds::ClusterQueueSpec;
 use sluice_engine::LocalQueueKey;
 
 /// The object, as its type has it.
