@@ -153,10 +153,11 @@ pub fn lift(key: &PodKey, pod: &PodRecord, held_by: &HeldBy) -> Option<Write> {
     if !pod.is_gated_elsewhere() {
         return None;
     }
+    let listed: BTreeSet<&str> = pod.propagated.iter().map(|name| &**name).collect();
     let gates: Vec<&str> = pod
         .other_gates
         .iter()
-        .filter(|gate| pod.propagated.contains(gate) && !held_by.contains(&***gate))
+        .filter(|gate| listed.contains(&***gate) && !held_by.contains(&***gate))
         .map(|gate| &**gate)
         .collect();
     (!gates.is_empty()).then(|| patch(key, pod, gates, None, None, PodPurpose::LiftGates))

@@ -1,6 +1,8 @@
 //! How a Job-like object is held: by its suspend field, or by scheduling gates on its pods. The patches
 //! for that are in `patch`.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 use sluice_crds::{ADMISSION_ANNOTATION, AdmissionMode};
 
@@ -211,9 +213,9 @@ impl CompiledKind {
 fn brought_gates<'t>(template: &'t Template<'_>) -> impl Iterator<Item = &'t str> {
     let is_metadata = matches!(template.place, Place::Metadata(_));
     template.pod.as_deref().into_iter().flat_map(move |pod| {
-        let is_brought =
-            move |name: &&str| is_metadata || scheduling_gates(pod).any(|gate| gate == *name);
-        propagated(pod).filter(is_brought)
+        // Both lists are the user's, and may be long.
+        let carried: BTreeSet<&str> = scheduling_gates(pod).collect();
+        propagated(pod).filter(move |name| is_metadata || carried.contains(name))
     })
 }
 

@@ -1,6 +1,7 @@
 //! How one workload stands, for readers of `visibility.sluice.dev`: who holds what it lacks is gathered a part at a time, so
 //! that no decision waits for it. What has to end for it is worked out by whoever has asked.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use k8s_openapi::jiff::Timestamp;
@@ -333,8 +334,9 @@ fn gates_of_pod(pod: &PodRecord) -> Vec<String> {
     if !pod.is_held_by_gates() {
         gates.clear();
     }
+    let listed: BTreeSet<&str> = pod.propagated.iter().map(|name| &**name).collect();
     let others = pod.other_gates.iter();
-    let others = others.filter(|gate| gates.is_empty() || !pod.propagated.contains(gate));
+    let others = others.filter(|gate| gates.is_empty() || !listed.contains(&***gate));
     let others: Vec<String> = others.map(ToString::to_string).collect();
     gates.extend(others);
     gates.sort();

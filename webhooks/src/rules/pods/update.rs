@@ -186,8 +186,9 @@ fn check_propagated(old: &Value, new: &Value) -> Option<Problem> {
             None
         }
     };
+    let listed: BTreeSet<&str> = gates::propagated(old).collect();
     let removed = gates::gates_removed(old, new).into_iter();
-    let mut removed = removed.filter(|name| gates::propagated(old).any(|listed| listed == *name));
+    let mut removed = removed.filter(|name| listed.contains(name));
     let field = "spec.schedulingGates";
     let is_deactivated = annotation(new, DEACTIVATED_BY_ANNOTATION).is_some();
     removed.find_map(|name| match holder(name) {
