@@ -26,8 +26,8 @@ const CRATES: [&str; 8] = [
 const PLUGIN: &str = "cli";
 /// The crate of the process, at the top of the workspace.
 const PROCESS: &str = "";
-/// One object whose methods are spread over the files of its folder: these name each other through it.
-const ONE_OBJECT: &str = "controller";
+/// Objects whose methods are spread over the files of their folders: the files name the object through its folder.
+const OBJECTS: [&[&str]; 2] = [&["controller"], &["controller", "kinds"]];
 /// A folder with more entries than others.
 const CROWDED: (&str, &str) = (PROCESS, "plan");
 /// Lines of a source file. Whoever exceeds it has more than one subject.
@@ -48,8 +48,7 @@ fn arrows(sources: &[Source]) -> BTreeMap<String, Arrows> {
             |module: &&[String]| module.starts_with(&source.module) && **module != *source.module;
         let is_folder = source.is_folder || modules.iter().any(has_below);
         for used in source.uses(&modules) {
-            let is_within = source.module.first().is_some_and(|one| one == ONE_OBJECT);
-            if is_within && used == [ONE_OBJECT] {
+            if OBJECTS.iter().any(|object| used == *object) && source.module.starts_with(&used) {
                 continue;
             }
             let pairs = source.module.iter().zip(&used);

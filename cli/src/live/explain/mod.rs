@@ -5,14 +5,14 @@
 
 mod answer;
 mod estimate;
+mod events;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use clap::Args;
-use k8s_openapi::api::core::v1::{Event, Pod};
 use k8s_openapi::jiff::Timestamp;
-use kube::api::{Api, ListParams};
+use kube::api::Api;
 use kube::{Client, ResourceExt as _};
 use serde::{Deserialize as _, Serialize};
 use serde_json::Value;
@@ -20,6 +20,8 @@ use sluice_crds::{ClusterQueue, Quantity, Workload};
 use sluice_kinds::gates;
 
 use self::answer::Answer;
+use self::events::last_event;
+pub use self::events::{events_about, told_at};
 use super::jobs::{Job, State};
 use super::list::Objects;
 use super::outcome::{EXIT_CODES, Ended, LiveError, object_name, shown};
@@ -27,9 +29,7 @@ use super::queues::{Node, trees};
 use super::seen::{self, Unseen};
 use super::steer::{is_of, kind_of};
 use crate::cluster::age::age;
-use crate::cluster::{
-    Cluster, ClusterError, Connection, Format, Namespaces, Served, Tell, Told, answer,
-};
+use crate::cluster::{Cluster, Connection, Format, Namespaces, Served, Tell, Told, answer};
 use crate::simulate::{Estimate, parse_span};
 use crate::table::{NONE, columns, fields};
 
@@ -207,48 +207,6 @@ async fn queue(client: &Client, name: &str) -> Option<Node> {
     let nodes = trees(&[queue], &[]);
     let node = nodes.into_iter().find(|node| node.kind == "ClusterQueue")?;
     Some(Node { depth: 0, ..node })
-}
-
-/// What Sluice last told about a pod.
-async fn last_event(client: &Client, namespace: &str, name: &str) -> Vec<(String, String)> {
-    let pods: Api<Pod> = Api::namespaced(client.clone(), namespace);
-    let Ok(pod) = answer("read the pod", pods.get_metadata(name)).await else {
-        return Vec::new();
-    };
-    let uid = pod.uid().unwrap_or_default();
-    let events = events_about(client, namespace, &uid).await;
-    let last = events.unwrap_or_default().into_iter().max_by_key(told_at);
-    let told = last.map(|event| {
-        (
-            event.reason.unwrap_or_default(),
-            event.message.unwrap_or_default(),
-        )
-    });
-    told.into_iter().collect()
-}
-
-/// What Sluice told about the object with this UID.
-///
-/// # Errors
-/// The API server refuses or does not answer.
-pub async fn events_about(
-    client: &Client,
-    namespace: &str,
-    uid: &str,
-) -> Result<Vec<Event>, ClusterError> {
-    let fields = format!("involvedObject.uid={uid}");
-    let events: Api<Event> = Api::namespaced(client.clone(), namespace);
-    let params = ListParams::default().fields(&fields);
-    let mut found = answer("list events", events.list(&params)).await?.items;
-    found.retain(|event| event.reporting_component.as_deref() == Some("sluice"));
-    Ok(found)
-}
-
-/// When an event was told last.
-pub fn told_at(event: &Event) -> Option<Timestamp> {
-    let series = event.series.as_ref();
-    let last = series.and_then(|series| series.last_observed_time.clone());
-    last.or(event.event_time.clone()).map(|at| at.0)
 }
 
 /// What visibility.sluice.dev says about a job. Of one that gates hold there is no more to say.

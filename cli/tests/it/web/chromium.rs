@@ -6,10 +6,14 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context as _, Result, ensure};
+use fantoccini::wd::WebDriverCompatibleCommand;
+use fantoccini::{Client, ClientBuilder};
+use http::Method;
+use hyper_util::client::legacy::connect::HttpConnector;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use sluice_testbed::eventually;
-use thirtyfour::{ChromiumLikeCapabilities as _, DesiredCapabilities, WebDriver};
+use url::{ParseError, Url};
 
 const DEADLINE: std::time::Duration = std::time::Duration::from_mins(2);
 /// What looks at the page as those do who can't see it.
@@ -30,7 +34,7 @@ const FLAGS: [&str; 10] = [
 /// A browser with one page.
 pub(super) struct Browser {
     driver: Child,
-    page: WebDriver,
+    page: Client,
     profile: PathBuf,
 }
 
@@ -60,16 +64,14 @@ impl Browser {
         // What it says later must find a reader.
         std::thread::spawn(move || lines.for_each(drop));
         let profile = std::env::temp_dir().join(format!("{test}-{}", std::process::id()));
-        let mut wanted = DesiredCapabilities::chrome();
-        for flag in FLAGS {
-            wanted.add_arg(flag)?;
-        }
-        wanted.add_arg(&format!("--user-data-dir={}", profile.display()))?;
-        let server = format!(
-            "http://127.0.0.1:{}",
-            port.context("chromedriver names no port")?
-        );
-        let page = WebDriver::new(server, wanted).await?;
+        let profile_flag = format!("--user-data-dir={}", profile.display());
+        let flags: Vec<&str> = FLAGS.into_iter().chain([&*profile_flag]).collect();
+        let wanted = json!({"browserName": "chrome", "goog:chromeOptions": {"args": flags}});
+        let port = port.context("chromedriver names no port")?;
+        let page = ClientBuilder::new(HttpConnector::new())
+            .capabilities(serde_json::from_value(wanted)?)
+            .connect(&format!("http://127.0.0.1:{port}"))
+            .await?;
         Ok(Some(Self {
             driver,
             page,
@@ -87,15 +89,15 @@ impl Browser {
 
     /// Opens an address in another tab, and looks at that.
     pub(super) async fn open_tab(&self, address: &str) -> Result<()> {
-        let tab = self.page.new_tab().await?;
-        self.page.switch_to_window(tab).await?;
+        let tab = self.page.new_window(true).await?;
+        self.page.switch_to_window(tab.handle).await?;
         self.open(address).await
     }
 
     /// What a function in the page returns.
     pub(super) async fn run<T: DeserializeOwned>(&self, body: &str) -> Result<T> {
         let returned = self.page.execute(body, Vec::new()).await?;
-        Ok(serde_json::from_value(returned.json().clone())?)
+        Ok(serde_json::from_value(returned)?)
     }
 
     /// The text of the page, as it is shown.
@@ -155,8 +157,9 @@ impl Browser {
         self.devtools("Emulation.setEmulatedMedia", media).await
     }
 
-    async fn devtools(&self, command: &str, arguments: Value) -> Result<()> {
-        self.page.cdp().send_raw(command, arguments).await?;
+    async fn devtools(&self, command: &'static str, arguments: Value) -> Result<()> {
+        let command = DevtoolsCommand { command, arguments };
+        self.page.issue_cmd(command).await?;
         Ok(())
     }
 
@@ -166,8 +169,8 @@ impl Browser {
             "{source}; const done = arguments[arguments.length - 1]; axe.run(document).then((found) => done(found.violations \
              .map(({{ id, nodes }}) => `${{id}}: ${{nodes.map(({{ html }}) => html).join(', ')}}`)), (error) => done([String(error)]));"
         );
-        let returned = self.page.execute_async(script, Vec::new()).await?;
-        Ok(serde_json::from_value(returned.json().clone())?)
+        let returned = self.page.execute_async(&script, Vec::new()).await?;
+        Ok(serde_json::from_value(returned)?)
     }
 
     /// Keeps a picture of the page, where the environment says that somebody wants to look at it.
@@ -176,11 +179,30 @@ impl Browser {
             return Ok(());
         };
         let path = PathBuf::from(folder).join(format!("{name}.png"));
-        Ok(self.page.screenshot(&path).await?)
+        Ok(std::fs::write(path, self.page.screenshot().await?)?)
     }
 
     pub(super) async fn end(self) -> Result<()> {
-        Ok(self.page.clone().quit().await?)
+        Ok(self.page.clone().close().await?)
+    }
+}
+
+/// A command of the DevTools protocol, which chromedriver passes on.
+#[derive(Debug)]
+struct DevtoolsCommand {
+    command: &'static str,
+    arguments: Value,
+}
+
+impl WebDriverCompatibleCommand for DevtoolsCommand {
+    fn endpoint(&self, driver: &Url, session: Option<&str>) -> Result<Url, ParseError> {
+        let session = session.unwrap_or_default();
+        driver.join(&format!("session/{session}/goog/cdp/execute"))
+    }
+
+    fn method_and_body(&self, _url: &Url) -> (Method, Option<String>) {
+        let body = json!({"cmd": self.command, "params": self.arguments});
+        (Method::POST, Some(body.to_string()))
     }
 }
 

@@ -1,0 +1,56 @@
+//! What Sluice told about an object by events.
+//!
+//! Must not know what is made of them.
+
+use k8s_openapi::api::core::v1::{Event, Pod};
+use k8s_openapi::jiff::Timestamp;
+use kube::api::{Api, ListParams};
+use kube::{Client, ResourceExt as _};
+
+use crate::cluster::{ClusterError, answer};
+
+/// What Sluice last told about a pod.
+pub(super) async fn last_event(
+    client: &Client,
+    namespace: &str,
+    name: &str,
+) -> Vec<(String, String)> {
+    let pods: Api<Pod> = Api::namespaced(client.clone(), namespace);
+    let Ok(pod) = answer("read the pod", pods.get_metadata(name)).await else {
+        return Vec::new();
+    };
+    let uid = pod.uid().unwrap_or_default();
+    let events = events_about(client, namespace, &uid).await;
+    let last = events.unwrap_or_default().into_iter().max_by_key(told_at);
+    let told = last.map(|event| {
+        (
+            event.reason.unwrap_or_default(),
+            event.message.unwrap_or_default(),
+        )
+    });
+    told.into_iter().collect()
+}
+
+/// What Sluice told about the object with this UID.
+///
+/// # Errors
+/// The API server refuses or does not answer.
+pub async fn events_about(
+    client: &Client,
+    namespace: &str,
+    uid: &str,
+) -> Result<Vec<Event>, ClusterError> {
+    let fields = format!("involvedObject.uid={uid}");
+    let events: Api<Event> = Api::namespaced(client.clone(), namespace);
+    let params = ListParams::default().fields(&fields);
+    let mut found = answer("list events", events.list(&params)).await?.items;
+    found.retain(|event| event.reporting_component.as_deref() == Some("sluice"));
+    Ok(found)
+}
+
+/// When an event was told last.
+pub fn told_at(event: &Event) -> Option<Timestamp> {
+    let series = event.series.as_ref();
+    let last = series.and_then(|series| series.last_observed_time.clone());
+    last.or(event.event_time.clone()).map(|at| at.0)
+}
