@@ -375,14 +375,8 @@ impl Cluster {
         }
         self.selectors
             .insert(name.to_owned(), selector.and_then(Result::ok));
-        self.queues.insert(
-            name.to_owned(),
-            Kept {
-                generation: queue.metadata.generation,
-                status: queue.status.unwrap_or_default(),
-                fault: broken.map(Fault::Broken),
-            },
-        );
+        let kept = Kept::new(&queue.metadata, queue.status, broken);
+        self.queues.insert(name.to_owned(), kept);
         let queue =
             translated.unwrap_or_else(|_| translate::uncountable_cluster_queue(name, &queue.spec));
         let mut events = vec![Event::UpsertClusterQueue(queue)];
@@ -396,11 +390,8 @@ impl Cluster {
             return vec![Event::RemoveCohort(name.into())];
         };
         let translated = translate::cohort(name, &cohort.spec);
-        let kept = Kept {
-            generation: cohort.metadata.generation,
-            status: cohort.status.unwrap_or_default(),
-            fault: (translated.as_ref().err()).map(|problems| Fault::Broken(summarize(problems))),
-        };
+        let broken = (translated.as_ref().err()).map(|problems| summarize(problems));
+        let kept = Kept::new(&cohort.metadata, cohort.status, broken);
         self.cohorts.insert(name.to_owned(), kept);
         let cohort = translated.unwrap_or_else(|_| sluice_engine::Cohort {
             parent: cohort.spec.parent_name.as_deref().map(Into::into),
@@ -417,11 +408,8 @@ impl Cluster {
         };
         let status = queue.status.unwrap_or_default();
         let translated = translate::local_queue(&key, &queue.spec, &status);
-        let kept = Kept {
-            generation: queue.metadata.generation,
-            status,
-            fault: (translated.as_ref().err()).map(|problems| Fault::Broken(summarize(problems))),
-        };
+        let broken = (translated.as_ref().err()).map(|problems| summarize(problems));
+        let kept = Kept::new(&queue.metadata, Some(status), broken);
         self.local_queues.insert(key.clone(), kept);
         // As a ClusterQueue that can't be counted.
         let local_queue = translated.unwrap_or_else(|_| sluice_engine::LocalQueue {

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use k8s_openapi::api::core::v1::ObjectReference;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use sluice_gates::GroupKind;
 
 /// Which watch an observation comes from: a fixed kind, the objects of a JobKind, or what gates wait for.
@@ -72,5 +74,49 @@ impl Source {
             self,
             Self::ResourceClaimTemplate | Self::Jobs(..) | Self::Dependencies(..)
         )
+    }
+
+    /// Its object with this metadata, to tell something about.
+    pub fn reference(&self, metadata: &ObjectMeta) -> ObjectReference {
+        ObjectReference {
+            api_version: Some(self.api_version()),
+            kind: Some(self.kind().to_owned()),
+            namespace: metadata.namespace.clone(),
+            name: metadata.name.clone(),
+            uid: metadata.uid.clone(),
+            ..ObjectReference::default()
+        }
+    }
+
+    fn api_version(&self) -> String {
+        match self {
+            Self::Namespace | Self::LimitRange | Self::Pod => "v1".to_owned(),
+            Self::RuntimeClass => "node.k8s.io/v1".to_owned(),
+            Self::PriorityClass => "scheduling.k8s.io/v1".to_owned(),
+            Self::ResourceClaimTemplate => "resource.k8s.io/v1".to_owned(),
+            _ => format!("{}/{}", sluice_crds::GROUP, sluice_crds::VERSION),
+        }
+    }
+
+    /// The kind of its objects.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::ResourceFlavor => "ResourceFlavor",
+            Self::Cohort => "Cohort",
+            Self::ClusterQueue => "ClusterQueue",
+            Self::LocalQueue => "LocalQueue",
+            Self::WorkloadPriorityClass => "WorkloadPriorityClass",
+            Self::JobKind => "JobKind",
+            Self::Gate => "Gate",
+            Self::Workload => "Workload",
+            Self::Pod => "Pod",
+            Self::Namespace => "Namespace",
+            Self::LimitRange => "LimitRange",
+            Self::RuntimeClass => "RuntimeClass",
+            Self::ResourceClaimTemplate => "ResourceClaimTemplate",
+            Self::PriorityClass => "PriorityClass",
+            // Objects of these kinds are read where they are watched, and tell of themselves.
+            Self::Jobs(..) | Self::Dependencies(..) => "Job",
+        }
     }
 }

@@ -15,7 +15,6 @@ use crate::cache::workload::Owner;
 use crate::cache::{
     JobKey, JobRecord, PodKey, Revision, Subject, Uid, WorkloadKey, WorkloadRecord,
 };
-use crate::controller::reports::unreadable::reference;
 use crate::process::invariants::violated;
 
 /// An object that a watch has seen.
@@ -201,7 +200,7 @@ impl Controller {
     }
 
     fn workload_applied(&mut self, object: DynamicObject) {
-        let about = reference(&Source::Workload, &object.metadata);
+        let about = Source::Workload.reference(&object.metadata);
         let (key, mut record) = match WorkloadRecord::read(object) {
             Ok(read) => read,
             Err(error) => {

@@ -3,6 +3,7 @@
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::DynamicObject;
 use serde::de::DeserializeOwned;
 
@@ -26,14 +27,23 @@ pub enum Fault {
     Unreadable(String),
 }
 
+impl<Status: Default> Kept<Status> {
+    /// An object that was read. What is wrong with it says why it can't be used.
+    pub fn new(metadata: &ObjectMeta, status: Option<Status>, broken: Option<String>) -> Self {
+        Self {
+            generation: metadata.generation,
+            status: status.unwrap_or_default(),
+            fault: broken.map(Fault::Broken),
+        }
+    }
+}
+
 impl<Status> Kept<Status> {
     /// Whether the object can't be used at all.
     pub fn is_broken(&self) -> bool {
         matches!(self.fault, Some(Fault::Broken(_)))
     }
-}
 
-impl<Status> Kept<Status> {
     /// The object can't be read any more.
     pub fn cannot_be_read(&mut self, object: &DynamicObject, error: &str) {
         self.generation = object.metadata.generation;
@@ -64,9 +74,5 @@ pub fn unknown<Status: DeserializeOwned + Default>(
 ) -> Kept<Status> {
     let status = object.data.get("status").cloned();
     let status = status.and_then(|status| serde_json::from_value(status).ok());
-    Kept {
-        generation: object.metadata.generation,
-        status: status.unwrap_or_default(),
-        fault: Some(Fault::Broken(error.to_owned())),
-    }
+    Kept::new(&object.metadata, status, Some(error.to_owned()))
 }

@@ -6,7 +6,6 @@ use sluice_kinds::pod::PodMode;
 
 use crate::cache::{Source, Subject, Uid};
 use crate::controller::Controller;
-use crate::controller::reports::unreadable::reference;
 
 impl Controller {
     /// Takes in a queue, a flavor, a class, a Gate, a namespace or what is added to pods; `None` if it is gone.
@@ -56,7 +55,7 @@ impl Controller {
                     self.engine.apply(event);
                 }
                 if let Some(object) = object {
-                    let about = reference(source, &object.metadata);
+                    let about = source.reference(&object.metadata);
                     let (error, is_in_force) = (unreadable.error, unreadable.is_in_force);
                     self.cannot_be_read(source, about, &error, is_in_force);
                 }

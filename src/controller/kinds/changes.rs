@@ -34,24 +34,20 @@ impl Kinds {
     /// Takes in a JobKind. Returns whether objects have to be read anew.
     pub(super) fn put(&mut self, object: &JobKind, now: Moment) -> bool {
         let name: Arc<str> = object.metadata.name.as_deref().unwrap_or_default().into();
-        let kept = |fault| Kept {
-            generation: object.metadata.generation,
-            status: object.status.clone().unwrap_or_default(),
-            fault,
-        };
+        let kept = Kept::new(&object.metadata, object.status.clone(), None);
         if let Some(entry) = self.entries.get_mut(&name)
             && entry.spec == object.spec
             && !entry.is_retiring
             && !entry.kept.is_broken()
         {
-            entry.kept = kept(None);
+            entry.kept = kept;
             return false;
         }
         self.remove(&name);
         self.lives += 1;
         let mut entry = Entry {
             created: object.metadata.creation_timestamp.as_ref().map(|at| at.0),
-            kept: kept(None),
+            kept,
             spec: object.spec.clone(),
             compiled: None,
             resource: None,

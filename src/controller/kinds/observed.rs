@@ -7,7 +7,6 @@ use super::standing::Standing;
 use super::{News, Report};
 use crate::cache::Source;
 use crate::controller::Controller;
-use crate::controller::reports::unreadable::reference;
 use crate::jobkinds::webhook_rules::Rule;
 
 impl Controller {
@@ -27,7 +26,7 @@ impl Controller {
             Err(error) => {
                 let error = error.to_string();
                 let is_in_force = self.kinds.put_unreadable(object, &error, self.now.moment);
-                let about = reference(&Source::JobKind, &object.metadata);
+                let about = Source::JobKind.reference(&object.metadata);
                 self.cannot_be_read(&Source::JobKind, about, &error, is_in_force);
             }
         }

@@ -4,7 +4,6 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::ObjectReference;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use tracing::warn;
 
 use crate::cache::Source;
@@ -31,7 +30,7 @@ impl Controller {
         let of_source = self.unreadable.0.entry(source.clone()).or_default();
         let before = of_source.insert(place, error.to_owned());
         let count = of_source.len();
-        self.metrics.process.unreadable(kind(source), count);
+        self.metrics.process.unreadable(source.kind(), count);
         if before.as_deref() == Some(error) {
             return;
         }
@@ -40,7 +39,7 @@ impl Controller {
             ?source,
             namespace, name, error, is_in_force, "object can't be read"
         );
-        let kind = kind(source);
+        let kind = source.kind();
         let text = match source {
             Source::Workload if is_in_force => format!(
                 "This Workload can't be read: {error}; it keeps the quota that it was admitted with"
@@ -70,51 +69,7 @@ impl Controller {
         let place = (namespace.to_owned(), name.to_owned());
         if of_source.remove(&place).is_some() {
             let count = of_source.len();
-            self.metrics.process.unreadable(kind(source), count);
+            self.metrics.process.unreadable(source.kind(), count);
         }
-    }
-}
-
-/// An object from a watch, to tell something about.
-pub fn reference(source: &Source, metadata: &ObjectMeta) -> ObjectReference {
-    ObjectReference {
-        api_version: Some(api_version(source)),
-        kind: Some(kind(source).to_owned()),
-        namespace: metadata.namespace.clone(),
-        name: metadata.name.clone(),
-        uid: metadata.uid.clone(),
-        ..ObjectReference::default()
-    }
-}
-
-fn api_version(source: &Source) -> String {
-    match source {
-        Source::Namespace | Source::LimitRange | Source::Pod => "v1".to_owned(),
-        Source::RuntimeClass => "node.k8s.io/v1".to_owned(),
-        Source::PriorityClass => "scheduling.k8s.io/v1".to_owned(),
-        Source::ResourceClaimTemplate => "resource.k8s.io/v1".to_owned(),
-        _ => format!("{}/{}", sluice_crds::GROUP, sluice_crds::VERSION),
-    }
-}
-
-/// The kind of the objects from a source.
-fn kind(source: &Source) -> &'static str {
-    match source {
-        Source::ResourceFlavor => "ResourceFlavor",
-        Source::Cohort => "Cohort",
-        Source::ClusterQueue => "ClusterQueue",
-        Source::LocalQueue => "LocalQueue",
-        Source::WorkloadPriorityClass => "WorkloadPriorityClass",
-        Source::JobKind => "JobKind",
-        Source::Gate => "Gate",
-        Source::Workload => "Workload",
-        Source::Pod => "Pod",
-        Source::Namespace => "Namespace",
-        Source::LimitRange => "LimitRange",
-        Source::RuntimeClass => "RuntimeClass",
-        Source::ResourceClaimTemplate => "ResourceClaimTemplate",
-        Source::PriorityClass => "PriorityClass",
-        // Objects of these kinds are read where they are watched, and tell of themselves.
-        Source::Jobs(..) | Source::Dependencies(..) => "Job",
     }
 }
