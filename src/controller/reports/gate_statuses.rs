@@ -1,11 +1,8 @@
-//! The statuses of Gates, and what gates hold of a LocalQueue. When statuses are written lies in `statuses.rs`.
+//! The statuses of Gates. What gates hold of a LocalQueue is in `backlog.rs`; when statuses are written, in `statuses.rs`.
 
-use std::sync::Arc;
-
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
 use kube::api::ApiResource;
-use sluice_crds::{AppliesTo, GateSpec, GateStatus, GatedObject};
+use sluice_crds::{AppliesTo, GateSpec, GateStatus};
 
 use super::statuses::Statuses;
 use crate::cache::ObjectCache;
@@ -146,44 +143,4 @@ fn broken() -> ConditionUpdate {
         reason: "Invalid",
         message: "The Gate is not valid: objects get the gate if they match those parts of spec.appliesTo that can be followed, and objects without a queue do not".to_owned(),
     }
-}
-
-/// The oldest objects that gates hold of the LocalQueue at `place`.
-pub(super) fn oldest_gated(
-    objects: &ObjectCache,
-    kinds: &Kinds,
-    place: &(Arc<str>, String),
-) -> Vec<GatedObject> {
-    let held = objects.held().into_iter();
-    let held = held.flat_map(|held| held.of_queue(place).take(NAMED_MAX));
-    let oldest = gate_status::oldest(held);
-    let named = oldest.into_iter();
-    named
-        .map(|held| GatedObject {
-            kind: gate_status::kind_of(held, &|name| kinds.name_of_kind(name)),
-            name: held.name.to_string(),
-            gates: objects
-                .gates_of(&held.subject)
-                .map_or_else(Vec::new, |gated| {
-                    gated.gates.names().map(ToString::to_string).collect()
-                }),
-            since: Time(held.created.unwrap_or_default()),
-        })
-        .collect()
-}
-
-/// Which gates hold more of the LocalQueue at `place` than their Gates say, if there is such a gate.
-pub(super) fn queue_backlog(
-    cluster: &Cluster,
-    objects: &ObjectCache,
-    place: &(Arc<str>, String),
-    now: Timestamp,
-) -> Option<ConditionUpdate> {
-    let held = objects.held_of_queue(place).into_iter();
-    let with_threshold = held.filter_map(|(gate, held)| {
-        let object = cluster.gates.get(gate)?;
-        let backlog = object.spec.backlog.as_ref()?;
-        Some((gate.object_name()?, backlog, held))
-    });
-    gate_status::queue_backlog(with_threshold, now)
 }

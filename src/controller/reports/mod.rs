@@ -3,6 +3,7 @@
 //!
 //! Must not know who is admitted next, nor clients.
 
+mod backlog;
 pub(super) mod events;
 pub(super) mod explaining;
 pub(super) mod finding;

@@ -11,7 +11,7 @@ use serde_json::Value;
 use sluice_crds::{ClusterQueue, Cohort, JobKind, JobKindStatus, LocalQueue, LocalQueueStatus};
 use sluice_engine::{CohortName, Engine, QueueName};
 
-use super::gate_statuses::{oldest_gated, queue_backlog};
+use super::backlog::{oldest_gated, queue_backlog};
 use crate::cache::ObjectCache;
 use crate::cache::cluster::{Cluster, Fault, Kept};
 use crate::cache::conditions::{self, ConditionUpdate, Type};
