@@ -23,7 +23,7 @@ const KINDS: [(&str, &str); 2] = [
 ];
 /// The page that says what to do before, and under which heading.
 const PAGE: &str = include_str!("../../docs/installing.md");
-const HEADING: &str = "### Upgrading to it";
+const HEADING: &str = "### From versions without `sluice-declared`";
 
 /// The configuration of this kind and name, as it is stored.
 async fn get(scene: &Scene<'_>, kind: &str, name: &str) -> Result<Value> {

@@ -4,7 +4,7 @@
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use sluice_crds::{
-    ADMISSION_ANNOTATION, PROPAGATED_GATES_ANNOTATION, QUEUE_GATE, QUEUE_NAME_LABEL,
+    ADMISSION_ANNOTATION, MANAGED_LABEL, PROPAGATED_GATES_ANNOTATION, QUEUE_GATE, QUEUE_NAME_LABEL,
 };
 
 use super::{Objects, sample, stop};
@@ -164,6 +164,8 @@ async fn listing_spark(scene: &Scene<'_>) -> Result<()> {
     listing["metadata"]["labels"] = Value::Null;
     listing["spec"]["driver"]["annotations"] =
         json!({(PROPAGATED_GATES_ANNOTATION): "licence.example/free"});
+    // Sluice looks only after pods with it.
+    listing["spec"]["driver"]["labels"] = json!({(MANAGED_LABEL): "true"});
     let created = Objects::like(scene, &listing).create(&listing).await?;
     let mut driver = pod(&created, "spark-driver", From::Metadata("/spec/driver"))?;
     // As a webhook of somebody else adds it.
