@@ -3,9 +3,9 @@
 
 use std::sync::Arc;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use kube::api::DynamicObject;
-use sluice_crds::{JobKind, JobKindSpec};
+use sluice_crds::{JobKind, JobKindSpec, JobKindStatus};
 use sluice_kinds::CompiledKind;
 use sluice_kinds::problem::summarize;
 
@@ -44,23 +44,7 @@ impl Kinds {
             return false;
         }
         self.remove(&name);
-        self.lives += 1;
-        let mut entry = Entry {
-            created: object.metadata.creation_timestamp.as_ref().map(|at| at.0),
-            kept,
-            spec: object.spec.clone(),
-            compiled: None,
-            resource: None,
-            rule: Rule::None,
-            standing: Standing::Starting,
-            misfit: None,
-            has_listed: false,
-            is_retiring: false,
-            unserved_since: None,
-            life: self.lives,
-            since: now,
-            has_task: false,
-        };
+        let mut entry = self.entry(&object.metadata, kept, object.spec.clone(), now);
         match CompiledKind::compile(object) {
             Ok(compiled) if self.is_read(&compiled.group, &compiled.kind) => {
                 entry.standing = unavailable(
@@ -109,15 +93,31 @@ impl Kinds {
             kind: field("kind"),
             ..JobKindSpec::default()
         };
+        let mut entry = self.entry(&object.metadata, unknown(object, error), spec, now);
+        entry.rule = Rule::Undecided;
+        entry.standing = unavailable("Invalid", format!("The JobKind can't be read: {error}"));
+        self.entries.insert(name, entry);
+        self.publish_rules();
+        false
+    }
+
+    /// A JobKind in a new life, of which nothing is found out yet.
+    fn entry(
+        &mut self,
+        metadata: &ObjectMeta,
+        kept: Kept<JobKindStatus>,
+        spec: JobKindSpec,
+        now: Moment,
+    ) -> Entry {
         self.lives += 1;
-        let entry = Entry {
-            created: object.metadata.creation_timestamp.as_ref().map(|at| at.0),
-            kept: unknown(object, error),
+        Entry {
+            created: metadata.creation_timestamp.as_ref().map(|at| at.0),
+            kept,
             spec,
             compiled: None,
             resource: None,
-            rule: Rule::Undecided,
-            standing: unavailable("Invalid", format!("The JobKind can't be read: {error}")),
+            rule: Rule::None,
+            standing: Standing::Starting,
             misfit: None,
             has_listed: false,
             is_retiring: false,
@@ -125,10 +125,7 @@ impl Kinds {
             life: self.lives,
             since: now,
             has_task: false,
-        };
-        self.entries.insert(name, entry);
-        self.publish_rules();
-        false
+        }
     }
 
     /// Lists the objects again that may have the pods of this JobKind's objects: nobody has known yet
