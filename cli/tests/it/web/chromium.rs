@@ -4,8 +4,9 @@
 use std::io::{BufRead as _, BufReader};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result, bail, ensure};
 use fantoccini::wd::WebDriverCompatibleCommand;
 use fantoccini::{Client, ClientBuilder};
 use http::Method;
@@ -17,7 +18,7 @@ use url::{ParseError, Url};
 
 const DEADLINE: std::time::Duration = std::time::Duration::from_mins(2);
 /// What looks at the page as those do who can't see it.
-const AXE: &str = "axe-core@4.14.1";
+const AXE_PACKAGE: &str = "axe-core@4.14.1";
 const FLAGS: [&str; 10] = [
     "--headless=new",
     "--no-sandbox",
@@ -206,14 +207,22 @@ impl WebDriverCompatibleCommand for DevtoolsCommand {
     }
 }
 
-/// The script of axe-core, which npm brings; None and a line where there is no npm.
-pub(super) fn axe() -> Result<Option<String>> {
+/// The script of axe-core, which npm brings once for all tests; None and a line where there is no npm.
+pub(super) fn axe() -> Result<Option<&'static str>> {
+    static AXE: OnceLock<Result<Option<String>, String>> = OnceLock::new();
+    match AXE.get_or_init(|| brought().map_err(|error| format!("{error:#}"))) {
+        Ok(script) => Ok(script.as_deref()),
+        Err(error) => bail!("{AXE_PACKAGE}: {error}"),
+    }
+}
+
+fn brought() -> Result<Option<String>> {
     let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("axe");
     std::fs::create_dir_all(&folder)?;
     let script = folder.join("package/axe.min.js");
     if !script.exists() {
         let packed = Command::new("npm")
-            .args(["pack", "--silent", AXE])
+            .args(["pack", "--silent", AXE_PACKAGE])
             .current_dir(&folder)
             .output();
         let packed = match packed {
@@ -229,7 +238,7 @@ pub(super) fn axe() -> Result<Option<String>> {
             .args(["-xzf", packed.trim(), "package/axe.min.js"])
             .current_dir(&folder)
             .status()?;
-        ensure!(unpack.success(), "{AXE} can't be unpacked");
+        ensure!(unpack.success(), "{AXE_PACKAGE} can't be unpacked");
     }
     Ok(Some(std::fs::read_to_string(script)?))
 }
