@@ -58,13 +58,13 @@ async fn quota_decides_which_pods_are_ungated_and_nodes_which_run() -> Result<()
             .await?;
         scene.see_so_many("gated", 2, is_scheduling_gated).await?;
         scene.see_account("cpu", ("4", "2", "2"), 2).await?;
-        let queue = scene.get("ClusterQueue", ns).await?;
-        assert_eq!(
-            queue["status"]["pendingRequests"],
-            json!({"cpu": "2", "pods": "2"}),
-            "{queue}"
-        );
-        assert_eq!(queue["status"]["admittedWorkloads"], 4, "{queue}");
+        let requests = json!({"cpu": "2", "pods": "2"});
+        scene
+            .see("ClusterQueue", ns, "four admitted, two pending", |queue| {
+                let status = &queue["status"];
+                status["admittedWorkloads"] == 4 && status["pendingRequests"] == requests
+            })
+            .await?;
 
         let large = own_node(scene, "large").resource("cpu", "8");
         scene.cp.add_node(large).await?;
