@@ -194,15 +194,14 @@ async fn a_job_without_nodes_gives_its_quota_back_and_comes_again() -> Result<()
     let shared = Sluice::shared(bed::BINARY);
     bed::shared("reserve-job", async |scene| {
         impatient_queue(scene, json!({ "baseSeconds": 1, "maxSeconds": 2 })).await?;
-        let pods = scene.record("Pod").await?;
+        let (pods, workloads) = (scene.record("Pod").await?, scene.record("Workload").await?);
         scene
             .create(&homeless_job(scene, "homeless").runs("0.5").json())
             .await?;
-        scene.see_admitted("homeless").await?;
+        workloads.see("an admission", is_admitted).await?;
         scene.create(&Job::new("next").queue("q").json()).await?;
-        let workload = scene
-            .see_workload("homeless", "evicted", |w| is(w, "Evicted"))
-            .await?;
+        // It is admitted again a second later.
+        let workload = workloads.see("an eviction", |w| is(w, "Evicted")).await?;
         let message = "Not all pods were bound to nodes within spec.reservation.timeoutSeconds of the ClusterQueue";
         let evicted = condition(&workload, "Evicted");
         assert_eq!(evicted, Some(("True", "ReservationTimeout", message)));
@@ -372,15 +371,16 @@ async fn a_job_whose_release_is_refused_frees_its_quota() -> Result<()> {
                 &["spec", "template", "spec", "schedulingGates"],
                 json!([{ "name": QUEUE_GATE }]),
             );
+        let workloads = scene.record("Workload").await?;
         scene.create(&job.json()).await?;
-        scene.see_admitted("denied").await?;
+        workloads.see("an admission", is_admitted).await?;
         scene.create(&Job::new("next").queue("q").json()).await?;
-        // While its pod is not made in time, it is evicted for that.
+        // While its pod is not made in time, it is evicted for that; it is admitted again a second later.
         let is_blocked = |w: &Value| {
             condition(w, "Evicted").is_some_and(|(s, r, _)| (s, r) == ("True", "ReleaseBlocked"))
         };
-        let workload = scene
-            .see_workload("denied", "evicted as it can't be released", is_blocked)
+        let workload = workloads
+            .see("an eviction as it can't be released", is_blocked)
             .await?;
         let (.., message) = condition(&workload, "Evicted").unwrap();
         ensure!(

@@ -70,6 +70,16 @@ impl History {
         .await
     }
 
+    /// Waits until an object was so at some time, and returns it as it was: for what passes too soon to be looked at.
+    pub async fn see(&self, what: &str, is_so: impl Fn(&Value) -> bool) -> Result<Value> {
+        eventually(what, DEADLINE, async || {
+            let mut revisions = self.so_far().into_iter();
+            let found = revisions.find(|r| !r.is_deleted && is_so(&r.object));
+            found.map(|r| r.object).ok_or("it was not so yet")
+        })
+        .await
+    }
+
     /// All that is recorded so far.
     pub fn so_far(&self) -> Vec<Revision> {
         lock(&self.revisions).clone()
