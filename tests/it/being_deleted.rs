@@ -80,7 +80,7 @@ async fn a_pod_of_a_group_is_counted_whatever_its_labels_say(admission: Admissio
 async fn terminates(admission: Admission, pod: Pod) -> Result<()> {
     play(admission, "deleted-pod", async |scene| {
         scene.queue(&[quota("cpu", "1")]).await?;
-        scene.create(&lasting(pod)).await?;
+        scene.create(&lasting(pod.clone())).await?;
         scene.see("Pod", "a", "running", is_running).await?;
         scene
             .kubectl(&["delete", "pod", "a", "--wait=false"], None)

@@ -159,7 +159,7 @@ async fn see_moved(scene: &Scene<'_>, widgets: &Widgets<'_>) -> Result<()> {
 /// Plays with a Sluice that waits for the Lease of an earlier version, while widgets are created.
 async fn upgraded(
     prefix: &str,
-    upgrade: impl AsyncFnOnce(&Bed, &Scene<'_>) -> Result<()>,
+    upgrade: impl AsyncFn(&Bed, &Scene<'_>) -> Result<()>,
 ) -> Result<()> {
     bed::own_unsupervised(
         prefix,

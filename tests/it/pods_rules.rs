@@ -69,12 +69,12 @@ async fn pods_that_break_a_rule_are_refused(admission: Admission) -> Result<()> 
     ];
     play(admission, "rules-create", async |scene| {
         scene.queue(&[quota("cpu", "1")]).await?;
-        for (pod, problem) in rows {
+        for (pod, problem) in &rows {
             let answer = answered(async || scene.try_create(&pod.json()).await).await?;
             let told = refusal(answer)?;
             // The first that is asked: behind a gate and bound, the API server itself would refuse it
             // before the other is.
-            assert_eq!(told, admission.of_new_pod(&problem));
+            assert_eq!(told, admission.of_new_pod(problem));
         }
         ensure!(
             scene.list("Pod").await?.is_empty(),

@@ -145,7 +145,7 @@ async fn later_pods_take_the_places_of_those_that_ended() -> Result<()> {
 /// the webhooks asked about them, as an administrator sets it up.
 async fn with_replica_sets(
     prefix: &str,
-    test: impl AsyncFnOnce(&Scene<'_>) -> Result<()>,
+    test: impl AsyncFn(&Scene<'_>) -> Result<()>,
 ) -> Result<()> {
     let sluice = SluiceOptions::new(bed::BINARY);
     let options = Options::with_crds()?;

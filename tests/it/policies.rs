@@ -69,7 +69,7 @@ async fn an_install_without_webhooks_lacks_nothing_else() -> Result<()> {
 /// A control plane of its own with policies, where Sluice is not in its jail.
 async fn play_out_of_jail(
     prefix: &str,
-    test: impl AsyncFnOnce(&Scene<'_>) -> Result<()>,
+    test: impl AsyncFn(&Scene<'_>) -> Result<()>,
 ) -> Result<()> {
     let sluice = SluiceOptions {
         webhooks: false,

@@ -351,8 +351,9 @@ async fn what_can_not_be_meant_is_refused_by_field() -> Result<()> {
     ];
     bed::shared("fields-bad", async |scene| {
         let name = scene.name("bad");
-        for (spec, problem) in rows {
-            let told = refusal(scene.try_create(&own("ClusterQueue", &name, spec)).await)?;
+        for (spec, problem) in &rows {
+            let queue = own("ClusterQueue", &name, spec.clone());
+            let told = refusal(scene.try_create(&queue).await)?;
             let expected = format!("ClusterQueue.sluice.dev {name:?} is invalid: {problem}");
             assert_eq!(told, expected);
         }

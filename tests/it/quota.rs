@@ -289,11 +289,11 @@ async fn best_effort_fifo_admits_small_jobs_behind_the_head() -> Result<()> {
 async fn hands_on(
     prefix: &str,
     first: Job,
-    end: impl AsyncFnOnce(&Scene<'_>) -> Result<()>,
+    end: impl AsyncFn(&Scene<'_>) -> Result<()>,
 ) -> Result<()> {
     bed::shared(prefix, async |scene| {
         scene.queue(&[quota("cpu", "1")]).await?;
-        scene.create(&first.queue("q").json()).await?;
+        scene.create(&first.clone().queue("q").json()).await?;
         scene.see_admitted("first").await?;
         scene.create(&Job::new("second").queue("q").json()).await?;
         scene.see_workload("second", "there", |_| true).await?;

@@ -1,6 +1,8 @@
 //! Every edit by every road, judged by webhooks and by admission policies: the same verdicts, in the
 //! same words.
 
+use std::cell::RefCell;
+
 use anyhow::{Result, anyhow, bail, ensure};
 use kube::api::{DynamicObject, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
@@ -218,8 +220,9 @@ fn pods() -> Vec<(&'static str, Value)> {
 
 /// The verdict on each edit of each pod by each road.
 async fn table(admission: Admission) -> Result<Vec<(String, String)>> {
-    let mut rows = Vec::new();
+    let table = RefCell::new(Vec::new());
     play(admission, "roads", async |scene| {
+        let mut rows = Vec::new();
         scene.queue(&[quota("cpu", "1")]).await?;
         let mut deployment = replicated(
             "Deployment",
@@ -251,10 +254,11 @@ async fn table(admission: Admission) -> Result<Vec<(String, String)>> {
                 }
             }
         }
+        table.replace(rows);
         Ok(())
     })
     .await?;
-    Ok(rows)
+    Ok(table.into_inner())
 }
 
 /// The verdict on one edit; asked again while controllers write in between, and while a webhook does not

@@ -184,7 +184,7 @@ async fn stop(scene: &Scene<'_>, queue: &str, policy: &str) -> Result<()> {
 
 /// Plays on a control plane with the CRDs of all the projects: one ClusterQueue with quota for all, whose
 /// flavor is a kind of node, and a closed LocalQueue for each kind.
-async fn play(prefix: &str, test: impl AsyncFnOnce(&Scene<'_>) -> Result<()>) -> Result<()> {
+async fn play(prefix: &str, test: impl AsyncFn(&Scene<'_>) -> Result<()>) -> Result<()> {
     let mut options = Options::with_crds()?;
     options.manifests.extend(Crds::manifests(&Crds::TOGETHER)?);
     let sluice = SluiceOptions::new(BINARY);

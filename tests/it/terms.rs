@@ -79,7 +79,7 @@ fn priorities(scene: &Scene<'_>) -> [Value; 2] {
         .map(|(name, value)| objects::priority_class(&scene.name(name), value))
 }
 
-async fn play(prefix: &str, test: impl AsyncFnOnce(&Bed, &Scene<'_>) -> Result<()>) -> Result<()> {
+async fn play(prefix: &str, test: impl AsyncFn(&Bed, &Scene<'_>) -> Result<()>) -> Result<()> {
     let options = Options::with_crds()?;
     bed::own(prefix, SluiceOptions::new(bed::BINARY), options, test).await
 }

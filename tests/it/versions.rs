@@ -26,7 +26,7 @@ fn selector(job: &Value) -> &Value {
 
 async fn on_the_oldest(
     prefix: &str,
-    test: impl AsyncFnOnce(&Bed, &Scene<'_>) -> Result<()>,
+    test: impl AsyncFn(&Bed, &Scene<'_>) -> Result<()>,
 ) -> Result<()> {
     let options = Options {
         emulated_version: Some(format!("1.{OLDEST_MINOR}")),

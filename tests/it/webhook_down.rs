@@ -104,7 +104,7 @@ async fn a_dead_webhook_hurts_only_what_it_guards() -> Result<()> {
 /// A queue with 2 cpus, and a Sluice without webhooks.
 async fn without_webhooks(
     prefix: &str,
-    test: impl AsyncFnOnce(&Scene<'_>) -> Result<()>,
+    test: impl AsyncFn(&Scene<'_>) -> Result<()>,
 ) -> Result<()> {
     let sluice = SluiceOptions {
         webhooks: false,

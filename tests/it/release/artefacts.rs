@@ -199,24 +199,19 @@ async fn what_is_released_is_applied_twice_and_runs_a_job() -> Result<()> {
     })
     .await?;
     sluice.start().await?;
-    Scene::play(
-        &cp,
-        || sluice.log_tail(),
-        "released",
-        async |scene: &Scene<'_>| {
-            see_leading(scene).await?;
-            scene.queue(&[quota("cpu", "1")]).await?;
-            scene.create(&Job::new("first").queue("q").json()).await?;
-            eventually("the job to run", DEADLINE, async || {
-                let job = scene.get("Job", "first").await?;
-                ensure!(!job["status"]["startTime"].is_null(), "{job}");
-                anyhow::Ok(())
-            })
-            .await?;
-            let took = began.elapsed();
-            ensure!(took < MINUTES_TO_A_JOB, "it took {took:?}");
-            scene.see_complete("first").await.map(drop)
-        },
-    )
+    Scene::play(&cp, &sluice, "released", async |scene: &Scene<'_>| {
+        see_leading(scene).await?;
+        scene.queue(&[quota("cpu", "1")]).await?;
+        scene.create(&Job::new("first").queue("q").json()).await?;
+        eventually("the job to run", DEADLINE, async || {
+            let job = scene.get("Job", "first").await?;
+            ensure!(!job["status"]["startTime"].is_null(), "{job}");
+            anyhow::Ok(())
+        })
+        .await?;
+        let took = began.elapsed();
+        ensure!(took < MINUTES_TO_A_JOB, "it took {took:?}");
+        scene.see_complete("first").await.map(drop)
+    })
     .await
 }

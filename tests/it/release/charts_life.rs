@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use sluice_testbed::{Assets, ControlPlane, Options, Sluice, SluiceOptions, eventually};
 
 use super::{Folder, ROOT, admission_kinds};
-use crate::support::bed::{BINARY, see_leading};
+use crate::support::bed::{BINARY, persevere, see_leading};
 use crate::support::objects::{Job, is_suspended, quota};
 use crate::support::{DEADLINE, Scene};
 
@@ -19,9 +19,6 @@ const PARTS: &str = "deployments,services,serviceaccounts,configmaps,secrets,rol
 
 /// Helm can't be stuck: a run of it ends within this.
 const HELM_DEADLINE: Duration = Duration::from_mins(3);
-
-/// How often it is looked whether Sluice has lost its Lease.
-const SUPERVISION: Duration = Duration::from_secs(1);
 
 /// Helm as the administrator of a control plane.
 struct Helm<'a> {
@@ -54,50 +51,40 @@ fn chart(name: &str) -> String {
 async fn installed(
     options: SluiceOptions,
     flags: &[&str],
-    test: impl AsyncFnOnce(&Helm<'_>, &Sluice, &Scene<'_>, &[&str]) -> Result<()>,
+    test: impl AsyncFn(&Helm<'_>, &Sluice, &Scene<'_>, &[&str]) -> Result<()>,
 ) -> Result<()> {
-    let cp = ControlPlane::start(Options::default()).await?;
-    let helm = Helm::of(&cp).await?;
-    let namespace = options.namespace.clone();
-    let mut all: Vec<String> = flags.iter().map(|&flag| flag.to_owned()).collect();
-    let sluice = Sluice::install_by(&cp, options, async |port| {
-        all.extend([
-            format!("--namespace={namespace}"),
-            format!("--post-renderer={ROOT}/tests/it/release/webhooks-here.sh"),
-            format!("--post-renderer-args={port}"),
-        ]);
+    persevere(async || {
+        let cp = ControlPlane::start(Options::default()).await?;
+        let helm = Helm::of(&cp).await?;
+        let (namespace, mut all) = (
+            &options.namespace,
+            flags
+                .iter()
+                .map(|&flag| flag.to_owned())
+                .collect::<Vec<_>>(),
+        );
+        let sluice = Sluice::install_by(&cp, options.clone(), async |port| {
+            all.extend([
+                format!("--namespace={namespace}"),
+                format!("--post-renderer={ROOT}/tests/it/release/webhooks-here.sh"),
+                format!("--post-renderer-args={port}"),
+            ]);
+            let flags: Vec<&str> = all.iter().map(String::as_str).collect();
+            let chart = chart("sluice");
+            let install = ["install", "queues", &chart, "--create-namespace"];
+            helm.run(&[&install[..], &flags].concat()).await?;
+            cp.crds_established().await
+        })
+        .await?;
+        sluice.start().await?;
         let flags: Vec<&str> = all.iter().map(String::as_str).collect();
-        let chart = chart("sluice");
-        let install = ["install", "queues", &chart, "--create-namespace"];
-        helm.run(&[&install[..], &flags].concat()).await?;
-        cp.crds_established().await
+        Scene::play(&cp, &sluice, "charts", async |scene: &Scene<'_>| {
+            see_leading(scene).await?;
+            test(&helm, &sluice, scene, &flags).await
+        })
+        .await
     })
-    .await?;
-    sluice.start().await?;
-    let flags: Vec<&str> = all.iter().map(String::as_str).collect();
-    Scene::play(
-        &cp,
-        || sluice.log_tail(),
-        "charts",
-        async |scene: &Scene<'_>| {
-            tokio::select! {
-                tested = async {
-                    see_leading(scene).await?;
-                    test(&helm, &sluice, scene, &flags).await
-                } => tested,
-                supervised = supervise(&sluice) => supervised,
-            }
-        },
-    )
     .await
-}
-
-/// Starts Sluice again when it has lost its Lease, which a busy machine can bring about, as a kubelet does. Never ends.
-async fn supervise(sluice: &Sluice) -> Result<()> {
-    loop {
-        tokio::time::sleep(SUPERVISION).await;
-        sluice.revive()?;
-    }
 }
 
 /// A job that runs and one that waits.

@@ -53,7 +53,7 @@ impl Admission {
 pub async fn play(
     admission: Admission,
     prefix: &str,
-    test: impl AsyncFnOnce(&Scene<'static>) -> Result<()>,
+    test: impl AsyncFn(&Scene<'static>) -> Result<()>,
 ) -> Result<()> {
     match admission {
         Admission::Webhooks => bed::shared(prefix, test).await,
@@ -102,7 +102,7 @@ fn start() -> Result<Shared> {
 /// As [`bed::own`], with the policies applied and Sluice leading. It is not started again by anybody else.
 pub async fn own_with_policies(
     prefix: &str,
-    test: impl AsyncFnOnce(&Bed, &Scene<'_>) -> Result<()>,
+    test: impl AsyncFn(&Bed, &Scene<'_>) -> Result<()>,
 ) -> Result<()> {
     let mut sluice = SluiceOptions::new(BINARY);
     sluice.webhooks = false;

@@ -4,24 +4,34 @@ use std::time::Duration;
 
 use anyhow::Result;
 use sluice_testbed::{ControlPlane, Options, Shared, Sluice, SluiceOptions};
-use tokio::sync::Semaphore;
 
 use super::Scene;
 
 /// The program under test.
 pub const BINARY: &str = env!("CARGO_BIN_EXE_sluice");
 
-/// Control planes of their own at the same time: each takes 600 MB and, to start, both cores.
-static OWN: Semaphore = Semaphore::const_new(3);
-
 /// How often it is looked whether Sluice has lost its Lease, which a busy machine can bring about.
 const SUPERVISION: Duration = Duration::from_secs(1);
 
+/// What is added to the failure of a test during which Sluice lost its Lease.
+#[derive(Debug, thiserror::Error)]
+#[error("Sluice has lost its Lease meanwhile, as the machine was too busy")]
+pub struct LeaseLost;
+
+/// Plays a test, and once more if it failed while Sluice lost its Lease: what the test is about was not tried then. What
+/// Sluice does then is told by tests of its own (`terms.rs`).
+pub async fn persevere(play: impl AsyncFn() -> Result<()>) -> Result<()> {
+    match play().await {
+        Err(failure) if failure.is::<LeaseLost>() => {
+            eprintln!("played again, after: {failure:#}");
+            play().await
+        }
+        other => other,
+    }
+}
+
 /// Plays on the shared control plane, in a namespace whose name begins so.
-pub async fn shared(
-    prefix: &str,
-    test: impl AsyncFnOnce(&Scene<'static>) -> Result<()>,
-) -> Result<()> {
+pub async fn shared(prefix: &str, test: impl AsyncFn(&Scene<'static>) -> Result<()>) -> Result<()> {
     shared_on(Sluice::shared(BINARY), prefix, test).await
 }
 
@@ -29,20 +39,15 @@ pub async fn shared(
 pub async fn shared_on(
     shared: &'static Shared,
     prefix: &str,
-    test: impl AsyncFnOnce(&Scene<'static>) -> Result<()>,
+    test: impl AsyncFn(&Scene<'static>) -> Result<()>,
 ) -> Result<()> {
     shared.supervise();
-    let log = || shared.sluice.log_tail();
-    Scene::play(
-        &shared.control_plane,
-        log,
-        prefix,
-        async |scene: &Scene<'static>| {
-            see_leading(scene).await?;
-            test(scene).await
-        },
-    )
-    .await
+    let leading = async |scene: &Scene<'static>| {
+        see_leading(scene).await?;
+        test(scene).await
+    };
+    persevere(async || Scene::play(&shared.control_plane, &shared.sluice, prefix, &leading).await)
+        .await
 }
 
 /// Waits until a Sluice that was started for the first time has come to decide, and the API server asks it
@@ -70,15 +75,14 @@ pub async fn own(
     prefix: &str,
     sluice: SluiceOptions,
     options: Options,
-    test: impl AsyncFnOnce(&Bed, &Scene<'_>) -> Result<()>,
+    test: impl AsyncFn(&Bed, &Scene<'_>) -> Result<()>,
 ) -> Result<()> {
-    let _permit = OWN.acquire().await?;
-    let cp = ControlPlane::start(options).await?;
-    let sluice = Sluice::install(&cp, sluice).await?;
-    let bed = Bed { sluice, cp };
-    let log = || bed.sluice.log_tail();
-    Scene::play(&bed.cp, log, prefix, async |scene: &Scene<'_>| {
-        test(&bed, scene).await
+    persevere(async || {
+        let cp = ControlPlane::start(options.clone()).await?;
+        let sluice = Sluice::install(&cp, sluice.clone()).await?;
+        let bed = Bed { sluice, cp };
+        let test = async |scene: &Scene<'_>| test(&bed, scene).await;
+        Scene::play(&bed.cp, &bed.sluice, prefix, test).await
     })
     .await
 }
@@ -95,7 +99,7 @@ async fn supervise(bed: &Bed) -> Result<()> {
 pub async fn own_unsupervised(
     prefix: &str,
     sluice: SluiceOptions,
-    test: impl AsyncFnOnce(&Bed, &Scene<'_>) -> Result<()>,
+    test: impl AsyncFn(&Bed, &Scene<'_>) -> Result<()>,
 ) -> Result<()> {
     let options = Options::with_crds()?;
     own(
@@ -114,7 +118,7 @@ pub async fn own_unsupervised(
 /// As [`own`], with Sluice running.
 pub async fn own_running(
     prefix: &str,
-    test: impl AsyncFnOnce(&Bed, &Scene<'_>) -> Result<()>,
+    test: impl AsyncFn(&Bed, &Scene<'_>) -> Result<()>,
 ) -> Result<()> {
     own_running_with(prefix, SluiceOptions::new(BINARY), test).await
 }
@@ -123,7 +127,7 @@ pub async fn own_running(
 pub async fn own_running_with(
     prefix: &str,
     sluice: SluiceOptions,
-    test: impl AsyncFnOnce(&Bed, &Scene<'_>) -> Result<()>,
+    test: impl AsyncFn(&Bed, &Scene<'_>) -> Result<()>,
 ) -> Result<()> {
     own_unsupervised(prefix, sluice, async |bed: &Bed, scene: &Scene<'_>| {
         tokio::select! {

@@ -41,7 +41,7 @@ use kube::api::{
 };
 use serde_json::Value;
 use sluice_crds as crds;
-use sluice_testbed::{ControlPlane, KubectlOutput, eventually};
+use sluice_testbed::{ControlPlane, KubectlOutput, Sluice, eventually};
 
 use history::History;
 use objects::{condition, name_of};
@@ -62,7 +62,7 @@ impl<'a> Scene<'a> {
     /// Runs a test in a namespace whose name begins so. If it fails, what is there is printed.
     pub async fn play(
         cp: &'a ControlPlane,
-        log_tail: impl Fn() -> String,
+        sluice: &Sluice,
         prefix: &str,
         test: impl AsyncFnOnce(&Scene<'a>) -> Result<()>,
     ) -> Result<()> {
@@ -71,16 +71,26 @@ impl<'a> Scene<'a> {
             client: cp.client()?,
             ns: cp.create_namespace(prefix).await?,
         };
+        let lost = sluice.lost_leases();
         let outcome = AssertUnwindSafe(test(&scene)).catch_unwind().await;
-        if matches!(outcome, Ok(Ok(()))) {
+        // Where it panicked has been told.
+        let Err(failure) = outcome.unwrap_or_else(|_| Err(anyhow!("it panicked"))) else {
             // In the background: pods that run for ever must leave quota for others.
             if scene.find("Namespace", &scene.ns).await?.is_some() {
                 scene.delete("Namespace", &scene.ns).await?;
             }
+            return Ok(());
+        };
+        eprintln!(
+            "{}\nSluice's log ends:\n{}",
+            scene.dump().await,
+            sluice.log_tail()
+        );
+        if sluice.lost_leases() == lost {
+            Err(failure)
         } else {
-            eprintln!("{}\nSluice's log ends:\n{}", scene.dump().await, log_tail());
+            Err(failure.context(bed::LeaseLost))
         }
-        outcome.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     }
 
     /// The same namespace, as this user acts in it.

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, LazyLock, OnceLock};
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
@@ -12,6 +12,7 @@ use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
 use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
 use kube::ResourceExt;
 use kube::api::{Api, ObjectMeta, PostParams};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::assets::{self, Assets};
 use crate::certificates::Certificates;
@@ -31,6 +32,9 @@ const RESTART_DEADLINE: Duration = Duration::from_mins(5);
 
 /// The controllers need milliseconds; the rest is for a loaded machine.
 const NAMESPACE_DEADLINE: Duration = Duration::from_mins(3);
+
+/// Control planes that [`ControlPlane::start`] has running at the same time: each takes 600 MB and, to start, both cores.
+static STARTED: LazyLock<Arc<Semaphore>> = LazyLock::new(|| Arc::new(Semaphore::new(3)));
 
 /// Longer than any run: tests of expiry ask for their own tokens.
 const TOKEN_SECONDS: i64 = 24 * 3600;
@@ -57,18 +61,26 @@ pub struct ControlPlane {
     certificates: Certificates,
     addresses: Addresses,
     kubeconfig: PathBuf,
+    /// None for one that tests share.
+    _permit: Option<OwnedSemaphorePermit>,
 }
 
 impl ControlPlane {
-    /// Starts one, and builds its programs first when that was never done.
+    /// Starts one, and builds its programs first when that was never done. Waits while three others run that were
+    /// started so.
     ///
     /// # Errors
     /// When a step of the start fails: with the end of the log of the component that did.
     pub async fn start(options: Options) -> Result<Self> {
-        tokio::task::spawn_blocking(move || Self::start_blocking(&options)).await?
+        let permit = Arc::clone(&STARTED).acquire_owned().await?;
+        let started = tokio::task::spawn_blocking(move || Self::start_blocking(&options)).await?;
+        Ok(Self {
+            _permit: Some(permit),
+            ..started?
+        })
     }
 
-    /// Like [`ControlPlane::start`], for callers that are not async (or are, and may block).
+    /// Like [`ControlPlane::start`], for callers that are not async (or are, and may block). It waits for no other one.
     ///
     /// # Errors
     /// When a step of the start fails.
@@ -130,6 +142,7 @@ impl ControlPlane {
             certificates,
             addresses,
             kubeconfig,
+            _permit: None,
         }
     }
 

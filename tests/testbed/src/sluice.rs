@@ -1,15 +1,17 @@
 //! Sluice as its users have it: installed by kubectl from the manifests, and running beside the
 //! control plane with the rights of its own service account and no others.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
-use std::sync::{Once, OnceLock};
+use std::sync::{Mutex, Once, OnceLock, PoisonError};
 use std::time::Duration;
 
-use anyhow::{Context, Result, anyhow, bail, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
 use k8s_openapi::api::admissionregistration::v1::{
     MutatingWebhookConfiguration, ValidatingWebhookConfiguration, WebhookClientConfig,
 };
+use k8s_openapi::api::authorization::v1::SelfSubjectAccessReview;
 use k8s_openapi::api::batch::v1::Job;
 use kube::api::{Api, PostParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
@@ -38,8 +40,12 @@ const READY_DEADLINE: Duration = Duration::from_mins(3);
 /// The controllers aggregate roles in milliseconds; the rest is for a loaded machine.
 const RIGHTS_DEADLINE: Duration = Duration::from_mins(3);
 
+/// How its last line begins then.
+const LEASE_LOST: &str = "Error: the lease is lost";
+
 /// How often it is looked whether the shared Sluice lives.
 const SUPERVISION: Duration = Duration::from_millis(200);
+
 /// The Deployment gives it 30 s; the rest is for a loaded machine.
 const STOP_DEADLINE: Duration = Duration::from_mins(1);
 
@@ -156,7 +162,7 @@ impl Sluice {
         let kubeconfig = control_plane
             .service_account_kubeconfig(&namespace, &service_account)
             .await?;
-        wait_for_rights(control_plane, &kubeconfig).await?;
+        wait_for_rights(&kubeconfig).await?;
 
         let level = log_level
             .map(Into::into)
@@ -272,7 +278,7 @@ impl Sluice {
     /// # Errors
     /// When it ends meanwhile, or does not get ready: with the end of its log.
     pub async fn wait_ready(&self) -> Result<()> {
-        let client = self.admin_client().await?;
+        let client = client_of(&self.admin_kubeconfig).await?;
         eventually("Sluice to be ready", READY_DEADLINE, async || {
             if let Err(ended) = self.process.check_alive() {
                 return Ok(Err(ended));
@@ -358,6 +364,13 @@ impl Sluice {
         self.process.log_tail()
     }
 
+    /// How often it has ended because it lost its Lease, by its log: on a machine that is busy enough it can't renew it in
+    /// time.
+    pub fn lost_leases(&self) -> usize {
+        let log = std::fs::read(self.process.log()).unwrap_or_default();
+        lost_leases(&String::from_utf8_lossy(&log))
+    }
+
     /// The memory that it has resident, in bytes. Only on Linux.
     ///
     /// # Errors
@@ -376,14 +389,6 @@ impl Sluice {
             holds(client).await?;
         }
         Ok(())
-    }
-
-    async fn admin_client(&self) -> Result<kube::Client> {
-        let file = Kubeconfig::read_from(&self.admin_kubeconfig)?;
-        let mut config =
-            kube::Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await?;
-        config.default_retry = false;
-        Ok(kube::Client::try_from(config)?)
     }
 
     fn log(&self) -> String {
@@ -471,11 +476,18 @@ fn configuration(fields: &str) -> String {
     format!("apiVersion: config.sluice.dev/v1alpha1\nkind: Configuration\n{fields}")
 }
 
+/// How many of the errors in a log are that.
+fn lost_leases(log: &str) -> usize {
+    log.lines()
+        .filter(|line| line.starts_with(LEASE_LOST))
+        .count()
+}
+
 /// Whether that is the error with which a Sluice ended, by its log. A stack trace may follow.
 fn has_lost_its_lease(log: &str) -> bool {
     let mut lines = log.lines().rev();
-    let error = lines.find_map(|line| line.strip_prefix("Error: "));
-    error.is_some_and(|error| error.starts_with("the lease is lost"))
+    let error = lines.find(|line| line.starts_with("Error: "));
+    error.is_some_and(|error| error.starts_with(LEASE_LOST))
 }
 
 /// The texts of Sluice's CRDs, those in the folder `root`.
@@ -513,7 +525,9 @@ async fn apply_config(
     webhook_port: Option<u16>,
 ) -> Result<()> {
     let manifests = local_manifests(control_plane, root, webhook_port).await?;
-    kubectl(control_plane, &["apply", "-f", "-"], Some(&manifests)).await?;
+    // Half of what kubectl does is to validate; that the manifests are valid is told by the tests of the installation.
+    let args = ["apply", "--validate=false", "-f", "-"];
+    kubectl(control_plane, &args, Some(&manifests)).await?;
     Ok(())
 }
 
@@ -522,9 +536,17 @@ async fn local_manifests(
     root: &Path,
     webhook_port: Option<u16>,
 ) -> Result<String> {
-    let local = root.join("config/local");
-    let local = local.to_string_lossy();
-    let local = kubectl(control_plane, &["kustomize", &local], None).await?;
+    /// By their folder: they are the same for each control plane.
+    static RENDERED: Mutex<BTreeMap<PathBuf, String>> = Mutex::new(BTreeMap::new());
+    let rendered = || RENDERED.lock().unwrap_or_else(PoisonError::into_inner);
+    let folder = root.join("config/local");
+    let known = rendered().get(&folder).cloned();
+    if let Some(local) = known {
+        return adapt(&local, webhook_port);
+    }
+    let args = ["kustomize", &*folder.to_string_lossy()];
+    let local = kubectl(control_plane, &args, None).await?;
+    rendered().insert(folder, local.clone());
     adapt(&local, webhook_port)
 }
 
@@ -555,22 +577,31 @@ fn adapt(manifests: &str, webhook_port: Option<u16>) -> Result<String> {
 }
 
 /// The roles of all kinds come together a moment after they were applied.
-async fn wait_for_rights(control_plane: &ControlPlane, kubeconfig: &Path) -> Result<()> {
-    let may = async |verb: &str, resource: &str| {
-        let args = ["auth", "can-i", verb, resource, "--all-namespaces"];
-        control_plane
-            .kubectl_as(kubeconfig, args, None)
-            .await
-            .and_then(|output| match output.code {
-                0 => Ok(()),
-                _ => bail!("may not {verb} {resource}: {}", output.stderr),
-            })
+async fn wait_for_rights(kubeconfig: &Path) -> Result<()> {
+    let reviews: Api<SelfSubjectAccessReview> = Api::all(client_of(kubeconfig).await?);
+    let may = async |verb: &str, group: &str, resource: &str| {
+        let asked = serde_json::from_value(json!({
+            "spec": { "resourceAttributes": { "verb": verb, "group": group, "resource": resource } },
+        }))?;
+        let answer = reviews.create(&PostParams::default(), &asked).await?;
+        let is_allowed = answer.status.is_some_and(|status| status.allowed);
+        ensure!(is_allowed, "may not {verb} {resource}.{group}");
+        Ok(())
     };
     eventually("Sluice to get its rights", RIGHTS_DEADLINE, async || {
-        may("list", "jobs.batch").await?;
-        may("create", "workloads.sluice.dev").await
+        may("list", "batch", "jobs").await?;
+        may("create", "sluice.dev", "workloads").await
     })
     .await
+}
+
+/// A client of the user of a kubeconfig, without kube's retries.
+async fn client_of(kubeconfig: &Path) -> Result<kube::Client> {
+    let file = Kubeconfig::read_from(kubeconfig)?;
+    let mut config =
+        kube::Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await?;
+    config.default_retry = false;
+    Ok(kube::Client::try_from(config)?)
 }
 
 /// Whether the API server has a CA to trust for every webhook.
