@@ -69,6 +69,7 @@ fn main() -> Result<ExitCode> {
         Assets::ensure_operators()?;
         Assets::ensure_helm()?;
         Assets::ensure_cert_manager()?;
+        Assets::ensure_gate_controller()?;
         return Ok(ExitCode::SUCCESS);
     }
     let runtime = tokio::runtime::Builder::new_multi_thread()
