@@ -1,5 +1,7 @@
 //! What jobs depend on is moved, renamed or made again under them: nothing gets stuck, and nothing gets past the quota.
 
+use std::time::Duration;
+
 use anyhow::{Result, ensure};
 use futures::future::try_join_all;
 use serde_json::{Value, json};
@@ -11,6 +13,10 @@ use crate::support::objects::{
 };
 use crate::support::pods::{check_usage, is_running};
 use crate::support::{DEADLINE, Scene, bed};
+
+/// The Job controller counts by a Job's name the pods that it has made and not yet seen. It does not see the pods of a Job
+/// that was made again meanwhile, and waits for five minutes: `ExpectationsTimeout` of its `controller_utils.go`.
+const JOB_CONTROLLER: Duration = Duration::from_mins(5).saturating_add(DEADLINE);
 
 /// Waits until a ClusterQueue uses so much cpu.
 async fn see_used(scene: &Scene<'_>, queue: &str, cpu: &str) -> Result<()> {
@@ -40,7 +46,12 @@ async fn jobs_that_are_made_again_while_they_are_released() -> Result<()> {
             }
         }
         for name in ["a", "b", "c"] {
-            scene.see_complete(name).await?;
+            eventually("the Job to be complete", JOB_CONTROLLER, async || {
+                let job = scene.find("Job", name).await?;
+                ensure!(job.as_ref().is_some_and(is_complete), "{name}: {job:?}");
+                anyhow::Ok(())
+            })
+            .await?;
         }
         see_used(scene, &scene.ns, "0").await?;
         eventually("no Workload of a job that is gone", DEADLINE, async || {
