@@ -75,9 +75,11 @@ impl<'a> Scene<'a> {
         let outcome = AssertUnwindSafe(test(&scene)).catch_unwind().await;
         // Where it panicked has been told.
         let Err(failure) = outcome.unwrap_or_else(|_| Err(anyhow!("it panicked"))) else {
-            // In the background: pods that run for ever must leave quota for others.
-            if scene.find("Namespace", &scene.ns).await?.is_some() {
-                scene.delete("Namespace", &scene.ns).await?;
+            // In the background: pods that run for ever must leave quota for others, and queues are counted by Sluice.
+            for kind in ["Namespace", "ClusterQueue"] {
+                if scene.find(kind, &scene.ns).await?.is_some() {
+                    scene.delete(kind, &scene.ns).await?;
+                }
             }
             return Ok(());
         };
