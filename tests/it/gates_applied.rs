@@ -8,7 +8,7 @@ use sluice_testbed::eventually;
 
 use crate::gates_owners::{dry, owner, see_refused, tenant};
 use crate::support::admission::{Admission, both_ways, play};
-use crate::support::objects::{GATED, GATES, Job, own, own_gate, with};
+use crate::support::objects::{GATED, GATES, Job, here, own, own_gate, with};
 use crate::support::persist::{answered, persist};
 use crate::support::pods::{Pod, replicated};
 use crate::support::{DEADLINE, Scene, into_value, refusal};
@@ -17,11 +17,6 @@ both_ways!(
     a_pod_with_a_forged_controller_is_refused_whatever_it_names,
     an_edit_is_free_where_the_gate_holds_nobody,
 );
-
-/// Where Gates apply to what is in the namespace of the scene.
-fn here(scene: &Scene<'_>) -> Value {
-    json!({"matchLabels": {"kubernetes.io/metadata.name": scene.ns}})
-}
 
 /// A Gate of the scene: the gate, and the name of the Gate.
 async fn gate(scene: &Scene<'_>, path: &str, spec: Value) -> Result<(String, String)> {
@@ -64,7 +59,7 @@ async fn a_pod_with_a_forged_controller_is_refused_whatever_it_names(
     admission: Admission,
 ) -> Result<()> {
     play(admission, "apl-forged", async |scene| {
-        let applies_to = json!({"namespaceSelector": here(scene), "kinds": [{"kind": "Pod"}]});
+        let applies_to = json!({"namespaceSelector": here(&scene.ns), "kinds": [{"kind": "Pod"}]});
         let (gate, object) = gate(scene, "budget", json!({"appliesTo": applies_to})).await?;
         let (_, of_tenant) = tenant(scene).await?;
         let owner = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "real"}});
@@ -114,7 +109,7 @@ fn to(queue: &str) -> Value {
 
 async fn an_edit_is_free_where_the_gate_holds_nobody(admission: Admission) -> Result<()> {
     play(admission, "apl-edits", async |scene| {
-        let gold = |queue: &str, lifting: &str| json!({"lifting": lifting, "appliesTo": {"namespaceSelector": here(scene), "queues": [queue]}});
+        let gold = |queue: &str, lifting: &str| json!({"lifting": lifting, "appliesTo": {"namespaceSelector": here(&scene.ns), "queues": [queue]}});
         let (of_anyone, anyone) = gate(scene, "anyone", gold("gold", "Anyone")).await?;
         let (owned, object) = gate(scene, "owned", gold("platinum", "Owners")).await?;
         let (_, of_tenant) = tenant(scene).await?;

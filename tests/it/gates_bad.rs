@@ -7,7 +7,7 @@ use sluice_testbed::eventually;
 
 use crate::support::admission::{Admission, both_ways, play};
 use crate::support::made_up::MadeUp;
-use crate::support::objects::{Job, condition, is_suspended, own, own_gate, quota};
+use crate::support::objects::{Job, condition, here, is_suspended, own, own_gate, quota};
 use crate::support::persist::answered;
 use crate::support::{DEADLINE, Scene, refusal};
 
@@ -146,7 +146,7 @@ async fn what_is_no_kind_is_refused_and_what_nobody_manages_is_told(
         let (_, object) = own_gate(&scene.ns, "kinds");
         let of = |group: &str, kind: &str| {
             let kinds = json!([{"group": "batch", "kind": "Job"}, {"group": group, "kind": kind}]);
-            own("Gate", &object, json!({"appliesTo": {"queues": ["gold"], "kinds": kinds}}))
+            own("Gate", &object, json!({"appliesTo": {"namespaceSelector": here(&scene.ns), "queues": ["gold"], "kinds": kinds}}))
         };
         for (group, kind, field) in [
             ("apps", "Deploy ment", "kind"),

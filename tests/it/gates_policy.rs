@@ -9,18 +9,13 @@ use crate::gates_owners::{dry, owner, see_refused, tenant, without};
 use crate::support::admission::{Admission, play};
 use crate::support::bed;
 use crate::support::objects::{
-    GATES, Job, is_suspended, own, own_gate, priority_class, quota, with,
+    GATES, Job, here, is_suspended, own, own_gate, priority_class, quota, with,
 };
 use crate::support::persist::{answered, persist};
 use crate::support::pods::{Pod, gates, queued, replicated};
 use crate::support::{DEADLINE, Scene, into_value, refusal};
 
 const GPU: &str = "nvidia.com/gpu";
-
-/// All namespaces but for that of the scene are left alone: others share the control plane.
-fn here(scene: &Scene<'_>) -> Value {
-    json!({"matchLabels": {"kubernetes.io/metadata.name": scene.ns}})
-}
 
 /// A Gate that applies to what this says, once objects are born with its gate: the gate, and the name of the Gate.
 async fn applied(scene: &Scene<'_>, path: &str, applies_to: Value) -> Result<(String, String)> {
@@ -55,7 +50,7 @@ async fn more_than_64_gpus_need_an_approval() -> Result<()> {
             .queue(&[quota("cpu", "100"), quota(GPU, "100")])
             .await?;
         let when = "requests['nvidia.com/gpu'] > 64";
-        let applies_to = json!({"namespaceSelector": here(scene), "when": when});
+        let applies_to = json!({"namespaceSelector": here(&scene.ns), "when": when});
         let (gate, object) = applied(scene, "budget", applies_to).await?;
         let (_, of_ann) = owner(scene, "ann", &object).await?;
         let (_, of_tenant) = tenant(scene).await?;
@@ -126,7 +121,7 @@ async fn no_edit_is_a_way_round() -> Result<()> {
     play(Admission::Webhooks, "pol-edits", async |scene| {
         let low = scene.name("low");
         scene.create(&priority_class(&low, -100)).await?;
-        let here = here(scene);
+        let here = here(&scene.ns);
         let gpus = json!({"namespaceSelector": here, "when": "requests['nvidia.com/gpu'] > 64"});
         let (big, big_gate) = applied(scene, "big", gpus).await?;
         let (gold, gold_gate) = applied(
@@ -183,7 +178,7 @@ async fn a_gate_applies_by_who_asks() -> Result<()> {
     play(Admission::Webhooks, "pol-users", async |scene| {
         let (user, of_tenant) = tenant(scene).await?;
         let group = scene.name("staff");
-        let here = here(scene);
+        let here = here(&scene.ns);
         let when = format!("user == '{user}'");
         let (of_user, one) = applied(
             scene,
@@ -291,7 +286,7 @@ async fn each_pod_of_a_deployment_waits_for_the_gate_too() -> Result<()> {
         scene.queue(&[quota("cpu", "10")]).await?;
         let kinds = json!([{"group": "apps", "kind": "Deployment"}]);
         let applies_to =
-            json!({"namespaceSelector": here(scene), "kinds": kinds, "when": "pods > 2"});
+            json!({"namespaceSelector": here(&scene.ns), "kinds": kinds, "when": "pods > 2"});
         let (gate, object) = applied(scene, "wide", applies_to).await?;
         let (user, of_tenant) = tenant(scene).await?;
         check_gate(&of_tenant.create(&of_pods("j", 5).json()).await?, None)?;
@@ -328,7 +323,7 @@ async fn each_pod_of_a_deployment_waits_for_the_gate_too() -> Result<()> {
 async fn an_expression_that_fails_holds_and_says_so() -> Result<()> {
     play(Admission::Webhooks, "pol-fails", async |scene| {
         let when = "object.metadata.labels.cost > 1";
-        let applies_to = json!({"namespaceSelector": here(scene), "when": when});
+        let applies_to = json!({"namespaceSelector": here(&scene.ns), "when": when});
         let (gate, object) = applied(scene, "cost", applies_to).await?;
         let output = scene
             .kubectl(&["create", "-f", "-"], Some(&of_pods("j", 1).manifest()))
@@ -379,7 +374,7 @@ async fn without_a_webhook_a_gate_has_to_be_named() -> Result<()> {
             Ok::<_, anyhow::Error>(())
         };
         let (gate, object) = own_gate(&scene.ns, "budget");
-        let here = here(scene);
+        let here = here(&scene.ns);
         let plain = json!({"namespaceSelector": here, "kinds": [{"group": "batch", "kind": "Job"}, {"kind": "Pod"}]});
         let spec = json!({"contact": "budget@acme.io", "appliesTo": plain});
         scene.apply(&own("Gate", &object, spec)).await?;
@@ -431,7 +426,7 @@ async fn without_a_webhook_a_gate_has_to_be_named() -> Result<()> {
 #[tokio::test]
 async fn while_sluice_is_down_no_other_namespace_waits_for_it() -> Result<()> {
     bed::own_running("pol-down", async |bed, scene| {
-        let applies_to = json!({"namespaceSelector": here(scene), "when": "pods > 2"});
+        let applies_to = json!({"namespaceSelector": here(&scene.ns), "when": "pods > 2"});
         let (_, object) = applied(scene, "wide", applies_to).await?;
         let elsewhere = Scene {
             cp: scene.cp,

@@ -8,7 +8,7 @@ use sluice_testbed::eventually;
 
 use crate::gates_owners::{dry, owner, see_refused, tenant};
 use crate::support::admission::{Admission, both_ways, play};
-use crate::support::objects::{GATES, Job, own, own_gate, with};
+use crate::support::objects::{GATES, Job, here, own, own_gate, with};
 use crate::support::persist::{answered, persist};
 use crate::support::pods::{Pod, replicated};
 use crate::support::{DEADLINE, Scene, into_value, refusal};
@@ -24,8 +24,7 @@ const QUEUE: &str = "sluice.dev/queue-name";
 /// A Gate for the queue `gold` of the namespace of the scene: the gate, and the name of the Gate.
 async fn gold(scene: &Scene<'_>) -> Result<(String, String)> {
     let (gate, object) = own_gate(&scene.ns, "gold");
-    let here = json!({"matchLabels": {"kubernetes.io/metadata.name": scene.ns}});
-    let applies_to = json!({"namespaceSelector": here, "queues": ["gold"]});
+    let applies_to = json!({"namespaceSelector": here(&scene.ns), "queues": ["gold"]});
     let spec = json!({"contact": "gold@acme.io", "appliesTo": applies_to});
     scene.apply(&own("Gate", &object, spec)).await?;
     Ok((gate, object))

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use sluice_testbed::{Options, SluiceOptions, eventually};
 
 use crate::support::bed::{self, BINARY, Bed};
-use crate::support::objects::{Job, is_suspended, quota};
+use crate::support::objects::{Job, here, is_suspended, quota};
 use crate::support::pods::{Pod, has_queue_gate};
 use crate::support::widgets::Widgets;
 use crate::support::{DEADLINE, Scene};
@@ -67,7 +67,7 @@ async fn work(scene: &Scene<'_>, widgets: &Widgets<'_>) -> Result<()> {
         "apiVersion": "sluice.dev/v1alpha1", "kind": "Gate",
         "metadata": {"name": scene.name("budget.example.com")},
         "spec": {"appliesTo": {
-            "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": scene.ns}},
+            "namespaceSelector": here(&scene.ns),
             "kinds": [{"group": "apps", "kind": "StatefulSet"}],
         }},
     });

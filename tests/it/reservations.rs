@@ -11,7 +11,7 @@ use sluice_testbed::{Sluice, eventually, wait_for};
 use crate::support::history::Revision;
 use crate::support::nodes::{job_for_own_nodes, own_node, pod_for_own_nodes};
 use crate::support::objects::{
-    self, Job, condition, is, is_admitted, is_suspended, name_of, quota, with,
+    self, Job, condition, here, is, is_admitted, is_suspended, name_of, quota, with,
 };
 use crate::support::pods::{
     Pod, check_gates, check_usage, gates, has_queue_gate, is_running, is_unschedulable,
@@ -280,7 +280,7 @@ async fn deny_release(scene: &Scene<'_>) -> Result<()> {
         "spec": {
             "failurePolicy": "Fail",
             "matchConstraints": {
-                "namespaceSelector": { "matchLabels": { "kubernetes.io/metadata.name": scene.ns } },
+                "namespaceSelector": here(&scene.ns),
                 "objectSelector": { "matchLabels": { "blocked": "true" } },
                 "resourceRules": [{
                     "apiGroups": [""], "apiVersions": ["v1"], "operations": ["UPDATE"], "resources": ["pods"],

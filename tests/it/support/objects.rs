@@ -235,6 +235,11 @@ pub fn own(kind: &str, name: &str, spec: Value) -> Value {
     })
 }
 
+/// A selector of this namespace alone: others share the control plane, and their queues may have the same names.
+pub fn here(ns: &str) -> Value {
+    json!({"matchLabels": {"kubernetes.io/metadata.name": ns}})
+}
+
 /// `object` with the field at the JSON pointer set.
 pub fn with(mut object: Value, pointer: &str, value: Value) -> Value {
     let (parent, name) = pointer.rsplit_once('/').unwrap();
