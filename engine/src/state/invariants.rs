@@ -13,8 +13,10 @@ use crate::quota::view::View;
 use crate::state::engine::Engine;
 use crate::workload::info::WorkloadPhase;
 
-/// The most workloads with usage, and ClusterQueues, of a state that is compared after each event.
-const COMPARED_MAX: usize = 32;
+/// The most workloads with usage of a state that is compared after each event.
+const WITH_USAGE_MAX: usize = 32;
+/// The most ClusterQueues of such a state: each costs a part of a tree.
+const QUEUES_MAX: usize = 12;
 
 impl Engine {
     /// How often a state was found that must not occur. Unless this is zero the engine has a bug, and its sums may
@@ -34,11 +36,11 @@ impl Engine {
     /// Compares all sums with the workloads that they are made of, in small states of builds with debug
     /// assertions.
     pub(crate) fn debug_check(&self) {
-        if !cfg!(debug_assertions) || COMPARED_MAX < self.config.queues.len() {
+        if !cfg!(debug_assertions) || QUEUES_MAX < self.config.queues.len() {
             return;
         }
         let with_usage = (self.cluster_queues.iter()).map(|(_, queue)| queue.with_usage.len());
-        if with_usage.sum::<usize>() <= COMPARED_MAX {
+        if with_usage.sum::<usize>() <= WITH_USAGE_MAX {
             self.check_queues();
             self.check_trees();
         }
