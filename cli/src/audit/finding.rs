@@ -5,10 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::ResourceExt as _;
 use kube::api::DynamicObject;
-use serde_json::Value;
 use sluice_crds::{ENFORCEMENT_LABEL, QUEUE_NAME_LABEL};
 use sluice_gates::{ManagedNamespaces, ManagedNamespacesSpec, Unlabelled};
-use sluice_kinds::gates;
+use sluice_kinds::{CompiledKind, gates};
 
 use crate::cluster::Resource;
 
@@ -37,6 +36,8 @@ pub(super) type NamespaceLabels = BTreeMap<String, BTreeMap<String, String>>;
 pub(super) struct Kind {
     pub(super) resource: Resource,
     pub(super) counts: Counts,
+    /// How its objects are read; None if no JobKind declares it, or one that can't be used.
+    pub(super) rules: Option<CompiledKind>,
 }
 
 /// Which label counts.
@@ -121,7 +122,7 @@ impl Auditor {
         });
         let state = match (kind.counts, owner) {
             _ if SYSTEM.contains(&namespace.as_str()) || names_queue(kind, object) => return None,
-            _ if is_declared || has_ended(object) => return None,
+            _ if is_declared || has_ended(kind, object) => return None,
             (Counts::OfPod, Some(owner)) if MAKE_PODS.contains(&owner) => return None,
             (Counts::OfPod, Some(owner)) => State::MadeBy(owner.to_owned()),
             // Of a pod: the worker StatefulSets of a LeaderWorkerSet. What the pod belongs to is listed.
@@ -176,18 +177,13 @@ fn controller(object: &DynamicObject) -> Option<(&str, &str)> {
     Some((group, &owner.kind))
 }
 
-/// Whether an object says that it has ended, as Jobs and many others do.
-fn has_ended(object: &DynamicObject) -> bool {
-    let conditions = object.data.pointer("/status/conditions");
-    let conditions = conditions.and_then(Value::as_array).into_iter().flatten();
-    let is_end = |condition: &Value| {
-        let is = |key: &str, values: &[&str]| {
-            let value = condition.get(key).and_then(Value::as_str);
-            value.is_some_and(|value| values.contains(&value))
-        };
-        is("status", &["True"]) && is("type", &["Complete", "Completed", "Failed", "Succeeded"])
+/// Whether an object has ended, by the JobKind of its kind. What can't be read goes on.
+fn has_ended(kind: &Kind, object: &DynamicObject) -> bool {
+    let Some(rules) = &kind.rules else {
+        return false;
     };
-    conditions.into_iter().any(is_end)
+    let object = serde_json::to_value(object).unwrap_or_default();
+    matches!(rules.finished(&object), Ok(Some(_)))
 }
 
 fn is_held(object: &DynamicObject) -> bool {
@@ -196,10 +192,12 @@ fn is_held(object: &DynamicObject) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
+    use sluice_crds::JobKind;
 
     use self::Expected::{Held, MadeBy, Nothing, Would};
     use super::*;
+    use crate::rules::shipped::SHIPPED;
 
     fn kind(group: &str, kind: &str, counts: Counts) -> Kind {
         let api_version = if group.is_empty() {
@@ -221,7 +219,18 @@ mod tests {
                 is_namespaced: true,
             },
             counts,
+            rules: None,
         }
+    }
+
+    /// A kind that Sluice ships a JobKind for.
+    fn shipped(name: &str) -> Kind {
+        let (_, text) = SHIPPED.iter().find(|(of, _)| *of == name).unwrap();
+        let job_kind: JobKind = serde_saphyr::from_str(text).unwrap();
+        let rules = CompiledKind::compile(&job_kind).unwrap();
+        let mut shipped = kind(&rules.group, &rules.kind, Counts::Own);
+        shipped.rules = Some(rules);
+        shipped
     }
 
     fn found(kind: &Kind, metadata: Value, rest: Value, label: Option<&str>) -> Option<State> {
@@ -280,7 +289,8 @@ mod tests {
         let none = || json!({});
         let gate =
             json!({"annotations": {gates::ADMISSION_GATED_BY: "a.io/x,sluice.dev/queue-required"}});
-        let ended = json!({"status": {"conditions": [{"type": "Complete", "status": "True"}]}});
+        let complete =
+            || json!({"status": {"conditions": [{"type": "Complete", "status": "True"}]}});
         let of_cron = owned("batch/v1", "CronJob");
         check(&[
             ("alone", job, none(), none(), None, Would(Fate::Ignored)),
@@ -318,7 +328,30 @@ mod tests {
             ),
             ("held", job, gate, none(), Some("Hold"), Held),
             ("queued", job, queue(), none(), Some("Hold"), Nothing),
-            ("ended", job, none(), ended, Some("Hold"), Nothing),
+            (
+                "ended",
+                &shipped("job"),
+                none(),
+                complete(),
+                Some("Hold"),
+                Nothing,
+            ),
+            (
+                "ended in the way of its kind",
+                &shipped("sparkapplication"),
+                none(),
+                json!({"status": {"applicationState": {"state": "COMPLETED"}}}),
+                Some("Hold"),
+                Nothing,
+            ),
+            (
+                "of a kind that ends in another way",
+                &shipped("sparkapplication"),
+                none(),
+                complete(),
+                Some("Hold"),
+                Would(Fate::Held),
+            ),
             (
                 "of a pod",
                 job,

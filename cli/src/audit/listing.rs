@@ -1,19 +1,13 @@
 //! What is asked of the cluster: its namespaces, the kinds whose objects need a queue, and their objects.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use kube::api::{Api, DynamicObject, ListParams};
-use kube::core::ApiResource;
 use kube::{Client, ResourceExt as _};
-use serde_json::Value;
-use sluice_crds::JobKind;
 
 use super::finding::{Counts, Kind, NamespaceLabels};
-use crate::cluster::Served;
-use crate::cluster::{ClusterError, answer};
+use crate::cluster::{ClusterError, Served, answer, declared, pages};
 
-/// Objects that are asked for at a time.
-const PAGE: u32 = 500;
 /// Kinds of Kubernetes that make jobs or pods, with the path of what they make.
 const MAKERS: [(&str, &str, &str); 3] = [
     ("batch", "CronJob", "/spec/jobTemplate/metadata/labels"),
@@ -46,31 +40,22 @@ pub(super) async fn namespaces(
 /// The kinds that are looked at: those that JobKinds declare, pods, and what makes either.
 pub(super) async fn kinds(client: &Client) -> Result<Vec<Kind>, ClusterError> {
     let served = Served::ask(client).await?;
-    let resource = ApiResource::erase::<JobKind>(&());
-    let job_kinds = Api::<DynamicObject>::all_with(client.clone(), &resource);
-    let found = answer("list JobKinds", job_kinds.list(&ListParams::default())).await?;
-    let text = |object: &DynamicObject, field: &str| {
-        let text = object.data.pointer(&format!("/spec/{field}"));
-        text.and_then(Value::as_str).unwrap_or_default().to_owned()
-    };
-    let mut declared = BTreeSet::new();
-    let mut kinds = Vec::new();
-    for object in &found.items {
-        let (group, kind) = (text(object, "group"), text(object, "kind"));
-        let resource = served.of_kind(&group, &text(object, "version"), &kind);
-        if let Some(resource) = resource.filter(|_| declared.insert((group, kind))) {
-            kinds.push(Kind {
-                resource,
-                counts: Counts::Own,
-            });
-        }
-    }
+    let declared = declared(client, &served).await?.into_iter();
+    let mut kinds: Vec<Kind> = declared
+        .map(|kind| Kind {
+            resource: kind.resource,
+            counts: Counts::Own,
+            rules: kind.rules,
+        })
+        .collect();
     for (group, kind, path) in MAKERS {
-        let is_declared = declared.contains(&(group.to_owned(), kind.to_owned()));
+        let is_declared = (kinds.iter().map(|kind| &kind.resource.api))
+            .any(|known| known.group == group && known.kind == kind);
         if let Some(resource) = served.of_kind(group, "v1", kind).filter(|_| !is_declared) {
             kinds.push(Kind {
                 resource,
                 counts: Counts::OfTemplate(path),
+                rules: None,
             });
         }
     }
@@ -78,6 +63,7 @@ pub(super) async fn kinds(client: &Client) -> Result<Vec<Kind>, ClusterError> {
         kinds.push(Kind {
             resource,
             counts: Counts::OfPod,
+            rules: None,
         });
     }
     Ok(kinds)
@@ -90,18 +76,9 @@ pub(super) async fn objects(
     namespace: Option<&str>,
 ) -> Result<Vec<DynamicObject>, ClusterError> {
     let api = kind.resource.objects(client, namespace);
-    let mut params = ListParams::default().limit(PAGE);
+    let mut params = ListParams::default();
     if kind.counts == Counts::OfPod {
         params = params.fields("status.phase!=Succeeded,status.phase!=Failed");
     }
-    let mut objects = Vec::new();
-    loop {
-        let what = format!("list {}", kind.resource.name);
-        let page = answer(what, api.list(&params)).await?;
-        objects.extend(page.items);
-        match page.metadata.continue_.filter(|next| !next.is_empty()) {
-            Some(next) => params = params.continue_token(&next),
-            None => return Ok(objects),
-        }
-    }
+    pages::list(&format!("list {}", kind.resource.name), &api, params).await
 }

@@ -19,7 +19,7 @@ use clap::{Args, ValueEnum};
 use sluice_gates::Unlabelled;
 use thiserror::Error;
 
-use crate::cluster::{Cluster, ClusterError, Connection, Namespaces};
+use crate::cluster::{Cluster, ClusterError, Connection, Namespaces, run};
 use finding::Auditor;
 
 const EXIT_CODES: &str = "\
@@ -82,15 +82,7 @@ impl Audit {
     /// # Errors
     /// The cluster does not answer what is asked for.
     pub fn run(&self) -> Result<Audited, AuditError> {
-        // One thread: the command mostly waits.
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .map_err(AuditError::NoRuntime)?;
-        let audited = runtime.block_on(self.audit());
-        // A credential plugin that hangs must not keep the process.
-        runtime.shutdown_background();
-        Ok(audited?)
+        Ok(run(self.audit()).map_err(AuditError::NoRuntime)??)
     }
 
     async fn audit(&self) -> Result<Audited, ClusterError> {

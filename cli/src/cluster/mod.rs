@@ -5,9 +5,14 @@
 
 pub mod age;
 mod connection;
+mod declared;
+pub mod pages;
 mod resource;
+mod runtime;
 mod told;
 
 pub use connection::{Cluster, ClusterError, Connection, Namespaces, answer};
-pub use resource::{Resource, Served, UnknownResource};
+pub use declared::{Declared, declared};
+pub use resource::{POD_GROUP, Resource, Served, UnknownResource, object_name};
+pub use runtime::run;
 pub use told::{Format, Tell, Told};

@@ -7,6 +7,7 @@ use kube::core::discovery::v2::{
     ACCEPT_AGGREGATED_DISCOVERY_V2, APIGroupDiscovery, APIGroupDiscoveryList, APIResourceDiscovery,
 };
 use serde_json::Value;
+use sluice_kinds::names;
 use thiserror::Error;
 
 use super::connection::{ClusterError, answer};
@@ -29,6 +30,20 @@ pub struct Served(Vec<APIGroupDiscovery>);
 #[derive(Debug, Error, PartialEq, Eq)]
 #[error("the server doesn't have a resource type {0:?}")]
 pub struct UnknownResource(String);
+
+/// What a group of pods is called, which is no object: its name is the value of a label.
+pub const POD_GROUP: &str = "PodGroup";
+
+/// The kind and the name of `KIND/NAME`. The name of an object becomes part of a URL, so it must be one.
+pub fn object_name(argument: &str) -> Option<(&str, &str)> {
+    let (kind, name) = argument.split_once('/')?;
+    let is_name = if kind.eq_ignore_ascii_case(POD_GROUP) {
+        !name.is_empty() && !name.contains('/')
+    } else {
+        names::subdomain(name, "").is_empty()
+    };
+    (!kind.is_empty() && is_name).then_some((kind, name))
+}
 
 impl Resource {
     /// The objects of a namespace, or of all; of a resource without namespaces, all.
@@ -284,5 +299,27 @@ mod tests {
         let resource = &read.items[0].versions[0].resources[0];
         assert_eq!(resource.resource.as_deref(), Some("workloads"));
         assert!(resource.verbs.is_empty() && resource.subresources.len() == 1);
+    }
+
+    #[test]
+    fn an_object_is_a_kind_and_a_name() {
+        let cases = [
+            ("job/train", Some(("job", "train"))),
+            (
+                "jobset.jobset.x-k8s.io/a.b",
+                Some(("jobset.jobset.x-k8s.io", "a.b")),
+            ),
+            ("train", None),
+            ("job/", None),
+            ("/train", None),
+            ("job/train/status", None),
+            ("job/..", None),
+            ("job/a?b", None),
+            ("podgroup/My_Group", Some(("podgroup", "My_Group"))),
+            ("podgroup/a/b", None),
+        ];
+        for (argument, expected) in cases {
+            assert_eq!(object_name(argument), expected, "{argument}");
+        }
     }
 }

@@ -4,21 +4,18 @@ use clap::{Args, ValueEnum};
 use futures::StreamExt as _;
 use futures::stream;
 use kube::Client;
-use kube::api::{Api, DynamicObject, ListParams, ObjectMeta};
-use serde_json::Value;
-use sluice_crds::{HELD_BY_LABEL_PREFIX, JobKind};
+use kube::api::ObjectMeta;
+use sluice_crds::HELD_BY_LABEL_PREFIX;
 use sluice_kinds::gates::Gate;
-use sluice_kinds::names;
 
 use super::outcome::{EXIT_CODES, Ended, GatesError, gate};
 use super::target::{self, Outcome};
 use super::text::{self, Counts};
-use crate::cluster::{Cluster, ClusterError, Connection, Namespaces, answer};
-use crate::cluster::{Resource, Served};
-use crate::cluster::{Tell, Told};
+use crate::cluster::{
+    Cluster, ClusterError, Connection, Namespaces, Resource, Served, Tell, Told, declared,
+    object_name, pages,
+};
 
-/// Objects that are asked for at a time.
-const PAGE: u32 = 500;
 /// Patches that are sent at the same time: more would only wait in the API server.
 const PATCHES_MAX: usize = 8;
 
@@ -91,10 +88,10 @@ impl Lift {
         let gate = gate(&self.gate)?;
         match (&self.object, self.all) {
             (Some(object), false) if self.namespaces.all_namespaces => {
-                object_name(object)?;
+                named(object)?;
                 Err(GatesError::OneNamespace)
             }
-            (Some(object), false) => self.one(&gate, object_name(object)?, tell).await,
+            (Some(object), false) => self.one(&gate, named(object)?, tell).await,
             (None, true) => self.all(&gate, tell).await,
             _ => Err(GatesError::NothingToLift),
         }
@@ -189,31 +186,16 @@ impl Lift {
 }
 
 /// The kind and the name of an object.
-fn object_name(argument: &str) -> Result<(&str, &str), GatesError> {
-    let parts = argument.split_once('/');
-    // The name becomes part of a URL.
-    parts
-        .filter(|(kind, name)| !kind.is_empty() && names::subdomain(name, "").is_empty())
-        .ok_or_else(|| GatesError::NoObject(argument.to_owned()))
+fn named(argument: &str) -> Result<(&str, &str), GatesError> {
+    object_name(argument).ok_or_else(|| GatesError::NoObject(argument.to_owned()))
 }
 
 /// The resources of the kinds that may be held: those of the JobKinds, and pods.
 async fn kinds(client: &Client) -> Result<Vec<Resource>, ClusterError> {
     let served = Served::ask(client).await?;
-    let job_kinds = kube::core::ApiResource::erase::<JobKind>(&());
-    let job_kinds = Api::<DynamicObject>::all_with(client.clone(), &job_kinds);
-    // Few: each is a kind that somebody has declared.
-    let params = ListParams::default();
-    let list = answer("list JobKinds", job_kinds.list(&params)).await?;
-    let text = |object: &DynamicObject, field: &str| {
-        let value = object.data.get("spec").and_then(|spec| spec.get(field));
-        value.and_then(Value::as_str).unwrap_or_default().to_owned()
-    };
-    let declared = list.items.iter().filter_map(|object| {
-        let [group, version, kind] = ["group", "version", "kind"].map(|field| text(object, field));
-        served.of_kind(&group, &version, &kind)
-    });
-    let mut found: Vec<Resource> = declared.chain(served.of_kind("", "v1", "Pod")).collect();
+    let declared = declared(client, &served).await?.into_iter();
+    let mut found: Vec<Resource> = declared.map(|kind| kind.resource).collect();
+    found.extend(served.of_kind("", "v1", "Pod"));
     found.sort_by(|one, other| one.name.cmp(&other.name));
     found.dedup_by(|one, other| one.name == other.name);
     Ok(found)
@@ -227,45 +209,13 @@ async fn labelled<'a>(
     label: &str,
 ) -> Result<Vec<Labelled<'a>>, ClusterError> {
     let objects = resource.objects(client, namespace);
-    let mut params = ListParams::default().labels(label).limit(PAGE);
-    let mut found = Vec::new();
-    loop {
-        let what = format!("list {}", resource.api.plural);
-        let page = answer(what, objects.list_metadata(&params)).await?;
-        found.extend(page.items.into_iter().filter_map(|object| {
-            Some(Labelled {
-                resource,
-                name: object.metadata.name.clone()?,
-                metadata: object.metadata,
-            })
-        }));
-        let next = page.metadata.continue_.filter(|token| !token.is_empty());
-        let Some(token) = next else { return Ok(found) };
-        params = params.continue_token(&token);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_object_is_a_kind_and_a_name() {
-        let cases = [
-            ("job/train", Some(("job", "train"))),
-            (
-                "jobset.jobset.x-k8s.io/a.b",
-                Some(("jobset.jobset.x-k8s.io", "a.b")),
-            ),
-            ("train", None),
-            ("job/", None),
-            ("/train", None),
-            ("job/train/status", None),
-            ("job/..", None),
-            ("job/a?b", None),
-        ];
-        for (argument, expected) in cases {
-            assert_eq!(object_name(argument).ok(), expected, "{argument}");
-        }
-    }
+    let found = pages::list_metadata(resource, &objects, label).await?;
+    let named = found.into_iter().filter_map(|object| {
+        Some(Labelled {
+            resource,
+            name: object.metadata.name.clone()?,
+            metadata: object.metadata,
+        })
+    });
+    Ok(named.collect())
 }

@@ -13,7 +13,7 @@
 use clap::Subcommand;
 
 pub use self::outcome::{Ended, GatesError};
-use crate::cluster::Tell;
+use crate::cluster::{Tell, run};
 
 mod lift;
 mod list;
@@ -36,20 +36,13 @@ impl Gates {
     /// # Errors
     /// Wrong usage, or the cluster does not answer what is asked for.
     pub fn run(&self, tell: &mut Tell<'_>) -> Result<Ended, GatesError> {
-        // One thread: the commands mostly wait.
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .map_err(GatesError::NoRuntime)?;
-        let ended = runtime.block_on(async {
+        let command = async {
             match self {
                 Self::List(command) => command.run(tell).await,
                 Self::Show(command) => command.run(tell).await,
                 Self::Lift(command) => command.run(tell).await,
             }
-        });
-        // A credential plugin that hangs must not keep the process.
-        runtime.shutdown_background();
-        ended
+        };
+        run(command).map_err(GatesError::NoRuntime)?
     }
 }

@@ -18,12 +18,10 @@ use sluice_kinds::requests::{PodDefaults, container_requests, overhead};
 
 use super::outcome::LiveError;
 use super::seen::list;
-use crate::cluster::{Cluster, Connection, Tell, Told, answer};
+use crate::cluster::{Cluster, Connection, Tell, Told, pages, run};
 use crate::input::Document;
 use crate::simulate::Seen;
 
-/// Objects that are asked for at a time.
-const PAGE: u32 = 500;
 /// How often it is told how far the reading is.
 const PROGRESS: Duration = Duration::from_secs(1);
 
@@ -47,17 +45,11 @@ pub fn export(
     besides: Besides<'_>,
     tell: &mut Tell<'_>,
 ) -> Result<Seen, LiveError> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(LiveError::NoRuntime)?;
-    let exported = runtime.block_on(async {
+    let exported = async {
         let cluster = Cluster::connect(connection).await?;
         export_with(&cluster.client, besides, tell).await
-    });
-    // A credential plugin that hangs must not keep the process.
-    runtime.shutdown_background();
-    exported
+    };
+    run(exported).map_err(LiveError::NoRuntime)?
 }
 
 /// The same with a client.
@@ -159,14 +151,13 @@ impl Reading<'_> {
         tell: &mut Tell<'_>,
     ) -> Result<(), LiveError> {
         let api = Api::<DynamicObject>::all_with(self.client.clone(), resource);
-        let mut params = ListParams::default().limit(PAGE);
+        let mut params = ListParams::default();
         if let Some(labels) = labels {
             params = params.labels(labels);
         }
-        loop {
-            let what = format!("list {}", resource.plural);
-            let page = answer(what, api.list(&params)).await?;
-            for (object, number) in page.items.into_iter().zip(1..) {
+        let what = format!("list {}", resource.plural);
+        pages::each(&what, &api, params, |page| {
+            for (object, number) in page.into_iter().zip(1..) {
                 self.documents.push(document(object, resource, number)?);
             }
             if PROGRESS < self.told.elapsed() {
@@ -175,11 +166,9 @@ impl Reading<'_> {
                 tell(Told::Note(text))?;
                 self.told = Instant::now();
             }
-            match page.metadata.continue_.filter(|token| !token.is_empty()) {
-                Some(token) => params = params.continue_token(&token),
-                None => return Ok(()),
-            }
-        }
+            Ok(())
+        })
+        .await
     }
 }
 

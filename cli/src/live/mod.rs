@@ -39,7 +39,7 @@ use clap::Subcommand;
 
 pub use self::export::{Besides, export};
 pub use self::outcome::{Ended, LiveError};
-use crate::cluster::Tell;
+use crate::cluster::{Tell, run};
 
 /// Commands that ask and steer a cluster.
 #[derive(Debug, Subcommand)]
@@ -69,12 +69,7 @@ impl Live {
         if let Self::Create(command) = self {
             return command.run(tell);
         }
-        // One thread: the commands mostly wait.
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .map_err(LiveError::NoRuntime)?;
-        let ended = runtime.block_on(async {
+        let command = async {
             match self {
                 Self::Status(command) => command.run(tell).await,
                 Self::List(command) => command.run(tell).await,
@@ -89,9 +84,7 @@ impl Live {
                 Self::Version(command) => command.run(tell).await,
                 Self::Create(command) => command.run(tell),
             }
-        });
-        // A credential plugin that hangs must not keep the process.
-        runtime.shutdown_background();
-        ended
+        };
+        run(command).map_err(LiveError::NoRuntime)?
     }
 }

@@ -5,7 +5,7 @@ use std::io;
 use serde::Serialize;
 use thiserror::Error;
 
-use crate::cluster::{ClusterError, Format, UnknownResource};
+use crate::cluster::{self, ClusterError, Format, UnknownResource};
 
 pub(super) const EXIT_CODES: &str = "\
 Exit codes:
@@ -83,10 +83,5 @@ pub(super) fn object_name<'a>(
     argument: &'a str,
     example: &'static str,
 ) -> Result<(&'a str, &'a str), LiveError> {
-    let named = argument.split_once('/');
-    let is_named =
-        |(kind, name): &(&str, &str)| !kind.is_empty() && !name.is_empty() && !name.contains('/');
-    named
-        .filter(is_named)
-        .ok_or_else(|| LiveError::NoObject(argument.to_owned(), example))
+    cluster::object_name(argument).ok_or_else(|| LiveError::NoObject(argument.to_owned(), example))
 }

@@ -10,12 +10,10 @@ use serde::de::DeserializeOwned;
 use thiserror::Error;
 
 use super::outcome::LiveError;
-use crate::cluster::{ClusterError, Tell, Told, answer};
+use crate::cluster::{ClusterError, Tell, Told, answer, pages};
 
 /// The API group of Sluice's answers.
 const VISIBILITY: &str = "visibility.sluice.dev";
-/// Objects that are asked for at a time.
-const PAGE: u32 = 500;
 
 /// All objects of a kind in a namespace, or in all.
 ///
@@ -35,29 +33,22 @@ where
         Some(namespace) => Api::namespaced_with(client.clone(), namespace, &resource),
         None => Api::all_with(client.clone(), &resource),
     };
-    let mut params = ListParams::default().limit(PAGE);
+    let mut params = ListParams::default();
     if let Some(labels) = labels {
         params = params.labels(labels);
     }
     let mut all = Vec::new();
-    loop {
-        let what = format!("list {}", resource.plural);
-        let page = answer(what, api.list(&params)).await?;
-        for object in page.items {
-            let name = object.name_any();
-            match object.try_parse::<K>() {
-                Ok(object) => all.push(object),
-                Err(error) => {
-                    let kind = &resource.kind;
-                    tell(Told::Note(format!("can't read the {kind} {name}: {error}")))?;
-                }
+    for object in pages::list(&format!("list {}", resource.plural), &api, params).await? {
+        let name = object.name_any();
+        match object.try_parse::<K>() {
+            Ok(object) => all.push(object),
+            Err(error) => {
+                let kind = &resource.kind;
+                tell(Told::Note(format!("can't read the {kind} {name}: {error}")))?;
             }
         }
-        match page.metadata.continue_.filter(|token| !token.is_empty()) {
-            Some(token) => params = params.continue_token(&token),
-            None => return Ok(all),
-        }
     }
+    Ok(all)
 }
 
 /// Why visibility.sluice.dev does not say something.

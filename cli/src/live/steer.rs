@@ -10,7 +10,10 @@ use sluice_crds::Workload;
 use super::jobs::owner;
 use super::outcome::{EXIT_CODES, Ended, LiveError, object_name};
 use super::seen::list;
-use crate::cluster::{Cluster, ClusterError, Connection, Namespaces, Served, Tell, Told, answer};
+use crate::cluster::{
+    Cluster, ClusterError, Connection, Declared, Namespaces, POD_GROUP, Resource, Served, Tell,
+    Told, answer, declared,
+};
 
 /// The name under which the API server keeps who changed a field.
 const FIELD_MANAGER: &str = "kubectl-sluice";
@@ -29,7 +32,8 @@ struct Target {
 /// Stop a queue from admitting, or suspend a job.
 ///
 /// A ClusterQueue or LocalQueue admits nothing more, and what it admitted goes on: spec.stopPolicy is set to Hold.
-/// A job is suspended (spec.suspend): if it runs it is stopped, and it gives its quota back.
+/// A job is suspended, by the field that its JobKind names (spec.suspend of a Job): if it runs it is stopped, and it
+/// gives its quota back.
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_CODES)]
 pub struct Hold {
@@ -143,30 +147,62 @@ impl Stop {
     ) -> Result<Ended, LiveError> {
         let (kind, name) = object_name(object, EXAMPLE)?;
         let (cluster, namespace) = connect(target).await?;
-        let resource = Served::ask(&cluster.client).await?.named(kind)?;
+        let served = Served::ask(&cluster.client).await?;
+        let resource = served.named(kind)?;
+        let objects = resource.objects(&cluster.client, Some(&namespace));
         let is_queue = resource.api.group == GROUP
             && ["ClusterQueue", "LocalQueue"].contains(&resource.api.kind.as_str());
         let patch = if is_queue {
-            json!({"spec": {"stopPolicy": self.policy}})
+            Some(json!({"spec": {"stopPolicy": self.policy}}))
         } else {
-            json!({"spec": {"suspend": self.suspend}})
+            self.suspension(&cluster, &served, &resource, &objects, name)
+                .await?
         };
-        let objects = resource.objects(&cluster.client, Some(&namespace));
-        if !is_queue && !can_be_suspended(&objects, name).await? {
-            let told = format!("{} {name} has no field spec.suspend", resource.name);
+        let Some(patch) = patch else {
+            let told = format!("{} {name} has no field that suspends it", resource.name);
             tell(Told::Error(told))?;
             return Ok(Ended::NotDone);
-        }
+        };
         let told = format!("{}/{name} {}\n", resource.name, self.done);
         patched(&objects, name, &patch, told, tell).await
     }
-}
 
-/// Whether an object has the suspend field: the API server would drop it silently where the kind has none.
-async fn can_be_suspended(objects: &Api<DynamicObject>, name: &str) -> Result<bool, LiveError> {
-    let object = answer("read the object", objects.get(name)).await?;
-    let suspend = object.data.pointer("/spec/suspend");
-    Ok(suspend.is_some_and(Value::is_boolean))
+    /// The patch that suspends a job or starts it, by the JobKind of its kind; None if nothing suspends it.
+    async fn suspension(
+        &self,
+        cluster: &Cluster,
+        served: &Served,
+        resource: &Resource,
+        objects: &Api<DynamicObject>,
+        name: &str,
+    ) -> Result<Option<Value>, LiveError> {
+        // Who may not list JobKinds may suspend a job all the same.
+        let declared = declared(&cluster.client, served).await.unwrap_or_default();
+        let of_kind = |kind: &Declared| kind.resource.name == resource.name;
+        let rules = declared
+            .into_iter()
+            .find(of_kind)
+            .and_then(|kind| kind.rules);
+        let mut patch = json!({});
+        match rules {
+            Some(rules) => {
+                let Some(path) = rules.suspend_path() else {
+                    return Ok(None);
+                };
+                path.merge_into(&mut patch, json!(self.suspend));
+            }
+            // Where the kind has no such field the API server would drop it silently.
+            None => {
+                let object = answer("read the object", objects.get(name)).await?;
+                let suspend = object.data.pointer("/spec/suspend");
+                if !suspend.is_some_and(Value::is_boolean) {
+                    return Ok(None);
+                }
+                patch = json!({"spec": {"suspend": self.suspend}});
+            }
+        }
+        Ok(Some(patch))
+    }
 }
 
 /// Sets spec.active of the Workload of a job or group.
@@ -200,8 +236,8 @@ async fn activate(
 
 /// The kind that a word means; `PodGroup` for groups of pods, which are no objects.
 pub(super) async fn kind_of(cluster: &Cluster, word: &str) -> Result<String, LiveError> {
-    if word.eq_ignore_ascii_case("podgroup") {
-        return Ok("PodGroup".to_owned());
+    if word.eq_ignore_ascii_case(POD_GROUP) {
+        return Ok(POD_GROUP.to_owned());
     }
     Ok(Served::ask(&cluster.client).await?.named(word)?.api.kind)
 }

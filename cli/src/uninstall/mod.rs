@@ -23,8 +23,7 @@ use clap::Args;
 
 use self::outcome::Report;
 pub use self::outcome::{Line, UninstallError};
-use crate::cluster::Served;
-use crate::cluster::{Cluster, Connection};
+use crate::cluster::{Cluster, Connection, Served, run};
 
 const DETAILS: &str = "\
 Deletes, in this order: the webhook configurations and admission policies by which jobs are held; the Deployment
@@ -80,18 +79,12 @@ impl Uninstall {
         &self,
         tell: &mut dyn FnMut(Line) -> io::Result<()>,
     ) -> Result<bool, UninstallError> {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .map_err(UninstallError::NoRuntime)?;
         let mut report = Report {
             tell,
             is_dry: self.dry_run,
             is_well: true,
         };
-        let ended = runtime.block_on(self.uninstall(&mut report));
-        // A credential plugin that hangs must not keep the process.
-        runtime.shutdown_background();
+        let ended = run(self.uninstall(&mut report)).map_err(UninstallError::NoRuntime)?;
         ended.map(|()| report.is_well)
     }
 

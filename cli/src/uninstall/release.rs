@@ -13,14 +13,11 @@ use sluice_kinds::CompiledKind;
 use sluice_kinds::patch::{Lifting, lifting_patch};
 use tokio::time::{Instant, sleep};
 
-use crate::cluster::{ClusterError, answer};
-use crate::cluster::{Resource, Served};
+use crate::cluster::{ClusterError, Resource, Served, answer, pages};
 use crate::rules::shipped::SHIPPED;
 use crate::uninstall::held::{self, Queued, Todo, Why};
 use crate::uninstall::outcome::{Report, UninstallError};
 
-/// Objects that are asked for at a time.
-const PAGE: u32 = 500;
 /// How long API servers may take to forget a policy or webhook that was deleted: as a rule a second.
 const FORGETTING: Duration = Duration::from_secs(30);
 const POLL: Duration = Duration::from_millis(500);
@@ -270,22 +267,15 @@ async fn list(
     label: Option<&str>,
 ) -> Result<Vec<DynamicObject>, ClusterError> {
     let objects = resource.objects(client, None);
-    let mut params = ListParams::default().limit(PAGE);
+    let mut params = ListParams::default();
     if let Some(label) = label {
         params = params.labels(label);
     }
-    let mut found = Vec::new();
-    loop {
-        let what = format!("list {}", resource.api.plural);
-        let page = match answer(what, objects.list(&params)).await {
-            // Discovery tells for a moment of a kind whose CRD was deleted.
-            Err(ClusterError::Refused(status)) if status.code == 404 => return Ok(found),
-            answer => answer?,
-        };
-        found.extend(page.items);
-        let next = page.metadata.continue_.filter(|token| !token.is_empty());
-        let Some(token) = next else { return Ok(found) };
-        params = params.continue_token(&token);
+    let what = format!("list {}", resource.api.plural);
+    match pages::list(&what, &objects, params).await {
+        // Discovery tells for a moment of a kind whose CRD was deleted, and its objects with it.
+        Err(ClusterError::Refused(status)) if status.code == 404 => Ok(Vec::new()),
+        listed => listed,
     }
 }
 

@@ -28,7 +28,7 @@ use thiserror::Error;
 
 use self::answers::Viewer;
 use self::token::Tokens;
-use crate::cluster::{Cluster, ClusterError, Connection, Namespaces, Tell, Told};
+use crate::cluster::{Cluster, ClusterError, Connection, Namespaces, Tell, Told, run};
 
 const DETAILS: &str = "\
 Serves a page on 127.0.0.1 that shows the queues, jobs, gates and flavors of a cluster, until it is ended by Ctrl-C. It
@@ -90,15 +90,7 @@ impl Web {
     /// # Errors
     /// The kubeconfig can't be used, or the port can't be had.
     pub fn run(&self, tell: &mut Tell<'_>) -> Result<(), WebError> {
-        // One thread: it mostly waits.
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .map_err(WebError::NoRuntime)?;
-        let ended = runtime.block_on(self.serve(tell));
-        // A credential plugin that hangs must not keep the process.
-        runtime.shutdown_background();
-        ended
+        run(self.serve(tell)).map_err(WebError::NoRuntime)?
     }
 
     async fn serve(&self, tell: &mut Tell<'_>) -> Result<(), WebError> {
