@@ -26,8 +26,12 @@ impl Clock {
         }
     }
 
-    /// Whether there is time for another play. Tells once a second how many were played.
+    /// Whether there is time for another play. Tells once a second how many were played. The jobs of each tree of cohorts
+    /// have time of their own, from their first play on.
     pub fn goes_on(&mut self, plays: u32, tell: &mut Tell<'_>) -> bool {
+        if plays == 0 {
+            self.began = Instant::now();
+        }
         if PROGRESS < self.told.elapsed() {
             self.told = Instant::now();
             let text = format!("estimating the start: {plays} of {PLAYS} plays");

@@ -13,6 +13,8 @@ use sluice_kinds::QueueGates;
 use sluice_kinds::pod::{PodMode, PodPhase, PodView};
 use sluice_kinds::view::{QueueLabels, QueueName};
 
+use crate::simulate::Estimate;
+
 /// How a job stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub enum State {
@@ -31,7 +33,7 @@ pub enum State {
 }
 
 /// A job, a pod group, or a pod that is admitted by itself.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Job {
     /// Its namespace.
@@ -65,6 +67,12 @@ pub struct Job {
     pub reason: String,
     /// Why, in a sentence.
     pub message: String,
+    /// When it will start, if that was asked for and can be estimated.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub start: Option<Estimate>,
+    /// Why that can't be estimated.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub no_estimate: Option<String>,
     /// By what it is ordered among those of equal priority.
     #[serde(skip)]
     pub order: (i64, String),
@@ -146,6 +154,8 @@ fn of_workload(workload: &Workload) -> Job {
         since,
         reason: told.map_or_else(String::new, |told| told.reason.clone()),
         message: told.map_or_else(String::new, |told| told.message.clone()),
+        start: None,
+        no_estimate: None,
         order: (order, workload.uid().unwrap_or_default()),
     }
 }
@@ -185,6 +195,8 @@ fn of_pod(pod: &Pod) -> Option<Job> {
             State::Gated => format!("Held by scheduling gates: {}", gates.join(", ")),
             _ => String::new(),
         },
+        start: None,
+        no_estimate: None,
         order: (
             created.map_or(i64::MAX, Timestamp::as_second),
             pod.uid().unwrap_or_default(),
@@ -211,6 +223,8 @@ fn gated(queue: &LocalQueue) -> impl Iterator<Item = Job> {
             since: Some(held.since.0),
             reason: "Gated".to_owned(),
             message: format!("Held by gates: {}", held.gates.join(", ")),
+            start: None,
+            no_estimate: None,
             order: (held.since.0.as_second(), held.name.clone()),
         }
     })

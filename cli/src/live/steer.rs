@@ -183,25 +183,18 @@ impl Stop {
             .into_iter()
             .find(of_kind)
             .and_then(|kind| kind.rules);
-        let mut patch = json!({});
-        match rules {
-            Some(rules) => {
-                let Some(path) = rules.suspend_path() else {
-                    return Ok(None);
-                };
+        if let Some(rules) = rules {
+            return Ok(rules.suspend_path().map(|path| {
+                let mut patch = json!({});
                 path.merge_into(&mut patch, json!(self.suspend));
-            }
-            // Where the kind has no such field the API server would drop it silently.
-            None => {
-                let object = answer("read the object", objects.get(name)).await?;
-                let suspend = object.data.pointer("/spec/suspend");
-                if !suspend.is_some_and(Value::is_boolean) {
-                    return Ok(None);
-                }
-                patch = json!({"spec": {"suspend": self.suspend}});
-            }
+                patch
+            }));
         }
-        Ok(Some(patch))
+        // Where the kind has no such field the API server would drop it silently.
+        let object = answer("read the object", objects.get(name)).await?;
+        let suspend = object.data.pointer("/spec/suspend");
+        let is_there = suspend.is_some_and(Value::is_boolean);
+        Ok(is_there.then(|| json!({"spec": {"suspend": self.suspend}})))
     }
 }
 

@@ -6,7 +6,7 @@ use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 use sluice_crds::{ClusterQueue, Cohort, LocalQueue, Workload};
 
-use super::jobs::jobs;
+use super::jobs::{State, jobs};
 use super::queues::trees;
 use super::{list, status};
 
@@ -117,6 +117,16 @@ fn jobs_are_listed_in_the_order_of_their_queue() {
     assert_snapshot!(list::table(&waiting, true, true, now()), @r"
     NAMESPACE   KIND   NAME    QUEUE   STATE     PLACE   SINCE   REASON            PRIORITY   MESSAGE
     blue        Job    early   main    Pending   2/4     50m     WaitingForQuota   0          Needs 2 more cpu
+    ");
+    let mut estimated = waiting;
+    estimated[0].no_estimate = Some("no job has finished".to_owned());
+    let mut runs = estimated[0].clone();
+    (runs.state, runs.no_estimate) = (State::Admitted, None);
+    estimated.push(runs);
+    assert_snapshot!(list::table(&estimated, false, false, now()), @r"
+    KIND   NAME    QUEUE   STATE      PLACE   START     SINCE   REASON
+    Job    early   main    Pending    2/4     unknown   50m     WaitingForQuota
+    Job    early   main    Admitted   2/4     <none>    50m     WaitingForQuota
     ");
     assert_eq!(list::table(&[], false, false, now()), "No jobs found\n");
 }

@@ -2,18 +2,17 @@
 //! from those that were seen, and with jobs that come as they came. Pure, and the same for the same input: chance comes from a fixed seed, and the caller says when the
 //! time is up.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::time::Duration;
 
 use serde::Serialize;
 use sluice_engine::{Explanation, Settings, Time};
 
-use self::arrivals::Arrivals;
 use self::chance::Chance;
-use super::durations::{Likely, Source};
+use self::chosen::{Chosen, tree_of};
+use super::durations::Source;
 use super::explained_job::message;
-use super::jobs::{InputJob, to_play};
 use super::play::{Fate, Job, Play, Restart, Rules, play};
 use super::problem::Failure;
 use super::quotas::settings;
@@ -22,6 +21,7 @@ use super::units::{Seconds, time};
 
 mod arrivals;
 mod chance;
+mod chosen;
 
 /// How often it is played, unless the time is up before.
 pub const PLAYS: u32 = 100;
@@ -41,8 +41,6 @@ const EVICTION: Duration = Duration::from_secs(30);
 pub struct Question<'a> {
     /// The jobs and queues of a cluster as they stand.
     pub input: &'a Input,
-    /// The number of the job.
-    pub job: usize,
     /// How long a job runs like which none has finished.
     pub duration: Option<Duration>,
     /// What the engine is told once.
@@ -80,6 +78,9 @@ pub struct Known {
     /// Of how many jobs.
     pub jobs: usize,
 }
+
+/// The estimate for a job, or why there is none.
+pub type Answer = Result<Estimate, NoEstimate>;
 
 /// Why there is no estimate.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -164,16 +165,16 @@ impl Estimate {
     }
 }
 
-/// The estimate for the job of a kind with a name, with its namespace, in the cluster that was `seen`.
+/// The estimates for jobs, each by its kind and its name with its namespace, in the cluster that was `seen`.
 ///
 /// # Errors
-/// Why it can't be known.
+/// Why none can be known.
 pub fn of_seen(
     seen: Seen,
-    (kind, name): (&str, &str),
+    asked: &[(&str, &str)],
     duration: Option<Duration>,
     goes_on: impl FnMut(u32) -> bool,
-) -> Result<Estimate, NoEstimate> {
+) -> Result<Vec<Answer>, NoEstimate> {
     let given = Given {
         seen: Some(seen),
         ..Given::default()
@@ -186,84 +187,119 @@ pub fn of_seen(
         }
         Err(_) => return Err(NoEstimate::Unreadable("it can't be read".to_owned())),
     };
-    let mut jobs = input.jobs.all().iter();
-    let job = jobs.position(|job| &*job.kind == kind && &*job.name == name);
+    let jobs = input.jobs.all().iter().enumerate();
+    let numbers: HashMap<(&str, &str), usize> = jobs
+        .map(|(number, job)| ((&*job.kind, &*job.name), number))
+        .collect();
     let question = Question {
         input: &input,
-        job: job.ok_or(NoEstimate::NotQueued)?,
         duration,
         settings: settings(input.has_fair_sharing),
     };
-    question.answer(goes_on)
+    let numbers: Vec<Option<usize>> = asked.iter().map(|job| numbers.get(job).copied()).collect();
+    let queued: Vec<usize> = numbers.iter().copied().flatten().collect();
+    let mut answers = question.answers(&queued, goes_on);
+    let answer = |number: Option<usize>| {
+        let answer = number.and_then(|number| answers.remove(&number));
+        answer.unwrap_or(Err(NoEstimate::NotQueued))
+    };
+    Ok(numbers.into_iter().map(answer).collect())
 }
 
 impl Question<'_> {
-    /// The estimate, by as many plays as `goes_on` lets be, which is asked before each with how many were played.
+    /// The estimate for the job of this number, by as many plays as `goes_on` lets be, which is asked before each with how
+    /// many were played.
     ///
     /// # Errors
     /// Why it can't be known.
-    pub fn answer(&self, mut goes_on: impl FnMut(u32) -> bool) -> Result<Estimate, NoEstimate> {
-        let now = self.input.now.unwrap_or_default();
-        let chosen = self.of_same_tree(now)?;
-        self.look(&chosen, now)?;
-        let mut starts: Vec<Option<i64>> = Vec::new();
-        let mut chance = Chance::new(0);
-        let mut plays = 0;
-        while plays < PLAYS && goes_on(plays) {
-            let jobs = chosen.drawn(&mut chance);
-            let play = self.play(&jobs, None, vec![chosen.target]);
-            let run = play.runs.iter().find(|run| run.job == chosen.target);
-            starts.push(run.map(|run| run.from.as_millis().saturating_sub(now.as_millis())));
-            plays += 1;
-        }
-        if plays < PLAYS_MIN {
-            return Err(NoEstimate::TooSlow(plays));
-        }
-        // What never starts comes last.
-        starts.sort_by_key(|start| (start.is_none(), *start));
-        let within = |percent: usize| {
-            let rank = (starts.len() * percent).div_ceil(100).max(1);
-            starts.get(rank - 1).copied().flatten().map(Seconds)
-        };
-        let mut durations: BTreeMap<Source, usize> = BTreeMap::new();
-        for (source, _) in &chosen.likely {
-            *durations.entry(*source).or_default() += 1;
-        }
-        Ok(Estimate {
-            p10_seconds: within(EARLY),
-            p50_seconds: within(50),
-            p90_seconds: within(LATE),
-            plays,
-            jobs: chosen.jobs.len(),
-            more_come: chosen.arrivals.is_some(),
-            durations: durations
-                .into_iter()
-                .map(|(source, jobs)| Known { source, jobs })
-                .collect(),
-        })
+    pub fn answer(&self, job: usize, goes_on: impl FnMut(u32) -> bool) -> Answer {
+        let mut answers = self.answers(&[job], goes_on);
+        answers.remove(&job).unwrap_or(Err(NoEstimate::NotQueued))
     }
 
-    /// Looks at the job once everything is decided that can be now.
-    fn look(&self, chosen: &Chosen<'_>, now: Time) -> Result<(), NoEstimate> {
+    /// The estimates for the jobs of these numbers. Those of one cohort tree are estimated by the same plays.
+    pub fn answers(
+        &self,
+        jobs: &[usize],
+        mut goes_on: impl FnMut(u32) -> bool,
+    ) -> BTreeMap<usize, Answer> {
+        let mut trees: BTreeMap<Option<String>, Vec<usize>> = BTreeMap::new();
+        for number in jobs {
+            let job = self.input.jobs.all().get(*number);
+            let tree = job.and_then(|job| tree_of(job, &self.input.quotas));
+            trees.entry(tree).or_default().push(*number);
+        }
+        let mut answers = BTreeMap::new();
+        for (tree, jobs) in trees {
+            match self.answers_of_tree(tree.as_deref(), &jobs, &mut goes_on) {
+                Ok(found) => answers.extend(jobs.into_iter().zip(found)),
+                Err(why) => answers.extend(jobs.into_iter().map(|job| (job, Err(why.clone())))),
+            }
+        }
+        answers
+    }
+
+    fn answers_of_tree(
+        &self,
+        tree: Option<&str>,
+        jobs: &[usize],
+        goes_on: &mut impl FnMut(u32) -> bool,
+    ) -> Result<Vec<Answer>, NoEstimate> {
+        let now = self.input.now.unwrap_or_default();
+        let chosen = Chosen::of(self, tree, jobs, now)?;
+        let refused = self.look(&chosen, now);
+        let mut starts: Vec<Vec<Option<i64>>> = vec![Vec::new(); jobs.len()];
+        let waiting = chosen.targets.iter().zip(&refused);
+        let waiting = waiting.filter(|(_, refused)| refused.is_none());
+        let waiting: Vec<usize> = waiting.map(|(target, _)| *target).collect();
+        let mut chance = Chance::new(0);
+        let mut plays = 0;
+        while !waiting.is_empty() && plays < PLAYS && goes_on(plays) {
+            let jobs = chosen.drawn(&mut chance);
+            let play = self.play(&jobs, None, waiting.clone());
+            let mut first: HashMap<usize, i64> = HashMap::new();
+            for run in &play.runs {
+                let from = run.from.as_millis().saturating_sub(now.as_millis());
+                first.entry(run.job).or_insert(from);
+            }
+            for (target, starts) in chosen.targets.iter().zip(&mut starts) {
+                starts.push(first.get(target).copied());
+            }
+            plays += 1;
+        }
+        let answers = refused.into_iter().zip(starts);
+        let answers = answers.map(|(refused, starts)| match refused {
+            Some(why) => Err(why),
+            None if plays < PLAYS_MIN => Err(NoEstimate::TooSlow(plays)),
+            None => Ok(chosen.estimate(plays, starts)),
+        });
+        Ok(answers.collect())
+    }
+
+    /// Why the jobs can't be estimated, each for itself: they are looked at once everything is decided that can be now.
+    fn look(&self, chosen: &Chosen<'_>, now: Time) -> Vec<Option<NoEstimate>> {
         let lasts = |job: &Job| Job {
             duration: Duration::MAX,
             ..job.clone()
         };
         let jobs: Vec<Job> = chosen.jobs.iter().map(lasts).collect();
         let play = self.play(&jobs, Some(now), Vec::new());
-        if play.fates.get(chosen.target) != Some(&Fate::Waiting) {
-            return Ok(());
-        }
-        let explanation = play.explain(chosen.target);
-        let reason = explanation.as_ref().and_then(Explanation::pending_reason);
-        match (explanation, reason) {
-            (Some(explanation), Some(reason)) if reason.is_inadmissible() => {
-                let why = message(&explanation, &chosen.input);
-                Err(NoEstimate::Inadmissible(why))
+        let look = |target: &usize| {
+            if play.fates.get(*target) != Some(&Fate::Waiting) {
+                return None;
             }
-            (Some(_), _) => Ok(()),
-            (None, _) => Err(NoEstimate::NotQueued),
-        }
+            let explanation = play.explain(*target);
+            let reason = explanation.as_ref().and_then(Explanation::pending_reason);
+            match (explanation, reason) {
+                (Some(explanation), Some(reason)) if reason.is_inadmissible() => {
+                    let why = message(&explanation, &chosen.input);
+                    Some(NoEstimate::Inadmissible(why))
+                }
+                (Some(_), _) => None,
+                (None, _) => Some(NoEstimate::NotQueued),
+            }
+        };
+        chosen.targets.iter().map(look).collect()
     }
 
     fn play(&self, jobs: &[Job], until: Option<Time>, until_admitted: Vec<usize>) -> Play {
@@ -275,113 +311,5 @@ impl Question<'_> {
             until_admitted,
         };
         play(self.input.quotas.events(), jobs, &rules)
-    }
-
-    /// The jobs that the job in question shares quota with.
-    fn of_same_tree(&self, now: Time) -> Result<Chosen<'_>, NoEstimate> {
-        let Input {
-            jobs,
-            finished,
-            quotas,
-            durations,
-            ..
-        } = self.input;
-        let tree = |job: &InputJob| {
-            let queue = job.cluster_queue(quotas)?;
-            Some(quotas.root_of(queue).map_or_else(
-                || format!("ClusterQueue {queue}"),
-                |root| format!("cohort {root}"),
-            ))
-        };
-        let asked = jobs.all().get(self.job).ok_or(NoEstimate::NotQueued)?;
-        let own = tree(asked);
-        let all = jobs.all().iter().enumerate();
-        let of_tree = all.filter(|(index, job)| *index == self.job || tree(job) == own);
-        let mut chosen = Chosen::default();
-        let mut unknown: Vec<&InputJob> = Vec::new();
-        for (index, job) in of_tree {
-            if index == self.job {
-                chosen.target = chosen.input.len();
-            }
-            match durations.likely(job.asked(now), self.duration) {
-                Some(likely) => chosen.likely.push(likely),
-                // How long the one in question runs has no bearing on when it starts.
-                None if index == self.job => {
-                    chosen
-                        .likely
-                        .push((Source::Any, Likely::Known(Duration::ZERO)));
-                }
-                None => unknown.push(job),
-            }
-            chosen.input.push(job.clone());
-        }
-        if let Some(first) = unknown.first() {
-            return Err(NoEstimate::NoDurations {
-                jobs: unknown.len(),
-                first: first.name.to_string(),
-            });
-        }
-        if JOBS_MAX < chosen.input.len() {
-            return Err(NoEstimate::TooManyJobs(chosen.input.len()));
-        }
-        chosen.jobs = to_play(&chosen.input, quotas, Duration::ZERO, Some(now));
-        let ended = finished.iter().filter(|job| tree(job) == own);
-        let known: Vec<&InputJob> = chosen.input.iter().chain(ended).collect();
-        chosen.arrivals = Arrivals::of(&known, now);
-        // Whatever comes is like one of these, but new.
-        let known: Vec<InputJob> = known
-            .into_iter()
-            .map(|job| InputJob {
-                seen: None,
-                ..job.clone()
-            })
-            .collect();
-        chosen.alike = known
-            .iter()
-            .zip(to_play(&known, quotas, Duration::ZERO, Some(now)))
-            .map(|(job, played)| {
-                let likely = durations.likely(job.asked(now), self.duration);
-                (played, likely.map(|(_, likely)| likely))
-            })
-            .collect();
-        Ok(chosen)
-    }
-}
-
-/// The jobs that are played.
-#[derive(Debug, Default)]
-struct Chosen<'a> {
-    input: Vec<InputJob>,
-    jobs: Vec<Job>,
-    likely: Vec<(Source, Likely<'a>)>,
-    target: usize,
-    /// When jobs came that were seen.
-    arrivals: Option<Arrivals>,
-    /// These jobs as they would come anew, and how long they would run.
-    alike: Vec<(Job, Option<Likely<'a>>)>,
-}
-
-impl Chosen<'_> {
-    /// The jobs, each with a duration that is as likely as any other, and jobs that may come.
-    fn drawn(&self, chance: &mut Chance) -> Vec<Job> {
-        let mut drawn = Vec::with_capacity(self.jobs.len());
-        for (job, (_, likely)) in self.jobs.iter().zip(&self.likely) {
-            drawn.push(Job {
-                duration: likely.within(chance.thousandths()),
-                ..job.clone()
-            });
-        }
-        let coming = self.arrivals.as_ref().map(|seen| seen.coming(chance));
-        for (index, at) in coming.into_iter().flatten() {
-            if let Some((job, Some(likely))) = self.alike.get(index) {
-                drawn.push(Job {
-                    arrival: at,
-                    created: at.as_millis(),
-                    duration: likely.within(chance.thousandths()),
-                    ..job.clone()
-                });
-            }
-        }
-        drawn
     }
 }

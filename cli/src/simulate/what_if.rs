@@ -165,11 +165,10 @@ impl WhatIf {
         if what_if.outcome != Outcome::Inadmissible {
             let question = Question {
                 input: &input,
-                job: looked.last,
                 duration: terms.options.duration,
                 settings: terms.settings(&input),
             };
-            match question.answer(goes_on) {
+            match question.answer(looked.last, goes_on) {
                 Ok(estimate) => what_if.start = Some(estimate),
                 Err(why) => what_if.no_estimate = Some(why.to_string()),
             }

@@ -198,9 +198,11 @@ async fn queues_and_jobs_are_shown_and_steered_with_the_rights_of_the_caller() -
     let tenant = cp.service_account_kubeconfig(&ns, "tenant").await?;
     shown(admin, &tenant, &ns).await?;
     explained(admin, &ns);
+    estimated(admin, &tenant, &ns)?;
     simulated(admin, &tenant, &ns);
     steered(&cp, admin, &tenant, &ns).await?;
     checked(admin);
+    steered_by_job_kinds(&cp, admin, &ns).await?;
     Ok(())
 }
 
@@ -283,6 +285,41 @@ fn explained(admin: &Path, ns: &str) {
         "error: Job \"free\" is not queued: Sluice has no Workload for it in namespace {ns}\n"
     );
     assert_eq!((code, stdout.as_str(), stderr), (Some(1), "", expected));
+}
+
+/// When each job will start, as far as the caller may see what that depends on.
+fn estimated(admin: &Path, tenant: &Path, ns: &str) -> Result<()> {
+    let command = format!("list -n {ns} --start --duration 1m");
+    let (code, json, stderr) = sluice(admin, &format!("{command} -o json"));
+    ensure!(
+        code == Some(0) && !stderr.contains("can't be estimated"),
+        "{stderr}"
+    );
+    let jobs: Value = serde_json::from_str(&json)?;
+    for job in [&jobs[0], &jobs[1]] {
+        ensure!(job["start"]["plays"] == 100, "{job}");
+    }
+    ensure!(jobs[2].get("start").is_none(), "{jobs}");
+    let (code, table, stderr) = sluice(tenant, &command);
+    assert_eq!(code, Some(0), "{stderr}");
+    let why = "note: the start of 2 jobs can't be estimated: clusterqueues.sluice.dev is forbidden";
+    ensure!(stderr.contains(why), "{stderr}");
+    let lines = words(&table);
+    assert_eq!(lines[0], "KIND NAME QUEUE STATE PLACE START SINCE REASON");
+    ensure!(
+        lines[1].starts_with("Job urgent main Pending 1/2 unknown "),
+        "{lines:?}"
+    );
+    ensure!(
+        lines[3].starts_with("Job runs main Admitted <none> <none> "),
+        "{lines:?}"
+    );
+    let (code, _, stderr) = sluice(tenant, &format!("{command} --watch"));
+    ensure!(
+        code == Some(2) && stderr.contains("cannot be used with"),
+        "{stderr}"
+    );
+    Ok(())
 }
 
 /// The job that runs and the two that wait, in a queue with quota for four at a time.
@@ -423,6 +460,77 @@ async fn steered(cp: &ControlPlane, admin: &Path, tenant: &Path, ns: &str) -> Re
             "{command}"
         );
     }
+    Ok(())
+}
+
+/// A job is suspended by the field that its JobKind names; what no field suspends is told.
+async fn steered_by_job_kinds(cp: &ControlPlane, admin: &Path, ns: &str) -> Result<()> {
+    let any = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    let schema = json!({"openAPIV3Schema": {"type": "object", "properties": {"spec": any}}});
+    let version = json!({"name": "v1", "served": true, "storage": true, "schema": schema});
+    let crd = json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "trains.acme.io"},
+        "spec": {
+            "group": "acme.io", "scope": "Namespaced", "versions": [version],
+            "names": {"kind": "Train", "plural": "trains", "singular": "train"},
+        },
+    });
+    let kind = |group: &str, kind: &str, more: Value| {
+        let sets = json!([{"name": "main", "template": ".spec.template", "count": "1"}]);
+        let mut spec = json!({"group": group, "version": "v1", "kind": kind, "podSets": sets});
+        for (key, value) in more.as_object().unwrap() {
+            spec[key] = value.clone();
+        }
+        own("JobKind", &json!({"name": kind.to_lowercase()}), &spec)
+    };
+    let way = json!({
+        "suspend": ".spec.run.paused",
+        "finished": {"when": "false", "succeeded": "false"},
+        "active": "!object.spec.run.paused",
+    });
+    let train = json!({
+        "apiVersion": "acme.io/v1", "kind": "Train", "metadata": {"name": "ice", "namespace": ns},
+        "spec": {"run": {"paused": false}, "suspend": false},
+    });
+    let deployment = json!({
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d", "namespace": ns},
+        "spec": {"selector": {"matchLabels": {"a": "b"}}, "template": {
+            "metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "example.com/none"}]},
+        }},
+    });
+    let kinds = [
+        kind("acme.io", "Train", way),
+        kind("apps", "Deployment", json!({"admission": "PerPod"})),
+    ];
+    for object in [&crd, &kinds[0], &kinds[1], &deployment] {
+        let object = object.to_string();
+        cp.kubectl(["apply", "-f", "-"], Some(&object))
+            .await?
+            .ok()?;
+    }
+    eventually("the kind to be served", DEADLINE, async || {
+        let train = train.to_string();
+        cp.kubectl(["apply", "-f", "-"], Some(&train)).await?.ok()
+    })
+    .await?;
+    for (command, told, paused) in [
+        ("hold train/ice", "train.acme.io/ice held", "true"),
+        ("resume train/ice", "train.acme.io/ice resumed", "false"),
+    ] {
+        let told = format!("{told}\n");
+        assert_eq!(ok(admin, &format!("{command} -n {ns}")), told, "{command}");
+        let fields = "jsonpath={.spec.run.paused} {.spec.suspend}";
+        let read = cp.kubectl(["get", "train", "ice", "-n", ns, "-o", fields], None);
+        let read = read.await?.ok()?;
+        assert_eq!(read, format!("{paused} false"), "{command}");
+    }
+    let (code, stdout, stderr) = sluice(admin, &format!("hold deploy/d -n {ns}"));
+    let told = "error: deployment.apps d has no field that suspends it\n";
+    assert_eq!(
+        (code, stdout.as_str(), stderr.as_str()),
+        (Some(1), "", told)
+    );
     Ok(())
 }
 

@@ -4,7 +4,6 @@
 //! Must not know how Sluice decides.
 
 mod answer;
-mod estimate;
 mod events;
 
 use std::collections::BTreeMap;
@@ -24,6 +23,7 @@ use self::events::last_event;
 pub use self::events::{events_about, told_at};
 use super::jobs::{Job, State};
 use super::list::Objects;
+use super::list::estimate_starts;
 use super::outcome::{EXIT_CODES, Ended, LiveError, object_name, shown};
 use super::queues::{Node, trees};
 use super::seen::{self, Unseen};
@@ -104,11 +104,10 @@ impl Explain {
                 .without_job(&cluster, &namespace, (word, &kind, name), tell)
                 .await;
         };
-        let start = estimate::start(&cluster.client, &explained.job, self.duration, tell).await;
-        match start.transpose() {
-            Ok(start) => explained.start = start,
-            Err(why) => explained.no_estimate = Some(why),
-        }
+        let job = &mut explained.job;
+        let jobs = std::slice::from_mut(job);
+        estimate_starts(&cluster.client, jobs, self.duration, tell).await;
+        (explained.start, explained.no_estimate) = (job.start.take(), job.no_estimate.take());
         let text = shown(self.output, &explained, |_| {
             text(&explained, Timestamp::now())
         })?;
@@ -362,6 +361,8 @@ mod tests {
             since: "2026-03-01T11:00:00Z".parse().ok(),
             reason: "WaitingForQuota".to_owned(),
             message: String::new(),
+            start: None,
+            no_estimate: None,
             order: (0, String::new()),
         }
     }

@@ -138,6 +138,8 @@ mod tests {
             since: None,
             reason: String::new(),
             message: String::new(),
+            start: None,
+            no_estimate: None,
             order: (0, String::new()),
         }
     }

@@ -1,0 +1,163 @@
+//! The jobs that are played to estimate when some of them start: those of a cohort tree, and what may come.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use sluice_engine::Time;
+
+use super::arrivals::Arrivals;
+use super::chance::Chance;
+use super::{EARLY, Estimate, JOBS_MAX, Known, LATE, NoEstimate, Question};
+use crate::simulate::durations::{Likely, Source};
+use crate::simulate::jobs::{InputJob, to_play};
+use crate::simulate::play::Job;
+use crate::simulate::quotas::Quotas;
+use crate::simulate::reading::Input;
+use crate::simulate::units::Seconds;
+
+/// What a job shares quota with, by name; none if it is in no ClusterQueue.
+pub(super) fn tree_of(job: &InputJob, quotas: &Quotas) -> Option<String> {
+    let queue = job.cluster_queue(quotas)?;
+    Some(quotas.root_of(queue).map_or_else(
+        || format!("ClusterQueue {queue}"),
+        |root| format!("cohort {root}"),
+    ))
+}
+
+/// The jobs that are played.
+#[derive(Debug, Default)]
+pub(super) struct Chosen<'a> {
+    pub(super) input: Vec<InputJob>,
+    pub(super) jobs: Vec<Job>,
+    likely: Vec<(Source, Likely<'a>)>,
+    /// Those in question, in their order.
+    pub(super) targets: Vec<usize>,
+    /// When jobs came that were seen.
+    arrivals: Option<Arrivals>,
+    /// These jobs as they would come anew, and how long they would run.
+    alike: Vec<(Job, Option<Likely<'a>>)>,
+}
+
+impl<'a> Chosen<'a> {
+    /// The jobs that the jobs in question share quota with: those of their tree.
+    ///
+    /// # Errors
+    /// There are too many, or it is not known how long one of them runs.
+    pub(super) fn of(
+        question: &Question<'a>,
+        tree: Option<&str>,
+        asked: &[usize],
+        now: Time,
+    ) -> Result<Self, NoEstimate> {
+        let Input {
+            jobs,
+            finished,
+            quotas,
+            durations,
+            ..
+        } = question.input;
+        let is_of_tree = |job: &InputJob| tree_of(job, quotas).as_deref() == tree;
+        let mut numbers = BTreeMap::new();
+        let mut chosen = Chosen::default();
+        let mut unknown: Vec<&InputJob> = Vec::new();
+        for (number, job) in jobs.all().iter().enumerate() {
+            if !is_of_tree(job) {
+                continue;
+            }
+            numbers.insert(number, chosen.input.len());
+            match durations.likely(job.asked(now), question.duration) {
+                Some(likely) => chosen.likely.push(likely),
+                // How long one job runs has no bearing on when itself starts.
+                None if *asked == [number] => {
+                    let at_once = Likely::Known(Duration::ZERO);
+                    chosen.likely.push((Source::Any, at_once));
+                }
+                None => unknown.push(job),
+            }
+            chosen.input.push(job.clone());
+        }
+        if let Some(first) = unknown.first() {
+            return Err(NoEstimate::NoDurations {
+                jobs: unknown.len(),
+                first: first.name.to_string(),
+            });
+        }
+        if JOBS_MAX < chosen.input.len() {
+            return Err(NoEstimate::TooManyJobs(chosen.input.len()));
+        }
+        let targets = asked.iter().map(|number| numbers.get(number).copied());
+        chosen.targets = targets
+            .collect::<Option<_>>()
+            .ok_or(NoEstimate::NotQueued)?;
+        chosen.jobs = to_play(&chosen.input, quotas, Duration::ZERO, Some(now));
+        let ended = finished.iter().filter(|job| is_of_tree(job));
+        let known: Vec<&InputJob> = chosen.input.iter().chain(ended).collect();
+        chosen.arrivals = Arrivals::of(&known, now);
+        // Whatever comes is like one of these, but new.
+        let known: Vec<InputJob> = known
+            .into_iter()
+            .map(|job| InputJob {
+                seen: None,
+                ..job.clone()
+            })
+            .collect();
+        chosen.alike = known
+            .iter()
+            .zip(to_play(&known, quotas, Duration::ZERO, Some(now)))
+            .map(|(job, played)| {
+                let likely = durations.likely(job.asked(now), question.duration);
+                (played, likely.map(|(_, likely)| likely))
+            })
+            .collect();
+        Ok(chosen)
+    }
+
+    /// The estimate of a job that started so many milliseconds from now in each of the plays.
+    pub(super) fn estimate(&self, plays: u32, mut starts: Vec<Option<i64>>) -> Estimate {
+        // What never starts comes last.
+        starts.sort_by_key(|start| (start.is_none(), *start));
+        let within = |percent: usize| {
+            let rank = (starts.len() * percent).div_ceil(100).max(1);
+            starts.get(rank - 1).copied().flatten().map(Seconds)
+        };
+        let mut durations: BTreeMap<Source, usize> = BTreeMap::new();
+        for (source, _) in &self.likely {
+            *durations.entry(*source).or_default() += 1;
+        }
+        Estimate {
+            p10_seconds: within(EARLY),
+            p50_seconds: within(50),
+            p90_seconds: within(LATE),
+            plays,
+            jobs: self.jobs.len(),
+            more_come: self.arrivals.is_some(),
+            durations: durations
+                .into_iter()
+                .map(|(source, jobs)| Known { source, jobs })
+                .collect(),
+        }
+    }
+
+    /// The jobs, each with a duration that is as likely as any other, and jobs that may come.
+    pub(super) fn drawn(&self, chance: &mut Chance) -> Vec<Job> {
+        let mut drawn = Vec::with_capacity(self.jobs.len());
+        for (job, (_, likely)) in self.jobs.iter().zip(&self.likely) {
+            drawn.push(Job {
+                duration: likely.within(chance.thousandths()),
+                ..job.clone()
+            });
+        }
+        let coming = self.arrivals.as_ref().map(|seen| seen.coming(chance));
+        for (index, at) in coming.into_iter().flatten() {
+            if let Some((job, Some(likely))) = self.alike.get(index) {
+                drawn.push(Job {
+                    arrival: at,
+                    created: at.as_millis(),
+                    duration: likely.within(chance.thousandths()),
+                    ..job.clone()
+                });
+            }
+        }
+        drawn
+    }
+}
