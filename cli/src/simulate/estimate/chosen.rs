@@ -5,15 +5,20 @@ use std::time::Duration;
 
 use sluice_engine::Time;
 
+use super::answer::{Estimate, JOBS_MAX, Known, NoEstimate};
 use super::arrivals::Arrivals;
 use super::chance::Chance;
-use super::{EARLY, Estimate, JOBS_MAX, Known, LATE, NoEstimate, Question};
 use crate::simulate::durations::{Likely, Source};
 use crate::simulate::jobs::{InputJob, to_play};
 use crate::simulate::play::Job;
 use crate::simulate::quotas::Quotas;
 use crate::simulate::reading::Input;
 use crate::simulate::units::Seconds;
+
+/// The parts of all plays, in hundredths, that stand for 10 and 90 of 100 jobs: what happens differs more than plays do, as
+/// nobody knows what is not seen.
+const EARLY: usize = 5;
+const LATE: usize = 95;
 
 /// What a job shares quota with, by name; none if it is in no ClusterQueue.
 pub(super) fn tree_of(job: &InputJob, quotas: &Quotas) -> Option<String> {
@@ -44,10 +49,10 @@ impl<'a> Chosen<'a> {
     /// # Errors
     /// There are too many, or it is not known how long one of them runs.
     pub(super) fn of(
-        question: &Question<'a>,
+        input: &'a Input,
         tree: Option<&str>,
         asked: &[usize],
-        now: Time,
+        (duration, now): (Option<Duration>, Time),
     ) -> Result<Self, NoEstimate> {
         let Input {
             jobs,
@@ -55,7 +60,7 @@ impl<'a> Chosen<'a> {
             quotas,
             durations,
             ..
-        } = question.input;
+        } = input;
         let is_of_tree = |job: &InputJob| tree_of(job, quotas).as_deref() == tree;
         let mut numbers = BTreeMap::new();
         let mut chosen = Chosen::default();
@@ -65,7 +70,7 @@ impl<'a> Chosen<'a> {
                 continue;
             }
             numbers.insert(number, chosen.input.len());
-            match durations.likely(job.asked(now), question.duration) {
+            match durations.likely(job.asked(now), duration) {
                 Some(likely) => chosen.likely.push(likely),
                 // How long one job runs has no bearing on when itself starts.
                 None if *asked == [number] => {
@@ -105,7 +110,7 @@ impl<'a> Chosen<'a> {
             .iter()
             .zip(to_play(&known, quotas, Duration::ZERO, Some(now)))
             .map(|(job, played)| {
-                let likely = durations.likely(job.asked(now), question.duration);
+                let likely = durations.likely(job.asked(now), duration);
                 (played, likely.map(|(_, likely)| likely))
             })
             .collect();
