@@ -92,15 +92,15 @@ pub async fn run(args: Args) -> Result<()> {
     let server = Server::bind(args.webhook_bind, slot.clone(), allowed, &tls, router).await;
     let server = server.with_context(|| format!("listen on {}", args.webhook_bind))?;
     let metrics = health::metrics_router(replica.metrics.clone());
-    let secure_metrics = if args.metrics_tls {
+    let metrics_server = if args.metrics_tls {
         let flag = "--metrics-client-ca";
         let readers = allowed_clients(flag, args.metrics_client_ca.as_deref(), Vec::new())?;
-        let slot = slot.clone();
-        let server = Server::bind(args.metrics_bind, slot, readers, &tls, metrics.clone()).await;
-        Some(server.with_context(|| format!("listen on {}", args.metrics_bind))?)
+        Server::bind(args.metrics_bind, slot.clone(), readers, &tls, metrics).await
     } else {
-        None
+        Server::bind_plain(args.metrics_bind, metrics).await
     };
+    let metrics_server =
+        metrics_server.with_context(|| format!("listen on {}", args.metrics_bind))?;
     if let Some(bind) = args.visibility_bind {
         let port = Visibility::bind(bind, args.pod_ip).await;
         let port = port.with_context(|| format!("listen on {bind}"))?;
@@ -108,32 +108,22 @@ pub async fn run(args: Args) -> Result<()> {
     }
     replica.keep_certificate(&args.webhook_san, slot.clone(), &stop);
     replica.follow_kinds();
-    let (alive, ready) = (replica.liveness(), replica.readiness(slot));
+    let probes = health::health_router(replica.liveness(), replica.readiness(slot));
+    let probes = Server::bind_plain(args.health_bind, probes).await;
+    let probes = probes.with_context(|| format!("listen on {}", args.health_bind))?;
     let serving = async {
-        tokio::try_join!(
-            async {
-                server.serve(stop.clone().cancelled_owned()).await;
-                Ok(())
-            },
-            health::serve_health(args.health_bind, alive, ready, stop.clone()),
-            async {
-                match secure_metrics {
-                    Some(server) => {
-                        server.serve(stop.clone().cancelled_owned()).await;
-                        Ok(())
-                    }
-                    None => health::serve_metrics(args.metrics_bind, metrics, stop.clone()).await,
-                }
-            },
+        tokio::join!(
+            server.serve(stop.clone().cancelled_owned()),
+            probes.serve(stop.clone().cancelled_owned()),
+            metrics_server.serve(stop.clone().cancelled_owned()),
         )
     };
     info!(version = env!("CARGO_PKG_VERSION"), "started");
     let leading = replica.lead(stop.clone());
-    let (served, led) = tokio::join!(
+    let ((), led) = tokio::join!(
         async {
-            let served = serving.await;
+            serving.await;
             stop.cancel();
-            served
         },
         async {
             let led = leading.await;
@@ -141,7 +131,6 @@ pub async fn run(args: Args) -> Result<()> {
             led
         }
     );
-    served?;
     led
 }
 

@@ -1,33 +1,19 @@
-//! Health and metrics, for kubelet and Prometheus.
+//! Health and metrics, for kubelet and Prometheus: what is answered. Must not know how it is served.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 
-use anyhow::{Context, Result};
 use axum::Router;
 use axum::http::header::{ACCEPT, CONTENT_TYPE};
 use axum::http::{HeaderMap, StatusCode};
 use axum::routing::get;
-use tokio::net::TcpListener;
-use tokio_util::sync::CancellationToken;
 
 use crate::process::metrics::{Exposition, Metrics};
 
 /// Whether all is well with something.
 pub type Check = Arc<dyn Fn() -> bool + Send + Sync>;
 
-/// Serves /healthz, by whether the process goes on, and /readyz, by whether it can do its work.
-pub async fn serve_health(
-    address: SocketAddr,
-    alive: Check,
-    ready: Check,
-    stop: CancellationToken,
-) -> Result<()> {
-    let router = health_router(alive, ready);
-    serve(address, router, stop).await.context("serve health")
-}
-
-fn health_router(alive: Check, ready: Check) -> Router {
+/// The paths /healthz, by whether the process goes on, and /readyz, by whether it can do its work.
+pub fn health_router(alive: Check, ready: Check) -> Router {
     let answer = |check: Check, otherwise: &'static str| {
         get(move || {
             let is_well = check();
@@ -56,25 +42,6 @@ pub fn metrics_router(metrics: Arc<Metrics>) -> Router {
             async move { ([(CONTENT_TYPE, exposition.content_type())], text) }
         }),
     )
-}
-
-/// Serves /metrics without TLS.
-pub async fn serve_metrics(
-    address: SocketAddr,
-    router: Router,
-    stop: CancellationToken,
-) -> Result<()> {
-    serve(address, router, stop).await.context("serve metrics")
-}
-
-async fn serve(address: SocketAddr, router: Router, stop: CancellationToken) -> Result<()> {
-    let listener = TcpListener::bind(address)
-        .await
-        .with_context(|| format!("listen on {address}"))?;
-    axum::serve(listener, router)
-        .with_graceful_shutdown(stop.cancelled_owned())
-        .await?;
-    Ok(())
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! One connection: the handshake, the requests, and its end. Every wait has a limit.
+//! One connection: the handshake if there is one, the requests, and its end. Every wait has a limit.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,6 +10,8 @@ use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
+use rustls::ServerConfig;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until, timeout};
@@ -86,15 +88,33 @@ impl Drop for UnderWay {
     }
 }
 
+/// What a connection speaks below HTTP.
+#[derive(Clone)]
+pub(crate) enum Transport {
+    /// Nothing: anybody is answered, in HTTP/1.1.
+    Plain,
+    /// TLS, with these clients.
+    Tls(TlsAcceptor, Arc<AllowedClients>),
+}
+
+impl Transport {
+    pub(crate) fn tls(config: ServerConfig, clients: AllowedClients) -> Self {
+        Self::Tls(TlsAcceptor::from(Arc::new(config)), Arc::new(clients))
+    }
+}
+
 /// Serves one connection to its end, if its client is allowed. `on_answer` is called at every answer.
 pub(crate) async fn serve(
     stream: TcpStream,
-    acceptor: TlsAcceptor,
-    clients: Arc<AllowedClients>,
+    transport: Transport,
     router: Router,
     on_answer: impl Fn() + Send + Sync + 'static,
-    mut shutdown: watch::Receiver<bool>,
+    shutdown: watch::Receiver<bool>,
 ) {
+    let (acceptor, clients) = match transport {
+        Transport::Plain => return converse(stream, false, router, on_answer, shutdown).await,
+        Transport::Tls(acceptor, clients) => (acceptor, clients),
+    };
     let Ok(Ok(stream)) = timeout(HANDSHAKE_TIME_MAX, acceptor.accept(stream)).await else {
         return;
     };
@@ -102,6 +122,17 @@ pub(crate) async fn serve(
         return;
     }
     let is_http2 = stream.get_ref().1.alpn_protocol() == Some(ALPN_HTTP2);
+    converse(stream, is_http2, router, on_answer, shutdown).await;
+}
+
+/// Answers the requests of one connection, to its end.
+async fn converse(
+    stream: impl AsyncRead + AsyncWrite + Unpin + 'static,
+    is_http2: bool,
+    router: Router,
+    on_answer: impl Fn() + Send + Sync + 'static,
+    mut shutdown: watch::Receiver<bool>,
+) {
     let activity = Arc::new(Activity::new(on_answer));
     let counted = activity.clone();
     let service = service_fn(move |request: hyper::Request<Incoming>| {

@@ -1,4 +1,4 @@
-//! The TLS server: accepts connections within limits until it is told to stop. What is served is the
+//! The server, with TLS or without: accepts connections within limits until it is told to stop. What is served is the
 //! router's business, with which certificate the slot's.
 
 use std::future::Future;
@@ -12,10 +12,9 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
-use tokio_rustls::TlsAcceptor;
 
 use crate::server::allowed_clients::AllowedClients;
-use crate::server::connection::{self, CLOSING_TIME_MAX};
+use crate::server::connection::{self, CLOSING_TIME_MAX, Transport};
 use crate::server::probation::Probation;
 use crate::server::tls::{self, CertificateSlot};
 use crate::server::tls_options::TlsOptions;
@@ -30,8 +29,7 @@ const STOPPING_TIME_MAX: Duration = CLOSING_TIME_MAX.saturating_add(Duration::fr
 /// A server that is bound to its address.
 pub struct Server {
     listener: Arc<TcpListener>,
-    acceptor: TlsAcceptor,
-    clients: AllowedClients,
+    transport: Transport,
     router: Router,
 }
 
@@ -60,8 +58,16 @@ impl Server {
         let config = config.map_err(io::Error::other)?;
         Ok(Self {
             listener,
-            acceptor: TlsAcceptor::from(Arc::new(config)),
-            clients,
+            transport: Transport::tls(config, clients),
+            router,
+        })
+    }
+
+    /// Listens on `address` for anybody, without TLS: for probes and metrics.
+    pub async fn bind_plain(address: SocketAddr, router: Router) -> io::Result<Self> {
+        Ok(Self {
+            listener: Arc::new(TcpListener::bind(address).await?),
+            transport: Transport::Plain,
             router,
         })
     }
@@ -75,7 +81,7 @@ impl Server {
     pub async fn serve(self, shutdown: impl Future<Output = ()>) {
         let mut shutdown = std::pin::pin!(shutdown);
         let (stop, stopped) = watch::channel(false);
-        let mut guests = Guests::new(self.acceptor, self.clients, self.router, stopped);
+        let mut guests = Guests::new(self.transport, self.router, stopped);
         loop {
             let accepted = tokio::select! {
                 accepted = self.listener.accept() => accepted,
@@ -99,8 +105,7 @@ impl Server {
 
 /// The open connections.
 struct Guests {
-    acceptor: TlsAcceptor,
-    clients: Arc<AllowedClients>,
+    transport: Transport,
     router: Router,
     stopped: watch::Receiver<bool>,
     slots: Arc<Semaphore>,
@@ -110,15 +115,9 @@ struct Guests {
 }
 
 impl Guests {
-    fn new(
-        acceptor: TlsAcceptor,
-        clients: AllowedClients,
-        router: Router,
-        stopped: watch::Receiver<bool>,
-    ) -> Self {
+    fn new(transport: Transport, router: Router, stopped: watch::Receiver<bool>) -> Self {
         Self {
-            acceptor,
-            clients: Arc::new(clients),
+            transport,
             router,
             stopped,
             slots: Arc::new(Semaphore::new(CONNECTIONS_MAX)),
@@ -142,8 +141,7 @@ impl Guests {
         let probation = self.probation.clone();
         let served = connection::serve(
             stream,
-            self.acceptor.clone(),
-            self.clients.clone(),
+            self.transport.clone(),
             self.router.clone(),
             move || probation.leave(number),
             self.stopped.clone(),

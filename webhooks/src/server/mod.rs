@@ -1,4 +1,4 @@
-//! The TLS server: connections and their limits, request bodies, and the HTTP paths.
+//! The server: connections and their limits, request bodies, and the HTTP paths.
 //!
 //! Must not know any rule. Uses `rules` and `admission`.
 

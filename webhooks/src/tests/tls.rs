@@ -262,6 +262,29 @@ async fn silent_connections_do_not_keep_others_out() {
     closed(&mut silent[0]).await;
 }
 
+/// Probes and metrics are served so: whoever opens many connections does not have the container restarted.
+#[tokio::test]
+async fn silent_connections_do_not_keep_others_out_without_tls() {
+    let routes = axum::Router::new().route("/healthz", axum::routing::get(async || "ok"));
+    let server = Server::bind_plain(([127, 0, 0, 1], 0).into(), routes);
+    let server = server.await.unwrap();
+    let address = server.local_addr().unwrap();
+    let task = tokio::spawn(server.serve(std::future::pending()));
+    let mut silent = Vec::new();
+    for _ in 0..400 {
+        silent.push(TcpStream::connect(address).await.unwrap());
+    }
+    let mut probe = TcpStream::connect(address).await.unwrap();
+    let request = b"GET /healthz HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
+    probe.write_all(request).await.unwrap();
+    let mut answer = String::new();
+    let read = probe.read_to_string(&mut answer);
+    timeout(WAIT, read).await.expect("kept out").unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200 OK"), "{answer}");
+    closed(&mut silent[0]).await;
+    task.abort();
+}
+
 #[tokio::test]
 async fn stopping_closes_idle_connections_and_the_port() {
     let Running {
