@@ -3,22 +3,18 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use kube::api::GroupVersionKind;
 use kube::{Client, Error, discovery};
 use tokio::sync::{mpsc, oneshot};
-use tokio::time::{Instant, sleep};
+use tokio::time::timeout;
 use tracing::warn;
 
+use super::retry::{LOOK_DEADLINE, Retry};
 use crate::api::watch::{self, Change, Observation};
 use crate::cache::Source;
 use crate::controller::observe::Seen;
 use crate::process::metrics::Metrics;
-
-/// Shortest and longest wait before templates are looked for again that aren't served, or may not be read.
-const RETRY_MIN: Duration = Duration::from_secs(1);
-const RETRY_MAX: Duration = Duration::from_secs(15);
 
 /// Watches the templates until nobody listens any more. While they can't be watched it is as if there were
 /// none: nobody else has to wait for them.
@@ -29,11 +25,13 @@ pub async fn follow(
 ) {
     let wanted = GroupVersionKind::gvk("resource.k8s.io", "v1", "ResourceClaimTemplate");
     let has_seen = Arc::new(AtomicBool::new(false));
-    let (mut is_told, mut wait) = (false, RETRY_MIN);
+    let (mut is_told, mut retry) = (false, Retry::new());
     loop {
-        let begun = Instant::now();
-        let refusal = match discovery::pinned_kind(&client, &wanted).await {
-            Ok((resource, _)) => {
+        let look = timeout(LOOK_DEADLINE, discovery::pinned_kind(&client, &wanted));
+        let refusal = match look.await {
+            // Trying again is all that helps.
+            Err(_) => None,
+            Ok(Ok((resource, _))) => {
                 let has_seen = has_seen.clone();
                 let read = move |object| {
                     has_seen.store(true, Ordering::Relaxed);
@@ -45,11 +43,11 @@ pub async fn follow(
                 let Some(refusal) = ended else {
                     return;
                 };
-                refusal
+                Some(refusal)
             }
-            Err(error) => error,
+            Ok(Err(error)) => Some(error),
         };
-        if let Some(why) = unavailable(&refusal)
+        if let Some(why) = refusal.as_ref().and_then(unavailable)
             && !is_told
         {
             is_told = true;
@@ -61,12 +59,7 @@ pub async fn follow(
                 return;
             }
         }
-        // They were watched for a while.
-        if RETRY_MAX < begun.elapsed() {
-            wait = RETRY_MIN;
-        }
-        sleep(wait).await;
-        wait = (wait * 2).min(RETRY_MAX);
+        retry.wait().await;
     }
 }
 

@@ -3,7 +3,6 @@
 //! `crate::cache::gates::dependencies`.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use kube::api::{ApiResource, DynamicObject};
 use kube::discovery::{self, Scope};
@@ -11,21 +10,16 @@ use kube::{Client, Error};
 use serde_json::Value;
 use sluice_gates::{DependencyRule, GroupKind};
 use tokio::sync::mpsc;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::timeout;
 
 use super::kind_task::aside;
+use super::retry::{LOOK_DEADLINE, Retry};
 use crate::api::watch::{self, Observation};
 use crate::cache::Source;
 use crate::cache::gates::dependencies::{DependencyNews, DependencyReport, Trouble};
 use crate::controller::kinds::standing::{FORBIDDEN, NOT_SERVED, UNREACHABLE};
 use crate::controller::observe::Seen;
 use crate::process::metrics::Metrics;
-
-/// Shortest and longest wait before a kind is looked for again.
-const RETRY_MIN: Duration = Duration::from_secs(1);
-const RETRY_MAX: Duration = Duration::from_secs(15);
-/// Longest time for one look.
-const DEADLINE: Duration = Duration::from_secs(10);
 
 /// Looks for the resource of a kind and watches it.
 pub struct DependencyTask {
@@ -44,9 +38,8 @@ pub struct DependencyTask {
 impl DependencyTask {
     /// Watches until nobody listens any more.
     pub async fn run(self, observations: mpsc::Sender<Observation<Seen>>, metrics: Arc<Metrics>) {
-        let mut wait = RETRY_MIN;
+        let mut retry = Retry::new();
         loop {
-            let begun = Instant::now();
             let trouble = match self.look().await {
                 Err(trouble) => trouble,
                 Ok((resource, is_namespaced)) => {
@@ -63,12 +56,7 @@ impl DependencyTask {
             if !self.report(DependencyNews::Refused(trouble)).await {
                 return;
             }
-            // It was watched for a while.
-            if RETRY_MAX < begun.elapsed() {
-                wait = RETRY_MIN;
-            }
-            sleep(wait).await;
-            wait = (wait * 2).min(RETRY_MAX);
+            retry.wait().await;
         }
     }
 
@@ -99,7 +87,7 @@ impl DependencyTask {
     /// The resource of the kind in the version that the API server prefers, and whether it has namespaces.
     async fn look(&self) -> Result<(ApiResource, bool), Trouble> {
         let GroupKind { group, kind } = &self.kind;
-        let found = match timeout(DEADLINE, discovery::group(&self.client, group)).await {
+        let found = match timeout(LOOK_DEADLINE, discovery::group(&self.client, group)).await {
             Ok(Ok(found)) => found,
             Ok(Err(error)) => return Err(self.trouble(&error, None)),
             Err(_) => {

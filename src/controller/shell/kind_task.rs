@@ -14,8 +14,9 @@ use sluice_kinds::{CompiledKind, schema};
 use sluice_webhooks::manifests::ManagedResource;
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::mpsc;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{sleep, timeout};
 
+use super::retry::{LOOK_DEADLINE, Retry};
 use crate::api::lookup;
 use crate::api::openapi::{self, OpenApi};
 use crate::api::watch::{self, Observation};
@@ -28,13 +29,8 @@ use crate::controller::kinds::{News, Report};
 use crate::controller::observe::Seen;
 use crate::process::metrics::Metrics;
 
-/// Shortest and longest wait before a kind is looked for again that isn't served, or may not be read.
-const RETRY_MIN: Duration = Duration::from_secs(1);
-const RETRY_MAX: Duration = Duration::from_secs(15);
 /// How often it is looked whether the published schema is another one.
 const RECHECK: Duration = Duration::from_secs(30);
-/// Longest time for one look.
-const DEADLINE: Duration = Duration::from_secs(10);
 
 /// Looks for the resource of a kind and watches it.
 pub struct Task {
@@ -65,9 +61,8 @@ struct Found {
 impl Task {
     /// Watches until nobody listens any more.
     pub async fn run(self, observations: mpsc::Sender<Observation<Seen>>, metrics: Arc<Metrics>) {
-        let mut wait = RETRY_MIN;
+        let mut retry = Retry::new();
         loop {
-            let begun = Instant::now();
             let refused = match self.look_in_time().await {
                 Err(standing) => standing,
                 Ok(found) => {
@@ -90,11 +85,7 @@ impl Task {
             if !self.report(News::Unavailable(refused)).await {
                 return;
             }
-            if RETRY_MAX < begun.elapsed() {
-                wait = RETRY_MIN;
-            }
-            sleep(wait).await;
-            wait = (wait * 2).min(RETRY_MAX);
+            retry.wait().await;
         }
     }
 
@@ -126,10 +117,12 @@ impl Task {
     }
 
     async fn look_in_time(&self) -> Result<Found, Standing> {
-        timeout(DEADLINE, self.look()).await.unwrap_or_else(|_| {
-            let message = "The API server did not answer; trying again";
-            Err(unavailable(UNREACHABLE, message.to_owned()))
-        })
+        timeout(LOOK_DEADLINE, self.look())
+            .await
+            .unwrap_or_else(|_| {
+                let message = "The API server did not answer; trying again";
+                Err(unavailable(UNREACHABLE, message.to_owned()))
+            })
     }
 
     async fn look(&self) -> Result<Found, Standing> {
@@ -169,13 +162,13 @@ impl Task {
         loop {
             sleep(RECHECK).await;
             // What can't be read now is read the next time; that the kind is gone its watch will tell.
-            let Ok(Ok(address)) = timeout(DEADLINE, self.schema_address()).await else {
+            let Ok(Ok(address)) = timeout(LOOK_DEADLINE, self.schema_address()).await else {
                 continue;
             };
             if address == known {
                 continue;
             }
-            if let Ok(Ok(misfit)) = timeout(DEADLINE, self.check_schema(&address)).await {
+            if let Ok(Ok(misfit)) = timeout(LOOK_DEADLINE, self.check_schema(&address)).await {
                 known = address;
                 if !self.report(News::Schema { misfit }).await {
                     return;

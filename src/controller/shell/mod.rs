@@ -7,6 +7,7 @@ mod claim_templates;
 mod dependency_task;
 mod kind_task;
 mod readers;
+mod retry;
 mod watches;
 
 use std::sync::Arc;
