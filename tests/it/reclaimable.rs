@@ -180,6 +180,9 @@ async fn a_restart_changes_nothing() -> Result<()> {
             .await?;
         bed.sluice.start_again().await?;
         scene.see_complete("waits").await?;
+        scene
+            .see_workload("wide", "of two ended pods", |w| reclaimed(w, "main") == 2)
+            .await?;
         let (workloads, pods) = (
             scene.history("Workload", &workloads).await?,
             scene.history("Pod", &recorded).await?,

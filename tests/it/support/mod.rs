@@ -76,8 +76,9 @@ impl<'a> Scene<'a> {
         // Where it panicked has been told.
         let Err(failure) = outcome.unwrap_or_else(|_| Err(anyhow!("it panicked"))) else {
             // In the background: pods that run for ever must leave quota for others, and queues are counted by Sluice.
+            // Some tests have deleted the CRDs.
             for kind in ["Namespace", "ClusterQueue"] {
-                if scene.find(kind, &scene.ns).await?.is_some() {
+                if let Ok(Some(_)) = scene.find(kind, &scene.ns).await {
                     scene.delete(kind, &scene.ns).await?;
                 }
             }
