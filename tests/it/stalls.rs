@@ -12,7 +12,7 @@ use crate::support::persist::persist;
 use crate::support::pods::{Pod, is_terminating};
 use crate::support::{DEADLINE, Scene, bed, see_a_second_pass};
 
-/// A job whose status is written by the test alone.
+/// A job whose status is written by the test alone, which counts as running while that says so.
 fn left_alone(job: Job) -> Job {
     job.with(&["spec", "managedBy"], json!("tests.sluice.dev/nobody"))
 }
@@ -97,6 +97,7 @@ async fn a_job_keeps_its_quota_while_a_pod_of_it_terminates() -> Result<()> {
         let job = left_alone(job_of(scene, "low", "stuck"));
         scene.create(&job.json()).await?;
         scene.see("Job", "stuck", "released", is_released).await?;
+        set_status(scene, "stuck", json!({"active": 1})).await?;
         let job = job_of(scene, "high", "urgent").runs_forever();
         scene.create(&job.json()).await?;
         scene.see("Job", "stuck", "suspended", is_suspended).await?;
@@ -120,6 +121,23 @@ async fn a_job_keeps_its_quota_while_a_pod_of_it_terminates() -> Result<()> {
     .await
 }
 
+/// Nobody works on a Job that says so: it is not waited for, as it has no pods.
+#[tokio::test]
+async fn a_job_that_nobody_manages_gives_its_quota_back_at_once() -> Result<()> {
+    bed::shared("stall-nobody", async |scene| {
+        queue_by_priority(scene, "1").await?;
+        let job = left_alone(job_of(scene, "low", "idle"));
+        scene.create(&job.json()).await?;
+        scene.see("Job", "idle", "released", is_released).await?;
+        let job = job_of(scene, "high", "urgent").runs_forever();
+        scene.create(&job.json()).await?;
+        scene.see_admitted("urgent").await?;
+        scene.see("Job", "idle", "suspended", is_suspended).await?;
+        Ok(())
+    })
+    .await
+}
+
 /// The controller of a job does nothing: it is told that it has not stopped, its quota stays in use, and
 /// who waited for it looks for somebody else.
 #[tokio::test]
@@ -134,6 +152,7 @@ async fn nobody_waits_for_ever_for_a_job_that_does_not_stop() -> Result<()> {
         let job = left_alone(job_of(scene, "low", "silent"));
         scene.create(&job.json()).await?;
         scene.see("Job", "silent", "released", is_released).await?;
+        set_status(scene, "silent", json!({"active": 1})).await?;
         let job = job_of(scene, "high", "urgent").runs_forever();
         scene.create(&job.json()).await?;
         // The job that was admitted last is preempted, and does not stop.
@@ -161,7 +180,7 @@ async fn nobody_waits_for_ever_for_a_job_that_does_not_stop() -> Result<()> {
         })
         .await?;
         // It stops after all: its quota is free, and goes to who waits.
-        let stopped = json!({"conditions": now_is(&[("Suspended", "True")])});
+        let stopped = json!({"active": 0, "conditions": now_is(&[("Suspended", "True")])});
         set_status(scene, "silent", stopped).await?;
         let has_ended = |w: &Value| {
             condition(w, "Stalled").is_some_and(|(s, r, _)| (s, r) == ("False", "EvictionEnded"))

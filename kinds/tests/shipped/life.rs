@@ -94,6 +94,23 @@ fn job(#[case] suspended: bool, #[case] status: Value, #[case] expected: &str, #
     assert_eq!(sets[0].count.to_string(), pods);
 }
 
+/// Who manages a Job in place of the Job controller may do nothing at all.
+#[rstest]
+#[case::new("acme.io/other", Value::Null, "suspended")]
+#[case::new_and_counted("acme.io/other", json!({"active": 1}), "suspended, active")]
+#[case::terminating("acme.io/other", json!({"terminating": 1}), "suspended, active")]
+#[case::emptied("acme.io/other", json!({"active": 0, "terminating": 0}), "suspended")]
+#[case::of_the_job_controller("kubernetes.io/job-controller", Value::Null, "suspended, active")]
+fn job_that_somebody_else_manages(
+    #[case] manager: &str,
+    #[case] status: Value,
+    #[case] expected: &str,
+) {
+    let mut object = object("job", SUSPENDED, status);
+    object["spec"]["managedBy"] = json!(manager);
+    assert_eq!(seen("job", &object), expected);
+}
+
 #[rstest]
 #[case::new(RUNS, Value::Null, "active, not ready")]
 #[case::new_and_suspended(SUSPENDED, Value::Null, "suspended, active, not ready")]

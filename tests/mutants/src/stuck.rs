@@ -8,8 +8,8 @@ pub(crate) static MUTANTS: &[Mutant] = &[
         "a Job whose end can't be written is active for ever",
         "config/jobkinds/job.yaml",
         (
-            "c.type in ['Suspended', 'SuccessCriteriaMet', 'FailureTarget'] && c.status == 'True') ||",
-            "c.type in ['Suspended'] && c.status == 'True') ||",
+            "c.type in ['Suspended', 'SuccessCriteriaMet', 'FailureTarget'] && c.status == 'True'))) ||",
+            "c.type in ['Suspended'] && c.status == 'True'))) ||",
         ),
         Cluster("a_job_whose_end_can_not_be_written_gives_its_quota_back_and_ends"),
     ),

@@ -25,6 +25,7 @@ fn document() -> Value {
             "suspend": {"type": "boolean"},
             "parallelism": {"type": "integer"},
             "completions": {"type": "integer"},
+            "managedBy": {"type": "string"},
             "template": {"$ref": "#/components/schemas/Template"},
         }},
         "Template": {"properties": {"spec": {"properties": {"containers": {}}}}},
@@ -48,7 +49,7 @@ fn paths_must_be_there_and_be_of_the_right_type() {
     assert_eq!(
         problems(".spec.runPolicy.suspend", ".spec.template"),
         [
-            "spec.suspend: Invalid value: \".spec.runPolicy.suspend\": there is no field \"runPolicy\" in .spec: there are completions, parallelism, suspend, template"
+            "spec.suspend: Invalid value: \".spec.runPolicy.suspend\": there is no field \"runPolicy\" in .spec: there are completions, managedBy, parallelism, suspend, template"
         ]
     );
     assert_eq!(
@@ -81,7 +82,7 @@ fn without_a_suspend_field_there_are_just_the_templates() {
     assert_eq!(
         texts,
         [
-            "spec.podSets[0].template: Invalid value: \".spec.pods\": there is no field \"pods\" in .spec: there are completions, parallelism, suspend, template"
+            "spec.podSets[0].template: Invalid value: \".spec.pods\": there is no field \"pods\" in .spec: there are completions, managedBy, parallelism, suspend, template"
         ]
     );
 }
