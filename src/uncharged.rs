@@ -94,9 +94,12 @@ impl Search {
         let mut looks = JoinSet::new();
         let mut backoff = BACKOFF_MIN;
         while let Some(event) = stream.next().await {
+            // Of a list that fails again and again the first page may come each time.
+            if let Ok(Event::Apply(_) | Event::InitDone) = event {
+                backoff = BACKOFF_MIN;
+            }
             match event {
                 Ok(Event::InitApply(pod) | Event::Apply(pod)) => {
-                    backoff = BACKOFF_MIN;
                     while looks.try_join_next().is_some() {}
                     if CONCURRENCY <= looks.len() {
                         looks.join_next().await;

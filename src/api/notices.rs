@@ -38,8 +38,9 @@ async fn follow(api: Api<DynamicObject>, name: String, sender: watch::Sender<()>
         };
         match event {
             Some(Ok(event)) => {
-                backoff = BACKOFF_MIN;
+                // A list that is begun, again and again, has not come.
                 if !matches!(event, Event::Init | Event::InitApply(_)) {
+                    backoff = BACKOFF_MIN;
                     sender.send_replace(());
                 }
             }

@@ -119,7 +119,10 @@ pub async fn watch<T>(
                 continue;
             }
             Ok(Some(event)) => {
-                backoff = BACKOFF_MIN;
+                // Of a list that fails again and again the first page may come each time.
+                if !matches!(event, Event::InitApply(_)) {
+                    backoff = BACKOFF_MIN;
+                }
                 match event {
                     Event::Init | Event::InitDone => Change::Listed,
                     Event::InitApply(object) => Change::InList(read(object)),
