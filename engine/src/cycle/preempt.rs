@@ -76,10 +76,16 @@ impl Cycle<'_> {
         }
     }
 
-    /// Decides that these targets are evicted for a preemptor.
-    pub(super) fn preempt(&mut self, by: &WorkloadId, targets: &[Target]) {
+    /// Decides that these targets are evicted for a preemptor. Returns whether any is.
+    pub(super) fn preempt(&mut self, by: &WorkloadId, targets: &[Target]) -> bool {
+        let mut is_any_evicted = false;
         for target in targets {
             let id = target.candidate.key.id().clone();
+            // Every target is a candidate of a queue of this tree.
+            let Some(node) = self.tree.queues.at(target.candidate.node) else {
+                self.check(false, "a target is in the tree");
+                continue;
+            };
             let info = self.workloads.get_mut(&id);
             let Some(WorkloadPhase::Admitted(admitted, eviction_reason)) =
                 info.map(|info| &mut info.state)
@@ -92,11 +98,7 @@ impl Cycle<'_> {
                 right: target.candidate.right,
             };
             *eviction_reason = Some(reason.clone());
-            // Every target is a candidate of a queue of this tree.
-            let Some(node) = self.tree.queues.at(target.candidate.node) else {
-                self.check(false, "a target is in the tree");
-                continue;
-            };
+            is_any_evicted = true;
             let unused_since = admitted.admission.unused_since;
             let timeout = node.config.unused_timeout(&admitted.admission);
             if let (Some(since), Some(timeout)) = (unused_since, timeout) {
@@ -112,5 +114,6 @@ impl Cycle<'_> {
             self.tree.evicting = self.tree.evicting.saturating_add(1);
             self.decisions.push(Decision::Evict { id, reason });
         }
+        is_any_evicted
     }
 }

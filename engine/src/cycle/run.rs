@@ -107,8 +107,10 @@ impl Cycle<'_> {
                 self.reserve(&class, order, requested, slots.borrowing);
             }
             AssignmentResult::FitsLater(_, targets) => {
-                self.preempt(order.id(), &targets);
-                return true;
+                if self.preempt(order.id(), &targets) {
+                    return true;
+                }
+                self.mark_inadmissible(&class, &order);
             }
         }
         false

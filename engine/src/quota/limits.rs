@@ -18,8 +18,12 @@ impl QuotaTree {
     ) -> bool {
         let (mut id, mut rest) = (Some(node), amount);
         while rest > Amount::ZERO
-            && let Some(node) = id.and_then(|id| self.node(id))
+            && let Some(at) = id
         {
+            // What can't be counted does not fit.
+            let Some(node) = self.node(at) else {
+                return false;
+            };
             let cell = node.cells.get(&cell).copied().unwrap_or_default();
             let usage = cell.usage(view).plus(rest);
             let ceiling = match node.parent {

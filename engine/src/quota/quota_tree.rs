@@ -271,8 +271,13 @@ impl QuotaTree {
     fn raise(&mut self, view: View, node: NodeId, cell: FlavorResourceId, amount: Amount) {
         let (mut id, mut rest) = (Some(node), amount);
         while rest > Amount::ZERO
-            && let Some(node) = id.and_then(|id| self.nodes.get_mut(id))
+            && let Some(at) = id
         {
+            let Some(node) = self.nodes.get_mut(at) else {
+                return self
+                    .violations
+                    .check(false, "usage is of a node of the tree");
+            };
             let cell = node.cells.entry(cell).or_default();
             let local = cell.guaranteed().minus(cell.usage(view)).at_least_zero();
             let usage = cell.usage_mut(view);
@@ -285,8 +290,13 @@ impl QuotaTree {
     fn lower(&mut self, view: View, node: NodeId, cell: FlavorResourceId, amount: Amount) {
         let (mut id, mut rest) = (Some(node), amount);
         while rest > Amount::ZERO
-            && let Some(node) = id.and_then(|id| self.nodes.get_mut(id))
+            && let Some(at) = id
         {
+            let Some(node) = self.nodes.get_mut(at) else {
+                return self
+                    .violations
+                    .check(false, "usage is of a node of the tree");
+            };
             let cell = node.cells.entry(cell).or_default();
             let above = cell.above_guaranteed(view);
             let usage = cell.usage_mut(view);

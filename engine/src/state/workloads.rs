@@ -163,11 +163,8 @@ impl Engine {
 
     /// Removes a workload with all its effects; returns its LocalQueue.
     fn take_workload(&mut self, id: &WorkloadId) -> Option<LocalQueueKey> {
-        let queue_name = self
-            .local_queues
-            .get(&self.workloads.get(id)?.queue)?
-            .active_cluster_queue()
-            .cloned();
+        let local_queue = self.local_queues.get(&self.workloads.get(id)?.queue);
+        let queue_name = local_queue.and_then(|queue| queue.active_cluster_queue().cloned());
         self.dequeue(id, queue_name.as_ref());
         self.remove_from_lists(id);
         let info = self.workloads.remove(id)?;
