@@ -1,6 +1,5 @@
 //! One connection: the handshake if there is one, the requests, and its end. Every wait has a limit.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -19,6 +18,7 @@ use tokio_rustls::TlsAcceptor;
 use tower::Service;
 
 use crate::server::allowed_clients::AllowedClients;
+use crate::server::idle::Guest;
 use crate::server::tls::ALPN_HTTP2;
 
 /// Longest TLS handshake.
@@ -44,20 +44,17 @@ const BUFFER_BYTES_MAX: usize = 64 << 10;
 
 /// What is going on on one connection.
 pub(crate) struct Activity {
-    /// Requests that were begun and not answered.
-    under_way: AtomicUsize,
+    /// Counts requests, and may be evicted while there are none.
+    guest: Arc<Guest>,
     /// When the connection must be looked at again if nothing is under way.
     deadline: Mutex<Instant>,
-    /// Called at every answer.
-    on_answer: Box<dyn Fn() + Send + Sync>,
 }
 
 impl Activity {
-    fn new(on_answer: impl Fn() + Send + Sync + 'static) -> Self {
+    fn new(guest: Arc<Guest>) -> Self {
         Self {
-            under_way: AtomicUsize::new(0),
+            guest,
             deadline: Mutex::new(Instant::now() + FIRST_ANSWER_TIME_MAX),
-            on_answer: Box::new(on_answer),
         }
     }
 
@@ -75,16 +72,15 @@ struct UnderWay(Arc<Activity>);
 
 impl UnderWay {
     fn begin(activity: &Arc<Activity>) -> Self {
-        activity.under_way.fetch_add(1, Ordering::Relaxed);
+        activity.guest.begin();
         Self(activity.clone())
     }
 }
 
 impl Drop for UnderWay {
     fn drop(&mut self) {
-        self.0.under_way.fetch_sub(1, Ordering::Relaxed);
         self.0.extend(IDLE_TIME_MAX);
-        (self.0.on_answer)();
+        self.0.guest.end();
     }
 }
 
@@ -103,16 +99,16 @@ impl Transport {
     }
 }
 
-/// Serves one connection to its end, if its client is allowed. `on_answer` is called at every answer.
+/// Serves one connection to its end, if its client is allowed.
 pub(crate) async fn serve(
     stream: TcpStream,
     transport: Transport,
     router: Router,
-    on_answer: impl Fn() + Send + Sync + 'static,
+    guest: Arc<Guest>,
     shutdown: watch::Receiver<bool>,
 ) {
     let (acceptor, clients) = match transport {
-        Transport::Plain => return converse(stream, false, router, on_answer, shutdown).await,
+        Transport::Plain => return converse(stream, false, router, guest, shutdown).await,
         Transport::Tls(acceptor, clients) => (acceptor, clients),
     };
     let Ok(Ok(stream)) = timeout(HANDSHAKE_TIME_MAX, acceptor.accept(stream)).await else {
@@ -122,7 +118,7 @@ pub(crate) async fn serve(
         return;
     }
     let is_http2 = stream.get_ref().1.alpn_protocol() == Some(ALPN_HTTP2);
-    converse(stream, is_http2, router, on_answer, shutdown).await;
+    converse(stream, is_http2, router, guest, shutdown).await;
 }
 
 /// Answers the requests of one connection, to its end.
@@ -130,10 +126,10 @@ async fn converse(
     stream: impl AsyncRead + AsyncWrite + Unpin + 'static,
     is_http2: bool,
     router: Router,
-    on_answer: impl Fn() + Send + Sync + 'static,
+    guest: Arc<Guest>,
     mut shutdown: watch::Receiver<bool>,
 ) {
-    let activity = Arc::new(Activity::new(on_answer));
+    let activity = Arc::new(Activity::new(guest));
     let counted = activity.clone();
     let service = service_fn(move |request: hyper::Request<Incoming>| {
         let guard = UnderWay::begin(&counted);
@@ -150,7 +146,7 @@ async fn converse(
         tokio::select! {
             _ = connection.as_mut() => return,
             () = sleep_until(activity.deadline()) => {
-                if activity.under_way.load(Ordering::Relaxed) == 0
+                if activity.guest.under_way() == 0
                     && activity.deadline() <= Instant::now()
                 {
                     break;

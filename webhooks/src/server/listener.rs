@@ -15,7 +15,7 @@ use tokio::time::{sleep, timeout};
 
 use crate::server::allowed_clients::AllowedClients;
 use crate::server::connection::{self, CLOSING_TIME_MAX, Transport};
-use crate::server::probation::Probation;
+use crate::server::idle::IdleConnections;
 use crate::server::tls::{self, CertificateSlot};
 use crate::server::tls_options::TlsOptions;
 
@@ -109,9 +109,8 @@ struct Guests {
     router: Router,
     stopped: watch::Receiver<bool>,
     slots: Arc<Semaphore>,
-    probation: Arc<Probation>,
+    idle: Arc<IdleConnections>,
     tasks: JoinSet<()>,
-    count: u64,
 }
 
 impl Guests {
@@ -121,9 +120,8 @@ impl Guests {
             router,
             stopped,
             slots: Arc::new(Semaphore::new(CONNECTIONS_MAX)),
-            probation: Arc::default(),
+            idle: Arc::default(),
             tasks: JoinSet::new(),
-            count: 0,
         }
     }
 
@@ -135,26 +133,19 @@ impl Guests {
         };
         // Answers are small: waiting for more to send only delays them.
         let _ = stream.set_nodelay(true);
-        self.count += 1;
-        let number = self.count;
-        let evicted = self.probation.enter(number);
-        let probation = self.probation.clone();
+        let guest = Arc::new(self.idle.enter());
         let served = connection::serve(
             stream,
             self.transport.clone(),
             self.router.clone(),
-            move || probation.leave(number),
+            guest.clone(),
             self.stopped.clone(),
         );
-        let probation = self.probation.clone();
         self.tasks.spawn(async move {
-            tokio::pin!(served);
             tokio::select! {
-                () = &mut served => {}
-                Ok(()) = evicted => {}
-                else => served.await,
+                () = served => {}
+                () = guest.evicted() => {}
             }
-            probation.leave(number);
             drop(permit);
         });
     }
@@ -163,7 +154,7 @@ impl Guests {
         if let Ok(permit) = self.slots.clone().try_acquire_owned() {
             return Some(permit);
         }
-        self.probation.evict_oldest();
+        self.idle.evict();
         self.slots.clone().acquire_owned().await.ok()
     }
 

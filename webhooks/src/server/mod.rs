@@ -6,7 +6,7 @@ pub(crate) mod allowed_clients;
 mod body;
 mod connection;
 pub(crate) mod handler;
+mod idle;
 pub(crate) mod listener;
-mod probation;
 pub(crate) mod tls;
 pub(crate) mod tls_options;
