@@ -179,11 +179,15 @@ fn waiting(situation: &Situation<'_>, first: &PodRecord, group: &PodGroup) -> Pl
                 spec,
                 status: None,
             };
+            let is_gated = pods.iter().any(|(_, pod)| pod.is_gated_elsewhere());
+            let waits = if is_gated {
+                "waits until their scheduling gates are gone, and then for quota"
+            } else {
+                "waits for quota"
+            };
             let queued = || {
-                Note::normal(
-                    "Queued",
-                    format!("All {total} pods exist: waits for quota in LocalQueue {queue:?}"),
-                )
+                let text = format!("All {total} pods exist: {waits} in LocalQueue {queue:?}");
+                Note::normal("Queued", text)
             };
             let note = found.map_or_else(|refused| refused.note(), |_| queued());
             Plan::write(Write::CreateWorkload(Box::new(object))).and_note(note)

@@ -1,6 +1,8 @@
 //! "Why is my job pending?": the reason and the message of a QuotaReserved condition that is false, and of
 //! the event with the same text. What the engine explains is worked out there.
 
+use std::collections::BTreeSet;
+
 use k8s_openapi::jiff::Timestamp;
 use sluice_crds::Quantity;
 use sluice_engine::{Amount, Explanation, PendingReason, ResourceName};
@@ -8,6 +10,11 @@ use sluice_engine::{Amount, Explanation, PendingReason, ResourceName};
 use super::cause::SUSPENDED;
 use super::outcome::Note;
 use crate::cache::WorkloadRecord;
+
+/// As the condition PodScheduled of such pods has it.
+pub const SCHEDULING_GATED: &str = "SchedulingGated";
+/// Gates that are named; the others are counted.
+const GATES_NAMED: usize = 5;
 
 /// What a deactivated Workload says that holds no quota.
 pub const DEACTIVATED: &str =
@@ -20,6 +27,8 @@ pub enum NotReserved {
     Pending(PendingReason),
     /// It has no priority, as its class is missing or not allowed. Holds the reason, which its event has too.
     NoPriority(&'static str),
+    /// Its pods wait behind scheduling gates of others.
+    SchedulingGated,
     /// Its user has suspended the job.
     OnHold,
     /// No JobKind declares the kind of its job any more.
@@ -39,6 +48,7 @@ impl NotReserved {
         match self {
             Self::Pending(reason) => reason.as_str(),
             Self::NoPriority(reason) => reason,
+            Self::SchedulingGated => SCHEDULING_GATED,
             Self::OnHold => "OnHold",
             Self::KindNotDeclared => "KindNotDeclared",
             Self::Deactivated => "Deactivated",
@@ -54,6 +64,7 @@ impl NotReserved {
                 Note::warning("Inadmissible", message)
             }
             Self::NoPriority(reason) => Note::warning(reason, message),
+            Self::SchedulingGated => Note::normal(SCHEDULING_GATED, message),
             Self::OnHold => Note::normal(SUSPENDED, message),
         }
     }
@@ -87,6 +98,23 @@ pub fn waiting_workload(
 /// What a Workload waits for that is deactivated.
 pub fn deactivated(record: &WorkloadRecord) -> Option<(NotReserved, String)> {
     (!record.spec.active).then(|| (NotReserved::Deactivated, DEACTIVATED.to_owned()))
+}
+
+/// What a Workload waits for whose pods are held by these gates; None if there are none.
+pub fn behind_gates(gates: &BTreeSet<&str>) -> Option<(NotReserved, String)> {
+    if gates.is_empty() {
+        return None;
+    }
+    let named: Vec<&str> = gates.iter().copied().take(GATES_NAMED).collect();
+    let more = match gates.len().saturating_sub(named.len()) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let named = named.join(", ");
+    let message = format!(
+        "Not queued: its pods wait behind the scheduling gates {named}{more}; it is queued when the last of them is gone"
+    );
+    Some((NotReserved::SchedulingGated, message))
 }
 
 /// What a Workload waits for that backs off until then.

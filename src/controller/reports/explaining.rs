@@ -144,7 +144,8 @@ impl Controller {
             .undeclared(subject, record)
             .or_else(|| pending_reason::deactivated(record))
             .or_else(|| self.paused(subject))
-            .or_else(|| self.without_priority(subject, record));
+            .or_else(|| self.without_priority(subject, record))
+            .or_else(|| self.behind_gates(subject));
         said.or_else(|| {
             let explanation = self.engine.explain(&subject.id())?;
             let head = self.name_of_head(&explanation, Some(&*key.namespace));
@@ -216,6 +217,14 @@ impl Controller {
     ) -> Option<(NotReserved, String)> {
         let (reason, message) = self.no_priority(subject, record)?.told();
         Some((NotReserved::NoPriority(reason), message))
+    }
+
+    /// What a Workload waits for whose pods are held by gates of others.
+    fn behind_gates(&self, subject: &Subject) -> Option<(NotReserved, String)> {
+        let pods = self.objects.pods_of(subject);
+        let gated = pods.iter().filter(|(_, pod)| pod.is_gated_elsewhere());
+        let gates = gated.flat_map(|(_, pod)| pod.other_gates.iter().map(|gate| &**gate));
+        pending_reason::behind_gates(&gates.collect())
     }
 
     /// What a Workload waits for whose job its user has suspended.

@@ -131,6 +131,7 @@ impl Controller {
             NotReserved::Pending(_) | NotReserved::NoPriority(_) | NotReserved::KindNotDeclared => {
                 State::Pending
             }
+            NotReserved::SchedulingGated => State::Gated,
             NotReserved::OnHold => State::OnHold,
             NotReserved::Deactivated => State::Inactive,
         };
