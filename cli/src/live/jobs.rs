@@ -15,6 +15,9 @@ use sluice_kinds::view::{QueueLabels, QueueName};
 
 use crate::simulate::Estimate;
 
+/// Why a pod is not scheduled whose gates of others hold it, or a Workload is not queued.
+const SCHEDULING_GATED: &str = "SchedulingGated";
+
 /// How a job stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub enum State {
@@ -127,7 +130,14 @@ fn of_workload(workload: &Workload) -> Job {
     } else if holds {
         (State::Admitted, condition(workload, "Admitted"))
     } else if workload.spec.active {
-        (State::Pending, condition(workload, "QuotaReserved"))
+        let told = condition(workload, "QuotaReserved");
+        let is_gated = told.is_some_and(|told| told.reason == SCHEDULING_GATED);
+        let state = if is_gated {
+            State::Gated
+        } else {
+            State::Pending
+        };
+        (state, told)
     } else {
         (State::Inactive, condition(workload, "QuotaReserved"))
     };
@@ -160,10 +170,26 @@ fn of_workload(workload: &Workload) -> Job {
     }
 }
 
+/// The name of the group that a pod is admitted with, if it is a member of one.
+pub fn group_of(pod: &Pod) -> Option<String> {
+    match view_of(pod)?.mode {
+        PodMode::Group(Ok(group)) => Some(group.name.to_string()),
+        PodMode::Group(Err(_)) | PodMode::Single | PodMode::Child => None,
+    }
+}
+
+fn view_of(pod: &Pod) -> Option<PodView> {
+    let json: Value = serde_json::to_value(pod).ok()?;
+    Some(PodView::read(
+        &json,
+        &QueueLabels::default(),
+        &QueueGates::default(),
+    ))
+}
+
 /// A pod that is admitted by itself.
 fn of_pod(pod: &Pod) -> Option<Job> {
-    let json: Value = serde_json::to_value(pod).ok()?;
-    let view = PodView::read(&json, &QueueLabels::default(), &QueueGates::default());
+    let view = view_of(pod)?;
     let (PodMode::Single, QueueName::Named(queue)) = (&view.mode, &view.queue) else {
         return None;
     };
@@ -175,7 +201,7 @@ fn of_pod(pod: &Pod) -> Option<Job> {
         PodPhase::Live if pod.metadata.deletion_timestamp.is_some() => (State::Evicted, "Deleted"),
         PodPhase::Live if view.queue_gate.is_none() => (State::Admitted, "Admitted"),
         PodPhase::Live if view.other_gates.is_empty() => (State::Pending, ""),
-        PodPhase::Live => (State::Gated, "SchedulingGated"),
+        PodPhase::Live => (State::Gated, SCHEDULING_GATED),
     };
     let gates: Vec<&str> = view.other_gates.iter().map(|gate| &**gate).collect();
     Some(Job {

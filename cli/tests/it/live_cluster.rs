@@ -68,6 +68,19 @@ pub(crate) fn job(namespace: &str, name: &str) -> Value {
     })
 }
 
+/// A pod of a group, as Sluice's webhook would make it.
+fn member(namespace: &str, group: &str, name: &str) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {
+            "name": name, "namespace": namespace,
+            "labels": {"sluice.dev/managed": "true", "sluice.dev/queue-name": "main", "sluice.dev/pod-group-name": group},
+            "annotations": {"sluice.dev/pod-group-total-count": "2"},
+        },
+        "spec": {"containers": [{"name": "main", "image": "example.com/none"}]},
+    })
+}
+
 /// The Workload of a job, as Sluice would make it.
 pub(crate) fn workload(namespace: &str, job: &str, uid: &str, priority: i32) -> Value {
     let owner = json!({"apiVersion": "batch/v1", "kind": "Job", "name": job, "uid": uid, "controller": true});
@@ -137,6 +150,7 @@ pub(crate) async fn setting(cp: &ControlPlane, ns: &str) -> Result<()> {
         job(ns, "waits"),
         job(ns, "urgent"),
         job(ns, "free"),
+        member(ns, "gang", "gang-1"),
         account,
         role,
         binding,
@@ -283,6 +297,12 @@ fn explained(admin: &Path, ns: &str) {
     let (code, stdout, stderr) = sluice(admin, &format!("explain job/free -n {ns}"));
     let expected = format!(
         "error: Job \"free\" is not queued: Sluice has no Workload for it in namespace {ns}\n"
+    );
+    assert_eq!((code, stdout.as_str(), stderr), (Some(1), "", expected));
+    // A member is explained by its group.
+    let (code, stdout, stderr) = sluice(admin, &format!("explain pod/gang-1 -n {ns}"));
+    let expected = format!(
+        "error: PodGroup \"gang\" is not queued: Sluice has no Workload for it in namespace {ns}\n"
     );
     assert_eq!((code, stdout.as_str(), stderr), (Some(1), "", expected));
 }

@@ -21,7 +21,7 @@ use sluice_kinds::gates;
 use self::answer::Answer;
 use self::events::last_event;
 pub use self::events::{events_about, told_at};
-use super::jobs::{Job, State};
+use super::jobs::{Job, State, group_of};
 use super::list::Objects;
 use super::list::estimate_starts;
 use super::outcome::{EXIT_CODES, Ended, LiveError, object_name, shown};
@@ -40,7 +40,7 @@ const NAMED_MAX: usize = 5;
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_CODES)]
 pub struct Explain {
-    /// The job: job/train; podgroup/NAME; or pod/NAME for a pod that is admitted by itself.
+    /// The job: job/train; podgroup/NAME; or pod/NAME for a pod that is admitted by itself, or with its group.
     #[arg(value_name = "KIND/NAME")]
     object: String,
     /// Output format: json or yaml.
@@ -98,10 +98,15 @@ impl Explain {
         let namespace = cluster.namespace(&self.namespaces)?.unwrap_or_default();
         let kind = kind_of(&cluster, word).await?;
         let objects = Objects::list(&cluster.client, Some(&namespace), tell).await?;
-        let found = explained(&cluster.client, &objects, &kind, name, tell).await?;
+        let group = group_of_member(&objects, &kind, name);
+        let (kind, name) = match &group {
+            Some(group) => ("PodGroup", group.as_str()),
+            None => (kind.as_str(), name),
+        };
+        let found = explained(&cluster.client, &objects, kind, name, tell).await?;
         let Some(mut explained) = found else {
             return self
-                .without_job(&cluster, &namespace, (word, &kind, name), tell)
+                .without_job(&cluster, &namespace, (word, kind, name), tell)
                 .await;
         };
         let job = &mut explained.job;
@@ -147,6 +152,13 @@ impl Explain {
         tell(Told::Error(text))?;
         Ok(Ended::NotDone)
     }
+}
+
+/// The group that a pod of this name is admitted with, if it is.
+fn group_of_member(objects: &Objects, kind: &str, name: &str) -> Option<String> {
+    let mut pods = objects.pods.iter();
+    let pod = pods.find(|pod| kind == "Pod" && pod.name_any() == name)?;
+    group_of(pod)
 }
 
 /// The job of this kind and name, explained by the objects of its namespace; none if it is not queued.
