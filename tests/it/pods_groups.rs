@@ -96,6 +96,10 @@ async fn a_group_starts_as_a_whole(admission: Admission) -> Result<()> {
         scene.see("Pod", "marker", "released", is_released).await?;
         let excess = scene.get("Pod", "excess").await?;
         ensure!(has_queue_gate(&excess), "{excess}");
+        assert_eq!(
+            see_told(scene, "PodsWaiting").await?,
+            "1 of its pods wait behind the gate, because as many run as were admitted: each is ungated when one of those has failed or was deleted"
+        );
 
         let history = scene.history("Pod", &pods).await?;
         check_usage(&history, "cpu", "5", |_| true)?;
@@ -227,6 +231,13 @@ async fn a_foreign_gate_on_one_holds_the_group(admission: Admission) -> Result<(
         let held = member("b", 2).scheduling_gate("example.com/data");
         scene.create(&held.json()).await?;
         see_told(scene, "Queued").await?;
+        let is_gated = |w: &Value| {
+            condition(w, "QuotaReserved").is_some_and(|(_, reason, _)| reason == "SchedulingGated")
+        };
+        let workload = see_group(scene, "told what holds it", is_gated).await?;
+        let (status, _, told) = condition(&workload, "QuotaReserved").unwrap();
+        let expected = "Not queued: its pods wait behind the scheduling gates example.com/data; it is queued when the last of them is gone";
+        ensure!((status, told) == ("False", expected), "{workload}");
         let other = Pod::new("other").queue("q").cpu("2");
         scene.create(&other.json()).await?;
         scene.see("Pod", "other", "running", is_running).await?;
@@ -268,8 +279,20 @@ async fn pods_of_a_group_may_differ(admission: Admission) -> Result<()> {
                 "usage of one Workload",
                 |queue| queue["status"]["admittedWorkloads"] == 1,
             )
-            .await
-            .map(drop)
+            .await?;
+        // Only a pod that requests the same takes the place of one that is gone.
+        scene.delete("Pod", "worker-1").await?;
+        scene.see_gone("Pod", "worker-1").await?;
+        let larger = member("larger", 3).requests(json!({"cpu": "2"}));
+        scene.create(&larger.json()).await?;
+        assert_eq!(
+            scene.see_event("larger", "AsksOtherwise").await?,
+            "This pod requests something else than the pods that its group was admitted with: it waits until it is deleted; create one that requests the same as the pod that it replaces, or delete all pods of the group to have it queued with other requests"
+        );
+        let larger = scene.get("Pod", "larger").await?;
+        ensure!(has_queue_gate(&larger), "{larger}");
+        scene.create(&member("worker-3", 3).json()).await?;
+        scene.see("Pod", "worker-3", "running", is_running).await.map(drop)
     })
     .await
 }

@@ -17,6 +17,9 @@ use crate::plan::{Note, PodPurpose, Write, workload};
 /// Pods that replace others wait for a moment; those that wait longer than this may do so for ever.
 const WAIT_TOLD_AFTER: Duration = Duration::from_secs(30);
 
+const ASKS_FOR_MORE: &str = "This pod requests more than the pods that its job was admitted with: it waits until the job is queued again with the new requests";
+const ASKS_OTHERWISE: &str = "This pod requests something else than the pods that its group was admitted with: it waits until it is deleted; create one that requests the same as the pod that it replaces, or delete all pods of the group to have it queued with other requests";
+
 impl Controller {
     /// Ungates the pods of an admitted job or group, or deletes them when it is evicted.
     pub(in crate::controller) fn release_pods(&mut self, subject: &Subject) {
@@ -40,20 +43,25 @@ impl Controller {
         if !is_group && job.is_none_or(|(_, job)| job.deleting) {
             return;
         }
-        // The admission covers no pod that requests more. Pods of a group are told apart by what they
-        // ask for.
-        let (pods, too_large): (Vec<_>, Vec<_>) = self
+        // The admission covers no pod of a job that requests more, and none of a group that requests something else.
+        let (pods, misfits): (Vec<_>, Vec<_>) = self
             .objects
             .pods_of(subject)
             .into_iter()
             .partition(|(_, pod)| {
-                let set = pod.pod_set.as_deref().unwrap_or_default();
+                let set = pod_set_of(pod, subject).unwrap_or_default();
                 let asks = pod.asks.as_ref().as_ref();
-                is_group
-                    || !pod.is_candidate()
-                    || asks.is_ok_and(|asks| workload::covers_pod(record, set, asks))
+                let is_covered = if is_group {
+                    admission
+                        .pod_set_assignments
+                        .iter()
+                        .any(|of| *of.name == *set)
+                } else {
+                    asks.is_ok_and(|asks| workload::covers_pod(record, &set, asks))
+                };
+                is_covered || !pod.is_candidate()
             });
-        let too_large: Vec<Uid> = too_large.iter().map(|(_, pod)| pod.uid.clone()).collect();
+        let misfits: Vec<Uid> = misfits.iter().map(|(_, pod)| pod.uid.clone()).collect();
         let sets: Vec<Arc<str>> = pods
             .iter()
             .map(|(_, pod)| pod_set_of(pod, subject).unwrap_or_else(|| "".into()))
@@ -83,9 +91,7 @@ impl Controller {
         };
         let at = Time(self.now.wall);
         let releases = plan::releases(&members, &admission, used_up);
-        let waiting = (!is_group)
-            .then(|| plan::waiting(&members, &releases))
-            .flatten();
+        let waiting = plan::waiting(&members, &releases);
         let writes: Vec<(Uid, Write)> = releases
             .into_iter()
             .filter_map(|(member, assignment)| {
@@ -108,13 +114,17 @@ impl Controller {
         if let Some(waiting) = waiting {
             self.tell_waiting(subject, waiting);
         }
-        for pod in too_large {
-            let text = "This pod requests more than the pods that its job was admitted with: it waits until the job is queued again with the new requests";
-            self.tell_about(&Subject::Pod(pod), Note::warning("AsksForMore", text));
+        for pod in misfits {
+            let note = if is_group {
+                Note::warning("AsksOtherwise", ASKS_OTHERWISE)
+            } else {
+                Note::warning("AsksForMore", ASKS_FOR_MORE)
+            };
+            self.tell_about(&Subject::Pod(pod), note);
         }
     }
 
-    /// Tells that pods of an admitted job wait until others are gone, if they do so for long.
+    /// Tells that pods of an admitted job or group wait until others are gone, if they do so for long.
     fn tell_waiting(&mut self, subject: &Subject, waiting: PodsWaiting) {
         let waits_since = waiting.since.unwrap_or(self.now.wall);
         let waited = self.now.wall.duration_since(waits_since);
@@ -122,8 +132,14 @@ impl Controller {
         match WAIT_TOLD_AFTER.checked_sub(waited) {
             Some(left) if !left.is_zero() => self.wake_after(left, Wake::Plan(subject.clone())),
             Some(_) | None => {
+                let when = match subject {
+                    Subject::Group(_) => "has failed or was deleted",
+                    Subject::Job(_) | Subject::Pod(_) => {
+                        "is gone; a rolling update needs maxUnavailable of 1 or more, or the strategy Recreate"
+                    }
+                };
                 let text = format!(
-                    "{} of its pods wait behind the gate, because as many run as were admitted: each is ungated when one of those is gone; a rolling update needs maxUnavailable of 1 or more, or the strategy Recreate",
+                    "{} of its pods wait behind the gate, because as many run as were admitted: each is ungated when one of those {when}",
                     waiting.count
                 );
                 self.tell_about(subject, Note::warning("PodsWaiting", text));
