@@ -14,6 +14,7 @@ use tokio::sync::{mpsc, oneshot};
 use tracing::{debug, warn};
 
 use crate::cache::Source;
+use crate::process::invariants::violated;
 use crate::process::metrics::Metrics;
 
 /// A watch is renewed after this long, so that a dead one is noticed: see [`crate::process::freshness`].
@@ -100,7 +101,11 @@ pub async fn watch<T>(
     if source == Source::Pod {
         config = config.labels(&format!("{}=true", sluice_crds::MANAGED_LABEL));
     }
-    let mut stream = watcher::watcher(api, config).into_stream().boxed();
+    let open = || {
+        let stream = watcher::watcher(api.clone(), config.clone());
+        stream.into_stream().boxed()
+    };
+    let mut stream = open();
     let mut backoff = BACKOFF_MIN;
     loop {
         let change = match stream.try_next().await {
@@ -130,7 +135,13 @@ pub async fn watch<T>(
                     Event::Delete(object) => Change::Deleted(Box::new(object)),
                 }
             }
-            Ok(None) => return None,
+            Ok(None) => {
+                violated("a watch goes on until it is dropped");
+                tokio::time::sleep(backoff).await;
+                backoff = (backoff * 2).min(BACKOFF_MAX);
+                stream = open();
+                continue;
+            }
             Err(error) => {
                 metrics.traffic.watch_error(&resource.plural);
                 warn!(resource = %resource.plural, %error, "a watch failed; trying again");
