@@ -297,7 +297,9 @@ impl Controller {
         };
         let in_flight = self.writes.of(subject);
         let (Some(queue), Ok(asks), true) = (
-            queue_of(pod).or(own.as_ref().map(|_| "")),
+            queue_of(pod).or(own
+                .as_ref()
+                .map(|_| self.queue_of_replaced(uid).unwrap_or_default())),
             pod.asks.as_ref(),
             pod.is_live() && (is_single || own.is_some()),
         ) else {

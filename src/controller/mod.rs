@@ -85,6 +85,7 @@ use decisions::late_admissions::LateAdmissions;
 use decisions::opening::{Opening, Phase};
 use decisions::orphans::Orphans;
 use decisions::pod_usage::OwnUsage;
+use decisions::replaced_pods::ReplacedPods;
 use decisions::stalls::Expected;
 use decisions::unused_quota::UnusedQuota;
 use gates::Counters;
@@ -230,6 +231,7 @@ pub struct Controller {
     orphans: Orphans,
     gone_members: GoneMembers,
     own_usage: OwnUsage,
+    replaced_pods: ReplacedPods,
     expected: Expected,
     decided: Decided,
     unreadable: UnreadableObjects,
@@ -280,6 +282,7 @@ impl Controller {
             orphans: Orphans::default(),
             gone_members: GoneMembers::default(),
             own_usage: OwnUsage::default(),
+            replaced_pods: ReplacedPods::default(),
             seconds: 0,
             unused: UnusedQuota::new(now.wall),
             expected: Expected::default(),

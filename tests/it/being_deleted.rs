@@ -6,22 +6,64 @@ use serde_json::{Value, json};
 
 use crate::support::Scene;
 use crate::support::admission::{Admission, both_ways, play};
-use crate::support::objects::{Job, is_admitted, quota};
+use crate::support::objects::{Job, is_admitted, name_of, quota};
 use crate::support::pods::{Pod, has_queue_gate, is_running, is_terminating};
 
 both_ways!(
     a_pod_that_takes_its_time_is_counted_whatever_its_labels_say,
     a_pod_of_a_group_is_counted_whatever_its_labels_say,
     a_job_with_a_finalizer_is_counted_whatever_its_labels_say,
+    pods_of_a_job_that_take_their_time_are_counted_beside_others_in_their_place,
 );
 
 const FINALIZER: &str = "acme.io/keep";
+/// A pod with it uses all of its grace period.
+const ENDS_LATE: &str = "testbed.sluice.dev/ends-late";
 
 /// Its maker takes a finalizer for what a long grace period is on a real node.
 fn lasting(pod: Pod) -> Value {
     let pod = pod.with(&["spec", "terminationGracePeriodSeconds"], json!(86400));
     pod.with(&["metadata", "finalizers"], json!([FINALIZER]))
         .json()
+}
+
+/// The Job controller makes another pod as soon as one is deleted: both use quota until the first is gone.
+async fn pods_of_a_job_that_take_their_time_are_counted_beside_others_in_their_place(
+    admission: Admission,
+) -> Result<()> {
+    play(admission, "deleted-replaced", async |scene| {
+        scene.queue(&[quota("cpu", "2")]).await?;
+        let job = Job::new("j").queue("q").runs_forever();
+        let job = job.with(&["spec", "backoffLimit"], json!(9));
+        let pod = ["spec", "template", "spec", "terminationGracePeriodSeconds"];
+        let job = job.with(&pod, json!(86400));
+        let pod = ["spec", "template", "metadata", "annotations", ENDS_LATE];
+        let job = job.with(&pod, json!("true"));
+        scene.create(&job.json()).await?;
+        let first = scene.see_so_many("running", 1, is_running).await?;
+        let first = name_of(&first[0]).to_owned();
+        scene
+            .kubectl(&["delete", "pod", &first, "--wait=false"], None)
+            .await?
+            .ok()?;
+        let runs = |pod: &Value| is_running(pod) && !is_terminating(pod);
+        scene.see_so_many("in its place", 1, runs).await?;
+        assert_eq!(
+            scene.see_event(&first, "Replaced").await?,
+            format!(
+                "The pod terminates while another one runs in its place: its usage counts in ClusterQueue {:?} until it is gone, beside that of the job",
+                scene.ns
+            )
+        );
+        scene.see_account("cpu", ("2", "2", "0"), 0).await?;
+        scene.create(&Pod::new("next").queue("q").json()).await?;
+        scene.see_event("next", "Pending").await?;
+        let ends = json!({"metadata": {"annotations": {ENDS_LATE: null}}});
+        scene.merge("Pod", &first, ends).await?;
+        scene.see("Pod", "next", "running", is_running).await?;
+        scene.see_account("cpu", ("2", "2", "0"), 0).await
+    })
+    .await
 }
 
 /// Takes off all that says whose it is.

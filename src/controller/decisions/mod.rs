@@ -13,5 +13,6 @@ pub(super) mod opening;
 pub(super) mod orphans;
 pub(super) mod pod_usage;
 pub(super) mod releases;
+pub(super) mod replaced_pods;
 pub(super) mod stalls;
 pub(super) mod unused_quota;

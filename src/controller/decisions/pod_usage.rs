@@ -75,6 +75,9 @@ impl Controller {
             return QuotaOf::Nobody;
         }
         let above = self.belongs_to(pod, &key.namespace);
+        if self.replaced_pods.contains(&pod.uid) {
+            return QuotaOf::Own;
+        }
         let holder = above.filter(|above| self.holds_quota(above));
         let holder = holder
             .or_else(|| self.released_with(key, pod))
@@ -98,7 +101,7 @@ impl Controller {
         pod: &PodRecord,
     ) -> Option<PodAdmission> {
         let above = self.belongs_to(pod, &key.namespace);
-        let job = above.and_then(|above| self.objects.job_of(&above));
+        let job = above.as_ref().and_then(|above| self.objects.job_of(above));
         let job = job.map(|(_, job)| job);
         // What is left of it ends.
         if job.is_some_and(|job| job.finished().is_some()) {
@@ -109,6 +112,11 @@ impl Controller {
         }
         if let Some(left) = self.own_usage.left.get(&pod.uid) {
             return Some(left.clone());
+        }
+        if self.replaced_pods.contains(&pod.uid)
+            && let Some(share) = above.as_ref().and_then(|above| self.share(pod, above))
+        {
+            return Some(share);
         }
         let of_queue = |queue: &QueueName| {
             let QueueName::Named(queue) = queue else {
@@ -254,6 +262,7 @@ impl Controller {
     pub(in crate::controller) fn forget_usage(&mut self, uid: &Uid) {
         self.own_usage.left.remove(uid);
         self.own_usage.known.remove(uid);
+        self.replaced_pods.forget(uid);
         self.expected.forget(&Subject::Pod(uid.clone()));
         let before = self.own_usage.away.remove(uid);
         self.look_at_places(before.into_iter());

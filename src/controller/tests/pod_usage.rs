@@ -174,6 +174,46 @@ async fn an_owner_that_could_not_be_read_is_believed_once_it_can_be() {
     assert_eq!(play.usage("p", "a"), [false, true]);
 }
 
+/// It terminates for longer than pods do by default, and another one runs in its place.
+#[tokio::test]
+async fn a_pod_that_is_replaced_is_counted_beside_its_job() {
+    let mut play = Play::new();
+    play.admit("a");
+    let of_job = |name: &str, grace: Option<u32>| {
+        let owner = Some(owned_by("batch/v1", "Job", "a"));
+        let mut pod = running(name, &json!({}), owner);
+        if let Some(grace) = grace {
+            pod["metadata"]["deletionTimestamp"] = json!("2026-11-24T12:00:00Z");
+            pod["metadata"]["deletionGracePeriodSeconds"] = json!(grace);
+            pod["metadata"]["resourceVersion"] = json!(format!("2{}", 1 + grace / 100));
+        }
+        pod
+    };
+    for name in ["p", "soon"] {
+        play.see_pod(of_job(name, None));
+    }
+    play.see_pod(of_job("p", Some(86400)));
+    play.see_pod(of_job("soon", Some(30)));
+    play.cycle();
+    assert_eq!(
+        play.usage("p", "a"),
+        [false, true],
+        "nothing is in its place"
+    );
+    play.see_pod(of_job("next", None));
+    play.cycle();
+    assert_eq!(play.usage("p", "a"), [true, true]);
+    assert_eq!(play.usage("soon", "a"), [false, true]);
+    let gone = serde_json::from_value(of_job("next", Some(0))).unwrap();
+    play.observe(&Source::Pod, Change::Deleted(Box::new(gone)));
+    play.cycle();
+    assert_eq!(
+        play.usage("p", "a"),
+        [false, true],
+        "nothing is in its place any more"
+    );
+}
+
 /// It takes its share along, and says so itself.
 #[tokio::test]
 async fn a_pod_that_leaves_its_job_is_counted_beside_it() {
