@@ -297,9 +297,7 @@ impl Controller {
         };
         let in_flight = self.writes.of(subject);
         let (Some(queue), Ok(asks), true) = (
-            queue_of(pod).or(own
-                .as_ref()
-                .map(|_| self.queue_of_replaced(uid).unwrap_or_default())),
+            queue_of(pod).or(own.as_ref().map(|_| self.own_queue(uid))),
             pod.asks.as_ref(),
             pod.is_live() && (is_single || own.is_some()),
         ) else {

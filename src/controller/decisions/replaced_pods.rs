@@ -30,20 +30,20 @@ impl ReplacedPods {
     }
 
     /// Notes which pods of a job these are. Returns those that were not, or are no more.
-    fn note(&mut self, job: &Subject, pods: BTreeSet<Uid>) -> Vec<Uid> {
+    fn note(&mut self, job: &Subject, pods: &BTreeSet<Uid>) -> Vec<Uid> {
         let before = if pods.is_empty() {
             self.of_jobs.remove(job)
         } else {
             self.of_jobs.insert(job.clone(), pods.clone())
         };
         let before = before.unwrap_or_default();
-        for pod in before.difference(&pods) {
+        for pod in before.difference(pods) {
             self.jobs.remove(pod);
         }
-        for pod in &pods {
+        for pod in pods {
             self.jobs.insert(pod.clone(), job.clone());
         }
-        before.symmetric_difference(&pods).cloned().collect()
+        before.symmetric_difference(pods).cloned().collect()
     }
 
     /// Forgets a pod that is gone.
@@ -64,16 +64,17 @@ impl Controller {
     /// Looks which pods of a job run beyond its admission. They have usage of their own from then on.
     pub(in crate::controller) fn look_at_replaced_pods(&mut self, subject: &Subject) {
         let beyond = self.beyond_admission(subject);
-        for pod in self.replaced_pods.note(subject, beyond) {
+        for pod in self.replaced_pods.note(subject, &beyond) {
             self.sync_pod(&pod);
             self.tell_replaced(&pod);
         }
     }
 
-    /// The LocalQueue of the job of a pod that runs beyond its admission.
-    pub(in crate::controller) fn queue_of_replaced(&self, pod: &Uid) -> Option<&str> {
-        let (_, record) = self.objects.workload_of(self.replaced_pods.job_of(pod)?)?;
-        Some(&record.spec.queue_name)
+    /// The LocalQueue of a pod that names none and has usage of its own: that of the job that it runs beyond, if it does.
+    pub(in crate::controller) fn own_queue(&self, pod: &Uid) -> &str {
+        let job = self.replaced_pods.job_of(pod);
+        let workload = job.and_then(|job| self.objects.workload_of(job));
+        workload.map_or("", |(_, record)| &record.spec.queue_name)
     }
 
     fn tell_replaced(&mut self, uid: &Uid) {
@@ -142,7 +143,7 @@ mod tests {
         let job = Subject::Job("job".into());
         let pods = |names: &[&str]| names.iter().map(|name| Uid::from(*name)).collect();
         let note = |replaced: &mut ReplacedPods, names: &[&str]| -> String {
-            replaced.note(&job, pods(names)).concat()
+            replaced.note(&job, &pods(names)).concat()
         };
         assert_eq!(note(&mut replaced, &["a", "b"]), "ab");
         assert_eq!(note(&mut replaced, &["a", "b"]), "");
