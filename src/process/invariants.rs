@@ -1,24 +1,4 @@
-//! States that must not occur outside of the engine, which counts its own. Each is logged and counted in
-//! `sluice_invariant_violations_total`; builds with debug assertions panic. What to do instead is the caller's.
+//! States that must not occur outside of the engine. The webhooks count theirs in the same place, so the counter is in
+//! their crate.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-
-use tracing::error;
-
-/// One for the process, as at most one controller runs in it.
-static FOUND: AtomicU64 = AtomicU64::new(0);
-
-/// A state has been found that `invariant` rules out.
-pub fn violated(invariant: &str) {
-    debug_assert!(false, "violated: {invariant}");
-    FOUND.fetch_add(1, Ordering::Relaxed);
-    error!(
-        invariant,
-        "a state was found that must not occur: report this"
-    );
-}
-
-/// How many such states have been found.
-pub fn found() -> u64 {
-    FOUND.load(Ordering::Relaxed)
-}
+pub use sluice_webhooks::invariants::{found, violated};

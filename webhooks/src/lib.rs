@@ -29,6 +29,7 @@
 mod admission;
 pub mod certificates;
 pub mod crypto;
+pub mod invariants;
 pub mod manifests;
 mod rules;
 mod server;

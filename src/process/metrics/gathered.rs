@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use super::registrar::Registrar;
 use super::series::{Level, Series, Values};
 use super::table::{self, Definition};
+use crate::process::invariants::violated;
 
 /// Levels that were gathered, by the name of their metric.
 #[derive(Debug, Default)]
@@ -46,6 +47,8 @@ impl GatheredSeries {
             let levels = gathered.levels.remove(series.definition().name);
             series.replace(levels.unwrap_or_default());
         }
-        debug_assert!(gathered.levels.is_empty(), "only GATHERED is gathered");
+        if !gathered.levels.is_empty() {
+            violated("only metrics of GATHERED are gathered");
+        }
     }
 }

@@ -12,6 +12,7 @@ use super::registrar::Registrar;
 use super::series::{Level, Series};
 use super::table;
 use crate::process::clock;
+use crate::process::invariants;
 use crate::process::pulse::Pulse;
 
 /// Linux shows times to user space in ticks of this many a second (`USER_HZ`), whatever its own are.
@@ -62,7 +63,7 @@ impl ProcessSeries {
         }
     }
 
-    /// Reads what the process takes, and when its loop last began a turn.
+    /// Reads what the process takes, when its loop last began a turn, and what must not occur and did.
     pub(super) fn read(&self, pulse: &Pulse) {
         let beat = pulse.since_last().and_then(|ago| {
             let at = clock::wall().checked_sub(ago).ok()?;
@@ -85,6 +86,8 @@ impl ProcessSeries {
         );
         let limits = fs::read_to_string("/proc/self/limits").unwrap_or_default();
         set(&self.max_fds, open_files(&limits));
+        // The webhooks of a replica that doesn't lead find some too.
+        self.violations(invariants::found());
     }
 }
 
@@ -125,8 +128,7 @@ impl ProcessSeries {
         self.unreadable.at(&[kind], |level| level.set(count));
     }
 
-    /// So many states that must not occur have been found since this process leads. Returns whether there are
-    /// new ones.
+    /// So many states that must not occur have been found. Returns whether there are new ones.
     pub fn violations(&self, found: u64) -> bool {
         let mut is_new = false;
         self.violations.at(&[], |count| {

@@ -10,6 +10,7 @@ use sluice_kinds::aliases::OwnKey;
 use crate::admission::edit::Edit;
 use crate::admission::policy::Policy;
 use crate::admission::request::Request;
+use crate::rules::patched::patched;
 
 /// The object of a request with Sluice's own keys, if it lacks any, and what that changes in it.
 pub(crate) fn spelt_out(
@@ -38,9 +39,7 @@ pub(crate) fn with_own_keys(
     let mut all = Vec::new();
     for own_key in own_keys {
         let operations = operations(&object, own_key);
-        // These are our own operations on a value that they were made for: they can't fail.
-        let is_patched = json_patch::patch(&mut object, &operations).is_ok();
-        debug_assert!(is_patched, "{operations:?}");
+        object = patched(&object, &operations);
         all.extend(operations);
     }
     (Some(object), all)

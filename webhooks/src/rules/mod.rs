@@ -12,6 +12,7 @@ pub(crate) mod growth;
 pub(crate) mod jobs;
 pub(crate) mod makers;
 mod own;
+mod patched;
 pub(crate) mod pods;
 pub(crate) mod queue_label;
 pub mod review;

@@ -15,6 +15,7 @@ use crate::admission::request::Request;
 use crate::admission::verdict::Verdict;
 use crate::rules::applies::candidate::is_owned_pod;
 use crate::rules::applies::which::{Applying, applying, is_judged};
+use crate::rules::patched::patched;
 
 /// The rule for a pod with a controller, which gates do not hold, named or not: the gate and its Gate.
 pub(crate) const HAS_CONTROLLER: &str = "gate {} is set by Gate {}, and would not hold a pod with a controller, which only its controller may name; create the pod without the owner reference, or declare the kind of the owner in a JobKind";
@@ -58,12 +59,8 @@ pub(crate) fn set(request: &Request, edit: &Edit<'_>, policy: &Policy) -> Result
     if patch.is_empty() {
         return Ok(Born::default());
     }
-    let mut object = edit.new.clone();
-    // These are our own operations on a value that they were made for: they can't fail.
-    let is_patched = json_patch::patch(&mut object, &patch).is_ok();
-    debug_assert!(is_patched, "{patch:?}");
     Ok(Born {
-        object: Some(object),
+        object: Some(patched(edit.new, &patch)),
         patch,
         warnings: warnings(&missing, &applying, policy),
     })

@@ -17,6 +17,7 @@ use crate::admission::policy::Policy;
 use crate::admission::request::Request;
 use crate::admission::verdict::Verdict;
 use crate::rules::enforcement::required::{field, refused, required, warning};
+use crate::rules::patched::patched;
 
 /// The rule for a pod that names a controller.
 pub(crate) const OWNED: &str = "gates do not hold a pod with a controller, which only controllers may name; name a queue, or create the pod without the owner reference";
@@ -73,12 +74,8 @@ pub(crate) fn set(
             None => return Ok(Enforcement::default()),
         },
     };
-    let mut object = edit.new.clone();
-    // These are our own operations on a value that they were made for: they can't fail.
-    let is_patched = json_patch::patch(&mut object, &patch).is_ok();
-    debug_assert!(is_patched, "{patch:?}");
     Ok(Enforcement {
-        object: Some(object),
+        object: Some(patched(edit.new, &patch)),
         patch,
         warnings,
         ..told
