@@ -4,18 +4,21 @@ use anyhow::{Result, ensure};
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 use sluice_crds::{
-    ADMITTED_ANNOTATION, MANAGED_LABEL, POD_GROUP_LABEL, POD_GROUP_TOTAL_ANNOTATION, QUEUE_GATE,
-    QUEUE_NAME_LABEL,
+    ADMISSION_ANNOTATION, ADMITTED_ANNOTATION, MANAGED_LABEL, POD_GROUP_LABEL,
+    POD_GROUP_TOTAL_ANNOTATION, QUEUE_GATE, QUEUE_NAME_LABEL,
 };
 
 use crate::support::admission::{Admission, both_ways, play};
-use crate::support::objects::{GATED, quota};
+use crate::support::objects::{GATED, Job, name_of, quota};
 use crate::support::persist::{answered, persist};
-use crate::support::pods::{Pod, gates, has_queue_gate, is_released, is_running};
+use crate::support::pods::{
+    Pod, gates, has_queue_gate, is_released, is_running, queued, replicated,
+};
 use crate::support::refusal;
 
 both_ways!(
     pods_that_break_a_rule_are_refused,
+    templates_behind_gates_name_no_node,
     edits_that_break_a_rule_are_refused,
     an_admitted_pod_does_not_grow,
     other_pods_are_left_alone,
@@ -80,6 +83,65 @@ async fn pods_that_break_a_rule_are_refused(admission: Admission) -> Result<()> 
             scene.list("Pod").await?.is_empty(),
             "a refused pod was stored"
         );
+        Ok(())
+    })
+    .await
+}
+
+/// The API server takes no pod that has a node and a gate: their controllers would try again for ever.
+async fn templates_behind_gates_name_no_node(admission: Admission) -> Result<()> {
+    let problem = "spec.template.spec.nodeName: Forbidden: may not be set on a pod that waits in a queue: the pod would run at once";
+    let path = ["spec", "template", "spec", "nodeName"];
+    let bound = |kind: &str, name: &str| {
+        let pod = Pod::new("").with(&["spec", "nodeName"], json!("node-0"));
+        replicated(kind, name, 1, pod)
+    };
+    let mut gated = bound("Deployment", "gated");
+    gated["metadata"]["annotations"] = json!({ (GATED): "acme.io/data" });
+    let elastic = Job::new("elastic")
+        .queue("q")
+        .annotation(ADMISSION_ANNOTATION, "PerPod");
+    let behind = Job::new("behind").queue("q").with(
+        &["spec", "template", "spec", "schedulingGates"],
+        json!([{ "name": "acme.io/data" }]),
+    );
+    let refused = [
+        queued(bound("Deployment", "web")),
+        queued(bound("StatefulSet", "db")),
+        gated,
+        elastic.with(&path, json!("node-0")).json(),
+        behind.with(&path, json!("node-0")).json(),
+    ];
+    play(admission, "rules-bound", async |scene| {
+        scene.queue(&[quota("cpu", "1")]).await?;
+        for object in &refused {
+            let told = refusal(answered(async || scene.try_create(object).await).await?)?;
+            ensure!(
+                told.ends_with(&format!("denied the request: {problem}"))
+                    || told.ends_with(&format!("denied request: {problem}")),
+                "{}: {told}",
+                name_of(object)
+            );
+        }
+        // It runs where nothing holds it, until it is to be queued; and what is queued gets no node.
+        scene.create(&bound("Deployment", "plain")).await?;
+        scene.see_so_many("running", 1, is_running).await?;
+        let queue = json!({"metadata": {"labels": {(QUEUE_NAME_LABEL): "q"}}});
+        let joins = answered(async || scene.try_merge("Deployment", "plain", queue.clone()).await);
+        let told = refusal(joins.await?)?;
+        ensure!(told.ends_with(problem), "{told}");
+        scene.delete("Deployment", "plain").await?;
+        let web = queued(replicated("Deployment", "web", 1, Pod::new("")));
+        scene.create(&web).await?;
+        let node = json!({"spec": {"template": {"spec": {"nodeName": "node-0"}}}});
+        let bind = answered(async || scene.try_merge("Deployment", "web", node.clone()).await);
+        let told = refusal(bind.await?)?;
+        ensure!(told.ends_with(problem), "{told}");
+        scene.delete("Deployment", "web").await?;
+        // A Job that waits suspended has no pods before it is admitted, and these have no gates then.
+        let whole = Job::new("whole").queue("q").with(&path, json!("node-0"));
+        scene.create(&whole.json()).await?;
+        scene.see_complete("whole").await?;
         Ok(())
     })
     .await

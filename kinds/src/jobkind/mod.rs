@@ -9,3 +9,4 @@ pub mod hold;
 pub(crate) mod kind;
 pub(crate) mod refusals;
 pub mod schema;
+pub(crate) mod templates;

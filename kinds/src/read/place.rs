@@ -5,6 +5,7 @@
 use std::fmt;
 
 use json_patch::jsonptr::PointerBuf;
+use serde_json::Value;
 
 use crate::field::location::Location;
 use crate::field::path::FieldPath;
@@ -62,10 +63,19 @@ impl Place {
 
     /// The metadata as problems name it.
     pub(crate) fn metadata_field(&self) -> String {
+        self.own_metadata().to_string()
+    }
+
+    /// The metadata in `object`, if it is there: also that of a template which is only read.
+    pub(crate) fn metadata_in<'a>(&self, object: &'a Value) -> Option<&'a Value> {
+        self.own_metadata().get(object)
+    }
+
+    fn own_metadata(&self) -> Location {
         match self {
-            Self::Metadata(metadata) => metadata.to_string(),
+            Self::Metadata(metadata) => metadata.clone(),
             Self::Template(template) | Self::Info { template, .. } => {
-                template.below(&FieldPath::of(&["metadata"])).to_string()
+                template.below(&FieldPath::of(&["metadata"]))
             }
         }
     }

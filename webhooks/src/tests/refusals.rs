@@ -1,4 +1,5 @@
-//! Objects that their kind's controller would never run, and those that a controller makes for a pod.
+//! Objects that their kind's controller would never run, those whose pods could not be created, and those that a
+//! controller makes for a pod.
 
 use rstest::rstest;
 use serde_json::{Value, json};
@@ -76,6 +77,54 @@ fn an_edit_is_refused_for_what_it_brings_in_alone() {
     assert_eq!(told(Some(&bad), &relabelled), "", "it was stored before");
     let unqueued = job(&[], &[], 4);
     assert_eq!(told(Some(&unqueued), &bad), REFUSED, "it joins a queue");
+}
+
+const BOUND: &str = "spec.template.spec.nodeName: Forbidden: may not be set on a pod that waits in a queue: the pod would run at once";
+const PER_POD: (&str, &str) = ("sluice.dev/admission", "PerPod");
+
+/// `object`, whose pods name a node.
+fn bound(object: Value) -> Value {
+    with(object, "/spec/template/spec/nodeName", json!("n1"))
+}
+
+/// `object`, whose pods have a gate of somebody else.
+fn behind_a_gate(object: Value) -> Value {
+    let gates = json!([{"name": "acme.io/data"}]);
+    with(object, "/spec/template/spec/schedulingGates", gates)
+}
+
+#[rstest]
+#[case::deployment(bound(mk_deployment(&[(QUEUE, "a")], &[])), BOUND)]
+#[case::deployment_whole(bound(mk_deployment(&[(QUEUE, "a")], &[("sluice.dev/admission", "Whole")])), BOUND)]
+#[case::gated_deployment(bound(mk_deployment(&[], GATED_ALONE)), BOUND)]
+#[case::plain_deployment(bound(mk_deployment(&[], &[])), "")]
+#[case::no_node(with(mk_deployment(&[(QUEUE, "a")], &[]), "/spec/template/spec/nodeName", json!("")), "")]
+#[case::job_by_the_pod(bound(mk_job(&[(QUEUE, "a")], &[PER_POD], false)), BOUND)]
+#[case::gated_job_by_the_pod(bound(mk_job(&[], &[GATED_ALONE[0], PER_POD], false)), BOUND)]
+#[case::job_behind_gates(bound(behind_a_gate(mk_job(&[(QUEUE, "a")], &[], false))), BOUND)]
+// They have no pods before they are admitted, and none of these has a gate.
+#[case::job(bound(mk_job(&[(QUEUE, "a")], &[], false)), "")]
+#[case::gated_job(bound(mk_job(&[], GATED_ALONE, false)), "")]
+fn pods_behind_gates_name_no_node(#[case] object: Value, #[case] expected: &str) {
+    let mut stored = object.clone();
+    let patch = mutate(&mk_request(USER, None, &object), &mk_policy()).patch;
+    json_patch::patch(&mut stored, &patch).unwrap();
+    assert_eq!(validate(USER, None, &stored).message(), expected);
+}
+
+#[test]
+fn an_edit_gives_pods_behind_gates_no_node() {
+    let queue = &[(QUEUE, "a")];
+    let (queued, unqueued) = (mk_deployment(queue, &[]), mk_deployment(&[], &[]));
+    let told = |old: &Value, new: &Value| validate(USER, Some(old), new).message();
+    assert_eq!(told(&queued, &bound(queued.clone())), BOUND);
+    let joins = told(&bound(unqueued.clone()), &bound(queued.clone()));
+    assert_eq!(joins, BOUND, "it joins a queue");
+    assert_eq!(told(&unqueued, &bound(unqueued.clone())), "");
+    let stored = bound(queued.clone());
+    let scaled = with(stored.clone(), "/spec/replicas", json!(9));
+    assert_eq!(told(&stored, &scaled), "", "it was stored before");
+    assert_eq!(told(&stored, &queued), "");
 }
 
 /// A part that the controller of a JobSet makes for a pod of it. (LeaderWorkerSet: a StatefulSet.)

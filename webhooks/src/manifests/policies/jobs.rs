@@ -28,6 +28,7 @@ use crate::manifests::policies::policy::Rules;
 use crate::manifests::webhook_rules::job_rule;
 use crate::rules::growth::{ADVICE, CLAIMS_CHANGED, GROWN};
 use crate::rules::jobs::validate::ADMISSION_IS_SETTLED;
+use crate::rules::pods::create::WOULD_RUN;
 use crate::rules::queue_label::{self, ADDED, CHANGED, REMOVED};
 use crate::rules::unsuspend::{DEACTIVATED, HELD_BY_GATES, HELD_BY_INVALID, QUEUED};
 
@@ -56,6 +57,7 @@ pub(super) fn policy(options: &Options, kind: &HeldKind, kinds: &[HeldKind]) -> 
         admission(is_settled(spec), &["PerPod", "Whole"]),
         unpropagated(),
         templates(spec),
+        unbound(spec),
         marks::problems(options, spec),
         refuse::problems(&[kind]),
         change(spec),
@@ -170,6 +172,31 @@ fn templates(kind: &JobKindSpec) -> String {
         .collect();
     format!(
         "(variables.queue.size() == 0 || variables.isChild || variables.hold == 'EachPod' ? [] :\n{})",
+        problems.join(" +\n")
+    )
+}
+
+/// Pods behind gates get no node: the API server takes no pod that has both.
+fn unbound(kind: &JobKindSpec) -> String {
+    let problem = |index: usize, template: &str| {
+        let at = Path::parse(template)
+            .below("spec")
+            .below("nodeName")
+            .field();
+        let node = |suffix: &str| {
+            format!("variables.pod{suffix}{index}.?spec.?nodeName.orValue('') != ''")
+        };
+        when(
+            &format!("{} && !(variables.wasHeld && {})", node(""), node("Old")),
+            &forbidden(&text(&at), &text(WOULD_RUN)),
+        )
+    };
+    let sets = kind.pod_sets.iter().enumerate();
+    let problems: Vec<_> = sets
+        .map(|(index, set)| problem(index, set.template.as_deref().unwrap_or_default()))
+        .collect();
+    format!(
+        "(!variables.isHeld || variables.hold == 'Suspend' ? [] :\n{})",
         problems.join(" +\n")
     )
 }

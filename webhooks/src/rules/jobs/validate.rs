@@ -22,6 +22,7 @@ use crate::rules::gates::marks::is_own_record;
 use crate::rules::jobs::change::Change;
 use crate::rules::jobs::held::{check_is_managed, hold_of, is_child, reason_to_hold};
 use crate::rules::makers::{Author, is_made_by_controller};
+use crate::rules::pods::create::WOULD_RUN;
 use crate::rules::queue_label::{self, queue_of};
 
 /// Whether an object that is created has to fit its JobKind.
@@ -65,6 +66,7 @@ pub(crate) fn validate(request: &Request, edit: &Edit<'_>, policy: &Policy) -> V
     problems.extend(check_admission(edit, kind, policy));
     if let Some(kind) = kind {
         problems.extend(check_templates(kind, edit, policy));
+        problems.extend(check_unbound(kind, edit, policy));
         problems.extend(check_will_run(kind, edit, policy));
         if !policy.is_sluice(&request.user_info.username) {
             problems.extend(check_marks(kind, edit, policy));
@@ -158,6 +160,25 @@ fn check_templates(kind: &CompiledKind, edit: &Edit<'_>, policy: &Policy) -> Vec
     let mut problems = kind.check_whole(edit.new);
     problems.retain(|problem| !stored.as_ref().is_some_and(|old| old.contains(problem)));
     problems
+}
+
+/// The nodes that an edit gives to pods behind gates: the API server takes no pod that has both, so the kind's controller
+/// would try in vain for ever. An object that waits suspended has no pods behind gates.
+fn check_unbound(kind: &CompiledKind, edit: &Edit<'_>, policy: &Policy) -> Vec<Problem> {
+    let is_held = |object: &&Value| reason_to_hold(object, policy).is_some();
+    if !is_held(&edit.new) || hold_of(kind, edit) == Hold::Suspend {
+        return Vec::new();
+    }
+    let stored = edit.old.filter(is_held);
+    let stored = stored
+        .map(|old| kind.fields_of_nodes(old))
+        .unwrap_or_default();
+    let mut fields = kind.fields_of_nodes(edit.new);
+    fields.retain(|field| !stored.contains(field));
+    let problems = fields.into_iter();
+    problems
+        .map(|field| Problem::forbidden(field, WOULD_RUN))
+        .collect()
 }
 
 /// What an edit brings in that the kind's controller would never run (`refuse` of the JobKind), of an
