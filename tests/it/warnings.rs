@@ -3,12 +3,13 @@
 
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
+use sluice_crds::{ADMISSION_ANNOTATION, QUEUE_NAME_LABEL};
 use sluice_testbed::eventually;
 
 use crate::support::objects::{
-    self, Job, condition, flavor, local_queue, own, own_gate, quota, with,
+    self, GATED, Job, condition, flavor, local_queue, own, own_gate, quota, with,
 };
-use crate::support::pods::Pod;
+use crate::support::pods::{Pod, is_running, queued, replicated};
 use crate::support::{DEADLINE, Scene, bed};
 
 /// Waits until whoever creates the object is warned of just this.
@@ -125,6 +126,57 @@ async fn what_waits_for_nothing_is_told() -> Result<()> {
             "metadata.labels[sluice.dev/queue-name]: ClusterQueue {ns:?} is stopped (stopPolicy); the object waits until it is not"
         );
         see_warnings(scene, &job().queue("q").json(), &[stopped]).await
+    })
+    .await
+}
+
+#[tokio::test]
+async fn keys_of_a_template_that_have_no_effect_are_told() -> Result<()> {
+    bed::shared("warn-templates", async |scene| {
+        scene.queue(&[quota("cpu", "2")]).await?;
+        scene.create(&local_queue("other", &scene.ns)).await?;
+        let metadata = |map: &'static str, key: &'static str| ["spec", "template", "metadata", map, key];
+        let field = format!("metadata.annotations[{GATED}]");
+        let gate = |kind: &str| {
+            format!(
+                "spec.template.{field}: has no effect, as gates do not hold pods that a controller makes; set {field} of the {kind}"
+            )
+        };
+        let gated = Job::new("gated").queue("q").with(&metadata("annotations", GATED), json!("acme.io/data"));
+        see_warnings(scene, &gated.json(), &[gate("Job")]).await?;
+        see_warnings(scene, &gated.clone().gate("acme.io/data").json(), &[]).await?;
+        // It is true: nothing holds it.
+        scene.create(&gated.json()).await?;
+        scene.see_complete("gated").await?;
+        let pod = Pod::new("").annotation(GATED, "acme.io/data");
+        let web = queued(replicated("Deployment", "web", 1, pod));
+        see_warnings(scene, &web, &[gate("Deployment")]).await?;
+        scene.create(&web).await?;
+        scene.see_so_many("running", 1, is_running).await?;
+        scene.delete("Deployment", "web").await?;
+
+        let label = format!("metadata.labels[{QUEUE_NAME_LABEL}]");
+        let queue = |kind: &str| {
+            format!(
+                "spec.template.{label}: queues no pod, as the {kind} is admitted as a whole in LocalQueue \"q\", which {label} names"
+            )
+        };
+        let whole = Job::new("whole").queue("q").with(&metadata("labels", QUEUE_NAME_LABEL), json!("other"));
+        see_warnings(scene, &whole.json(), &[queue("Job")]).await?;
+        let same = Job::new("same").queue("q").with(&metadata("labels", QUEUE_NAME_LABEL), json!("q"));
+        see_warnings(scene, &same.json(), &[]).await?;
+        scene.create(&whole.json()).await?;
+        let workload = scene.see_admitted("whole").await?;
+        assert_eq!(workload["spec"]["queueName"], "q");
+        scene.see_complete("whole").await?;
+        let mut web = queued(replicated("Deployment", "whole-web", 1, Pod::new("").queue("other")));
+        // Each pod by itself: in the queue that the template names.
+        see_warnings(scene, &web, &[]).await?;
+        web["metadata"]["annotations"] = json!({ (ADMISSION_ANNOTATION): "Whole" });
+        see_warnings(scene, &web, &[queue("Deployment")]).await?;
+        scene.create(&web).await?;
+        scene.see_so_many("running", 1, is_running).await?;
+        scene.see_account("cpu", ("1", "1", "0"), 0).await
     })
     .await
 }

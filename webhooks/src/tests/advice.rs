@@ -191,6 +191,78 @@ fn a_label_of_kueue_that_is_no_alias_is_told() {
     );
 }
 
+/// `object`, whose pods have this label or annotation.
+fn of_pods(object: Value, map: &str, key: &str, value: &str) -> Value {
+    let metadata = json!({map: {key: value}});
+    with(object, "/spec/template/metadata", metadata)
+}
+
+const GATE_OF_PODS: &str = "spec.template.metadata.annotations[kueue.x-k8s.io/scheduling-gated-by]: has no effect, as gates do not hold pods that a controller makes; set metadata.annotations[kueue.x-k8s.io/scheduling-gated-by] of the ";
+const QUEUE_OF_PODS: &str = "spec.template.metadata.labels[sluice.dev/queue-name]: queues no pod, as the Job is admitted as a whole in LocalQueue \"q\", which metadata.labels[sluice.dev/queue-name] names";
+const Q: (&str, &str) = (QUEUE, "q");
+const PER_POD: (&str, &str) = ("sluice.dev/admission", "PerPod");
+
+#[rstest]
+#[case::of_a_job(job(&[Q], &[]), "acme.io/budget", Some("Job"))]
+#[case::that_names_no_gate(job(&[Q], &[]), "mygate", Some("Job"))]
+#[case::of_a_deployment(mk_deployment(&[Q], &[]), "acme.io/budget", Some("Deployment"))]
+#[case::by_the_pod(job(&[Q], &[PER_POD]), "acme.io/budget", Some("Job"))]
+#[case::without_a_queue(job(&[], &[]), "acme.io/budget", Some("Job"))]
+#[case::beside_another(job(&[Q], &[(GATED, "acme.io/data")]), "acme.io/budget", Some("Job"))]
+#[case::of_the_object_too(job(&[Q], &[(GATED, "acme.io/budget")]), "acme.io/budget", None)]
+#[case::in_a_list(job(&[Q], &[(GATES, "b.io/x,acme.io/budget")]), "acme.io/budget", None)]
+fn a_gate_that_only_a_template_names_is_told(
+    #[case] object: Value,
+    #[case] gate: &str,
+    #[case] expected: Option<&str>,
+) {
+    let policy = policy(false).with_gates([]);
+    let object = of_pods(object, "annotations", GATED, gate);
+    let stored = created_by(USER, &object, &policy).0;
+    let expected = expected.map(|kind| format!("{GATE_OF_PODS}{kind}"));
+    let expected: Vec<_> = expected.into_iter().collect();
+    assert_eq!(warnings(&stored, &policy), expected);
+}
+
+#[test]
+fn the_controller_of_an_owner_is_told_nothing_of_its_templates() {
+    let object = of_pods(job(&[Q], &[]), "annotations", GATED, "acme.io/budget");
+    let child = owned(object, "jobset.x-k8s.io/v1alpha2", "JobSet");
+    let request = mk_request(JOBSET_CONTROLLER, None, &child);
+    let verdict = crate::review::validate(&request, &policy(true));
+    assert_eq!(verdict, Verdict::allowed());
+}
+
+#[test]
+fn so_is_one_that_an_edit_gives_to_a_template() {
+    let old = mk_deployment(&[Q], &[]);
+    let new = of_pods(old.clone(), "annotations", GATED, "acme.io/budget");
+    let told = |old: &Value, new: &Value| {
+        let request = mk_request(USER, Some(old), new);
+        crate::review::validate(&request, &policy(true)).warnings
+    };
+    assert_eq!(told(&old, &new), [format!("{GATE_OF_PODS}Deployment")]);
+    let scaled = with(new.clone(), "/spec/replicas", json!(9));
+    assert_eq!(told(&new, &scaled), [""; 0], "it was there before");
+}
+
+#[rstest]
+#[case::other(job(&[Q], &[]), "other", &[QUEUE_OF_PODS])]
+#[case::same(job(&[Q], &[]), "q", &[])]
+#[case::by_the_pod(job(&[Q], &[PER_POD]), "other", &[])]
+#[case::without_a_queue(job(&[], &[(GATED, "acme.io/budget")]), "other", &[])]
+#[case::of_a_deployment(mk_deployment(&[Q], &[]), "other", &[])]
+fn a_queue_that_only_a_template_names_is_told(
+    #[case] object: Value,
+    #[case] queue: &str,
+    #[case] expected: &[&str],
+) {
+    let policy = policy(true);
+    let object = of_pods(object, "labels", QUEUE, queue);
+    let (stored, _) = created_by(USER, &object, &policy);
+    assert_eq!(warnings(&stored, &policy), expected);
+}
+
 #[rstest]
 #[case::to_one_that_is_not_allowed(Some("mid"), Some("gold"), 2)]
 #[case::to_one_that_is_missing(Some("gold"), Some("mid"), 1)]

@@ -6,4 +6,5 @@
 mod classes;
 mod fits;
 mod keys;
+mod templates;
 pub(crate) mod warnings;

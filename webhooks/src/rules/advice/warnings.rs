@@ -12,7 +12,7 @@ use crate::admission::edit::Edit;
 use crate::admission::policy::Policy;
 use crate::admission::queue_states::Idle;
 use crate::admission::request::Request;
-use crate::rules::advice::{classes, fits, keys};
+use crate::rules::advice::{classes, fits, keys, templates};
 use crate::rules::jobs::held::hold_of;
 use crate::rules::queue_label::queue_of;
 use crate::rules::top::is_top;
@@ -31,14 +31,19 @@ const POD_WITHOUT_REQUESTS: &str = "spec.containers: request nothing, so the pod
 const NO_GATE: &str =
     "gate {} has no Gate, as other gates of {} have; whoever may edit the object may lift it";
 
-/// What the author of a new object is warned of; and that of an edit, if it names another priority class or queue.
+/// What the author of a new object is warned of; and that of an edit, if it names another priority class or queue, or gives
+/// a template a gate.
 pub(crate) fn warnings(request: &Request, edit: &Edit<'_>, policy: &Policy) -> Vec<String> {
     if !request.sub_resource.is_empty() || !is_top(request, edit.new, policy) {
         return Vec::new();
     }
     let sets = pod_sets(request, edit, policy);
+    let misplaced = templates::warnings(request, edit, policy);
     if let Some(old) = edit.old {
-        return classes::warnings_of_edit(old, edit.new, request, policy);
+        let mut warnings = classes::warnings_of_edit(old, edit.new, request, policy);
+        warnings.extend(misplaced);
+        warnings.truncate(WARNINGS_MAX);
+        return warnings;
     }
     let mut warnings = keys::letters_off(edit.new);
     warnings.extend(keys::without_alias(edit.new, policy));
@@ -47,6 +52,7 @@ pub(crate) fn warnings(request: &Request, edit: &Edit<'_>, policy: &Policy) -> V
     warnings.extend(without_requests(request, edit.new, &sets, policy));
     warnings.extend(fits::warning(request, edit.new, &sets, policy));
     warnings.extend(unknown_gates(edit.new, policy));
+    warnings.extend(misplaced);
     warnings.truncate(WARNINGS_MAX);
     warnings
 }
