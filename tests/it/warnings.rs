@@ -145,6 +145,8 @@ async fn keys_of_a_template_that_have_no_effect_are_told() -> Result<()> {
         let gated = Job::new("gated").queue("q").with(&metadata("annotations", GATED), json!("acme.io/data"));
         see_warnings(scene, &gated.json(), &[gate("Job")]).await?;
         see_warnings(scene, &gated.clone().gate("acme.io/data").json(), &[]).await?;
+        let unqueued = with(gated.json(), "/metadata/labels", json!({}));
+        see_warnings(scene, &unqueued, &[gate("Job")]).await?;
         // It is true: nothing holds it.
         scene.create(&gated.json()).await?;
         scene.see_complete("gated").await?;

@@ -1,9 +1,10 @@
-//! Which queues an object names for its pods alone, in CEL: by the metadata in its pod templates. The same as in
-//! `crate::rules::applies::candidate`.
+//! Which queues and gates an object names for its pods alone, in CEL: by the metadata in its pod templates. The same as
+//! in `crate::rules::applies::candidate` and `crate::rules::advice::templates`.
 
 use sluice_crds::QUEUE_NAME_LABEL;
 use sluice_kinds::PodMetadata;
 use sluice_kinds::aliases::MetadataKey;
+use sluice_kinds::gates::GATE_ANNOTATIONS;
 use sluice_kinds::path::FieldPath;
 
 use crate::manifests::options::{ManagedResource, Options};
@@ -15,12 +16,29 @@ pub(crate) fn of_kinds<'a>(
     options: &Options,
     is: &dyn Fn(&str) -> String,
 ) -> String {
+    in_places(resources, &|place| names_queue(place, object, options, is))
+}
+
+/// CEL: `object`, which is of a kind of these `resources`, names a gate for its pods.
+pub(crate) fn name_gate<'a>(
+    resources: impl Iterator<Item = &'a ManagedResource>,
+    object: &str,
+) -> String {
+    let keys = GATE_ANNOTATIONS.map(|key| ("annotations", key));
+    in_places(resources, &|place| {
+        has_key(place, object, &keys, &|_| "true".to_owned())
+    })
+}
+
+/// CEL: `is` is true of a place where the object of the request, which is of a kind of these `resources`, has the
+/// metadata of pods.
+fn in_places<'a>(
+    resources: impl Iterator<Item = &'a ManagedResource>,
+    is: &dyn Fn(&PodMetadata) -> String,
+) -> String {
     let of_kinds = by_resource(resources);
     let clauses = of_kinds.iter().map(|(names, places)| {
-        let named = places
-            .iter()
-            .map(|place| names_queue(place, object, options, is));
-        let named: Vec<_> = named.collect();
+        let named: Vec<_> = places.iter().map(is).collect();
         let names: Vec<_> = names.iter().map(|name| format!("'{name}'")).collect();
         format!(
             "{RESOURCE} in [{}] && ({})",
@@ -69,6 +87,16 @@ pub(crate) fn names_queue(
     let labels = options.queue_labels.iter();
     let labels = labels.map(|key| ("labels", key.as_str()));
     let keys: Vec<_> = labels.chain(aliases.map(MetadataKey::parts)).collect();
+    has_key(place, object, &keys, is)
+}
+
+/// CEL: at this place `object` has one of these keys of a map, and a value there of which `is` is true.
+fn has_key(
+    place: &PodMetadata,
+    object: &str,
+    keys: &[(&str, &str)],
+    is: &dyn Fn(&str) -> String,
+) -> String {
     within(&place.lists, object, 0, &|element| {
         let named = keys.iter().map(|(map, key)| {
             let fields = place.path.segments().iter().map(String::as_str);

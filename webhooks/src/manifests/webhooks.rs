@@ -2,8 +2,8 @@
 //! namespaces of a cluster stands in configurations of Sluice's own making (`declared.rs`).
 //!
 //! As few as can be. Match conditions, which the API server evaluates by itself, leave out every
-//! object without a queue label or gate annotation, every edit that touches none of these nor the
-//! spec, everything Sluice does, and everything that is being deleted. So with no webhook server
+//! object without a queue label or gate annotation (of a new one also in its pod template), every edit that touches none
+//! of these nor the spec, everything Sluice does, and everything that is being deleted. So with no webhook server
 //! there, jobs that don't concern Sluice, status, finalizers and deletions are not held up. Of pods
 //! only those are asked about that wait by themselves: neither pods without a label, annotation or
 //! gate of Sluice's, nor those that a controller made of a held template, nor those of Jobs; and of
@@ -153,7 +153,7 @@ pub(super) fn job_rules(resources: &[ManagedResource]) -> Vec<RuleWithOperations
 
 /// Which of them are judged.
 pub(super) fn validate_job_conditions(options: &Options) -> Vec<MatchCondition> {
-    conditions(options, conditions::jobs::validate_job(options))
+    conditions(options, conditions::templates::validate_job(options))
 }
 
 /// Which of them are held.

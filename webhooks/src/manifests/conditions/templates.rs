@@ -1,15 +1,29 @@
-//! Which objects name a queue only for their pods, in CEL: those that are judged by their pod templates.
+//! Which objects name a queue or a gate only for their pods, in CEL: those that are judged by their pod templates.
 
 use k8s_openapi::api::admissionregistration::v1::MatchCondition;
 use sluice_kinds::PodMetadata;
 
 use crate::manifests::conditions::applied::NAME;
 use crate::manifests::conditions::entry::{condition, controller, differs};
-use crate::manifests::conditions::jobs::concerns;
+use crate::manifests::conditions::jobs::{self, concerns};
 use crate::manifests::conditions::pods::IS_KUBERNETES;
 use crate::manifests::options::Options;
-use crate::manifests::pod_queues::{RESOURCE, names_queue, of_kinds};
+use crate::manifests::pod_queues::{RESOURCE, name_gate, names_queue, of_kinds};
 use crate::rules::applies::makers::POD_MAKERS;
+
+/// An object asks to be held, or did, and the edit touches what there are rules for. Or its pod template names a gate,
+/// which holds nothing there: its author is to be told before the object runs. Controllers listen to no warning. Only
+/// templates of the shipped kinds of Kubernetes are looked at: they always fit the expression, and it is the same in each
+/// cluster.
+pub(crate) fn validate_job(options: &Options) -> MatchCondition {
+    let MatchCondition { name, expression } = jobs::validate_job(options);
+    let named = name_gate(Options::default().resources.iter(), "object");
+    let expression = format!(
+        "({expression}) ||\nrequest.operation == 'CREATE' && !{} && ({named})",
+        controller("")
+    );
+    condition(&name, expression)
+}
 
 /// A new object names a queue for its pods, and asks for nothing itself.
 pub(crate) fn hold(options: &Options) -> MatchCondition {

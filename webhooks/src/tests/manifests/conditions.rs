@@ -74,6 +74,12 @@ fn bare() -> Value {
     json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j"}})
 }
 
+/// An object whose pods have this annotation.
+fn of_pods(object: Value, key: &str) -> Value {
+    let metadata = json!({"annotations": {key: "acme.io/foo"}});
+    with(object, "/spec/template/metadata", metadata)
+}
+
 fn queued() -> Value {
     mk_job(&[(QUEUE, "a")], &[], true)
 }
@@ -93,6 +99,29 @@ fn creation(#[case] object: Value, #[case] expected: bool) {
     assert_eq!(held(&object), expected);
     assert_eq!(judged(USER, None, &object), expected);
     assert!(!judged(SLUICE, None, &object));
+}
+
+/// Nothing holds it, but its author is told.
+#[rstest]
+#[case::gated(of_pods(mk_job(&[], &[], false), GATED), true)]
+#[case::gated_by_list(of_pods(mk_job(&[], &[], false), GATES), true)]
+#[case::of_a_deployment(of_pods(mk_deployment(&[], &[]), GATED), true)]
+#[case::made_by_a_controller(owned(of_pods(mk_job(&[], &[], false), GATED), "batch/v1", "CronJob"), false)]
+#[case::another_annotation(of_pods(mk_job(&[], &[], false), "a"), false)]
+#[case::null(with(mk_job(&[], &[], false), "/spec/template/metadata", json!({"annotations": null})), false)]
+fn a_template_that_names_a_gate_is_judged_alone(#[case] object: Value, #[case] expected: bool) {
+    let review = |old: Option<&Value>| {
+        let mut review = mk_review(USER, old, &object);
+        let resource = object["kind"].as_str().unwrap().to_lowercase() + "s";
+        review["request"]["resource"]["resource"] = json!(resource);
+        review
+    };
+    let asks = |configuration: &Value, old| matches(configuration, 0, &review(old));
+    let validating = serde_json::to_value(validating(&Options::default())).unwrap();
+    assert_eq!(asks(&validating, None), expected);
+    assert!(!asks(&validating, Some(&object)), "it was there before");
+    let mutating = serde_json::to_value(mutating(&Options::default())).unwrap();
+    assert!(!asks(&mutating, None));
 }
 
 #[rstest]
