@@ -198,9 +198,15 @@ impl Controller {
         }
         let pods = self.objects.pods_of(subject);
         let is_gated = pods.iter().any(|(_, pod)| pod.is_gated_elsewhere());
+        !is_gated && self.are_gated_pods_there(subject, job)
+    }
+
+    /// Whether all pods of a job are there whose templates bring gates of others.
+    pub(super) fn are_gated_pods_there(&self, subject: &Subject, job: &JobRecord) -> bool {
+        let pods = self.objects.pods_of(subject);
         let sets = job.reading.as_ref().ok();
         let sets = sets.and_then(|reading| reading.pod_sets.as_ref().ok());
-        let are_there = sets.is_some_and(|sets| {
+        sets.is_some_and(|sets| {
             sets.iter().all(|set| {
                 let of_set = pods
                     .iter()
@@ -209,8 +215,7 @@ impl Controller {
                 let count = usize::try_from(set.count).unwrap_or(usize::MAX);
                 !set.has_external_gates || count <= of_set.count()
             })
-        });
-        !is_gated && are_there
+        })
     }
 
     /// How many pods of a job or group may run: those that were released, and those for which that is

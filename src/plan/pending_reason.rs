@@ -117,6 +117,12 @@ pub fn behind_gates(gates: &BTreeSet<&str>) -> Option<(NotReserved, String)> {
     Some((NotReserved::SchedulingGated, message))
 }
 
+/// What a Workload waits for whose pods are yet to be made, and are born behind gates of others.
+pub fn behind_gates_to_come() -> (NotReserved, String) {
+    let message = "Not queued: its pod template has scheduling gates of others, and not all of its pods exist; it is queued when they do, and these gates are gone";
+    (NotReserved::SchedulingGated, message.to_owned())
+}
+
 /// What a Workload waits for that backs off until then.
 pub fn backs_off(until: Timestamp) -> String {
     format!(

@@ -234,6 +234,26 @@ async fn see_the_workload(
     .await
 }
 
+/// Pods that can't be made can't lose their gates either: the Workload says what it waits for.
+#[tokio::test]
+async fn pods_that_are_yet_to_be_made_are_waited_for() -> Result<()> {
+    bed::shared("whole-missing", async |scene| {
+        scene.queue(&[quota("cpu", "1")]).await?;
+        let account = ["spec", "template", "spec", "serviceAccountName"];
+        let job = gated_job("train", 1).with(&account, json!("missing"));
+        scene.create(&job.json()).await?;
+        let expected = "Not queued: its pod template has scheduling gates of others, and not all of its pods exist; it is queued when they do, and these gates are gone";
+        scene
+            .see_workload("train", "told what it waits for", |workload| {
+                condition(workload, "QuotaReserved")
+                    == Some(("False", "SchedulingGated", expected))
+            })
+            .await
+            .map(drop)
+    })
+    .await
+}
+
 /// Gates, then quota for all, then all; later ones in their places, and none above the count. Told to
 /// drain, they go, and those that come instead wait.
 #[tokio::test]

@@ -6,6 +6,7 @@ use std::time::Duration;
 use kube::api::ApiResource;
 use sluice_crds::Workload;
 use sluice_engine::Explanation;
+use sluice_kinds::hold::Hold;
 
 use crate::cache::conditions::{self, Type};
 use crate::cache::{Subject, Uid, WorkloadKey, WorkloadRecord};
@@ -224,7 +225,14 @@ impl Controller {
         let pods = self.objects.pods_of(subject);
         let gated = pods.iter().filter(|(_, pod)| pod.is_gated_elsewhere());
         let gates = gated.flat_map(|(_, pod)| pod.other_gates.iter().map(|gate| &**gate));
-        pending_reason::behind_gates(&gates.collect())
+        let said = pending_reason::behind_gates(&gates.collect());
+        said.or_else(|| {
+            let (_, job) = self.objects.job_of(subject)?;
+            let reading = job.reading.as_ref().ok()?;
+            let is_known = job.hold == Hold::Pods && reading.pod_sets.is_ok();
+            let is_missing = is_known && !self.are_gated_pods_there(subject, job);
+            is_missing.then(pending_reason::behind_gates_to_come)
+        })
     }
 
     /// What a Workload waits for whose job its user has suspended.
