@@ -292,6 +292,7 @@ fn word(not_preempted: NotPreempted) -> &'static str {
         NotPreempted::NotEvictable => "NotEvictable",
         NotPreempted::OwnQueueNever => "OwnQueueNever",
         NotPreempted::OwnQueueOrder => "OwnQueueOrder",
+        NotPreempted::OtherLocalQueue => "OtherLocalQueue",
         NotPreempted::CohortNever => "CohortNever",
         NotPreempted::CohortPriority => "CohortPriority",
         NotPreempted::WithinItsQuota => "WithinItsQuota",

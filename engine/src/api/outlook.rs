@@ -109,13 +109,15 @@ pub enum NotPreempted {
     OwnQueueNever,
     /// It is in the same queue and is not ordered after the other one.
     OwnQueueOrder,
+    /// It is in the same queue, which admits by usage, and in another LocalQueue.
+    OtherLocalQueue,
     /// It is in another queue, and preemption in the cohort is off.
     CohortNever,
     /// It is in another queue, and its priority is not lower.
     CohortPriority,
-    /// It is in another queue, which does not borrow.
+    /// It is in another queue. That one, or a cohort between it and the cohort that both share, does not borrow.
     WithinItsQuota,
-    /// The other one's queue would have to borrow.
+    /// The other one's queue would have to borrow, and each cohort below the one that both share too.
     WouldBorrow,
     /// It was preempted already, and nothing but preemptions has changed in its cohort tree since.
     PreemptedBefore,
@@ -130,6 +132,7 @@ impl NotPreempted {
             Self::NotEvictable => "can't be evicted",
             Self::OwnQueueNever => "of its own queue (withinClusterQueue is Never)",
             Self::OwnQueueOrder => "of its own queue don't come after it",
+            Self::OtherLocalQueue => "of other LocalQueues of its own queue (admission by usage)",
             Self::CohortNever => "of other queues (reclaimWithinCohort is Never)",
             Self::CohortPriority => "of other queues are not of lower priority",
             Self::WithinItsQuota => "of queues within their nominal quota",

@@ -4,12 +4,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::api::names::{CohortName, NodeName, QueueName, WorkloadId};
+use crate::api::outlook::LimitingNode;
 use crate::api::queues::ClusterQueue;
 use crate::api::status::InactiveReason;
 use crate::cohort::preemption_round::PreemptionRound;
 use crate::cohort::reopened::Reopened;
 use crate::flavor::options_cache::{LayoutId, OptionsCache};
+use crate::queue::admission_order::AdmissionOrder;
 use crate::queue::cluster_queue::ClusterQueueId;
+use crate::queue::local_queue::LocalQueues;
 use crate::quota::flavor_resources::FlavorResources;
 use crate::quota::quota_tree::QuotaTree;
 use crate::quota::usage::WorkloadUsage;
@@ -106,6 +109,32 @@ impl CohortTree {
     pub(crate) fn reopen(&mut self, queue: &QueueName, class: ClassId) {
         if let Some(node) = self.queues.node(queue) {
             self.reopened.reopen((node, class));
+        }
+    }
+
+    /// The order of the workloads of one of its queues.
+    pub(crate) fn admission_order<'a>(
+        &'a self,
+        node: &QueueNode,
+        local_queues: &'a LocalQueues,
+        flavor_resources: &'a FlavorResources,
+    ) -> AdmissionOrder<'a> {
+        AdmissionOrder {
+            mode: node.config.admission_mode,
+            node: node.id,
+            quota: &self.quota,
+            local_queues,
+            flavor_resources,
+        }
+    }
+
+    /// The name of a node, as the one whose quota or limit is exhausted.
+    pub(crate) fn limiting_node(&self, id: NodeId) -> Option<LimitingNode> {
+        let cohort = self.cohorts.iter().find(|(_, node)| **node == id);
+        let queue = || self.queues.at(id).map(|node| node.config.name.clone());
+        match cohort {
+            Some((name, _)) => Some(LimitingNode::Cohort(name.clone())),
+            None => queue().map(LimitingNode::Queue),
         }
     }
 

@@ -131,9 +131,11 @@ impl Cycle<'_> {
     pub(super) fn reopen_after_usage(&mut self, class: &ClassRef) {
         self.open_class(class);
         // Behind the head of a strict queue no other class was considered so far.
-        let head = self.cluster_queue(class.0).and_then(|cluster_queue| {
-            let (_, id) = cluster_queue.pending.head()?;
-            (!cluster_queue.pending.is_inadmissible(id)).then(|| (class.0, id.clone()))
+        let node = self.tree.queues.at(class.0);
+        let head = node.and_then(|node| {
+            let pending = &self.cluster_queue(node.id)?.pending;
+            let (_, id) = self.admission_order(node).head(pending)?;
+            (!pending.is_inadmissible(id)).then(|| (node.id, id.clone()))
         });
         if let Some(head) = head {
             self.open_class(&head);

@@ -9,11 +9,12 @@ use crate::api::preemption_policy::Preemption;
 use crate::api::settings::Settings;
 use crate::api::time::Time;
 use crate::cohort::reopened::ClassRef;
-use crate::cohort::tree::CohortTree;
+use crate::cohort::tree::{CohortTree, QueueNode};
 use crate::cycle::assigner::{Assigner, AssignmentResult};
 use crate::cycle::progress::CycleProgress;
 use crate::flavor::options::{FlavorOptions, Slots, flavor_options};
 use crate::preemption::snapshot::PreemptionSnapshot;
+use crate::queue::admission_order::AdmissionOrder;
 use crate::queue::class::Class;
 use crate::queue::cluster_queue::{ClusterQueueState, ClusterQueueStates};
 use crate::queue::local_queue::LocalQueues;
@@ -58,6 +59,12 @@ impl Cycle<'_> {
     pub(super) fn cluster_queue_mut(&mut self, queue: NodeId) -> Option<&mut ClusterQueueState> {
         let cluster_queue = self.tree.queues.at(queue)?.cluster_queue;
         self.cluster_queues.at_mut(cluster_queue)
+    }
+
+    /// The order of the workloads of a queue.
+    pub(super) fn admission_order(&self, node: &QueueNode) -> AdmissionOrder<'_> {
+        let cells = &self.config.flavor_resources;
+        self.tree.admission_order(node, self.local_queues, cells)
     }
 
     pub(super) fn policy(&self, queue: NodeId) -> Preemption {

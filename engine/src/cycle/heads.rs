@@ -8,7 +8,6 @@
 use std::ops::Bound;
 
 use crate::api::queues::{AdmissionMode, QueueingStrategy};
-use crate::api::share::Share;
 use crate::cohort::reopened::{ClassRef, EligibleHeads};
 use crate::cycle::context::Cycle;
 use crate::cycle::head_rank::{BorrowingPath, Head, HeadRank};
@@ -205,36 +204,16 @@ impl Cycle<'_> {
         let open = &self.progress.heads.get(&queue)?.open;
         let node = self.tree.queues.at(queue)?;
         let pending = &self.cluster_queue(queue)?.pending;
-        let best_head = match node.config.admission_mode {
-            AdmissionMode::ByOrder => open.first(),
-            AdmissionMode::ByUsage => open
-                .iter()
-                .min_by_key(|(order, id)| (self.used(id, node.id), order)),
-        };
-        let (order, id) = best_head?;
-        if node.config.strategy == QueueingStrategy::StrictFifo {
-            let head = match node.config.admission_mode {
-                AdmissionMode::ByOrder => pending.head(),
-                AdmissionMode::ByUsage => pending
-                    .heads()
-                    .min_by_key(|(order, id)| (self.used(id, node.id), *order)),
-            };
-            if head != Some((order, id)) {
-                return None;
-            }
+        let admission_order = self.admission_order(node);
+        let open = open.iter().map(|(order, id)| (order, id));
+        let best_head = admission_order.first(open)?;
+        if node.config.strategy == QueueingStrategy::StrictFifo
+            && admission_order.head(pending) != Some(best_head)
+        {
+            return None;
         }
+        let (order, id) = best_head;
         Some((order.clone(), id.clone()))
-    }
-
-    /// The usage share of the LocalQueue of a class.
-    pub(super) fn used(&self, class: &ClassId, node: NodeId) -> Share {
-        let local_queue = class
-            .local_queue
-            .as_deref()
-            .and_then(|key| self.local_queues.get(key));
-        local_queue.map_or(Share::ZERO, |local_queue| {
-            local_queue.usage_share(&self.tree.quota, node, &self.config.flavor_resources)
-        })
     }
 
     pub(super) fn insert_head(&mut self, head: Head, rank: HeadRank) {

@@ -23,6 +23,7 @@ impl Cycle<'_> {
             return false;
         };
         let (policy, fungibility) = (node.config.preemption, node.config.fungibility);
+        let admission_order = self.admission_order(node);
         let node = node.id;
         let Some(pending) = self
             .cluster_queue(node)
@@ -30,10 +31,10 @@ impl Cycle<'_> {
         else {
             return false;
         };
-        let own = (self.used(id, node), order);
+        let own = (admission_order.used(id), order);
         let first = |class: ClassRef| {
             let next = pending.next_of(&class.1, self.progress.reserved.get(&class))?;
-            let comes_before = (self.used(&class.1, node), next) < own;
+            let comes_before = (admission_order.used(&class.1), next) < own;
             comes_before.then(|| (class, next.clone()))
         };
         let classes = pending.classes().map(|(id, _)| (node, id.clone()));

@@ -3,33 +3,27 @@
 use crate::api::amount::Amount;
 use crate::api::explanation::{Explanation, FlavorMiss, MissReason, Shortage};
 use crate::api::names::WorkloadId;
-use crate::api::queues::{AdmissionMode, QueueingStrategy, StopPolicy};
+use crate::api::queues::{QueueingStrategy, StopPolicy};
 use crate::api::quota::FlavorQuotas;
-use crate::cohort::preemption_round::PreemptionRound;
 use crate::cohort::tree::{CohortTree, QueueNode};
-use crate::explain::outlook::first_choice;
+use crate::explain::not_preempted::PreemptionQuery;
 use crate::flavor::assignment::Assignment;
 use crate::flavor::options::{
     FlavorChoice, FlavorOptions, NoAssignment, SlotId, Slots, fewest_pods, flavor_choice,
     flavor_options, for_pods, requests_by_group,
 };
-use crate::preemption::preemptor::Preemptor;
-use crate::preemption::search::find_targets;
-use crate::preemption::snapshot::PreemptionSnapshot;
-use crate::queue::pending::PendingQueue;
 use crate::quota::usage::RequestedUsage;
 use crate::quota::view::{Borrowing, View};
 use crate::state::engine::Engine;
 use crate::workload::info::{WorkloadInfo, WorkloadPhase};
 use crate::workload::queue_order::QueueOrder;
-use crate::workload::shape::{ClassId, Shape};
 
 /// A shape in a queue, with everything that its diagnosis requires.
 struct Diagnosis<'a> {
     engine: &'a Engine,
     tree: &'a CohortTree,
     node: &'a QueueNode,
-    shape: &'a Shape,
+    info: &'a WorkloadInfo,
 }
 
 impl Engine {
@@ -108,7 +102,7 @@ impl Engine {
             engine: self,
             tree: &tree,
             node,
-            shape: &info.shape,
+            info,
         }
         .explain(id, &info.order(id))
     }
@@ -117,12 +111,9 @@ impl Engine {
 impl Diagnosis<'_> {
     fn explain(&self, id: &WorkloadId, order: &QueueOrder) -> Explanation {
         let queue = self.node.config.name.clone();
-        let options = flavor_options(
-            &self.engine.config,
-            &self.node.config,
-            self.shape,
-            self.engine.shapes.pod(),
-        );
+        let (config, shape) = (&self.engine.config, &self.info.shape);
+        let pod = self.engine.shapes.pod();
+        let options = flavor_options(config, &self.node.config, shape, pod);
         let slots = match options {
             FlavorOptions::Slots(slots) => slots,
             FlavorOptions::None(NoAssignment::NoQuota(resource)) => {
@@ -138,25 +129,27 @@ impl Diagnosis<'_> {
             return self.does_not_fit(Some(&slots), place);
         }
         let cluster_queue = self.engine.cluster_queues.get(&queue);
+        let (local_queues, cells) = (&self.engine.local_queues, &config.flavor_resources);
+        let admission_order = (self.tree).admission_order(self.node, local_queues, cells);
         if self.node.config.strategy == QueueingStrategy::StrictFifo
-            && let Some(head) =
-                cluster_queue.and_then(|cluster_queue| self.head(&cluster_queue.pending))
+            && let Some((head, _)) =
+                cluster_queue.and_then(|cluster_queue| admission_order.head(&cluster_queue.pending))
             && head.id() != id
-            && slots.ever_fits(&self.tree.quota, self.node.id, self.shape)
+            && slots.ever_fits(&self.tree.quota, self.node.id, shape)
         {
             return Explanation::BehindHead {
                 queue,
                 head: head.id().clone(),
             };
         }
-        let counts = self.shape.pod_sets.iter().map(fewest_pods).collect();
+        let counts = shape.pod_sets.iter().map(fewest_pods).collect();
         let fungibility = self.node.config.fungibility;
         match slots.assign(&mut &self.tree.quota, self.node.id, fungibility, counts) {
             Ok(Assignment { waits_at: None, .. }) if self.tree.with_reservation.is_empty() => {
                 Explanation::Queued { queue }
             }
             Ok(Assignment { waits_at: None, .. }) => Explanation::QuotaReserved { queue },
-            _ if self.are_targets_protected(&slots, order) => {
+            _ if self.are_targets_protected(order, &slots) => {
                 Explanation::TargetsProtected { queue }
             }
             Ok(Assignment {
@@ -167,57 +160,11 @@ impl Diagnosis<'_> {
         }
     }
 
-    /// Whether it could preempt others if the preemption round protected none, in the flavors that come first.
-    fn are_targets_protected(&self, slots: &Slots, order: &QueueOrder) -> bool {
-        let round = &self.tree.preemption_round;
-        let policy = self.node.config.preemption;
-        if !round.protects_any() || !policy.is_enabled() {
-            return false;
-        }
-        let info = self.engine.workloads.get(order.id());
-        let is_by_usage = self.node.config.admission_mode == AdmissionMode::ByUsage;
-        let local_queue = info.filter(|_| is_by_usage).map(|info| &info.queue);
-        let requested = first_choice(self.shape, slots, |pod_set| pod_set.count);
-        let has_targets = |round| {
-            let snapshot = PreemptionSnapshot {
-                queues: &self.tree.queues,
-                cluster_queues: &self.engine.cluster_queues,
-                workloads: &self.engine.workloads,
-                settings: &self.engine.settings,
-                round,
-            };
-            let preemptor = Preemptor {
-                cluster_queue: self.node.cluster_queue,
-                node: self.node.id,
-                policy,
-                order,
-                local_queue,
-                requested: &requested,
-                borrowing: slots.borrowing,
-            };
-            find_targets(snapshot, &mut self.tree.quota.clone(), preemptor).is_some()
-        };
-        !has_targets(round) && has_targets(&PreemptionRound::default())
-    }
-
-    /// The head of the queue.
-    fn head<'b>(&self, pending: &'b PendingQueue) -> Option<&'b QueueOrder> {
-        let used = |id: &ClassId| {
-            let local_queue = id
-                .local_queue
-                .as_ref()
-                .and_then(|key| self.engine.local_queues.get(key));
-            let cells = &self.engine.config.flavor_resources;
-            local_queue
-                .map(|local_queue| local_queue.usage_share(&self.tree.quota, self.node.id, cells))
-        };
-        match self.node.config.admission_mode {
-            AdmissionMode::ByOrder => pending.head().map(|(head, _)| head),
-            AdmissionMode::ByUsage => {
-                let first = pending.heads().min_by_key(|(head, id)| (used(id), *head));
-                first.map(|(head, _)| head)
-            }
-        }
+    fn are_targets_protected(&self, order: &QueueOrder, slots: &Slots) -> bool {
+        let class = self.engine.class_of(self.info, &self.node.config.name);
+        let (of_queue, of_shape) = ((self.tree, self.node), (slots, &*self.info.shape));
+        PreemptionQuery::new(self.engine, of_queue, (order, &class), of_shape)
+            .are_targets_protected()
     }
 
     fn never_fits(&self, slots: &Slots, place: SlotId) -> bool {
@@ -230,8 +177,13 @@ impl Diagnosis<'_> {
     }
 
     fn does_not_fit(&self, slots: Option<&Slots>, place: SlotId) -> Explanation {
-        let several = self.shape.pod_sets.len() > 1;
-        let pod_set = self.shape.pod_sets.get(place.pod_set).filter(|_| several);
+        let several = self.info.shape.pod_sets.len() > 1;
+        let pod_set = self
+            .info
+            .shape
+            .pod_sets
+            .get(place.pod_set)
+            .filter(|_| several);
         Explanation::DoesNotFit {
             queue: self.node.config.name.clone(),
             pod_set: pod_set.map(|pod_set| pod_set.name.clone()),
@@ -245,7 +197,7 @@ impl Diagnosis<'_> {
     fn misses(&self, slots: Option<&Slots>, place: SlotId) -> Vec<FlavorMiss> {
         let config = &self.node.config;
         let pod = self.engine.shapes.pod();
-        let pod_set = self.shape.pod_sets.get(place.pod_set);
+        let pod_set = self.info.shape.pod_sets.get(place.pod_set);
         let groups = pod_set.and_then(|set| requests_by_group(config, set, pod).ok());
         let (Some(pod_set), Some(mut groups)) = (pod_set, groups) else {
             return Vec::new();
@@ -254,7 +206,7 @@ impl Diagnosis<'_> {
             return Vec::new();
         };
         let forced = slots
-            .map(|slots| slots.forced_before(place, self.shape))
+            .map(|slots| slots.forced_before(place, &self.info.shape))
             .unwrap_or_default();
         let miss = |flavor: &FlavorQuotas| {
             let config = &self.engine.config;
@@ -288,7 +240,7 @@ impl Diagnosis<'_> {
             }
             let request = amount.plus(forced.get(cell).copied().unwrap_or_default());
             let nominal = tree.nominal(node, *cell);
-            let borrowing = self.shape.borrowing();
+            let borrowing = self.info.shape.borrowing();
             let (potential, may_borrow) = match borrowing {
                 Borrowing::Forbidden => (nominal, None),
                 Borrowing::Allowed => {

@@ -6,7 +6,6 @@ use crate::api::names::WorkloadId;
 use crate::api::outlook::{Need, Trial, Trials};
 use crate::api::workload::PodSet;
 use crate::cohort::tree::{CohortTree, QueueNode};
-use crate::explain::outlook::name_of;
 use crate::flavor::options::{
     FlavorChoice, FlavorOptions, fewest_pods, flavor_choice, flavor_options, for_pods,
     requests_by_group,
@@ -157,7 +156,7 @@ impl Tried<'_> {
                 } else {
                     self.lacking(*cell, all)
                 },
-                limit: limit.and_then(|limit| name_of(self.tree, limit)),
+                limit: limit.and_then(|limit| self.tree.limiting_node(limit)),
             }
         };
         choice.usage_per_pod.iter().map(need).collect()

@@ -243,4 +243,16 @@ impl Slots {
     pub(crate) fn iter(&self) -> std::slice::Iter<'_, Slot> {
         self.in_order.iter()
     }
+
+    /// The usage that all pods of a shape would request in the flavor that comes first for each slot.
+    pub(crate) fn first_choice(&self, shape: &Shape) -> RequestedUsage {
+        let mut requested = RequestedUsage::new();
+        for slot in &self.in_order {
+            let count = shape.pod_sets.get(slot.place.pod_set).map(|set| set.count);
+            if let (Some(count), Some(choice)) = (count, slot.choices.first()) {
+                requested.extend(choice.requested(count, &requested));
+            }
+        }
+        requested
+    }
 }

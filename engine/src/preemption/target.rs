@@ -67,23 +67,33 @@ impl Target {
         }
     }
 
-    /// Whether it uses one of these cells, and its queue and all cohorts above it up to the common ancestor
-    /// borrow there. Reservations do not count.
+    /// Whether it [uses borrowed quota](uses_borrowed_quota).
     pub(crate) fn uses_borrowed_quota(
         &self,
         quota: &QuotaTree,
         scarce: &BTreeSet<FlavorResourceId>,
         common_ancestor: CommonAncestor,
     ) -> bool {
-        let requested = self.usage.iter();
-        let mut requested = requested.filter(|(cell, _)| scarce.contains(cell));
-        requested.any(|(cell, _)| {
-            let above = quota.path(self.candidate.node);
-            let common_ancestor = quota.parent(common_ancestor.target_side);
-            let mut below_ancestor = above.take_while(|node| Some(*node) != common_ancestor);
-            below_ancestor.all(|node| quota.is_borrowing(View::WithoutReservations, node, *cell))
-        })
+        let of_queue = (self.candidate.node, &self.usage);
+        uses_borrowed_quota(quota, of_queue, scarce, common_ancestor)
     }
+}
+
+/// Whether this usage of a queue is of one of these cells, and the queue and all cohorts above it up to the
+/// common ancestor borrow there. Reservations do not count.
+pub(crate) fn uses_borrowed_quota(
+    quota: &QuotaTree,
+    (queue, usage): (NodeId, &WorkloadUsage),
+    scarce: &BTreeSet<FlavorResourceId>,
+    common_ancestor: CommonAncestor,
+) -> bool {
+    let mut requested = usage.iter().filter(|(cell, _)| scarce.contains(cell));
+    requested.any(|(cell, _)| {
+        let common_ancestor = quota.parent(common_ancestor.target_side);
+        let mut below_ancestor =
+            (quota.path(queue)).take_while(|node| Some(*node) != common_ancestor);
+        below_ancestor.all(|node| quota.is_borrowing(View::WithoutReservations, node, *cell))
+    })
 }
 
 /// Whether a workload uses one of these cells.

@@ -94,7 +94,7 @@ impl PendingQueue {
         scope: &PreemptionScope,
     ) -> bool {
         // No other workload may preempt more than the head.
-        let first = self.head().map(|(order, _)| order.priority());
+        let first = self.first_head().map(|(order, _)| order.priority());
         !scope.rules.may_reclaim_in_cohort()
             && !first.is_some_and(|first| scope.may_preempt_within_queue(first))
             && self.blocking_usage.remain(quota, node)

@@ -4,6 +4,7 @@
 //! Must not know cohort trees, other queues or preemption targets. Uses `flavor`, `workload`, `quota` and
 //! `api`.
 
+pub(crate) mod admission_order;
 pub(crate) mod blocking_usage;
 pub(crate) mod class;
 pub(crate) mod cluster_queue;

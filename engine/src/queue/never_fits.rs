@@ -104,7 +104,7 @@ pub(crate) fn find_never_fitting(
         reopened.extend(pending.set_ever_fits(&id, ever_fits));
     }
     // The head may have changed.
-    if let Some((_, head)) = pending.head().filter(|_| is_any_out) {
+    if let Some((_, head)) = pending.first_head().filter(|_| is_any_out) {
         reopened.insert(head.clone());
     }
     reopened

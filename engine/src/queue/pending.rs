@@ -138,8 +138,9 @@ impl PendingQueue {
         self.violations
     }
 
-    /// The head of the queue.
-    pub(crate) fn head(&self) -> Option<(&QueueOrder, &ClassId)> {
+    /// The first head of a class by priority and time. Which workload is the head of the queue also depends on
+    /// usage: see [`AdmissionOrder::head`](crate::queue::admission_order::AdmissionOrder::head).
+    pub(crate) fn first_head(&self) -> Option<(&QueueOrder, &ClassId)> {
         self.heads.first_key_value()
     }
 
@@ -198,11 +199,16 @@ impl PendingQueue {
         self.beyond_limit.contains_key(key)
     }
 
-    /// The number of workloads before `key`.
-    pub(crate) fn ahead_of(&self, key: &QueueOrder) -> usize {
-        let queued = self.classes.values();
-        let queued: usize = queued.map(|class| class.members.before(key)).sum();
-        queued.saturating_add(self.beyond_limit.range(..key).count())
+    /// The number of workloads of a class.
+    pub(crate) fn members(&self, class: &ClassId) -> usize {
+        let class = self.classes.get(class);
+        class.map_or(0, |class| class.members.len())
+    }
+
+    /// The number of workloads of a class before this one.
+    pub(crate) fn members_before(&self, class: &ClassId, order: &QueueOrder) -> usize {
+        let class = self.classes.get(class);
+        class.map_or(0, |class| class.members.before(order))
     }
 
     /// All queued workloads in order, except those known never to fit: when that becomes known depends on
@@ -260,7 +266,6 @@ mod tests {
             }
             assert_eq!(queued(&queue), ["b", "c"], "{first} first");
             assert!(queue.is_beyond_limit(&mk_key(1, "a")));
-            assert_eq!(queue.ahead_of(&mk_key(0, "d")), 3);
             assert_eq!(queue.remove(&mk_key(0, "d"), &class), None);
             assert_eq!(queue.remove(&mk_key(3, "b"), &class), Some(class.clone()));
             assert_eq!(queued(&queue), ["c", "a"]);

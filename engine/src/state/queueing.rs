@@ -58,8 +58,10 @@ impl Engine {
         if cluster_queue.pending.has_unknown_fit() && !self.fit_unknown.contains(queue) {
             self.fit_unknown.insert(queue.clone());
         }
-        // It may have been the head that blocked a strict queue.
-        let head = cluster_queue.pending.head().map(|(_, class)| class.clone());
+        // It may have been the head that blocked a strict queue. One that admits by usage is re-opened before each
+        // decision.
+        let head = cluster_queue.pending.first_head();
+        let head = head.map(|(_, class)| class.clone());
         for class in head.into_iter().chain(moved_in) {
             if !cluster_queue.pending.is_inadmissible(&class)
                 && let Some(tree) = self.cohort_trees.tree_mut(queue)

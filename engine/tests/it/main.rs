@@ -17,6 +17,7 @@ mod histories;
 mod never_fits;
 mod nominated;
 mod oracle;
+mod outlook;
 mod play;
 mod preemption;
 mod preemption_rounds;
