@@ -35,7 +35,7 @@ mod workload;
 pub use api::amount::Amount;
 pub use api::event::{Decision, Event, EvictReason, PreemptionRight};
 pub use api::explanation::{
-    Explanation, FlavorMiss, FormatAmount, MissReason, PendingReason, RequestProblem, Shortage,
+    Explanation, FlavorMiss, FormatAmount, MissReason, RequestProblem, Shortage,
 };
 pub use api::flavor::{Flavor, FlavorFungibility, FlavorPreference, WhenCanBorrow, WhenCanPreempt};
 pub use api::limits;
@@ -60,8 +60,8 @@ pub use api::settings::{FairPreemption, Settings};
 pub use api::share::{Share, Weight};
 pub use api::status::{
     ByFlavor, CohortStatus, InactiveReason, LocalQueueInactiveReason, LocalQueueStatus,
-    NodeAmounts, Pending, QueueQuota, QueueStatus, ResourceUsage, Snapshot, TreeNode, Usage,
-    sum_by_resource,
+    NodeAmounts, Pending, PendingReason, QueueQuota, QueueStatus, ResourceUsage, Snapshot,
+    TreeNode, Usage, sum_by_resource,
 };
 pub use api::time::Time;
 pub use api::workload::{Admission, PodSet, PodSetAssignment, Workload, WorkloadState};

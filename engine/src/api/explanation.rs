@@ -10,7 +10,7 @@ use crate::api::names::{
     FlavorName, LocalQueueKey, PodSetName, QueueName, ResourceName, WorkloadId,
 };
 use crate::api::node_selection::Mismatch;
-use crate::api::status::InactiveReason;
+use crate::api::status::{InactiveReason, PendingReason};
 use crate::api::time::Time;
 
 /// The state of a workload and, if it is pending, the reason.
@@ -73,6 +73,11 @@ pub enum Explanation {
         /// Why each flavor does not fit, in the order in which they are tried.
         flavors: Vec<FlavorMiss>,
     },
+    /// Each of its pod sets fits by itself, but there can never be enough for all of them together.
+    NeverFitsTogether {
+        /// The ClusterQueue.
+        queue: QueueName,
+    },
     /// The ClusterQueue is `StrictFIFO`, and its head does not fit.
     BehindHead {
         /// The ClusterQueue.
@@ -114,55 +119,6 @@ pub enum Explanation {
         /// The ClusterQueue.
         queue: QueueName,
     },
-}
-
-/// Why a workload is pending, in one word. Where Kueue has a word for the same thing (KEP-10852), it is
-/// that word, so that dashboards and alerts carry over.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum PendingReason {
-    /// Its queue does not exist or can't be used, or its requests are not valid.
-    Misconfigured,
-    /// No flavor has a quota for what it requests and nodes that suit its pods.
-    NoMatchingFlavor,
-    /// Its LocalQueue or ClusterQueue is stopped.
-    Suspended,
-    /// It requests more than the ClusterQueue can ever give.
-    ExceedsMaxQuota,
-    /// It backs off after it could not use its quota. Kueue has no word for this.
-    BackingOff,
-    /// The limit of pending workloads of its ClusterQueue is reached. Kueue has no such limit.
-    QueueFull,
-    /// The quota that it needs is in use, or reserved for workloads that come before it.
-    WaitingForQuota,
-    /// Quota is reserved for it and becomes free when evicted workloads have stopped.
-    WaitingForPreemptedWorkloads,
-    /// It has not been looked at yet, or the head of its queue blocks it.
-    PendingEvaluation,
-}
-
-impl PendingReason {
-    /// The reason as conditions have it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Misconfigured => "Misconfigured",
-            Self::NoMatchingFlavor => "NoMatchingFlavor",
-            Self::Suspended => "Suspended",
-            Self::ExceedsMaxQuota => "ExceedsMaxQuota",
-            Self::BackingOff => "BackingOff",
-            Self::QueueFull => "QueueFull",
-            Self::WaitingForQuota => "WaitingForQuota",
-            Self::WaitingForPreemptedWorkloads => "WaitingForPreemptedWorkloads",
-            Self::PendingEvaluation => "PendingEvaluation",
-        }
-    }
-
-    /// Whether nothing can be done until the workload, its queue or the configuration changes.
-    pub fn is_inadmissible(self) -> bool {
-        matches!(
-            self,
-            Self::Misconfigured | Self::NoMatchingFlavor | Self::Suspended | Self::ExceedsMaxQuota
-        )
-    }
 }
 
 /// Why requests are not valid.
@@ -249,6 +205,7 @@ impl Explanation {
             | Self::ClusterQueueInactive { .. } => Some(PendingReason::Misconfigured),
             Self::NoQuota { .. } => Some(PendingReason::NoMatchingFlavor),
             Self::DoesNotFit { flavors, .. } => Some(MissReason::of_closest_flavor(flavors)),
+            Self::NeverFitsTogether { .. } => Some(PendingReason::ExceedsMaxQuota),
             Self::BehindHead { .. } | Self::Queued { .. } => Some(PendingReason::PendingEvaluation),
             Self::BackingOff { .. } => Some(PendingReason::BackingOff),
             Self::QueueFull { .. } => Some(PendingReason::QueueFull),
@@ -262,7 +219,7 @@ impl Explanation {
     /// Whether only a change of the configuration or of the workload itself can help.
     pub fn never_fits(&self) -> bool {
         match self {
-            Self::Uncountable(_) | Self::NoQuota { .. } => true,
+            Self::Uncountable(_) | Self::NoQuota { .. } | Self::NeverFitsTogether { .. } => true,
             Self::DoesNotFit { flavors, .. } => !flavors
                 .iter()
                 .any(|miss| matches!(miss.reason, MissReason::NotFreeNow(_))),
@@ -347,6 +304,10 @@ impl Explanation {
                 }
                 write_flavors(f, flavors, format)
             }
+            Self::NeverFitsTogether { queue } => write!(
+                f,
+                "can never be admitted to ClusterQueue \"{queue}\": its pod sets need more together than there can ever be"
+            ),
             Self::BehindHead { queue, .. } => write!(
                 f,
                 "waits in ClusterQueue \"{queue}\" (StrictFIFO) behind a workload that doesn't fit"

@@ -145,6 +145,13 @@ impl NotPreempted {
     }
 }
 
+impl Need {
+    /// Whether it can never be met, whatever is used.
+    pub fn is_too_large(&self) -> bool {
+        self.most < self.request
+    }
+}
+
 impl Trial {
     /// Whether its pods suit the flavor, and all that it needs is free.
     pub fn fits(&self) -> bool {

@@ -1,5 +1,5 @@
-//! The status of queues and cohorts: whether they are active, how many workloads are pending, and what is
-//! used.
+//! The status of queues and cohorts: whether they are active, how many workloads are pending and for which
+//! reason, and what is used.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -19,6 +19,55 @@ pub struct Pending<'a> {
     pub created: i64,
     /// The sum of its requests above zero, with the pods themselves as `pods`. Empty if they are not valid.
     pub requests: &'a [(ResourceName, Amount)],
+}
+
+/// Why a workload is pending, in one word. Where Kueue has a word for the same thing (KEP-10852), it is
+/// that word, so that dashboards and alerts carry over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum PendingReason {
+    /// Its queue does not exist or can't be used, or its requests are not valid.
+    Misconfigured,
+    /// No flavor has a quota for what it requests and nodes that suit its pods.
+    NoMatchingFlavor,
+    /// Its LocalQueue or ClusterQueue is stopped.
+    Suspended,
+    /// It requests more than the ClusterQueue can ever give.
+    ExceedsMaxQuota,
+    /// It backs off after it could not use its quota. Kueue has no word for this.
+    BackingOff,
+    /// The limit of pending workloads of its ClusterQueue is reached. Kueue has no such limit.
+    QueueFull,
+    /// The quota that it needs is in use, or reserved for workloads that come before it.
+    WaitingForQuota,
+    /// Quota is reserved for it and becomes free when evicted workloads have stopped.
+    WaitingForPreemptedWorkloads,
+    /// It has not been looked at yet, or the head of its queue blocks it.
+    PendingEvaluation,
+}
+
+impl PendingReason {
+    /// The reason as conditions have it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Misconfigured => "Misconfigured",
+            Self::NoMatchingFlavor => "NoMatchingFlavor",
+            Self::Suspended => "Suspended",
+            Self::ExceedsMaxQuota => "ExceedsMaxQuota",
+            Self::BackingOff => "BackingOff",
+            Self::QueueFull => "QueueFull",
+            Self::WaitingForQuota => "WaitingForQuota",
+            Self::WaitingForPreemptedWorkloads => "WaitingForPreemptedWorkloads",
+            Self::PendingEvaluation => "PendingEvaluation",
+        }
+    }
+
+    /// Whether nothing can be done until the workload, its queue or the configuration changes.
+    pub fn is_inadmissible(self) -> bool {
+        matches!(
+            self,
+            Self::Misconfigured | Self::NoMatchingFlavor | Self::Suspended | Self::ExceedsMaxQuota
+        )
+    }
 }
 
 /// Amounts by flavor and resource.

@@ -124,9 +124,12 @@ impl Diagnosis<'_> {
             }
         };
         // What can never fit is reported before what does not fit now, wherever the search ended.
-        let places = || slots.iter().map(|slot| slot.place);
-        if let Some(place) = places().find(|place| self.never_fits(&slots, *place)) {
-            return self.does_not_fit(Some(&slots), place);
+        let (quota, node) = (&self.tree.quota, self.node.id);
+        if !slots.ever_fits(quota, node, shape) {
+            let place = slots.never_fitting_slot(quota, node, shape);
+            return place.map_or(Explanation::NeverFitsTogether { queue }, |place| {
+                self.does_not_fit(Some(&slots), place)
+            });
         }
         let cluster_queue = self.engine.cluster_queues.get(&queue);
         let (local_queues, cells) = (&self.engine.local_queues, &config.flavor_resources);
@@ -135,7 +138,6 @@ impl Diagnosis<'_> {
             && let Some((head, _)) =
                 cluster_queue.and_then(|cluster_queue| admission_order.head(&cluster_queue.pending))
             && head.id() != id
-            && slots.ever_fits(&self.tree.quota, self.node.id, shape)
         {
             return Explanation::BehindHead {
                 queue,
@@ -144,7 +146,7 @@ impl Diagnosis<'_> {
         }
         let counts = shape.pod_sets.iter().map(fewest_pods).collect();
         let fungibility = self.node.config.fungibility;
-        match slots.assign(&mut &self.tree.quota, self.node.id, fungibility, counts) {
+        match slots.assign(&mut &*quota, node, fungibility, counts) {
             Ok(Assignment { waits_at: None, .. }) if self.tree.with_reservation.is_empty() => {
                 Explanation::Queued { queue }
             }
@@ -165,15 +167,6 @@ impl Diagnosis<'_> {
         let (of_queue, of_shape) = ((self.tree, self.node), (slots, &*self.info.shape));
         PreemptionQuery::new(self.engine, of_queue, (order, &class), of_shape)
             .are_targets_protected()
-    }
-
-    fn never_fits(&self, slots: &Slots, place: SlotId) -> bool {
-        let misses = self.misses(Some(slots), place);
-        let group = self.node.config.resource_groups.get(place.group);
-        group.is_some_and(|group| misses.len() == group.flavors.len())
-            && !misses
-                .iter()
-                .any(|miss| matches!(miss.reason, MissReason::NotFreeNow(_)))
     }
 
     fn does_not_fit(&self, slots: Option<&Slots>, place: SlotId) -> Explanation {
@@ -241,12 +234,10 @@ impl Diagnosis<'_> {
             let request = amount.plus(forced.get(cell).copied().unwrap_or_default());
             let nominal = tree.nominal(node, *cell);
             let borrowing = self.info.shape.borrowing();
-            let (potential, may_borrow) = match borrowing {
-                Borrowing::Forbidden => (nominal, None),
-                Borrowing::Allowed => {
-                    let potential = tree.potential(node, *cell);
-                    (potential, Some(potential.minus(nominal).at_least_zero()))
-                }
+            let most = tree.most(node, *cell, borrowing);
+            let may_borrow = match borrowing {
+                Borrowing::Forbidden => None,
+                Borrowing::Allowed => Some(most.minus(nominal).at_least_zero()),
             };
             let shortage = Shortage {
                 resource: resource.clone(),
@@ -254,7 +245,7 @@ impl Diagnosis<'_> {
                 nominal,
                 may_borrow,
             };
-            if request > potential {
+            if request > most {
                 return Some(MissReason::TooLarge(shortage));
             }
             if short.is_none() && !tree.is_available(View::Now, node, (*cell, request), borrowing) {

@@ -7,8 +7,7 @@ use crate::api::outlook::{Need, Trial, Trials};
 use crate::api::workload::PodSet;
 use crate::cohort::tree::{CohortTree, QueueNode};
 use crate::flavor::options::{
-    FlavorChoice, FlavorOptions, fewest_pods, flavor_choice, flavor_options, for_pods,
-    requests_by_group,
+    FlavorChoice, fewest_pods, flavor_choice, flavor_options, for_pods, requests_by_group,
 };
 use crate::quota::flavor_resources::FlavorResourceId;
 use crate::quota::usage::RequestedUsage;
@@ -43,10 +42,6 @@ impl Engine {
         let tried = self.tried(info, &tree)?;
         let pod = self.shapes.pod();
         let options = flavor_options(&self.config, &tried.node.config, &info.shape, pod);
-        let ever_fits = match &options {
-            FlavorOptions::None(_) => false,
-            FlavorOptions::Slots(slots) => slots.ever_fits(&tree.quota, tried.node.id, &info.shape),
-        };
         let TriedFlavors {
             flavors, lacking, ..
         } = tried.flavors(self);
@@ -56,7 +51,7 @@ impl Engine {
         });
         Some(Trials {
             queue: local_queue.cluster_queue.clone(),
-            ever_fits,
+            ever_fits: options.ever_fits(&tree.quota, tried.node.id, &info.shape),
             lacking: lacking.collect(),
             flavors,
         })
@@ -138,19 +133,14 @@ impl Tried<'_> {
             let before = taken.get(cell).copied().unwrap_or_default();
             let all = request.plus(before);
             let is_nothing = request == Amount::ZERO;
-            let limit = quota
-                .limit(node, *cell, all, borrowing)
-                .filter(|_| !is_nothing);
-            let most = match borrowing {
-                Borrowing::Forbidden => quota.nominal(node, *cell),
-                Borrowing::Allowed => quota.potential(node, *cell),
-            };
+            let limit = quota.limit(node, (*cell, all), borrowing);
+            let limit = limit.filter(|_| !is_nothing);
             let free = quota.available(node, *cell, borrowing);
             Need {
                 resource: Clone::clone(resource),
                 request,
                 free: free.minus(before).at_least_zero(),
-                most,
+                most: quota.most(node, *cell, borrowing),
                 lacking: if is_nothing {
                     Amount::ZERO
                 } else {
@@ -162,10 +152,10 @@ impl Tried<'_> {
         choice.usage_per_pod.iter().map(need).collect()
     }
 
-    /// What is lacking of one cell, at present and after what is evicted and reserved.
+    /// What is lacking of one cell.
     fn lacking(self, cell: FlavorResourceId, amount: Amount) -> Amount {
         let (quota, node) = (&self.tree.quota, self.node.id);
-        quota.lacking(node, cell, amount, self.borrowing())
+        quota.lacking(node, (cell, amount), self.borrowing())
     }
 
     pub(super) fn borrowing(self) -> Borrowing {

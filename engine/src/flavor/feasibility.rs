@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::api::amount::Amount;
 use crate::api::flavor::FlavorFungibility;
 use crate::api::names::ResourceName;
-use crate::flavor::options::{Slot, SlotId, Slots, fewest_pods, for_pods};
+use crate::flavor::options::{
+    FlavorChoice, FlavorOptions, Slot, SlotId, Slots, fewest_pods, for_pods,
+};
 use crate::quota::flavor_resources::FlavorResourceId;
 use crate::quota::quota_tree::QuotaTree;
 use crate::quota::usage::RequestedUsage;
@@ -15,6 +17,16 @@ use crate::workload::shape::Shape;
 /// The number of combinations that are tried to find out whether a shape ever fits. Bounds the work for
 /// many pod sets with many flavors.
 const WAYS_TRIED_MAX: usize = 1000;
+
+impl FlavorOptions {
+    /// Whether the shape would fit without any usage.
+    pub(crate) fn ever_fits(&self, quota: &QuotaTree, node: NodeId, shape: &Shape) -> bool {
+        match self {
+            Self::None(_) => false,
+            Self::Slots(slots) => slots.ever_fits(quota, node, shape),
+        }
+    }
+}
 
 impl Slots {
     /// Finds requested usage that does not fit in the planned view: one amount for each choice of the slot
@@ -68,13 +80,40 @@ impl Slots {
         forced
     }
 
+    /// The first slot whose fewest pods fit into none of its flavors, even without any usage other than that of
+    /// earlier slots with only one choice.
+    pub(crate) fn never_fitting_slot(
+        &self,
+        tree: &QuotaTree,
+        node: NodeId,
+        shape: &Shape,
+    ) -> Option<SlotId> {
+        let mut forced = RequestedUsage::new();
+        let never_fits = |slot: &&Slot| {
+            let count = shape.pod_sets.get(slot.place.pod_set).map(fewest_pods);
+            let requested =
+                |choice: &FlavorChoice| choice.requested(count.unwrap_or_default(), &forced);
+            let mut choices = slot.choices.iter().map(requested);
+            let never_fits = !choices.any(|requested| self.is_within_most(tree, node, &requested));
+            if let [choice] = slot.choices.as_slice() {
+                forced.extend(requested(choice));
+            }
+            never_fits
+        };
+        Some(self.in_order.iter().find(never_fits)?.place)
+    }
+
     /// Whether the fewest pods that are accepted would fit without any usage. If there are too many
-    /// combinations to try, says yes unless [`Slots::may_fit`] says no.
+    /// combinations to try, says yes unless a slot [never fits](Slots::never_fitting_slot) or
+    /// [`Slots::may_fit`] says no.
     pub(crate) fn ever_fits(&self, tree: &QuotaTree, node: NodeId, shape: &Shape) -> bool {
         let mut tries_left = WAYS_TRIED_MAX;
         let places: Vec<(&Slot, u32)> = (self.in_order.iter())
             .filter_map(|slot| Some((slot, fewest_pods(shape.pod_sets.get(slot.place.pod_set)?))))
             .collect();
+        if self.never_fitting_slot(tree, node, shape).is_some() {
+            return false;
+        }
         if !self.may_fit(tree, node, &places) {
             return false;
         }
@@ -95,8 +134,7 @@ impl Slots {
             }
             tries_left -= 1;
             let requested = choice.requested(*count, &taken);
-            let mut each = requested.iter();
-            if each.all(|(cell, amount)| *amount <= self.most(tree, node, *cell)) {
+            if self.is_within_most(tree, node, &requested) {
                 let mut taken = taken;
                 taken.extend(requested);
                 ways.push((taken, 0));
@@ -125,7 +163,7 @@ impl Slots {
         }
         wanted.into_values().all(|(mut amounts, cells)| {
             let limits: Vec<i128> = (cells.into_iter())
-                .map(|cell| self.most(tree, node, cell).at_least_zero().get())
+                .map(|cell| tree.most(node, cell, self.borrowing).at_least_zero().get())
                 .collect();
             let sum = |all: &mut dyn Iterator<Item = i128>| all.fold(0, i128::saturating_add);
             let all = sum(&mut amounts.iter().map(|amount| amount.get()));
@@ -141,12 +179,9 @@ impl Slots {
         })
     }
 
-    /// The largest amount that could be admitted without any usage.
-    fn most(&self, tree: &QuotaTree, node: NodeId, cell: FlavorResourceId) -> Amount {
-        let potential = tree.potential(node, cell);
-        match self.borrowing {
-            Borrowing::Allowed => potential,
-            Borrowing::Forbidden => potential.min(tree.nominal(node, cell)),
-        }
+    /// Whether each of these amounts could be admitted without any usage.
+    fn is_within_most(&self, tree: &QuotaTree, node: NodeId, requested: &RequestedUsage) -> bool {
+        let mut requested = requested.iter();
+        requested.all(|(cell, amount)| *amount <= tree.most(node, *cell, self.borrowing))
     }
 }

@@ -240,10 +240,6 @@ impl FlavorChoice {
 }
 
 impl Slots {
-    pub(crate) fn iter(&self) -> std::slice::Iter<'_, Slot> {
-        self.in_order.iter()
-    }
-
     /// The usage that all pods of a shape would request in the flavor that comes first for each slot.
     pub(crate) fn first_choice(&self, shape: &Shape) -> RequestedUsage {
         let mut requested = RequestedUsage::new();

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::api::amount::Amount;
 use crate::api::queues::{ClusterQueue, QueueingStrategy};
-use crate::flavor::options::{FlavorOptions, flavor_options};
+use crate::flavor::options::flavor_options;
 use crate::queue::pending::PendingQueue;
 use crate::quota::config::Config;
 use crate::quota::quota_tree::QuotaTree;
@@ -96,10 +96,8 @@ pub(crate) fn find_never_fitting(
     let mut reopened = BTreeSet::new();
     let mut is_any_out = false;
     while let Some((id, shape)) = pending.next_unknown_fit() {
-        let ever_fits = match flavor_options(config, queue, &shape, pod) {
-            FlavorOptions::None(_) => false,
-            FlavorOptions::Slots(slots) => slots.ever_fits(quota, node, &shape),
-        };
+        let options = flavor_options(config, queue, &shape, pod);
+        let ever_fits = options.ever_fits(quota, node, &shape);
         is_any_out |= !ever_fits;
         reopened.extend(pending.set_ever_fits(&id, ever_fits));
     }

@@ -3,11 +3,62 @@
 
 use crate::api::amount::Amount;
 use crate::quota::flavor_resources::FlavorResourceId;
-use crate::quota::quota_tree::QuotaTree;
+use crate::quota::quota_tree::{NodeQuota, QuotaTree};
 use crate::quota::usage::RequestedUsage;
 use crate::quota::view::{Borrowing, NodeId, View};
 
+/// A node whose usage a request would raise.
+struct RaisedNode {
+    id: NodeId,
+    cell: NodeQuota,
+    /// The usage that it would have.
+    usage: Amount,
+    /// The most that it may use; none if only its ancestors limit it.
+    limit: Option<Amount>,
+}
+
+impl RaisedNode {
+    fn is_above_limit(&self) -> bool {
+        self.limit.is_some_and(|limit| self.usage > limit)
+    }
+}
+
 impl QuotaTree {
+    /// The nodes from `node` up whose usage this would raise.
+    fn raised_nodes(
+        &self,
+        view: View,
+        node: NodeId,
+        (cell, amount): (FlavorResourceId, Amount),
+        borrowing: Borrowing,
+    ) -> impl Iterator<Item = RaisedNode> {
+        let (queue, mut next, mut rest) = (node, Some(node), amount);
+        std::iter::from_fn(move || {
+            let id = next.filter(|_| rest > Amount::ZERO)?;
+            // A node that is not there counts as a root without quota: what can't be counted does not fit.
+            let node = self.node(id);
+            next = node.and_then(|node| node.parent);
+            let cell = node.and_then(|node| node.cells.get(&cell));
+            let cell = cell.copied().unwrap_or_default();
+            let mut limit = match next {
+                None => Some(cell.subtree),
+                Some(_) => cell.borrowing_ceiling(),
+            };
+            if borrowing == Borrowing::Forbidden && id == queue {
+                limit = Some(limit.map_or(cell.subtree, |limit| limit.min(cell.subtree)));
+            }
+            let usage = cell.usage(view).plus(rest);
+            let local = cell.guaranteed().minus(cell.usage(view)).at_least_zero();
+            rest = rest.minus(local).at_least_zero();
+            Some(RaisedNode {
+                id,
+                cell,
+                usage,
+                limit,
+            })
+        })
+    }
+
     /// Whether every node whose usage this would raise stays within its limit.
     pub(crate) fn fits(
         &self,
@@ -16,34 +67,12 @@ impl QuotaTree {
         cell: FlavorResourceId,
         amount: Amount,
     ) -> bool {
-        let (mut id, mut rest) = (Some(node), amount);
-        while rest > Amount::ZERO
-            && let Some(at) = id
-        {
-            // What can't be counted does not fit.
-            let Some(node) = self.node(at) else {
-                return false;
-            };
-            let cell = node.cells.get(&cell).copied().unwrap_or_default();
-            let usage = cell.usage(view).plus(rest);
-            let ceiling = match node.parent {
-                None => Some(cell.subtree),
-                Some(_) => cell.borrowing_ceiling(),
-            };
-            if ceiling.is_some_and(|ceiling| usage > ceiling) {
-                return false;
-            }
-            let local = cell.guaranteed().minus(cell.usage(view)).at_least_zero();
-            rest = rest.minus(local).at_least_zero();
-            id = node.parent;
-        }
-        true
+        self.is_available(view, node, (cell, amount), Borrowing::Allowed)
     }
 
     /// Whether each of these amounts fits.
     pub(crate) fn all_fit(&self, view: View, node: NodeId, requested: &RequestedUsage) -> bool {
-        let mut requested = requested.iter();
-        requested.all(|(cell, amount)| self.fits(view, node, *cell, *amount))
+        self.are_all_available(view, node, requested, Borrowing::Allowed)
     }
 
     /// Whether this amount is available, with or without borrowing.
@@ -51,14 +80,11 @@ impl QuotaTree {
         &self,
         view: View,
         node: NodeId,
-        (cell, amount): (FlavorResourceId, Amount),
+        request: (FlavorResourceId, Amount),
         borrowing: Borrowing,
     ) -> bool {
-        let is_within = || {
-            let own = self.get(node, cell);
-            own.usage(view).plus(amount) <= own.subtree
-        };
-        (borrowing == Borrowing::Allowed || is_within()) && self.fits(view, node, cell, amount)
+        let mut raised = self.raised_nodes(view, node, request, borrowing);
+        raised.all(|node| !node.is_above_limit())
     }
 
     /// Whether each of these amounts is available.
@@ -85,95 +111,40 @@ impl QuotaTree {
         })
     }
 
-    /// The first node, from `node` up, that this usage would take above its limit.
+    /// The first node, from `node` up, that this usage would take above its limit now.
     pub(crate) fn limit(
         &self,
         node: NodeId,
-        cell: FlavorResourceId,
-        amount: Amount,
+        request: (FlavorResourceId, Amount),
         borrowing: Borrowing,
     ) -> Option<NodeId> {
-        if borrowing == Borrowing::Forbidden && amount > self.unused_quota(node, cell) {
-            return Some(node);
-        }
-        let mut rest = amount;
-        for id in self.path(node) {
-            if rest <= Amount::ZERO {
-                return None;
-            }
-            let cell = self.get(id, cell);
-            let ceiling = match self.parent(id) {
-                None => Some(cell.subtree),
-                Some(_) => cell.borrowing_ceiling(),
-            };
-            if ceiling.is_some_and(|ceiling| cell.now.plus(rest) > ceiling) {
-                return Some(id);
-            }
-            let local = cell.guaranteed().minus(cell.now).at_least_zero();
-            rest = rest.minus(local).at_least_zero();
-        }
-        None
+        let mut raised = self.raised_nodes(View::Now, node, request, borrowing);
+        Some(raised.find(RaisedNode::is_above_limit)?.id)
     }
 
-    /// How much more quota the node would have to have, or how much less to use, for this amount to be available now and
-    /// after what is evicted and reserved. Zero if it is.
+    /// How much more quota the node would have to have, or how much less to use, for this amount to be available now.
+    /// Zero if it is. What is evicted is still used, and between two decisions nothing is reserved: so there is no
+    /// view in which more is lacking.
     pub(crate) fn lacking(
         &self,
         node: NodeId,
-        cell: FlavorResourceId,
-        amount: Amount,
+        request: (FlavorResourceId, Amount),
         borrowing: Borrowing,
     ) -> Amount {
-        let own = self.get(node, cell);
-        let above_nominal = |view| own.usage(view).plus(amount).minus(own.subtree);
-        let in_view = |view| {
-            let lacking = self.excess(view, node, cell, amount);
-            match borrowing {
-                Borrowing::Forbidden => lacking.max(above_nominal(view)),
-                Borrowing::Allowed => lacking,
-            }
-        };
-        let lacking = in_view(View::Now).max(in_view(View::Planned));
-        if own.reserved_nominal > Amount::ZERO {
-            return lacking.max(above_nominal(View::Planned));
-        }
-        lacking
-    }
-
-    /// How far this amount would take nodes above their limits, at most.
-    fn excess(&self, view: View, node: NodeId, cell: FlavorResourceId, amount: Amount) -> Amount {
-        // Of each node that the amount reaches: how far above its limit it would be, and how far above what it does not
-        // lend. Whoever has so much more of that needs nothing of the nodes above.
-        let mut levels = Vec::new();
-        let mut rest = amount;
-        for id in self.path(node) {
-            if rest <= Amount::ZERO {
-                break;
-            }
-            let cell = self.get(id, cell);
-            let usage = cell.usage(view).plus(rest);
-            let ceiling = match self.parent(id) {
-                None => Some(cell.subtree),
-                Some(_) => cell.borrowing_ceiling(),
+        let raised: Vec<_> = self
+            .raised_nodes(View::Now, node, request, borrowing)
+            .collect();
+        raised.iter().rev().fold(Amount::ZERO, |above, node| {
+            // A node with so much more quota that it does not lend needs nothing of the nodes above.
+            let guaranteed = node.cell.guaranteed();
+            let above = if guaranteed > Amount::ZERO {
+                above.min(node.usage.minus(guaranteed).at_least_zero())
+            } else {
+                above
             };
-            let guaranteed = cell.guaranteed();
-            let excess = ceiling.map(|ceiling| usage.minus(ceiling).at_least_zero());
-            let reach = (guaranteed > Amount::ZERO).then(|| usage.minus(guaranteed));
-            levels.push((excess.unwrap_or_default(), reach));
-            let local = guaranteed.minus(cell.usage(view)).at_least_zero();
-            rest = rest.minus(local).at_least_zero();
-        }
-        let levels = levels.into_iter().rev();
-        levels.fold(Amount::ZERO, |above, (excess, reach)| {
-            let above = reach.map_or(above, |reach| above.min(reach.at_least_zero()));
-            excess.max(above)
+            let excess = node.limit.map(|limit| node.usage.minus(limit));
+            excess.unwrap_or_default().max(above)
         })
-    }
-
-    /// The part of the subtree quota of a node that is not used.
-    fn unused_quota(&self, node: NodeId, cell: FlavorResourceId) -> Amount {
-        let own = self.get(node, cell);
-        own.subtree.minus(own.now).at_least_zero()
     }
 
     /// The largest amount that is available now.
@@ -197,7 +168,10 @@ impl QuotaTree {
             available = available.plus(guaranteed.minus(cell.now).at_least_zero());
         }
         match borrowing {
-            Borrowing::Forbidden => available.min(self.unused_quota(node, cell)),
+            Borrowing::Forbidden => {
+                let own = self.get(node, cell);
+                available.min(own.subtree.minus(own.now).at_least_zero())
+            }
             Borrowing::Allowed => available,
         }
     }
@@ -216,5 +190,19 @@ impl QuotaTree {
             }
         }
         potential
+    }
+
+    /// The largest amount that could be admitted without any usage, with or without borrowing.
+    pub(crate) fn most(
+        &self,
+        node: NodeId,
+        cell: FlavorResourceId,
+        borrowing: Borrowing,
+    ) -> Amount {
+        let potential = self.potential(node, cell);
+        match borrowing {
+            Borrowing::Allowed => potential,
+            Borrowing::Forbidden => potential.min(self.nominal(node, cell)),
+        }
     }
 }

@@ -40,6 +40,11 @@ pub(crate) fn check_trials(engine: &Engine, oracle: &Oracle, now: Time, tally: &
         if is_reserved || !is_about_quota(&explanation) {
             continue;
         }
+        assert_eq!(
+            explanation.never_fits(),
+            !trials.ever_fits,
+            "never fits: {id}: {trials:#?} {explanation:?}"
+        );
         let mut alone = oracle.clone();
         alone.workloads.retain(|other, workload| {
             other == id || holds(&workload.state) || oracle.assumed.contains_key(other)
@@ -89,10 +94,6 @@ impl Alone<'_> {
             empty.is_admitted(&[]),
             trials.ever_fits,
             "in an empty tree: {text}"
-        );
-        assert!(
-            !explanation.never_fits() || !trials.ever_fits,
-            "never fits: {text}"
         );
         if !trials.ever_fits {
             tally.never_fits += 1;

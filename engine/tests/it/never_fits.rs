@@ -52,7 +52,9 @@ fn what_fits_each_flavor_but_not_all_of_them_together_is_passed() {
         "queue q strict default.cpu=4 spot.cpu=4
          job three q cpu=3 / cpu=3 / cpu=3
          job small q cpu=1
-         decide => small",
+         decide => small
+         why three => can never be admitted to ClusterQueue \"q\": its pod sets need more \
+         together than there can ever be",
     );
     // The least of it would fit.
     check(

@@ -49,6 +49,10 @@ fn each_reason_to_be_pending_has_the_word_of_kueue() {
         ("queue q\njob j q cpu=1", "NoMatchingFlavor"),
         ("queue q default.cpu=1\njob j q cpu=2", "ExceedsMaxQuota"),
         (
+            "queue q default.cpu=1 spot.cpu=1\njob j q cpu=1 / cpu=1 / cpu=1",
+            "ExceedsMaxQuota",
+        ),
+        (
             "queue q default.cpu=1\nheld x q default.cpu=1\njob j q cpu=1",
             "WaitingForQuota",
         ),

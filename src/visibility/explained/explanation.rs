@@ -208,7 +208,6 @@ fn tried(trials: Trials) -> Vec<Tried> {
 impl From<Trial> for Tried {
     fn from(trial: Trial) -> Self {
         let fits = trial.fits();
-        let too_large = |need: &Need| need.most < need.request;
         let (reason, message, needs) = match trial.needs {
             Err(MissReason::NoQuota(resource)) => {
                 let text = format!("the flavor has no quota for {:?}", resource.as_str());
@@ -221,7 +220,7 @@ impl From<Trial> for Tried {
             Err(MissReason::NotFreeNow(_)) => ("WaitingForQuota", None, Vec::new()),
             Err(MissReason::TooLarge(_)) => ("ExceedsMaxQuota", None, Vec::new()),
             Ok(needs) if fits => ("Fits", None, needs),
-            Ok(needs) if needs.iter().any(too_large) => ("ExceedsMaxQuota", None, needs),
+            Ok(needs) if needs.iter().any(Need::is_too_large) => ("ExceedsMaxQuota", None, needs),
             Ok(needs) => ("WaitingForQuota", None, needs),
         };
         Self {

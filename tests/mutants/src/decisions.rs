@@ -104,19 +104,19 @@ pub(crate) static MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "a job that can never be admitted blocks a strict queue",
-        "engine/src/queue/never_fits.rs",
+        "engine/src/flavor/feasibility.rs",
         (
-            "FlavorOptions::Slots(slots) => slots.ever_fits(quota, node, &shape),",
-            "FlavorOptions::Slots(slots) => slots.ever_fits(quota, node, &shape) || !shape.pod_sets.is_empty(),",
+            "Self::Slots(slots) => slots.ever_fits(quota, node, shape),",
+            "Self::Slots(slots) => slots.ever_fits(quota, node, shape) || !shape.pod_sets.is_empty(),",
         ),
         Engine("a_strict_head_that_can_never_be_admitted_is_passed"),
     ),
     mutant(
         "a job that asks for a resource without quota blocks a strict queue",
-        "engine/src/queue/never_fits.rs",
+        "engine/src/flavor/feasibility.rs",
         (
-            "FlavorOptions::None(_) => false,",
-            "FlavorOptions::None(_) => true,",
+            "Self::None(_) => false,",
+            "Self::None(_) => true,",
         ),
         Engine("one_without_a_flavor_is_passed_too"),
     ),

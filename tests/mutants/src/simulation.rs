@@ -160,14 +160,14 @@ pub(crate) static MUTANTS: &[Mutant] = &[
     mutant(
         "borrowing limits are not looked at",
         "engine/src/quota/limits.rs",
-        "Some(_) => cell.borrowing_ceiling(),\n            };\n            if ceiling.is_some_and(|ceiling| usage > ceiling) {\n                return false;",
-        "Some(_) => None,\n            };\n            if ceiling.is_some_and(|ceiling| usage > ceiling) {\n                return false;",
+        "Some(_) => cell.borrowing_ceiling(),",
+        "Some(_) => None,",
     ),
     mutant(
         "lent quota is not counted in the cohort",
         "engine/src/quota/limits.rs",
-        "rest = rest.minus(local).at_least_zero();\n            id = node.parent;\n        }\n        true",
-        "rest = rest.minus(local).at_least_zero();\n            id = None;\n        }\n        true",
+        "rest = rest.minus(local).at_least_zero();\n            Some(RaisedNode {",
+        "rest = rest.minus(local).min(Amount::ZERO);\n            Some(RaisedNode {",
     ),
     mutant(
         "a pod that is admitted by itself has no usage",
