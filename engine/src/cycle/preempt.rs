@@ -88,7 +88,8 @@ impl Cycle<'_> {
                 continue;
             };
             let info = self.workloads.get_mut(&id);
-            let Some(WorkloadPhase::Admitted(admitted, eviction_reason)) =
+            let deadline = (info.as_ref()).and_then(|info| info.state.deadline(&node.config));
+            let Some(WorkloadPhase::Admitted(_, eviction_reason)) =
                 info.map(|info| &mut info.state)
             else {
                 self.check(false, "a target is admitted");
@@ -100,10 +101,8 @@ impl Cycle<'_> {
             };
             *eviction_reason = Some(reason.clone());
             is_any_evicted = true;
-            let unused_since = admitted.admission.unused_since;
-            let timeout = node.config.unused_timeout(&admitted.admission);
-            if let (Some(since), Some(timeout)) = (unused_since, timeout) {
-                self.timers.remove(&(since.after(timeout), id.clone()));
+            if let Some(deadline) = deadline {
+                self.timers.remove(&(deadline, id.clone()));
             }
             let cluster_queue = self.cluster_queues.at_mut(node.cluster_queue);
             let is_listed = cluster_queue.is_some_and(|queue| queue.evicting.insert(id.clone()));

@@ -63,12 +63,8 @@ impl Engine {
 
     /// When the reservation timeout of a workload expires.
     pub(crate) fn deadline(&self, info: &WorkloadInfo) -> Option<Time> {
-        let WorkloadPhase::Admitted(admitted, None) = &info.state else {
-            return None;
-        };
-        let admission = &admitted.admission;
-        let queue = self.config.queues.get(&admission.queue)?;
-        Some((admission.unused_since?).after(queue.unused_timeout(admission)?))
+        let queue = &info.state.admission()?.queue;
+        info.state.deadline(self.config.queues.get(queue)?)
     }
 
     pub(super) fn set_deadline(
@@ -77,21 +73,18 @@ impl Engine {
         before: Option<&ClusterQueue>,
         after: Option<&ClusterQueue>,
     ) {
-        let Some(WorkloadPhase::Admitted(admitted, None)) =
-            self.workloads.get(id).map(|r| &r.state)
-        else {
+        let Some(info) = self.workloads.get(id) else {
+            self.check(false, "what has usage is known");
             return;
         };
-        let Some(since) = admitted.admission.unused_since else {
-            return;
-        };
-        let timeout = |queue: Option<&ClusterQueue>| queue?.unused_timeout(&admitted.admission);
-        let (before, after) = (timeout(before), timeout(after));
-        if let Some(timeout) = before {
-            self.timers.remove(&(since.after(timeout), id.clone()));
+        let deadline = |queue: Option<&ClusterQueue>| info.state.deadline(queue?);
+        let (before, after) = (deadline(before), deadline(after));
+        if let Some(deadline) = before {
+            let was_there = self.timers.remove(&(deadline, id.clone()));
+            self.check(was_there, "a deadline has a timer until it is due");
         }
-        if let Some(timeout) = after {
-            self.timers.insert((since.after(timeout), id.clone()));
+        if let Some(deadline) = after {
+            self.timers.insert((deadline, id.clone()));
         }
     }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::api::event::EvictReason;
 use crate::api::names::{LocalQueueKey, WorkloadId};
+use crate::api::queues::ClusterQueue;
 use crate::api::time::Time;
 use crate::api::workload::Admission;
 use crate::quota::usage::WorkloadUsage;
@@ -64,6 +65,16 @@ impl WorkloadPhase {
 
     pub(crate) fn is_admitted(&self) -> bool {
         matches!(self, Self::Admitted(..))
+    }
+
+    /// When its reservation times out where this is the configuration of its queue; none if it is used, or the
+    /// eviction is decided already.
+    pub(crate) fn deadline(&self, queue: &ClusterQueue) -> Option<Time> {
+        let Self::Admitted(admitted, None) = self else {
+            return None;
+        };
+        let admission = &admitted.admission;
+        Some((admission.unused_since?).after(queue.unused_timeout(admission)?))
     }
 
     /// The preemptor, if its eviction was decided for one.
