@@ -38,19 +38,25 @@ impl BlockingUsage {
         }
     }
 
-    /// The reverse of [`BlockingUsage::add`].
-    pub(crate) fn remove(&mut self, blocking_usage: &[(FlavorResourceId, Amount)]) {
+    /// The reverse of [`BlockingUsage::add`]. Says whether all of it was there.
+    #[must_use]
+    pub(crate) fn remove(&mut self, blocking_usage: &[(FlavorResourceId, Amount)]) -> bool {
+        let mut was_there = true;
         if blocking_usage.is_empty() {
+            was_there = self.unknown > 0;
             self.unknown = self.unknown.saturating_sub(1);
         }
         for blocking in blocking_usage {
-            if let Some(number) = self.classes_blocked.get_mut(blocking) {
-                *number = number.saturating_sub(1);
-                if *number == 0 {
-                    self.classes_blocked.remove(blocking);
-                }
+            let Some(number) = self.classes_blocked.get_mut(blocking) else {
+                was_there = false;
+                continue;
+            };
+            *number = number.saturating_sub(1);
+            if *number == 0 {
+                self.classes_blocked.remove(blocking);
             }
         }
+        was_there
     }
 
     /// Whether every class is blocked, and all amounts still do not fit.

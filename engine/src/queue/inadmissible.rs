@@ -121,7 +121,11 @@ impl PendingQueue {
         if class.members.rest.is_empty() && !blocking_usage.is_empty() && !rules.is_enabled() {
             class.options = None;
         }
-        self.blocking_usage.remove(&class.blocking_usage);
+        let was_there = self.blocking_usage.remove(&class.blocking_usage);
+        self.violations.check(
+            was_there,
+            "a class counts in the usage that blocks its queue",
+        );
         self.blocking_usage.add(&blocking_usage);
         class.blocking_usage = blocking_usage.into();
     }
@@ -141,6 +145,7 @@ impl PendingQueue {
                 }
             }
         }
+        self.blocking_usage = BlockingUsage::unknown(self.classes.len());
         while (self.limit.as_ref()).is_some_and(|(limit, queued)| queued.len() > *limit) {
             self.move_beyond_limit();
         }
@@ -150,7 +155,6 @@ impl PendingQueue {
         } else {
             BTreeSet::new()
         };
-        self.blocking_usage = BlockingUsage::unknown(self.classes.len());
         self.reopen_all();
     }
 }

@@ -46,7 +46,11 @@ impl PendingQueue {
             return moved_in;
         }
         self.heads.remove(&class.members.head);
-        self.blocking_usage.remove(&class.blocking_usage);
+        let was_there = self.blocking_usage.remove(&class.blocking_usage);
+        self.violations.check(
+            was_there,
+            "a class counts in the usage that blocks its queue",
+        );
         let Some((limit, queued)) = &mut self.limit else {
             return moved_in;
         };

@@ -128,7 +128,11 @@ impl PendingQueue {
         } else if let Some(class) = self.classes.remove(id) {
             self.fit_unknown.remove(id);
             if class.ever_fits != Some(false) {
-                self.blocking_usage.remove(&class.blocking_usage);
+                let was_there = self.blocking_usage.remove(&class.blocking_usage);
+                self.violations.check(
+                    was_there,
+                    "a class counts in the usage that blocks its queue",
+                );
             }
         }
     }

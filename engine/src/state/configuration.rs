@@ -216,14 +216,17 @@ impl Engine {
                 cluster_queue.local_queues.insert(key.clone());
                 cluster_queue.demand.add_all(&demand);
             }
-            if let Some(queue) = pointed
-                && let Some(cluster_queue) = self.cluster_queues.get_mut(&queue)
-            {
-                cluster_queue.local_queues.remove(key);
-                let local_queue = self.local_queues.get(key);
-                let was_there = local_queue
-                    .is_none_or(|local_queue| cluster_queue.demand.remove_all(&local_queue.demand));
-                self.check(was_there, "a queue has the demand of its LocalQueues");
+            if let Some(queue) = pointed {
+                let (cluster_queue, local_queue) = (
+                    self.cluster_queues.get_mut(&queue),
+                    self.local_queues.get(key),
+                );
+                let pair = cluster_queue.zip(local_queue);
+                let was_there = pair.is_some_and(|(cluster_queue, local_queue)| {
+                    let was_there = cluster_queue.local_queues.remove(key);
+                    cluster_queue.demand.remove_all(&local_queue.demand) && was_there
+                });
+                self.check(was_there, "a queue has its LocalQueues and their demand");
                 self.drop_empty_cluster_queue(&queue);
             }
         }

@@ -66,31 +66,36 @@ impl Engine {
             self.check(false, "what was listed is known");
             return;
         };
+        let mut was_there = true;
         if let Some(time) = self.timer_of(info) {
-            self.timers.remove(&(time, id.clone()));
+            // Each decision takes the timers that are due.
+            was_there &= self.timers.remove(&(time, id.clone())) || time <= self.now;
         }
         if let Some(whom) = info.evicted_for() {
-            self.nominations.target_stopped(whom);
+            was_there &= self.nominations.target_stopped(whom);
         }
-        let Some(AdmissionUsage { admission, usage }) = info.state.admission_usage() else {
-            return;
-        };
-        let queue = &admission.queue;
-        let Some(cluster_queue) = self.cluster_queues.get_mut(queue) else {
-            self.check(false, "a queue with usage has a state");
-            return;
-        };
-        if let Some(key) = info.preemption_order(id) {
-            cluster_queue.evictable.remove(&key);
+        if let Some(AdmissionUsage { admission, usage }) = info.state.admission_usage() {
+            let queue = &admission.queue;
+            let Some(cluster_queue) = self.cluster_queues.get_mut(queue) else {
+                self.check(false, "a queue with usage has a state");
+                return;
+            };
+            let key = info.preemption_order(id);
+            was_there &= key.is_none_or(|key| cluster_queue.evictable.remove(&key));
+            let was_evicting = cluster_queue.evicting.remove(id);
+            was_there &= was_evicting == info.is_evicting();
+            // A tree that is not built yet counts its evicted workloads when it is.
+            if was_evicting
+                && let Some(tree) = self.cohort_trees.tree_mut(queue)
+                && let Some(node) = tree.queues.node(queue)
+            {
+                tree.add_usage(View::Planned, node, usage, &self.config.flavor_resources);
+                was_there &= tree.evicting > 0;
+                tree.evicting = tree.evicting.saturating_sub(1);
+                tree.reopened.reopen_all();
+            }
         }
-        if cluster_queue.evicting.remove(id)
-            && let Some(tree) = self.cohort_trees.tree_mut(queue)
-            && let Some(node) = tree.queues.node(queue)
-        {
-            tree.add_usage(View::Planned, node, usage, &self.config.flavor_resources);
-            tree.evicting = tree.evicting.saturating_sub(1);
-            tree.reopened.reopen_all();
-        }
+        self.check(was_there, "a workload is on all lists that it belongs to");
     }
 
     /// The time that a workload waits for.

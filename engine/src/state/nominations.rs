@@ -21,15 +21,20 @@ impl Nominations {
         *evicting = evicting.saturating_add(1);
     }
 
-    /// The reverse of [`Nominations::add_target`]: a target of `whom` has stopped, or is no longer evicted.
-    pub(crate) fn target_stopped(&mut self, whom: &WorkloadId) {
-        if let Some(evicting) = self.evicting.get_mut(whom) {
+    /// The reverse of [`Nominations::add_target`]: a target of `whom` has stopped, or is no longer evicted. Says
+    /// whether it had one.
+    #[must_use]
+    pub(crate) fn target_stopped(&mut self, whom: &WorkloadId) -> bool {
+        let evicting = self.evicting.get_mut(whom);
+        let was_there = evicting.is_some();
+        if let Some(evicting) = evicting {
             *evicting = evicting.saturating_sub(1);
             if *evicting == 0 {
                 self.evicting.remove(whom);
             }
         }
         self.ready.insert(whom.clone());
+        was_there
     }
 
     /// Takes the workloads of which a target has stopped since the last call. The next decision considers

@@ -10,6 +10,8 @@ use crate::state::engine::Engine;
 use crate::workload::info::{AdmissionUsage, WorkloadInfo, WorkloadPhase};
 use crate::workload::transition::{carries_out_decision, keeps_usage, next_state};
 
+const SHAPE_IS_USED: &str = "the shape of a workload is in use";
+
 impl Engine {
     pub(crate) fn upsert_workload(&mut self, workload: Workload) {
         let Workload {
@@ -40,7 +42,8 @@ impl Engine {
             state,
         };
         if before.is_some_and(|before| before.is_same_as(&info)) {
-            self.shapes.release(&info.shape);
+            let was_used = self.shapes.release(&info.shape);
+            self.check(was_used, SHAPE_IS_USED);
             return;
         }
         let ends_round = !before.is_some_and(|before| carries_out_decision(before, &info));
@@ -96,17 +99,20 @@ impl Engine {
             self.check(false, "what is replaced has usage");
             return;
         };
+        let (Some(cluster_queue), Some(local_queue)) = (
+            self.cluster_queues.get_mut(&new.admission.queue),
+            self.local_queues.get_mut(&info.queue),
+        ) else {
+            self.check(false, "the queues of a workload have a state");
+            return;
+        };
         let mut was_there = true;
-        let cluster_queue = self
-            .cluster_queues
-            .get_mut(&new.admission.queue)
-            .map(|a| &mut a.usage);
-        let local_queue = self.local_queues.get_mut(&info.queue).map(|l| &mut l.usage);
-        for usage in cluster_queue.into_iter().chain(local_queue) {
+        for usage in [&mut cluster_queue.usage, &mut local_queue.usage] {
             was_there &= usage.remove(&old.usage, before.state.is_admitted());
             usage.add(&new.usage, info.state.is_admitted());
         }
-        self.shapes.release(&before.shape);
+        let was_used = self.shapes.release(&before.shape);
+        self.violations.check(was_used, SHAPE_IS_USED);
         let role = |info| {
             (
                 WorkloadInfo::preemption_order(info, id),
@@ -168,7 +174,8 @@ impl Engine {
         self.dequeue(id, queue_name.as_ref());
         self.remove_from_lists(id);
         let info = self.workloads.remove(id)?;
-        self.shapes.release(&info.shape);
+        let was_used = self.shapes.release(&info.shape);
+        self.check(was_used, SHAPE_IS_USED);
         let Some(local_queue) = self.local_queues.get_mut(&info.queue) else {
             self.check(false, "the LocalQueue of a workload has a state");
             return None;

@@ -120,14 +120,17 @@ impl Shapes {
         shape
     }
 
-    /// The shape has one user less.
-    pub(crate) fn release(&mut self, shape: &Shape) {
-        if let Some(users) = self.users.get_mut(shape.pod_sets.as_slice()) {
-            *users = users.saturating_sub(1);
-            if *users == 0 {
-                self.users.remove(shape.pod_sets.as_slice());
-            }
+    /// The shape has one user less. Says whether it had any.
+    #[must_use]
+    pub(crate) fn release(&mut self, shape: &Shape) -> bool {
+        let Some(users) = self.users.get_mut(shape.pod_sets.as_slice()) else {
+            return false;
+        };
+        *users = users.saturating_sub(1);
+        if *users == 0 {
+            self.users.remove(shape.pod_sets.as_slice());
         }
+        true
     }
 }
 
