@@ -27,7 +27,10 @@ impl Cycle<'_> {
         let known = known.filter(|cached_assignment| {
             assignment.is_like(&cached_assignment.choices_taken, &cached_assignment.counts)
         });
-        let cached_assignment = known.unwrap_or_else(|| Box::new(assignment.cached(&class.shape)));
+        let cached_assignment = match known {
+            Some(known) => known,
+            None => Box::new(assignment.cached(&class.shape)?),
+        };
         Some(class.cached_assignment.insert(cached_assignment))
     }
 
@@ -39,7 +42,7 @@ impl Cycle<'_> {
         assignment: &Assignment<'_>,
     ) {
         let Some(cached_assignment) = self.cached_assignment(class, assignment) else {
-            self.check(false, "what is admitted is queued");
+            self.check(false, "what is admitted is queued, each slot for a pod set");
             return;
         };
         let (pod_sets, usage) = (

@@ -135,6 +135,10 @@ impl PreemptionOracle for Assigner<'_> {
         self.quota
     }
 
+    fn check(&mut self, is_met: bool, invariant: &str) {
+        self.quota.check(is_met, invariant);
+    }
+
     fn simulate_preemption(
         &mut self,
         requested: &RequestedUsage,

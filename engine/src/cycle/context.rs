@@ -45,6 +45,9 @@ pub(crate) struct Cycle<'a> {
     pub(crate) progress: CycleProgress,
 }
 
+/// Every head is of a queue of the tree, and a queue of the tree has a state.
+pub(super) const QUEUE_IN_TREE: &str = "the queue of a head is in the tree, and has a state";
+
 impl Cycle<'_> {
     /// Counts a violation if an invariant is not met. Panics in builds with debug assertions.
     pub(super) fn check(&mut self, is_met: bool, invariant: &str) {
@@ -67,6 +70,7 @@ impl Cycle<'_> {
         self.tree.admission_order(node, self.local_queues, cells)
     }
 
+    /// The policy of a queue; none where the queue is not in the tree, so that it preempts nothing.
     pub(super) fn policy(&self, queue: NodeId) -> Preemption {
         let node = self.tree.queues.at(queue);
         node.map(|node| node.config.preemption).unwrap_or_default()
@@ -115,7 +119,10 @@ impl Cycle<'_> {
             preemption_round,
             ..
         } = &mut *self.tree;
-        let node = queues.at(*queue)?;
+        let Some(node) = queues.at(*queue) else {
+            self.violations.check(false, QUEUE_IN_TREE);
+            return None;
+        };
         let mut assigner = Assigner {
             quota,
             snapshot: PreemptionSnapshot {

@@ -134,9 +134,11 @@ impl Engine {
                 self.cohort_trees.tree_mut(&queue),
                 self.cluster_queues.get_mut(&queue),
             ) else {
+                // The queue was deleted meanwhile.
                 continue;
             };
             let node = tree.queues.get(&queue);
+            // A tree with a cycle has no queues, and a queue that is stopped admits nothing.
             let Some(node) = node.filter(|node| node.inactive.is_none()) else {
                 continue;
             };
@@ -158,6 +160,8 @@ impl Engine {
     fn update_usage_history(&mut self) {
         for queue in &self.by_usage {
             let Some(cluster_queue) = self.cluster_queues.get(queue) else {
+                self.violations
+                    .check(false, "a queue that admits by usage has a state");
                 continue;
             };
             // Time alone changes which workload is the head, and so which are blocked or have reservations.
@@ -170,6 +174,8 @@ impl Engine {
             }
             for key in &cluster_queue.local_queues {
                 let Some(local_queue) = self.local_queues.get_mut(key) else {
+                    self.violations
+                        .check(false, "a LocalQueue that points to a queue has a state");
                     continue;
                 };
                 let consumed = local_queue.consumed.get_or_insert_with(|| Consumed {

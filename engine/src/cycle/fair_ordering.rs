@@ -109,18 +109,17 @@ impl FairOrdering {
         }
     }
 
-    /// Whether a queue is the best one. Its head was just added with its exact rank. If it is the best one
+    /// Whether a queue is the best one. Its head was just added with this exact rank. If it is the best one
     /// of its cohort, the cohort gets that rank.
-    pub(super) fn comes_first(&mut self, quota: &QuotaTree, queue: NodeId) -> bool {
-        let Some(entry) = self.entries.get(&queue) else {
-            return false;
-        };
-        let standing: Vec<((bool, Share), NodeId)> = (entry.path.iter().rev().skip(1).copied())
-            .zip(cohorts(quota, queue))
-            .collect();
-        let order = entry.order.clone();
+    pub(super) fn comes_first(
+        &mut self,
+        quota: &QuotaTree,
+        queue: NodeId,
+        (path, order): (&[(bool, Share)], &QueueOrder),
+    ) -> bool {
+        let standing = path.iter().rev().skip(1).copied();
         let mut node = queue;
-        for ((above_quota, share), cohort) in standing {
+        for ((above_quota, share), cohort) in standing.zip(cohorts(quota, queue)) {
             if !self.is_first(quota, node) {
                 return false;
             }

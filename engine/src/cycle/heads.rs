@@ -9,13 +9,15 @@ use std::ops::Bound;
 
 use crate::api::queues::{AdmissionMode, QueueingStrategy};
 use crate::cohort::reopened::{ClassRef, EligibleHeads};
-use crate::cycle::context::Cycle;
+use crate::cycle::context::{Cycle, QUEUE_IN_TREE};
 use crate::cycle::head_rank::{BorrowingPath, Head, HeadRank};
 use crate::cycle::progress::QueueHeads;
 use crate::queue::class::Class;
 use crate::quota::view::NodeId;
 use crate::workload::queue_order::QueueOrder;
 use crate::workload::shape::ClassId;
+
+const HEAD_HAS_RANK: &str = "the heads of a queue have the rank under which one of them is kept";
 
 impl Cycle<'_> {
     /// Collects the head of each queue that has one.
@@ -37,8 +39,11 @@ impl Cycle<'_> {
     fn collect_all_heads(&mut self) {
         let mut by_usage = Vec::new();
         for node in self.tree.queues.nodes() {
-            let cluster_queue = self.cluster_queues.at_mut(node.cluster_queue);
-            let Some(cluster_queue) = cluster_queue.filter(|_| node.inactive.is_none()) else {
+            if node.inactive.is_some() {
+                continue;
+            }
+            let Some(cluster_queue) = self.cluster_queues.at_mut(node.cluster_queue) else {
+                self.violations.check(false, QUEUE_IN_TREE);
                 continue;
             };
             let scope = cluster_queue.scope(&node.config, self.settings);
@@ -72,16 +77,17 @@ impl Cycle<'_> {
     pub(super) fn open_class(&mut self, class: &ClassRef) {
         let (queue, id) = class;
         let node = self.tree.queues.at(*queue);
-        let Some(node) = node.filter(|node| node.inactive.is_none()) else {
+        let cluster_queue = node.and_then(|node| self.cluster_queues.at_mut(node.cluster_queue));
+        let (Some(node), Some(cluster_queue)) = (node, cluster_queue) else {
+            self.violations.check(false, QUEUE_IN_TREE);
             return;
         };
-        let Some(cluster_queue) = self.cluster_queues.at_mut(node.cluster_queue) else {
-            return;
-        };
-        if cluster_queue.pending.never_fits(id) {
+        // Workloads are also queued in a queue that is stopped.
+        if node.inactive.is_some() || cluster_queue.pending.never_fits(id) {
             return;
         }
         let Some(found) = cluster_queue.pending.reopen(id) else {
+            // Its last member has left the queue.
             self.tree.reopened.gains_no_longer_by_usage(class);
             return;
         };
@@ -100,7 +106,7 @@ impl Cycle<'_> {
         }
     }
 
-    /// Removes the head of a class from the eligible ones.
+    /// Removes the head of a class from the eligible ones. That of a nominated workload may be none of them.
     pub(super) fn drop_head(&mut self, (queue, id): &ClassRef, order: &QueueOrder) {
         if let Some(queue_heads) = self.progress.heads.get_mut(queue) {
             queue_heads.open.remove(&(order.clone(), id.clone()));
@@ -111,18 +117,19 @@ impl Cycle<'_> {
     pub(super) fn next_head(&mut self) -> Option<(HeadRank, Head)> {
         if self.settings.fair_sharing.is_none() {
             let (rank, head) = self.progress.ranked.pop_first()?;
-            if let Some(queue_heads) = self.progress.heads.get_mut(&head.class.0) {
-                queue_heads.head_rank = None;
-            }
+            let queue_heads = self.progress.heads.get_mut(&head.class.0);
+            let known = queue_heads.and_then(|queue_heads| queue_heads.head_rank.take());
+            self.check(known.as_ref() == Some(&rank), HEAD_HAS_RANK);
             return Some((rank, head));
         }
-        let queue = self.progress.fair_ordering.best_queue()?;
-        let head = self
-            .progress
-            .fair_ordering
-            .remove(&self.tree.quota, queue)?;
-        let queue_heads = self.progress.heads.get_mut(&queue)?;
-        Some((queue_heads.head_rank.take()?, head))
+        let fair_ordering = &mut self.progress.fair_ordering;
+        let queue = fair_ordering.best_queue()?;
+        let head = fair_ordering.remove(&self.tree.quota, queue);
+        let queue_heads = self.progress.heads.get_mut(&queue);
+        let rank = queue_heads.and_then(|queue_heads| queue_heads.head_rank.take());
+        let found = rank.zip(head);
+        self.check(found.is_some(), HEAD_HAS_RANK);
+        found
     }
 
     /// Updates the head of a queue, with the best rank that it could have.
@@ -130,6 +137,7 @@ impl Cycle<'_> {
         self.find_open_heads(queue);
         let best_head = self.best_head(queue);
         let Some(queue_heads) = self.progress.heads.get_mut(&queue) else {
+            // None of its classes was eligible so far.
             return;
         };
         if let Some(rank) = queue_heads.head_rank.take() {
@@ -152,12 +160,13 @@ impl Cycle<'_> {
     /// Scans the classes of a queue until the first eligible one is known.
     fn find_open_heads(&mut self, queue: NodeId) {
         let Some(queue_heads) = self.progress.heads.get_mut(&queue) else {
+            // None of its classes was eligible so far.
             return;
         };
-        let Some(node) = self.tree.queues.at(queue) else {
-            return;
-        };
-        let Some(cluster_queue) = self.cluster_queues.at_mut(node.cluster_queue) else {
+        let node = self.tree.queues.at(queue);
+        let cluster_queue = node.and_then(|node| self.cluster_queues.at_mut(node.cluster_queue));
+        let (Some(node), Some(cluster_queue)) = (node, cluster_queue) else {
+            self.violations.check(false, QUEUE_IN_TREE);
             return;
         };
         let scope = cluster_queue.scope(&node.config, self.settings);
@@ -216,11 +225,18 @@ impl Cycle<'_> {
         Some((order.clone(), id.clone()))
     }
 
-    pub(super) fn insert_head(&mut self, head: Head, rank: HeadRank) {
-        let queue = head.class.0;
-        if let Some(queue_heads) = self.progress.heads.get_mut(&queue) {
+    /// Notes the rank under which the head of a queue is kept.
+    pub(super) fn set_head_rank(&mut self, queue: NodeId, rank: &HeadRank) {
+        let queue_heads = self.progress.heads.get_mut(&queue);
+        self.violations.check(queue_heads.is_some(), HEAD_HAS_RANK);
+        if let Some(queue_heads) = queue_heads {
             queue_heads.head_rank = Some(rank.clone());
         }
+    }
+
+    pub(super) fn insert_head(&mut self, head: Head, rank: HeadRank) {
+        let queue = head.class.0;
+        self.set_head_rank(queue, &rank);
         if let BorrowingPath::Fair(path) = rank.path {
             let (quota, standing) = (&self.tree.quota, (path, rank.order));
             self.progress

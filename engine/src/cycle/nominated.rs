@@ -20,6 +20,8 @@ struct NominatedHead {
     reservation: Reservation,
 }
 
+const NOMINATED_IS_PENDING: &str = "a nominated workload is pending";
+
 impl Cycle<'_> {
     /// Admits nominated workloads, or reserves quota for them. A nomination is void if an earlier workload
     /// of the same queue would benefit instead. Of equal workloads the first takes it. Returns whether any
@@ -72,7 +74,9 @@ impl Cycle<'_> {
 
     /// Reserves what can be assigned to the first member of a class without reservation.
     fn reserve_nominated(&mut self, class: ClassRef) -> Option<NominatedHead> {
-        let (options, shape) = self.options(&class)?;
+        let found = self.options(&class);
+        self.check(found.is_some(), NOMINATED_IS_PENDING);
+        let (options, shape) = found?;
         let (order, result) = self.nominated_assignment(&class, &options, &shape)?;
         let reservation = Reservation {
             node: class.0,
@@ -90,8 +94,9 @@ impl Cycle<'_> {
 
     /// Admits the first member of a class without reservation, or reserves quota for it.
     fn admit_or_reserve(&mut self, class: &ClassRef) {
+        // Each reservation was that of another member, and only they are admitted so far.
         let Some((options, shape)) = self.options(class) else {
-            return;
+            return self.check(false, NOMINATED_IS_PENDING);
         };
         match self.nominated_assignment(class, &options, &shape) {
             Some((order, AssignmentResult::FitsNow(assignment))) => {

@@ -3,7 +3,7 @@
 use crate::api::event::{Decision, EvictReason};
 use crate::api::names::WorkloadId;
 use crate::cohort::reopened::ClassRef;
-use crate::cycle::context::Cycle;
+use crate::cycle::context::{Cycle, QUEUE_IN_TREE};
 use crate::flavor::options::{FlavorOptions, fewest_pods};
 use crate::preemption::target::Target;
 use crate::workload::info::WorkloadPhase;
@@ -19,18 +19,17 @@ impl Cycle<'_> {
         order: &QueueOrder,
         targets: &[Target],
     ) -> bool {
-        let Some(node) = self.tree.queues.at(*queue) else {
-            return false;
+        let (Some(node), Some(cluster_queue)) =
+            (self.tree.queues.at(*queue), self.cluster_queue(*queue))
+        else {
+            // Whoever can't be compared preempts nothing.
+            self.check(false, QUEUE_IN_TREE);
+            return true;
         };
         let (policy, fungibility) = (node.config.preemption, node.config.fungibility);
         let admission_order = self.admission_order(node);
         let node = node.id;
-        let Some(pending) = self
-            .cluster_queue(node)
-            .map(|cluster_queue| &cluster_queue.pending)
-        else {
-            return false;
-        };
+        let pending = &cluster_queue.pending;
         let own = (admission_order.used(id), order);
         let first = |class: ClassRef| {
             let next = pending.next_of(&class.1, self.progress.reserved.get(&class))?;
@@ -44,9 +43,11 @@ impl Cycle<'_> {
         }
         let benefits = before.iter().any(|(class, order)| {
             let Some((options, shape)) = self.options(class) else {
+                self.check(false, "a class that is pending has flavor options");
                 return false;
             };
             let FlavorOptions::Slots(slots) = &*options else {
+                // No flavor suits it, whatever the usage.
                 return false;
             };
             // Partial admission never waits for targets, but it will be possible when they have stopped.
@@ -64,17 +65,21 @@ impl Cycle<'_> {
     /// Removes a target from the planned view; it is no candidate any more.
     fn remove_target(&mut self, target: &Target) {
         target.remove_usage(&mut self.tree.quota);
-        if let Some(cluster_queue) = self.cluster_queue_mut(target.candidate.node) {
-            cluster_queue.evictable.remove(&target.candidate.key);
-        }
+        let cluster_queue = self.cluster_queue_mut(target.candidate.node);
+        let was_there =
+            cluster_queue.is_some_and(|queue| queue.evictable.remove(&target.candidate.key));
+        self.check(was_there, "a target is evictable until it is evicted");
     }
 
     /// The reverse of [`Cycle::remove_target`].
     fn restore_target(&mut self, target: &Target) {
         target.restore_usage(&mut self.tree.quota);
-        if let Some(cluster_queue) = self.cluster_queue_mut(target.candidate.node) {
-            cluster_queue.evictable.insert(target.candidate.key.clone());
-        }
+        let (cluster_queue, key) = (
+            self.cluster_queue_mut(target.candidate.node),
+            target.candidate.key.clone(),
+        );
+        let was_removed = cluster_queue.is_some_and(|queue| queue.evictable.insert(key));
+        self.check(was_removed, "a target that is restored was removed");
     }
 
     /// Decides that these targets are evicted for a preemptor. Returns whether any is.
@@ -102,7 +107,9 @@ impl Cycle<'_> {
             *eviction_reason = Some(reason.clone());
             is_any_evicted = true;
             if let Some(deadline) = deadline {
-                self.timers.remove(&(deadline, id.clone()));
+                let was_there = self.timers.remove(&(deadline, id.clone()));
+                self.violations
+                    .check(was_there, "a deadline has a timer until it is due");
             }
             let cluster_queue = self.cluster_queues.at_mut(node.cluster_queue);
             let is_listed = cluster_queue.is_some_and(|queue| queue.evicting.insert(id.clone()));

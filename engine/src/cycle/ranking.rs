@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use crate::api::queues::AdmissionMode;
 use crate::api::share::Share;
 use crate::cohort::reopened::ClassRef;
-use crate::cycle::context::Cycle;
+use crate::cycle::context::{Cycle, QUEUE_IN_TREE};
 use crate::cycle::head_rank::{BorrowingPath, Head, HeadRank};
 use crate::quota::usage::RequestedUsage;
 use crate::quota::view::{Levels, NodeId, View};
@@ -28,7 +28,7 @@ impl Cycle<'_> {
         };
         let (quota, fair_ordering) = (&self.tree.quota, &mut self.progress.fair_ordering);
         fair_ordering.insert(quota, class.0, head, (path.clone(), found.order.clone()));
-        let comes_first = fair_ordering.comes_first(quota, class.0);
+        let comes_first = fair_ordering.comes_first(quota, class.0, (path, &found.order));
         if comes_first {
             fair_ordering.remove(quota, class.0);
         }
@@ -56,6 +56,7 @@ impl Cycle<'_> {
         let (Some(queue_heads), Some(node)) =
             (self.progress.heads.get(&queue), self.tree.queues.at(queue))
         else {
+            self.check(false, QUEUE_IN_TREE);
             return;
         };
         let has_others = queue_heads.open.len() > 1 || queue_heads.unseen.is_some();
@@ -66,10 +67,7 @@ impl Cycle<'_> {
         }
         if matches!(rank.path, BorrowingPath::Fair(_)) {
             // The fair ordering contains it already.
-            if let Some(queue_heads) = self.progress.heads.get_mut(&queue) {
-                queue_heads.head_rank = Some(rank);
-            }
-            return;
+            return self.set_head_rank(queue, &rank);
         }
         let order = rank.order.clone();
         self.insert_head(Head { class, order }, rank);

@@ -20,10 +20,11 @@
 use crate::api::preemption_policy::Preemption;
 use crate::cohort::reopened::ClassRef;
 use crate::cycle::assigner::AssignmentResult;
-use crate::cycle::context::Cycle;
+use crate::cycle::context::{Cycle, QUEUE_IN_TREE};
 use crate::cycle::head_rank::{Head, HeadRank};
-use crate::flavor::options::{FlavorOptions, is_reducible};
+use crate::flavor::options::{FlavorOptions, Slots, is_reducible};
 use crate::workload::queue_order::QueueOrder;
+use crate::workload::shape::Shape;
 
 impl Cycle<'_> {
     /// Runs the cycle; returns whether another one is due.
@@ -81,12 +82,7 @@ impl Cycle<'_> {
         let Some(result) = result else {
             let is_whole = !shape.pod_sets.iter().any(is_reducible);
             if slots.fit_is_monotone && is_whole {
-                let blocking_usage = slots.blocking_usage(&self.tree.quota, node, &shape);
-                if let Some(cluster_queue) = self.cluster_queue_mut(node) {
-                    cluster_queue
-                        .pending
-                        .set_blocking_usage(&class.1, blocking_usage, policy);
-                }
+                self.set_blocking_usage(&class, slots, &shape);
             }
             self.mark_inadmissible(&class, &order);
             return false;
@@ -121,6 +117,7 @@ impl Cycle<'_> {
         let (Some(node), Some(cluster_queue)) =
             (self.tree.queues.at(class.0), self.cluster_queue(class.0))
         else {
+            // It is counted where its flavor options are missing.
             return false;
         };
         let scope = cluster_queue.scope(&node.config, self.settings);
@@ -128,10 +125,28 @@ impl Cycle<'_> {
         found.is_some_and(|found| found.is_blocked(&self.tree.quota, node.id, &scope))
     }
 
+    /// Notes what blocks a class that can't be assigned any flavors.
+    fn set_blocking_usage(&mut self, class: &ClassRef, slots: &Slots, shape: &Shape) {
+        let blocking_usage = slots.blocking_usage(&self.tree.quota, class.0, shape);
+        self.check(
+            blocking_usage.is_some(),
+            "each choice of the slot where the search ended has an amount that does not fit",
+        );
+        // Without, nothing is known of what blocks it: it is considered in each cycle.
+        let blocking_usage = blocking_usage.unwrap_or_default();
+        let policy = self.policy(class.0);
+        let Some(cluster_queue) = self.cluster_queue_mut(class.0) else {
+            return self.check(false, QUEUE_IN_TREE);
+        };
+        (cluster_queue.pending).set_blocking_usage(&class.1, blocking_usage, policy);
+    }
+
     /// Nothing can be done for the head of a class.
     pub(super) fn mark_inadmissible(&mut self, class: &ClassRef, order: &QueueOrder) {
         if let Some(cluster_queue) = self.cluster_queue_mut(class.0) {
             cluster_queue.pending.mark_inadmissible(&class.1);
+        } else {
+            self.check(false, QUEUE_IN_TREE);
         }
         self.drop_head(class, order);
         self.update_head(class.0);

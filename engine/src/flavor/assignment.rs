@@ -57,6 +57,9 @@ pub(crate) trait PreemptionOracle {
     /// The quota and usage to look at.
     fn quota_tree(&self) -> &QuotaTree;
 
+    /// Counts a violation if an invariant is not met, where that is possible. Panics in builds with debug assertions.
+    fn check(&mut self, is_met: bool, invariant: &str);
+
     /// What a preemption for this usage would lead to; none if it would not suffice.
     fn simulate_preemption(
         &mut self,
@@ -69,6 +72,11 @@ pub(crate) trait PreemptionOracle {
 impl PreemptionOracle for &QuotaTree {
     fn quota_tree(&self) -> &QuotaTree {
         self
+    }
+
+    // Who only has a shared tree tries nothing that the cycle doesn't try too.
+    fn check(&mut self, is_met: bool, invariant: &str) {
+        debug_assert!(is_met, "violated: {invariant}");
     }
 
     fn simulate_preemption(
@@ -109,10 +117,9 @@ impl Slots {
             requested: BTreeMap::new(),
         };
         for slot in &self.in_order {
-            let Some(count) = assignment.counts.get(slot.place.pod_set).copied() else {
-                debug_assert!(false, "each pod set has a count");
-                return Err(slot.place);
-            };
+            let count = assignment.counts.get(slot.place.pod_set).copied();
+            oracle.check(count.is_some(), "each pod set has a count");
+            let count = count.ok_or(slot.place)?;
             let mut best: Option<(FitGrade, FlavorCandidate, &FlavorChoice)> = None;
             for (pick, choice) in slot.choices.iter().enumerate() {
                 let requested = choice.requested(count, &assignment.requested);
@@ -235,8 +242,9 @@ impl Assignment<'_> {
         self.choices_taken == choices_taken && self.counts == counts
     }
 
-    /// The assignment in the form that is written, for a workload of this shape.
-    pub(crate) fn cached(&self, shape: &Shape) -> CachedAssignment {
+    /// The assignment in the form that is written, for a workload of this shape. None if a slot is of no pod set,
+    /// which can't be.
+    pub(crate) fn cached(&self, shape: &Shape) -> Option<CachedAssignment> {
         let mut pod_sets: Vec<PodSetAssignment> = (shape.pod_sets.iter())
             .map(|pod_set| PodSetAssignment {
                 name: pod_set.name.clone(),
@@ -250,10 +258,7 @@ impl Assignment<'_> {
             pod_set.count = *count;
         }
         for (place, choice) in &self.taken {
-            let Some(pod_set) = pod_sets.get_mut(place.pod_set) else {
-                debug_assert!(false, "each slot is of a pod set");
-                continue;
-            };
+            let pod_set = pod_sets.get_mut(place.pod_set)?;
             for (resource, _, each) in &choice.usage_per_pod {
                 let (resource, flavor) = (resource.clone(), choice.flavor.clone());
                 pod_set.flavors.insert(resource.clone(), flavor);
@@ -266,11 +271,11 @@ impl Assignment<'_> {
             let (total, allocated) = (*total, Amount::ZERO);
             (*cell, ResourceUsage { total, allocated })
         };
-        CachedAssignment {
+        Some(CachedAssignment {
             choices_taken: self.choices_taken.clone(),
             counts: self.counts.clone(),
             pod_sets: pod_sets.into(),
             usage: self.requested.iter().map(total).collect(),
-        }
+        })
     }
 }

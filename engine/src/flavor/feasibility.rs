@@ -31,40 +31,34 @@ impl FlavorOptions {
 impl Slots {
     /// Finds requested usage that does not fit in the planned view: one amount for each choice of the slot
     /// where the search ended. While none of them fits, the search ends there again, given
-    /// [`Slots::fit_is_monotone`] and no preemption.
+    /// [`Slots::fit_is_monotone`] and no preemption. Empty if nothing blocks it for certain; none if a choice has
+    /// no such amount, which can't be.
     pub(crate) fn blocking_usage(
         &self,
         mut tree: &QuotaTree,
         node: NodeId,
         shape: &Shape,
-    ) -> Vec<(FlavorResourceId, Amount)> {
+    ) -> Option<Vec<(FlavorResourceId, Amount)>> {
         let counts = shape.pod_sets.iter().map(|pod_set| pod_set.count).collect();
         if self.borrowing == Borrowing::Forbidden {
             // What fits into the tree may still be above the nominal quota.
-            return Vec::new();
+            return Some(Vec::new());
         }
         // It does not matter here which of the fitting choices is taken.
         let Err(place) = self.assign(&mut tree, node, FlavorFungibility::default(), counts) else {
-            return Vec::new();
+            // Nothing is known of what blocks it.
+            return Some(Vec::new());
         };
         let taken = self.forced_before(place, shape);
         let count = shape.pod_sets.get(place.pod_set).map(|set| set.count);
         let slot = self.in_order.iter().find(|slot| slot.place == place);
-        let blocking_usage = slot
-            .into_iter()
-            .flat_map(|slot| &slot.choices)
-            .map(|choice| {
-                let requested = choice.requested(count.unwrap_or_default(), &taken);
-                let mut requested = requested.into_iter();
-                requested.find(|(cell, amount)| !tree.fits(View::Planned, node, *cell, *amount))
-            });
-        let blocking_usage: Option<_> = blocking_usage.collect();
-        debug_assert!(
-            blocking_usage.is_some(),
-            "each choice of the slot where the search ended has such an amount"
-        );
-        // Without, nothing is known of what blocks it: it is looked at in each cycle.
-        blocking_usage.unwrap_or_default()
+        let choices = slot.into_iter().flat_map(|slot| &slot.choices);
+        let blocking_usage = choices.map(|choice| {
+            let requested = choice.requested(count.unwrap_or_default(), &taken);
+            let mut requested = requested.into_iter();
+            requested.find(|(cell, amount)| !tree.fits(View::Planned, node, *cell, *amount))
+        });
+        blocking_usage.collect()
     }
 
     /// The usage of slots before `place` that have only one choice.

@@ -42,7 +42,7 @@ pub(crate) fn find_bouncing_target<'a>(
         else {
             return false;
         };
-        let mut evictable_by_target = snapshot.evictable_by_target(target, scarce);
+        let mut evictable_by_target = snapshot.evictable_by_target(quota, target, scarce);
         evictable_by_target.retain(|own| {
             found
                 .iter()
@@ -69,6 +69,7 @@ impl<'a> PreemptionSnapshot<'a> {
     /// The workloads of its queue that a target could preempt once it is pending.
     pub(crate) fn evictable_by_target(
         self,
+        quota: &mut QuotaTree,
         target: &Target,
         scarce: &BTreeSet<FlavorResourceId>,
     ) -> Vec<Target> {
@@ -78,6 +79,7 @@ impl<'a> PreemptionSnapshot<'a> {
             self.workloads.get(key.id()),
             self.order(key),
         ) else {
+            quota.check(false, "a target is of a queue of the tree, and known");
             return Vec::new();
         };
         let by_usage = node.config.admission_mode == AdmissionMode::ByUsage;
@@ -98,7 +100,7 @@ impl<'a> PreemptionSnapshot<'a> {
             .map(|(key, _)| preemptor.own_candidate(key));
         let evictable_by_target = evictable_by_target.chain(assumed_workloads);
         evictable_by_target
-            .map(|candidate| self.target(candidate))
+            .map(|candidate| self.target(quota, candidate))
             .collect()
     }
 

@@ -98,7 +98,7 @@ pub(crate) fn could_reclaim_beyond(
         return false;
     }
     let own: Vec<Target> = (own.iter().cloned())
-        .map(|candidate| snapshot.target(candidate))
+        .map(|candidate| snapshot.target(quota, candidate))
         .collect();
     for target in &own {
         target.remove_usage(quota);

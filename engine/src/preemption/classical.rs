@@ -48,7 +48,7 @@ pub(super) fn search_in_order(
     let mut taken: Vec<Target> = Vec::new();
     let mut fits = false;
     for candidate in candidates {
-        let target = snapshot.target(candidate);
+        let target = snapshot.target(quota, candidate);
         let common_ancestor = target.candidate.common_ancestor;
         if common_ancestor.is_some_and(|common_ancestor| {
             !target.uses_borrowed_quota(quota, scarce, common_ancestor)

@@ -68,7 +68,7 @@ fn search(
     let mut skipped = CandidateLists::new();
     let mut fits = false;
     while let Some(candidate) = next(quota, &mut lists) {
-        let mut target = snapshot.target(candidate);
+        let mut target = snapshot.target(quota, candidate);
         let node = target.candidate.node;
         match fairness.right(quota, &target) {
             Ok(right) => target.candidate.right = right,
@@ -268,7 +268,7 @@ impl FairnessCheck<'_> {
     fn set_reasons(&self, quota: &mut QuotaTree, taken: &mut [Target]) {
         for target in &mut *taken {
             let right = self.right(quota, target);
-            debug_assert!(right.is_ok(), "whoever is left has to go by some right");
+            quota.check(right.is_ok(), "there is a right to evict each target");
             target.candidate.right = right.unwrap_or(target.candidate.right);
             target.remove_usage(quota);
         }

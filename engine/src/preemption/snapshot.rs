@@ -46,9 +46,10 @@ impl<'a> PreemptionSnapshot<'a> {
     }
 
     /// The target for a candidate, with its usage.
-    pub(crate) fn target(self, candidate: Candidate) -> Target {
+    pub(crate) fn target(self, quota: &mut QuotaTree, candidate: Candidate) -> Target {
         let info = self.workloads.get(candidate.key.id());
         let admitted = info.and_then(|info| info.state.admission_usage());
+        quota.check(admitted.is_some(), "a candidate has usage");
         Target {
             usage: admitted
                 .map(|admitted| Arc::clone(&admitted.usage))

@@ -309,6 +309,11 @@ impl QuotaTree {
         }
     }
 
+    /// Counts a violation if an invariant is not met. Panics in builds with debug assertions.
+    pub(crate) fn check(&mut self, is_met: bool, invariant: &str) {
+        self.violations.check(is_met, invariant);
+    }
+
     pub(crate) fn violations(&self) -> Violations {
         self.violations
     }
