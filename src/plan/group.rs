@@ -2,7 +2,7 @@
 //! record is a Workload that names the group; it has no other object. A controller may make the pods of a
 //! group again; of bare pods nobody does.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -179,11 +179,10 @@ fn waiting(situation: &Situation<'_>, first: &PodRecord, group: &PodGroup) -> Pl
                 spec,
                 status: None,
             };
-            let is_gated = pods.iter().any(|(_, pod)| pod.is_gated_elsewhere());
-            let waits = if is_gated {
-                "waits until their scheduling gates are gone, and then for quota"
-            } else {
+            let waits = if gates_left(pods).is_empty() {
                 "waits for quota"
+            } else {
+                "waits until their scheduling gates are gone, and then for quota"
             };
             let queued = || {
                 let text = format!("All {total} pods exist: {waits} in LocalQueue {queue:?}");
@@ -229,6 +228,18 @@ pub fn is_ready(pods: &[(&PodKey, &PodRecord)], record: &WorkloadRecord) -> bool
         .iter()
         .all(|(_, pod)| !pod.is_gated_elsewhere() && !pod.deleting);
     counted.len() == total && is_free && asks_for(pods, total, record)
+}
+
+/// The gates of others on the pods that make up the group: while there are some, it can't be admitted.
+pub fn gates_left<'a>(pods: &[(&PodKey, &'a PodRecord)]) -> BTreeSet<&'a str> {
+    let total = pods.first().and_then(|(_, first)| group(first));
+    let total = total.map_or(0, |group| {
+        usize::try_from(group.total).unwrap_or(usize::MAX)
+    });
+    let pods = pods.iter().filter(|(_, pod)| is_counted(pod)).take(total);
+    let gated = pods.filter(|(_, pod)| pod.is_gated_elsewhere());
+    let gates = gated.flat_map(|(_, pod)| &pod.other_gates);
+    gates.map(|gate| &**gate).collect()
 }
 
 /// Whether the pods ask for just what the Workload says.
@@ -344,10 +355,14 @@ fn counted<'a>(
     total: usize,
 ) -> Vec<(&'a PodKey, &'a PodRecord)> {
     pods.iter()
-        .filter(|(_, pod)| pod.phase != PodPhase::Failed)
+        .filter(|(_, pod)| is_counted(pod))
         .take(total)
         .copied()
         .collect()
+}
+
+fn is_counted(pod: &PodRecord) -> bool {
+    pod.phase != PodPhase::Failed
 }
 
 /// The pod sets of a group: pods that ask for the same play the same role.

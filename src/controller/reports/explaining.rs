@@ -13,7 +13,7 @@ use crate::cache::{Subject, Uid, WorkloadKey, WorkloadRecord};
 use crate::controller::Controller;
 use crate::controller::writes::in_flight::InFlightWrite;
 use crate::plan::pending_reason::{self, NotReserved};
-use crate::plan::{StatusPurpose, Write, workload};
+use crate::plan::{StatusPurpose, Write, group, workload};
 use crate::process::clock::{Moment, Now};
 use crate::process::hashing::HashSet;
 
@@ -222,15 +222,23 @@ impl Controller {
 
     /// What a Workload waits for whose pods are held by gates of others.
     fn behind_gates(&self, subject: &Subject) -> Option<(NotReserved, String)> {
+        if let Subject::Group(_) = subject {
+            return pending_reason::behind_gates(&group::gates_left(
+                &self.objects.pods_by_age(subject),
+            ));
+        }
+        // Others have no pods before they are admitted.
+        let (_, job) = self.objects.job_of(subject)?;
+        if job.hold != Hold::Pods {
+            return None;
+        }
         let pods = self.objects.pods_of(subject);
         let gated = pods.iter().filter(|(_, pod)| pod.is_gated_elsewhere());
         let gates = gated.flat_map(|(_, pod)| pod.other_gates.iter().map(|gate| &**gate));
         let said = pending_reason::behind_gates(&gates.collect());
         said.or_else(|| {
-            let (_, job) = self.objects.job_of(subject)?;
             let reading = job.reading.as_ref().ok()?;
-            let is_known = job.hold == Hold::Pods && reading.pod_sets.is_ok();
-            let is_missing = is_known && !self.are_gated_pods_there(subject, job);
+            let is_missing = reading.pod_sets.is_ok() && !self.are_gated_pods_there(subject, job);
             is_missing.then(pending_reason::behind_gates_to_come)
         })
     }
