@@ -302,7 +302,7 @@ fn explained(admin: &Path, ns: &str) {
     // A member is explained by its group.
     let (code, stdout, stderr) = sluice(admin, &format!("explain pod/gang-1 -n {ns}"));
     let expected = format!(
-        "error: PodGroup \"gang\" is not queued: Sluice has no Workload for it in namespace {ns}\n"
+        "error: Pod \"gang-1\" is not queued: Sluice has no Workload for its pod group \"gang\" in namespace {ns}\n"
     );
     assert_eq!((code, stdout.as_str(), stderr), (Some(1), "", expected));
 }

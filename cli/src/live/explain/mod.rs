@@ -99,14 +99,14 @@ impl Explain {
         let kind = kind_of(&cluster, word).await?;
         let objects = Objects::list(&cluster.client, Some(&namespace), tell).await?;
         let group = group_of_member(&objects, &kind, name);
-        let (kind, name) = match &group {
+        let (of_kind, called) = match &group {
             Some(group) => ("PodGroup", group.as_str()),
             None => (kind.as_str(), name),
         };
-        let found = explained(&cluster.client, &objects, kind, name, tell).await?;
+        let found = explained(&cluster.client, &objects, of_kind, called, tell).await?;
         let Some(mut explained) = found else {
             return self
-                .without_job(&cluster, &namespace, (word, kind, name), tell)
+                .without_job(&cluster, &namespace, (word, &kind, name), group, tell)
                 .await;
         };
         let job = &mut explained.job;
@@ -126,6 +126,7 @@ impl Explain {
         cluster: &Cluster,
         namespace: &str,
         (word, kind, name): (&str, &str, &str),
+        group: Option<String>,
         tell: &mut Tell<'_>,
     ) -> Result<Ended, LiveError> {
         if kind != "PodGroup" {
@@ -146,8 +147,12 @@ impl Explain {
                 return Ok(Ended::Done);
             }
         }
+        let whom = group.map_or_else(
+            || "it".to_owned(),
+            |group| format!("its pod group {group:?}"),
+        );
         let text = format!(
-            "{kind} {name:?} is not queued: Sluice has no Workload for it in namespace {namespace}"
+            "{kind} {name:?} is not queued: Sluice has no Workload for {whom} in namespace {namespace}"
         );
         tell(Told::Error(text))?;
         Ok(Ended::NotDone)
