@@ -21,8 +21,13 @@ use crate::plan::{group, place, stall, unused_quota};
 use crate::process::hashing::HashMap;
 
 impl Controller {
-    /// Makes the engine see the Workload of a job or group as it is recorded.
+    /// Makes the engine see the Workload of a job or group as it is recorded, and what its pods use beside it.
     pub(super) fn sync_workload(&mut self, subject: &Subject) {
+        self.sync_recorded(subject);
+        self.look_at_replaced_pods(subject);
+    }
+
+    fn sync_recorded(&mut self, subject: &Subject) {
         let id = subject.id();
         let unused = self.unused(subject);
         let in_flight = self.writes.of(subject);
@@ -258,7 +263,7 @@ impl Controller {
         let own = self.objects.pods_of(subject).into_iter();
         let pods = own.chain(left_behind).chain(self.detached_pods(subject));
         for (_, pod) in pods {
-            if !(pod.is_released() && pod.is_bound) {
+            if !(pod.is_released() && pod.is_bound) || self.replaced_pods.contains(&pod.uid) {
                 continue;
             }
             if let Some(set) = pod_set_of(pod, subject) {

@@ -18,7 +18,6 @@ impl Controller {
         self.recount_devices();
         for subject in self.agenda.take_to_sync() {
             self.sync_workload(&subject);
-            self.look_at_replaced_pods(&subject);
             self.prune(&subject);
         }
         for subject in self.agenda.take_to_plan() {

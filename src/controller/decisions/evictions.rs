@@ -191,8 +191,9 @@ impl Controller {
         let Some((key, pod)) = self.objects.pods.of(uid) else {
             return Eviction::Stays;
         };
+        // It is on its way, and may take its time.
         if pod.deleting {
-            return Eviction::Busy;
+            return Eviction::Stays;
         }
         let is_kept = pod.owner.is_none() && {
             let queue = queue_of(pod).unwrap_or_default();

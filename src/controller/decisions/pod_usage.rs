@@ -100,8 +100,11 @@ impl Controller {
         key: &PodKey,
         pod: &PodRecord,
     ) -> Option<PodAdmission> {
+        if let Some(share) = self.replaced_pods.share(&pod.uid) {
+            return Some(share.clone());
+        }
         let above = self.belongs_to(pod, &key.namespace);
-        let job = above.as_ref().and_then(|above| self.objects.job_of(above));
+        let job = above.and_then(|above| self.objects.job_of(&above));
         let job = job.map(|(_, job)| job);
         // What is left of it ends.
         if job.is_some_and(|job| job.finished().is_some()) {
@@ -112,11 +115,6 @@ impl Controller {
         }
         if let Some(left) = self.own_usage.left.get(&pod.uid) {
             return Some(left.clone());
-        }
-        if self.replaced_pods.contains(&pod.uid)
-            && let Some(share) = above.as_ref().and_then(|above| self.share(pod, above))
-        {
-            return Some(share);
         }
         let of_queue = |queue: &QueueName| {
             let QueueName::Named(queue) = queue else {
@@ -164,7 +162,7 @@ impl Controller {
     }
 
     /// The share of a pod in what a job or group was admitted with.
-    fn share(&self, pod: &PodRecord, subject: &Subject) -> Option<PodAdmission> {
+    pub(super) fn share(&self, pod: &PodRecord, subject: &Subject) -> Option<PodAdmission> {
         let (_, record) = self.objects.workload_of(subject)?;
         let admission = record.status.admission.as_ref();
         let admission = admission.filter(|_| !record.is_finished())?;

@@ -6,6 +6,7 @@
 use std::collections::BTreeSet;
 
 use sluice_kinds::hold::Hold;
+use sluice_kinds::pod::PodAdmission;
 
 use crate::cache::{PodRecord, Subject, Uid};
 use crate::controller::Controller;
@@ -16,39 +17,43 @@ use crate::process::hashing::HashMap;
 #[derive(Debug, Default)]
 pub struct ReplacedPods {
     of_jobs: HashMap<Subject, BTreeSet<Uid>>,
-    jobs: HashMap<Uid, Subject>,
+    pods: HashMap<Uid, Replaced>,
+}
+
+/// A pod that runs beyond what its job was admitted with. It may outlive the job and its Workload.
+#[derive(Debug)]
+struct Replaced {
+    job: Subject,
+    /// What it uses.
+    share: PodAdmission,
+    /// The LocalQueue of its job.
+    local_queue: String,
 }
 
 impl ReplacedPods {
     /// Whether a pod runs beyond what its job was admitted with.
     pub fn contains(&self, pod: &Uid) -> bool {
-        self.jobs.contains_key(pod)
+        self.pods.contains_key(pod)
     }
 
-    fn job_of(&self, pod: &Uid) -> Option<&Subject> {
-        self.jobs.get(pod)
+    /// What such a pod uses.
+    pub fn share(&self, pod: &Uid) -> Option<&PodAdmission> {
+        Some(&self.pods.get(pod)?.share)
     }
 
-    /// Notes which pods of a job these are. Returns those that were not, or are no more.
-    fn note(&mut self, job: &Subject, pods: &BTreeSet<Uid>) -> Vec<Uid> {
-        let before = if pods.is_empty() {
-            self.of_jobs.remove(job)
-        } else {
-            self.of_jobs.insert(job.clone(), pods.clone())
-        };
-        let before = before.unwrap_or_default();
-        for pod in before.difference(pods) {
-            self.jobs.remove(pod);
-        }
-        for pod in pods {
-            self.jobs.insert(pod.clone(), job.clone());
-        }
-        before.symmetric_difference(pods).cloned().collect()
+    fn of_job(&self, job: &Subject) -> Option<&BTreeSet<Uid>> {
+        self.of_jobs.get(job)
     }
 
-    /// Forgets a pod that is gone.
+    fn add(&mut self, pod: Uid, replaced: Replaced) {
+        let of_job = self.of_jobs.entry(replaced.job.clone()).or_default();
+        of_job.insert(pod.clone());
+        self.pods.insert(pod, replaced);
+    }
+
+    /// Forgets a pod that is gone, or is not beyond its job's admission any more.
     pub fn forget(&mut self, pod: &Uid) {
-        let Some(job) = self.jobs.remove(pod) else {
+        let Some(Replaced { job, .. }) = self.pods.remove(pod) else {
             return;
         };
         if let Some(pods) = self.of_jobs.get_mut(&job) {
@@ -63,94 +68,83 @@ impl ReplacedPods {
 impl Controller {
     /// Looks which pods of a job run beyond its admission. They have usage of their own from then on.
     pub(in crate::controller) fn look_at_replaced_pods(&mut self, subject: &Subject) {
-        let beyond = self.beyond_admission(subject);
-        for pod in self.replaced_pods.note(subject, &beyond) {
-            self.sync_pod(&pod);
-            self.tell_replaced(&pod);
+        let Some(beyond) = self.beyond_admission(subject) else {
+            return;
+        };
+        let known = self.replaced_pods.of_job(subject).cloned();
+        let known = known.unwrap_or_default();
+        for pod in known.difference(&beyond) {
+            self.replaced_pods.forget(pod);
+            self.sync_pod(pod);
         }
+        for pod in beyond.difference(&known) {
+            self.note_replaced(pod, subject);
+        }
+    }
+
+    fn note_replaced(&mut self, uid: &Uid, job: &Subject) {
+        let pod = self.objects.pods.of(uid);
+        let share = pod.and_then(|(_, pod)| self.share(pod, job));
+        let workload = self.objects.workload_of(job);
+        let (Some(share), Some((_, workload))) = (share, workload) else {
+            return;
+        };
+        let text = format!(
+            "The pod terminates while another one runs in its place: its usage counts in ClusterQueue {:?} until it is gone, beside that of the job",
+            share.cluster_queue
+        );
+        let replaced = Replaced {
+            job: job.clone(),
+            share,
+            local_queue: workload.spec.queue_name.clone(),
+        };
+        self.replaced_pods.add(uid.clone(), replaced);
+        self.sync_pod(uid);
+        self.tell_about(&Subject::Pod(uid.clone()), Note::warning("Replaced", text));
     }
 
     /// The LocalQueue of a pod that names none and has usage of its own: that of the job that it runs beyond, if it does.
     pub(in crate::controller) fn own_queue(&self, pod: &Uid) -> &str {
-        let job = self.replaced_pods.job_of(pod);
-        let workload = job.and_then(|job| self.objects.workload_of(job));
-        workload.map_or("", |(_, record)| &record.spec.queue_name)
+        let replaced = self.replaced_pods.pods.get(pod);
+        replaced.map_or("", |replaced| &replaced.local_queue)
     }
 
-    fn tell_replaced(&mut self, uid: &Uid) {
-        if !self.replaced_pods.contains(uid) {
-            return;
+    /// The pods that terminate and are more than the job was admitted with. None where nothing says so any more: those
+    /// that are known stay until they are gone.
+    fn beyond_admission(&self, subject: &Subject) -> Option<BTreeSet<Uid>> {
+        let (_, job) = self.objects.job_of(subject)?;
+        let (_, record) = self.objects.workload_of(subject)?;
+        let admission = record.status.admission.as_ref()?;
+        if job.hold != Hold::Suspend || record.is_finished() {
+            return None;
         }
-        let pod = Subject::Pod(uid.clone());
-        if let Some(admission) = self.engine.admission(&pod.id()) {
-            let text = format!(
-                "The pod terminates while another one runs in its place: its usage counts in ClusterQueue {:?} until it is gone, beside that of the job",
-                admission.queue.as_str()
-            );
-            self.tell_about(&pod, Note::warning("Replaced", text));
-        }
-    }
-
-    /// The pods that terminate and are more than the job was admitted with.
-    fn beyond_admission(&self, subject: &Subject) -> BTreeSet<Uid> {
-        let job = self.objects.job_of(subject);
-        let is_suspendable = job.is_some_and(|(_, job)| job.hold == Hold::Suspend);
-        let workload = self.objects.workload_of(subject);
-        let workload =
-            workload.filter(|(_, record)| !record.is_finished() && !record.is_evicting());
-        let (true, Some((_, record))) = (is_suspendable, workload) else {
-            return BTreeSet::new();
-        };
-        let admission = record.status.admission.iter();
-        let sets = admission.flat_map(|admission| &admission.pod_set_assignments);
-        sets.flat_map(|set| {
-            let admitted = u32::try_from(set.count).unwrap_or_default();
-            let count = admitted.saturating_sub(record.reclaimed(&set.name));
-            self.beyond(subject, &set.name, count)
-        })
-        .collect()
-    }
-
-    /// The pods of a set that terminate and are more than `count`.
-    fn beyond(&self, subject: &Subject, pod_set: &str, count: u32) -> Vec<Uid> {
-        let count = usize::try_from(count).unwrap_or(usize::MAX);
-        let of_set = |pod: &PodRecord| pod.pod_set.as_deref() == Some(pod_set);
-        let pods = self.objects.pods_of(subject);
+        let pods = self.objects.pods_of(subject).into_iter();
         let lasting: Vec<&PodRecord> = pods
-            .into_iter()
             .map(|(_, pod)| pod)
-            .filter(|pod| of_set(pod) && pod.is_released() && !pod.is_soon_gone)
+            .filter(|pod| pod.is_released() && !pod.is_soon_gone)
             .collect();
-        let beyond = lasting.len().saturating_sub(count);
-        let mut terminating: Vec<Uid> = lasting
-            .into_iter()
-            .filter(|pod| pod.deleting)
-            .map(|pod| pod.uid.clone())
-            .collect();
-        terminating.sort_unstable();
+        if !lasting.iter().any(|pod| pod.deleting) {
+            return Some(BTreeSet::new());
+        }
+        let sets = admission.pod_set_assignments.iter();
+        let beyond = sets.flat_map(|set| {
+            let count = u32::try_from(set.count).unwrap_or_default();
+            let count = count.saturating_sub(record.reclaimed(&set.name));
+            let of_set = lasting.iter().copied();
+            let of_set = of_set.filter(|pod| pod.pod_set.as_deref() == Some(&*set.name));
+            self.beyond(of_set.collect(), count)
+        });
+        Some(beyond.collect())
+    }
+
+    /// Those of these pods that terminate and are more than `count`: the known ones first.
+    fn beyond(&self, pods: Vec<&PodRecord>, count: u32) -> Vec<Uid> {
+        let count = usize::try_from(count).unwrap_or(usize::MAX);
+        let beyond = pods.len().saturating_sub(count);
+        let terminating = pods.into_iter().filter(|pod| pod.deleting);
+        let mut terminating: Vec<Uid> = terminating.map(|pod| pod.uid.clone()).collect();
+        terminating.sort_unstable_by_key(|uid| (!self.replaced_pods.contains(uid), uid.clone()));
         terminating.truncate(beyond);
         terminating
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_has_changed_is_told_once() {
-        let mut replaced = ReplacedPods::default();
-        let job = Subject::Job("job".into());
-        let pods = |names: &[&str]| names.iter().map(|name| Uid::from(*name)).collect();
-        let note = |replaced: &mut ReplacedPods, names: &[&str]| -> String {
-            replaced.note(&job, &pods(names)).concat()
-        };
-        assert_eq!(note(&mut replaced, &["a", "b"]), "ab");
-        assert_eq!(note(&mut replaced, &["a", "b"]), "");
-        assert_eq!(note(&mut replaced, &["b", "c"]), "ac");
-        assert!(!replaced.contains(&"a".into()) && replaced.contains(&"c".into()));
-        replaced.forget(&"c".into());
-        assert_eq!(note(&mut replaced, &[]), "b");
-        assert!(replaced.of_jobs.is_empty() && replaced.jobs.is_empty());
     }
 }

@@ -174,25 +174,29 @@ async fn an_owner_that_could_not_be_read_is_believed_once_it_can_be() {
     assert_eq!(play.usage("p", "a"), [false, true]);
 }
 
+/// A pod of the job `a`, which is deleted if it has a grace period.
+fn of_job(name: &str, grace: Option<u32>) -> Value {
+    let owner = Some(owned_by("batch/v1", "Job", "a"));
+    let mut pod = running(name, &json!({}), owner);
+    if let Some(grace) = grace {
+        pod["metadata"]["deletionTimestamp"] = json!("2026-11-24T12:00:00Z");
+        pod["metadata"]["deletionGracePeriodSeconds"] = json!(grace);
+        pod["metadata"]["resourceVersion"] = json!("21");
+    }
+    pod
+}
+
+const DAY: Option<u32> = Some(86400);
+
 /// It terminates for longer than pods do by default, and another one runs in its place.
 #[tokio::test]
 async fn a_pod_that_is_replaced_is_counted_beside_its_job() {
     let mut play = Play::new();
     play.admit("a");
-    let of_job = |name: &str, grace: Option<u32>| {
-        let owner = Some(owned_by("batch/v1", "Job", "a"));
-        let mut pod = running(name, &json!({}), owner);
-        if let Some(grace) = grace {
-            pod["metadata"]["deletionTimestamp"] = json!("2026-11-24T12:00:00Z");
-            pod["metadata"]["deletionGracePeriodSeconds"] = json!(grace);
-            pod["metadata"]["resourceVersion"] = json!(format!("2{}", 1 + grace / 100));
-        }
-        pod
-    };
     for name in ["p", "soon"] {
         play.see_pod(of_job(name, None));
     }
-    play.see_pod(of_job("p", Some(86400)));
+    play.see_pod(of_job("p", DAY));
     play.see_pod(of_job("soon", Some(30)));
     play.cycle();
     assert_eq!(
@@ -212,6 +216,49 @@ async fn a_pod_that_is_replaced_is_counted_beside_its_job() {
         [false, true],
         "nothing is in its place any more"
     );
+}
+
+/// Whatever becomes of its job, and whatever else is seen with it.
+#[tokio::test]
+async fn a_pod_that_is_replaced_is_counted_until_it_is_gone() {
+    let mut play = Play::new();
+    let mut workload = play.admit("a");
+    play.see_pod(of_job("p", DAY));
+    play.see_pod(of_job("next", None));
+    // The Job controller counts its pods in the same moment.
+    let mut counted = job("a");
+    counted["metadata"]["resourceVersion"] = json!("30");
+    counted["spec"]["suspend"] = json!(false);
+    counted["status"] = json!({"active": 1, "terminating": 1});
+    let jobs = play.jobs.clone().unwrap();
+    play.observe(&jobs, Change::Applied(seen(counted)));
+    play.cycle();
+    assert_eq!(play.usage("p", "a"), [true, true], "while both run");
+
+    workload.data["status"]["conditions"] = json!([{
+        "type": "Evicted", "status": "True", "reason": "Preempted", "message": "",
+        "lastTransitionTime": "2026-11-24T12:00:00Z",
+    }]);
+    workload.metadata.resource_version = Some("31".to_owned());
+    play.observe(
+        &Source::Workload,
+        Change::Applied(Seen::Object(Box::new(workload.clone()))),
+    );
+    play.cycle();
+    assert_eq!(play.usage("p", "a"), [true, true], "while it is evicted");
+
+    play.see_pod(of_job("next", DAY));
+    play.observe(&Source::Workload, Change::Deleted(Box::new(workload)));
+    play.cycle();
+    assert_eq!(
+        play.usage("p", "a"),
+        [true, true],
+        "after its Workload is gone"
+    );
+    let gone = serde_json::from_value(of_job("p", DAY)).unwrap();
+    play.observe(&Source::Pod, Change::Deleted(Box::new(gone)));
+    play.cycle();
+    assert!(!play.usage("p", "a")[0]);
 }
 
 /// It takes its share along, and says so itself.

@@ -114,10 +114,7 @@ pub(crate) static MUTANTS: &[Mutant] = &[
     mutant(
         "a job that asks for a resource without quota blocks a strict queue",
         "engine/src/flavor/feasibility.rs",
-        (
-            "Self::None(_) => false,",
-            "Self::None(_) => true,",
-        ),
+        ("Self::None(_) => false,", "Self::None(_) => true,"),
         Engine("one_without_a_flavor_is_passed_too"),
     ),
     mutant(
