@@ -142,15 +142,15 @@ async fn keys_of_a_template_that_have_no_effect_are_told() -> Result<()> {
                 "spec.template.{field}: has no effect, as gates do not hold pods that a controller makes; set {field} of the {kind}"
             )
         };
-        let gated = Job::new("gated").queue("q").with(&metadata("annotations", GATED), json!("acme.io/data"));
+        let gated = Job::new("gated").queue("q").with(&metadata("annotations", GATED), json!("nobody.example/data"));
         see_warnings(scene, &gated.json(), &[gate("Job")]).await?;
-        see_warnings(scene, &gated.clone().gate("acme.io/data").json(), &[]).await?;
+        see_warnings(scene, &gated.clone().gate("nobody.example/data").json(), &[]).await?;
         let unqueued = with(gated.json(), "/metadata/labels", json!({}));
         see_warnings(scene, &unqueued, &[gate("Job")]).await?;
         // It is true: nothing holds it.
         scene.create(&gated.json()).await?;
         scene.see_complete("gated").await?;
-        let pod = Pod::new("").annotation(GATED, "acme.io/data");
+        let pod = Pod::new("").annotation(GATED, "nobody.example/data");
         let web = queued(replicated("Deployment", "web", 1, pod));
         see_warnings(scene, &web, &[gate("Deployment")]).await?;
         scene.create(&web).await?;
