@@ -49,17 +49,17 @@ impl Controller {
             .pods_of(subject)
             .into_iter()
             .partition(|(_, pod)| {
+                // What runs already is not looked at again each time.
+                if !pod.is_candidate() {
+                    return true;
+                }
                 let set = pod_set_of(pod, subject).unwrap_or_default();
+                if is_group {
+                    let mut sets = admission.pod_set_assignments.iter();
+                    return sets.any(|assigned| *assigned.name == *set);
+                }
                 let asks = pod.asks.as_ref().as_ref();
-                let is_covered = if is_group {
-                    admission
-                        .pod_set_assignments
-                        .iter()
-                        .any(|of| *of.name == *set)
-                } else {
-                    asks.is_ok_and(|asks| workload::covers_pod(record, &set, asks))
-                };
-                is_covered || !pod.is_candidate()
+                asks.is_ok_and(|asks| workload::covers_pod(record, &set, asks))
             });
         let misfits: Vec<Uid> = misfits.iter().map(|(_, pod)| pod.uid.clone()).collect();
         let sets: Vec<Arc<str>> = pods
