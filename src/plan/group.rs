@@ -231,14 +231,14 @@ pub fn is_ready(pods: &[(&PodKey, &PodRecord)], record: &WorkloadRecord) -> bool
 }
 
 /// The gates of others on the pods that make up the group: while there are some, it can't be admitted.
-pub fn gates_left<'a>(pods: &[(&PodKey, &'a PodRecord)]) -> BTreeSet<&'a str> {
-    let total = pods.first().and_then(|(_, first)| group(first));
-    let total = total.map_or(0, |group| {
+pub fn gates_left<'a>(pods: &[(&'a PodKey, &'a PodRecord)]) -> BTreeSet<&'a str> {
+    let group = pods.first().and_then(|(_, first)| group(first));
+    let total = group.map_or(0, |group| {
         usize::try_from(group.total).unwrap_or(usize::MAX)
     });
-    let pods = pods.iter().filter(|(_, pod)| is_counted(pod)).take(total);
-    let gated = pods.filter(|(_, pod)| pod.is_gated_elsewhere());
-    let gates = gated.flat_map(|(_, pod)| &pod.other_gates);
+    let pods = counted(pods, total).into_iter().map(|(_, pod)| pod);
+    let gated = pods.filter(|pod| pod.is_gated_elsewhere());
+    let gates = gated.flat_map(|pod| &pod.other_gates);
     gates.map(|gate| &**gate).collect()
 }
 
@@ -355,14 +355,10 @@ fn counted<'a>(
     total: usize,
 ) -> Vec<(&'a PodKey, &'a PodRecord)> {
     pods.iter()
-        .filter(|(_, pod)| is_counted(pod))
+        .filter(|(_, pod)| pod.phase != PodPhase::Failed)
         .take(total)
         .copied()
         .collect()
-}
-
-fn is_counted(pod: &PodRecord) -> bool {
-    pod.phase != PodPhase::Failed
 }
 
 /// The pod sets of a group: pods that ask for the same play the same role.
