@@ -1,14 +1,18 @@
 //! The first decision of a leader. While nobody led, jobs came that have no Workload yet: to decide before
 //! they have one would give their quota to whoever has, whatever the priorities. So it waits for the
 //! Workloads that the first plans create, and for the owners that tell whether an object is a job at all.
+//! It also waits until jobs have stopped that run without a Workload, as somebody deleted it while nobody
+//! led, or as they were there before Sluice: nobody knows what quota they use.
 //! What comes after that waits for nothing here.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use sluice_kinds::hold::Hold;
+use sluice_kinds::view::QueueName;
 use tracing::info;
 
-use crate::cache::{JobKey, Subject};
+use crate::cache::{JobKey, JobRecord, Subject};
 use crate::controller::Controller;
 use crate::controller::writes::in_flight::Kind;
 use crate::process::clock::{Moment, Now};
@@ -48,6 +52,8 @@ pub struct Opening {
     subjects: BTreeSet<Subject>,
     /// Objects whose owner is being looked up.
     unsorted: BTreeSet<JobKey>,
+    /// Jobs that run without a Workload, until they have stopped.
+    stopping: BTreeSet<JobKey>,
 }
 
 impl Opening {
@@ -58,7 +64,12 @@ impl Opening {
             is_planned: false,
             subjects: BTreeSet::new(),
             unsorted: BTreeSet::new(),
+            stopping: BTreeSet::new(),
         }
+    }
+
+    fn is_over(&self) -> bool {
+        self.subjects.is_empty() && self.unsorted.is_empty() && self.stopping.is_empty()
     }
 }
 
@@ -78,13 +89,14 @@ impl Controller {
             opening.is_planned = true;
             opening.subjects = self.writes.queueing().cloned().collect();
             opening.unsorted = self.objects.children.waiting().into_iter().collect();
+            opening.stopping = self.running_without_workload();
         }
         self.sort_out(&mut opening);
-        let is_open = opening.subjects.is_empty() && opening.unsorted.is_empty();
         let waited = self.now.since(opening.since);
-        if is_open || WAIT_MAX <= waited {
+        if opening.is_over() || WAIT_MAX <= waited {
             info!(
                 not_queued = opening.subjects.len() + opening.unsorted.len(),
+                not_stopped = opening.stopping.len(),
                 waited_ms = u64::try_from(waited.as_millis()).unwrap_or(u64::MAX),
                 "all jobs created meanwhile are queued; the first decision follows"
             );
@@ -98,7 +110,10 @@ impl Controller {
     /// write that failed is not: it is tried again in its own time.
     fn sort_out(&self, opening: &mut Opening) {
         let Opening {
-            subjects, unsorted, ..
+            subjects,
+            unsorted,
+            stopping,
+            ..
         } = opening;
         // An owner that can't be read is asked for again later: nobody waits for that.
         let asked = self.owners.asked();
@@ -112,5 +127,28 @@ impl Controller {
             waits
         });
         subjects.retain(|subject| self.writes.of(subject) == Some(Kind::Queueing));
+        stopping.retain(|key| self.objects.job(key).is_some_and(may_run));
     }
+
+    /// Queued jobs that are not suspended and have no Workload. The first plans suspend them.
+    fn running_without_workload(&self) -> BTreeSet<JobKey> {
+        let runs = |job: &JobRecord| {
+            let is_queued = job.hold == Hold::Suspend
+                && matches!(job.queue, QueueName::Named(_))
+                && !job.deleting;
+            let subject = Subject::Job(job.uid.clone());
+            is_queued
+                && job.suspended == Some(false)
+                && may_run(job)
+                && self.objects.workload_of(&subject).is_none()
+        };
+        let jobs = self.objects.jobs().filter(|(_, job)| runs(job));
+        jobs.map(|(key, _)| key.clone()).collect()
+    }
+}
+
+/// Whether pods of a job run or may be made. Nobody knows of one that can't be read, and Sluice does not stop it.
+fn may_run(job: &JobRecord) -> bool {
+    let reading = job.reading.as_ref();
+    reading.is_ok_and(|r| r.finished.is_none() && (!r.suspended || r.active))
 }

@@ -27,6 +27,7 @@ use crate::process::term::Term;
 mod clocks;
 mod gates;
 mod lost_workloads;
+mod opening;
 mod pod_usage;
 mod readers;
 mod unreadable;
