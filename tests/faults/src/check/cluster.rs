@@ -25,8 +25,8 @@ pub(super) struct Cluster {
     term: Option<String>,
     /// Whether that leader has admitted something.
     has_decided: bool,
-    /// Of the late ones, those that came in before. The leader may have seen them before its first decision:
-    /// then they count, and it may release them.
+    /// Of the late ones, those that came in before it did, or before it led. It may have listed them before its
+    /// first decision: then they count, and it may release them.
     may_count: BTreeSet<String>,
     /// The UIDs of Workloads, and of pods that are admitted by themselves, whose admission came in when the term of
     /// its leader had ended. It counts once the present leader has written its own term into it. Such a pod may run
@@ -34,6 +34,8 @@ pub(super) struct Cluster {
     late: BTreeSet<String>,
     /// Whether the object of the last revision was among them before it.
     was_late: bool,
+    /// The Workload whose late admission counts since the last revision.
+    taken_over: Option<Value>,
     /// Workloads with quota that are gone, as somebody has deleted them or the garbage collector takes them
     /// with their jobs: what they held counts as usage until the pods of the job are gone.
     outlived: Vec<Value>,
@@ -46,7 +48,10 @@ impl Cluster {
             match revision.key.kind {
                 Kind::Lease => match term_of(object) {
                     Some(term) => {
-                        self.has_decided &= self.term.as_ref() == Some(&term);
+                        if self.term.as_ref() != Some(&term) {
+                            self.has_decided = false;
+                            self.may_count.extend(self.late.iter().cloned());
+                        }
                         self.term = Some(term);
                     }
                     None => self.has_decided = false,
@@ -63,7 +68,8 @@ impl Cluster {
                     };
                     self.note_term(revision, object, term);
                 }
-                Kind::Job | Kind::ClusterQueue | Kind::Cohort => {}
+                Kind::Job => self.note_release(object),
+                Kind::ClusterQueue | Kind::Cohort => {}
             }
         } else if revision.key.kind == Kind::Lease {
             // Whatever comes in now the next leader may have seen before it decides anything.
@@ -132,6 +138,24 @@ impl Cluster {
                 self.late.insert(uid);
             }
         }
+    }
+
+    /// What the leader has released it has taken over as it was.
+    fn note_release(&mut self, job: &Value) {
+        self.taken_over = None;
+        let workload = self.workloads_of(uid_of(job)).find(|workload| {
+            let uid = uid_of(workload);
+            self.late.contains(uid) && self.may_count.contains(uid) && holds_quota(workload)
+        });
+        if let Some(workload) = workload.filter(|_| is_released(job)).cloned() {
+            self.late.remove(uid_of(&workload));
+            self.taken_over = Some(workload);
+        }
+    }
+
+    /// The Workload whose late admission counts since the Job of the last revision was released.
+    pub(super) fn taken_over(&self) -> Option<&Value> {
+        self.taken_over.as_ref()
     }
 
     /// The objects of a kind.

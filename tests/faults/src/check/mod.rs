@@ -171,6 +171,9 @@ impl Checker {
                     Invariant::GatesHold,
                     one(rules::passed_a_gate(object, cluster)),
                 );
+                if let Some(workload) = cluster.taken_over() {
+                    add(Invariant::WithinQuota, self.over_quota(None, workload));
+                }
             }
             Kind::Pod => {
                 let ungated = rules::ungated_without_admission(before, object, cluster);

@@ -262,6 +262,25 @@ fn an_admission_of_a_term_that_has_ended_counts_when_it_is_taken_over() {
     assert_eq!(taken_over.broken(), [Invariant::WithinQuota]);
     let released = story().put("Job", "b", job(false));
     assert_eq!(released.broken(), [Invariant::AdmittedFirst]);
+    // The next leader may have listed it, and then it counts from the release on at the latest.
+    let next = story()
+        .put("Lease", "l", lease(3))
+        .put("Job", "b", job(false));
+    assert_eq!(next.broken(), [Invariant::WithinQuota]);
+    let next_to_one_that_ended = story()
+        .put("Job", "a", complete(job(false)))
+        .put(
+            "Workload",
+            "w-a",
+            with(
+                signed("a", "2.l"),
+                "/status/conditions",
+                json!([{"type": "Finished", "status": "True"}]),
+            ),
+        )
+        .put("Lease", "l", lease(3))
+        .put("Job", "b", job(false));
+    assert_eq!(next_to_one_that_ended.broken(), []);
     // In its time it counts, whoever leads later.
     let in_time = queue()
         .put("Lease", "l", lease(1))
