@@ -39,7 +39,8 @@ impl Assets {
     pub fn ensure() -> Result<Self> {
         let root = repository()?;
         if let Some(dir) = std::env::var_os("KUBEBUILDER_ASSETS").filter(|v| !v.is_empty()) {
-            let dir = PathBuf::from(dir);
+            // The programs run in folders of their own.
+            let dir = std::path::absolute(dir)?;
             let kwok = dir.join("kwok");
             let kwok = if kwok.exists() {
                 kwok
