@@ -81,6 +81,10 @@ is_decided() { # job: whether it has quota, or waits for it
 gated_count_is() {
     [ "$(kubectl -n team-blue get localqueue main -o jsonpath='{.status.gatedWorkloads}')" = "$1" ]
 }
+is_overdue() { # job
+    [ -n "$(kubectl -n team-blue get events \
+        --field-selector "involvedObject.name=$1,reason=GateExpired" --no-headers 2>&1 | grep GateExpired)" ]
+}
 gate_holds_one() {
     [ "$(kubectl get gate budget-approval.acme.io -o jsonpath='{.status.held}')" = 1 ]
 }
@@ -167,6 +171,12 @@ story() { # webhooks: yes or no
         until_ok kubectl wait --for=condition=Applied gate/budget-approval.acme.io --timeout=1s
         sh_run "sed 's,name: train,name: pretrain,; s,cpu: \"2\",cpu: \"4\",' $jobs/train.yaml | kubectl create -f - --as ann"
         sh_run "kubectl -n team-blue get job pretrain -o jsonpath='{.metadata.annotations.kueue\.x-k8s\.io/admission-gated-by}{\"\\n\"}'"
+        chapter "Nobody approves it in time: the deadline acts, and the job says so"
+        run kubectl patch gate budget-approval.acme.io --type=merge -p '{"spec":{"deadline":{"seconds":3}}}'
+        until_ok is_overdue pretrain
+        run kubectl -n team-blue events --for job/pretrain --no-headers
+        run kubectl get gates
+        note "It is told, and holds all the same. With onExpiry: Lift it would go on, with Deactivate wait for good."
         run kubectl -n team-blue annotate job pretrain kueue.x-k8s.io/admission-gated-by- --as boss
         run kubectl -n team-blue wait --for=condition=Complete job/pretrain --timeout=180s
 
