@@ -4,6 +4,6 @@
 
 pub(crate) mod build;
 pub(crate) mod preemption_round;
-pub(crate) mod reopened;
+pub(crate) mod reopening;
 pub(crate) mod tree;
 pub(crate) mod trees;

@@ -8,7 +8,7 @@ use crate::api::outlook::LimitingNode;
 use crate::api::queues::ClusterQueue;
 use crate::api::status::InactiveReason;
 use crate::cohort::preemption_round::PreemptionRound;
-use crate::cohort::reopened::Reopened;
+use crate::cohort::reopening::Reopened;
 use crate::flavor::options_cache::{LayoutId, OptionsCache};
 use crate::queue::admission_order::AdmissionOrder;
 use crate::queue::cluster_queue::ClusterQueueId;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::api::event::Decision;
 use crate::api::workload::Admission;
-use crate::cohort::reopened::ClassRef;
+use crate::cohort::reopening::ClassRef;
 use crate::cohort::tree::CohortTree;
 use crate::cycle::context::Cycle;
 use crate::flavor::assignment::{Assignment, CachedAssignment};

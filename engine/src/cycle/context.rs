@@ -8,7 +8,7 @@ use crate::api::names::WorkloadId;
 use crate::api::preemption_policy::Preemption;
 use crate::api::settings::Settings;
 use crate::api::time::Time;
-use crate::cohort::reopened::ClassRef;
+use crate::cohort::reopening::ClassRef;
 use crate::cohort::tree::{CohortTree, QueueNode};
 use crate::cycle::assigner::{Assigner, AssignmentResult};
 use crate::cycle::progress::CycleProgress;

@@ -2,7 +2,7 @@
 //! `heads.rs`, and the order within it `workload/queue_order.rs`.
 
 use crate::api::share::Share;
-use crate::cohort::reopened::ClassRef;
+use crate::cohort::reopening::ClassRef;
 use crate::workload::queue_order::QueueOrder;
 
 /// The rank of a head among the heads of a tree.

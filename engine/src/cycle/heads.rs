@@ -8,7 +8,7 @@
 use std::ops::Bound;
 
 use crate::api::queues::{AdmissionMode, QueueingStrategy};
-use crate::cohort::reopened::{ClassRef, EligibleHeads};
+use crate::cohort::reopening::{ClassRef, EligibleHeads};
 use crate::cycle::context::{Cycle, QUEUE_IN_TREE};
 use crate::cycle::head_rank::{BorrowingPath, Head, HeadRank};
 use crate::cycle::progress::QueueHeads;

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use crate::api::names::WorkloadId;
 use crate::api::queues::AdmissionMode;
-use crate::cohort::reopened::ClassRef;
+use crate::cohort::reopening::ClassRef;
 use crate::cycle::assigner::AssignmentResult;
 use crate::cycle::context::Cycle;
 use crate::cycle::progress::Reservation;

@@ -2,7 +2,7 @@
 
 use crate::api::event::{Decision, EvictReason};
 use crate::api::names::WorkloadId;
-use crate::cohort::reopened::ClassRef;
+use crate::cohort::reopening::ClassRef;
 use crate::cycle::context::{Cycle, QUEUE_IN_TREE};
 use crate::flavor::options::{FlavorOptions, fewest_pods};
 use crate::preemption::target::Target;

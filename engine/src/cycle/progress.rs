@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
-use crate::cohort::reopened::ClassRef;
+use crate::cohort::reopening::ClassRef;
 use crate::cycle::fair_ordering::FairOrdering;
 use crate::cycle::head_rank::{Head, HeadRank};
 use crate::quota::usage::RequestedUsage;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::api::queues::AdmissionMode;
 use crate::api::share::Share;
-use crate::cohort::reopened::ClassRef;
+use crate::cohort::reopening::ClassRef;
 use crate::cycle::context::{Cycle, QUEUE_IN_TREE};
 use crate::cycle::head_rank::{BorrowingPath, Head, HeadRank};
 use crate::quota::usage::RequestedUsage;

@@ -1,6 +1,6 @@
 //! Reserves quota for a workload that waits for evicted workloads to stop.
 
-use crate::cohort::reopened::ClassRef;
+use crate::cohort::reopening::ClassRef;
 use crate::cycle::context::Cycle;
 use crate::cycle::progress::Reservation;
 use crate::quota::usage::RequestedUsage;

@@ -15,10 +15,10 @@
 //! Otherwise its class is inadmissible until something is freed: of equal workloads only the head needs an
 //! assignment. During a cycle usage only grows, so a rank can only get worse, and it suffices to work out
 //! the exact rank of the best head. The exceptions are considered again after each admission
-//! (`cohort/reopened.rs`, `may_improve`).
+//! (`cohort/reopening.rs`, `may_improve`).
 
 use crate::api::preemption_policy::Preemption;
-use crate::cohort::reopened::ClassRef;
+use crate::cohort::reopening::ClassRef;
 use crate::cycle::assigner::AssignmentResult;
 use crate::cycle::context::{Cycle, QUEUE_IN_TREE};
 use crate::cycle::head_rank::{Head, HeadRank};

@@ -1,4 +1,4 @@
-//! Which classes of a ClusterQueue are inadmissible for now, and what re-opens them.
+//! Which classes of a ClusterQueue are inadmissible for now. What re-opens them is `cohort/reopening.rs`.
 
 use std::collections::BTreeSet;
 

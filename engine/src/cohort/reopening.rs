@@ -1,5 +1,6 @@
-//! Which heads the next cycle considers again. This is the one place that says so: everything else reports what
-//! has happened. That a class is inadmissible is kept with the class (`queue/inadmissible.rs`).
+//! What re-opens inadmissible classes: which heads the next cycle considers again. This is the one place that says
+//! so: everything else reports what has happened. That a class is inadmissible is kept with the class
+//! (`queue/inadmissible.rs`).
 //!
 //! | what has happened | eligible heads |
 //! |---|---|
