@@ -1,7 +1,7 @@
 //! The preemption round of a cohort tree: which workloads were preempted since anything else changed. The rule
 //! and its proof are in docs/queues.md, "Preemption comes to an end".
 //!
-//! What ends a round is `state/preemption_rounds.rs`.
+//! What ends a round is `state/preemption_round_end.rs`.
 
 use std::collections::BTreeSet;
 

@@ -9,6 +9,6 @@ pub(crate) mod evictions;
 pub(crate) mod invariants;
 pub(crate) mod lists;
 pub(crate) mod nominations;
-pub(crate) mod preemption_rounds;
+pub(crate) mod preemption_round_end;
 pub(crate) mod queueing;
 pub(crate) mod workloads;
