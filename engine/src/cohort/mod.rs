@@ -6,4 +6,4 @@ pub(crate) mod build;
 pub(crate) mod preemption_round;
 pub(crate) mod reopening;
 pub(crate) mod tree;
-pub(crate) mod trees;
+pub(crate) mod tree_cache;

@@ -10,7 +10,7 @@ use crate::api::settings::Settings;
 use crate::api::time::Time;
 use crate::api::workload::Admission;
 use crate::cohort::tree::CohortTree;
-use crate::cohort::trees::CohortTrees;
+use crate::cohort::tree_cache::CohortTrees;
 use crate::queue::cluster_queue::ClusterQueueStates;
 use crate::queue::local_queue::LocalQueues;
 use crate::quota::config::Config;

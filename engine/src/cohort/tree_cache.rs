@@ -1,5 +1,5 @@
-//! Which queues and cohorts make up which tree, and when a tree has to be built again. The arithmetic
-//! within one tree is the folder `quota`.
+//! All cohort trees: which queues and cohorts make up which tree, and when a tree has to be built again. How one is
+//! built is `build.rs`; the arithmetic within one is the folder `quota`.
 //!
 //! A change of the configuration invalidates the trees that it touches: their members are without tree.
 //! [`CohortTrees::build_missing`] gathers them into trees again. Nothing here recurses, so a chain of any
