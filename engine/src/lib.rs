@@ -48,7 +48,7 @@ pub use api::node_selection::{
     TolerationOperator,
 };
 pub use api::outlook::{LimitingNode, Need, NotPreempted, Outlook, ShortResource, Trial, Trials};
-pub use api::preemption_policy::{
+pub use api::preemption::{
     BorrowWithinCohort, Preemption, ReclaimWithinCohort, WithinClusterQueue,
 };
 pub use api::queues::{

@@ -12,7 +12,7 @@ pub mod limits;
 pub(crate) mod names;
 pub(crate) mod node_selection;
 pub(crate) mod outlook;
-pub(crate) mod preemption_policy;
+pub(crate) mod preemption;
 pub(crate) mod queues;
 pub(crate) mod quota;
 pub(crate) mod settings;

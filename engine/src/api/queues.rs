@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::api::amount::Amount;
 use crate::api::flavor::FlavorFungibility;
 use crate::api::names::{CohortName, LocalQueueKey, QueueName, ResourceName};
-use crate::api::preemption_policy::Preemption;
+use crate::api::preemption::Preemption;
 use crate::api::quota::ResourceGroup;
 use crate::api::share::Weight;
 use crate::api::time::Time;

@@ -2,7 +2,7 @@
 //! part of it.
 
 use crate::api::names::LocalQueueKey;
-use crate::api::preemption_policy::Preemption;
+use crate::api::preemption::Preemption;
 use crate::api::queues::ClusterQueue;
 use crate::api::workload::PodSet;
 use crate::flavor::assignment::{

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::api::event::Decision;
 use crate::api::names::WorkloadId;
-use crate::api::preemption_policy::Preemption;
+use crate::api::preemption::Preemption;
 use crate::api::settings::Settings;
 use crate::api::time::Time;
 use crate::cohort::reopening::ClassRef;

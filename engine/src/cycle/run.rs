@@ -17,7 +17,7 @@
 //! the exact rank of the best head. The exceptions are considered again after each admission
 //! (`cohort/reopening.rs`, `may_improve`).
 
-use crate::api::preemption_policy::Preemption;
+use crate::api::preemption::Preemption;
 use crate::cohort::reopening::ClassRef;
 use crate::cycle::assigner::AssignmentResult;
 use crate::cycle::context::{Cycle, QUEUE_IN_TREE};

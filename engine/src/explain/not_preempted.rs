@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::api::names::{LocalQueueKey, WorkloadId};
 use crate::api::outlook::NotPreempted;
-use crate::api::preemption_policy::{ReclaimWithinCohort, WithinClusterQueue};
+use crate::api::preemption::{ReclaimWithinCohort, WithinClusterQueue};
 use crate::cohort::preemption_round::PreemptionRound;
 use crate::cohort::tree::{CohortTree, QueueNode};
 use crate::flavor::options::Slots;

@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
 use crate::api::event::PreemptionRight;
-use crate::api::preemption_policy::BorrowWithinCohort;
+use crate::api::preemption::BorrowWithinCohort;
 use crate::preemption::preemptor::Preemptor;
 use crate::preemption::snapshot::PreemptionSnapshot;
 use crate::preemption::target::{Candidate, Target, uses_any};

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use crate::api::amount::Amount;
 use crate::api::event::PreemptionRight;
 use crate::api::names::LocalQueueKey;
-use crate::api::preemption_policy::{BorrowWithinCohort, Preemption, ReclaimWithinCohort};
+use crate::api::preemption::{BorrowWithinCohort, Preemption, ReclaimWithinCohort};
 use crate::preemption::target::Candidate;
 use crate::queue::cluster_queue::ClusterQueueId;
 use crate::quota::flavor_resources::FlavorResourceId;

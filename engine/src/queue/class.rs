@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::api::amount::Amount;
 use crate::flavor::assignment::CachedAssignment;
 use crate::flavor::options::FlavorOptions;
-use crate::queue::preemption_scope::PreemptionScope;
+use crate::queue::preemption_policy::PreemptionScope;
 use crate::quota::flavor_resources::FlavorResourceId;
 use crate::quota::quota_tree::QuotaTree;
 use crate::quota::view::{Levels, NodeId, View};

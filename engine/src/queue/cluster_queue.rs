@@ -8,7 +8,7 @@ use crate::api::queues::ClusterQueue;
 use crate::api::settings::Settings;
 use crate::queue::demand::Demand;
 use crate::queue::pending::PendingQueue;
-use crate::queue::preemption_scope::PreemptionScope;
+use crate::queue::preemption_policy::PreemptionScope;
 use crate::quota::usage::QueueUsage;
 use crate::quota::violations::Violations;
 use crate::workload::preemption_order::PreemptionOrder;

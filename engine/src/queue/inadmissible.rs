@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 
 use crate::api::amount::Amount;
-use crate::api::preemption_policy::Preemption;
+use crate::api::preemption::Preemption;
 use crate::queue::blocking_usage::BlockingUsage;
 use crate::queue::class::Class;
 use crate::queue::pending::PendingQueue;
-use crate::queue::preemption_scope::PreemptionScope;
+use crate::queue::preemption_policy::PreemptionScope;
 use crate::quota::flavor_resources::FlavorResourceId;
 use crate::quota::quota_tree::QuotaTree;
 use crate::quota::view::{Levels, NodeId};

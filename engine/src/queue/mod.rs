@@ -13,4 +13,4 @@ pub(crate) mod inadmissible;
 pub(crate) mod local_queue;
 pub(crate) mod never_fits;
 pub(crate) mod pending;
-pub(crate) mod preemption_scope;
+pub(crate) mod preemption_policy;

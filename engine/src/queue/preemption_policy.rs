@@ -1,6 +1,6 @@
 //! Which preemption the pending workloads of one ClusterQueue may use at this moment.
 
-use crate::api::preemption_policy::{BorrowWithinCohort, Preemption};
+use crate::api::preemption::{BorrowWithinCohort, Preemption};
 
 /// Which preemption the pending workloads of a ClusterQueue may use at this moment.
 #[derive(Clone, Copy, Debug)]
