@@ -1,5 +1,5 @@
-//! Which workloads a ClusterQueue may preempt: Kueue's `preemption`. How targets are chosen is the folder
-//! `preemption`.
+//! Kueue's `preemption` of a ClusterQueue, as data. What it allows is `queue/preemption_policy.rs`, and how targets
+//! are chosen the folder `preemption`.
 
 /// Which workloads may be preempted for a workload of this queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -48,27 +48,4 @@ pub enum BorrowWithinCohort {
         /// And of at most this priority.
         max_priority_threshold: Option<i32>,
     },
-}
-
-impl Preemption {
-    /// Whether workloads of other queues may be preempted.
-    pub(crate) fn may_reclaim_in_cohort(self) -> bool {
-        self.reclaim_within_cohort != ReclaimWithinCohort::Never
-    }
-
-    /// Whether a workload of priority `first` may preempt one of priority `second` in its own queue, by
-    /// their priorities alone.
-    pub(crate) fn allows_within_queue(self, first: i32, second: i32) -> bool {
-        match self.within_cluster_queue {
-            WithinClusterQueue::Never => false,
-            WithinClusterQueue::LowerPriority => second < first,
-            WithinClusterQueue::LowerOrNewerEqualPriority => second <= first,
-        }
-    }
-
-    /// Whether any workload may be preempted.
-    pub(crate) fn is_enabled(self) -> bool {
-        self.within_cluster_queue != WithinClusterQueue::Never
-            || self.reclaim_within_cohort != ReclaimWithinCohort::Never
-    }
 }

@@ -5,7 +5,6 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
 use crate::api::event::PreemptionRight;
-use crate::api::preemption::BorrowWithinCohort;
 use crate::preemption::preemptor::Preemptor;
 use crate::preemption::snapshot::PreemptionSnapshot;
 use crate::preemption::target::{Candidate, Target, uses_any};
@@ -42,8 +41,7 @@ pub(crate) fn find_cohort_candidates(
         is_within |= Some(node) == at || !preemptor.would_borrow(quota, node);
         reclaims.insert(node, is_within);
     }
-    let may_borrow = preemptor.policy.borrow_within_cohort != BorrowWithinCohort::Never;
-    if !may_borrow && !is_within {
+    if !preemptor.policy.may_borrow_in_cohort() && !is_within {
         return Vec::new();
     }
     let mut all = Vec::new();

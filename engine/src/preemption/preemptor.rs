@@ -1,11 +1,12 @@
-//! The workload that others may be preempted for.
+//! The workload that others may be preempted for, and what it fits into. What its policy allows is
+//! `queue/preemption_policy.rs`.
 
 use std::collections::BTreeSet;
 
 use crate::api::amount::Amount;
 use crate::api::event::PreemptionRight;
 use crate::api::names::LocalQueueKey;
-use crate::api::preemption::{BorrowWithinCohort, Preemption, ReclaimWithinCohort};
+use crate::api::preemption::Preemption;
 use crate::preemption::target::Candidate;
 use crate::queue::cluster_queue::ClusterQueueId;
 use crate::quota::flavor_resources::FlavorResourceId;
@@ -34,9 +35,8 @@ pub(crate) struct Preemptor<'a> {
 impl Preemptor<'_> {
     /// Whether it may preempt this workload of its own queue.
     pub(crate) fn may_preempt_in_queue(&self, info: &WorkloadInfo) -> bool {
-        let (priority, created) = (self.order.priority(), self.order.created());
-        self.policy.allows_within_queue(priority, info.priority)
-            && (info.priority < priority || created < info.created)
+        let own = (self.order.priority(), self.order.created());
+        (self.policy).allows_lower_or_newer(own, (info.priority, info.created))
             && self
                 .local_queue
                 .is_none_or(|local_queue| *local_queue == info.queue)
@@ -54,24 +54,12 @@ impl Preemptor<'_> {
 
     /// Whether its policy allows it to reclaim from a workload of this priority.
     pub(crate) fn may_reclaim(&self, priority: i32) -> bool {
-        match self.policy.reclaim_within_cohort {
-            ReclaimWithinCohort::Never => false,
-            ReclaimWithinCohort::LowerPriority => priority < self.order.priority(),
-            ReclaimWithinCohort::Any => true,
-        }
+        (self.policy).allows_reclaim(self.order.priority(), priority)
     }
 
     /// Whether its policy allows it to preempt a workload of this priority in order to borrow.
     pub(crate) fn may_preempt_while_borrowing(&self, priority: i32) -> bool {
-        match self.policy.borrow_within_cohort {
-            BorrowWithinCohort::Never => false,
-            BorrowWithinCohort::LowerPriority {
-                max_priority_threshold,
-            } => {
-                priority < self.order.priority()
-                    && max_priority_threshold.is_none_or(|threshold| priority <= threshold)
-            }
-        }
+        (self.policy).allows_while_borrowing(self.order.priority(), priority)
     }
 
     /// The cells that it requests more of than is available.

@@ -137,10 +137,10 @@ pub(crate) static MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "borrowed quota that is taken back is only sought in the own queue",
-        "engine/src/preemption/preemptor.rs",
+        "engine/src/queue/preemption_policy.rs",
         (
             "ReclaimWithinCohort::Any => true,",
-            "ReclaimWithinCohort::Any => priority < self.order.priority(),",
+            "ReclaimWithinCohort::Any => candidate < preemptor,",
         ),
         Engine("a_queue_takes_back_what_is_its_own"),
     ),
