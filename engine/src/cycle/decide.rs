@@ -4,12 +4,13 @@ use std::collections::BTreeSet;
 
 use crate::api::event::{Decision, EvictReason};
 use crate::api::names::{QueueName, WorkloadId};
-use crate::api::queues::{Consumed, QueueingStrategy};
+use crate::api::queues::Consumed;
 use crate::api::time::Time;
 use crate::cohort::tree::CohortTree;
 use crate::cycle::context::Cycle;
 use crate::cycle::progress::CycleProgress;
-use crate::queue::never_fits::{blocks_others, find_never_fitting};
+use crate::queue::never_fits::find_never_fitting;
+use crate::queue::queueing_strategy::{blocks_others, is_strict};
 use crate::state::engine::Engine;
 use crate::workload::info::WorkloadPhase;
 
@@ -166,7 +167,7 @@ impl Engine {
             };
             // Time alone changes which workload is the head, and so which are blocked or have reservations.
             let config = self.config.queues.get(queue);
-            let is_strict = config.is_some_and(|q| q.strategy == QueueingStrategy::StrictFifo);
+            let is_strict = config.is_some_and(|config| is_strict(config));
             self.cohort_trees.reopen_for_time(queue, is_strict);
             // It also changes for which workload a preemption would free quota.
             if config.is_some_and(|queue| queue.preemption.is_enabled()) {

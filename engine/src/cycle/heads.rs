@@ -7,12 +7,13 @@
 
 use std::ops::Bound;
 
-use crate::api::queues::{AdmissionMode, QueueingStrategy};
+use crate::api::queues::AdmissionMode;
 use crate::cohort::reopening::{ClassRef, EligibleHeads};
 use crate::cycle::context::{Cycle, QUEUE_IN_TREE};
 use crate::cycle::head_rank::{BorrowingPath, Head, HeadRank};
 use crate::cycle::progress::QueueHeads;
 use crate::queue::class::Class;
+use crate::queue::queueing_strategy::blocking_head;
 use crate::quota::view::NodeId;
 use crate::workload::queue_order::QueueOrder;
 use crate::workload::shape::ClassId;
@@ -215,14 +216,9 @@ impl Cycle<'_> {
         let pending = &self.cluster_queue(queue)?.pending;
         let admission_order = self.admission_order(node);
         let open = open.iter().map(|(order, id)| (order, id));
-        let best_head = admission_order.first(open)?;
-        if node.config.strategy == QueueingStrategy::StrictFifo
-            && admission_order.head(pending) != Some(best_head)
-        {
-            return None;
-        }
-        let (order, id) = best_head;
-        Some((order.clone(), id.clone()))
+        let (order, id) = admission_order.first(open)?;
+        let blocking = blocking_head(&node.config, &admission_order, pending, order.id());
+        blocking.is_none().then(|| (order.clone(), id.clone()))
     }
 
     /// Notes the rank under which the head of a queue is kept.

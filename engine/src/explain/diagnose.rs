@@ -3,7 +3,7 @@
 use crate::api::amount::Amount;
 use crate::api::explanation::{Explanation, FlavorMiss, MissReason, Shortage};
 use crate::api::names::WorkloadId;
-use crate::api::queues::{QueueingStrategy, StopPolicy};
+use crate::api::queues::StopPolicy;
 use crate::api::quota::FlavorQuotas;
 use crate::cohort::tree::{CohortTree, QueueNode};
 use crate::explain::not_preempted::PreemptionQuery;
@@ -12,6 +12,7 @@ use crate::flavor::options::{
     FlavorChoice, FlavorOptions, NoAssignment, SlotId, Slots, fewest_pods, flavor_choice,
     flavor_options, for_pods, requests_by_group,
 };
+use crate::queue::queueing_strategy::blocking_head;
 use crate::quota::usage::RequestedUsage;
 use crate::quota::view::{Borrowing, View};
 use crate::state::engine::Engine;
@@ -134,15 +135,16 @@ impl Diagnosis<'_> {
         let cluster_queue = self.engine.cluster_queues.get(&queue);
         let (local_queues, cells) = (&self.engine.local_queues, &config.flavor_resources);
         let admission_order = (self.tree).admission_order(self.node, local_queues, cells);
-        if self.node.config.strategy == QueueingStrategy::StrictFifo
-            && let Some((head, _)) =
-                cluster_queue.and_then(|cluster_queue| admission_order.head(&cluster_queue.pending))
-            && head.id() != id
+        if let Some(cluster_queue) = cluster_queue
+            && let Some(head) = blocking_head(
+                &self.node.config,
+                &admission_order,
+                &cluster_queue.pending,
+                id,
+            )
         {
-            return Explanation::BehindHead {
-                queue,
-                head: head.id().clone(),
-            };
+            let head = head.clone();
+            return Explanation::BehindHead { queue, head };
         }
         let counts = shape.pod_sets.iter().map(fewest_pods).collect();
         let fungibility = self.node.config.fungibility;

@@ -14,3 +14,4 @@ pub(crate) mod local_queue;
 pub(crate) mod never_fits;
 pub(crate) mod pending;
 pub(crate) mod preemption_policy;
+pub(crate) mod queueing_strategy;

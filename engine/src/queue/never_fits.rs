@@ -1,11 +1,11 @@
 //! Workloads that can never be admitted with the present configuration. They are skipped where they would
-//! block others: at the head of a strict queue, or in a queue with a limit.
+//! block others: at the head of a strict queue, or in a queue with a limit (`queueing_strategy.rs`).
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::api::amount::Amount;
-use crate::api::queues::{ClusterQueue, QueueingStrategy};
+use crate::api::queues::ClusterQueue;
 use crate::flavor::options::flavor_options;
 use crate::queue::pending::PendingQueue;
 use crate::quota::config::Config;
@@ -82,11 +82,6 @@ impl PendingQueue {
         let class = self.classes.get(id);
         class.is_some_and(|class| class.ever_fits == Some(false))
     }
-}
-
-/// Whether a workload that never fits would block others in this queue.
-pub(crate) fn blocks_others(config: &ClusterQueue) -> bool {
-    config.strategy == QueueingStrategy::StrictFifo || config.max_pending.is_some()
 }
 
 /// Finds the classes of a queue that never fit. Returns the classes to re-open for that.
