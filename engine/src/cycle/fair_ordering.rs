@@ -10,7 +10,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::api::share::Share;
-use crate::cycle::head_rank::Head;
+use crate::cycle::head_ordering::Head;
 use crate::quota::quota_tree::QuotaTree;
 use crate::quota::view::{NodeId, View};
 use crate::workload::queue_order::QueueOrder;

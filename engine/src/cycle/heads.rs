@@ -10,7 +10,7 @@ use std::ops::Bound;
 use crate::api::queues::AdmissionMode;
 use crate::cohort::reopening::{ClassRef, EligibleHeads};
 use crate::cycle::context::{Cycle, QUEUE_IN_TREE};
-use crate::cycle::head_rank::{BorrowingPath, Head, HeadRank};
+use crate::cycle::head_ordering::{BorrowingPath, Head, HeadRank};
 use crate::cycle::progress::QueueHeads;
 use crate::queue::class::Class;
 use crate::queue::queueing_strategy::blocking_head;

@@ -5,7 +5,7 @@ use std::ops::Bound;
 
 use crate::cohort::reopening::ClassRef;
 use crate::cycle::fair_ordering::FairOrdering;
-use crate::cycle::head_rank::{Head, HeadRank};
+use crate::cycle::head_ordering::{Head, HeadRank};
 use crate::quota::usage::RequestedUsage;
 use crate::quota::view::{Borrowing, Levels, NodeId};
 use crate::workload::queue_order::QueueOrder;

@@ -21,7 +21,7 @@ use crate::api::preemption::Preemption;
 use crate::cohort::reopening::ClassRef;
 use crate::cycle::assigner::AssignmentResult;
 use crate::cycle::context::{Cycle, QUEUE_IN_TREE};
-use crate::cycle::head_rank::{Head, HeadRank};
+use crate::cycle::head_ordering::{Head, HeadRank};
 use crate::flavor::options::{FlavorOptions, Slots, is_reducible};
 use crate::workload::queue_order::QueueOrder;
 use crate::workload::shape::Shape;

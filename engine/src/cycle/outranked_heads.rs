@@ -1,4 +1,5 @@
-//! The rank of a head among the heads of other queues.
+//! Heads whose exact rank is worse than their estimate, so that another one may come first; and when their rank is
+//! worked out again. How heads compare is `head_ordering.rs`.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +7,7 @@ use crate::api::queues::AdmissionMode;
 use crate::api::share::Share;
 use crate::cohort::reopening::ClassRef;
 use crate::cycle::context::{Cycle, QUEUE_IN_TREE};
-use crate::cycle::head_rank::{BorrowingPath, Head, HeadRank};
+use crate::cycle::head_ordering::{BorrowingPath, Head, HeadRank};
 use crate::quota::usage::RequestedUsage;
 use crate::quota::view::{Levels, NodeId, View};
 
