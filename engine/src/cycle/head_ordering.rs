@@ -1,8 +1,16 @@
-//! What a head is, and how heads of different ClusterQueues compare. Which workload is the head of one is
-//! `heads.rs`, and the order within it `workload/queue_order.rs`.
+//! How heads of different ClusterQueues compare, and so which workload a cycle processes next: first by borrowing
+//! (with fair sharing by shares), then by priority and time. With fair sharing the ranks are compared cohort by cohort,
+//! which is `fair_ordering.rs`.
+//!
+//! Which workload is the head of a ClusterQueue is `heads.rs`, and the order within it `queue/admission_order.rs` and
+//! `workload/queue_order.rs`.
 
+use crate::api::settings::Settings;
 use crate::api::share::Share;
 use crate::cohort::reopening::ClassRef;
+use crate::quota::quota_tree::QuotaTree;
+use crate::quota::usage::RequestedUsage;
+use crate::quota::view::{Levels, NodeId, View};
 use crate::workload::queue_order::QueueOrder;
 
 /// The rank of a head among the heads of a tree.
@@ -30,4 +38,50 @@ pub(super) enum BorrowingPath {
 pub(super) struct Head {
     pub(super) class: ClassRef,
     pub(super) order: QueueOrder,
+}
+
+impl BorrowingPath {
+    /// The state of the nodes from below the root down to `node`; the levels `above_quota` would be above
+    /// their quota.
+    pub(super) fn of(
+        settings: &Settings,
+        quota: &QuotaTree,
+        node: NodeId,
+        above_quota: Levels,
+    ) -> Self {
+        let below_root = quota.below_root(node);
+        if settings.fair_sharing.is_none() {
+            let depth = below_root.count();
+            let above_quota = above_quota.seen_from_above(depth);
+            return Self::Plain { above_quota, depth };
+        }
+        let standing = |(level, id)| (above_quota.contains(level), quota.share(View::Planned, id));
+        let mut path: Vec<(bool, Share)> = below_root.enumerate().map(standing).collect();
+        path.reverse();
+        Self::Fair(path)
+    }
+
+    /// The same state with this usage added.
+    pub(super) fn with_usage(
+        settings: &Settings,
+        quota: &mut QuotaTree,
+        node: NodeId,
+        requested: &RequestedUsage,
+    ) -> Self {
+        let mut above_quota = Levels::default();
+        for (cell, amount) in requested {
+            above_quota = above_quota.or(quota.levels_above_quota(node, *cell, *amount));
+        }
+        if settings.fair_sharing.is_none() {
+            return Self::of(settings, quota, node, above_quota);
+        }
+        for (cell, amount) in requested {
+            quota.add_usage(View::Planned, node, *cell, *amount);
+        }
+        let path = Self::of(settings, quota, node, above_quota);
+        for (cell, amount) in requested {
+            quota.remove_usage(View::Planned, node, *cell, *amount);
+        }
+        path
+    }
 }

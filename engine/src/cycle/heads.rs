@@ -1,4 +1,5 @@
-//! Which workload is the head of each ClusterQueue, and the order in which a cycle processes the heads.
+//! Which workload is the head of each ClusterQueue, and which head a cycle processes next. How heads compare is
+//! `head_ordering.rs`.
 //!
 //! After quota was freed all queues are considered, though only few workloads will be admitted. So the
 //! classes of a queue are only scanned up to the first that may be admissible. That head is ranked by an
@@ -151,7 +152,7 @@ impl Cycle<'_> {
         // In a queue that admits by usage, another class may have a better rank.
         let (best, above_quota) = (best.clone(), queue_heads.above_quota);
         let rank = HeadRank {
-            path: self.path(queue, above_quota),
+            path: BorrowingPath::of(self.settings, &self.tree.quota, queue, above_quota),
             order: best,
         };
         let class = (queue, id);

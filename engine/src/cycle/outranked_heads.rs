@@ -4,12 +4,11 @@
 use std::collections::BTreeSet;
 
 use crate::api::queues::AdmissionMode;
-use crate::api::share::Share;
 use crate::cohort::reopening::ClassRef;
 use crate::cycle::context::{Cycle, QUEUE_IN_TREE};
 use crate::cycle::head_ordering::{BorrowingPath, Head, HeadRank};
 use crate::quota::usage::RequestedUsage;
-use crate::quota::view::{Levels, NodeId, View};
+use crate::quota::view::{NodeId, View};
 
 impl Cycle<'_> {
     /// Whether a head with an estimated rank comes after another head, now that its exact rank is known.
@@ -62,7 +61,9 @@ impl Cycle<'_> {
         };
         let has_others = queue_heads.open.len() > 1 || queue_heads.unseen.is_some();
         let is_by_usage = node.config.admission_mode == AdmissionMode::ByUsage;
-        let could_be_better = is_by_usage || self.path(queue, queue_heads.above_quota) < rank.path;
+        let (quota, above_quota) = (&self.tree.quota, queue_heads.above_quota);
+        let best = || BorrowingPath::of(self.settings, quota, queue, above_quota);
+        let could_be_better = is_by_usage || best() < rank.path;
         if could_be_better && (has_others || usage.is_none()) {
             self.progress.may_improve.insert(queue, usage);
         }
@@ -83,44 +84,5 @@ impl Cycle<'_> {
         };
         let improved = self.progress.may_improve.extract_if(.., has_improved);
         improved.map(|(queue, _)| queue).collect()
-    }
-
-    /// The state of the nodes from below the root down to `node`; the levels `above_quota` would be above
-    /// their quota.
-    pub(super) fn path(&self, node: NodeId, above_quota: Levels) -> BorrowingPath {
-        let quota = &self.tree.quota;
-        let below_root = quota.below_root(node);
-        if self.settings.fair_sharing.is_none() {
-            let depth = below_root.count();
-            let above_quota = above_quota.seen_from_above(depth);
-            return BorrowingPath::Plain { above_quota, depth };
-        }
-        let standing = |(level, id)| (above_quota.contains(level), quota.share(View::Planned, id));
-        let mut path: Vec<(bool, Share)> = below_root.enumerate().map(standing).collect();
-        path.reverse();
-        BorrowingPath::Fair(path)
-    }
-
-    /// The same state with this usage added.
-    pub(super) fn path_with(&mut self, node: NodeId, requested: &RequestedUsage) -> BorrowingPath {
-        let mut above_quota = Levels::default();
-        for (cell, amount) in requested {
-            above_quota = above_quota.or(self.tree.quota.levels_above_quota(node, *cell, *amount));
-        }
-        if self.settings.fair_sharing.is_none() {
-            return self.path(node, above_quota);
-        }
-        for (cell, amount) in requested {
-            self.tree
-                .quota
-                .add_usage(View::Planned, node, *cell, *amount);
-        }
-        let path = self.path(node, above_quota);
-        for (cell, amount) in requested {
-            self.tree
-                .quota
-                .remove_usage(View::Planned, node, *cell, *amount);
-        }
-        path
     }
 }

@@ -21,7 +21,7 @@ use crate::api::preemption::Preemption;
 use crate::cohort::reopening::ClassRef;
 use crate::cycle::assigner::AssignmentResult;
 use crate::cycle::context::{Cycle, QUEUE_IN_TREE};
-use crate::cycle::head_ordering::{Head, HeadRank};
+use crate::cycle::head_ordering::{BorrowingPath, Head, HeadRank};
 use crate::flavor::options::{FlavorOptions, Slots, is_reducible};
 use crate::workload::queue_order::QueueOrder;
 use crate::workload::shape::Shape;
@@ -87,7 +87,8 @@ impl Cycle<'_> {
             self.mark_inadmissible(&class, &order);
             return false;
         };
-        let path = self.path_with(node, result.requested());
+        let (quota, requested) = (&mut self.tree.quota, result.requested());
+        let path = BorrowingPath::with_usage(self.settings, quota, node, requested);
         let found = HeadRank { path, order };
         if self.is_outranked_by_another(&class, rank, &found) {
             let is_rank_final =
