@@ -1,13 +1,13 @@
 //! Which workloads are candidates by the policy of the preemptor, without a look at shares. In which order they
-//! are chosen is `workload/preemption_order.rs`.
+//! are chosen is `candidate_ordering.rs`.
 
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::api::event::PreemptionRight;
+use crate::preemption::candidate_ordering::Candidate;
 use crate::preemption::preemptor::Preemptor;
 use crate::preemption::snapshot::PreemptionSnapshot;
-use crate::preemption::target::{Candidate, Target, uses_any};
+use crate::preemption::target::{Target, uses_any};
 use crate::quota::flavor_resources::FlavorResourceId;
 use crate::quota::quota_tree::QuotaTree;
 use crate::quota::view::{Borrowing, NodeId, View};
@@ -106,20 +106,4 @@ pub(crate) fn could_reclaim_beyond(
         target.restore_usage(quota);
     }
     is_within
-}
-
-/// Merges the candidates of several queues, each in order, into one order.
-pub(crate) fn merged(queues: &[Vec<Candidate>]) -> impl Iterator<Item = Candidate> {
-    let mut queues: Vec<_> = queues.iter().map(|queue| queue.iter()).collect();
-    let firsts = queues.iter_mut().enumerate();
-    let mut next: BinaryHeap<Reverse<(&Candidate, usize)>> = firsts
-        .filter_map(|(index, queue)| Some(Reverse((queue.next()?, index))))
-        .collect();
-    std::iter::from_fn(move || {
-        let Reverse((candidate, index)) = next.pop()?;
-        if let Some(following) = queues.get_mut(index).and_then(Iterator::next) {
-            next.push(Reverse((following, index)));
-        }
-        Some(candidate.clone())
-    })
 }

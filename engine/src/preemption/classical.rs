@@ -4,11 +4,12 @@ use std::collections::BTreeSet;
 
 use crate::api::event::PreemptionRight;
 use crate::preemption::bouncing::find_bouncing_target;
-use crate::preemption::candidates::{find_cohort_candidates, merged};
+use crate::preemption::candidate_ordering::{Candidate, merged};
+use crate::preemption::candidates::find_cohort_candidates;
 use crate::preemption::fill_back::fill_back;
 use crate::preemption::preemptor::Preemptor;
 use crate::preemption::snapshot::PreemptionSnapshot;
-use crate::preemption::target::{Candidate, Target};
+use crate::preemption::target::Target;
 use crate::quota::flavor_resources::FlavorResourceId;
 use crate::quota::quota_tree::QuotaTree;
 use crate::quota::view::NodeId;

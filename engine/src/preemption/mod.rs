@@ -3,6 +3,7 @@
 //! Must not know cycles, nor change what is used. Uses `cohort`, `queue`, `workload`, `quota` and `api`.
 
 pub(crate) mod bouncing;
+pub(crate) mod candidate_ordering;
 pub(crate) mod candidates;
 pub(crate) mod classical;
 pub(crate) mod fair_sharing;

@@ -7,7 +7,7 @@ use crate::api::amount::Amount;
 use crate::api::event::PreemptionRight;
 use crate::api::names::LocalQueueKey;
 use crate::api::preemption::Preemption;
-use crate::preemption::target::Candidate;
+use crate::preemption::candidate_ordering::Candidate;
 use crate::queue::cluster_queue::ClusterQueueId;
 use crate::quota::flavor_resources::FlavorResourceId;
 use crate::quota::quota_tree::QuotaTree;

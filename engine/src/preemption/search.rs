@@ -1,12 +1,13 @@
 //! The search for targets: tries the strategies that the policy allows, and takes the one that costs the
 //! own queue least.
 
+use crate::preemption::candidate_ordering::Candidate;
 use crate::preemption::candidates::{could_reclaim_beyond, own_candidates};
 use crate::preemption::classical::{search_by_priority, search_in_order};
 use crate::preemption::fair_sharing::search_by_shares;
 use crate::preemption::preemptor::Preemptor;
 use crate::preemption::snapshot::PreemptionSnapshot;
-use crate::preemption::target::{Candidate, Target};
+use crate::preemption::target::Target;
 use crate::quota::quota_tree::QuotaTree;
 use crate::quota::view::NodeId;
 use crate::workload::preemption_order::PreemptionOrder;

@@ -1,57 +1,19 @@
-//! A candidate for preemption, a target, and the common ancestor with the preemptor.
+//! A target: a candidate that was chosen, with its usage. Also which usage a candidate must have to be of any use.
 
-use std::cmp::Ordering;
 use std::collections::BTreeSet;
 
-use crate::api::event::PreemptionRight;
+use crate::preemption::candidate_ordering::{Candidate, CommonAncestor};
 use crate::quota::flavor_resources::FlavorResourceId;
 use crate::quota::quota_tree::QuotaTree;
 use crate::quota::usage::WorkloadUsage;
 use crate::quota::view::{NodeId, View};
 use crate::workload::info::WorkloadInfo;
-use crate::workload::preemption_order::PreemptionOrder;
-
-/// A workload that may be preempted.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Candidate {
-    pub(crate) key: PreemptionOrder,
-    /// Its queue.
-    pub(crate) node: NodeId,
-    pub(crate) right: PreemptionRight,
-    /// The common ancestor with the preemptor; none in the preemptor's own queue.
-    pub(crate) common_ancestor: Option<CommonAncestor>,
-}
-
-/// The lowest cohort above two queues, given by its children on the way to each of them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct CommonAncestor {
-    /// The child towards the preemptor.
-    pub(crate) preemptor_side: NodeId,
-    /// The child towards the target.
-    pub(crate) target_side: NodeId,
-}
 
 /// A workload to be preempted.
 #[derive(Debug)]
 pub(crate) struct Target {
     pub(crate) candidate: Candidate,
     pub(super) usage: WorkloadUsage,
-}
-
-impl PartialOrd for Candidate {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Candidate {
-    /// Candidates of other queues come first.
-    fn cmp(&self, other: &Self) -> Ordering {
-        let rank = |candidate: &Self| candidate.common_ancestor.is_none();
-        rank(self)
-            .cmp(&rank(other))
-            .then_with(|| self.key.cmp(&other.key))
-    }
 }
 
 impl Target {

@@ -1,4 +1,5 @@
-//! The order of preemption: which of several candidates is evicted first.
+//! The order of preemption: which of several candidates is evicted first, by priority and by time of admission. That
+//! those of other queues come before the own ones is `preemption/candidate_ordering.rs`.
 
 use std::cmp::Reverse;
 

@@ -15,7 +15,7 @@ pub(crate) static MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "candidates of one queue are all taken before those of the next",
-        "engine/src/preemption/candidates.rs",
+        "engine/src/preemption/candidate_ordering.rs",
         (
             "if let Some(following) = queues.get_mut(index).and_then(Iterator::next) {\n            next.push(Reverse((following, index)));\n        }",
             "if next.is_empty() && let Some(following) = queues.get_mut(index).and_then(Iterator::next) {\n            next.push(Reverse((following, index)));\n        }",
