@@ -8,7 +8,7 @@ use crate::api::workload::Admission;
 use crate::cohort::reopening::ClassRef;
 use crate::cohort::tree::CohortTree;
 use crate::cycle::context::Cycle;
-use crate::flavor::assignment::{Assignment, CachedAssignment};
+use crate::flavor::flavor_assigner::{Assignment, CachedAssignment};
 use crate::queue::never_fits::find_never_fitting;
 use crate::quota::view::{NodeId, View};
 use crate::workload::info::{AdmissionUsage, WorkloadPhase};

@@ -10,7 +10,7 @@ use crate::api::settings::Settings;
 use crate::api::time::Time;
 use crate::cohort::reopening::ClassRef;
 use crate::cohort::tree::{CohortTree, QueueNode};
-use crate::cycle::assigner::{Assigner, AssignmentResult};
+use crate::cycle::fit_or_preempt::{Assigner, AssignmentResult};
 use crate::cycle::progress::CycleProgress;
 use crate::flavor::options::{FlavorOptions, Slots, flavor_options};
 use crate::preemption::snapshot::PreemptionSnapshot;

@@ -3,10 +3,10 @@
 //! Must not know how anything is explained. Uses `state`, `preemption` and all folders below them.
 
 pub(crate) mod admit;
-pub(crate) mod assigner;
 pub(crate) mod context;
 pub(crate) mod decide;
 pub(crate) mod fair_ordering;
+pub(crate) mod fit_or_preempt;
 pub(crate) mod head_ordering;
 pub(crate) mod heads;
 pub(crate) mod nominated;

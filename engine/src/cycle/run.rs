@@ -19,8 +19,8 @@
 
 use crate::api::preemption::Preemption;
 use crate::cohort::reopening::ClassRef;
-use crate::cycle::assigner::AssignmentResult;
 use crate::cycle::context::{Cycle, QUEUE_IN_TREE};
+use crate::cycle::fit_or_preempt::AssignmentResult;
 use crate::cycle::head_ordering::{BorrowingPath, Head, HeadRank};
 use crate::flavor::options::{FlavorOptions, Slots, is_reducible};
 use crate::workload::queue_order::QueueOrder;

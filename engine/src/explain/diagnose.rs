@@ -7,7 +7,7 @@ use crate::api::queues::StopPolicy;
 use crate::api::quota::FlavorQuotas;
 use crate::cohort::tree::{CohortTree, QueueNode};
 use crate::explain::not_preempted::PreemptionQuery;
-use crate::flavor::assignment::Assignment;
+use crate::flavor::flavor_assigner::Assignment;
 use crate::flavor::options::{
     FlavorChoice, FlavorOptions, NoAssignment, SlotId, Slots, fewest_pods, flavor_choice,
     flavor_options, for_pods, requests_by_group,

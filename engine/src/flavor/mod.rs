@@ -2,8 +2,8 @@
 //!
 //! Must not know other workloads, queues' order or preemption. Uses `workload`, `quota` and `api`.
 
-pub(crate) mod assignment;
 pub(crate) mod feasibility;
+pub(crate) mod flavor_assigner;
 pub(crate) mod node_affinity;
 pub(crate) mod options;
 pub(crate) mod options_cache;

@@ -5,7 +5,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use crate::api::amount::Amount;
-use crate::flavor::assignment::CachedAssignment;
+use crate::flavor::flavor_assigner::CachedAssignment;
 use crate::flavor::options::FlavorOptions;
 use crate::queue::preemption_policy::PreemptionScope;
 use crate::quota::flavor_resources::FlavorResourceId;

@@ -93,7 +93,7 @@ pub(crate) static MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "the first flavor with anybody to evict is preferred to one where others only return what they borrow",
-        "engine/src/flavor/assignment.rs",
+        "engine/src/flavor/flavor_assigner.rs",
         (
             "let mode = if simulate_preemption.costs_own {",
             "let mode = if simulate_preemption.costs_own || simulate_preemption.distance < usize::MAX {",

@@ -5,7 +5,7 @@ use crate::api::names::LocalQueueKey;
 use crate::api::preemption::Preemption;
 use crate::api::queues::ClusterQueue;
 use crate::api::workload::PodSet;
-use crate::flavor::assignment::{
+use crate::flavor::flavor_assigner::{
     Assignment, PreemptionOracle, SimulatedPreemption, max_borrowing_distance,
 };
 use crate::flavor::options::{Slots, fewest_pods, is_reducible};
