@@ -1,13 +1,14 @@
 //! Assigns flavors to a shape at the present usage. They are tried in the order of the resource group
-//! (`options.rs`).
+//! (`options.rs`); which of them is taken, and whether the search ends there, is `fungibility.rs`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::api::amount::Amount;
-use crate::api::flavor::{FlavorFungibility, FlavorPreference, WhenCanBorrow, WhenCanPreempt};
+use crate::api::flavor::FlavorFungibility;
 use crate::api::status::ResourceUsage;
 use crate::api::workload::PodSetAssignment;
+use crate::flavor::fungibility::{FitGrade, FitMode, ends_search, grade};
 use crate::flavor::options::{FlavorChoice, SlotId, Slots, for_pods};
 use crate::quota::flavor_resources::FlavorResourceId;
 use crate::quota::quota_tree::QuotaTree;
@@ -27,20 +28,6 @@ pub(crate) struct Assignment<'a> {
     pub(crate) waits_at: Option<SlotId>,
     /// The requested usage, above zero.
     pub(crate) requested: RequestedUsage,
-}
-
-/// When a choice is available; better modes come first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum FitMode {
-    /// There is quota now.
-    Now,
-    /// There will be quota when evicted workloads have stopped, or when workloads with a reservation have
-    /// started.
-    Later,
-    /// There will be quota after preemption in other queues alone: they return what they borrow.
-    Reclaim,
-    /// There will be quota after preemption that includes the own queue.
-    Preempt,
 }
 
 /// What a preemption for requested usage would lead to.
@@ -127,10 +114,9 @@ impl Slots {
                 else {
                     continue;
                 };
-                let (grade, ends) = (
-                    candidate.grade(fungibility),
-                    candidate.ends_search(fungibility),
-                );
+                let (mode, distance) = (candidate.mode, candidate.distance);
+                let grade = grade(fungibility, mode, distance);
+                let ends = ends_search(fungibility, mode, distance);
                 if ends || best.as_ref().is_none_or(|(known, ..)| grade < *known) {
                     best = Some((grade, candidate, choice));
                 }
@@ -150,31 +136,6 @@ impl Slots {
         }
         Ok(assignment)
     }
-}
-
-impl FlavorCandidate {
-    /// Whether the search ends here, whatever later choices offer.
-    fn ends_search(&self, fungibility: FlavorFungibility) -> bool {
-        let may_borrow = fungibility.when_can_borrow == WhenCanBorrow::MayStopSearch;
-        let may_wait = fungibility.when_can_preempt == WhenCanPreempt::MayStopSearch;
-        (self.distance == 0 || may_borrow) && (self.mode == FitMode::Now || may_wait)
-    }
-
-    /// How good the choice is; less is better.
-    fn grade(&self, fungibility: FlavorFungibility) -> FitGrade {
-        let (mode, distance) = (self.mode, self.distance);
-        match fungibility.preference {
-            FlavorPreference::BorrowingOverPreemption => FitGrade::ByMode(mode, distance),
-            FlavorPreference::PreemptionOverBorrowing => FitGrade::ByDistance(distance, mode),
-        }
-    }
-}
-
-/// How good a choice is. Only grades of one kind are compared.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum FitGrade {
-    ByMode(FitMode, usize),
-    ByDistance(usize, FitMode),
 }
 
 /// In which mode a choice with this usage is available; none if in no mode.

@@ -4,6 +4,7 @@
 
 pub(crate) mod feasibility;
 pub(crate) mod flavor_assigner;
+pub(crate) mod fungibility;
 pub(crate) mod node_affinity;
 pub(crate) mod options;
 pub(crate) mod options_cache;
