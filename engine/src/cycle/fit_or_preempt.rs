@@ -1,14 +1,14 @@
 //! What can be assigned to one pending workload: all of it now, all of it after others have stopped, or a
-//! part of it.
+//! part of it (`partial_admission.rs`).
 
 use crate::api::names::LocalQueueKey;
 use crate::api::preemption::Preemption;
 use crate::api::queues::ClusterQueue;
-use crate::api::workload::PodSet;
+use crate::cycle::partial_admission::largest_partial_assignment;
 use crate::flavor::flavor_assigner::{
     Assignment, PreemptionOracle, SimulatedPreemption, max_borrowing_distance,
 };
-use crate::flavor::options::{Slots, fewest_pods, is_reducible};
+use crate::flavor::options::Slots;
 use crate::preemption::preemptor::Preemptor;
 use crate::preemption::search::find_targets;
 use crate::preemption::snapshot::PreemptionSnapshot;
@@ -78,16 +78,8 @@ impl Assigner<'_> {
         {
             return Some(result);
         }
-        if !shape.pod_sets.iter().any(is_reducible) {
-            return None;
-        }
-        let mut assignment = |counts| {
-            let assignment = slots.assign(&mut &*self.quota, self.node, config.fungibility, counts);
-            assignment
-                .ok()
-                .filter(|assignment| assignment.waits_at.is_none())
-        };
-        largest_partial_assignment(shape, &mut assignment).map(AssignmentResult::FitsNow)
+        largest_partial_assignment(slots, self.quota, self.node, config.fungibility, shape)
+            .map(AssignmentResult::FitsNow)
     }
 
     /// The result without preemption; the assignment itself if it requires preemption.
@@ -158,37 +150,4 @@ impl PreemptionOracle for Assigner<'_> {
             costs_own: targets.iter().any(is_own),
         })
     }
-}
-
-/// The assignment with the most pods that fits, found by bisection. Between the minimum and all pods, all
-/// pod sets are reduced evenly.
-fn largest_partial_assignment<'a>(
-    shape: &Shape,
-    assignment: &mut dyn FnMut(Vec<u32>) -> Option<Assignment<'a>>,
-) -> Option<Assignment<'a>> {
-    let spare = |pod_set: &PodSet| u64::from(pod_set.count.saturating_sub(fewest_pods(pod_set)));
-    let most = shape
-        .pod_sets
-        .iter()
-        .map(spare)
-        .fold(0, u64::saturating_add);
-    let counts = |less: u64| -> Vec<u32> {
-        let count = |pod_set| {
-            let product = u128::from(spare(pod_set)) * u128::from(less);
-            let cut = product.checked_div(u128::from(most)).unwrap_or_default();
-            let cut = u32::try_from(cut).unwrap_or(u32::MAX);
-            pod_set.count.saturating_sub(cut)
-        };
-        shape.pod_sets.iter().map(count).collect()
-    };
-    let mut best = assignment(counts(most))?;
-    let (mut low, mut high) = (1, most);
-    while low < high {
-        let middle = low.midpoint(high);
-        match assignment(counts(middle)) {
-            Some(found) => (best, high) = (found, middle),
-            None => low = middle + 1,
-        }
-    }
-    Some(best)
 }

@@ -11,6 +11,7 @@ pub(crate) mod head_ordering;
 pub(crate) mod heads;
 pub(crate) mod nominated;
 pub(crate) mod outranked_heads;
+pub(crate) mod partial_admission;
 pub(crate) mod preempt;
 pub(crate) mod progress;
 pub(crate) mod reserve;
