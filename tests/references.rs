@@ -1,6 +1,7 @@
 //! Code, documents and tests say a rule in words. A reference by number, to a section of a design or a row
 //! of a list, is of use only to those who have that document; this finds such references. Links and the
-//! names of rules are not looked at. A path in back quotes, in a document or a comment of a source, exists.
+//! names of rules are not looked at. A path in back quotes, in a document or a comment of a source, exists, and so
+//! does a function or type that a document names with its file.
 #![allow(missing_docs, reason = "a test binary offers nothing to anybody")]
 
 use std::fs;
@@ -117,6 +118,53 @@ fn every_path_that_is_named_exists() -> Result<()> {
         }
     }
     assert!(missing.is_empty(), "no such file or folder: {missing:#?}");
+    Ok(())
+}
+
+/// The places that `text` names in back quotes as `file.rs::item`, each with its line, its file and its item.
+fn named_places(text: &str) -> impl Iterator<Item = (usize, &str, &str)> {
+    text.lines().enumerate().flat_map(|(number, line)| {
+        let quoted = line.split('`').skip(1).step_by(2);
+        quoted.filter_map(move |quoted| {
+            let (path, item) = quoted.split_once("::")?;
+            has_ending(Path::new(path), ".rs").then_some((number + 1, path, item))
+        })
+    })
+}
+
+/// Whether a source declares a function or type of this name.
+fn declares(text: &str, item: &str) -> bool {
+    let keywords = ["fn", "struct", "enum", "trait", "const", "static", "type"];
+    let ends = ["(", "<", " ", ";", ":"];
+    keywords.iter().any(|keyword| {
+        let mut declared = ends.iter().map(|end| format!("{keyword} {item}{end}"));
+        declared.any(|declared| text.contains(&declared))
+    })
+}
+
+#[test]
+fn every_place_where_something_is_decided_exists() -> Result<()> {
+    let all = all()?;
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs");
+    let (mut missing, mut count) = (Vec::new(), 0);
+    for page in all.iter().filter(|path| path.starts_with(&docs)) {
+        if !has_ending(page, ".md") {
+            continue;
+        }
+        let text = fs::read_to_string(page)?;
+        for (line, path, item) in named_places(&text) {
+            count += 1;
+            let mut is_there = false;
+            for file in all.iter().filter(|file| file.ends_with(path)) {
+                is_there |= declares(&fs::read_to_string(file)?, item);
+            }
+            if !is_there {
+                missing.push(format!("{}:{line}: {path}::{item}", page.display()));
+            }
+        }
+    }
+    assert!(20 < count, "the tables are not read: {count}");
+    assert!(missing.is_empty(), "no such function or type: {missing:#?}");
     Ok(())
 }
 
