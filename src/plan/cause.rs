@@ -3,7 +3,7 @@
 
 use sluice_engine::PreemptionRight;
 
-use super::outcome::Note;
+use super::plan_and_notes::Note;
 use super::unused_quota::{BLOCKED, TIMED_OUT};
 use crate::cache::Subject;
 
@@ -204,7 +204,7 @@ mod tests {
     use crate::cache::WorkloadRecord;
     use crate::cache::conditions::{self, Type};
     use crate::plan::fixtures::mk_group_workload;
-    use crate::plan::outcome::Now;
+    use crate::plan::plan_and_notes::Now;
     use crate::plan::workload::{self, Next};
 
     #[test]

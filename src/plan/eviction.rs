@@ -9,13 +9,13 @@ use sluice_kinds::path::FieldPath;
 use sluice_kinds::problem::summarize;
 
 use super::cause::{self, Cause};
-use super::next_write::{JobPatch, JobPurpose, StatusPurpose, Write};
-use super::outcome::{Note, Now, Plan};
 use super::placement;
+use super::plan_and_notes::{Note, Now, Plan};
 use super::situation::Situation;
 use super::unused_quota::Backoff;
 use super::workload::{self, Next};
-use super::writes::{status_write, suspend_write};
+use super::write::{JobPatch, JobPurpose, StatusPurpose, Write};
+use super::write_builders::{status_write, suspend_write};
 use crate::cache::job::Reading;
 use crate::cache::{WorkloadKey, WorkloadRecord};
 

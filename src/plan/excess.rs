@@ -9,7 +9,7 @@ use sluice_kinds::gates::GateState;
 use sluice_kinds::hold::Hold;
 use sluice_kinds::view::QueueName;
 
-use super::outcome::Note;
+use super::plan_and_notes::Note;
 use crate::cache::pod::CHAIN_MAX;
 use crate::cache::{JobKey, JobRecord, Uid, WorkloadRecord};
 use crate::process::hashing::HashMap;

@@ -6,7 +6,7 @@ use k8s_openapi::jiff::SignedDuration;
 use sluice_crds::{Backlog, GateStatus, HeldObject};
 use sluice_kinds::problem::summarize;
 
-use super::outcome::Now;
+use super::plan_and_notes::Now;
 use crate::cache::conditions::{self, ConditionUpdate, Type};
 use crate::cache::gates::GateObject;
 use crate::cache::gates::dependencies::Trouble;

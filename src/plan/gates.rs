@@ -14,7 +14,7 @@ use sluice_crds::{
 use sluice_kinds::gates::record::{expired_value, lifted_value};
 use sluice_kinds::gates::{Gate, Lifted, without};
 
-use super::outcome::{Note, Now};
+use super::plan_and_notes::{Note, Now};
 use crate::cache::held::Gated;
 
 /// Who lifts a gate whose deadline has passed, in the record of the object.

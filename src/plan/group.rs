@@ -16,13 +16,13 @@ use sluice_kinds::view::{Finished, PodSetView, QueueName};
 
 use super::cause::Cause;
 use super::eviction::requeue;
-use super::next_write::{StatusPurpose, Write};
-use super::outcome::{Note, Now, Plan};
 use super::place::{self, PlaceOf};
+use super::plan_and_notes::{Note, Now, Plan};
 use super::unused_quota::Backoff;
 use super::workload;
 use super::workload::priority::{self, NoPriority, Priority};
-use super::writes::{delete_workload, status_write};
+use super::write::{StatusPurpose, Write};
+use super::write_builders::{delete_workload, status_write};
 use crate::cache::conditions::Type;
 use crate::cache::workload::group_workload_name;
 use crate::cache::{GroupKey, PodKey, PodRecord, WorkloadKey, WorkloadRecord};

@@ -13,11 +13,11 @@ use sluice_kinds::view::QueueName;
 
 use super::cause::Cause;
 use super::eviction::{evict, evicting};
-use super::next_write::StatusPurpose;
-use super::outcome::{Note, Plan};
+use super::plan_and_notes::{Note, Plan};
 use super::situation::Situation;
 use super::workload;
-use super::writes::{delete_workload, hold, runs_unheld, status_write, suspend};
+use super::write::StatusPurpose;
+use super::write_builders::{delete_workload, hold, runs_unheld, status_write, suspend};
 use crate::cache::job::Reading;
 use crate::cache::{WorkloadKey, WorkloadRecord};
 use admitted::plan_admitted;

@@ -6,8 +6,8 @@
 use sluice_crds::WorkloadStatus;
 
 use super::cause::Cause;
-use super::outcome::{Note, Now};
 use super::pending_reason::NotReserved;
+use super::plan_and_notes::{Note, Now};
 use crate::cache::WorkloadRecord;
 use crate::cache::conditions::{self, ConditionUpdate, Type};
 

@@ -15,11 +15,10 @@ pub mod group;
 pub mod job;
 pub mod late_admissions;
 pub mod lineage;
-mod next_write;
-mod outcome;
 pub mod pending_reason;
 pub mod place;
 mod placement;
+mod plan_and_notes;
 pub mod pod;
 pub mod progress;
 mod recorded_usage;
@@ -30,10 +29,11 @@ pub mod status;
 pub mod turn;
 pub mod unused_quota;
 pub mod workload;
-mod writes;
+mod write;
+mod write_builders;
 
 #[cfg(test)]
 mod tests;
 
-pub use next_write::{JobPatch, JobPurpose, PodPurpose, StatusPurpose, Write};
-pub use outcome::{Note, Plan};
+pub use plan_and_notes::{Note, Plan};
+pub use write::{JobPatch, JobPurpose, PodPurpose, StatusPurpose, Write};

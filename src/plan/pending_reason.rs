@@ -8,7 +8,7 @@ use sluice_crds::Quantity;
 use sluice_engine::{Amount, Explanation, PendingReason, ResourceName};
 
 use super::cause::SUSPENDED;
-use super::outcome::Note;
+use super::plan_and_notes::Note;
 use crate::cache::WorkloadRecord;
 
 /// As the condition PodScheduled of such pods has it.
@@ -146,7 +146,7 @@ mod tests {
 
     use super::*;
     use crate::plan::fixtures::mk_group_workload;
-    use crate::plan::outcome::Now;
+    use crate::plan::plan_and_notes::Now;
     use crate::plan::workload;
 
     #[test]

@@ -7,7 +7,7 @@ use sluice_kinds::gates::record::lifted_value;
 use sluice_kinds::gates::{Gate, Lifted};
 
 use super::gates::{GateAction, GateNow};
-use super::outcome::Now;
+use super::plan_and_notes::Now;
 use crate::cache::held::Gated;
 
 /// Says where an object takes its place for which this gate was lifted.

@@ -18,9 +18,9 @@ use sluice_kinds::view::QueueName;
 
 use super::gates::{self, GateAction, GateNow};
 use super::group;
-use super::next_write::{PodPurpose, Write};
-use super::outcome::{Note, Now};
 use super::place;
+use super::plan_and_notes::{Note, Now};
+use super::write::{PodPurpose, Write};
 use crate::cache::{JobRecord, PodKey, PodRecord, Subject};
 
 /// The gates that hold a pod by the annotations of the object that it belongs to, or its own.

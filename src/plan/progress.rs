@@ -5,7 +5,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use sluice_crds::{PodSetAssignment, ReclaimablePod, WorkloadStatus};
 use sluice_kinds::view::PodSetView;
 
-use super::outcome::Now;
+use super::plan_and_notes::Now;
 use crate::cache::WorkloadRecord;
 use crate::cache::conditions::{self, ConditionUpdate, Type};
 

@@ -6,11 +6,11 @@ use sluice_kinds::gates::Gate;
 use sluice_kinds::patch::{Placing, Target};
 
 use super::gates::GateNow;
-use super::next_write::{JobPatch, JobPurpose, Write, is_change};
-use super::outcome::Now;
+use super::plan_and_notes::Now;
 use super::progress::LivePods;
 use super::unused_quota::Backoff;
 use super::workload::priority::{NoPriority, Priority};
+use super::write::{JobPatch, JobPurpose, Write, is_change};
 use crate::cache::job::Reading;
 use crate::cache::{JobKey, JobRecord, WorkloadKey, WorkloadRecord};
 

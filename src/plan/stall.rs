@@ -6,7 +6,7 @@
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use sluice_crds::WorkloadStatus;
 
-use super::outcome::{Note, Now};
+use super::plan_and_notes::{Note, Now};
 use crate::cache::conditions::{self, ConditionUpdate, Type};
 use crate::cache::{PodRecord, WorkloadRecord};
 

@@ -14,7 +14,7 @@ use sluice_engine::{
 use sluice_translate::{quantity, resource_list};
 
 use super::gate_status;
-use super::outcome::Now;
+use super::plan_and_notes::Now;
 use super::shares;
 use crate::cache::cluster::Fault;
 use crate::cache::conditions::{self, ConditionUpdate, Type};

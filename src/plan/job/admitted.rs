@@ -10,14 +10,14 @@ use crate::cache::job::Reading;
 use crate::cache::{WorkloadKey, WorkloadRecord};
 use crate::plan::cause::Cause;
 use crate::plan::eviction::{evict, evict_changed, evict_paused, evict_refused, evict_returned};
-use crate::plan::next_write::{StatusPurpose, Write};
-use crate::plan::outcome::{Note, Plan};
 use crate::plan::placement;
+use crate::plan::plan_and_notes::{Note, Plan};
 use crate::plan::progress::{self, Told};
 use crate::plan::situation::Situation;
 use crate::plan::workload::priority::Priority;
 use crate::plan::workload::{self, Fit};
-use crate::plan::writes::{release, status_write};
+use crate::plan::write::{StatusPurpose, Write};
+use crate::plan::write_builders::{release, status_write};
 
 /// A job that holds quota: release it, if it asks for no more than it was given.
 pub(super) fn plan_admitted(

@@ -13,11 +13,11 @@ use sluice_kinds::{CompiledKind, Suspension};
 use crate::cache::JobRecord;
 use crate::cache::job::Reading;
 use crate::plan::gates::{self, GateAction, GateNow};
-use crate::plan::next_write::{JobPatch, JobPurpose, Write};
-use crate::plan::outcome::{Note, Plan};
 use crate::plan::place;
+use crate::plan::plan_and_notes::{Note, Plan};
 use crate::plan::situation::Situation;
-use crate::plan::writes::{delete_workload, runs_unheld, suspend};
+use crate::plan::write::{JobPatch, JobPurpose, Write};
+use crate::plan::write_builders::{delete_workload, runs_unheld, suspend};
 
 /// A job whose pods are admitted by themselves: it has no Workload, and it is suspended only by gates
 /// or where its pods would not wait. What there is to do is done to its pods.

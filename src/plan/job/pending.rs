@@ -13,12 +13,12 @@ use crate::cache::JobRecord;
 use crate::cache::job::Reading;
 use crate::plan::cause::SUSPENDED;
 use crate::plan::eviction::paused_text;
-use crate::plan::next_write::Write;
-use crate::plan::outcome::{Note, Plan};
 use crate::plan::place;
+use crate::plan::plan_and_notes::{Note, Plan};
 use crate::plan::situation::Situation;
 use crate::plan::workload::{self, priority};
-use crate::plan::writes::{delete_workload, hold, release, runs_unheld, suspend};
+use crate::plan::write::Write;
+use crate::plan::write_builders::{delete_workload, hold, release, runs_unheld, suspend};
 
 /// When the job takes its place in its queue.
 fn taken(situation: &Situation<'_>) -> Option<Timestamp> {

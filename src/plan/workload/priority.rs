@@ -5,7 +5,7 @@ use sluice_crds::{PRIORITY_CLASS_LABEL, PriorityClassRef};
 use sluice_kinds::priority_classes::{ClassKind, DisallowedClass};
 
 use crate::cache::WorkloadRecord;
-use crate::plan::outcome::Note;
+use crate::plan::plan_and_notes::Note;
 
 /// A priority and where it comes from.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

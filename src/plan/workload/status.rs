@@ -9,8 +9,8 @@ use sluice_kinds::view::Finished;
 use crate::cache::WorkloadRecord;
 use crate::cache::conditions::{self, ConditionUpdate, Type};
 use crate::plan::cause::Cause;
-use crate::plan::outcome::{Note, Now};
 use crate::plan::pending_reason::{DEACTIVATED, NotReserved, backs_off, in_seconds};
+use crate::plan::plan_and_notes::{Note, Now};
 use crate::plan::unused_quota::once_more;
 use crate::plan::{progress, stall};
 

@@ -1,4 +1,5 @@
-//! What a plan can write, and what each write is for.
+//! What a plan can write, and what each write is for. Which write comes next is not told here, but in `plan/job.rs`,
+//! `plan/group.rs` and `plan/pod.rs`.
 
 use json_patch::{Patch, PatchOperation};
 use sluice_crds::{Workload, WorkloadStatus};

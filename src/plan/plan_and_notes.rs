@@ -2,7 +2,7 @@
 
 use k8s_openapi::jiff::Timestamp;
 
-use super::next_write::Write;
+use super::write::Write;
 
 /// Something that the user is told about a job.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

@@ -4,9 +4,9 @@ use sluice_kinds::hold::Hold;
 use sluice_kinds::patch::{Placing, Target};
 use sluice_kinds::suspension::MarkAt;
 
-use super::next_write::{JobPatch, JobPurpose, StatusPurpose, Write, is_change};
-use super::outcome::{Note, Plan};
+use super::plan_and_notes::{Note, Plan};
 use super::situation::Situation;
+use super::write::{JobPatch, JobPurpose, StatusPurpose, Write, is_change};
 use crate::cache::job::Reading;
 use crate::cache::{WorkloadKey, WorkloadRecord};
 
